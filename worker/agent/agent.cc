@@ -7,13 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/error.h"
+#include "absl/strings/str_join.h"
 
 namespace ampd::agent {
 namespace {
-
-using v1::Attempt;
-using v1::Job;
 
 // Poll interval while the agent waits for something without an event: a socket that does not exist yet, a growing log.
 constexpr absl::Duration kBusyWake = absl::Milliseconds(20);
@@ -21,35 +18,83 @@ constexpr absl::Duration kIdleWake = absl::Milliseconds(500);
 // A stopping agent waits this long for the server to acknowledge its announcement.
 constexpr absl::Duration kAnnounceTime = absl::Seconds(1);
 
+Reporter::Options ReporterOptions(const Agent::Options& options) {
+  Reporter::Options reporter;
+  reporter.name = options.name;
+  reporter.version = options.version;
+  reporter.metrics_address = options.metrics_address;
+  reporter.identity = options.identity;
+  reporter.state_folder = options.state_folder;
+  reporter.checkpoint_root_shared = options.checkpoint_root_shared;
+  for (const auto& [name, folder] : options.data_roots) {
+    reporter.data_roots.push_back(name);
+  }
+  reporter.log = options.log;
+  reporter.clock = options.clock;
+  reporter.random = options.random;
+  reporter.link = options.link;
+  return reporter;
+}
+
 }  // namespace
 
 Agent::Agent(Options options)
     : options_(std::move(options)),
-      incarnation_(RandomId(*options_.random, 16)),
+      reporter_(ReporterOptions(options_)),
+      trainers_(PoolOptions()),
+      runner_(RunnerOptions()),
+      uploads_(UploadOptions()),
       remover_(options_.checkpoint_root, options_.state_folder + "/removals", options_.log),
       stop_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-Agent::~Agent() = default;
+TrainerPool::Options Agent::PoolOptions() {
+  TrainerPool::Options pool;
+  pool.state_folder = options_.state_folder;
+  pool.command = options_.command;
+  pool.warm = options_.warm;
+  pool.log = options_.log;
+  pool.on_start = [this] { ++options_.counters->num_trainers_started; };
+  pool.on_device_change = [this] { reporter_.ReportSoon(); };
+  pool.random = options_.random;
+  return pool;
+}
 
-absl::Status Agent::Start() {
-  LookAtDevices();
+AttemptRunner::Options Agent::RunnerOptions() {
+  AttemptRunner::Options runner;
+  runner.checkpoint_root = options_.checkpoint_root;
+  runner.checkpoint_root_shared = options_.checkpoint_root_shared;
+  runner.data_roots = options_.data_roots;
+  runner.data_group = options_.data_group;
+  runner.cancel_grace = options_.cancel_grace;
+  runner.leave_grace = options_.leave_grace;
+  runner.log = options_.log;
+  runner.report_soon = [this] { reporter_.ReportSoon(); };
+  runner.clock = options_.clock;
+  runner.artifacts = options_.artifacts;
+  runner.attempts = &attempts_;
+  runner.trainers = &trainers_;
+  runner.devices = &devices_;
+  return runner;
+}
+
+AttemptUploads::Options Agent::UploadOptions() {
+  AttemptUploads::Options uploads;
+  uploads.worker = options_.name;
+  uploads.link = options_.link;
+  uploads.attempts = &attempts_;
+  uploads.trainers = &trainers_;
+  uploads.report_soon = [this] { reporter_.ReportSoon(); };
+  return uploads;
+}
+
+void Agent::Start() {
+  UpdateDevices();
   remover_.Load();
-  for (SpawnFolder& folder : SpawnFolder::List(options_.state_folder)) {
-    const std::string id = folder.record().spawn_id();
-    std::unique_ptr<SpawnedTrainer> trainer = SpawnedTrainer::Find(std::move(folder));
-    ++options_.counters->num_trainers_adopted;
-    if (trainer->bound()) {
-      auto attempt = std::make_unique<AttemptOnWorker>();
-      attempt->held.key = trainer->record().key();
-      attempt->held.device = trainer->record().device();
-      attempt->spawn_id = id;
-      attempts_.push_back(std::move(attempt));
-    }
-    trainers_[id] = std::move(trainer);
-  }
+  trainers_.Adopt();
+  options_.counters->num_trainers_adopted += static_cast<int64_t>(trainers_.trainers().size());
+  runner_.Adopt();
   // Poll each once, so that the first report includes their state and those that have ended.
-  PollTrainers(options_.clock->SinceBoot());
-  return absl::OkStatus();
+  runner_.Poll(options_.clock->SinceBoot());
 }
 
 void Agent::Stop() {
@@ -59,204 +104,153 @@ void Agent::Stop() {
 }
 
 void Agent::Run() {
-  while (!stop_ || (IsLeaving() && Stopping(options_.clock->SinceBoot())) || Announcing(options_.clock->SinceBoot())) {
-    Turn();
+  const auto now = [this] { return options_.clock->SinceBoot(); };
+  while (!stop_ || (StopsTrainers() && AwaitTrainers(now())) || AwaitAnnouncement(now())) {
+    RunOnce();
   }
 }
 
-void Agent::Turn() {
-  std::vector<pollfd> descriptors = Descriptors();
-  const absl::Duration before = options_.clock->SinceBoot();
-  const absl::Duration wait = std::max(NextWake(before) - before, absl::ZeroDuration());
-  poll(descriptors.data(), descriptors.size(), static_cast<int>(absl::ToInt64Milliseconds(wait)));
-  uint64_t ignored = 0;
-  (void)!read(options_.link->wake_fd(), &ignored, sizeof(ignored));
-  (void)!read(stop_fd_.get(), &ignored, sizeof(ignored));
-  (void)!read(options_.artifacts->wake_fd(), &ignored, sizeof(ignored));
-  TakeArrivals();
-  WantArtifacts();
+void Agent::RunOnce() {
+  Wait();
+  ReceiveArrivals();
   const absl::Duration now = options_.clock->SinceBoot();
-  ReapShims();
-  PollTrainers(now);
-  if (std::exchange(reconcile_again_, false) && directive_.has_id()) {
-    Take(directive_, /*again=*/true);
+  trainers_.Reap();
+  runner_.Poll(now);
+  uploads_.SendAll(now);
+  options_.counters->num_attempts = static_cast<int64_t>(attempts_.size());
+  if (runner_.ConsumeReconcileRequest() && directive_.has_id()) {
+    ReconcileWith(directive_, /*again=*/true);
   }
-  Release(now);
+  runner_.Release(now);
   if (!stop_) {
-    KeepWarm(now);
+    trainers_.KeepWarm(devices_, now);
   }
-  MaybeReport(now);
+  if (reporter_.NextReport(now) <= now) {
+    SendReport(now);
+  }
 }
 
-absl::Duration Agent::NextWake(absl::Duration now) const {
-  absl::Duration wake = now + kIdleWake;
-  for (const auto& [id, trainer] : trainers_) {
-    const bool connected = trainer->shim_channel().connected() && trainer->trainer_channel().connected();
-    wake = std::min(wake, connected ? wake : now + kBusyWake);
+void Agent::Wait() {
+  std::vector<pollfd> descriptors =
+      trainers_.Descriptors([this](const SpawnedTrainer& trainer) { return runner_.IsBlocked(trainer); });
+  const std::vector<int> events = {options_.link->wake_fd(), stop_fd_.get(), options_.artifacts->wake_fd()};
+  for (const int event : events) {
+    descriptors.push_back({event, POLLIN, 0});
   }
-  if (attached_) {
-    wake = std::min(wake, report_due_ ? now : next_report_);
+  const absl::Duration now = options_.clock->SinceBoot();
+  const absl::Duration wake =
+      std::min(now + (trainers_.IsConnected() ? kIdleWake : kBusyWake), reporter_.NextReport(now));
+  poll(descriptors.data(), descriptors.size(), static_cast<int>(absl::ToInt64Milliseconds(wake - now)));
+  for (const int event : events) {
+    uint64_t ignored = 0;
+    (void)!read(event, &ignored, sizeof(ignored));
   }
-  return wake;
 }
 
-std::vector<pollfd> Agent::Descriptors() const {
-  std::vector<pollfd> descriptors = {
-      {options_.link->wake_fd(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}, {options_.artifacts->wake_fd(), POLLIN, 0}};
-  for (const int shim : shims_.Descriptors()) {
-    descriptors.push_back({shim, POLLIN, 0});
-  }
-  for (const auto& [id, trainer] : trainers_) {
-    const auto attempt = std::find_if(attempts_.begin(), attempts_.end(),
-                                      [&, spawn = id](const auto& item) { return item->spawn_id == spawn; });
-    const bool blocked = attempt != attempts_.end() && (*attempt)->telemetry.full();
-    for (const FrameChannel* channel : {&trainer->shim_channel(), &trainer->trainer_channel()}) {
-      if (channel->connected() && !(blocked && channel == &trainer->trainer_channel())) {
-        descriptors.push_back(
-            {channel->fd(), static_cast<short>(POLLIN | (channel->wants_to_write() ? POLLOUT : 0)), 0});
-      }
-    }
-  }
-  return descriptors;
-}
-
-void Agent::TakeArrivals() {
+void Agent::ReceiveArrivals() {
   const ServerLink::Arrivals arrivals = options_.link->Take();
   if (arrivals.is_replaced) {
-    MakeWay();
+    reporter_.OnReplaced();
   }
   if (arrivals.num_attach_streams > 0) {
     options_.counters->num_attach_streams += arrivals.num_attach_streams;
-    attached_ = true;
-    attach_told_ = false;
-    Changed();
+    reporter_.OnStreamOpened();
   }
-  for (std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
-    if (arrivals.num_telemetry_streams > 0) {
-      attempt->telemetry.Rewind();
-      attempt->log_sent_bytes = attempt->log_stored_bytes;
-    }
+  if (arrivals.num_telemetry_streams > 0) {
+    uploads_.OnStreamOpened();
   }
   for (const v1::WorkerDirective& directive : arrivals.directives) {
-    ++options_.counters->num_directives;
-    Take(directive, /*again=*/false);
+    OnDirective(directive);
   }
   for (const v1::TelemetryAck& ack : arrivals.acks) {
-    TakeAck(ack);
+    uploads_.OnAck(ack, options_.clock->SinceBoot());
   }
 }
 
-void Agent::MaybeReport(absl::Duration now) {
-  if (!attached_ || (!report_due_ && now < next_report_)) {
+void Agent::OnDirective(const v1::WorkerDirective& directive) {
+  ++options_.counters->num_directives;
+  ReconcileWith(directive, /*again=*/false);
+}
+
+Holdings Agent::CurrentHoldings() const {
+  Holdings holdings;
+  holdings.attempts = attempts_.Held();
+  holdings.devices = devices_;
+  holdings.reflected = directive_.id();
+  holdings.last_sent_boottime_nanos = reporter_.last_send_boottime_nanos();
+  holdings.lease_deadline = lease_deadline_;
+  holdings.removals = remover_.Due(options_.clock->SinceBoot());
+  return holdings;
+}
+
+void Agent::ReconcileWith(const v1::WorkerDirective& directive, bool again) {
+  const Actions actions = Reconcile(CurrentHoldings(), directive, again);
+  if (actions.stale) {
     return;
   }
-  report_due_ = false;
-  next_report_ = now + report_interval_;
-  ++options_.counters->num_reports;
-  options_.link->SendReport(BuildReport());
+  if (!again) {
+    if (reporter_.OnDirective(directive)) {
+      LogAcceptance();
+    }
+    directive_ = directive;
+  }
+  lease_deadline_ = actions.lease_deadline;
+  options_.counters->lease_deadline_nanos = absl::ToInt64Nanoseconds(lease_deadline_);
+  // An attempt assigned while the worker stops would be cut short or left behind. It waits instead, and the server
+  // gives it to another worker, or to this one after its restart.
+  runner_.Apply(actions, directive, /*may_start=*/!stop_);
+  remover_.Remove(actions.remove, actions.remove_later, options_.clock->SinceBoot());
 }
 
-bool Agent::IsLeaving() const { return stop_ && options_.stop_trainers_on_exit; }
+// `ampctl dev` waits for this line and shows the text after the colon (client/commands/dev.cc).
+void Agent::LogAcceptance() const {
+  const auto describe = [](std::string* text, const v1::Device& device) {
+    absl::StrAppend(text, device.id(), ", ", device.name(), ", ", device.memory_total_bytes() >> 20, " MiB");
+  };
+  options_.log("the server took this worker: " + absl::StrJoin(devices_, "; ", describe));
+}
 
-void Agent::LookAtDevices() {
+void Agent::UpdateDevices() {
   devices_ = options_.devices();
-  for (v1::Device& device : devices_) {
-    if (IsLeaving()) {
+  trainers_.MarkUnusable(&devices_);
+  if (StopsTrainers()) {
+    for (v1::Device& device : devices_) {
       device.set_unhealthy(true);
       device.set_unhealthy_reason("the worker is stopping");
-      continue;
-    }
-    const auto error = device_errors_.find(device.id());
-    if (error != device_errors_.end() && !error->second.empty()) {
-      device.set_unhealthy(true);
-      device.set_unhealthy_reason(error->second);
     }
   }
 }
 
-v1::WorkerReport Agent::BuildReport() {
-  LookAtDevices();
+void Agent::SendReport(absl::Duration now) {
+  UpdateDevices();
   v1::WorkerReport report;
-  report.set_worker(options_.name);
-  report.set_incarnation(incarnation_);
-  *report.mutable_agent() = options_.identity;
-  report.set_sequence(++report_sequence_);
   *report.mutable_reflected() = directive_.id();
   report.mutable_devices()->Assign(devices_.begin(), devices_.end());
-  for (const std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
-    if (!attempt->held.forgotten) {
-      *report.add_attempts() = ReportOf(*attempt, options_.clock->SinceBoot());
-    }
-  }
-  for (const v1::AttemptKey& key : waiting_) {
-    v1::AttemptReport& waiting = *report.add_attempts();
-    *waiting.mutable_key() = key;
-    waiting.set_state(Attempt::ASSIGNED);
-  }
-  report.set_yields(yields_);
-  if (stop_) {
-    report.set_stopping(true);
-    announced_ = announced_ > 0 ? announced_ : report.sequence();
-  }
-  report.set_version(options_.version);
-  report.set_metrics_address(options_.metrics_address);
-  report.set_checkpoint_root_shared(options_.checkpoint_root_shared);
-  for (const auto& [name, folder] : options_.data_roots) {
-    report.add_data_roots(name);
-  }
-  // Set last: the lease counts from this time, so it must not be later than the sending.
-  last_sent_boottime_nanos_ = absl::ToInt64Nanoseconds(options_.clock->SinceBoot());
-  report.set_send_boottime_nanos(last_sent_boottime_nanos_);
-  return report;
+  attempts_.AddTo(&report, options_.clock->SinceBoot());
+  report.set_stopping(stop_);
+  ++options_.counters->num_reports;
+  reporter_.Send(std::move(report), now);
 }
 
-// Whether the agent should still wait for the server to learn that it stops; until then the server may assign it work.
-bool Agent::Announcing(absl::Duration now) {
+bool Agent::AwaitAnnouncement(absl::Duration now) {
   if (!announce_until_.has_value()) {
     announce_until_ = now + kAnnounceTime;
-    Changed();
+    reporter_.ReportSoon();
   }
-  const bool is_known = announced_ > 0 && directive_.acknowledged_report() >= announced_;
-  return attached_ && !is_known && now < *announce_until_;
+  return reporter_.is_attached() && !reporter_.StopIsKnown() && now < *announce_until_;
 }
 
-// Two agents with one id can't both be the worker. This one was displaced, and attaches again as one that yields.
-void Agent::MakeWay() {
-  if (!std::exchange(yields_, true)) {
-    options_.log(absl::StrCat("another agent took over as worker ", options_.name,
-                              " with the id of this one's state folder ", options_.state_folder,
-                              ": the folder was copied. Give the copy a --name and an empty --state-dir of its own. "
-                              "This agent waits until the other one is gone; what it runs stands still meanwhile"));
-  }
-  incarnation_ = RandomId(*options_.random, 16);
-  report_sequence_ = 0;
-}
-
-// Whether the stopping agent must keep waiting for its trainers.
-bool Agent::Stopping(absl::Duration now) {
+bool Agent::AwaitTrainers(absl::Duration now) {
   if (!leave_until_.has_value()) {
     leave_until_ = now + options_.exit_grace;
-    LeaveAll(now);
+    runner_.LeaveAll(v1::WORKER_DRAINED, *leave_until_);
   }
-  const bool all_told =
-      std::all_of(attempts_.begin(), attempts_.end(), [](const auto& item) { return item->held.forgotten; });
-  if (!killed_all_ && ((all_told && attempts_.empty()) || now >= *leave_until_)) {
+  if (!killed_all_ && (attempts_.empty() || now >= *leave_until_)) {
     killed_all_ = true;
     leave_until_ = now + options_.cancel_grace;
-    for (const auto& [id, trainer] : trainers_) {
-      trainer->Kill();
-    }
+    trainers_.KillAll();
   }
   return !trainers_.empty() && now < *leave_until_ + options_.cancel_grace;
-}
-
-void Agent::LeaveAll(absl::Duration now) {
-  for (std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
-    if (attempt->held.state != Attempt::ENDED) {
-      Leave(*attempt, Job::PAUSE, v1::WORKER_DRAINED);
-      attempt->kill_at = now + options_.exit_grace;
-    }
-  }
 }
 
 }  // namespace ampd::agent

@@ -219,9 +219,7 @@ int Serve(const Flags& flags, ampd::agent::Agent::Options options, ampd::SignalT
   options.artifacts = &artifacts;
   // Shared with the signal thread, which may call Stop after Run has returned.
   const auto agent = std::make_shared<ampd::agent::Agent>(options);
-  if (absl::Status started = agent->Start(); !started.ok()) {
-    return Fail(kStateFolder, std::string(started.message()), flags.log_format);
-  }
+  agent->Start();
   signals.Start([agent](int signal) {
     if (signal == SIGHUP) {
       Log("SIGHUP is ignored: there is no configuration to read again");

@@ -4,8 +4,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "base/io/listen_address.h"
-#include "worker/agent/agent.h"
+#include "worker/agent/agent_counters.h"
 
 namespace ampd::agent {
 

@@ -5,16 +5,13 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "worker/agent/attempts/outcomes.h"
 
 namespace ampd::agent {
 namespace {
 
 using v1::Attempt;
 using v1::Job;
-
-absl::Duration FromProto(const google::protobuf::Duration& duration) {
-  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
-}
 
 bool Contains(const google::protobuf::RepeatedPtrField<v1::AttemptKey>& keys, const v1::AttemptKey& key) {
   return std::any_of(keys.begin(), keys.end(), [&](const v1::AttemptKey& other) { return SameAttempt(other, key); });
@@ -23,15 +20,6 @@ bool Contains(const google::protobuf::RepeatedPtrField<v1::AttemptKey>& keys, co
 // CANCEL may follow PAUSE; nothing revokes a command that was sent.
 bool GoesFurther(Job::Desired desired, Job::Desired told) {
   return (desired == Job::PAUSE || desired == Job::CANCEL) && desired > told;
-}
-
-v1::Outcome NeverStarted(const v1::AttemptDirective& directive) {
-  v1::Outcome outcome;
-  outcome.set_kind(v1::Outcome::LEFT);
-  outcome.set_reason(directive.desired_reason());
-  outcome.set_message("told to leave before it started");
-  outcome.set_last_step(directive.start_from().step());
-  return outcome;
 }
 
 v1::Outcome NoSuchDevice(const v1::AttemptDirective& directive) {
@@ -71,7 +59,7 @@ class Comparison {
     lease_deadline_ = holdings_.lease_deadline;
     const int64_t from = directive_.renewal_of_boottime_nanos();
     if (from > 0 && from <= holdings_.last_sent_boottime_nanos) {
-      lease_deadline_ = std::max(lease_deadline_, absl::Nanoseconds(from) + FromProto(directive_.lease()));
+      lease_deadline_ = std::max(lease_deadline_, absl::Nanoseconds(from) + ToDuration(directive_.lease()));
     }
     actions_.lease_deadline = lease_deadline_;
   }
@@ -94,7 +82,7 @@ class Comparison {
     // before it has handed over its telemetry.
     const bool may_live = (wanted != nullptr || held.state == Attempt::ENDED) && !held.killed;
     if (may_live && held.occupies_device && lease_deadline_ > held.lease_deadline) {
-      actions_.renew.push_back({held.key, lease_deadline_, FromProto(directive_.suspend_limit())});
+      actions_.renew.push_back({held.key, lease_deadline_, ToDuration(directive_.suspend_limit())});
     }
     if (held.state == Attempt::ENDED) {
       if (!held.forgotten && (wanted == nullptr || Contains(directive_.acknowledged_outcomes(), held.key))) {
@@ -141,7 +129,7 @@ class Comparison {
       return;
     }
     if (wanted.desired() == Job::PAUSE || wanted.desired() == Job::CANCEL) {
-      actions_.refuse.push_back({wanted.key(), NeverStarted(wanted)});
+      actions_.refuse.push_back({wanted.key(), LeftBeforeStart(wanted.desired_reason(), wanted.start_from().step())});
       return;
     }
     const std::string device = wanted.devices().empty() ? "" : wanted.devices(0);
@@ -153,7 +141,7 @@ class Comparison {
       actions_.wait.push_back(wanted.key());
     } else {
       occupied_.insert(device);
-      actions_.start.push_back({wanted, device, lease_deadline_});
+      actions_.start.push_back({wanted, device, lease_deadline_, ToDuration(directive_.suspend_limit())});
     }
   }
 
@@ -183,6 +171,10 @@ class Comparison {
 };
 
 }  // namespace
+
+absl::Duration ToDuration(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
 
 bool SameAttempt(const v1::AttemptKey& a, const v1::AttemptKey& b) {
   return a.attempt() == b.attempt() && a.job_id() == b.job_id() && a.token() == b.token();

@@ -42,7 +42,8 @@ struct Holdings {
 struct StartAction {
   v1::AttemptDirective directive;
   std::string device;
-  absl::Duration lease_deadline;
+  absl::Duration lease_deadline;  // since boot
+  absl::Duration suspend_limit;
 };
 
 struct RefuseAction {
@@ -107,6 +108,8 @@ struct Actions {
 //
 // Deterministic: the result depends only on the inputs and the order of their fields.
 Actions Reconcile(const Holdings& holdings, const v1::WorkerDirective& directive, bool again = false);
+
+absl::Duration ToDuration(const google::protobuf::Duration& duration);
 
 // Whether `a` and `b` name the same attempt: job, number and token.
 bool SameAttempt(const v1::AttemptKey& a, const v1::AttemptKey& b);

@@ -52,6 +52,7 @@ class SpawnedTrainer {
 
   const internal::SpawnRecord& record() const { return folder_.record(); }
   SpawnFolder& folder() { return folder_; }
+  const SpawnFolder& folder() const { return folder_; }
   bool bound() const { return record().has_key(); }
   // Whether it is suspended or was since the last Poll, so that a suspension between two Polls is noticed.
   bool suspended() const { return shim_status_.suspended() || was_suspended_; }

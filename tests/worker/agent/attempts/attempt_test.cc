@@ -17,70 +17,43 @@ AttemptOnWorker WithCheckpoint() {
   for (uint64_t sequence = 1; sequence <= 25; ++sequence) {
     batch.mutable_steps()->add_sequence(sequence);
   }
-  attempt.telemetry.Add(std::move(batch));
-  attempt.checkpoints.emplace_back().checkpoint.set_step(20);
-  attempt.checkpoints.back().after_sequence = 25;
-  attempt.checkpoints.back().seen_at = kNow;
+  attempt.backlog.AddTelemetry(std::move(batch));
+  v1::Checkpoint checkpoint;
+  checkpoint.set_step(20);
+  attempt.backlog.AddCheckpoint(std::move(checkpoint), /*after_sequence=*/25, kNow);
   return attempt;
 }
 
-TEST(ReportOf, TellsOfACheckpointWhenTheTelemetryBeforeItIsStored) {
+TEST(ReportOf, CheckpointWhoseTelemetryIsNotStored_IsLeftOut) {
   AttemptOnWorker attempt = WithCheckpoint();
-  attempt.telemetry.Acknowledge(24);
   EXPECT_EQ(ReportOf(attempt, kNow).checkpoints_size(), 0);
-  attempt.telemetry.Acknowledge(25);
+  v1::TelemetryAck ack;
+  ack.set_stored_sequence(25);
+  attempt.backlog.OnAck(ack, kNow);
   ASSERT_EQ(ReportOf(attempt, kNow).checkpoints_size(), 1);
   EXPECT_EQ(ReportOf(attempt, kNow).checkpoints(0).step(), 20);
 }
 
-TEST(ReportOf, TellsOfACheckpointBehindTelemetryThatStandsStill) {
-  AttemptOnWorker attempt = WithCheckpoint();
-  const absl::Duration almost = kTelemetryStandstill - absl::Milliseconds(1);
-  EXPECT_EQ(ReportOf(attempt, kNow + almost).checkpoints_size(), 0);
-  EXPECT_EQ(ReportOf(attempt, kNow + kTelemetryStandstill).checkpoints_size(), 1);
-  // Telemetry that makes progress is waited for, however long it takes.
-  for (uint64_t sequence = 1; sequence <= 24; ++sequence) {
-    attempt.telemetry.Acknowledge(sequence);
-    attempt.telemetry_stored_at = kNow + static_cast<double>(sequence) * almost;
-    EXPECT_EQ(ReportOf(attempt, attempt.telemetry_stored_at + almost).checkpoints_size(), 0) << sequence;
-  }
-  EXPECT_EQ(ReportOf(attempt, attempt.telemetry_stored_at + kTelemetryStandstill).checkpoints_size(), 1);
-}
-
-TEST(ReportOf, TellsOfACheckpointBeforeAllTheTelemetryThatIsThereIsStored) {
-  AttemptOnWorker attempt = WithCheckpoint();
-  attempt.checkpoints.back().after_sequence = 20;
-  attempt.telemetry.Acknowledge(20);
-  EXPECT_EQ(ReportOf(attempt, kNow).checkpoints_size(), 1);
-}
-
-TEST(ReportOf, TellsOfEveryCheckpointWithTheOutcome) {
+TEST(ReportOf, EndedAttempt_HasItsOutcomeAndEveryCheckpoint) {
   AttemptOnWorker attempt = WithCheckpoint();
   attempt.outcome.emplace();
   EXPECT_EQ(ReportOf(attempt, kNow).checkpoints_size(), 0) << "the trainer has not left yet";
+  EXPECT_FALSE(ReportOf(attempt, kNow).has_outcome());
   attempt.held.state = v1::Attempt::ENDED;
+  EXPECT_TRUE(ReportOf(attempt, kNow).has_outcome());
   EXPECT_EQ(ReportOf(attempt, kNow).checkpoints_size(), 1);
 }
 
-TEST(ReportOf, TellsOfACheckpointWhoseTelemetryTheServerDoesNotWant) {
-  AttemptOnWorker attempt = WithCheckpoint();
-  attempt.telemetry.Refuse();
-  EXPECT_EQ(ReportOf(attempt, kNow).checkpoints_size(), 1);
-}
-
-TEST(TelemetryIsStored, WaitsForWhatTheTrainerHasNotHandedOver) {
+TEST(LivingState, FollowsTheTrainerAndItsOrders) {
   AttemptOnWorker attempt;
-  EXPECT_TRUE(TelemetryIsStored(attempt));
-  attempt.outcome_after_sequence = 25;  // the outcome was reported before the telemetry
-  EXPECT_FALSE(TelemetryIsStored(attempt));
-  attempt.telemetry = std::move(WithCheckpoint().telemetry);
-  EXPECT_FALSE(TelemetryIsStored(attempt));
-  attempt.telemetry.Acknowledge(25);
-  EXPECT_TRUE(TelemetryIsStored(attempt));
-  attempt.outcome_after_sequence = 26;
-  EXPECT_FALSE(TelemetryIsStored(attempt)) << "the relay is empty, and the trainer is not";
-  attempt.telemetry.Refuse();
-  EXPECT_TRUE(TelemetryIsStored(attempt));
+  EXPECT_EQ(LivingState(attempt, /*is_suspended=*/false), v1::Attempt::STARTING);
+  EXPECT_EQ(LivingState(attempt, /*is_suspended=*/true), v1::Attempt::STARTING) << "nothing computes yet";
+  attempt.trainer_state = v1::Attempt::RUNNING;
+  EXPECT_EQ(LivingState(attempt, /*is_suspended=*/false), v1::Attempt::RUNNING);
+  EXPECT_EQ(LivingState(attempt, /*is_suspended=*/true), v1::Attempt::SUSPENDED);
+  attempt.held.told = v1::Job::PAUSE;
+  EXPECT_EQ(LivingState(attempt, /*is_suspended=*/false), v1::Attempt::STOPPING);
+  EXPECT_EQ(LivingState(attempt, /*is_suspended=*/true), v1::Attempt::SUSPENDED) << "it can't leave yet";
 }
 
 }  // namespace

@@ -1,0 +1,364 @@
+#include "worker/agent/attempt_runner.h"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <csignal>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/ipc/frames.h"
+#include "base/ipc/unix_socket.h"
+#include "base/simulated_clock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/agent/trainers/left_trainers.h"
+
+namespace ampd::agent {
+namespace {
+
+using internal::ShimCommand;
+using internal::ShimStatus;
+using internal::TrainerCommand;
+using internal::TrainerReport;
+
+// The sockets of a spawn folder, in place of a shim and a trainer. Single-threaded.
+class FakeTrainer {
+ public:
+  explicit FakeTrainer(const std::string& folder)
+      : shim_listener_(*ListenUnix(folder + "/shim.sock")), trainer_listener_(*ListenUnix(folder + "/trainer.sock")) {}
+
+  // REQUIRES: the agent has connected.
+  void Accept() {
+    shim_ = *AcceptUnix(shim_listener_.get());
+    trainer_ = *AcceptUnix(trainer_listener_.get());
+    // A message that never comes fails the test instead of blocking it.
+    const timeval limit = {20, 0};
+    for (const int fd : {shim_.get(), trainer_.get()}) {
+      EXPECT_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
+    }
+  }
+
+  void ConfirmLease(absl::Duration deadline) const {
+    ShimStatus status;
+    status.set_lease_deadline_boottime_nanos(absl::ToInt64Nanoseconds(deadline));
+    EXPECT_TRUE(WriteFrame(shim_.get(), status).ok());
+  }
+  void Report(const TrainerReport& report) const { EXPECT_TRUE(WriteFrame(trainer_.get(), report).ok()); }
+
+  TrainerCommand NextCommand() const { return Next<TrainerCommand>(trainer_.get()); }
+  ShimCommand NextShimCommand() const { return Next<ShimCommand>(shim_.get()); }
+
+ private:
+  template <typename Message>
+  static Message Next(int fd) {
+    Message message;
+    const auto payload = ReadFrame(fd);
+    EXPECT_TRUE(payload.ok() && payload->has_value() && message.ParseFromString(**payload));
+    return message;
+  }
+
+  UniqueFd shim_listener_;
+  UniqueFd trainer_listener_;
+  UniqueFd shim_;
+  UniqueFd trainer_;
+};
+
+// Has no artifact; never asked, because the cache's thread does not run.
+class NoSource final : public ArtifactSource {
+ public:
+  absl::Status Download(const std::string&, int64_t, const Take&) override { return absl::UnimplementedError(""); }
+  void Cancel() override {}
+};
+
+class AttemptRunnerTest : public testing::Test {
+ protected:
+  TrainerPool::Options PoolOptions() {
+    TrainerPool::Options options;
+    options.state_folder = left_.state_folder();
+    options.command = {"/bin/true", {"trainer"}};
+    options.log = [](const std::string&) {};
+    options.on_start = [] {};
+    options.on_device_change = [] {};
+    options.random = &random_;
+    return options;
+  }
+  ArtifactCache::Options CacheOptions() {
+    ArtifactCache::Options options;
+    options.folder = left_.state_folder() + "/artifacts";
+    options.source = &source_;
+    options.clock = &clock_;
+    return options;
+  }
+  AttemptRunner::Options RunnerOptions() {
+    AttemptRunner::Options options;
+    options.checkpoint_root = "/checkpoints";
+    options.data_roots = {{"cifar", "/data/cifar"}};
+    options.cancel_grace = absl::Seconds(10);
+    options.leave_grace = absl::Minutes(5);
+    options.log = [](const std::string&) {};
+    options.report_soon = [this] { ++num_changes_; };
+    options.clock = &clock_;
+    options.artifacts = &artifacts_;
+    options.attempts = &attempts_;
+    options.trainers = &trainers_;
+    options.devices = &devices_;
+    return options;
+  }
+
+  absl::Duration Now() const { return clock_.SinceBoot(); }
+  void Poll() { runner_.Poll(Now()); }
+
+  static v1::WorkerDirective Directive() {
+    v1::WorkerDirective directive;
+    directive.mutable_id()->set_epoch(7);
+    return directive;
+  }
+  // An action that starts `job` on the CPU, with a lease of a minute.
+  StartAction StartOf(const std::string& job) const {
+    StartAction start;
+    *start.directive.mutable_key() = LeftTrainers::Key(job);
+    start.directive.mutable_spec()->set_name("the spec");
+    start.device = "cpu";
+    start.lease_deadline = Now() + absl::Minutes(1);
+    start.suspend_limit = absl::Seconds(30);
+    return start;
+  }
+  void Apply(const Actions& actions, bool may_start = true) { runner_.Apply(actions, Directive(), may_start); }
+
+  // A warm trainer of the CPU that the pool has adopted.
+  FakeTrainer AddWarm() {
+    left_.Add("warm");
+    trainers_.Adopt();
+    return FakeTrainer(left_.PathOf("warm"));
+  }
+  // Starts `job` on the trainer, under a confirmed lease.
+  TrainerCommand StartOn(FakeTrainer& trainer, const std::string& job) {
+    Actions actions;
+    actions.start.push_back(StartOf(job));
+    Apply(actions);
+    Poll();
+    trainer.Accept();
+    trainer.ConfirmLease(actions.start[0].lease_deadline);
+    Poll();
+    return trainer.NextCommand();
+  }
+
+  // The attempts as they are reported: "j1:RUNNING j2:ASSIGNED".
+  std::string Reported() const {
+    v1::WorkerReport report;
+    attempts_.AddTo(&report, Now());
+    return absl::StrJoin(report.attempts(), " ", [](std::string* text, const v1::AttemptReport& attempt) {
+      absl::StrAppend(text, attempt.key().job_id(), ":", v1::Attempt::State_Name(attempt.state()));
+    });
+  }
+
+  LeftTrainers left_;
+  SimulatedClock clock_;
+  SeededRandom random_{1};
+  NoSource source_;
+  ArtifactCache artifacts_{CacheOptions()};
+  AttemptList attempts_;
+  TrainerPool trainers_{PoolOptions()};
+  std::vector<v1::Device> devices_;
+  int num_changes_ = 0;
+  AttemptRunner runner_{RunnerOptions()};
+};
+
+TEST_F(AttemptRunnerTest, AttemptStartsUnderAConfirmedLease) {
+  devices_.emplace_back().set_id("cpu");
+  FakeTrainer trainer = AddWarm();
+  Actions actions;
+  actions.start.push_back(StartOf("j1"));
+  Apply(actions);
+  EXPECT_EQ(Reported(), "j1:STARTING");
+  Poll();
+  trainer.Accept();
+  const ShimCommand lease = trainer.NextShimCommand();
+  EXPECT_EQ(lease.lease_deadline_boottime_nanos(), absl::ToInt64Nanoseconds(actions.start[0].lease_deadline));
+  EXPECT_EQ(lease.suspend_limit_nanos(), absl::ToInt64Nanoseconds(absl::Seconds(30)));
+  trainer.ConfirmLease(actions.start[0].lease_deadline - absl::Seconds(1));
+  Poll();
+  EXPECT_EQ(attempts_.Find(LeftTrainers::Key("j1"))->told_connection, 0) << "the shim has an earlier lease";
+  EXPECT_FALSE(runner_.ConsumeReconcileRequest());
+  trainer.ConfirmLease(actions.start[0].lease_deadline);
+  Poll();
+  const TrainerCommand command = trainer.NextCommand();
+  ASSERT_TRUE(command.has_start());
+  EXPECT_EQ(command.start().spec().name(), "the spec");
+  EXPECT_EQ(command.start().device().id(), "cpu");
+  EXPECT_EQ(command.start().data_roots().at("cifar"), "/data/cifar");
+  EXPECT_EQ(command.start().epoch(), 7u);
+  EXPECT_TRUE(runner_.ConsumeReconcileRequest()) << "it may need orders";
+  EXPECT_FALSE(runner_.ConsumeReconcileRequest());
+}
+
+TEST_F(AttemptRunnerTest, TrainerThatRuns_IsReported) {
+  FakeTrainer trainer = AddWarm();
+  StartOn(trainer, "j1");
+  TrainerReport report;
+  report.mutable_state()->set_state(v1::Attempt::RUNNING);
+  report.mutable_state()->set_step(3);
+  trainer.Report(report);
+  num_changes_ = 0;
+  Poll();
+  EXPECT_EQ(Reported(), "j1:RUNNING");
+  EXPECT_EQ(attempts_.Find(LeftTrainers::Key("j1"))->step, 3);
+  EXPECT_GT(num_changes_, 0);
+}
+
+TEST_F(AttemptRunnerTest, AttemptThatIsAskedToLeave_IsKilledAfterTheGrace) {
+  FakeTrainer trainer = AddWarm();
+  StartOn(trainer, "j1");
+  Actions actions;
+  actions.leave.push_back({LeftTrainers::Key("j1"), v1::Job::CANCEL, v1::USER_CANCELLED});
+  Apply(actions);
+  EXPECT_EQ(Reported(), "j1:STOPPING");
+  EXPECT_EQ(trainer.NextCommand().leave().reason(), v1::USER_CANCELLED);
+  trainer.NextShimCommand();  // the lease
+  clock_.Advance(absl::Seconds(10));
+  Poll();
+  EXPECT_TRUE(trainer.NextShimCommand().kill());
+}
+
+TEST_F(AttemptRunnerTest, LeavingAgent_GivesEveryAttemptUntilItsDeadline) {
+  FakeTrainer trainer = AddWarm();
+  StartOn(trainer, "j1");
+  runner_.LeaveAll(v1::WORKER_DRAINED, Now() + absl::Seconds(3));
+  EXPECT_EQ(trainer.NextCommand().leave().desired(), v1::Job::PAUSE);
+  trainer.NextShimCommand();  // the lease
+  clock_.Advance(absl::Seconds(3));
+  Poll();
+  EXPECT_TRUE(trainer.NextShimCommand().kill());
+}
+
+TEST_F(AttemptRunnerTest, OrdersAreSentToATrainerThatHasItsAttempt) {
+  FakeTrainer trainer = AddWarm();
+  Actions start;
+  start.start.push_back(StartOf("j1"));
+  Apply(start);
+  Actions orders;
+  orders.loss_scale.push_back({LeftTrainers::Key("j1"), 4, v1::LossScaleOrder()});
+  orders.sample_gradients.push_back({LeftTrainers::Key("j1"), 5});
+  Apply(orders);
+  const HeldAttempt& held = attempts_.Find(LeftTrainers::Key("j1"))->held;
+  EXPECT_EQ(held.told_loss_scale_order, 0u) << "it has no trainer yet";
+  Poll();
+  trainer.Accept();
+  trainer.ConfirmLease(start.start[0].lease_deadline);
+  Poll();
+  EXPECT_TRUE(trainer.NextCommand().has_start());
+  Apply(orders);
+  EXPECT_EQ(trainer.NextCommand().loss_scale().number(), 4u);
+  EXPECT_EQ(trainer.NextCommand().sample_gradients().number(), 5u);
+  EXPECT_EQ(held.told_loss_scale_order, 4u);
+  EXPECT_EQ(held.told_gradient_request, 5u);
+}
+
+TEST_F(AttemptRunnerTest, CheckpointThatTheServerHas_IsAcknowledgedToTheTrainer) {
+  FakeTrainer trainer = AddWarm();
+  StartOn(trainer, "j1");
+  TrainerReport report;
+  report.mutable_checkpoint()->set_step(20);
+  trainer.Report(report);
+  Poll();
+  Actions actions;
+  *actions.acknowledge_checkpoints.emplace_back().mutable_attempt() = LeftTrainers::Key("j1");
+  actions.acknowledge_checkpoints.back().set_step(20);
+  Apply(actions);
+  const TrainerCommand command = trainer.NextCommand();
+  ASSERT_EQ(command.acknowledge().checkpoint_steps_size(), 1);
+  EXPECT_EQ(command.acknowledge().checkpoint_steps(0), 20);
+}
+
+TEST_F(AttemptRunnerTest, EndedAttempt_ExitsWhenItsOutcomeIsDurableAndItsTelemetryStored) {
+  FakeTrainer trainer = AddWarm();
+  StartOn(trainer, "j1");
+  TrainerReport report;
+  report.mutable_outcome()->set_kind(v1::Outcome::FINISHED);
+  report.set_after_sequence(5);
+  trainer.Report(report);
+  Poll();
+  EXPECT_EQ(Reported(), "j1:ENDED");
+  Actions actions;
+  actions.forget.push_back(LeftTrainers::Key("j1"));
+  Apply(actions);
+  EXPECT_EQ(Reported(), "");
+  AttemptOnWorker& attempt = *attempts_.Find(LeftTrainers::Key("j1"));
+  runner_.Release(Now());
+  EXPECT_FALSE(attempt.kill_at.has_value()) << "its telemetry is not here yet";
+  v1::TelemetryAck ack;
+  ack.set_refused(true);
+  attempt.backlog.OnAck(ack, Now());
+  runner_.Release(Now());
+  EXPECT_TRUE(trainer.NextCommand().acknowledge().outcome());
+  EXPECT_TRUE(attempt.kill_at.has_value());
+  attempt.held.occupies_device = false;
+  attempt.backlog.SetLogDone(true);
+  runner_.Release(Now());
+  EXPECT_TRUE(attempts_.empty());
+  EXPECT_TRUE(trainers_.empty());
+}
+
+TEST_F(AttemptRunnerTest, TrainerOfAnEarlierAgentThatHasExited_EndsItsAttempt) {
+  left_.Add("spawn", "j1");
+  left_.End("spawn", SIGABRT);
+  trainers_.Adopt();
+  runner_.Adopt();
+  EXPECT_EQ(Reported(), "j1:STARTING");
+  Poll();
+  EXPECT_EQ(Reported(), "j1:ENDED");
+  const AttemptOnWorker& attempt = *attempts_.Find(LeftTrainers::Key("j1"));
+  EXPECT_EQ(attempt.outcome->signal(), SIGABRT);
+  EXPECT_FALSE(attempt.held.occupies_device);
+  EXPECT_TRUE(runner_.ConsumeReconcileRequest()) << "its device is free";
+}
+
+TEST_F(AttemptRunnerTest, RefusedAttempt_HasEndedWithoutATrainer) {
+  Actions actions;
+  actions.refuse.push_back({LeftTrainers::Key("j1"), v1::Outcome()});
+  Apply(actions);
+  EXPECT_EQ(Reported(), "j1:ENDED");
+  EXPECT_GT(num_changes_, 0);
+  EXPECT_TRUE(trainers_.empty());
+  Actions forget;
+  forget.forget.push_back(LeftTrainers::Key("j1"));
+  Apply(forget);
+  runner_.Release(Now());
+  EXPECT_TRUE(attempts_.empty());
+}
+
+TEST_F(AttemptRunnerTest, AttemptThatMayNotStart_Waits) {
+  Actions actions;
+  actions.start.push_back(StartOf("j1"));
+  actions.wait.push_back(LeftTrainers::Key("j2"));
+  Apply(actions, /*may_start=*/false);
+  EXPECT_EQ(Reported(), "j2:ASSIGNED j1:ASSIGNED");
+  EXPECT_TRUE(trainers_.empty());
+}
+
+TEST_F(AttemptRunnerTest, TrainerThatCannotBeStarted_FailsTheAttempt) {
+  std::ofstream(left_.state_folder() + "/spawn") << "a file where a folder should be";
+  Actions actions;
+  actions.start.push_back(StartOf("j1"));
+  Apply(actions);
+  EXPECT_EQ(Reported(), "j1:ENDED");
+  const AttemptOnWorker& attempt = *attempts_.Find(LeftTrainers::Key("j1"));
+  EXPECT_EQ(attempt.outcome->reason(), v1::DEVICE_ERROR);
+  EXPECT_FALSE(attempt.held.occupies_device);
+}
+
+TEST_F(AttemptRunnerTest, AttemptThatIsNotAssignedHereAnyMore_IsKilled) {
+  FakeTrainer trainer = AddWarm();
+  StartOn(trainer, "j1");
+  Actions actions;
+  actions.kill.push_back(LeftTrainers::Key("j1"));
+  Apply(actions);
+  trainer.NextShimCommand();  // the lease
+  EXPECT_TRUE(trainer.NextShimCommand().kill());
+  EXPECT_TRUE(attempts_.Find(LeftTrainers::Key("j1"))->held.killed);
+}
+
+}  // namespace
+}  // namespace ampd::agent

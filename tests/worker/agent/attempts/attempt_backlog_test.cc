@@ -1,0 +1,193 @@
+#include "worker/agent/attempts/attempt_backlog.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gtest/gtest.h"
+
+namespace ampd::agent {
+namespace {
+
+constexpr absl::Duration kNow = absl::Seconds(100);
+
+v1::TelemetryBatch Steps(uint64_t first, uint64_t last) {
+  v1::TelemetryBatch batch;
+  for (uint64_t sequence = first; sequence <= last; ++sequence) {
+    batch.mutable_steps()->add_sequence(sequence);
+  }
+  return batch;
+}
+
+v1::TelemetryAck Ack(uint64_t sequence, int64_t log_bytes = 0) {
+  v1::TelemetryAck ack;
+  ack.set_stored_sequence(sequence);
+  ack.set_stored_log_bytes(log_bytes);
+  return ack;
+}
+
+v1::TelemetryAck Refusal() {
+  v1::TelemetryAck ack;
+  ack.set_refused(true);
+  return ack;
+}
+
+void AddCheckpoint(AttemptBacklog& backlog, int64_t step, uint64_t after_sequence) {
+  v1::Checkpoint checkpoint;
+  checkpoint.set_step(step);
+  backlog.AddCheckpoint(std::move(checkpoint), after_sequence, kNow);
+}
+
+// Telemetry up to sequence 25, and a checkpoint of step 20 that follows it.
+AttemptBacklog WithCheckpoint(uint64_t after_sequence = 25) {
+  AttemptBacklog backlog;
+  backlog.AddTelemetry(Steps(1, 25));
+  AddCheckpoint(backlog, 20, after_sequence);
+  return backlog;
+}
+
+// The steps of the checkpoints that can be reported: "20 40".
+std::string Reportable(const AttemptBacklog& backlog, absl::Duration now = kNow, bool has_ended = false) {
+  return absl::StrJoin(backlog.ReportableCheckpoints(now, has_ended), " ",
+                       [](std::string* text, const auto& item) { absl::StrAppend(text, item.step()); });
+}
+
+TEST(AttemptBacklog, CheckpointIsReportedWhenTheTelemetryBeforeItIsStored) {
+  AttemptBacklog backlog = WithCheckpoint();
+  EXPECT_FALSE(backlog.OnAck(Ack(24), kNow));
+  EXPECT_EQ(Reportable(backlog), "");
+  EXPECT_TRUE(backlog.OnAck(Ack(25), kNow));
+  EXPECT_EQ(Reportable(backlog), "20");
+  EXPECT_FALSE(backlog.OnAck(Ack(25), kNow)) << "it could be reported before";
+}
+
+TEST(AttemptBacklog, CheckpointBehindTelemetryThatStandsStill_IsReported) {
+  AttemptBacklog backlog = WithCheckpoint();
+  const absl::Duration almost = kTelemetryStandstill - absl::Milliseconds(1);
+  EXPECT_EQ(Reportable(backlog, kNow + almost), "");
+  EXPECT_EQ(Reportable(backlog, kNow + kTelemetryStandstill), "20");
+  // Telemetry that makes progress is waited for, however long it takes.
+  absl::Duration stored_at = kNow;
+  for (uint64_t sequence = 1; sequence <= 24; ++sequence) {
+    stored_at += almost;
+    backlog.OnAck(Ack(sequence), stored_at);
+    EXPECT_EQ(Reportable(backlog, stored_at + almost), "") << sequence;
+  }
+  EXPECT_EQ(Reportable(backlog, stored_at + kTelemetryStandstill), "20");
+}
+
+TEST(AttemptBacklog, CheckpointBeforeTheNewestTelemetry_DoesNotWaitForThat) {
+  AttemptBacklog backlog = WithCheckpoint(/*after_sequence=*/20);
+  EXPECT_TRUE(backlog.OnAck(Ack(20), kNow));
+  EXPECT_EQ(Reportable(backlog), "20");
+}
+
+TEST(AttemptBacklog, CheckpointWithoutASequence_FollowsWhatWasReceived) {
+  AttemptBacklog backlog = WithCheckpoint(/*after_sequence=*/0);
+  EXPECT_FALSE(backlog.OnAck(Ack(24), kNow));
+  EXPECT_TRUE(backlog.OnAck(Ack(25), kNow));
+}
+
+TEST(AttemptBacklog, EveryCheckpointIsReportedOnceTheAttemptHasEnded) {
+  EXPECT_EQ(Reportable(WithCheckpoint(), kNow, /*has_ended=*/true), "20");
+}
+
+TEST(AttemptBacklog, CheckpointWhoseTelemetryTheServerRefuses_IsReported) {
+  AttemptBacklog backlog = WithCheckpoint();
+  EXPECT_TRUE(backlog.OnAck(Refusal(), kNow));
+  EXPECT_EQ(Reportable(backlog), "20");
+}
+
+TEST(AttemptBacklog, AcknowledgedCheckpoint_IsReportedNoMore) {
+  AttemptBacklog backlog = WithCheckpoint();
+  AddCheckpoint(backlog, 40, 25);
+  AddCheckpoint(backlog, 40, 25);  // the trainer repeats it on a new connection
+  backlog.OnAck(Ack(25), kNow);
+  EXPECT_EQ(Reportable(backlog), "20 40");
+  EXPECT_TRUE(backlog.AcknowledgeCheckpoint(20));
+  EXPECT_FALSE(backlog.AcknowledgeCheckpoint(20));
+  EXPECT_EQ(Reportable(backlog), "40");
+}
+
+TEST(AttemptBacklog, TrainerLearnsOfEachStoredSequenceOnceAConnection) {
+  AttemptBacklog backlog = WithCheckpoint();
+  EXPECT_EQ(backlog.ConsumeAcknowledgement(), std::nullopt);
+  backlog.OnAck(Ack(10), kNow);
+  EXPECT_EQ(backlog.ConsumeAcknowledgement(), 10u);
+  EXPECT_EQ(backlog.ConsumeAcknowledgement(), std::nullopt);
+  backlog.OnTrainerConnected();
+  EXPECT_EQ(backlog.ConsumeAcknowledgement(), 10u);
+  backlog.OnAck(Refusal(), kNow);
+  EXPECT_EQ(backlog.ConsumeAcknowledgement(), 25u) << "nobody wants the rest";
+}
+
+TEST(AttemptBacklog, LogIsSentChunkByChunkAndAgainOnANewStream) {
+  AttemptBacklog backlog;
+  EXPECT_EQ(backlog.NextLogOffset(), 0);
+  backlog.OnLogSent(100);
+  EXPECT_EQ(backlog.NextLogOffset(), std::nullopt) << "a chunk is in flight";
+  backlog.OnAck(Ack(0, /*log_bytes=*/100), kNow);
+  EXPECT_EQ(backlog.NextLogOffset(), 100);
+  backlog.OnLogSent(180);
+  backlog.OnStreamOpened();
+  EXPECT_EQ(backlog.NextLogOffset(), 100);
+  // The server stored more than this agent sent: an earlier agent did.
+  backlog.OnAck(Ack(0, /*log_bytes=*/500), kNow);
+  EXPECT_EQ(backlog.NextLogOffset(), 500);
+}
+
+TEST(AttemptBacklog, TelemetryThatWasNotAcknowledged_IsSentAgainOnANewStream) {
+  AttemptBacklog backlog = WithCheckpoint();
+  ASSERT_NE(backlog.NextBatch(), nullptr);
+  backlog.OnBatchSent();
+  EXPECT_EQ(backlog.NextBatch(), nullptr);
+  backlog.OnStreamOpened();
+  ASSERT_NE(backlog.NextBatch(), nullptr);
+  EXPECT_EQ(backlog.NextBatch()->steps().sequence_size(), 25);
+}
+
+TEST(AttemptBacklog, IsDoneWhenAllThatTheTrainerHasIsStored) {
+  AttemptBacklog backlog;
+  EXPECT_TRUE(backlog.TelemetryIsDone(kNow));
+  backlog.ExpectTelemetryUpTo(25);  // the outcome was reported before the telemetry
+  EXPECT_FALSE(backlog.TelemetryIsDone(kNow));
+  backlog.AddTelemetry(Steps(1, 25));
+  EXPECT_FALSE(backlog.TelemetryIsDone(kNow));
+  backlog.OnAck(Ack(25), kNow);
+  EXPECT_TRUE(backlog.TelemetryIsDone(kNow));
+  EXPECT_FALSE(backlog.IsDone(kNow)) << "its log is not";
+  backlog.SetLogDone(true);
+  EXPECT_TRUE(backlog.IsDone(kNow));
+  backlog.ExpectTelemetryUpTo(26);
+  EXPECT_FALSE(backlog.TelemetryIsDone(kNow)) << "the relay is empty, and the trainer is not";
+  backlog.OnAck(Refusal(), kNow);
+  EXPECT_TRUE(backlog.TelemetryIsDone(kNow));
+}
+
+TEST(AttemptBacklog, TelemetryThatIsLostWithItsTrainer_IsNotWaitedFor) {
+  AttemptBacklog backlog;
+  backlog.AddTelemetry(Steps(1, 25));
+  backlog.ExpectTelemetryUpTo(30);
+  EXPECT_TRUE(backlog.OnTrainerExit());
+  EXPECT_FALSE(backlog.OnTrainerExit());
+  backlog.OnAck(Ack(25), kNow);
+  EXPECT_TRUE(backlog.TelemetryIsDone(kNow));
+}
+
+TEST(AttemptBacklog, DrainingEndsAfterTwoMinutesWithoutProgress) {
+  AttemptBacklog backlog;
+  backlog.AddTelemetry(Steps(1, 25));
+  EXPECT_FALSE(backlog.IsDone(kNow + absl::Hours(1))) << "its outcome is not durable yet";
+  backlog.StartDraining(kNow);
+  EXPECT_FALSE(backlog.LogIsOverdue(kNow + absl::Seconds(10)));
+  EXPECT_TRUE(backlog.LogIsOverdue(kNow + absl::Seconds(11)));
+  backlog.OnAck(Ack(10), kNow + absl::Minutes(2));
+  EXPECT_FALSE(backlog.IsDone(kNow + absl::Minutes(4)));
+  EXPECT_FALSE(backlog.TelemetryIsDone(kNow + absl::Minutes(4)));
+  EXPECT_TRUE(backlog.IsDone(kNow + absl::Minutes(4) + absl::Seconds(1)));
+  EXPECT_TRUE(backlog.TelemetryIsDone(kNow + absl::Minutes(4) + absl::Seconds(1)));
+}
+
+}  // namespace
+}  // namespace ampd::agent

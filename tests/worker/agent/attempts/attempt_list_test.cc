@@ -1,0 +1,64 @@
+#include "worker/agent/attempts/attempt_list.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gtest/gtest.h"
+
+namespace ampd::agent {
+namespace {
+
+v1::AttemptKey Key(const std::string& job) {
+  v1::AttemptKey key;
+  key.set_job_id(job);
+  key.set_attempt(1);
+  key.set_token("token-" + job);
+  return key;
+}
+
+// What is reported: "j1:RUNNING j2:ASSIGNED".
+std::string Reported(const AttemptList& attempts) {
+  v1::WorkerReport report;
+  attempts.AddTo(&report, absl::Seconds(100));
+  return absl::StrJoin(report.attempts(), " ", [](std::string* text, const v1::AttemptReport& attempt) {
+    absl::StrAppend(text, attempt.key().job_id(), ":", v1::Attempt::State_Name(attempt.state()));
+  });
+}
+
+TEST(AttemptList, ReportsWhatItHoldsAndWhatWaits) {
+  AttemptList attempts;
+  attempts.Add(Key("j1")).held.state = v1::Attempt::RUNNING;
+  attempts.Add(Key("j2")).held.state = v1::Attempt::ENDED;
+  attempts.SetWaiting({Key("j3")});
+  EXPECT_EQ(Reported(attempts), "j1:RUNNING j2:ENDED j3:ASSIGNED");
+  attempts.SetWaiting({});
+  EXPECT_EQ(Reported(attempts), "j1:RUNNING j2:ENDED");
+}
+
+TEST(AttemptList, ForgottenAttempt_IsHeldButNotReported) {
+  AttemptList attempts;
+  attempts.Add(Key("j1")).held.forgotten = true;
+  EXPECT_EQ(Reported(attempts), "");
+  ASSERT_EQ(attempts.Held().size(), 1u);
+  EXPECT_EQ(attempts.Held()[0].key.job_id(), "j1");
+}
+
+TEST(AttemptList, FindsAttemptsByTheirWholeKeyAndByTheirSpawn) {
+  AttemptList attempts;
+  AttemptOnWorker& first = attempts.Add(Key("j1"));
+  first.spawn_id = "spawn";
+  attempts.Add(Key("j2"));
+  EXPECT_EQ(attempts.Find(Key("j1")), &first);
+  EXPECT_EQ(attempts.FindBySpawn("spawn"), &first);
+  EXPECT_EQ(attempts.FindBySpawn("another"), nullptr);
+  v1::AttemptKey other = Key("j1");
+  other.set_token("another");
+  EXPECT_EQ(attempts.Find(other), nullptr);
+  attempts.RemoveIf([](const AttemptOnWorker& attempt) { return attempt.held.key.job_id() == "j1"; });
+  EXPECT_EQ(attempts.Find(Key("j1")), nullptr);
+  EXPECT_EQ(attempts.size(), 1u);
+}
+
+}  // namespace
+}  // namespace ampd::agent

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "worker/agent/link/server_link.h"
+
+namespace ampd::agent {
+
+// A link that keeps what is sent, in place of a server. Single-threaded.
+class FakeLink final : public ServerLink {
+ public:
+  void SendReport(const v1::WorkerReport& report) override { reports.push_back(report); }
+  bool SendTelemetry(const v1::TelemetryUpload& upload) override {
+    if (uploads.size() >= capacity) {
+      return false;
+    }
+    uploads.push_back(upload);
+    return true;
+  }
+  Arrivals Take() override { return std::exchange(arrivals, Arrivals()); }
+  int wake_fd() const override { return -1; }
+
+  std::vector<v1::WorkerReport> reports;
+  std::vector<v1::TelemetryUpload> uploads;
+  size_t capacity = 1000;  // Uploads beyond it are not taken.
+  Arrivals arrivals;
+};
+
+}  // namespace ampd::agent

@@ -1,0 +1,231 @@
+#include "worker/agent/attempt_runner.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "worker/agent/attempts/artifact_gate.h"
+#include "worker/agent/attempts/outcomes.h"
+
+namespace ampd::agent {
+namespace {
+
+using v1::Attempt;
+using v1::Job;
+
+// Time for a trainer to exit after its outcome was acknowledged.
+constexpr absl::Duration kExitLimit = absl::Seconds(10);
+
+internal::TrainerCommand StartCommand(const AttemptOnWorker& attempt, const AttemptRunner::Options& options,
+                                      uint64_t epoch) {
+  internal::TrainerCommand command;
+  internal::StartAttempt& start = *command.mutable_start();
+  *start.mutable_key() = attempt.held.key;
+  *start.mutable_spec() = attempt.wanted->spec();
+  start.set_precision(attempt.wanted->precision());
+  if (attempt.wanted->has_loss_scale()) {
+    *start.mutable_loss_scale() = attempt.wanted->loss_scale();
+  }
+  if (attempt.wanted->has_start_from()) {
+    *start.mutable_start_from() = attempt.wanted->start_from();
+  }
+  *start.mutable_older_checkpoints() = attempt.wanted->older_checkpoints();
+  for (const v1::Device& device : *options.devices) {
+    if (device.id() == attempt.held.device) {
+      *start.mutable_device() = device;
+    }
+  }
+  for (const auto& [name, folder] : options.data_roots) {
+    (*start.mutable_data_roots())[name] = folder;
+  }
+  if (options.data_group.has_value()) {
+    start.set_data_group(*options.data_group);
+  }
+  start.set_checkpoint_root(options.checkpoint_root);
+  start.set_epoch(epoch);
+  start.set_artifact_folder(options.artifacts->folder());
+  return command;
+}
+
+}  // namespace
+
+void AttemptRunner::Adopt() {
+  for (const auto& [id, trainer] : options_.trainers->trainers()) {
+    if (trainer->bound()) {
+      AttemptOnWorker& attempt = options_.attempts->Add(trainer->record().key());
+      attempt.held.device = trainer->record().device();
+      attempt.spawn_id = id;
+    }
+  }
+}
+
+bool AttemptRunner::IsBlocked(const SpawnedTrainer& trainer) const {
+  const AttemptOnWorker* attempt = options_.attempts->FindBySpawn(trainer.record().spawn_id());
+  return attempt != nullptr && attempt->backlog.telemetry().full();
+}
+
+bool AttemptRunner::ConsumeReconcileRequest() { return std::exchange(reconcile_requested_, false); }
+
+void AttemptRunner::SetWantedArtifacts() {
+  std::set<std::string> wanted;
+  for (const auto& attempt : *options_.attempts) {
+    if (std::string artifact = ArtifactNeededBy(*attempt); !artifact.empty()) {
+      wanted.insert(std::move(artifact));
+    }
+  }
+  options_.artifacts->SetWanted(std::move(wanted));
+}
+
+void AttemptRunner::Poll(absl::Duration now) {
+  SetWantedArtifacts();
+  for (const auto& [id, trainer] : options_.trainers->trainers()) {
+    AttemptOnWorker* attempt = options_.attempts->FindBySpawn(id);
+    const std::vector<internal::TrainerReport> reports = trainer->Poll(now, /*read_trainer=*/!IsBlocked(*trainer));
+    for (const internal::TrainerReport& report : reports) {
+      if (attempt != nullptr) {
+        OnReport(*attempt, report);
+      } else if (report.has_hello()) {
+        options_.trainers->OnWarmHello(*trainer, report.hello(), options_.clock->SinceBoot());
+      }
+    }
+    if (attempt == nullptr) {
+      continue;
+    }
+    if (trainer->exited()) {
+      OnTrainerExit(*attempt, *trainer);
+      continue;
+    }
+    UpdateState(*attempt, *trainer);
+    MaybeSendStart(*attempt, *trainer);
+    if (attempt->kill_at.has_value() && now >= *attempt->kill_at) {
+      attempt->kill_at.reset();
+      trainer->Kill();
+    }
+  }
+}
+
+void AttemptRunner::OnReport(AttemptOnWorker& attempt, const internal::TrainerReport& report) {
+  switch (report.kind_case()) {
+    case internal::TrainerReport::kTelemetry:
+      attempt.backlog.AddTelemetry(report.telemetry());
+      break;
+    case internal::TrainerReport::kCheckpoint: {
+      v1::Checkpoint checkpoint = report.checkpoint();
+      checkpoint.set_local(!options_.checkpoint_root_shared);
+      attempt.backlog.AddCheckpoint(std::move(checkpoint), report.after_sequence(), options_.clock->SinceBoot());
+      options_.report_soon();
+      break;
+    }
+    case internal::TrainerReport::kOutcome:
+      attempt.step = std::max(attempt.step, report.outcome().last_step());
+      if (!attempt.outcome.has_value()) {
+        attempt.backlog.ExpectTelemetryUpTo(report.after_sequence());
+        End(attempt, report.outcome());
+      }
+      break;
+    case internal::TrainerReport::kState:
+      OnState(attempt, report.state());
+      break;
+    default:
+      break;
+  }
+}
+
+void AttemptRunner::OnState(AttemptOnWorker& attempt, const internal::TrainerState& state) {
+  attempt.trainer_state = state.state();
+  attempt.step = std::max(attempt.step, state.step());
+  if (std::exchange(attempt.precision, state.precision()) != state.precision()) {
+    options_.report_soon();
+  }
+  attempt.emulated = state.emulated();
+  attempt.total_steps = state.total_steps();
+}
+
+void AttemptRunner::UpdateState(AttemptOnWorker& attempt, const SpawnedTrainer& trainer) {
+  if (attempt.held.state == Attempt::ENDED) {
+    return;
+  }
+  const Attempt::State state = LivingState(attempt, trainer.suspended());
+  if (std::exchange(attempt.held.state, state) != state) {
+    options_.report_soon();
+  }
+}
+
+void AttemptRunner::MaybeSendStart(AttemptOnWorker& attempt, SpawnedTrainer& trainer) {
+  if (attempt.held.state == Attempt::ENDED && attempt.held.forgotten) {
+    return;
+  }
+  if (!trainer.trainer_connected() || attempt.told_connection == trainer.num_trainer_connections() ||
+      !attempt.wanted.has_value() || !trainer.HasLease(attempt.held.lease_deadline) || !HasArtifact(attempt, trainer)) {
+    return;
+  }
+  attempt.told_connection = trainer.num_trainer_connections();
+  trainer.SendToTrainer(StartCommand(attempt, options_, epoch_));
+  if (attempt.held.told != Job::RUN) {
+    const std::optional<absl::Duration> kill_at = attempt.kill_at;
+    Leave(attempt, attempt.held.told, attempt.leave_reason);
+    attempt.kill_at = kill_at;
+  }
+  attempt.held.told_loss_scale_order = 0;
+  attempt.held.told_gradient_request = 0;
+  attempt.backlog.OnTrainerConnected();
+  reconcile_requested_ = true;
+}
+
+bool AttemptRunner::HasArtifact(AttemptOnWorker& attempt, SpawnedTrainer& trainer) {
+  ArtifactState artifact;
+  if (const std::string name = ArtifactOf(*attempt.wanted); !name.empty()) {
+    const ArtifactCache::Look look = options_.artifacts->Find(name);
+    artifact.is_here = look.state == ArtifactCache::Look::READY;
+    artifact.error = look.error;
+  }
+  const GateDecision decision = CheckArtifact(attempt, trainer.hello(), artifact);
+  if (decision.outcome.has_value()) {
+    End(attempt, *decision.outcome);
+    Kill(attempt);
+  }
+  return decision.may_start;
+}
+
+void AttemptRunner::OnTrainerExit(AttemptOnWorker& attempt, const SpawnedTrainer& trainer) {
+  if (!std::exchange(attempt.held.occupies_device, false)) {
+    return;
+  }
+  if (!attempt.outcome.has_value()) {
+    End(attempt, OutcomeFromExit(attempt, trainer.exit(), trainer.folder().OomIsAGuess()));
+  }
+  if (attempt.backlog.OnTrainerExit()) {
+    // The rest is lost with the trainer; nobody should wait for it.
+    attempt.outcome->set_last_sequence(attempt.backlog.telemetry().received());
+  }
+  options_.trainers->AllowWarm(attempt.held.device);
+  reconcile_requested_ = true;
+}
+
+void AttemptRunner::Release(absl::Duration now) {
+  for (const auto& attempt : *options_.attempts) {
+    SpawnedTrainer* trainer = TrainerOf(*attempt);
+    if (!attempt->held.forgotten || trainer == nullptr || trainer->exited() || !attempt->backlog.TelemetryIsDone(now) ||
+        attempt->kill_at.has_value() || attempt->held.killed) {
+      continue;
+    }
+    internal::TrainerCommand command;
+    command.mutable_acknowledge()->set_sequence(attempt->backlog.telemetry().acknowledged());
+    command.mutable_acknowledge()->set_outcome(true);
+    trainer->SendToTrainer(command);
+    attempt->kill_at = now + kExitLimit;
+  }
+  options_.attempts->RemoveIf([&](const AttemptOnWorker& attempt) {
+    const bool is_done = attempt.spawn_id.empty() || attempt.backlog.IsDone(now);
+    if (!attempt.held.forgotten || attempt.held.occupies_device || !is_done) {
+      return false;
+    }
+    options_.trainers->Remove(attempt.spawn_id);
+    return true;
+  });
+  options_.trainers->RemoveExited([this](const SpawnedTrainer& trainer) {
+    return options_.attempts->FindBySpawn(trainer.record().spawn_id()) != nullptr;
+  });
+}
+
+}  // namespace ampd::agent

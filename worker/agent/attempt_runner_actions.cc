@@ -1,0 +1,161 @@
+// Carries out the actions of a directive.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/agent/attempt_runner.h"
+#include "worker/agent/attempts/outcomes.h"
+
+namespace ampd::agent {
+
+using v1::Attempt;
+using v1::Job;
+
+void AttemptRunner::Apply(const Actions& actions, const v1::WorkerDirective& directive, bool may_start) {
+  epoch_ = directive.id().epoch();
+  for (const v1::AttemptDirective& wanted : directive.attempts()) {
+    if (AttemptOnWorker* attempt = options_.attempts->Find(wanted.key()); attempt != nullptr) {
+      attempt->wanted = wanted;
+    }
+  }
+  for (const v1::AttemptKey& key : actions.kill) {
+    Kill(*options_.attempts->Find(key));
+  }
+  for (const v1::AttemptKey& key : actions.forget) {
+    AttemptOnWorker& attempt = *options_.attempts->Find(key);
+    attempt.held.forgotten = true;
+    attempt.backlog.StartDraining(options_.clock->SinceBoot());
+  }
+  for (const RenewAction& renew : actions.renew) {
+    AttemptOnWorker& attempt = *options_.attempts->Find(renew.key);
+    attempt.held.lease_deadline = renew.lease_deadline;
+    if (SpawnedTrainer* trainer = TrainerOf(attempt); trainer != nullptr) {
+      trainer->SetLease(renew.lease_deadline, renew.suspend_limit);
+    }
+  }
+  for (const LeaveAction& leave : actions.leave) {
+    Leave(*options_.attempts->Find(leave.key), leave.desired, leave.reason);
+  }
+  SendOrders(actions);
+  for (const RefuseAction& refuse : actions.refuse) {
+    AttemptOnWorker& attempt = options_.attempts->Add(refuse.key);
+    attempt.held.occupies_device = false;
+    End(attempt, refuse.outcome);
+  }
+  std::vector<v1::AttemptKey> waiting = actions.wait;
+  for (const StartAction& start : actions.start) {
+    if (may_start) {
+      Start(start);
+    } else {
+      waiting.push_back(start.directive.key());
+    }
+  }
+  options_.attempts->SetWaiting(std::move(waiting));
+  for (const v1::CheckpointKey& key : actions.acknowledge_checkpoints) {
+    AcknowledgeCheckpoint(key);
+  }
+  // Report at once only after a refusal or an acknowledged outcome. Every report is answered with a directive, so
+  // reporting at once for what each directive repeats would never end.
+  if (!actions.refuse.empty() || !actions.forget.empty()) {
+    options_.report_soon();
+  }
+}
+
+bool AttemptRunner::SendTo(const AttemptOnWorker& attempt, const internal::TrainerCommand& command) {
+  SpawnedTrainer* trainer = TrainerOf(attempt);
+  if (trainer == nullptr || attempt.told_connection == 0) {
+    return false;
+  }
+  trainer->SendToTrainer(command);
+  return true;
+}
+
+void AttemptRunner::SendOrders(const Actions& actions) {
+  for (const LossScaleAction& order : actions.loss_scale) {
+    internal::TrainerCommand command;
+    command.mutable_loss_scale()->set_number(order.number);
+    *command.mutable_loss_scale()->mutable_order() = order.order;
+    if (AttemptOnWorker& attempt = *options_.attempts->Find(order.key); SendTo(attempt, command)) {
+      attempt.held.told_loss_scale_order = order.number;
+    }
+  }
+  for (const SampleGradientsAction& request : actions.sample_gradients) {
+    internal::TrainerCommand command;
+    command.mutable_sample_gradients()->set_number(request.number);
+    if (AttemptOnWorker& attempt = *options_.attempts->Find(request.key); SendTo(attempt, command)) {
+      attempt.held.told_gradient_request = request.number;
+    }
+  }
+}
+
+void AttemptRunner::Start(const StartAction& start) {
+  AttemptOnWorker& attempt = options_.attempts->Add(start.directive.key());
+  attempt.held.device = start.device;
+  // Nothing may compute without a lease: a deadline of now suspends the attempt until a lease comes. An earlier
+  // deadline would be wrong, because the suspend limit counts from it.
+  attempt.held.lease_deadline = std::max(start.lease_deadline, options_.clock->SinceBoot());
+  attempt.wanted = start.directive;
+  const absl::StatusOr<SpawnedTrainer*> trainer = options_.trainers->Assign(start.device, start.directive.key());
+  if (trainer.ok()) {
+    attempt.spawn_id = (*trainer)->record().spawn_id();
+    (*trainer)->SetLease(attempt.held.lease_deadline, start.suspend_limit);
+  } else {
+    options_.log(absl::StrCat("can't start a trainer: ", std::string(trainer.status().message())));
+    attempt.held.occupies_device = false;
+    End(attempt, CannotStartTrainer(trainer.status(), start.directive.start_from().step()));
+  }
+  options_.report_soon();
+}
+
+void AttemptRunner::LeaveAll(v1::Reason reason, absl::Duration deadline) {
+  for (const auto& attempt : *options_.attempts) {
+    if (attempt->held.state != Attempt::ENDED) {
+      Leave(*attempt, Job::PAUSE, reason);
+      attempt->kill_at = deadline;
+    }
+  }
+}
+
+void AttemptRunner::Leave(AttemptOnWorker& attempt, Job::Desired desired, v1::Reason reason) {
+  const absl::Duration now = options_.clock->SinceBoot();
+  attempt.held.told = desired;
+  attempt.leave_reason = reason;
+  attempt.kill_at = now + (desired == Job::CANCEL ? options_.cancel_grace : options_.leave_grace);
+  if (attempt.held.state == Attempt::STARTING || attempt.held.state == Attempt::RUNNING) {
+    attempt.held.state = Attempt::STOPPING;
+    options_.report_soon();
+  }
+  internal::TrainerCommand command;
+  command.mutable_leave()->set_desired(desired);
+  command.mutable_leave()->set_reason(reason);
+  SendTo(attempt, command);
+}
+
+void AttemptRunner::Kill(AttemptOnWorker& attempt) {
+  attempt.held.killed = true;
+  if (SpawnedTrainer* trainer = TrainerOf(attempt); trainer != nullptr) {
+    trainer->Kill();
+  }
+}
+
+void AttemptRunner::End(AttemptOnWorker& attempt, v1::Outcome outcome) {
+  attempt.held.state = Attempt::ENDED;
+  attempt.outcome = std::move(outcome);
+  attempt.kill_at.reset();
+  options_.report_soon();
+}
+
+void AttemptRunner::AcknowledgeCheckpoint(const v1::CheckpointKey& key) {
+  AttemptOnWorker* attempt = options_.attempts->Find(key.attempt());
+  if (attempt == nullptr || !attempt->backlog.AcknowledgeCheckpoint(key.step())) {
+    return;
+  }
+  if (SpawnedTrainer* trainer = TrainerOf(*attempt); trainer != nullptr) {
+    internal::TrainerCommand command;
+    command.mutable_acknowledge()->set_sequence(attempt->backlog.telemetry().acknowledged());
+    command.mutable_acknowledge()->add_checkpoint_steps(key.step());
+    trainer->SendToTrainer(command);
+  }
+}
+
+}  // namespace ampd::agent

@@ -1,0 +1,51 @@
+#include "worker/agent/attempts/artifact_gate.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "worker/agent/attempts/outcomes.h"
+
+namespace ampd::agent {
+
+std::string ArtifactOf(const v1::AttemptDirective& wanted) {
+  const v1::ModelSpec& model = wanted.spec().model();
+  const bool has_weights_alone =
+      model.has_initial_checkpoint() &&
+      absl::StartsWith(wanted.start_from().path(), absl::StrCat(model.initial_checkpoint().job_id(), "/"));
+  return wanted.has_start_from() && !has_weights_alone ? std::string() : model.exported().artifact();
+}
+
+std::string ArtifactNeededBy(const AttemptOnWorker& attempt) {
+  const bool is_starting = attempt.held.state != v1::Attempt::ENDED && attempt.trainer_state == v1::Attempt::STARTING;
+  return is_starting && attempt.wanted.has_value() ? ArtifactOf(*attempt.wanted) : std::string();
+}
+
+GateDecision CheckArtifact(const AttemptOnWorker& attempt, const std::optional<internal::Hello>& hello,
+                           const ArtifactState& artifact) {
+  const std::string name = ArtifactOf(*attempt.wanted);
+  if (name.empty()) {
+    return {.may_start = true};
+  }
+  // Only its Hello shows whether an earlier agent has started the trainer.
+  if (!hello.has_value()) {
+    return {};
+  }
+  if (SameAttempt(hello->key(), attempt.held.key)) {
+    return {.may_start = true};
+  }
+  if (attempt.held.state == v1::Attempt::ENDED) {
+    return {};  // its artifact is no longer wanted
+  }
+  if (artifact.is_here) {
+    return {.may_start = true};
+  }
+  const int64_t last_step = attempt.wanted->start_from().step();
+  if (!artifact.error.ok()) {
+    return {.outcome = CannotFetchArtifact(name, artifact.error, last_step)};
+  }
+  if (attempt.held.told != v1::Job::RUN) {
+    return {.outcome = LeftBeforeStart(attempt.leave_reason, last_step)};
+  }
+  return {};
+}
+
+}  // namespace ampd::agent

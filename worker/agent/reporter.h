@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "ampd/v1/worker_service.pb.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "worker/agent/link/server_link.h"
+
+namespace ampd::agent {
+
+// Reporter sends the worker's reports. It decides when one is due, and fills in who reports: the agent's identity, its
+// incarnation and the report's number. The content is the owner's.
+//
+//   1. OnStreamOpened    a report is due at once: the server has to accept the worker again
+//   2. Send              at most one report an interval, or at once after ReportSoon
+//   3. OnDirective       the server has accepted the worker; its lease gives the interval
+//   4. OnReplaced        another agent with this one's id took its place: this one starts over as a new incarnation
+//                        that yields, until the server accepts it
+//
+// Times are since boot. Single-threaded: owner the agent's loop.
+class Reporter {
+ public:
+  struct Options {
+    std::string name;
+    std::string version;
+    std::string metrics_address;
+    v1::AgentIdentity identity;
+    std::string state_folder;
+    bool checkpoint_root_shared = false;
+    std::vector<std::string> data_roots;          // names
+    std::function<void(const std::string&)> log;  // takes one line
+    const Clock* clock = nullptr;
+    RandomSource* random = nullptr;
+    ServerLink* link = nullptr;
+  };
+  explicit Reporter(Options options);
+
+  void OnStreamOpened();
+  void OnReplaced();
+  // Takes note of a directive that is not stale. Returns whether it is the first one on this stream.
+  bool OnDirective(const v1::WorkerDirective& directive);
+
+  void ReportSoon() { is_due_ = true; }
+  // When the next report is due, at `now` or later; InfiniteDuration without a stream.
+  absl::Duration NextReport(absl::Duration now) const;
+  // Completes the report and sends it. `content` has what the worker holds, and whether it stops.
+  void Send(v1::WorkerReport content, absl::Duration now);
+
+  bool is_attached() const { return is_attached_; }
+  // When the newest report was sent: a renewal of a later one is not this agent's.
+  int64_t last_send_boottime_nanos() const { return last_send_boottime_nanos_; }
+  // Whether the server has received a report that says that the agent stops.
+  bool StopIsKnown() const { return first_stopping_ > 0 && acknowledged_ >= first_stopping_; }
+
+ private:
+  const Options options_;
+  std::string incarnation_;
+  bool yields_ = false;  // another agent with this id took its place; this one waits until that one is gone
+  bool is_attached_ = false;
+  bool is_accepted_ = false;  // by the server, on this stream
+  bool is_due_ = false;
+  absl::Duration interval_ = absl::Seconds(1);
+  absl::Duration next_;
+  uint64_t sequence_ = 0;
+  uint64_t acknowledged_ = 0;    // the newest report that the server has processed
+  uint64_t first_stopping_ = 0;  // the first report that says that the agent stops; 0: none yet
+  int64_t last_send_boottime_nanos_ = 0;
+};
+
+}  // namespace ampd::agent

@@ -1,0 +1,155 @@
+#include "worker/agent/trainers/trainer_pool.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace ampd::agent {
+namespace {
+
+// Minimum interval between starts of warm trainers on one device.
+constexpr absl::Duration kWarmInterval = absl::Seconds(5);
+// The same interval when the last one could not use the device.
+constexpr absl::Duration kBrokenDeviceInterval = absl::Minutes(1);
+
+}  // namespace
+
+void TrainerPool::Adopt() {
+  for (SpawnFolder& folder : SpawnFolder::List(options_.state_folder)) {
+    const std::string id = folder.record().spawn_id();
+    trainers_[id] = SpawnedTrainer::Find(std::move(folder));
+  }
+}
+
+absl::StatusOr<SpawnedTrainer*> TrainerPool::Assign(const std::string& device, const v1::AttemptKey& key) {
+  for (const auto& [id, trainer] : trainers_) {
+    if (!trainer->bound() && !trainer->exited() && trainer->record().device() == device) {
+      AMPD_RETURN_IF_ERROR(trainer->Bind(key));
+      return trainer.get();
+    }
+  }
+  return Start(device, &key);
+}
+
+absl::StatusOr<SpawnedTrainer*> TrainerPool::Start(const std::string& device, const v1::AttemptKey* key) {
+  internal::SpawnRecord record;
+  record.set_spawn_id(RandomId(*options_.random, 16));
+  record.set_token(RandomId(*options_.random, 26));
+  record.set_device(device);
+  if (key != nullptr) {
+    *record.mutable_key() = *key;
+  }
+  AMPD_ASSIGN_OR_RETURN(std::unique_ptr<SpawnedTrainer> trainer,
+                        SpawnedTrainer::Start(options_.state_folder, record, options_.command, shims_));
+  options_.on_start();
+  SpawnedTrainer* started = trainer.get();
+  trainers_[record.spawn_id()] = std::move(trainer);
+  return started;
+}
+
+SpawnedTrainer* TrainerPool::Find(const std::string& spawn_id) const {
+  const auto found = trainers_.find(spawn_id);
+  return found == trainers_.end() ? nullptr : found->second.get();
+}
+
+void TrainerPool::OnWarmHello(SpawnedTrainer& trainer, const internal::Hello& hello, absl::Duration now) {
+  const std::string& device = trainer.record().device();
+  std::string& known = device_errors_[device];
+  if (known != hello.device_error()) {
+    known = hello.device_error();
+    options_.log(known.empty() ? absl::StrCat(device, " can be used again")
+                               : absl::StrCat(device, " can't be used: ", known));
+    options_.on_device_change();
+  }
+  if (!known.empty()) {
+    warm_not_before_[device] = now + kBrokenDeviceInterval;
+    trainer.Kill();
+  }
+}
+
+void TrainerPool::MarkUnusable(std::vector<v1::Device>* devices) const {
+  for (v1::Device& device : *devices) {
+    const auto error = device_errors_.find(device.id());
+    if (error != device_errors_.end() && !error->second.empty()) {
+      device.set_unhealthy(true);
+      device.set_unhealthy_reason(error->second);
+    }
+  }
+}
+
+void TrainerPool::KeepWarm(const std::vector<v1::Device>& devices, absl::Duration now) {
+  if (!options_.warm) {
+    return;
+  }
+  for (const v1::Device& device : devices) {
+    const bool is_used = std::any_of(trainers_.begin(), trainers_.end(), [&](const auto& entry) {
+      return !entry.second->exited() && entry.second->record().device() == device.id();
+    });
+    absl::Duration& not_before = warm_not_before_[device.id()];
+    if (is_used || now < not_before) {
+      continue;
+    }
+    not_before = now + kWarmInterval;
+    if (absl::StatusOr<SpawnedTrainer*> warm = Start(device.id(), nullptr); !warm.ok()) {
+      options_.log(absl::StrCat("can't start a warm trainer on ", device.id(), ": ", warm.status().message()));
+    }
+  }
+}
+
+void TrainerPool::Remove(const std::string& spawn_id) {
+  if (SpawnedTrainer* trainer = Find(spawn_id); trainer != nullptr) {
+    trainer->folder().Remove();
+    trainers_.erase(spawn_id);
+  }
+}
+
+void TrainerPool::RemoveExited(const std::function<bool(const SpawnedTrainer&)>& is_used) {
+  std::erase_if(trainers_, [&](const auto& entry) {
+    const bool is_left_over = entry.second->exited() && !is_used(*entry.second);
+    if (is_left_over) {
+      entry.second->folder().Remove();
+    }
+    return is_left_over;
+  });
+}
+
+void TrainerPool::KillAll() {
+  for (const auto& [id, trainer] : trainers_) {
+    trainer->Kill();
+  }
+}
+
+// An agent that is a container's first process also gets orphaned processes as children.
+void TrainerPool::Reap() {
+  shims_.Reap();
+  ReapAdopted([](pid_t) { return false; });
+}
+
+std::vector<pollfd> TrainerPool::Descriptors(const std::function<bool(const SpawnedTrainer&)>& is_blocked) const {
+  std::vector<pollfd> descriptors;
+  const auto add = [&](const FrameChannel& channel) {
+    if (channel.connected()) {
+      descriptors.push_back({channel.fd(), static_cast<short>(POLLIN | (channel.wants_to_write() ? POLLOUT : 0)), 0});
+    }
+  };
+  for (const int shim : shims_.Descriptors()) {
+    descriptors.push_back({shim, POLLIN, 0});
+  }
+  for (const auto& [id, trainer] : trainers_) {
+    add(trainer->shim_channel());
+    if (!is_blocked(*trainer)) {
+      add(trainer->trainer_channel());
+    }
+  }
+  return descriptors;
+}
+
+bool TrainerPool::IsConnected() const {
+  return std::all_of(trainers_.begin(), trainers_.end(), [](const auto& entry) {
+    return entry.second->shim_channel().connected() && entry.second->trainer_channel().connected();
+  });
+}
+
+}  // namespace ampd::agent

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <poll.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "ampd/v1/worker.pb.h"
+#include "base/ipc/child_reaper.h"
+#include "base/random.h"
+#include "worker/agent/trainers/spawned_trainer.h"
+
+namespace ampd::agent {
+
+// The trainers of this host, each below its shim. TrainerPool starts them, finds those that an earlier agent left,
+// keeps one warm trainer ready on each free device, hands them out to attempts, and removes what is left of those that
+// ended. It does not know what an attempt is: its owner polls the trainers and talks to them.
+//
+//   Assign --> a warm trainer of the device, bound to the attempt; or one that is started for it
+//   Remove --> forgets a trainer that has exited, and deletes its folder
+//
+// A warm trainer that can't use its device is ended, and MarkUnusable reports the device as unhealthy until a later
+// warm trainer can use it. Times are since boot. Single-threaded: owner the agent's loop.
+class TrainerPool {
+ public:
+  using Trainers = std::map<std::string, std::unique_ptr<SpawnedTrainer>>;  // by spawn id
+
+  struct Options {
+    std::string state_folder;
+    SpawnedTrainer::Command command;
+    bool warm = true;
+    std::function<void(const std::string&)> log;  // takes one line
+    std::function<void()> on_start;               // a trainer was started
+    std::function<void()> on_device_change;       // MarkUnusable would mark other devices
+    RandomSource* random = nullptr;
+  };
+  explicit TrainerPool(Options options) : options_(std::move(options)) {}
+
+  // Finds the trainers that an earlier agent left, running or not. Call once, first.
+  void Adopt();
+
+  // A trainer on the device for the attempt; the pool owns it. Errors of SpawnedTrainer::Start and Bind.
+  absl::StatusOr<SpawnedTrainer*> Assign(const std::string& device, const v1::AttemptKey& key);
+
+  // Returns null if there is none.
+  SpawnedTrainer* Find(const std::string& spawn_id) const;
+  const Trainers& trainers() const { return trainers_; }
+  bool empty() const { return trainers_.empty(); }
+
+  // The first message of a warm trainer, which says whether it can use its device.
+  void OnWarmHello(SpawnedTrainer& trainer, const internal::Hello& hello, absl::Duration now);
+  // Marks the devices that the newest warm trainers could not use as unhealthy.
+  void MarkUnusable(std::vector<v1::Device>* devices) const;
+
+  // Starts warm trainers on devices without a trainer. A device waits some time after each start.
+  void KeepWarm(const std::vector<v1::Device>& devices, absl::Duration now);
+  // Ends that wait: the device's trainer did its work.
+  void AllowWarm(const std::string& device) { warm_not_before_.erase(device); }
+
+  void Remove(const std::string& spawn_id);
+  // Removes the trainers that have exited, except those for which `is_used` returns true.
+  void RemoveExited(const std::function<bool(const SpawnedTrainer&)>& is_used);
+  void KillAll();
+  // Reaps the shims that have ended.
+  void Reap();
+
+  // What to poll for: ends of shims, and messages of shims and trainers. Trainers for which `is_blocked` returns true
+  // are not read.
+  std::vector<pollfd> Descriptors(const std::function<bool(const SpawnedTrainer&)>& is_blocked) const;
+  // Whether both connections of every trainer are made. The others have no descriptor to wait for.
+  bool IsConnected() const;
+
+ private:
+  absl::StatusOr<SpawnedTrainer*> Start(const std::string& device, const v1::AttemptKey* key);
+
+  const Options options_;
+  Trainers trainers_;
+  ChildReaper shims_;                                      // shims that this agent started and that have not ended
+  std::map<std::string, absl::Duration> warm_not_before_;  // by device
+  std::map<std::string, std::string> device_errors_;       // by device, from its newest warm trainer; empty: no error
+};
+
+}  // namespace ampd::agent
