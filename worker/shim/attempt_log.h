@@ -27,7 +27,6 @@ class AttemptLogWriter {
   AttemptLogWriter(std::string folder, Limits limits) : folder_(std::move(folder)), limits_(limits) {}
 
   void Append(std::string_view bytes);
-  int64_t end() const { return end_; }
 
  private:
   bool OpenSegment();

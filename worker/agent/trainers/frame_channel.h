@@ -30,7 +30,6 @@ class FrameChannel {
   bool connected() const { return socket_.ok(); }
   int fd() const { return socket_.get(); }
   bool wants_to_write() const { return !outgoing_.empty(); }
-  absl::Duration next_attempt() const { return next_attempt_; }
 
  private:
   absl::Status Flush();
