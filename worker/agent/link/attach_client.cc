@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <deque>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "ampd/v1/worker_service.grpc.pb.h"
+#include "base/bounded_queue.h"
 #include "base/error.h"
 #include "base/grpc/grpc_status.h"
 #include "base/io/file.h"
@@ -31,28 +32,28 @@ constexpr absl::Duration kWriterTimeout = absl::Seconds(1);
 constexpr size_t kMaxTelemetryQueue = 32;
 constexpr size_t kMaxReportQueue = 1;
 
-// One bidirectional stream that is reopened until Stop. Sends Out to the server and receives In. Thread-safe.
+// One bidirectional stream that is reopened until Stop. Sends Out to the server and receives In. Messages wait in a
+// queue that lives as long as one connection: what a lost connection has not sent is dropped. Thread-safe.
 template <typename Out, typename In>
 class Stream {
  public:
   using Open = std::function<std::unique_ptr<grpc::ClientReaderWriterInterface<Out, In>>(grpc::ClientContext*)>;
-  struct Callbacks {
+  struct Options {
+    std::shared_ptr<grpc::Channel> channel;
+    Open open;
+    size_t capacity = 1;          // of the queue
+    bool replace_oldest = false;  // when the queue is full; otherwise the message is refused
     std::function<void()> on_open;
     std::function<void(In)> on_message;
-    std::function<void()> on_room;
+    std::function<void()> on_room;  // a full queue has capacity again
     // `connected`: whether the stream was established before it ended.
     std::function<void(const grpc::Status&, bool connected)> on_end;
   };
 
-  Stream(std::shared_ptr<grpc::Channel> channel, Open open, size_t capacity, bool replace_oldest, Callbacks callbacks)
-      : channel_(std::move(channel)),
-        open_(std::move(open)),
-        capacity_(capacity),
-        replace_oldest_(replace_oldest),
-        callbacks_(std::move(callbacks)) {}
+  explicit Stream(Options options) : options_(std::move(options)) {}
 
   void Start() {
-    thread_ = std::thread([this] { RunForEver(); });
+    thread_ = std::thread([this] { RunUntilStopped(); });
   }
 
   void Stop() {
@@ -68,25 +69,27 @@ class Stream {
     }
   }
 
-  bool Send(Out message) {
-    absl::MutexLock lock(&mutex_);
-    if (!is_open_) {
+  // Returns false if there is no stream, or if the queue is full.
+  bool Send(const Out& message) {
+    const std::shared_ptr<Queue> queue = CurrentQueue();
+    if (queue == nullptr) {
       return false;
     }
-    if (queue_.size() >= capacity_) {
-      if (!replace_oldest_) {
-        return false;
-      }
-      queue_.pop_front();
+    if (queue->TryPush(message)) {
+      return true;
     }
-    queue_.push_back(std::move(message));
-    return true;
+    if (!options_.replace_oldest) {
+      return false;
+    }
+    queue->Pop(absl::ZeroDuration());
+    return queue->TryPush(message);
   }
 
  private:
+  using Queue = BoundedQueue<Out>;
   enum class Ending { kNoConnection, kUnanswered, kAnswered };
 
-  void RunForEver() {
+  void RunUntilStopped() {
     absl::Duration backoff = kFirstBackoff;
     Ending ending = Ending::kUnanswered;
     while (!Stopped()) {
@@ -113,8 +116,8 @@ class Stream {
       context_ = &context;
     }
     // Returns once there is a connection, an attempt to connect has failed, or Stop has cancelled it.
-    auto stream = open_(&context);
-    const bool connected = channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
+    auto stream = options_.open(&context);
+    const bool connected = options_.channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
     const bool answered = connected && Exchange(context, *stream);
     // The context is not cancelled before, which would hide the status with which the server ended the stream.
     const grpc::Status status = stream->Finish();
@@ -125,22 +128,22 @@ class Stream {
       stopped = stopped_;
     }
     if (!stopped) {
-      callbacks_.on_end(status, connected);
+      options_.on_end(status, connected);
     }
     return answered ? Ending::kAnswered : connected ? Ending::kUnanswered : Ending::kNoConnection;
   }
 
   // Runs until the stream ends. Returns whether anything arrived on it.
   bool Exchange(grpc::ClientContext& context, grpc::ClientReaderWriterInterface<Out, In>& stream) {
+    const auto queue = std::make_shared<Queue>(options_.capacity);
     {
       absl::MutexLock lock(&mutex_);
-      queue_.clear();
-      is_open_ = true;
+      queue_ = queue;
       is_writing_ = true;
     }
-    callbacks_.on_open();
+    options_.on_open();
     std::thread writer([&] {
-      Write(stream);
+      Write(*queue, stream);
       absl::MutexLock lock(&mutex_);
       is_writing_ = false;
     });
@@ -148,13 +151,13 @@ class Stream {
     In message;
     while (stream.Read(&message)) {
       answered = true;
-      callbacks_.on_message(std::move(message));
+      options_.on_message(std::move(message));
     }
+    queue->Close();
     bool stuck = false;
     {
       absl::MutexLock lock(&mutex_);
-      is_open_ = false;
-      queue_.clear();
+      queue_ = nullptr;
       const auto has_ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !is_writing_; };
       stuck = !AwaitFor(mutex_, absl::Condition(&has_ended), kWriterTimeout);
     }
@@ -165,27 +168,15 @@ class Stream {
     return answered;
   }
 
-  void Write(grpc::ClientReaderWriterInterface<Out, In>& stream) {
-    while (true) {
-      Out message;
-      bool was_full = false;
-      {
-        absl::MutexLock lock(&mutex_);
-        mutex_.Await(absl::Condition(this, &Stream::HasMessageOrClosed));
-        if (!is_open_) {
-          return;
-        }
-        was_full = queue_.size() >= capacity_;
-        message = std::move(queue_.front());
-        queue_.pop_front();
+  // Writes until the queue is closed or the stream ends, which the reader sees too.
+  void Write(Queue& queue, grpc::ClientReaderWriterInterface<Out, In>& stream) {
+    std::optional<Out> message;
+    do {
+      message = queue.Pop();
+      if (message.has_value() && queue.size() + 1 >= options_.capacity) {
+        options_.on_room();
       }
-      if (was_full) {
-        callbacks_.on_room();
-      }
-      if (!stream.Write(message)) {
-        return;  // the reader sees the end of the stream too
-      }
-    }
+    } while (message.has_value() && stream.Write(*message));
   }
 
   // Waits between half and all of `backoff`, so that the workers of a fleet do not reconnect in step.
@@ -200,21 +191,22 @@ class Stream {
     return stopped_;
   }
 
-  bool HasMessageOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !queue_.empty() || !is_open_; }
+  std::shared_ptr<Queue> CurrentQueue() {
+    absl::MutexLock lock(&mutex_);
+    return queue_;
+  }
 
-  const std::shared_ptr<grpc::Channel> channel_;
-  const Open open_;
-  const size_t capacity_;
-  const bool replace_oldest_;
-  const Callbacks callbacks_;
+  const Options options_;
   std::thread thread_;
   absl::Mutex mutex_;
-  std::deque<Out> queue_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<Queue> queue_ ABSL_GUARDED_BY(mutex_);  // null while there is no stream
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  bool is_open_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
+
+using AttachStream = Stream<v1::WorkerReport, v1::WorkerDirective>;
+using TelemetryStream = Stream<v1::TelemetryUpload, v1::TelemetryAck>;
 
 }  // namespace
 
@@ -222,8 +214,8 @@ struct AttachClient::State {
   Options options;
   UniqueFd wake{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::unique_ptr<v1::WorkerService::Stub> stub;
-  std::unique_ptr<Stream<v1::WorkerReport, v1::WorkerDirective>> attach;
-  std::unique_ptr<Stream<v1::TelemetryUpload, v1::TelemetryAck>> telemetry;
+  std::unique_ptr<AttachStream> attach;
+  std::unique_ptr<TelemetryStream> telemetry;
   absl::Mutex mutex;
   Arrivals arrivals ABSL_GUARDED_BY(mutex);
   std::string last_error ABSL_GUARDED_BY(mutex);
@@ -232,20 +224,45 @@ struct AttachClient::State {
     const uint64_t one = 1;
     (void)!write(wake.get(), &one, sizeof(one));
   }
-  template <typename Change>
-  void Arrive(Change change) {
+  void OnAttachOpened() {
     {
       absl::MutexLock lock(&mutex);
-      change(arrivals);
+      ++arrivals.num_attach_streams;
+    }
+    Wake();
+  }
+  void OnTelemetryOpened() {
+    {
+      absl::MutexLock lock(&mutex);
+      ++arrivals.num_telemetry_streams;
+    }
+    Wake();
+  }
+  void OnDirective(v1::WorkerDirective directive) {
+    {
+      absl::MutexLock lock(&mutex);
+      arrivals.directives.push_back(std::move(directive));
+      last_error.clear();
+    }
+    Wake();
+  }
+  void OnAck(v1::TelemetryAck ack) {
+    {
+      absl::MutexLock lock(&mutex);
+      arrivals.acks.push_back(std::move(ack));
     }
     Wake();
   }
   // Logs why the stream ended. A repeated error is not logged again until the server has accepted this worker in
   // between.
-  void Ended(const grpc::Status& status, bool connected) {
+  void OnStreamEnded(const grpc::Status& status, bool connected) {
     const std::string reason = ReasonOf(FromGrpcStatus(status));
     if (reason == "REPLACED") {
-      Arrive([](Arrivals& come) { come.is_replaced = true; });
+      {
+        absl::MutexLock lock(&mutex);
+        arrivals.is_replaced = true;
+      }
+      Wake();
       return;  // the agent logs it
     }
     const std::string message = status.ok() ? "the server closed it" : status.error_message();
@@ -266,31 +283,27 @@ struct AttachClient::State {
 AttachClient::AttachClient(Options options) : state_(std::make_unique<State>()) {
   State* state = state_.get();
   state->options = std::move(options);
-  std::shared_ptr<grpc::Channel> channel = MakeServerChannel(state->options.server);
+  const std::shared_ptr<grpc::Channel> channel = MakeServerChannel(state->options.server);
   state->stub = v1::WorkerService::NewStub(channel);
-  const auto on_end = [state](const grpc::Status& status, bool connected) { state->Ended(status, connected); };
-  const auto on_room = [state] { state->Wake(); };
-  state->attach = std::make_unique<Stream<v1::WorkerReport, v1::WorkerDirective>>(
-      channel, [state](grpc::ClientContext* context) { return state->stub->Attach(context); }, kMaxReportQueue,
-      /*replace_oldest=*/true,
-      Stream<v1::WorkerReport, v1::WorkerDirective>::Callbacks{
-          [state] { state->Arrive([](Arrivals& arrivals) { ++arrivals.num_attach_streams; }); },
-          [state](v1::WorkerDirective directive) {
-            state->Arrive([&](Arrivals& arrivals) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-              arrivals.directives.push_back(std::move(directive));
-              state->last_error.clear();
-            });
-          },
-          on_room, on_end});
-  state->telemetry = std::make_unique<Stream<v1::TelemetryUpload, v1::TelemetryAck>>(
-      channel, [state](grpc::ClientContext* context) { return state->stub->ReportTelemetry(context); },
-      kMaxTelemetryQueue, /*replace_oldest=*/false,
-      Stream<v1::TelemetryUpload, v1::TelemetryAck>::Callbacks{
-          [state] { state->Arrive([](Arrivals& arrivals) { ++arrivals.num_telemetry_streams; }); },
-          [state](v1::TelemetryAck ack) {
-            state->Arrive([&](Arrivals& arrivals) { arrivals.acks.push_back(std::move(ack)); });
-          },
-          on_room, on_end});
+  AttachStream::Options attach;
+  attach.channel = channel;
+  attach.open = [state](grpc::ClientContext* context) { return state->stub->Attach(context); };
+  attach.capacity = kMaxReportQueue;
+  attach.replace_oldest = true;
+  attach.on_open = [state] { state->OnAttachOpened(); };
+  attach.on_message = [state](v1::WorkerDirective directive) { state->OnDirective(std::move(directive)); };
+  attach.on_room = [state] { state->Wake(); };
+  attach.on_end = [state](const grpc::Status& status, bool connected) { state->OnStreamEnded(status, connected); };
+  state->attach = std::make_unique<AttachStream>(std::move(attach));
+  TelemetryStream::Options telemetry;
+  telemetry.channel = channel;
+  telemetry.open = [state](grpc::ClientContext* context) { return state->stub->ReportTelemetry(context); };
+  telemetry.capacity = kMaxTelemetryQueue;
+  telemetry.on_open = [state] { state->OnTelemetryOpened(); };
+  telemetry.on_message = [state](v1::TelemetryAck ack) { state->OnAck(std::move(ack)); };
+  telemetry.on_room = [state] { state->Wake(); };
+  telemetry.on_end = [state](const grpc::Status& status, bool connected) { state->OnStreamEnded(status, connected); };
+  state->telemetry = std::make_unique<TelemetryStream>(std::move(telemetry));
 }
 
 AttachClient::~AttachClient() {
