@@ -46,9 +46,9 @@ void Host::StartAgent() {
   last_sent_ = 0;
   waiting_.clear();
   for (Trainer& trainer : trainers_) {
-    trainer.held.told = Job::RUN;
-    trainer.held.told_loss_scale_order = 0;
-    trainer.held.told_gradient_request = 0;
+    trainer.held.sent_desired = Job::RUN;
+    trainer.held.sent_loss_scale_order = 0;
+    trainer.held.sent_gradient_request = 0;
     trainer.held.killed = false;
   }
   ReportRegularly(incarnation_);
@@ -152,7 +152,7 @@ void Host::Perform(const agent::Actions& actions, const v1::WorkerDirective& dir
     Find(renewal.key)->held.lease_deadline = renewal.lease_deadline;
   }
   for (const agent::LeaveAction& leave : actions.leave) {
-    Find(leave.key)->held.told = leave.desired;
+    Find(leave.key)->held.sent_desired = leave.desired;
     Find(leave.key)->leave_reason = leave.reason;
   }
   for (const agent::RefuseAction& refusal : actions.refuse) {
@@ -231,10 +231,10 @@ void Host::Step(const v1::AttemptKey& key) {
 }
 
 void Host::StepOnce(Trainer& trainer) {
-  if (trainer.held.told == Job::CANCEL) {
+  if (trainer.held.sent_desired == Job::CANCEL) {
     return End(trainer, Outcome::LEFT, v1::USER_CANCELLED);
   }
-  if (trainer.held.told == Job::PAUSE) {
+  if (trainer.held.sent_desired == Job::PAUSE) {
     Save(trainer);
     return End(trainer, Outcome::LEFT, trainer.leave_reason);
   }

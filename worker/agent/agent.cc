@@ -148,7 +148,7 @@ void Agent::Wait() {
 }
 
 void Agent::ReceiveArrivals() {
-  const ServerLink::Arrivals arrivals = options_.link->Take();
+  const ServerLink::Arrivals arrivals = options_.link->ReceiveArrivals();
   if (arrivals.is_replaced) {
     reporter_.OnReplaced();
   }

@@ -155,19 +155,19 @@ void AttemptRunner::MaybeSendStart(AttemptOnWorker& attempt, SpawnedTrainer& tra
   if (attempt.held.state == Attempt::ENDED && attempt.held.forgotten) {
     return;
   }
-  if (!trainer.trainer_connected() || attempt.told_connection == trainer.num_trainer_connections() ||
+  if (!trainer.trainer_connected() || attempt.commanded_connection == trainer.num_trainer_connections() ||
       !attempt.wanted.has_value() || !trainer.HasLease(attempt.held.lease_deadline) || !HasArtifact(attempt, trainer)) {
     return;
   }
-  attempt.told_connection = trainer.num_trainer_connections();
+  attempt.commanded_connection = trainer.num_trainer_connections();
   trainer.SendToTrainer(StartCommand(attempt, options_, epoch_));
-  if (attempt.held.told != Job::RUN) {
+  if (attempt.held.sent_desired != Job::RUN) {
     const std::optional<absl::Duration> kill_at = attempt.kill_at;
-    Leave(attempt, attempt.held.told, attempt.leave_reason);
+    Leave(attempt, attempt.held.sent_desired, attempt.leave_reason);
     attempt.kill_at = kill_at;
   }
-  attempt.held.told_loss_scale_order = 0;
-  attempt.held.told_gradient_request = 0;
+  attempt.held.sent_loss_scale_order = 0;
+  attempt.held.sent_gradient_request = 0;
   attempt.backlog.OnTrainerConnected();
   reconcile_requested_ = true;
 }
@@ -175,9 +175,9 @@ void AttemptRunner::MaybeSendStart(AttemptOnWorker& attempt, SpawnedTrainer& tra
 bool AttemptRunner::HasArtifact(AttemptOnWorker& attempt, SpawnedTrainer& trainer) {
   ArtifactState artifact;
   if (const std::string name = ArtifactOf(*attempt.wanted); !name.empty()) {
-    const ArtifactCache::Look look = options_.artifacts->Find(name);
-    artifact.is_here = look.state == ArtifactCache::Look::READY;
-    artifact.error = look.error;
+    const ArtifactCache::Lookup lookup = options_.artifacts->Find(name);
+    artifact.is_here = lookup.state == ArtifactCache::Lookup::READY;
+    artifact.error = lookup.error;
   }
   const GateDecision decision = CheckArtifact(attempt, trainer.hello(), artifact);
   if (decision.outcome.has_value()) {

@@ -63,7 +63,7 @@ void AttemptRunner::Apply(const Actions& actions, const v1::WorkerDirective& dir
 
 bool AttemptRunner::SendTo(const AttemptOnWorker& attempt, const internal::TrainerCommand& command) {
   SpawnedTrainer* trainer = TrainerOf(attempt);
-  if (trainer == nullptr || attempt.told_connection == 0) {
+  if (trainer == nullptr || attempt.commanded_connection == 0) {
     return false;
   }
   trainer->SendToTrainer(command);
@@ -76,14 +76,14 @@ void AttemptRunner::SendOrders(const Actions& actions) {
     command.mutable_loss_scale()->set_number(order.number);
     *command.mutable_loss_scale()->mutable_order() = order.order;
     if (AttemptOnWorker& attempt = *options_.attempts->Find(order.key); SendTo(attempt, command)) {
-      attempt.held.told_loss_scale_order = order.number;
+      attempt.held.sent_loss_scale_order = order.number;
     }
   }
   for (const SampleGradientsAction& request : actions.sample_gradients) {
     internal::TrainerCommand command;
     command.mutable_sample_gradients()->set_number(request.number);
     if (AttemptOnWorker& attempt = *options_.attempts->Find(request.key); SendTo(attempt, command)) {
-      attempt.held.told_gradient_request = request.number;
+      attempt.held.sent_gradient_request = request.number;
     }
   }
 }
@@ -118,7 +118,7 @@ void AttemptRunner::LeaveAll(v1::Reason reason, absl::Duration deadline) {
 
 void AttemptRunner::Leave(AttemptOnWorker& attempt, Job::Desired desired, v1::Reason reason) {
   const absl::Duration now = options_.clock->SinceBoot();
-  attempt.held.told = desired;
+  attempt.held.sent_desired = desired;
   attempt.leave_reason = reason;
   attempt.kill_at = now + (desired == Job::CANCEL ? options_.cancel_grace : options_.leave_grace);
   if (attempt.held.state == Attempt::STARTING || attempt.held.state == Attempt::RUNNING) {

@@ -151,7 +151,7 @@ void CheckpointRemover::Remove(const std::vector<std::string>& paths, const std:
   std::set<std::string> refused;
   for (const std::string& path : paths) {
     const absl::Status status = RemoveBelow(root_, path);
-    const bool told = status.ok() || refused_.contains(path) || waiting_.contains(path);
+    const bool is_known = status.ok() || refused_.contains(path) || waiting_.contains(path);
     if (absl::IsInvalidArgument(status)) {
       refused.insert(path);
     }
@@ -160,17 +160,17 @@ void CheckpointRemover::Remove(const std::vector<std::string>& paths, const std:
     } else {
       waiting[path] = now + kRetryInterval;
     }
-    if (!told) {
+    if (!is_known) {
       log_(absl::IsInvalidArgument(status)
                ? std::string(status.message())
                : absl::StrCat("can't delete checkpoint ", path, ", and will try again: ", status.message()));
     }
   }
   refused_ = std::move(refused);
-  Take(std::move(waiting));
+  Store(std::move(waiting));
 }
 
-void CheckpointRemover::Take(Waiting waiting) {
+void CheckpointRemover::Store(Waiting waiting) {
   const bool is_same = std::equal(waiting.begin(), waiting.end(), waiting_.begin(), waiting_.end(),
                                   [](const auto& a, const auto& b) { return a.first == b.first; });
   waiting_ = std::move(waiting);

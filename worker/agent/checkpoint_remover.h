@@ -41,7 +41,7 @@ class CheckpointRemover {
  private:
   using Waiting = std::map<std::string, absl::Duration>;  // path to the time of the next try, since boot
 
-  void Take(Waiting waiting);
+  void Store(Waiting waiting);
 
   const std::string root_;
   const std::string file_;

@@ -81,13 +81,13 @@ std::string HostName() {
 }
 
 // The path of a program in this program's folder.
-std::string Beside(const std::string& program) {
+std::string ProgramBeside(const std::string& program) {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   return error ? program : (self.parent_path() / program).string();
 }
 
-void Declare(CLI::App& app, Flags& flags) {
+void DeclareFlags(CLI::App& app, Flags& flags) {
   app.add_option("--server", flags.server, "host:port of ampd-server")->capture_default_str();
   app.add_option("--name", flags.name, "the worker's name (default: the host's)");
   app.add_option("--state-dir", flags.state_folder, "folder of this agent's state")->required();
@@ -129,8 +129,8 @@ void FillDefaults(Flags& flags) {
   std::error_code error;
   flags.state_folder = fs::absolute(flags.state_folder, error).string();
   flags.name = flags.name.empty() ? HostName() : flags.name;
-  flags.shim = flags.shim.empty() ? Beside("ampd-shim") : fs::absolute(flags.shim, error).string();
-  flags.trainer = flags.trainer.empty() ? Beside("ampd-trainer") : fs::absolute(flags.trainer, error).string();
+  flags.shim = flags.shim.empty() ? ProgramBeside("ampd-shim") : fs::absolute(flags.shim, error).string();
+  flags.trainer = flags.trainer.empty() ? ProgramBeside("ampd-trainer") : fs::absolute(flags.trainer, error).string();
   flags.checkpoint_root = flags.checkpoint_root.empty() ? flags.state_folder + "/checkpoints"
                                                         : fs::absolute(flags.checkpoint_root, error).string();
 }
@@ -205,7 +205,7 @@ ampd::agent::Agent::Options OptionsOf(const Flags& flags, const std::string& age
 }
 
 // Runs the agent until a signal ends it.
-int Serve(const Flags& flags, ampd::agent::Agent::Options options, ampd::SignalThread& signals) {
+int RunAgent(const Flags& flags, ampd::agent::Agent::Options options, ampd::SignalThread& signals) {
   ampd::agent::AttachClient link({flags.server, Log});
   options.link = &link;
   ampd::agent::ArtifactClient source(flags.server);
@@ -271,7 +271,8 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
   if (!state_folder.ok()) {
     return Fail(kStateFolder, std::string(state_folder.status().message()), flags.log_format);
   }
-  if (const absl::Status usable = ampd::agent::TryFolder(flags.checkpoint_root, "the checkpoint root"); !usable.ok()) {
+  if (const absl::Status usable = ampd::agent::CheckWritable(flags.checkpoint_root, "the checkpoint root");
+      !usable.ok()) {
     return Fail(kStateFolder, std::string(usable.message()), flags.log_format);
   }
   ampd::agent::AgentCounters counters;
@@ -292,7 +293,7 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
     listen->port = metrics->port();
     options.metrics_address = listen->ToString();
   }
-  return Serve(flags, std::move(options), signals);
+  return RunAgent(flags, std::move(options), signals);
 }
 
 }  // namespace
@@ -302,7 +303,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   Flags flags;
   CLI::App app("The worker agent of ampd: runs what the server assigns to this host.", "ampd-worker");
-  Declare(app, flags);
+  DeclareFlags(app, flags);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {

@@ -39,7 +39,7 @@ absl::Status WriteSecret(const std::string& path, const std::string& secret) {
 
 }  // namespace
 
-absl::Status TryFolder(const std::string& folder, const std::string& what) {
+absl::Status CheckWritable(const std::string& folder, const std::string& what) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
@@ -57,7 +57,7 @@ absl::Status TryFolder(const std::string& folder, const std::string& what) {
 absl::StatusOr<StateFolder> StateFolder::Open(const std::string& folder, RandomSource& random) {
   std::error_code error;
   const bool is_there = std::filesystem::exists(folder, error);
-  AMPD_RETURN_IF_ERROR(TryFolder(folder, "the state folder"));
+  AMPD_RETURN_IF_ERROR(CheckWritable(folder, "the state folder"));
   if (!is_there) {
     chmod(folder.c_str(), 0700);  // an existing folder keeps its permissions
   }

@@ -10,7 +10,7 @@ namespace ampd::agent {
 
 // Creates `folder` if it does not exist, and writes and deletes a file in it to see that it can. An error names the
 // folder and the cause in one line; `what` is the name for the folder in that line.
-absl::Status TryFolder(const std::string& folder, const std::string& what);
+absl::Status CheckWritable(const std::string& folder, const std::string& what);
 
 // The folder of one agent's state. No other agent can open it while this object lives. Thread-compatible.
 class StateFolder {

@@ -11,9 +11,9 @@ void LeaseTimer::Renew(absl::Duration deadline, absl::Duration suspend_limit) {
   }
 }
 
-LeaseTimer::Verdict LeaseTimer::At(absl::Duration now) const {
+LeaseTimer::Verdict LeaseTimer::VerdictAt(absl::Duration now) const {
   if (deadline_ == absl::ZeroDuration()) {
-    return now < attended_ + unattended_limit_ ? Verdict::kRun : Verdict::kKill;
+    return now < agent_seen_at_ + unattended_limit_ ? Verdict::kRun : Verdict::kKill;
   }
   if (now < deadline_ - stop_ahead_) {
     return Verdict::kRun;
@@ -22,9 +22,9 @@ LeaseTimer::Verdict LeaseTimer::At(absl::Duration now) const {
 }
 
 absl::Duration LeaseTimer::NextChange(absl::Duration now) const {
-  switch (At(now)) {
+  switch (VerdictAt(now)) {
     case Verdict::kRun:
-      return deadline_ == absl::ZeroDuration() ? attended_ + unattended_limit_ : deadline_ - stop_ahead_;
+      return deadline_ == absl::ZeroDuration() ? agent_seen_at_ + unattended_limit_ : deadline_ - stop_ahead_;
     case Verdict::kSuspend:
       return deadline_ + suspend_limit_;
     case Verdict::kKill:

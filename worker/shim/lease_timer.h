@@ -20,13 +20,13 @@ class LeaseTimer {
       : stop_ahead_(stop_ahead), unattended_limit_(unattended_limit) {}
 
   // Records that an agent is there.
-  void Attend(absl::Duration now) { attended_ = now; }
+  void RecordAgent(absl::Duration now) { agent_seen_at_ = now; }
 
   // Extends the lease. A deadline that is not later than the current one changes nothing. A `suspend_limit` of zero
   // keeps the current limit.
   void Renew(absl::Duration deadline, absl::Duration suspend_limit);
 
-  Verdict At(absl::Duration now) const;
+  Verdict VerdictAt(absl::Duration now) const;
 
   // Returns when the verdict will change if nobody renews the lease; InfiniteDuration if it will not change.
   absl::Duration NextChange(absl::Duration now) const;
@@ -36,7 +36,7 @@ class LeaseTimer {
  private:
   const absl::Duration stop_ahead_;
   const absl::Duration unattended_limit_;
-  absl::Duration attended_;
+  absl::Duration agent_seen_at_;
   absl::Duration deadline_;  // zero: no lease
   absl::Duration suspend_limit_ = absl::InfiniteDuration();
 };

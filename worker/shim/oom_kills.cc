@@ -16,7 +16,7 @@ namespace ampd::shim {
 namespace {
 
 constexpr int64_t kMaxFileBytes = 1 << 20;
-constexpr absl::Duration kLookInterval = absl::Milliseconds(20);
+constexpr absl::Duration kSampleInterval = absl::Milliseconds(20);
 constexpr absl::Duration kCountInterval = absl::Seconds(1);
 // A large process takes time to die: the limit between the kernel's count and the end that the shim sees.
 constexpr absl::Duration kDeathTime = absl::Seconds(30);
@@ -153,11 +153,11 @@ OomKills::Count OomKills::Read(absl::Duration now) const {
   return count;
 }
 
-void OomKills::Look(pid_t process, absl::Duration now) {
-  if (now < looked_at_ + kLookInterval) {
+void OomKills::Sample(pid_t process, absl::Duration now) {
+  if (now < sampled_at_ + kSampleInterval) {
     return;
   }
-  looked_at_ = now;
+  sampled_at_ = now;
   // While a process exits, which takes a large one some time, the kernel shows its version 1 groups as "/". The groups
   // read before that are the true ones.
   const std::string process_folder = absl::StrCat(proc_, "/", process);
@@ -174,7 +174,7 @@ void OomKills::Look(pid_t process, absl::Duration now) {
   }
 }
 
-OomKills::Verdict OomKills::At(absl::Duration now) const {
+OomKills::Verdict OomKills::VerdictAt(absl::Duration now) const {
   if (counts_.empty()) {
     return Verdict::kNone;
   }

@@ -20,9 +20,9 @@ inline constexpr char kOomGuessFile[] = "oom-guess";
 // whole machine. A group's count (`memory.events.local`; in version 1 `memory.oom_control`) excludes groups below and
 // beside it, so other jobs do not affect it. The machine's count includes every process on it.
 //
-//   1. Look  now and then while the process lives: finds its group and reads the counts
+//   1. Sample now and then while the process lives: finds its group and reads the counts
 //   2. the process ends; its group may be deleted with it, but the opened counter file can still be read
-//   3. At    gives the verdict
+//   3. VerdictAt gives the verdict
 //
 // Single-threaded: owner the shim's loop.
 class OomKills {
@@ -36,10 +36,10 @@ class OomKills {
   // `proc` is the mount point of procfs.
   explicit OomKills(std::string proc = "/proc") : proc_(std::move(proc)) {}
 
-  // Cheap when called often. A process may move to another group; each look finds the current one.
-  void Look(pid_t process, absl::Duration now);
+  // Cheap when called often. A process may move to another group; each call finds the current one.
+  void Sample(pid_t process, absl::Duration now);
   // The verdict on a process that has just ended by SIGKILL.
-  Verdict At(absl::Duration now) const;
+  Verdict VerdictAt(absl::Duration now) const;
 
  private:
   // The counts at `time`, since boot.
@@ -53,10 +53,10 @@ class OomKills {
   Count Read(absl::Duration now) const;
 
   const std::string proc_;
-  std::string groups_;  // the content of /proc/PID/cgroup at the last look
+  std::string groups_;  // the content of /proc/PID/cgroup at the last Sample
   UniqueFd counter_;    // the group's counter file; not open if the group has no count
   std::deque<Count> counts_;
-  absl::Duration looked_at_ = -absl::InfiniteDuration();
+  absl::Duration sampled_at_ = -absl::InfiniteDuration();
 };
 
 }  // namespace ampd::shim

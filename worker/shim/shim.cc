@@ -76,7 +76,7 @@ Shim::Shim(Options options)
 absl::Status Shim::Run() {
   AMPD_RETURN_IF_ERROR(Start());
   while (!finished_) {
-    Turn();
+    RunOnce();
   }
   return absl::OkStatus();
 }
@@ -100,7 +100,7 @@ absl::Status Shim::Start() {
   }
   AMPD_ASSIGN_OR_RETURN(listener_, ListenUnix(absl::StrCat(options_.folder, "/shim.sock")));
   AMPD_ASSIGN_OR_RETURN(shared_lease_, ComputeLease::Create());
-  lease_.Attend(options_.clock->SinceBoot());
+  lease_.RecordAgent(options_.clock->SinceBoot());
   // Reserves disk space for the exit file, so that a disk that fills up meanwhile does not keep the device occupied.
   const UniqueFd reserve(open(Reserve().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   WriteAll(reserve.get(), std::string(kReserveBytes, '.')).IgnoreError();  // without it the exit file may still fit
@@ -122,12 +122,12 @@ absl::Status Shim::StartTrainer() {
   if (trainer_ == 0) {
     BecomeTrainer(options_.trainer, shared_lease_, write_end.get());
   }
-  oom_kills_.Look(trainer_, options_.clock->SinceBoot());
+  oom_kills_.Sample(trainer_, options_.clock->SinceBoot());
   return absl::OkStatus();
 }
 
 // Waits for one event and handles all that have happened.
-void Shim::Turn() {
+void Shim::RunOnce() {
   std::vector<pollfd> waits = {{signals_.get(), POLLIN, 0}, {timer_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
   if (output_.ok()) {
     waits.push_back({output_.get(), POLLIN, 0});
@@ -142,20 +142,20 @@ void Shim::Turn() {
   ReadOutput();
   OnSignals();
   if (!end_.exited()) {
-    oom_kills_.Look(trainer_, options_.clock->SinceBoot());
+    oom_kills_.Sample(trainer_, options_.clock->SinceBoot());
   }
   if (waits[2].revents != 0) {
-    OnClient();
+    AcceptClient();
   }
   for (const pollfd& wait : waits) {
     auto client = clients_.find(wait.fd);
-    if (wait.revents != 0 && client != clients_.end() && !OnClientBytes(client->second)) {
+    if (wait.revents != 0 && client != clients_.end() && !ReadClient(client->second)) {
       clients_.erase(client);
     }
   }
   uint64_t expirations = 0;
   (void)!read(timer_.get(), &expirations, sizeof(expirations));
-  ObeyLease();
+  EnforceLease();
   finished_ = end_.exited() && Finish();
 }
 
@@ -197,14 +197,14 @@ void Shim::OnTrainerEnd(int wait_status, int64_t max_rss_kib) {
   if (killed_ || end_.signal() != SIGKILL) {
     return;
   }
-  const OomKills::Verdict verdict = oom_kills_.At(options_.clock->SinceBoot());
+  const OomKills::Verdict verdict = oom_kills_.VerdictAt(options_.clock->SinceBoot());
   end_.set_out_of_memory(verdict != OomKills::Verdict::kNone);
   if (verdict == OomKills::Verdict::kOfTheMachine) {
     WriteFileAtomically(absl::StrCat(options_.folder, "/", kOomGuessFile), "").IgnoreError();
   }
 }
 
-void Shim::OnClient() {
+void Shim::AcceptClient() {
   absl::StatusOr<UniqueFd> socket = AcceptUnix(listener_.get());
   if (!socket.ok() || clients_.size() >= kMaxClients) {
     return;
@@ -218,7 +218,7 @@ void Shim::OnClient() {
 }
 
 // Returns false if the client is gone or sent something that is not a command.
-bool Shim::OnClientBytes(Client& client) {
+bool Shim::ReadClient(Client& client) {
   char buffer[4096];
   const ssize_t size = read(client.socket.get(), buffer, sizeof(buffer));
   if (size <= 0) {
@@ -237,15 +237,15 @@ bool Shim::OnClientBytes(Client& client) {
     if (!command.ParseFromString(**payload)) {
       return false;
     }
-    Obey(command);
+    OnCommand(command);
   }
 }
 
-void Shim::Obey(const internal::ShimCommand& command) {
+void Shim::OnCommand(const internal::ShimCommand& command) {
   lease_.Renew(absl::Nanoseconds(command.lease_deadline_boottime_nanos()),
                absl::Nanoseconds(command.suspend_limit_nanos()));
   shared_lease_.Extend(lease_.deadline());
-  ObeyLease();
+  EnforceLease();
   if (command.terminate() && !end_.exited()) {
     kill(trainer_, SIGTERM);
   }
@@ -255,15 +255,15 @@ void Shim::Obey(const internal::ShimCommand& command) {
   Broadcast();
 }
 
-void Shim::ObeyLease() {
+void Shim::EnforceLease() {
   if (end_.exited() || killed_) {
     return;
   }
   const absl::Duration now = options_.clock->SinceBoot();
   if (!clients_.empty()) {
-    lease_.Attend(now);
+    lease_.RecordAgent(now);
   }
-  const LeaseTimer::Verdict verdict = lease_.At(now);
+  const LeaseTimer::Verdict verdict = lease_.VerdictAt(now);
   if (verdict == LeaseTimer::Verdict::kKill) {
     Kill();
   } else if (verdict == LeaseTimer::Verdict::kSuspend && !suspended_) {

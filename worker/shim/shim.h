@@ -56,14 +56,14 @@ class Shim {
 
   absl::Status Start();
   absl::Status StartTrainer();
-  void Turn();
+  void RunOnce();
   void ArmTimer();
   void OnSignals();
   void OnTrainerEnd(int wait_status, int64_t max_rss_kib);
-  void OnClient();
-  bool OnClientBytes(Client& client);
-  void Obey(const internal::ShimCommand& command);
-  void ObeyLease();
+  void AcceptClient();
+  bool ReadClient(Client& client);
+  void OnCommand(const internal::ShimCommand& command);
+  void EnforceLease();
   void Kill();
   void ReadOutput();
   bool Finish();

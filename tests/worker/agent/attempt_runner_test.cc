@@ -68,7 +68,7 @@ class FakeTrainer {
 // Has no artifact; never asked, because the cache's thread does not run.
 class NoSource final : public ArtifactSource {
  public:
-  absl::Status Download(const std::string&, int64_t, const Take&) override { return absl::UnimplementedError(""); }
+  absl::Status Download(const std::string&, int64_t, const OnPiece&) override { return absl::UnimplementedError(""); }
   void Cancel() override {}
 };
 
@@ -166,7 +166,7 @@ class AttemptRunnerTest : public testing::Test {
   AttemptRunner runner_{RunnerOptions()};
 };
 
-TEST_F(AttemptRunnerTest, AttemptStartsUnderAConfirmedLease) {
+TEST_F(AttemptRunnerTest, AssignedAttempt_StartsUnderAConfirmedLease) {
   devices_.emplace_back().set_id("cpu");
   FakeTrainer trainer = AddWarm();
   Actions actions;
@@ -180,7 +180,7 @@ TEST_F(AttemptRunnerTest, AttemptStartsUnderAConfirmedLease) {
   EXPECT_EQ(lease.suspend_limit_nanos(), absl::ToInt64Nanoseconds(absl::Seconds(30)));
   trainer.ConfirmLease(actions.start[0].lease_deadline - absl::Seconds(1));
   Poll();
-  EXPECT_EQ(attempts_.Find(LeftTrainers::Key("j1"))->told_connection, 0) << "the shim has an earlier lease";
+  EXPECT_EQ(attempts_.Find(LeftTrainers::Key("j1"))->commanded_connection, 0) << "the shim has an earlier lease";
   EXPECT_FALSE(runner_.ConsumeReconcileRequest());
   trainer.ConfirmLease(actions.start[0].lease_deadline);
   Poll();
@@ -233,7 +233,7 @@ TEST_F(AttemptRunnerTest, LeavingAgent_GivesEveryAttemptUntilItsDeadline) {
   EXPECT_TRUE(trainer.NextShimCommand().kill());
 }
 
-TEST_F(AttemptRunnerTest, OrdersAreSentToATrainerThatHasItsAttempt) {
+TEST_F(AttemptRunnerTest, Orders_AreSentToATrainerThatHasItsAttempt) {
   FakeTrainer trainer = AddWarm();
   Actions start;
   start.start.push_back(StartOf("j1"));
@@ -243,7 +243,7 @@ TEST_F(AttemptRunnerTest, OrdersAreSentToATrainerThatHasItsAttempt) {
   orders.sample_gradients.push_back({LeftTrainers::Key("j1"), 5});
   Apply(orders);
   const HeldAttempt& held = attempts_.Find(LeftTrainers::Key("j1"))->held;
-  EXPECT_EQ(held.told_loss_scale_order, 0u) << "it has no trainer yet";
+  EXPECT_EQ(held.sent_loss_scale_order, 0u) << "it has no trainer yet";
   Poll();
   trainer.Accept();
   trainer.ConfirmLease(start.start[0].lease_deadline);
@@ -252,8 +252,8 @@ TEST_F(AttemptRunnerTest, OrdersAreSentToATrainerThatHasItsAttempt) {
   Apply(orders);
   EXPECT_EQ(trainer.NextCommand().loss_scale().number(), 4u);
   EXPECT_EQ(trainer.NextCommand().sample_gradients().number(), 5u);
-  EXPECT_EQ(held.told_loss_scale_order, 4u);
-  EXPECT_EQ(held.told_gradient_request, 5u);
+  EXPECT_EQ(held.sent_loss_scale_order, 4u);
+  EXPECT_EQ(held.sent_gradient_request, 5u);
 }
 
 TEST_F(AttemptRunnerTest, CheckpointThatTheServerHas_IsAcknowledgedToTheTrainer) {

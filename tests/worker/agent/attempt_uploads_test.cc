@@ -78,7 +78,7 @@ class AttemptUploadsTest : public testing::Test {
   AttemptUploads uploads_{UploadOptions()};
 };
 
-TEST_F(AttemptUploadsTest, TelemetryIsSentOnceAndAgainOnANewStream) {
+TEST_F(AttemptUploadsTest, Telemetry_IsSentOnceAndAgainOnTheNextStream) {
   AddTelemetry(1);
   EXPECT_EQ(Sent(kNow), "1..1");
   AddTelemetry(2);
@@ -98,7 +98,7 @@ TEST_F(AttemptUploadsTest, TelemetryThatTheLinkDoesNotTake_IsSentLater) {
   EXPECT_EQ(Sent(kNow), "1..1");
 }
 
-TEST_F(AttemptUploadsTest, LogIsReadAtIntervalsAndSentChunkByChunk) {
+TEST_F(AttemptUploadsTest, Log_IsReadAtIntervalsAndSentChunkByChunk) {
   log_.Append("hello");
   EXPECT_EQ(Sent(kNow), "log 0 hello");
   log_.Append(" world");
@@ -115,7 +115,7 @@ TEST_F(AttemptUploadsTest, LogOfAForgottenAttempt_IsReadWithoutWaiting) {
   EXPECT_EQ(Sent(kNow), "log 0 end");
 }
 
-TEST_F(AttemptUploadsTest, AttemptIsDoneWhenItsTrainerHasExitedAndItsLogIsStored) {
+TEST_F(AttemptUploadsTest, AttemptWhoseTrainerHasExited_IsDoneWhenItsLogIsStored) {
   log_.Append("end");
   attempt_->held.forgotten = true;
   Sent(kNow);

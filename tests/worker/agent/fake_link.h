@@ -18,7 +18,7 @@ class FakeLink final : public ServerLink {
     uploads.push_back(upload);
     return true;
   }
-  Arrivals Take() override { return std::exchange(arrivals, Arrivals()); }
+  Arrivals ReceiveArrivals() override { return std::exchange(arrivals, Arrivals()); }
   int wake_fd() const override { return -1; }
 
   std::vector<v1::WorkerReport> reports;

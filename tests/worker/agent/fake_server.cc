@@ -173,14 +173,14 @@ grpc::Status FakeServer::Attach(grpc::ServerContext*,
       if (silent_) {
         continue;
       }
-      directive = TakeIn(report);
+      directive = Answer(report);
     }
     stream->Write(directive);
   }
   return grpc::Status::OK;
 }
 
-v1::WorkerDirective FakeServer::TakeIn(const v1::WorkerReport& report) {
+v1::WorkerDirective FakeServer::Answer(const v1::WorkerReport& report) {
   ++num_reports_;
   report_ = report;
   v1::WorkerDirective directive;

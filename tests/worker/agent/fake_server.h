@@ -84,7 +84,7 @@ class FakeServer final : public v1::WorkerService::Service {
     FakeServer* const server_;
   };
 
-  v1::WorkerDirective TakeIn(const v1::WorkerReport& report) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  v1::WorkerDirective Answer(const v1::WorkerReport& report) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   v1::TelemetryAck Store(const v1::TelemetryUpload& upload) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const absl::Duration lease_;

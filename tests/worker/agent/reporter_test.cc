@@ -66,7 +66,7 @@ TEST_F(ReporterTest, WithoutAStream_NoReportIsEverDue) {
   EXPECT_TRUE(reporter_.is_attached());
 }
 
-TEST_F(ReporterTest, ReportsAreDueFiveTimesALeaseAndWhenAsked) {
+TEST_F(ReporterTest, Report_IsDueFiveTimesALeaseAndWhenAsked) {
   reporter_.OnStreamOpened();
   reporter_.OnDirective(Answer(0, /*lease_seconds=*/10));
   Send();
@@ -82,7 +82,7 @@ TEST_F(ReporterTest, ReportsAreDueFiveTimesALeaseAndWhenAsked) {
   EXPECT_FALSE(IsDue());
 }
 
-TEST_F(ReporterTest, ReportSaysWhoSendsItAndWhen) {
+TEST_F(ReporterTest, Report_SaysWhoSendsItAndWhen) {
   reporter_.OnStreamOpened();
   EXPECT_EQ(reporter_.last_send_boottime_nanos(), 0);
   const v1::WorkerReport first = Send();
@@ -100,7 +100,7 @@ TEST_F(ReporterTest, ReportSaysWhoSendsItAndWhen) {
   EXPECT_EQ(second.incarnation(), first.incarnation());
 }
 
-TEST_F(ReporterTest, ServerAcceptsTheWorkerOnceAStream) {
+TEST_F(ReporterTest, FirstDirectiveOfAStream_AcceptsTheWorker) {
   reporter_.OnStreamOpened();
   EXPECT_TRUE(reporter_.OnDirective(Answer(1)));
   EXPECT_FALSE(reporter_.OnDirective(Answer(2)));
@@ -124,7 +124,7 @@ TEST_F(ReporterTest, ReplacedAgent_YieldsAsANewIncarnationUntilItIsAccepted) {
   EXPECT_FALSE(Send().yields());
 }
 
-TEST_F(ReporterTest, StopIsKnownWhenTheServerHasProcessedAReportThatSaysSo) {
+TEST_F(ReporterTest, Stop_IsKnownWhenTheServerHasProcessedAReportThatSaysSo) {
   reporter_.OnStreamOpened();
   Send();
   reporter_.OnDirective(Answer(1));

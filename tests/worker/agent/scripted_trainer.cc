@@ -80,7 +80,7 @@ class ScriptedTrainer {
 
   int Run() {
     while (!may_exit_) {
-      Exchange(computing() ? std::max<int64_t>(next_step_nanos_ - BootNanos(), 0) : -1);
+      HandleEvent(computing() ? std::max<int64_t>(next_step_nanos_ - BootNanos(), 0) : -1);
       if (exit_code_ >= 0) {
         return exit_code_;
       }
@@ -108,7 +108,7 @@ class ScriptedTrainer {
   bool computing() const { return key_.has_value() && !outcome_.has_value(); }
 
   // Waits for one event and handles it; a negative timeout waits without limit.
-  void Exchange(int64_t timeout_nanos) {
+  void HandleEvent(int64_t timeout_nanos) {
     pollfd waits[2] = {{listener_.get(), POLLIN, 0}, {agent_.get(), POLLIN, 0}};
     const timespec timeout = {timeout_nanos / 1'000'000'000, timeout_nanos % 1'000'000'000};
     if (ppoll(waits, agent_.ok() ? 2 : 1, timeout_nanos < 0 ? nullptr : &timeout, nullptr) <= 0) {
@@ -130,7 +130,7 @@ class ScriptedTrainer {
       return;
     }
     if (command.has_start() && !key_.has_value()) {
-      Begin(command.start());
+      OnStart(command.start());
     } else if (command.has_leave() && !Has("deaf")) {
       leave_ = true;
     } else if (command.has_acknowledge()) {
@@ -143,7 +143,7 @@ class ScriptedTrainer {
     }
   }
 
-  void Begin(const ampd::internal::StartAttempt& start) {
+  void OnStart(const ampd::internal::StartAttempt& start) {
     key_ = start.key();
     step_ = start.start_from().step();
     for (const auto& word : absl::StrSplit(start.spec().name(), ',')) {
@@ -178,9 +178,9 @@ class ScriptedTrainer {
     batch.mutable_steps()->add_sequence(++sequence_);
     batch.mutable_steps()->add_step(step_);
     batch.mutable_steps()->add_loss(1.0f / static_cast<float>(step_));
-    Tell(batch);
+    SendTelemetry(batch);
     if (const int64_t every = Number("sample", 0); every > 0 && step_ % every == 0) {
-      TellSample();
+      SendSample();
     }
     if (step_ == Number("checkpoint", -1)) {
       TrainerReport saved;
@@ -194,17 +194,17 @@ class ScriptedTrainer {
     SendState();
   }
 
-  void TellSample() {
+  void SendSample() {
     ampd::v1::TelemetryBatch batch;
     ampd::v1::Sample& sample = *batch.add_samples();
     sample.set_attempt_sequence(++sequence_);
     sample.set_step(step_);
     sample.set_content(std::string(1 << 20, static_cast<char>('a' + step_ % 26)));
-    Tell(batch);
+    SendTelemetry(batch);
   }
 
   // REQUIRES: the batch contains the last sequence.
-  void Tell(const ampd::v1::TelemetryBatch& batch) {
+  void SendTelemetry(const ampd::v1::TelemetryBatch& batch) {
     kept_[sequence_] = batch;
     TrainerReport report;
     *report.mutable_telemetry() = batch;

@@ -273,7 +273,7 @@ INSTANTIATE_TEST_SUITE_P(OfThisVersionAndOlder, WorkerWithATrainer, testing::Val
                          [](const auto& info) { return *info.param == '\0' ? "ThisVersion" : "Older"; });
 
 // The restarted agent gets the checkpoint and the outcome before the telemetry that waits at the trainer.
-TEST_P(WorkerWithATrainer, AgentThatComesBack_TakesCheckpointOutcomeAndAllTelemetry) {
+TEST_P(WorkerWithATrainer, RestartedAgent_ReportsCheckpointOutcomeAndAllTelemetry) {
   server_.SetBusy(true);
   StartWorker({"--no-warm"});
   const std::string script = absl::StrCat(GetParam(), "steps=3000,pause_us=10,checkpoint=20");
@@ -288,7 +288,7 @@ TEST_P(WorkerWithATrainer, AgentThatComesBack_TakesCheckpointOutcomeAndAllTeleme
   EXPECT_TRUE(WaitForCleanup("j1", 0));
 }
 
-TEST_P(WorkerWithATrainer, CheckpointIsToldWhenTheTelemetryBeforeItIsStored) {
+TEST_P(WorkerWithATrainer, Checkpoint_IsReportedWhenTheTelemetryBeforeItIsStored) {
   constexpr int kReports = 5;
   server_.SetBusy(true);
   StartWorker({"--no-warm"});
@@ -306,7 +306,7 @@ TEST_P(WorkerWithATrainer, CheckpointIsToldWhenTheTelemetryBeforeItIsStored) {
 }
 
 // The rest of the telemetry follows: the server accepts it from an attempt that ended by itself.
-TEST_F(Worker, OutcomeAndItsCheckpointDoNotWaitForTelemetry) {
+TEST_F(Worker, OutcomeAndItsCheckpoint_DoNotWaitForTelemetry) {
   server_.SetBusy(true);
   StartWorker({"--no-warm"});
   server_.Want("j1", "steps=20,checkpoint=20");
@@ -405,13 +405,13 @@ TEST_F(Worker, Trainer_WaitsForItsThreadsWithoutHoldingTheCore) {
   StartWorker({"--no-warm"});
   server_.Want("j1", "");
   ASSERT_TRUE(RunsAt("j1", 1));
-  size_t num_told = 0;
-  for (const ProcessIdentity& told : ProcessesStartedWith("GOMP_SPINCOUNT", "1000")) {
+  size_t num_set = 0;
+  for (const ProcessIdentity& set : ProcessesStartedWith("GOMP_SPINCOUNT", "1000")) {
     for (const ProcessIdentity& ours : Survivors()) {
-      num_told += told.pid == ours.pid ? 1 : 0;
+      num_set += set.pid == ours.pid ? 1 : 0;
     }
   }
-  EXPECT_EQ(num_told, 2u);  // the shim and the trainer
+  EXPECT_EQ(num_set, 2u);  // the shim and the trainer
 }
 
 TEST_F(Worker, DeviceThatItsWarmTrainerCannotUse_IsOfferedAsUnhealthyUntilOneCan) {
@@ -446,7 +446,7 @@ TEST_F(Worker, TrainerThatCrashes_EndsWithItsSignal) {
   EXPECT_TRUE(WaitForCleanup("j1", 1));
 }
 
-TEST_F(Worker, TrainerThatExitsWithoutAnOutcome_TellsItsCode) {
+TEST_F(Worker, TrainerThatExitsWithoutAnOutcome_IsReportedWithItsCode) {
   StartWorker({"--no-warm"});
   server_.Want("j1", "exit=7");
   const std::optional<v1::Outcome> outcome = WaitForOutcome("j1");
@@ -528,7 +528,7 @@ TEST_F(Worker, AttemptThatIsNotNamedAnyMore_IsKilledThoughItIgnoresSignals) {
   EXPECT_TRUE(WaitForCleanup("j1", 0));
 }
 
-TEST_F(Worker, LeaseThatRunsOut_StopsTheTrainerAndARenewedOneLetsItGoOn) {
+TEST_F(Worker, LeaseThatRunsOut_StopsTheTrainerUntilItIsRenewed) {
   StartWorker();
   server_.Want("j1", "");
   ASSERT_TRUE(RunsAt("j1", 5));
@@ -697,7 +697,7 @@ TEST_F(Worker, WorkerThatIsStopping_StartsNothingMore) {
       [](const FakeServer& server) { return server.DeviceText() == "cpu unhealthy: the worker is stopping"; }));
 }
 
-TEST_F(Worker, StreamThatTheServerEnds_IsToldOnceWithItsReasonAndTheWorkerComesBack) {
+TEST_F(Worker, StreamThatTheServerEnds_IsLoggedOnceWithItsReasonAndReopened) {
   StartWorker({"--no-warm"});
   ASSERT_TRUE(WaitForLog("the server took this worker"));
   server_.EndStreamsWith(grpc::Status(grpc::UNAVAILABLE, "the server is shutting down"));
@@ -712,7 +712,7 @@ TEST_F(Worker, StreamThatTheServerEnds_IsToldOnceWithItsReasonAndTheWorkerComesB
   EXPECT_TRUE(WaitForLog(" ended: the server is shutting down\n"));
 }
 
-TEST_F(Worker, NameThatAnotherAgentHas_IsSaidOnceAndTakenWhenItIsFree) {
+TEST_F(Worker, NameThatAnotherAgentHas_IsLoggedOnceAndUsedWhenItIsFree) {
   const std::string refusal = "another agent uses the name w1: red:/state; choose another --name";
   server_.EndStreamsWith(ToGrpcStatus(Error(absl::StatusCode::kAlreadyExists, "WORKER_NAME_IN_USE", refusal)));
   StartWorker({"--no-warm"});
@@ -802,7 +802,7 @@ TEST_F(Worker, Sigterm_IsAnnouncedSoThatNothingNewComes) {
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.report().stopping(); }, {}));
 }
 
-TEST_F(Worker, SigtermWhileTheServerIsSilent_IsObeyedAllTheSame) {
+TEST_F(Worker, SigtermWhileTheServerIsSilent_EndsTheWorker) {
   StartWorker({"--no-warm"});
   ASSERT_TRUE(WaitForLog("the server took this worker"));
   server_.SetSilent(true);
@@ -812,7 +812,7 @@ TEST_F(Worker, SigtermWhileTheServerIsSilent_IsObeyedAllTheSame) {
   EXPECT_LT(SystemClock().SinceBoot() - asked, kPromptly);
 }
 
-TEST_F(Worker, AgentThatACopyOfItsStateFolderDisplaced_SaysSoOnceAndYieldsUntilItIsTaken) {
+TEST_F(Worker, AgentThatACopyOfItsStateFolderDisplaced_LogsItOnceAndYieldsUntilItIsAccepted) {
   StartWorker({"--no-warm"});
   ASSERT_TRUE(WaitForLog("the server took this worker"));
   std::string before;
@@ -839,7 +839,7 @@ TEST_F(Worker, NameThatIsNoName_IsWrongUsage) {
   EXPECT_THAT(log_, HasSubstr("--name (the host's if not given) is \"a/b c\"; a worker's name has letters"));
 }
 
-TEST_F(Worker, ServerThatRefusesConnections_IsToldAtOnceAndSigtermIsObeyed) {
+TEST_F(Worker, ServerThatRefusesConnections_IsLoggedAtOnceAndSigtermEndsTheWorker) {
   const UnusedPort port(/*listening=*/false);
   StartWorker({"--no-warm", "--server", port.address()});
   ASSERT_TRUE(WaitForLog("can't connect to " + port.address()));
@@ -923,10 +923,10 @@ TEST_F(Worker, FolderOfADeletedJob_GoesWhenItsTrainerIsGone) {
   server_.Want("j1", "deaf");
   ASSERT_TRUE(RunsAt("j1", 5));
   server_.Delete("j1");
-  int told = 0;
+  int before = 0;
   ASSERT_TRUE(server_.WaitFor([&](const FakeServer& server) {
-    told = told == 0 ? server.num_reports() : told;
-    return server.num_reports() >= told + 3;
+    before = before == 0 ? server.num_reports() : before;
+    return server.num_reports() >= before + 3;
   }));
   EXPECT_TRUE(fs::exists(root + "/j1/1/.step-7.tmp/model.safetensors")) << "its attempt lives";
   server_.Drop("j1");

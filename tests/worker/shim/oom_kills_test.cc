@@ -45,8 +45,8 @@ class OomKillsTest : public testing::Test {
           absl::StrCat("low 0\nhigh 0\nmax 7\noom ", kills + 1, "\noom_kill ", kills, "\noom_group_kill 0\n"));
   }
   // Looks, and advances the clock to the next look.
-  void Look() { kills_.Look(kPid, now_ += absl::Seconds(1)); }
-  Verdict At() { return kills_.At(now_); }
+  void Sample() { kills_.Sample(kPid, now_ += absl::Seconds(1)); }
+  Verdict VerdictAt() { return kills_.VerdictAt(now_); }
 
   static std::string MakeFolder() {
     std::string name = testing::TempDir() + "/ampd-oom-XXXXXX";
@@ -61,12 +61,12 @@ class OomKillsTest : public testing::Test {
 TEST_F(OomKillsTest, EndInTheGroup_IsTheGroups) {
   Groups("0::/a/b\n");
   Events("/a/b", "memory.events.local", 3);
-  Look();
-  EXPECT_EQ(At(), Verdict::kNone);
+  Sample();
+  EXPECT_EQ(VerdictAt(), Verdict::kNone);
   Machine(6);
-  EXPECT_EQ(At(), Verdict::kNone) << "another job's";
+  EXPECT_EQ(VerdictAt(), Verdict::kNone) << "another job's";
   Events("/a/b", "memory.events.local", 4);
-  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+  EXPECT_EQ(VerdictAt(), Verdict::kOfTheGroup);
 }
 
 TEST_F(OomKillsTest, EndsBelowAndBeside_AreNotTheGroups) {
@@ -75,55 +75,55 @@ TEST_F(OomKillsTest, EndsBelowAndBeside_AreNotTheGroups) {
     Events(group, "memory.events.local", 0);
     Events(group, "memory.events", 0);
   }
-  Look();
+  Sample();
   Machine(8);
   for (const char* group : {"/a/child", "/b"}) {
     Events(group, "memory.events.local", 1);
     Events(group, "memory.events", 1);
   }
   Events("/a", "memory.events", 1);  // includes the count of the child group
-  EXPECT_EQ(At(), Verdict::kNone);
+  EXPECT_EQ(VerdictAt(), Verdict::kNone);
 }
 
 TEST_F(OomKillsTest, GroupWithoutTheController_IsCountedInTheOneAboveIt) {
   Groups("0::/a/b/c\n");
   Events("/a", "memory.events.local", 0);
   fs::create_directories(folder_ + "/unified/a/b/c");
-  Look();
+  Sample();
   Events("/a", "memory.events.local", 1);
-  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+  EXPECT_EQ(VerdictAt(), Verdict::kOfTheGroup);
 }
 
 TEST_F(OomKillsTest, OlderKernel_CountsInTheGroupItself) {
   Groups("0::/a\n");
   Events("/a", "memory.events", 0);
-  Look();
+  Sample();
   Events("/a", "memory.events", 1);
-  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+  EXPECT_EQ(VerdictAt(), Verdict::kOfTheGroup);
 }
 
 TEST_F(OomKillsTest, ProcessThatIsMoved_IsLookedForWhereItIs) {
   Groups("0::/a\n");
   Events("/a", "memory.events.local", 0);
   Events("/b", "memory.events.local", 2);
-  Look();
+  Sample();
   Groups("0::/b\n");
-  Look();
+  Sample();
   Events("/a", "memory.events.local", 1);
-  EXPECT_EQ(At(), Verdict::kNone);
+  EXPECT_EQ(VerdictAt(), Verdict::kNone);
   Events("/b", "memory.events.local", 3);
-  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+  EXPECT_EQ(VerdictAt(), Verdict::kOfTheGroup);
 }
 
 // A process that has ended has no groups any more: the last known ones count.
 TEST_F(OomKillsTest, ProcessThatIsGone_WasWhereItWasLast) {
   Groups("0::/a\n");
   Events("/a", "memory.events.local", 0);
-  Look();
+  Sample();
   fs::remove_all(folder_ + "/proc/" + std::to_string(kPid));
-  Look();
+  Sample();
   Events("/a", "memory.events.local", 1);
-  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+  EXPECT_EQ(VerdictAt(), Verdict::kOfTheGroup);
 }
 
 // From the moment when a process begins to exit, the kernel shows its version 1 groups as "/".
@@ -134,29 +134,29 @@ TEST_F(OomKillsTest, ProcessThatEndsSlowly_IsInTheGroupWhereItWas) {
   for (const char* group : {"", "/jobs/a"}) {
     Write(absl::StrCat("/memory", group, "/memory.oom_control"), "oom_kill 2\n");
   }
-  Look();
+  Sample();
   Write("/memory/jobs/a/memory.oom_control", "oom_kill 3\n");
   Groups("4:memory:/\n");
   Stat("77 (a b) c) R 1 77 77 0 -1 4194564 20");
-  Look();
-  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+  Sample();
+  EXPECT_EQ(VerdictAt(), Verdict::kOfTheGroup);
 }
 
 TEST_F(OomKillsTest, OldEnds_AreOfOthers) {
   Groups("0::/a\n");
   Events("/a", "memory.events.local", 0);
-  Look();
+  Sample();
   Events("/a", "memory.events.local", 1);
   for (int second = 0; second < 20; ++second) {
-    Look();
+    Sample();
   }
-  EXPECT_EQ(At(), Verdict::kOfTheGroup) << "a large process dies slowly";
+  EXPECT_EQ(VerdictAt(), Verdict::kOfTheGroup) << "a large process dies slowly";
   for (int second = 0; second < 20; ++second) {
-    Look();
+    Sample();
   }
-  EXPECT_EQ(At(), Verdict::kNone);
+  EXPECT_EQ(VerdictAt(), Verdict::kNone);
   Events("/a", "memory.events.local", 2);
-  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+  EXPECT_EQ(VerdictAt(), Verdict::kOfTheGroup);
 }
 
 TEST_F(OomKillsTest, Version1_CountsInItsOwnFile) {
@@ -164,20 +164,20 @@ TEST_F(OomKillsTest, Version1_CountsInItsOwnFile) {
                       Mount("/", "/memory", "cgroup", "rw,memory")));
   Groups("9:name=systemd:/\n5:cpu,cpuacct:/x\n4:memory:/jobs/a\n0::/\n");
   Write("/memory/jobs/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
-  Look();
+  Sample();
   Machine(6);
-  EXPECT_EQ(At(), Verdict::kNone);
+  EXPECT_EQ(VerdictAt(), Verdict::kNone);
   Write("/memory/jobs/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
-  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+  EXPECT_EQ(VerdictAt(), Verdict::kOfTheGroup);
 }
 
 TEST_F(OomKillsTest, MountOfAPartOfTheHierarchy_IsUnderstood) {
   Mounts(Mount("/pod", "/unified", "cgroup2", "rw"));
   Groups("0::/pod/a\n");
   Events("/a", "memory.events.local", 0);
-  Look();
+  Sample();
   Events("/a", "memory.events.local", 1);
-  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+  EXPECT_EQ(VerdictAt(), Verdict::kOfTheGroup);
 }
 
 TEST_F(OomKillsTest, WithoutAGroupThatCounts_TheMachineIsAGuess) {
@@ -185,10 +185,10 @@ TEST_F(OomKillsTest, WithoutAGroupThatCounts_TheMachineIsAGuess) {
     Groups(groups);
     OomKills kills(folder_ + "/proc");
     Machine(5);
-    kills.Look(kPid, now_);
-    EXPECT_EQ(kills.At(now_), Verdict::kNone) << groups;
+    kills.Sample(kPid, now_);
+    EXPECT_EQ(kills.VerdictAt(now_), Verdict::kNone) << groups;
     Machine(6);
-    EXPECT_EQ(kills.At(now_), Verdict::kOfTheMachine) << groups;
+    EXPECT_EQ(kills.VerdictAt(now_), Verdict::kOfTheMachine) << groups;
   }
 }
 

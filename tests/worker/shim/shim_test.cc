@@ -25,32 +25,32 @@ using Verdict = LeaseTimer::Verdict;
 
 TEST(LeaseTimer, WithoutALease_RunsForEver) {
   LeaseTimer timer;
-  EXPECT_EQ(timer.At(absl::Hours(1000)), Verdict::kRun);
+  EXPECT_EQ(timer.VerdictAt(absl::Hours(1000)), Verdict::kRun);
   EXPECT_EQ(timer.NextChange(absl::Hours(1)), absl::InfiniteDuration());
 }
 
 TEST(LeaseTimer, WithoutALeaseOrAnAgent_IsKilledAfterTheLimit) {
   LeaseTimer timer(absl::Milliseconds(25), absl::Minutes(10));
-  timer.Attend(absl::Hours(1));
+  timer.RecordAgent(absl::Hours(1));
   EXPECT_EQ(timer.NextChange(absl::Hours(1)), absl::Hours(1) + absl::Minutes(10));
-  EXPECT_EQ(timer.At(absl::Hours(1) + absl::Minutes(9)), Verdict::kRun);
-  timer.Attend(absl::Hours(1) + absl::Minutes(9));
-  EXPECT_EQ(timer.At(absl::Hours(1) + absl::Minutes(18)), Verdict::kRun);
-  EXPECT_EQ(timer.At(absl::Hours(1) + absl::Minutes(19)), Verdict::kKill);
+  EXPECT_EQ(timer.VerdictAt(absl::Hours(1) + absl::Minutes(9)), Verdict::kRun);
+  timer.RecordAgent(absl::Hours(1) + absl::Minutes(9));
+  EXPECT_EQ(timer.VerdictAt(absl::Hours(1) + absl::Minutes(18)), Verdict::kRun);
+  EXPECT_EQ(timer.VerdictAt(absl::Hours(1) + absl::Minutes(19)), Verdict::kKill);
   timer.Renew(absl::Hours(2), absl::Minutes(5));
-  EXPECT_EQ(timer.At(absl::Hours(1) + absl::Minutes(30)), Verdict::kRun);
+  EXPECT_EQ(timer.VerdictAt(absl::Hours(1) + absl::Minutes(30)), Verdict::kRun);
 }
 
 TEST(LeaseTimer, DeadlineSuspends_ARenewalContinues_TheLimitKills) {
   LeaseTimer timer;
   timer.Renew(absl::Seconds(10), absl::Seconds(60));
-  EXPECT_EQ(timer.At(absl::Seconds(9)), Verdict::kRun);
+  EXPECT_EQ(timer.VerdictAt(absl::Seconds(9)), Verdict::kRun);
   EXPECT_EQ(timer.NextChange(absl::Seconds(9)), absl::Seconds(10));
-  EXPECT_EQ(timer.At(absl::Seconds(10)), Verdict::kSuspend);
+  EXPECT_EQ(timer.VerdictAt(absl::Seconds(10)), Verdict::kSuspend);
   EXPECT_EQ(timer.NextChange(absl::Seconds(10)), absl::Seconds(70));
   timer.Renew(absl::Seconds(30), absl::ZeroDuration());
-  EXPECT_EQ(timer.At(absl::Seconds(20)), Verdict::kRun);
-  EXPECT_EQ(timer.At(absl::Seconds(90)), Verdict::kKill);
+  EXPECT_EQ(timer.VerdictAt(absl::Seconds(20)), Verdict::kRun);
+  EXPECT_EQ(timer.VerdictAt(absl::Seconds(90)), Verdict::kKill);
 }
 
 TEST(LeaseTimer, StopAhead_SuspendsBeforeTheDeadlineAndKeepsTheLimit) {
@@ -58,8 +58,8 @@ TEST(LeaseTimer, StopAhead_SuspendsBeforeTheDeadlineAndKeepsTheLimit) {
   timer.Renew(absl::Seconds(10), absl::Seconds(60));
   EXPECT_EQ(timer.deadline(), absl::Seconds(10));
   EXPECT_EQ(timer.NextChange(absl::Seconds(9)), absl::Seconds(10) - absl::Milliseconds(25));
-  EXPECT_EQ(timer.At(absl::Seconds(10) - absl::Milliseconds(26)), Verdict::kRun);
-  EXPECT_EQ(timer.At(absl::Seconds(10) - absl::Milliseconds(25)), Verdict::kSuspend);
+  EXPECT_EQ(timer.VerdictAt(absl::Seconds(10) - absl::Milliseconds(26)), Verdict::kRun);
+  EXPECT_EQ(timer.VerdictAt(absl::Seconds(10) - absl::Milliseconds(25)), Verdict::kSuspend);
   EXPECT_EQ(timer.NextChange(absl::Seconds(10)), absl::Seconds(70));
 }
 
@@ -68,8 +68,8 @@ TEST(LeaseTimer, ALeaseGivenOnce_IsNotTakenBackByAnOlderMessage) {
   timer.Renew(absl::Seconds(10), absl::Seconds(60));
   timer.Renew(absl::Seconds(5), absl::Seconds(60));
   timer.Renew(absl::ZeroDuration(), absl::ZeroDuration());
-  EXPECT_EQ(timer.At(absl::Seconds(9)), Verdict::kRun);
-  EXPECT_EQ(timer.At(absl::Seconds(10)), Verdict::kSuspend);
+  EXPECT_EQ(timer.VerdictAt(absl::Seconds(9)), Verdict::kRun);
+  EXPECT_EQ(timer.VerdictAt(absl::Seconds(10)), Verdict::kSuspend);
 }
 
 class SpawnFolderTest : public testing::Test {

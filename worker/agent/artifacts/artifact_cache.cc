@@ -24,13 +24,14 @@ namespace fs = std::filesystem;
 
 // The server's final answers (no such artifact, a bad request or damaged data) stay; all other errors become
 // UNAVAILABLE, so that the download is retried.
-absl::Status OfServer(const absl::Status& said) {
-  const bool is_final = absl::IsNotFound(said) || absl::IsInvalidArgument(said) || absl::IsDataLoss(said);
-  return said.ok() || is_final ? said : absl::UnavailableError(said.message());
+absl::Status AsServerError(const absl::Status& downloaded) {
+  const bool is_final =
+      absl::IsNotFound(downloaded) || absl::IsInvalidArgument(downloaded) || absl::IsDataLoss(downloaded);
+  return downloaded.ok() || is_final ? downloaded : absl::UnavailableError(downloaded.message());
 }
 
 // Marks an error as this host's (DISK_FULL or DEVICE_ERROR), whatever the system call returned: the artifact is intact.
-absl::Status OfThisHost(const absl::Status& failed) {
+absl::Status AsHostError(const absl::Status& failed) {
   return failed.ok() || ReasonOf(failed) == "DISK_FULL"
              ? failed
              : Error(absl::StatusCode::kInternal, "DEVICE_ERROR", std::string(failed.message()));
@@ -47,7 +48,7 @@ ArtifactCache::ArtifactCache(Options options)
     : options_(std::move(options)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 void ArtifactCache::Start() {
-  thread_ = std::thread([this] { Work(); });
+  thread_ = std::thread([this] { DownloadWanted(); });
 }
 
 ArtifactCache::~ArtifactCache() {
@@ -69,10 +70,10 @@ void ArtifactCache::SetWanted(std::set<std::string> sha256s) {
   }
 }
 
-ArtifactCache::Look ArtifactCache::Find(const std::string& sha256) const {
+ArtifactCache::Lookup ArtifactCache::Find(const std::string& sha256) const {
   absl::MutexLock lock(&mutex_);
   const auto found = wanted_.find(sha256);
-  return found == wanted_.end() ? Look() : found->second.look;
+  return found == wanted_.end() ? Lookup() : found->second.lookup;
 }
 
 bool ArtifactCache::IsWanted(const std::string& sha256) const {
@@ -80,21 +81,21 @@ bool ArtifactCache::IsWanted(const std::string& sha256) const {
   return !closed_ && wanted_.contains(sha256);
 }
 
-bool ArtifactCache::HasNewsOrClosed() const {
+bool ArtifactCache::HasUnsearchedOrClosed() const {
   return closed_ ||
-         std::any_of(wanted_.begin(), wanted_.end(), [](const auto& entry) { return !entry.second.is_looked_for; });
+         std::any_of(wanted_.begin(), wanted_.end(), [](const auto& entry) { return !entry.second.is_searched; });
 }
 
-void ArtifactCache::Work() {
+void ArtifactCache::DownloadWanted() {
   while (AwaitWork()) {
-    LookForFiles();
-    if (const std::string sha256 = NextToGet(); !sha256.empty()) {
-      absl::Status got = Get(sha256);
+    FindLocalFiles();
+    if (const std::string sha256 = NextToDownload(); !sha256.empty()) {
+      absl::Status got = Fetch(sha256);
       Evict(options_.max_bytes);
       if (absl::IsUnavailable(got) || absl::IsCancelled(got)) {
-        AskLater(sha256, got);
+        ScheduleRetry(sha256, got);
       } else {
-        Know(sha256, std::move(got));
+        RecordResult(sha256, std::move(got));
       }
     }
   }
@@ -102,41 +103,41 @@ void ArtifactCache::Work() {
 
 bool ArtifactCache::AwaitWork() {
   absl::MutexLock lock(&mutex_);
-  absl::Duration ask_at = absl::InfiniteDuration();
+  absl::Duration try_at = absl::InfiniteDuration();
   for (const auto& [sha256, wanted] : wanted_) {
-    ask_at = wanted.look.state == Look::PENDING ? std::min(ask_at, wanted.ask_at) : ask_at;
+    try_at = wanted.lookup.state == Lookup::PENDING ? std::min(try_at, wanted.try_at) : try_at;
   }
-  AwaitFor(mutex_, absl::Condition(this, &ArtifactCache::HasNewsOrClosed), ask_at - options_.clock->SinceBoot());
+  AwaitFor(mutex_, absl::Condition(this, &ArtifactCache::HasUnsearchedOrClosed), try_at - options_.clock->SinceBoot());
   return !closed_;
 }
 
-std::string ArtifactCache::NextToLookFor() {
+std::string ArtifactCache::NextUnsearched() {
   absl::MutexLock lock(&mutex_);
   for (auto& [sha256, wanted] : wanted_) {
-    if (!std::exchange(wanted.is_looked_for, true)) {
+    if (!std::exchange(wanted.is_searched, true)) {
       return sha256;
     }
   }
   return "";
 }
 
-void ArtifactCache::LookForFiles() {
-  for (std::string sha256 = NextToLookFor(); !sha256.empty(); sha256 = NextToLookFor()) {
+void ArtifactCache::FindLocalFiles() {
+  for (std::string sha256 = NextUnsearched(); !sha256.empty(); sha256 = NextUnsearched()) {
     // The modification time records the last use.
     if (utimensat(AT_FDCWD, PathOf(sha256).c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0) {
-      Know(sha256, absl::OkStatus());
+      RecordResult(sha256, absl::OkStatus());
     }
   }
 }
 
-std::string ArtifactCache::NextToGet() {
+std::string ArtifactCache::NextToDownload() {
   absl::MutexLock lock(&mutex_);
   const absl::Duration now = options_.clock->SinceBoot();
   const Wanted* next = nullptr;
   std::string name;
   for (const auto& [sha256, wanted] : wanted_) {
-    const bool is_to_get = wanted.look.state == Look::PENDING && wanted.is_looked_for && wanted.ask_at <= now;
-    if (is_to_get && (next == nullptr || wanted.ask_at < next->ask_at)) {
+    const bool is_due = wanted.lookup.state == Lookup::PENDING && wanted.is_searched && wanted.try_at <= now;
+    if (is_due && (next == nullptr || wanted.try_at < next->try_at)) {
       next = &wanted;
       name = sha256;
     }
@@ -145,18 +146,18 @@ std::string ArtifactCache::NextToGet() {
 }
 
 // `got` is moved in whole, so that no state is shared with the thread that made it.
-void ArtifactCache::Know(const std::string& sha256, absl::Status got) {
+void ArtifactCache::RecordResult(const std::string& sha256, absl::Status got) {
   {
     absl::MutexLock lock(&mutex_);
     if (const auto found = wanted_.find(sha256); found != wanted_.end()) {
-      found->second.look = {got.ok() ? Look::READY : Look::FAILED, std::move(got)};
+      found->second.lookup = {got.ok() ? Lookup::READY : Lookup::FAILED, std::move(got)};
     }
   }
   const uint64_t one = 1;
   (void)!write(wake_.get(), &one, sizeof(one));
 }
 
-void ArtifactCache::AskLater(const std::string& sha256, const absl::Status& got) {
+void ArtifactCache::ScheduleRetry(const std::string& sha256, const absl::Status& got) {
   bool is_first_try = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -164,7 +165,7 @@ void ArtifactCache::AskLater(const std::string& sha256, const absl::Status& got)
       Wanted& wanted = found->second;
       is_first_try = wanted.pause == absl::ZeroDuration();
       wanted.pause = is_first_try ? options_.first_pause : std::min(wanted.pause * 2, options_.last_pause);
-      wanted.ask_at = options_.clock->SinceBoot() + wanted.pause;
+      wanted.try_at = options_.clock->SinceBoot() + wanted.pause;
     }
   }
   if (is_first_try) {
@@ -172,12 +173,12 @@ void ArtifactCache::AskLater(const std::string& sha256, const absl::Status& got)
   }
 }
 
-absl::Status ArtifactCache::Get(const std::string& sha256) {
-  AMPD_RETURN_IF_ERROR(OfThisHost(MakeFolder(options_.folder)));
-  absl::Status got = GetOnce(sha256);
+absl::Status ArtifactCache::Fetch(const std::string& sha256) {
+  AMPD_RETURN_IF_ERROR(AsHostError(MakeFolder(options_.folder)));
+  absl::Status got = FetchOnce(sha256);
   if (absl::IsResourceExhausted(got)) {
     Evict(/*max_bytes=*/0);
-    got = GetOnce(sha256);
+    got = FetchOnce(sha256);
   }
   if (absl::IsResourceExhausted(got)) {
     (void)unlink((PathOf(sha256) + ".partial").c_str());
@@ -186,16 +187,16 @@ absl::Status ArtifactCache::Get(const std::string& sha256) {
 }
 
 // A partial file may hold the rest of a torn write. If it does not match, the whole artifact is downloaded again.
-absl::Status ArtifactCache::GetOnce(const std::string& sha256) {
+absl::Status ArtifactCache::FetchOnce(const std::string& sha256) {
   const std::string partial = PathOf(sha256) + ".partial";
-  const bool goes_on = access(partial.c_str(), F_OK) == 0;
-  absl::Status got = Append(sha256);
+  const bool resumes = access(partial.c_str(), F_OK) == 0;
+  absl::Status got = DownloadRest(sha256);
   if (got.ok()) {
     got = Verify(sha256);
   }
-  if (goes_on && (absl::IsDataLoss(got) || absl::IsInvalidArgument(got))) {
+  if (resumes && (absl::IsDataLoss(got) || absl::IsInvalidArgument(got))) {
     (void)unlink(partial.c_str());
-    AMPD_RETURN_IF_ERROR(Append(sha256));
+    AMPD_RETURN_IF_ERROR(DownloadRest(sha256));
     got = Verify(sha256);
   }
   if (absl::IsDataLoss(got) || absl::IsNotFound(got)) {
@@ -204,37 +205,37 @@ absl::Status ArtifactCache::GetOnce(const std::string& sha256) {
   return got;
 }
 
-absl::Status ArtifactCache::Append(const std::string& sha256) {
+absl::Status ArtifactCache::DownloadRest(const std::string& sha256) {
   const UniqueFd file(
       open((PathOf(sha256) + ".partial").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   struct stat status = {};
   if (!file.ok() || fstat(file.get(), &status) != 0) {
-    return OfThisHost(ErrnoError(errno, "open an artifact's file"));
+    return AsHostError(ErrnoError(errno, "open an artifact's file"));
   }
   absl::Status written;
-  const absl::Status said = options_.source->Download(sha256, status.st_size, [&](std::string_view piece) {
-    LookForFiles();
-    written = IsWanted(sha256) ? OfThisHost(options_.write(file.get(), piece))
+  const absl::Status downloaded = options_.source->Download(sha256, status.st_size, [&](std::string_view piece) {
+    FindLocalFiles();
+    written = IsWanted(sha256) ? AsHostError(options_.write(file.get(), piece))
                                : absl::CancelledError("it is not wanted any more");
     return written;
   });
   AMPD_RETURN_IF_ERROR(written);
-  AMPD_RETURN_IF_ERROR(OfServer(said));
-  return fsync(file.get()) == 0 ? absl::OkStatus() : OfThisHost(ErrnoError(errno, "sync an artifact's file"));
+  AMPD_RETURN_IF_ERROR(AsServerError(downloaded));
+  return fsync(file.get()) == 0 ? absl::OkStatus() : AsHostError(ErrnoError(errno, "sync an artifact's file"));
 }
 
 absl::Status ArtifactCache::Verify(const std::string& sha256) {
   const std::string partial = PathOf(sha256) + ".partial";
   const absl::StatusOr<std::string> found = Sha256OfFile(partial);
-  AMPD_RETURN_IF_ERROR(OfThisHost(found.status()));
+  AMPD_RETURN_IF_ERROR(AsHostError(found.status()));
   if (*found != sha256) {
     return Error(absl::StatusCode::kDataLoss, "DIGEST_MISMATCH",
                  absl::StrCat("the content that came has the SHA-256 ", *found));
   }
   if (rename(partial.c_str(), PathOf(sha256).c_str()) != 0) {
-    return OfThisHost(ErrnoError(errno, "rename an artifact's file"));
+    return AsHostError(ErrnoError(errno, "rename an artifact's file"));
   }
-  return OfThisHost(SyncFolder(options_.folder));
+  return AsHostError(SyncFolder(options_.folder));
 }
 
 // Partial files count towards the limit and are deleted like others.

@@ -44,7 +44,7 @@ class ArtifactCache {
   // Cancels the download in progress; the next agent resumes it.
   ~ArtifactCache();
 
-  struct Look {
+  struct Lookup {
     enum State { PENDING, READY, FAILED } state = PENDING;
     // Set with FAILED. If the server can't provide the artifact: NOT_FOUND, INVALID_ARGUMENT, or DATA_LOSS (the content
     // does not match the digest). If this host can't store it: RESOURCE_EXHAUSTED if its disk is full, otherwise
@@ -55,35 +55,35 @@ class ArtifactCache {
   // delete their files. Never blocks on I/O.
   void SetWanted(std::set<std::string> sha256s);
   // Returns PENDING until the artifact is here or can't be had. REQUIRES: it is wanted. Never blocks on I/O.
-  Look Find(const std::string& sha256) const;
+  Lookup Find(const std::string& sha256) const;
   const std::string& folder() const { return options_.folder; }
   // Readable when an artifact has become READY or FAILED. The caller reads eight bytes from it.
   int wake_fd() const { return wake_.get(); }
 
  private:
   struct Wanted {
-    Look look;
-    bool is_looked_for = false;  // whether the folder was searched for its file
-    absl::Duration ask_at;       // when the server is asked next, while PENDING; since boot
-    absl::Duration pause;        // delay before the next retry; 0: not tried yet
+    Lookup lookup;
+    bool is_searched = false;  // whether the folder was searched for its file
+    absl::Duration try_at;     // when the server is asked next, while PENDING; since boot
+    absl::Duration pause;      // delay before the next retry; 0: not tried yet
   };
 
-  void Work();
+  void DownloadWanted();
   // Waits until there is something to do. Returns false once the cache is closed.
   bool AwaitWork();
   // Marks as READY the wanted artifacts whose files are here. Looks once for each.
-  void LookForFiles();
-  std::string NextToLookFor();
+  void FindLocalFiles();
+  std::string NextUnsearched();
   // The PENDING artifact that is due and should be requested first; empty: none.
-  std::string NextToGet();
-  void Know(const std::string& sha256, absl::Status got);
-  void AskLater(const std::string& sha256, const absl::Status& got);
-  bool HasNewsOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string NextToDownload();
+  void RecordResult(const std::string& sha256, absl::Status got);
+  void ScheduleRetry(const std::string& sha256, const absl::Status& got);
+  bool HasUnsearchedOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsWanted(const std::string& sha256) const;
   // Returns UNAVAILABLE if a retry may help, CANCELLED if the artifact is no longer wanted.
-  absl::Status Get(const std::string& sha256);
-  absl::Status GetOnce(const std::string& sha256);
-  absl::Status Append(const std::string& sha256);
+  absl::Status Fetch(const std::string& sha256);
+  absl::Status FetchOnce(const std::string& sha256);
+  absl::Status DownloadRest(const std::string& sha256);
   absl::Status Verify(const std::string& sha256);
   // Deletes unwanted files, the least recently used first, until at most `max_bytes` are left.
   void Evict(int64_t max_bytes);

@@ -29,7 +29,7 @@ ArtifactClient::ArtifactClient(const std::string& server, absl::Duration deadlin
 
 ArtifactClient::~ArtifactClient() = default;
 
-absl::Status ArtifactClient::Download(const std::string& name, int64_t offset, const Take& take) {
+absl::Status ArtifactClient::Download(const std::string& name, int64_t offset, const OnPiece& on_piece) {
   grpc::ClientContext context;
   context.set_deadline(GrpcDeadlineIn(state_->deadline));
   {
@@ -46,7 +46,7 @@ absl::Status ArtifactClient::Download(const std::string& name, int64_t offset, c
   v1::DownloadArtifactResponse piece;
   absl::Status taken;
   while (taken.ok() && reader->Read(&piece)) {
-    taken = take(piece.content());
+    taken = on_piece(piece.content());
   }
   if (!taken.ok()) {
     context.TryCancel();

@@ -16,7 +16,7 @@ class ArtifactClient final : public ArtifactSource {
   explicit ArtifactClient(const std::string& server, absl::Duration deadline = absl::Minutes(10));
   ~ArtifactClient() override;
 
-  absl::Status Download(const std::string& name, int64_t offset, const Take& take) override;
+  absl::Status Download(const std::string& name, int64_t offset, const OnPiece& on_piece) override;
   void Cancel() override;
 
  private:

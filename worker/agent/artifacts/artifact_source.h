@@ -12,13 +12,13 @@ namespace ampd::agent {
 // The source from which the agent downloads artifacts. Thread-safe.
 class ArtifactSource {
  public:
-  using Take = std::function<absl::Status(std::string_view)>;
+  using OnPiece = std::function<absl::Status(std::string_view)>;
 
   virtual ~ArtifactSource() = default;
-  // Passes the content of artifact `name` from byte `offset` on to `take`, piece by piece. Blocks until all is passed
-  // on or `take` returns an error, which it returns. Other errors are the server's: NOT_FOUND if there is no such
-  // artifact, INVALID_ARGUMENT if `offset` is behind its end, UNAVAILABLE if the server is out of reach.
-  virtual absl::Status Download(const std::string& name, int64_t offset, const Take& take) = 0;
+  // Passes the content of artifact `name` from byte `offset` on to `on_piece`, piece by piece. Blocks until all is
+  // passed on or `on_piece` returns an error, which it returns. Other errors are the server's: NOT_FOUND if there is no
+  // such artifact, INVALID_ARGUMENT if `offset` is behind its end, UNAVAILABLE if the server is out of reach.
+  virtual absl::Status Download(const std::string& name, int64_t offset, const OnPiece& on_piece) = 0;
   // Ends running downloads with CANCELLED, and every later one too.
   virtual void Cancel() = 0;
 };

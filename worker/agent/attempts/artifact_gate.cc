@@ -42,7 +42,7 @@ GateDecision CheckArtifact(const AttemptOnWorker& attempt, const std::optional<i
   if (!artifact.error.ok()) {
     return {.outcome = CannotFetchArtifact(name, artifact.error, last_step)};
   }
-  if (attempt.held.told != v1::Job::RUN) {
+  if (attempt.held.sent_desired != v1::Job::RUN) {
     return {.outcome = LeftBeforeStart(attempt.leave_reason, last_step)};
   }
   return {};

@@ -25,7 +25,7 @@ v1::Attempt::State LivingState(const AttemptOnWorker& attempt, bool is_suspended
   if (is_suspended && attempt.trainer_state == Attempt::RUNNING) {
     return Attempt::SUSPENDED;
   }
-  if (attempt.held.told != v1::Job::RUN) {
+  if (attempt.held.sent_desired != v1::Job::RUN) {
     return Attempt::STOPPING;
   }
   return attempt.trainer_state == Attempt::RUNNING ? Attempt::RUNNING : Attempt::STARTING;

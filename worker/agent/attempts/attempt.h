@@ -24,7 +24,7 @@ struct AttemptOnWorker {
   v1::Reason leave_reason = v1::REASON_UNSPECIFIED;
   std::optional<absl::Duration> kill_at;  // deadline of a trainer that was asked to leave; since boot
   std::optional<v1::Outcome> outcome;
-  int told_connection = 0;  // number of the trainer connection on which all commands were sent
+  int commanded_connection = 0;  // number of the trainer connection on which all commands were sent
   AttemptBacklog backlog;
 };
 

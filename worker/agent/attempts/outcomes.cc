@@ -15,7 +15,7 @@ namespace {
 void Explain(const AttemptOnWorker& attempt, const internal::ShimStatus& exit, bool oom_is_a_guess, Outcome* outcome) {
   outcome->set_exit_code(exit.exit_code());
   outcome->set_signal(exit.signal());
-  if (attempt.held.told == Job::CANCEL) {
+  if (attempt.held.sent_desired == Job::CANCEL) {
     outcome->set_kind(Outcome::LEFT);
     outcome->set_reason(attempt.leave_reason);
     outcome->set_message("the trainer was ended after a cancel");

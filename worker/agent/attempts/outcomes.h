@@ -20,7 +20,7 @@ v1::Outcome OutcomeFromExit(const AttemptOnWorker& attempt, const std::optional<
 // worker may succeed.
 v1::Outcome CannotStartTrainer(const absl::Status& status, int64_t last_step);
 
-// The worker can't have the artifact. `error` is the one of ArtifactCache::Look: the fault is the user's, or the
+// The worker can't have the artifact. `error` is the one of ArtifactCache::Lookup: the fault is the user's, or the
 // worker's if its disk is full or its file system fails.
 v1::Outcome CannotFetchArtifact(const std::string& artifact, const absl::Status& error, int64_t last_step);
 

@@ -18,8 +18,8 @@ bool Contains(const google::protobuf::RepeatedPtrField<v1::AttemptKey>& keys, co
 }
 
 // CANCEL may follow PAUSE; nothing revokes a command that was sent.
-bool GoesFurther(Job::Desired desired, Job::Desired told) {
-  return (desired == Job::PAUSE || desired == Job::CANCEL) && desired > told;
+bool IsStronger(Job::Desired desired, Job::Desired sent) {
+  return (desired == Job::PAUSE || desired == Job::CANCEL) && desired > sent;
 }
 
 v1::Outcome NoSuchDevice(const v1::AttemptDirective& directive) {
@@ -40,12 +40,12 @@ class Comparison {
       : holdings_(holdings), directive_(directive) {}
 
   Actions Run() {
-    Renewal();
+    RenewLease();
     for (const HeldAttempt& held : holdings_.attempts) {
-      Compare(held);
+      CompareHeld(held);
     }
     for (const v1::AttemptDirective& wanted : directive_.attempts()) {
-      Consider(wanted);
+      ConsiderWanted(wanted);
     }
     actions_.acknowledge_checkpoints.assign(directive_.acknowledged_checkpoints().begin(),
                                             directive_.acknowledged_checkpoints().end());
@@ -55,7 +55,7 @@ class Comparison {
 
  private:
   // A lease counts from when the report was sent. A renewal of a report that this agent has not sent yet is ignored.
-  void Renewal() {
+  void RenewLease() {
     lease_deadline_ = holdings_.lease_deadline;
     const int64_t from = directive_.renewal_of_boottime_nanos();
     if (from > 0 && from <= holdings_.last_sent_boottime_nanos) {
@@ -73,7 +73,7 @@ class Comparison {
     return nullptr;
   }
 
-  void Compare(const HeldAttempt& held) {
+  void CompareHeld(const HeldAttempt& held) {
     if (held.occupies_device) {
       occupied_.insert(held.device);
     }
@@ -93,22 +93,22 @@ class Comparison {
         actions_.kill.push_back(held.key);
       }
     } else if (!held.killed) {
-      Update(held, *wanted);
+      AddOrders(held, *wanted);
     }
   }
 
-  void Update(const HeldAttempt& held, const v1::AttemptDirective& wanted) {
-    if (GoesFurther(wanted.desired(), held.told)) {
+  void AddOrders(const HeldAttempt& held, const v1::AttemptDirective& wanted) {
+    if (IsStronger(wanted.desired(), held.sent_desired)) {
       actions_.leave.push_back({held.key, wanted.desired(), wanted.desired_reason()});
     }
     if (const v1::NumberedLossScaleOrder& earlier = wanted.earlier_loss_scale_order();
-        earlier.number() > held.told_loss_scale_order) {
+        earlier.number() > held.sent_loss_scale_order) {
       actions_.loss_scale.push_back({held.key, earlier.number(), earlier.order()});
     }
-    if (wanted.has_loss_scale_order() && wanted.loss_scale_order_number() > held.told_loss_scale_order) {
+    if (wanted.has_loss_scale_order() && wanted.loss_scale_order_number() > held.sent_loss_scale_order) {
       actions_.loss_scale.push_back({held.key, wanted.loss_scale_order_number(), wanted.loss_scale_order()});
     }
-    if (wanted.gradient_request_number() > held.told_gradient_request) {
+    if (wanted.gradient_request_number() > held.sent_gradient_request) {
       actions_.sample_gradients.push_back({held.key, wanted.gradient_request_number()});
     }
   }
@@ -119,12 +119,12 @@ class Comparison {
   }
 
   // Whether an attempt of this job with another token still occupies a device here.
-  bool JobIsAlive(const std::string& job) const {
+  bool JobOccupiesDevice(const std::string& job) const {
     return std::any_of(holdings_.attempts.begin(), holdings_.attempts.end(),
                        [&](const HeldAttempt& held) { return held.key.job_id() == job && held.occupies_device; });
   }
 
-  void Consider(const v1::AttemptDirective& wanted) {
+  void ConsiderWanted(const v1::AttemptDirective& wanted) {
     if (IsHeld(wanted.key()) || Contains(directive_.acknowledged_outcomes(), wanted.key())) {
       return;
     }
@@ -137,7 +137,7 @@ class Comparison {
                                    [&](const v1::Device& candidate) { return candidate.id() == device; });
     if (!known) {
       actions_.refuse.push_back({wanted.key(), NoSuchDevice(wanted)});
-    } else if (occupied_.count(device) > 0 || JobIsAlive(wanted.key().job_id())) {
+    } else if (occupied_.count(device) > 0 || JobOccupiesDevice(wanted.key().job_id())) {
       actions_.wait.push_back(wanted.key());
     } else {
       occupied_.insert(device);

@@ -20,9 +20,9 @@ struct HeldAttempt {
   std::string device;
   v1::Attempt::State state = v1::Attempt::STARTING;
   // The last command sent to the trainer. The agent resets it to RUN and 0 on a new connection to the trainer.
-  v1::Job::Desired told = v1::Job::RUN;
-  uint64_t told_loss_scale_order = 0;
-  uint64_t told_gradient_request = 0;
+  v1::Job::Desired sent_desired = v1::Job::RUN;
+  uint64_t sent_loss_scale_order = 0;
+  uint64_t sent_gradient_request = 0;
   absl::Duration lease_deadline;  // since boot
   bool killed = false;            // a kill is in progress
   bool occupies_device = true;    // false once the last process is gone

@@ -320,7 +320,7 @@ void AttachClient::SendReport(const v1::WorkerReport& report) { state_->attach->
 
 bool AttachClient::SendTelemetry(const v1::TelemetryUpload& upload) { return state_->telemetry->Send(upload); }
 
-ServerLink::Arrivals AttachClient::Take() {
+ServerLink::Arrivals AttachClient::ReceiveArrivals() {
   absl::MutexLock lock(&state_->mutex);
   return std::exchange(state_->arrivals, Arrivals());
 }

@@ -24,7 +24,7 @@ class AttachClient final : public ServerLink {
 
   void SendReport(const v1::WorkerReport& report) override;
   bool SendTelemetry(const v1::TelemetryUpload& upload) override;
-  Arrivals Take() override;
+  Arrivals ReceiveArrivals() override;
   int wake_fd() const override;
 
  private:

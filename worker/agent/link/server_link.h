@@ -10,7 +10,7 @@ namespace ampd::agent {
 // message is not certain to arrive. Thread-safe.
 class ServerLink {
  public:
-  // Everything that arrived since the last Take, in order.
+  // Everything that arrived since the last ReceiveArrivals, in order.
   struct Arrivals {
     int num_attach_streams = 0;     // streams opened since
     int num_telemetry_streams = 0;  // streams opened since: all telemetry that is not acknowledged must be sent again
@@ -24,7 +24,7 @@ class ServerLink {
   virtual void SendReport(const v1::WorkerReport& report) = 0;
   // Returns false if the queue is full or there is no stream: try again after the next wake.
   virtual bool SendTelemetry(const v1::TelemetryUpload& upload) = 0;
-  virtual Arrivals Take() = 0;
+  virtual Arrivals ReceiveArrivals() = 0;
   // Readable when there is something to take, or the queue has capacity again. The caller reads eight bytes from it.
   virtual int wake_fd() const = 0;
 };

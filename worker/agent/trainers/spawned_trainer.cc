@@ -19,7 +19,7 @@ namespace ampd::agent {
 namespace {
 
 // How often the process table is searched for a shim that can't be reached.
-constexpr absl::Duration kLookInterval = absl::Milliseconds(200);
+constexpr absl::Duration kSearchInterval = absl::Milliseconds(200);
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
@@ -116,7 +116,7 @@ absl::StatusOr<std::unique_ptr<SpawnedTrainer>> SpawnedTrainer::Start(const std:
   return trainer;
 }
 
-std::unique_ptr<SpawnedTrainer> SpawnedTrainer::Find(SpawnFolder folder) {
+std::unique_ptr<SpawnedTrainer> SpawnedTrainer::Adopt(SpawnFolder folder) {
   return std::unique_ptr<SpawnedTrainer>(new SpawnedTrainer(std::move(folder)));
 }
 
@@ -129,15 +129,15 @@ absl::Status SpawnedTrainer::Bind(const v1::AttemptKey& key) {
 void SpawnedTrainer::SetLease(absl::Duration deadline, absl::Duration suspend_limit) {
   command_.set_lease_deadline_boottime_nanos(absl::ToInt64Nanoseconds(deadline));
   command_.set_suspend_limit_nanos(absl::ToInt64Nanoseconds(suspend_limit));
-  SendCommand();
+  SendToShim();
 }
 
 void SpawnedTrainer::Kill() {
   command_.set_kill(true);
-  SendCommand();
+  SendToShim();
 }
 
-void SpawnedTrainer::SendCommand() {
+void SpawnedTrainer::SendToShim() {
   if (shim_.connected()) {
     shim_.Send(command_);
   }
@@ -205,9 +205,9 @@ void SpawnedTrainer::PollShim(absl::Duration now) {
       shim_.Close();
     }
   }
-  if (!shim_.connected() && now >= next_look_) {
-    next_look_ = now + (shim_status_.exited() ? absl::ZeroDuration() : kLookInterval);
-    NoticeEnd();
+  if (!shim_.connected() && now >= next_search_) {
+    next_search_ = now + (shim_status_.exited() ? absl::ZeroDuration() : kSearchInterval);
+    DetectExit();
   }
 }
 
@@ -219,7 +219,7 @@ bool SpawnedTrainer::ShimIsAlive() const {
   return ProcessHandle::Open({record.boot_id(), record.shim_pid(), record.shim_start_ticks()}).ok();
 }
 
-void SpawnedTrainer::NoticeEnd() {
+void SpawnedTrainer::DetectExit() {
   exit_ = folder_.ReadExit();
   if (exit_.has_value()) {
     exited_ = true;

@@ -36,7 +36,7 @@ class SpawnedTrainer {
                                                                internal::SpawnRecord record, const Command& command,
                                                                ChildReaper& reaper);
   // Represents a shim that an earlier agent started; it may have ended since.
-  static std::unique_ptr<SpawnedTrainer> Find(SpawnFolder folder);
+  static std::unique_ptr<SpawnedTrainer> Adopt(SpawnFolder folder);
 
   // Binds it to an attempt; writes that to the record first.
   absl::Status Bind(const v1::AttemptKey& key);
@@ -73,8 +73,8 @@ class SpawnedTrainer {
  private:
   explicit SpawnedTrainer(SpawnFolder folder);
   void PollShim(absl::Duration now);
-  void SendCommand();
-  void NoticeEnd();
+  void SendToShim();
+  void DetectExit();
   bool ShimIsAlive() const;
 
   SpawnFolder folder_;
@@ -85,7 +85,7 @@ class SpawnedTrainer {
   internal::ShimCommand command_;  // the state that the shim should have; sent again on every connection
   int num_trainer_connections_ = 0;
   std::optional<internal::Hello> hello_;
-  absl::Duration next_look_;
+  absl::Duration next_search_;
   bool exited_ = false;
   std::optional<internal::ShimStatus> exit_;
 };

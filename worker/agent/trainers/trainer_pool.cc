@@ -19,7 +19,7 @@ constexpr absl::Duration kBrokenDeviceInterval = absl::Minutes(1);
 void TrainerPool::Adopt() {
   for (SpawnFolder& folder : SpawnFolder::List(options_.state_folder)) {
     const std::string id = folder.record().spawn_id();
-    trainers_[id] = SpawnedTrainer::Find(std::move(folder));
+    trainers_[id] = SpawnedTrainer::Adopt(std::move(folder));
   }
 }
 

@@ -40,10 +40,10 @@ class ScriptedSource final : public ArtifactSource {
     absl::Status status;
   };
 
-  absl::Status Download(const std::string& name, int64_t offset, const Take& take) override {
+  absl::Status Download(const std::string& name, int64_t offset, const OnPiece& on_piece) override {
     Call call;
     std::string content;
-    std::function<void(const Take&)> during;
+    std::function<void(const OnPiece&)> during;
     {
       absl::MutexLock lock(&mutex_);
       const auto may_answer = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !blocked_ || cancelled_; };
@@ -67,12 +67,12 @@ class ScriptedSource final : public ArtifactSource {
       }
     }
     if (during) {
-      during(take);
+      during(on_piece);
     }
     if (offset > static_cast<int64_t>(content.size())) {
       return InvalidFields({{"offset_bytes", "is beyond the content"}});
     }
-    if (const absl::Status taken = take(content.substr(offset, call.num_bytes)); !taken.ok()) {
+    if (const absl::Status taken = on_piece(content.substr(offset, call.num_bytes)); !taken.ok()) {
       return taken;
     }
     return call.status;
@@ -102,12 +102,12 @@ class ScriptedSource final : public ArtifactSource {
     refused_ = name;
   }
   // Runs `during` in the next call, before its first piece.
-  void DoInTheNextCall(std::function<void(const Take&)> during) {
+  void DoInTheNextCall(std::function<void(const OnPiece&)> during) {
     absl::MutexLock lock(&mutex_);
     during_ = std::move(during);
   }
-  // The start offsets of the calls since the last TakeOffsets.
-  std::vector<int64_t> TakeOffsets() {
+  // The start offsets of the calls since the last ConsumeOffsets.
+  std::vector<int64_t> ConsumeOffsets() {
     absl::MutexLock lock(&mutex_);
     return std::exchange(offsets_, {});
   }
@@ -118,7 +118,7 @@ class ScriptedSource final : public ArtifactSource {
   std::deque<Call> calls_ ABSL_GUARDED_BY(mutex_);
   std::vector<int64_t> offsets_ ABSL_GUARDED_BY(mutex_);
   std::string refused_ ABSL_GUARDED_BY(mutex_);
-  std::function<void(const Take&)> during_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(const OnPiece&)> during_ ABSL_GUARDED_BY(mutex_);
   bool blocked_ ABSL_GUARDED_BY(mutex_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };
@@ -152,9 +152,9 @@ class ArtifactCacheTest : public testing::Test {
   // Waits for the artifact. Returns "READY", or the code of the error.
   std::string Await(const std::string& sha256) {
     for (;;) {
-      const ArtifactCache::Look look = cache_->Find(sha256);
-      if (look.state != ArtifactCache::Look::PENDING) {
-        return look.state == ArtifactCache::Look::READY ? "READY" : absl::StatusCodeToString(look.error.code());
+      const ArtifactCache::Lookup lookup = cache_->Find(sha256);
+      if (lookup.state != ArtifactCache::Lookup::PENDING) {
+        return lookup.state == ArtifactCache::Lookup::READY ? "READY" : absl::StatusCodeToString(lookup.error.code());
       }
       pollfd wake = {cache_->wake_fd(), POLLIN, 0};
       if (poll(&wake, 1, 20'000) != 1) {
@@ -164,7 +164,7 @@ class ArtifactCacheTest : public testing::Test {
       (void)!read(cache_->wake_fd(), &ignored, sizeof(ignored));
     }
   }
-  std::string Get(const std::string& sha256) {
+  std::string Fetch(const std::string& sha256) {
     cache_->SetWanted({sha256});
     return Await(sha256);
   }
@@ -187,90 +187,90 @@ class ArtifactCacheTest : public testing::Test {
   std::unique_ptr<ArtifactCache> cache_;
 };
 
-TEST_F(ArtifactCacheTest, FetchesOnceAndKeepsItOverARestart) {
+TEST_F(ArtifactCacheTest, Artifact_IsFetchedOnceAndKeptOverARestart) {
   const std::string sha256 = source_->Add("content");
-  EXPECT_EQ(Get(sha256), "READY");
+  EXPECT_EQ(Fetch(sha256), "READY");
   EXPECT_EQ(Content(sha256), "content");
   cache_->SetWanted({});
-  EXPECT_EQ(Get(sha256), "READY");
-  EXPECT_THAT(source_->TakeOffsets(), ElementsAre(0));
+  EXPECT_EQ(Fetch(sha256), "READY");
+  EXPECT_THAT(source_->ConsumeOffsets(), ElementsAre(0));
   Start();
-  EXPECT_EQ(Get(sha256), "READY");
-  EXPECT_THAT(source_->TakeOffsets(), IsEmpty());
+  EXPECT_EQ(Fetch(sha256), "READY");
+  EXPECT_THAT(source_->ConsumeOffsets(), IsEmpty());
 }
 
-TEST_F(ArtifactCacheTest, AServerOutOfReachIsAskedAgainAndWhatCameIsGoneOnWith) {
+TEST_F(ArtifactCacheTest, ServerOutOfReach_IsAskedAgainAndTheDownloadResumes) {
   const std::string sha256 = source_->Add("0123456789");
   source_->Script({{3, absl::UnavailableError("gone")},
                    {0, absl::DeadlineExceededError("slow")},
                    {0, absl::InternalError("RST_STREAM")},
                    {0, Error(absl::StatusCode::kResourceExhausted, "DISK_FULL", "of the server")},
                    {4, absl::UnavailableError("gone")}});
-  EXPECT_EQ(Get(sha256), "READY");
-  EXPECT_THAT(source_->TakeOffsets(), ElementsAre(0, 3, 3, 3, 3, 7));
+  EXPECT_EQ(Fetch(sha256), "READY");
+  EXPECT_THAT(source_->ConsumeOffsets(), ElementsAre(0, 3, 3, 3, 3, 7));
   EXPECT_EQ(Content(sha256), "0123456789");
 }
 
-TEST_F(ArtifactCacheTest, APartialFileOfAnEarlierAgentIsGoneOnWith) {
+TEST_F(ArtifactCacheTest, PartialFileOfAnEarlierAgent_IsResumed) {
   const std::string sha256 = source_->Add("0123456789");
   WritePartial(sha256, "01234");
-  EXPECT_EQ(Get(sha256), "READY");
-  EXPECT_THAT(source_->TakeOffsets(), ElementsAre(5));
+  EXPECT_EQ(Fetch(sha256), "READY");
+  EXPECT_THAT(source_->ConsumeOffsets(), ElementsAre(5));
   EXPECT_EQ(Content(sha256), "0123456789");
 }
 
-TEST_F(ArtifactCacheTest, ATornPartialFileIsFetchedAnew) {
+TEST_F(ArtifactCacheTest, TornPartialFile_IsFetchedAgainFromTheStart) {
   for (const char* torn : {"XX234", "0123456789 and more"}) {
     const std::string content = absl::StrCat("0123456789", std::string(1, torn[0]));
     const std::string sha256 = source_->Add(content);
     WritePartial(sha256, torn);
-    EXPECT_EQ(Get(sha256), "READY") << torn;
-    EXPECT_THAT(source_->TakeOffsets(), ElementsAre(static_cast<int64_t>(std::string(torn).size()), 0));
+    EXPECT_EQ(Fetch(sha256), "READY") << torn;
+    EXPECT_THAT(source_->ConsumeOffsets(), ElementsAre(static_cast<int64_t>(std::string(torn).size()), 0));
     EXPECT_EQ(Content(sha256), content);
   }
 }
 
-TEST_F(ArtifactCacheTest, WhatIsNotThereOrIsSomethingElseFailsAndLeavesNothing) {
-  EXPECT_EQ(Get(std::string(64, '0')), "NOT_FOUND");
-  EXPECT_EQ(Get(source_->Add("content", "something else")), "DATA_LOSS");
+TEST_F(ArtifactCacheTest, MissingOrDamagedArtifact_FailsAndLeavesNoFile) {
+  EXPECT_EQ(Fetch(std::string(64, '0')), "NOT_FOUND");
+  EXPECT_EQ(Fetch(source_->Add("content", "something else")), "DATA_LOSS");
   EXPECT_THAT(Files(), IsEmpty());
 }
 
-TEST_F(ArtifactCacheTest, WhatThisHostCannotKeepIsNoFaultOfTheArtifact) {
+TEST_F(ArtifactCacheTest, FolderThatCannotBeWritten_IsAnErrorOfTheHost) {
   const std::string sha256 = source_->Add("content");
   write_ = [](int, std::string_view) { return ErrnoError(EIO, "write"); };
   Start();
   source_->Add("content");
-  EXPECT_EQ(Get(sha256), "INTERNAL");
+  EXPECT_EQ(Fetch(sha256), "INTERNAL");
   write_ = WriteAll;
   Start(/*max_bytes=*/1 << 20, folder_ + "/none/below");
   source_->Add("content");
-  EXPECT_EQ(Get(sha256), "INTERNAL") << "no NOT_FOUND, which would be the artifact's";
+  EXPECT_EQ(Fetch(sha256), "INTERNAL") << "no NOT_FOUND, which would be the artifact's";
 }
 
-TEST_F(ArtifactCacheTest, AFailureIsForgottenWithTheOneWhoWantedIt) {
-  EXPECT_EQ(Get(Sha256Hex("late")), "NOT_FOUND");
+TEST_F(ArtifactCacheTest, FailedArtifact_IsFetchedAgainWhenItIsWantedAgain) {
+  EXPECT_EQ(Fetch(Sha256Hex("late")), "NOT_FOUND");
   source_->Add("late");
-  EXPECT_EQ(Get(Sha256Hex("late")), "NOT_FOUND") << "still of the same one";
+  EXPECT_EQ(Fetch(Sha256Hex("late")), "NOT_FOUND") << "still of the same one";
   cache_->SetWanted({});
-  EXPECT_EQ(Get(Sha256Hex("late")), "READY");
+  EXPECT_EQ(Fetch(Sha256Hex("late")), "READY");
 }
 
-TEST_F(ArtifactCacheTest, ThoseUsedLongestAgoGoAndNoneThatIsWanted) {
+TEST_F(ArtifactCacheTest, FullCache_EvictsTheLeastRecentlyUsedButNoWantedArtifact) {
   Start(/*max_bytes=*/8);
   const std::string a = source_->Add("aaaa");
   const std::string b = source_->Add("bbbb");
   const std::string c = source_->Add("cccc");
   const std::string d = source_->Add("dddd");
-  EXPECT_EQ(Get(a), "READY");
-  EXPECT_EQ(Get(b), "READY");
-  EXPECT_EQ(Get(a), "READY");
+  EXPECT_EQ(Fetch(a), "READY");
+  EXPECT_EQ(Fetch(b), "READY");
+  EXPECT_EQ(Fetch(a), "READY");
   // File times are coarse, so set an old one.
   const timespec old[2] = {{1000, 0}, {1000, 0}};
   ASSERT_EQ(utimensat(AT_FDCWD, (folder_ + "/" + b).c_str(), old, 0), 0);
-  EXPECT_EQ(Get(c), "READY");
+  EXPECT_EQ(Fetch(c), "READY");
   cache_->SetWanted({});
-  EXPECT_EQ(Get(c), "READY") << "nothing of it went";
+  EXPECT_EQ(Fetch(c), "READY") << "nothing of it went";
   EXPECT_THAT(Files(), UnorderedElementsAre(a, c));
   cache_->SetWanted({a, c, d});
   EXPECT_EQ(Await(d), "READY");
@@ -279,7 +279,7 @@ TEST_F(ArtifactCacheTest, ThoseUsedLongestAgoGoAndNoneThatIsWanted) {
   EXPECT_THAT(Files(), UnorderedElementsAre(a, c, d));
 }
 
-TEST_F(ArtifactCacheTest, AFullDiskTakesWhatIsNotWantedAndLeavesNoPart) {
+TEST_F(ArtifactCacheTest, FullDisk_EvictsUnwantedArtifactsAndLeavesNoPartialFile) {
   // Simulates a disk that holds eight bytes.
   write_ = [this](int fd, std::string_view bytes) {
     size_t num_bytes = 0;
@@ -294,69 +294,69 @@ TEST_F(ArtifactCacheTest, AFullDiskTakesWhatIsNotWantedAndLeavesNoPart) {
   const std::string a = source_->Add("aaaa");
   const std::string b = source_->Add("bbbbbb");
   const std::string c = source_->Add("ccc");
-  EXPECT_EQ(Get(a), "READY");
-  EXPECT_EQ(Get(b), "READY") << "in the place of a";
+  EXPECT_EQ(Fetch(a), "READY");
+  EXPECT_EQ(Fetch(b), "READY") << "in the place of a";
   EXPECT_THAT(Files(), ElementsAre(b));
   cache_->SetWanted({b, c});
   EXPECT_EQ(Await(c), "RESOURCE_EXHAUSTED");
   EXPECT_THAT(Files(), ElementsAre(b));
 }
 
-TEST_F(ArtifactCacheTest, AFolderAmongThemCountsNothing) {
+TEST_F(ArtifactCacheTest, FolderInTheCache_CountsNothing) {
   Start(/*max_bytes=*/7);
   fs::create_directories(folder_ + "/a folder");
   const std::string a = source_->Add("aaaa");
   const std::string b = source_->Add("bbbb");
-  EXPECT_EQ(Get(a), "READY");
-  EXPECT_EQ(Get(b), "READY");
+  EXPECT_EQ(Fetch(a), "READY");
+  EXPECT_EQ(Fetch(b), "READY");
   EXPECT_THAT(Files(), UnorderedElementsAre("a folder", b));
 }
 
-TEST_F(ArtifactCacheTest, OneThatIsNotWantedAnyMoreMakesRoomForTheNext) {
+TEST_F(ArtifactCacheTest, DownloadThatIsNoLongerWanted_EndsForTheNext) {
   const std::string slow = source_->Add("0123456789");
   source_->Script(std::deque<ScriptedSource::Call>(1000, {0, absl::UnavailableError("gone")}));
   cache_->SetWanted({slow});
-  EXPECT_EQ(cache_->Find(slow).state, ArtifactCache::Look::PENDING);
+  EXPECT_EQ(cache_->Find(slow).state, ArtifactCache::Lookup::PENDING);
   const std::string other = Sha256Hex("not there");
-  EXPECT_EQ(Get(other), "NOT_FOUND");
+  EXPECT_EQ(Fetch(other), "NOT_FOUND");
 }
 
-TEST_F(ArtifactCacheTest, OneThatTheServerDoesNotGiveHoldsNoOtherUp) {
+TEST_F(ArtifactCacheTest, ArtifactThatTheServerCannotServe_DelaysNoOther) {
   const std::string first = source_->Add("1");  // digest 6b.. sorts before d4.. of "2", so this one is requested first
   const std::string second = source_->Add("2");
   ASSERT_LT(first, second);
   source_->Refuse(first);
   cache_->SetWanted({first, second});
   EXPECT_EQ(Await(second), "READY");
-  EXPECT_EQ(cache_->Find(first).state, ArtifactCache::Look::PENDING);
+  EXPECT_EQ(cache_->Find(first).state, ArtifactCache::Lookup::PENDING);
 }
 
-TEST_F(ArtifactCacheTest, OneThatIsHereDoesNotWaitForAnothersDownload) {
+TEST_F(ArtifactCacheTest, LocalArtifact_DoesNotWaitForAnotherDownload) {
   const std::string first = source_->Add("1");
   const std::string second = source_->Add("2");
-  EXPECT_EQ(Get(second), "READY");
+  EXPECT_EQ(Fetch(second), "READY");
   cache_->SetWanted({});
   source_->Block();
   cache_->SetWanted({first, second});
   EXPECT_EQ(Await(second), "READY");
-  EXPECT_EQ(cache_->Find(first).state, ArtifactCache::Look::PENDING);
+  EXPECT_EQ(cache_->Find(first).state, ArtifactCache::Lookup::PENDING);
 }
 
-TEST_F(ArtifactCacheTest, OneThatIsHereAndWantedDuringADownloadIsReadyBeforeItsEnd) {
+TEST_F(ArtifactCacheTest, LocalArtifactWantedDuringADownload_IsReadyBeforeItsEnd) {
   const std::string here = source_->Add("2");
-  EXPECT_EQ(Get(here), "READY");
+  EXPECT_EQ(Fetch(here), "READY");
   const std::string coming = source_->Add("1");
-  ArtifactCache::Look::State seen = ArtifactCache::Look::FAILED;
-  source_->DoInTheNextCall([&](const ArtifactSource::Take& take) {
+  ArtifactCache::Lookup::State seen = ArtifactCache::Lookup::FAILED;
+  source_->DoInTheNextCall([&](const ArtifactSource::OnPiece& on_piece) {
     cache_->SetWanted({coming, here});
-    EXPECT_TRUE(take("").ok());
+    EXPECT_TRUE(on_piece("").ok());
     seen = cache_->Find(here).state;
   });
-  EXPECT_EQ(Get(coming), "READY");
-  EXPECT_EQ(seen, ArtifactCache::Look::READY);
+  EXPECT_EQ(Fetch(coming), "READY");
+  EXPECT_EQ(seen, ArtifactCache::Lookup::READY);
 }
 
-TEST_F(ArtifactCacheTest, TheEndDoesNotWaitForAServerThatNeverAnswers) {
+TEST_F(ArtifactCacheTest, Destructor_DoesNotWaitForAServerThatNeverAnswers) {
   source_->Block();
   cache_->SetWanted({source_->Add("content")});
   cache_.reset();

@@ -36,7 +36,7 @@ std::string Decide(const AttemptOnWorker& attempt, const ArtifactState& artifact
 const ArtifactState kMissing;
 const ArtifactState kHere = {.is_here = true, .error = absl::OkStatus()};
 
-TEST(ArtifactOf, IsNoneForATrainerThatResumes) {
+TEST(ArtifactOf, TrainerThatResumes_ReadsNone) {
   v1::AttemptDirective wanted = *Waiting().wanted;
   EXPECT_EQ(ArtifactOf(wanted), kArtifact);
   wanted.mutable_start_from()->set_path("j1/1/step-5");
@@ -47,7 +47,7 @@ TEST(ArtifactOf, IsNoneForATrainerThatResumes) {
   EXPECT_EQ(ArtifactOf(wanted), kArtifact) << "the checkpoint only lends its weights";
 }
 
-TEST(ArtifactNeededBy, IsThatOfAStartingAttempt) {
+TEST(ArtifactNeededBy, StartingAttempt_NeedsItsArtifact) {
   AttemptOnWorker attempt = Waiting();
   EXPECT_EQ(ArtifactNeededBy(attempt), kArtifact);
   attempt.trainer_state = v1::Attempt::RUNNING;
@@ -64,7 +64,7 @@ TEST(CheckArtifact, AttemptWithoutAnArtifact_Starts) {
   EXPECT_EQ(Decide(attempt, kMissing, std::nullopt), "start");
 }
 
-TEST(CheckArtifact, AttemptStartsWhenItsArtifactIsHere) {
+TEST(CheckArtifact, AttemptWithAnArtifact_StartsWhenThatIsHere) {
   EXPECT_EQ(Decide(Waiting(), kMissing), "wait");
   EXPECT_EQ(Decide(Waiting(), kHere), "start");
   EXPECT_EQ(Decide(Waiting(), kHere, std::nullopt), "wait") << "its trainer may have been started already";
@@ -72,7 +72,7 @@ TEST(CheckArtifact, AttemptStartsWhenItsArtifactIsHere) {
 
 TEST(CheckArtifact, TrainerThatAnEarlierAgentStarted_NeedsNoArtifact) {
   AttemptOnWorker attempt = Waiting();
-  attempt.held.told = v1::Job::PAUSE;
+  attempt.held.sent_desired = v1::Job::PAUSE;
   internal::Hello hello;
   *hello.mutable_key() = attempt.held.key;
   EXPECT_EQ(Decide(attempt, kMissing, hello), "start");
@@ -87,7 +87,7 @@ TEST(CheckArtifact, ArtifactThatCannotBeHad_EndsTheAttemptByWhoseFaultItIs) {
 
 TEST(CheckArtifact, AttemptThatIsToLeaveBeforeItStarted_Ends) {
   AttemptOnWorker attempt = Waiting();
-  attempt.held.told = v1::Job::PAUSE;
+  attempt.held.sent_desired = v1::Job::PAUSE;
   attempt.leave_reason = v1::USER_PAUSED;
   attempt.wanted->mutable_start_from()->set_step(7);
   attempt.wanted->mutable_start_from()->set_path("j0/1/step-7");

@@ -53,7 +53,7 @@ std::string Reportable(const AttemptBacklog& backlog, absl::Duration now = kNow,
                        [](std::string* text, const auto& item) { absl::StrAppend(text, item.step()); });
 }
 
-TEST(AttemptBacklog, CheckpointIsReportedWhenTheTelemetryBeforeItIsStored) {
+TEST(AttemptBacklog, Checkpoint_IsReportedWhenTheTelemetryBeforeItIsStored) {
   AttemptBacklog backlog = WithCheckpoint();
   EXPECT_FALSE(backlog.OnAck(Ack(24), kNow));
   EXPECT_EQ(Reportable(backlog), "");
@@ -89,7 +89,7 @@ TEST(AttemptBacklog, CheckpointWithoutASequence_FollowsWhatWasReceived) {
   EXPECT_TRUE(backlog.OnAck(Ack(25), kNow));
 }
 
-TEST(AttemptBacklog, EveryCheckpointIsReportedOnceTheAttemptHasEnded) {
+TEST(AttemptBacklog, EndedAttempt_ReportsEveryCheckpoint) {
   EXPECT_EQ(Reportable(WithCheckpoint(), kNow, /*has_ended=*/true), "20");
 }
 
@@ -110,7 +110,7 @@ TEST(AttemptBacklog, AcknowledgedCheckpoint_IsReportedNoMore) {
   EXPECT_EQ(Reportable(backlog), "40");
 }
 
-TEST(AttemptBacklog, TrainerLearnsOfEachStoredSequenceOnceAConnection) {
+TEST(AttemptBacklog, StoredSequence_IsAcknowledgedToTheTrainerOnceAConnection) {
   AttemptBacklog backlog = WithCheckpoint();
   EXPECT_EQ(backlog.ConsumeAcknowledgement(), std::nullopt);
   backlog.OnAck(Ack(10), kNow);
@@ -122,7 +122,7 @@ TEST(AttemptBacklog, TrainerLearnsOfEachStoredSequenceOnceAConnection) {
   EXPECT_EQ(backlog.ConsumeAcknowledgement(), 25u) << "nobody wants the rest";
 }
 
-TEST(AttemptBacklog, LogIsSentChunkByChunkAndAgainOnANewStream) {
+TEST(AttemptBacklog, Log_IsSentChunkByChunkAndAgainOnTheNextStream) {
   AttemptBacklog backlog;
   EXPECT_EQ(backlog.NextLogOffset(), 0);
   backlog.OnLogSent(100);
@@ -137,7 +137,7 @@ TEST(AttemptBacklog, LogIsSentChunkByChunkAndAgainOnANewStream) {
   EXPECT_EQ(backlog.NextLogOffset(), 500);
 }
 
-TEST(AttemptBacklog, TelemetryThatWasNotAcknowledged_IsSentAgainOnANewStream) {
+TEST(AttemptBacklog, TelemetryThatWasNotAcknowledged_IsSentAgainOnTheNextStream) {
   AttemptBacklog backlog = WithCheckpoint();
   ASSERT_NE(backlog.NextBatch(), nullptr);
   backlog.OnBatchSent();
@@ -147,7 +147,7 @@ TEST(AttemptBacklog, TelemetryThatWasNotAcknowledged_IsSentAgainOnANewStream) {
   EXPECT_EQ(backlog.NextBatch()->steps().sequence_size(), 25);
 }
 
-TEST(AttemptBacklog, IsDoneWhenAllThatTheTrainerHasIsStored) {
+TEST(AttemptBacklog, Telemetry_IsDoneWhenAllThatTheTrainerHasIsStored) {
   AttemptBacklog backlog;
   EXPECT_TRUE(backlog.TelemetryIsDone(kNow));
   backlog.ExpectTelemetryUpTo(25);  // the outcome was reported before the telemetry
@@ -175,7 +175,7 @@ TEST(AttemptBacklog, TelemetryThatIsLostWithItsTrainer_IsNotWaitedFor) {
   EXPECT_TRUE(backlog.TelemetryIsDone(kNow));
 }
 
-TEST(AttemptBacklog, DrainingEndsAfterTwoMinutesWithoutProgress) {
+TEST(AttemptBacklog, Draining_EndsAfterTwoMinutesWithoutProgress) {
   AttemptBacklog backlog;
   backlog.AddTelemetry(Steps(1, 25));
   EXPECT_FALSE(backlog.IsDone(kNow + absl::Hours(1))) << "its outcome is not durable yet";

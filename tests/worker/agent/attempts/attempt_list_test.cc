@@ -26,7 +26,7 @@ std::string Reported(const AttemptList& attempts) {
   });
 }
 
-TEST(AttemptList, ReportsWhatItHoldsAndWhatWaits) {
+TEST(AttemptList, Report_HasHeldAndWaitingAttempts) {
   AttemptList attempts;
   attempts.Add(Key("j1")).held.state = v1::Attempt::RUNNING;
   attempts.Add(Key("j2")).held.state = v1::Attempt::ENDED;
@@ -44,7 +44,7 @@ TEST(AttemptList, ForgottenAttempt_IsHeldButNotReported) {
   EXPECT_EQ(attempts.Held()[0].key.job_id(), "j1");
 }
 
-TEST(AttemptList, FindsAttemptsByTheirWholeKeyAndByTheirSpawn) {
+TEST(AttemptList, Attempt_IsFoundByItsWholeKeyAndByItsSpawn) {
   AttemptList attempts;
   AttemptOnWorker& first = attempts.Add(Key("j1"));
   first.spawn_id = "spawn";

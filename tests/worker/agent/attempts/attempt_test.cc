@@ -44,14 +44,14 @@ TEST(ReportOf, EndedAttempt_HasItsOutcomeAndEveryCheckpoint) {
   EXPECT_EQ(ReportOf(attempt, kNow).checkpoints_size(), 1);
 }
 
-TEST(LivingState, FollowsTheTrainerAndItsOrders) {
+TEST(LivingState, TrainerStateAndOrders_DecideIt) {
   AttemptOnWorker attempt;
   EXPECT_EQ(LivingState(attempt, /*is_suspended=*/false), v1::Attempt::STARTING);
   EXPECT_EQ(LivingState(attempt, /*is_suspended=*/true), v1::Attempt::STARTING) << "nothing computes yet";
   attempt.trainer_state = v1::Attempt::RUNNING;
   EXPECT_EQ(LivingState(attempt, /*is_suspended=*/false), v1::Attempt::RUNNING);
   EXPECT_EQ(LivingState(attempt, /*is_suspended=*/true), v1::Attempt::SUSPENDED);
-  attempt.held.told = v1::Job::PAUSE;
+  attempt.held.sent_desired = v1::Job::PAUSE;
   EXPECT_EQ(LivingState(attempt, /*is_suspended=*/false), v1::Attempt::STOPPING);
   EXPECT_EQ(LivingState(attempt, /*is_suspended=*/true), v1::Attempt::SUSPENDED) << "it can't leave yet";
 }

@@ -24,7 +24,7 @@ internal::ShimStatus EndedBy(int signal) {
   return exit;
 }
 
-TEST(OutcomeFromExit, NamesTheSignalOrTheCode) {
+TEST(OutcomeFromExit, CrashedTrainer_HasItsSignalOrCode) {
   AttemptOnWorker attempt;
   attempt.step = 12;
   const v1::Outcome crashed = OutcomeFromExit(attempt, EndedBy(SIGABRT), /*oom_is_a_guess=*/false);
@@ -49,7 +49,7 @@ TEST(OutcomeFromExit, TrainerThatItsShimKilled_WasLostWithItsLease) {
 
 TEST(OutcomeFromExit, CancelledTrainer_HasLeftHoweverItEnded) {
   AttemptOnWorker attempt;
-  attempt.held.told = v1::Job::CANCEL;
+  attempt.held.sent_desired = v1::Job::CANCEL;
   attempt.leave_reason = v1::USER_CANCELLED;
   internal::ShimStatus exit = EndedBy(SIGKILL);
   exit.set_killed(true);
@@ -65,7 +65,7 @@ TEST(OutcomeFromExit, WantOfMemory_IsSaidAsFarAsItIsKnown) {
   EXPECT_THAT(OutcomeFromExit(AttemptOnWorker(), exit, /*oom_is_a_guess=*/true).message(), StartsWith("probably "));
 }
 
-TEST(CannotStartTrainer, IsAFaultOfTheWorker) {
+TEST(CannotStartTrainer, AnyError_IsAFaultOfTheWorker) {
   EXPECT_EQ(Text(CannotStartTrainer(absl::ResourceExhaustedError("full"), 3)), "FAILED DISK_FULL");
   EXPECT_EQ(Text(CannotStartTrainer(absl::NotFoundError("no program"), 3)), "FAILED DEVICE_ERROR");
   EXPECT_EQ(CannotStartTrainer(absl::NotFoundError("no program"), 3).last_step(), 3);

@@ -187,12 +187,12 @@ TEST(Reconcile, PauseIsToldOnce_AndCancelGoesOverIt) {
   v1::WorkerDirective pause = Directive(1);
   Want(pause, Key("j1"), Job::PAUSE);
   EXPECT_EQ(Text(Reconcile(holdings, pause)), "leave j1/1;");
-  holdings.attempts[0].told = Job::PAUSE;
+  holdings.attempts[0].sent_desired = Job::PAUSE;
   EXPECT_EQ(Text(Reconcile(holdings, pause)), "");
   v1::WorkerDirective cancel = Directive(2);
   Want(cancel, Key("j1"), Job::CANCEL);
   EXPECT_EQ(Text(Reconcile(holdings, cancel)), "leave j1/1;");
-  holdings.attempts[0].told = Job::CANCEL;
+  holdings.attempts[0].sent_desired = Job::CANCEL;
   EXPECT_EQ(Text(Reconcile(holdings, pause)), "");
 }
 
@@ -205,11 +205,11 @@ TEST(Reconcile, LossScaleOrder_IsAppliedOnce) {
   wanted.set_loss_scale_order_number(3);
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "scale j1/1;");
   wanted.mutable_earlier_loss_scale_order()->set_number(2);
-  holdings.attempts[0].told_loss_scale_order = 1;
+  holdings.attempts[0].sent_loss_scale_order = 1;
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "scale j1/1 j1/1;");
-  holdings.attempts[0].told_loss_scale_order = 2;
+  holdings.attempts[0].sent_loss_scale_order = 2;
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "scale j1/1;");
-  holdings.attempts[0].told_loss_scale_order = 3;
+  holdings.attempts[0].sent_loss_scale_order = 3;
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "");
 }
 
@@ -221,7 +221,7 @@ TEST(Reconcile, RequestForGradients_IsToldOnceAndTheNextAgain) {
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "");
   wanted.set_gradient_request_number(1);
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "gradients j1/1;");
-  holdings.attempts[0].told_gradient_request = 1;
+  holdings.attempts[0].sent_gradient_request = 1;
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "");
   wanted.set_gradient_request_number(2);
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "gradients j1/1;");
@@ -348,7 +348,7 @@ class RandomWorker {
       Find(key)->killed = true;
     }
     for (const LeaveAction& leave : actions.leave) {
-      Find(leave.key)->told = leave.desired;
+      Find(leave.key)->sent_desired = leave.desired;
     }
     for (const v1::AttemptKey& key : actions.forget) {
       ASSERT_NE(Find(key), nullptr);
@@ -375,7 +375,7 @@ class RandomWorker {
       const bool named =
           std::any_of(directive.attempts().begin(), directive.attempts().end(),
                       [&](const v1::AttemptDirective& wanted) { return SameAttempt(wanted.key(), held.key); });
-      EXPECT_TRUE(named || held.killed) << held.key.ShortDebugString() << " goes on without being named";
+      EXPECT_TRUE(named || held.killed) << held.key.ShortDebugString() << " lives without being named";
     }
   }
 

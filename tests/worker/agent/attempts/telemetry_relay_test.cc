@@ -262,12 +262,12 @@ TEST(TelemetryRelay, RandomStreams_EveryRecordArrivesOnceAndUnchanged) {
     TelemetryRelay relay;
     std::map<uint64_t, std::string> stored;
     std::vector<TelemetryBatch> on_their_way;
-    uint64_t told = 0;
+    uint64_t sent = 0;
     for (int turn = 0; stored.size() < kNumRecords; ++turn) {
       ASSERT_LT(turn, 1'000'000);
       switch (random.Next() % 8) {
         case 0:  // the trainer's connection breaks
-          told = random.Next() % 20 == 0 ? relay.acknowledged() : told;
+          sent = random.Next() % 20 == 0 ? relay.acknowledged() : sent;
           break;
         case 1:  // the stream to the server breaks
           if (random.Next() % 20 == 0) {
@@ -287,10 +287,10 @@ TEST(TelemetryRelay, RandomStreams_EveryRecordArrivesOnceAndUnchanged) {
           }
           break;
         default:
-          if (told < kNumRecords && !relay.full()) {
-            const uint64_t last = std::min(kNumRecords, told + 1 + random.Next() % 5);
-            relay.Add(Records(told + 1, last));
-            told = last;
+          if (sent < kNumRecords && !relay.full()) {
+            const uint64_t last = std::min(kNumRecords, sent + 1 + random.Next() % 5);
+            relay.Add(Records(sent + 1, last));
+            sent = last;
           }
       }
       while (const TelemetryBatch* batch = relay.Next()) {

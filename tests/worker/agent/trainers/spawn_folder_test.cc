@@ -52,11 +52,11 @@ TEST_F(SpawnFolders, OneWhoseShimBegan_IsListed) {
 }
 
 TEST_F(SpawnFolders, OneWhoseRecordHasAShim_IsListed) {
-  SpawnFolder folder = Create("told");
+  SpawnFolder folder = Create("spawned");
   internal::SpawnRecord record = folder.record();
   record.set_shim_pid(1);
   ASSERT_TRUE(folder.Write(record).ok());
-  EXPECT_THAT(Listed(), ElementsAre("told"));
+  EXPECT_THAT(Listed(), ElementsAre("spawned"));
 }
 
 TEST_F(SpawnFolders, OneThatNoShimBeganIn_IsRemoved) {
