@@ -41,11 +41,11 @@ class Stream {
   struct Options {
     std::shared_ptr<grpc::Channel> channel;
     Open open;
-    size_t capacity = 1;          // of the queue
-    bool replace_oldest = false;  // when the queue is full; otherwise the message is refused
+    size_t capacity = 1;          // The queue holds this many messages.
+    bool replace_oldest = false;  // When the queue is full; otherwise Send refuses.
     std::function<void()> on_open;
     std::function<void(In)> on_message;
-    std::function<void()> on_room;  // a full queue has capacity again
+    std::function<void()> on_room;  // A full queue has capacity again.
     // `connected`: whether the stream was established before it ended.
     std::function<void(const grpc::Status&, bool connected)> on_end;
   };
