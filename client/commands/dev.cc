@@ -28,10 +28,10 @@ namespace fs = std::filesystem;
 constexpr char kSystemDatasets[] = "/usr/share/datasets";
 constexpr absl::Duration kWorkerGrace = absl::Seconds(60);  // time for its trainers to write a checkpoint
 constexpr int64_t kMostLogRead = int64_t{64} << 20;
-// Beginnings of the worker's log lines (worker/agent/main.cc and agent_actions.cc), in the order in which it writes
+// Beginnings of the worker's log lines (worker/agent/main.cc and agent.cc), in the order in which it writes
 // them.
 constexpr char kWorkerMetrics[] = ", metrics at ";
-constexpr char kWorkerReady[] = "the server took this worker: ";
+constexpr char kWorkerReady[] = "the server accepted this worker: ";
 constexpr absl::Duration kServerGrace = absl::Seconds(15);
 
 std::string OwnFolder() {

@@ -93,7 +93,7 @@ class TrainerFaults(ServiceCase):
 
                 worker = service.start_worker(flags=["--checkpoint-root", root])
                 # The worker tries to write the folder when it starts.
-                wait_for(lambda: "took this worker" in worker.agent.log(), "the worker is ready")
+                wait_for(lambda: "accepted this worker" in worker.agent.log(), "the worker is ready")
                 allow(write=False)
                 failed = service.submit(JOB)
                 service.finished(failed)

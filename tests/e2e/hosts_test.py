@@ -108,9 +108,9 @@ class HostFaults(ServiceCase):
             wait_for(lambda: "another agent uses the name w1" in second.log(), "the second says who has the name")
             self.assertIn(str(first.state), second.log())
             self.expect_success(service)
-            self.assertNotIn("took this worker", second.log())
+            self.assertNotIn("accepted this worker", second.log())
             first.kill()
-            wait_for(lambda: "took this worker" in second.log(), "the second has the name")
+            wait_for(lambda: "accepted this worker" in second.log(), "the second has the name")
             self.assertEqual(second.log().count("another agent"), 1, second.log())
             second.kill()
 
@@ -129,7 +129,7 @@ class HostFaults(ServiceCase):
             self.assertIn("READY", out)
             self.assertIn(f"{copied} is refused", err)
             self.expect_success(service)
-            self.assertNotIn("took this worker", copy.log())
+            self.assertNotIn("accepted this worker", copy.log())
             copy.signal(signal.SIGTERM)
             self.assertEqual(copy.process.wait(timeout=60), 0)
             self.expect_success(service)
@@ -153,18 +153,18 @@ class HostFaults(ServiceCase):
             wait_for(lambda: "another agent took over as worker node" in first.agent.log(), "the first says so")
             wait_for(lambda: "another agent has come since" in service.ampctl("worker", "list")[2],
                      "the first has asked again and is shown")
-            taken = first.agent.log().count("the server took this worker")
+            taken = first.agent.log().count("the server accepted this worker")
             shutil.rmtree(first.state)
             copy.signal(signal.SIGTERM)
             copy.process.wait(timeout=60)
             away.rename(first.state)
-            wait_for(lambda: first.agent.log().count("the server took this worker") > taken, "the first is back")
+            wait_for(lambda: first.agent.log().count("the server accepted this worker") > taken, "the first is back")
             self.expect_success(service)
 
     def test_lost_workers_can_be_removed(self):
         with Service(BINARIES, ["--lease", "500ms", "--margin", "200ms"]) as service:
             worker = service.start_worker("gone", ["--no-warm"])
-            wait_for(lambda: "took this worker" in worker.agent.log(), "the worker is there")
+            wait_for(lambda: "accepted this worker" in worker.agent.log(), "the worker is there")
             code, _, err = service.ampctl("worker", "remove", "gone")
             self.assertEqual(code, CLIENT_FAILED, err)
             self.assertIn("is not lost", err)

@@ -207,7 +207,7 @@ void Agent::LogAcceptance() const {
   const auto describe = [](std::string* text, const v1::Device& device) {
     absl::StrAppend(text, device.id(), ", ", device.name(), ", ", device.memory_total_bytes() >> 20, " MiB");
   };
-  options_.log("the server took this worker: " + absl::StrJoin(devices_, "; ", describe));
+  options_.log("the server accepted this worker: " + absl::StrJoin(devices_, "; ", describe));
 }
 
 void Agent::UpdateDevices() {

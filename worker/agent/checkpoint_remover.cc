@@ -125,7 +125,8 @@ CheckpointRemover::CheckpointRemover(std::string root, std::string file, std::fu
 void CheckpointRemover::Load() {
   const absl::StatusOr<std::string> text = ReadFile(file_, kMaxFileBytes);
   if (!text.ok() && !absl::IsNotFound(text.status())) {
-    log_(absl::StrCat("can't read which checkpoints are to be deleted, they stay: ", text.status().message()));
+    log_(absl::StrCat("can't read the pending deletions of checkpoints, so these files stay: ",
+                      text.status().message()));
   }
   for (const absl::string_view path : absl::StrSplit(text.value_or(""), '\n', absl::SkipEmpty())) {
     waiting_[std::string(path)] = absl::ZeroDuration();
@@ -163,7 +164,7 @@ void CheckpointRemover::Remove(const std::vector<std::string>& paths, const std:
     if (!is_known) {
       log_(absl::IsInvalidArgument(status)
                ? std::string(status.message())
-               : absl::StrCat("can't delete checkpoint ", path, ", and will try again: ", status.message()));
+               : absl::StrCat("can't delete checkpoint ", path, " and will retry: ", status.message()));
     }
   }
   refused_ = std::move(refused);
@@ -181,7 +182,7 @@ void CheckpointRemover::Store(Waiting waiting) {
       absl::StrJoin(waiting_, "", [](std::string* out, const auto& entry) { absl::StrAppend(out, entry.first, "\n"); });
   const absl::Status stored = WriteFileAtomically(file_, text);
   if (!stored.ok() && is_stored_) {
-    log_(absl::StrCat("can't write down which checkpoints are to be deleted: ", stored.message()));
+    log_(absl::StrCat("can't store the pending deletions of checkpoints: ", stored.message()));
   }
   is_stored_ = stored.ok();
 }

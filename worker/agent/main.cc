@@ -88,40 +88,40 @@ std::string ProgramBeside(const std::string& program) {
 }
 
 void DeclareFlags(CLI::App& app, Flags& flags) {
-  app.add_option("--server", flags.server, "host:port of ampd-server")->capture_default_str();
-  app.add_option("--name", flags.name, "the worker's name (default: the host's)");
-  app.add_option("--state-dir", flags.state_folder, "folder of this agent's state")->required();
+  app.add_option("--server", flags.server, "host:port of the server")->capture_default_str();
+  app.add_option("--name", flags.name, "name of the worker (default: the host name)");
+  app.add_option("--state-dir", flags.state_folder, "folder for the state of this agent")->required();
   app.add_option("--checkpoint-root", flags.checkpoint_root,
-                 "folder of the checkpoints (default: checkpoints in --state-dir)");
+                 "folder for checkpoints (default: checkpoints in --state-dir)");
   app.add_flag("--checkpoint-root-shared", flags.checkpoint_root_shared,
-               "every worker of the server has this folder as its checkpoint root: jobs move with their checkpoints");
-  app.add_option("--data-root", flags.data_roots, "name=path of a folder that jobs may read data from; repeatable");
+               "all workers of the server share this checkpoint root, so jobs can move between them");
+  app.add_option("--data-root", flags.data_roots, "name=path of a folder from which jobs may read data; repeatable");
   app.add_option("--data-group", flags.data_group,
-                 "group whose files jobs may read too, by name or number (default: only files that others may read)");
-  app.add_option("--shim", flags.shim, "the ampd-shim program (default: beside ampd-worker)");
-  app.add_option("--trainer", flags.trainer, "the ampd-trainer program (default: beside ampd-worker)");
+                 "also let jobs read files of this group, a name or number (default: only world-readable files)");
+  app.add_option("--shim", flags.shim, "path of ampd-shim (default: in the folder of ampd-worker)");
+  app.add_option("--trainer", flags.trainer, "path of ampd-trainer (default: in the folder of ampd-worker)");
   app.add_option("--device", flags.devices,
-                 "offer only this device: cpu, gpu0, ...; repeatable (default: all of the host)");
-  app.add_option("--threads", flags.num_threads, "threads of the CPU device (0: one a core)")
+                 "offer only this device (cpu, gpu0, ...); repeatable (default: all devices of the host)");
+  app.add_option("--threads", flags.num_threads, "threads of the CPU device (0: one per core)")
       ->check(CLI::Range(0, 4096));
   app.add_option("--metrics-listen", flags.metrics_listen,
                  "loopback host:port of /metrics, /healthz and /readyz (default: not served)");
   app.add_option("--artifact-cache-bytes", flags.artifact_cache_bytes,
-                 "most that fetched artifacts may take in --state-dir; those that attempts use stay all the same")
+                 "maximum size of downloaded artifacts in --state-dir; artifacts in use are never deleted")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
       ->option_text(absl::StrCat("BYTES=", flags.artifact_cache_bytes));
-  app.add_flag("--no-warm", flags.no_warm, "keep no trainer ready ahead of a job");
+  app.add_flag("--no-warm", flags.no_warm, "do not start trainers ahead of jobs");
   app.add_flag("--stop-trainers-on-exit", flags.stop_trainers_on_exit,
-               "at the end let the trainers checkpoint and leave, then kill what is left");
-  app.add_option("--log-format", flags.log_format, "how lines on stderr look: text, or json, an object a line")
+               "on exit, let trainers save a checkpoint and leave, then kill the rest");
+  app.add_option("--log-format", flags.log_format, "format of the log on stderr: text, or json (one object per line)")
       ->check(CLI::IsMember({"text", "json"}))
       ->option_text("FORMAT=" + flags.log_format);
-  app.add_option("--log-level", flags.log_level, "what goes to stderr: debug, info, warning or error")
+  app.add_option("--log-level", flags.log_level, "lowest level that is logged: debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->option_text("LEVEL=" + flags.log_level);
   app.set_version_flag("--version", kVersion);
-  app.add_option("--exit-grace", flags.exit_grace_seconds, "seconds that --stop-trainers-on-exit gives them")
+  app.add_option("--exit-grace", flags.exit_grace_seconds, "seconds that --stop-trainers-on-exit waits for trainers")
       ->capture_default_str();
 }
 
@@ -222,7 +222,7 @@ int RunAgent(const Flags& flags, ampd::agent::Agent::Options options, ampd::Sign
   agent->Start();
   signals.Start([agent](int signal) {
     if (signal == SIGHUP) {
-      Log("SIGHUP is ignored: there is no configuration to read again");
+      Log("SIGHUP is ignored: there is no configuration to reload");
     } else {
       agent->Stop();
     }
@@ -230,7 +230,7 @@ int RunAgent(const Flags& flags, ampd::agent::Agent::Options options, ampd::Sign
   link.Start();
   artifacts.Start();
   // `ampctl dev` shows the address at the end of this line (client/commands/dev.cc).
-  Log(absl::StrCat("worker ", flags.name, " for server ", flags.server,
+  Log(absl::StrCat("worker ", flags.name, " started for server ", flags.server,
                    options.metrics_address.empty() ? "" : absl::StrCat(", metrics at ", options.metrics_address)));
   agent->Run();
   return 0;

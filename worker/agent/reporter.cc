@@ -27,8 +27,8 @@ void Reporter::OnReplaced() {
   if (!std::exchange(yields_, true)) {
     options_.log(absl::StrCat("another agent took over as worker ", options_.name,
                               " with the id of this one's state folder ", options_.state_folder,
-                              ": the folder was copied. Give the copy a --name and an empty --state-dir of its own. "
-                              "This agent waits until the other one is gone; what it runs stands still meanwhile"));
+                              ", so the folder was copied. Start the copy with another --name and an empty "
+                              "--state-dir. This agent waits until the other one is gone; its jobs are suspended"));
   }
   incarnation_ = RandomId(*options_.random, kIncarnationCharacters);
   sequence_ = 0;

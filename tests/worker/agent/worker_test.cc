@@ -699,12 +699,12 @@ TEST_F(Worker, WorkerThatIsStopping_StartsNothingMore) {
 
 TEST_F(Worker, StreamThatTheServerEnds_IsLoggedOnceWithItsReasonAndReopened) {
   StartWorker({"--no-warm"});
-  ASSERT_TRUE(WaitForLog("the server took this worker"));
+  ASSERT_TRUE(WaitForLog("the server accepted this worker"));
   server_.EndStreamsWith(grpc::Status(grpc::UNAVAILABLE, "the server is shutting down"));
   ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_ended_streams() >= 3; }));
   server_.EndStreamsWith(grpc::Status::OK);
   log_.clear();
-  ASSERT_TRUE(WaitForLog("the server took this worker"));
+  ASSERT_TRUE(WaitForLog("the server accepted this worker"));
   EXPECT_EQ(TimesLogged(" ended: the server is shutting down\n"), 1) << log_;
   // The error is logged again because the server accepted the worker in between.
   server_.EndStreamsWith(grpc::Status(grpc::UNAVAILABLE, "the server is shutting down"));
@@ -718,9 +718,9 @@ TEST_F(Worker, NameThatAnotherAgentHas_IsLoggedOnceAndUsedWhenItIsFree) {
   StartWorker({"--no-warm"});
   ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_ended_streams() >= 4; }));
   server_.EndStreamsWith(grpc::Status::OK);
-  ASSERT_TRUE(WaitForLog("the server took this worker"));
+  ASSERT_TRUE(WaitForLog("the server accepted this worker"));
   EXPECT_EQ(TimesLogged(" info " + refusal + "\n"), 1) << log_;
-  EXPECT_EQ(TimesLogged("the server took this worker"), 1) << log_;
+  EXPECT_EQ(TimesLogged("the server accepted this worker"), 1) << log_;
 }
 
 TEST_F(Worker, Identity_IsTheStateFolders) {
@@ -728,7 +728,7 @@ TEST_F(Worker, Identity_IsTheStateFolders) {
   for (const char* folder : {"/a", "/b", "/a"}) {
     StartWorker({"--no-warm", "--state-dir", state_ + folder});
     log_.clear();
-    ASSERT_TRUE(WaitForLog("the server took this worker"));
+    ASSERT_TRUE(WaitForLog("the server accepted this worker"));
     server_.WaitFor([&](const FakeServer& server) {
       ids.push_back(server.agent_id());
       return true;
@@ -745,7 +745,7 @@ TEST_F(Worker, Identity_IsForTheWorkersOwnUserToReadAlone) {
   std::ofstream(state_ + "/agent-id") << "of-an-earlier-agent";
   fs::permissions(state_ + "/agent-id", static_cast<fs::perms>(0644));
   StartWorker({"--no-warm"});
-  ASSERT_TRUE(WaitForLog("the server took this worker"));
+  ASSERT_TRUE(WaitForLog("the server accepted this worker"));
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.agent_id() == "of-an-earlier-agent"; }));
   EXPECT_EQ(fs::status(state_ + "/agent-id").permissions(), static_cast<fs::perms>(0600));
   EXPECT_THAT(log_, testing::Not(HasSubstr("of-an-earlier-agent")));
@@ -795,7 +795,7 @@ TEST_F(Worker, Sighup_EndsNothing) {
 
 TEST_F(Worker, Sigterm_IsAnnouncedSoThatNothingNewComes) {
   StartWorker({"--no-warm"});
-  ASSERT_TRUE(WaitForLog("the server took this worker"));
+  ASSERT_TRUE(WaitForLog("the server accepted this worker"));
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return !server.report().stopping(); }));
   const int status = Kill(SIGTERM);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -804,7 +804,7 @@ TEST_F(Worker, Sigterm_IsAnnouncedSoThatNothingNewComes) {
 
 TEST_F(Worker, SigtermWhileTheServerIsSilent_EndsTheWorker) {
   StartWorker({"--no-warm"});
-  ASSERT_TRUE(WaitForLog("the server took this worker"));
+  ASSERT_TRUE(WaitForLog("the server accepted this worker"));
   server_.SetSilent(true);
   const absl::Duration asked = SystemClock().SinceBoot();
   const int status = Kill(SIGTERM);
@@ -814,7 +814,7 @@ TEST_F(Worker, SigtermWhileTheServerIsSilent_EndsTheWorker) {
 
 TEST_F(Worker, AgentThatACopyOfItsStateFolderDisplaced_LogsItOnceAndYieldsUntilItIsAccepted) {
   StartWorker({"--no-warm"});
-  ASSERT_TRUE(WaitForLog("the server took this worker"));
+  ASSERT_TRUE(WaitForLog("the server accepted this worker"));
   std::string before;
   ASSERT_TRUE(server_.WaitFor([&](const FakeServer& server) {
     before = server.report().incarnation();
@@ -856,7 +856,7 @@ TEST_F(Worker, ServerThatComesLater_IsFoundWithinTheLongestPause) {
   server_.WaitFor([](const FakeServer&) { return false; }, absl::Seconds(4));
   const absl::Time came = absl::Now();
   FakeServer late(kLease, port.number());
-  ASSERT_TRUE(WaitForLog("the server took this worker"));
+  ASSERT_TRUE(WaitForLog("the server accepted this worker"));
   EXPECT_LT(absl::Now() - came, kPromptly);
   EXPECT_EQ(TimesLogged("can't connect"), 1) << log_;
   Kill(SIGTERM);

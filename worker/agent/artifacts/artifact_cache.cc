@@ -169,7 +169,7 @@ void ArtifactCache::ScheduleRetry(const std::string& sha256, const absl::Status&
     }
   }
   if (is_first_try) {
-    options_.log(absl::StrCat("can't fetch artifact ", sha256, " now: ", std::string(got.message())));
+    options_.log(absl::StrCat("can't fetch artifact ", sha256, " and will retry: ", std::string(got.message())));
   }
 }
 
@@ -216,7 +216,7 @@ absl::Status ArtifactCache::DownloadRest(const std::string& sha256) {
   const absl::Status downloaded = options_.source->Download(sha256, status.st_size, [&](std::string_view piece) {
     FindLocalFiles();
     written = IsWanted(sha256) ? AsHostError(options_.write(file.get(), piece))
-                               : absl::CancelledError("it is not wanted any more");
+                               : absl::CancelledError("no attempt needs the artifact any longer");
     return written;
   });
   AMPD_RETURN_IF_ERROR(written);
@@ -230,7 +230,7 @@ absl::Status ArtifactCache::Verify(const std::string& sha256) {
   AMPD_RETURN_IF_ERROR(AsHostError(found.status()));
   if (*found != sha256) {
     return Error(absl::StatusCode::kDataLoss, "DIGEST_MISMATCH",
-                 absl::StrCat("the content that came has the SHA-256 ", *found));
+                 absl::StrCat("the downloaded content has the SHA-256 ", *found));
   }
   if (rename(partial.c_str(), PathOf(sha256).c_str()) != 0) {
     return AsHostError(ErrnoError(errno, "rename an artifact's file"));

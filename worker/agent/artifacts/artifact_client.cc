@@ -35,7 +35,7 @@ absl::Status ArtifactClient::Download(const std::string& name, int64_t offset, c
   {
     absl::MutexLock lock(&state_->mutex);
     if (state_->cancelled) {
-      return absl::CancelledError("the agent ends");
+      return absl::CancelledError("the agent is stopping");
     }
     state_->calls.insert(&context);
   }

@@ -18,17 +18,18 @@ void Explain(const AttemptOnWorker& attempt, const internal::ShimStatus& exit, b
   if (attempt.held.sent_desired == Job::CANCEL) {
     outcome->set_kind(Outcome::LEFT);
     outcome->set_reason(attempt.leave_reason);
-    outcome->set_message("the trainer was ended after a cancel");
+    outcome->set_message("the worker killed the trainer after a cancel");
   } else if (exit.killed()) {
     outcome->set_reason(v1::WORKER_LOST);
-    outcome->set_message("the trainer was ended by its worker: no lease, or not left in time");
+    outcome->set_message("the worker killed the trainer: its lease ran out, or it did not leave in time");
   } else if (exit.out_of_memory()) {
     outcome->set_reason(v1::OUT_OF_MEMORY);
-    outcome->set_message(absl::StrCat(oom_is_a_guess ? "probably " : "",
-                                      "the kernel ended the trainer for want of memory: lower data.batch_size, the "
-                                      "model or the data, or raise train.gradient_accumulation"));
+    outcome->set_message(
+        absl::StrCat(oom_is_a_guess ? "probably " : "",
+                     "the kernel killed the trainer because memory ran out: use a smaller data.batch_size, "
+                     "model or data set, or raise train.gradient_accumulation"));
   } else if (exit.signal() != 0) {
-    outcome->set_message(absl::StrCat("the trainer was ended by signal ", exit.signal(), " (",
+    outcome->set_message(absl::StrCat("the trainer was killed by signal ", exit.signal(), " (",
                                       sigabbrev_np(exit.signal()) ? sigabbrev_np(exit.signal()) : "?", ")"));
   } else {
     outcome->set_message(absl::StrCat("the trainer exited with code ", exit.exit_code(), " and no outcome"));
@@ -49,7 +50,7 @@ v1::Outcome OutcomeFromExit(const AttemptOnWorker& attempt, const std::optional<
   } else {
     outcome.set_kind(Outcome::GONE);
     outcome.set_reason(v1::WORKER_LOST);
-    outcome.set_message("no process and no exit status are left of the trainer");
+    outcome.set_message("the trainer is gone and left no exit status");
   }
   return outcome;
 }
@@ -79,7 +80,7 @@ v1::Outcome LeftBeforeStart(v1::Reason reason, int64_t last_step) {
   Outcome outcome;
   outcome.set_kind(Outcome::LEFT);
   outcome.set_reason(reason);
-  outcome.set_message("told to leave before it started");
+  outcome.set_message("the attempt was stopped before its trainer started");
   outcome.set_last_step(last_step);
   return outcome;
 }

@@ -27,7 +27,7 @@ v1::Outcome NoSuchDevice(const v1::AttemptDirective& directive) {
   outcome.set_kind(v1::Outcome::FAILED);
   outcome.set_reason(v1::DEVICE_ERROR);
   outcome.set_message(directive.devices().empty()
-                          ? "the attempt was given no device"
+                          ? "the server named no device for the attempt"
                           : absl::StrCat("the worker has no device '", directive.devices(0), "'"));
   outcome.set_last_step(directive.start_from().step());
   return outcome;

@@ -31,7 +31,7 @@ TEST(OutcomeFromExit, CrashedTrainer_HasItsSignalOrCode) {
   EXPECT_EQ(Text(crashed), "FAILED TRAINER_CRASHED");
   EXPECT_EQ(crashed.last_step(), 12);
   EXPECT_EQ(crashed.signal(), SIGABRT);
-  EXPECT_THAT(crashed.message(), HasSubstr("ABRT"));
+  EXPECT_THAT(crashed.message(), HasSubstr("killed by signal 6 (ABRT)"));
   internal::ShimStatus exit;
   exit.set_exit_code(7);
   EXPECT_THAT(OutcomeFromExit(attempt, exit, /*oom_is_a_guess=*/false).message(), HasSubstr("code 7"));
