@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "worker/agent/ready_file.h"
 
 namespace ampd::agent {
 namespace {
@@ -190,7 +191,7 @@ void Agent::ReconcileWith(const v1::WorkerDirective& directive, bool again) {
   }
   if (!again) {
     if (reporter_.OnDirective(directive)) {
-      LogAcceptance();
+      OnAccepted();
     }
     directive_ = directive;
   }
@@ -202,10 +203,16 @@ void Agent::ReconcileWith(const v1::WorkerDirective& directive, bool again) {
   remover_.Remove(actions.remove, actions.remove_later, options_.clock->SinceBoot());
 }
 
-// `ampctl dev` waits for this line and shows the text after the colon (client/commands/dev.cc).
-void Agent::LogAcceptance() const {
+void Agent::OnAccepted() {
+  if (!options_.ready_file.empty()) {
+    const absl::Status written = WriteReadyFile(options_.ready_file, options_.metrics_address, devices_);
+    if (!written.ok()) {
+      options_.log(absl::StrCat("can't write --ready-file ", options_.ready_file, ": ", written.message()));
+    }
+  }
+  // `ampctl dev` waits for this line and shows the text after the colon (client/commands/dev.cc).
   const auto describe = [](std::string* text, const v1::Device& device) {
-    absl::StrAppend(text, device.id(), ", ", device.name(), ", ", device.memory_total_bytes() >> 20, " MiB");
+    absl::StrAppend(text, DescribeDevice(device));
   };
   options_.log("the server accepted this worker: " + absl::StrJoin(devices_, "; ", describe));
 }

@@ -48,6 +48,7 @@ class Agent {
     std::string metrics_address;
     v1::AgentIdentity identity;
     std::string state_folder;
+    std::string ready_file;  // see ready_file.h; empty: none
     std::string checkpoint_root;
     bool checkpoint_root_shared = false;            // whether all workers see the same checkpoints there
     std::map<std::string, std::string> data_roots;  // name to folder
@@ -89,7 +90,8 @@ class Agent {
   Holdings CurrentHoldings() const;
   void UpdateDevices();
   void SendReport(absl::Duration now);
-  void LogAcceptance() const;
+  // The server has accepted this worker, on this stream. Writes the ready file, and logs it.
+  void OnAccepted();
 
   // Whether Stop was called and the trainers are to end with the agent.
   bool StopsTrainers() const { return stop_ && options_.stop_trainers_on_exit; }

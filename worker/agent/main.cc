@@ -30,6 +30,7 @@
 #include "worker/agent/artifacts/artifact_client.h"
 #include "worker/agent/link/attach_client.h"
 #include "worker/agent/metrics.h"
+#include "worker/agent/ready_file.h"
 #include "worker/agent/state_folder.h"
 #include "worker/device/devices.h"
 
@@ -53,6 +54,7 @@ struct Flags {
   std::string shim;
   std::string trainer;
   std::string metrics_listen;
+  std::string ready_file;  // empty: write none
   std::vector<std::string> devices;
   int num_threads = 0;
   bool no_warm = false;
@@ -106,6 +108,9 @@ void DeclareFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(0, 4096));
   app.add_option("--metrics-listen", flags.metrics_listen,
                  "loopback host:port of /metrics, /healthz and /readyz (default: not served)");
+  app.add_option(
+      "--ready-file", flags.ready_file,
+      "write this file once the server has accepted the worker: the metrics address, then one device a line");
   app.add_option("--artifact-cache-bytes", flags.artifact_cache_bytes,
                  "maximum size of downloaded artifacts in --state-dir; artifacts in use are never deleted")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
@@ -129,6 +134,7 @@ void FillDefaults(Flags& flags) {
   std::error_code error;
   flags.state_folder = fs::absolute(flags.state_folder, error).string();
   flags.name = flags.name.empty() ? HostName() : flags.name;
+  flags.ready_file = flags.ready_file.empty() ? "" : fs::absolute(flags.ready_file, error).string();
   flags.shim = flags.shim.empty() ? ProgramBeside("ampd-shim") : fs::absolute(flags.shim, error).string();
   flags.trainer = flags.trainer.empty() ? ProgramBeside("ampd-trainer") : fs::absolute(flags.trainer, error).string();
   flags.checkpoint_root = flags.checkpoint_root.empty() ? flags.state_folder + "/checkpoints"
@@ -192,6 +198,7 @@ ampd::agent::Agent::Options OptionsOf(const Flags& flags, const std::string& age
   options.identity.set_id(agent_id);
   options.identity.set_place(Place(flags.state_folder));
   options.state_folder = flags.state_folder;
+  options.ready_file = flags.ready_file;
   options.checkpoint_root = flags.checkpoint_root;
   options.checkpoint_root_shared = flags.checkpoint_root_shared;
   options.command = {flags.shim, {flags.trainer}};
@@ -270,6 +277,11 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
   const auto state_folder = ampd::agent::StateFolder::Open(flags.state_folder, ampd::SystemRandom());
   if (!state_folder.ok()) {
     return Fail(kStateFolder, std::string(state_folder.status().message()), flags.log_format);
+  }
+  const absl::Status removed =
+      flags.ready_file.empty() ? absl::OkStatus() : ampd::agent::RemoveReadyFile(flags.ready_file);
+  if (!removed.ok()) {
+    return Fail(kUsage, absl::StrCat("--ready-file ", flags.ready_file, ": ", removed.message()), flags.log_format);
   }
   if (const absl::Status usable = ampd::agent::CheckWritable(flags.checkpoint_root, "the checkpoint root");
       !usable.ok()) {

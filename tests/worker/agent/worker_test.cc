@@ -950,6 +950,30 @@ TEST_F(Worker, CheckpointRootThatCannotBeWritten_EndsTheStartWithOneLine) {
   EXPECT_EQ(log_, absl::StrCat("ampd-worker: can't write the checkpoint root ", root, ": Not a directory\n"));
 }
 
+TEST_F(Worker, ReadyFile_IsThereOnceTheServerHasAcceptedTheWorker) {
+  const std::string path = state_ + "/ready";
+  std::ofstream(path) << "of an earlier worker";
+  server_.EndStreamsWith(ToGrpcStatus(Error(absl::StatusCode::kAlreadyExists, "WORKER_NAME_IN_USE", "another has it")));
+  StartWorker({"--no-warm", "--metrics-listen", "127.0.0.1:0", "--ready-file", path});
+  ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_ended_streams() >= 2; }));
+  EXPECT_FALSE(fs::exists(path));
+  server_.EndStreamsWith(grpc::Status::OK);
+  ASSERT_TRUE(WaitForLog("the server accepted this worker: cpu, "));
+  const std::vector<std::string> lines = absl::StrSplit(ReadFile(path, 1 << 10).value_or(""), '\n');
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_THAT(lines[0], testing::MatchesRegex("127\\.0\\.0\\.1:[0-9]+"));
+  EXPECT_THAT(log_, HasSubstr(", metrics at " + lines[0] + "\n"));
+  EXPECT_THAT(lines[1], testing::MatchesRegex("cpu, .*, [0-9]+ MiB"));
+  EXPECT_EQ(lines[2], "");
+}
+
+TEST_F(Worker, ReadyFileThatCannotBeWritten_IsLoggedAndTheWorkerLives) {
+  StartWorker({"--no-warm", "--ready-file", state_ + "/none/ready"});
+  ASSERT_TRUE(WaitForLog("can't write --ready-file " + state_ + "/none/ready: "));
+  server_.Want("j1", "steps=3");
+  ASSERT_TRUE(WaitForOutcome("j1").has_value());
+}
+
 TEST_F(Worker, WrongUsage_IsOneLineWithTheProgramsName) {
   StartWorker({"--metrics-listen", "0.0.0.0:0"});
   EXPECT_EQ(WaitForExit(), 2);

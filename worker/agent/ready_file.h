@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ampd/v1/worker.pb.h"
+
+// The ready file of a worker (--ready-file). It exists once the server has accepted this worker, so that another
+// program can wait for that. The worker removes the file of an earlier one at its start, and replaces it whenever the
+// server accepts it again:
+//
+//   file   := metrics '\n' (device '\n')*
+//   metrics := the worker's metrics address, host:port; empty if it serves none
+//   device  := id ", " name ", " memory in MiB " MiB"
+namespace ampd::agent {
+
+// Replaces the file atomically, so that a reader sees it whole or not at all.
+absl::Status WriteReadyFile(const std::string& path, const std::string& metrics_address,
+                            const std::vector<v1::Device>& devices);
+
+// Removes the file of an earlier worker. OK if there is none.
+absl::Status RemoveReadyFile(const std::string& path);
+
+// The line of a device, such as "cpu, Xeon, 64000 MiB".
+std::string DescribeDevice(const v1::Device& device);
+
+}  // namespace ampd::agent
