@@ -8,11 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/version.h"
 
 namespace ampd::server {
 namespace {
-
-constexpr char kVersion[] = "ampd-server 0.1.0";
 
 // Durations in the format of Go and systemd: 300ms, 10s, 5m, 1h30m.
 void AddDuration(CLI::App* app, const char* name, const std::string& help, absl::Duration at_least,
@@ -108,7 +107,7 @@ void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
   app->add_option("--log-format", config->log_format, "How lines on stderr look: text, or json, an object a line")
       ->check(CLI::IsMember({"text", "json"}))
       ->option_text("FORMAT=" + config->log_format);
-  app->set_version_flag("--version", kVersion);
+  app->set_version_flag("--version", VersionLine("ampd-server"));
 }
 
 std::string FirstLine(std::string text) { return text.substr(0, text.find('\n')); }
@@ -139,7 +138,7 @@ ParsedConfig ParseServerConfig(int argc, const char* const* argv) {
     parsed.output = app.help();
     return parsed;
   } catch (const CLI::CallForVersion&) {
-    parsed.output = absl::StrCat(kVersion, "\n");
+    parsed.output = VersionLine("ampd-server");
     return parsed;
   } catch (const CLI::ParseError& error) {
     parsed.exit_code = kExitUsage;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/version.h"
 #include "client/cli/command_line.h"
 #include "client/cli/completer.h"
 #include "client/cli/completion.h"
@@ -118,7 +119,7 @@ int Main(int argc, char** argv) {
   CLI::App root("ampctl: train with mixed precision, and watch it", "ampctl");
   CommandLine line;
   root.require_subcommand(1)->fallthrough();
-  root.set_version_flag("--version", "ampctl 0.1.0", "Print the version and exit");
+  root.set_version_flag("--version", VersionLine("ampctl"), "Print the version and exit");
   root.set_help_flag("-h,--help", "Print this help and exit");
   AddGlobal(&root, &line);
   AddJobs(&root, &line);

@@ -11,6 +11,7 @@
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/worker_admin_service.pb.h"
 #include "ampd/v1/worker_service.pb.h"
+#include "base/version.h"
 #include "server/monitoring/fleet_snapshot.h"
 #include "server/monitoring/job_table.h"
 #include "server/state/job_rules.h"
@@ -20,7 +21,6 @@ namespace {
 
 using prometheus::Histogram;
 
-constexpr char kVersion[] = "0.1.0";
 const Histogram::BucketBoundaries kCallBuckets = {0.001, 0.005, 0.02, 0.1, 0.5, 2, 10};
 const Histogram::BucketBoundaries kStoreBuckets = {0.0005, 0.002, 0.01, 0.05, 0.2, 1, 5};
 const Histogram::BucketBoundaries kCycleBuckets = {0.0001, 0.001, 0.01, 0.1, 1};
@@ -73,7 +73,7 @@ ServerMetrics::ServerMetrics()
       store_errors_(NewCounter(*registry_, "ampd_store_errors_total", "Metric store operations that failed.")),
       scheduler_cycles_(NewCounter(*registry_, "ampd_scheduler_cycles_total", "Looks for jobs that can begin.")) {
   prometheus::Registry& registry = *registry_;
-  NewGauge(registry, "ampd_build_info", "What this server is; always 1.").Add({{"version", kVersion}}).Set(1);
+  NewGauge(registry, "ampd_build_info", "What this server is; always 1.").Add({{"version", Version()}}).Set(1);
   points_dropped_ = &NewCounter(registry, "ampd_stream_events_dropped_total", "Points dropped for slow watchers.")
                          .Add({{"method", "JobService/WatchJob"}});
   jobs_suppressed_ =

@@ -24,6 +24,7 @@
 #include "base/ipc/signals.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/version.h"
 #include "base/worker_name.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/artifacts/artifact_cache.h"
@@ -38,7 +39,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kVersion[] = "0.1.0";
 constexpr int kUsage = 2;
 constexpr int kStateFolder = 3;
 constexpr int kAddress = 4;
@@ -125,7 +125,7 @@ void DeclareFlags(CLI::App& app, Flags& flags) {
   app.add_option("--log-level", flags.log_level, "lowest level that is logged: debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->option_text("LEVEL=" + flags.log_level);
-  app.set_version_flag("--version", kVersion);
+  app.set_version_flag("--version", ampd::VersionLine("ampd-worker"));
   app.add_option("--exit-grace", flags.exit_grace_seconds, "seconds that --stop-trainers-on-exit waits for trainers")
       ->capture_default_str();
 }
@@ -194,7 +194,7 @@ absl::StatusOr<ampd::device::Devices> FindDevices(const Flags& flags) {
 ampd::agent::Agent::Options OptionsOf(const Flags& flags, const std::string& agent_id) {
   ampd::agent::Agent::Options options;
   options.name = flags.name;
-  options.version = kVersion;
+  options.version = ampd::Version();
   options.identity.set_id(agent_id);
   options.identity.set_place(Place(flags.state_folder));
   options.state_folder = flags.state_folder;
@@ -297,7 +297,7 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
   options.counters = &counters;
   std::unique_ptr<ampd::agent::MetricsEndpoint> metrics;
   if (listen.ok()) {
-    auto listening = ampd::agent::MetricsEndpoint::Listen(*listen, kVersion, &counters, &ampd::SystemClock());
+    auto listening = ampd::agent::MetricsEndpoint::Listen(*listen, ampd::Version(), &counters, &ampd::SystemClock());
     if (!listening.ok()) {
       return Fail(kAddress, std::string(listening.status().message()), flags.log_format);
     }

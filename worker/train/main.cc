@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/ipc/compute_lease.h"
 #include "base/ipc/signals.h"
+#include "base/version.h"
 #include "worker/train/loop/run_attempt.h"
 #include "worker/train/report/agent_link.h"
 #include "worker/train/report/step_log.h"
@@ -89,6 +90,7 @@ int main(int argc, char** argv) {
                  "steps begun before the numbers of another are read; 1 on a GPU and 0 on a CPU unless given")
       ->check(CLI::Range(0, 1));
   app.add_flag("--no-cuda-graph", flags.no_cuda_graph, "run every step on a GPU op by op");
+  app.set_version_flag("--version", ampd::VersionLine("ampd-trainer"));
   CLI11_PARSE(app, argc, argv);
   return Run(flags);
 }
