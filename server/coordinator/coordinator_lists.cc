@@ -104,7 +104,7 @@ bool Matches(const Job& job, const std::vector<Term>& terms) {
 absl::StatusOr<JobRecordPtr> ParseJobRecord(const std::string& bytes) {
   auto record = std::make_shared<internal::JobRecord>();
   if (!record->ParseFromString(bytes)) {
-    return Error(StatusCode::kDataLoss, "JOURNAL_CORRUPT", "a record of the history table is damaged");
+    return Error(StatusCode::kDataLoss, "STORE_CORRUPT", "a record of the history table is damaged");
   }
   return record;
 }

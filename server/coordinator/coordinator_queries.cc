@@ -27,7 +27,7 @@ constexpr size_t kMaxShownBytes = 80;
 absl::StatusOr<JobRecordPtr> ParseRecord(const std::string& bytes) {
   auto record = std::make_shared<internal::JobRecord>();
   if (!record->ParseFromString(bytes)) {
-    return Error(StatusCode::kDataLoss, "JOURNAL_CORRUPT", "a record of the history table is damaged");
+    return Error(StatusCode::kDataLoss, "STORE_CORRUPT", "a record of the history table is damaged");
   }
   return record;
 }

@@ -18,7 +18,7 @@ namespace {
 using google::protobuf::util::TimeUtil;
 
 absl::Status CannotReplay(uint64_t index, std::string_view why) {
-  return Error(absl::StatusCode::kDataLoss, "JOURNAL_CORRUPT",
+  return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
                absl::StrCat("update ", index, " of the journal can't be replayed: ", std::string(why)));
 }
 
@@ -204,7 +204,7 @@ absl::StatusOr<std::optional<internal::JobRecord>> Ledger::FindArchived(const Gr
   }
   internal::JobRecord record;
   if (!record.ParseFromString(*bytes)) {
-    return Error(absl::StatusCode::kDataLoss, "JOURNAL_CORRUPT", "a record of the history table is damaged");
+    return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", "a record of the history table is damaged");
   }
   return record;
 }

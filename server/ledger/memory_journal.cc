@@ -16,7 +16,7 @@ absl::StatusOr<Journal::Recovered> MemoryJournal::Recover() {
   uint64_t next = disk_->snapshot_index + 1;
   for (const auto& [index, bytes] : disk_->updates) {
     if (index != next++) {
-      return Error(absl::StatusCode::kDataLoss, "JOURNAL_CORRUPT", "the journal has a gap");
+      return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", "the journal has a gap");
     }
     recovered.updates.push_back(bytes);
   }

@@ -30,7 +30,7 @@ constexpr char kSchema[] =
     "COMMIT;";
 
 absl::Status Corrupt(std::string_view what) {
-  return Error(absl::StatusCode::kDataLoss, "JOURNAL_CORRUPT",
+  return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
                absl::StrCat("the journal is damaged: ", std::string(what)));
 }
 

@@ -33,7 +33,7 @@ class SqliteJournal final : public Journal {
   };
 
   // FAILED_PRECONDITION with reason DATA_DIRECTORY_LOCKED when another server uses the directory, or NEWER_SCHEMA when
-  // a newer server wrote it; DATA_LOSS with reason JOURNAL_CORRUPT when the file is damaged.
+  // a newer server wrote it; DATA_LOSS with reason STORE_CORRUPT when the file is damaged.
   static absl::StatusOr<std::unique_ptr<SqliteJournal>> Open(const Options& options);
 
   absl::StatusOr<Recovered> Recover() override;

@@ -13,7 +13,7 @@ constexpr unsigned long long kMaxContentBytes = 64ull << 20;
 constexpr int kLevel = 1;  // Points compress about 4 times at any level; higher ones only cost time.
 
 absl::Status Damaged() {
-  return Error(absl::StatusCode::kDataLoss, "STORE_DAMAGED", "a chunk of the metric store is damaged");
+  return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", "a chunk of the metric store is damaged");
 }
 
 }  // namespace

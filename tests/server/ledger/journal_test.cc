@@ -158,7 +158,7 @@ TEST(SqliteJournal, FileThatIsNoDatabase_IsRefusedAndLeftAlone) {
   const std::string folder = MakeFolder();
   const std::string garbage(8192, 'x');
   ASSERT_TRUE(WriteFileAtomically(folder + "/journal.db", garbage).ok());
-  EXPECT_EQ(ReasonOf(SqliteJournal::Open(OptionsFor(folder)).status()), "JOURNAL_CORRUPT");
+  EXPECT_EQ(ReasonOf(SqliteJournal::Open(OptionsFor(folder)).status()), "STORE_CORRUPT");
   EXPECT_EQ(*ReadFile(folder + "/journal.db", 1 << 20), garbage);
 }
 

@@ -1,0 +1,86 @@
+#include "base/reasons.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <regex>
+#include <string>
+#include <tuple>
+
+#include "tests/golden_file.h"
+
+namespace ampd {
+namespace {
+
+const std::map<MetBy, std::string> kGroups = {
+    {MetBy::kCaller,
+     "## Answers of calls\n\n"
+     "Every client of the API can get these. `ampctl` prints the reason in brackets after the message."},
+    {MetBy::kModel,
+     "## Models and policies\n\n"
+     "`ampctl policy show` can end with one of these. A submit holds the same message as a violation of\n"
+     "INVALID_FIELDS, and what only the worker finds out ends the job with SPEC_ERROR or DATA_ERROR."},
+    {MetBy::kOutcome,
+     "## Why an attempt or a job ended\n\n"
+     "The reasons of `v1.Reason`, which `ampctl job show` prints. \"Retried\" means: from the newest checkpoint,\n"
+     "up to `max_retries` times. Clients treat a reason that they do not know as INTERNAL."},
+    {MetBy::kCommandLine,
+     "## ampctl by itself\n\n"
+     "`ampctl` prints these without asking a server."},
+    {MetBy::kOperator,
+     "## Starting a server or a worker\n\n"
+     "The program prints the message and ends with an exit code ([exit-codes.md](exit-codes.md))."},
+    {MetBy::kWorker,
+     "## Answers to workers\n\n"
+     "The agent logs the message and connects again. Whoever writes an own worker meets these."},
+    {MetBy::kDeveloper,
+     "## Inside one program\n\n"
+     "These stay inside ampd, and show only in a log line or in the message of an outcome."},
+};
+
+std::string CodesOf(const ReasonRow& row) { return std::regex_replace(std::string(row.codes), std::regex(" "), ", "); }
+
+std::string Page() {
+  std::string page =
+      "# Errors\n\n"
+      "<!-- Made from base/reasons.h by base_test with AMPD_UPDATE_GOLDEN=1. Do not edit. -->\n\n"
+      "Every error of ampd has a status code of gRPC, a message for people, and a *reason* for programs: the\n"
+      "`reason` of a `google.rpc.ErrorInfo` with the domain `ampd`. Reasons stay the same when messages are\n"
+      "reworded. An error may carry metadata (such as the job's id), a list of wrong fields (`BadRequest`) and\n"
+      "the delay after which to retry (`RetryInfo`). An error without a reason comes from gRPC or from the\n"
+      "operating system; its message says what happened.\n";
+  const ReasonRow* before = nullptr;
+  for (const ReasonRow& row : kReasons) {
+    const bool has_codes = row.met_by != MetBy::kOutcome && row.met_by != MetBy::kDeveloper;
+    if (before == nullptr || before->met_by != row.met_by) {
+      page += "\n" + kGroups.at(row.met_by) + "\n\n| reason | " + (has_codes ? "status code | " : "") +
+              "meaning | what to do |\n| --- | --- | --- |" + (has_codes ? " --- |" : "") + "\n";
+    }
+    page += std::string("| `") + row.reason + "` | " + (has_codes ? CodesOf(row) + " | " : "") + row.meaning + " | " +
+            row.action + " |\n";
+    before = &row;
+  }
+  return page;
+}
+
+TEST(Reasons, ErrorPage_EqualsTheTable) { ExpectGolden("docs/errors.md", Page()); }
+
+TEST(Reasons, Rows_AreSortedUniqueAndWellFormed) {
+  const std::regex well_formed("[A-Z][A-Z0-9_]{0,62}");
+  std::map<std::string, MetBy> seen;
+  const ReasonRow* before = nullptr;
+  for (const ReasonRow& row : kReasons) {
+    const std::string reason = row.reason;
+    EXPECT_TRUE(std::regex_match(reason, well_formed)) << reason;
+    EXPECT_TRUE(seen.emplace(reason, row.met_by).second) << reason << " has two rows";
+    EXPECT_EQ(std::string(row.meaning).back(), '.') << reason;
+    EXPECT_EQ(std::string(row.action).back(), '.') << reason;
+    if (before != nullptr) {
+      EXPECT_LT(std::tuple(before->met_by, std::string(before->reason)), std::tuple(row.met_by, reason));
+    }
+    before = &row;
+  }
+}
+
+}  // namespace
+}  // namespace ampd
