@@ -125,7 +125,7 @@ inline constexpr ReasonRow kReasons[] = {
     {"NO_LOSS", "INVALID_ARGUMENT", MetBy::kModel, "The model has no fp32 scalar of the name of its loss.",
      "Return the loss as an fp32 scalar."},
     {"UNKNOWN_OP", "INVALID_ARGUMENT", MetBy::kModel, "The model has an op that models may not use.",
-     "See `ampctl model inspect FILE`; write it with the ops of docs/imported-models.md."},
+     "See `ampctl model inspect FILE`; write it with the ops of docs/imported-models-reference.md."},
 
     {"CHECKPOINT_ERROR", "", MetBy::kOutcome,
      "A checkpoint could not be written, or none that is sound could be loaded. The job is retried.",

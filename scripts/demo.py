@@ -27,7 +27,7 @@ JOBS = {
              "--set", f"precision.loss_scale.dynamic.cap={INITIAL_SCALE}",
              "--set", "precision.loss_scale.dynamic.growth_interval=200"],
 }
-# Bounds that the jobs must meet. The speed of bf16 depends on the machine: docs/precision-policies.md.
+# Bounds that the jobs must meet. The speed of bf16 depends on the machine: docs/benchmarks.md.
 LEAST_ACCURACY = 0.89
 MOST_FROM_FP32 = 0.015
 

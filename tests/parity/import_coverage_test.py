@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every kind of torchvision classification model and transformers text model that docs/imported-models.md lists as
+"""Every kind of torchvision classification model and transformers text model that docs/imported-models-reference.md lists as
 accepted: exported as a user does, and read by `ampctl model inspect`, which names each op that the list lacks.
 
 Usage: import_coverage_test.py FOLDER_OF_BINARIES [REPORT.xml]. Needs no server. exported_parity_test.cc compares

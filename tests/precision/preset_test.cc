@@ -150,7 +150,7 @@ struct Project {
 //     and keep their input's format; GradScaler 2^16, x2, x0.5, 2000, without a floor.
 //   * Apex, apex/amp/frontend.py and lists: O1 patches batch norms, layer norms, softmax and gelu to fp32; O2 casts the
 //     model except batch norms and keeps fp32 masters; O3 casts all and has neither masters nor a scale. fp32 moments
-//     under O3 are our deliberate choice, see docs/precision-policies.md.
+//     under O3 are our deliberate choice, see docs/precision-reference.md.
 //   * Keras: fp32 variables; every layer casts its inputs and returns the compute format, including batch norms, which
 //     compute in fp32; LossScaleOptimizer from 2^15.
 //   * DeepSpeed: 16-bit model, fp32 masters and moments; gradients are summed in the model's format, by BF16_Optimizer

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The ops listed in docs/imported-models.md are exactly those that an import accepts.
+"""The ops listed in docs/imported-models-reference.md are exactly those that an import accepts.
 
 They are read from graph/op_table.cc, which has a row for each, and from graph/exported/exported_ops.cc, which maps ops
 whose difference does not matter in a run to one name. The text below the list names the ops that the import removes.
@@ -9,7 +9,7 @@ import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DOC = "docs/imported-models.md"
+DOC = "docs/imported-models-reference.md"
 
 
 def read(name):

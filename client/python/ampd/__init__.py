@@ -28,7 +28,7 @@ def export(model, example_inputs, path, dynamic=None):
     `model`: a torch.nn.Module in float32 on the CPU. Its forward takes tensors and returns what a head of the job
     accepts: logits, numbers, or, if the labels are among its inputs, the loss itself as their mean over the batch. If
     it has two networks, `generator` and `discriminator`, it returns the discriminator's and the generator's loss
-    (docs/imported-models.md).
+    (docs/imported-models-reference.md).
 
     `example_inputs`: a tuple of the forward's inputs. The first size of each is the batch, at least 2.
 
