@@ -121,7 +121,7 @@ inline constexpr ReasonRow kReasons[] = {
     {"INVALID_MODEL", "INVALID_ARGUMENT", MetBy::kModel, "A layer's sizes do not fit each other.",
      "Correct the fields of `model` that the message names."},
     {"NO_HEAD", "INVALID_ARGUMENT", MetBy::kModel, "No output of the model fits a known loss.",
-     "Name an output `logits`, `predictions`, `label_logits` or `loss`."},
+     "Set `model.exported.head` and `output` to an output that a head takes."},
     {"NO_LOSS", "INVALID_ARGUMENT", MetBy::kModel, "The model has no fp32 scalar of the name of its loss.",
      "Return the loss as an fp32 scalar."},
     {"UNKNOWN_OP", "INVALID_ARGUMENT", MetBy::kModel, "The model has an op that models may not use.",

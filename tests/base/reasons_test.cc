@@ -22,8 +22,8 @@ const std::map<MetBy, std::string> kGroups = {
      "INVALID_FIELDS, and what only the worker finds out ends the job with SPEC_ERROR or DATA_ERROR."},
     {MetBy::kOutcome,
      "## Why an attempt or a job ended\n\n"
-     "The reasons of `v1.Reason`, which `ampctl job show` prints. \"Retried\" means: from the newest checkpoint,\n"
-     "up to `max_retries` times. Clients treat a reason that they do not know as INTERNAL."},
+     "The reasons of `v1.Reason`, which `ampctl job show` prints. \"Retried\" means: from the newest\n"
+     "checkpoint, up to `max_retries` times. Clients treat a reason that they do not know as INTERNAL."},
     {MetBy::kCommandLine,
      "## ampctl by itself\n\n"
      "`ampctl` prints these without asking a server."},
@@ -32,7 +32,7 @@ const std::map<MetBy, std::string> kGroups = {
      "The program prints the message and ends with an exit code ([exit-codes.md](exit-codes.md))."},
     {MetBy::kWorker,
      "## Answers to workers\n\n"
-     "The agent logs the message and connects again. Whoever writes an own worker meets these."},
+     "The agent logs the message and connects again. You meet these if you write a worker of your own."},
     {MetBy::kDeveloper,
      "## Inside one program\n\n"
      "These stay inside ampd, and show only in a log line or in the message of an outcome."},
@@ -40,15 +40,19 @@ const std::map<MetBy, std::string> kGroups = {
 
 std::string CodesOf(const ReasonRow& row) { return std::regex_replace(std::string(row.codes), std::regex(" "), ", "); }
 
+std::string WithLinks(const std::string& text) {
+  return std::regex_replace(text, std::regex(R"(docs/([\w-]+\.md))"), "[$1]($1)");
+}
+
 std::string Page() {
   std::string page =
       "# Errors\n\n"
       "<!-- Made from base/reasons.h by base_test with AMPD_UPDATE_GOLDEN=1. Do not edit. -->\n\n"
-      "Every error of ampd has a status code of gRPC, a message for people, and a *reason* for programs: the\n"
-      "`reason` of a `google.rpc.ErrorInfo` with the domain `ampd`. Reasons stay the same when messages are\n"
-      "reworded. An error may carry metadata (such as the job's id), a list of wrong fields (`BadRequest`) and\n"
-      "the delay after which to retry (`RetryInfo`). An error without a reason comes from gRPC or from the\n"
-      "operating system; its message says what happened.\n";
+      "Every error of ampd has a status code of gRPC, a message for people, and a *reason* for programs:\n"
+      "the `reason` of a `google.rpc.ErrorInfo` with the domain `ampd`. A reason stays the same when its\n"
+      "message is reworded. An error may carry metadata (such as the job's id), a list of wrong fields\n"
+      "(`BadRequest`) and the delay after which to retry (`RetryInfo`). An error without a reason comes\n"
+      "from gRPC or from the operating system; its message says what happened.\n";
   const ReasonRow* before = nullptr;
   for (const ReasonRow& row : kReasons) {
     const bool has_codes = row.met_by != MetBy::kOutcome && row.met_by != MetBy::kDeveloper;
@@ -57,7 +61,7 @@ std::string Page() {
               "meaning | what to do |\n| --- | --- | --- |" + (has_codes ? " --- |" : "") + "\n";
     }
     page += std::string("| `") + row.reason + "` | " + (has_codes ? CodesOf(row) + " | " : "") + row.meaning + " | " +
-            row.action + " |\n";
+            WithLinks(row.action) + " |\n";
     before = &row;
   }
   return page;
