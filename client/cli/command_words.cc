@@ -3,11 +3,7 @@
 #include <algorithm>
 
 namespace ampd::client {
-namespace {
 
-bool TakesValue(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
-
-// Finds an option by its name without dashes, in `app` or in a command around it; null if there is none.
 const CLI::Option* FindOption(const CLI::App* app, const std::string& name, bool is_long) {
   for (; app != nullptr; app = app->get_parent()) {
     for (const CLI::Option* option : app->get_options()) {
@@ -19,6 +15,10 @@ const CLI::Option* FindOption(const CLI::App* app, const std::string& name, bool
   }
   return nullptr;
 }
+
+namespace {
+
+bool TakesValue(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
 // The option in `word` whose value is the next word: --name, -o, or the last flag of a cluster. Null if there is none.
 const CLI::Option* OpenOption(const CLI::App& app, const std::string& word) {

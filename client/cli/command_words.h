@@ -16,6 +16,9 @@ std::vector<std::string> SubcommandNames(const CLI::App& app);
 // "--name" for each option of `app` and of the commands around it, because a command also accepts their options.
 std::vector<std::string> OptionNames(const CLI::App& app);
 
+// Finds an option by its name without dashes, in `app` or in a command around it. Null if there is none.
+const CLI::Option* FindOption(const CLI::App* app, const std::string& name, bool is_long);
+
 // The words that lead from the root to the command, such as "job submit"; empty for the root.
 std::string PathOf(const CLI::App& app);
 

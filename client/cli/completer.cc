@@ -1,101 +1,62 @@
 #include "client/cli/completer.h"
 
-#include "ampd/v1/job_spec.pb.h"
+#include <algorithm>
+
 #include "client/cli/command_words.h"
-#include "client/cli/completion.h"
-#include "precision/policy.h"
+#include "client/commands/suggestions.h"
 
 namespace ampd::client {
 namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr char kFiles[] = ":files";
-
-std::string AddressIn(const ReadWords& read) {
-  const auto found = read.values.find("address");
-  return found == read.values.end() ? "" : found->second;
-}
-
-Words ValuesOf(const std::string& option, const ReadWords& read, const CommandFormats& formats,
-               const std::string& typed) {
-  if (option == "output") {
-    const auto found = formats.find(read.command);
+// Candidates for the value of an option or positional argument. Null has none.
+Words Suggested(const CommandTree& tree, const CLI::Option* option, const ReadWords& read, const std::string& text) {
+  if (option == nullptr) {
+    return {};
+  }
+  if (option->check_lname("output")) {
     Words names;
-    for (const OutputFormat format : found == formats.end() ? AllFormats() : found->second) {
+    for (const OutputFormat format : tree.FormatsOf(read.command)) {
       names.push_back(FormatName(format));
     }
     return names;
   }
-  if (option == "set") {
-    return SpecPathsFor(*v1::JobSpec::descriptor(), typed);
-  }
-  if (option == "preset") {
-    return precision::PresetNames();
-  }
-  if (option == "device") {
-    return {"gpu", "cpu"};
-  }
-  if (option == "job") {
-    return JobIdsFor(AddressIn(read));
-  }
-  return option == "color"                                             ? Words{"auto", "always", "never"}
-         : option == "address"                                         ? ContextNames()
-         : option == "format"                                          ? Words{"llm_c", "uint16", "uint32"}
-         : option == "file" || option == "vocab" || option == "merges" ? Words{kFiles}
-                                                                       : Words();
-}
-
-Words Positionals(const ReadWords& read) {
-  const std::string path = PathOf(*read.command);
-  const Words& before = read.positionals;
-  for (const CLI::Option* option : read.command->get_options()) {
-    const std::string text = option->get_option_text();
-    if (text == "ID..." || (text == "ID" && before.empty())) {
-      return JobIdsFor(AddressIn(read));
-    }
-    if (text == "ID|FOLDER" && before.empty()) {
-      Words ids = JobIdsFor(AddressIn(read));
-      ids.emplace_back(kFiles);
-      return ids;
-    }
-    if (text == "FOLDER") {
-      return {kFiles};
-    }
-  }
-  if (path == "artifact upload" || (path == "artifact download" && before.size() == 1)) {
-    return {kFiles};
-  }
-  if (path.starts_with("data ") || (path == "model inspect" && before.empty())) {
-    return {kFiles};
-  }
-  if (!before.empty()) {
+  const Argument* const argument = tree.ArgumentOf(option);
+  if (argument == nullptr || argument->suggest == nullptr) {
     return {};
   }
-  if (path == "artifact download" || path == "artifact delete") {
-    return ArtifactNamesFor(AddressIn(read));
-  }
-  if (path == "worker drain" || path == "worker undrain" || path == "worker remove") {
-    return WorkerNamesFor(AddressIn(read));
-  }
-  return path == "policy show"   ? precision::PresetNames()
-         : path == "context use" ? ContextNames()
-         : path == "completion"  ? Words{"bash"}
-         : path == "help"        ? Words{"exit-codes"}
-                                 : Words();
+  const auto address = read.values.find("address");
+  return argument->suggest({text, address == read.values.end() ? "" : address->second});
 }
 
-Words Candidates(const ReadWords& read, const CommandFormats& formats, const std::string& typed) {
+// The positional argument that the word after read.positionals sets; null if the command takes no more.
+const CLI::Option* NextPositional(const ReadWords& read) {
+  size_t num_before = read.positionals.size();
+  for (const CLI::Option* option : read.command->get_options()) {
+    if (!option->get_positional()) {
+      continue;
+    }
+    if (num_before == 0 || option->get_items_expected_max() > 1) {
+      return option;
+    }
+    --num_before;
+  }
+  return nullptr;
+}
+
+Words Candidates(const CommandTree& tree, const ReadWords& read, const std::string& typed) {
   if (!read.unknown.empty()) {
     return {};
   }
   if (read.open != nullptr) {
-    return ValuesOf(read.open->get_lnames().front(), read, formats, typed);
+    return Suggested(tree, read.open, read, typed);
   }
   if (const size_t equals = typed.find('='); typed.starts_with("--") && equals != std::string::npos) {
-    Words values = ValuesOf(typed.substr(2, equals - 2), read, formats, typed.substr(equals + 1));
+    const CLI::Option* const option = FindOption(read.command, typed.substr(2, equals - 2), /*is_long=*/true);
+    Words values = Suggested(tree, option, read, typed.substr(equals + 1));
     for (std::string& value : values) {
-      value = value == kFiles ? value : typed.substr(0, equals + 1) + value;
+      value = value == kFileNames ? value : typed.substr(0, equals + 1) + value;
     }
     return values;
   }
@@ -103,19 +64,20 @@ Words Candidates(const ReadWords& read, const CommandFormats& formats, const std
     return OptionNames(*read.command);
   }
   Words commands = SubcommandNames(*read.command);
-  return commands.empty() ? Positionals(read) : commands;
+  return commands.empty() ? Suggested(tree, NextPositional(read), read, typed) : commands;
 }
 
 }  // namespace
 
-Words Complete(const CLI::App& root, const CommandFormats& formats, Words words) {
+Words Complete(const CommandTree& tree, Words words) {
   if (words.empty()) {
     words.emplace_back();
   }
   const std::string typed = words.back();
   words.pop_back();
-  Words candidates = Candidates(Read(root, words), formats, typed);
-  std::erase_if(candidates, [&typed](const std::string& word) { return word != kFiles && !word.starts_with(typed); });
+  Words candidates = Candidates(tree, Read(*tree.root(), words), typed);
+  std::erase_if(candidates,
+                [&typed](const std::string& word) { return word != kFileNames && !word.starts_with(typed); });
   return candidates;
 }
 

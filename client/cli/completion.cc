@@ -1,19 +1,13 @@
 #include "client/cli/completion.h"
 
-#include "absl/strings/str_split.h"
-#include "absl/time/time.h"
-#include "client/api/job_client.h"
-#include "client/jobfile/spec_fields.h"
-#include "client/terminal/contexts.h"
+#include <cstdio>
+#include <memory>
+
+#include "client/commands/checks.h"
+#include "client/commands/suggestions.h"
 
 namespace ampd::client {
 namespace {
-
-using google::protobuf::Descriptor;
-using google::protobuf::FieldDescriptor;
-
-constexpr absl::Duration kDeadline = absl::Milliseconds(500);
-constexpr int kMostJobs = 100;
 
 // bash splits words at '=' and ':' and completes only the last part; ampctl needs whole words.
 constexpr char kBashScript[] = R"(# bash completion of ampctl: source <(ampctl completion bash)
@@ -44,108 +38,24 @@ _ampctl() {
 complete -F _ampctl ampctl
 )";
 
-// A client with a short deadline; null if no address is known.
-std::unique_ptr<JobClient> QuickClient(const std::string& address_flag) {
-  const auto address = ResolveAddress(address_flag);
-  return address.ok() ? std::make_unique<JobClient>(JobClient::Options{address->address, kDeadline}) : nullptr;
-}
-
-bool IsMapping(const FieldDescriptor& field) {
-  return field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && field.message_type()->field_count() > 0 &&
-         field.message_type()->full_name() != "google.protobuf.Duration";
-}
-
-// The message type at a path such as "optimizer.groups[0]", or null.
-const Descriptor* TypeAt(const Descriptor* type, const std::string& path) {
-  for (const absl::string_view word : absl::StrSplit(path, '.', absl::SkipEmpty())) {
-    const FieldDescriptor* const field = FindField(*type, std::string(word.substr(0, word.find('['))));
-    if (field == nullptr || !IsMapping(*field) || field->is_map()) {
-      return nullptr;
-    }
-    type = field->message_type();
-  }
-  return type;
-}
-
-std::vector<std::string> ValuesOf(const FieldDescriptor& field) {
-  if (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
-    return EnumNames(*field.enum_type());
-  }
-  return field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL ? std::vector<std::string>{"true", "false"}
-                                                           : std::vector<std::string>();
-}
-
-std::string EndingOf(const FieldDescriptor& field) {
-  return !IsMapping(field) ? "=" : field.is_repeated() && !field.is_map() ? "[0]." : ".";
-}
-
 }  // namespace
 
-std::string BashCompletion() { return kBashScript; }
-
-std::vector<std::string> JobIdsFor(const std::string& address_flag) {
-  std::vector<std::string> ids;
-  const auto client = QuickClient(address_flag);
-  const auto list =
-      client == nullptr ? absl::StatusOr<JobClient::JobList>(JobClient::JobList()) : client->ListJobs("", kMostJobs);
-  for (const v1::Job& job : list.ok() ? list->jobs : std::vector<v1::Job>()) {
-    ids.push_back(job.id());
-  }
-  return ids;
-}
-
-std::vector<std::string> WorkerNamesFor(const std::string& address_flag) {
-  std::vector<std::string> names;
-  const auto client = QuickClient(address_flag);
-  const auto workers =
-      client == nullptr ? absl::StatusOr<std::vector<v1::Worker>>(std::vector<v1::Worker>()) : client->ListWorkers();
-  for (const v1::Worker& worker : workers.ok() ? *workers : std::vector<v1::Worker>()) {
-    names.push_back(worker.name());
-  }
-  return names;
-}
-
-std::vector<std::string> ArtifactNamesFor(const std::string& address_flag) {
-  std::vector<std::string> names;
-  const auto client = QuickClient(address_flag);
-  const auto artifacts = client == nullptr ? absl::StatusOr<std::vector<v1::Artifact>>(std::vector<v1::Artifact>())
-                                           : client->ListArtifacts(/*job=*/"");
-  for (const v1::Artifact& artifact : artifacts.ok() ? *artifacts : std::vector<v1::Artifact>()) {
-    names.push_back(artifact.name());
-  }
-  return names;
-}
-
-std::vector<std::string> ContextNames() {
-  std::vector<std::string> names;
-  const auto contexts = ReadContexts(ContextsPath());
-  for (const auto& [name, unused] : contexts.ok() ? contexts->addresses : std::map<std::string, std::string>()) {
-    names.push_back(name);
-  }
-  return names;
-}
-
-std::vector<std::string> SpecPathsFor(const Descriptor& type, const std::string& typed) {
-  const size_t equals = typed.find('=');
-  const std::string path = typed.substr(0, equals);
-  const size_t dot = path.rfind('.');
-  const std::string above = dot == std::string::npos ? "" : path.substr(0, dot + 1);
-  const Descriptor* const level = TypeAt(&type, above);
-  std::vector<std::string> paths;
-  if (level == nullptr) {
-    return paths;
-  }
-  if (equals != std::string::npos) {
-    const FieldDescriptor* const field = FindField(*level, path.substr(above.size()));
-    for (const std::string& value : field == nullptr ? std::vector<std::string>() : ValuesOf(*field)) {
-      paths.push_back(path + "=" + value);
-    }
-    return paths;
-  }
-  for (int i = 0; i < level->field_count(); ++i) {
-    paths.push_back(above + FieldName(*level->field(i)) + EndingOf(*level->field(i)));
-  }
-  return paths;
+Command CompletionCommand() {
+  const auto shell = std::make_shared<std::string>();
+  return {.name = "completion",
+          .help = "Completion script of a shell",
+          .examples = "  source <(ampctl completion bash)",
+          .arguments = {{.name = "shell",
+                         .value = shell.get(),
+                         .text = "SHELL",
+                         .help = "bash",
+                         .required = true,
+                         .check = OneOf({"bash"}),
+                         .suggest = SuggestWords({"bash"})}},
+          .run = [shell](Session*) {
+            std::fputs(kBashScript, stdout);
+            return kExitOk;
+          }};
 }
 
 }  // namespace ampd::client

@@ -11,93 +11,79 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
-#include "client/cli/command_line.h"
+#include "client/cli/command_tree.h"
 #include "client/cli/completer.h"
 #include "client/cli/completion.h"
+#include "client/cli/help.h"
 #include "client/cli/usage.h"
-#include "client/commands/commands.h"
+#include "client/commands/artifact/artifact.h"
+#include "client/commands/checkpoint/checkpoint.h"
+#include "client/commands/checks.h"
+#include "client/commands/context/context.h"
+#include "client/commands/data/data.h"
+#include "client/commands/dev/dev.h"
+#include "client/commands/job/job.h"
+#include "client/commands/model/model.h"
+#include "client/commands/policy/policy.h"
+#include "client/commands/server/health.h"
+#include "client/commands/suggestions.h"
+#include "client/commands/worker/worker.h"
 #include "client/terminal/exit_codes.h"
 
 namespace ampd::client {
 namespace {
 
-void AddDev(CLI::App* root, CommandLine* line) {
-  CLI::App* dev = AddCommand(
-      root, "dev", "Server and worker on this machine", line, [line](Session* s) { return Dev(s, line->dev); }, Text());
-  dev->add_option("--port", line->dev.port, "Of the API, 7070 without; 0 takes a free one")
-      ->check(CheckCount)
-      ->option_text("N");
-  dev->add_option("--metrics-port", line->dev.metrics_port, "Of /metrics, 7071 without; 0 takes a free one")
-      ->check(CheckCount)
-      ->option_text("N");
-  dev->add_option("--data-root", line->dev.data_roots,
-                  "Folder that job files may read by that name; those in /usr/share/datasets are known")
-      ->allow_extra_args(false)
-      ->option_text("NAME=PATH");
-  dev->add_option("--data-group", line->dev.data_group,
-                  "Group whose files jobs may read, besides files that others may read")
-      ->option_text("GROUP");
-  dev->add_flag("--clean", line->dev.clean, "First delete all in ./.ampd: jobs, histories, checkpoints; asks before");
-  dev->add_flag("-y,--yes", line->dev.confirmed, "Do not ask");
-}
-
 // Returns "" or why the text is not a format.
 std::string ParseFormat(const std::string& text, OutputFormat* format) {
   const auto named = FormatNamed(text);
   if (!named.has_value()) {
-    return absl::StrCat("there is no format '", text, "'; it is one of ", FormatNames(All()));
+    return absl::StrCat("there is no format '", text, "'; it is one of ", FormatNames(AllFormats()));
   }
   *format = *named;
   return "";
 }
 
-void AddGlobal(CLI::App* root, CommandLine* line) {
-  root->add_option("--address", line->global.address, "Server, host:port or the name of a context")
-      ->option_text("SERVER");
-  root->add_option("-o,--output", line->format, "table, wide, json, jsonl, yaml or name")
-      ->check([line](const std::string& text) { return ParseFormat(text, &line->global.output); })
-      ->option_text("FORMAT");
-  root->add_flag("--no-headers", line->global.no_headers, "Tables without headings");
-  root->add_flag("-q,--quiet", line->global.quiet, "Ids only, no hints");
-  root->add_option("--color", line->global.color, "auto (on a terminal, without NO_COLOR), always or never")
-      ->check(OneOf({"auto", "always", "never"}))
-      ->option_text("WHEN");
-  root->add_flag("--ascii", line->global.ascii, "No characters beyond ASCII");
+void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* format) {
+  tree->AddGlobal({.name = "--address",
+                   .value = &options->address,
+                   .text = "SERVER",
+                   .help = "Server, host:port or the name of a context",
+                   .suggest = SuggestContexts});
+  tree->AddGlobal({.name = "-o,--output",
+                   .value = format,
+                   .text = "FORMAT",
+                   .help = "table, wide, json, jsonl, yaml or name",
+                   .check = [options](const std::string& text) { return ParseFormat(text, &options->output); }});
+  tree->AddGlobal({.name = "--no-headers", .value = &options->no_headers, .help = "Tables without headings"});
+  tree->AddGlobal({.name = "-q,--quiet", .value = &options->quiet, .help = "Ids only, no hints"});
+  tree->AddGlobal({.name = "--color",
+                   .value = &options->color,
+                   .text = "WHEN",
+                   .help = "auto (on a terminal, without NO_COLOR), always or never",
+                   .check = OneOf({"auto", "always", "never"}),
+                   .suggest = SuggestWords({"auto", "always", "never"})});
+  tree->AddGlobal({.name = "--ascii", .value = &options->ascii, .help = "No characters beyond ASCII"});
 }
 
-void AddRest(CLI::App* root, CommandLine* line) {
-  AddCommand(
-      root, "health", "Does the server take work?", line, [](Session* s) { return Health(s); },
-      AllBut({OutputFormat::kWide, OutputFormat::kName}));
-  AddCommand(
-      root, "completion", "Completion script of a shell", line,
-      [](Session*) {
-        std::fputs(BashCompletion().c_str(), stdout);
-        return 0;
-      },
-      Text())
-      ->add_option("shell", line->text, "bash")
-      ->required()
-      ->check(OneOf({"bash"}))
-      ->option_text("SHELL");
-  AddCommand(
-      root, "help", "Help on a topic: exit-codes", line,
-      [root, line](Session*) {
-        std::fputs(line->text == "exit-codes"
-                       ? kExitCodesText
-                       : root->get_formatter()->make_help(root, "ampctl", CLI::AppFormatMode::Normal).c_str(),
-                   stdout);
-        return 0;
-      },
-      Text())
-      ->add_option("topic", line->text, "exit-codes")
-      ->check(OneOf({"exit-codes"}))
-      ->option_text("TOPIC");
+// In the order of `ampctl --help`.
+void AddCommands(CommandTree* tree) {
+  tree->AddCommand(JobCommands());
+  tree->AddCommand(CheckpointCommands());
+  tree->AddCommand(ArtifactCommands());
+  tree->AddCommand(PolicyCommands());
+  tree->AddCommand(DataCommands());
+  tree->AddCommand(ModelCommands());
+  tree->AddCommand(WorkerCommands());
+  tree->AddCommand(ContextCommands());
+  tree->AddCommand(DevCommand());
+  tree->AddCommand(HealthCommand());
+  tree->AddCommand(CompletionCommand());
+  tree->AddCommand(HelpCommand(tree));
 }
 
 // The hidden command that the completion scripts run.
-int PrintCandidates(const CLI::App& root, const CommandLine& line, const std::vector<std::string>& words) {
-  for (const std::string& candidate : Complete(root, line.formats, words)) {
+int PrintCandidates(const CommandTree& tree, const std::vector<std::string>& words) {
+  for (const std::string& candidate : Complete(tree, words)) {
     std::printf("%s\n", candidate.c_str());
   }
   return 0;
@@ -117,34 +103,29 @@ int CloseOutput(int exit_code) {
 
 int Main(int argc, char** argv) {
   CLI::App root("ampctl: train with mixed precision, and watch it", "ampctl");
-  CommandLine line;
   root.require_subcommand(1)->fallthrough();
   root.set_version_flag("--version", VersionLine("ampctl"), "Print the version and exit");
   root.set_help_flag("-h,--help", "Print this help and exit");
-  AddGlobal(&root, &line);
-  AddJobs(&root, &line);
-  AddCheckpoints(&root, &line);
-  AddArtifacts(&root, &line);
-  AddPolicies(&root, &line);
-  AddData(&root, &line);
-  AddModels(&root, &line);
-  AddWorkersAndContexts(&root, &line);
-  AddDev(&root, &line);
-  AddRest(&root, &line);
-  AddFooters(&root, line.formats);
+  CommandTree tree(&root);
+  GlobalOptions options;
+  std::string format;
+  AddGlobalOptions(&tree, &options, &format);
+  AddCommands(&tree);
+  AddFooters(tree);
   if (argc > 1 && std::string_view(argv[1]) == "__complete") {
-    return PrintCandidates(root, line, {argv + 2, argv + argc});
+    return PrintCandidates(tree, {argv + 2, argv + argc});
   }
   try {
     root.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return error.get_exit_code() == 0 ? root.exit(error) : FailUsage(root, error, argc, argv);
+    return error.get_exit_code() == 0 ? root.exit(error) : FailUsage(tree, error, argc, argv);
   }
-  if (const FormatSet& formats = line.formats[line.app]; !HasFormat(formats, line.global.output)) {
-    return FailFormat(*line.app, line.global.output, formats);
+  const Command& command = tree.CommandOf(tree.selected());
+  if (!HasFormat(command.formats, options.output)) {
+    return FailFormat(tree, options.output);
   }
-  Session session(line.global);
-  return CloseOutput(line.command(&session));
+  Session session(options);
+  return CloseOutput(command.run(&session));
 }
 
 }  // namespace

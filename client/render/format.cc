@@ -44,6 +44,10 @@ std::string FormatSpan(absl::Duration duration) {
                         : absl::StrFormat("%dd%02dh", seconds / kDay, seconds % kDay / kHour);
 }
 
+std::string FormatTimestamp(int64_t unix_micros, absl::TimeZone zone) {
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixMicros(unix_micros), zone);
+}
+
 std::string FormatNumber(double value) {
   if (!std::isfinite(value)) {
     return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";

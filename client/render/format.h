@@ -14,6 +14,9 @@ std::string FormatSpan(absl::Duration duration);  // 8s, 3m12s, 2h05m, 3d04h
 std::string FormatNumber(double value);           // 65536, 0.1234, 1.2e-05, nan
 std::string FormatCount(int64_t value);           // 1,234,567
 
+// 2026-01-31 23:59:59
+std::string FormatTimestamp(int64_t unix_micros, absl::TimeZone zone);
+
 // The number of terminal columns of the text: its code points, without escape sequences.
 int DisplayWidth(std::string_view text);
 // The text, truncated or padded with spaces to `width` columns. REQUIRES: no escape sequences.

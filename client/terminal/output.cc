@@ -26,10 +26,6 @@ void UseBlockStyle(YAML::Node node) {
   }
 }
 
-JobTextOptions TextOptions(const Session& session) {
-  return {absl::Now(), absl::LocalTimeZone(), session.palette(), session.options().output == OutputFormat::kWide};
-}
-
 std::string YamlOf(const std::string& json) {
   YAML::Node node = YAML::Load(json);
   UseBlockStyle(node);
@@ -101,16 +97,24 @@ std::string ToJson(const google::protobuf::Message& message, bool indented) {
 
 std::string ToYaml(const google::protobuf::Message& message) { return YamlOf(ToJson(message, false)); }
 
+JobTextOptions TextOptionsOf(const Session& session) {
+  return {absl::Now(), absl::LocalTimeZone(), session.palette(), session.wide()};
+}
+
+void PrintTable(const Session& session, const std::vector<std::string>& headings,
+                const std::vector<std::vector<std::string>>& rows) {
+  Print(RenderTable(headings, rows, !session.options().no_headers));
+}
+
 void PrintJobs(const Session& session, const JobClient::JobList& list, const std::string& filter) {
   const std::vector<v1::Job>& jobs = list.jobs;
-  const GlobalOptions& options = session.options();
-  if (options.quiet || options.output == OutputFormat::kName) {
+  if (session.names_only()) {
     for (const v1::Job& job : jobs) {
       Print(job.id() + "\n");
     }
     return;
   }
-  if (options.output == OutputFormat::kJson && !list.next_page_token.empty()) {
+  if (session.options().output == OutputFormat::kJson && !list.next_page_token.empty()) {
     v1::ListJobsResponse part;
     part.mutable_jobs()->Add(jobs.begin(), jobs.end());
     part.set_total_size(list.total_size);
@@ -121,22 +125,21 @@ void PrintJobs(const Session& session, const JobClient::JobList& list, const std
   if (PrintList(session, jobs)) {
     return;
   }
-  const bool wide = options.output == OutputFormat::kWide;
+  const bool wide = session.wide();
   std::vector<std::vector<std::string>> rows;
   for (const v1::Job& job : jobs) {
-    rows.push_back(JobRow(job, wide, TextOptions(session)));
+    rows.push_back(JobRow(job, wide, TextOptionsOf(session)));
   }
   if (rows.empty()) {
     session.Note(filter.empty() ? "no jobs; submit one with: ampctl job submit -f job.yaml"
                                 : "no job matches --filter '" + Printable(filter) + "'; all of them: ampctl job list");
     return;
   }
-  Print(RenderTable(JobHeadings(wide), rows, !options.no_headers));
+  PrintTable(session, JobHeadings(wide), rows);
 }
 
 void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers) {
-  const GlobalOptions& options = session.options();
-  if (options.quiet || options.output == OutputFormat::kName) {
+  if (session.names_only()) {
     for (const v1::Worker& worker : workers) {
       Print(worker.name() + "\n");
     }
@@ -149,13 +152,13 @@ void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers
     session.Note("no workers; start one with: ampd-worker --server ADDRESS, or ampctl dev");
     return;
   }
-  const bool wide = options.output == OutputFormat::kWide;
+  const bool wide = session.wide();
   std::vector<std::vector<std::string>> rows;
   for (const v1::Worker& worker : workers) {
     const auto of_worker = WorkerRows(worker, wide, absl::Now());
     rows.insert(rows.end(), of_worker.begin(), of_worker.end());
   }
-  Print(RenderTable(WorkerHeadings(wide), rows, !options.no_headers));
+  PrintTable(session, WorkerHeadings(wide), rows);
   for (const v1::Worker& worker : workers) {
     if (!worker.message().empty()) {
       session.Note(absl::StrCat(Printable(worker.name()), ": ", Printable(worker.message())));
@@ -164,8 +167,7 @@ void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers
 }
 
 void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>& checkpoints) {
-  const GlobalOptions& options = session.options();
-  if (options.quiet || options.output == OutputFormat::kName) {
+  if (session.names_only()) {
     for (const v1::Checkpoint& checkpoint : checkpoints) {
       Print(Printable(checkpoint.path()) + "\n");
     }
@@ -178,17 +180,16 @@ void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>&
     session.Note("no checkpoints are kept");
     return;
   }
-  const bool wide = options.output == OutputFormat::kWide;
+  const bool wide = session.wide();
   std::vector<std::vector<std::string>> rows;
   for (const v1::Checkpoint& checkpoint : checkpoints) {
-    rows.push_back(CheckpointRow(checkpoint, wide, TextOptions(session)));
+    rows.push_back(CheckpointRow(checkpoint, wide, TextOptionsOf(session)));
   }
-  Print(RenderTable(CheckpointHeadings(wide), rows, !options.no_headers));
+  PrintTable(session, CheckpointHeadings(wide), rows);
 }
 
 void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& artifacts, const std::string& job) {
-  const GlobalOptions& options = session.options();
-  if (options.quiet || options.output == OutputFormat::kName) {
+  if (session.names_only()) {
     for (const v1::Artifact& artifact : artifacts) {
       Print(Printable(artifact.name()) + "\n");
     }
@@ -202,23 +203,23 @@ void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& art
                              : "job " + Printable(job) + " has no samples; `sample` in the job's file asks for some");
     return;
   }
-  const bool wide = options.output == OutputFormat::kWide;
+  const bool wide = session.wide();
   std::vector<std::vector<std::string>> rows;
   for (const v1::Artifact& artifact : artifacts) {
     rows.push_back(ArtifactRow(artifact, wide, absl::Now()));
   }
-  Print(RenderTable(ArtifactHeadings(wide), rows, !options.no_headers));
+  PrintTable(session, ArtifactHeadings(wide), rows);
 }
 
 void PrintJob(const Session& session, const v1::Job& job) {
-  if (session.options().quiet || session.options().output == OutputFormat::kName) {
+  if (session.names_only()) {
     Print(job.id() + "\n");
     return;
   }
   if (PrintStructured(session, job)) {
     return;
   }
-  Print(RenderJob(job, TextOptions(session)));
+  Print(RenderJob(job, TextOptionsOf(session)));
   if (const std::string next = NextCommands(job); !next.empty()) {
     session.Note(next);
   }
@@ -261,10 +262,10 @@ bool PrintStructured(const Session& session, const std::vector<PlainFields>& lis
 }
 
 void JobResults::Add(const v1::Job& job, const std::string& text) {
-  const GlobalOptions& options = session_->options();
-  if (options.quiet || options.output == OutputFormat::kName) {
+  const OutputFormat format = session_->options().output;
+  if (session_->names_only()) {
     Print(job.id() + "\n");
-  } else if (num_asked_ > 1 && options.output == OutputFormat::kJson) {
+  } else if (num_asked_ > 1 && format == OutputFormat::kJson) {
     held_.push_back(job);
   } else if (num_asked_ > 1 ? !PrintList(*session_, std::vector<v1::Job>{job}) : !PrintStructured(*session_, job)) {
     Print(job.id() + "  " + text + "\n");

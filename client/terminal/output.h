@@ -10,6 +10,7 @@
 #include "ampd/v1/artifact_service.pb.h"
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/worker.pb.h"
+#include "client/render/job_text.h"
 #include "client/terminal/session.h"
 
 namespace ampd::client {
@@ -17,6 +18,13 @@ namespace ampd::client {
 // A message as JSON (protobuf's mapping: camelCase, 64-bit numbers as strings), on one line or indented, or as YAML.
 std::string ToJson(const google::protobuf::Message& message, bool indented);
 std::string ToYaml(const google::protobuf::Message& message);
+
+// How the session's terminal and options want a job's record as text.
+JobTextOptions TextOptionsOf(const Session& session);
+
+// Prints a table, without its headings if --no-headers is given.
+void PrintTable(const Session& session, const std::vector<std::string>& headings,
+                const std::vector<std::vector<std::string>>& rows);
 
 // Each prints by -o: a JSON array, one line or one YAML document per item, ids, or a table. `filter` is the filter of
 // the request; empty: none. As JSON, a list that does not hold all jobs is an object with `jobs`, `totalSize` and

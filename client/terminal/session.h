@@ -35,6 +35,8 @@ class Session {
   explicit Session(GlobalOptions options);
 
   const GlobalOptions& options() const { return options_; }
+  bool names_only() const { return options_.quiet || options_.output == OutputFormat::kName; }  // by -q or -o name
+  bool wide() const { return options_.output == OutputFormat::kWide; }
   Palette palette() const { return palette_; }  // for stdout
   bool animated() const { return animated_; }   // stdout is a terminal that can be redrawn
   bool ascii() const { return ascii_; }

@@ -69,9 +69,19 @@ ROOMS = {
     "client/checkpoint": "base base/formats base/io graph/exported files",
     "client/inspect": "ampd base base/formats base/io graph graph/exported precision files",
     "client/terminal": "ampd base base/io base/ipc client/api client/render files",
-    "client/commands": "ampd base base/io base/ipc client/api client/checkpoint client/inspect client/jobfile "
-                       "client/render client/terminal data data/images data/text precision clock files thread",
-    "client/cli": "ampd client/api client/commands client/jobfile client/terminal precision cli11",
+    "client/commands": "ampd base base/io client/api client/jobfile client/render client/terminal precision",
+    "client/commands/artifact": "ampd base base/io client/api client/commands client/render client/terminal files",
+    "client/commands/checkpoint": "ampd base client/checkpoint client/commands client/render client/terminal files",
+    "client/commands/context": "base client/commands client/terminal",
+    "client/commands/data": "ampd base base/io client/commands client/render client/terminal data data/images data/text "
+                            "files",
+    "client/commands/dev": "base base/io base/ipc client/commands client/render client/terminal clock files thread",
+    "client/commands/job": "ampd base client/api client/commands client/jobfile client/render client/terminal clock files",
+    "client/commands/model": "client/commands client/inspect client/render client/terminal precision",
+    "client/commands/policy": "client/commands client/jobfile client/terminal precision",
+    "client/commands/server": "base client/commands client/terminal",
+    "client/commands/worker": "client/commands client/render client/terminal",
+    "client/cli": "client/commands client/jobfile client/terminal cli11",
 
     "worker/agent": "ampd base base/io base/ipc http worker/agent/artifacts worker/agent/attempts worker/agent/link "
                     "worker/agent/trainers worker/shim clock files prometheus",

@@ -132,6 +132,12 @@ TEST_F(AmpctlCompletion, ValuesOfOptions) {
   EXPECT_THAT(Offers({"data", "inspect", "my"}), ElementsAre("my job.yaml"));
 }
 
+TEST_F(AmpctlCompletion, OnlyWhatTheCommandTakes) {
+  EXPECT_THAT(Offers({"job", "show", "--device", "=", ""}), IsEmpty());
+  EXPECT_THAT(Offers({"artifact", "upload", "script", "scr"}), IsEmpty());
+  EXPECT_THAT(Offers({"data", "tokenize", "script", "scr"}), ElementsAre("script"));
+}
+
 TEST_F(AmpctlCompletion, PresetsAndFilesOfModels) {
   EXPECT_THAT(Offers({"model", "inspect", "--preset", "fp8-b"}), ElementsAre("fp8-block"));
   EXPECT_THAT(Offers({"model", "inspect", "--device", ""}), ElementsAre("gpu", "cpu"));

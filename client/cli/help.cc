@@ -1,0 +1,37 @@
+#include "client/cli/help.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "client/commands/checks.h"
+#include "client/commands/suggestions.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr char kExitCodesTopic[] = "exit-codes";
+
+int PrintHelp(const CLI::App* root, const std::string& topic) {
+  std::fputs(topic == kExitCodesTopic
+                 ? kExitCodesText
+                 : root->get_formatter()->make_help(root, "ampctl", CLI::AppFormatMode::Normal).c_str(),
+             stdout);
+  return kExitOk;
+}
+
+}  // namespace
+
+Command HelpCommand(const CommandTree* tree) {
+  const auto topic = std::make_shared<std::string>();
+  return {.name = "help",
+          .help = "Help on a topic: exit-codes",
+          .arguments = {{.name = "topic",
+                         .value = topic.get(),
+                         .text = "TOPIC",
+                         .help = kExitCodesTopic,
+                         .check = OneOf({kExitCodesTopic}),
+                         .suggest = SuggestWords({kExitCodesTopic})}},
+          .run = [tree, topic](Session*) { return PrintHelp(tree->root(), *topic); }};
+}
+
+}  // namespace ampd::client

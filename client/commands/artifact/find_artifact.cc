@@ -1,0 +1,50 @@
+#include "client/commands/artifact/find_artifact.h"
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "client/api/artifact_transfer.h"
+#include "client/commands/checks.h"
+#include "client/commands/suggestions.h"
+#include "client/render/format.h"
+#include "client/terminal/output.h"
+
+namespace ampd::client {
+
+Argument ArtifactName(std::string* name) {
+  return {.name = "name",
+          .value = name,
+          .text = "NAME",
+          .help = "As in ampctl artifact list",
+          .required = true,
+          .check = CheckNotEmpty,
+          .suggest = SuggestArtifacts};
+}
+
+// A sample's name begins with its job's id, an upload's name is its digest.
+absl::StatusOr<v1::Artifact> FindArtifact(JobClient* client, const std::string& name) {
+  const size_t slash = name.find('/');
+  if (slash == std::string::npos) {
+    return FindUploaded(client, name);
+  }
+  AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Artifact> artifacts, client->ListArtifacts(name.substr(0, slash)));
+  for (const v1::Artifact& artifact : artifacts) {
+    if (artifact.name() == name) {
+      return artifact;
+    }
+  }
+  return ErrorWithMetadata(absl::StatusCode::kNotFound, "ARTIFACT_NOT_FOUND",
+                           absl::StrCat("there is no artifact \"", name, "\""), {{"artifact", name}});
+}
+
+void ReportArtifact(const Session& session, const v1::Artifact& artifact, const std::string& done) {
+  if (session.names_only()) {
+    std::printf("%s\n", Printable(artifact.name()).c_str());
+  } else if (!PrintStructured(session, artifact)) {
+    std::printf("%s  %s\n", Printable(artifact.name()).c_str(), done.c_str());
+  }
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,48 @@
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "client/api/artifact_transfer.h"
+#include "client/commands/artifact/artifact.h"
+#include "client/commands/artifact/find_artifact.h"
+#include "client/commands/checks.h"
+#include "client/commands/suggestions.h"
+#include "client/commands/transfer.h"
+#include "client/render/format.h"
+
+namespace ampd::client {
+namespace {
+
+int UploadArtifact(Session* session, const std::string& path) {
+  Cancellation* const cancellation = session->CancelledByInterrupt();
+  const auto client = session->Client();
+  const auto file = client.ok() ? ReadLocalFile(path, *cancellation) : client.status();
+  if (!file.ok()) {
+    return session->Fail(file.status());
+  }
+  const auto artifact = UploadWithBar(session, *client, *file, absl::Seconds(10), cancellation);
+  if (!artifact.ok()) {
+    return session->Fail(artifact.status());
+  }
+  ReportArtifact(*session, *artifact, absl::StrCat("uploaded, ", FormatBytes(artifact->size_bytes())));
+  return kExitOk;
+}
+
+}  // namespace
+
+Command UploadArtifactCommand() {
+  const auto path = std::make_shared<std::string>();
+  return {.name = "upload",
+          .help = "Send a file, for jobs to name",
+          .formats = AllFormatsBut({OutputFormat::kWide}),
+          .arguments = {{.name = "file",
+                         .value = path.get(),
+                         .text = "FILE",
+                         .help = "To send; nothing is sent of what the server has",
+                         .required = true,
+                         .check = CheckNotEmpty,
+                         .suggest = SuggestFiles}},
+          .run = [path](Session* session) { return UploadArtifact(session, *path); }};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,17 @@
+#include "client/commands/checkpoint/checkpoint.h"
+
+namespace ampd::client {
+
+Command CheckpointCommands() {
+  return {.name = "checkpoint",
+          .help = "Checkpoints of jobs",
+          .commands = {
+              ListCheckpointsCommand(),
+              ShowCheckpointCommand(),
+              VerifyCheckpointCommand(),
+              ExportCheckpointCommand(),
+              DeleteCheckpointCommand(),
+          }};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,77 @@
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "client/commands/arguments.h"
+#include "client/commands/checkpoint/checkpoint.h"
+#include "client/commands/checkpoint/find_checkpoint.h"
+#include "client/commands/checks.h"
+#include "client/commands/confirm_delete.h"
+#include "client/commands/suggestions.h"
+#include "client/render/format.h"
+#include "client/terminal/output.h"
+
+namespace ampd::client {
+namespace {
+
+struct DeleteOptions {
+  CheckpointName name;
+  bool confirmed = false;
+};
+
+int DeleteCheckpoint(Session* session, const DeleteOptions& options) {
+  const auto client = session->Client();
+  if (!client.ok()) {
+    return session->Fail(client.status());
+  }
+  const auto checkpoints = (*client)->ListCheckpoints(options.name.job);
+  const auto checkpoint = checkpoints.ok() ? FindCheckpoint(*checkpoints, options.name) : checkpoints.status();
+  if (!checkpoint.ok()) {
+    return session->Fail(checkpoint.status());
+  }
+  const auto refused = AskBeforeDelete(
+      session, options.confirmed, absl::StrCat("delete the checkpoint of step ", checkpoint->step(), "?"),
+      absl::StrCat("ampctl checkpoint delete --yes ", options.name.job, " ", checkpoint->step()));
+  if (refused.has_value()) {
+    return *refused;
+  }
+  const absl::Status deleted = (*client)->DeleteCheckpoint(options.name.job, checkpoint->attempt(), checkpoint->step());
+  if (!deleted.ok()) {
+    return session->Fail(deleted);
+  }
+  if (session->names_only()) {
+    std::printf("%s\n", Printable(checkpoint->path()).c_str());
+  } else if (!PrintStructured(*session, *checkpoint)) {
+    std::printf("step %lld of attempt %d  deleted\n", static_cast<long long>(checkpoint->step()),
+                checkpoint->attempt());
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+Command DeleteCheckpointCommand() {
+  const auto options = std::make_shared<DeleteOptions>();
+  return {.name = "delete",
+          .help = "Remove a checkpoint for good",
+          .formats = AllFormatsBut({OutputFormat::kWide}),
+          .arguments = {{.name = "target",
+                         .value = &options->name.job,
+                         .text = "ID",
+                         .help = "Job id",
+                         .required = true,
+                         .check = CheckNotEmpty,
+                         .suggest = SuggestJobIds},
+                        {.name = "step",
+                         .value = &options->name.step,
+                         .text = "STEP",
+                         .help = "Of the checkpoint",
+                         .required = true,
+                         .check = CheckCount},
+                        AttemptNumber(&options->name.attempt),
+                        Yes(&options->confirmed)},
+          .run = [options](Session* session) { return DeleteCheckpoint(session, *options); }};
+}
+
+}  // namespace ampd::client

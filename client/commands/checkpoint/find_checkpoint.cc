@@ -1,0 +1,38 @@
+#include "client/commands/checkpoint/find_checkpoint.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "client/commands/checks.h"
+#include "client/commands/suggestions.h"
+
+namespace ampd::client {
+
+absl::StatusOr<v1::Checkpoint> FindCheckpoint(const std::vector<v1::Checkpoint>& checkpoints,
+                                              const CheckpointName& name) {
+  const auto found = std::find_if(checkpoints.rbegin(), checkpoints.rend(), [&](const v1::Checkpoint& checkpoint) {
+    return (!name.step.has_value() || checkpoint.step() == *name.step) &&
+           (name.attempt == 0 || checkpoint.attempt() == name.attempt);
+  });
+  if (found == checkpoints.rend()) {
+    return ErrorWithMetadata(absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
+                             absl::StrCat("job ", name.job, " keeps no checkpoint",
+                                          name.step.has_value() ? absl::StrCat(" of step ", *name.step) : "",
+                                          name.attempt > 0 ? absl::StrCat(" of attempt ", name.attempt) : ""),
+                             {{"job", name.job}});
+  }
+  return *found;
+}
+
+Argument CheckpointFolderPath(std::string* path) {
+  return {.name = "target",
+          .value = path,
+          .text = "FOLDER",
+          .help = "A checkpoint's folder on this machine",
+          .required = true,
+          .check = CheckNotEmpty,
+          .suggest = SuggestFiles};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,31 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/commands/arguments.h"
+#include "client/commands/call.h"
+#include "client/commands/checkpoint/checkpoint.h"
+#include "client/terminal/output.h"
+
+namespace ampd::client {
+namespace {
+
+int ListCheckpoints(Session* session, const std::string& id) {
+  return CallAndShow(
+      session, [&](JobClient* client) { return client->ListCheckpoints(id); },
+      [&](const std::vector<v1::Checkpoint>& checkpoints) { PrintCheckpoints(*session, checkpoints); });
+}
+
+}  // namespace
+
+Command ListCheckpointsCommand() {
+  const auto id = std::make_shared<std::string>();
+  return {.name = "list",
+          .alias = "ls",
+          .help = "Those a job keeps, oldest first",
+          .formats = AllFormats(),
+          .arguments = {JobId(id.get())},
+          .run = [id](Session* session) { return ListCheckpoints(session, *id); }};
+}
+
+}  // namespace ampd::client

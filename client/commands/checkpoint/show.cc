@@ -1,0 +1,113 @@
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/checkpoint/checkpoint_folder.h"
+#include "client/commands/arguments.h"
+#include "client/commands/call.h"
+#include "client/commands/checkpoint/checkpoint.h"
+#include "client/commands/checkpoint/find_checkpoint.h"
+#include "client/commands/checks.h"
+#include "client/commands/suggestions.h"
+#include "client/render/checkpoint_text.h"
+#include "client/terminal/output.h"
+
+namespace ampd::client {
+namespace {
+
+// Job ids have no slash.
+bool IsFolder(const std::string& target) {
+  return absl::StrContains(target, '/') || std::filesystem::is_directory(target);
+}
+
+struct Shown {
+  v1::Checkpoint checkpoint;
+  std::string precision;
+};
+
+absl::StatusOr<Shown> Ask(JobClient* client, const CheckpointName& name) {
+  AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Checkpoint> checkpoints, client->ListCheckpoints(name.job));
+  Shown shown;
+  AMPD_ASSIGN_OR_RETURN(shown.checkpoint, FindCheckpoint(checkpoints, name));
+  AMPD_ASSIGN_OR_RETURN(const v1::Job job, client->GetJob(name.job));
+  for (const v1::Attempt& attempt : job.attempts()) {
+    if (attempt.number() == shown.checkpoint.attempt()) {
+      shown.precision = attempt.precision();
+    }
+  }
+  return shown;
+}
+
+int ShowFolder(Session* session, const std::string& path) {
+  const auto folder = OpenCheckpointFolder(path);
+  if (!folder.ok()) {
+    return session->Fail(folder.status());
+  }
+  std::map<std::string, SafetensorsHeader> tables;
+  for (const auto& [name, file] : folder->manifest.files) {
+    if (absl::EndsWith(name, ".safetensors")) {
+      auto table = ReadTensorTable(*folder, name);
+      if (!table.ok()) {
+        return session->Fail(table.status());
+      }
+      tables[name] = *std::move(table);
+    }
+  }
+  const CheckpointManifest& manifest = folder->manifest;
+  if (PrintJson(*session, FolderJson(manifest, folder->manifest_sha256, tables, true),
+                FolderJson(manifest, folder->manifest_sha256, tables, false))) {
+    return kExitOk;
+  }
+  std::fputs(RenderManifest(manifest, folder->manifest_sha256, TextOptionsOf(*session)).c_str(), stdout);
+  PrintTable(*session, TensorHeadings(), TensorRows(tables));
+  return kExitOk;
+}
+
+// Shows the server's record of a job's checkpoint, or the content of a checkpoint folder, which takes the place of the
+// job id.
+int ShowCheckpoint(Session* session, const CheckpointName& name) {
+  if (IsFolder(name.job)) {
+    return ShowFolder(session, name.job);
+  }
+  return CallAndShow(
+      session, [&](JobClient* client) { return Ask(client, name); },
+      [&](const Shown& shown) {
+        if (PrintStructured(*session, shown.checkpoint)) {
+          return;
+        }
+        std::fputs(RenderCheckpoint(shown.checkpoint, shown.precision, TextOptionsOf(*session)).c_str(), stdout);
+        session->Note(absl::StrCat("its tensors, on ",
+                                   shown.checkpoint.local() ? shown.checkpoint.worker() : "a worker",
+                                   ": ampctl checkpoint show <checkpoint root>/", Printable(shown.checkpoint.path())));
+      });
+}
+
+}  // namespace
+
+Command ShowCheckpointCommand() {
+  const auto name = std::make_shared<CheckpointName>();
+  return {.name = "show",
+          .help = "What a checkpoint is and, of a folder, its tensors",
+          .formats = AllFormatsBut({OutputFormat::kName}),
+          .arguments = {{.name = "target",
+                         .value = &name->job,
+                         .text = "ID|FOLDER",
+                         .help = "Job id, or a checkpoint's folder on this machine",
+                         .required = true,
+                         .check = CheckNotEmpty,
+                         .suggest = SuggestBoth(SuggestJobIds, SuggestFiles)},
+                        {.name = "step",
+                         .value = &name->step,
+                         .text = "[STEP]",
+                         .help = "Step of the checkpoint (default: the newest)",
+                         .check = CheckCount},
+                        AttemptNumber(&name->attempt)},
+          .run = [name](Session* session) { return ShowCheckpoint(session, *name); }};
+}
+
+}  // namespace ampd::client

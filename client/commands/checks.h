@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "client/commands/command.h"
+
+// Checks of arguments.
+namespace ampd::client {
+
+std::string CheckDuration(const std::string& text);
+std::string CheckCount(const std::string& text);
+std::string CheckPositiveCount(const std::string& text);
+std::string CheckPositive(const std::string& text);
+std::string CheckNotEmpty(const std::string& text);
+
+// Makes a check that accepts only these words.
+Check OneOf(std::vector<std::string> words);
+
+}  // namespace ampd::client

@@ -1,0 +1,24 @@
+#include "client/commands/confirm_delete.h"
+
+#include "absl/strings/str_cat.h"
+#include "client/terminal/confirm.h"
+
+namespace ampd::client {
+
+std::optional<int> AskBeforeDelete(Session* session, bool confirmed, const std::string& question,
+                                   const std::string& command) {
+  if (confirmed) {
+    return std::nullopt;
+  }
+  if (!CanAsk()) {
+    return session->Fail(
+        absl::InvalidArgumentError(absl::StrCat("deleting needs --yes when nobody can be asked: ", command)));
+  }
+  if (!Confirm(question)) {
+    session->Note("nothing was deleted");
+    return kExitFailure;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,53 @@
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "client/commands/context/context.h"
+#include "client/terminal/contexts.h"
+
+namespace ampd::client {
+namespace {
+
+struct AddOptions {
+  std::string name;
+  std::string address;
+};
+
+int AddContext(Session* session, const AddOptions& options) {
+  const auto& [name, address] = options;
+  auto contexts = ReadContexts(ContextsPath());
+  if (!contexts.ok()) {
+    return session->Fail(contexts.status());
+  }
+  if (name == "current" || name.find_first_of(" \t\n:") != std::string::npos || !IsHostAndPort(address)) {
+    return session->Fail(absl::InvalidArgumentError(absl::StrCat(
+        "a context is one word other than 'current', and HOST:PORT, not '", name, "' and '", address, "'")));
+  }
+  contexts->addresses[name] = address;
+  contexts->current = contexts->current.empty() ? name : contexts->current;
+  const absl::Status written = WriteContexts(ContextsPath(), *contexts);
+  if (!written.ok()) {
+    return session->Fail(written);
+  }
+  session->Note(contexts->current == name ? absl::StrCat("context ", name, " is in use")
+                                          : absl::StrCat("use it with: ampctl context use ", name));
+  return kExitOk;
+}
+
+}  // namespace
+
+Command AddContextCommand() {
+  const auto options = std::make_shared<AddOptions>();
+  return {.name = "add",
+          .help = "Name a server",
+          .examples = "  ampctl context add lab 127.0.0.1:7070\n  ampctl context use lab",
+          .arguments = {{.name = "name", .value = &options->name, .text = "NAME", .help = "One word", .required = true},
+                        {.name = "server",
+                         .value = &options->address,
+                         .text = "HOST:PORT",
+                         .help = "Where it listens",
+                         .required = true}},
+          .run = [options](Session* session) { return AddContext(session, *options); }};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,47 @@
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "client/commands/context/context.h"
+#include "client/terminal/contexts.h"
+#include "client/terminal/output.h"
+
+namespace ampd::client {
+namespace {
+
+int ListContexts(Session* session) {
+  const auto contexts = ReadContexts(ContextsPath());
+  if (!contexts.ok()) {
+    return session->Fail(contexts.status());
+  }
+  std::vector<std::vector<std::string>> rows;
+  std::vector<PlainFields> list;
+  for (const auto& [name, address] : contexts->addresses) {
+    const bool current = name == contexts->current;
+    rows.push_back({current ? "*" : " ", name, address});
+    list.push_back({{"name", name}, {"address", address}, {"current", current}});
+  }
+  if (session->names_only()) {
+    for (const auto& [name, unused] : contexts->addresses) {
+      std::printf("%s\n", name.c_str());
+    }
+    return kExitOk;
+  }
+  if (PrintStructured(*session, list)) {
+    return kExitOk;
+  }
+  if (rows.empty()) {
+    session->Note("no contexts; name a server with: ampctl context add NAME HOST:PORT");
+    return kExitOk;
+  }
+  PrintTable(*session, {" ", "NAME", "ADDRESS"}, rows);
+  return kExitOk;
+}
+
+}  // namespace
+
+Command ListContextsCommand() {
+  return {.name = "list", .help = "All names", .formats = AllFormatsBut({OutputFormat::kWide}), .run = ListContexts};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,32 @@
+#include <cstdio>
+#include <string>
+
+#include "client/commands/context/context.h"
+#include "client/terminal/contexts.h"
+#include "client/terminal/output.h"
+
+namespace ampd::client {
+namespace {
+
+int ShowContext(Session* session) {
+  const auto address = ResolveAddress(session->options().address);
+  if (!address.ok()) {
+    return session->Fail(address.status());
+  }
+  if (PrintStructured(*session, PlainFields{{"address", address->address}, {"origin", address->origin}})) {
+    return kExitOk;
+  }
+  std::printf("%s  (from %s)\n", address->address.c_str(), address->origin.c_str());
+  return kExitOk;
+}
+
+}  // namespace
+
+Command ShowContextCommand() {
+  return {.name = "show",
+          .help = "The address that would be used, and why",
+          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+          .run = ShowContext};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,42 @@
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "client/commands/context/context.h"
+#include "client/commands/suggestions.h"
+#include "client/terminal/contexts.h"
+
+namespace ampd::client {
+namespace {
+
+int UseContext(Session* session, const std::string& name) {
+  auto contexts = ReadContexts(ContextsPath());
+  if (!contexts.ok()) {
+    return session->Fail(contexts.status());
+  }
+  if (!contexts->addresses.contains(name)) {
+    return session->Fail(
+        Error(absl::StatusCode::kNotFound, "CONTEXT_NOT_FOUND", absl::StrCat("there is no context '", name, "'")));
+  }
+  contexts->current = name;
+  const absl::Status written = WriteContexts(ContextsPath(), *contexts);
+  return written.ok() ? kExitOk : session->Fail(written);
+}
+
+}  // namespace
+
+Command UseContextCommand() {
+  const auto name = std::make_shared<std::string>();
+  return {.name = "use",
+          .help = "Use it from now on",
+          .arguments = {{.name = "name",
+                         .value = name.get(),
+                         .text = "NAME",
+                         .help = "Name, as in ampctl context list",
+                         .required = true,
+                         .suggest = SuggestContexts}},
+          .run = [name](Session* session) { return UseContext(session, *name); }};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,162 @@
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ampd/v1/dataset_file.pb.h"
+#include "client/commands/checks.h"
+#include "client/commands/data/data.h"
+#include "client/commands/suggestions.h"
+#include "client/render/format.h"
+#include "client/render/table.h"
+#include "client/terminal/output.h"
+#include "data/file_report.h"
+
+namespace ampd::client {
+namespace {
+
+struct InspectDataOptions {
+  std::string path;
+  std::string format;  // format of a token file: llm_c, uint16 or uint32; empty: detected from the content
+};
+
+data::TokenFormat TokensNamed(const std::string& format) {
+  return format == "uint16"   ? data::TokenFormat::kUint16
+         : format == "uint32" ? data::TokenFormat::kUint32
+                              : data::TokenFormat::kLlmC;
+}
+
+// The reader opens a file below a folder and follows no links. On their own machine people may use links, so the path
+// is resolved first.
+absl::StatusOr<v1::DatasetFile> Inspect(const InspectDataOptions& options) {
+  const std::string& path = options.path;
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error);
+  if (error) {
+    return absl::NotFoundError(absl::StrCat(path, ": ", error.message()));
+  }
+  const data::DataFile file = {.root = real.parent_path(), .path = real.filename(), .name = path};
+  auto report =
+      options.format.empty() ? data::InspectFile(file) : data::InspectTokens(file, TokensNamed(options.format));
+  if (report.ok()) {
+    report->set_path(path);
+  }
+  return report;
+}
+
+std::string NumbersText(const google::protobuf::RepeatedField<double>& numbers) {
+  return absl::StrJoin(numbers, ", ", [](std::string* out, double number) { out->append(FormatNumber(number)); });
+}
+
+// "10, of 974 to 1032 samples".
+std::string ClassesText(const v1::DatasetArray& array) {
+  if (array.class_counts().empty()) {
+    return "";
+  }
+  const auto [least, most] = std::minmax_element(array.class_counts().begin(), array.class_counts().end());
+  return absl::StrCat(array.class_counts_size(), ", of ", FormatCount(*least),
+                      *least == *most ? "" : absl::StrCat(" to ", FormatCount(*most)), " samples");
+}
+
+// "classes: cat, dog"; at most the first 20 names. Structured output has all of them.
+std::string ClassesLine(const v1::DatasetFile& file) {
+  constexpr int kMost = 20;
+  if (file.class_names().empty()) {
+    return "";
+  }
+  const int num_shown = std::min(kMost, file.class_names_size());
+  const std::vector<std::string> shown(file.class_names().begin(), file.class_names().begin() + num_shown);
+  const int num_left = file.class_names_size() - num_shown;
+  return absl::StrCat("classes: ", Printable(absl::StrJoin(shown, ", ")),
+                      num_left > 0 ? absl::StrCat(" and ", num_left, " more") : "", "\n");
+}
+
+// "3 to 512 tokens, mean 118.4".
+std::string LengthsText(const v1::LengthRange& lengths) {
+  return absl::StrCat(FormatCount(lengths.min()),
+                      lengths.min() == lengths.max() ? "" : absl::StrCat(" to ", FormatCount(lengths.max())),
+                      lengths.max() == 1 ? " token" : " tokens", ", mean ", FormatNumber(lengths.mean()));
+}
+
+std::vector<std::string> Row(const v1::DatasetArray& array) {
+  return {Printable(array.name()),
+          array.dtype(),
+          absl::StrCat("(", absl::StrJoin(array.shape(), ", "), ")"),
+          array.has_min() ? absl::StrCat(FormatNumber(array.min()), " to ", FormatNumber(array.max())) : "",
+          NumbersText(array.mean()),
+          NumbersText(array.std()),
+          ClassesText(array)};
+}
+
+// The column of lengths is added only if there are texts.
+std::string ArraysTable(const v1::DatasetFile& file, bool headings) {
+  const bool has_texts = std::any_of(file.arrays().begin(), file.arrays().end(),
+                                     [](const v1::DatasetArray& array) { return array.has_lengths(); });
+  std::vector<std::string> heading = {"NAME", "DTYPE", "SHAPE", "RANGE", "MEAN", "STD", "CLASSES"};
+  if (has_texts) {
+    heading.emplace_back("LENGTHS");
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::DatasetArray& array : file.arrays()) {
+    rows.push_back(Row(array));
+    if (has_texts) {
+      rows.back().push_back(array.has_lengths() ? LengthsText(array.lengths()) : "");
+    }
+  }
+  return rows.empty() ? "" : RenderTable(heading, rows, headings);
+}
+
+void PrintTable(const Session& session, const v1::DatasetFile& file) {
+  std::printf("%s: %s, %s%s\n", Printable(file.path()).c_str(), v1::DatasetFile::Format_Name(file.format()).c_str(),
+              FormatBytes(file.size_bytes()).c_str(), file.gzip() ? ", gzip" : "");
+  std::fputs(ArraysTable(file, !session.options().no_headers).c_str(), stdout);
+  std::fputs(ClassesLine(file).c_str(), stdout);
+  for (const std::string& note : file.notes()) {
+    std::printf("note: %s\n", Printable(note).c_str());
+  }
+  for (const std::string& problem : file.problems()) {
+    std::printf("%s %s\n", session.palette().Red("problem:").c_str(), Printable(problem).c_str());
+  }
+}
+
+// Exit code 1 if the file has problems. Asks no server.
+int InspectData(Session* session, const InspectDataOptions& options) {
+  const auto file = Inspect(options);
+  if (!file.ok()) {
+    return session->Fail(file.status());
+  }
+  if (!PrintStructured(*session, *file)) {
+    PrintTable(*session, *file);
+  }
+  return file->problems().empty() ? kExitOk : kExitFailure;
+}
+
+}  // namespace
+
+Command InspectDataCommand() {
+  const auto options = std::make_shared<InspectDataOptions>();
+  return {.name = "inspect",
+          .help = "What is in a file on this machine, and what is wrong with it",
+          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+          .arguments = {{.name = "path",
+                         .value = &options->path,
+                         .text = "FILE",
+                         .help = "File, of a format in docs/data.md",
+                         .required = true,
+                         .check = CheckNotEmpty,
+                         .suggest = SuggestFiles},
+                        {.name = "--format",
+                         .value = &options->format,
+                         .text = "FORMAT",
+                         .help = "Format of token files: llm_c, uint16 or uint32 (default: decided by the content)",
+                         .check = OneOf({"llm_c", "uint16", "uint32"}),
+                         .suggest = SuggestWords({"llm_c", "uint16", "uint32"})}},
+          .run = [options](Session* session) { return InspectData(session, *options); }};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,81 @@
+#include "client/commands/dev/child.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "absl/strings/str_cat.h"
+#include "base/io/file.h"
+
+namespace ampd::client {
+namespace {
+
+// Runs between fork and exec, where a process with threads may only make async-signal-safe calls.
+[[noreturn]] void Become(char* const* arguments, int log, pid_t parent) {
+  constexpr int kCannotExecute = 127;
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) {
+    _exit(kCannotExecute);
+  }
+  const int nothing = open("/dev/null", O_RDONLY);
+  dup2(nothing, STDIN_FILENO);
+  dup2(log, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
+  execv(arguments[0], arguments);
+  _exit(kCannotExecute);
+}
+
+}  // namespace
+
+absl::StatusOr<Child> Child::Start(const std::vector<std::string>& command, const std::string& log_path) {
+  if (access(command[0].c_str(), X_OK) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("there is no program ", command[0], "; it is built and installed beside ampctl"));
+  }
+  const UniqueFd log(open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!log.ok()) {
+    return ErrnoError(errno, absl::StrCat("opening ", log_path));
+  }
+  std::vector<char*> arguments;
+  for (const std::string& word : command) {
+    arguments.push_back(const_cast<char*>(word.c_str()));
+  }
+  arguments.push_back(nullptr);
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    Become(arguments.data(), log.get(), parent);
+  }
+  return pid < 0 ? absl::StatusOr<Child>(ErrnoError(errno, "starting a process")) : Child(pid);
+}
+
+void Child::Signal(int signal) {
+  if (!PollExit().has_value()) {
+    kill(pid_, signal);
+  }
+}
+
+const std::optional<std::string>& Child::PollExit() {
+  int status = 0;
+  if (exit_.has_value()) {
+    return exit_;
+  }
+  const pid_t reaped = waitpid(pid_, &status, WNOHANG);
+  if (reaped == pid_) {
+    exit_ = WIFEXITED(status) ? absl::StrCat("exit status ", WEXITSTATUS(status))
+                              : absl::StrCat("signal ", WTERMSIG(status));
+  } else if (reaped < 0 && errno == ECHILD) {
+    exit_ = "exit status unknown";
+  }
+  return exit_;
+}
+
+}  // namespace ampd::client

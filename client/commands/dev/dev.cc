@@ -1,0 +1,381 @@
+#include "client/commands/dev/dev.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/io/file.h"
+#include "base/ipc/child_reaper.h"
+#include "base/status_macros.h"
+#include "client/commands/arguments.h"
+#include "client/commands/checks.h"
+#include "client/commands/dev/child.h"
+#include "client/commands/dev/dev_clean.h"
+#include "client/commands/dev/dev_news.h"
+
+namespace ampd::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct DevOptions {
+  std::string folder = ".ampd";
+  int port = 7070;
+  int metrics_port = 7071;
+  std::vector<std::string> data_roots;
+  std::string data_group;  // group of the files that jobs may read; empty: no group
+  bool clean = false;
+  bool confirmed = false;  // clean the folder without asking
+  absl::Duration start_timeout = absl::Seconds(30);
+};
+
+constexpr char kSystemDatasets[] = "/usr/share/datasets";
+constexpr absl::Duration kWorkerGrace = absl::Seconds(60);  // time for its trainers to write a checkpoint
+constexpr int64_t kMostLogRead = int64_t{64} << 20;
+// Beginnings of the worker's log lines (worker/agent/main.cc and agent.cc), in the order in which it writes
+// them.
+constexpr char kWorkerMetrics[] = ", metrics at ";
+constexpr char kWorkerReady[] = "the server accepted this worker: ";
+constexpr absl::Duration kServerGrace = absl::Seconds(15);
+
+std::string OwnFolder() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
+// The data sets of the system and the user's roots. The user's root wins if two have the same name.
+std::vector<std::string> DataRoots(const std::vector<std::string>& given) {
+  std::map<std::string, std::string> roots;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(kSystemDatasets, error)) {
+    if (entry.is_directory(error)) {
+      roots[entry.path().filename().string()] = entry.path().string();
+    }
+  }
+  for (const std::string& root : given) {
+    const std::vector<std::string> parts = absl::StrSplit(root, absl::MaxSplits('=', 1));
+    std::error_code missing;
+    roots[parts[0]] = parts.size() == 2 ? fs::absolute(parts[1], missing).string() : "";
+  }
+  std::vector<std::string> lines;
+  for (const auto& [name, path] : roots) {
+    lines.push_back(absl::StrCat(name, "=", path));
+  }
+  return lines;
+}
+
+// The last line in a program's log: why it ended.
+std::string LastLine(const std::string& path) {
+  const auto text = ReadFile(path, kMostLogRead);
+  const std::vector<std::string> lines =
+      text.ok() ? absl::StrSplit(*text, '\n', absl::SkipEmpty()) : std::vector<std::string>();
+  return lines.empty() ? "it wrote nothing" : lines.back();
+}
+
+// The text after `words` up to the end of its line; empty until that line is complete.
+std::optional<std::string> RestOfLine(const std::string& log, const std::string& words) {
+  const size_t at = log.find(words);
+  const size_t end = at == std::string::npos ? at : log.find('\n', at);
+  if (end == std::string::npos) {
+    return std::nullopt;
+  }
+  return Printable(log.substr(at + words.size(), end - at - words.size()));
+}
+
+// One run of `ampctl dev`: the locked state folder and the two programs. Single-threaded: owner the main thread.
+class DevRun {
+ public:
+  DevRun(Session* session, const DevOptions& options) : session_(session), options_(options) {}
+
+  absl::Status Start();
+  absl::Status Run();
+  void Stop();
+  bool stopped() const { return news_.num_stops() > 0; }
+
+ private:
+  std::string In(const std::string& name) const { return folder_ + "/" + name; }
+  absl::Status TakeFolder();
+  absl::Status StartServer();
+  absl::Status StartWorker();
+  absl::Status EndedAtStart(const std::string& what, const std::string& exit) const;
+  absl::Status AwaitReady(const std::string& what, Child* child, const std::function<bool()>& ready);
+  void StopChild(std::optional<Child>* child, absl::Duration grace);
+  void Announce() const;
+
+  Session* const session_;
+  const DevOptions& options_;
+  DevNews news_;  // constructed before the client starts any thread
+  std::string folder_;
+  UniqueFd lock_;
+  std::optional<Child> server_;
+  std::optional<Child> worker_;
+  std::string address_;
+  std::string metrics_address_;
+  std::string devices_;         // as the worker logs them
+  std::string worker_metrics_;  // address in the worker's log
+  std::unique_ptr<JobClient> client_;
+};
+
+absl::Status DevRun::TakeFolder() {
+  std::error_code error;
+  folder_ = fs::absolute(options_.folder, error).string();
+  fs::create_directories(folder_, error);
+  if (error) {
+    return ErrnoError(error.value(), absl::StrCat("making ", folder_));
+  }
+  lock_ = UniqueFd(open(In("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!lock_.ok()) {
+    return ErrnoError(errno, absl::StrCat("opening ", In("lock")));
+  }
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    return Error(absl::StatusCode::kFailedPrecondition, "DEV_RUNNING",
+                 absl::StrCat("another ampctl dev runs in ", folder_, "; end it, or start one in another folder"));
+  }
+  return options_.clean ? CleanDevFolder(folder_) : absl::OkStatus();
+}
+
+absl::Status DevRun::AwaitReady(const std::string& what, Child* child, const std::function<bool()>& ready) {
+  const absl::Duration deadline = SystemClock().SinceBoot() + options_.start_timeout;
+  while (true) {
+    const uint64_t seen = news_.seen();
+    if (ready()) {
+      return absl::OkStatus();
+    }
+    if (const auto& exit = child->PollExit(); exit.has_value()) {
+      return EndedAtStart(what, *exit);
+    }
+    if (stopped()) {
+      return absl::CancelledError("stopped");
+    }
+    if (SystemClock().SinceBoot() > deadline) {
+      return Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
+                   absl::StrCat("ampd-", what, " is not ready after ", absl::FormatDuration(options_.start_timeout),
+                                ": ", LastLine(In(what + ".log")), "; all of it: ", In(what + ".log")));
+    }
+    news_.WaitPast(seen, deadline);
+  }
+}
+
+absl::Status DevRun::EndedAtStart(const std::string& what, const std::string& exit) const {
+  constexpr char kAddressTaken[] = "exit status 69";  // docs/exit-codes.md
+  const std::string log = LastLine(In(what + ".log"));
+  if (what == "server" && exit == kAddressTaken) {
+    return Error(absl::StatusCode::kFailedPrecondition, "ADDRESS_TAKEN",
+                 absl::StrCat(log, "; take free ones: ampctl dev --port 0 --metrics-port 0"));
+  }
+  return Error(
+      absl::StatusCode::kInternal, "DID_NOT_START",
+      absl::StrCat("ampd-", what, " ended at its start, ", exit, ": ", log, "; all of it: ", In(what + ".log")));
+}
+
+absl::Status DevRun::StartServer() {
+  const std::string port_file = In("ports");
+  std::error_code error;
+  fs::remove(port_file, error);
+  AMPD_ASSIGN_OR_RETURN(
+      server_, Child::Start({OwnFolder() + "/ampd-server", "--listen", absl::StrCat("127.0.0.1:", options_.port),
+                             "--metrics-listen", absl::StrCat("127.0.0.1:", options_.metrics_port), "--data-dir",
+                             In("server"), "--port-file", port_file},
+                            In("server.log")));
+  // The server writes this file atomically once it serves.
+  AMPD_RETURN_IF_ERROR(AwaitReady("server", &*server_, [&] { return fs::exists(port_file, error); }));
+  AMPD_ASSIGN_OR_RETURN(const std::string text, ReadFile(port_file, 1 << 10));
+  const std::vector<std::string> ports = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  if (ports.size() != 2) {
+    return absl::InternalError(absl::StrCat(port_file, " does not hold two ports"));
+  }
+  address_ = absl::StrCat("127.0.0.1:", ports[0]);
+  metrics_address_ = absl::StrCat("127.0.0.1:", ports[1]);
+  client_ = std::make_unique<JobClient>(JobClient::Options{address_});
+  return client_->IsServing("").status();
+}
+
+absl::Status DevRun::StartWorker() {
+  std::vector<std::string> command = {
+      OwnFolder() + "/ampd-worker", "--server",        address_,           "--state-dir", In("worker"),
+      "--checkpoint-root",          In("checkpoints"), "--metrics-listen", "127.0.0.1:0", "--stop-trainers-on-exit"};
+  for (const std::string& root : DataRoots(options_.data_roots)) {
+    command.insert(command.end(), {"--data-root", root});
+  }
+  if (!options_.data_group.empty()) {
+    command.insert(command.end(), {"--data-group", options_.data_group});
+  }
+  std::error_code error;
+  for (const char* name : {"worker", "checkpoints"}) {
+    fs::create_directories(In(name), error);
+  }
+  AMPD_ASSIGN_OR_RETURN(worker_, Child::Start(command, In("worker.log")));
+  return AwaitReady("worker", &*worker_, [&] {
+    const std::string log = ReadFile(In("worker.log"), kMostLogRead).value_or("");
+    worker_metrics_ = RestOfLine(log, kWorkerMetrics).value_or("");
+    const auto devices = RestOfLine(log, kWorkerReady);
+    devices_ = devices.value_or("");
+    return devices.has_value();
+  });
+}
+
+absl::Status DevRun::Start() {
+  for (const std::string& root : options_.data_roots) {
+    if (root.find('=') == std::string::npos || root.starts_with("=")) {
+      return absl::InvalidArgumentError(absl::StrCat("--data-root is name=path, not '", root, "'"));
+    }
+  }
+  AMPD_RETURN_IF_ERROR(TakeFolder());
+  for (const char* name : {"server.log", "worker.log"}) {
+    std::error_code missing;
+    fs::rename(In(name), In(std::string(name) + ".old"), missing);
+  }
+  AMPD_RETURN_IF_ERROR(news_.WatchFolder(folder_));
+  AMPD_RETURN_IF_ERROR(StartServer());
+  // Other commands can use the address as soon as the server answers; jobs wait for the worker.
+  AMPD_RETURN_IF_ERROR(StartWorker());
+  news_.StopWatching();
+  AMPD_RETURN_IF_ERROR(WriteFileAtomically(In("context"), address_ + "\n"));
+  Announce();
+  return absl::OkStatus();
+}
+
+void DevRun::Announce() const {
+  std::string roots;
+  for (const std::string& root : DataRoots(options_.data_roots)) {
+    absl::StrAppend(&roots, "  data     ", root, "\n");
+  }
+  std::printf(
+      "  server   %s   metrics http://%s/metrics\n"
+      "  worker   %s\n"
+      "           metrics http://%s/metrics\n%s"
+      "  state    %s   (forget it with: ampctl dev --clean)\n"
+      "  try      ampctl job submit -f job.yaml --follow   in another terminal, in this folder\n"
+      "           ampctl job list\n"
+      "  Ctrl-C ends both; running jobs write a checkpoint and go on at the next start\n",
+      address_.c_str(), metrics_address_.c_str(), devices_.c_str(), worker_metrics_.c_str(), roots.c_str(),
+      folder_.c_str());
+  std::fflush(stdout);
+}
+
+absl::Status DevRun::Run() {
+  while (true) {
+    const uint64_t seen = news_.seen();
+    if (stopped()) {
+      return absl::OkStatus();
+    }
+    // As the first process of a container, ampctl becomes the parent of the shims of a worker that has ended.
+    ReapAdopted([this](pid_t pid) { return pid == server_->pid() || pid == worker_->pid(); });
+    for (auto* child : {&server_, &worker_}) {
+      const std::string name = child == &server_ ? "server" : "worker";
+      if (const auto& exit = (*child)->PollExit(); exit.has_value()) {
+        // A killed program has not logged why.
+        const std::string why = absl::StartsWith(*exit, "signal") ? "" : ": " + LastLine(In(name + ".log"));
+        return Error(absl::StatusCode::kInternal, "ENDED",
+                     absl::StrCat("ampd-", name, " ended, ", *exit, why, "; its log: ", In(name + ".log")));
+      }
+    }
+    news_.WaitPast(seen, absl::InfiniteDuration());
+  }
+}
+
+void DevRun::StopChild(std::optional<Child>* child, absl::Duration grace) {
+  if (!child->has_value()) {
+    return;
+  }
+  (*child)->Signal(SIGTERM);
+  const int stops = news_.num_stops();
+  absl::Duration deadline = SystemClock().SinceBoot() + grace;
+  while (true) {
+    const uint64_t seen = news_.seen();
+    if ((*child)->PollExit().has_value()) {
+      return;
+    }
+    if (SystemClock().SinceBoot() >= deadline || news_.num_stops() > stops) {
+      (*child)->Signal(SIGKILL);
+      deadline = absl::InfiniteDuration();
+    }
+    news_.WaitPast(seen, deadline);
+  }
+}
+
+void DevRun::Stop() {
+  if (!server_.has_value()) {
+    return;  // the folder may belong to another `ampctl dev`
+  }
+  if (!server_->PollExit().has_value() || (worker_.has_value() && !worker_->PollExit().has_value())) {
+    session_->Note("ending worker and server; once more Ctrl-C kills them");
+  }
+  std::error_code error;
+  fs::remove(In("context"), error);
+  StopChild(&worker_, kWorkerGrace);
+  StopChild(&server_, kServerGrace);
+}
+
+int Dev(Session* session, const DevOptions& options) {
+  // Asked before signals are handled, so that Ctrl-C at the question ends the command.
+  if (const absl::Status allowed =
+          options.clean ? ConfirmDevClean(options.folder, options.confirmed) : absl::OkStatus();
+      !allowed.ok()) {
+    if (absl::IsCancelled(allowed)) {
+      session->Note(std::string(allowed.message()));
+      return kExitFailure;
+    }
+    return session->Fail(allowed);
+  }
+  DevRun run(session, options);
+  absl::Status result = run.Start();
+  if (result.ok()) {
+    result = run.Run();
+  }
+  // Print the error before the wait for trainers that write a checkpoint.
+  const int exit_code = result.ok() || run.stopped() ? kExitOk : session->Fail(result);
+  run.Stop();
+  return exit_code;
+}
+
+std::vector<Argument> ArgumentsOf(DevOptions* options) {
+  return {{.name = "--port",
+           .value = &options->port,
+           .text = "N",
+           .help = "Of the API, 7070 without; 0 takes a free one",
+           .check = CheckCount},
+          {.name = "--metrics-port",
+           .value = &options->metrics_port,
+           .text = "N",
+           .help = "Of /metrics, 7071 without; 0 takes a free one",
+           .check = CheckCount},
+          {.name = "--data-root",
+           .value = &options->data_roots,
+           .text = "NAME=PATH",
+           .help = "Folder that job files may read by that name; those in /usr/share/datasets are known"},
+          {.name = "--data-group",
+           .value = &options->data_group,
+           .text = "GROUP",
+           .help = "Group whose files jobs may read, besides files that others may read"},
+          {.name = "--clean",
+           .value = &options->clean,
+           .help = "First delete all in ./.ampd: jobs, histories, checkpoints; asks before"},
+          Yes(&options->confirmed)};
+}
+
+}  // namespace
+
+Command DevCommand() {
+  const auto options = std::make_shared<DevOptions>();
+  return {.name = "dev",
+          .help = "Server and worker on this machine",
+          .examples =
+              "  ampctl dev\n"
+              "  ampctl dev --port 0 --metrics-port 0        where 7070 or 7071 are taken\n"
+              "  ampctl dev --data-root mnist=/data/mnist    job files may then say mnist/train-images-idx3-ubyte.gz",
+          .arguments = ArgumentsOf(options.get()),
+          .run = [options](Session* session) { return Dev(session, *options); }};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,29 @@
+#include <memory>
+
+#include "client/commands/arguments.h"
+#include "client/commands/job/change.h"
+#include "client/commands/job/job.h"
+
+namespace ampd::client {
+namespace {
+
+// The note about a job that ended in another way before; empty if it was cancelled.
+std::string EndedBefore(const v1::Job& job) {
+  const bool ended = job.state() == v1::Job::SUCCEEDED || job.state() == v1::Job::FAILED;
+  return ended ? job.id() + " had ended before; nothing was changed" : "";
+}
+
+}  // namespace
+
+Command CancelJobCommand() {
+  const auto ids = std::make_shared<std::vector<std::string>>();
+  return {.name = "cancel",
+          .help = "End jobs for good; checkpoints stay",
+          .formats = AllFormatsBut({OutputFormat::kWide}),
+          .arguments = {JobIds(ids.get())},
+          .run = [ids](Session* session) {
+            return ChangeJobs(session, *ids, {.call = &JobClient::CancelJob, .note = EndedBefore});
+          }};
+}
+
+}  // namespace ampd::client

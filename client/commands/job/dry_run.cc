@@ -1,0 +1,129 @@
+#include "client/commands/job/dry_run.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/commands/job_source.h"
+#include "client/render/format.h"
+#include "client/render/table.h"
+#include "client/terminal/output.h"
+
+namespace ampd::client {
+namespace {
+
+// Prints the effect of the precision policy on a kind of device, or only the warnings about it.
+void PrintPolicyOn(JobClient* client, const v1::JobSpec& spec, bool cpu, bool warnings_only) {
+  const auto table = client->ResolvePolicy(PolicyRequestOf(spec, cpu ? "cpu" : "gpu"));
+  if (!table.ok() || (warnings_only && table->warnings().empty())) {
+    return;
+  }
+  std::printf("# On a %s:\n", cpu ? kExampleCpu : kExampleGpu);
+  PrintLines(warnings_only ? "" : table->text(), "# ");
+  for (const std::string& warning : table->warnings()) {
+    PrintLines("warning: " + warning, "# ");
+  }
+}
+
+// Follows the spec's YAML as comments. Prints nothing if the server can't resolve policies.
+void PrintPolicyAsComment(JobClient* client, const v1::JobSpec& spec) {
+  const v1::ResourceSpec::Kind kind = spec.resources().kind();
+  PrintPolicyOn(client, spec, /*cpu=*/kind == v1::ResourceSpec::CPU, /*warnings_only=*/false);
+  if (kind != v1::ResourceSpec::CPU && kind != v1::ResourceSpec::GPU) {
+    PrintPolicyOn(client, spec, /*cpu=*/true, /*warnings_only=*/true);
+  }
+}
+
+// "4096 on w1/cpu (8.0 GiB)" for each device that the server names, or only the number if the spec names a memory size.
+std::string LargestBatch(const v1::EstimateJobResponse& estimate, const v1::EstimateJobResponse::Candidate& candidate) {
+  if (estimate.memory_bytes() > 0) {
+    return absl::StrCat(candidate.largest_batch_size());
+  }
+  std::vector<std::string> fits;
+  for (const auto& fit : candidate.fits()) {
+    fits.push_back(absl::StrCat(fit.largest_batch_size(), " on ", Printable(fit.worker()), "/", Printable(fit.device()),
+                                " (", FormatBytes(fit.memory_bytes()), ")"));
+  }
+  return fits.empty() ? "-" : absl::StrJoin(fits, ", ");
+}
+
+// Why the memory of an exported model is unknown.
+std::string WhyUnknown(const v1::JobSpec& spec, const absl::Status& status) {
+  if (spec.model().exported().artifact().empty()) {
+    return " until a worker reads the model's file";
+  }
+  return absl::IsNotFound(status) ? " until the model's file is uploaded; ampctl model inspect FILE --batch N tells it"
+                                  : absl::StrCat("; ", Printable(std::string(status.message())));
+}
+
+// Prints the memory of a step in the same way.
+void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec& spec) {
+  const auto estimate = client->EstimateJob(spec);
+  if (!estimate.ok()) {
+    if (spec.model().has_exported()) {
+      std::printf("# Memory of a step: unknown%s\n", WhyUnknown(spec, estimate.status()).c_str());
+    }
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& candidate : estimate->candidates()) {
+    rows.push_back({absl::StrCat(Printable(candidate.precision()), candidate.emulated() ? " (emulated)" : ""),
+                    Printable(candidate.device_kind()), FormatBytes(candidate.total_bytes()),
+                    FormatBytes(candidate.weight_bytes() + candidate.working_copy_bytes()),
+                    FormatBytes(candidate.optimizer_bytes()), FormatBytes(candidate.gradient_bytes()),
+                    FormatBytes(candidate.activation_bytes()),
+                    FormatBytes(candidate.workspace_bytes() + candidate.input_bytes()),
+                    LargestBatch(*estimate, candidate)});
+  }
+  if (estimate->memory_bytes() == 0 && std::all_of(estimate->candidates().begin(), estimate->candidates().end(),
+                                                   [](const auto& candidate) { return candidate.fits().empty(); })) {
+    session->Note("no worker that serves now could run it; see: ampctl worker list -o wide");
+  }
+  std::printf("# Memory of a step at its peak; the largest batch for %s:\n",
+              estimate->memory_bytes() > 0 ? FormatBytes(estimate->memory_bytes()).c_str()
+                                           : "the smallest and the largest device that could run it");
+  PrintLines(RenderTable({"PRECISION", "DEVICE", "TOTAL", "WEIGHTS", "MOMENTS", "GRADIENTS", "ACTIVATIONS", "OTHER",
+                          "LARGEST BATCH"},
+                         rows, /*headings=*/true),
+             "# ");
+}
+
+// Prints by -o {"spec", "policies": [{"device", "table"}], "memory"}, for each kind of device that the job may run on.
+// Omits what the server does not know.
+void PrintStructuredDryRun(Session* session, JobClient* client, const v1::JobSpec& spec) {
+  const v1::ResourceSpec::Kind kind = spec.resources().kind();
+  std::vector<std::string> policies;
+  for (const bool cpu : {true, false}) {
+    if (kind == (cpu ? v1::ResourceSpec::GPU : v1::ResourceSpec::CPU)) {
+      continue;
+    }
+    if (const auto table = client->ResolvePolicy(PolicyRequestOf(spec, cpu ? "cpu" : "gpu")); table.ok()) {
+      policies.push_back(
+          absl::StrCat(R"({"device":")", cpu ? kExampleCpu : kExampleGpu, R"(","table":)", ToJson(*table, false), "}"));
+    }
+  }
+  JsonMembers members = {{"spec", ToJson(spec, false)}};
+  if (!policies.empty()) {
+    members.emplace_back("policies", absl::StrCat("[", absl::StrJoin(policies, ","), "]"));
+  }
+  if (const auto estimate = client->EstimateJob(spec); estimate.ok()) {
+    members.emplace_back("memory", ToJson(*estimate, false));
+  }
+  PrintStructured(*session, members);
+}
+
+}  // namespace
+
+void PrintDryRun(Session* session, JobClient* client, const v1::JobSpec& spec) {
+  if (session->options().output != OutputFormat::kTable) {
+    return PrintStructuredDryRun(session, client, spec);
+  }
+  std::fputs(ToYaml(spec).c_str(), stdout);
+  PrintPolicyAsComment(client, spec);
+  PrintMemoryAsComment(session, client, spec);
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,70 @@
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "client/commands/arguments.h"
+#include "client/commands/call.h"
+#include "client/commands/job/job.h"
+#include "client/render/job_text.h"
+#include "client/terminal/output.h"
+
+namespace ampd::client {
+namespace {
+
+// An amount that a device needs or has: bytes, or a compute capability times ten.
+std::string AmountText(const v1::DeviceVerdict& verdict, int64_t amount) {
+  if (verdict.needed() == 0 && verdict.available() == 0) {
+    return "-";
+  }
+  return verdict.reason() == v1::CAPABILITY_TOO_LOW ? absl::StrCat(amount / 10, ".", amount % 10) : FormatBytes(amount);
+}
+
+void ShowExplanation(const Session& session, const std::string& id, const v1::ExplainJobResponse& answer) {
+  if (PrintStructured(session, answer)) {
+    return;
+  }
+  const bool pending = answer.reason() != v1::NOT_PENDING && answer.reason() != v1::PENDING_REASON_UNSPECIFIED;
+  std::printf("%s  %s%s\n%s\n", id.c_str(), StateText(answer.state(), session.palette()).c_str(),
+              pending ? ("  " + v1::PendingReason_Name(answer.reason())).c_str() : "",
+              Printable(answer.message()).c_str());
+  if (answer.jobs_ahead() > 0) {
+    std::printf("%d %s ahead of it\n", answer.jobs_ahead(), answer.jobs_ahead() == 1 ? "job is" : "jobs are");
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::DeviceVerdict& verdict : answer.devices()) {
+    std::vector<std::string>& row = rows.emplace_back();
+    row = {Printable(verdict.worker()), Printable(verdict.device()), v1::PendingReason_Name(verdict.reason())};
+    if (session.wide()) {
+      row.insert(row.end(), {AmountText(verdict, verdict.needed()), AmountText(verdict, verdict.available())});
+    }
+    row.push_back(Printable(verdict.message()));
+  }
+  if (!rows.empty()) {
+    PrintTable(session,
+               session.wide() ? std::vector<std::string>{"WORKER", "DEVICE", "REASON", "NEEDED", "AVAILABLE", "WHY"}
+                              : std::vector<std::string>{"WORKER", "DEVICE", "REASON", "WHY"},
+               rows);
+  }
+  if (answer.num_devices() > answer.devices_size()) {
+    session.Warn(absl::StrCat(answer.devices_size(), " of ", answer.num_devices(), " devices"));
+  }
+}
+
+int Explain(Session* session, const std::string& id) {
+  return CallAndShow(
+      session, [&](JobClient* client) { return client->ExplainJob(id); },
+      [&](const v1::ExplainJobResponse& answer) { ShowExplanation(*session, id, answer); });
+}
+
+}  // namespace
+
+Command ExplainJobCommand() {
+  const auto id = std::make_shared<std::string>();
+  return {.name = "explain",
+          .help = "Why is it in its state?",
+          .formats = AllFormatsBut({OutputFormat::kName}),
+          .arguments = {JobId(id.get())},
+          .run = [id](Session* session) { return Explain(session, *id); }};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "client/api/job_watch.h"
+#include "client/commands/arguments.h"
+#include "client/commands/call.h"
+#include "client/commands/job/job.h"
+#include "client/render/format.h"
+#include "client/render/plot.h"
+#include "client/render/watch_screen.h"
+#include "client/terminal/output.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr int kHistogramWidth = 40;
+
+struct GradientsOptions {
+  std::string id;
+  absl::Duration timeout = absl::Minutes(1);
+};
+
+std::string ShareOf(int64_t count, int64_t all) {
+  return count == 0 ? "-" : absl::StrFormat("%.1f%%", 100.0 * static_cast<double>(count) / static_cast<double>(all));
+}
+
+std::string PercentOf(double share) { return share == 0 ? "-" : absl::StrFormat("%.1f%%", 100 * share); }
+
+// "0.1% / 12.0% / -".
+std::string Three(double a, double b, double c) {
+  return absl::StrCat(PercentOf(a), " / ", PercentOf(b), " / ", PercentOf(c));
+}
+
+std::vector<std::string> Fp8RowOf(const v1::GradientSamples::Module& module) {
+  const v1::GradientSamples::Fp8& fp8 = module.fp8();
+  return {Printable(module.module()),
+          absl::StrCat(fp8.step()),
+          Three(fp8.input_underflow(), fp8.weight_underflow(), fp8.gradient_underflow()),
+          Three(fp8.input_saturation(), fp8.weight_saturation(), fp8.gradient_saturation()),
+          Three(fp8.forward_error(), fp8.input_gradient_error(), fp8.weight_gradient_error()),
+          fp8.demoted() ? "out of FP8 since" : ""};
+}
+
+std::vector<std::string> RowOf(const v1::GradientSamples::Module& module, bool ascii) {
+  const std::vector<double> counts(module.counts().begin(), module.counts().end());
+  const int last = module.least_exponent() + module.counts_size() - 1;
+  const int width = std::min(module.counts_size(), kHistogramWidth);
+  return {Printable(module.module()),
+          Printable(module.dtype()),
+          absl::StrCat(module.num_elements()),
+          ShareOf(module.num_zero(), module.num_elements()),
+          ShareOf(module.num_subnormal(), module.num_elements()),
+          ShareOf(module.num_non_finite(), module.num_elements()),
+          counts.empty() ? "-" : absl::StrCat("2^", module.least_exponent(), "..2^", last),
+          Sparkline(counts, width, ascii)};
+}
+
+// Shows the effect of FP8 on the layers that use it.
+void ShowFp8(const Session& session, const v1::GradientSamples& gradients) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& module : gradients.modules()) {
+    if (module.has_fp8()) {
+      rows.push_back(Fp8RowOf(module));
+    }
+  }
+  const std::vector<std::string> headings = {"MODULE IN FP8", "AT STEP", "BECAME ZERO", "SATURATED", "ERROR", ""};
+  if (!rows.empty()) {
+    PrintTable(session, headings, rows);
+  }
+}
+
+void ShowGradients(const Session& session, const v1::Event& event) {
+  if (PrintStructured(session, event)) {
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& module : event.gradients().modules()) {
+    rows.push_back(RowOf(module, session.ascii()));
+  }
+  const std::vector<std::string> headings = {"MODULE",    "FORMAT",     "ELEMENTS",  "ZERO",
+                                             "LOST BITS", "NOT FINITE", "EXPONENTS", "HISTOGRAM"};
+  PrintTable(session, headings, rows);
+  ShowFp8(session, event.gradients());
+  std::printf("%s\n", RenderEvent(event).c_str());
+}
+
+// Sends the request once the watch shows the job, so that the answer can't be missed.
+absl::StatusOr<v1::Event> AskForGradients(JobClient* client, const std::string& id, absl::Duration deadline,
+                                          Cancellation* interrupt) {
+  JobWatch watch(client, {.id = id}, interrupt);
+  bool asked = false;
+  while (true) {
+    v1::WatchJobResponse message;
+    switch (watch.Pull(deadline, &message)) {
+      case JobWatch::Next::kReconnecting:
+        break;
+      case JobWatch::Next::kCancelled:
+        return absl::CancelledError("interrupted; the answer will be among: ampctl job events " + id);
+      case JobWatch::Next::kTimeout:
+        return Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
+                     absl::StrCat("no step of ", id, " has answered yet; it may come: ampctl job events ", id));
+      case JobWatch::Next::kEnded:
+        return watch.status().ok() ? absl::FailedPreconditionError(id + " ended before it answered") : watch.status();
+      case JobWatch::Next::kMessage:
+        if (!std::exchange(asked, true)) {
+          v1::UpdateJobRequest request;
+          request.set_id(id);
+          request.mutable_update_mask()->add_paths("sample_gradients");
+          request.set_sample_gradients(true);
+          if (const auto job = client->UpdateJob(request); !job.ok()) {
+            return job.status();
+          }
+        }
+        if (message.event().kind() == v1::Event::GRADIENTS_SAMPLED) {
+          return message.event();
+        }
+    }
+  }
+}
+
+int Gradients(Session* session, const GradientsOptions& options) {
+  Cancellation* const interrupt = session->CancelledByInterrupt();
+  return CallAndShow(
+      session,
+      [&](JobClient* client) {
+        return AskForGradients(client, options.id, SystemClock().SinceBoot() + options.timeout, interrupt);
+      },
+      [&](const v1::Event& event) { ShowGradients(*session, event); });
+}
+
+}  // namespace
+
+Command GradientsOfJobCommand() {
+  const auto options = std::make_shared<GradientsOptions>();
+  return {.name = "gradients",
+          .help = "How its gradients fill their range",
+          .examples =
+              "  ampctl job gradients ID\n"
+              "  ampctl job gradients ID -o json | jq .gradients.suggestedScale",
+          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+          .arguments = {JobId(&options->id),
+                        {.name = "--timeout",
+                         .value = &options->timeout,
+                         .text = "DURATION",
+                         .help = "Give up after this time, with exit code 7 (default 1m)"}},
+          .run = [options](Session* session) { return Gradients(session, *options); }};
+}
+
+}  // namespace ampd::client

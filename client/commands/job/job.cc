@@ -1,0 +1,29 @@
+#include "client/commands/job/job.h"
+
+namespace ampd::client {
+
+Command JobCommands() {
+  return {.name = "job",
+          .help = "Jobs",
+          .commands = {
+              SubmitJobCommand(),
+              ListJobsCommand(),
+              ShowJobCommand(),
+              ExplainJobCommand(),
+              EventsOfJobCommand(),
+              PointsOfJobCommand(),
+              WatchJobCommand(),
+              LogsOfJobCommand(),
+              WaitForJobsCommand(),
+              ScaleJobCommand(),
+              GradientsOfJobCommand(),
+              CancelJobCommand(),
+              PauseJobCommand(),
+              ResumeJobCommand(),
+              DeleteJobCommand(),
+              RetryJobCommand(),
+              CloneJobCommand(),
+          }};
+}
+
+}  // namespace ampd::client

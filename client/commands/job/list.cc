@@ -1,0 +1,66 @@
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "client/commands/call.h"
+#include "client/commands/checks.h"
+#include "client/commands/job/job.h"
+#include "client/terminal/output.h"
+
+namespace ampd::client {
+namespace {
+
+struct ListOptions {
+  std::string filter;
+  int limit = 50;
+  std::string page_token;  // `next_page_token` of an earlier list
+};
+
+// Warns if there are more jobs than were printed, and shows how to list them.
+void NoteTruncation(const Session& session, const JobClient::JobList& list) {
+  if (list.next_page_token.empty()) {
+    return;
+  }
+  const std::string total = list.total_size > 0 ? absl::StrCat(" of ", list.total_size) : "";
+  session.Warn(absl::StrCat(list.jobs.size(), total, " jobs", total.empty() ? ", and there are more" : "",
+                            "; the next: --page-token ", Printable(list.next_page_token), ", all: --limit 0"));
+}
+
+int ListJobs(Session* session, const ListOptions& options) {
+  return CallAndShow(
+      session, [&](JobClient* client) { return client->ListJobs(options.filter, options.limit, options.page_token); },
+      [&](const JobClient::JobList& list) {
+        PrintJobs(*session, list, options.filter);
+        NoteTruncation(*session, list);
+      });
+}
+
+}  // namespace
+
+Command ListJobsCommand() {
+  const auto options = std::make_shared<ListOptions>();
+  return {.name = "list",
+          .alias = "ls",
+          .help = "Newest first",
+          .examples =
+              "  ampctl job list -o wide\n"
+              "  ampctl job list --filter 'state=RUNNING AND labels.team=vision'\n"
+              "  ampctl job list -q --filter state=QUEUED | xargs ampctl job cancel",
+          .formats = AllFormats(),
+          .arguments = {{.name = "--filter",
+                         .value = &options->filter,
+                         .text = "TERMS",
+                         .help = "Terms joined by AND: state=, name=, queue=, labels.KEY=, id="},
+                        {.name = "--limit",
+                         .value = &options->limit,
+                         .text = "N",
+                         .help = "At most so many, 50 without; 0: all",
+                         .check = CheckCount},
+                        {.name = "--page-token",
+                         .value = &options->page_token,
+                         .text = "TOKEN",
+                         .help = "Go on where a list that was cut says so"}},
+          .run = [options](Session* session) { return ListJobs(session, *options); }};
+}
+
+}  // namespace ampd::client

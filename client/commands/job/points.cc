@@ -1,0 +1,219 @@
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "client/commands/arguments.h"
+#include "client/commands/call.h"
+#include "client/commands/checks.h"
+#include "client/commands/job/job.h"
+#include "client/render/format.h"
+#include "client/terminal/output.h"
+
+namespace ampd::client {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Reflection;
+
+struct PointsOptions {
+  std::string id;
+  int downsample_to = 0;  // 0: all points
+};
+
+// Entry `index` of every column of numbers that has one.
+template <typename Columns>
+Columns EntryAt(const Columns& columns, int index) {
+  Columns one;
+  const Reflection& reflection = *columns.GetReflection();
+  for (int i = 0; i < Columns::descriptor()->field_count(); ++i) {
+    const FieldDescriptor* const field = Columns::descriptor()->field(i);
+    if (!field->is_repeated() || index >= reflection.FieldSize(columns, field)) {
+      continue;
+    }
+    switch (field->cpp_type()) {
+      case FieldDescriptor::CPPTYPE_UINT64:
+        reflection.AddUInt64(&one, field, reflection.GetRepeatedUInt64(columns, field, index));
+        break;
+      case FieldDescriptor::CPPTYPE_INT64:
+        reflection.AddInt64(&one, field, reflection.GetRepeatedInt64(columns, field, index));
+        break;
+      case FieldDescriptor::CPPTYPE_FLOAT:
+        reflection.AddFloat(&one, field, reflection.GetRepeatedFloat(columns, field, index));
+        break;
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        reflection.AddDouble(&one, field, reflection.GetRepeatedDouble(columns, field, index));
+        break;
+      case FieldDescriptor::CPPTYPE_BOOL:
+        reflection.AddBool(&one, field, reflection.GetRepeatedBool(columns, field, index));
+        break;
+      default:  // The phases.
+        break;
+    }
+  }
+  return one;
+}
+
+// The step with its phases.
+v1::StepColumns StepAt(const v1::StepColumns& steps, int index) {
+  v1::StepColumns one = EntryAt(steps, index);
+  for (const v1::PhaseColumns& phase : steps.phases()) {
+    *one.add_phases() = EntryAt(phase, index);
+    one.mutable_phases()->rbegin()->set_name(phase.name());
+  }
+  return one;
+}
+
+// {"step":"3","loss":0.5,...}. Every column is a list of one number, so the text has no other brackets.
+template <typename Columns>
+std::string EntryJson(const Columns& columns, int index) {
+  return absl::StrReplaceAll(ToJson(EntryAt(columns, index), false), {{"[", ""}, {"]", ""}});
+}
+
+// {"name":"generator","loss":0.5,...}
+std::string PhaseJson(const v1::PhaseColumns& phase, int index) {
+  v1::PhaseColumns name;
+  name.set_name(phase.name());
+  std::string text = ToJson(name, false);
+  text.back() = ',';
+  return text + EntryJson(phase, index).substr(1);
+}
+
+std::string StepJson(const v1::StepColumns& steps, int index) {
+  std::string text = EntryJson(steps, index);
+  if (!steps.phases().empty()) {
+    text.pop_back();
+    const auto phase = [index](std::string* out, const v1::PhaseColumns& columns) {
+      out->append(PhaseJson(columns, index));
+    };
+    absl::StrAppend(&text, ",\"phases\":[", absl::StrJoin(steps.phases(), ",", phase), "]}");
+  }
+  return text;
+}
+
+// One line per step, {"attempt":1,"step":"3","loss":0.5,...}, then one per evaluation, {"attempt":1,"eval":{...}}.
+void PrintPointLines(const v1::ListMetricPointsResponse::Segment& segment) {
+  const std::string attempt = absl::StrCat("{\"attempt\":", segment.attempt(), ",");
+  for (int i = 0; i < segment.steps().step_size(); ++i) {
+    std::printf("%s%s\n", attempt.c_str(), StepJson(segment.steps(), i).substr(1).c_str());
+  }
+  for (const v1::EvalPoint& eval : segment.evals()) {
+    std::printf("%s\"eval\":%s}\n", attempt.c_str(), ToJson(eval, false).c_str());
+  }
+}
+
+// "skipped", or the phases that skipped if not all of the step's phases did.
+std::string SkippedText(const v1::StepColumns& one) {
+  std::vector<std::string> names;
+  for (const v1::PhaseColumns& phase : one.phases()) {
+    if (phase.skipped(0)) {
+      names.push_back(Printable(phase.name()));
+    }
+  }
+  const bool only_some = !names.empty() && static_cast<int>(names.size()) < one.phases_size();
+  return !one.skipped(0) ? "" : only_some ? absl::StrJoin(names, ", ") : "skipped";
+}
+
+struct PointStyle {
+  bool wide = false;
+  std::vector<std::string> phases;  // Phases after the first, whose loss and norm are the step's.
+};
+
+std::vector<std::string> PointHeadings(const PointStyle& style) {
+  std::vector<std::string> headings = {"ATTEMPT", "STEP", "LOSS", "GRAD NORM"};
+  for (const std::string& phase : style.phases) {
+    const std::string name = absl::AsciiStrToUpper(phase);
+    headings.insert(headings.end(), {name + " LOSS", name + " NORM"});
+  }
+  headings.insert(headings.end(), {"SCALE", "SKIPPED"});
+  if (style.wide) {
+    headings.insert(headings.end(), {"LEARNING RATE", "SAMPLES/S", "DATA WAIT", "MEMORY", "PEAK MEMORY", "TIME"});
+  }
+  return headings;
+}
+
+std::vector<std::string> PointRow(int attempt, const v1::StepColumns& one, const PointStyle& style) {
+  const auto number = [](const auto& column) { return column.empty() ? "-" : FormatNumber(column.Get(0)); };
+  std::vector<std::string> row = {absl::StrCat(attempt), absl::StrCat(one.step(0)), FormatNumber(one.loss(0)),
+                                  FormatNumber(one.grad_norm(0))};
+  for (const std::string& name : style.phases) {
+    const auto phase = std::find_if(one.phases().begin(), one.phases().end(),
+                                    [&](const v1::PhaseColumns& columns) { return columns.name() == name; });
+    const bool found = phase != one.phases().end();
+    row.insert(row.end(), {found ? number(phase->loss()) : "-", found ? number(phase->grad_norm()) : "-"});
+  }
+  row.insert(row.end(), {FormatNumber(one.loss_scale(0)), SkippedText(one)});
+  const auto bytes = [](const auto& column) { return column.empty() ? "-" : FormatBytes(column.Get(0)); };
+  if (style.wide) {
+    row.insert(row.end(), {number(one.learning_rate()), number(one.samples_per_second()),
+                           one.data_wait_seconds().empty() ? "-" : FormatNumber(one.data_wait_seconds(0)) + "s",
+                           bytes(one.memory_allocated_bytes()), bytes(one.memory_peak_bytes()),
+                           one.time_unix_micros().empty() ? "-" : FormatTimestamp(one.time_unix_micros(0), absl::LocalTimeZone())});
+  }
+  return row;
+}
+
+// The names of all phases after the first.
+std::vector<std::string> LaterPhases(const v1::ListMetricPointsResponse& answer) {
+  std::vector<std::string> names;
+  for (const auto& segment : answer.segments()) {
+    for (int i = 1; i < segment.steps().phases_size(); ++i) {
+      const std::string name = Printable(segment.steps().phases(i).name());
+      if (std::find(names.begin(), names.end(), name) == names.end()) {
+        names.push_back(name);
+      }
+    }
+  }
+  return names;
+}
+
+void ShowPoints(const Session& session, const v1::ListMetricPointsResponse& answer) {
+  if (session.options().output == OutputFormat::kJsonLines) {
+    std::for_each(answer.segments().begin(), answer.segments().end(), PrintPointLines);
+    return;
+  }
+  if (PrintStructured(session, answer)) {
+    return;
+  }
+  const PointStyle style = {.wide = session.wide(), .phases = LaterPhases(answer)};
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& segment : answer.segments()) {
+    const v1::StepColumns& steps = segment.steps();
+    const int size = std::min(
+        {steps.step_size(), steps.loss_size(), steps.loss_scale_size(), steps.skipped_size(), steps.grad_norm_size()});
+    for (int i = 0; i < size; ++i) {
+      rows.push_back(PointRow(segment.attempt(), StepAt(steps, i), style));
+    }
+  }
+  PrintTable(session, PointHeadings(style), rows);
+}
+
+int Points(Session* session, const PointsOptions& options) {
+  return CallAndShow(
+      session, [&](JobClient* client) { return client->ListMetricPoints(options.id, options.downsample_to); },
+      [&](const v1::ListMetricPointsResponse& answer) { ShowPoints(*session, answer); });
+}
+
+}  // namespace
+
+Command PointsOfJobCommand() {
+  const auto options = std::make_shared<PointsOptions>();
+  return {.name = "points",
+          .help = "Its metric points",
+          .examples = "  ampctl job points ID --downsample-to 500\n  ampctl job points ID -o json",
+          .formats = AllFormatsBut({OutputFormat::kName}),
+          .arguments = {JobId(&options->id),
+                        {.name = "--downsample-to",
+                         .value = &options->downsample_to,
+                         .text = "N",
+                         .help = "At most so many points; 0: all",
+                         .check = CheckCount}},
+          .run = [options](Session* session) { return Points(session, *options); }};
+}
+
+}  // namespace ampd::client

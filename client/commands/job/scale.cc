@@ -1,0 +1,61 @@
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "client/commands/arguments.h"
+#include "client/commands/call.h"
+#include "client/commands/checks.h"
+#include "client/commands/job/job.h"
+#include "client/terminal/output.h"
+
+namespace ampd::client {
+namespace {
+
+struct ScaleOptions {
+  std::string id;
+  std::optional<double> scale;
+  std::optional<int> growth_interval;
+};
+
+int SetScale(Session* session, const ScaleOptions& options) {
+  if (!options.scale.has_value() && !options.growth_interval.has_value()) {
+    return session->Fail(absl::InvalidArgumentError("nothing to set: give --set-scale, --growth-interval or both"));
+  }
+  v1::UpdateJobRequest request;
+  request.set_id(options.id);
+  request.mutable_update_mask()->add_paths("loss_scale_order");
+  v1::LossScaleOrder& order = *request.mutable_loss_scale_order();
+  if (options.scale.has_value()) {
+    order.set_scale(*options.scale);
+  }
+  if (options.growth_interval.has_value()) {
+    order.set_growth_interval(*options.growth_interval);
+  }
+  return CallAndShow(
+      session, [&](JobClient* client) { return client->UpdateJob(request); },
+      [&](const v1::Job& job) { JobResults(session, 1).Add(job, "ordered, from the next step on"); });
+}
+
+}  // namespace
+
+Command ScaleJobCommand() {
+  const auto options = std::make_shared<ScaleOptions>();
+  return {.name = "scale",
+          .help = "Set its loss scale while it runs",
+          .examples = "  ampctl job scale ID --set-scale 4096\n  ampctl job scale ID --growth-interval 500",
+          .formats = AllFormatsBut({OutputFormat::kWide}),
+          .arguments = {JobId(&options->id),
+                        {.name = "--set-scale",
+                         .value = &options->scale,
+                         .text = "X",
+                         .help = "The scale from the next step on; it starts a new interval",
+                         .check = CheckPositive},
+                        {.name = "--growth-interval",
+                         .value = &options->growth_interval,
+                         .text = "N",
+                         .help = "Applied steps in a row until it grows",
+                         .check = CheckPositiveCount}},
+          .run = [options](Session* session) { return SetScale(session, *options); }};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,92 @@
+#include "client/commands/job/watch.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/clock.h"
+#include "client/api/cancellation.h"
+#include "client/api/job_watch.h"
+#include "client/commands/arguments.h"
+#include "client/commands/job/detach.h"
+#include "client/commands/job/job.h"
+#include "client/commands/job/watch_view.h"
+#include "client/render/job_text.h"
+
+namespace ampd::client {
+namespace {
+
+void ReportEnd(Session* session, const v1::Job& job) {
+  const std::string next = NextCommands(job);
+  session->Note(
+      absl::StrCat(RenderEnd(job), "\n  details: ampctl job show ", job.id(), next.empty() ? "" : "\n", next));
+}
+
+// Asks why a queued job waits, after each snapshot and heartbeat.
+void AskWhyItWaits(JobClient* client, const std::string& id, const v1::WatchJobResponse& message, WatchView* view) {
+  const bool may_have_changed = message.has_snapshot() || message.has_heartbeat();
+  if (!may_have_changed || view->watched().job().state() != v1::Job::QUEUED) {
+    return;
+  }
+  if (const auto answer = client->ExplainJob(id); answer.ok()) {
+    view->AddWaiting(std::string(absl::StripPrefix(answer->message(), absl::StrCat("job ", id, ": "))));
+  }
+}
+
+}  // namespace
+
+int Watch(Session* session, const WatchOptions& options) {
+  Cancellation* const interrupt = session->CancelledByInterrupt();
+  const auto client = session->Client();
+  if (!client.ok()) {
+    return session->Fail(client.status());
+  }
+  JobWatch watch(*client, {options.id, !options.live_only}, interrupt);
+  WatchView view(session, options.interval);
+  while (true) {
+    v1::WatchJobResponse message;
+    switch (watch.Pull(std::max(view.deadline(), SystemClock().SinceBoot() + kRedrawInterval), &message)) {
+      case JobWatch::Next::kMessage:
+        view.Add(message);
+        AskWhyItWaits(*client, options.id, message, &view);
+        break;
+      case JobWatch::Next::kTimeout:
+        view.ShowWhenDue();
+        break;
+      case JobWatch::Next::kReconnecting:
+        view.AddLost();
+        break;
+      case JobWatch::Next::kCancelled:
+        view.End();
+        return Detach(session, options.id, "watch");
+      case JobWatch::Next::kEnded:
+        view.End();
+        if (!watch.status().ok()) {
+          return session->Fail(watch.status());
+        }
+        ReportEnd(session, view.watched().job());
+        return ExitCodeOf(view.watched().job().state());
+    }
+  }
+}
+
+Command WatchJobCommand() {
+  const auto options = std::make_shared<WatchOptions>();
+  return {.name = "watch",
+          .help = "Follow a job live",
+          .examples =
+              "  ampctl job watch ID\n"
+              "  ampctl job watch ID -o jsonl | jq -c .steps.loss     every message, for programs\n"
+              "  ampctl job watch ID --interval 1m >> train.log",
+          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+          .arguments = {JobId(&options->id),
+                        {.name = "--live-only", .value = &options->live_only, .help = "Leave out what was before"},
+                        {.name = "--interval",
+                         .value = &options->interval,
+                         .text = "DURATION",
+                         .help = "Time between lines if stdout is not a terminal (default 5s)"}},
+          .run = [options](Session* session) { return Watch(session, *options); }};
+}
+
+}  // namespace ampd::client

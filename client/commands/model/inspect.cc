@@ -1,0 +1,132 @@
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/commands/arguments.h"
+#include "client/commands/checks.h"
+#include "client/commands/job_source.h"
+#include "client/commands/model/model.h"
+#include "client/commands/suggestions.h"
+#include "client/inspect/model_file.h"
+#include "client/render/model_text.h"
+#include "client/terminal/output.h"
+#include "precision/example_device.h"
+#include "precision/policy.h"
+
+namespace ampd::client {
+namespace {
+
+struct InspectModelOptions {
+  std::string path;
+  int output = 0;                    // index of the program's output
+  std::string head;                  // as HeadName; empty: derived from the output
+  std::vector<std::string> presets;  // empty: the usual presets
+  std::string device = "gpu";
+  int64_t batch_size = 0;  // 0: no memory estimate
+  int64_t sequence_length = 0;
+};
+
+// The presets that people compare first.
+constexpr const char* kUsualPresets[] = {"fp32", "bf16", "fp16", "fp8"};
+
+constexpr int64_t kMostSamples = 1'048'576;  // limit of data.batch_size
+
+void PrintText(Session* session, const v1::ModelFile& file, const ModelQuestion& question) {
+  const bool wide = session->wide();
+  const std::string text = RenderModelFile(file, {.headings = !session->options().no_headers,
+                                                  .wide = wide,
+                                                  .batch_size = question.batch_size,
+                                                  .palette = session->palette()});
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (!wide && HidesModules(file)) {
+    session->Note("every module and tensor: -o wide");
+  }
+  if (file.policies_size() > 0) {
+    session->Note(absl::StrCat("policies with AdamW on a ",
+                               question.device.kind() == v1::Device::CPU ? kExampleCpu : kExampleGpu,
+                               question.batch_size == 0 ? "; the memory of a step: --batch N" : ""));
+  }
+}
+
+// Shows the content of a torch.export file on this machine and the effect of policies on it. Exit code 1 if a job would
+// refuse it, with the reason. Asks no server.
+int InspectModel(Session* session, const InspectModelOptions& options) {
+  if (options.batch_size > kMostSamples) {
+    return session->Fail(absl::InvalidArgumentError(
+        absl::StrCat("--batch is ", options.batch_size, "; a job takes 1 to ", kMostSamples, " samples")));
+  }
+  ModelQuestion question;
+  question.output = options.output;
+  question.head = graph::HeadNamed(options.head);
+  question.presets = options.presets;
+  if (question.presets.empty()) {
+    question.presets.assign(std::begin(kUsualPresets), std::end(kUsualPresets));
+  }
+  question.device = options.device == "cpu" ? precision::ExampleCpu() : precision::ExampleGpu();
+  question.batch_size = options.batch_size;
+  question.sequence_length = options.sequence_length;
+  const auto file = InspectModelFile(options.path, question);
+  if (!file.ok()) {
+    return session->Fail(file.status());
+  }
+  if (!PrintStructured(*session, *file)) {
+    PrintText(session, *file, question);
+  }
+  return file->problems().empty() ? kExitOk : kExitFailure;
+}
+
+std::vector<Argument> ArgumentsOf(InspectModelOptions* options) {
+  return {{.name = "path",
+           .value = &options->path,
+           .text = "FILE",
+           .help = "A .pt2 file on this machine",
+           .required = true,
+           .check = CheckNotEmpty,
+           .suggest = SuggestFiles},
+          {.name = "--preset",
+           .value = &options->presets,
+           .text = "PRESET",
+           .help = "Preset, as in ampctl policy list; again for others",
+           .check = OneOf(precision::PresetNames()),
+           .suggest = SuggestWords(precision::PresetNames())},
+          ExampleDeviceKind(&options->device),
+          {.name = "--logits",
+           .value = &options->output,
+           .text = "N",
+           .help = "Which of the model's outputs the logits are, counted from 0 (default 0)",
+           .check = CheckCount},
+          {.name = "--head",
+           .value = &options->head,
+           .text = "HEAD",
+           .help = "What turns the output into a loss, as model.exported.head (default: decided by the output)",
+           .check = OneOf({"CLASSIFICATION", "LANGUAGE_MODEL", "REGRESSION", "MULTI_LABEL", "OWN_LOSS", "GAN"})},
+          {.name = "--batch",
+           .value = &options->batch_size,
+           .text = "N",
+           .help = "Tell the memory of a step with so many samples",
+           .check = CheckPositiveCount},
+          {.name = "--sequence-length",
+           .value = &options->sequence_length,
+           .text = "N",
+           .help = "Positions of a text's sample, where the model leaves them open",
+           .check = CheckPositiveCount}};
+}
+
+}  // namespace
+
+Command InspectModelCommand() {
+  const auto options = std::make_shared<InspectModelOptions>();
+  return {.name = "inspect",
+          .help = "What is in a file of torch.export, and what policies would do to it",
+          .examples =
+              "  ampctl model inspect net.pt2\n"
+              "  ampctl model inspect net.pt2 --preset bf16 --preset fp8-block --batch 64 -o wide\n"
+              "  ampctl model inspect net.pt2 -o json | jq -r .problems[]",
+          .formats = AllFormatsBut({OutputFormat::kName}),
+          .arguments = ArgumentsOf(options.get()),
+          .run = [options](Session* session) { return InspectModel(session, *options); }};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,71 @@
+#include "client/commands/server/health.h"
+
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/health_checks.h"
+#include "base/status_macros.h"
+#include "client/terminal/output.h"
+
+namespace ampd::client {
+namespace {
+
+// A server's health report, by the names of kHealthChecks.
+struct ServerHealth {
+  bool is_serving = false;
+  std::vector<std::pair<const HealthCheck*, bool>> checks;  // omits checks that the server does not know
+};
+
+absl::StatusOr<ServerHealth> AskHealth(JobClient* client) {
+  ServerHealth health;
+  AMPD_ASSIGN_OR_RETURN(health.is_serving, client->IsServing(""));
+  for (const HealthCheck& check : kHealthChecks) {
+    const absl::StatusOr<bool> is_good = client->IsServing(check.name);
+    if (is_good.ok()) {
+      health.checks.emplace_back(&check, *is_good);
+    } else if (!absl::IsNotFound(is_good.status())) {
+      return is_good.status();
+    }
+  }
+  return health;
+}
+
+JsonMembers ToMembers(const std::string& address, const ServerHealth& health) {
+  std::string checks;
+  for (const auto& [check, is_good] : health.checks) {
+    absl::StrAppend(&checks, checks.empty() ? "" : ",", "\"", check->name, "\":", is_good ? "true" : "false");
+  }
+  return {{"address", absl::StrCat("\"", address, "\"")},
+          {"status", health.is_serving ? "\"SERVING\"" : "\"NOT_SERVING\""},
+          {"checks", absl::StrCat("{", checks, "}")}};
+}
+
+int Health(Session* session) {
+  const auto client = session->Client();
+  const absl::StatusOr<ServerHealth> health = client.ok() ? AskHealth(*client) : client.status();
+  if (!health.ok()) {
+    return session->Fail(health.status());
+  }
+  const std::string& address = (*client)->address();
+  if (!PrintStructured(*session, ToMembers(address, *health)) && !session->options().quiet) {
+    std::printf("%s is %sserving\n", address.c_str(), health->is_serving ? "" : "not ");
+    for (const auto& [check, is_good] : health->checks) {
+      std::printf("%-6s %s: %s\n", is_good ? "ok" : "failed", check->name, is_good ? check->good : check->bad);
+    }
+  }
+  return health->is_serving ? kExitOk : kExitFailure;
+}
+
+}  // namespace
+
+Command HealthCommand() {
+  return {.name = "health",
+          .help = "Does the server take work?",
+          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+          .run = Health};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "client/commands/command.h"
+
+// Shared by the commands that change one worker.
+namespace ampd::client {
+
+// The positional argument: a worker's name.
+Argument WorkerName(std::string* name);
+
+// Makes the call for the worker and prints the worker afterwards. Returns the exit code.
+int ChangeWorker(Session* session, const std::string& name,
+                 const std::function<absl::StatusOr<v1::Worker>(JobClient*, const std::string&)>& call);
+
+}  // namespace ampd::client

@@ -1,0 +1,38 @@
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "client/commands/worker/change_worker.h"
+#include "client/commands/worker/worker.h"
+#include "client/render/format.h"
+#include "client/terminal/output.h"
+
+namespace ampd::client {
+namespace {
+
+int RemoveWorker(Session* session, const std::string& worker) {
+  const auto client = session->Client();
+  const absl::Status removed = client.ok() ? (*client)->RemoveWorker(worker) : client.status();
+  if (!removed.ok()) {
+    return session->Fail(removed);
+  }
+  if (session->names_only()) {
+    std::printf("%s\n", Printable(worker).c_str());
+  } else if (!PrintStructured(*session, PlainFields{{"name", worker}, {"removed", true}})) {
+    std::printf("%s  removed\n", Printable(worker).c_str());
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+Command RemoveWorkerCommand() {
+  const auto name = std::make_shared<std::string>();
+  return {.name = "remove",
+          .help = "Forget a lost worker; one that comes back is there again",
+          .formats = AllFormatsBut({OutputFormat::kWide}),
+          .arguments = {WorkerName(name.get())},
+          .run = [name](Session* session) { return RemoveWorker(session, *name); }};
+}
+
+}  // namespace ampd::client
