@@ -43,12 +43,12 @@ complete -F _ampctl ampctl
 Command CompletionCommand() {
   const auto shell = std::make_shared<std::string>();
   return {.name = "completion",
-          .help = "Completion script of a shell",
+          .help = "Print a completion script for a shell",
           .examples = "  source <(ampctl completion bash)",
           .arguments = {{.name = "shell",
                          .value = shell.get(),
                          .text = "SHELL",
-                         .help = "bash",
+                         .help = "Shell: bash",
                          .required = true,
                          .check = OneOf({"bash"}),
                          .suggest = SuggestWords({"bash"})}},

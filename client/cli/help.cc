@@ -24,11 +24,11 @@ int PrintHelp(const CLI::App* root, const std::string& topic) {
 Command HelpCommand(const CommandTree* tree) {
   const auto topic = std::make_shared<std::string>();
   return {.name = "help",
-          .help = "Help on a topic: exit-codes",
+          .help = "Print help on a topic",
           .arguments = {{.name = "topic",
                          .value = topic.get(),
                          .text = "TOPIC",
-                         .help = kExitCodesTopic,
+                         .help = "Topic: exit-codes",
                          .check = OneOf({kExitCodesTopic}),
                          .suggest = SuggestWords({kExitCodesTopic})}},
           .run = [tree, topic](Session*) { return PrintHelp(tree->root(), *topic); }};

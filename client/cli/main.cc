@@ -47,22 +47,22 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
   tree->AddGlobal({.name = "--address",
                    .value = &options->address,
                    .text = "SERVER",
-                   .help = "Server, host:port or the name of a context",
+                   .help = "Server to use: HOST:PORT or the name of a context",
                    .suggest = SuggestContexts});
   tree->AddGlobal({.name = "-o,--output",
                    .value = format,
                    .text = "FORMAT",
-                   .help = "table, wide, json, jsonl, yaml or name",
+                   .help = "Output format: table, wide, json, jsonl, yaml or name (default table)",
                    .check = [options](const std::string& text) { return ParseFormat(text, &options->output); }});
-  tree->AddGlobal({.name = "--no-headers", .value = &options->no_headers, .help = "Tables without headings"});
-  tree->AddGlobal({.name = "-q,--quiet", .value = &options->quiet, .help = "Ids only, no hints"});
+  tree->AddGlobal({.name = "--no-headers", .value = &options->no_headers, .help = "Print tables without headings"});
+  tree->AddGlobal({.name = "-q,--quiet", .value = &options->quiet, .help = "Print only ids or names, and no hints"});
   tree->AddGlobal({.name = "--color",
                    .value = &options->color,
                    .text = "WHEN",
-                   .help = "auto (on a terminal, without NO_COLOR), always or never",
+                   .help = "Colours: auto (on a terminal, unless NO_COLOR is set), always or never (default auto)",
                    .check = OneOf({"auto", "always", "never"}),
                    .suggest = SuggestWords({"auto", "always", "never"})});
-  tree->AddGlobal({.name = "--ascii", .value = &options->ascii, .help = "No characters beyond ASCII"});
+  tree->AddGlobal({.name = "--ascii", .value = &options->ascii, .help = "Print only ASCII characters"});
 }
 
 // In the order of `ampctl --help`.

@@ -16,14 +16,15 @@ namespace {
 
 constexpr char kExamples[] =
     "Examples:\n"
-    "  ampctl dev                                   server and worker on this machine\n"
-    "  ampctl job submit -f job.yaml --follow       train, and watch it live\n"
+    "  ampctl dev                                   run a server and a worker on this machine\n"
+    "  ampctl job submit -f job.yaml --follow       submit a job and watch it live\n"
     "  ampctl job submit -f job.yaml --set precision.preset=fp16 --set train.epochs=2\n"
     "  ampctl job list -o wide\n"
-    "  ampctl job explain ID                        why does it wait?\n"
-    "More: --help behind a command, ampctl help exit-codes";
+    "  ampctl job explain ID                        show why a job waits\n"
+    "More: ampctl COMMAND --help, ampctl help exit-codes";
 
-constexpr char kEverywhere[] = "Everywhere: --address, -o FORMAT, --no-headers, -q, --color, --ascii (ampctl --help)";
+constexpr char kEverywhere[] =
+    "All commands accept: --address, -o FORMAT, --no-headers, -q, --color, --ascii (see ampctl --help)";
 
 void AddFootersBelow(const CommandTree& tree, CLI::App* app) {
   for (CLI::App* child : app->get_subcommands([](const CLI::App*) { return true; })) {

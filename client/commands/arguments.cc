@@ -25,9 +25,11 @@ Argument JobIds(std::vector<std::string>* ids) {
           .suggest = SuggestJobIds};
 }
 
-Argument Yes(bool* confirmed) { return {.name = "-y,--yes", .value = confirmed, .help = "Do not ask"}; }
+Argument Yes(bool* confirmed) {
+  return {.name = "-y,--yes", .value = confirmed, .help = "Do not ask for confirmation"};
+}
 
-Argument Force(bool* replace) { return {.name = "--force", .value = replace, .help = "Replace a file that is there"}; }
+Argument Force(bool* replace) { return {.name = "--force", .value = replace, .help = "Replace an existing file"}; }
 
 Argument AttemptNumber(int* attempt) {
   return {.name = "--attempt",
@@ -41,7 +43,7 @@ Argument ExampleDeviceKind(std::string* kind) {
   return {.name = "--device",
           .value = kind,
           .text = "KIND",
-          .help = "gpu (compute capability 9.0) or cpu (with avx512_bf16) (default gpu)",
+          .help = "Kind of device: gpu (compute capability 9.0) or cpu (with avx512_bf16) (default gpu)",
           .check = OneOf({"gpu", "cpu"}),
           .suggest = SuggestWords({"gpu", "cpu"})};
 }

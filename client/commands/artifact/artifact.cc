@@ -4,7 +4,7 @@ namespace ampd::client {
 
 Command ArtifactCommands() {
   return {.name = "artifact",
-          .help = "Uploaded files, and samples of jobs",
+          .help = "Upload files, and download them or the samples of jobs",
           .commands = {
               ListArtifactsCommand(),
               UploadArtifactCommand(),

@@ -40,7 +40,7 @@ int DeleteArtifact(Session* session, const DeleteOptions& options) {
 Command DeleteArtifactCommand() {
   const auto options = std::make_shared<DeleteOptions>();
   return {.name = "delete",
-          .help = "Remove one for good",
+          .help = "Delete an artifact for good",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {ArtifactName(&options->name), Yes(&options->confirmed)},
           .run = [options](Session* session) { return DeleteArtifact(session, *options); }};

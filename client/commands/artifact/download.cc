@@ -78,13 +78,13 @@ int DownloadArtifact(Session* session, const DownloadOptions& options) {
 Command DownloadArtifactCommand() {
   const auto options = std::make_shared<DownloadOptions>();
   return {.name = "download",
-          .help = "Write one to a file",
+          .help = "Write an artifact to a file",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {ArtifactName(&options->name),
                         {.name = "file",
                          .value = &options->file,
                          .text = "[FILE]",
-                         .help = "File to write, - for stdout (default: the name that it was uploaded with)",
+                         .help = "File to write, - for stdout (default: the name under which it was uploaded)",
                          .check = CheckNotEmpty,
                          .suggest = SuggestFiles},
                         Force(&options->replace)},

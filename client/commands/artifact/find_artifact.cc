@@ -17,7 +17,7 @@ Argument ArtifactName(std::string* name) {
   return {.name = "name",
           .value = name,
           .text = "NAME",
-          .help = "As in ampctl artifact list",
+          .help = "Name of the artifact, as in ampctl artifact list",
           .required = true,
           .check = CheckNotEmpty,
           .suggest = SuggestArtifacts};

@@ -31,12 +31,12 @@ Command ListArtifactsCommand() {
   const auto job = std::make_shared<std::string>();
   return {.name = "list",
           .alias = "ls",
-          .help = "All there are, newest first",
+          .help = "List uploads and samples, newest first",
           .formats = AllFormats(),
           .arguments = {{.name = "--job",
                          .value = job.get(),
                          .text = "JOB",
-                         .help = "Only those of this job",
+                         .help = "List only the samples of this job",
                          .check = CheckNotEmpty,
                          .suggest = SuggestJobIds}},
           .run = [job](Session* session) { return ListArtifacts(session, *job); }};

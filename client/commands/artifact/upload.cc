@@ -33,12 +33,12 @@ int UploadArtifact(Session* session, const std::string& path) {
 Command UploadArtifactCommand() {
   const auto path = std::make_shared<std::string>();
   return {.name = "upload",
-          .help = "Send a file, for jobs to name",
+          .help = "Upload a file that jobs can name",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {{.name = "file",
                          .value = path.get(),
                          .text = "FILE",
-                         .help = "To send; nothing is sent of what the server has",
+                         .help = "File to upload; bytes that the server already has are not sent again",
                          .required = true,
                          .check = CheckNotEmpty,
                          .suggest = SuggestFiles}},

@@ -4,7 +4,7 @@ namespace ampd::client {
 
 Command CheckpointCommands() {
   return {.name = "checkpoint",
-          .help = "Checkpoints of jobs",
+          .help = "Show, verify and export checkpoints of jobs",
           .commands = {
               ListCheckpointsCommand(),
               ShowCheckpointCommand(),

@@ -54,7 +54,7 @@ int DeleteCheckpoint(Session* session, const DeleteOptions& options) {
 Command DeleteCheckpointCommand() {
   const auto options = std::make_shared<DeleteOptions>();
   return {.name = "delete",
-          .help = "Remove a checkpoint for good",
+          .help = "Delete a checkpoint for good",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {{.name = "target",
                          .value = &options->name.job,
@@ -66,7 +66,7 @@ Command DeleteCheckpointCommand() {
                         {.name = "step",
                          .value = &options->name.step,
                          .text = "STEP",
-                         .help = "Of the checkpoint",
+                         .help = "Step of the checkpoint",
                          .required = true,
                          .check = CheckCount},
                         AttemptNumber(&options->name.attempt),

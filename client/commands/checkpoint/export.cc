@@ -48,19 +48,19 @@ int ExportCheckpoint(Session* session, const ExportCheckpointOptions& options) {
 Command ExportCheckpointCommand() {
   const auto options = std::make_shared<ExportCheckpointOptions>();
   return {.name = "export",
-          .help = "Write a folder's model to a safetensors file",
+          .help = "Write the model in a checkpoint's folder to a safetensors file",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {CheckpointFolderPath(&options->folder),
                         {.name = "file",
                          .value = &options->file,
                          .text = "FILE",
-                         .help = "To write",
+                         .help = "File to write",
                          .required = true,
                          .check = CheckNotEmpty,
                          .suggest = SuggestFiles},
                         {.name = "--averages",
                          .value = &options->averages,
-                         .help = "The averages that optimizer.ema_decay keeps"},
+                         .help = "Export the moving averages of optimizer.ema_decay instead of the weights"},
                         Force(&options->replace)},
           .run = [options](Session* session) { return ExportCheckpoint(session, *options); }};
 }

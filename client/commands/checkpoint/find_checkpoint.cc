@@ -29,7 +29,7 @@ Argument CheckpointFolderPath(std::string* path) {
   return {.name = "target",
           .value = path,
           .text = "FOLDER",
-          .help = "A checkpoint's folder on this machine",
+          .help = "Folder of a checkpoint on this machine",
           .required = true,
           .check = CheckNotEmpty,
           .suggest = SuggestFiles};

@@ -22,7 +22,7 @@ Command ListCheckpointsCommand() {
   const auto id = std::make_shared<std::string>();
   return {.name = "list",
           .alias = "ls",
-          .help = "Those a job keeps, oldest first",
+          .help = "List the checkpoints that a job keeps, oldest first",
           .formats = AllFormats(),
           .arguments = {JobId(id.get())},
           .run = [id](Session* session) { return ListCheckpoints(session, *id); }};

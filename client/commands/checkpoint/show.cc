@@ -92,12 +92,12 @@ int ShowCheckpoint(Session* session, const CheckpointName& name) {
 Command ShowCheckpointCommand() {
   const auto name = std::make_shared<CheckpointName>();
   return {.name = "show",
-          .help = "What a checkpoint is and, of a folder, its tensors",
+          .help = "Show a checkpoint and, given its folder, its tensors",
           .formats = AllFormatsBut({OutputFormat::kName}),
           .arguments = {{.name = "target",
                          .value = &name->job,
                          .text = "ID|FOLDER",
-                         .help = "Job id, or a checkpoint's folder on this machine",
+                         .help = "Job id, or folder of a checkpoint on this machine",
                          .required = true,
                          .check = CheckNotEmpty,
                          .suggest = SuggestBoth(SuggestJobIds, SuggestFiles)},

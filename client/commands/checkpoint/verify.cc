@@ -69,11 +69,11 @@ int VerifyCheckpoint(Session* session, const VerifyOptions& options) {
 Command VerifyCheckpointCommand() {
   const auto options = std::make_shared<VerifyOptions>();
   return {.name = "verify",
-          .help = "Hold a folder's files against its manifest",
+          .help = "Check the files of a checkpoint's folder against its manifest",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {{.name = "--recorded",
                          .value = &options->recorded,
-                         .help = "And the manifest against what the server recorded"},
+                         .help = "Check the manifest against the server's record, too"},
                         CheckpointFolderPath(&options->folder)},
           .run = [options](Session* session) { return VerifyCheckpoint(session, *options); }};
 }

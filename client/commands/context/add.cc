@@ -39,14 +39,15 @@ int AddContext(Session* session, const AddOptions& options) {
 Command AddContextCommand() {
   const auto options = std::make_shared<AddOptions>();
   return {.name = "add",
-          .help = "Name a server",
+          .help = "Give a server a name",
           .examples = "  ampctl context add lab 127.0.0.1:7070\n  ampctl context use lab",
-          .arguments = {{.name = "name", .value = &options->name, .text = "NAME", .help = "One word", .required = true},
-                        {.name = "server",
-                         .value = &options->address,
-                         .text = "HOST:PORT",
-                         .help = "Where it listens",
-                         .required = true}},
+          .arguments =
+              {{.name = "name", .value = &options->name, .text = "NAME", .help = "Name: one word", .required = true},
+               {.name = "server",
+                .value = &options->address,
+                .text = "HOST:PORT",
+                .help = "Address of the server",
+                .required = true}},
           .run = [options](Session* session) { return AddContext(session, *options); }};
 }
 

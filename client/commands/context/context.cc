@@ -4,7 +4,7 @@ namespace ampd::client {
 
 Command ContextCommands() {
   return {.name = "context",
-          .help = "Servers by name",
+          .help = "Name servers, and choose the one to use",
           .commands = {
               AddContextCommand(),
               UseContextCommand(),

@@ -41,7 +41,10 @@ int ListContexts(Session* session) {
 }  // namespace
 
 Command ListContextsCommand() {
-  return {.name = "list", .help = "All names", .formats = AllFormatsBut({OutputFormat::kWide}), .run = ListContexts};
+  return {.name = "list",
+          .help = "List the named servers",
+          .formats = AllFormatsBut({OutputFormat::kWide}),
+          .run = ListContexts};
 }
 
 }  // namespace ampd::client

@@ -24,7 +24,7 @@ int ShowContext(Session* session) {
 
 Command ShowContextCommand() {
   return {.name = "show",
-          .help = "The address that would be used, and why",
+          .help = "Show which server is used, and why",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .run = ShowContext};
 }

@@ -29,11 +29,11 @@ int UseContext(Session* session, const std::string& name) {
 Command UseContextCommand() {
   const auto name = std::make_shared<std::string>();
   return {.name = "use",
-          .help = "Use it from now on",
+          .help = "Use a server unless another is given",
           .arguments = {{.name = "name",
                          .value = name.get(),
                          .text = "NAME",
-                         .help = "Name, as in ampctl context list",
+                         .help = "Name of the server, as in ampctl context list",
                          .required = true,
                          .suggest = SuggestContexts}},
           .run = [name](Session* session) { return UseContext(session, *name); }};

@@ -4,7 +4,7 @@ namespace ampd::client {
 
 Command DataCommands() {
   return {.name = "data",
-          .help = "Files of datasets",
+          .help = "Inspect and make data set files on this machine",
           .commands = {
               InspectDataCommand(),
               TokenizeDataCommand(),

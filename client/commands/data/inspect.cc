@@ -141,19 +141,19 @@ int InspectData(Session* session, const InspectDataOptions& options) {
 Command InspectDataCommand() {
   const auto options = std::make_shared<InspectDataOptions>();
   return {.name = "inspect",
-          .help = "What is in a file on this machine, and what is wrong with it",
+          .help = "Show the content of a data set file on this machine, and its problems",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {{.name = "path",
                          .value = &options->path,
                          .text = "FILE",
-                         .help = "File, of a format in docs/data.md",
+                         .help = "File in one of the formats of docs/data.md",
                          .required = true,
                          .check = CheckNotEmpty,
                          .suggest = SuggestFiles},
                         {.name = "--format",
                          .value = &options->format,
                          .text = "FORMAT",
-                         .help = "Format of token files: llm_c, uint16 or uint32 (default: decided by the content)",
+                         .help = "Format of a token file: llm_c, uint16 or uint32 (default: detected from the content)",
                          .check = OneOf({"llm_c", "uint16", "uint32"}),
                          .suggest = SuggestWords({"llm_c", "uint16", "uint32"})}},
           .run = [options](Session* session) { return InspectData(session, *options); }};

@@ -343,24 +343,24 @@ std::vector<Argument> ArgumentsOf(DevOptions* options) {
   return {{.name = "--port",
            .value = &options->port,
            .text = "N",
-           .help = "Of the API, 7070 without; 0 takes a free one",
+           .help = "API port (default 7070; 0 picks a free port)",
            .check = CheckCount},
           {.name = "--metrics-port",
            .value = &options->metrics_port,
            .text = "N",
-           .help = "Of /metrics, 7071 without; 0 takes a free one",
+           .help = "Port of /metrics (default 7071; 0 picks a free port)",
            .check = CheckCount},
           {.name = "--data-root",
            .value = &options->data_roots,
            .text = "NAME=PATH",
-           .help = "Folder that job files may read by that name; those in /usr/share/datasets are known"},
+           .help = "Folder that job files may read by that name; repeatable, besides those in /usr/share/datasets"},
           {.name = "--data-group",
            .value = &options->data_group,
            .text = "GROUP",
-           .help = "Group whose files jobs may read, besides files that others may read"},
+           .help = "Group whose files jobs may read, besides files that everyone may read"},
           {.name = "--clean",
            .value = &options->clean,
-           .help = "First delete all in ./.ampd: jobs, histories, checkpoints; asks before"},
+           .help = "First delete everything in ./.ampd (jobs, histories, checkpoints), after a question"},
           Yes(&options->confirmed)};
 }
 
@@ -369,11 +369,11 @@ std::vector<Argument> ArgumentsOf(DevOptions* options) {
 Command DevCommand() {
   const auto options = std::make_shared<DevOptions>();
   return {.name = "dev",
-          .help = "Server and worker on this machine",
+          .help = "Run a server and a worker on this machine",
           .examples =
               "  ampctl dev\n"
-              "  ampctl dev --port 0 --metrics-port 0        where 7070 or 7071 are taken\n"
-              "  ampctl dev --data-root mnist=/data/mnist    job files may then say mnist/train-images-idx3-ubyte.gz",
+              "  ampctl dev --port 0 --metrics-port 0        if 7070 or 7071 is in use\n"
+              "  ampctl dev --data-root mnist=/data/mnist    job files may then name mnist/train-images-idx3-ubyte.gz",
           .arguments = ArgumentsOf(options.get()),
           .run = [options](Session* session) { return Dev(session, *options); }};
 }

@@ -18,7 +18,7 @@ std::string EndedBefore(const v1::Job& job) {
 Command CancelJobCommand() {
   const auto ids = std::make_shared<std::vector<std::string>>();
   return {.name = "cancel",
-          .help = "End jobs for good; checkpoints stay",
+          .help = "Cancel jobs for good; keep their checkpoints",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {JobIds(ids.get())},
           .run = [ids](Session* session) {

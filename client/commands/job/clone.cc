@@ -9,7 +9,7 @@ namespace ampd::client {
 Command CloneJobCommand() {
   const auto options = std::make_shared<CloneOptions>();
   return {.name = "clone",
-          .help = "Submit again, from the start",
+          .help = "Submit a job again, from the start",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {JobId(&options->id), NewJobName(&options->name)},
           .run = [options](Session* session) { return CloneJob(session, *options); }};

@@ -31,10 +31,7 @@ void ReportAccepted(Session* session, const v1::Job& job) {
 }
 
 Argument NewJobName(std::string* name) {
-  return {.name = "--name",
-          .value = name,
-          .text = "NAME",
-          .help = "Name of the new job (default: the name of the old one)"};
+  return {.name = "--name", .value = name, .text = "NAME", .help = "Name of the created job (default: the same name)"};
 }
 
 int CloneJob(Session* session, const CloneOptions& options) {

@@ -53,7 +53,7 @@ int Events(Session* session, const std::string& id) {
 Command EventsOfJobCommand() {
   const auto id = std::make_shared<std::string>();
   return {.name = "events",
-          .help = "What happened to it",
+          .help = "List the events of a job",
           .formats = AllFormatsBut({OutputFormat::kName}),
           .arguments = {JobId(id.get())},
           .run = [id](Session* session) { return Events(session, *id); }};

@@ -61,7 +61,7 @@ int Explain(Session* session, const std::string& id) {
 Command ExplainJobCommand() {
   const auto id = std::make_shared<std::string>();
   return {.name = "explain",
-          .help = "Why is it in its state?",
+          .help = "Explain why a job is in its state",
           .formats = AllFormatsBut({OutputFormat::kName}),
           .arguments = {JobId(id.get())},
           .run = [id](Session* session) { return Explain(session, *id); }};

@@ -141,7 +141,7 @@ int Gradients(Session* session, const GradientsOptions& options) {
 Command GradientsOfJobCommand() {
   const auto options = std::make_shared<GradientsOptions>();
   return {.name = "gradients",
-          .help = "How its gradients fill their range",
+          .help = "Show how the gradients of the next step fill the range of their format",
           .examples =
               "  ampctl job gradients ID\n"
               "  ampctl job gradients ID -o json | jq .gradients.suggestedScale",

@@ -4,7 +4,7 @@ namespace ampd::client {
 
 Command JobCommands() {
   return {.name = "job",
-          .help = "Jobs",
+          .help = "Submit, watch and change jobs",
           .commands = {
               SubmitJobCommand(),
               ListJobsCommand(),

@@ -39,28 +39,29 @@ int ListJobs(Session* session, const ListOptions& options) {
 
 Command ListJobsCommand() {
   const auto options = std::make_shared<ListOptions>();
-  return {.name = "list",
-          .alias = "ls",
-          .help = "Newest first",
-          .examples =
-              "  ampctl job list -o wide\n"
-              "  ampctl job list --filter 'state=RUNNING AND labels.team=vision'\n"
-              "  ampctl job list -q --filter state=QUEUED | xargs ampctl job cancel",
-          .formats = AllFormats(),
-          .arguments = {{.name = "--filter",
-                         .value = &options->filter,
-                         .text = "TERMS",
-                         .help = "Terms joined by AND: state=, name=, queue=, labels.KEY=, id="},
-                        {.name = "--limit",
-                         .value = &options->limit,
-                         .text = "N",
-                         .help = "At most so many, 50 without; 0: all",
-                         .check = CheckCount},
-                        {.name = "--page-token",
-                         .value = &options->page_token,
-                         .text = "TOKEN",
-                         .help = "Go on where a list that was cut says so"}},
-          .run = [options](Session* session) { return ListJobs(session, *options); }};
+  return {
+      .name = "list",
+      .alias = "ls",
+      .help = "List jobs, newest first",
+      .examples =
+          "  ampctl job list -o wide\n"
+          "  ampctl job list --filter 'state=RUNNING AND labels.team=vision'\n"
+          "  ampctl job list -q --filter state=QUEUED | xargs ampctl job cancel",
+      .formats = AllFormats(),
+      .arguments = {{.name = "--filter",
+                     .value = &options->filter,
+                     .text = "TERMS",
+                     .help = "Only jobs that match all terms, joined by AND: state=, name=, queue=, labels.KEY=, id="},
+                    {.name = "--limit",
+                     .value = &options->limit,
+                     .text = "N",
+                     .help = "Maximum number of jobs (default 50, 0 = all)",
+                     .check = CheckCount},
+                    {.name = "--page-token",
+                     .value = &options->page_token,
+                     .text = "TOKEN",
+                     .help = "Continue an incomplete list at the token that it printed"}},
+      .run = [options](Session* session) { return ListJobs(session, *options); }};
 }
 
 }  // namespace ampd::client

@@ -54,18 +54,19 @@ int Logs(Session* session, const LogsOptions& options) {
 
 Command LogsOfJobCommand() {
   const auto options = std::make_shared<LogsOptions>();
-  return {.name = "logs",
-          .help = "What the trainer wrote",
-          .examples = "  ampctl job logs -f ID\n  ampctl job logs ID --attempt 1 --tail-bytes 4096",
-          .arguments = {JobId(&options->id),
-                        {.name = "-f,--follow", .value = &options->follow, .help = "Go on with what comes"},
-                        AttemptNumber(&options->attempt),
-                        {.name = "--tail-bytes",
-                         .value = &options->tail_bytes,
-                         .text = "N",
-                         .help = "Only so many bytes before the end",
-                         .check = CheckCount}},
-          .run = [options](Session* session) { return Logs(session, *options); }};
+  return {
+      .name = "logs",
+      .help = "Print the trainer's log",
+      .examples = "  ampctl job logs -f ID\n  ampctl job logs ID --attempt 1 --tail-bytes 4096",
+      .arguments = {JobId(&options->id),
+                    {.name = "-f,--follow", .value = &options->follow, .help = "Keep printing until the attempt ends"},
+                    AttemptNumber(&options->attempt),
+                    {.name = "--tail-bytes",
+                     .value = &options->tail_bytes,
+                     .text = "N",
+                     .help = "Print only the last N bytes (default 0 = all)",
+                     .check = CheckCount}},
+      .run = [options](Session* session) { return Logs(session, *options); }};
 }
 
 }  // namespace ampd::client

@@ -9,7 +9,7 @@ namespace ampd::client {
 Command PauseJobCommand() {
   const auto ids = std::make_shared<std::vector<std::string>>();
   return {.name = "pause",
-          .help = "Checkpoint and leave the device",
+          .help = "Pause jobs: they write a checkpoint and free their device",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {JobIds(ids.get())},
           .run = [ids](Session* session) { return ChangeJobs(session, *ids, {.call = &JobClient::PauseJob}); }};

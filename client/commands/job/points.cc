@@ -204,14 +204,14 @@ int Points(Session* session, const PointsOptions& options) {
 Command PointsOfJobCommand() {
   const auto options = std::make_shared<PointsOptions>();
   return {.name = "points",
-          .help = "Its metric points",
+          .help = "List the metric points of a job",
           .examples = "  ampctl job points ID --downsample-to 500\n  ampctl job points ID -o json",
           .formats = AllFormatsBut({OutputFormat::kName}),
           .arguments = {JobId(&options->id),
                         {.name = "--downsample-to",
                          .value = &options->downsample_to,
                          .text = "N",
-                         .help = "At most so many points; 0: all",
+                         .help = "Maximum number of points (default 0 = all)",
                          .check = CheckCount}},
           .run = [options](Session* session) { return Points(session, *options); }};
 }

@@ -9,7 +9,7 @@ namespace ampd::client {
 Command ResumeJobCommand() {
   const auto ids = std::make_shared<std::vector<std::string>>();
   return {.name = "resume",
-          .help = "Queue paused jobs again",
+          .help = "Resume paused jobs: they are queued again",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {JobIds(ids.get())},
           .run = [ids](Session* session) { return ChangeJobs(session, *ids, {.call = &JobClient::ResumeJob}); }};

@@ -10,7 +10,7 @@ Command RetryJobCommand() {
   const auto options = std::make_shared<CloneOptions>();
   options->from_last_checkpoint = true;
   return {.name = "retry",
-          .help = "Submit again, from the last checkpoint",
+          .help = "Submit a finished job again; resume from its last checkpoint",
           .examples = "  ampctl job retry ID --name second-try",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {JobId(&options->id), NewJobName(&options->name)},

@@ -41,19 +41,19 @@ int SetScale(Session* session, const ScaleOptions& options) {
 Command ScaleJobCommand() {
   const auto options = std::make_shared<ScaleOptions>();
   return {.name = "scale",
-          .help = "Set its loss scale while it runs",
+          .help = "Set the loss scale of a running job",
           .examples = "  ampctl job scale ID --set-scale 4096\n  ampctl job scale ID --growth-interval 500",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {JobId(&options->id),
                         {.name = "--set-scale",
                          .value = &options->scale,
                          .text = "X",
-                         .help = "The scale from the next step on; it starts a new interval",
+                         .help = "Loss scale from the next step on; restarts the growth interval",
                          .check = CheckPositive},
                         {.name = "--growth-interval",
                          .value = &options->growth_interval,
                          .text = "N",
-                         .help = "Applied steps in a row until it grows",
+                         .help = "Number of applied steps in a row after which the scale grows",
                          .check = CheckPositiveCount}},
           .run = [options](Session* session) { return SetScale(session, *options); }};
 }

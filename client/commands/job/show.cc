@@ -20,7 +20,7 @@ int ShowJob(Session* session, const std::string& id) {
 Command ShowJobCommand() {
   const auto id = std::make_shared<std::string>();
   return {.name = "show",
-          .help = "All about a job",
+          .help = "Show everything about a job",
           .examples = "  ampctl job show ID\n  ampctl job show ID -o json | jq .attempts[-1].outcome.finalMetrics",
           .formats = AllFormats(),
           .arguments = {JobId(id.get())},

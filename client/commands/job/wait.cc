@@ -77,14 +77,14 @@ int Wait(Session* session, const WaitOptions& options) {
 Command WaitForJobsCommand() {
   const auto options = std::make_shared<WaitOptions>();
   return {.name = "wait",
-          .help = "Wait for the end of jobs",
+          .help = "Wait until jobs have ended",
           .examples = "  ampctl job wait ID1 ID2 --timeout 2h && ./deploy",
           .formats = AllFormats(),
           .arguments = {JobIds(&options->ids),
                         {.name = "--timeout",
                          .value = &options->timeout,
                          .text = "DURATION",
-                         .help = "Give up after, with exit code 7"}},
+                         .help = "Give up after this time, with exit code 7 (default: wait forever)"}},
           .run = [options](Session* session) { return Wait(session, *options); }};
 }
 

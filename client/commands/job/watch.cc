@@ -74,14 +74,14 @@ int Watch(Session* session, const WatchOptions& options) {
 Command WatchJobCommand() {
   const auto options = std::make_shared<WatchOptions>();
   return {.name = "watch",
-          .help = "Follow a job live",
+          .help = "Watch a job live until it ends",
           .examples =
               "  ampctl job watch ID\n"
               "  ampctl job watch ID -o jsonl | jq -c .steps.loss     every message, for programs\n"
               "  ampctl job watch ID --interval 1m >> train.log",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {JobId(&options->id),
-                        {.name = "--live-only", .value = &options->live_only, .help = "Leave out what was before"},
+                        {.name = "--live-only", .value = &options->live_only, .help = "Skip history"},
                         {.name = "--interval",
                          .value = &options->interval,
                          .text = "DURATION",

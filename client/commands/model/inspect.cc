@@ -81,36 +81,36 @@ std::vector<Argument> ArgumentsOf(InspectModelOptions* options) {
   return {{.name = "path",
            .value = &options->path,
            .text = "FILE",
-           .help = "A .pt2 file on this machine",
+           .help = "File that torch.export wrote (.pt2), on this machine",
            .required = true,
            .check = CheckNotEmpty,
            .suggest = SuggestFiles},
           {.name = "--preset",
            .value = &options->presets,
            .text = "PRESET",
-           .help = "Preset, as in ampctl policy list; again for others",
+           .help = "Preset to show, as in ampctl policy list; repeatable (default fp32, bf16, fp16 and fp8)",
            .check = OneOf(precision::PresetNames()),
            .suggest = SuggestWords(precision::PresetNames())},
           ExampleDeviceKind(&options->device),
           {.name = "--logits",
            .value = &options->output,
            .text = "N",
-           .help = "Which of the model's outputs the logits are, counted from 0 (default 0)",
+           .help = "Index of the model's output that holds the logits (default 0)",
            .check = CheckCount},
           {.name = "--head",
            .value = &options->head,
            .text = "HEAD",
-           .help = "What turns the output into a loss, as model.exported.head (default: decided by the output)",
+           .help = "Loss head, as in model.exported.head (default: derived from the output)",
            .check = OneOf({"CLASSIFICATION", "LANGUAGE_MODEL", "REGRESSION", "MULTI_LABEL", "OWN_LOSS", "GAN"})},
           {.name = "--batch",
            .value = &options->batch_size,
            .text = "N",
-           .help = "Tell the memory of a step with so many samples",
+           .help = "Estimate the memory of a step with N samples",
            .check = CheckPositiveCount},
           {.name = "--sequence-length",
            .value = &options->sequence_length,
            .text = "N",
-           .help = "Positions of a text's sample, where the model leaves them open",
+           .help = "Number of positions of a sample of text, for a model that leaves it open",
            .check = CheckPositiveCount}};
 }
 
@@ -119,7 +119,7 @@ std::vector<Argument> ArgumentsOf(InspectModelOptions* options) {
 Command InspectModelCommand() {
   const auto options = std::make_shared<InspectModelOptions>();
   return {.name = "inspect",
-          .help = "What is in a file of torch.export, and what policies would do to it",
+          .help = "Show the content of a torch.export file, and what policies would do to it",
           .examples =
               "  ampctl model inspect net.pt2\n"
               "  ampctl model inspect net.pt2 --preset bf16 --preset fp8-block --batch 64 -o wide\n"

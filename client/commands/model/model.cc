@@ -4,7 +4,7 @@ namespace ampd::client {
 
 Command ModelCommands() {
   return {.name = "model",
-          .help = "Models of your own",
+          .help = "Inspect exported models on this machine",
           .commands = {
               InspectModelCommand(),
           }};

@@ -36,7 +36,7 @@ int ListPolicies(Session* session) {
 Command ListPoliciesCommand() {
   return {.name = "list",
           .alias = "ls",
-          .help = "The presets",
+          .help = "List the presets",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .run = ListPolicies};
 }

@@ -4,7 +4,7 @@ namespace ampd::client {
 
 Command PolicyCommands() {
   return {.name = "policy",
-          .help = "Precision policies",
+          .help = "Show precision policies",
           .commands = {
               ListPoliciesCommand(),
               ShowPolicyCommand(),

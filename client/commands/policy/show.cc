@@ -80,7 +80,7 @@ Command ShowPolicyCommand() {
   const auto options = std::make_shared<PolicyOptions>();
   return {
       .name = "show",
-      .help = "What a policy does to a model",
+      .help = "Show what a policy does to each parameter and op of a model",
       .examples =
           "  ampctl policy show bf16\n"
           "  ampctl policy show torch-amp-fp16 --model mlp --device cpu\n"
@@ -89,17 +89,17 @@ Command ShowPolicyCommand() {
       .arguments = {{.name = "preset",
                      .value = &options->preset,
                      .text = "[PRESET]",
-                     .help = "Preset, as in ampctl policy list (default: the one of the job file)",
+                     .help = "Preset, as in ampctl policy list (default: the job file's)",
                      .suggest = SuggestWords(precision::PresetNames())},
                     {.name = "--model",
                      .value = &options->model,
                      .text = "MODEL",
-                     .help = "Name of a model in job files (default: the one of the job file, or lenet)",
+                     .help = "Model, by its name in job files (default: the job file's, or lenet)",
                      .check = OneOf({"lenet", "mlp", "resnet", "efficientnet_b0", "gpt2", "bert_classifier", "dcgan"})},
                     {.name = "-f,--file",
                      .value = &options->file,
                      .text = "FILE",
-                     .help = "Job file with model, rules and optimizer, - for standard input",
+                     .help = "Job file with model, rules and optimizer (- for standard input)",
                      .suggest = SuggestFiles},
                     ExampleDeviceKind(&options->device)},
       .run = [options](Session* session) { return ShowPolicy(session, *options); }};

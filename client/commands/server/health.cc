@@ -63,7 +63,7 @@ int Health(Session* session) {
 
 Command HealthCommand() {
   return {.name = "health",
-          .help = "Does the server take work?",
+          .help = "Check whether the server is serving",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .run = Health};
 }

@@ -11,7 +11,7 @@ Argument WorkerName(std::string* name) {
   return {.name = "name",
           .value = name,
           .text = "NAME",
-          .help = "Worker, as in ampctl worker list",
+          .help = "Name of the worker, as in ampctl worker list",
           .required = true,
           .check = CheckNotEmpty,
           .suggest = SuggestWorkers};

@@ -9,7 +9,7 @@ namespace ampd::client {
 Command DrainWorkerCommand() {
   const auto name = std::make_shared<std::string>();
   return {.name = "drain",
-          .help = "Give it no new work; its jobs checkpoint and move",
+          .help = "Give a worker no new jobs; its jobs write a checkpoint and move to others",
           .examples = "  ampctl worker drain NAME\n  ampctl worker list",
           .formats = AllFormats(),
           .arguments = {WorkerName(name.get())},

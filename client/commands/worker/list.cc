@@ -16,7 +16,7 @@ int ListWorkers(Session* session) {
 }  // namespace
 
 Command ListWorkersCommand() {
-  return {.name = "list", .alias = "ls", .help = "All workers", .formats = AllFormats(), .run = ListWorkers};
+  return {.name = "list", .alias = "ls", .help = "List workers", .formats = AllFormats(), .run = ListWorkers};
 }
 
 }  // namespace ampd::client

@@ -29,7 +29,7 @@ int RemoveWorker(Session* session, const std::string& worker) {
 Command RemoveWorkerCommand() {
   const auto name = std::make_shared<std::string>();
   return {.name = "remove",
-          .help = "Forget a lost worker; one that comes back is there again",
+          .help = "Remove a lost worker from the list; it is listed again if it comes back",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {WorkerName(name.get())},
           .run = [name](Session* session) { return RemoveWorker(session, *name); }};

@@ -4,7 +4,7 @@ namespace ampd::client {
 
 Command WorkerCommands() {
   return {.name = "worker",
-          .help = "Workers and their devices",
+          .help = "Show and drain workers",
           .commands = {
               ListWorkersCommand(),
               DrainWorkerCommand(),
