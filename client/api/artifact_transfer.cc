@@ -40,7 +40,7 @@ absl::Status Named(const std::string& path, const absl::Status& status) {
   return named;
 }
 
-absl::Status Interrupted() { return absl::CancelledError("interrupted; the same command goes on where it was"); }
+absl::Status Interrupted() { return absl::CancelledError("interrupted; repeat the command to resume"); }
 
 // Ends the call of `context` when the transfer is cancelled.
 class CancelsCall {
@@ -138,7 +138,7 @@ absl::StatusOr<v1::Artifact> Send(JobClient* client, const LocalFile& file, int 
     if (!piece.ok() || piece->empty()) {
       context.TryCancel();
       stream->Finish();
-      return Named(file.path, piece.ok() ? absl::AbortedError("became shorter while it was sent") : piece.status());
+      return Named(file.path, piece.ok() ? absl::AbortedError("was truncated during the upload") : piece.status());
     }
     v1::UploadArtifactRequest next;
     next.set_content(*std::move(piece));
@@ -185,9 +185,9 @@ absl::Status Receive(JobClient* client, const v1::Artifact& artifact, const Writ
 }
 
 absl::Status CheckDigest(const v1::Artifact& artifact, const std::string& sha256) {
-  return sha256 == artifact.sha256()
-             ? absl::OkStatus()
-             : absl::DataLossError(absl::StrCat("what came has the SHA-256 ", sha256, ", not ", artifact.sha256()));
+  return sha256 == artifact.sha256() ? absl::OkStatus()
+                                     : absl::DataLossError(absl::StrCat("the downloaded content has the SHA-256 ",
+                                                                        sha256, ", not ", artifact.sha256()));
 }
 
 // Downloads into `path` the bytes that are missing there.
@@ -214,7 +214,8 @@ absl::StatusOr<LocalFile> ReadLocalFile(const std::string& path, const Cancellat
     return Named(path, ErrnoError(errno, "open"));
   }
   if (!S_ISREG(found.st_mode) || found.st_size == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", S_ISREG(found.st_mode) ? "is empty" : "is no file"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": ", S_ISREG(found.st_mode) ? "is empty" : "is not a regular file"));
   }
   auto sha256 = DigestOf(path, cancellation);
   if (!sha256.ok()) {
@@ -256,7 +257,7 @@ absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file
     sent = Repeat(options, num_done, send);  // the bytes that the server already had were not from this file
   }
   if (ReasonOf(sent) == "DIGEST_MISMATCH") {
-    return Named(file.path, absl::AbortedError("was changed while it was sent"));
+    return Named(file.path, absl::AbortedError("was changed during the upload"));
   }
   if (absl::IsResourceExhausted(sent)) {
     return Named(file.path, sent);
@@ -267,7 +268,7 @@ absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file
 
 absl::Status DownloadFile(JobClient* client, const v1::Artifact& artifact, const std::string& path, bool replace,
                           const TransferOptions& options) {
-  const auto taken = absl::AlreadyExistsError(absl::StrCat(path, ": is there already; --force replaces it"));
+  const auto taken = absl::AlreadyExistsError(absl::StrCat(path, ": already exists; --force replaces it"));
   if (!replace && access(path.c_str(), F_OK) == 0) {
     return taken;
   }

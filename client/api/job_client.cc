@@ -107,7 +107,7 @@ absl::StatusOr<v1::Job> CallRepeatedly(v1::JobService::Stub& stub,
       return job;
     }
     if (cancellation->cancelled()) {
-      return absl::CancelledError("interrupted; whether the server took it: ampctl job list");
+      return absl::CancelledError("interrupted; see whether the server accepted it: ampctl job list");
     }
     if (again && absl::IsDeadlineExceeded(status)) {
       return unavailable;

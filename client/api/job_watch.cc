@@ -64,7 +64,7 @@ JobWatch::Next JobWatch::Pull(absl::Duration deadline, v1::WatchJobResponse* mes
     case WatchStream::Next::kTimeout:
       return SystemClock().SinceBoot() < silent_since_ + options_.silence_limit
                  ? Next::kTimeout
-                 : Lost(absl::UnavailableError("the server fell silent"));
+                 : Lost(absl::UnavailableError("the server stopped answering"));
     case WatchStream::Next::kEnded:
       return HandleEnd();
     case WatchStream::Next::kMessage:

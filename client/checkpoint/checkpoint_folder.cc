@@ -149,7 +149,7 @@ absl::Status Copy(const Piece& piece, int to) {
   for (uint64_t done = 0; done < size;) {
     AMPD_ASSIGN_OR_RETURN(const std::string bytes, ReadAt(piece.fd, piece.begin + done, std::min(kChunk, size - done)));
     if (bytes.empty()) {
-      return absl::DataLossError("the checkpoint was cut short while it was read");
+      return absl::DataLossError("the checkpoint was truncated while it was read");
     }
     AMPD_RETURN_IF_ERROR(WriteAll(to, bytes));
     done += bytes.size();
@@ -246,11 +246,11 @@ absl::StatusOr<ExportedModel> ExportModel(const CheckpointFolder& folder, const 
   std::error_code error;
   const std::filesystem::file_status there = std::filesystem::status(options.destination, error);
   if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
-    return absl::FailedPreconditionError(absl::StrCat(options.destination, " is no regular file"));
+    return absl::FailedPreconditionError(absl::StrCat(options.destination, " is not a regular file"));
   }
   if (!options.replace && std::filesystem::exists(there)) {
     return absl::AlreadyExistsError(
-        absl::StrCat(options.destination, " is there already; give another name, or --force to replace it"));
+        absl::StrCat(options.destination, " already exists; give another name, or --force to replace it"));
   }
   AMPD_ASSIGN_OR_RETURN(const OpenTensors model, OpenVerified(folder, kModelFile));
   std::vector<Piece> pieces = PiecesOf(model);

@@ -18,19 +18,23 @@ std::string CheckDuration(const std::string& text) {
 
 std::string CheckCount(const std::string& text) {
   int64_t count = 0;
-  return absl::SimpleAtoi(text, &count) && count >= 0 ? "" : absl::StrCat("'", text, "' is no whole number from 0 up");
+  return absl::SimpleAtoi(text, &count) && count >= 0
+             ? ""
+             : absl::StrCat("'", text, "' is not a whole number of at least 0");
 }
 
 std::string CheckPositiveCount(const std::string& text) {
   int count = 0;
-  return absl::SimpleAtoi(text, &count) && count >= 1 ? "" : absl::StrCat("'", text, "' is no whole number from 1 up");
+  return absl::SimpleAtoi(text, &count) && count >= 1
+             ? ""
+             : absl::StrCat("'", text, "' is not a whole number of at least 1");
 }
 
 std::string CheckPositive(const std::string& text) {
   double number = 0;
   return absl::SimpleAtod(text, &number) && std::isfinite(number) && number > 0
              ? ""
-             : absl::StrCat("'", text, "' is no number above 0");
+             : absl::StrCat("'", text, "' is not a number above 0");
 }
 
 std::string CheckNotEmpty(const std::string& text) { return text.empty() ? "must not be empty" : ""; }
@@ -38,7 +42,7 @@ std::string CheckNotEmpty(const std::string& text) { return text.empty() ? "must
 Check OneOf(std::vector<std::string> words) {
   return [words = std::move(words)](const std::string& text) {
     const bool known = std::find(words.begin(), words.end(), text) != words.end();
-    return known ? std::string() : absl::StrCat("'", text, "' is none of ", absl::StrJoin(words, ", "));
+    return known ? std::string() : absl::StrCat("'", text, "' is not one of ", absl::StrJoin(words, ", "));
   };
 }
 

@@ -11,8 +11,7 @@ std::optional<int> AskBeforeDelete(Session* session, bool confirmed, const std::
     return std::nullopt;
   }
   if (!CanAsk()) {
-    return session->Fail(
-        absl::InvalidArgumentError(absl::StrCat("deleting needs --yes when nobody can be asked: ", command)));
+    return session->Fail(absl::InvalidArgumentError(absl::StrCat("cannot ask for confirmation; use --yes: ", command)));
   }
   if (!Confirm(question)) {
     session->Note("nothing was deleted");

@@ -120,8 +120,8 @@ void AddInputs(const ExportedProgram& program, const ModelQuestion& question, v1
     } else if (field != "labels") {  // "labels" is for a head of its own loss; otherwise a problem, not a warning
       told.set_field(field);
       file->add_warnings(absl::StrCat("the input ", input.tensor,
-                                      " takes the array of that name in a file of npz or safetensors; for other data "
-                                      "model.exported.inputs has to say which field it takes"));
+                                      " reads the array of that name in an npz or safetensors file; for other data "
+                                      "model.exported.inputs must name the field that it reads"));
     }
   }
 }

@@ -51,7 +51,8 @@ std::string WhyFp32(const ResolvedPolicy& resolved, const graph::Node& node) {
   }
   return resolved.op_list == precision::OpList::kAmpd
              ? "sums, exponentials and losses lose too much in fewer bits"
-             : absl::StrCat("the ops of ", std::string(precision::OpListName(resolved.op_list)), " are divided so");
+             : absl::StrCat("the ops of ", std::string(precision::OpListName(resolved.op_list)),
+                            " are assigned this way");
 }
 
 // REQUIRES: the policy was resolved for the program.
@@ -107,8 +108,8 @@ void AddKeptParameters(const ResolvedPolicy& resolved, const graph::Graph& progr
       bytes *= dim.factor();
     }
     of_op.set_parameter_bytes(of_op.parameter_bytes() + bytes);
-    of_op.set_why(are_cast ? "the preset keeps parameters in fp32, and casts them where products read them"
-                           : "the op is no product, and takes its parameters in fp32");
+    of_op.set_why(are_cast ? "the preset keeps parameters in fp32 and casts them for matrix products"
+                           : "the op is not a matrix product and reads its parameters in fp32");
   }
   for (auto& [op, of_op] : kept) {
     *policy->add_kept() = std::move(of_op);
@@ -155,7 +156,7 @@ void AddPolicies(const graph::ImportedPrograms& imported, ModelQuestion question
   }
   if (question.batch_size > 0 && !programs->AreCountable(question.batch_size)) {
     file->add_warnings(absl::StrCat("the memory of a step with ", question.batch_size,
-                                    " samples is not told: it is more than any machine has"));
+                                    " samples is not shown: it is more than any machine has"));
     question.batch_size = 0;
   }
   for (const std::string& preset : question.presets) {

@@ -99,8 +99,9 @@ class SpecFiller {
 
   void ReportUnknown(const YamlEntry& entry, const FieldPath& path, const Descriptor& type) {
     if (entry.key == "<<") {
-      Report(entry.mark, path.shown,
-             "'<<' (a merge key) is not taken; write the fields out, or give an alias as a whole value: eval: *train");
+      Report(
+          entry.mark, path.shown,
+          "merge keys ('<<') are not supported; write the fields out, or use an alias as a whole value: eval: *train");
       return;
     }
     constexpr size_t kMostPaths = 3;
@@ -128,7 +129,7 @@ class SpecFiller {
     if (!first) {
       const FieldPath child = path.Child(field);
       Report(entry.mark, child.shown,
-             absl::StrCat(child.shown, " cannot stand beside '", other->second, "': only one of them may be set"));
+             absl::StrCat(child.shown, " cannot be combined with '", other->second, "': only one of them may be set"));
     }
     return first;
   }

@@ -89,7 +89,7 @@ std::string TypeWords(const FieldDescriptor& field) {
       return "a whole number";
     case FieldDescriptor::CPPTYPE_UINT32:
     case FieldDescriptor::CPPTYPE_UINT64:
-      return "a whole number from 0 up";
+      return "a whole number of at least 0";
     case FieldDescriptor::CPPTYPE_DOUBLE:
     case FieldDescriptor::CPPTYPE_FLOAT:
       return "a number";

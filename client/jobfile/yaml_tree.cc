@@ -135,7 +135,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void Add(YamlNode node, anchor_t anchor, const YAML::Mark& mark = YAML::Mark::null_mark()) {
     if (++num_nodes_ > kMaxYamlNodes) {
-      Abandon(mark, absl::StrCat("more than ", kMaxYamlNodes, " values, aliases counted as what they stand for"));
+      Abandon(mark, absl::StrCat("more than ", kMaxYamlNodes, " values, counting what each alias stands for"));
     }
     if (anchor != 0) {
       anchors_[anchor] = node;
@@ -200,7 +200,7 @@ Problem ExplainSyntax(std::string_view text, const std::string& source, const YA
     if (indent != std::string::npos && tab < indent) {
       return {{source, static_cast<int>(i) + 1, static_cast<int>(tab) + 1},
               "",
-              "indented by a tab; YAML takes spaces only",
+              "indented by a tab; YAML allows only spaces",
               "",
               {}};
     }
@@ -208,16 +208,17 @@ Problem ExplainSyntax(std::string_view text, const std::string& source, const YA
   for (size_t i = last; i > 0 && i + 2 > last; --i) {
     if (error.msg == YAML::ErrorMsg::MAP_VALUE && LacksSpaceBehindColon(lines[i - 1])) {
       const int column = static_cast<int>(lines[i - 1].find(':')) + 1;
-      return {{source, static_cast<int>(i), column}, "", "a ':' needs a space behind it: name: value", "", {}};
+      return {{source, static_cast<int>(i), column}, "", "a ':' needs a space after it: name: value", "", {}};
     }
   }
   const std::pair<const char*, const char*> words[] = {
-      {YAML::ErrorMsg::END_OF_MAP, "indented unlike its neighbours; the fields of one mapping begin in one column"},
-      {YAML::ErrorMsg::END_OF_SEQ, "indented unlike its neighbours; the items of one list begin in one column"},
+      {YAML::ErrorMsg::END_OF_MAP,
+       "indented unlike its neighbours; the fields of a mapping must begin in the same column"},
+      {YAML::ErrorMsg::END_OF_SEQ, "indented unlike its neighbours; the items of a list must begin in the same column"},
       {YAML::ErrorMsg::END_OF_MAP_FLOW, "a '{' is not closed, or a ',' is missing"},
       {YAML::ErrorMsg::END_OF_SEQ_FLOW, "a '[' is not closed, or a ',' is missing"},
       {YAML::ErrorMsg::MAP_VALUE,
-       "a ':' where none can stand; is a value with a ':' not quoted, or is the indentation off?"},
+       "a ':' is not allowed here; is a value with a ':' not quoted, or is the indentation wrong?"},
       {YAML::ErrorMsg::UNKNOWN_ANCHOR, "an alias refers to an anchor that is not defined before it"}};
   for (const auto& [message, explained] : words) {
     if (error.msg == message) {

@@ -14,8 +14,8 @@ namespace {
 // Numbers: Progress or FinalMetrics.
 template <typename Numbers>
 std::string EvalQuality(const Numbers& numbers) {
-  const auto part = [](const char* name, bool is_told, double number) {
-    return is_told ? absl::StrCat(name, " ", FormatNumber(number), ", ") : "";
+  const auto part = [](const char* name, bool is_known, double number) {
+    return is_known ? absl::StrCat(name, " ", FormatNumber(number), ", ") : "";
   };
   if (numbers.has_eval_perplexity()) {
     return part("perplexity", true, numbers.eval_perplexity());
@@ -332,7 +332,7 @@ std::string NextCommands(const v1::Job& job) {
     case v1::Job::RUNNING:
       return line("watch", "watch");
     case v1::Job::PAUSED:
-      return line("go on", "resume");
+      return line("resume", "resume");
     case v1::Job::FAILED: {
       const bool by_file = job.reason() == v1::DATA_ERROR || job.reason() == v1::SPEC_ERROR;
       return absl::StrCat(line("logs", "logs"), "\n",

@@ -39,13 +39,13 @@ std::string NamesText(const std::vector<std::string>& names, bool all) {
 // A remark on a program besides its numbers.
 std::string RemarkOn(const v1::ModelProgram& program) {
   if (program.derived()) {
-    return "not in the file: the training program without its dropout, and with its norms on their running statistics";
+    return "not in the file: derived from the training program, without dropout and with running statistics in norms";
   }
   return program.num_meant() + program.num_following() == 0
              ? ""
              : absl::StrCat("float32 is meant in ", FormatCount(program.num_meant()),
                             ", and follows the model's dtype in ", FormatCount(program.num_following()),
-                            ", as its bfloat16 twin tells");
+                            ", as its bfloat16 twin shows");
 }
 
 std::string ProgramsText(const v1::ModelFile& file, const ModelTextOptions& options) {
@@ -90,7 +90,7 @@ std::string TakenText(const v1::ModelOutput& output) {
   }
   const bool is_loss = output.head() == v1::ExportedModelSpec::OWN_LOSS || output.head() == v1::ExportedModelSpec::GAN;
   const bool are_numbers = output.head() == v1::ExportedModelSpec::REGRESSION;
-  return is_loss ? "taken as the loss" : are_numbers ? "taken as the predictions" : "taken as the logits";
+  return is_loss ? "read as the loss" : are_numbers ? "read as the predictions" : "read as the logits";
 }
 
 std::string OutputsText(const v1::ModelFile& file, const ModelTextOptions& options) {

@@ -42,7 +42,7 @@ std::string WhyItStands(const WatchedJob& watched) {
     return Printable(watched.waiting());
   }
   if (job.state() == v1::Job::PAUSED) {
-    return absl::StrCat("goes on with: ampctl job resume ", job.id());
+    return absl::StrCat("resume it with: ampctl job resume ", job.id());
   }
   return Printable(job.message());
 }

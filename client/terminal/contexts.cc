@@ -26,8 +26,9 @@ absl::StatusOr<ResolvedAddress> Named(const Contexts& contexts, const std::strin
   const auto found = contexts.addresses.find(text);
   const std::string& address = found == contexts.addresses.end() ? text : found->second;
   if (!IsHostAndPort(address)) {
-    return absl::InvalidArgumentError(absl::StrCat("the address '", address, "' from ", origin,
-                                                   " is neither HOST:PORT nor a context, as in: ampctl context list"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the address '", address, "' from ", origin,
+                     " is neither HOST:PORT nor the name of a context; see: ampctl context list"));
   }
   return ResolvedAddress{address, origin};
 }

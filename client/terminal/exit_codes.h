@@ -30,7 +30,7 @@ inline constexpr char kExitCodesText[] =
     "  4  not allowed\n"
     "  5  the server cannot be reached\n"
     "  6  the job was cancelled\n"
-    "  7  the time given was not enough\n"
+    "  7  the time limit passed\n"
     "130  Ctrl-C\n";
 
 }  // namespace ampd::client

@@ -132,7 +132,7 @@ void PrintJobs(const Session& session, const JobClient::JobList& list, const std
   }
   if (rows.empty()) {
     session.Note(filter.empty() ? "no jobs; submit one with: ampctl job submit -f job.yaml"
-                                : "no job matches --filter '" + Printable(filter) + "'; all of them: ampctl job list");
+                                : "no job matches --filter '" + Printable(filter) + "'; to list all: ampctl job list");
     return;
   }
   PrintTable(session, JobHeadings(wide), rows);
@@ -199,8 +199,8 @@ void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& art
     return;
   }
   if (artifacts.empty()) {
-    session.Note(job.empty() ? "no artifacts; ampctl artifact upload FILE makes one"
-                             : "job " + Printable(job) + " has no samples; `sample` in the job's file asks for some");
+    session.Note(job.empty() ? "no artifacts; upload a file with: ampctl artifact upload FILE"
+                             : "job " + Printable(job) + " has no samples; to get some, set `sample` in the job file");
     return;
   }
   const bool wide = session.wide();

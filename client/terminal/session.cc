@@ -50,12 +50,12 @@ std::string AdviceInState(const ErrorMetadata& metadata) {
   }
   const std::string id = Printable(job->second);
   if (at == v1::Job::SUCCEEDED) {
-    return "run it anew: ampctl job clone " + id;
+    return "run it again: ampctl job clone " + id;
   }
   return IsTerminal(at)
-             ? absl::StrCat("go on from its last checkpoint: ampctl job retry ", id,
+             ? absl::StrCat("resume from its last checkpoint: ampctl job retry ", id,
                             "   (from the start: ampctl job clone ", id, ")")
-             : absl::StrCat("see how it stands: ampctl job show ", id, "   (end it: ampctl job cancel ", id, ")");
+             : absl::StrCat("see its state: ampctl job show ", id, "   (end it: ampctl job cancel ", id, ")");
 }
 
 // Advice on an error, in one line; empty if the message says enough.
@@ -63,7 +63,7 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
       if (!ReasonOf(status).empty()) {
-        return "wait a while, then repeat the same command";  // the server itself reports UNAVAILABLE
+        return "wait a while, then repeat the command";  // the server itself reports UNAVAILABLE
       }
       return absl::StrCat("is a server running there? start one with: ampctl dev   (address from ", address.origin,
                           "; others: --address, AMPD_ADDRESS, ampctl context use)");
@@ -73,36 +73,37 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
         return "";  // an error of this machine, such as a missing file
       }
       if (const ErrorMetadata metadata = MetadataOf(status); metadata.contains("job")) {
-        return absl::StrCat("see what there is: ampctl ",
+        return absl::StrCat("list what there is: ampctl ",
                             reason == "CHECKPOINT_NOT_FOUND" ? "checkpoint list " : "job show ",
                             Printable(metadata.at("job")));
       }
       if (reason == "ARTIFACT_NOT_FOUND") {
-        return "see what there is: ampctl artifact list";
+        return "list what there is: ampctl artifact list";
       }
       if (reason == "CHECKPOINT_NOT_FOUND") {
-        return "see what there is: ampctl checkpoint list ID";
+        return "list what there is: ampctl checkpoint list ID";
       }
-      return absl::StrCat("see what there is: ampctl ",
+      return absl::StrCat("list what there is: ampctl ",
                           reason == "WORKER_NOT_FOUND"    ? "worker"
                           : reason == "CONTEXT_NOT_FOUND" ? "context"
                                                           : "job",
                           " list");
     }
     case absl::StatusCode::kDeadlineExceeded:
-      return ReasonOf(status) == kWaitTimedOut ? "" : "the server is slow or out of reach: ampctl health";
+      return ReasonOf(status) == kWaitTimedOut ? "" : "check the server: ampctl health";
     case absl::StatusCode::kUnimplemented:
       // Every refusal of ampd has a reason; without one, gRPC answered for a missing method.
       return ReasonOf(status).empty()
-                 ? absl::StrCat("is that an ampd-server, and as new as ampctl?   (address from ", address.origin, ")")
-                 : "this server does not support it; take the field or the command out";
+                 ? absl::StrCat("check that it is an ampd-server of ampctl's version   (address from ", address.origin,
+                                ")")
+                 : "this server does not support it; leave out the field, or use a newer server";
     case absl::StatusCode::kFailedPrecondition:
       return ReasonOf(status) == "WRONG_STATE" ? AdviceInState(MetadataOf(status)) : "";
     case absl::StatusCode::kResourceExhausted:
       if (ReasonOf(status) == "ARTIFACT_QUOTA") {
-        return "make room: ampctl artifact list, ampctl artifact delete NAME";
+        return "free space: ampctl artifact list, ampctl artifact delete NAME";
       }
-      return "wait a while, then repeat the same command";
+      return "wait a while, then repeat the command";
     default:
       return "";
   }

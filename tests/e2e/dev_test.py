@@ -128,7 +128,7 @@ class DevTest(unittest.TestCase):
         code, out, err = self.ampctl("dev", "--port", "0", "--metrics-port", "0")
         self.assertEqual((code, out), (1, ""))
         self.assertEqual(len(err.strip().split("\n")), 1, err)
-        self.assertIn("another ampctl dev runs in", err)
+        self.assertIn("another ampctl dev is running in", err)
         self.assertEqual(self.ampctl("health")[0], 0, "the first one is left alone")
 
     def test_a_worker_that_dies_ends_dev_with_an_error_that_names_it(self):
@@ -143,7 +143,7 @@ class DevTest(unittest.TestCase):
         dev.process.stderr.close()
         self.assertEqual(code, 1)
         self.assertIn("ampd-worker ended, signal 9; its log: ", err)
-        self.assertLess(err.index("ampd-worker ended"), err.index("ending worker and server"), "why comes before the wait")
+        self.assertLess(err.index("ampd-worker ended"), err.index("stopping worker and server"), "why comes before the wait")
 
     def answer(self, answer, *arguments):
         """Runs ampctl with a terminal as its standard input, on which `answer` is typed."""
@@ -164,7 +164,7 @@ class DevTest(unittest.TestCase):
         for answer in (b"n\n", b"\n", b"\x04"):
             code, out, err = self.answer(answer, "dev", "--clean", "--port", "0", "--metrics-port", "0")
             self.assertEqual((code, out), (1, ""), err)
-            self.assertIn(f"delete all in {self.folder.resolve()}/.ampd: checkpoints of 1 job (", err)
+            self.assertIn(f"delete everything in {self.folder.resolve()}/.ampd: checkpoints of 1 job (", err)
             self.assertIn("nothing was deleted, and nothing was started", err)
         code, _, err = self.ampctl("dev", "--clean", "--port", "0", "--metrics-port", "0", stdin=subprocess.DEVNULL)
         self.assertEqual(code, 2, err)

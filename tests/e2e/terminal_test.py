@@ -151,7 +151,7 @@ class TerminalTest(ServiceCase):
         for frame in frames(said):
             self.assertLessEqual(len(frame), ROWS, "the terminal scrolls")
             self.assertLessEqual(max(map(len, frame)), COLUMNS, frame)
-            self.assertEqual(frame[-1], "Ctrl-C detaches; the job goes on")
+            self.assertEqual(frame[-1], "Ctrl-C detaches; the job continues")
         for frame in said.split(HOME)[1:-1]:
             self.assertEqual(frame.count(CLEAR_BELOW), 1, "a longer frame leaves a trace")
         shown = "\n".join(frames(said)[-1])
@@ -195,7 +195,7 @@ class TerminalTest(ServiceCase):
         self.assertEqual(terminal.prompt(), EXIT_INTERRUPTED)
         left = self.expect_given_back(terminal)
         self.assertGreaterEqual(steps(left)[-1], steps("".join(map("".join, frames(terminal.text()))))[-1])
-        self.assertIn(f"detached; the job goes on. Come back with: ampctl job watch {self.job}\r\n", left)
+        self.assertIn(f"detached; the job continues. To attach again: ampctl job watch {self.job}\r\n", left)
         self.worker.await_step(self.job, self.worker.last_step(self.job).number + 1)
         self.assertEqual(self.service.job(self.job)["state"], "RUNNING")
 

@@ -160,7 +160,7 @@ class Fields(DataRootCase):
         self.trained(Renamed(), self.job(uploaded + ", inputs: {x: numeric, words: categories}"))
         inspected = json.loads(self.service.ampctl("model", "inspect", "-o", "json", str(self.root / "renamed.pt2"))[1])
         self.assertEqual([one["field"] for one in inspected["inputs"]], ["x", "words"])
-        self.assertIn("the input words takes the array of that name", inspected["warnings"][1])
+        self.assertIn("the input words reads the array of that name", inspected["warnings"][1])
         self.expect_refusal(self.job(uploaded), "DATA_ERROR", 'has no array "x"; it has numeric, categories, clicked')
         synthetic = f"{{synthetic: {{shape: [{NUMBERS}], num_classes: {CLASSES}, num_samples: 90}}}}"
         code, _, err = self.service.ampctl("job", "submit", "-f", "-", text=self.job(uploaded, synthetic))

@@ -136,7 +136,7 @@ class Pack(unittest.TestCase):
         self.assertEqual((labels.tolist(), classes), ([0, 1], ImageFolder(self.folder / "alike").classes))
         done = subprocess.run([BINARIES / "ampctl", "data", "pack", self.folder / "alike", self.folder / "out", "--size", "8",
                                "--force"], capture_output=True, text=True)
-        self.assertIn("the classes Cat and cat differ in capitals alone", done.stderr)
+        self.assertIn("the classes Cat and cat differ only in case", done.stderr)
 
     def refused(self, name):
         done = subprocess.run([BINARIES / "ampctl", "data", "pack", self.folder / name, self.folder / "no", "--size", "8"],

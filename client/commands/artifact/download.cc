@@ -46,7 +46,7 @@ int DownloadArtifact(Session* session, const DownloadOptions& options) {
   if (options.file == "-" && session->options().output != OutputFormat::kTable) {
     return session->Fail(absl::InvalidArgumentError(
         absl::StrCat("-o ", FormatName(session->options().output),
-                     " describes the file that was written; with \"-\" stdout has the content and nothing else")));
+                     " describes the written file; with \"-\" stdout holds only the content")));
   }
   Cancellation* const cancellation = session->CancelledByInterrupt();
   const auto client = session->Client();

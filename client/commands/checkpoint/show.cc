@@ -81,7 +81,7 @@ int ShowCheckpoint(Session* session, const CheckpointName& name) {
           return;
         }
         std::fputs(RenderCheckpoint(shown.checkpoint, shown.precision, TextOptionsOf(*session)).c_str(), stdout);
-        session->Note(absl::StrCat("its tensors, on ",
+        session->Note(absl::StrCat("to see its tensors, on ",
                                    shown.checkpoint.local() ? shown.checkpoint.worker() : "a worker",
                                    ": ampctl checkpoint show <checkpoint root>/", Printable(shown.checkpoint.path())));
       });

@@ -31,7 +31,7 @@ absl::StatusOr<std::string> FindStranger(Session* session, const CheckpointFolde
     return absl::IsNotFound(recorded.status()) ? absl::StatusOr<std::string>(recorded.status().message())
                                                : recorded.status();
   }
-  return recorded->manifest_sha256() == folder.manifest_sha256 ? "" : "not the one that the server has recorded";
+  return recorded->manifest_sha256() == folder.manifest_sha256 ? "" : "differs from the server's record";
 }
 
 // Verifies every file of a folder against its manifest and, with `recorded`, the manifest against the server's record.

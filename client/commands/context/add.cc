@@ -20,8 +20,9 @@ int AddContext(Session* session, const AddOptions& options) {
     return session->Fail(contexts.status());
   }
   if (name == "current" || name.find_first_of(" \t\n:") != std::string::npos || !IsHostAndPort(address)) {
-    return session->Fail(absl::InvalidArgumentError(absl::StrCat(
-        "a context is one word other than 'current', and HOST:PORT, not '", name, "' and '", address, "'")));
+    return session->Fail(absl::InvalidArgumentError(
+        absl::StrCat("a context needs a one-word name other than 'current' and an address HOST:PORT, not '", name,
+                     "' and '", address, "'")));
   }
   contexts->addresses[name] = address;
   contexts->current = contexts->current.empty() ? name : contexts->current;
@@ -30,7 +31,7 @@ int AddContext(Session* session, const AddOptions& options) {
     return session->Fail(written);
   }
   session->Note(contexts->current == name ? absl::StrCat("context ", name, " is in use")
-                                          : absl::StrCat("use it with: ampctl context use ", name));
+                                          : absl::StrCat("to use it: ampctl context use ", name));
   return kExitOk;
 }
 

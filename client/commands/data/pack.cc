@@ -39,7 +39,7 @@ absl::StatusOr<std::pair<int64_t, int64_t>> ParseSize(const std::string& text) {
   int64_t height = 0;
   if (parts.size() > 2 || !absl::SimpleAtoi(parts.front(), &width) || !absl::SimpleAtoi(parts.back(), &height) ||
       width < 1 || height < 1 || width > images::kMaxSide || height > images::kMaxSide) {
-    return absl::InvalidArgumentError(absl::StrCat("--size '", text, "' is no size such as 32 or 64x48, of 1 to ",
+    return absl::InvalidArgumentError(absl::StrCat("--size '", text, "' is not a size such as 32 or 64x48, with 1 to ",
                                                    images::kMaxSide, " pixels a side"));
   }
   return std::pair(width, height);
@@ -94,12 +94,12 @@ int PackImages(Session* session, const PackImagesOptions& options) {
                 Printable(absl::StrJoin(packed->classes, ", ")).c_str());
   }
   if (const std::string alike = Alike(packed->classes); !alike.empty()) {
-    session->Note(
-        absl::StrCat("the classes ", Printable(alike), " differ in capitals alone; they are two, as to ImageFolder"));
+    session->Note(absl::StrCat("the classes ", Printable(alike),
+                               " differ only in case; they are two classes, as in ImageFolder"));
   }
   if (packed->num_skipped > 0) {
     session->Note(absl::StrCat(packed->num_skipped,
-                               " files are not named as PNG or JPEG, or lie in no class, and were passed over"));
+                               " files were skipped: they are not named as PNG or JPEG, or are in no class folder"));
   }
   return kExitOk;
 }

@@ -77,7 +77,7 @@ absl::StatusOr<Prepared> PrepareWordPieces(const TokenizeOptions& options) {
   const auto end = (*tokenizer)->Find("[SEP]");
   if (options.labelled && !(begin.has_value() && end.has_value())) {
     return absl::InvalidArgumentError(
-        absl::StrCat(options.vocabulary, ": has no [CLS] and [SEP], which stand around each text"));
+        absl::StrCat(options.vocabulary, ": has no [CLS] and [SEP], which must enclose each text"));
   }
   Prepared prepared{.name = "BERT's word pieces", .prefix = {}, .suffix = {}};
   if (options.labelled) {
@@ -132,8 +132,8 @@ int WriteTokens(Session* session, const TokenizeOptions& options, const Prepared
   }
   if (written->is_json) {
     session->Note(absl::StrCat(Printable(options.text),
-                               " holds JSON, whose braces and names are tokens now; --jsonl takes "
-                               "the text of each line"));
+                               " holds JSON, so its braces and names became tokens too; --jsonl reads "
+                               "only the text of each line"));
   }
   return kExitOk;
 }

@@ -139,7 +139,7 @@ absl::Status DevRun::TakeFolder() {
   }
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     return Error(absl::StatusCode::kFailedPrecondition, "DEV_RUNNING",
-                 absl::StrCat("another ampctl dev runs in ", folder_, "; end it, or start one in another folder"));
+                 absl::StrCat("another ampctl dev is running in ", folder_, "; stop it, or use another folder"));
   }
   return options_.clean ? CleanDevFolder(folder_) : absl::OkStatus();
 }
@@ -160,7 +160,7 @@ absl::Status DevRun::AwaitReady(const std::string& what, Child* child, const std
     if (SystemClock().SinceBoot() > deadline) {
       return Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
                    absl::StrCat("ampd-", what, " is not ready after ", absl::FormatDuration(options_.start_timeout),
-                                ": ", LastLine(In(what + ".log")), "; all of it: ", In(what + ".log")));
+                                ": ", LastLine(In(what + ".log")), "; full log: ", In(what + ".log")));
     }
     news_.WaitPast(seen, deadline);
   }
@@ -171,11 +171,11 @@ absl::Status DevRun::EndedAtStart(const std::string& what, const std::string& ex
   const std::string log = LastLine(In(what + ".log"));
   if (what == "server" && exit == kAddressTaken) {
     return Error(absl::StatusCode::kFailedPrecondition, "ADDRESS_TAKEN",
-                 absl::StrCat(log, "; take free ones: ampctl dev --port 0 --metrics-port 0"));
+                 absl::StrCat(log, "; use free ports: ampctl dev --port 0 --metrics-port 0"));
   }
   return Error(
       absl::StatusCode::kInternal, "DID_NOT_START",
-      absl::StrCat("ampd-", what, " ended at its start, ", exit, ": ", log, "; all of it: ", In(what + ".log")));
+      absl::StrCat("ampd-", what, " ended during startup, ", exit, ": ", log, "; full log: ", In(what + ".log")));
 }
 
 absl::Status DevRun::StartServer() {
@@ -254,10 +254,10 @@ void DevRun::Announce() const {
       "  server   %s   metrics http://%s/metrics\n"
       "  worker   %s\n"
       "           metrics http://%s/metrics\n%s"
-      "  state    %s   (forget it with: ampctl dev --clean)\n"
+      "  state    %s   (delete it with: ampctl dev --clean)\n"
       "  try      ampctl job submit -f job.yaml --follow   in another terminal, in this folder\n"
       "           ampctl job list\n"
-      "  Ctrl-C ends both; running jobs write a checkpoint and go on at the next start\n",
+      "  Ctrl-C ends both; running jobs write a checkpoint and resume at the next start\n",
       address_.c_str(), metrics_address_.c_str(), devices_.c_str(), worker_metrics_.c_str(), roots.c_str(),
       folder_.c_str());
   std::fflush(stdout);
@@ -309,7 +309,7 @@ void DevRun::Stop() {
     return;  // the folder may belong to another `ampctl dev`
   }
   if (!server_->PollExit().has_value() || (worker_.has_value() && !worker_->PollExit().has_value())) {
-    session_->Note("ending worker and server; once more Ctrl-C kills them");
+    session_->Note("stopping worker and server; press Ctrl-C again to kill them");
   }
   std::error_code error;
   fs::remove(In("context"), error);

@@ -70,17 +70,16 @@ absl::Status ConfirmDevClean(const std::string& folder, bool confirmed) {
   const std::string shown = Printable(fs::absolute(folder, error).string());
   if (!fs::exists(fs::path(folder) / kLock, error)) {
     return Error(absl::StatusCode::kFailedPrecondition, "NOT_OURS",
-                 absl::StrCat(shown, " was not made by ampctl dev; it is left as it is"));
+                 absl::StrCat(shown, " was not created by ampctl dev; nothing was deleted"));
   }
   if (confirmed) {
     return absl::OkStatus();
   }
   if (!CanAsk()) {
-    return absl::InvalidArgumentError(absl::StrCat("nobody can be asked whether all in ", shown,
-                                                   " may be deleted: ", content,
-                                                   "; to delete it without a question: ampctl dev --clean --yes"));
+    return absl::InvalidArgumentError(absl::StrCat("cannot ask for confirmation to delete everything in ", shown, ": ",
+                                                   content, "; use --yes: ampctl dev --clean --yes"));
   }
-  return Confirm(absl::StrCat("delete all in ", shown, ": ", content, "?"))
+  return Confirm(absl::StrCat("delete everything in ", shown, ": ", content, "?"))
              ? absl::OkStatus()
              : absl::CancelledError("nothing was deleted, and nothing was started");
 }

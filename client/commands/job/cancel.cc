@@ -10,7 +10,7 @@ namespace {
 // The note about a job that ended in another way before; empty if it was cancelled.
 std::string EndedBefore(const v1::Job& job) {
   const bool ended = job.state() == v1::Job::SUCCEEDED || job.state() == v1::Job::FAILED;
-  return ended ? job.id() + " had ended before; nothing was changed" : "";
+  return ended ? job.id() + " had already ended; nothing was changed" : "";
 }
 
 }  // namespace

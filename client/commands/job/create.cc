@@ -12,7 +12,7 @@ namespace ampd::client {
 
 JobClient::Retry RetryOf(Session* session, absl::Duration retry_for) {
   return {retry_for, session->CancelledByInterrupt(), [session, retry_for](const absl::Status&) {
-            session->Note(absl::StrCat("the server does not answer; trying for ", absl::FormatDuration(retry_for)));
+            session->Note(absl::StrCat("the server does not answer; retrying for ", absl::FormatDuration(retry_for)));
           }};
 }
 

@@ -55,7 +55,7 @@ std::string WhyUnknown(const v1::JobSpec& spec, const absl::Status& status) {
   if (spec.model().exported().artifact().empty()) {
     return " until a worker reads the model's file";
   }
-  return absl::IsNotFound(status) ? " until the model's file is uploaded; ampctl model inspect FILE --batch N tells it"
+  return absl::IsNotFound(status) ? " until the model's file is uploaded; ampctl model inspect FILE --batch N shows it"
                                   : absl::StrCat("; ", Printable(std::string(status.message())));
 }
 
@@ -80,11 +80,11 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
   }
   if (estimate->memory_bytes() == 0 && std::all_of(estimate->candidates().begin(), estimate->candidates().end(),
                                                    [](const auto& candidate) { return candidate.fits().empty(); })) {
-    session->Note("no worker that serves now could run it; see: ampctl worker list -o wide");
+    session->Note("no connected worker can run it; see: ampctl worker list -o wide");
   }
   std::printf("# Memory of a step at its peak; the largest batch for %s:\n",
               estimate->memory_bytes() > 0 ? FormatBytes(estimate->memory_bytes()).c_str()
-                                           : "the smallest and the largest device that could run it");
+                                           : "the smallest and the largest device that can run it");
   PrintLines(RenderTable({"PRECISION", "DEVICE", "TOTAL", "WEIGHTS", "MOMENTS", "GRADIENTS", "ACTIVATIONS", "OTHER",
                           "LARGEST BATCH"},
                          rows, /*headings=*/true),

@@ -103,10 +103,10 @@ absl::StatusOr<v1::Event> AskForGradients(JobClient* client, const std::string& 
       case JobWatch::Next::kReconnecting:
         break;
       case JobWatch::Next::kCancelled:
-        return absl::CancelledError("interrupted; the answer will be among: ampctl job events " + id);
+        return absl::CancelledError("interrupted; see the answer later: ampctl job events " + id);
       case JobWatch::Next::kTimeout:
         return Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
-                     absl::StrCat("no step of ", id, " has answered yet; it may come: ampctl job events ", id));
+                     absl::StrCat("no step of ", id, " has answered yet; see later: ampctl job events ", id));
       case JobWatch::Next::kEnded:
         return watch.status().ok() ? absl::FailedPreconditionError(id + " ended before it answered") : watch.status();
       case JobWatch::Next::kMessage:

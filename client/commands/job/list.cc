@@ -23,7 +23,7 @@ void NoteTruncation(const Session& session, const JobClient::JobList& list) {
   }
   const std::string total = list.total_size > 0 ? absl::StrCat(" of ", list.total_size) : "";
   session.Warn(absl::StrCat(list.jobs.size(), total, " jobs", total.empty() ? ", and there are more" : "",
-                            "; the next: --page-token ", Printable(list.next_page_token), ", all: --limit 0"));
+                            "; next page: --page-token ", Printable(list.next_page_token), ", all: --limit 0"));
 }
 
 int ListJobs(Session* session, const ListOptions& options) {

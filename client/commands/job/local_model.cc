@@ -45,7 +45,7 @@ absl::StatusOr<LocalModel> UploadLocalModel(Session* session, const std::string&
     ShowAsUploaded(model, spec);
   } else {
     session->Note(absl::StrCat(Printable(file.path), ", ", FormatBytes(file.size_bytes),
-                               ", is not on the server: without --dry-run it is uploaded"));
+                               ", is not on the server; job submit without --dry-run uploads it"));
     exported->set_path("upload/" + file.sha256);
   }
   return model;

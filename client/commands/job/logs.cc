@@ -36,7 +36,7 @@ int Logs(Session* session, const LogsOptions& options) {
   const absl::Status ended = log.Run([session, &empty](const v1::TailLogsResponse& piece) {
     empty = empty && piece.content().empty() && piece.dropped_bytes() == 0;
     if (piece.dropped_bytes() > 0) {
-      session->Note(absl::StrCat("(", piece.dropped_bytes(), " bytes left out here: the log is bounded)"));
+      session->Note(absl::StrCat("(", piece.dropped_bytes(), " bytes missing here: the log is bounded)"));
     }
     std::fwrite(piece.content().data(), 1, piece.content().size(), stdout);
     std::fflush(stdout);
@@ -45,7 +45,7 @@ int Logs(Session* session, const LogsOptions& options) {
     return DetachBehindEcho(session, options.id, options.follow ? "logs -f" : "logs");
   }
   if (ended.ok() && empty) {
-    session->Note("the trainer wrote nothing; what happened to the job: ampctl job events " + options.id);
+    session->Note("the trainer wrote nothing; to see what happened: ampctl job events " + options.id);
   }
   return ended.ok() ? kExitOk : session->Fail(ended);
 }

@@ -33,7 +33,7 @@ int SetScale(Session* session, const ScaleOptions& options) {
   }
   return CallAndShow(
       session, [&](JobClient* client) { return client->UpdateJob(request); },
-      [&](const v1::Job& job) { JobResults(session, 1).Add(job, "ordered, from the next step on"); });
+      [&](const v1::Job& job) { JobResults(session, 1).Add(job, "takes effect at the next step"); });
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ int Submit(Session* session, const SubmitOptions& options) {
     v1::JobSpec spec = job->spec();
     ShowAsUploaded(*model, &spec);
     PrintDryRun(session, *client, spec);
-    session->Note(absl::StrCat(source, " is right; nothing was submitted"));
+    session->Note(absl::StrCat(source, " is valid; nothing was submitted"));
     return kExitOk;
   }
   ReportAccepted(session, *job);

@@ -57,8 +57,8 @@ int Wait(Session* session, const WaitOptions& options) {
         return session->Fail(
             Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
                   absl::StrCat(id, " did not end within ", absl::FormatDuration(options.timeout), "; it ",
-                               pauses ? "is paused. To go on: ampctl job resume "
-                                      : "goes on. See how far it is: ampctl job show ",
+                               pauses ? "is paused. To resume it: ampctl job resume "
+                                      : "continues. To see its progress: ampctl job show ",
                                id)));
       }
     }

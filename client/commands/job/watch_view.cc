@@ -11,8 +11,8 @@ namespace ampd::client {
 namespace {
 
 constexpr int kRowsBehind = 5;  // rows for the result and the prompt
-constexpr char kDetachHint[] = "Ctrl-C detaches; the job goes on";
-constexpr char kLostNotice[] = "connection lost; trying again";
+constexpr char kDetachHint[] = "Ctrl-C detaches; the job continues";
+constexpr char kLostNotice[] = "connection lost; reconnecting";
 
 }  // namespace
 

@@ -41,12 +41,12 @@ void PrintText(Session* session, const v1::ModelFile& file, const ModelQuestion&
                                                   .palette = session->palette()});
   std::fwrite(text.data(), 1, text.size(), stdout);
   if (!wide && HidesModules(file)) {
-    session->Note("every module and tensor: -o wide");
+    session->Note("to show every module and tensor: -o wide");
   }
   if (file.policies_size() > 0) {
     session->Note(absl::StrCat("policies with AdamW on a ",
                                question.device.kind() == v1::Device::CPU ? kExampleCpu : kExampleGpu,
-                               question.batch_size == 0 ? "; the memory of a step: --batch N" : ""));
+                               question.batch_size == 0 ? "; to show the memory of a step: --batch N" : ""));
   }
 }
 

@@ -50,7 +50,7 @@ absl::StatusOr<v1::JobSpec> SpecOf(const PolicyOptions& options, std::vector<Pro
 
 int ShowPolicy(Session* session, const PolicyOptions& options) {
   if (options.preset.empty() && options.file.empty()) {
-    return session->Fail(absl::InvalidArgumentError("give a preset, as in ampctl policy list, or a job file by -f"));
+    return session->Fail(absl::InvalidArgumentError("give a preset, as in ampctl policy list, or a job file with -f"));
   }
   std::vector<Problem> problems;
   const auto spec = SpecOf(options, &problems);

@@ -125,7 +125,7 @@ TEST_F(AmpctlArtifact, WhatAServerSaysThatAnsweredIsToldAsItsOwn) {
   script.refusal = Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down");
   fake_.artifacts.SetScript(script);
   EXPECT_EQ(Run("artifact delete --yes " + digest_).err,
-            "error: the server is shutting down  [SHUTTING_DOWN]\n  try: wait a while, then repeat the same command\n");
+            "error: the server is shutting down  [SHUTTING_DOWN]\n  try: wait a while, then repeat the command\n");
 }
 
 TEST_F(AmpctlArtifact, AJobWithoutSamplesIsToldFromOneThatIsNotThere) {
@@ -134,7 +134,7 @@ TEST_F(AmpctlArtifact, AJobWithoutSamplesIsToldFromOneThatIsNotThere) {
   id = id.substr(0, id.find('\n'));
   const Result none = Run("artifact list --job " + id);
   EXPECT_EQ(none.exit_code, 0) << none.err;
-  EXPECT_EQ(none.err, "job " + id + " has no samples; `sample` in the job's file asks for some\n");
+  EXPECT_EQ(none.err, "job " + id + " has no samples; to get some, set `sample` in the job file\n");
   EXPECT_EQ(Run("artifact list --job nobodys").exit_code, 3);
 }
 
@@ -143,14 +143,14 @@ TEST_F(AmpctlArtifact, AFileThatIsThereStays) {
   Write("back", "mine");
   const Result result = Run("artifact download " + digest_ + " back");
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, HasSubstr("back: is there already; --force replaces it"));
+  EXPECT_THAT(result.err, HasSubstr("back: already exists; --force replaces it"));
   EXPECT_EQ(Read("back"), "mine");
 }
 
 TEST_F(AmpctlArtifact, WhatIsWrongIsToldInOneLine) {
   Write("empty", "");
   EXPECT_THAT(Run("artifact upload empty").err, HasSubstr("empty: is empty"));
-  EXPECT_THAT(Run("artifact upload .").err, HasSubstr("is no file"));
+  EXPECT_THAT(Run("artifact upload .").err, HasSubstr("is not a regular file"));
   EXPECT_EQ(Run("artifact upload nowhere").exit_code, 3);
   for (const std::string& command :
        {"download " + digest_, "delete --yes " + digest_, std::string("download j-1/step-1/text.txt")}) {
@@ -170,7 +170,7 @@ TEST_F(AmpctlArtifact, AModelOfThisMachineIsUploadedByASubmit) {
   const Result dry = Run("job submit -f jobs/job.yaml --dry-run");
   EXPECT_EQ(dry.exit_code, 0) << dry.err;
   EXPECT_THAT(dry.out, HasSubstr("artifact: " + digest_));
-  EXPECT_THAT(dry.err, HasSubstr("model.pt2, 2.4 MiB, is not on the server: without --dry-run it is uploaded"));
+  EXPECT_THAT(dry.err, HasSubstr("model.pt2, 2.4 MiB, is not on the server; job submit without --dry-run uploads it"));
   EXPECT_EQ(fake_.artifacts.Content(digest_), "none");
   const Result submitted = Run("job submit -q -f jobs/job.yaml");
   EXPECT_EQ(submitted.exit_code, 0) << submitted.err;

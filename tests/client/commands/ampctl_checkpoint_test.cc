@@ -52,7 +52,7 @@ TEST_F(AmpctlCheckpoint, OfAStepTheNewestAttemptsIsMeant_OrTheOneGiven) {
   const Result missing = Run("checkpoint show " + job_ + " 21");
   EXPECT_EQ(missing.exit_code, 3);
   EXPECT_THAT(missing.err,
-              HasSubstr("keeps no checkpoint of step 21  [CHECKPOINT_NOT_FOUND]\n  try: see what there is: "
+              HasSubstr("keeps no checkpoint of step 21  [CHECKPOINT_NOT_FOUND]\n  try: list what there is: "
                         "ampctl checkpoint list " +
                         job_ + "\n"));
   EXPECT_EQ(Run("checkpoint list j-none").exit_code, 3);
@@ -61,7 +61,7 @@ TEST_F(AmpctlCheckpoint, OfAStepTheNewestAttemptsIsMeant_OrTheOneGiven) {
 TEST_F(AmpctlCheckpoint, Delete_AsksFirstAndTakesTheRightOne) {
   const Result unasked = Run("checkpoint delete " + job_ + " 20 </dev/null");
   EXPECT_EQ(unasked.exit_code, 2);
-  EXPECT_THAT(unasked.err, HasSubstr("deleting needs --yes"));
+  EXPECT_THAT(unasked.err, HasSubstr("cannot ask for confirmation; use --yes"));
   EXPECT_TRUE(fake_.jobs.script()->deleted_checkpoints.empty());
   EXPECT_EQ(Run("checkpoint delete --yes " + job_ + " 20 --attempt 1").out, "step 20 of attempt 1  deleted\n");
   EXPECT_EQ(fake_.jobs.script()->deleted_checkpoints.count({job_, 1, 20}), 1u);
@@ -112,7 +112,7 @@ TEST_F(AmpctlCheckpoint, AManifestWithNumbersOutOfRangeOrWithoutFiles_IsNone) {
 }
 
 TEST_F(AmpctlCheckpoint, Recorded_HoldsTheManifestAgainstTheServers) {
-  EXPECT_THAT(Run("checkpoint verify --recorded ck").out, HasSubstr("not the one that the server has recorded"));
+  EXPECT_THAT(Run("checkpoint verify --recorded ck").out, HasSubstr("differs from the server's record"));
   EXPECT_EQ(Run("checkpoint verify --recorded ck").exit_code, 1);
   fake_.jobs.script()->manifest_sha256 = Sha256Hex(Slurp("ck/state.json"));
   const Result recorded = Run("checkpoint verify --recorded ck");
@@ -131,7 +131,7 @@ TEST_F(AmpctlCheckpoint, AnExportedModel_HasTheTensorsAndTheMetadataThatTransfor
   EXPECT_EQ(file->data, std::string(8, 'b') + std::string(24, 'w'));
   const Result again = Run("checkpoint export ck out.safetensors");
   EXPECT_EQ(again.exit_code, 1);
-  EXPECT_THAT(again.err, HasSubstr("is there already"));
+  EXPECT_THAT(again.err, HasSubstr("already exists"));
   EXPECT_EQ(Run("checkpoint export --force --averages ck out.safetensors").exit_code, 0);
   EXPECT_THAT(Slurp("out.safetensors"), EndsWith(std::string(8, 'b') + std::string(24, 'a')));
 }
@@ -150,7 +150,7 @@ TEST_F(AmpctlCheckpoint, AnExportThatCantBeWritten_LeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/full"));
   const Result folder = Run("checkpoint export --force ck ck");
   EXPECT_EQ(folder.exit_code, 1);
-  EXPECT_THAT(folder.err, HasSubstr("ck is no regular file"));
+  EXPECT_THAT(folder.err, HasSubstr("ck is not a regular file"));
 }
 
 TEST_F(AmpctlCheckpoint, AveragesThatThereAreNot_AreAnError) {

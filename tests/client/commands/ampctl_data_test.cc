@@ -254,7 +254,7 @@ TEST_F(AmpctlData, Pack_RefusesWhatIsNoSizeOrNoFolder) {
   for (const char* size : {"0", "x4", "4x", "4x4x4", "16385", "-1", "four"}) {
     const Result result = Run(absl::StrCat("data pack . out --size=", size), kNoServer);
     EXPECT_EQ(result.exit_code, 2) << size;
-    EXPECT_THAT(result.err, HasSubstr("is no size such as 32 or 64x48")) << size;
+    EXPECT_THAT(result.err, HasSubstr("is not a size such as 32 or 64x48")) << size;
   }
   EXPECT_EQ(Run("data pack nowhere out --size 4", kNoServer).exit_code, 3);
   EXPECT_EQ(Run("data pack .", kNoServer).exit_code, 2);

@@ -20,25 +20,25 @@ TEST_F(Ampctl, OutputThatCannotBeWrittenIsAFailure) {
 
 TEST_F(Ampctl, WrongAddressesAndNumbersAreToldInWords) {
   EXPECT_THAT(Run("job list --address foo").err,
-              HasSubstr("the address 'foo' from --address is neither HOST:PORT nor a context"));
-  EXPECT_THAT(Run("job scale --set-scale abc x").err, HasSubstr("--set-scale: 'abc' is no number above 0"));
+              HasSubstr("the address 'foo' from --address is neither HOST:PORT nor the name of a context"));
+  EXPECT_THAT(Run("job scale --set-scale abc x").err, HasSubstr("--set-scale: 'abc' is not a number above 0"));
   EXPECT_THAT(Run("job scale --growth-interval 1.5 x").err,
-              HasSubstr("--growth-interval: '1.5' is no whole number from 1 up"));
-  EXPECT_THAT(Run("checkpoint show x newest").err, HasSubstr("'newest' is no whole number from 0 up"));
+              HasSubstr("--growth-interval: '1.5' is not a whole number of at least 1"));
+  EXPECT_THAT(Run("checkpoint show x newest").err, HasSubstr("'newest' is not a whole number of at least 0"));
 }
 
 TEST_F(Ampctl, AListWithoutMatchesNamesTheFilter) {
   EXPECT_THAT(Run("job list").err, HasSubstr("no jobs; submit one with"));
   const Result result = Run("job list --filter name=other");
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr("no job matches --filter 'name=other'; all of them: ampctl job list"));
+  EXPECT_THAT(result.err, HasSubstr("no job matches --filter 'name=other'; to list all: ampctl job list"));
 }
 
 TEST_F(Ampctl, ARefusalForTheJobsStateSaysWhatCanBeDone) {
   const std::string id = fake_.jobs.Add("n", v1::Job::PAUSED).id();
   const Result result = Run("job delete --yes " + id);
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, HasSubstr("is PAUSED and can't be deleted  [WRONG_STATE]\n  try: see how it stands: ampctl "
+  EXPECT_THAT(result.err, HasSubstr("is PAUSED and can't be deleted  [WRONG_STATE]\n  try: see its state: ampctl "
                                     "job show " +
                                     id + "   (end it: ampctl job cancel " + id + ")\n"));
   EXPECT_EQ(fake_.jobs.size(), 1);
@@ -50,7 +50,7 @@ TEST_F(Ampctl, WhatNoAmpdServerSaysIsNotTakenForAFieldThatItLacks) {
   const Result result = Run("job show " + id);
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err,
-              HasSubstr("try: is that an ampd-server, and as new as ampctl?   (address from AMPD_ADDRESS)"));
+              HasSubstr("try: check that it is an ampd-server of ampctl's version   (address from AMPD_ADDRESS)"));
 }
 
 TEST_F(Ampctl, AWaitForAPausedJobThatTimesOutSaysSo) {
@@ -59,7 +59,7 @@ TEST_F(Ampctl, AWaitForAPausedJobThatTimesOutSaysSo) {
   const Result result = Run("job wait --timeout 100ms " + id);
   fake_.jobs.release.Notify();
   EXPECT_EQ(result.exit_code, 7);
-  EXPECT_THAT(result.err, HasSubstr("did not end within 100ms; it is paused. To go on: ampctl job resume " + id));
+  EXPECT_THAT(result.err, HasSubstr("did not end within 100ms; it is paused. To resume it: ampctl job resume " + id));
 }
 
 }  // namespace

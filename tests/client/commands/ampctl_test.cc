@@ -83,7 +83,7 @@ TEST_F(Ampctl, AListThatWasCutSaysSoOnStderrAndInJson) {
     fake_.jobs.Add("n", v1::Job::QUEUED);
   }
   const Result cut = Run("job list --limit 2");
-  EXPECT_THAT(cut.err, HasSubstr("2 of 5 jobs; the next: --page-token 2, all: --limit 0\n"));
+  EXPECT_THAT(cut.err, HasSubstr("2 of 5 jobs; next page: --page-token 2, all: --limit 0\n"));
   EXPECT_THAT(Run("job list -q --limit 2").err, HasSubstr("2 of 5 jobs")) << "whoever pipes ids on must know";
   const Result json = Run("job list --limit 2 -o json");
   EXPECT_THAT(json.out, HasSubstr("\"totalSize\": \"5\""));
@@ -122,7 +122,7 @@ TEST_F(Ampctl, DevCleanNamesWhatItWouldDeleteAndNeedsAnAnswer) {
   std::filesystem::remove(folder_ + "/.ampd/lock");
   const Result strange = Run("dev --clean --yes --port 0 --metrics-port 0 < /dev/null");
   EXPECT_EQ(strange.exit_code, 1);
-  EXPECT_THAT(strange.err, HasSubstr("was not made by ampctl dev; it is left as it is"));
+  EXPECT_THAT(strange.err, HasSubstr("was not created by ampctl dev; nothing was deleted"));
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/.ampd/checkpoints/j-a/model"));
 }
 
@@ -222,7 +222,7 @@ TEST_F(Ampctl, AWaitThatTimesOutIsSevenAndTheJobGoesOn) {
   const Result result = Run("job wait --timeout 100ms " + id);
   fake_.jobs.release.Notify();
   EXPECT_EQ(result.exit_code, 7);
-  EXPECT_THAT(result.err, HasSubstr("did not end within 100ms; it goes on"));
+  EXPECT_THAT(result.err, HasSubstr("did not end within 100ms; it continues"));
   EXPECT_THAT(result.err, Not(HasSubstr("slow or out of reach")));
 }
 
@@ -246,7 +246,7 @@ TEST_F(Ampctl, CtrlCOnlyDetachesFromAWatchAndSaysHowToComeBack) {
   fake_.jobs.release.Notify();
   EXPECT_EQ(WEXITSTATUS(status), 130);
   EXPECT_THAT(*ReadFile(folder_ + "/err", 1 << 20),
-              HasSubstr("the job goes on. Come back with: ampctl job watch " + id));
+              HasSubstr("the job continues. To attach again: ampctl job watch " + id));
 }
 
 TEST_F(Ampctl, PauseAndResumeTakeSeveralJobsAndReportTheirStates) {
@@ -255,7 +255,7 @@ TEST_F(Ampctl, PauseAndResumeTakeSeveralJobsAndReportTheirStates) {
   EXPECT_EQ(Run("job pause " + first + " " + second).out, first + "  PAUSED\n" + second + "  PAUSED\n");
   EXPECT_EQ(Run("job resume -q " + first).out, first + "\n");
   EXPECT_THAT(Run("job show " + first).out, HasSubstr("QUEUED"));
-  EXPECT_THAT(Run("job show " + second).err, HasSubstr("go on: ampctl job resume " + second));
+  EXPECT_THAT(Run("job show " + second).err, HasSubstr("resume: ampctl job resume " + second));
   const Result result = Run("job pause j-nowhere " + first);
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.out, HasSubstr(first + "  PAUSED")) << "the others are done all the same";
@@ -263,7 +263,7 @@ TEST_F(Ampctl, PauseAndResumeTakeSeveralJobsAndReportTheirStates) {
 
 TEST_F(Ampctl, ScaleOrdersWhatItWasGivenAndNothingElse) {
   const std::string id = fake_.jobs.Add("a", v1::Job::RUNNING).id();
-  EXPECT_EQ(Run("job scale --set-scale 4096 " + id).out, id + "  ordered, from the next step on\n");
+  EXPECT_EQ(Run("job scale --set-scale 4096 " + id).out, id + "  takes effect at the next step\n");
   EXPECT_EQ(Run("job scale --growth-interval 500 " + id).exit_code, 0);
   const std::vector<v1::UpdateJobRequest> updates = fake_.jobs.script()->updates;
   ASSERT_EQ(updates.size(), 2u);
@@ -297,7 +297,7 @@ TEST_F(Ampctl, CancelOfAnEndedJobSaysThatNothingChanged) {
   const std::string id = fake_.jobs.Add("n", v1::Job::SUCCEEDED).id();
   const Result result = Run("job cancel " + id);
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr("had ended before"));
+  EXPECT_THAT(result.err, HasSubstr("had already ended"));
 }
 
 TEST_F(Ampctl, RetryGoesOnFromTheCheckpointAndCloneStartsOver) {
@@ -502,13 +502,13 @@ TEST_F(Ampctl, ADryRunShowsTheMemoryOfAStepAsCommentsOfItsYaml) {
   result = Run("job submit -f job.yaml --dry-run -o json");
   EXPECT_EQ(result.out.find("# "), std::string::npos) << "JSON has no comments";
   result = Run("job submit -f job.yaml --set resources.memory_bytes=0 --dry-run");
-  EXPECT_THAT(result.out, HasSubstr("the largest batch for the smallest and the largest device that could run it:\n"));
+  EXPECT_THAT(result.out, HasSubstr("the largest batch for the smallest and the largest device that can run it:\n"));
   EXPECT_THAT(result.out, ContainsRegex("# bf16 .* 400 on w1/cpu \\(4.0 GiB\\), 1600 on w2/cpu \\(16.0 GiB\\)\n"));
   EXPECT_THAT(result.err, Not(HasSubstr("no worker that serves now")));
   fake_.jobs.script()->no_worker_fits = true;
   result = Run("job submit -f job.yaml --set resources.memory_bytes=0 --dry-run");
   EXPECT_EQ(result.exit_code, 0) << "a worker may come";
-  EXPECT_THAT(result.err, HasSubstr("no worker that serves now could run it; see: ampctl worker list -o wide\n"));
+  EXPECT_THAT(result.err, HasSubstr("no connected worker can run it; see: ampctl worker list -o wide\n"));
 }
 
 }  // namespace

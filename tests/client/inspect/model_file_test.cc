@@ -87,7 +87,7 @@ TEST(DescribeModel, OfSeveralInputs_ThoseThatOnlyAnArrayCanBe_AreWarnedOf) {
   EXPECT_EQ(file.inputs(0).field(), "x");
   EXPECT_EQ(file.inputs(1).field(), "attention_mask");
   EXPECT_THAT(file.inputs(1).shape(), ElementsAre("B", "4*s9"));
-  EXPECT_THAT(file.warnings(), ElementsAre(HasSubstr("the input x takes the array of that name in a file of npz or")));
+  EXPECT_THAT(file.warnings(), ElementsAre(HasSubstr("the input x reads the array of that name in an npz or")));
   EXPECT_THAT(file.problems(), ElementsAre(HasSubstr("attention_mask has a size s9, which is no number")));
 }
 
@@ -233,7 +233,7 @@ TEST(DescribeModel, AGanHasTwoOutputsAndIsGivenNoise) {
   EXPECT_EQ(Shares(file.policies(0)), "lower bfloat16 4; fp32  2; promote  1; as_input  2");
   const std::string text = RenderModelFile(file, ModelTextOptions());
   EXPECT_THAT(text, HasSubstr("gan"));
-  EXPECT_THAT(text, HasSubstr("taken as the loss"));
+  EXPECT_THAT(text, HasSubstr("read as the loss"));
   question.head = std::nullopt;
   EXPECT_THAT(Described(graph::Gan(), question).problems(),
               ElementsAre(HasSubstr("model.exported.output 0 is float32[]")));
@@ -265,13 +265,14 @@ TEST(DescribeModel, TellsWhatStaysFp32AndWhy) {
                                    " ", kept.parameter_bytes(), " ", kept.why()));
     }
   }
-  EXPECT_THAT(lines,
-              ElementsAre("bf16 aten.cross_entropy_loss.default 1 0 0 sums, exponentials and losses lose too much in "
-                          "fewer bits",
-                          "bf16 aten.batch_norm.default 0 2 64 the op is no product, and takes its parameters in fp32",
-                          "torch-amp-bf16 aten.cross_entropy_loss.default 1 0 0 the ops of torch-cuda are divided so",
-                          "torch-amp-bf16  0 10 76232 the preset keeps parameters in fp32, and casts them where "
-                          "products read them"));
+  EXPECT_THAT(
+      lines,
+      ElementsAre("bf16 aten.cross_entropy_loss.default 1 0 0 sums, exponentials and losses lose too much in "
+                  "fewer bits",
+                  "bf16 aten.batch_norm.default 0 2 64 the op is not a matrix product and reads its parameters in fp32",
+                  "torch-amp-bf16 aten.cross_entropy_loss.default 1 0 0 the ops of torch-cuda are assigned this way",
+                  "torch-amp-bf16  0 10 76232 the preset keeps parameters in fp32 and casts them for "
+                  "matrix products"));
 }
 
 TEST(DescribeModel, TheMemoryIsThatOfTheServersOwnModel) {

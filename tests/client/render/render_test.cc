@@ -76,7 +76,7 @@ TEST(Render, TheScreenFitsItsHeightAndWidth) {
   watched.set_waiting(std::string(200, 'w'));
   for (int height = 1; height < 60; ++height) {
     for (const int width : {1, 7, 20, 40, 60, 79, 80, 200}) {
-      const ScreenOptions options{width, height, false, Palette(true), "Ctrl-C detaches; the job goes on"};
+      const ScreenOptions options{width, height, false, Palette(true), "Ctrl-C detaches; the job continues"};
       const std::string screen = RenderWatchScreen(watched, options);
       EXPECT_LE(std::count(screen.begin(), screen.end(), '\n'), height) << width << "x" << height;
       for (const auto row : absl::StrSplit(screen, '\n')) {
