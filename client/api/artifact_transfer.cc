@@ -30,7 +30,7 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 constexpr size_t kDigitsOfPartial = 12;  // digits of the digest in the name of a partial file
 
 // Puts `path` before the message of a status; keeps the details.
-absl::Status Named(const std::string& path, const absl::Status& status) {
+absl::Status WithPath(const std::string& path, const absl::Status& status) {
   if (status.ok()) {
     return status;
   }
@@ -86,7 +86,7 @@ absl::Status Repeat(const TransferOptions& options, const int64_t& num_done, Tra
   }
 }
 
-void Tell(const TransferOptions& options, int64_t num_done, int64_t num_bytes) {
+void ReportProgress(const TransferOptions& options, int64_t num_done, int64_t num_bytes) {
   if (options.progress) {
     options.progress(num_done, num_bytes);
   }
@@ -138,13 +138,13 @@ absl::StatusOr<v1::Artifact> Send(JobClient* client, const LocalFile& file, int 
     if (!piece.ok() || piece->empty()) {
       context.TryCancel();
       stream->Finish();
-      return Named(file.path, piece.ok() ? absl::AbortedError("was truncated during the upload") : piece.status());
+      return WithPath(file.path, piece.ok() ? absl::AbortedError("was truncated during the upload") : piece.status());
     }
     v1::UploadArtifactRequest next;
     next.set_content(*std::move(piece));
     *num_done += static_cast<int64_t>(next.content().size());
     goes_on = stream->Write(next);
-    Tell(options, *num_done, file.size_bytes);
+    ReportProgress(options, *num_done, file.size_bytes);
   }
   stream->WritesDone();
   const absl::Status status = FromGrpcStatus(stream->Finish());
@@ -175,7 +175,7 @@ absl::Status Receive(JobClient* client, const v1::Artifact& artifact, const Writ
   while (written.ok() && stream->Read(&piece)) {
     written = write(piece.content());
     *num_done += static_cast<int64_t>(piece.content().size());
-    Tell(options, *num_done, artifact.size_bytes());
+    ReportProgress(options, *num_done, artifact.size_bytes());
   }
   if (!written.ok()) {
     context.TryCancel();
@@ -191,8 +191,8 @@ absl::Status CheckDigest(const v1::Artifact& artifact, const std::string& sha256
 }
 
 // Downloads into `path` the bytes that are missing there.
-absl::Status Fill(JobClient* client, const v1::Artifact& artifact, const std::string& path,
-                  const TransferOptions& options) {
+absl::Status DownloadInto(JobClient* client, const v1::Artifact& artifact, const std::string& path,
+                          const TransferOptions& options) {
   const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
   struct stat found = {};
   if (!file.ok() || fstat(file.get(), &found) != 0) {
@@ -211,7 +211,7 @@ absl::Status Fill(JobClient* client, const v1::Artifact& artifact, const std::st
 absl::StatusOr<LocalFile> ReadLocalFile(const std::string& path, const Cancellation& cancellation) {
   struct stat found = {};
   if (stat(path.c_str(), &found) != 0) {
-    return Named(path, ErrnoError(errno, "open"));
+    return WithPath(path, ErrnoError(errno, "open"));
   }
   if (!S_ISREG(found.st_mode) || found.st_size == 0) {
     return absl::InvalidArgumentError(
@@ -219,7 +219,7 @@ absl::StatusOr<LocalFile> ReadLocalFile(const std::string& path, const Cancellat
   }
   auto sha256 = DigestOf(path, cancellation);
   if (!sha256.ok()) {
-    return absl::IsCancelled(sha256.status()) ? sha256.status() : Named(path, sha256.status());
+    return absl::IsCancelled(sha256.status()) ? sha256.status() : WithPath(path, sha256.status());
   }
   return LocalFile{path, *std::move(sha256), found.st_size};
 }
@@ -236,7 +236,7 @@ absl::StatusOr<v1::Artifact> FindUploaded(JobClient* client, const std::string& 
 absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file, const TransferOptions& options) {
   const UniqueFd opened(open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!opened.ok()) {
-    return Named(file.path, ErrnoError(errno, "open"));
+    return WithPath(file.path, ErrnoError(errno, "open"));
   }
   int64_t num_done = 0;
   v1::Artifact artifact;
@@ -257,10 +257,10 @@ absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file
     sent = Repeat(options, num_done, send);  // the bytes that the server already had were not from this file
   }
   if (ReasonOf(sent) == "DIGEST_MISMATCH") {
-    return Named(file.path, absl::AbortedError("was changed during the upload"));
+    return WithPath(file.path, absl::AbortedError("was changed during the upload"));
   }
   if (absl::IsResourceExhausted(sent)) {
-    return Named(file.path, sent);
+    return WithPath(file.path, sent);
   }
   AMPD_RETURN_IF_ERROR(sent);
   return artifact;
@@ -274,22 +274,22 @@ absl::Status DownloadFile(JobClient* client, const v1::Artifact& artifact, const
   }
   const std::string partial = absl::StrCat(path, ".", artifact.sha256().substr(0, kDigitsOfPartial), ".partial");
   const bool goes_on = access(partial.c_str(), F_OK) == 0;
-  absl::Status filled = Fill(client, artifact, partial, options);
+  absl::Status filled = DownloadInto(client, artifact, partial, options);
   if (goes_on && (absl::IsDataLoss(filled) || absl::IsInvalidArgument(filled))) {
     (void)unlink(partial.c_str());
-    filled = Fill(client, artifact, partial, options);
+    filled = DownloadInto(client, artifact, partial, options);
   }
   if (absl::IsDataLoss(filled) || absl::IsNotFound(filled)) {
     (void)unlink(partial.c_str());
   }
   if (!filled.ok()) {
-    return ReasonOf(filled).empty() && !absl::IsCancelled(filled) ? Named(path, filled) : filled;
+    return ReasonOf(filled).empty() && !absl::IsCancelled(filled) ? WithPath(path, filled) : filled;
   }
   if (!replace) {
     const absl::Status renamed = RenameToFreeName(partial, path);
-    return absl::IsAlreadyExists(renamed) ? taken : Named(path, renamed);
+    return absl::IsAlreadyExists(renamed) ? taken : WithPath(path, renamed);
   }
-  return rename(partial.c_str(), path.c_str()) == 0 ? absl::OkStatus() : Named(path, ErrnoError(errno, "rename"));
+  return rename(partial.c_str(), path.c_str()) == 0 ? absl::OkStatus() : WithPath(path, ErrnoError(errno, "rename"));
 }
 
 absl::Status StreamFile(JobClient* client, const v1::Artifact& artifact, const WritePiece& write,

@@ -73,15 +73,15 @@ void SetType(const ExportedProgram& program, const std::string& tensor, Message*
 }
 
 // Fills in how many nodes the program has, and how many of them name a dtype that the model means or only follows.
-void CountNodes(const ExportedProgram& program, v1::ModelProgram* told) {
+void CountNodes(const ExportedProgram& program, v1::ModelProgram* counts) {
   const auto count = [&program](graph::NamedDtype dtype) {
     return static_cast<int>(
         std::count_if(program.graph.nodes.begin(), program.graph.nodes.end(),
                       [dtype](const graph::ExportedNode& node) { return node.named_dtype == dtype; }));
   };
-  told->set_num_nodes(static_cast<int>(program.graph.nodes.size()));
-  told->set_num_meant(count(graph::NamedDtype::kMeant));
-  told->set_num_following(count(graph::NamedDtype::kFollows));
+  counts->set_num_nodes(static_cast<int>(program.graph.nodes.size()));
+  counts->set_num_meant(count(graph::NamedDtype::kMeant));
+  counts->set_num_following(count(graph::NamedDtype::kFollows));
 }
 
 void AddPrograms(const ExportedModel& model, const Programs& programs, v1::ModelFile* file) {
@@ -111,14 +111,14 @@ void AddInputs(const ExportedProgram& program, const ModelQuestion& question, v1
     if (input.kind != Kind::kUser) {
       continue;
     }
-    v1::ModelInput& told = *file->add_inputs();
-    told.set_name(input.tensor);
-    SetType(program, input.tensor, &told);
+    v1::ModelInput& added = *file->add_inputs();
+    added.set_name(input.tensor);
+    SetType(program, input.tensor, &added);
     const std::string field = graph::InputNameOf(program, input, {});
     if (IsKnownField(field, question)) {
-      told.set_field(field);
+      added.set_field(field);
     } else if (field != "labels") {  // "labels" is for a head of its own loss; otherwise a problem, not a warning
-      told.set_field(field);
+      added.set_field(field);
       file->add_warnings(absl::StrCat("the input ", input.tensor,
                                       " reads the array of that name in an npz or safetensors file; for other data "
                                       "model.exported.inputs must name the field that it reads"));
@@ -132,27 +132,27 @@ v1::ExportedModelSpec::Head HeadOf(const absl::StatusOr<graph::ExportedTypes>& t
   auto head = v1::ExportedModelSpec::HEAD_UNSPECIFIED;
   if (const auto type = types.ok() ? types->TypeOf(tensor) : types.status(); type.ok()) {
     const bool takes = wanted.has_value() && graph::Takes(*wanted, *type);
-    const auto told = takes ? wanted : graph::HeadOf(*type);
-    v1::ExportedModelSpec::Head_Parse(told.has_value() ? std::string(graph::HeadName(*told)) : "", &head);
+    const auto chosen = takes ? wanted : graph::HeadOf(*type);
+    v1::ExportedModelSpec::Head_Parse(chosen.has_value() ? std::string(graph::HeadName(*chosen)) : "", &head);
   }
   return head;
 }
 
-bool IsTaken(int index, const ModelQuestion& question) {
-  const auto num_taken =
+bool IsSelected(int index, const ModelQuestion& question) {
+  const auto num_selected =
       static_cast<int>(graph::OutputNamesOf(question.head.value_or(graph::Head::kClassification)).size());
-  return index >= question.output && index < question.output + num_taken;
+  return index >= question.output && index < question.output + num_selected;
 }
 
 void AddOutputs(const ExportedProgram& program, const ModelQuestion& question, v1::ModelFile* file) {
   const absl::StatusOr<graph::ExportedTypes> types = graph::ExportedTypes::Of(program, question.sequence_length);
   for (size_t i = 0; i < program.graph.outputs.size(); ++i) {
-    v1::ModelOutput& told = *file->add_outputs();
-    told.set_index(static_cast<int>(i));
+    v1::ModelOutput& output = *file->add_outputs();
+    output.set_index(static_cast<int>(i));
     if (const auto& tensor = program.graph.outputs[i]; tensor.has_value()) {
-      SetType(program, *tensor, &told);
-      told.set_taken(IsTaken(told.index(), question));
-      told.set_head(HeadOf(types, *tensor, told.taken() ? question.head : std::nullopt));
+      SetType(program, *tensor, &output);
+      output.set_taken(IsSelected(output.index(), question));
+      output.set_head(HeadOf(types, *tensor, output.taken() ? question.head : std::nullopt));
     }
   }
 }
@@ -209,17 +209,17 @@ class Roles {
 
 ModelTensor& AddTensor(const ExportedModel& model, const ExportedInput& input, v1::ModelFile* file) {
   const graph::StoredTensor& stored = model.state.at(input.name);
-  ModelTensor& told = *file->add_tensors();
-  told.set_name(input.name);
-  told.set_kind(KindOf(input.kind));
-  told.set_dtype(std::string(graph::DtypeName(stored.dtype)));
+  ModelTensor& tensor = *file->add_tensors();
+  tensor.set_name(input.name);
+  tensor.set_kind(KindOf(input.kind));
+  tensor.set_dtype(std::string(graph::DtypeName(stored.dtype)));
   int64_t size_bytes = ItemSizeBytes(stored.dtype);
   for (const int64_t size : stored.sizes) {
-    told.add_shape(size);
+    tensor.add_shape(size);
     size_bytes *= size;
   }
-  told.set_size_bytes(size_bytes);
-  return told;
+  tensor.set_size_bytes(size_bytes);
+  return tensor;
 }
 
 void AddTensors(const ExportedModel& model, const Programs& programs, v1::ModelFile* file) {
@@ -237,19 +237,19 @@ void AddTensors(const ExportedModel& model, const Programs& programs, v1::ModelF
 
 // Adds why a job would refuse the file. Lists all ops that models may not use; the trainer names only the first.
 void AddProblems(const ExportedModel& model, const absl::Status& status, v1::ModelFile* file) {
-  std::set<std::string> told;
-  const auto tell = [&](const std::string& problem) {
-    if (told.insert(problem).second) {
+  std::set<std::string> seen;
+  const auto add = [&](const std::string& problem) {
+    if (seen.insert(problem).second) {
       file->add_problems(problem);
     }
   };
-  tell(std::string(status.message()));
+  add(std::string(status.message()));
   if (ReasonOf(status) != "UNKNOWN_OP") {
     return;
   }
   for (const ExportedProgram* const program : {&model.train, model.eval.has_value() ? &*model.eval : nullptr}) {
     for (const std::string& refusal : program == nullptr ? std::vector<std::string>() : graph::RefusedOps(*program)) {
-      tell(refusal);
+      add(refusal);
     }
   }
 }

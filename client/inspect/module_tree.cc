@@ -35,18 +35,18 @@ class ModuleTree {
   }
 
   // Adds the modules to the file, each before the modules in it.
-  void Tell(const std::map<std::string, std::string>& types, v1::ModelFile* file) const {
+  void AddTo(const std::map<std::string, std::string>& types, v1::ModelFile* file) const {
     std::vector<size_t> left = {0};
     while (!left.empty()) {
       const Module& module = modules_[left.back()];
       left.pop_back();
       left.insert(left.end(), module.children.rbegin(), module.children.rend());
-      v1::ModelModule& told = *file->add_modules();
+      v1::ModelModule& added = *file->add_modules();
       const auto type = types.find(module.path);
-      told.set_path(module.path);
-      told.set_type(type == types.end() ? "" : type->second);
-      told.set_num_parameters(module.num_parameters);
-      told.set_num_ops(module.num_ops);
+      added.set_path(module.path);
+      added.set_type(type == types.end() ? "" : type->second);
+      added.set_num_parameters(module.num_parameters);
+      added.set_num_ops(module.num_ops);
     }
   }
 
@@ -136,7 +136,7 @@ void AddModules(const graph::ExportedModel& model, v1::ModelFile* file) {
   for (const graph::ExportedNode& node : model.train.graph.nodes) {
     tree.Count(node.module_path, 0, FateIn(model.train, counters, node) == v1::ModelOp::GONE ? 0 : 1);
   }
-  tree.Tell(model.train.graph.module_types, file);
+  tree.AddTo(model.train.graph.module_types, file);
 }
 
 void AddOps(const graph::ExportedModel& model, v1::ModelFile* file) {

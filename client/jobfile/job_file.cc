@@ -201,7 +201,7 @@ std::string AllowedText(const std::vector<std::string>& allowed) {
 }
 
 // Removes the path from the message if the place, "--set PATH", ends in it.
-std::string MessageBehind(const std::string& place, const Problem& problem) {
+std::string MessageAfterPlace(const std::string& place, const Problem& problem) {
   absl::string_view message = problem.message;
   if (!problem.field.empty() && absl::EndsWith(place, " " + problem.field) &&
       (absl::ConsumePrefix(&message, problem.field + ": ") || absl::ConsumePrefix(&message, problem.field + " "))) {
@@ -213,7 +213,8 @@ std::string MessageBehind(const std::string& place, const Problem& problem) {
 // Uses Printable, because texts from the file may contain terminal control sequences.
 std::string ProblemText(const Problem& problem) {
   const std::string place = problem.mark.ToString();
-  std::string text = absl::StrCat("error: ", Printable(place), ": ", Printable(MessageBehind(place, problem)), "\n");
+  std::string text =
+      absl::StrCat("error: ", Printable(place), ": ", Printable(MessageAfterPlace(place, problem)), "\n");
   const std::string allowed = problem.allowed.empty() ? "" : AllowedText(problem.allowed);
   if (!problem.nearest.empty()) {
     absl::StrAppend(&text, "  did you mean '", problem.nearest, "'?", allowed.empty() ? "" : "   ", allowed, "\n");

@@ -183,7 +183,7 @@ class TreeBuilder final : public YAML::EventHandler {
 };
 
 // Detects a line such as "steps:5" that has no "key: value".
-bool LacksSpaceBehindColon(std::string_view line) {
+bool LacksSpaceAfterColon(std::string_view line) {
   const size_t colon = line.find(':');
   return colon != std::string_view::npos && colon > 0 && colon + 1 < line.size() && line[colon + 1] != ' ' &&
          line.find(": ") == std::string_view::npos && line.find('#') > colon;
@@ -206,7 +206,7 @@ Problem ExplainSyntax(std::string_view text, const std::string& source, const YA
     }
   }
   for (size_t i = last; i > 0 && i + 2 > last; --i) {
-    if (error.msg == YAML::ErrorMsg::MAP_VALUE && LacksSpaceBehindColon(lines[i - 1])) {
+    if (error.msg == YAML::ErrorMsg::MAP_VALUE && LacksSpaceAfterColon(lines[i - 1])) {
       const int column = static_cast<int>(lines[i - 1].find(':')) + 1;
       return {{source, static_cast<int>(i), column}, "", "a ':' needs a space after it: name: value", "", {}};
     }

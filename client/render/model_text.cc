@@ -37,7 +37,7 @@ std::string NamesText(const std::vector<std::string>& names, bool all) {
 }
 
 // A remark on a program besides its numbers.
-std::string RemarkOn(const v1::ModelProgram& program) {
+std::string NoteOn(const v1::ModelProgram& program) {
   if (program.derived()) {
     return "not in the file: derived from the training program, without dropout and with running statistics in norms";
   }
@@ -52,7 +52,7 @@ std::string ProgramsText(const v1::ModelFile& file, const ModelTextOptions& opti
   Rows rows;
   for (const v1::ModelProgram& program : file.programs()) {
     rows.push_back({program.name(), program.derived() ? "" : FormatCount(program.num_nodes()),
-                    program.num_ops() == 0 ? "" : FormatCount(program.num_ops()), RemarkOn(program)});
+                    program.num_ops() == 0 ? "" : FormatCount(program.num_ops()), NoteOn(program)});
   }
   return Table({"PROGRAM", "NODES", "OPS", ""}, rows, options);
 }
@@ -84,7 +84,7 @@ std::string HeadText(const v1::ModelOutput& output) {
   }
 }
 
-std::string TakenText(const v1::ModelOutput& output) {
+std::string ReadAsText(const v1::ModelOutput& output) {
   if (!output.taken()) {
     return "";
   }
@@ -97,7 +97,7 @@ std::string OutputsText(const v1::ModelFile& file, const ModelTextOptions& optio
   Rows rows;
   for (const v1::ModelOutput& output : file.outputs()) {
     rows.push_back({absl::StrCat(output.index()), output.dtype(),
-                    output.dtype().empty() ? "" : ShapeText(output.shape()), HeadText(output), TakenText(output)});
+                    output.dtype().empty() ? "" : ShapeText(output.shape()), HeadText(output), ReadAsText(output)});
   }
   return Table({"OUTPUT", "DTYPE", "SHAPE", "HEAD", ""}, rows, options);
 }

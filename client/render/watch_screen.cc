@@ -36,7 +36,7 @@ std::string Flow(const std::vector<std::string>& words, int width) {
 }
 
 // Why the job makes no progress, or the message of its state; empty if there is none.
-std::string WhyItStands(const WatchedJob& watched) {
+std::string StateReason(const WatchedJob& watched) {
   const v1::Job& job = watched.job();
   if (job.state() == v1::Job::QUEUED && !watched.waiting().empty()) {
     return Printable(watched.waiting());
@@ -84,7 +84,7 @@ std::string Head(const WatchedJob& watched, const ScreenOptions& options) {
     words.push_back(absl::StrCat("attempt ", attempt.number(), " on ", Printable(attempt.worker())));
     words.push_back(absl::StrCat(Printable(attempt.precision()), attempt.emulated() ? " (emulated)" : ""));
   }
-  const std::string why = WhyItStands(watched);
+  const std::string why = StateReason(watched);
   return Flow(words, options.width) + (why.empty() ? "" : options.palette.Yellow(why) + "\n");
 }
 
@@ -228,7 +228,7 @@ std::string RenderEvent(const v1::Event& event) {
 }
 
 std::string RenderWatchLine(const WatchedJob& watched) {
-  const std::string why = WhyItStands(watched);
+  const std::string why = StateReason(watched);
   std::string line = absl::StrCat(v1::Job::State_Name(watched.job().state()), why.empty() ? "" : ": " + why);
   if (watched.progress().step() > 0) {
     line = Words({line, StepText(watched), LossText(watched), "loss scale " + FormatNumber(watched.loss_scale()),

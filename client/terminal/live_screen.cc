@@ -11,8 +11,8 @@ namespace ampd::client {
 namespace {
 
 // Switch to the alternate screen, hide the cursor and disable wrapping; and undo it.
-constexpr char kTake[] = "\x1b[?1049h\x1b[?25l\x1b[?7l";
-constexpr char kGiveBack[] = "\x1b[?7h\x1b[?25h\x1b[?1049l";
+constexpr char kEnter[] = "\x1b[?1049h\x1b[?25l\x1b[?7l";
+constexpr char kLeave[] = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
 // Draws from the first cell. A row is cleared before it is written: clearing after a row that fills the screen would
 // erase its last cell. No newline follows the last row, because it would scroll a full screen.
@@ -35,29 +35,29 @@ void LiveScreen::WriteAll(const std::string& text) {
 
 void LiveScreen::Draw(const std::string& text) {
   absl::MutexLock lock(&mutex_);
-  WriteAll((taken_ ? "" : kTake) + Frame(text));
-  taken_ = true;
+  WriteAll((is_entered_ ? "" : kEnter) + Frame(text));
+  is_entered_ = true;
   shown_ = text;
 }
 
 void LiveScreen::Leave() {
   absl::MutexLock lock(&mutex_);
-  if (taken_) {
-    WriteAll(kGiveBack);
+  if (is_entered_) {
+    WriteAll(kLeave);
   }
-  taken_ = false;
+  is_entered_ = false;
 }
 
 void LiveScreen::Suspend() {
   absl::MutexLock lock(&mutex_);
-  if (taken_) {
-    WriteAll(kGiveBack);
+  if (is_entered_) {
+    WriteAll(kLeave);
   }
   // Every thread stops here. The lock keeps a drawing thread from writing over the shell before that. kill() would not
   // do: another thread may receive its signal, and this thread would draw again before the process stops.
   std::raise(SIGSTOP);
-  if (taken_) {
-    WriteAll(kTake + Frame(shown_));
+  if (is_entered_) {
+    WriteAll(kEnter + Frame(shown_));
   }
 }
 

@@ -27,7 +27,7 @@ class LiveScreen {
   void WriteAll(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Mutex mutex_;
-  bool taken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_entered_ ABSL_GUARDED_BY(mutex_) = false;
   std::string shown_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -25,14 +25,14 @@ bool IsFolder(const std::string& target) {
   return absl::StrContains(target, '/') || std::filesystem::is_directory(target);
 }
 
-struct Shown {
+struct RecordedCheckpoint {
   v1::Checkpoint checkpoint;
   std::string precision;
 };
 
-absl::StatusOr<Shown> Ask(JobClient* client, const CheckpointName& name) {
+absl::StatusOr<RecordedCheckpoint> FetchCheckpoint(JobClient* client, const CheckpointName& name) {
   AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Checkpoint> checkpoints, client->ListCheckpoints(name.job));
-  Shown shown;
+  RecordedCheckpoint shown;
   AMPD_ASSIGN_OR_RETURN(shown.checkpoint, FindCheckpoint(checkpoints, name));
   AMPD_ASSIGN_OR_RETURN(const v1::Job job, client->GetJob(name.job));
   for (const v1::Attempt& attempt : job.attempts()) {
@@ -75,8 +75,8 @@ int ShowCheckpoint(Session* session, const CheckpointName& name) {
     return ShowFolder(session, name.job);
   }
   return CallAndShow(
-      session, [&](JobClient* client) { return Ask(client, name); },
-      [&](const Shown& shown) {
+      session, [&](JobClient* client) { return FetchCheckpoint(client, name); },
+      [&](const RecordedCheckpoint& shown) {
         if (PrintStructured(*session, shown.checkpoint)) {
           return;
         }

@@ -18,7 +18,7 @@ struct VerifyOptions {
 
 // Whether the server has recorded the folder's manifest: returns "" if it has, otherwise the reason. An error means
 // that the server could not be asked.
-absl::StatusOr<std::string> FindStranger(Session* session, const CheckpointFolder& folder) {
+absl::StatusOr<std::string> CompareWithRecord(Session* session, const CheckpointFolder& folder) {
   const auto client = session->Client();
   if (!client.ok()) {
     return client.status();
@@ -52,11 +52,11 @@ int VerifyCheckpoint(Session* session, const VerifyOptions& options) {
     add(name, FindDamage(*folder, name));
   }
   if (options.recorded) {
-    const absl::StatusOr<std::string> stranger = FindStranger(session, *folder);
-    if (!stranger.ok()) {
-      return session->Fail(stranger.status());
+    const absl::StatusOr<std::string> difference = CompareWithRecord(session, *folder);
+    if (!difference.ok()) {
+      return session->Fail(difference.status());
     }
-    add(kManifestFile, *stranger);
+    add(kManifestFile, *difference);
   }
   if (!PrintStructured(*session, fields) && !session->options().quiet) {
     PrintTable(*session, {"FILE", "VERDICT"}, rows);

@@ -47,7 +47,7 @@ absl::StatusOr<std::pair<int64_t, int64_t>> ParseSize(const std::string& text) {
 
 // The first two classes whose names differ only in case, which file systems of Windows and macOS treat as equal; empty
 // if there are none.
-std::string Alike(const std::vector<std::string>& classes) {
+std::string ClassesThatDifferInCase(const std::vector<std::string>& classes) {
   std::map<std::string, std::string> seen;  // by the lower-case name
   for (const std::string& name : classes) {
     const auto [there, is_new] = seen.try_emplace(absl::AsciiStrToLower(name), name);
@@ -93,7 +93,7 @@ int PackImages(Session* session, const PackImagesOptions& options) {
                 static_cast<long long>(size->first), FormatCount(static_cast<int64_t>(packed->classes.size())).c_str(),
                 Printable(absl::StrJoin(packed->classes, ", ")).c_str());
   }
-  if (const std::string alike = Alike(packed->classes); !alike.empty()) {
+  if (const std::string alike = ClassesThatDifferInCase(packed->classes); !alike.empty()) {
     session->Note(absl::StrCat("the classes ", Printable(alike),
                                " differ only in case; they are two classes, as in ImageFolder"));
   }

@@ -41,45 +41,46 @@ struct TokenizeOptions {
 
 constexpr int64_t kMaxVocabularyBytes = int64_t{64} << 20;
 
-absl::Status Named(const std::string& path, const absl::Status& status) {
+absl::Status WithPath(const std::string& path, const absl::Status& status) {
   return status.ok() ? status : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
 absl::StatusOr<std::string> ReadNamed(const std::string& path) {
   auto content = ReadFile(path, kMaxVocabularyBytes);
-  return content.ok() ? std::move(content) : Named(path, content.status());
+  return content.ok() ? std::move(content) : WithPath(path, content.status());
 }
 
 // A tokenizer, and the tokens before and after each labelled text.
-struct Prepared {
+struct PreparedTokenizer {
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::string name;
   text::Tokens prefix;
   text::Tokens suffix;
 };
 
-absl::StatusOr<Prepared> PrepareBytePairs(const TokenizeOptions& options) {
+absl::StatusOr<PreparedTokenizer> PrepareBytePairs(const TokenizeOptions& options) {
   if (options.vocabulary.empty()) {
     return absl::InvalidArgumentError("--merges needs --vocab, the vocab.json that belongs to it");
   }
   AMPD_ASSIGN_OR_RETURN(const std::string vocabulary, ReadNamed(options.vocabulary));
   AMPD_ASSIGN_OR_RETURN(const std::string merges, ReadNamed(options.merges));
   auto tokenizer = text::BytePairTokenizer::Make(vocabulary, merges);
-  AMPD_RETURN_IF_ERROR(Named(options.vocabulary, tokenizer.status()));
-  return Prepared{.tokenizer = *std::move(tokenizer), .name = "GPT-2's byte pairs", .prefix = {}, .suffix = {}};
+  AMPD_RETURN_IF_ERROR(WithPath(options.vocabulary, tokenizer.status()));
+  return PreparedTokenizer{
+      .tokenizer = *std::move(tokenizer), .name = "GPT-2's byte pairs", .prefix = {}, .suffix = {}};
 }
 
-absl::StatusOr<Prepared> PrepareWordPieces(const TokenizeOptions& options) {
+absl::StatusOr<PreparedTokenizer> PrepareWordPieces(const TokenizeOptions& options) {
   AMPD_ASSIGN_OR_RETURN(const std::string vocabulary, ReadNamed(options.vocabulary));
   auto tokenizer = text::WordPieceTokenizer::Make(vocabulary, options.cased);
-  AMPD_RETURN_IF_ERROR(Named(options.vocabulary, tokenizer.status()));
+  AMPD_RETURN_IF_ERROR(WithPath(options.vocabulary, tokenizer.status()));
   const auto begin = (*tokenizer)->Find("[CLS]");
   const auto end = (*tokenizer)->Find("[SEP]");
   if (options.labelled && !(begin.has_value() && end.has_value())) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.vocabulary, ": has no [CLS] and [SEP], which must enclose each text"));
   }
-  Prepared prepared{.name = "BERT's word pieces", .prefix = {}, .suffix = {}};
+  PreparedTokenizer prepared{.name = "BERT's word pieces", .prefix = {}, .suffix = {}};
   if (options.labelled) {
     prepared.prefix = {*begin};
     prepared.suffix = {*end};
@@ -88,7 +89,7 @@ absl::StatusOr<Prepared> PrepareWordPieces(const TokenizeOptions& options) {
   return prepared;
 }
 
-absl::StatusOr<Prepared> Prepare(const TokenizeOptions& options) {
+absl::StatusOr<PreparedTokenizer> Prepare(const TokenizeOptions& options) {
   if (options.cased && (options.vocabulary.empty() || !options.merges.empty())) {
     return absl::InvalidArgumentError("--cased is for BERT's vocabularies: --vocab without --merges");
   }
@@ -98,7 +99,7 @@ absl::StatusOr<Prepared> Prepare(const TokenizeOptions& options) {
   if (!options.vocabulary.empty()) {
     return PrepareWordPieces(options);
   }
-  return Prepared{.tokenizer = text::MakeByteTokenizer(), .name = "bytes", .prefix = {}, .suffix = {}};
+  return PreparedTokenizer{.tokenizer = text::MakeByteTokenizer(), .name = "bytes", .prefix = {}, .suffix = {}};
 }
 
 text::TokenFileFormat FormatOf(const std::string& name) {
@@ -107,7 +108,7 @@ text::TokenFileFormat FormatOf(const std::string& name) {
                             : text::TokenFileFormat::kLlmC;
 }
 
-int WriteTokens(Session* session, const TokenizeOptions& options, const Prepared& prepared,
+int WriteTokens(Session* session, const TokenizeOptions& options, const PreparedTokenizer& prepared,
                 const std::function<bool(int64_t, int64_t)>& progress) {
   const auto written = text::WriteTokenFile({.text = options.text,
                                              .destination = options.file,
@@ -146,7 +147,7 @@ std::string FormatText(const text::LabelledTextSummary& written) {
                             written.table.quotes == text::Quotes::kCsv ? ", quotation marks as in CSV" : "");
 }
 
-int WriteLabelled(Session* session, const TokenizeOptions& options, const Prepared& prepared,
+int WriteLabelled(Session* session, const TokenizeOptions& options, const PreparedTokenizer& prepared,
                   const std::function<bool(int64_t, int64_t)>& progress) {
   text::LabelledTextOptions labelled{.text = options.text,
                                      .quotes = options.quotes == "csv"    ? text::Quotes::kCsv

@@ -15,7 +15,7 @@ namespace ampd::client {
 namespace {
 
 // Runs between fork and exec, where a process with threads may only make async-signal-safe calls.
-[[noreturn]] void Become(char* const* arguments, int log, pid_t parent) {
+[[noreturn]] void ExecuteAsChild(char* const* arguments, int log, pid_t parent) {
   constexpr int kCannotExecute = 127;
   sigset_t none;
   sigemptyset(&none);
@@ -52,7 +52,7 @@ absl::StatusOr<Child> Child::Start(const std::vector<std::string>& command, cons
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    Become(arguments.data(), log.get(), parent);
+    ExecuteAsChild(arguments.data(), log.get(), parent);
   }
   return pid < 0 ? absl::StatusOr<Child>(ErrnoError(errno, "starting a process")) : Child(pid);
 }

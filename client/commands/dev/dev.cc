@@ -21,7 +21,7 @@
 #include "client/commands/checks.h"
 #include "client/commands/dev/child.h"
 #include "client/commands/dev/dev_clean.h"
-#include "client/commands/dev/dev_news.h"
+#include "client/commands/dev/dev_events.h"
 
 namespace ampd::client {
 namespace {
@@ -100,11 +100,11 @@ class DevRun {
   absl::Status Start();
   absl::Status Run();
   void Stop();
-  bool stopped() const { return news_.num_stops() > 0; }
+  bool stopped() const { return events_.num_stops() > 0; }
 
  private:
   std::string In(const std::string& name) const { return folder_ + "/" + name; }
-  absl::Status TakeFolder();
+  absl::Status LockFolder();
   absl::Status StartServer();
   absl::Status StartWorker();
   absl::Status EndedAtStart(const std::string& what, const std::string& exit) const;
@@ -114,7 +114,7 @@ class DevRun {
 
   Session* const session_;
   const DevOptions& options_;
-  DevNews news_;  // constructed before the client starts any thread
+  DevEvents events_;  // constructed before the client starts any thread
   std::string folder_;
   UniqueFd lock_;
   std::optional<Child> server_;
@@ -126,7 +126,7 @@ class DevRun {
   std::unique_ptr<JobClient> client_;
 };
 
-absl::Status DevRun::TakeFolder() {
+absl::Status DevRun::LockFolder() {
   std::error_code error;
   folder_ = fs::absolute(options_.folder, error).string();
   fs::create_directories(folder_, error);
@@ -147,7 +147,7 @@ absl::Status DevRun::TakeFolder() {
 absl::Status DevRun::AwaitReady(const std::string& what, Child* child, const std::function<bool()>& ready) {
   const absl::Duration deadline = SystemClock().SinceBoot() + options_.start_timeout;
   while (true) {
-    const uint64_t seen = news_.seen();
+    const uint64_t seen = events_.seen();
     if (ready()) {
       return absl::OkStatus();
     }
@@ -162,7 +162,7 @@ absl::Status DevRun::AwaitReady(const std::string& what, Child* child, const std
                    absl::StrCat("ampd-", what, " is not ready after ", absl::FormatDuration(options_.start_timeout),
                                 ": ", LastLine(In(what + ".log")), "; full log: ", In(what + ".log")));
     }
-    news_.WaitPast(seen, deadline);
+    events_.WaitPast(seen, deadline);
   }
 }
 
@@ -230,16 +230,16 @@ absl::Status DevRun::Start() {
       return absl::InvalidArgumentError(absl::StrCat("--data-root is name=path, not '", root, "'"));
     }
   }
-  AMPD_RETURN_IF_ERROR(TakeFolder());
+  AMPD_RETURN_IF_ERROR(LockFolder());
   for (const char* name : {"server.log", "worker.log"}) {
     std::error_code missing;
     fs::rename(In(name), In(std::string(name) + ".old"), missing);
   }
-  AMPD_RETURN_IF_ERROR(news_.WatchFolder(folder_));
+  AMPD_RETURN_IF_ERROR(events_.WatchFolder(folder_));
   AMPD_RETURN_IF_ERROR(StartServer());
   // Other commands can use the address as soon as the server answers; jobs wait for the worker.
   AMPD_RETURN_IF_ERROR(StartWorker());
-  news_.StopWatching();
+  events_.StopWatching();
   AMPD_RETURN_IF_ERROR(WriteFileAtomically(In("context"), address_ + "\n"));
   Announce();
   return absl::OkStatus();
@@ -265,7 +265,7 @@ void DevRun::Announce() const {
 
 absl::Status DevRun::Run() {
   while (true) {
-    const uint64_t seen = news_.seen();
+    const uint64_t seen = events_.seen();
     if (stopped()) {
       return absl::OkStatus();
     }
@@ -280,7 +280,7 @@ absl::Status DevRun::Run() {
                      absl::StrCat("ampd-", name, " ended, ", *exit, why, "; its log: ", In(name + ".log")));
       }
     }
-    news_.WaitPast(seen, absl::InfiniteDuration());
+    events_.WaitPast(seen, absl::InfiniteDuration());
   }
 }
 
@@ -289,18 +289,18 @@ void DevRun::StopChild(std::optional<Child>* child, absl::Duration grace) {
     return;
   }
   (*child)->Signal(SIGTERM);
-  const int stops = news_.num_stops();
+  const int stops = events_.num_stops();
   absl::Duration deadline = SystemClock().SinceBoot() + grace;
   while (true) {
-    const uint64_t seen = news_.seen();
+    const uint64_t seen = events_.seen();
     if ((*child)->PollExit().has_value()) {
       return;
     }
-    if (SystemClock().SinceBoot() >= deadline || news_.num_stops() > stops) {
+    if (SystemClock().SinceBoot() >= deadline || events_.num_stops() > stops) {
       (*child)->Signal(SIGKILL);
       deadline = absl::InfiniteDuration();
     }
-    news_.WaitPast(seen, deadline);
+    events_.WaitPast(seen, deadline);
   }
 }
 

@@ -11,7 +11,7 @@ int Detach(Session* session, const std::string& id, const char* verb) {
   return kExitInterrupted;
 }
 
-int DetachBehindEcho(Session* session, const std::string& id, const char* verb) {
+int DetachAfterEcho(Session* session, const std::string& id, const char* verb) {
   if (isatty(STDIN_FILENO) == 1) {
     session->Note("");
   }

@@ -10,6 +10,6 @@ namespace ampd::client {
 int Detach(Session* session, const std::string& id, const char* verb);
 
 // Prints the same on a line after the "^C" that a terminal shows.
-int DetachBehindEcho(Session* session, const std::string& id, const char* verb);
+int DetachAfterEcho(Session* session, const std::string& id, const char* verb);
 
 }  // namespace ampd::client

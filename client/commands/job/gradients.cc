@@ -35,7 +35,7 @@ std::string ShareOf(int64_t count, int64_t all) {
 std::string PercentOf(double share) { return share == 0 ? "-" : absl::StrFormat("%.1f%%", 100 * share); }
 
 // "0.1% / 12.0% / -".
-std::string Three(double a, double b, double c) {
+std::string PercentTriple(double a, double b, double c) {
   return absl::StrCat(PercentOf(a), " / ", PercentOf(b), " / ", PercentOf(c));
 }
 
@@ -43,9 +43,9 @@ std::vector<std::string> Fp8RowOf(const v1::GradientSamples::Module& module) {
   const v1::GradientSamples::Fp8& fp8 = module.fp8();
   return {Printable(module.module()),
           absl::StrCat(fp8.step()),
-          Three(fp8.input_underflow(), fp8.weight_underflow(), fp8.gradient_underflow()),
-          Three(fp8.input_saturation(), fp8.weight_saturation(), fp8.gradient_saturation()),
-          Three(fp8.forward_error(), fp8.input_gradient_error(), fp8.weight_gradient_error()),
+          PercentTriple(fp8.input_underflow(), fp8.weight_underflow(), fp8.gradient_underflow()),
+          PercentTriple(fp8.input_saturation(), fp8.weight_saturation(), fp8.gradient_saturation()),
+          PercentTriple(fp8.forward_error(), fp8.input_gradient_error(), fp8.weight_gradient_error()),
           fp8.demoted() ? "out of FP8 since" : ""};
 }
 
@@ -93,10 +93,10 @@ void ShowGradients(const Session& session, const v1::Event& event) {
 }
 
 // Sends the request once the watch shows the job, so that the answer can't be missed.
-absl::StatusOr<v1::Event> AskForGradients(JobClient* client, const std::string& id, absl::Duration deadline,
-                                          Cancellation* interrupt) {
+absl::StatusOr<v1::Event> RequestGradients(JobClient* client, const std::string& id, absl::Duration deadline,
+                                           Cancellation* interrupt) {
   JobWatch watch(client, {.id = id}, interrupt);
-  bool asked = false;
+  bool requested = false;
   while (true) {
     v1::WatchJobResponse message;
     switch (watch.Pull(deadline, &message)) {
@@ -110,7 +110,7 @@ absl::StatusOr<v1::Event> AskForGradients(JobClient* client, const std::string& 
       case JobWatch::Next::kEnded:
         return watch.status().ok() ? absl::FailedPreconditionError(id + " ended before it answered") : watch.status();
       case JobWatch::Next::kMessage:
-        if (!std::exchange(asked, true)) {
+        if (!std::exchange(requested, true)) {
           v1::UpdateJobRequest request;
           request.set_id(id);
           request.mutable_update_mask()->add_paths("sample_gradients");
@@ -131,7 +131,7 @@ int Gradients(Session* session, const GradientsOptions& options) {
   return CallAndShow(
       session,
       [&](JobClient* client) {
-        return AskForGradients(client, options.id, SystemClock().SinceBoot() + options.timeout, interrupt);
+        return RequestGradients(client, options.id, SystemClock().SinceBoot() + options.timeout, interrupt);
       },
       [&](const v1::Event& event) { ShowGradients(*session, event); });
 }

@@ -42,7 +42,7 @@ int Logs(Session* session, const LogsOptions& options) {
     std::fflush(stdout);
   });
   if (interrupt->cancelled()) {
-    return DetachBehindEcho(session, options.id, options.follow ? "logs -f" : "logs");
+    return DetachAfterEcho(session, options.id, options.follow ? "logs -f" : "logs");
   }
   if (ended.ok() && empty) {
     session->Note("the trainer wrote nothing; to see what happened: ampctl job events " + options.id);

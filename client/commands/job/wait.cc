@@ -51,7 +51,7 @@ int Wait(Session* session, const WaitOptions& options) {
       } else if (next == JobWatch::Next::kMessage) {
         state = StateIn(message, state);
       } else if (next == JobWatch::Next::kCancelled) {
-        return DetachBehindEcho(session, id, "wait");
+        return DetachAfterEcho(session, id, "wait");
       } else if (next == JobWatch::Next::kTimeout) {
         const bool pauses = state == v1::Job::PAUSED || state == v1::Job::PAUSING;
         return session->Fail(

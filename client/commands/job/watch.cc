@@ -24,7 +24,8 @@ void ReportEnd(Session* session, const v1::Job& job) {
 }
 
 // Asks why a queued job waits, after each snapshot and heartbeat.
-void AskWhyItWaits(JobClient* client, const std::string& id, const v1::WatchJobResponse& message, WatchView* view) {
+void FetchWaitingReason(JobClient* client, const std::string& id, const v1::WatchJobResponse& message,
+                        WatchView* view) {
   const bool may_have_changed = message.has_snapshot() || message.has_heartbeat();
   if (!may_have_changed || view->watched().job().state() != v1::Job::QUEUED) {
     return;
@@ -49,7 +50,7 @@ int Watch(Session* session, const WatchOptions& options) {
     switch (watch.Pull(std::max(view.deadline(), SystemClock().SinceBoot() + kRedrawInterval), &message)) {
       case JobWatch::Next::kMessage:
         view.Add(message);
-        AskWhyItWaits(*client, options.id, message, &view);
+        FetchWaitingReason(*client, options.id, message, &view);
         break;
       case JobWatch::Next::kTimeout:
         view.ShowWhenDue();

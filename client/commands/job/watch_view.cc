@@ -10,7 +10,7 @@
 namespace ampd::client {
 namespace {
 
-constexpr int kRowsBehind = 5;  // rows for the result and the prompt
+constexpr int kRowsAfter = 5;  // rows for the result and the prompt
 constexpr char kDetachHint[] = "Ctrl-C detaches; the job continues";
 constexpr char kLostNotice[] = "connection lost; reconnecting";
 
@@ -60,7 +60,7 @@ void WatchView::End() {
   screen_.Leave();
   if (animated_ && watched_.job().state() != v1::Job::STATE_UNSPECIFIED) {
     ScreenOptions options = Options("");
-    options.height -= kRowsBehind;
+    options.height -= kRowsAfter;
     Print(std::string(absl::StripSuffix(RenderWatchScreen(watched_, options), "\n")));
   } else if (!animated_ && !structured_ && changed_ && watched_.progress().step() > 0) {
     Print(RenderWatchLine(watched_));
@@ -90,8 +90,8 @@ void WatchView::Show() {
   const ScreenOptions options = Options(lost_ ? kLostNotice : kDetachHint);
   const bool resized = options.width != shown_width_ || options.height != shown_height_;
   // Without a terminal, the events and the result already show how a job ended.
-  const bool said_by_end = !animated_ && IsTerminal(watched_.job().state());
-  if (structured_ || said_by_end || (!changed_ && !(animated_ && resized))) {
+  const bool is_shown_by_end = !animated_ && IsTerminal(watched_.job().state());
+  if (structured_ || is_shown_by_end || (!changed_ && !(animated_ && resized))) {
     return;
   }
   changed_ = false;

@@ -19,7 +19,7 @@ struct ServerHealth {
   std::vector<std::pair<const HealthCheck*, bool>> checks;  // omits checks that the server does not know
 };
 
-absl::StatusOr<ServerHealth> AskHealth(JobClient* client) {
+absl::StatusOr<ServerHealth> FetchHealth(JobClient* client) {
   ServerHealth health;
   AMPD_ASSIGN_OR_RETURN(health.is_serving, client->IsServing(""));
   for (const HealthCheck& check : kHealthChecks) {
@@ -45,7 +45,7 @@ JsonMembers ToMembers(const std::string& address, const ServerHealth& health) {
 
 int Health(Session* session) {
   const auto client = session->Client();
-  const absl::StatusOr<ServerHealth> health = client.ok() ? AskHealth(*client) : client.status();
+  const absl::StatusOr<ServerHealth> health = client.ok() ? FetchHealth(*client) : client.status();
   if (!health.ok()) {
     return session->Fail(health.status());
   }

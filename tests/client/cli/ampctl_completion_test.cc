@@ -165,7 +165,7 @@ TEST_F(AmpctlCompletion, ValuesBehindAPathAreOfferedAsBashPartsTheWord) {
   EXPECT_THAT(Offers({"job", "submit", "--set", "train.steps", "="}), IsEmpty());
 }
 
-TEST_F(AmpctlCompletion, ASilentServerIsGivenUpSoonAndWithoutAWord) {
+TEST_F(AmpctlCompletion, ASilentServer_IsGivenUpSoonAndSilently) {
   const SilentServer silent;
   ASSERT_TRUE(silent.bound());
   const absl::Time start = absl::Now();

@@ -28,7 +28,7 @@ class AmpctlArtifact : public Ampctl {
   const std::string digest_ = Sha256Hex(content_);
 };
 
-TEST_F(AmpctlArtifact, AnUploadGoesOnWhereTheServerLostIt) {
+TEST_F(AmpctlArtifact, AnUploadThatBreaksOff_ResumesWhereTheServerLostIt) {
   Write("model.pt2", content_);
   fake_.artifacts.SetScript({.cut_uploads = 2, .cut_after = 1'100'000});
   const Result result = Run("artifact upload model.pt2");
@@ -54,7 +54,7 @@ TEST_F(AmpctlArtifact, WhatTheServerHasIsNotSent) {
   EXPECT_THAT(fake_.artifacts.TakeScript().upload_offsets, ElementsAre());
 }
 
-TEST_F(AmpctlArtifact, WhatTheServerHasOfSomethingElseIsSentAnew) {
+TEST_F(AmpctlArtifact, APartialUploadOfOtherContent_StartsOver) {
   Write("model.pt2", content_);
   fake_.artifacts.AddPartial(digest_, "something else");
   const Result result = Run("artifact upload model.pt2");
@@ -63,7 +63,7 @@ TEST_F(AmpctlArtifact, WhatTheServerHasOfSomethingElseIsSentAnew) {
   EXPECT_THAT(fake_.artifacts.TakeScript().upload_offsets, ElementsAre(14, 0));
 }
 
-TEST_F(AmpctlArtifact, ADownloadGoesOnWhereTheServerLostIt) {
+TEST_F(AmpctlArtifact, ADownloadThatBreaksOff_ResumesWhereTheServerLostIt) {
   fake_.artifacts.Add(content_);
   fake_.artifacts.SetScript({.cut_downloads = 2, .cut_after = 1'000'000});
   const Result result = Run("artifact download " + digest_ + " back");
@@ -72,7 +72,7 @@ TEST_F(AmpctlArtifact, ADownloadGoesOnWhereTheServerLostIt) {
   EXPECT_THAT(fake_.artifacts.TakeScript().download_offsets, ElementsAre(0, 1'000'000, 2'000'000));
 }
 
-TEST_F(AmpctlArtifact, ADownloadThatWasGivenUpIsGoneOnWith) {
+TEST_F(AmpctlArtifact, ADownloadThatWasGivenUp_IsResumedByTheNext) {
   fake_.artifacts.Add(content_);
   const std::string partial = "back." + digest_.substr(0, 12) + ".partial";
   Write(partial, content_.substr(0, 1000));
@@ -86,7 +86,7 @@ TEST_F(AmpctlArtifact, ADownloadThatWasGivenUpIsGoneOnWith) {
   EXPECT_THAT(fake_.artifacts.TakeScript().download_offsets, ElementsAre(1000, 14, 0));
 }
 
-TEST_F(AmpctlArtifact, ADownloadToStdoutIsTheContentAndGoesOnWhereTheServerLostIt) {
+TEST_F(AmpctlArtifact, ADownloadToStdout_IsTheContentAndResumesWhereTheServerLostIt) {
   fake_.artifacts.Add(content_);
   fake_.artifacts.SetScript({.cut_downloads = 1, .cut_after = 1'000'000});
   const Result result = Run("artifact download " + digest_ + " -");
@@ -119,7 +119,7 @@ TEST_F(AmpctlArtifact, ARefusalNamesTheFileAndKeepsItsReason) {
   EXPECT_THAT(result.err, HasSubstr("ampctl artifact delete"));
 }
 
-TEST_F(AmpctlArtifact, WhatAServerSaysThatAnsweredIsToldAsItsOwn) {
+TEST_F(AmpctlArtifact, AnErrorOfTheServer_IsPrintedAsItsOwn) {
   fake_.artifacts.Add(content_);
   FakeArtifacts::Script script;
   script.refusal = Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down");
@@ -128,7 +128,7 @@ TEST_F(AmpctlArtifact, WhatAServerSaysThatAnsweredIsToldAsItsOwn) {
             "error: the server is shutting down  [SHUTTING_DOWN]\n  try: wait a while, then repeat the command\n");
 }
 
-TEST_F(AmpctlArtifact, AJobWithoutSamplesIsToldFromOneThatIsNotThere) {
+TEST_F(AmpctlArtifact, AJobWithoutSamples_DiffersFromAMissingJob) {
   Write("job.yaml", "name: x\nmodel: {mlp: {}}\ndata: {batch_size: 4}\n");
   std::string id = Run("job submit -q -f job.yaml").out;
   id = id.substr(0, id.find('\n'));
@@ -138,7 +138,7 @@ TEST_F(AmpctlArtifact, AJobWithoutSamplesIsToldFromOneThatIsNotThere) {
   EXPECT_EQ(Run("artifact list --job nobodys").exit_code, 3);
 }
 
-TEST_F(AmpctlArtifact, AFileThatIsThereStays) {
+TEST_F(AmpctlArtifact, AnExistingFile_IsNotReplaced) {
   fake_.artifacts.Add(content_);
   Write("back", "mine");
   const Result result = Run("artifact download " + digest_ + " back");
@@ -147,7 +147,7 @@ TEST_F(AmpctlArtifact, AFileThatIsThereStays) {
   EXPECT_EQ(Read("back"), "mine");
 }
 
-TEST_F(AmpctlArtifact, WhatIsWrongIsToldInOneLine) {
+TEST_F(AmpctlArtifact, AnError_IsOneLine) {
   Write("empty", "");
   EXPECT_THAT(Run("artifact upload empty").err, HasSubstr("empty: is empty"));
   EXPECT_THAT(Run("artifact upload .").err, HasSubstr("is not a regular file"));
@@ -184,7 +184,7 @@ TEST_F(AmpctlArtifact, AModelOfThisMachineIsUploadedByASubmit) {
   EXPECT_THAT(missing.err, HasSubstr("jobs/nowhere.pt2"));
 }
 
-TEST_F(AmpctlArtifact, APathOfADataRootIsTheWorkers) {
+TEST_F(AmpctlArtifact, APathInADataRoot_IsLeftToTheWorker) {
   Write("job.yaml", "name: x\nmodel: {exported: {path: root/model.pt2}}\ndata: {batch_size: 4}\n");
   const std::string id = Run("job submit -q -f job.yaml").out;
   EXPECT_THAT(Run("job show -o json " + id.substr(0, id.find('\n'))).out, HasSubstr("\"path\": \"root/model.pt2\""));

@@ -46,7 +46,7 @@ TEST_F(AmpctlCheckpoint, WhatPeopleSee_IsAsReviewed) {
   ExpectGolden("tests/golden/client/checkpoint.txt", all);
 }
 
-TEST_F(AmpctlCheckpoint, OfAStepTheNewestAttemptsIsMeant_OrTheOneGiven) {
+TEST_F(AmpctlCheckpoint, AStepOfSeveralAttempts_MeansTheNewestOrTheOneGiven) {
   EXPECT_THAT(Run("checkpoint show " + job_).out, HasSubstr(job_ + "/2/step-20"));
   EXPECT_THAT(Run("checkpoint show " + job_ + " 20 --attempt 1").out, HasSubstr(job_ + "/1/step-20"));
   const Result missing = Run("checkpoint show " + job_ + " 21");
@@ -111,7 +111,7 @@ TEST_F(AmpctlCheckpoint, AManifestWithNumbersOutOfRangeOrWithoutFiles_IsNone) {
   }
 }
 
-TEST_F(AmpctlCheckpoint, Recorded_HoldsTheManifestAgainstTheServers) {
+TEST_F(AmpctlCheckpoint, Recorded_ComparesTheManifestWithTheServersRecord) {
   EXPECT_THAT(Run("checkpoint verify --recorded ck").out, HasSubstr("differs from the server's record"));
   EXPECT_EQ(Run("checkpoint verify --recorded ck").exit_code, 1);
   fake_.jobs.script()->manifest_sha256 = Sha256Hex(Slurp("ck/state.json"));
@@ -153,7 +153,7 @@ TEST_F(AmpctlCheckpoint, AnExportThatCantBeWritten_LeavesNothing) {
   EXPECT_THAT(folder.err, HasSubstr("ck is not a regular file"));
 }
 
-TEST_F(AmpctlCheckpoint, AveragesThatThereAreNot_AreAnError) {
+TEST_F(AmpctlCheckpoint, MissingAverages_AreAnError) {
   const std::string empty = SafetensorsOf({}, "");
   Write("ck/optimizer.safetensors", empty);
   manifest_.files["optimizer.safetensors"] = {Sha256Hex(empty), static_cast<int64_t>(empty.size())};

@@ -87,7 +87,7 @@ TEST_F(AmpctlData, Inspect_NamesTheClassesOfAPackedFile) {
   EXPECT_EQ(Inspected("many.safetensors").class_names_size(), 23);
 }
 
-TEST_F(AmpctlData, Inspect_TellsHowLongTextsAre) {
+TEST_F(AmpctlData, Inspect_OfTexts_ShowsTheirLengths) {
   Write("texts.jsonl",
         "{\"input_ids\": [101, 7, 102], \"label\": 1}\n"
         "{\"input_ids\": [101, 102], \"label\": 0, \"token_type_ids\": [0, 1]}\n");
@@ -108,7 +108,7 @@ TEST_F(AmpctlData, Inspect_TellsHowLongTextsAre) {
   EXPECT_THAT(Run("data inspect one.jsonl", kNoServer).out, HasSubstr("  1 token, mean 1\n"));
 }
 
-TEST_F(AmpctlData, Inspect_OfTokensWithoutAHeader_BelievesWhatItIsTold) {
+TEST_F(AmpctlData, Inspect_OfTokensWithoutAHeader_UsesTheGivenFormat) {
   Write("text.bin", std::string("\x05\0\x01\0\xff\xff\0\0", 8));
   const Result unknown = Run("data inspect text.bin", kNoServer);
   EXPECT_EQ(unknown.exit_code, 1);
@@ -128,21 +128,22 @@ TEST_F(AmpctlData, Inspect_OfTokensWithoutAHeader_BelievesWhatItIsTold) {
   EXPECT_EQ(wide.arrays(0).max(), 65541);
 }
 
-TEST_F(AmpctlData, Inspect_OfTokensWithoutAHeader_SaysWhatAJobWouldTakeThemFor) {
+TEST_F(AmpctlData, Inspect_OfTokensWithoutAHeader_ShowsHowAJobWouldReadThem) {
   std::string text;
   for (int i = 0; i < 100; ++i) {
     text += {static_cast<char>(i + 100), static_cast<char>(i), '\0', '\0'};
   }
   Write("text.bin", text);
-  const Result told = Run("data inspect text.bin --no-headers", kNoServer);
-  EXPECT_EQ(told.exit_code, 0) << told.err;
-  EXPECT_THAT(told.out, HasSubstr("text.bin: UINT32_TOKENS, 400 B\ntokens  uint32  (100)"));
-  EXPECT_THAT(told.out, HasSubstr("\nnote: read as tokens of 32 bits without a header: every second 16 bits are 0"));
+  const Result inspected = Run("data inspect text.bin --no-headers", kNoServer);
+  EXPECT_EQ(inspected.exit_code, 0) << inspected.err;
+  EXPECT_THAT(inspected.out, HasSubstr("text.bin: UINT32_TOKENS, 400 B\ntokens  uint32  (100)"));
+  EXPECT_THAT(inspected.out,
+              HasSubstr("\nnote: read as tokens of 32 bits without a header: every second 16 bits are 0"));
   EXPECT_THAT(Inspected("text.bin --format uint16").notes(),
               ElementsAre(HasSubstr("as the format of tokens says, and looks like tokens of 32 bits")));
 }
 
-TEST_F(AmpctlData, Inspect_OfTokensThatAreNot_TellsTheProblem) {
+TEST_F(AmpctlData, Inspect_OfFilesThatHoldNoTokens_ShowsTheProblem) {
   Write("odd.bin", "abcde");
   EXPECT_THAT(Inspected("odd.bin --format uint16").problems(),
               ElementsAre("odd.bin: has 5 bytes, no whole number of tokens of 2"));
@@ -240,7 +241,7 @@ TEST_F(AmpctlData, Tokenize_SaysHowItReadATable) {
   EXPECT_EQ(Run("data tokenize reviews.tsv out.jsonl --jsonl --quotes both", kNoServer).exit_code, 2);
 }
 
-TEST_F(AmpctlData, Tokenize_OfAFileThatIsNoText_MustBeMeant) {
+TEST_F(AmpctlData, Tokenize_OfAFileThatIsNotText_NeedsAnyFormat) {
   Write("packed", std::string("\x1f\x8b\x08\0\0\0\0\0\0\3", 10) + std::string(20, '\7'));
   const Result packed = Run("data tokenize packed out.bin", kNoServer);
   EXPECT_EQ(packed.exit_code, 1);
@@ -250,7 +251,7 @@ TEST_F(AmpctlData, Tokenize_OfAFileThatIsNoText_MustBeMeant) {
   EXPECT_THAT(Run("data tokenize lines out.bin --force", kNoServer).err, HasSubstr("lines holds JSON"));
 }
 
-TEST_F(AmpctlData, Pack_RefusesWhatIsNoSizeOrNoFolder) {
+TEST_F(AmpctlData, Pack_OfAWrongSizeOrFolder_IsRefused) {
   for (const char* size : {"0", "x4", "4x", "4x4x4", "16385", "-1", "four"}) {
     const Result result = Run(absl::StrCat("data pack . out --size=", size), kNoServer);
     EXPECT_EQ(result.exit_code, 2) << size;

@@ -14,11 +14,11 @@ using ::testing::HasSubstr;
 
 TEST_F(Ampctl, OutputThatCannotBeWrittenIsAFailure) {
   fake_.jobs.Add("n", v1::Job::QUEUED);
-  EXPECT_EQ(Run("job list > /dev/full 2> told; echo $?").out, "1\n");
-  EXPECT_EQ(*ReadFile(folder_ + "/told", 4096), "error: cannot write to standard output: No space left on device\n");
+  EXPECT_EQ(Run("job list > /dev/full 2> errors; echo $?").out, "1\n");
+  EXPECT_EQ(*ReadFile(folder_ + "/errors", 4096), "error: cannot write to standard output: No space left on device\n");
 }
 
-TEST_F(Ampctl, WrongAddressesAndNumbersAreToldInWords) {
+TEST_F(Ampctl, WrongAddressesAndNumbers_AreErrorsInWords) {
   EXPECT_THAT(Run("job list --address foo").err,
               HasSubstr("the address 'foo' from --address is neither HOST:PORT nor the name of a context"));
   EXPECT_THAT(Run("job scale --set-scale abc x").err, HasSubstr("--set-scale: 'abc' is not a number above 0"));
@@ -44,7 +44,7 @@ TEST_F(Ampctl, ARefusalForTheJobsStateSaysWhatCanBeDone) {
   EXPECT_EQ(fake_.jobs.size(), 1);
 }
 
-TEST_F(Ampctl, WhatNoAmpdServerSaysIsNotTakenForAFieldThatItLacks) {
+TEST_F(Ampctl, AnErrorOfAnotherServer_IsNotReportedAsAnUnsupportedField) {
   const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
   fake_.jobs.script()->refuse_gets = grpc::StatusCode::UNIMPLEMENTED;
   const Result result = Run("job show " + id);

@@ -237,7 +237,7 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
   }
 }
 
-TEST_F(AmpctlFormats, EventsAndPointsAreOneALineForPrograms) {
+TEST_F(AmpctlFormats, EventsAndPoints_AreOneALineForPrograms) {
   const std::string id = JobId();
   EXPECT_THAT(Lines(Run("job events -o jsonl " + id).out),
               ElementsAre(HasSubstr("\"kind\":\"CREATED\""), HasSubstr("\"kind\":\"OVERFLOW\"")));

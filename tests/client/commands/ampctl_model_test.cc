@@ -97,7 +97,7 @@ TEST_F(AmpctlModel, Inspect_GivesProgramsAllOfIt) {
   EXPECT_THAT(Run("model inspect net.pt2 -o yaml", kNoServer).out, HasSubstr("path: net.pt2\n"));
 }
 
-TEST_F(AmpctlModel, WhatIsNoModel_IsOneLineThatNamesTheFile) {
+TEST_F(AmpctlModel, AFileThatIsNotAModel_IsOneLineThatNamesTheFile) {
   Write("text", "hello\n");
   Write("cut.pt2", "PK\x03\x04");
   json wrong = Net();

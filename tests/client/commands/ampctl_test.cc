@@ -78,7 +78,7 @@ TEST_F(Ampctl, ListFollowsPagesInEveryFormat) {
   EXPECT_THAT(Run("job list -o yaml").out, HasSubstr("state: QUEUED"));
 }
 
-TEST_F(Ampctl, AListThatWasCutSaysSoOnStderrAndInJson) {
+TEST_F(Ampctl, AnIncompleteList_SaysSoOnStderrAndInJson) {
   for (int i = 0; i < 5; ++i) {
     fake_.jobs.Add("n", v1::Job::QUEUED);
   }
@@ -208,7 +208,7 @@ TEST_F(Ampctl, EveryExitCodeOfTheDocumentation) {
   }
 }
 
-TEST_F(Ampctl, ARefusalToWhoAsksIsFour) {
+TEST_F(Ampctl, APermissionError_ExitsWithFour) {
   const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
   for (const auto code : {grpc::StatusCode::PERMISSION_DENIED, grpc::StatusCode::UNAUTHENTICATED}) {
     fake_.jobs.script()->refuse_gets = code;
@@ -216,7 +216,7 @@ TEST_F(Ampctl, ARefusalToWhoAsksIsFour) {
   }
 }
 
-TEST_F(Ampctl, AWaitThatTimesOutIsSevenAndTheJobGoesOn) {
+TEST_F(Ampctl, AWaitThatTimesOut_ExitsWithSevenAndTheJobContinues) {
   const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
   fake_.jobs.script()->hold_watches = true;
   const Result result = Run("job wait --timeout 100ms " + id);
@@ -300,7 +300,7 @@ TEST_F(Ampctl, CancelOfAnEndedJobSaysThatNothingChanged) {
   EXPECT_THAT(result.err, HasSubstr("had already ended"));
 }
 
-TEST_F(Ampctl, RetryGoesOnFromTheCheckpointAndCloneStartsOver) {
+TEST_F(Ampctl, Retry_ResumesFromTheCheckpoint_AndCloneStartsOver) {
   const std::string id = fake_.jobs.Add("n", v1::Job::FAILED).id();
   EXPECT_EQ(Run("job retry -q " + id).exit_code, 0);
   const Result clone = Run("job clone --name other " + id);
@@ -325,7 +325,7 @@ TEST_F(Ampctl, SubmitWithFollowWatchesToTheEnd) {
   EXPECT_THAT(result.err, HasSubstr("again: ampctl job retry j-aaaaaaaaaaaaaaa0"));
 }
 
-TEST_F(Ampctl, AnUnsupportedFieldStandsAtItsLineAndIsAUsageError) {
+TEST_F(Ampctl, AnUnsupportedField_IsAUsageErrorAtItsLine) {
   Write("job.yaml", "name: x\nqueue: other\ndata:\n  batch_size: 4\n");
   fake_.jobs.script()->unsupported_fields = {"queue"};
   const Result result = Run("job submit -f job.yaml");
@@ -333,7 +333,7 @@ TEST_F(Ampctl, AnUnsupportedFieldStandsAtItsLineAndIsAUsageError) {
   EXPECT_THAT(result.err, HasSubstr("error: job.yaml:2:1: queue: is not supported: this server has one queue"));
 }
 
-TEST_F(Ampctl, AllUnsupportedFieldsStandAtTheirLines) {
+TEST_F(Ampctl, SeveralUnsupportedFields_AreErrorsAtTheirLines) {
   Write("job.yaml", "name: x\nqueue: other\npriority: 3\ndata:\n  batch_size: 4\n");
   fake_.jobs.script()->unsupported_fields = {"queue", "priority"};
   const std::string text = Run("job submit -f job.yaml").err;
@@ -341,7 +341,7 @@ TEST_F(Ampctl, AllUnsupportedFieldsStandAtTheirLines) {
   EXPECT_THAT(text, HasSubstr("error: job.yaml:3:1: priority: is not supported: this server has one queue"));
 }
 
-TEST_F(Ampctl, AnUnreachableServerIsOneLineOfWhyAndOneOfWhatToDo) {
+TEST_F(Ampctl, AnUnreachableServer_IsOneLineOfWhyAndOneOfWhatToDo) {
   EXPECT_EQ(Run("job list", "AMPD_ADDRESS=127.0.0.1:1").err,
             "error: cannot reach the server at 127.0.0.1:1: Connection refused\n"
             "  try: is a server running there? start one with: ampctl dev   (address from AMPD_ADDRESS; others: "
@@ -352,7 +352,7 @@ TEST_F(Ampctl, AWrongCommandGetsTheNearestOne) {
   EXPECT_THAT(Run("job sumbit -f x").err, HasSubstr("did you mean 'submit'?"));
 }
 
-TEST_F(Ampctl, AUsageErrorTakesNoValueOfAnOptionForACommand) {
+TEST_F(Ampctl, AUsageError_NeverNamesAnOptionsValueAsACommand) {
   for (const char* options :
        {"--address 127.0.0.1:1 ", "--address=127.0.0.1:1 ", "-q -o json ", "-ojson ", "-qo json "}) {
     EXPECT_THAT(Run(absl::StrCat(options, "job list --limit -1")).err,
@@ -371,7 +371,7 @@ TEST_F(Ampctl, AUsageErrorTakesNoValueOfAnOptionForACommand) {
   EXPECT_THAT(Run("--address 127.0.0.1:1").err, HasSubstr("error: ampctl needs one of: job, "));
 }
 
-TEST_F(Ampctl, LogsGoOnAfterACutStream) {
+TEST_F(Ampctl, Logs_AfterACutStream_Resume) {
   const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
   const Result result = Run("job logs " + id);
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -380,7 +380,7 @@ TEST_F(Ampctl, LogsGoOnAfterACutStream) {
   EXPECT_FALSE(fake_.jobs.script()->log_requests[0].follow());
 }
 
-TEST_F(Ampctl, LogsFollowAsksForWhatComesAndGoesOnWhereItWas) {
+TEST_F(Ampctl, LogsFollow_AfterACutStream_ResumesWhereItWas) {
   const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
   const Result result = Run("job logs -f " + id);
   EXPECT_EQ(result.exit_code, 0) << result.err;

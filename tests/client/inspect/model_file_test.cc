@@ -61,7 +61,7 @@ std::string Shares(const v1::ModelPolicy& policy) {
   });
 }
 
-TEST(DescribeModel, TellsWhatItTakesAndGives) {
+TEST(DescribeModel, InputsAndOutputs_AreListed) {
   const v1::ModelFile file = Described(Net());
   ASSERT_EQ(file.inputs_size(), 1);
   EXPECT_EQ(file.inputs(0).name(), "x");
@@ -77,7 +77,7 @@ TEST(DescribeModel, TellsWhatItTakesAndGives) {
   EXPECT_THAT(file.warnings(), IsEmpty());
 }
 
-TEST(DescribeModel, OfSeveralInputs_ThoseThatOnlyAnArrayCanBe_AreWarnedOf) {
+TEST(DescribeModel, SeveralInputs_ThoseThatNeedAnArrayAreWarnedOf) {
   json model = Net();
   json& graph = graph::GraphOf(model);
   graph["inputs"].push_back(graph::Named("attention_mask"));
@@ -91,7 +91,7 @@ TEST(DescribeModel, OfSeveralInputs_ThoseThatOnlyAnArrayCanBe_AreWarnedOf) {
   EXPECT_THAT(file.problems(), ElementsAre(HasSubstr("attention_mask has a size s9, which is no number")));
 }
 
-TEST(DescribeModel, TellsWhatTrainingDoesWithEachTensor) {
+TEST(DescribeModel, EachTensor_HasItsRoleInTraining) {
   const v1::ModelFile file = Described(Net());
   std::map<std::string, ModelTensor> tensors;
   for (const ModelTensor& tensor : file.tensors()) {
@@ -110,7 +110,7 @@ TEST(DescribeModel, TellsWhatTrainingDoesWithEachTensor) {
   EXPECT_EQ(tensors.at("calls").role(), ModelTensor::LEFT_OUT);
 }
 
-TEST(DescribeModel, TellsOfConstantsThatEvaluationHasAlone) {
+TEST(DescribeModel, ConstantsOfEvaluationOnly_AreListed) {
   const v1::ModelFile file = Described(graph::WithInlineConstants());
   ASSERT_THAT(file.problems(), IsEmpty());
   const ModelTensor& last = *file.tensors().rbegin();
@@ -122,7 +122,7 @@ TEST(DescribeModel, TellsOfConstantsThatEvaluationHasAlone) {
 }
 
 // If the features are the logits, nothing after the stem is trained.
-TEST(DescribeModel, WhatIsTrainedFollowsTheOutputThatIsTaken) {
+TEST(DescribeModel, AnotherSelectedOutput_ChangesWhatIsTrained) {
   ModelQuestion question = Question();
   question.output = 1;
   const v1::ModelFile file = Described(Net(), question);
@@ -192,7 +192,7 @@ TEST(DescribeModel, EveryRefusedOpIsAProblem_InTheTrainersWords) {
   EXPECT_THAT(file.policies(), IsEmpty());
 }
 
-TEST(DescribeModel, AnOutputThatNoHeadTakesIsAProblem) {
+TEST(DescribeModel, AnOutputThatNoHeadAccepts_IsAProblem) {
   json model = Net();
   graph::GraphOf(model)["outputs"] = json::array({graph::Named("relu")});
   const v1::ModelFile file = Described(model);
@@ -203,7 +203,7 @@ TEST(DescribeModel, AnOutputThatNoHeadTakesIsAProblem) {
                           "takes float32[B, ...]"));
 }
 
-TEST(DescribeModel, AHeadThatIsNamedTakesItsOutput) {
+TEST(DescribeModel, ANamedHead_ReadsItsOutput) {
   json model = Net();
   graph::GraphOf(model)["outputs"] = json::array({graph::Named("relu")});
   ModelQuestion question = Question({"bf16"});
@@ -256,7 +256,7 @@ TEST(DescribeModel, PoliciesAreResolvedAsTheTrainerDoes) {
   EXPECT_EQ(file.policies(1).table().text(), precision::ToText(*resolved));
 }
 
-TEST(DescribeModel, TellsWhatStaysFp32AndWhy) {
+TEST(DescribeModel, WhatStaysFp32_IsListedWithTheReason) {
   const v1::ModelFile file = Described(Net(), Question({"bf16", "torch-amp-bf16"}));
   std::vector<std::string> lines;
   for (const v1::ModelPolicy& policy : file.policies()) {

@@ -131,7 +131,7 @@ checkpoint: {keep: }
 )"));
 }
 
-TEST(JobFile, WhatSteersATerminalIsNotPrinted) {
+TEST(JobFile, ControlCharacters_AreNotPrinted) {
   const std::string red = "\x1b[31m";
   for (const std::string& text : {std::string("\"\\e[31mname\": x\n"), std::string("data: {batch_size: \"\\e[31m\"}\n"),
                                   "name: x\nname" + red + ": y\n"}) {
@@ -143,7 +143,7 @@ TEST(JobFile, WhatSteersATerminalIsNotPrinted) {
   }
 }
 
-TEST(JobFile, RefusesWhatIsNotATree) {
+TEST(JobFile, YamlThatIsNotATree_IsRefused) {
   std::string deep;
   for (int i = 0; i < 200; ++i) {
     deep += "[";
@@ -192,7 +192,7 @@ TEST(JobFile, RefusesWhatIsNotATree) {
   ExpectGolden("tests/golden/client/job_file_refusals.txt", all);
 }
 
-TEST(JobFile, AliasesStandForTheirValue) {
+TEST(JobFile, Aliases_AreReplacedByTheirValue) {
   const JobFile file =
       ReadJobFile("data:\n  train: &s {synthetic: {num_classes: 3, num_samples: 9}}\n  eval: *s\n", "job.yaml", {});
   ASSERT_TRUE(file.problems.empty());
@@ -219,7 +219,7 @@ TEST(Overrides, ProblemsNameTheOverride) {
                                     "precision.module_rules[3].match=x", "model.lenet.widths=[1,"}));
 }
 
-TEST(Violations, StandAtTheLineOfTheirFieldOrOfTheOneAround) {
+TEST(Violations, AreErrorsAtTheLineOfTheirFieldOrOfTheOneAround) {
   const JobFile file = ReadJobFile("name: x\nmodel:\n  lenet: {num_classes: 10, widths: [1, 0]}\n", "job.yaml", {});
   const auto problems = PlaceViolations({{"model.lenet.widths[1]", "0 is below 1"},
                                          {"model.lenet.hidden", "must be set"},

@@ -106,7 +106,7 @@ void AddPhases(v1::Progress* progress) {
   progress->mutable_phases(1)->set_loss(2.5);
 }
 
-TEST(Render, LossesOfLaterPhases_StandBesideTheFirst) {
+TEST(Render, LossesOfLaterPhases_AreShownBesideTheFirst) {
   WatchedJob watched = HalfDone();
   EXPECT_THAT(RenderWatchLine(watched), testing::Not(testing::HasSubstr("generator")));
   v1::WatchJobResponse message = Steps(61, 61, 0);
@@ -123,7 +123,7 @@ TEST(Render, LossesOfLaterPhases_StandBesideTheFirst) {
   EXPECT_THAT(RenderJob(job, JobTextOptions()), testing::HasSubstr("loss 0.5, generator loss 2.5"));
 }
 
-TEST(Render, AnEvaluationTellsWhatItHasBesideTheLoss) {
+TEST(Render, AnEvaluation_ShowsItsMetricsBesideTheLoss) {
   const auto shown = [](const v1::EvalPoint& eval) {
     WatchedJob watched = HalfDone();
     v1::WatchJobResponse message;
@@ -322,7 +322,7 @@ TEST(JobText, AFinishedJobShowsItsAttemptsTimesAndFinalMetrics) {
                RenderJob(job, {absl::FromUnixSeconds(1'003'600), absl::UTCTimeZone()}));
 }
 
-TEST(JobText, AnEvaluationTellsWhatItHasBesideTheLoss) {
+TEST(JobText, AnEvaluation_ShowsItsMetricsBesideTheLoss) {
   v1::Job job;
   v1::Progress& progress = *job.mutable_progress();
   progress.set_step(60);
@@ -389,7 +389,7 @@ TEST(JobText, WideAddsTimesPaceLabelsAndWhereCheckpointsAre) {
   EXPECT_THAT(wide, testing::Not(testing::HasSubstr("            \n")));
 }
 
-TEST(WorkerText, WideIsARowADeviceWithWhatItCanDo) {
+TEST(WorkerText, Wide_HasARowForEachDeviceWithItsCapabilities) {
   v1::Worker worker;
   worker.set_name("w1");
   worker.set_state(v1::Worker::READY);

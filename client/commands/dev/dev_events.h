@@ -14,14 +14,14 @@ namespace ampd::client {
 
 // Combines the events that `ampctl dev` waits for: stop signals, the end of a child, and, while a folder is watched,
 // changes of its files. To miss nothing, read seen() first, then check the state, then call WaitPast():
-//   seen = news.seen();  if (the wanted state is reached) return;  news.WaitPast(seen, deadline);
+//   seen = events.seen();  if (the wanted state is reached) return;  events.WaitPast(seen, deadline);
 // Construct it before any other thread exists. Thread-safe.
-class DevNews {
+class DevEvents {
  public:
-  DevNews();
-  ~DevNews() { StopWatching(); }
-  DevNews(const DevNews&) = delete;
-  DevNews& operator=(const DevNews&) = delete;
+  DevEvents();
+  ~DevEvents() { StopWatching(); }
+  DevEvents(const DevEvents&) = delete;
+  DevEvents& operator=(const DevEvents&) = delete;
 
   // From here on, a file that is created, renamed into or written in the folder is an event. REQUIRES: no folder is
   // watched.
@@ -39,7 +39,7 @@ class DevNews {
 
   mutable absl::Mutex mutex_;
   int num_stops_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t num_news_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t num_events_ ABSL_GUARDED_BY(mutex_) = 0;
   UniqueFd changes_;
   UniqueFd end_;  // readable once the watching should end
   std::thread watcher_;

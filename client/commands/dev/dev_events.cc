@@ -1,4 +1,4 @@
-#include "client/commands/dev/dev_news.h"
+#include "client/commands/dev/dev_events.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -13,12 +13,12 @@
 
 namespace ampd::client {
 
-DevNews::DevNews() : signals_({SIGINT, SIGTERM, SIGHUP, SIGCHLD}) {
+DevEvents::DevEvents() : signals_({SIGINT, SIGTERM, SIGHUP, SIGCHLD}) {
   std::signal(SIGCHLD, SIG_DFL);  // SIG_IGN, which may be inherited, would suppress the signal
   signals_.Start([this](int signal) { Add(signal != SIGCHLD); });
 }
 
-absl::Status DevNews::WatchFolder(const std::string& folder) {
+absl::Status DevEvents::WatchFolder(const std::string& folder) {
   changes_ = UniqueFd(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   end_ = UniqueFd(eventfd(0, EFD_CLOEXEC));
   constexpr uint32_t kChanges = IN_CREATE | IN_MOVED_TO | IN_MODIFY;
@@ -29,36 +29,36 @@ absl::Status DevNews::WatchFolder(const std::string& folder) {
   return absl::OkStatus();
 }
 
-void DevNews::StopWatching() {
+void DevEvents::StopWatching() {
   if (watcher_.joinable()) {
     eventfd_write(end_.get(), 1);
     watcher_.join();
   }
 }
 
-int DevNews::num_stops() const {
+int DevEvents::num_stops() const {
   absl::MutexLock lock(&mutex_);
   return num_stops_;
 }
 
-uint64_t DevNews::seen() const {
+uint64_t DevEvents::seen() const {
   absl::MutexLock lock(&mutex_);
-  return num_news_;
+  return num_events_;
 }
 
-void DevNews::WaitPast(uint64_t seen, absl::Duration deadline) {
+void DevEvents::WaitPast(uint64_t seen, absl::Duration deadline) {
   absl::MutexLock lock(&mutex_);
-  const auto news = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_news_ > seen; };
-  AwaitUntil(mutex_, absl::Condition(&news), deadline);
+  const auto has_event = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_events_ > seen; };
+  AwaitUntil(mutex_, absl::Condition(&has_event), deadline);
 }
 
-void DevNews::Add(bool stop) {
+void DevEvents::Add(bool stop) {
   absl::MutexLock lock(&mutex_);
-  ++num_news_;
+  ++num_events_;
   num_stops_ += stop ? 1 : 0;
 }
 
-void DevNews::ReadChanges() {
+void DevEvents::ReadChanges() {
   pollfd descriptors[] = {{changes_.get(), POLLIN, 0}, {end_.get(), POLLIN, 0}};
   while (true) {
     const bool failed = poll(descriptors, 2, -1) < 0 && errno != EINTR;
