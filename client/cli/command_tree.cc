@@ -30,6 +30,9 @@ void CommandTree::AddArgument(CLI::App* app, Argument argument) {
   if (argument.required) {
     option->required();
   }
+  if (!argument.choices.empty()) {
+    option->check(OneOf(argument.choices));
+  }
   if (argument.check != nullptr) {
     option->check(argument.check);
   }

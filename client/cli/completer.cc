@@ -23,8 +23,11 @@ Words Suggested(const CommandTree& tree, const CLI::Option* option, const ReadWo
     return names;
   }
   const Argument* const argument = tree.ArgumentOf(option);
-  if (argument == nullptr || argument->suggest == nullptr) {
+  if (argument == nullptr) {
     return {};
+  }
+  if (argument->suggest == nullptr) {
+    return argument->choices;
   }
   const auto address = read.values.find("address");
   return argument->suggest({text, address == read.values.end() ? "" : address->second});

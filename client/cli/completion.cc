@@ -3,9 +3,6 @@
 #include <cstdio>
 #include <memory>
 
-#include "client/commands/checks.h"
-#include "client/commands/suggestions.h"
-
 namespace ampd::client {
 namespace {
 
@@ -50,8 +47,7 @@ Command CompletionCommand() {
                          .text = "SHELL",
                          .help = "Shell: bash",
                          .required = true,
-                         .check = OneOf({"bash"}),
-                         .suggest = SuggestWords({"bash"})}},
+                         .choices = {"bash"}}},
           .run = [shell](Session*) {
             std::fputs(kBashScript, stdout);
             return kExitOk;

@@ -3,9 +3,6 @@
 #include <cstdio>
 #include <memory>
 
-#include "client/commands/checks.h"
-#include "client/commands/suggestions.h"
-
 namespace ampd::client {
 namespace {
 
@@ -29,8 +26,7 @@ Command HelpCommand(const CommandTree* tree) {
                          .value = topic.get(),
                          .text = "TOPIC",
                          .help = "Topic: exit-codes",
-                         .check = OneOf({kExitCodesTopic}),
-                         .suggest = SuggestWords({kExitCodesTopic})}},
+                         .choices = {kExitCodesTopic}}},
           .run = [tree, topic](Session*) { return PrintHelp(tree->root(), *topic); }};
 }
 

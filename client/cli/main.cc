@@ -18,7 +18,6 @@
 #include "client/cli/usage.h"
 #include "client/commands/artifact/artifact.h"
 #include "client/commands/checkpoint/checkpoint.h"
-#include "client/commands/checks.h"
 #include "client/commands/context/context.h"
 #include "client/commands/data/data.h"
 #include "client/commands/dev/dev.h"
@@ -60,8 +59,7 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
                    .value = &options->color,
                    .text = "WHEN",
                    .help = "Colours: auto (on a terminal, unless NO_COLOR is set), always or never (default auto)",
-                   .check = OneOf({"auto", "always", "never"}),
-                   .suggest = SuggestWords({"auto", "always", "never"})});
+                   .choices = {"auto", "always", "never"}});
   tree->AddGlobal({.name = "--ascii", .value = &options->ascii, .help = "Print only ASCII characters"});
 }
 

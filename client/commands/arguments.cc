@@ -44,8 +44,7 @@ Argument ExampleDeviceKind(std::string* kind) {
           .value = kind,
           .text = "KIND",
           .help = "Kind of device: gpu (compute capability 9.0) or cpu (with avx512_bf16) (default gpu)",
-          .check = OneOf({"gpu", "cpu"}),
-          .suggest = SuggestWords({"gpu", "cpu"})};
+          .choices = {"gpu", "cpu"}};
 }
 
 }  // namespace ampd::client

@@ -50,6 +50,7 @@ struct Argument {
   std::string text;  // stands for the value in the help, such as "N"; not used for a bool, which is a flag
   std::string help;
   bool required = false;
+  std::vector<std::string> choices = {};  // the valid values, which the shell completes; empty: any that pass `check`
   Check check = nullptr;
   Suggest suggest = nullptr;
 };

@@ -154,8 +154,7 @@ Command InspectDataCommand() {
                          .value = &options->format,
                          .text = "FORMAT",
                          .help = "Format of a token file: llm_c, uint16 or uint32 (default: detected from the content)",
-                         .check = OneOf({"llm_c", "uint16", "uint32"}),
-                         .suggest = SuggestWords({"llm_c", "uint16", "uint32"})}},
+                         .choices = {"llm_c", "uint16", "uint32"}}},
           .run = [options](Session* session) { return InspectData(session, *options); }};
 }
 

@@ -241,8 +241,7 @@ std::vector<Argument> ArgumentsOf(TokenizeOptions* options) {
            .value = &options->format,
            .text = "FORMAT",
            .help = "Format of the file: llm_c (with a header), uint16 or uint32 (default llm_c)",
-           .check = OneOf({"llm_c", "uint16", "uint32"}),
-           .suggest = SuggestWords({"llm_c", "uint16", "uint32"})},
+           .choices = {"llm_c", "uint16", "uint32"}},
           {.name = "--any-format",
            .value = &options->any_format,
            .help = "Accept a file that is not text, such as a gzip file, as bytes"},
@@ -269,7 +268,7 @@ std::vector<Argument> ArgumentsOf(TokenizeOptions* options) {
            .text = "MEANING",
            .help = "Meaning of quotation marks: csv (they enclose a cell) or none (they are text) (default: detected "
                    "from the file)",
-           .check = OneOf({"csv", "none"})},
+           .choices = {"csv", "none"}},
           {.name = "--max-length",
            .value = &options->max_length,
            .text = "N",

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/commands/arguments.h"
 #include "client/commands/call.h"
-#include "client/commands/checks.h"
 #include "client/commands/job_source.h"
 #include "client/commands/policy/policy.h"
 #include "client/commands/suggestions.h"
@@ -78,31 +77,30 @@ int ShowPolicy(Session* session, const PolicyOptions& options) {
 
 Command ShowPolicyCommand() {
   const auto options = std::make_shared<PolicyOptions>();
-  return {
-      .name = "show",
-      .help = "Show what a policy does to each parameter and op of a model",
-      .examples =
-          "  ampctl policy show bf16\n"
-          "  ampctl policy show torch-amp-fp16 --model mlp --device cpu\n"
-          "  ampctl policy show -f job.yaml -o json | jq .parameters",
-      .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
-      .arguments = {{.name = "preset",
-                     .value = &options->preset,
-                     .text = "[PRESET]",
-                     .help = "Preset, as in ampctl policy list (default: the job file's)",
-                     .suggest = SuggestWords(precision::PresetNames())},
-                    {.name = "--model",
-                     .value = &options->model,
-                     .text = "MODEL",
-                     .help = "Model, by its name in job files (default: the job file's, or lenet)",
-                     .check = OneOf({"lenet", "mlp", "resnet", "efficientnet_b0", "gpt2", "bert_classifier", "dcgan"})},
-                    {.name = "-f,--file",
-                     .value = &options->file,
-                     .text = "FILE",
-                     .help = "Job file with model, rules and optimizer (- for standard input)",
-                     .suggest = SuggestFiles},
-                    ExampleDeviceKind(&options->device)},
-      .run = [options](Session* session) { return ShowPolicy(session, *options); }};
+  return {.name = "show",
+          .help = "Show what a policy does to each parameter and op of a model",
+          .examples =
+              "  ampctl policy show bf16\n"
+              "  ampctl policy show torch-amp-fp16 --model mlp --device cpu\n"
+              "  ampctl policy show -f job.yaml -o json | jq .parameters",
+          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+          .arguments = {{.name = "preset",
+                         .value = &options->preset,
+                         .text = "[PRESET]",
+                         .help = "Preset, as in ampctl policy list (default: the job file's)",
+                         .suggest = SuggestWords(precision::PresetNames())},
+                        {.name = "--model",
+                         .value = &options->model,
+                         .text = "MODEL",
+                         .help = "Model, by its name in job files (default: the job file's, or lenet)",
+                         .choices = {"lenet", "mlp", "resnet", "efficientnet_b0", "gpt2", "bert_classifier", "dcgan"}},
+                        {.name = "-f,--file",
+                         .value = &options->file,
+                         .text = "FILE",
+                         .help = "Job file with model, rules and optimizer (- for standard input)",
+                         .suggest = SuggestFiles},
+                        ExampleDeviceKind(&options->device)},
+          .run = [options](Session* session) { return ShowPolicy(session, *options); }};
 }
 
 }  // namespace ampd::client

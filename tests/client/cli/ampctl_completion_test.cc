@@ -127,6 +127,9 @@ TEST_F(AmpctlCompletion, ValuesOfOptions) {
   EXPECT_THAT(Offers({"job", "watch", "-o", ""}), ElementsAre("table", "json", "jsonl", "yaml"));
   EXPECT_THAT(Offers({"job", "list", "--output", "=", "js"}), ElementsAre("json", "jsonl"));
   EXPECT_THAT(Offers({"--color", "a"}), ElementsAre("auto", "always"));
+  EXPECT_THAT(Offers({"data", "tokenize", "--quotes", ""}), ElementsAre("csv", "none"));
+  EXPECT_THAT(Offers({"policy", "show", "--model", "le"}), ElementsAre("lenet"));
+  EXPECT_THAT(Offers({"model", "inspect", "--head", "=", "G"}), ElementsAre("GAN"));
   Write("my job.yaml", "name: x\n");
   EXPECT_THAT(Offers({"job", "submit", "-f", "my"}), ElementsAre("my job.yaml"));
   EXPECT_THAT(Offers({"data", "inspect", "my"}), ElementsAre("my job.yaml"));

@@ -89,6 +89,15 @@ TEST(CommandTree, AWrongValue_IsAnErrorThatNamesTheArgument) {
   EXPECT_EQ(number, 7);
 }
 
+TEST(CommandTree, AValueThatIsNoChoice_IsAnErrorWithTheChoices) {
+  std::string kind = "gpu";
+  const std::vector<Argument> arguments = {
+      {.name = "--kind", .value = &kind, .text = "KIND", .help = "", .choices = {"gpu", "cpu"}}};
+  EXPECT_THAT(ParseWith(arguments, "do it --kind tpu"), HasSubstr("--kind: 'tpu' is not one of gpu, cpu"));
+  EXPECT_EQ(ParseWith(arguments, "do it --kind cpu"), "");
+  EXPECT_EQ(kind, "cpu");
+}
+
 TEST(CommandTree, ARequiredArgument_MustBeThere) {
   std::string id;
   const std::vector<Argument> arguments = {{.name = "id", .value = &id, .text = "ID", .help = "", .required = true}};
