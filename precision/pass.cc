@@ -14,6 +14,7 @@
 #include "graph/rewriter.h"
 #include "precision/bans.h"
 #include "precision/followed_dtypes.h"
+#include "precision/replaced_ops.h"
 
 namespace ampd::precision {
 namespace {
@@ -25,8 +26,6 @@ using graph::Operand;
 using graph::ValueId;
 
 constexpr char kCast[] = "aten.to.dtype";
-// The arguments of attention that its widened form also has.
-constexpr std::string_view kPlainAttention[] = {"query", "key", "value", "is_causal", "attn_mask"};
 
 // An op that fills with a number, and the name of that argument.
 struct Fill {
@@ -37,16 +36,6 @@ struct Fill {
 constexpr Fill kFills[] = {{"aten.full.default", "fill_value"},
                            {"aten.full_like.default", "fill_value"},
                            {"aten.masked_fill.Scalar", "value"}};
-
-constexpr std::string_view kPlainCrossEntropy[] = {"self", "target", "reduction"};
-constexpr int64_t kReductionNone = 0;
-constexpr int64_t kReductionMean = 1;
-
-bool HasOtherThan(const Node& node, absl::Span<const std::string_view> known) {
-  return std::any_of(node.arguments.begin(), node.arguments.end(), [&](const graph::Argument& argument) {
-    return std::find(known.begin(), known.end(), argument.name) == known.end();
-  });
-}
 
 class PrecisionPass {
  public:
@@ -84,7 +73,7 @@ class PrecisionPass {
     const std::optional<Dtype> dtype = DtypeFor(node, decision);
     LowerWhatComesNarrow(node, dtype, decision);
     const std::optional<Dtype> written = DtypeWrittenBy(node);
-    const bool in_parts = decision.op_class == OpClass::kFp32 && ReplaceByParts(node);
+    const bool in_parts = decision.op_class == OpClass::kFp32 && ReplaceByParts(node, source_);
     if (dtype.has_value()) {
       const bool is_asked_cast = IsCast(node) && (node.keeps_fp32 || node.follows_dtype);
       if (!(IsCast(node) && decision.op_class == OpClass::kAsInput) && !is_asked_cast && !in_parts) {
@@ -103,7 +92,7 @@ class PrecisionPass {
       return absl::OkStatus();
     }
     if (decision.fp8_layer.has_value()) {
-      ReplaceByFp8(node, *decision.fp8_layer);
+      ReplaceByFp8(node, *decision.fp8_layer, policy_.fp8_layers[*decision.fp8_layer].products);
     } else if (decision.widened && !ReplaceByWide(node) && decision.compute == Dtype::kFloat16) {
       return KeepBetweenCasts(std::move(node));
     }
@@ -298,81 +287,6 @@ class PrecisionPass {
       casts_.emplace(key, result);
     }
     return result;
-  }
-
-  static graph::Argument Take(const Node& node, const char* name, const Operand& missing = {}) {
-    const Operand* given = node.Find(name);
-    return {name, given == nullptr ? missing : *given};
-  }
-
-  void ReplaceByFp8(Node& node, size_t layer) const {
-    const Fp8Products& products = policy_.fp8_layers[layer].products;
-    node.arguments = {Take(node, "input"),
-                      Take(node, "weight"),
-                      Take(node, "bias"),
-                      {"layer", static_cast<int64_t>(layer)},
-                      {"forward", products.forward},
-                      {"input_gradient", products.input_gradient},
-                      {"weight_gradient", products.weight_gradient}};
-    node.op = "ampd.linear_fp8";
-  }
-
-  // Replaces a cross entropy over many classes; returns false if the node is something else.
-  bool ReplaceByParts(Node& node) const {
-    if (node.op != "aten.cross_entropy_loss.default" || HasOtherThan(node, kPlainCrossEntropy)) {
-      return false;
-    }
-    const graph::TensorType& logits = source_.type(*node.ValueOf("self"));
-    const graph::TensorType& target = source_.type(*node.ValueOf("target"));
-    const graph::Argument reduction = Take(node, "reduction", kReductionMean);
-    if (logits.shape.size() != 2 || logits.shape[1].is_batch() || logits.shape[1].factor() < kManyClasses ||
-        target.dtype != Dtype::kInt64 || reduction.operand == Operand(kReductionNone)) {
-      return false;
-    }
-    node.arguments = {Take(node, "self"), Take(node, "target"), reduction};
-    node.op = "ampd.cross_entropy";
-    return true;
-  }
-
-  // Replaces a product by its widened form; returns false if the op has none.
-  static bool ReplaceByWide(Node& node) {
-    const auto take = [&node](const char* name, const Operand& missing) { return Take(node, name, missing); };
-    const std::vector<int64_t> ones = {1, 1};
-    if (node.op == "aten.linear.default") {
-      node.arguments = {take("input", {}), take("weight", {}), take("bias", {})};
-      node.op = "ampd.linear_wide";
-    } else if (node.op == "aten.conv2d.default") {
-      node.arguments = {take("input", {}),
-                        take("weight", {}),
-                        take("bias", {}),
-                        take("stride", ones),
-                        take("padding", std::vector<int64_t>{0, 0}),
-                        take("dilation", ones),
-                        take("groups", int64_t{1})};
-      node.op = "ampd.conv2d_wide";
-    } else if (node.op == "aten.conv_transpose2d.input") {
-      node.arguments = {take("input", {}),
-                        take("weight", {}),
-                        take("bias", {}),
-                        take("stride", ones),
-                        take("padding", std::vector<int64_t>{0, 0}),
-                        take("dilation", ones),
-                        take("groups", int64_t{1}),
-                        take("output_padding", std::vector<int64_t>{0, 0})};
-      node.op = "ampd.conv_transpose2d_wide";
-    } else if (node.op == "aten.scaled_dot_product_attention.default" && !HasOtherThan(node, kPlainAttention)) {
-      node.arguments = {take("query", {}), take("key", {}), take("value", {}), take("is_causal", false),
-                        take("attn_mask", {})};
-      node.op = "ampd.attention_wide";
-    } else if (node.op == "aten.lstm.input" || node.op == "aten.gru.input") {
-      node.arguments = {take("input", {}),      take("hx", {}),      take("params", {}), take("has_biases", {}),
-                        take("num_layers", {}), take("dropout", {}), take("train", {}),  take("bidirectional", {}),
-                        take("batch_first", {})};
-      node.op = node.op == "aten.lstm.input" ? "ampd.lstm_wide" : "ampd.gru_wide";
-    } else {
-      return false;
-    }
-    return true;
   }
 
   const graph::Graph& source_;
