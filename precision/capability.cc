@@ -140,6 +140,8 @@ bool LosesNarrowImages(Dtype dtype, const v1::Device& device) {
   return device.kind() != v1::Device::GPU && dtype == Dtype::kBFloat16;
 }
 
+bool NormsNeedOneDtype(const v1::Device& device) { return device.kind() == v1::Device::GPU; }
+
 bool IsEmulated(const v1::PrecisionPolicy& policy, const v1::Device& device) {
   const Preset* preset = FindPreset(policy.preset());
   if (preset == nullptr) {

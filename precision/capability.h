@@ -61,6 +61,10 @@ bool WidensProducts(graph::Dtype dtype, const v1::Device& device);
 // narrower than the stride: bf16 on a CPU (oneDNN 3.10, LibTorch 2.11).
 bool LosesNarrowImages(graph::Dtype dtype, const v1::Device& device);
 
+// Whether the device's layer norm and group norm need weights of their input's dtype. LibTorch's CUDA kernels have one
+// type for both; its CPU kernels also take fp32 weights beside a 16-bit input, and its batch norms do everywhere.
+bool NormsNeedOneDtype(const v1::Device& device);
+
 // How the device would run the policy: in the first candidate that it computes natively, or else the first that it can
 // run at all. Returns nothing if it can run none; `gap` then says why not the first.
 std::optional<PresetChoice> ChoosePreset(const v1::PrecisionPolicy& policy, const v1::Device& device,

@@ -95,6 +95,8 @@ class PrecisionPass {
       ReplaceByFp8(node, *decision.fp8_layer, policy_.fp8_layers[*decision.fp8_layer].products);
     } else if (decision.widened && !ReplaceByWide(node) && decision.compute == Dtype::kFloat16) {
       return KeepBetweenCasts(std::move(node));
+    } else if (policy_.norms_need_one_dtype && IsNormOfTwoDtypes(node)) {
+      return KeepBetweenCasts(std::move(node));
     }
     rewriter_.Keep(std::move(node));
     return absl::OkStatus();
@@ -110,6 +112,16 @@ class PrecisionPass {
       decision.compute = *dtype;
       decision.widened = std::find(widened.begin(), widened.end(), *dtype) != widened.end();
     }
+  }
+
+  // Whether a norm reads weights in another dtype than its input. A batch norm may on every device.
+  bool IsNormOfTwoDtypes(const Node& node) const {
+    const graph::OpRow* const row = graph::FindOp(node.op);
+    return row != nullptr && node.op != "aten.batch_norm.default" &&
+           std::any_of(row->fp32_arguments.begin(), row->fp32_arguments.end(), [&](std::string_view name) {
+             const auto weight = node.ValueOf(name);
+             return weight.has_value() && TypeOf(*weight) != TypeOf(*node.ValueOf(row->result_like));
+           });
   }
 
   // For an op without a widened form: computes the op in fp32 on the rounded arguments and rounds its result. This

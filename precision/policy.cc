@@ -320,6 +320,7 @@ absl::StatusOr<ResolvedPolicy> ResolvePolicy(const PrecisionPolicy& policy, cons
   resolved.widened_dtypes = ProductDtypes(resolved, [&](Dtype dtype) { return WidensProducts(dtype, device); });
   resolved.widened_narrow_dtypes =
       ProductDtypes(resolved, [&](Dtype dtype) { return LosesNarrowImages(dtype, device); });
+  resolved.norms_need_one_dtype = NormsNeedOneDtype(device);
   FillTable(graph, resolved);
   Warn(policy, graph, resolved);
   WarnOfSlowness(graph, device, resolved);

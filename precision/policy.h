@@ -79,6 +79,7 @@ struct ResolvedPolicy {
   std::vector<graph::Dtype> widened_dtypes;   // Those whose products the device computes in fp32.
   // Those whose convolutions are computed in fp32 only if images are narrower than the stride (LosesNarrowImages).
   std::vector<graph::Dtype> widened_narrow_dtypes;
+  bool norms_need_one_dtype = false;  // As NormsNeedOneDtype.
   LossScaleConfig loss_scale;
   std::optional<Fp8Recipe> fp8;
   std::vector<Fp8Layer> fp8_layers;

@@ -98,11 +98,18 @@ std::string Buffer(const ResolvedPolicy& policy, std::string_view name) {
   return row == policy.buffers.end() ? "missing" : Short(row->dtype);
 }
 
-// The dtype that the first node with this op returns in the converted graph.
+// The dtype that the first node with this op returns in the converted graph. A node that computes in fp32 between casts
+// returns what the second cast, which belongs to the same module, returns.
 std::string Returned(const graph::Graph& graph, std::string_view op) {
   const auto& nodes = graph.nodes();
   const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const graph::Node& one) { return one.op == op; });
-  return node == nodes.end() ? "missing" : Short(graph.type(node->outputs[0]).dtype);
+  if (node == nodes.end()) {
+    return "missing";
+  }
+  const auto cast = std::find_if(node, nodes.end(), [&](const graph::Node& one) {
+    return one.op == "aten.to.dtype" && one.module_path == node->module_path && one.ValueOf("self") == node->outputs[0];
+  });
+  return Short(graph.type((cast == nodes.end() ? node : cast)->outputs[0]).dtype);
 }
 
 std::string LeafOf(const graph::Graph& graph, std::string_view name) {
