@@ -49,6 +49,8 @@ class CapturedStep {
   bool GiveWay();
 
   bool captured() const { return captured_; }
+  // The memory that the recording keeps; 0 if nothing is recorded.
+  int64_t own_bytes() const { return captured_ ? graph_->memory().own_bytes : 0; }
   // Why no step will be replayed; empty while one may be.
   const std::string& failure() const { return failure_; }
 

@@ -125,6 +125,8 @@ class Engine {
   // nothing failed.
   bool replays() const { return captured_ && captured_->captured(); }
   std::string graph_failure() const { return captured_ ? captured_->failure() : ""; }
+  // The memory that a recorded step keeps between its replays.
+  int64_t graph_bytes() const { return captured_ ? captured_->own_bytes() : 0; }
   // Enqueue and Take. REQUIRES: no step is pending.
   StepResult Step(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);
 

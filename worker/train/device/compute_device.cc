@@ -114,11 +114,11 @@ std::string NameOf(const amp::ComputeDevice& opened) {
 DeviceMemory GetMemory(const amp::ComputeDevice& opened) {
   if (!opened.device.is_cuda()) {
     const CpuMemory memory = GetCpuMemory();
-    return {memory.allocated_bytes, memory.peak_bytes};
+    return {memory.allocated_bytes, memory.peak_bytes, /*reserved_peak_bytes=*/0};
   }
   const auto stats = c10::getDeviceAllocator(opened.device.type())->getDeviceStats(opened.device.index());
-  const auto& bytes = stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
-  return {bytes.current, bytes.peak};
+  constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return {stats.allocated_bytes[kAll].current, stats.allocated_bytes[kAll].peak, stats.reserved_bytes[kAll].peak};
 }
 
 void ResetPeakMemory(const amp::ComputeDevice& opened) {

@@ -24,10 +24,12 @@ absl::Status CheckPlacedHere(const v1::Device& placed, const amp::ComputeDevice&
 // The device's name, the same on all hosts of one kind: "cpu", "NVIDIA H200".
 std::string NameOf(const amp::ComputeDevice& opened);
 
-// Bytes of tensors on the device: the current amount, and the peak since ResetPeakMemory.
+// Bytes of tensors on the device: the current amount, and the peak since ResetPeakMemory. A GPU's allocator also keeps
+// freed memory and a recorded step's; `reserved_peak_bytes` is the peak of all that it holds, 0 on a CPU.
 struct DeviceMemory {
   int64_t allocated_bytes = 0;
   int64_t peak_bytes = 0;
+  int64_t reserved_peak_bytes = 0;
 };
 DeviceMemory GetMemory(const amp::ComputeDevice& opened);
 void ResetPeakMemory(const amp::ComputeDevice& opened);

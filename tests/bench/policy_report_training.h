@@ -1,0 +1,30 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "tests/bench/policy_report_networks.h"
+#include "worker/amp/step/step_kernels.h"
+
+// Trains one network under one preset and reports how it went.
+namespace ampd::bench {
+
+struct TrainingOptions {
+  bool op_by_op = true;           // Where steps are replayed: also run them op by op and compare.
+  bool nondeterministic = false;  // Also run with algorithms that need not be deterministic.
+  bool compare_cpu = false;       // On a GPU: also run on the CPU and compare the losses.
+};
+
+// One cell of the report, as described in policy_report.cc. A preset that the device does not have is "skipped"; an
+// error of LibTorch or of ours is "error". Throws nothing.
+nlohmann::ordered_json ReportPreset(std::string_view network_name, const std::string& preset, const Network& network,
+                                    const amp::ComputeDevice& device, const TrainingOptions& options);
+
+// For each line "N" on stdin takes N steps on the first batch, and prints the seconds per step and the last loss, until
+// stdin ends. `op_by_op`: replays nothing. Throws LibTorch's errors.
+absl::Status TakeTurns(const std::string& preset, const Network& network, const amp::ComputeDevice& device,
+                       bool op_by_op);
+
+}  // namespace ampd::bench
