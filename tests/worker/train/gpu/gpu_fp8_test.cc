@@ -11,6 +11,7 @@
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
 #include "ATen/ops/randn.h"
+#include "absl/strings/str_replace.h"
 #include "ampd/v1/precision.pb.h"
 #include "graph/passes.h"
 #include "models/gpt.h"
@@ -144,23 +145,42 @@ std::vector<float> Losses(const std::string& preset, const std::vector<amp::Batc
   return losses;
 }
 
-TEST_F(GpuFp8Test, ASmallGptFollowsTheEmulatedOne) {
+// One preset each, so that an exception under one hides no other.
+class GpuFp8PresetTest : public GpuFp8Test, public testing::WithParamInterface<const char*> {};
+
+std::vector<amp::Batch> TokenBatches() {
   std::vector<amp::Batch> batches;
   for (int i = 0; i < 30; ++i) {
     const at::Tensor tokens = at::randint(0, kVocabulary, {8, kSequence}, at::kLong);
     batches.push_back({tokens, tokens.mul(3).add(1).remainder(kVocabulary)});
   }
-  for (const char* preset : {"fp8", "fp8-delayed", "fp8-block"}) {
-    const std::vector<float> cpu = Losses(preset, batches, false);
-    const std::vector<float> gpu = Losses(preset, batches, true);
-    for (size_t i = 0; i < batches.size(); ++i) {
-      EXPECT_NEAR(gpu[i], cpu[i], 0.05 * cpu[i]) << preset << " step " << i;
-    }
-    EXPECT_LT(gpu.back(), 0.05 * gpu.front()) << preset << ": the head is the embedding, so it begins far off";
-    EXPECT_EQ(Losses(preset, batches, true), gpu) << preset << ": the same run twice";
-    EXPECT_EQ(Losses(preset, batches, true, /*ahead=*/true), gpu) << preset << ": one step ahead";
-  }
+  return batches;
 }
+
+// Prints both curves, so that a failure on a machine that is at hand once can be judged. The loss falls to a twentieth,
+// and Adam turns small differences of gradients near 0 into whole steps, so the bound is relative to the first loss.
+TEST_P(GpuFp8PresetTest, ASmallGptFollowsTheEmulatedOne) {
+  const std::vector<amp::Batch> batches = TokenBatches();
+  const std::vector<float> cpu = Losses(GetParam(), batches, false);
+  const std::vector<float> gpu = Losses(GetParam(), batches, true);
+  for (size_t i = 0; i < batches.size(); ++i) {
+    std::printf("step %zu: %.5f on the GPU, %.5f on the CPU\n", i, gpu[i], cpu[i]);
+    EXPECT_NEAR(gpu[i], cpu[i], i < 10 ? 0.05 * cpu[i] : 0.05 * cpu[0]) << "step " << i;
+  }
+  EXPECT_LT(gpu.back(), 0.05 * gpu.front()) << "the head is the embedding, so it begins far off";
+}
+
+TEST_P(GpuFp8PresetTest, ASmallGptHasTheSameBitsTwiceAndOneStepAhead) {
+  const std::vector<amp::Batch> batches = TokenBatches();
+  const std::vector<float> losses = Losses(GetParam(), batches, true);
+  EXPECT_EQ(Losses(GetParam(), batches, true), losses) << "the same run twice";
+  EXPECT_EQ(Losses(GetParam(), batches, true, /*ahead=*/true), losses) << "one step ahead";
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, GpuFp8PresetTest, testing::Values("fp8", "fp8-delayed", "fp8-block"),
+                         [](const testing::TestParamInfo<const char*>& info) {
+                           return absl::StrReplaceAll(info.param, {{"-", "_"}});
+                         });
 
 }  // namespace
 }  // namespace ampd::train

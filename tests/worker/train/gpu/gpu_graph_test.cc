@@ -11,6 +11,7 @@
 #include "ATen/ops/ones.h"
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "ampd/v1/precision.pb.h"
 #include "c10/util/Exception.h"
@@ -136,41 +137,6 @@ class GpuGraphTest : public testing::Test {
   }
 };
 
-TEST_F(GpuGraphTest, ReplaysGiveTheBitsOfStepsThatRunOpByOp) {
-  std::vector<std::vector<amp::Batch>> steps(kSteps);
-  for (int i = 0; i < kSteps; ++i) {
-    steps[i] = {Images(), Images()};
-    if (i == kSteps / 2) {
-      steps[i][1].images.fill_(std::numeric_limits<float>::quiet_NaN());
-    }
-  }
-  for (const char* preset : {"fp32", "bf16", "fp16"}) {
-    ExpectSameBits(NormAndDropout(), preset, steps);
-  }
-}
-
-TEST_F(GpuGraphTest, AGptIsReplayedWithAndWithoutCheckpointSegments) {
-  std::vector<std::vector<amp::Batch>> steps(kSteps);
-  for (auto& step : steps) {
-    step = {Tokens()};
-  }
-  for (const char* preset : {"fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-block"}) {
-    ExpectSameBits(Gpt(), preset, steps);
-  }
-  ExpectSameBits(Gpt(), "bf16", steps, {"transformer.h.*"});
-}
-
-TEST_F(GpuGraphTest, AStepOfAnotherShapeInBetween_ChangesNothingElse) {
-  std::vector<std::vector<amp::Batch>> steps(kSteps);
-  for (int i = 0; i < kSteps; ++i) {
-    steps[i] = {Images()};
-    if (i % 5 == 4) {
-      steps[i][0] = {steps[i][0].images.narrow(0, 0, 8), steps[i][0].labels.narrow(0, 0, 8)};
-    }
-  }
-  ExpectSameBits(NormAndDropout(), "bf16", steps);
-}
-
 // Runs steps of two such micro-batches and checks that the host does not wait.
 void ExpectNoWaits(amp::Engine& engine, amp::Batch (*batch)(), const char* preset) {
   const amp::StepGraphs& graphs = *Gpu()->graphs;
@@ -183,21 +149,80 @@ void ExpectNoWaits(amp::Engine& engine, amp::Batch (*batch)(), const char* prese
   }
 }
 
-// LibTorch itself detects the waits. A recording also fails if anything waits.
-TEST_F(GpuGraphTest, NothingMakesTheHostWaitFromEnqueueToTake) {
-  for (const bool replayed : {false, true}) {
-    for (const char* preset : {"fp32", "bf16", "fp16"}) {
-      const auto engine = Make(NormAndDropout(), preset, replayed);
-      ExpectNoWaits(*engine, Images, preset);
-      EXPECT_EQ(engine->replays(), replayed);
-    }
-    for (const char* preset : {"fp8", "fp8-delayed", "fp8-block"}) {
-      const auto engine = Make(Gpt(), preset, replayed);
-      ASSERT_FALSE(engine->ExportState().fp8.empty()) << preset << " has no layer in FP8";
-      ExpectNoWaits(*engine, Tokens, preset);
-      EXPECT_EQ(engine->replays(), replayed) << preset;
+std::vector<std::vector<amp::Batch>> TokenSteps() {
+  std::vector<std::vector<amp::Batch>> steps(kSteps);
+  for (auto& step : steps) {
+    step = {Tokens()};
+  }
+  return steps;
+}
+
+// One preset each, so that an exception under one hides no other.
+class GpuGraphPresetTest : public GpuGraphTest, public testing::WithParamInterface<const char*> {};
+
+std::string PresetInName(const testing::TestParamInfo<const char*>& info) {
+  return absl::StrReplaceAll(info.param, {{"-", "_"}});
+}
+
+using GpuGraphImagesTest = GpuGraphPresetTest;
+
+TEST_P(GpuGraphImagesTest, ReplaysGiveTheBitsOfStepsThatRunOpByOp) {
+  std::vector<std::vector<amp::Batch>> steps(kSteps);
+  for (int i = 0; i < kSteps; ++i) {
+    steps[i] = {Images(), Images()};
+    if (i == kSteps / 2) {
+      steps[i][1].images.fill_(std::numeric_limits<float>::quiet_NaN());
     }
   }
+  ExpectSameBits(NormAndDropout(), GetParam(), steps);
+}
+
+// The host does not wait between Enqueue and Take. LibTorch itself detects the waits. A recording also fails if
+// anything waits.
+TEST_P(GpuGraphImagesTest, NothingMakesTheHostWaitFromEnqueueToTake) {
+  for (const bool replayed : {false, true}) {
+    const auto engine = Make(NormAndDropout(), GetParam(), replayed);
+    ExpectNoWaits(*engine, Images, GetParam());
+    EXPECT_EQ(engine->replays(), replayed);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, GpuGraphImagesTest, testing::Values("fp32", "bf16", "fp16"), PresetInName);
+
+using GpuGraphGptTest = GpuGraphPresetTest;
+
+TEST_P(GpuGraphGptTest, ReplaysGiveTheBitsOfStepsThatRunOpByOp) { ExpectSameBits(Gpt(), GetParam(), TokenSteps()); }
+
+INSTANTIATE_TEST_SUITE_P(Presets, GpuGraphGptTest,
+                         testing::Values("fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-block"),
+                         PresetInName);
+
+using GpuGraphFp8Test = GpuGraphPresetTest;
+
+TEST_P(GpuGraphFp8Test, NothingMakesTheHostWaitFromEnqueueToTake) {
+  for (const bool replayed : {false, true}) {
+    const auto engine = Make(Gpt(), GetParam(), replayed);
+    ASSERT_FALSE(engine->ExportState().fp8.empty()) << "no layer is in FP8";
+    ExpectNoWaits(*engine, Tokens, GetParam());
+    EXPECT_EQ(engine->replays(), replayed);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, GpuGraphFp8Test, testing::Values("fp8", "fp8-delayed", "fp8-block"), PresetInName);
+
+TEST_F(GpuGraphTest, AGptIsReplayedWithCheckpointSegments) {
+  ExpectSameBits(Gpt(), "bf16", TokenSteps(), {"transformer.h.*"});
+}
+
+TEST_F(GpuGraphTest, AStepOfAnotherShapeInBetween_ChangesNothingElse) {
+  std::vector<std::vector<amp::Batch>> steps(kSteps);
+  for (int i = 0; i < kSteps; ++i) {
+    steps[i] = {Images()};
+    if (i % 5 == 4) {
+      steps[i][0] = {steps[i][0].images.narrow(0, 0, 8), steps[i][0].labels.narrow(0, 0, 8)};
+    }
+  }
+  ExpectSameBits(NormAndDropout(), "bf16", steps);
 }
 
 TEST_F(GpuGraphTest, TheWatchSeesAWait) {
