@@ -50,8 +50,14 @@ class TrainerTest : public testing::Test {
     return ahead == nullptr ? std::nullopt : std::optional(std::stoi(ahead));
   }
 
+  // The device on which attempts run that name no other. scripts/gpu-check sets it to gpu0.
+  static std::string TrainerDevice() {
+    const char* const device = std::getenv("AMPD_TRAINER_DEVICE");
+    return device == nullptr ? "cpu" : device;
+  }
+
   // Starts another trainer with its own folder.
-  FakeAgent Spawn(const std::string& device = "cpu") { return FakeAgent(Folder(), device, StepsAhead()); }
+  FakeAgent Spawn(const std::string& device = TrainerDevice()) { return FakeAgent(Folder(), device, StepsAhead()); }
 
   std::string Folder() { return (root_ / absl::StrCat("spawn", ++num_folders_)).string(); }
 
@@ -96,8 +102,9 @@ class TrainerTest : public testing::Test {
     start.mutable_key()->set_token(absl::StrCat("token", attempt));
     start.set_precision(precision);
     start.set_checkpoint_root((root_ / "checkpoints").string());
-    start.mutable_device()->set_id("cpu");
-    start.mutable_device()->set_kind(v1::Device::CPU);
+    start.mutable_device()->set_id(TrainerDevice());
+    start.mutable_device()->set_kind(TrainerDevice() == "cpu" ? v1::Device::CPU : v1::Device::GPU);
+    start.mutable_device()->set_capability_major(TrainerDevice() == "cpu" ? 0 : 9);
     start.mutable_device()->add_instruction_sets("avx512_bf16");
     v1::JobSpec& spec = *start.mutable_spec();
     spec.mutable_model()->mutable_mlp()->set_in_features(12);
@@ -141,7 +148,7 @@ class TrainerTest : public testing::Test {
 
   // Runs an attempt to its outcome, and returns the agent with everything that it received.
   std::unique_ptr<FakeAgent> Told(const StartAttempt& start, std::optional<int> steps_ahead = StepsAhead()) {
-    auto agent = std::make_unique<FakeAgent>(Folder(), "cpu", steps_ahead);
+    auto agent = std::make_unique<FakeAgent>(Folder(), TrainerDevice(), steps_ahead);
     agent->Connect();
     agent->Start(start);
     Finish(*agent);

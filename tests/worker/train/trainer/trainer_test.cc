@@ -16,9 +16,12 @@
 #include <iterator>
 #include <numeric>
 #include <random>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/io/file.h"
 #include "tests/host_gpu.h"
 #include "tests/worker/train/trainer/fake_agent.h"
@@ -150,77 +153,84 @@ TEST_F(TrainerTest, AnAttemptThatIsPlacedOnAnotherDevice_IsADeviceError) {
   EXPECT_EQ(outcome.message(), "the attempt is placed on gpu3 and this trainer computes on cpu");
 }
 
-TEST_F(TrainerTest, AnAttemptForAGpu_TrainsThereInEveryPrecision) {
+// One preset each, so that on a GPU a failure under one hides no other.
+class TrainerGpuTest : public TrainerTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(TrainerGpuTest, AnAttemptForAGpu_TrainsThere) {
   if (!HostHasGpu()) {
     GTEST_SKIP() << kNeedsGpu;
   }
-  for (const char* precision : {"fp32", "tf32", "bf16", "fp16"}) {
-    StartAttempt start = Mlp(precision, 30);
-    start.mutable_key()->set_job_id(absl::StrCat("j-", precision));
-    start.mutable_device()->set_id("gpu0");
-    start.mutable_device()->set_kind(v1::Device::GPU);
-    start.mutable_device()->set_capability_major(9);
-    FakeAgent agent = Spawn("gpu0");
-    agent.Connect();
-    agent.Start(start);
-    Finish(agent);
-    ASSERT_EQ(agent.outcome->kind(), Outcome::FINISHED) << precision << ": " << agent.outcome->ShortDebugString();
-    EXPECT_FALSE(agent.outcome->final_metrics().emulated());
-    EXPECT_GT(agent.outcome->final_metrics().eval_accuracy(), 0.8) << precision;
-    EXPECT_GT(agent.outcome->final_metrics().peak_memory_bytes(), 0);
-  }
+  StartAttempt start = Mlp(GetParam(), 30);
+  start.mutable_device()->set_id("gpu0");
+  start.mutable_device()->set_kind(v1::Device::GPU);
+  start.mutable_device()->set_capability_major(9);
+  FakeAgent agent = Spawn("gpu0");
+  agent.Connect();
+  agent.Start(start);
+  Finish(agent);
+  ASSERT_EQ(agent.outcome->kind(), Outcome::FINISHED) << agent.outcome->ShortDebugString();
+  EXPECT_FALSE(agent.outcome->final_metrics().emulated());
+  EXPECT_GT(agent.outcome->final_metrics().eval_accuracy(), 0.8);
+  EXPECT_GT(agent.outcome->final_metrics().peak_memory_bytes(), 0);
 }
 
-// Killed at a random step and resumed from the last checkpoint that the agent has, as often as needed.
-TEST_F(TrainerTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) {
-  const uint64_t seed = 20260101;
+INSTANTIATE_TEST_SUITE_P(Presets, TrainerGpuTest, testing::Values("fp32", "tf32", "bf16", "fp16"),
+                         [](const testing::TestParamInfo<const char*>& info) { return std::string(info.param); });
+
+// A preset and a round, whose attempts have their own seed. Rounds differ in what the optimizer keeps.
+using ResumeCase = std::tuple<const char*, int>;
+class TrainerResumeTest : public TrainerTest, public testing::WithParamInterface<ResumeCase> {};
+
+// Killed at a random step and resumed from the last checkpoint that the agent has.
+TEST_P(TrainerResumeTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) {
+  const auto& [precision, round] = GetParam();
+  const uint64_t seed = 20260101 + static_cast<uint64_t>(round);
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   std::mt19937_64 random(seed);
   constexpr int64_t kSteps = 60;
-  for (const char* precision : {"fp32", "bf16", "fp16", "fp8-delayed"}) {
-    for (int round = 0; round < 3; ++round) {
-      SCOPED_TRACE(absl::StrCat(precision, " round ", round));
-      const std::string job = absl::StrCat("j-", precision, round);
-      StartAttempt start = Mlp(precision, kSteps);
-      start.mutable_spec()->mutable_train()->set_seed(random());
-      start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);  // A layer between the outer ones, for FP8.
-      if (round == 2) {
-        KeepMoreState(*start.mutable_spec());
-      }
-      start.mutable_key()->set_job_id(job + "-whole");
-      FakeAgent whole = Spawn();
-      whole.Connect();
-      whole.Start(start);
-      Finish(whole);
-      ASSERT_EQ(whole.outcome->kind(), Outcome::FINISHED) << whole.outcome->ShortDebugString();
-      start.mutable_key()->set_job_id(job);
-      FakeAgent killed = Spawn();
-      killed.Connect();
-      killed.Start(start);
-      const int64_t at = 8 + static_cast<int64_t>(random() % 40);
-      killed.ReadUntil([&] { return killed.steps.count(at) > 0 && !killed.checkpoints.empty(); });
-      killed.Kill(SIGKILL);
-      EXPECT_EQ(killed.WaitForExit(), -SIGKILL);
-      start.mutable_key()->set_attempt(2);
-      start.mutable_key()->set_token("second");
-      *start.mutable_start_from() = killed.checkpoints.back();
-      FakeAgent resumed = Spawn();
-      resumed.Connect();
-      resumed.Start(start);
-      Finish(resumed);
-      ASSERT_EQ(resumed.outcome->kind(), Outcome::FINISHED) << resumed.outcome->ShortDebugString();
-      EXPECT_EQ(resumed.steps.size(), static_cast<size_t>(kSteps - start.start_from().step()));
-      for (const auto& [step, numbers] : resumed.steps) {
-        const FakeAgent::Step& expected = whole.steps[step];
-        if (std::isfinite(expected.grad_norm)) {
-          EXPECT_EQ(numbers, expected) << "step " << step;
-        }
-      }
-      EXPECT_EQ(resumed.outcome->final_metrics().state_hash(), whole.outcome->final_metrics().state_hash());
-      EXPECT_EQ(resumed.evals.back().loss(), whole.evals.back().loss());
+  StartAttempt start = Mlp(precision, kSteps);
+  start.mutable_spec()->mutable_train()->set_seed(random());
+  start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);  // A layer between the outer ones, for FP8.
+  if (round == 2) {
+    KeepMoreState(*start.mutable_spec());
+  }
+  start.mutable_key()->set_job_id("j-whole");
+  FakeAgent whole = Spawn();
+  whole.Connect();
+  whole.Start(start);
+  Finish(whole);
+  ASSERT_EQ(whole.outcome->kind(), Outcome::FINISHED) << whole.outcome->ShortDebugString();
+  start.mutable_key()->set_job_id("j-killed");
+  FakeAgent killed = Spawn();
+  killed.Connect();
+  killed.Start(start);
+  const int64_t at = 8 + static_cast<int64_t>(random() % 40);
+  killed.ReadUntil([&] { return killed.steps.count(at) > 0 && !killed.checkpoints.empty(); });
+  killed.Kill(SIGKILL);
+  EXPECT_EQ(killed.WaitForExit(), -SIGKILL);
+  FakeAgent resumed = Spawn();
+  resumed.Connect();
+  start = Resumed(start, killed.checkpoints.back());
+  resumed.Start(start);
+  Finish(resumed);
+  ASSERT_EQ(resumed.outcome->kind(), Outcome::FINISHED) << resumed.outcome->ShortDebugString();
+  EXPECT_EQ(resumed.steps.size(), static_cast<size_t>(kSteps - start.start_from().step()));
+  for (const auto& [step, numbers] : resumed.steps) {
+    const FakeAgent::Step& expected = whole.steps[step];
+    if (std::isfinite(expected.grad_norm)) {
+      EXPECT_EQ(numbers, expected) << "step " << step;
     }
   }
+  EXPECT_EQ(resumed.outcome->final_metrics().state_hash(), whole.outcome->final_metrics().state_hash());
+  EXPECT_EQ(resumed.evals.back().loss(), whole.evals.back().loss());
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, TrainerResumeTest,
+    testing::Combine(testing::Values("fp32", "bf16", "fp16", "fp8-delayed"), testing::Range(0, 3)),
+    [](const testing::TestParamInfo<ResumeCase>& info) {
+      return absl::StrCat(absl::StrReplaceAll(std::get<0>(info.param), {{"-", "_"}}), "_", std::get<1>(info.param));
+    });
 
 TEST_F(TrainerTest, ANewConnection_IsToldEverythingThatIsNotAcknowledged) {
   FakeAgent agent = Spawn();
