@@ -16,7 +16,7 @@
 //   --optimizer          also measure the optimizer step
 //   --turns              instead of all that: train one network under one preset. For each line "N" on stdin take N
 //                        steps on one batch and print the seconds per step, the last loss and the peak of allocated
-//                        bytes. With --no-replay op by op.
+//                        bytes. With --no-replay op by op, with --nondeterministic so.
 //
 // Opens the device as the trainer does. Each line of the output is a JSON object, printed as soon as it is known, so
 // that a crash loses only what was running:
@@ -201,7 +201,9 @@ int Turns(const amp::ComputeDevice& device, const Flags& flags) {
     return Fail(network.status());
   }
   try {
-    const absl::Status status = TakeTurns(flags.presets[0], *network, device, !flags.replays);
+    const absl::Status status =
+        TakeTurns(flags.presets[0], *network, device,
+                  {.replays = flags.replays, .nondeterministic = flags.training.nondeterministic});
     return status.ok() ? 0 : Fail(status);
   } catch (const c10::Error& error) {
     return Fail(absl::InternalError(error.what_without_backtrace()));

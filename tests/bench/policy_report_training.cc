@@ -6,6 +6,7 @@
 #include <exception>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -238,9 +239,13 @@ ordered_json ReportPreset(std::string_view network_name, const std::string& pres
 }
 
 absl::Status TakeTurns(const std::string& preset, const Network& network, const amp::ComputeDevice& device,
-                       bool op_by_op) {
+                       const TurnOptions& options) {
   amp::ComputeDevice used = device;
-  used.graphs = op_by_op ? nullptr : device.graphs;
+  used.graphs = options.replays ? device.graphs : nullptr;
+  std::optional<Nondeterministic> nondeterministic;
+  if (options.nondeterministic) {
+    nondeterministic.emplace();
+  }
   AMPD_ASSIGN_OR_RETURN(const precision::ResolvedPolicy policy, Resolve(preset, network, used));
   AMPD_ASSIGN_OR_RETURN(const std::unique_ptr<amp::Engine> engine, MakeEngine(policy, network, used));
   train::ResetPeakMemory(used);

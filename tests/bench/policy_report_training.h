@@ -22,9 +22,14 @@ struct TrainingOptions {
 nlohmann::ordered_json ReportPreset(std::string_view network_name, const std::string& preset, const Network& network,
                                     const amp::ComputeDevice& device, const TrainingOptions& options);
 
-// For each line "N" on stdin takes N steps on the first batch, and prints the seconds per step and the last loss, until
-// stdin ends. `op_by_op`: replays nothing. Throws LibTorch's errors.
+struct TurnOptions {
+  bool replays = true;            // Where the device has step graphs.
+  bool nondeterministic = false;  // With algorithms that need not be deterministic.
+};
+
+// For each line "N" on stdin takes N steps on the first batch, and prints the seconds per step, the last loss and the
+// peak of allocated bytes, until stdin ends. Throws LibTorch's errors.
 absl::Status TakeTurns(const std::string& preset, const Network& network, const amp::ComputeDevice& device,
-                       bool op_by_op);
+                       const TurnOptions& options);
 
 }  // namespace ampd::bench

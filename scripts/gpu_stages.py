@@ -1,0 +1,629 @@
+"""The stages of scripts/gpu-check, in their order, and what each runs. docs/gpu.md says what each shows.
+
+A stage runs in a process of its own (`run_stage`). It prints what its programs print, and findings: lines that begin with
+FINDING, each a JSON object, which scripts/gpu-check records also if the stage is killed later. A finding with a `line`
+appears in the table, and one with a `why` explains the stage's outcome.
+"""
+import dataclasses
+import json
+import os
+import pathlib
+import platform
+import re
+import select
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+FINDING = b"gpu-check-finding: "
+SKIPPED = 77  # The exit status of a stage that has nothing to do on this device.
+HERE = pathlib.Path(__file__).resolve().parent
+LOSS_TOLERANCE = 0.02  # Of the first loss: contestants that end further apart did different work.
+ROUND_STEPS = 10
+WARM_UP_TURNS = 2  # After the first step.
+FIRST_HEAT = 0.6  # Of a contest's time.
+RERUNS = 6  # Of a test program whose processes die, at most.
+
+
+class Bundle:
+    """The programs of a bundle, or of a build folder, which has the same folders bin and tests."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def program(self, name):
+        return next((path for path in (self.folder / "bin" / name, self.folder / "tests" / name) if path.exists()), None)
+
+    def missing(self, stage):
+        """What the stage needs and the bundle lacks, as text; empty if nothing."""
+        lacking = [name for name in stage.programs if self.program(name) is None]
+        return f"the bundle has no {', '.join(lacking)}" if lacking else ""
+
+    def models(self):
+        """The folder of oracle_models.py: in a bundle, or in the source tree of a build folder."""
+        return next((folder for folder in (self.folder / "parity", HERE.parent / "tests/parity")
+                     if (folder / "oracle_models.py").exists()), None)
+
+
+class Skip(Exception):
+    """The stage has nothing to do here."""
+
+
+class Context:
+    """What a stage needs to know, and how it starts programs."""
+
+    def __init__(self, options):
+        self.bundle = Bundle(options.bundle)
+        self.device = options.device
+        self.tiny = options.tiny
+        self.python = options.python
+        self.end = time.monotonic() + options.stage_seconds
+        self.on_gpu = options.device != "cpu"
+        self._torch = options.torch
+        self._environment = None
+
+    def left(self):
+        """The seconds until this stage is killed."""
+        return self.end - time.monotonic()
+
+    def torch(self):
+        """torch's folder; empty if there is none."""
+        if not self._torch:
+            found = subprocess.run(
+                [self.python, "-c", "import importlib.util as u; s = u.find_spec('torch'); "
+                 "print(s.submodule_search_locations[0] if s else '')"], capture_output=True, text=True, check=False)
+            self._torch = found.stdout.strip()
+        return self._torch
+
+    def environment(self):
+        """The environment of our programs. python and nvidia-smi run without it, with the machine's own libraries."""
+        if self._environment is None:
+            self._environment = {**os.environ, "AMPD_PROGRAMS": str(self.bundle.folder / "bin"),
+                                 "GOMP_SPINCOUNT": "1000"}
+            if (self.bundle.folder / "lib").is_dir():  # A build folder's programs find their libraries themselves.
+                path = [self.bundle.folder / "lib", f"{self.torch()}/lib", os.environ.get("LD_LIBRARY_PATH", "")]
+                self._environment["LD_LIBRARY_PATH"] = ":".join(str(part) for part in path if str(part))
+        return self._environment
+
+    def start(self, name, *arguments, **options):
+        return subprocess.Popen([str(self.bundle.program(name)), *map(str, arguments)], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, errors="replace",
+                                env={**self.environment(), **options.pop("env", {})}, **options)
+
+
+PRINTING = threading.Lock()
+
+
+def say(line):
+    """Prints a whole line, also if several threads print."""
+    with PRINTING:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+def finding(**fields):
+    say(FINDING.decode() + json.dumps(fields))
+
+
+def echo(process):
+    """Yields the lines that a process prints, and prints them."""
+    with process.stdout:
+        for line in process.stdout:
+            say(line.rstrip("\n"))
+            yield line.rstrip("\n")
+    process.wait()
+
+
+def at_once(works):
+    """Runs functions in threads, and returns what they return. Raises what one of them raised, once all have ended."""
+    results, errors = [None] * len(works), []
+
+    def run(number, work):
+        try:
+            results[number] = work()
+        except Exception as error:  # pylint: disable=broad-except
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(number, work), daemon=True) for number, work in enumerate(works)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return results
+
+
+# Facts and smoke.
+
+def missing_libraries(context, name):
+    program = context.bundle.program(name)
+    listed = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False,
+                            env=context.environment()).stdout
+    print(listed)
+    return re.findall(r"^\s*(\S+) => not found", listed, re.M)
+
+
+def facts(context):
+    """The machine: GPUs, driver, torch, and libraries that our programs do not find."""
+    torch = context.torch()
+    finding(kernel=platform.release(), cores=os.cpu_count(), python=platform.python_version(), torch=bool(torch))
+    lacking = {name: missing_libraries(context, name) for name in ("policy_report", "ampd-trainer")}
+    for name, libraries in lacking.items():
+        for library in libraries:
+            finding(line=f"{name} does not find {library}", why=f"{library} is missing")
+    if context.on_gpu:
+        fields = "name,compute_cap,memory.total,driver_version,clocks.max.sm,power.limit"
+        subprocess.run(["nvidia-smi", "-q"], check=False, timeout=max(1, context.left()))
+        asked = subprocess.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"], capture_output=True,
+                               text=True, check=True)
+        for line in asked.stdout.splitlines():
+            finding(line=line, gpu=dict(zip(fields.split(","), line.split(", "))))
+        read_into_cache(torch, context.left() - 2)
+    return not any(lacking.values())
+
+
+def read_into_cache(torch, seconds):
+    """Reads LibTorch's libraries once, so that the next programs start in less time."""
+    site = pathlib.Path(torch).parent
+    files = [str(path) for folder in (pathlib.Path(torch) / "lib", site / "nvidia") for path in folder.rglob("*.so*")]
+    try:
+        subprocess.run(["cat", *files], stdout=subprocess.DEVNULL, check=False, timeout=max(1, seconds))
+    except subprocess.TimeoutExpired:
+        print("the libraries were not read to the end")
+
+
+def smoke(context):
+    """Whether anything loads and trains at all. After a failure shows where the loader looked."""
+    arguments = [context.device, "--networks=mlp", "--presets=fp32", "--steps=3", "--no-op-by-op"]
+    ok = False
+    for cell in report(context, arguments):
+        if cell["what"] == "device":
+            why_not = cell["why_not"] or "a CPU has none"
+            finding(line=f"{cell['device']}; step graphs: {'yes' if cell['replays'] else 'no, ' + why_not}")
+        ok = ok or "losses" in cell
+    if not ok:
+        print("again, with LD_DEBUG=libs")
+        for line in echo(context.start("policy_report", *arguments, env={"LD_DEBUG": "libs"})):
+            if "cannot open shared object" in line or "undefined symbol" in line:
+                finding(why=line[-300:])
+    return ok
+
+
+# Test programs.
+
+RAN = re.compile(r"^\[ +(RUN|OK|FAILED|SKIPPED) +\] (\S+?)(?:,|$| \()")
+
+
+def listed_tests(context, program, pattern):
+    text = context.start(program, "--gtest_list_tests", f"--gtest_filter={pattern}").communicate()[0]
+    names, suite = [], ""
+    for line in text.splitlines():
+        word = line.split("#")[0].strip()
+        if line.startswith("  "):
+            names.append(suite + word)
+        elif word.endswith("."):
+            suite = word
+    return names
+
+
+def run_once(context, program, names, environment):
+    """Runs tests in one process. Returns {name: "OK" | "FAILED" | "SKIPPED" | "RUN"}; RUN died."""
+    outcomes = {}
+    for line in echo(context.start(program, f"--gtest_filter={':'.join(names)}", env=environment)):
+        match = RAN.match(line)
+        if match and match.group(2) in names:
+            outcomes[match.group(2)] = match.group(1)
+    return outcomes
+
+
+def run_tests(context, program, pattern, environment=None):
+    """Runs a program's tests. What a died process has not reported runs again in a fresh one, and what failed runs once
+    more, alone and with the host waiting for each kernel: after one error of CUDA all later tests of a process fail."""
+    environment = environment or {}
+    names = listed_tests(context, program, pattern)
+    outcomes = {}
+    for _ in range(RERUNS):
+        waiting = [name for name in names if name not in outcomes]
+        if not waiting:
+            break
+        outcomes |= run_once(context, program, waiting, environment)
+    failed = [name for name in names if outcomes.get(name) in ("FAILED", "RUN")]
+    alone = [name for name in failed
+             if run_once(context, program, [name], {**environment, "CUDA_LAUNCH_BLOCKING": "1"}).get(name) == "OK"]
+    for name in failed:
+        finding(line=f"{name} {'died' if outcomes[name] == 'RUN' else 'failed'}"
+                     + (", and passes alone" if name in alone else ""), test=name)
+    counts = {what: sum(outcomes.get(name) == word for name in names)
+              for what, word in (("passed", "OK"), ("skipped", "SKIPPED"))}
+    unreported = len([name for name in names if name not in outcomes])
+    finding(line=f"{program}: {counts['passed']} passed, {len(failed)} failed, {counts['skipped']} skipped"
+                 + (f", {unreported} not reported" if unreported else ""), program=program, failed=len(failed), **counts)
+    good = names and not failed and not unreported
+    return bool(good and not (context.on_gpu and counts["skipped"]))
+
+
+def gpu_tests(*runs):
+    """A stage that runs (program, filter) side by side; only a GPU has something to do there."""
+    def body(context):
+        if not context.on_gpu:
+            raise Skip("these tests need a GPU")
+        return all(at_once([lambda run=run: run_tests(context, *run) for run in runs]))
+    return body
+
+
+def resume(context):
+    """A job that is killed and resumed gives the numbers of one that runs through, to the last bit."""
+    cases = ["fp32_0"] if context.tiny else ["fp32_0", "bf16_0", "fp16_0", "fp8_delayed_0"]
+    return all(at_once([lambda case=case: run_tests(context, "worker_train_trainer_test", f"*TrainerResumeTest*/{case}",
+                                                    {"AMPD_TRAINER_DEVICE": context.device}) for case in cases]))
+
+
+# policy_report.
+
+def report(context, arguments):
+    """Yields the objects that policy_report prints."""
+    for line in echo(context.start("policy_report", *arguments, *(["--tiny"] if context.tiny else []))):
+        if line.startswith("{"):
+            yield json.loads(line)
+
+
+def summary_of(cell):
+    """A cell of the zoo as a finding: without losses, and with a line only if something is wrong."""
+    fields = {key: cell[key] for key in ("network", "preset", "error", "skipped", "emulated", "replayed", "graph_failure",
+                                         "host_waits", "same_losses_op_by_op", "largest_difference_from_cpu",
+                                         "skipped_steps", "steps_per_second") if cell.get(key) not in (None, "", 0)}
+    wrong = cell.get("error") or cell.get("graph_failure")
+    wrong = wrong or ("other losses op by op" if cell.get("same_losses_op_by_op") is False else "")
+    wrong = wrong or ("losses are not finite" if None in cell.get("losses", []) else "")
+    return (fields | {"line": f"{cell['network']} {cell['preset']}: {wrong}"[:150]} if wrong else fields), bool(wrong)
+
+
+ZOO = ("mlp", "lenet", "gpt", "gpt2", "bert", "lstm", "gru", "resnet18", "efficientnet")
+TINY_ZOO = ("mlp", "gpt")
+PROCESSES = 4
+
+
+def zoo_network(context, network, presets):
+    """Trains one network under the presets. A preset after which the process died is tried no more, and those that it did
+    not reach run in a fresh process; so does, once, every preset with an error."""
+    flags = [f"--networks={network}", "--batch=8", "--steps=4", "--compare-cpu"]
+    cells, waiting = {}, list(presets)
+    while waiting and context.left() > 5:
+        before = len(cells)
+        for cell in report(context, [context.device, *flags, f"--presets={','.join(waiting)}"]):
+            if cell["what"] == "training":
+                cells[cell["preset"]] = cell
+        if len(cells) == before:
+            cells[waiting[0]] = {"network": network, "preset": waiting[0], "error": "the process died"}
+        waiting = [preset for preset in presets if preset not in cells]
+    for preset in [preset for preset, cell in cells.items() if "error" in cell and context.on_gpu]:
+        for cell in report(context, [context.device, *flags, f"--presets={preset}"]):
+            cells[preset] = cell if cell["what"] == "training" else cells[preset]
+    bad = False
+    for cell in cells.values():
+        summary, wrong = summary_of(cell)
+        finding(**summary)
+        bad |= wrong
+    return not bad and not waiting
+
+
+def presets_of(context):
+    if context.tiny:
+        return ["fp32", "bf16", "keras-mixed-bfloat16"]
+    return context.start("policy_report", "presets").communicate()[0].split()
+
+
+def zoo(context):
+    """Every kind of network under every preset, against the CPU."""
+    networks = list(TINY_ZOO if context.tiny else ZOO)
+    num_networks = len(networks)
+    presets = presets_of(context)
+    good = []
+
+    def work():
+        while networks and context.left() > 5:
+            good.append(zoo_network(context, networks.pop(0), presets))
+
+    at_once([work] * (1 if context.tiny else PROCESSES))
+    for network in networks:
+        finding(line=f"{network}: no time left")
+    finding(line=f"{len(good)} networks under {len(presets)} presets, {good.count(False)} with something wrong")
+    return len(good) == num_networks and all(good)
+
+
+def out_of_memory(context):
+    """A step that cannot fit fails by a typed error, and the process trains on."""
+    if not context.on_gpu:
+        raise Skip("on a CPU it would take the machine's memory")
+    cells = [cell for cell in report(context, [context.device, "--networks=gpt2-124m,mlp", "--presets=bf16",
+                                               "--batch=4096", "--steps=2", "--no-op-by-op"])
+             if cell["what"] == "training"]
+    refused = bool(cells) and "memory" in cells[0].get("error", "")
+    trains = len(cells) == 2 and "losses" in cells[1]
+    finding(line=f"refused: {refused}; trains afterwards: {trains}")
+    return refused and trains
+
+
+def ceilings(context):
+    """What memory and multipliers can do at most."""
+    good = False
+    for cell in report(context, [context.device, "--networks=none", "--ceilings"]):
+        if cell["what"] == "copy":
+            good = "error" not in cell
+            finding(line=f"copy: {cell.get('gigabytes_per_second', 0):.0f} GB/s {cell.get('error', '')}", **cell)
+        elif cell["what"] == "product":
+            finding(line=f"product in {cell['format']}: {cell.get('teraflops', 0):.2f} TFLOP/s {cell.get('error', '')}",
+                    **cell)
+    return good
+
+
+def optimizer(context):
+    """The optimizer step beside a copy of memory."""
+    for cell in report(context, [context.device, "--networks=none", "--optimizer"]):
+        if cell["what"] == "optimizer_step" and "error" not in cell:
+            ours, copy = cell["gigabytes_per_second"], cell["copy_gigabytes_per_second"]
+            finding(line=f"{ours:.0f} GB/s where a copy has {copy:.0f}: {ours / copy:.2f}", **cell)
+            return True
+    return False
+
+
+# Contests with PyTorch.
+
+class Contestant:
+    """A process that takes N steps for each line "N" and answers with seconds per step, loss and peak bytes."""
+
+    def __init__(self, name, arguments, environment):
+        self.name = name
+        self.seconds = []
+        self.loss = self.peak = None
+        self._process = subprocess.Popen([str(part) for part in arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         env=environment)
+
+    def ask(self, steps, seconds):
+        """Its answer; None if it died, or does not answer in time, and then it is ended."""
+        try:
+            self._process.stdin.write(f"{steps}\n".encode())
+            self._process.stdin.flush()
+            ready, _, _ = select.select([self._process.stdout], [], [], max(0, seconds))
+            words = self._process.stdout.readline().split() if ready else []
+        except OSError:
+            words = []
+        if len(words) != 3:
+            self._process.kill()
+            return None
+        self.loss, self.peak = float(words[1]), int(words[2])
+        return float(words[0])
+
+    def end(self):
+        self._process.kill()
+        self._process.wait()
+
+
+def heats(context, network):
+    """Who takes part, in groups that fit into a GPU's memory together, the most valuable first: for each group
+    {name: (arguments, environment)}."""
+    tiny = ["--tiny"] if context.tiny else []
+
+    def ours(preset, *flags):
+        return [context.bundle.program("policy_report"), context.device, f"--networks={network}", f"--presets={preset}",
+                "--turns", *flags, *tiny], context.environment()
+
+    def peer(mode):
+        return [context.python, HERE / "gpu_peers.py", network, mode, "cuda" if context.on_gpu else "cpu",
+                context.bundle.models(), *tiny], {**os.environ, **COMPILE_CACHE}
+
+    both = {OURS: ours("bf16")}
+    compiled = {}
+    if context.torch() and context.bundle.models():
+        both[EAGER] = peer("eager")
+        compiled = {"PyTorch compiled bf16": peer("compile")}
+    else:
+        finding(line="no torch in python: no peers")
+    if context.tiny:
+        return [both]
+    presets = ("fp8", "fp8-delayed", "fp8-block") if network == "gpt2-124m" else ("tf32", "fp32", "torch-amp-fp16", "apex-o2")
+    return [both | compiled | {"ours bf16 op by op": ours("bf16", "--no-replay"),
+                               "ours bf16 not determ.": ours("bf16", "--nondeterministic")},
+            both | {f"ours {preset}": ours(preset) for preset in ("torch-amp-bf16", *presets)}]
+
+
+OURS, EAGER = "ours bf16", "PyTorch eager bf16"
+COMPILE_CACHE = {"TORCHINDUCTOR_CACHE_DIR": str(pathlib.Path(tempfile.gettempdir()) / f"gpu-check-compiled-{os.getuid()}"),
+                 "TORCHINDUCTOR_FX_GRAPH_CACHE": "1"}
+COMPILED_NETWORKS = ("gpt2-124m", "resnet50")
+
+
+def compile_peers(context):
+    """Fills TorchInductor's cache beside the other stages, so that the contests need not wait for it."""
+    if not context.on_gpu or not context.torch() or not context.bundle.models():
+        raise Skip("nothing is compiled here")
+
+    def work(network):
+        done = subprocess.run([context.python, HERE / "gpu_peers.py", network, "compile-only", "cuda",
+                               str(context.bundle.models())], env={**os.environ, **COMPILE_CACHE}, check=False)
+        finding(line=f"{network}: {'compiled' if done.returncode == 0 else 'not compiled'}")
+        return done.returncode == 0
+
+    return all(at_once([lambda network=network: work(network) for network in COMPILED_NETWORKS]))
+
+
+def play(started, steps, end, most_rounds):
+    """Turns of all contestants, one after the other, until `end` is near. Returns those that still answer, and the loss of
+    the first one's first step."""
+    running = list(started)
+    first_loss = None
+    for number in range(most_rounds):
+        begin = time.monotonic()
+        for one in list(running):
+            # A start, or a compilation, may take half of what is left, so that one contestant does not use up all.
+            seconds = one.ask(1 if number == 0 else steps, (end - time.monotonic()) / 2 if number == 0 else end - begin)
+            first_loss = one.loss if first_loss is None else first_loss
+            if seconds is None:
+                running.remove(one)
+                finding(line=f"{one.name}: does not {'start' if number == 0 else 'answer'}", died=one.name)
+            elif number > WARM_UP_TURNS:
+                one.seconds.append(seconds)
+        now = time.monotonic()
+        if number > WARM_UP_TURNS and now + (now - begin) > end:
+            break
+    return [one for one in running if one.seconds], first_loss
+
+
+def contest(network, unit, all_units, tiny_units):
+    """A stage in which we and PyTorch train the same network in turns. Units are tokens or samples in a step."""
+    def heat(context, group, end):
+        started = [Contestant(name, *arguments) for name, arguments in group.items()]
+        try:
+            done, first_loss = play(started, *((1, end, WARM_UP_TURNS + 2) if context.tiny else (ROUND_STEPS, end, 14)))
+        finally:
+            for one in started:
+                one.end()
+        units = tiny_units if context.tiny else all_units
+        medians = {one.name: statistics.median(one.seconds) for one in done}
+        for one in done:
+            median = medians[one.name]
+            same = abs(one.loss - done[0].loss) <= LOSS_TOLERANCE * first_loss
+            versus = f" {medians[EAGER] / median:5.2f} x eager" if EAGER in medians else ""
+            finding(line=f"{one.name:22} {median * 1e3:9.2f} ms {units / median:10.0f} {unit}/s {one.peak / 2**20:8.0f} MiB"
+                         f"{versus}{'' if same else '  OTHER LOSS'}",
+                    network=network, contestant=one.name, ms=median * 1e3, fastest_ms=min(one.seconds) * 1e3,
+                    turns=len(one.seconds), loss=one.loss, same_loss=same, peak_bytes=one.peak)
+        return len(done) == len(started)
+
+    def body(context):
+        groups = heats(context, network)
+        good = True
+        for number, group in enumerate(groups):
+            share = FIRST_HEAT if number < len(groups) - 1 else 1
+            good = heat(context, group, time.monotonic() + (context.left() - 5) * share) and good
+        return good
+    return body
+
+
+# The whole service.
+
+JOB = """
+name: gpu-check
+model: {resnet: %(model)s}
+data:
+  train: {synthetic: {shape: %(shape)s, num_classes: 10, num_samples: %(samples)d, seed: 3}}
+  batch_size: %(batch)d
+precision: {preset: bf16}
+optimizer: {adamw: {learning_rate: 1e-3}}
+train: {steps: %(steps)d, seed: 5}
+"""
+SMALL = {"model": "{depth: 18, stem: CIFAR}", "shape": "[3, 32, 32]", "samples": 256, "batch": 64, "steps": 30}
+TINY = SMALL | {"batch": 4, "steps": 3}
+# About 50 MB of activations a sample.
+TOO_LARGE = {"model": "{depth: 50, num_classes: 10}", "shape": "[3, 224, 224]", "samples": 4000, "batch": 4000, "steps": 2}
+
+
+def ask_service(context, folder, *arguments, seconds=30):
+    done = subprocess.run([str(context.bundle.program("ampctl")), *map(str, arguments)], cwd=folder, text=True,
+                          capture_output=True, env=context.environment(), check=False, timeout=max(1, seconds))
+    print(f"ampctl {' '.join(map(str, arguments))}\n{done.stdout[-20000:]}{done.stderr[-4000:]}", flush=True)
+    return done
+
+
+def run_job(context, folder, name, sizes):
+    """Runs a job to its end, or until the stage's time is nearly over. Returns it as the service shows it."""
+    (folder / f"{name}.yaml").write_text(JOB % sizes, encoding="utf-8")
+    submitted = ask_service(context, folder, "job", "submit", "-q", "-f", f"{name}.yaml")
+    job = submitted.stdout.strip()
+    if submitted.returncode != 0 or not job:
+        return {"state": "refused", "message": submitted.stderr.strip()[:200]}
+    try:
+        ask_service(context, folder, "job", "wait", job, seconds=context.left() - 8)
+    except subprocess.TimeoutExpired:
+        print("it has not ended")
+    return json.loads(ask_service(context, folder, "job", "show", job, "-o", "json").stdout)
+
+
+def service(context):
+    """Server, worker, trainer and client with a job on the device, and one that does not fit."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="gpu-check-service-"))
+    with open(folder / "dev.log", "w", encoding="utf-8") as log:
+        dev = subprocess.Popen([str(context.bundle.program("ampctl")), "dev", "--port", "0", "--metrics-port", "0"],
+                               cwd=folder, stdout=log, stderr=subprocess.STDOUT, env=context.environment())
+    try:
+        while ask_service(context, folder, "health").returncode != 0:
+            if dev.poll() is not None:
+                finding(why="ampctl dev ended")
+                return False
+            time.sleep(0.3)
+        ask_service(context, folder, "worker", "list", "-o", "json")
+        job = run_job(context, folder, "fits", TINY if context.tiny else SMALL)
+        attempt = (job.get("attempts") or [{}])[-1]
+        device = ",".join(attempt.get("devices", []))
+        final = attempt.get("outcome", {}).get("finalMetrics", {})
+        finding(line=f"{job.get('state')} on {device or 'nothing'}; {final.get('stepsPerSecond', 0):.1f} steps/s, "
+                     f"{int(final.get('peakMemoryBytes', 0)) / 2**20:.0f} MiB {job.get('message', '')[:80]}",
+                state=job.get("state"), device=device)
+        good = job.get("state") == "SUCCEEDED" and device == context.device
+        if context.on_gpu:
+            large = run_job(context, folder, "large", TOO_LARGE)
+            finding(line=f"a job that does not fit: {large.get('state')} {large.get('reason', '')} "
+                         f"{large.get('message', '')[:80]}")
+            good = good and large.get("state") != "SUCCEEDED"
+        return good
+    finally:
+        print((folder / "dev.log").read_text(encoding="utf-8", errors="replace")[-20000:])
+        if dev.poll() is None:
+            dev.send_signal(signal.SIGINT)
+            try:
+                dev.wait(timeout=max(1, min(10, context.left() - 1)))
+            except subprocess.TimeoutExpired:
+                dev.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclasses.dataclass
+class Stage:
+    name: str
+    limit: float  # Seconds until it is killed.
+    log: str  # The log file that it shares with others.
+    body: object  # Context -> whether it passed.
+    programs: tuple = ()
+    background: bool = False  # Runs beside the stages that follow,
+    alone: bool = False  # except beside this one, which waits for it: it measures time or memory.
+
+
+STAGES = [
+    Stage("facts", 15, "1-start", facts, ("policy_report", "ampd-trainer")),
+    Stage("compile", 150, "5-peers", compile_peers, ("policy_report",), background=True),
+    Stage("smoke", 20, "1-start", smoke, ("policy_report",)),
+    Stage("kernels", 40, "2-tests", gpu_tests(("worker_device_devices_test", "Devices.ThisHostsGpus*"),
+                                          ("worker_kernels_cuda_test", "*")),
+          ("worker_device_devices_test", "worker_kernels_cuda_test")),
+    Stage("training", 90, "2-tests", gpu_tests(("worker_train_gpu_test", "*GpuTraining*"), ("worker_train_gpu_test", "*GpuGraph*"),
+                                           ("worker_train_gpu_test", "*GpuFp8*")), ("worker_train_gpu_test",)),
+    Stage("zoo", 60, "3-zoo", zoo, ("policy_report",)),
+    Stage("trainer", 20, "2-tests", gpu_tests(("worker_train_trainer_test", "*TrainsThere*")),
+          ("worker_train_trainer_test", "ampd-trainer")),
+    Stage("resume", 30, "2-tests", resume, ("worker_train_trainer_test", "ampd-trainer")),
+    Stage("out-of-memory", 20, "1-start", out_of_memory, ("policy_report",), alone=True),
+    Stage("ceilings", 15, "4-speed", ceilings, ("policy_report",), alone=True),
+    Stage("gpt2", 100, "4-speed", contest("gpt2-124m", "tokens", 8 * 1024, 2 * 32), ("policy_report",), alone=True),
+    Stage("resnet50", 100, "4-speed", contest("resnet50", "images", 256, 2), ("policy_report",), alone=True),
+    Stage("optimizer", 20, "4-speed", optimizer, ("policy_report",), alone=True),
+    Stage("service", 40, "6-service", service, ("ampctl", "ampd-server", "ampd-worker", "ampd-shim", "ampd-trainer")),
+]
+
+
+def run_stage(options):
+    """Runs one stage in this process. Returns its exit status."""
+    stage = next(stage for stage in STAGES if stage.name == options.stage)
+    try:
+        return 0 if stage.body(Context(options)) else 1
+    except Skip as skip:
+        finding(why=str(skip))
+        return SKIPPED
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
+        finding(why=f"{type(error).__name__}: {error}"[:300])
+        return 1
