@@ -51,7 +51,7 @@ constexpr int kMaxSweptJobs = 1000;
 }  // namespace
 
 // Members are destroyed in reverse order: the last one first.
-struct Server::Parts {
+struct Server::Parts final : StateListener {
   Parts(const ServerConfig& with, std::shared_ptr<prometheus::Collectable> beside,
         std::function<void(const absl::Status&)> fatal)
       : config(with), on_fatal(std::move(fatal)), table(with.metrics_linger), page(PageOptions(std::move(beside))) {}
@@ -60,9 +60,21 @@ struct Server::Parts {
   absl::Status OpenArtifacts();
   absl::Status Restore();
   absl::Status Listen();
-  void OnJob(const JobPtr& job);
-  void OnEvents(const std::string& job, const std::vector<v1::Event>& events);
-  void OnJobDeleted(const std::string& job);
+  void OnJob(const JobPtr& job) override;
+  void OnEvents(const std::string& job, const std::vector<v1::Event>& events) override;
+  void OnJobMoved(const v1::Job& job, const v1::Event& event) override { changes.JobMoved(job, event); }
+  void OnJobDeleted(const std::string& job) override;
+  void OnHistoryDeleted(const std::string& job) override;
+  void OnWorker(const internal::WorkerRecord& worker) override { changes.WorkerChanged(worker); }
+  void OnDirectiveDue(const std::string& worker) override { streams.DirectiveDue(worker); }
+  void OnWorkerTrouble(const std::string& worker, const std::string& line) override {
+    Log(spdlog::level::warn, line, {{"worker", worker}});
+  }
+  void OnClockLeap(absl::Duration leap) override { changes.ClockLeapt(leap); }
+  void OnPlacement(size_t num_waiting, size_t num_placed, absl::Duration time) override {
+    metrics.SchedulerCycle(num_waiting, num_placed, time);
+  }
+  void ForgetJob(const std::string& job);
   // Deletes points, events, logs and samples.
   void DeleteHistory(const std::string& job);
   void OnStoreWrite(absl::Duration time, bool ok);
@@ -153,12 +165,12 @@ absl::Status Server::Parts::OpenArtifacts() {
   options.quota_bytes = config.artifact_quota_bytes;
   options.min_free_bytes = config.min_free_bytes;
   options.retention = config.artifact_retention;
-  options.live_uploads = [this] { return coordinator->LiveArtifacts(); };
+  options.live_uploads = [this] { return coordinator->queries().LiveArtifacts(); };
   options.job_exists = [this](const std::string& job) {
-    const absl::StatusOr<JobPtr> found = coordinator->GetJob(job);
+    const absl::StatusOr<JobPtr> found = coordinator->queries().GetJob(job);
     return absl::IsNotFound(found.status()) ? false : !found.ok() || !(*found)->history_deleted();
   };
-  options.clock_is_steady = [this] { return coordinator->ClockIsSteady(); };
+  options.clock_is_steady = [this] { return coordinator->expiry().ClockIsSteady(); };
   options.on_sweep_failed = [](const absl::Status& status) {
     Log(spdlog::level::warn, "the sweep of the artifacts failed", {{"detail", std::string(status.message())}});
   };
@@ -196,31 +208,12 @@ absl::Status Server::Parts::Restore() {
   options.archive_after = config.archive_after;
   options.retention = {config.retention, config.checkpoint_retention};
   options.worker_retention = config.worker_retention;
-  options.on_worker_trouble = [](const std::string& worker, const std::string& line) {
-    Log(spdlog::level::warn, line, {{"worker", worker}});
-  };
-  options.hold_artifact = [this](const std::string& artifact) { return artifacts->Hold(artifact); };
-  options.read_model = [this](const std::string& artifact) { return models.Read(artifact); };
-  options.on_job = [this](const JobPtr& job) { OnJob(job); };
-  options.on_events = [this](const std::string& job, const std::vector<v1::Event>& events) { OnEvents(job, events); };
-  options.on_job_moved = [this](const v1::Job& job, const v1::Event& event) { changes.JobMoved(job, event); };
-  options.on_worker = [this](const internal::WorkerRecord& worker) { changes.WorkerChanged(worker); };
-  options.on_job_deleted = [this](const std::string& job) {
-    changes.JobDeleted(job);
-    OnJobDeleted(job);
-  };
-  options.on_history_deleted = [this](const std::string& job) {
-    changes.HistoryDeleted(job);
-    DeleteHistory(job);
-  };
-  options.on_clock_leap = [this](absl::Duration leap) { changes.ClockLeapt(leap); };
-  options.on_directive_due = [this](const std::string& worker) { streams.DirectiveDue(worker); };
-  options.on_placement = [this](size_t num_waiting, size_t num_placed, absl::Duration time) {
-    metrics.SchedulerCycle(num_waiting, num_placed, time);
-  };
-  coordinator = std::make_unique<Coordinator>(std::move(options));
+  options.listener = this;
+  options.models.hold_artifact = [this](const std::string& artifact) { return artifacts->Hold(artifact); };
+  options.models.read_model = [this](const std::string& artifact) { return models.Read(artifact); };
+  coordinator = std::make_unique<Coordinator>(options);
   ledger->Start();
-  fleet = std::make_unique<FleetWatch>(coordinator.get(), &table, &progress, config.metrics_max_jobs);
+  fleet = std::make_unique<FleetWatch>(&coordinator->sessions(), &table, &progress, config.metrics_max_jobs);
   AMPD_RETURN_IF_ERROR(coordinator->Start());
   artifacts->Start();
   return absl::OkStatus();
@@ -259,6 +252,16 @@ void Server::Parts::OnStoreWrite(absl::Duration time, bool ok) {
 }
 
 void Server::Parts::OnJobDeleted(const std::string& job) {
+  changes.JobDeleted(job);
+  ForgetJob(job);
+}
+
+void Server::Parts::OnHistoryDeleted(const std::string& job) {
+  changes.HistoryDeleted(job);
+  DeleteHistory(job);
+}
+
+void Server::Parts::ForgetJob(const std::string& job) {
   table.Remove(job);
   progress.Forget(job);
   DeleteHistory(job);
@@ -371,9 +374,9 @@ void Server::Parts::SweepStore() {
     return;
   }
   for (const std::string& job : *idle) {
-    const absl::StatusOr<JobPtr> found = coordinator->GetJob(job);
+    const absl::StatusOr<JobPtr> found = coordinator->queries().GetJob(job);
     if (absl::IsNotFound(found.status())) {
-      OnJobDeleted(job);
+      ForgetJob(job);
     } else if (found.ok() && (*found)->history_deleted()) {
       DeleteHistory(job);
     }

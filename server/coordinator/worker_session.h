@@ -20,8 +20,8 @@ struct WorkerSession {
   absl::Duration report_since_boot;
   bool losing = false;  // Its loss is being written to disk; its lease is not renewed.
   // Number of the first directive of this life that contained the attempt ("job/attempt") or the deletion (path).
-  std::map<std::string, uint64_t> first_told;
-  std::map<std::string, uint64_t> first_told_deletion;
+  std::map<std::string, uint64_t> first_sent;
+  std::map<std::string, uint64_t> first_sent_deletion;
   std::string rival;  // Another agent that claims the name, described in a sentence; empty: none.
   absl::Duration rival_since_boot;
   std::string oddity;  // The last inconsistency found in its reports.

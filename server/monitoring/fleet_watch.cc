@@ -63,7 +63,7 @@ void FleetWatch::AddWorkers(FleetSnapshot* snapshot) const {
   v1::ListWorkersRequest request;
   request.set_page_size(500);
   do {
-    absl::StatusOr<v1::ListWorkersResponse> page = coordinator_->ListWorkers(request);
+    absl::StatusOr<v1::ListWorkersResponse> page = sessions_->ListWorkers(request);
     if (!page.ok()) {
       return;
     }

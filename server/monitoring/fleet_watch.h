@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "server/coordinator/coordinator.h"
+#include "server/coordinator/worker_sessions.h"
 #include "server/monitoring/fleet_snapshot.h"
 #include "server/monitoring/job_table.h"
 #include "server/telemetry/progress.h"
@@ -17,8 +17,8 @@ namespace ampd::server {
 // Thread-compatible.
 class FleetWatch {
  public:
-  FleetWatch(const Coordinator* coordinator, JobTable* table, ProgressBoard* progress, int max_jobs)
-      : coordinator_(coordinator), table_(table), progress_(progress), max_jobs_(max_jobs) {}
+  FleetWatch(const WorkerSessions* sessions, JobTable* table, ProgressBoard* progress, int max_jobs)
+      : sessions_(sessions), table_(table), progress_(progress), max_jobs_(max_jobs) {}
 
   // Also drops the progress of jobs that are no longer shown.
   std::shared_ptr<const FleetSnapshot> Take(absl::Time now);
@@ -26,7 +26,7 @@ class FleetWatch {
  private:
   void AddWorkers(FleetSnapshot* snapshot) const;
 
-  const Coordinator* const coordinator_;
+  const WorkerSessions* const sessions_;
   JobTable* const table_;
   ProgressBoard* const progress_;
   const int max_jobs_;

@@ -20,7 +20,7 @@ graph::Work WorkFor(grpc::CallbackServerContext* context) {
 
 void JobService::PostEstimate(grpc::CallbackServerContext* context, const v1::ModelSpec& model,
                               const Estimate& estimate, const FinishCall& finish) {
-  const auto post = [=, this](Coordinator::UploadedModel found) {
+  const auto post = [=, this](UploadedModel found) {
     const auto status = std::make_shared<absl::Status>();
     auto compute = [=, found = std::move(found)] {
       graph::Work work = WorkFor(context);
@@ -34,19 +34,19 @@ void JobService::PostEstimate(grpc::CallbackServerContext* context, const v1::Mo
                  [finish, status] { finish(*status); });
   };
   if (!NamesArtifact(model)) {
-    return post(Coordinator::UploadedModel());
+    return post(UploadedModel());
   }
-  const auto found = std::make_shared<absl::StatusOr<Coordinator::UploadedModel>>();
+  const auto found = std::make_shared<absl::StatusOr<UploadedModel>>();
   PostOrRefuse(
-      options_.environment->model_pool, finish, [=, this, &model] { *found = options_.coordinator->FindModel(model); },
+      options_.environment->model_pool, finish, [=, this, &model] { *found = options_.models->Find(model); },
       [=] { found->ok() ? post(*std::move(*found)) : finish(found->status()); });
 }
 
 grpc::ServerUnaryReactor* JobService::EstimateJob(grpc::CallbackServerContext* context,
                                                   const v1::EstimateJobRequest* request,
                                                   v1::EstimateJobResponse* response) {
-  const Estimate estimate = [=, this](const Coordinator::UploadedModel& model, graph::Work& work) -> absl::Status {
-    const auto workers = options_.coordinator->WorkersFor(request->spec());
+  const Estimate estimate = [=, this](const UploadedModel& model, graph::Work& work) -> absl::Status {
+    const auto workers = options_.queries->WorkersFor(request->spec());
     AMPD_ASSIGN_OR_RETURN(*response, AnswerMemoryQuery(*request, workers, model.exported.get(), &work));
     return absl::OkStatus();
   };
@@ -58,7 +58,7 @@ grpc::ServerUnaryReactor* JobService::EstimateJob(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* JobService::ResolvePolicy(grpc::CallbackServerContext* context,
                                                     const v1::ResolvePolicyRequest* request,
                                                     v1::PolicyTable* response) {
-  const Estimate resolve = [=](const Coordinator::UploadedModel& model, graph::Work&) -> absl::Status {
+  const Estimate resolve = [=](const UploadedModel& model, graph::Work&) -> absl::Status {
     AMPD_ASSIGN_OR_RETURN(*response, AnswerPolicyQuery(*request, model.exported.get()));
     return absl::OkStatus();
   };
@@ -88,12 +88,12 @@ void JobService::PredictAndFinish(grpc::CallbackServerContext* context, v1::Job*
     return finish(absl::OkStatus());
   }
   const v1::Attempt& attempt = *job->attempts().rbegin();
-  const auto device = options_.coordinator->FindDevice(attempt.worker(), attempt.devices(0));
+  const auto device = options_.queries->FindDevice(attempt.worker(), attempt.devices(0));
   if (!device.has_value()) {
     return finish(absl::OkStatus());
   }
   const auto answer = [finish] { finish(absl::OkStatus()); };
-  const auto post = [=, this](Coordinator::UploadedModel model) {
+  const auto post = [=, this](UploadedModel model) {
     auto predict = [=, this, model = std::move(model)] {
       graph::Work work = WorkFor(context);
       const std::string& precision = job->attempts().rbegin()->precision();
@@ -107,11 +107,11 @@ void JobService::PredictAndFinish(grpc::CallbackServerContext* context, v1::Job*
     }
   };
   if (!NamesArtifact(job->spec().model())) {
-    return post(Coordinator::UploadedModel());
+    return post(UploadedModel());
   }
-  const auto found = std::make_shared<absl::StatusOr<Coordinator::UploadedModel>>();
+  const auto found = std::make_shared<absl::StatusOr<UploadedModel>>();
   const bool posted = options_.environment->model_pool->TryPostIfIdle(
-      [=, this] { *found = options_.coordinator->FindModel(job->spec().model()); },
+      [=, this] { *found = options_.models->Find(job->spec().model()); },
       [=] { found->ok() ? post(*std::move(*found)) : answer(); });
   if (!posted) {
     answer();

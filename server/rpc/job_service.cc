@@ -69,7 +69,7 @@ grpc::ServerUnaryReactor* ServeOn(WorkPool* pool, const CallEnvironment& environ
 }  // namespace
 
 WorkPool* JobService::PoolFor(const std::string& job) const {
-  return options_.coordinator->IsHot(job) ? nullptr : options_.environment->pool;
+  return options_.queries->IsInMemory(job) ? nullptr : options_.environment->pool;
 }
 
 WorkPool* JobService::PoolFor(const v1::ModelSpec& model) const {
@@ -78,7 +78,7 @@ WorkPool* JobService::PoolFor(const v1::ModelSpec& model) const {
                                           : nullptr;
 }
 
-Coordinator::JobDone JobService::AnswerJob(v1::Job* response, FinishCall finish) const {
+JobDone JobService::AnswerJob(v1::Job* response, FinishCall finish) const {
   return [this, response, finish = std::move(finish)](const absl::StatusOr<JobPtr>& job) {
     if (job.ok()) {
       *response = **job;
@@ -89,7 +89,7 @@ Coordinator::JobDone JobService::AnswerJob(v1::Job* response, FinishCall finish)
 }
 
 absl::StatusOr<v1::Job> JobService::JobWithProgress(const std::string& id) const {
-  AMPD_ASSIGN_OR_RETURN(JobPtr job, options_.coordinator->GetJob(id));
+  AMPD_ASSIGN_OR_RETURN(JobPtr job, options_.queries->GetJob(id));
   v1::Job copy = *job;
   Complete(&copy);
   return copy;
@@ -97,13 +97,13 @@ absl::StatusOr<v1::Job> JobService::JobWithProgress(const std::string& id) const
 
 void JobService::Complete(v1::Job* job) const {
   options_.progress->AddTo(job);
-  options_.coordinator->AddRetention(job);
+  options_.queries->AddRetention(job);
 }
 
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
                                                 const v1::CreateJobRequest* request, v1::Job* response) {
   const auto create = [=, this](const FinishCall& finish) {
-    options_.coordinator->CreateJob(*request, AnswerJob(response, finish));
+    options_.commands->CreateJob(*request, AnswerJob(response, finish));
   };
   return ServeOn(PoolFor(request->spec().model()), *options_.environment, context, "ampd.v1.JobService/CreateJob",
                  *request, create);
@@ -113,7 +113,7 @@ grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* cont
                                                v1::ListJobsResponse* response) {
   return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/ListJobs", *request,
                        [=, this]() -> absl::Status {
-                         AMPD_ASSIGN_OR_RETURN(*response, options_.coordinator->ListJobs(*request));
+                         AMPD_ASSIGN_OR_RETURN(*response, options_.queries->ListJobs(*request));
                          for (v1::Job& job : *response->mutable_jobs()) {
                            Complete(&job);
                          }
@@ -123,50 +123,46 @@ grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* cont
 
 grpc::ServerUnaryReactor* JobService::CancelJob(grpc::CallbackServerContext* context,
                                                 const v1::CancelJobRequest* request, v1::Job* response) {
-  return ServeOn(PoolFor(request->id()), *options_.environment, context, "ampd.v1.JobService/CancelJob", *request,
-                 [=, this](FinishCall finish) {
-                   options_.coordinator->CancelJob(*request, AnswerJob(response, std::move(finish)));
-                 });
+  return ServeOn(
+      PoolFor(request->id()), *options_.environment, context, "ampd.v1.JobService/CancelJob", *request,
+      [=, this](FinishCall finish) { options_.commands->CancelJob(*request, AnswerJob(response, std::move(finish))); });
 }
 
 grpc::ServerUnaryReactor* JobService::PauseJob(grpc::CallbackServerContext* context, const v1::PauseJobRequest* request,
                                                v1::Job* response) {
-  return ServeOn(PoolFor(request->id()), *options_.environment, context, "ampd.v1.JobService/PauseJob", *request,
-                 [=, this](FinishCall finish) {
-                   options_.coordinator->PauseJob(*request, AnswerJob(response, std::move(finish)));
-                 });
+  return ServeOn(
+      PoolFor(request->id()), *options_.environment, context, "ampd.v1.JobService/PauseJob", *request,
+      [=, this](FinishCall finish) { options_.commands->PauseJob(*request, AnswerJob(response, std::move(finish))); });
 }
 
 grpc::ServerUnaryReactor* JobService::ResumeJob(grpc::CallbackServerContext* context,
                                                 const v1::ResumeJobRequest* request, v1::Job* response) {
-  return ServeOn(PoolFor(request->id()), *options_.environment, context, "ampd.v1.JobService/ResumeJob", *request,
-                 [=, this](FinishCall finish) {
-                   options_.coordinator->ResumeJob(*request, AnswerJob(response, std::move(finish)));
-                 });
+  return ServeOn(
+      PoolFor(request->id()), *options_.environment, context, "ampd.v1.JobService/ResumeJob", *request,
+      [=, this](FinishCall finish) { options_.commands->ResumeJob(*request, AnswerJob(response, std::move(finish))); });
 }
 
 grpc::ServerUnaryReactor* JobService::UpdateJob(grpc::CallbackServerContext* context,
                                                 const v1::UpdateJobRequest* request, v1::Job* response) {
-  return ServeOn(PoolFor(request->id()), *options_.environment, context, "ampd.v1.JobService/UpdateJob", *request,
-                 [=, this](FinishCall finish) {
-                   options_.coordinator->UpdateJob(*request, AnswerJob(response, std::move(finish)));
-                 });
+  return ServeOn(
+      PoolFor(request->id()), *options_.environment, context, "ampd.v1.JobService/UpdateJob", *request,
+      [=, this](FinishCall finish) { options_.commands->UpdateJob(*request, AnswerJob(response, std::move(finish))); });
 }
 
 grpc::ServerUnaryReactor* JobService::DeleteJob(grpc::CallbackServerContext* context,
                                                 const v1::DeleteJobRequest* request, google::protobuf::Empty*) {
   return ServeOn(PoolFor(request->id()), *options_.environment, context, "ampd.v1.JobService/DeleteJob", *request,
-                 [=, this](FinishCall finish) { options_.coordinator->DeleteJob(*request, std::move(finish)); });
+                 [=, this](FinishCall finish) { options_.commands->DeleteJob(*request, std::move(finish)); });
 }
 
 grpc::ServerUnaryReactor* JobService::CloneJob(grpc::CallbackServerContext* context, const v1::CloneJobRequest* request,
                                                v1::Job* response) {
   const auto clone = [=, this](const FinishCall& finish) {
-    options_.coordinator->CloneJob(*request, AnswerJob(response, finish));
+    options_.commands->CloneJob(*request, AnswerJob(response, finish));
   };
   WorkPool* pool = PoolFor(request->id());
   if (pool == nullptr) {
-    const absl::StatusOr<JobPtr> source = options_.coordinator->GetJob(request->id());
+    const absl::StatusOr<JobPtr> source = options_.queries->GetJob(request->id());
     pool = source.ok() ? PoolFor((*source)->spec().model()) : options_.environment->pool;
   }
   return ServeOn(pool, *options_.environment, context, "ampd.v1.JobService/CloneJob", *request, clone);
@@ -242,7 +238,7 @@ absl::Status JobService::ReadPoints(const v1::ListMetricPointsRequest& request,
     return InvalidFields(
         {{"downsample_to", absl::StrCat("is ", request.downsample_to(), ", must be 0 to ", kMaxPoints)}});
   }
-  AMPD_RETURN_IF_ERROR(options_.coordinator->GetJob(request.id()).status());
+  AMPD_RETURN_IF_ERROR(options_.queries->GetJob(request.id()).status());
   AMPD_ASSIGN_OR_RETURN(PointPage page, options_.store->Read([&](MetricReader& reader) {
     return request.downsample_to() > 0
                ? reader.Downsample(request.id(), request.downsample_to(), request.include_superseded())
@@ -272,7 +268,7 @@ grpc::ServerUnaryReactor* JobService::ListEvents(grpc::CallbackServerContext* co
 absl::Status JobService::ReadEvents(const v1::ListEventsRequest& request, v1::ListEventsResponse* response) const {
   AMPD_ASSIGN_OR_RETURN(const int size, PageSize(request.page_size(), kDefaultEvents, kMaxEvents));
   AMPD_ASSIGN_OR_RETURN(const std::vector<uint64_t> token, PageToken(request.page_token(), 1));
-  AMPD_RETURN_IF_ERROR(options_.coordinator->GetJob(request.id()).status());
+  AMPD_RETURN_IF_ERROR(options_.queries->GetJob(request.id()).status());
   AMPD_ASSIGN_OR_RETURN(EventPage page, options_.store->Read([&](MetricReader& reader) {
     return reader.ReadEvents(request.id(), token[0], size);
   }));
@@ -295,7 +291,7 @@ grpc::ServerUnaryReactor* JobService::ExplainJob(grpc::CallbackServerContext* co
                                                  v1::ExplainJobResponse* response) {
   return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/ExplainJob", *request,
                        [=, this]() -> absl::Status {
-                         AMPD_ASSIGN_OR_RETURN(*response, options_.coordinator->ExplainJob(*request));
+                         AMPD_ASSIGN_OR_RETURN(*response, options_.queries->ExplainJob(*request));
                          return absl::OkStatus();
                        });
 }
@@ -305,7 +301,7 @@ grpc::ServerUnaryReactor* JobService::ListCheckpoints(grpc::CallbackServerContex
                                                       v1::ListCheckpointsResponse* response) {
   return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/ListCheckpoints", *request,
                        [=, this]() -> absl::Status {
-                         AMPD_ASSIGN_OR_RETURN(*response, options_.coordinator->ListCheckpoints(*request));
+                         AMPD_ASSIGN_OR_RETURN(*response, options_.queries->ListCheckpoints(*request));
                          return absl::OkStatus();
                        });
 }
@@ -315,7 +311,7 @@ grpc::ServerUnaryReactor* JobService::DeleteCheckpoint(grpc::CallbackServerConte
                                                        google::protobuf::Empty*) {
   return ServeOn(PoolFor(request->id()), *options_.environment, context, "ampd.v1.JobService/DeleteCheckpoint",
                  *request,
-                 [=, this](FinishCall finish) { options_.coordinator->DeleteCheckpoint(*request, std::move(finish)); });
+                 [=, this](FinishCall finish) { options_.commands->DeleteCheckpoint(*request, std::move(finish)); });
 }
 
 }  // namespace ampd::server

@@ -4,7 +4,9 @@
 
 #include "ampd/v1/job_service.grpc.pb.h"
 #include "graph/work.h"
-#include "server/coordinator/coordinator.h"
+#include "server/coordinator/job_commands.h"
+#include "server/coordinator/job_queries.h"
+#include "server/coordinator/uploaded_model.h"
 #include "server/rpc/call.h"
 #include "server/rpc/peak_memo.h"
 #include "server/rpc/ticker.h"
@@ -20,7 +22,9 @@ class JobService final : public v1::JobService::CallbackService {
  public:
   struct Options {
     const CallEnvironment* environment = nullptr;
-    Coordinator* coordinator = nullptr;
+    JobCommands* commands = nullptr;
+    const JobQueries* queries = nullptr;
+    const ModelFinder* models = nullptr;
     MetricStore* store = nullptr;
     MetricsHub* hub = nullptr;
     const ProgressBoard* progress = nullptr;
@@ -60,7 +64,7 @@ class JobService final : public v1::JobService::CallbackService {
                                              google::protobuf::Empty*) override;
 
  private:
-  Coordinator::JobDone AnswerJob(v1::Job* response, FinishCall finish) const;
+  JobDone AnswerJob(v1::Job* response, FinishCall finish) const;
   // Adds what is not in the record: progress and retention.
   void Complete(v1::Job* job) const;
   // Whether the model is an uploaded file, for which a call may have to wait.
@@ -72,7 +76,7 @@ class JobService final : public v1::JobService::CallbackService {
   WorkPool* PoolFor(const v1::ModelSpec& model) const;
   absl::StatusOr<v1::Job> JobWithProgress(const std::string& id) const;
   // Told of the model that a spec names, what to answer. On a thread for estimates, which asks `work` to count.
-  using Estimate = std::function<absl::Status(const Coordinator::UploadedModel& model, graph::Work& work)>;
+  using Estimate = std::function<absl::Status(const UploadedModel& model, graph::Work& work)>;
   // Finds the model, has `estimate` run on the pool for estimates, and finishes the call with what that returns. It is
   // told to stop when the client leaves.
   void PostEstimate(grpc::CallbackServerContext* context, const v1::ModelSpec& model, const Estimate& estimate,

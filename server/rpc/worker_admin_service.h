@@ -1,16 +1,16 @@
 #pragma once
 
 #include "ampd/v1/worker_admin_service.grpc.pb.h"
-#include "server/coordinator/coordinator.h"
+#include "server/coordinator/worker_sessions.h"
 #include "server/rpc/call.h"
 
 namespace ampd::server {
 
-// ampd.v1.WorkerAdminService over the coordinator. Thread-safe.
+// ampd.v1.WorkerAdminService over the sessions of the workers. Thread-safe.
 class WorkerAdminService final : public v1::WorkerAdminService::CallbackService {
  public:
-  WorkerAdminService(const CallEnvironment* environment, Coordinator* coordinator)
-      : environment_(environment), coordinator_(coordinator) {}
+  WorkerAdminService(const CallEnvironment* environment, WorkerSessions* sessions)
+      : environment_(environment), sessions_(sessions) {}
 
   grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext*, const v1::ListWorkersRequest*,
                                         v1::ListWorkersResponse*) override;
@@ -23,7 +23,7 @@ class WorkerAdminService final : public v1::WorkerAdminService::CallbackService 
 
  private:
   const CallEnvironment* const environment_;
-  Coordinator* const coordinator_;
+  WorkerSessions* const sessions_;
 };
 
 }  // namespace ampd::server

@@ -48,7 +48,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
     {
       // Directives are sent in the order in which they were built.
       absl::MutexLock lock(&order_mutex_);
-      absl::StatusOr<v1::WorkerDirective> directive = options_.coordinator->HandleReport(report);
+      absl::StatusOr<v1::WorkerDirective> directive = options_.sessions->HandleReport(report);
       if (!directive.ok()) {
         EndWith(directive.status());
         return;
@@ -75,7 +75,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
       absl::MutexLock due_lock(&due_mutex_);
       due_ = false;
     }
-    absl::StatusOr<v1::WorkerDirective> directive = options_.coordinator->CurrentDirective(worker_, incarnation_);
+    absl::StatusOr<v1::WorkerDirective> directive = options_.sessions->CurrentDirective(worker_, incarnation_);
     if (directive.ok()) {
       Send(*std::move(directive));
     }
@@ -101,7 +101,7 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
 
  private:
   void OnMessage(v1::TelemetryUpload upload) override {
-    absl::StatusOr<Coordinator::AttemptPlace> place = options_.coordinator->FindAttempt(upload.key());
+    absl::StatusOr<JobQueries::AttemptPlace> place = options_.queries->FindAttempt(upload.key());
     if (!place.ok()) {
       Refuse(upload.key());
       Read();

@@ -2,7 +2,8 @@
 
 #include "ampd/v1/worker_service.grpc.pb.h"
 #include "server/artifacts/artifact_store.h"
-#include "server/coordinator/coordinator.h"
+#include "server/coordinator/job_queries.h"
+#include "server/coordinator/worker_sessions.h"
 #include "server/rpc/call.h"
 #include "server/rpc/worker_streams.h"
 #include "server/telemetry/metric_store.h"
@@ -14,7 +15,8 @@ class WorkerService final : public v1::WorkerService::CallbackService {
  public:
   struct Options {
     const CallEnvironment* environment = nullptr;
-    Coordinator* coordinator = nullptr;
+    WorkerSessions* sessions = nullptr;
+    const JobQueries* queries = nullptr;
     MetricStore* store = nullptr;
     ArtifactStore* artifacts = nullptr;
     WorkerStreams* streams = nullptr;

@@ -36,7 +36,7 @@ struct Result {
 //   * a trainer loads only recorded checkpoints, and only files that are not needed are deleted.
 //
 // At rest, no host has files of a deleted job.
-class Simulation {
+class Simulation final : server::StateListener {
  public:
   Simulation(uint64_t seed, Bug bug);
   Result Run();
@@ -57,7 +57,8 @@ class Simulation {
   void CrashServer();
   void PumpSoon();
   void Tick(int life);
-  void DirectiveDue(const std::string& worker);
+  void OnDirectiveDue(const std::string& worker) override;
+  void OnEvents(const std::string& job, const std::vector<v1::Event>& events) override;
   void SendUp(size_t host, const v1::WorkerReport& report);
   void SendDown(size_t host, const v1::WorkerDirective& sent, const v1::WorkerReport* answered);
   void Deliver(bool is_cut, absl::Duration held, std::function<void()> arrive);

@@ -86,10 +86,10 @@ void Simulation::UserActs() {
   } else {
     v1::DeleteJobRequest request;
     request.set_id(submissions_[any].job);
-    const auto job = coordinator_->GetJob(request.id());
+    const auto job = coordinator_->queries().GetJob(request.id());
     if (job.ok() && server::IsTerminal((*job)->state())) {
       deleted_.insert(request.id());
-      coordinator_->DeleteJob(request, [](const absl::Status&) {});
+      coordinator_->commands().DeleteJob(request, [](const absl::Status&) {});
     }
   }
   PumpSoon();
@@ -101,7 +101,7 @@ void Simulation::Submit(size_t submission) {
   request.mutable_spec()->mutable_train()->set_steps(10 + static_cast<int64_t>(submission) * 7 % 40);
   request.mutable_spec()->set_max_retries(20);
   request.set_request_id(submissions_[submission].request_id);
-  coordinator_->CreateJob(request, [this, submission](const absl::StatusOr<server::JobPtr>& job) {
+  coordinator_->commands().CreateJob(request, [this, submission](const absl::StatusOr<server::JobPtr>& job) {
     // Deleting a job also deletes its request, so a repeat then creates another job.
     std::string& known = submissions_[submission].job;
     if (!job.ok()) {
@@ -125,15 +125,15 @@ void Simulation::Desire(const std::string& id, Job::Desired desired) {
   if (desired == Job::CANCEL) {
     v1::CancelJobRequest request;
     request.set_id(id);
-    coordinator_->CancelJob(request, note);
+    coordinator_->commands().CancelJob(request, note);
   } else if (desired == Job::PAUSE) {
     v1::PauseJobRequest request;
     request.set_id(id);
-    coordinator_->PauseJob(request, note);
+    coordinator_->commands().PauseJob(request, note);
   } else {
     v1::ResumeJobRequest request;
     request.set_id(id);
-    coordinator_->ResumeJob(request, note);
+    coordinator_->commands().ResumeJob(request, note);
   }
 }
 
@@ -144,9 +144,9 @@ void Simulation::Drain(const std::string& worker, bool drained) {
   undrain.set_name(worker);
   const auto ignore = [](const absl::StatusOr<v1::Worker>&) {};
   if (drained) {
-    coordinator_->DrainWorker(drain, ignore);
+    coordinator_->sessions().DrainWorker(drain, ignore);
   } else {
-    coordinator_->UndrainWorker(undrain, ignore);
+    coordinator_->sessions().UndrainWorker(undrain, ignore);
   }
 }
 

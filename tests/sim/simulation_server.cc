@@ -65,14 +65,8 @@ void Simulation::StartServer() {
   options.random = server_random_.get();
   options.lease = absl::Seconds(10);
   options.lease_margin = absl::Seconds(5);
-  options.on_directive_due = [this](const std::string& worker) { DirectiveDue(worker); };
-  options.on_events = [this](const std::string& job, const std::vector<v1::Event>& events) {
-    state_changed_ = true;
-    for (const v1::Event& event : events) {
-      world_.Trace(job + std::to_string(event.sequence()) + v1::Job::State_Name(event.to_state()));
-    }
-  };
-  coordinator_ = std::make_unique<server::Coordinator>(std::move(options));
+  options.listener = this;
+  coordinator_ = std::make_unique<server::Coordinator>(options);
   ledger_->PublishReplayed();
   if (const absl::Status status = coordinator_->Start(); !status.ok()) {
     return world_.Violate("the server can't start");
@@ -113,7 +107,14 @@ void Simulation::Tick(int life) {
   world_.After(absl::Seconds(1), [this, life] { Tick(life); });
 }
 
-void Simulation::DirectiveDue(const std::string& worker) {
+void Simulation::OnEvents(const std::string& job, const std::vector<v1::Event>& events) {
+  state_changed_ = true;
+  for (const v1::Event& event : events) {
+    world_.Trace(job + std::to_string(event.sequence()) + v1::Job::State_Name(event.to_state()));
+  }
+}
+
+void Simulation::OnDirectiveDue(const std::string& worker) {
   world_.After(world_.Millis(1, 5), [this, worker, life = life_] {
     if (coordinator_ == nullptr || life != life_) {
       return;
@@ -122,7 +123,8 @@ void Simulation::DirectiveDue(const std::string& worker) {
       if (hosts_[i]->name() != worker) {
         continue;
       }
-      if (const auto directive = coordinator_->CurrentDirective(worker, hosts_[i]->incarnation()); directive.ok()) {
+      if (const auto directive = coordinator_->sessions().CurrentDirective(worker, hosts_[i]->incarnation());
+          directive.ok()) {
         SendDown(i, *directive, nullptr);
       }
     }
@@ -151,7 +153,7 @@ void Simulation::SendUp(size_t host, const v1::WorkerReport& report) {
     if (coordinator_ == nullptr || life != life_ || report.incarnation() != hosts_[host]->incarnation()) {
       return;
     }
-    const auto directive = coordinator_->HandleReport(report);
+    const auto directive = coordinator_->sessions().HandleReport(report);
     PumpSoon();
     if (directive.ok()) {
       SendDown(host, *directive, &report);

@@ -50,7 +50,7 @@ struct ScriptedWorker {
   v1::WorkerReport report;
 };
 
-class CoordinatorTest : public testing::Test {
+class CoordinatorTest : public testing::Test, public StateListener {
  protected:
   void SetUp() override { StartServer(); }
 
@@ -70,40 +70,42 @@ class CoordinatorTest : public testing::Test {
     options.retention = retention;
     options.worker_retention = worker_retention;
     options.max_spec_bytes_in_hot_state = max_spec_bytes;
-    options.on_history_deleted = [this](const std::string& job) { histories_deleted.push_back(job); };
-    options.on_clock_leap = [this](absl::Duration leap) { leaps.push_back(absl::FormatDuration(leap)); };
-    options.hold_artifact = [this](const std::string& artifact) -> absl::StatusOr<std::shared_ptr<void>> {
+    options.listener = this;
+    options.models.hold_artifact = [this](const std::string& artifact) -> absl::StatusOr<std::shared_ptr<void>> {
       if (artifact != uploaded) {
         return absl::NotFoundError("not there");
       }
       ++num_held;
       return std::shared_ptr<void>(nullptr, [this](void*) { --num_held; });
     };
-    options.read_model = [this](const std::string&) -> absl::StatusOr<std::shared_ptr<const graph::ExportedModel>> {
+    options.models.read_model =
+        [this](const std::string&) -> absl::StatusOr<std::shared_ptr<const graph::ExportedModel>> {
       ++num_models_read;
       EXPECT_GT(num_held, 0);
       return model_error.ok() ? absl::StatusOr<std::shared_ptr<const graph::ExportedModel>>(nullptr) : model_error;
     };
-    options.on_directive_due = [this](const std::string& worker) { due.push_back(worker); };
-    options.on_worker_trouble = [this](const std::string& worker, const std::string& line) {
-      troubles.push_back(absl::StrCat(worker, ": ", line));
-    };
-    options.on_job_deleted = [this](const std::string& job) { deleted.push_back(job); };
-    options.on_events = [this](const std::string&, const std::vector<v1::Event>& events) {
-      num_events += static_cast<int>(events.size());
-      for (const v1::Event& event : events) {
-        started_over += event.kind() == v1::Event::STARTED_OVER ? event.message() : "";
-      }
-    };
-    coordinator = std::make_unique<Coordinator>(std::move(options));
+    coordinator = std::make_unique<Coordinator>(options);
     ledger->PublishReplayed();
     ASSERT_TRUE(coordinator->Start().ok());
+  }
+  void OnHistoryDeleted(const std::string& job) override { histories_deleted.push_back(job); }
+  void OnClockLeap(absl::Duration leap) override { leaps.push_back(absl::FormatDuration(leap)); }
+  void OnDirectiveDue(const std::string& worker) override { due.push_back(worker); }
+  void OnWorkerTrouble(const std::string& worker, const std::string& line) override {
+    troubles.push_back(absl::StrCat(worker, ": ", line));
+  }
+  void OnJobDeleted(const std::string& job) override { deleted.push_back(job); }
+  void OnEvents(const std::string&, const std::vector<v1::Event>& events) override {
+    num_events += static_cast<int>(events.size());
+    for (const v1::Event& event : events) {
+      started_over += event.kind() == v1::Event::STARTED_OVER ? event.message() : "";
+    }
   }
   void Pump() {
     while (ledger->CommitGroup()) {
     }
   }
-  Coordinator::JobDone Into(absl::StatusOr<JobPtr>* result) {
+  JobDone Into(absl::StatusOr<JobPtr>* result) {
     return [result](absl::StatusOr<JobPtr> job) { *result = std::move(job); };
   }
   absl::StatusOr<JobPtr> Create(const std::string& request_id = "", const std::string& name = "job") {
@@ -111,7 +113,7 @@ class CoordinatorTest : public testing::Test {
     *request.mutable_spec() = SmallSpec(name);
     request.set_request_id(request_id);
     absl::StatusOr<JobPtr> result = absl::UnknownError("never answered");
-    coordinator->CreateJob(request, Into(&result));
+    coordinator->commands().CreateJob(request, Into(&result));
     Pump();
     return result;
   }
@@ -121,7 +123,7 @@ class CoordinatorTest : public testing::Test {
     *request.mutable_spec() = SmallSpec();
     request.mutable_spec()->mutable_precision()->set_preset(preset);
     absl::StatusOr<JobPtr> result = absl::UnknownError("never answered");
-    coordinator->CreateJob(request, Into(&result));
+    coordinator->commands().CreateJob(request, Into(&result));
     Pump();
     return (*result)->id();
   }
@@ -129,10 +131,11 @@ class CoordinatorTest : public testing::Test {
   v1::WorkerDirective Exchange(ScriptedWorker& worker) {
     worker.report.set_sequence(worker.report.sequence() + 1);
     worker.report.set_send_boottime_nanos(static_cast<int64_t>(worker.report.sequence()));
-    const auto answer = coordinator->HandleReport(worker.report);
+    const auto answer = coordinator->sessions().HandleReport(worker.report);
     EXPECT_TRUE(answer.ok()) << answer.status();
     Pump();
-    v1::WorkerDirective directive = *coordinator->CurrentDirective(worker.report.worker(), worker.report.incarnation());
+    v1::WorkerDirective directive =
+        *coordinator->sessions().CurrentDirective(worker.report.worker(), worker.report.incarnation());
     *worker.report.mutable_reflected() = directive.id();
     return directive;
   }
@@ -150,11 +153,11 @@ class CoordinatorTest : public testing::Test {
     return ledger->Read([&](const ClusterState& state) { return Show(state, job).substr(job.size() + 1); });
   }
   std::string PrecisionOf(const std::string& job) {
-    const Attempt attempt = *coordinator->GetJob(job).value()->attempts().rbegin();
+    const Attempt attempt = *coordinator->queries().GetJob(job).value()->attempts().rbegin();
     return absl::StrCat(attempt.precision(), attempt.emulated() ? " emulated" : "");
   }
   v1::Worker ViewOf(const std::string& worker) {
-    const v1::ListWorkersResponse response = coordinator->ListWorkers(v1::ListWorkersRequest()).value();
+    const v1::ListWorkersResponse response = coordinator->sessions().ListWorkers(v1::ListWorkersRequest()).value();
     for (const v1::Worker& view : response.workers()) {
       if (view.name() == worker) {
         return view;
@@ -166,7 +169,7 @@ class CoordinatorTest : public testing::Test {
     absl::Status removed = absl::UnknownError("never answered");
     v1::RemoveWorkerRequest request;
     request.set_name(name);
-    coordinator->RemoveWorker(request, [&](absl::Status status) { removed = status; });
+    coordinator->sessions().RemoveWorker(request, [&](absl::Status status) { removed = status; });
     Pump();
     return removed.ok() ? "OK" : ReasonOf(removed);
   }
@@ -205,7 +208,7 @@ TEST_F(CoordinatorTest, SubmittedJob_IsPlacedAtOnceAndTheStreamIsTold) {
   const std::string id = CreateId();
   EXPECT_EQ(Shown(id), "STARTING@w1#1");
   EXPECT_THAT(due, testing::Contains("w1"));
-  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1", "a1");
+  const v1::WorkerDirective directive = *coordinator->sessions().CurrentDirective("w1", "a1");
   ASSERT_EQ(directive.attempts_size(), 1);
   EXPECT_EQ(directive.attempts(0).key().job_id(), id);
   EXPECT_EQ(directive.attempts(0).precision(), "fp32");
@@ -220,12 +223,12 @@ TEST_F(CoordinatorTest, JobRunsToItsEnd_AndTheOutcomeIsAcknowledgedOnlyWhenDurab
   EXPECT_EQ(Shown(id), "RUNNING@w1#1");
   *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
   worker.report.set_sequence(worker.report.sequence() + 1);
-  const auto at_once = coordinator->HandleReport(worker.report);
+  const auto at_once = coordinator->sessions().HandleReport(worker.report);
   EXPECT_EQ(at_once->acknowledged_outcomes_size(), 0) << "acknowledged before it was on disk";
   Pump();
   EXPECT_EQ(Shown(id), "SUCCEEDED SUCCEEDED_NORMALLY");
-  EXPECT_EQ(coordinator->CurrentDirective("w1", "a1")->acknowledged_outcomes_size(), 1);
-  EXPECT_EQ(coordinator->CurrentDirective("w1", "a1")->attempts_size(), 0);
+  EXPECT_EQ(coordinator->sessions().CurrentDirective("w1", "a1")->acknowledged_outcomes_size(), 1);
+  EXPECT_EQ(coordinator->sessions().CurrentDirective("w1", "a1")->attempts_size(), 0);
 }
 
 TEST_F(CoordinatorTest, RepeatedRequest_GivesTheSameJob) {
@@ -234,7 +237,7 @@ TEST_F(CoordinatorTest, RepeatedRequest_GivesTheSameJob) {
   EXPECT_EQ(ReasonOf(Create("r1", "other").status()), "REQUEST_ID_REUSED");
   StartServer();
   EXPECT_EQ((*Create("r1"))->id(), id);
-  EXPECT_EQ(coordinator->ListJobs({})->jobs_size(), 1);
+  EXPECT_EQ(coordinator->queries().ListJobs({})->jobs_size(), 1);
 }
 
 TEST_F(CoordinatorTest, ValidateOnly_KeepsNothing) {
@@ -242,10 +245,10 @@ TEST_F(CoordinatorTest, ValidateOnly_KeepsNothing) {
   *request.mutable_spec() = SmallSpec();
   request.set_validate_only(true);
   absl::StatusOr<JobPtr> result;
-  coordinator->CreateJob(request, Into(&result));
+  coordinator->commands().CreateJob(request, Into(&result));
   ASSERT_TRUE(result.ok());
   EXPECT_EQ((*result)->spec().max_retries(), 2);
-  EXPECT_EQ(coordinator->ListJobs({})->jobs_size(), 0);
+  EXPECT_EQ(coordinator->queries().ListJobs({})->jobs_size(), 0);
 }
 
 TEST_F(CoordinatorTest, FullDisk_RefusesSubmitsButNotCancels) {
@@ -257,7 +260,7 @@ TEST_F(CoordinatorTest, FullDisk_RefusesSubmitsButNotCancels) {
   absl::StatusOr<JobPtr> result;
   v1::CancelJobRequest cancel;
   cancel.set_id(id);
-  coordinator->CancelJob(cancel, Into(&result));
+  coordinator->commands().CancelJob(cancel, Into(&result));
   Pump();
   EXPECT_EQ((*result)->state(), Job::CANCELLED);
 }
@@ -269,10 +272,10 @@ TEST_F(CoordinatorTest, Cancel_ReachesTheWorkerAndTheEnd) {
   absl::StatusOr<JobPtr> result;
   v1::CancelJobRequest cancel;
   cancel.set_id(id);
-  coordinator->CancelJob(cancel, Into(&result));
+  coordinator->commands().CancelJob(cancel, Into(&result));
   Pump();
   EXPECT_EQ((*result)->state(), Job::CANCELLING);
-  EXPECT_EQ(coordinator->CurrentDirective("w1", "a1")->attempts(0).desired(), Job::CANCEL);
+  EXPECT_EQ(coordinator->sessions().CurrentDirective("w1", "a1")->attempts(0).desired(), Job::CANCEL);
   *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::LEFT, v1::USER_CANCELLED);
   Exchange(worker);
   EXPECT_EQ(Shown(id), "CANCELLED USER_CANCELLED");
@@ -283,12 +286,12 @@ TEST_F(CoordinatorTest, LeaseIsRenewedFromTheReportThatAsked) {
   Exchange(worker);
   worker.report.set_sequence(7);
   worker.report.set_send_boottime_nanos(777);
-  const auto directive = coordinator->HandleReport(worker.report);
+  const auto directive = coordinator->sessions().HandleReport(worker.report);
   EXPECT_EQ(directive->renewal_of_boottime_nanos(), 777);
   EXPECT_EQ(directive->lease().seconds(), 10);
-  const auto repeated = coordinator->HandleReport(worker.report);
+  const auto repeated = coordinator->sessions().HandleReport(worker.report);
   EXPECT_EQ(repeated->renewal_of_boottime_nanos(), 0) << "a doubled report renewed the lease";
-  EXPECT_EQ(coordinator->CurrentDirective("w1", "a1")->renewal_of_boottime_nanos(), 0);
+  EXPECT_EQ(coordinator->sessions().CurrentDirective("w1", "a1")->renewal_of_boottime_nanos(), 0);
 }
 
 TEST_F(CoordinatorTest, SilentWorker_LosesItsJobsOnlyAfterLeaseAndMargin) {
@@ -310,7 +313,7 @@ TEST_F(CoordinatorTest, LossOnItsWayToDisk_StopsRenewals) {
   clock.Advance(absl::Seconds(16));
   coordinator->Tick();
   worker.report.set_sequence(worker.report.sequence() + 1);
-  EXPECT_EQ(coordinator->HandleReport(worker.report)->renewal_of_boottime_nanos(), 0);
+  EXPECT_EQ(coordinator->sessions().HandleReport(worker.report)->renewal_of_boottime_nanos(), 0);
   Pump();
   Exchange(worker);
   EXPECT_NE(Shown(id), "RUNNING@w1#1");
@@ -330,23 +333,23 @@ TEST_F(CoordinatorTest, ReturnedWorker_IsToldToEndWhatItLost) {
   worker.report.clear_reflected();
   EXPECT_EQ(Exchange(worker).acknowledged_outcomes_size(), 1);
   EXPECT_EQ(Shown(id).substr(0, 9), "STARTING@") << "a fenced outcome ended the job";
-  EXPECT_EQ(ReasonOf(coordinator->FindAttempt(first).status()), "FENCED");
+  EXPECT_EQ(ReasonOf(coordinator->queries().FindAttempt(first).status()), "FENCED");
 }
 
 TEST_F(CoordinatorTest, AttemptNotYetThere_IsNotTakenForGone) {
   ScriptedWorker worker("w1");
   Exchange(worker);
   const std::string id = CreateId();
-  ASSERT_EQ(coordinator->CurrentDirective("w1", "a1")->attempts_size(), 1);  // and is lost on its way
+  ASSERT_EQ(coordinator->sessions().CurrentDirective("w1", "a1")->attempts_size(), 1);  // and is lost on its way
   worker.report.set_sequence(worker.report.sequence() + 1);
-  ASSERT_TRUE(coordinator->HandleReport(worker.report).ok());
+  ASSERT_TRUE(coordinator->sessions().HandleReport(worker.report).ok());
   Pump();
   EXPECT_EQ(Shown(id), "STARTING@w1#1");
-  EXPECT_EQ((*coordinator->GetJob(id))->num_attempts(), 1);
+  EXPECT_EQ((*coordinator->queries().GetJob(id))->num_attempts(), 1);
   Exchange(worker);  // from here on the report reflects a directive that holds the attempt
   Exchange(worker);
   EXPECT_EQ(Shown(id).substr(0, 9), "STARTING@");
-  EXPECT_EQ((*coordinator->GetJob(id))->num_attempts(), 2) << "an attempt that is gone was not ended";
+  EXPECT_EQ((*coordinator->queries().GetJob(id))->num_attempts(), 2) << "an attempt that is gone was not ended";
 }
 
 TEST_F(CoordinatorTest, RestartOfTheServer_KeepsAttemptsAndCountsLeasesAnew) {
@@ -374,7 +377,7 @@ TEST_F(CoordinatorTest, ReplacedAgent_IsRefused) {
   successor.report.set_incarnation("a2");
   Exchange(successor);
   worker.report.set_sequence(99);
-  EXPECT_EQ(ReasonOf(coordinator->HandleReport(worker.report).status()), "REPLACED");
+  EXPECT_EQ(ReasonOf(coordinator->sessions().HandleReport(worker.report).status()), "REPLACED");
 }
 
 TEST_F(CoordinatorTest, AgentOfAnotherIdentity_IsRefusedWhileTheWorkerIsNotLost) {
@@ -384,7 +387,7 @@ TEST_F(CoordinatorTest, AgentOfAnotherIdentity_IsRefusedWhileTheWorkerIsNotLost)
   ScriptedWorker other("w1", "blue");
   other.report.set_sequence(1);
   Pass(absl::Seconds(14));
-  const absl::Status refused = coordinator->HandleReport(other.report).status();
+  const absl::Status refused = coordinator->sessions().HandleReport(other.report).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(ReasonOf(refused), "WORKER_NAME_IN_USE");
   EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("w1: red:/state, and this one is blue:/state"));
@@ -406,10 +409,10 @@ TEST_F(CoordinatorTest, AgentOfAnotherIdentity_IsTakenOnceTheWorkerIsLostAndGive
   ASSERT_EQ(directive.attempts_size(), 1);
   EXPECT_NE(directive.attempts(0).key().token(), key.token()) << "two agents have one attempt";
   red.report.set_sequence(99);
-  EXPECT_EQ(ReasonOf(coordinator->HandleReport(red.report).status()), "WORKER_NAME_IN_USE");
+  EXPECT_EQ(ReasonOf(coordinator->sessions().HandleReport(red.report).status()), "WORKER_NAME_IN_USE");
   Pass(absl::Seconds(16));
   Exchange(red);
-  EXPECT_EQ(ReasonOf(coordinator->HandleReport(blue.report).status()), "WORKER_NAME_IN_USE");
+  EXPECT_EQ(ReasonOf(coordinator->sessions().HandleReport(blue.report).status()), "WORKER_NAME_IN_USE");
 }
 
 TEST_F(CoordinatorTest, AgentOfAnotherIdentity_IsRefusedAfterARestartOfTheServerToo) {
@@ -418,17 +421,17 @@ TEST_F(CoordinatorTest, AgentOfAnotherIdentity_IsRefusedAfterARestartOfTheServer
   StartServer();
   ScriptedWorker blue("w1", "blue");
   blue.report.set_sequence(1);
-  EXPECT_EQ(ReasonOf(coordinator->HandleReport(blue.report).status()), "WORKER_NAME_IN_USE");
+  EXPECT_EQ(ReasonOf(coordinator->sessions().HandleReport(blue.report).status()), "WORKER_NAME_IN_USE");
   Exchange(red);
 }
 
 TEST_F(CoordinatorTest, AgentOfAnotherIdentity_IsRefusedBeforeTheFirstsRegistrationIsOnDisk) {
   ScriptedWorker red("w1", "red");
   red.report.set_sequence(1);
-  ASSERT_TRUE(coordinator->HandleReport(red.report).ok());
+  ASSERT_TRUE(coordinator->sessions().HandleReport(red.report).ok());
   ScriptedWorker blue("w1", "blue");
   blue.report.set_sequence(1);
-  EXPECT_EQ(ReasonOf(coordinator->HandleReport(blue.report).status()), "WORKER_NAME_IN_USE");
+  EXPECT_EQ(ReasonOf(coordinator->sessions().HandleReport(blue.report).status()), "WORKER_NAME_IN_USE");
   Pump();
   Exchange(red);
 }
@@ -446,8 +449,8 @@ TEST_F(CoordinatorTest, Checkpoint_IsRecordedBeforeTheOutcomeAndUsedByTheNextAtt
   ASSERT_EQ(directive.attempts_size(), 1);
   EXPECT_EQ(directive.attempts(0).key().attempt(), 2);
   EXPECT_EQ(directive.attempts(0).start_from().step(), 40);
-  EXPECT_EQ(coordinator->FindAttempt(directive.attempts(0).key())->from_step, 40);
-  EXPECT_TRUE(coordinator->FindAttempt(key)->ended);
+  EXPECT_EQ(coordinator->queries().FindAttempt(directive.attempts(0).key())->from_step, 40);
+  EXPECT_TRUE(coordinator->queries().FindAttempt(key)->ended);
 }
 
 // The path is later given to workers to delete.
@@ -483,10 +486,10 @@ TEST_F(CoordinatorTest, DrainedWorker_IsLeftAndTheJobGoesElsewhere) {
   absl::StatusOr<v1::Worker> drained;
   v1::DrainWorkerRequest request;
   request.set_name("w1");
-  coordinator->DrainWorker(request, [&](absl::StatusOr<v1::Worker> view) { drained = std::move(view); });
+  coordinator->sessions().DrainWorker(request, [&](absl::StatusOr<v1::Worker> view) { drained = std::move(view); });
   Pump();
   EXPECT_EQ(drained->state(), v1::Worker::DRAINING);
-  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1", "a1");
+  const v1::WorkerDirective directive = *coordinator->sessions().CurrentDirective("w1", "a1");
   EXPECT_EQ(directive.attempts(0).desired(), Job::PAUSE);
   EXPECT_EQ(directive.attempts(0).desired_reason(), v1::WORKER_DRAINED);
   *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::LEFT, v1::WORKER_DRAINED);
@@ -502,7 +505,7 @@ TEST_F(CoordinatorTest, Deadline_EndsTheJob) {
   *request.mutable_spec() = SmallSpec();
   request.mutable_spec()->mutable_deadline()->set_seconds(100);
   absl::StatusOr<JobPtr> result;
-  coordinator->CreateJob(request, Into(&result));
+  coordinator->commands().CreateJob(request, Into(&result));
   Pump();
   const std::string id = (*result)->id();
   ScriptedWorker worker("w1");
@@ -560,7 +563,7 @@ TEST_F(TakenNameTest, ALocalCheckpointIsNotGivenToTheNewAgentAndGoesOnUnderTheOl
   EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST ckpt=40");
   v1::ExplainJobRequest why;
   why.set_id(id);
-  const auto explained = coordinator->ExplainJob(why);
+  const auto explained = coordinator->queries().ExplainJob(why);
   ASSERT_TRUE(explained.ok()) << explained.status();
   EXPECT_EQ(explained->reason(), v1::WAITING_FOR_CHECKPOINT_WORKER);
   EXPECT_THAT(explained->message(),
@@ -611,15 +614,15 @@ TEST_F(CoordinatorTest, EndedJobs_LeaveTheHotStateAndAreDeletedByAge) {
   absl::StatusOr<JobPtr> result;
   v1::CancelJobRequest cancel;
   cancel.set_id(id);
-  coordinator->CancelJob(cancel, Into(&result));
+  coordinator->commands().CancelJob(cancel, Into(&result));
   Pump();
   Pass(absl::Hours(2));
   EXPECT_EQ(ledger->Read([](const ClusterState& state) { return state.jobs().size(); }), 0u);
-  EXPECT_EQ((*coordinator->GetJob(id))->state(), Job::CANCELLED);
-  EXPECT_EQ(coordinator->ListJobs({})->jobs_size(), 1);
+  EXPECT_EQ((*coordinator->queries().GetJob(id))->state(), Job::CANCELLED);
+  EXPECT_EQ(coordinator->queries().ListJobs({})->jobs_size(), 1);
   Pass(absl::Hours(24));
   EXPECT_THAT(deleted, ElementsAre(id));
-  EXPECT_EQ(coordinator->GetJob(id).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(coordinator->queries().GetJob(id).status().code(), absl::StatusCode::kNotFound);
 }
 
 // A job that ended with two checkpoints and is in the history table since.
@@ -645,18 +648,19 @@ class ArchivedCheckpointTest : public CoordinatorTest {
     request.set_id(id);
     request.set_attempt(1);
     request.set_step(step);
-    coordinator->DeleteCheckpoint(request, [this](absl::Status status) { answers.push_back(ReasonOf(status)); });
+    coordinator->commands().DeleteCheckpoint(request,
+                                             [this](absl::Status status) { answers.push_back(ReasonOf(status)); });
   }
   void AskToDelete() {
     v1::DeleteJobRequest request;
     request.set_id(id);
-    coordinator->DeleteJob(request, [this](absl::Status status) { answers.push_back(ReasonOf(status)); });
+    coordinator->commands().DeleteJob(request, [this](absl::Status status) { answers.push_back(ReasonOf(status)); });
   }
   // "40 50", and "none" when the job is gone.
   std::string Kept() {
     v1::ListCheckpointsRequest request;
     request.set_id(id);
-    const auto kept = coordinator->ListCheckpoints(request);
+    const auto kept = coordinator->queries().ListCheckpoints(request);
     return !kept.ok() ? "none"
                       : absl::StrJoin(kept->checkpoints(), " ", [](std::string* out, const v1::Checkpoint& checkpoint) {
                           absl::StrAppend(out, checkpoint.step());
@@ -678,10 +682,10 @@ class ArchivedCheckpointTest : public CoordinatorTest {
 class OrdersToFinishedJobTest : public ArchivedCheckpointTest {
  protected:
   template <typename Request>
-  std::string Answer(void (Coordinator::*order)(const Request&, Coordinator::JobDone), Request request) {
+  std::string Answer(void (JobCommands::*order)(const Request&, JobDone), Request request) {
     request.set_id(id);
     absl::StatusOr<JobPtr> result;
-    (coordinator.get()->*order)(request, Into(&result));
+    (coordinator->commands().*order)(request, Into(&result));
     Pump();
     return result.ok() ? Job::State_Name((*result)->state()) : ReasonOf(result.status());
   }
@@ -692,9 +696,9 @@ class OrdersToFinishedJobTest : public ArchivedCheckpointTest {
     v1::CancelJobRequest stale;
     stale.set_etag("0");
     return absl::StrJoin(
-        {Answer(&Coordinator::CancelJob, v1::CancelJobRequest()), Answer(&Coordinator::CancelJob, stale),
-         Answer(&Coordinator::PauseJob, v1::PauseJobRequest()), Answer(&Coordinator::ResumeJob, v1::ResumeJobRequest()),
-         Answer(&Coordinator::UpdateJob, update)},
+        {Answer(&JobCommands::CancelJob, v1::CancelJobRequest()), Answer(&JobCommands::CancelJob, stale),
+         Answer(&JobCommands::PauseJob, v1::PauseJobRequest()), Answer(&JobCommands::ResumeJob, v1::ResumeJobRequest()),
+         Answer(&JobCommands::UpdateJob, update)},
         " ");
   }
 };
@@ -737,8 +741,8 @@ TEST_F(ArchivedCheckpointTest, IsDeletedAndTheJobStaysArchived) {
   EXPECT_EQ(Kept(), "50");
   EXPECT_EQ(Deletions(), "step-40");
   EXPECT_EQ(Shown(id), "none") << "back in the hot state";
-  EXPECT_EQ((*coordinator->GetJob(id))->state(), Job::SUCCEEDED);
-  EXPECT_EQ(coordinator->ListJobs({})->jobs_size(), 1);
+  EXPECT_EQ((*coordinator->queries().GetJob(id))->state(), Job::SUCCEEDED);
+  EXPECT_EQ(coordinator->queries().ListJobs({})->jobs_size(), 1);
   AskToDrop(40);
   Pump();
   EXPECT_EQ(answers.back(), "CHECKPOINT_NOT_FOUND");
@@ -785,7 +789,7 @@ TEST_F(ArchivedCheckpointTest, TheCheckpointsOfAFinishedJobOutliveItsHistory) {
   Pass(absl::Hours(24 * 365));
   EXPECT_THAT(histories_deleted, ElementsAre(id)) << "once";
   EXPECT_THAT(deleted, IsEmpty());
-  EXPECT_TRUE((*coordinator->GetJob(id))->history_deleted());
+  EXPECT_TRUE((*coordinator->queries().GetJob(id))->history_deleted());
   EXPECT_EQ(Kept(), "40 50");
   EXPECT_EQ(Deletions(), "");
   AskToDrop(40);
@@ -816,7 +820,7 @@ TEST_F(ArchivedCheckpointTest, OfManyJobsThatStay_NoneKeepsOthersFromTheirEnd) {
     cancelled.push_back(CreateId());
     v1::CancelJobRequest cancel;
     cancel.set_id(cancelled.back());
-    coordinator->CancelJob(cancel, [](absl::StatusOr<JobPtr>) {});
+    coordinator->commands().CancelJob(cancel, [](absl::StatusOr<JobPtr>) {});
   }
   Pump();
   Pass(absl::Hours(2));
@@ -832,7 +836,7 @@ TEST_F(ArchivedCheckpointTest, ALeapOfTheWallClockDeletesNothing) {
   Pass(absl::Minutes(2));
   Pass(absl::Minutes(2));
   EXPECT_THAT(leaps, ElementsAre("1440h"));
-  EXPECT_FALSE(coordinator->ClockIsSteady());
+  EXPECT_FALSE(coordinator->expiry().ClockIsSteady());
   EXPECT_THAT(histories_deleted, IsEmpty());
   clock.SetNow(clock.Now() - absl::Hours(24 * 60));
   Pass(absl::Minutes(2));
@@ -870,7 +874,7 @@ TEST_F(CoordinatorTest, AJobThatIsNeverArchivedStaysInTheHotStateUntilItsEnd) {
   const std::string id = CreateId();
   v1::CancelJobRequest cancel;
   cancel.set_id(id);
-  coordinator->CancelJob(cancel, [](absl::StatusOr<JobPtr>) {});
+  coordinator->commands().CancelJob(cancel, [](absl::StatusOr<JobPtr>) {});
   Pump();
   Pass(absl::Hours(23));
   EXPECT_EQ(Shown(id), "CANCELLED USER_CANCELLED");
@@ -880,12 +884,12 @@ TEST_F(CoordinatorTest, AJobThatIsNeverArchivedStaysInTheHotStateUntilItsEnd) {
 
 TEST_F(CoordinatorTest, AJobSaysWhenWhatItLeavesIsDeleted) {
   const std::string id = CreateId();
-  Job job = **coordinator->GetJob(id);
-  coordinator->AddRetention(&job);
+  Job job = **coordinator->queries().GetJob(id);
+  coordinator->queries().AddRetention(&job);
   EXPECT_EQ(job.retention().ShortDebugString(), "history { seconds: 86400 }");
   job.set_state(Job::SUCCEEDED);
   job.mutable_end_time()->set_seconds(1'000'000);
-  coordinator->AddRetention(&job);
+  coordinator->queries().AddRetention(&job);
   EXPECT_EQ(job.retention().history_delete_time().seconds(), 1'086'400);
   EXPECT_FALSE(job.retention().has_checkpoints_delete_time());
 }
@@ -895,7 +899,7 @@ TEST_F(ArchivedCheckpointTest, StaysWhileAnotherJobIsToBeginWithIt) {
   *request.mutable_spec() = SmallSpec();
   request.mutable_spec()->mutable_model()->mutable_initial_checkpoint()->set_job_id(id);
   absl::StatusOr<JobPtr> created;
-  coordinator->CreateJob(request, Into(&created));
+  coordinator->commands().CreateJob(request, Into(&created));
   Pump();
   ASSERT_TRUE(created.ok()) << created.status();
   AskToDrop(50);
@@ -930,7 +934,7 @@ TEST_F(CoordinatorTest, ARepeatOfAnOlderRequest_IsAnsweredWhateverIsAdmittedToda
   Pump();
   const auto ask = [&] {
     absl::StatusOr<JobPtr> answer = absl::UnknownError("never answered");
-    coordinator->CreateJob(request, Into(&answer));
+    coordinator->commands().CreateJob(request, Into(&answer));
     Pump();
     return answer;
   };
@@ -961,11 +965,11 @@ TEST_F(CoordinatorTest, SpecsAreBoundedTogether) {
   EXPECT_EQ(ReasonOf(Create().status()), "SPECS_TOO_LARGE") << "also what was there at the start is counted";
   v1::CancelJobRequest cancel;
   cancel.set_id(ids[0]);
-  coordinator->CancelJob(cancel, [](absl::StatusOr<JobPtr>) {});
+  coordinator->commands().CancelJob(cancel, [](absl::StatusOr<JobPtr>) {});
   Pump();
   v1::DeleteJobRequest remove;
   remove.set_id(ids[0]);
-  coordinator->DeleteJob(remove, [](absl::Status status) { EXPECT_TRUE(status.ok()) << status; });
+  coordinator->commands().DeleteJob(remove, [](absl::Status status) { EXPECT_TRUE(status.ok()) << status; });
   Pump();
   EXPECT_TRUE(Create().ok());
 }
@@ -982,7 +986,7 @@ TEST_F(CoordinatorTest, ListJobs_EndsAPageBeforeItIsTooLargeAndTellsHowManyThere
   const auto cancel = [this](const std::string& job) {
     v1::CancelJobRequest request;
     request.set_id(job);
-    coordinator->CancelJob(request, [](absl::StatusOr<JobPtr>) {});
+    coordinator->commands().CancelJob(request, [](absl::StatusOr<JobPtr>) {});
   };
   for (int i = 0; i < kJobs / 2; ++i) {
     cancel(absl::StrCat("j", i));
@@ -995,7 +999,7 @@ TEST_F(CoordinatorTest, ListJobs_EndsAPageBeforeItIsTooLargeAndTellsHowManyThere
   std::vector<std::string> seen;
   int num_pages = 0;
   do {
-    const auto page = coordinator->ListJobs(request);
+    const auto page = coordinator->queries().ListJobs(request);
     ASSERT_TRUE(page.ok()) << page.status();
     EXPECT_LE(page->ByteSizeLong(), 4u << 20);
     EXPECT_GT(page->jobs_size(), 0);
@@ -1013,9 +1017,9 @@ TEST_F(CoordinatorTest, ListJobs_EndsAPageBeforeItIsTooLargeAndTellsHowManyThere
   v1::ListJobsRequest filtered;
   filtered.set_filter("state=CANCELLED");
   filtered.set_page_size(3);
-  EXPECT_EQ(coordinator->ListJobs(filtered)->total_size(), kJobs / 2);
+  EXPECT_EQ(coordinator->queries().ListJobs(filtered)->total_size(), kJobs / 2);
   filtered.set_filter("id=j7");
-  EXPECT_EQ(coordinator->ListJobs(filtered)->total_size(), 1);
+  EXPECT_EQ(coordinator->queries().ListJobs(filtered)->total_size(), 1);
 }
 
 TEST_F(CoordinatorTest, ListWorkersAndExplainJobStayBelowWhatClientsTake) {
@@ -1034,7 +1038,7 @@ TEST_F(CoordinatorTest, ListWorkersAndExplainJobStayBelowWhatClientsTake) {
   request.set_page_size(500);
   std::set<std::string> seen;
   do {
-    const auto page = coordinator->ListWorkers(request);
+    const auto page = coordinator->sessions().ListWorkers(request);
     EXPECT_LE(page->ByteSizeLong(), 4u << 20);
     EXPECT_EQ(page->total_size(), request.page_token().empty() ? kWorkers : 0);
     for (const v1::Worker& worker : page->workers()) {
@@ -1047,12 +1051,12 @@ TEST_F(CoordinatorTest, ListWorkersAndExplainJobStayBelowWhatClientsTake) {
   *create.mutable_spec() = SmallSpec();
   create.mutable_spec()->mutable_resources()->set_worker("none");
   absl::StatusOr<JobPtr> created;
-  coordinator->CreateJob(create, Into(&created));
+  coordinator->commands().CreateJob(create, Into(&created));
   Pump();
   ASSERT_TRUE(created.ok()) << created.status();
   v1::ExplainJobRequest explain;
   explain.set_id((*created)->id());
-  const auto explained = coordinator->ExplainJob(explain);
+  const auto explained = coordinator->queries().ExplainJob(explain);
   EXPECT_LE(explained->ByteSizeLong(), 4u << 20);
   EXPECT_GT(explained->devices_size(), 100);
   EXPECT_EQ(explained->num_devices(), kWorkers * 101);
@@ -1063,7 +1067,7 @@ TEST_F(CoordinatorTest, AReportThatIsLargerThanAnyAgentMakesItIsRefusedByField) 
     ScriptedWorker worker("w1");
     worker.report.set_sequence(1);
     spoil(&worker.report);
-    const auto answer = coordinator->HandleReport(worker.report);
+    const auto answer = coordinator->sessions().HandleReport(worker.report);
     return answer.ok() ? std::string("taken") : ViolationsOf(answer.status())[0].field;
   };
   const std::string huge(1 << 20, 'x');
@@ -1082,7 +1086,7 @@ TEST_F(CoordinatorTest, ALongMessageOfAnOutcomeIsCut) {
   *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::DATA_ERROR);
   ended.mutable_outcome()->set_message(std::string(1 << 20, 'x'));
   Exchange(worker);
-  const Job job = **coordinator->GetJob(id);
+  const Job job = **coordinator->queries().GetJob(id);
   EXPECT_EQ(job.state(), Job::FAILED);
   EXPECT_LE(job.ByteSizeLong(), 16u << 10);
   EXPECT_THAT(job.message(), testing::EndsWith("xxx..."));
@@ -1096,14 +1100,14 @@ TEST_F(CoordinatorTest, ListJobs_FiltersAndPagesOverBothTables) {
   absl::StatusOr<JobPtr> result;
   v1::CancelJobRequest cancel;
   cancel.set_id(ids[2]);
-  coordinator->CancelJob(cancel, Into(&result));
+  coordinator->commands().CancelJob(cancel, Into(&result));
   Pump();
   Pass(absl::Hours(2));
   v1::ListJobsRequest request;
   request.set_page_size(2);
   std::vector<std::string> seen;
   do {
-    const auto page = coordinator->ListJobs(request);
+    const auto page = coordinator->queries().ListJobs(request);
     ASSERT_TRUE(page.ok()) << page.status();
     for (const Job& job : page->jobs()) {
       seen.push_back(job.id());
@@ -1113,19 +1117,19 @@ TEST_F(CoordinatorTest, ListJobs_FiltersAndPagesOverBothTables) {
   EXPECT_THAT(seen, testing::ElementsAreArray(ids.rbegin(), ids.rend()));
   v1::ListJobsRequest filtered;
   filtered.set_filter("name=even AND state=QUEUED");
-  EXPECT_EQ(coordinator->ListJobs(filtered)->jobs_size(), 3);
+  EXPECT_EQ(coordinator->queries().ListJobs(filtered)->jobs_size(), 3);
   filtered.set_filter("colour=red");
-  EXPECT_EQ(coordinator->ListJobs(filtered).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(coordinator->queries().ListJobs(filtered).status().code(), absl::StatusCode::kInvalidArgument);
   for (const char* open : {"state=QUEUED AND", "AND state=QUEUED", "name=even AND  AND state=QUEUED", "AND", " "}) {
     filtered.set_filter(open);
-    EXPECT_THAT(std::string(coordinator->ListJobs(filtered).status().message()),
+    EXPECT_THAT(std::string(coordinator->queries().ListJobs(filtered).status().message()),
                 testing::HasSubstr("filter: has no term where one is wanted; terms are state=, name="))
         << open;
   }
   filtered.set_filter(" name=even  AND state=QUEUED ");
-  EXPECT_EQ(coordinator->ListJobs(filtered)->jobs_size(), 3);
+  EXPECT_EQ(coordinator->queries().ListJobs(filtered)->jobs_size(), 3);
   filtered.set_filter("state=RUNING");
-  EXPECT_THAT(std::string(coordinator->ListJobs(filtered).status().message()),
+  EXPECT_THAT(std::string(coordinator->queries().ListJobs(filtered).status().message()),
               testing::EndsWith("has the state \"RUNING\"; states are QUEUED, STARTING, RUNNING, PAUSING, PAUSED, "
                                 "CANCELLING, SUCCEEDED, FAILED, CANCELLED"));
 }
@@ -1138,23 +1142,23 @@ TEST_F(CoordinatorTest, CloneOfAnEndedJob_GoesOnFromItsCheckpoint) {
   request.set_id(id);
   request.set_from_last_checkpoint(true);
   absl::StatusOr<JobPtr> clone;
-  coordinator->CloneJob(request, Into(&clone));
+  coordinator->commands().CloneJob(request, Into(&clone));
   EXPECT_EQ(ReasonOf(clone.status()), "WRONG_STATE");
   v1::AttemptReport& ended = worker.Has(key, Attempt::ENDED);
   *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
   *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::NONFINITE_LOSS);
   Exchange(worker);
-  coordinator->CloneJob(request, Into(&clone));
+  coordinator->commands().CloneJob(request, Into(&clone));
   Pump();
   ASSERT_TRUE(clone.ok()) << clone.status();
   EXPECT_EQ((*clone)->cloned_from(), id);
-  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1", "a1");
+  const v1::WorkerDirective directive = *coordinator->sessions().CurrentDirective("w1", "a1");
   ASSERT_EQ(directive.attempts_size(), 1);
   EXPECT_EQ(directive.attempts(0).start_from().path(), absl::StrCat(id, "/1/step-40"));
   absl::Status removed;
   v1::DeleteJobRequest remove;
   remove.set_id(id);
-  coordinator->DeleteJob(remove, [&](absl::Status status) { removed = status; });
+  coordinator->commands().DeleteJob(remove, [&](absl::Status status) { removed = status; });
   Pump();
   EXPECT_EQ(ReasonOf(removed), "CHECKPOINT_IN_USE");
 }
@@ -1170,12 +1174,12 @@ TEST_F(CoordinatorTest, CloneOfASucceededJob_BeginsAnewAndDoesNotGoOn) {
   request.set_id(id);
   request.set_from_last_checkpoint(true);
   absl::StatusOr<JobPtr> clone;
-  coordinator->CloneJob(request, Into(&clone));
+  coordinator->commands().CloneJob(request, Into(&clone));
   EXPECT_EQ(ReasonOf(clone.status()), "WRONG_STATE");
   EXPECT_EQ(MetadataOf(clone.status()).at("state"), "SUCCEEDED");
   EXPECT_THAT(std::string(clone.status().message()), testing::HasSubstr("nothing is left to go on with"));
   request.set_from_last_checkpoint(false);
-  coordinator->CloneJob(request, Into(&clone));
+  coordinator->commands().CloneJob(request, Into(&clone));
   Pump();
   EXPECT_TRUE(clone.ok()) << clone.status();
 }
@@ -1189,14 +1193,14 @@ TEST_F(CoordinatorTest, CloneOfACloneThatNeverBegan_KeepsTheCheckpointOfTheFirst
   Exchange(worker);
   v1::DrainWorkerRequest drain;
   drain.set_name("w1");
-  coordinator->DrainWorker(drain, [](const absl::StatusOr<v1::Worker>&) {});
+  coordinator->sessions().DrainWorker(drain, [](const absl::StatusOr<v1::Worker>&) {});
   Pump();
   const auto clone = [this](const std::string& id) {
     v1::CloneJobRequest request;
     request.set_id(id);
     request.set_from_last_checkpoint(true);
     absl::StatusOr<JobPtr> made;
-    coordinator->CloneJob(request, Into(&made));
+    coordinator->commands().CloneJob(request, Into(&made));
     Pump();
     EXPECT_TRUE(made.ok()) << made.status();
     return (*made)->id();
@@ -1205,7 +1209,7 @@ TEST_F(CoordinatorTest, CloneOfACloneThatNeverBegan_KeepsTheCheckpointOfTheFirst
     absl::Status removed;
     v1::DeleteJobRequest request;
     request.set_id(id);
-    coordinator->DeleteJob(request, [&](absl::Status status) { removed = status; });
+    coordinator->commands().DeleteJob(request, [&](absl::Status status) { removed = status; });
     Pump();
     return removed;
   };
@@ -1213,7 +1217,7 @@ TEST_F(CoordinatorTest, CloneOfACloneThatNeverBegan_KeepsTheCheckpointOfTheFirst
     v1::CancelJobRequest request;
     request.set_id(id);
     absl::StatusOr<JobPtr> cancelled;
-    coordinator->CancelJob(request, Into(&cancelled));
+    coordinator->commands().CancelJob(request, Into(&cancelled));
     Pump();
     EXPECT_TRUE(cancelled.ok()) << cancelled.status();
   };
@@ -1238,7 +1242,7 @@ class CloneOfACloneTest : public CoordinatorTest {
     Exchange(worker);
     v1::DrainWorkerRequest drain;
     drain.set_name("w1");
-    coordinator->DrainWorker(drain, [](const absl::StatusOr<v1::Worker>&) {});
+    coordinator->sessions().DrainWorker(drain, [](const absl::StatusOr<v1::Worker>&) {});
     Pump();
     AskForClone(first, "");
     Pump();
@@ -1247,7 +1251,7 @@ class CloneOfACloneTest : public CoordinatorTest {
     v1::CancelJobRequest cancel;
     cancel.set_id(second);
     absl::StatusOr<JobPtr> cancelled;
-    coordinator->CancelJob(cancel, Into(&cancelled));
+    coordinator->commands().CancelJob(cancel, Into(&cancelled));
     Pump();
   }
   void AskForClone(const std::string& id, const std::string& request_id) {
@@ -1255,19 +1259,19 @@ class CloneOfACloneTest : public CoordinatorTest {
     request.set_id(id);
     request.set_from_last_checkpoint(true);
     request.set_request_id(request_id);
-    coordinator->CloneJob(request, Into(&clone));
+    coordinator->commands().CloneJob(request, Into(&clone));
   }
   void AskToRemoveFirst() {
     v1::DeleteJobRequest request;
     request.set_id(first);
-    coordinator->DeleteJob(request, [](absl::Status status) { EXPECT_TRUE(status.ok()) << status; });
+    coordinator->commands().DeleteJob(request, [](absl::Status status) { EXPECT_TRUE(status.ok()) << status; });
   }
   void AskToRemoveTheCheckpoint() {
     v1::DeleteCheckpointRequest request;
     request.set_id(first);
     request.set_attempt(1);
     request.set_step(40);
-    coordinator->DeleteCheckpoint(request, [](absl::Status status) { EXPECT_TRUE(status.ok()) << status; });
+    coordinator->commands().DeleteCheckpoint(request, [](absl::Status status) { EXPECT_TRUE(status.ok()) << status; });
   }
   std::string ReasonOfClone() {
     clone = absl::UnknownError("never answered");
@@ -1308,7 +1312,7 @@ TEST_F(CloneOfACloneTest, GoesOnFromTheCheckpointOfAnArchivedJobWhileThatIsThere
   v1::CancelJobRequest cancel;
   cancel.set_id((*clone)->id());
   absl::StatusOr<JobPtr> cancelled;
-  coordinator->CancelJob(cancel, Into(&cancelled));
+  coordinator->commands().CancelJob(cancel, Into(&cancelled));
   AskToRemoveFirst();
   Pump();
   EXPECT_EQ(ReasonOfClone(), "CHECKPOINT_NOT_FOUND");
@@ -1335,7 +1339,7 @@ TEST_F(CloneOfACloneTest, ARepeatedRequest_IsAnsweredThoughTheFirstIsGone) {
   v1::CancelJobRequest cancel;
   cancel.set_id(third);
   absl::StatusOr<JobPtr> cancelled;
-  coordinator->CancelJob(cancel, Into(&cancelled));
+  coordinator->commands().CancelJob(cancel, Into(&cancelled));
   AskToRemoveFirst();
   AskForClone(second, "again");
   Pump();
@@ -1357,7 +1361,7 @@ class ArtifactTest : public CoordinatorTest {
     request.set_request_id(request_id);
     request.set_validate_only(validate);
     absl::StatusOr<JobPtr> result = absl::UnknownError("never answered");
-    coordinator->CreateJob(request, Into(&result));
+    coordinator->commands().CreateJob(request, Into(&result));
     held_meanwhile = num_held;
     Pump();
     return result;
@@ -1366,7 +1370,7 @@ class ArtifactTest : public CoordinatorTest {
     v1::CancelJobRequest request;
     request.set_id(id);
     absl::StatusOr<JobPtr> cancelled;
-    coordinator->CancelJob(request, Into(&cancelled));
+    coordinator->commands().CancelJob(request, Into(&cancelled));
     Pump();
     return Job::State_Name((*cancelled)->state());
   }
@@ -1388,11 +1392,11 @@ TEST_F(ArtifactTest, IsHeldUntilTheJobThatNamesItIsCommitted) {
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(held_meanwhile, 1);
   EXPECT_EQ(num_held, 0);
-  EXPECT_EQ(coordinator->LiveArtifacts(), (std::map<std::string, std::string>{{digest, (*job)->id()}}));
+  EXPECT_EQ(coordinator->queries().LiveArtifacts(), (std::map<std::string, std::string>{{digest, (*job)->id()}}));
   EXPECT_TRUE(Begin(digest, "", /*validate=*/true).ok());
   EXPECT_EQ(num_held, 0);
   EXPECT_EQ(Cancel((*job)->id()), "CANCELLED");
-  EXPECT_THAT(coordinator->LiveArtifacts(), IsEmpty());
+  EXPECT_THAT(coordinator->queries().LiveArtifacts(), IsEmpty());
 }
 
 TEST_F(ArtifactTest, ARepeatedRequest_IsAnsweredThoughItIsGone) {
@@ -1409,7 +1413,7 @@ TEST_F(ArtifactTest, ACloneNeedsItAgain) {
   request.set_id((*Begin(digest))->id());
   uploaded.clear();
   absl::StatusOr<JobPtr> cloned = absl::UnknownError("never answered");
-  coordinator->CloneJob(request, Into(&cloned));
+  coordinator->commands().CloneJob(request, Into(&cloned));
   Pump();
   EXPECT_EQ(ReasonOf(cloned.status()), "ARTIFACT_NOT_FOUND");
 }
@@ -1457,7 +1461,7 @@ class InitialCheckpointTest : public CoordinatorTest {
     request.mutable_spec()->mutable_model()->mutable_initial_checkpoint()->set_job_id(source);
     request.set_request_id(request_id);
     absl::StatusOr<JobPtr> result = absl::UnknownError("never answered");
-    coordinator->CreateJob(request, Into(&result));
+    coordinator->commands().CreateJob(request, Into(&result));
     Pump();
     return result;
   }
@@ -1465,7 +1469,7 @@ class InitialCheckpointTest : public CoordinatorTest {
     absl::Status removed = absl::UnknownError("never answered");
     v1::DeleteJobRequest request;
     request.set_id(id);
-    coordinator->DeleteJob(request, [&](absl::Status status) { removed = status; });
+    coordinator->commands().DeleteJob(request, [&](absl::Status status) { removed = status; });
     Pump();
     return ReasonOf(removed);
   }
@@ -1479,7 +1483,7 @@ TEST_F(InitialCheckpointTest, IsWhatTheJobBeginsWith_AtItsOwnStepNought) {
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ((*job)->spec().model().initial_checkpoint().step(), 40);
   EXPECT_EQ((*job)->cloned_from(), "");
-  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1", "a1");
+  const v1::WorkerDirective directive = *coordinator->sessions().CurrentDirective("w1", "a1");
   ASSERT_EQ(directive.attempts_size(), 1);
   EXPECT_EQ(directive.attempts(0).start_from().path(), absl::StrCat(first, "/1/step-40"));
   EXPECT_EQ(directive.attempts(0).start_from().step(), 0);
@@ -1489,7 +1493,7 @@ TEST_F(InitialCheckpointTest, IsWhatTheJobBeginsWith_AtItsOwnStepNought) {
   request.set_attempt(1);
   request.set_step(40);
   absl::Status dropped;
-  coordinator->DeleteCheckpoint(request, [&](absl::Status status) { dropped = status; });
+  coordinator->commands().DeleteCheckpoint(request, [&](absl::Status status) { dropped = status; });
   Pump();
   EXPECT_EQ(ReasonOf(dropped), "CHECKPOINT_IN_USE");
 }
@@ -1505,11 +1509,11 @@ TEST_F(InitialCheckpointTest, ARepeatedRequest_IsAnsweredThoughTheOtherJobIsGone
   v1::CancelJobRequest cancel;
   cancel.set_id(id);
   absl::StatusOr<JobPtr> cancelled;
-  coordinator->CancelJob(cancel, Into(&cancelled));
+  coordinator->commands().CancelJob(cancel, Into(&cancelled));
   Pump();
   w1.report.clear_attempts();
   Exchange(w1);
-  *w1.Has(coordinator->CurrentDirective("w1", "a1")->attempts(0).key(), Attempt::ENDED).mutable_outcome() =
+  *w1.Has(coordinator->sessions().CurrentDirective("w1", "a1")->attempts(0).key(), Attempt::ENDED).mutable_outcome() =
       OutcomeOf(Outcome::LEFT, v1::USER_CANCELLED);
   Exchange(w1);
   EXPECT_EQ(Remove(first), "");
@@ -1530,7 +1534,7 @@ TEST_F(InitialCheckpointTest, OnALostWorker_IsWaitedForAndNeverGivenUp) {
   EXPECT_EQ(started_over, "");
   v1::ExplainJobRequest why;
   why.set_id(id);
-  EXPECT_EQ(coordinator->ExplainJob(why)->message(),
+  EXPECT_EQ(coordinator->queries().ExplainJob(why)->message(),
             absl::StrCat("job ", id, ": the checkpoint ", first,
                          "/1/step-40, with which the job begins, is on worker w1 (w2/cpu)"));
 }
@@ -1591,13 +1595,13 @@ TEST_F(CoordinatorTest, LossScaleOrder_IsPassedOnWithItsNumber) {
   request.set_id(id);
   request.mutable_update_mask()->add_paths("loss_scale_order");
   absl::StatusOr<JobPtr> result;
-  coordinator->UpdateJob(request, Into(&result));
+  coordinator->commands().UpdateJob(request, Into(&result));
   EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
   request.mutable_loss_scale_order()->set_scale(1024);
-  coordinator->UpdateJob(request, Into(&result));
+  coordinator->commands().UpdateJob(request, Into(&result));
   Pump();
   ASSERT_TRUE(result.ok());
-  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1", "a1");
+  const v1::WorkerDirective directive = *coordinator->sessions().CurrentDirective("w1", "a1");
   EXPECT_EQ(directive.attempts(0).loss_scale_order().scale(), 1024);
   EXPECT_EQ(directive.attempts(0).loss_scale_order_number(), 1u);
   EXPECT_FALSE(directive.attempts(0).has_earlier_loss_scale_order());
@@ -1615,10 +1619,10 @@ TEST_F(CoordinatorTest, LossScaleOrder_LeavesInForceWhatItDoesNotSet) {
     if (scale.has_value()) request.mutable_loss_scale_order()->set_scale(*scale);
     if (growth_interval.has_value()) request.mutable_loss_scale_order()->set_growth_interval(*growth_interval);
     absl::StatusOr<JobPtr> result;
-    coordinator->UpdateJob(request, Into(&result));
+    coordinator->commands().UpdateJob(request, Into(&result));
     Pump();
     EXPECT_TRUE(result.ok());
-    const v1::AttemptDirective attempt = coordinator->CurrentDirective("w1", "a1")->attempts(0);
+    const v1::AttemptDirective attempt = coordinator->sessions().CurrentDirective("w1", "a1")->attempts(0);
     const v1::NumberedLossScaleOrder& earlier = attempt.earlier_loss_scale_order();
     return absl::StrCat(attempt.has_earlier_loss_scale_order()
                             ? absl::StrCat(earlier.number(), ": ", earlier.order().ShortDebugString(), ", ")
@@ -1640,7 +1644,7 @@ TEST_F(CoordinatorTest, LossScaleOrder_IsRefusedWhereNoLossIsScaled) {
     request.mutable_update_mask()->add_paths("loss_scale_order");
     request.mutable_loss_scale_order()->set_scale(1024);
     absl::StatusOr<JobPtr> result;
-    coordinator->UpdateJob(request, Into(&result));
+    coordinator->commands().UpdateJob(request, Into(&result));
     Pump();
     return result.ok() ? "OK" : ReasonOf(result.status());
   };
@@ -1651,7 +1655,7 @@ TEST_F(CoordinatorTest, LossScaleOrder_IsRefusedWhereNoLossIsScaled) {
   v1::CancelJobRequest cancel;
   cancel.set_id(ended);
   absl::StatusOr<JobPtr> cancelled;
-  coordinator->CancelJob(cancel, Into(&cancelled));
+  coordinator->commands().CancelJob(cancel, Into(&cancelled));
   Pump();
   EXPECT_EQ(order(ended), "WRONG_STATE") << "that it has ended says more";
 }
@@ -1663,7 +1667,7 @@ TEST_F(CoordinatorTest, LossScaleOrder_BeyondFloorOrCapIsRefusedAndBothAreNamed)
     request.mutable_update_mask()->add_paths("loss_scale_order");
     request.mutable_loss_scale_order()->set_scale(scale);
     absl::StatusOr<JobPtr> result;
-    coordinator->UpdateJob(request, Into(&result));
+    coordinator->commands().UpdateJob(request, Into(&result));
     Pump();
     return result.ok() ? "OK" : std::string(result.status().message());
   };
@@ -1684,13 +1688,13 @@ TEST_F(CoordinatorTest, LossScaleOrder_OfAPrecisionThatADeviceChoosesIsRefusedOn
   request.mutable_update_mask()->add_paths("loss_scale_order");
   request.mutable_loss_scale_order()->set_scale(1024);
   absl::StatusOr<JobPtr> result;
-  coordinator->UpdateJob(request, Into(&result));
+  coordinator->commands().UpdateJob(request, Into(&result));
   Pump();
   EXPECT_TRUE(result.ok()) << result.status();
   ScriptedWorker worker("w1");
   StartOn(worker, request.id());
   EXPECT_EQ(PrecisionOf(request.id()), "fp32");
-  coordinator->UpdateJob(request, Into(&result));
+  coordinator->commands().UpdateJob(request, Into(&result));
   Pump();
   EXPECT_EQ(ReasonOf(result.status()), "LOSS_SCALE_OFF");
 }
@@ -1703,16 +1707,16 @@ TEST_F(CoordinatorTest, RequestForGradients_IsPassedOnWithItsNumberToTheAttemptT
   request.mutable_update_mask()->add_paths("sample_gradients");
   request.set_sample_gradients(true);
   absl::StatusOr<JobPtr> result;
-  coordinator->UpdateJob(request, Into(&result));
+  coordinator->commands().UpdateJob(request, Into(&result));
   Pump();
   EXPECT_EQ(result.status().code(), absl::StatusCode::kFailedPrecondition) << "nothing runs yet";
   const v1::AttemptKey key = StartOn(worker, id);
-  EXPECT_EQ(coordinator->CurrentDirective("w1", "a1")->attempts(0).gradient_request_number(), 0u);
+  EXPECT_EQ(coordinator->sessions().CurrentDirective("w1", "a1")->attempts(0).gradient_request_number(), 0u);
   for (const uint64_t number : {1, 2}) {
-    coordinator->UpdateJob(request, Into(&result));
+    coordinator->commands().UpdateJob(request, Into(&result));
     Pump();
     ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(coordinator->CurrentDirective("w1", "a1")->attempts(0).gradient_request_number(), number);
+    EXPECT_EQ(coordinator->sessions().CurrentDirective("w1", "a1")->attempts(0).gradient_request_number(), number);
   }
   StartServer();
   EXPECT_EQ(Exchange(worker).attempts(0).gradient_request_number(), 2u) << "it is durable";
@@ -1732,20 +1736,20 @@ TEST_F(CoordinatorTest, TotalStepsThatTheTrainerCounted_AreKeptOnTheAttempt) {
   request.mutable_spec()->mutable_train()->clear_steps();
   request.mutable_spec()->mutable_train()->set_epochs(3);
   absl::StatusOr<JobPtr> job;
-  coordinator->CreateJob(request, Into(&job));
+  coordinator->commands().CreateJob(request, Into(&job));
   Pump();
   const std::string id = (*job)->id();
   const v1::AttemptKey key = Exchange(worker).attempts(0).key();
   worker.Has(key, Attempt::STARTING);
   Exchange(worker);
-  EXPECT_EQ(coordinator->GetJob(id).value()->attempts(0).total_steps(), 0);
+  EXPECT_EQ(coordinator->queries().GetJob(id).value()->attempts(0).total_steps(), 0);
   worker.Has(key, Attempt::RUNNING).set_total_steps(1875);
   Exchange(worker);
-  EXPECT_EQ(coordinator->GetJob(id).value()->attempts(0).total_steps(), 1875);
+  EXPECT_EQ(coordinator->queries().GetJob(id).value()->attempts(0).total_steps(), 1875);
   worker.Has(key, Attempt::SUSPENDED);  // told by an agent that has just found its trainer
   Exchange(worker);
   StartServer();
-  EXPECT_EQ(coordinator->GetJob(id).value()->attempts(0).total_steps(), 1875);
+  EXPECT_EQ(coordinator->queries().GetJob(id).value()->attempts(0).total_steps(), 1875);
 }
 
 TEST_F(CoordinatorTest, PrecisionRaisedWhileRunning_IsTheAttemptsFromThenOnAndTheJobStaysAsItIs) {
@@ -1781,7 +1785,7 @@ TEST_F(CoordinatorTest, PrecisionToldFirstWithTheOutcome_IsTheAttempts) {
   Exchange(worker);
   EXPECT_EQ(Shown(id), "SUCCEEDED SUCCEEDED_NORMALLY");
   EXPECT_EQ(PrecisionOf(id), "bf16");
-  EXPECT_EQ(coordinator->GetJob(id).value()->attempts(0).total_steps(), kSmallSteps);
+  EXPECT_EQ(coordinator->queries().GetJob(id).value()->attempts(0).total_steps(), kSmallSteps);
 }
 
 TEST_F(CoordinatorTest, CheckpointsToDelete_AreToldUntilTheWorkerReflectsIt) {
@@ -1806,11 +1810,11 @@ TEST_F(CoordinatorTest, CopyOfAnAgentElsewhere_IsRefusedAndShownAndTheFirstGoesO
   copy.report.mutable_agent()->set_place("red:/copy");
   for (int i = 1; i <= 3; ++i) {
     copy.report.set_sequence(static_cast<uint64_t>(i));
-    const absl::Status refused = coordinator->HandleReport(copy.report).status();
+    const absl::Status refused = coordinator->sessions().HandleReport(copy.report).status();
     EXPECT_EQ(ReasonOf(refused), "WORKER_NAME_IN_USE");
     EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("was copied or moved: the agent at red:/state"));
   }
-  EXPECT_FALSE(coordinator->CurrentDirective("w1", "copy").ok()) << "it holds tokens";
+  EXPECT_FALSE(coordinator->sessions().CurrentDirective("w1", "copy").ok()) << "it holds tokens";
   EXPECT_EQ(Exchange(first).attempts(0).key().token(), key.token());
   EXPECT_EQ(Shown(id), "RUNNING@w1#1");
   EXPECT_EQ(troubles.size(), 1u) << absl::StrJoin(troubles, "\n");
@@ -1829,7 +1833,7 @@ TEST_F(CoordinatorTest, MovedStateFolder_IsTakenOnceTheWorkerIsLost) {
   after.report.set_incarnation("later");
   after.report.mutable_agent()->set_place("red:/moved");
   after.report.set_sequence(1);
-  EXPECT_FALSE(coordinator->HandleReport(after.report).ok());
+  EXPECT_FALSE(coordinator->sessions().HandleReport(after.report).ok());
   Pass(absl::Seconds(16));
   Exchange(after);
   EXPECT_EQ(ViewOf("w1").state(), v1::Worker::READY);
@@ -1843,14 +1847,15 @@ TEST_F(CoordinatorTest, DisplacedAgentThatYields_IsTakenOnceTheOtherOneIsSilent)
   copy.report.set_incarnation("copy");
   Exchange(copy);
   first.report.set_sequence(9);
-  EXPECT_EQ(ReasonOf(coordinator->HandleReport(first.report).status()), "REPLACED");
+  EXPECT_EQ(ReasonOf(coordinator->sessions().HandleReport(first.report).status()), "REPLACED");
   EXPECT_THAT(ViewOf("w1").message(), testing::HasSubstr("another agent has come since"));
   first.report.set_incarnation("again");
   first.report.set_yields(true);
   for (int i = 0; i < 4; ++i) {
     Pass(absl::Seconds(5));
     Exchange(copy);
-    EXPECT_EQ(ReasonOf(coordinator->HandleReport(first.report).status()), "REPLACED") << "it would take turns";
+    EXPECT_EQ(ReasonOf(coordinator->sessions().HandleReport(first.report).status()), "REPLACED")
+        << "it would take turns";
   }
   Pass(absl::Seconds(16));
   Exchange(first);
@@ -1865,9 +1870,9 @@ TEST_F(CoordinatorTest, Tokens_AreForTheAgentThatHasTheNameAlone) {
   ScriptedWorker blue("w1", "blue");
   Exchange(blue);
   CreateId();
-  EXPECT_EQ(coordinator->CurrentDirective("w1", "bluea1")->attempts_size(), 1);
-  EXPECT_EQ(ReasonOf(coordinator->CurrentDirective("w1", "reda1").status()), "WORKER_NOT_FOUND");
-  EXPECT_EQ(ReasonOf(coordinator->CurrentDirective("w1", "").status()), "WORKER_NOT_FOUND");
+  EXPECT_EQ(coordinator->sessions().CurrentDirective("w1", "bluea1")->attempts_size(), 1);
+  EXPECT_EQ(ReasonOf(coordinator->sessions().CurrentDirective("w1", "reda1").status()), "WORKER_NOT_FOUND");
+  EXPECT_EQ(ReasonOf(coordinator->sessions().CurrentDirective("w1", "").status()), "WORKER_NOT_FOUND");
 }
 
 TEST_F(CoordinatorTest, IdOfAnAgent_IsInNoAnswer) {
@@ -1882,7 +1887,7 @@ TEST_F(CoordinatorTest, IdOfAnAgent_IsInNoAnswer) {
   const v1::WorkerDirective directive = Exchange(worker);
   v1::ListCheckpointsRequest request;
   request.set_id(id);
-  const v1::ListCheckpointsResponse checkpoints = coordinator->ListCheckpoints(request).value();
+  const v1::ListCheckpointsResponse checkpoints = coordinator->queries().ListCheckpoints(request).value();
   ASSERT_EQ(checkpoints.checkpoints_size(), 1);
   EXPECT_NE(checkpoints.checkpoints(0).agent(), "");
   v1::ExplainJobRequest explain;
@@ -1890,9 +1895,9 @@ TEST_F(CoordinatorTest, IdOfAnAgent_IsInNoAnswer) {
   ScriptedWorker other("w1", "blue");
   other.report.set_sequence(1);
   for (const std::string& answer :
-       {checkpoints.DebugString(), coordinator->GetJob(id).value()->DebugString(), ViewOf("w1").DebugString(),
-        directive.DebugString(), coordinator->ExplainJob(explain).value().DebugString(),
-        coordinator->HandleReport(other.report).status().ToString()}) {
+       {checkpoints.DebugString(), coordinator->queries().GetJob(id).value()->DebugString(), ViewOf("w1").DebugString(),
+        directive.DebugString(), coordinator->queries().ExplainJob(explain).value().DebugString(),
+        coordinator->sessions().HandleReport(other.report).status().ToString()}) {
     EXPECT_THAT(answer, testing::Not(testing::HasSubstr(secret)));
   }
 }
@@ -1912,7 +1917,7 @@ TEST_F(CoordinatorTest, WorkersWhoseReportCantBe_AreRefusedByTheField) {
     ScriptedWorker worker("w1");
     worker.report.set_sequence(1);
     spoil(worker.report);
-    const absl::Status refused = coordinator->HandleReport(worker.report).status();
+    const absl::Status refused = coordinator->sessions().HandleReport(worker.report).status();
     EXPECT_TRUE(absl::IsInvalidArgument(refused)) << field;
     ASSERT_FALSE(ViolationsOf(refused).empty()) << field;
     EXPECT_EQ(ViolationsOf(refused)[0].field, field);
@@ -1967,14 +1972,14 @@ TEST_P(ImpossibleEnd, IsNoSuccess_AndIsAcknowledged) {
   *request.mutable_spec() = SmallSpec();
   request.mutable_spec()->set_max_retries(0);
   absl::StatusOr<JobPtr> job;
-  coordinator->CreateJob(request, Into(&job));
+  coordinator->commands().CreateJob(request, Into(&job));
   Pump();
   const std::string id = (*job)->id();
   Outcome& outcome = *worker.Has(StartOn(worker, id), Attempt::ENDED).mutable_outcome();
   outcome = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
   GetParam().second(outcome);
   EXPECT_EQ(Exchange(worker).acknowledged_outcomes_size(), 1);
-  const JobPtr ended = coordinator->GetJob(id).value();
+  const JobPtr ended = coordinator->queries().GetJob(id).value();
   EXPECT_EQ(ended->state(), Job::FAILED);
   EXPECT_THAT(ended->message(), testing::HasSubstr("the worker reported an end that can't be: "));
   EXPECT_LT(ended->ByteSizeLong(), 10'000u);
@@ -2006,7 +2011,7 @@ TEST_F(CoordinatorTest, StoppingWorker_IsGivenNothingNew) {
   EXPECT_EQ(ViewOf("w1").message(), "its agent is stopping");
   v1::ExplainJobRequest explain;
   explain.set_id(id);
-  EXPECT_THAT(coordinator->ExplainJob(explain)->message(), testing::HasSubstr("worker w1 is stopping"));
+  EXPECT_THAT(coordinator->queries().ExplainJob(explain)->message(), testing::HasSubstr("worker w1 is stopping"));
   ScriptedWorker again("w1");
   again.report.set_incarnation("a2");
   Exchange(again);
@@ -2022,8 +2027,8 @@ TEST_F(CoordinatorTest, LostWorker_CanBeRemovedAndOthersCannot) {
   Pass(absl::Seconds(16));
   EXPECT_EQ(RemoveWorker("w1"), "OK");
   EXPECT_EQ(ViewOf("w1").name(), "");
-  EXPECT_TRUE(coordinator->counts().workers.empty());
-  EXPECT_FALSE(coordinator->CurrentDirective("w1", "a1").ok());
+  EXPECT_EQ(coordinator->sessions().ListWorkers({})->workers_size(), 0);
+  EXPECT_FALSE(coordinator->sessions().CurrentDirective("w1", "a1").ok());
   StartServer();
   EXPECT_EQ(ViewOf("w1").name(), "") << "it is back after a restart";
   Exchange(worker);
@@ -2079,7 +2084,7 @@ TEST_P(LeapingClock, DeadlineEndsTheJobInTime) {
   *request.mutable_spec() = SmallSpec();
   request.mutable_spec()->mutable_deadline()->set_seconds(100);
   absl::StatusOr<JobPtr> result;
-  coordinator->CreateJob(request, Into(&result));
+  coordinator->commands().CreateJob(request, Into(&result));
   Pump();
   const std::string id = (*result)->id();
   ScriptedWorker worker("w1");
@@ -2127,7 +2132,7 @@ TEST_F(CoordinatorTest, OlderCheckpoints_AreGivenAlongWithTheOneToStartFrom) {
   request.set_id(id);
   request.set_from_last_checkpoint(true);
   absl::StatusOr<JobPtr> clone;
-  coordinator->CloneJob(request, Into(&clone));
+  coordinator->commands().CloneJob(request, Into(&clone));
   Pump();
   ASSERT_TRUE(clone.ok()) << clone.status();
   v1::AttemptDirective directive = Exchange(worker).attempts(0);
@@ -2160,7 +2165,7 @@ TEST_F(CoordinatorTest, OlderCheckpointsOfAnother_AreGivenUnlessAStepWasNamed) {
     request.mutable_spec()->mutable_model()->mutable_initial_checkpoint()->set_job_id(id);
     request.mutable_spec()->mutable_model()->mutable_initial_checkpoint()->set_step(step);
     absl::StatusOr<JobPtr> job;
-    coordinator->CreateJob(request, Into(&job));
+    coordinator->commands().CreateJob(request, Into(&job));
     Pump();
     ASSERT_TRUE(job.ok()) << job.status();
     const v1::AttemptDirective directive = Exchange(worker).attempts(0);

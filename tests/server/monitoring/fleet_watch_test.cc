@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "base/simulated_clock.h"
+#include "server/coordinator/coordinator.h"
 #include "server/ledger/ledger.h"
 #include "server/ledger/memory_journal.h"
 #include "server/monitoring/fleet_collector.h"
@@ -35,8 +36,9 @@ class FleetWatchTest : public testing::Test {
     options.ledger = ledger_.get();
     options.clock = &clock_;
     options.random = &random_;
+    options.listener = &listener_;
     coordinator_ = std::make_unique<Coordinator>(std::move(options));
-    watch_ = std::make_unique<FleetWatch>(coordinator_.get(), &table_, &progress_, kMaxJobs);
+    watch_ = std::make_unique<FleetWatch>(&coordinator_->sessions(), &table_, &progress_, kMaxJobs);
   }
 
   // Stores a change at `now`, as from the ledger, of a job that has done ten steps.
@@ -64,6 +66,7 @@ class FleetWatchTest : public testing::Test {
   int64_t num_jobs_ = 0;
   SimulatedClock clock_;
   SeededRandom random_{1};
+  StateListener listener_;
   std::unique_ptr<Ledger> ledger_;
   std::unique_ptr<Coordinator> coordinator_;
   JobTable table_{kLinger};

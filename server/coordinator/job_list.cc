@@ -18,8 +18,7 @@
 #include "base/page_size.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "server/coordinator/coordinator.h"
-#include "server/ledger/ledger.h"
+#include "server/coordinator/job_queries.h"
 
 namespace ampd::server {
 namespace {
@@ -179,7 +178,7 @@ absl::StatusOr<int64_t> CountJobs(const Ledger& ledger, const std::vector<Term>&
 
 }  // namespace
 
-absl::StatusOr<v1::ListJobsResponse> Coordinator::ListJobs(const v1::ListJobsRequest& request) const {
+absl::StatusOr<v1::ListJobsResponse> JobQueries::ListJobs(const v1::ListJobsRequest& request) const {
   AMPD_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size(), kDefaultPage, kMaxPage));
   AMPD_ASSIGN_OR_RETURN(const std::vector<Term> terms, ParseFilter(request.filter()));
   int64_t before = std::numeric_limits<int64_t>::max();

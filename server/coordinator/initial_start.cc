@@ -5,20 +5,19 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "server/admission/initial_checkpoint.h"
-#include "server/coordinator/coordinator.h"
-#include "server/ledger/ledger.h"
+#include "server/coordinator/job_commands.h"
 #include "server/state/job_rules.h"
 
 namespace ampd::server {
 
 using absl::StatusCode;
 
-absl::Status Coordinator::FindStart(internal::CreateJob* create) const {
+absl::Status JobCommands::ResolveStart(internal::CreateJob* create) const {
   const v1::CheckpointReference& reference = create->spec().model().initial_checkpoint();
   if (!create->spec().model().has_initial_checkpoint() || IsRepeat(create->request_id())) {
     return absl::OkStatus();
   }
-  const absl::StatusOr<JobRecordPtr> source = FindRecord(reference.job_id());
+  const absl::StatusOr<JobRecordPtr> source = options_.queries->FindRecord(reference.job_id());
   if (absl::IsNotFound(source.status())) {
     return Error(StatusCode::kNotFound, ReasonOf(source.status()),
                  absl::StrCat("model.initial_checkpoint.job_id: ", source.status().message()));
@@ -38,7 +37,7 @@ absl::Status Coordinator::FindStart(internal::CreateJob* create) const {
   return CheckStart(create);
 }
 
-absl::Status Coordinator::CheckStart(internal::CreateJob* create) const {
+absl::Status JobCommands::CheckStart(internal::CreateJob* create) const {
   if (IsRepeat(create->request_id())) {
     return absl::OkStatus();
   }
@@ -47,7 +46,7 @@ absl::Status Coordinator::CheckStart(internal::CreateJob* create) const {
   // Read before the record is looked up, so that the commit notices any later change.
   create->set_start_is_hot(
       options_.ledger->Read([&](const ClusterState& state) { return state.FindJob(keeper) != nullptr; }));
-  const absl::StatusOr<JobRecordPtr> record = FindRecord(keeper);
+  const absl::StatusOr<JobRecordPtr> record = options_.queries->FindRecord(keeper);
   if (absl::IsNotFound(record.status())) {
     return Error(StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
                  absl::StrCat("the checkpoint to begin with is that of job ", keeper,

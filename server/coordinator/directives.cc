@@ -1,21 +1,14 @@
-// Directives to workers.
+#include "server/coordinator/directives.h"
+
 #include <map>
-#include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "base/error.h"
-#include "google/protobuf/util/time_util.h"
-#include "server/coordinator/coordinator.h"
-#include "server/ledger/ledger.h"
 #include "server/state/attempt_tokens.h"
 #include "server/state/job_rules.h"
 
 namespace ampd::server {
 namespace {
 
-using absl::StatusCode;
-using google::protobuf::util::TimeUtil;
 using internal::JobRecord;
 using v1::Attempt;
 using v1::Job;
@@ -83,52 +76,37 @@ void Acknowledge(const v1::WorkerReport& report, const ClusterState& state, v1::
   }
 }
 
-}  // namespace
-
-absl::StatusOr<v1::WorkerDirective> Coordinator::CurrentDirective(const std::string& worker,
-                                                                  const std::string& incarnation) {
-  absl::MutexLock lock(&mutex_);
-  const auto session = sessions_.find(worker);
-  if (session == sessions_.end() || incarnation.empty() || session->second.incarnation != incarnation) {
-    return Error(StatusCode::kNotFound, "WORKER_NOT_FOUND", absl::StrCat("worker ", worker, " has not reported"));
-  }
-  return BuildDirective(worker, session->second, /*renew=*/false);
+// The number of the first directive that contained the item, where `number` is that of the one being built.
+uint64_t FirstSent(const std::map<std::string, uint64_t>& first_sent, const std::string& item, uint64_t number) {
+  const auto before = first_sent.find(item);
+  return before == first_sent.end() ? number : before->second;
 }
 
-v1::WorkerDirective Coordinator::BuildDirective(const std::string& worker, Session& session, bool renew) {
+}  // namespace
+
+v1::WorkerDirective BuildDirective(const ClusterState& state, const std::string& worker, uint64_t number,
+                                   WorkerSession* session) {
   v1::WorkerDirective directive;
-  // Numbers increase across all lives of the server, without a write for each.
-  const uint64_t number = life_ << 32 | next_directive_++;
   directive.mutable_id()->set_number(number);
-  directive.set_acknowledged_report(session.report.sequence());
-  *directive.mutable_suspend_limit() =
-      TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(options_.suspend_limit));
-  if (renew) {
-    *directive.mutable_lease() = TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(options_.lease));
-    directive.set_renewal_of_boottime_nanos(session.report.send_boottime_nanos());
+  directive.mutable_id()->set_epoch(state.epoch());
+  directive.set_acknowledged_report(session->report.sequence());
+  const WorkerRecordPtr registered = state.FindWorker(worker);
+  std::map<std::string, uint64_t> attempts;
+  for (const JobRecordPtr& record : state.JobsOn(worker)) {
+    *directive.add_attempts() = ToDirective(*record, registered);
+    const std::string name = NameOf(NewestKey(*record));
+    attempts[name] = FirstSent(session->first_sent, name, number);
   }
-  options_.ledger->Read([&](const ClusterState& state) {
-    directive.mutable_id()->set_epoch(state.epoch());
-    std::map<std::string, uint64_t> told;
-    const WorkerRecordPtr registered = state.FindWorker(worker);
-    for (const JobRecordPtr& record : state.JobsOn(worker)) {
-      *directive.add_attempts() = ToDirective(*record, registered);
-      const std::string name = NameOf(NewestKey(*record));
-      const auto before = session.first_told.find(name);
-      told[name] = before == session.first_told.end() ? number : before->second;
+  session->first_sent = std::move(attempts);
+  Acknowledge(session->report, state, &directive);
+  std::map<std::string, uint64_t> deletions;
+  if (registered != nullptr) {
+    *directive.mutable_delete_checkpoints() = registered->delete_checkpoints();
+    for (const v1::CheckpointKey& key : registered->delete_checkpoints()) {
+      deletions[key.path()] = FirstSent(session->first_sent_deletion, key.path(), number);
     }
-    session.first_told = std::move(told);
-    Acknowledge(session.report, state, &directive);
-    std::map<std::string, uint64_t> deletions;
-    if (const WorkerRecordPtr record = state.FindWorker(worker); record != nullptr) {
-      *directive.mutable_delete_checkpoints() = record->delete_checkpoints();
-      for (const v1::CheckpointKey& key : record->delete_checkpoints()) {
-        const auto before = session.first_told_deletion.find(key.path());
-        deletions[key.path()] = before == session.first_told_deletion.end() ? number : before->second;
-      }
-    }
-    session.first_told_deletion = std::move(deletions);
-  });
+  }
+  session->first_sent_deletion = std::move(deletions);
   return directive;
 }
 

@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "google/protobuf/util/time_util.h"
-#include "server/coordinator/coordinator.h"
-#include "server/ledger/ledger.h"
+#include "server/coordinator/expiry.h"
 #include "server/state/job_rules.h"
 #include "server/state/retention.h"
 
@@ -15,14 +14,14 @@ namespace {
 using google::protobuf::util::TimeUtil;
 
 constexpr size_t kMaxChangedAtOnce = 100;
-constexpr int kMaxLookedAtAtOnce = 1000;
+constexpr int kMaxCheckedAtOnce = 1000;
 
 EndPosition PositionOf(const v1::Job& job) {
   return {TimeUtil::TimestampToMicroseconds(job.end_time()), job.submit_order()};
 }
 
-// Fills the update in with what is due of the job; false when nothing is.
-bool TakeDue(const v1::Job& job, const RetentionPolicy& policy, absl::Time now, internal::Update* update) {
+// Fills in the update with the retention step that is due for the job; false if none is.
+bool AddDueStep(const v1::Job& job, const RetentionPolicy& policy, absl::Time now, internal::Update* update) {
   const RetentionStep step = NextRetentionStep(job, policy, now);
   if (step == RetentionStep::DELETE_JOB) {
     update->mutable_delete_job()->set_job(job.id());
@@ -36,17 +35,12 @@ bool TakeDue(const v1::Job& job, const RetentionPolicy& policy, absl::Time now, 
 
 }  // namespace
 
-void Coordinator::DeleteExpiredOfHistory(absl::Time now, Updates* updates) {
-  EndPosition after;
-  {
-    absl::MutexLock lock(&mutex_);
-    after = looked_at_;
-  }
+void Expiry::DeleteExpiredOfHistory(absl::Time now, Updates* updates) {
   const int64_t before = absl::ToUnixMicros(now - options_.retention.shortest());
-  for (int num_looked_at = 0; num_looked_at < kMaxLookedAtAtOnce && updates->size() < kMaxChangedAtOnce;) {
-    const auto records = options_.ledger->history().ListEnded(after, before, kMaxLookedAtAtOnce);
+  for (int num_checked = 0; num_checked < kMaxCheckedAtOnce && updates->size() < kMaxChangedAtOnce;) {
+    const auto records = options_.ledger->history().ListEnded(checked_until_, before, kMaxCheckedAtOnce);
     if (!records.ok() || records->empty()) {
-      after = EndPosition();  // what was passed over is looked at again, as a job whose checkpoints another needs
+      checked_until_ = EndPosition();  // Jobs that were skipped, because another needs their checkpoints, come again.
       break;
     }
     for (const std::string& bytes : *records) {
@@ -54,22 +48,20 @@ void Coordinator::DeleteExpiredOfHistory(absl::Time now, Updates* updates) {
       if (updates->size() >= kMaxChangedAtOnce) {
         break;
       }
-      ++num_looked_at;
+      ++num_checked;
       if (!record.ParseFromString(bytes)) {
         continue;
       }
-      after = PositionOf(record.job());
+      checked_until_ = PositionOf(record.job());
       internal::Update update = NewUpdate();
-      if (TakeDue(record.job(), options_.retention, now, &update)) {
+      if (AddDueStep(record.job(), options_.retention, now, &update)) {
         updates->push_back(std::move(update));
       }
     }
   }
-  absl::MutexLock lock(&mutex_);
-  looked_at_ = after;
 }
 
-void Coordinator::DeleteExpired() {
+void Expiry::DeleteExpired() {
   if (!options_.retention.has_any() || !clock_watch_.IsSteady()) {
     return;
   }
@@ -81,13 +73,13 @@ void Coordinator::DeleteExpired() {
         return;
       }
       internal::Update update = NewUpdate();
-      if (TakeDue(record->job(), options_.retention, now, &update)) {
+      if (AddDueStep(record->job(), options_.retention, now, &update)) {
         updates.push_back(std::move(update));
       }
     }
   });
   DeleteExpiredOfHistory(now, &updates);
-  CommitQuietly(std::move(updates));
+  CommitAll(options_.ledger, std::move(updates));
 }
 
 }  // namespace ampd::server

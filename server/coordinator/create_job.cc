@@ -1,4 +1,4 @@
-// Creates jobs.
+// The commands that create jobs.
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,8 +12,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/admission/admission.h"
-#include "server/coordinator/coordinator.h"
-#include "server/ledger/ledger.h"
+#include "server/coordinator/job_commands.h"
 #include "server/state/job_rules.h"
 
 namespace ampd::server {
@@ -43,7 +42,7 @@ absl::Status CheckRequestId(const std::string& request_id) {
 
 // Holds an artifact until just before the client is answered. By then a created job names it. If the job was refused,
 // the hold must not keep the client from deleting the artifact.
-Coordinator::JobDone ReleaseAndAnswer(std::shared_ptr<void> artifact, Coordinator::JobDone done) {
+JobDone ReleaseAndAnswer(std::shared_ptr<void> artifact, JobDone done) {
   return [artifact = std::move(artifact), done = std::move(done)](const absl::StatusOr<JobPtr>& job) mutable {
     artifact.reset();
     done(job);
@@ -66,7 +65,7 @@ absl::Status CheckUnfinished(const Job& job) {
 
 }  // namespace
 
-absl::Status Coordinator::CheckRoom(size_t spec_bytes) const {
+absl::Status JobCommands::CheckCapacity(size_t spec_bytes) const {
   if (!options_.ledger->HasRoomForSubmits()) {
     return WithRetryDelay(Error(StatusCode::kResourceExhausted, "DISK_FULL", "the server's disk is nearly full"),
                           absl::Seconds(30));
@@ -89,9 +88,9 @@ absl::Status Coordinator::CheckRoom(size_t spec_bytes) const {
   return absl::OkStatus();
 }
 
-void Coordinator::CommitNewJob(internal::CreateJob create, JobDone done) {
-  if (const absl::Status room = CheckRoom(create.spec().ByteSizeLong()); !room.ok()) {
-    return done(room);
+void JobCommands::CommitNewJob(internal::CreateJob create, JobDone done) {
+  if (const absl::Status capacity = CheckCapacity(create.spec().ByteSizeLong()); !capacity.ok()) {
+    return done(capacity);
   }
   create.set_id("j-" + RandomId(*options_.random, 16));
   const std::string id = create.id();
@@ -100,23 +99,23 @@ void Coordinator::CommitNewJob(internal::CreateJob create, JobDone done) {
   CommitForJob(std::move(update), id, std::move(done));
 }
 
-bool Coordinator::IsRepeat(const std::string& request_id) const {
+bool JobCommands::IsRepeat(const std::string& request_id) const {
   return !request_id.empty() &&
          options_.ledger->Read([&](const ClusterState& state) { return state.requests().contains(request_id); });
 }
 
-absl::StatusOr<Coordinator::Admitted> Coordinator::Admit(const v1::JobSpec& spec, const std::string& request_id,
-                                                         bool goes_on) const {
+absl::StatusOr<JobCommands::Admitted> JobCommands::Admit(const v1::JobSpec& spec, const std::string& request_id,
+                                                         bool resumes) const {
   absl::StatusOr<UploadedModel> model = UploadedModel();
-  if (!goes_on && !IsRepeat(request_id)) {
-    model = FindModel(spec.model());
+  if (!resumes && !IsRepeat(request_id)) {
+    model = options_.models->Find(spec.model());
   }
   AMPD_ASSIGN_OR_RETURN(v1::JobSpec admitted, AdmitSpec(spec, model.ok() ? model->exported.get() : nullptr));
   AMPD_RETURN_IF_ERROR(model.status());
   return Admitted{std::move(admitted), std::move(model->artifact)};
 }
 
-bool Coordinator::AnswerRepeat(const std::string& request_id, const std::string& digest, JobDone* done) {
+bool JobCommands::AnswerRepeat(const std::string& request_id, const std::string& digest, JobDone* done) {
   if (!IsRepeat(request_id)) {
     return false;
   }
@@ -128,7 +127,7 @@ bool Coordinator::AnswerRepeat(const std::string& request_id, const std::string&
   return true;
 }
 
-void Coordinator::CreateJob(const v1::CreateJobRequest& request, JobDone done) {
+void JobCommands::CreateJob(const v1::CreateJobRequest& request, JobDone done) {
   const std::string digest = DigestOf(request.spec());
   if (!request.validate_only() && AnswerRepeat(request.request_id(), digest, &done)) {
     return;
@@ -136,7 +135,7 @@ void Coordinator::CreateJob(const v1::CreateJobRequest& request, JobDone done) {
   if (const absl::Status known = CheckFieldsAreKnown(request); !known.ok()) {
     return done(known);
   }
-  absl::StatusOr<Admitted> admitted = Admit(request.spec(), request.request_id(), /*goes_on=*/false);
+  absl::StatusOr<Admitted> admitted = Admit(request.spec(), request.request_id(), /*resumes=*/false);
   absl::Status status = admitted.status();
   status.Update(CheckRequestId(request.request_id()));
   if (!status.ok()) {
@@ -147,7 +146,7 @@ void Coordinator::CreateJob(const v1::CreateJobRequest& request, JobDone done) {
   *create.mutable_spec() = std::move(admitted->spec);
   create.set_request_id(request.request_id());
   create.set_request_digest(digest);
-  if (const absl::Status found = FindStart(&create); !found.ok()) {
+  if (const absl::Status found = ResolveStart(&create); !found.ok()) {
     return done(found);
   }
   if (request.validate_only()) {
@@ -158,12 +157,12 @@ void Coordinator::CreateJob(const v1::CreateJobRequest& request, JobDone done) {
   CommitNewJob(std::move(create), std::move(done));
 }
 
-void Coordinator::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
+void JobCommands::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
   const std::string digest = DigestOf(request);
   if (AnswerRepeat(request.request_id(), digest, &done)) {
     return;
   }
-  const absl::StatusOr<JobRecordPtr> source = FindRecord(request.id());
+  const absl::StatusOr<JobRecordPtr> source = options_.queries->FindRecord(request.id());
   if (!source.ok()) {
     return done(source.status());
   }
@@ -178,7 +177,7 @@ void Coordinator::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
     spec.set_name(request.name());
   }
   const std::optional<v1::Checkpoint> start = request.from_last_checkpoint() ? StartPoint(**source) : std::nullopt;
-  absl::StatusOr<Admitted> admitted = Admit(spec, request.request_id(), /*goes_on=*/start.has_value());
+  absl::StatusOr<Admitted> admitted = Admit(spec, request.request_id(), /*resumes=*/start.has_value());
   if (!admitted.ok()) {
     return done(admitted.status());
   }
@@ -195,7 +194,7 @@ void Coordinator::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
       *create.add_older_starts() = std::move(older);
     }
   }
-  if (const absl::Status found = start.has_value() ? CheckStart(&create) : FindStart(&create); !found.ok()) {
+  if (const absl::Status found = start.has_value() ? CheckStart(&create) : ResolveStart(&create); !found.ok()) {
     return done(found);
   }
   CommitNewJob(std::move(create), std::move(done));

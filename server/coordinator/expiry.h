@@ -1,0 +1,70 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/wall_clock_watch.h"
+#include "server/coordinator/state_listener.h"
+#include "server/coordinator/updates.h"
+#include "server/coordinator/worker_sessions.h"
+#include "server/ledger/journal.h"
+#include "server/state/retention.h"
+
+namespace ampd::server {
+
+// Does what is due by time: declares silent workers lost and removes them later, cancels jobs at their deadline,
+// restarts jobs whose checkpoint is out of reach, moves ended jobs out of memory, and deletes what is past its
+// retention. Leases, deadlines and waits use the clock since boot, which nobody can set. Retention uses the wall clock,
+// as long as that is steady. Single-threaded; owner: the thread that calls Coordinator::Tick. ClockIsSteady may be
+// called from any thread.
+class Expiry {
+ public:
+  struct Options {
+    Ledger* ledger = nullptr;
+    const Clock* clock = nullptr;
+    WorkerSessions* sessions = nullptr;
+    StateListener* listener = nullptr;
+    absl::Duration local_checkpoint_wait;
+    absl::Duration archive_after;  // Zero: never.
+    RetentionPolicy retention;
+    absl::Duration worker_retention;  // Zero: never.
+  };
+  explicit Expiry(const Options& options) : options_(options), clock_watch_(options.clock) {}
+
+  // Compares the clock with the newest time in the journal. Call once, before the beginning of this server life is
+  // journaled.
+  void CheckClock();
+  // Call it every few hundred milliseconds.
+  void Tick();
+
+  // Whether anything may be deleted by its age now.
+  bool ClockIsSteady() const { return clock_watch_.IsSteady(); }
+
+ private:
+  internal::Update NewUpdate() const { return server::NewUpdate(options_.clock->Now()); }
+
+  void ExpireWorkers();
+  void Sweep();
+  void ArchiveEndedJobs(const ClusterState& state, Updates* updates) const;
+  void ExpireDeadlines(const ClusterState& state, Updates* updates);
+  void RestartUnreachableJobs(const ClusterState& state, Updates* updates);
+  void RemoveLostWorkers(const ClusterState& state, Updates* updates);
+  void DeleteExpired();  // Processes a limited number of jobs in each call.
+  void DeleteExpiredOfHistory(absl::Time now, Updates* updates);
+
+  const Options options_;
+  WallClockWatch clock_watch_;
+  // Since when a queued job's local checkpoint is out of reach, by job.
+  std::map<std::string, absl::Duration> unreachable_since_;
+  // When the jobs with a deadline started, by the clock since boot.
+  std::map<std::string, absl::Duration> started_since_boot_;
+  // Since when this life has known a worker as lost.
+  std::map<std::string, absl::Duration> lost_since_;
+  absl::Duration next_sweep_;
+  absl::Duration next_deletion_;
+  EndPosition checked_until_;  // Where DeleteExpiredOfHistory continues in the history table.
+};
+
+}  // namespace ampd::server

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ampd/v1/job_service.pb.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "server/coordinator/job_queries.h"
+#include "server/coordinator/uploaded_model.h"
+#include "server/ledger/ledger.h"
+
+namespace ampd::server {
+
+using JobDone = std::function<void(absl::StatusOr<JobPtr>)>;
+using Done = std::function<void(absl::Status)>;
+
+// What clients ask to be done with jobs. Each command checks its request, commits one update and answers with the job
+// as it is after the update; job_service.proto says what each promises. Nothing that was answered is taken back by a
+// crash.
+//
+// `done` is called exactly once: on the ledger's thread, or on the caller's if nothing had to be written. It must be
+// quick. A command that names a job which is not in memory, or an initial checkpoint, may block on the disk; CreateJob
+// and CloneJob of a spec with an artifact may block as ModelFinder::Find does. Nothing else here blocks. Thread-safe.
+class JobCommands {
+ public:
+  struct Options {
+    Ledger* ledger = nullptr;
+    const Clock* clock = nullptr;
+    RandomSource* random = nullptr;  // Thread-safe.
+    const JobQueries* queries = nullptr;
+    const ModelFinder* models = nullptr;
+    // Above either limit, submits are refused.
+    size_t max_jobs_in_hot_state = 0;
+    size_t max_spec_bytes_in_hot_state = 0;
+  };
+  explicit JobCommands(const Options& options) : options_(options) {}
+
+  void CreateJob(const v1::CreateJobRequest& request, JobDone done);
+  void CloneJob(const v1::CloneJobRequest& request, JobDone done);
+  void CancelJob(const v1::CancelJobRequest& request, JobDone done);
+  void PauseJob(const v1::PauseJobRequest& request, JobDone done);
+  void ResumeJob(const v1::ResumeJobRequest& request, JobDone done);
+  void UpdateJob(const v1::UpdateJobRequest& request, JobDone done);
+  void DeleteJob(const v1::DeleteJobRequest& request, Done done);
+  void DeleteCheckpoint(const v1::DeleteCheckpointRequest& request, Done done);
+
+ private:
+  // The spec with its defaults filled in, and a hold on the artifact of its model.
+  struct Admitted {
+    v1::JobSpec spec;
+    std::shared_ptr<void> artifact;
+  };
+
+  internal::Update NewUpdate() const;
+  // Commits the update, then calls `done` with the job as it is after the update.
+  void CommitForJob(internal::Update update, std::string id, JobDone done);
+  void CommitDesired(const std::string& id, v1::Job::Desired desired, const std::string& etag, JobDone done);
+  void CommitNewJob(internal::CreateJob create, JobDone done);
+  // RESOURCE_EXHAUSTED if the disk or the memory has no capacity for a job whose spec has `spec_bytes`.
+  absl::Status CheckCapacity(size_t spec_bytes) const;
+  // The model is not read for a repeated request, nor if the job resumes from a checkpoint, which contains the model.
+  absl::StatusOr<Admitted> Admit(const v1::JobSpec& spec, const std::string& request_id, bool resumes) const;
+  // If the spec names an initial checkpoint of another job, resolves it into `create`. NOT_FOUND if there is no such
+  // job; other errors as ResolveInitialCheckpoint.
+  absl::Status ResolveStart(internal::CreateJob* create) const;
+  // NOT_FOUND (CHECKPOINT_NOT_FOUND) if the checkpoint that the job begins with is no longer kept. For a job in memory,
+  // the commit checks again.
+  absl::Status CheckStart(internal::CreateJob* create) const;
+  // Whether an earlier request with this id created a job.
+  bool IsRepeat(const std::string& request_id) const;
+  // If an earlier request with this id created a job, calls `done` with that job, or with ALREADY_EXISTS if the earlier
+  // request was a different one, and returns true. Otherwise returns false and does not call `done`.
+  bool AnswerRepeat(const std::string& request_id, const std::string& digest, JobDone* done);
+
+  const Options options_;
+};
+
+}  // namespace ampd::server

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "ampd/internal/journal.pb.h"
+#include "ampd/v1/job.pb.h"
+#include "server/state/cluster_state.h"
+
+namespace ampd::server {
+
+// Receives what changed in the state, after it is on disk and visible to readers. Calls about changes come on the
+// ledger's thread, in commit order, before the callers that asked for the changes are answered. After a restart
+// OnEvents may report events again; (job, sequence) identifies them. Implementations must be quick and may call back
+// into the coordinator only from another thread. Functions that are not overridden do nothing.
+class StateListener {
+ public:
+  virtual ~StateListener() = default;
+
+  virtual void OnJob(const JobPtr& /*job*/) {}
+  virtual void OnEvents(const std::string& /*job*/, const std::vector<v1::Event>& /*events*/) {}
+  // For each CREATED or STATE_CHANGED event of a job, with the job as it is after the group. Not called for replayed
+  // events.
+  virtual void OnJobMoved(const v1::Job& /*job*/, const v1::Event& /*event*/) {}
+  virtual void OnJobDeleted(const std::string& /*job*/) {}
+  virtual void OnHistoryDeleted(const std::string& /*job*/) {}  // The job's record stays.
+  virtual void OnWorker(const internal::WorkerRecord& /*worker*/) {}
+  virtual void OnWorkerRemoved(const std::string& /*worker*/) {}
+
+  // The worker's stream should send WorkerSessions::CurrentDirective. Called from any thread.
+  virtual void OnDirectiveDue(const std::string& /*worker*/) {}
+  // Something about a worker that an operator should know, in one line: another agent claims its name, or its reports
+  // are inconsistent. Reported once while it stays the same. Called from any thread.
+  virtual void OnWorkerTrouble(const std::string& /*worker*/, const std::string& /*line*/) {}
+  // The wall clock leapt by this much, or differs this much from the newest time of the journal. Nothing is deleted by
+  // its age for WallClockWatch::kQuiet. Called from the thread that calls Coordinator::Start or Tick.
+  virtual void OnClockLeap(absl::Duration /*leap*/) {}
+  // A search for jobs that can begin has ended: how many jobs waited, and how many of them were placed. Called from any
+  // thread.
+  virtual void OnPlacement(size_t /*num_waiting*/, size_t /*num_placed*/, absl::Duration /*time*/) {}
+};
+
+}  // namespace ampd::server

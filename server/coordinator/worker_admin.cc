@@ -1,0 +1,86 @@
+// Operations on workers by operators.
+#include <utility>
+
+#include "base/page_budget.h"
+#include "base/page_size.h"
+#include "base/status_macros.h"
+#include "server/coordinator/updates.h"
+#include "server/coordinator/worker_sessions.h"
+#include "server/coordinator/worker_view.h"
+
+namespace ampd::server {
+namespace {
+
+constexpr int kDefaultPage = 50;
+constexpr int kMaxPage = 500;
+
+const WorkerSession* FindSession(const std::map<std::string, WorkerSession>& sessions, const std::string& worker) {
+  const auto session = sessions.find(worker);
+  return session == sessions.end() ? nullptr : &session->second;
+}
+
+}  // namespace
+
+absl::Duration WorkerSessions::RivalsSince() const {
+  return options_.clock->SinceBoot() - options_.lease - options_.lease_margin;
+}
+
+absl::StatusOr<v1::ListWorkersResponse> WorkerSessions::ListWorkers(const v1::ListWorkersRequest& request) const {
+  AMPD_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size(), kDefaultPage, kMaxPage));
+  absl::MutexLock lock(&mutex_);
+  const std::map<std::string, WorkerSession>& sessions = sessions_;
+  return options_.ledger->Read([&](const ClusterState& state) {
+    v1::ListWorkersResponse response;
+    PageBudget budget;
+    for (auto worker = state.workers().upper_bound(request.page_token()); worker != state.workers().end(); ++worker) {
+      v1::Worker view = ViewOf(state, *worker->second, FindSession(sessions, worker->first), RivalsSince());
+      if (response.workers_size() == page_size || !budget.Take(view.ByteSizeLong())) {
+        response.set_next_page_token(response.workers().rbegin()->name());
+        break;
+      }
+      *response.add_workers() = std::move(view);
+    }
+    if (request.page_token().empty()) {
+      response.set_total_size(static_cast<int64_t>(state.workers().size()));
+    }
+    return response;
+  });
+}
+
+void WorkerSessions::CommitDrained(const std::string& worker, bool drained, WorkerDone done) {
+  internal::Update update = NewUpdate(options_.clock->Now());
+  update.mutable_set_drained()->set_worker(worker);
+  update.mutable_set_drained()->set_drained(drained);
+  options_.ledger->Commit(std::move(update),
+                          [this, worker, done = std::move(done)](const absl::StatusOr<Applied>& applied) {
+                            if (!applied.ok()) {
+                              return done(applied.status());
+                            }
+                            v1::Worker view;
+                            {
+                              absl::MutexLock lock(&mutex_);
+                              const WorkerSession* const session = FindSession(sessions_, worker);
+                              options_.ledger->Read([&](const ClusterState& state) {
+                                view = ViewOf(state, *state.FindWorker(worker), session, RivalsSince());
+                              });
+                            }
+                            done(std::move(view));
+                          });
+}
+
+void WorkerSessions::DrainWorker(const v1::DrainWorkerRequest& request, WorkerDone done) {
+  CommitDrained(request.name(), true, std::move(done));
+}
+
+void WorkerSessions::UndrainWorker(const v1::UndrainWorkerRequest& request, WorkerDone done) {
+  CommitDrained(request.name(), false, std::move(done));
+}
+
+void WorkerSessions::RemoveWorker(const v1::RemoveWorkerRequest& request, Done done) {
+  internal::Update update = NewUpdate(options_.clock->Now());
+  update.mutable_remove_worker()->set_worker(request.name());
+  options_.ledger->Commit(std::move(update),
+                          [done = std::move(done)](const absl::StatusOr<Applied>& applied) { done(applied.status()); });
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "ampd/v1/worker_admin_service.pb.h"
+#include "ampd/v1/worker_service.pb.h"
+#include "base/clock.h"
+#include "server/coordinator/state_listener.h"
+#include "server/coordinator/worker_session.h"
+#include "server/ledger/ledger.h"
+#include "server/state/liveness.h"
+#include "server/state/placement.h"
+
+namespace ampd::server {
+
+// The conversations with the workers in this life of the server: what each agent reported last, the leases, and the
+// directives. It decides which agent has a worker's name, turns reports into updates, and answers them. Operators list,
+// drain and remove workers through it. It does not decide when a worker is lost; Expiry does.
+//
+//   1. worker: report             -> HandleReport: its facts are committed, the answer is the directive, which renews
+//                                    the lease
+//   2. the facts are on disk      -> StateListener::OnDirectiveDue(worker)
+//   3. the worker's stream sends CurrentDirective(worker), which acknowledges them
+//
+// A worker's session lasts from its first report, or its registration in an earlier life, until it is removed.
+// Thread-safe.
+class WorkerSessions {
+ public:
+  struct Options {
+    Ledger* ledger = nullptr;
+    const Clock* clock = nullptr;
+    StateListener* listener = nullptr;
+    absl::Duration lease;
+    absl::Duration lease_margin;
+    absl::Duration suspend_limit;
+  };
+  using WorkerDone = std::function<void(absl::StatusOr<v1::Worker>)>;
+  using Done = std::function<void(absl::Status)>;
+
+  explicit WorkerSessions(const Options& options) : options_(options), liveness_(options.lease, options.lease_margin) {}
+
+  // Journals the beginning of this server life, and starts every lease over. Call once, before anything else and after
+  // the ledger's Start. Blocks until it is on disk.
+  absl::Status Start();
+
+  // Processes a report and returns the directive that renews the worker's lease. A later directive acknowledges the
+  // report's facts, once they are on disk. An error ends the stream:
+  //   INVALID_ARGUMENT     the registration is not valid (CheckRegistration),
+  //   ALREADY_EXISTS       another agent has the name, and its worker is not lost (reason WORKER_NAME_IN_USE),
+  //   ABORTED              a newer incarnation of this agent has connected (reason REPLACED).
+  // A report that is older than one already processed is ignored, and the directive renews nothing. Facts about an
+  // attempt that can't be true are skipped.
+  absl::StatusOr<v1::WorkerDirective> HandleReport(const v1::WorkerReport& report);
+  // The current directive for a worker, without renewing its lease. NOT_FOUND unless this incarnation sent the worker's
+  // last report in this life of the server: a directive holds attempt tokens, which are secrets of that incarnation.
+  absl::StatusOr<v1::WorkerDirective> CurrentDirective(const std::string& worker, const std::string& incarnation);
+
+  // For operators. See worker_admin_service.proto. `done` is called exactly once, on the ledger's thread, or on the
+  // caller's if the ledger is full; it must be quick.
+  absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request) const;
+  void DrainWorker(const v1::DrainWorkerRequest& request, WorkerDone done);
+  void UndrainWorker(const v1::UndrainWorkerRequest& request, WorkerDone done);
+  void RemoveWorker(const v1::RemoveWorkerRequest& request, Done done);
+
+  // The workers whose last report is younger than the lease.
+  LiveWorkers Live() const;
+
+  // The workers whose lease and margin have run out and whose loss is not being written yet. From here on no report
+  // renews their lease, so the lease has run out when the loss is on disk.
+  std::vector<std::string> BeginLosses();
+  // The loss of the worker was refused: it may renew its lease again.
+  void AbandonLoss(const std::string& worker);
+
+  // Follows what the ledger has published. Returns the workers whose directive may have changed.
+  std::set<std::string> OnPublished(const Publication& publication);
+
+ private:
+  void CommitDrained(const std::string& worker, bool drained, WorkerDone done);
+  // Refuses a second agent with the same name: both would run the same attempts.
+  absl::Status CheckAgent(const v1::WorkerReport& report, const WorkerSession& session) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether another agent may have the worker's name.
+  bool IsSilent(const WorkerSession& session, const internal::WorkerRecord* record) const;
+  // Makes the report the session's, and sets `is_new` unless it is older than one already processed.
+  absl::Status AdoptReport(const v1::WorkerReport& report, WorkerSession* session, bool* is_new)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AdoptIncarnation(const v1::WorkerReport& report, WorkerSession* session)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RecordRival(const v1::WorkerReport& report, const absl::Status& refusal, WorkerSession* session)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReportOddity(const std::string& worker, const std::string& oddity, WorkerSession* session)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  v1::WorkerDirective NextDirective(const std::string& worker, WorkerSession* session, bool renew)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A time since boot: rivals that last claimed a name before it are not shown.
+  absl::Duration RivalsSince() const;
+
+  const Options options_;
+  mutable absl::Mutex mutex_;
+  uint64_t life_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, WorkerSession> sessions_ ABSL_GUARDED_BY(mutex_);
+  Liveness liveness_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_directive_ ABSL_GUARDED_BY(mutex_) = 1;
+};
+
+}  // namespace ampd::server

@@ -1,0 +1,50 @@
+#include "server/coordinator/worker_view.h"
+
+#include <algorithm>
+
+namespace ampd::server {
+namespace {
+
+void AddReport(const WorkerSession& session, v1::Worker* view) {
+  view->mutable_last_report_time()->set_seconds(absl::ToUnixSeconds(session.report_time));
+  for (v1::Device& device : *view->mutable_devices()) {
+    for (const v1::Device& reported : session.report.devices()) {
+      if (reported.id() == device.id()) {
+        device.set_memory_free_bytes(reported.memory_free_bytes());
+      }
+    }
+  }
+}
+
+bool IsBusy(const ClusterState& state, const v1::Worker& worker) {
+  return std::all_of(worker.devices().begin(), worker.devices().end(),
+                     [&](const v1::Device& device) { return state.DeviceIsHeld(worker.name(), device.id()); });
+}
+
+}  // namespace
+
+v1::Worker ViewOf(const ClusterState& state, const internal::WorkerRecord& record, const WorkerSession* session,
+                  absl::Duration rivals_since) {
+  v1::Worker view = record.worker();
+  for (const JobRecordPtr& job : state.JobsOn(view.name())) {
+    view.add_job_ids(job->job().id());
+  }
+  bool is_stopping = false;
+  if (session != nullptr) {
+    AddReport(*session, &view);
+    is_stopping = session->report.stopping();
+    if (is_stopping && !record.lost()) {
+      view.set_message("its agent is stopping");
+    }
+    if (!session->rival.empty() && session->rival_since_boot >= rivals_since) {
+      view.set_message(session->rival);
+    }
+  }
+  view.set_state(record.lost()                              ? v1::Worker::LOST
+                 : record.worker().drained() || is_stopping ? v1::Worker::DRAINING
+                 : IsBusy(state, record.worker())           ? v1::Worker::BUSY
+                                                            : v1::Worker::READY);
+  return view;
+}
+
+}  // namespace ampd::server

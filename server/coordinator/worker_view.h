@@ -1,0 +1,16 @@
+#pragma once
+
+#include "absl/time/time.h"
+#include "ampd/v1/worker.pb.h"
+#include "server/coordinator/worker_session.h"
+#include "server/state/cluster_state.h"
+
+namespace ampd::server {
+
+// The worker as clients see it: its record, its jobs, its state, and what its agent reported last. `session` is null if
+// the worker has not reported in this life of the server. A rival that last claimed the name before `rivals_since` (a
+// time since boot) is left out. Pure.
+v1::Worker ViewOf(const ClusterState& state, const internal::WorkerRecord& record, const WorkerSession* session,
+                  absl::Duration rivals_since);
+
+}  // namespace ampd::server
