@@ -45,6 +45,8 @@ class Transition {
   absl::Status Pause(JobEdit& edit);
   absl::Status Resume(JobEdit& edit);
   absl::Status CheckAssignment(const internal::AssignAttempt& assign, const internal::JobRecord& record) const;
+  absl::Status CheckDecision(const internal::AssignAttempt& assign, const internal::JobRecord& record,
+                             const internal::WorkerRecord& worker) const;
   absl::Status CheckStart(const internal::CreateJob& create) const;
 
   absl::StatusOr<JobRecordPtr> RequireJob(const std::string& id) const;

@@ -187,6 +187,23 @@ absl::Status Transition::Do(const internal::RemoveWorker& remove) {
   return absl::OkStatus();
 }
 
+// An assignment is decided on published records, which may be outdated when it is applied.
+absl::Status Transition::CheckDecision(const internal::AssignAttempt& assign, const JobRecord& record,
+                                       const internal::WorkerRecord& worker) const {
+  if (assign.job_version() == 0) {
+    return absl::OkStatus();
+  }
+  if (assign.job_version() != record.version()) {
+    return Error(StatusCode::kAborted, "STALE_DECISION",
+                 absl::StrCat("job ", assign.job(), " has changed since it was placed"));
+  }
+  if (assign.has_start_from() && !Reaches(worker, assign.start_from())) {
+    return Error(StatusCode::kAborted, "STALE_DECISION",
+                 absl::StrCat("worker ", assign.worker(), " does not reach checkpoint ", assign.start_from().path()));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Transition::CheckAssignment(const internal::AssignAttempt& assign, const JobRecord& record) const {
   if (record.job().state() != Job::QUEUED || assign.attempt() != record.job().num_attempts() + 1) {
     return Error(StatusCode::kFailedPrecondition, "WRONG_STATE",
@@ -206,7 +223,7 @@ absl::Status Transition::CheckAssignment(const internal::AssignAttempt& assign, 
                    absl::StrCat("device ", id, " of worker ", assign.worker(), " is not free"));
     }
   }
-  return absl::OkStatus();
+  return CheckDecision(assign, record, *worker);
 }
 
 absl::Status Transition::Do(const internal::AssignAttempt& assign) {

@@ -247,6 +247,42 @@ TEST_F(ClusterStateTest, StaleOwner_IsFenced) {
   EXPECT_EQ(Shown(), "j1:RUNNING@w2#2");
 }
 
+// Assignments are decided on published records, beside the committer.
+TEST_F(ClusterStateTest, AssignmentDecidedBeforeTheJobStartedOver_IsRefusedAsStale) {
+  StartRunning("j1", 1, "w1");
+  Apply(make.Save("j1", 1, 8));
+  Apply(make.End("j1", 1, Outcome::FAILED, v1::TRAINER_CRASHED));
+  internal::Update assign = make.Assign("j1", 2, "w2");
+  *assign.mutable_assign_attempt()->mutable_start_from() = state.FindJob("j1")->job().checkpoints(0);
+  assign.mutable_assign_attempt()->set_job_version(state.FindJob("j1")->version());
+  internal::Update start_over = make.New();
+  start_over.mutable_start_over()->set_job("j1");
+  Apply(start_over);
+  EXPECT_EQ(ReasonOfApply(assign), "STALE_DECISION");
+  assign.mutable_assign_attempt()->set_job_version(0);
+  Apply(assign);  // As an older server's journal may hold it.
+}
+
+TEST_F(ClusterStateTest, AssignmentWithALocalCheckpointThatAnotherAgentCannotReach_IsRefusedAsStale) {
+  internal::Update red = make.Register("w1");
+  red.mutable_register_worker()->mutable_agent()->set_id("red");
+  Apply(red);
+  StartRunning("j1", 1, "w1");
+  internal::Update save = make.Save("j1", 1, 8);
+  save.mutable_record_checkpoint()->mutable_checkpoint()->set_local(true);
+  Apply(save);
+  Apply(make.End("j1", 1, Outcome::FAILED, v1::TRAINER_CRASHED));
+  internal::Update assign = make.Assign("j1", 2, "w1");
+  *assign.mutable_assign_attempt()->mutable_start_from() = state.FindJob("j1")->job().checkpoints(0);
+  assign.mutable_assign_attempt()->set_job_version(state.FindJob("j1")->version());
+  internal::Update blue = red;
+  blue.mutable_register_worker()->mutable_agent()->set_id("blue");
+  Apply(blue);
+  EXPECT_EQ(ReasonOfApply(assign), "STALE_DECISION");
+  Apply(red);
+  Apply(assign);
+}
+
 TEST_F(ClusterStateTest, DeviceHoldsOneAttempt) {
   Apply(make.Create("j2"));
   Apply(make.Assign("j1", 1, "w1"));
