@@ -215,6 +215,7 @@ absl::Status Server::Parts::Restore() {
   ledger->Start();
   fleet = std::make_unique<FleetWatch>(&coordinator->sessions(), &table, &progress, config.metrics_max_jobs);
   AMPD_RETURN_IF_ERROR(coordinator->Start());
+  coordinator->scheduler().Start();
   artifacts->Start();
   return absl::OkStatus();
 }
@@ -401,6 +402,9 @@ void Server::Parts::Stop() {
   listener.reset();
   if (artifacts != nullptr) {
     artifacts->Stop();  // Its thread calls the coordinator.
+  }
+  if (coordinator != nullptr) {
+    coordinator->scheduler().Stop();  // Its thread commits.
   }
   // Commits queued updates and calls the coordinator's listener, so the coordinator is destroyed later.
   ledger.reset();

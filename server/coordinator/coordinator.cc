@@ -1,6 +1,5 @@
 #include "server/coordinator/coordinator.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -55,6 +54,7 @@ Coordinator::Coordinator(const Options& options)
       sessions_({.ledger = options.ledger,
                  .clock = options.clock,
                  .listener = options.listener,
+                 .on_facts_changed = [this](const std::string& worker) { scheduler_.OnSessionChanged(worker); },
                  .lease = options.lease,
                  .lease_margin = options.lease_margin,
                  .suspend_limit = options.suspend_limit}),
@@ -90,7 +90,7 @@ absl::Status Coordinator::Start() {
 
 void Coordinator::Tick() {
   expiry_.Tick();
-  scheduler_.PlaceWaiting();
+  scheduler_.Wake();
 }
 
 void Coordinator::OnPublished(const Publication& publication) {
@@ -98,10 +98,7 @@ void Coordinator::OnPublished(const Publication& publication) {
     Notify(applied, listener_);
   }
   const std::set<std::string> changed_workers = sessions_.OnPublished(publication);
-  if (std::any_of(publication.applied.begin(), publication.applied.end(),
-                  [](const Applied& applied) { return !applied.jobs.empty() || !applied.workers.empty(); })) {
-    scheduler_.PlaceWaiting();
-  }
+  scheduler_.OnPublished(publication);
   for (const std::string& worker : changed_workers) {
     listener_->OnDirectiveDue(worker);
   }

@@ -14,7 +14,7 @@ namespace ampd::server {
 // Wires the parts that decide what the state becomes, and passes on to them, and to the listener, what the ledger has
 // published. It decides nothing itself. Its callers use the parts.
 //
-//   1. client: commands().CreateJob -> committed, and answered; placed if a device is free
+//   1. client: commands().CreateJob -> committed, and answered; the scheduler places it if a device is free
 //   2. OnDirectiveDue(worker)       -> the stream sends sessions().CurrentDirective(worker)
 //   3. worker: report               -> sessions().HandleReport: facts are committed, the lease is renewed
 //   4. the facts are on disk        -> OnDirectiveDue(worker): the next directive acknowledges them
@@ -38,6 +38,7 @@ class Coordinator {
   const JobQueries& queries() const { return queries_; }
   WorkerSessions& sessions() { return sessions_; }
   const ModelFinder& models() const { return models_; }
+  Scheduler& scheduler() { return scheduler_; }
   const Expiry& expiry() const { return expiry_; }
 
  private:

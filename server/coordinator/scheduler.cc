@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "server/coordinator/updates.h"
-#include "server/state/placement.h"
 #include "server/state/pinned_loss_scale.h"
 
 namespace ampd::server {
@@ -15,6 +14,7 @@ constexpr int kTokenCharacters = 26;  // 130 random bits.
 void FillAssignment(const Placement& placement, std::string token, internal::AssignAttempt* assign) {
   assign->set_job(placement.job->job().id());
   assign->set_attempt(placement.job->job().num_attempts() + 1);
+  assign->set_job_version(placement.job->version());
   assign->set_token(std::move(token));
   assign->set_worker(placement.worker);
   assign->add_devices(placement.device);
@@ -29,22 +29,151 @@ void FillAssignment(const Placement& placement, std::string token, internal::Ass
 
 }  // namespace
 
-void Scheduler::PlaceWaiting() {
-  const absl::Time now = options_.clock->Now();
-  const absl::Duration start = options_.clock->SinceBoot();
-  const LiveWorkers live = options_.sessions->Live();
-  size_t num_waiting = 0;
-  const std::vector<Placement> placements = options_.ledger->Read([&](const ClusterState& state) {
-    num_waiting = state.queue().size();
-    return PlaceJobs(state, live, absl::ToUnixMicros(now));
-  });
-  options_.listener->OnPlacement(num_waiting, placements.size(), options_.clock->SinceBoot() - start);
-  Updates updates;
-  for (const Placement& placement : placements) {
-    FillAssignment(placement, RandomId(*options_.random, kTokenCharacters),
-                   updates.emplace_back(NewUpdate(options_.clock->Now())).mutable_assign_attempt());
+void Scheduler::Start() {
+  thread_ = std::thread([this] { Loop(); });
+}
+
+void Scheduler::Stop() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
   }
-  CommitAll(options_.ledger, std::move(updates));
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void Scheduler::Loop() {
+  for (;;) {
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(this, &Scheduler::HasWork));
+      if (stopping_) {
+        return;
+      }
+      is_awake_ = false;
+    }
+    RunOnce();
+  }
+}
+
+void Scheduler::LimitMarks() {
+  if (marks_.all || marks_.jobs.size() + marks_.workers.size() + marks_.settled.size() > kMaxMarks) {
+    marks_ = Marks();
+    marks_.all = true;
+  }
+}
+
+void Scheduler::OnPublished(const Publication& publication) {
+  absl::MutexLock lock(&mutex_);
+  for (const Applied& applied : publication.applied) {
+    for (const JobRecordPtr& record : applied.jobs) {
+      marks_.jobs.insert(record->job().id());
+    }
+    for (const JobRecordPtr& record : applied.archived) {
+      marks_.jobs.insert(record->job().id());
+    }
+    for (const DeletedJob& job : applied.deleted_jobs) {
+      marks_.jobs.insert(job.id);
+    }
+    for (const WorkerRecordPtr& record : applied.workers) {
+      marks_.workers.insert(record->worker().name());
+    }
+    marks_.workers.insert(applied.removed_workers.begin(), applied.removed_workers.end());
+  }
+  LimitMarks();
+  is_awake_ = true;
+}
+
+void Scheduler::OnSessionChanged(const std::string& worker) {
+  absl::MutexLock lock(&mutex_);
+  marks_.workers.insert(worker);
+  LimitMarks();
+  is_awake_ = true;
+}
+
+void Scheduler::Wake() {
+  absl::MutexLock lock(&mutex_);
+  is_awake_ = true;
+}
+
+// Does not wake the scheduler: a committed assignment has been published, and a refused one must not be tried again in
+// a tight loop, because the ledger may be full.
+void Scheduler::OnSettled(const std::string& job) {
+  absl::MutexLock lock(&mutex_);
+  marks_.settled.insert(job);
+  LimitMarks();
+}
+
+Scheduler::Records Scheduler::ReadMarked(const Marks& marks) const {
+  Records records;
+  options_.ledger->Read([&](const ClusterState& state) {
+    for (const auto* jobs : {&marks.jobs, &marks.settled}) {
+      for (const std::string& job : *jobs) {
+        records.jobs.emplace_back(job, state.FindJob(job));
+      }
+    }
+    for (const std::string& worker : marks.workers) {
+      records.workers.emplace_back(worker, state.FindWorker(worker));
+    }
+  });
+  return records;
+}
+
+Scheduler::Records Scheduler::ReadAll() const {
+  Records records;
+  options_.ledger->Read([&](const ClusterState& state) {
+    for (const auto& [order, record] : state.jobs()) {
+      records.jobs.emplace_back(record->job().id(), record);
+    }
+    for (const auto& [name, record] : state.workers()) {
+      records.workers.emplace_back(name, record);
+    }
+  });
+  return records;
+}
+
+void Scheduler::Update(const Marks& marks) {
+  if (marks.all) {
+    table_ = PlacementTable();
+  }
+  for (const std::string& job : marks.settled) {
+    table_.Settle(job);
+  }
+  const Records records = marks.all ? ReadAll() : ReadMarked(marks);
+  const absl::Duration now = options_.clock->SinceBoot();
+  for (const auto& [id, record] : records.jobs) {
+    table_.PutJob(id, record);
+  }
+  for (const auto& [name, record] : records.workers) {
+    table_.PutWorker(name, record);
+    table_.PutFacts(name, options_.sessions->FindFacts(name), now);
+  }
+}
+
+void Scheduler::Commit(const Placement& placement) {
+  internal::Update update = NewUpdate(options_.clock->Now());
+  FillAssignment(placement, RandomId(*options_.random, kTokenCharacters), update.mutable_assign_attempt());
+  options_.ledger->Commit(std::move(update),
+                          [this, job = placement.job->job().id()](const absl::StatusOr<Applied>&) { OnSettled(job); });
+}
+
+size_t Scheduler::RunOnce() {
+  const absl::Duration start = options_.clock->SinceBoot();
+  Marks marks;
+  {
+    absl::MutexLock lock(&mutex_);
+    marks = std::exchange(marks_, Marks());
+  }
+  Update(marks);
+  const std::vector<Placement> placements =
+      table_.Place(absl::ToUnixMicros(options_.clock->Now()), options_.clock->SinceBoot());
+  options_.listener->OnPlacement(table_.num_waiting() + placements.size(), placements.size(),
+                                 options_.clock->SinceBoot() - start);
+  for (const Placement& placement : placements) {
+    Commit(placement);
+  }
+  return placements.size();
 }
 
 }  // namespace ampd::server

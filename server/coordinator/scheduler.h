@@ -1,16 +1,41 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "server/coordinator/state_listener.h"
 #include "server/coordinator/worker_sessions.h"
 #include "server/ledger/ledger.h"
+#include "server/state/placement_table.h"
 
 namespace ampd::server {
 
-// Places waiting jobs on free devices. Thread-safe.
+// Places waiting jobs on free devices, on a thread of its own, so that no answer waits for that. The committer and the
+// sessions only mark which jobs and workers changed; RunOnce brings its table up to date with their published records,
+// decides, and commits the assignments.
+//
+//   1. OnPublished, OnSessionChanged, Wake -> what changed is marked, and the thread wakes up
+//   2. RunOnce                             -> reads the marked records, and commits assignments
+//   3. the state refuses an assignment that was decided on an outdated record -> the job is marked, and decided again
+//      with the next change or Wake
+//
+// Marks of one job or worker coalesce. Beyond kMaxMarks they are dropped, and the table is filled from the whole state.
+// Thread-safe, except that RunOnce is called by one thread: the scheduler's own after Start; otherwise its caller's
+// (simulation and tests).
 class Scheduler {
  public:
+  static constexpr size_t kMaxMarks = 65'536;
+
   struct Options {
     Ledger* ledger = nullptr;
     const Clock* clock = nullptr;
@@ -19,13 +44,54 @@ class Scheduler {
     StateListener* listener = nullptr;
   };
   explicit Scheduler(const Options& options) : options_(options) {}
+  ~Scheduler() { Stop(); }
 
-  // Commits an assignment for each job that can begin now. An assignment that the state refuses, because something
-  // changed meanwhile, is decided again by a later call.
-  void PlaceWaiting();
+  void Start();
+  // After it returns, nothing is placed. Idempotent.
+  void Stop();
+
+  void OnPublished(const Publication& publication);
+  // The worker reported, or its session ended or is about to.
+  void OnSessionChanged(const std::string& worker);
+  // Call it every few hundred milliseconds: waits for a retry end by time.
+  void Wake();
+
+  // Places the jobs that can begin now. Returns how many assignments it committed.
+  size_t RunOnce();
+
+  // How often a job was compared with a device. Call it on the thread that calls RunOnce.
+  int64_t num_examined() const { return table_.num_examined(); }
 
  private:
+  struct Marks {
+    bool all = false;  // Everything changed; the sets are empty.
+    std::set<std::string> jobs;
+    std::set<std::string> workers;
+    std::set<std::string> settled;  // Jobs whose assignment was committed or refused.
+  };
+  // Published records, read at one moment. A null record: there is none.
+  struct Records {
+    std::vector<std::pair<std::string, JobRecordPtr>> jobs;
+    std::vector<std::pair<std::string, WorkerRecordPtr>> workers;
+  };
+
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return is_awake_ || stopping_; }
+  void LimitMarks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Loop();
+  void Update(const Marks& marks);
+  Records ReadMarked(const Marks& marks) const;
+  Records ReadAll() const;
+  void Commit(const Placement& placement);
+  void OnSettled(const std::string& job);
+
   const Options options_;
+  PlacementTable table_;
+
+  absl::Mutex mutex_;
+  Marks marks_ ABSL_GUARDED_BY(mutex_) = {.all = true, .jobs = {}, .workers = {}, .settled = {}};
+  bool is_awake_ ABSL_GUARDED_BY(mutex_) = true;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
 };
 
 }  // namespace ampd::server

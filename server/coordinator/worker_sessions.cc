@@ -182,6 +182,7 @@ absl::StatusOr<v1::WorkerDirective> WorkerSessions::HandleReport(const v1::Worke
     }
     directive = NextDirective(report.worker(), &session, renew);
   }
+  options_.on_facts_changed(report.worker());
   CommitAll(options_.ledger, std::move(ingested.updates));
   return directive;
 }
@@ -209,37 +210,60 @@ v1::WorkerDirective WorkerSessions::NextDirective(const std::string& worker, Wor
   return directive;
 }
 
+std::optional<WorkerFacts> WorkerSessions::FactsOf(const WorkerSession& session) const {
+  if (session.report.sequence() == 0 || session.losing) {
+    return std::nullopt;
+  }
+  WorkerFacts facts;
+  facts.is_stopping = session.report.stopping();
+  facts.fresh_until = session.report_since_boot + options_.lease;
+  for (const v1::Device& device : session.report.devices()) {
+    facts.free_bytes[device.id()] = device.memory_free_bytes();
+  }
+  return facts;
+}
+
+std::optional<WorkerFacts> WorkerSessions::FindFacts(const std::string& worker) const {
+  absl::MutexLock lock(&mutex_);
+  const auto session = sessions_.find(worker);
+  return session == sessions_.end() ? std::nullopt : FactsOf(session->second);
+}
+
 LiveWorkers WorkerSessions::Live() const {
   absl::MutexLock lock(&mutex_);
   LiveWorkers live;
   const absl::Duration now = options_.clock->SinceBoot();
   for (const auto& [name, session] : sessions_) {
-    if (session.report.sequence() == 0 || session.losing || now - session.report_since_boot > options_.lease) {
-      continue;
-    }
-    WorkerFacts& facts = live[name];
-    facts.is_stopping = session.report.stopping();
-    for (const v1::Device& device : session.report.devices()) {
-      facts.free_bytes[device.id()] = device.memory_free_bytes();
+    std::optional<WorkerFacts> facts = FactsOf(session);
+    if (facts.has_value() && now <= facts->fresh_until) {
+      live[name] = *std::move(facts);
     }
   }
   return live;
 }
 
 std::vector<std::string> WorkerSessions::BeginLosses() {
-  absl::MutexLock lock(&mutex_);
   std::vector<std::string> silent;
-  for (const std::string& worker : liveness_.Silent(options_.clock->SinceBoot())) {
-    if (!std::exchange(sessions_[worker].losing, true)) {
-      silent.push_back(worker);
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const std::string& worker : liveness_.Silent(options_.clock->SinceBoot())) {
+      if (!std::exchange(sessions_[worker].losing, true)) {
+        silent.push_back(worker);
+      }
     }
+  }
+  for (const std::string& worker : silent) {
+    options_.on_facts_changed(worker);
   }
   return silent;
 }
 
 void WorkerSessions::AbandonLoss(const std::string& worker) {
-  absl::MutexLock lock(&mutex_);
-  sessions_[worker].losing = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    sessions_[worker].losing = false;
+  }
+  options_.on_facts_changed(worker);
 }
 
 std::set<std::string> WorkerSessions::OnPublished(const Publication& publication) {

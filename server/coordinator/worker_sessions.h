@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,7 +20,7 @@
 #include "server/coordinator/worker_session.h"
 #include "server/ledger/ledger.h"
 #include "server/state/liveness.h"
-#include "server/state/placement.h"
+#include "server/state/placement_rules.h"
 
 namespace ampd::server {
 
@@ -40,6 +41,8 @@ class WorkerSessions {
     Ledger* ledger = nullptr;
     const Clock* clock = nullptr;
     StateListener* listener = nullptr;
+    // What FindFacts returns for the worker has changed. Called without a lock; must be quick.
+    std::function<void(const std::string& worker)> on_facts_changed;
     absl::Duration lease;
     absl::Duration lease_margin;
     absl::Duration suspend_limit;
@@ -74,6 +77,8 @@ class WorkerSessions {
 
   // The workers whose last report is younger than the lease.
   LiveWorkers Live() const;
+  // What the worker reported last, fresh or not; nothing if it has not reported or is being lost.
+  std::optional<WorkerFacts> FindFacts(const std::string& worker) const;
 
   // The workers whose lease and margin have run out and whose loss is not being written yet. From here on no report
   // renews their lease, so the lease has run out when the loss is on disk.
@@ -102,6 +107,7 @@ class WorkerSessions {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   v1::WorkerDirective NextDirective(const std::string& worker, WorkerSession* session, bool renew)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<WorkerFacts> FactsOf(const WorkerSession& session) const;
   // A time since boot: rivals that last claimed a name before it are not shown.
   absl::Duration RivalsSince() const;
 

@@ -1,32 +1,14 @@
 #include "server/state/placement.h"
 
-#include <algorithm>
-#include <set>
-#include <tuple>
-#include <utility>
-
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/time/time.h"
-#include "server/state/job_rules.h"
 
 namespace ampd::server {
 namespace {
 
 using internal::JobRecord;
-using internal::WorkerRecord;
 using precision::PresetChoice;
 using v1::Device;
 using v1::DeviceVerdict;
-
-// A device with everything that is compared with a job.
-struct Candidate {
-  const WorkerRecord* worker;
-  const Device* device;
-  const WorkerFacts* facts;  // Null: the worker does not report.
-  bool held;
-};
 
 std::vector<Candidate> AllDevices(const ClusterState& state, const LiveWorkers& live) {
   std::vector<Candidate> candidates;
@@ -38,179 +20,6 @@ std::vector<Candidate> AllDevices(const ClusterState& state, const LiveWorkers& 
     }
   }
   return candidates;
-}
-
-// `begins`: no checkpoint replaces the model's file and initial weights, so their roots are needed too.
-std::set<std::string> DataRootsOf(const v1::JobSpec& spec, bool begins) {
-  std::set<std::string> roots;
-  const auto add = [&](const std::string& path) {
-    if (!path.empty()) {
-      roots.insert(path.substr(0, path.find('/')));
-    }
-  };
-  for (const v1::DataSource* source : {&spec.data().train(), &spec.data().eval()}) {
-    add(source->tokens().path());
-    add(source->jsonl().path());
-    add(source->idx().images());
-    add(source->idx().labels());
-    for (const std::string& file : source->cifar().files()) {
-      add(file);
-    }
-    add(source->safetensors().file());
-    const v1::NpzSource& npz = source->npz();
-    add(npz.file());
-    if (npz.file().empty()) {  // With `file` they are names of arrays, not paths.
-      add(npz.images());
-      add(npz.labels());
-    }
-  }
-  if (begins) {
-    add(spec.model().exported().path());
-    add(spec.model().initial_weights());
-  }
-  return roots;
-}
-
-void Say(DeviceVerdict* verdict, v1::PendingReason reason, std::string message) {
-  verdict->set_reason(reason);
-  verdict->set_message(std::move(message));
-}
-
-// Whether the job may run on the worker, and whether the worker is in service.
-bool WorkerServes(const v1::JobSpec& spec, const Candidate& candidate, DeviceVerdict* verdict) {
-  const v1::Worker& worker = candidate.worker->worker();
-  const std::string& wanted = spec.resources().worker();
-  if (!wanted.empty() && wanted != worker.name()) {
-    Say(verdict, v1::NO_MATCHING_DEVICE, absl::StrCat("the job wants worker ", wanted));
-    return false;
-  }
-  if (candidate.worker->lost() || candidate.facts == nullptr) {
-    Say(verdict, v1::WORKER_UNAVAILABLE, absl::StrCat("worker ", worker.name(), " does not report"));
-    return false;
-  }
-  if (candidate.facts->is_stopping) {
-    Say(verdict, v1::WORKER_UNAVAILABLE, absl::StrCat("worker ", worker.name(), " is stopping"));
-    return false;
-  }
-  if (worker.drained()) {
-    Say(verdict, v1::WORKER_UNAVAILABLE,
-        absl::StrCat("worker ", worker.name(), " is drained; ampctl worker undrain ", worker.name(), " ends that"));
-    return false;
-  }
-  return true;
-}
-
-std::string NoDataRoot(const WorkerRecord& worker, const std::string& root) {
-  constexpr int kMostNamed = 8;
-  const auto& roots = worker.data_roots();
-  const std::string some = absl::StrJoin(roots.begin(), roots.begin() + std::min(roots.size(), kMostNamed), ", ");
-  return absl::StrCat("worker ", worker.worker().name(), " has no data root \"", root, "\"; it has ",
-                      some.empty() ? "none" : some, roots.size() > kMostNamed ? ", ..." : "",
-                      " (ampd-worker --data-root NAME=FOLDER)");
-}
-
-bool DeviceMatches(const v1::JobSpec& spec, bool begins, const Candidate& candidate, DeviceVerdict* verdict) {
-  const v1::ResourceSpec& wanted = spec.resources();
-  const bool is_gpu = candidate.device->kind() == Device::GPU;
-  if ((wanted.kind() == v1::ResourceSpec::GPU && !is_gpu) || (wanted.kind() == v1::ResourceSpec::CPU && is_gpu)) {
-    Say(verdict, v1::NO_MATCHING_DEVICE, absl::StrCat("the job wants a ", v1::ResourceSpec::Kind_Name(wanted.kind())));
-    return false;
-  }
-  if (candidate.device->unhealthy()) {
-    const std::string& reason = candidate.device->unhealthy_reason();
-    Say(verdict, v1::NO_MATCHING_DEVICE, absl::StrCat("the device is unhealthy", reason.empty() ? "" : ": ", reason));
-    return false;
-  }
-  for (const std::string& root : DataRootsOf(spec, begins)) {
-    const auto& roots = candidate.worker->data_roots();
-    if (std::find(roots.begin(), roots.end(), root) == roots.end()) {
-      Say(verdict, v1::NO_MATCHING_DEVICE, NoDataRoot(*candidate.worker, root));
-      return false;
-    }
-  }
-  return true;
-}
-
-bool HasMemory(int64_t needed, int64_t available, const char* what, DeviceVerdict* verdict) {
-  if (needed <= available) {
-    return true;
-  }
-  verdict->set_needed(needed);
-  verdict->set_available(available);
-  Say(verdict, v1::INSUFFICIENT_MEMORY, absl::StrCat("the job declares ", needed, " bytes, ", what, " ", available));
-  return false;
-}
-
-bool ReachesCheckpoint(const v1::Job& job, const std::optional<v1::Checkpoint>& start, const Candidate& candidate,
-                       DeviceVerdict* verdict) {
-  if (!start.has_value() || Reaches(*candidate.worker, *start)) {
-    return true;
-  }
-  const std::string which = job.checkpoints().empty()
-                                ? absl::StrCat("the checkpoint ", start->path(), ", with which the job begins,")
-                                : absl::StrCat("the job's checkpoint at step ", start->step());
-  const bool same_name = start->worker() == candidate.worker->worker().name();
-  Say(verdict, v1::WAITING_FOR_CHECKPOINT_WORKER,
-      absl::StrCat(which, " is on worker ", start->worker(), same_name ? ", which was another agent then" : ""));
-  return false;
-}
-
-// Whether the job can begin on the device now. The verdict says why not, or PLACEMENT_DUE.
-bool Judge(const JobRecord& record, const std::optional<v1::Checkpoint>& start, const Candidate& candidate,
-           PresetChoice* choice, DeviceVerdict* verdict) {
-  const v1::JobSpec& spec = record.job().spec();
-  const int64_t declared = spec.resources().memory_bytes();
-  verdict->set_worker(candidate.worker->worker().name());
-  verdict->set_device(candidate.device->id());
-  const bool begins = !start.has_value() || !GoesOn(spec, *start);
-  if (!WorkerServes(spec, candidate, verdict) || !DeviceMatches(spec, begins, candidate, verdict)) {
-    return false;
-  }
-  precision::CapabilityGap gap;
-  const std::optional<PresetChoice> chosen = precision::ChoosePreset(spec.precision(), *candidate.device, &gap);
-  if (!chosen.has_value()) {
-    verdict->set_needed(gap.needed);
-    verdict->set_available(gap.available);
-    Say(verdict, v1::CAPABILITY_TOO_LOW, gap.message);
-    return false;
-  }
-  *choice = *chosen;
-  if (!HasMemory(declared, candidate.device->memory_total_bytes(), "the device has", verdict) ||
-      !ReachesCheckpoint(record.job(), start, candidate, verdict)) {
-    return false;
-  }
-  if (candidate.held) {
-    Say(verdict, v1::DEVICE_BUSY, "the device holds another attempt");
-    return false;
-  }
-  const auto free = candidate.facts->free_bytes.find(candidate.device->id());
-  const int64_t free_bytes = free == candidate.facts->free_bytes.end() ? 0 : free->second;
-  if (declared > 0 && !HasMemory(declared, free_bytes, "the device has free", verdict)) {
-    return false;
-  }
-  Say(verdict, v1::PLACEMENT_DUE, "the device is free");
-  return true;
-}
-
-// A better candidate has a smaller value.
-auto Preference(const Candidate& candidate, const PresetChoice& choice) {
-  return std::tuple(candidate.device->kind() != Device::GPU, choice.emulated);
-}
-
-// The best candidate for the job, or null; fills `placement` with what the job would run there.
-Candidate* BestFor(const JobRecord& record, std::vector<Candidate>& candidates, Placement* placement) {
-  Candidate* best = nullptr;
-  placement->start_from = StartPoint(record);
-  for (Candidate& candidate : candidates) {
-    PresetChoice choice;
-    DeviceVerdict verdict;
-    if (Judge(record, placement->start_from, candidate, &choice, &verdict) &&
-        (best == nullptr || Preference(candidate, choice) < Preference(*best, placement->precision))) {
-      best = &candidate;
-      placement->precision = std::move(choice);
-    }
-  }
-  return best;
 }
 
 // Ranks reasons from the most hopeful to the least. A job's reason for waiting is that of its most hopeful device.
@@ -231,12 +40,6 @@ int Hope(v1::PendingReason reason) {
     default:
       return 6;
   }
-}
-
-// Ignores a wait longer than any retry delay: it means that the clock was set back since.
-bool WaitsForRetry(const JobRecord& record, int64_t now_unix_micros) {
-  const int64_t wait = record.not_before_unix_micros() - now_unix_micros;
-  return wait > 0 && wait <= absl::ToInt64Microseconds(kMaxRetryDelay);
 }
 
 int CountAhead(const ClusterState& state, const v1::Job& job) {
@@ -270,45 +73,6 @@ void Conclude(const v1::Job& job, v1::ExplainJobResponse* response) {
 
 }  // namespace
 
-std::optional<v1::Checkpoint> StartPoint(const JobRecord& record) {
-  if (!record.job().checkpoints().empty()) {
-    return *record.job().checkpoints().rbegin();
-  }
-  if (record.has_clone_start()) {
-    return record.clone_start();
-  }
-  return std::nullopt;
-}
-
-std::vector<Placement> PlaceJobs(const ClusterState& state, const LiveWorkers& live, int64_t now_unix_micros) {
-  std::vector<Placement> placements;
-  if (state.queue().empty()) {
-    return placements;
-  }
-  std::vector<Candidate> candidates = AllDevices(state, live);
-  auto num_free = std::count_if(candidates.begin(), candidates.end(), [](const Candidate& candidate) {
-    return !candidate.held && candidate.facts != nullptr;
-  });
-  for (const auto& [key, record] : state.queue()) {
-    if (num_free == 0) {
-      break;
-    }
-    if (WaitsForRetry(*record, now_unix_micros)) {
-      continue;
-    }
-    Placement placement;
-    placement.job = record;
-    if (Candidate* best = BestFor(*record, candidates, &placement); best != nullptr) {
-      placement.worker = best->worker->worker().name();
-      placement.device = best->device->id();
-      placements.push_back(std::move(placement));
-      best->held = true;
-      --num_free;
-    }
-  }
-  return placements;
-}
-
 std::vector<v1::Worker> MatchingWorkers(const ClusterState& state, const LiveWorkers& live, const v1::JobSpec& spec) {
   std::vector<v1::Worker> workers;
   for (const Candidate& candidate : AllDevices(state, live)) {
@@ -338,7 +102,7 @@ v1::ExplainJobResponse ExplainWaiting(const ClusterState& state, const LiveWorke
   response.set_jobs_ahead(CountAhead(state, record.job()));
   for (const Candidate& candidate : AllDevices(state, live)) {
     PresetChoice choice;
-    Judge(record, StartPoint(record), candidate, &choice, response.add_devices());
+    CanBegin(record, StartPoint(record), candidate, &choice, response.add_devices());
   }
   if (WaitsForRetry(record, now_unix_micros)) {
     response.set_reason(v1::RETRY_BACKOFF);

@@ -56,6 +56,7 @@ class Simulation final : server::StateListener {
   void StartServer();
   void CrashServer();
   void PumpSoon();
+  void PlaceSoon();
   void Tick(int life);
   void OnDirectiveDue(const std::string& worker) override;
   void OnEvents(const std::string& job, const std::vector<v1::Event>& events) override;
@@ -94,6 +95,7 @@ class Simulation final : server::StateListener {
   std::unique_ptr<server::Coordinator> coordinator_;
   int life_ = 0;
   bool pump_is_due_ = false;
+  bool placement_is_due_ = false;
   bool state_changed_ = false;
 
   std::vector<Submission> submissions_;

@@ -80,6 +80,7 @@ void Simulation::CrashServer() {
   coordinator_.reset();
   ledger_.reset();
   pump_is_due_ = false;
+  placement_is_due_ = false;
 }
 
 // The committer runs some time after there is something to commit, because an fsync takes time.
@@ -93,6 +94,24 @@ void Simulation::PumpSoon() {
     }
     pump_is_due_ = false;
     if (ledger_->CommitGroup()) {
+      PlaceSoon();
+      PumpSoon();
+    }
+  });
+}
+
+// The scheduler's thread runs some time after it was woken, so it may decide on records that are outdated when the
+// committer applies its assignments.
+void Simulation::PlaceSoon() {
+  if (std::exchange(placement_is_due_, true)) {
+    return;
+  }
+  world_.After(world_.Millis(0, 20), [this, life = life_] {
+    if (coordinator_ == nullptr || life != life_) {
+      return;
+    }
+    placement_is_due_ = false;
+    if (coordinator_->scheduler().RunOnce() > 0) {
       PumpSoon();
     }
   });
@@ -103,6 +122,7 @@ void Simulation::Tick(int life) {
     return;
   }
   coordinator_->Tick();
+  PlaceSoon();
   PumpSoon();
   world_.After(absl::Seconds(1), [this, life] { Tick(life); });
 }
@@ -154,6 +174,7 @@ void Simulation::SendUp(size_t host, const v1::WorkerReport& report) {
       return;
     }
     const auto directive = coordinator_->sessions().HandleReport(report);
+    PlaceSoon();
     PumpSoon();
     if (directive.ok()) {
       SendDown(host, *directive, &report);

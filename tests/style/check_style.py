@@ -55,7 +55,8 @@ ROOMS = {
     "server/state": "ampd base base/formats precision",
     "server/ledger": "base base/io server/state log sqlite thread",
     "server/admission": "ampd base base/formats graph graph/exported models precision server/state",
-    "server/coordinator": "ampd base base/formats graph/exported server/admission server/ledger server/state clock",
+    "server/coordinator": "ampd base base/formats graph/exported server/admission server/ledger server/state clock "
+                          "thread",
     "server/telemetry": "ampd base base/io points server/state clock sqlite thread",
     "server/artifacts": "ampd base base/formats base/io graph/exported clock files sqlite thread",
     "server/monitoring": "ampd base base/io http models server/coordinator server/state server/telemetry clock log "

@@ -133,6 +133,20 @@ internal::Update UpdateMaker::End(const std::string& job, int attempt, v1::Outco
   return update;
 }
 
+PlacementTable FillTable(const ClusterState& state, const LiveWorkers& live) {
+  PlacementTable table;
+  for (const auto& [order, record] : state.jobs()) {
+    table.PutJob(record->job().id(), record);
+  }
+  for (const auto& [name, record] : state.workers()) {
+    table.PutWorker(name, record);
+  }
+  for (const auto& [name, facts] : live) {
+    table.PutFacts(name, facts, absl::ZeroDuration());
+  }
+  return table;
+}
+
 std::string Show(const ClusterState& state, const std::string& id) {
   const JobRecordPtr record = state.FindJob(id);
   if (record == nullptr) {

@@ -6,6 +6,7 @@
 #include "ampd/internal/journal.pb.h"
 #include "ampd/v1/worker_service.pb.h"
 #include "server/state/cluster_state.h"
+#include "server/state/placement_table.h"
 
 // Specs, updates and views of a small cluster, for the tests of the core.
 namespace ampd::server {
@@ -44,5 +45,8 @@ class UpdateMaker {
 // "j1:RUNNING@w1#2 USER_PAUSED ckpt=5": the state, worker and number of the live attempt, the reason if there is one,
 // and the newest checkpoint's step if there is one.
 std::string Show(const ClusterState& state, const std::string& id);
+
+// A table that was just filled with everything in the state, and these facts.
+PlacementTable FillTable(const ClusterState& state, const LiveWorkers& live);
 
 }  // namespace ampd::server

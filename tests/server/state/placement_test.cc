@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/state/liveness.h"
+#include "server/state/placement_table.h"
 #include "tests/server/state/core_fixtures.h"
 
 namespace ampd::server {
@@ -42,10 +43,11 @@ class PlacementTest : public testing::Test {
     }
     Apply(update);
   }
+  std::vector<Placement> PlaceJobs() const { return FillTable(state, live).Place(now, absl::ZeroDuration()); }
   // "job@worker/device precision" for each placement.
   std::vector<std::string> Placed() {
     std::vector<std::string> placed;
-    for (const Placement& placement : PlaceJobs(state, live, now)) {
+    for (const Placement& placement : PlaceJobs()) {
       placed.push_back(absl::StrCat(placement.job->job().id(), "@", placement.worker, "/", placement.device, " ",
                                     placement.precision.preset, placement.precision.emulated ? " emulated" : ""));
     }
@@ -192,8 +194,7 @@ TEST_F(PlacementTest, Prefer_TakesTheFirstThatTheDeviceComputesNatively) {
   AddWorker("w1", v1::Device::GPU, 75);
   AddJob("j1", prefer({"bf16", "fp16", "fp32"}));
   EXPECT_THAT(Placed(), ElementsAre("j1@w1/gpu0 fp16"));
-  EXPECT_EQ(PlaceJobs(state, live, now)[0].precision.reason,
-            "preferred; bf16 needs compute capability 8.0; gpu0 has 7.5");
+  EXPECT_EQ(PlaceJobs()[0].precision.reason, "preferred; bf16 needs compute capability 8.0; gpu0 has 7.5");
   internal::Update assign = make.Assign("j1", 1, "w1");
   assign.mutable_assign_attempt()->set_devices(0, "gpu0");
   Apply(assign);
@@ -255,7 +256,7 @@ TEST_F(PlacementTest, LocalCheckpoint_WaitsForItsWorker) {
   EXPECT_THAT(Placed(), ElementsAre());
   EXPECT_EQ(Explain("j1").reason(), v1::WAITING_FOR_CHECKPOINT_WORKER);
   Apply(make.Register("w1"));
-  const auto placements = PlaceJobs(state, live, now);
+  const auto placements = PlaceJobs();
   ASSERT_EQ(placements.size(), 1u);
   EXPECT_EQ(placements[0].worker, "w1");
   EXPECT_EQ(placements[0].start_from->step(), 8);

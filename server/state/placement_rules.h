@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "ampd/internal/journal.pb.h"
+#include "ampd/v1/job_service.pb.h"
+#include "precision/capability.h"
+
+// Whether a job may run on a device, as pure functions.
+namespace ampd::server {
+
+// Facts about one worker that reports in this life of the server. LiveWorkers maps them by the worker's name.
+struct WorkerFacts {
+  std::map<std::string, int64_t> free_bytes;  // By device id, as last reported.
+  bool is_stopping = false;                   // Its agent was asked to end.
+  // The facts count until this time since boot, unless the worker reports again.
+  absl::Duration fresh_until = absl::InfiniteDuration();
+};
+using LiveWorkers = std::map<std::string, WorkerFacts>;
+
+// A device with everything that is compared with a job.
+struct Candidate {
+  const internal::WorkerRecord* worker;
+  const v1::Device* device;
+  const WorkerFacts* facts;  // Null: the worker does not report.
+  bool held;
+};
+
+// Whether the job may run on the worker, and whether the worker is in service. If not, the verdict says why.
+bool WorkerServes(const v1::JobSpec& spec, const Candidate& candidate, v1::DeviceVerdict* verdict);
+
+// Whether the device is of the wanted kind, healthy, and has the job's data. `begins`: no checkpoint replaces the
+// model's file and initial weights, so their roots are needed too. If not, the verdict says why.
+bool DeviceMatches(const v1::JobSpec& spec, bool begins, const Candidate& candidate, v1::DeviceVerdict* verdict);
+
+// Whether the job can begin on the device now, with which precision. The verdict says why not, or PLACEMENT_DUE.
+bool CanBegin(const internal::JobRecord& record, const std::optional<v1::Checkpoint>& start, const Candidate& candidate,
+              precision::PresetChoice* choice, v1::DeviceVerdict* verdict);
+
+// Whether the job has to wait before its next attempt. Ignores a wait longer than any retry delay: it means that the
+// clock was set back since.
+bool WaitsForRetry(const internal::JobRecord& record, int64_t now_unix_micros);
+
+// The checkpoint that the job's next attempt would start from: its newest one, else that of another job with which it
+// begins. Nothing if there is neither.
+std::optional<v1::Checkpoint> StartPoint(const internal::JobRecord& record);
+
+}  // namespace ampd::server

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "precision/capability.h"
+#include "server/state/cluster_state.h"
+#include "server/state/placement_rules.h"
+
+namespace ampd::server {
+
+// A job that can begin now, and where.
+struct Placement {
+  JobRecordPtr job;
+  std::string worker;
+  std::string device;
+  precision::PresetChoice precision;
+  std::optional<v1::Checkpoint> start_from;
+};
+
+// The waiting jobs and the free devices, kept up to date one record at a time, and the decision which jobs begin now,
+// and where. Jobs are considered by priority, then submit order; a job that fits nowhere does not block those behind
+// it. A device holds one attempt. AUTO prefers a GPU, then a device that computes the policy natively.
+//
+// Place compares only what changed since the last call: a changed job with the free devices, and a changed device with
+// the waiting jobs. It decides the same as a table that was just filled from the same records.
+//
+//   1. Put*   -> the record is marked as changed
+//   2. Place  -> placements; each job and its device are reserved
+//   3. Settle -> the placement was committed or refused: the reservation ends. PutJob follows, with the record of then
+//
+// Thread-compatible.
+class PlacementTable {
+ public:
+  // Replaces what is known of a job, a worker or a worker's facts. Null or empty: it is gone.
+  void PutJob(const std::string& id, const JobRecordPtr& record);
+  void PutWorker(const std::string& name, const WorkerRecordPtr& record);
+  // `now` is the time since boot.
+  void PutFacts(const std::string& worker, std::optional<WorkerFacts> facts, absl::Duration now);
+
+  // Decides which waiting jobs begin now, and reserves their devices.
+  std::vector<Placement> Place(int64_t now_unix_micros, absl::Duration now_since_boot);
+  // Ends the reservation of the job's placement, if it has one.
+  void Settle(const std::string& job);
+
+  // Jobs that are queued and have no reservation.
+  size_t num_waiting() const { return queue_.size(); }
+  // "worker/device" of each free device, in the order in which equal ones are preferred.
+  std::vector<std::string> FreeDevices() const;
+  // How often a job was compared with a device.
+  int64_t num_examined() const { return num_examined_; }
+
+ private:
+  using QueueKey = ClusterState::QueueKey;
+  // A worker and the index of its device, which orders equal devices.
+  using DeviceKey = std::pair<std::string, int>;
+  // A worker and the id of its device.
+  using DeviceName = std::pair<std::string, std::string>;
+  struct WorkerEntry {
+    WorkerRecordPtr record;  // Null: it reports, but is not registered.
+    std::optional<WorkerFacts> facts;
+  };
+
+  void AddJob(const JobRecordPtr& record);
+  void RemoveJob(const JobRecordPtr& record);
+  void Hold(const std::string& worker, const std::string& device);
+  void Release(const std::string& worker, const std::string& device);
+  // Determines which of the worker's devices are free. A free device is marked as changed if it was not free before or
+  // is in `changed`.
+  void RefreshWorker(const std::string& name, const std::set<std::string>& changed);
+  // Marks jobs whose wait for a retry is over as changed.
+  void EndWaits(int64_t now_unix_micros);
+  // The first job at or behind `key` that has to be compared with a device.
+  std::optional<QueueKey> NextToExamine(const QueueKey& key) const;
+  // The placement on the best of the devices that the job fits, if there is one.
+  std::optional<Placement> BestPlacement(const JobRecordPtr& record, const std::set<DeviceKey>& devices,
+                                         absl::Duration now);
+  void Reserve(const Placement& placement);
+
+  std::map<std::string, JobRecordPtr> jobs_;  // Queued jobs and those with a live attempt, by id.
+  std::map<QueueKey, JobRecordPtr> queue_;
+  std::set<std::pair<int64_t, QueueKey>> waits_;  // Queued jobs that wait for a retry, by the end of the wait.
+  std::map<std::string, WorkerEntry> workers_;
+  std::map<DeviceName, int> num_holds_;         // Live attempts and reservations.
+  std::map<std::string, DeviceName> reserved_;  // By job.
+  std::set<DeviceKey> free_;                    // Usable devices that nothing holds.
+  std::set<QueueKey> changed_jobs_;             // Part of queue_.
+  std::set<DeviceKey> changed_devices_;         // Part of free_.
+  int64_t num_examined_ = 0;
+};
+
+}  // namespace ampd::server
