@@ -364,7 +364,7 @@ TEST(ProgressBoard, SaysNothingOfTheLossBeforeTheFirstStep) {
   job.mutable_attempts(0)->mutable_outcome()->set_last_step(40);
   board.AddTo(&job);
   EXPECT_EQ(job.progress().step(), 40);
-  EXPECT_FALSE(job.progress().has_loss()) << "its trainer told none";
+  EXPECT_FALSE(job.progress().has_loss()) << "its trainer reported none";
   StoreOnDisk store;
   store.on_stored = [&](const StoredHistory& stored) { board.Update(stored); };
   ASSERT_TRUE(store.Append(1, Steps(1, 1)).ok());

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "base/simulated_clock.h"
+#include "server/coordinator/coordinator.h"
+#include "server/ledger/ledger.h"
+#include "server/ledger/memory_journal.h"
+#include "tests/server/state/core_fixtures.h"
+
+namespace ampd::server {
+
+// A worker written out by hand: what it reports is what the test put into `report`.
+struct ScriptedWorker {
+  explicit ScriptedWorker(const std::string& name, const std::string& agent = "");
+  // Makes the attempt the only one of the report.
+  v1::AttemptReport& Has(const v1::AttemptKey& key, v1::Attempt::State state);
+
+  v1::WorkerReport report;
+};
+
+// A spec of about `num_bytes`, which is not large for any other reason.
+v1::JobSpec LargeSpec(size_t num_bytes);
+
+// A coordinator over a journal in memory, on a simulated clock, without threads. It records what it is notified of.
+class CoordinatorTest : public testing::Test, public StateListener {
+ protected:
+  void SetUp() override { StartServer(); }
+
+  // Starts the server, again if it runs; the journal stays.
+  void StartServer();
+  // Commits and places until nothing is left to do.
+  void Pump();
+  void Pass(absl::Duration duration);
+  static JobDone Into(absl::StatusOr<JobPtr>* result);
+
+  absl::StatusOr<JobPtr> Create(const std::string& request_id = "", const std::string& name = "job");
+  std::string CreateId() { return (*Create())->id(); }
+  std::string CreateIdOf(const std::string& preset);
+  std::string RemoveWorker(const std::string& name);
+  // One report and all that follows from it; then, as a stream would, the directive that is due.
+  v1::WorkerDirective Exchange(ScriptedWorker& worker);
+  // The worker comes, is given the only job that waits, and runs it.
+  v1::AttemptKey StartOn(ScriptedWorker& worker, const std::string& job);
+
+  std::string Shown(const std::string& job);
+  std::string PrecisionOf(const std::string& job);
+  v1::Worker ViewOf(const std::string& worker);
+
+  void OnHistoryDeleted(const std::string& job) override { histories_deleted.push_back(job); }
+  void OnClockLeap(absl::Duration leap) override { leaps.push_back(absl::FormatDuration(leap)); }
+  void OnDirectiveDue(const std::string& worker) override { due.push_back(worker); }
+  void OnWorkerTrouble(const std::string& worker, const std::string& line) override;
+  void OnJobDeleted(const std::string& job) override { deleted.push_back(job); }
+  void OnEvents(const std::string& job, const std::vector<v1::Event>& events) override;
+
+  SimulatedClock clock;
+  SeededRandom random{42};
+  std::shared_ptr<MemoryJournal::Disk> disk = std::make_shared<MemoryJournal::Disk>();
+  std::unique_ptr<Ledger> ledger;
+  std::unique_ptr<Coordinator> coordinator;
+  std::vector<std::string> due;
+  absl::Duration archive_after = absl::Hours(1);
+  absl::Duration worker_retention = absl::Hours(48);
+  size_t max_spec_bytes = size_t{512} << 20;
+  RetentionPolicy retention = {absl::Hours(24), absl::ZeroDuration()};
+  std::vector<std::string> deleted;
+  std::vector<std::string> histories_deleted;
+  std::vector<std::string> leaps;
+  std::vector<std::string> troubles;  // Troubles of workers.
+  int num_events = 0;
+  std::string uploaded;  // The only artifact that exists.
+  int num_held = 0;
+  absl::Status model_error;  // The error of reading the uploaded model.
+  int num_models_read = 0;
+  std::string started_over;  // Why a job started over.
+
+ private:
+  ModelFinder::Options Models();
+};
+
+}  // namespace ampd::server

@@ -1,0 +1,208 @@
+#include "server/coordinator/job_commands.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "tests/server/coordinator/coordinator_fixtures.h"
+
+namespace ampd::server {
+namespace {
+
+using v1::Attempt;
+using v1::Job;
+using v1::Outcome;
+
+class JobCommandsTest : public CoordinatorTest {};
+
+TEST_F(JobCommandsTest, Cancel_ReachesTheWorkerAndTheEnd) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(worker, id);
+  absl::StatusOr<JobPtr> result;
+  v1::CancelJobRequest cancel;
+  cancel.set_id(id);
+  coordinator->commands().CancelJob(cancel, Into(&result));
+  Pump();
+  EXPECT_EQ((*result)->state(), Job::CANCELLING);
+  EXPECT_EQ(coordinator->sessions().CurrentDirective("w1", "a1")->attempts(0).desired(), Job::CANCEL);
+  *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::LEFT, v1::USER_CANCELLED);
+  Exchange(worker);
+  EXPECT_EQ(Shown(id), "CANCELLED USER_CANCELLED");
+}
+
+TEST_F(JobCommandsTest, LossScaleRule_IsSentWithEveryValueFilledIn) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateIdOf("fp16");
+  const v1::AttemptKey key = StartOn(worker, id);
+  const v1::WorkerDirective directive = *coordinator->sessions().CurrentDirective("w1", "a1");
+  const v1::DynamicLossScale& rule = directive.attempts(0).loss_scale().dynamic();
+  EXPECT_EQ(rule.initial(), 65536);
+  EXPECT_EQ(rule.growth_factor(), 2);
+  EXPECT_EQ(rule.backoff_factor(), 0.5);
+  EXPECT_EQ(rule.growth_interval(), 2000);
+  EXPECT_EQ(rule.hysteresis(), 1);
+  EXPECT_EQ(rule.at_floor(), v1::DynamicLossScale::CLAMP);
+  EXPECT_NE(rule.hysteresis_refill(), v1::DynamicLossScale::HYSTERESIS_REFILL_UNSPECIFIED);
+
+  v1::AttemptReport& ended = worker.Has(key, Attempt::ENDED);
+  *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::NONFINITE_LOSS);
+  Exchange(worker);
+  v1::CloneJobRequest request;
+  request.set_id(id);
+  request.set_from_last_checkpoint(true);
+  absl::StatusOr<JobPtr> clone;
+  coordinator->commands().CloneJob(request, Into(&clone));
+  Pump();
+  ASSERT_TRUE(clone.ok()) << clone.status();
+  const auto record = ledger->Read([&](const ClusterState& state) { return state.FindJob((*clone)->id()); });
+  ASSERT_EQ(record->loss_scales_size(), 1);
+  EXPECT_EQ(record->loss_scales(0).precision(), "fp16");
+}
+
+TEST_F(JobCommandsTest, LossScaleOrder_IsPassedOnWithItsNumber) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateIdOf("fp16");
+  StartOn(worker, id);
+  v1::UpdateJobRequest request;
+  request.set_id(id);
+  request.mutable_update_mask()->add_paths("loss_scale_order");
+  absl::StatusOr<JobPtr> result;
+  coordinator->commands().UpdateJob(request, Into(&result));
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+  request.mutable_loss_scale_order()->set_scale(1024);
+  coordinator->commands().UpdateJob(request, Into(&result));
+  Pump();
+  ASSERT_TRUE(result.ok());
+  const v1::WorkerDirective directive = *coordinator->sessions().CurrentDirective("w1", "a1");
+  EXPECT_EQ(directive.attempts(0).loss_scale_order().scale(), 1024);
+  EXPECT_EQ(directive.attempts(0).loss_scale_order_number(), 1u);
+  EXPECT_FALSE(directive.attempts(0).has_earlier_loss_scale_order());
+}
+
+TEST_F(JobCommandsTest, LossScaleOrder_LeavesInForceWhatItDoesNotSet) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateIdOf("fp16");
+  StartOn(worker, id);
+  // "<number>: <fields>" of the earlier order, where there is one, and of the newest.
+  const auto after = [&](std::optional<double> scale, std::optional<int> growth_interval) {
+    v1::UpdateJobRequest request;
+    request.set_id(id);
+    request.mutable_update_mask()->add_paths("loss_scale_order");
+    if (scale.has_value()) request.mutable_loss_scale_order()->set_scale(*scale);
+    if (growth_interval.has_value()) request.mutable_loss_scale_order()->set_growth_interval(*growth_interval);
+    absl::StatusOr<JobPtr> result;
+    coordinator->commands().UpdateJob(request, Into(&result));
+    Pump();
+    EXPECT_TRUE(result.ok());
+    const v1::AttemptDirective attempt = coordinator->sessions().CurrentDirective("w1", "a1")->attempts(0);
+    const v1::NumberedLossScaleOrder& earlier = attempt.earlier_loss_scale_order();
+    return absl::StrCat(attempt.has_earlier_loss_scale_order()
+                            ? absl::StrCat(earlier.number(), ": ", earlier.order().ShortDebugString(), ", ")
+                            : "",
+                        attempt.loss_scale_order_number(), ": ", attempt.loss_scale_order().ShortDebugString());
+  };
+  EXPECT_EQ(after(1024, std::nullopt), "1: scale: 1024");
+  EXPECT_EQ(after(std::nullopt, 500), "1: scale: 1024, 2: growth_interval: 500");
+  EXPECT_EQ(after(std::nullopt, 600), "1: scale: 1024, 3: growth_interval: 600");
+  EXPECT_EQ(after(64, std::nullopt), "3: growth_interval: 600, 4: scale: 64");
+  EXPECT_EQ(after(32, 700), "5: scale: 32 growth_interval: 700");
+  EXPECT_EQ(after(16, std::nullopt), "5: growth_interval: 700, 6: scale: 16");
+}
+
+TEST_F(JobCommandsTest, LossScaleOrder_IsRefusedWhereNoLossIsScaled) {
+  const auto order = [this](const std::string& id) {
+    v1::UpdateJobRequest request;
+    request.set_id(id);
+    request.mutable_update_mask()->add_paths("loss_scale_order");
+    request.mutable_loss_scale_order()->set_scale(1024);
+    absl::StatusOr<JobPtr> result;
+    coordinator->commands().UpdateJob(request, Into(&result));
+    Pump();
+    return result.ok() ? "OK" : ReasonOf(result.status());
+  };
+  EXPECT_EQ(order(CreateIdOf("bf16")), "LOSS_SCALE_OFF");
+  EXPECT_EQ(order(CreateIdOf("fp16")), "OK");
+  EXPECT_EQ(order("j-none"), "JOB_NOT_FOUND");
+  const std::string ended = CreateIdOf("bf16");
+  v1::CancelJobRequest cancel;
+  cancel.set_id(ended);
+  absl::StatusOr<JobPtr> cancelled;
+  coordinator->commands().CancelJob(cancel, Into(&cancelled));
+  Pump();
+  EXPECT_EQ(order(ended), "WRONG_STATE") << "that it has ended says more";
+}
+
+TEST_F(JobCommandsTest, LossScaleOrder_BeyondFloorOrCapIsRefusedAndBothAreNamed) {
+  const auto order = [this](const std::string& id, double scale) {
+    v1::UpdateJobRequest request;
+    request.set_id(id);
+    request.mutable_update_mask()->add_paths("loss_scale_order");
+    request.mutable_loss_scale_order()->set_scale(scale);
+    absl::StatusOr<JobPtr> result;
+    coordinator->commands().UpdateJob(request, Into(&result));
+    Pump();
+    return result.ok() ? "OK" : std::string(result.status().message());
+  };
+  const std::string id = CreateIdOf("fp16");
+  EXPECT_EQ(order(id, 0x1p24), "OK");
+  EXPECT_EQ(order(id, 1), "OK");
+  EXPECT_THAT(order(id, 1e30),
+              testing::HasSubstr("loss_scale_order.scale: is 1e+30; must be from 1, the floor, to 16777216, the "
+                                 "cap of fp16"));
+  EXPECT_THAT(order(id, 0.5), testing::HasSubstr("is 0.5; must be from 1, the floor"));
+  EXPECT_EQ(order(CreateIdOf("torch-amp-fp16"), 1e30), "OK") << "its cap is what fp32 can hold";
+  EXPECT_EQ(order(CreateIdOf("auto"), 1e30), "OK") << "what the device's choice allows, the trainer knows";
+}
+
+TEST_F(JobCommandsTest, LossScaleOrder_OfAPrecisionThatADeviceChoosesIsRefusedOnceItChose) {
+  v1::UpdateJobRequest request;
+  request.set_id(CreateIdOf("auto"));
+  request.mutable_update_mask()->add_paths("loss_scale_order");
+  request.mutable_loss_scale_order()->set_scale(1024);
+  absl::StatusOr<JobPtr> result;
+  coordinator->commands().UpdateJob(request, Into(&result));
+  Pump();
+  EXPECT_TRUE(result.ok()) << result.status();
+  ScriptedWorker worker("w1");
+  StartOn(worker, request.id());
+  EXPECT_EQ(PrecisionOf(request.id()), "fp32");
+  coordinator->commands().UpdateJob(request, Into(&result));
+  Pump();
+  EXPECT_EQ(ReasonOf(result.status()), "LOSS_SCALE_OFF");
+}
+
+TEST_F(JobCommandsTest, RequestForGradients_IsPassedOnWithItsNumberToTheAttemptThatRuns) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  v1::UpdateJobRequest request;
+  request.set_id(id);
+  request.mutable_update_mask()->add_paths("sample_gradients");
+  request.set_sample_gradients(true);
+  absl::StatusOr<JobPtr> result;
+  coordinator->commands().UpdateJob(request, Into(&result));
+  Pump();
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kFailedPrecondition) << "nothing runs yet";
+  const v1::AttemptKey key = StartOn(worker, id);
+  EXPECT_EQ(coordinator->sessions().CurrentDirective("w1", "a1")->attempts(0).gradient_request_number(), 0u);
+  for (const uint64_t number : {1, 2}) {
+    coordinator->commands().UpdateJob(request, Into(&result));
+    Pump();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(coordinator->sessions().CurrentDirective("w1", "a1")->attempts(0).gradient_request_number(), number);
+  }
+  StartServer();
+  EXPECT_EQ(Exchange(worker).attempts(0).gradient_request_number(), 2u) << "it is durable";
+  v1::AttemptReport& ended = worker.Has(key, Attempt::ENDED);
+  *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::TRAINER_CRASHED);
+  const v1::WorkerDirective next = Exchange(worker);
+  ASSERT_EQ(next.attempts_size(), 1);
+  EXPECT_EQ(next.attempts(0).key().attempt(), 2);
+  EXPECT_EQ(next.attempts(0).gradient_request_number(), 0u) << "the next attempt was not asked";
+}
+
+}  // namespace
+}  // namespace ampd::server
