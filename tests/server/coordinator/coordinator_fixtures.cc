@@ -57,6 +57,7 @@ void CoordinatorTest::StartServer() {
   ledger.reset();
   Ledger::Options ledger_options;
   ledger_options.journal = std::make_unique<MemoryJournal>(disk);
+  ledger_options.max_queue = max_queue;
   ledger = *Ledger::Open(std::move(ledger_options));
   Coordinator::Options options;
   options.ledger = ledger.get();

@@ -58,6 +58,7 @@ class CoordinatorTest : public testing::Test, public StateListener {
   void OnWorkerTrouble(const std::string& worker, const std::string& line) override;
   void OnJobDeleted(const std::string& job) override { deleted.push_back(job); }
   void OnEvents(const std::string& job, const std::vector<v1::Event>& events) override;
+  void OnPlacement(size_t /*num_waiting*/, size_t /*num_placed*/, absl::Duration /*time*/) override { ++num_searches; }
 
   SimulatedClock clock;
   SeededRandom random{42};
@@ -68,12 +69,14 @@ class CoordinatorTest : public testing::Test, public StateListener {
   absl::Duration archive_after = absl::Hours(1);
   absl::Duration worker_retention = absl::Hours(48);
   size_t max_spec_bytes = size_t{512} << 20;
+  size_t max_queue = 65'536;  // Updates that the ledger lets wait.
   RetentionPolicy retention = {absl::Hours(24), absl::ZeroDuration()};
   std::vector<std::string> deleted;
   std::vector<std::string> histories_deleted;
   std::vector<std::string> leaps;
   std::vector<std::string> troubles;  // Troubles of workers.
   int num_events = 0;
+  int num_searches = 0;  // Searches for jobs that can begin.
   std::string uploaded;  // The only artifact that exists.
   int num_held = 0;
   absl::Status model_error;  // The error of reading the uploaded model.
