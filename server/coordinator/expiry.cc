@@ -59,7 +59,7 @@ void Expiry::ExpireWorkers() {
     update.mutable_lose_worker()->set_worker(worker);
     options_.ledger->Commit(std::move(update), [this, worker](const absl::StatusOr<Applied>& applied) {
       if (!applied.ok() || !applied->changed) {
-        options_.sessions->AbandonLoss(worker);
+        options_.sessions->AbandonLoss(worker, /*is_registered=*/!absl::IsNotFound(applied.status()));
       }
     });
   }

@@ -1,6 +1,8 @@
 // Operations on workers by operators.
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/page_budget.h"
 #include "base/page_size.h"
 #include "base/status_macros.h"
@@ -47,6 +49,18 @@ absl::StatusOr<v1::ListWorkersResponse> WorkerSessions::ListWorkers(const v1::Li
   });
 }
 
+absl::StatusOr<v1::Worker> WorkerSessions::FindView(const std::string& worker) const {
+  absl::MutexLock lock(&mutex_);
+  const WorkerSession* const session = FindSession(sessions_, worker);
+  return options_.ledger->Read([&](const ClusterState& state) -> absl::StatusOr<v1::Worker> {
+    const WorkerRecordPtr record = state.FindWorker(worker);
+    if (record == nullptr) {
+      return Error(absl::StatusCode::kNotFound, "WORKER_NOT_FOUND", absl::StrCat("there is no worker ", worker));
+    }
+    return ViewOf(state, *record, session, RivalsSince());
+  });
+}
+
 void WorkerSessions::CommitDrained(const std::string& worker, bool drained, WorkerDone done) {
   internal::Update update = NewUpdate(options_.clock->Now());
   update.mutable_set_drained()->set_worker(worker);
@@ -56,15 +70,7 @@ void WorkerSessions::CommitDrained(const std::string& worker, bool drained, Work
                             if (!applied.ok()) {
                               return done(applied.status());
                             }
-                            v1::Worker view;
-                            {
-                              absl::MutexLock lock(&mutex_);
-                              const WorkerSession* const session = FindSession(sessions_, worker);
-                              options_.ledger->Read([&](const ClusterState& state) {
-                                view = ViewOf(state, *state.FindWorker(worker), session, RivalsSince());
-                              });
-                            }
-                            done(std::move(view));
+                            done(FindView(worker));
                           });
 }
 

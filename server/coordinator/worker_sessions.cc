@@ -258,10 +258,15 @@ std::vector<std::string> WorkerSessions::BeginLosses() {
   return silent;
 }
 
-void WorkerSessions::AbandonLoss(const std::string& worker) {
+void WorkerSessions::AbandonLoss(const std::string& worker, bool is_registered) {
   {
     absl::MutexLock lock(&mutex_);
-    sessions_[worker].losing = false;
+    if (is_registered) {
+      sessions_[worker].losing = false;
+    } else {
+      sessions_.erase(worker);
+      liveness_.Forget(worker);
+    }
   }
   options_.on_facts_changed(worker);
 }

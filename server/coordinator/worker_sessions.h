@@ -83,13 +83,16 @@ class WorkerSessions {
   // The workers whose lease and margin have run out and whose loss is not being written yet. From here on no report
   // renews their lease, so the lease has run out when the loss is on disk.
   std::vector<std::string> BeginLosses();
-  // The loss of the worker was refused: it may renew its lease again.
-  void AbandonLoss(const std::string& worker);
+  // The loss of the worker was refused. It may renew its lease again; if it is not registered, its session ends, so
+  // that a worker that was never registered does not stay.
+  void AbandonLoss(const std::string& worker, bool is_registered);
 
   // Follows what the ledger has published. Returns the workers whose directive may have changed.
   std::set<std::string> OnPublished(const Publication& publication);
 
  private:
+  // NOT_FOUND (WORKER_NOT_FOUND).
+  absl::StatusOr<v1::Worker> FindView(const std::string& worker) const;
   void CommitDrained(const std::string& worker, bool drained, WorkerDone done);
   // Refuses a second agent with the same name: both would run the same attempts.
   absl::Status CheckAgent(const v1::WorkerReport& report, const WorkerSession& session) const

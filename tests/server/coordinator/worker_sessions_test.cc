@@ -531,5 +531,45 @@ TEST_F(WorkerSessionsTest, HonestEnds_AreTaken) {
   EXPECT_THAT(troubles, IsEmpty());
 }
 
+TEST_F(WorkerSessionsTest, RemovedWorker_LeavesNeitherSessionNorLease) {
+  ScriptedWorker worker("w1");
+  Exchange(worker);
+  Pass(absl::Seconds(16));
+  EXPECT_EQ(RemoveWorker("w1"), "OK");
+  EXPECT_FALSE(coordinator->sessions().FindFacts("w1").has_value());
+  clock.Advance(absl::Hours(1));
+  EXPECT_THAT(coordinator->sessions().BeginLosses(), IsEmpty());
+}
+
+TEST_F(WorkerSessionsTest, AWorkerWhoseRegistrationWasRefused_IsForgottenWithItsLease) {
+  max_queue = 2;
+  StartServer();
+  for (int i = 0; i < 2; ++i) {
+    coordinator->sessions().RemoveWorker({}, [](const absl::Status&) {});
+  }
+  ScriptedWorker worker("w1");
+  worker.report.set_sequence(1);
+  ASSERT_TRUE(coordinator->sessions().HandleReport(worker.report).ok()) << "its registration found the ledger full";
+  Pump();
+  ASSERT_EQ(ViewOf("w1").name(), "");
+  Pass(absl::Seconds(16));
+  EXPECT_FALSE(coordinator->sessions().CurrentDirective("w1", "a1").ok());
+  EXPECT_THAT(coordinator->sessions().BeginLosses(), IsEmpty()) << "it would be declared lost with each tick";
+  Exchange(worker);
+  EXPECT_EQ(ViewOf("w1").state(), v1::Worker::READY);
+}
+
+TEST_F(WorkerSessionsTest, AWorkerThatIsDrainedAndRemovedAtOnce_IsNotFound) {
+  ScriptedWorker worker("w1");
+  Exchange(worker);
+  Pass(absl::Seconds(16));
+  v1::DrainWorkerRequest drain;
+  drain.set_name("w1");
+  absl::StatusOr<v1::Worker> drained = absl::UnknownError("never answered");
+  coordinator->sessions().DrainWorker(drain, [&](absl::StatusOr<v1::Worker> view) { drained = std::move(view); });
+  EXPECT_EQ(RemoveWorker("w1"), "OK");
+  EXPECT_EQ(ReasonOf(drained.status()), "WORKER_NOT_FOUND");
+}
+
 }  // namespace
 }  // namespace ampd::server
