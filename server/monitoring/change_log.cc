@@ -75,6 +75,11 @@ void ChangeLog::WorkerChanged(const internal::WorkerRecord& worker) {
   }
 }
 
+void ChangeLog::WorkerRemoved(const std::string& worker) {
+  absl::MutexLock lock(&mutex_);
+  workers_.erase(worker);
+}
+
 void ChangeLog::ClockLeapt(absl::Duration leap) {
   Log(spdlog::level::warn,
       absl::StrCat("the wall clock leapt by ", absl::FormatDuration(leap),

@@ -27,6 +27,8 @@ class ChangeLog {
   // Remembers the state of a worker at the start of the server, without a line.
   void Know(const internal::WorkerRecord& worker);
   void WorkerChanged(const internal::WorkerRecord& worker);
+  // Forgets the worker, without a line. If it comes back, it registers.
+  void WorkerRemoved(const std::string& worker);
 
  private:
   struct Known {

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/artifacts/artifact_store.h"
+#include "server/coordinator/job_queries.h"
+#include "server/coordinator/state_listener.h"
+#include "server/ledger/ledger.h"
+#include "server/monitoring/change_log.h"
+#include "server/monitoring/job_table.h"
+#include "server/monitoring/metrics.h"
+#include "server/monitoring/scrape_page.h"
+#include "server/rpc/worker_streams.h"
+#include "server/telemetry/metric_store.h"
+#include "server/telemetry/metrics_hub.h"
+#include "server/telemetry/progress.h"
+
+namespace ampd::server {
+
+// Passes what changed in the state on to the rest of the server: events and new records to the metric store and its
+// watchers, changes to the log and to /metrics, directives that are due to the workers' streams. Deletes what jobs
+// leave behind when they or their histories are deleted. Thread-safe.
+class StateFollower final : public StateListener {
+ public:
+  struct Options {
+    MetricStore* store = nullptr;
+    ArtifactStore* artifacts = nullptr;
+    MetricsHub* hub = nullptr;
+    ProgressBoard* progress = nullptr;
+    WorkerStreams* streams = nullptr;
+    ServerMetrics* metrics = nullptr;
+    ScrapePage* page = nullptr;
+    JobTable* table = nullptr;
+  };
+  explicit StateFollower(const Options& options) : options_(options) {}
+
+  // Takes in what is known at the start of the server: live jobs, their progress, and the workers. Call it before the
+  // ledger and the store start.
+  absl::Status RecoverState(const Ledger& ledger);
+  // Deletes histories that should be gone, with or without their job, because a crash lost their deletion. A history is
+  // checked when nothing was added to it for `retention`.
+  void SweepHistories(const JobQueries& queries, absl::Duration retention);
+
+  void OnJob(const JobPtr& job) override;
+  void OnEvents(const std::string& job, const std::vector<v1::Event>& events) override;
+  void OnJobMoved(const v1::Job& job, const v1::Event& event) override { changes_.JobMoved(job, event); }
+  void OnJobDeleted(const std::string& job) override;
+  void OnHistoryDeleted(const std::string& job) override;
+  void OnWorker(const internal::WorkerRecord& worker) override { changes_.WorkerChanged(worker); }
+  void OnWorkerRemoved(const std::string& worker) override { changes_.WorkerRemoved(worker); }
+  void OnDirectiveDue(const std::string& worker) override { options_.streams->DirectiveDue(worker); }
+  void OnWorkerTrouble(const std::string& worker, const std::string& line) override;
+  void OnClockLeap(absl::Duration leap) override { changes_.ClockLeapt(leap); }
+  void OnPlacement(size_t num_waiting, size_t num_placed, absl::Duration time) override;
+
+ private:
+  void ForgetJob(const std::string& job);
+  // Deletes points, events, logs and samples.
+  void DeleteHistory(const std::string& job);
+
+  const Options options_;
+  ChangeLog changes_;
+};
+
+}  // namespace ampd::server

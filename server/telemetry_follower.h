@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/monitoring/metrics.h"
+#include "server/telemetry/metric_store.h"
+#include "server/telemetry/metrics_hub.h"
+#include "server/telemetry/progress.h"
+
+namespace ampd::server {
+
+// Receives what the metric store has written, on the store's threads. Implementations must be quick.
+class TelemetryListener {
+ public:
+  virtual ~TelemetryListener() = default;
+  virtual void OnStored(const StoredHistory& stored) = 0;
+  virtual void OnLogStored(const std::string& job) = 0;
+  virtual void OnSkipped(const TelemetrySkip& skip) = 0;
+  // After each transaction.
+  virtual void OnGroupWritten(absl::Duration time, bool ok) = 0;
+  virtual void OnRead(absl::Duration time) = 0;
+};
+
+// Sets the callbacks of the store's options. The listener must outlive the store.
+void ListenTo(MetricStore::Options* store, TelemetryListener* listener);
+
+// Passes what the metric store has written on to the jobs' progress, to watchers and to the server's metrics, and logs
+// what goes wrong. Thread-safe, as the store calls it.
+class TelemetryFollower final : public TelemetryListener {
+ public:
+  TelemetryFollower(ProgressBoard* progress, MetricsHub* hub, ServerMetrics* metrics)
+      : progress_(progress), hub_(hub), metrics_(metrics) {}
+
+  void OnStored(const StoredHistory& stored) override;
+  void OnLogStored(const std::string& job) override { hub_->PublishLog(job); }
+  void OnSkipped(const TelemetrySkip& skip) override;
+  void OnGroupWritten(absl::Duration time, bool ok) override;
+  void OnRead(absl::Duration time) override { metrics_->StoreRead(time); }
+
+ private:
+  ProgressBoard* const progress_;
+  MetricsHub* const hub_;
+  ServerMetrics* const metrics_;
+  bool store_fails_ = false;  // Used by the store's writing thread only.
+};
+
+}  // namespace ampd::server
