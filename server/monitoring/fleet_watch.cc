@@ -29,7 +29,6 @@ int RankOf(const v1::Job& job) {
 
 std::shared_ptr<const FleetSnapshot> FleetWatch::Take(absl::Time now) {
   auto snapshot = std::make_shared<FleetSnapshot>();
-  std::set<std::string> suppressed;
   std::set<std::string> shown;
   std::vector<JobPtr> jobs = table_->Shown(now);
   for (const JobPtr& job : jobs) {
@@ -47,13 +46,12 @@ std::shared_ptr<const FleetSnapshot> FleetWatch::Take(absl::Time now) {
     if (static_cast<int>(snapshot->jobs.size()) < max_jobs_) {
       snapshot->jobs.push_back({job, progress_->Find(job->id())});
     } else {
-      num_suppressed_ += suppressed_.contains(job->id()) ? 0 : 1;
-      suppressed.insert(job->id());
+      num_suppressed_ += suppressed_.insert(job->id()).second ? 1 : 0;
       snapshot->seriesless.push_back(job);
     }
   }
   progress_->ForgetAllBut(shown);
-  suppressed_ = std::move(suppressed);
+  std::erase_if(suppressed_, [&](const std::string& id) { return !shown.contains(id); });
   snapshot->num_suppressed = num_suppressed_;
   AddWorkers(snapshot.get());
   return snapshot;

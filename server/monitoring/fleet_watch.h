@@ -30,7 +30,7 @@ class FleetWatch {
   JobTable* const table_;
   ProgressBoard* const progress_;
   const int max_jobs_;
-  std::set<std::string> suppressed_;  // Shown jobs beyond `max_jobs`.
+  std::set<std::string> suppressed_;  // Jobs of the table that were beyond `max_jobs` at any time.
   int64_t num_suppressed_ = 0;
 };
 

@@ -61,8 +61,32 @@ class FleetWatchTest : public testing::Test {
   }
 
   FleetSnapshot Snapshot(absl::Time now) { return *watch_->Take(now); }
+  void Report(const std::string& worker) {
+    v1::WorkerReport report;
+    report.set_worker(worker);
+    report.set_incarnation("a1");
+    report.set_sequence(1);
+    EXPECT_TRUE(coordinator_->sessions().HandleReport(report).ok());
+    Pump();
+  }
+  void LoseAll() {
+    clock_.Advance(absl::Minutes(1));
+    coordinator_->Tick();
+    Pump();
+  }
+  void Remove(const std::string& worker) {
+    v1::RemoveWorkerRequest request;
+    request.set_name(worker);
+    coordinator_->sessions().RemoveWorker(request, [](const absl::Status& status) { EXPECT_TRUE(status.ok()); });
+    Pump();
+  }
 
  private:
+  void Pump() {
+    while (ledger_->CommitGroup()) {
+    }
+  }
+
   int64_t num_jobs_ = 0;
   SimulatedClock clock_;
   SeededRandom random_{1};
@@ -107,6 +131,33 @@ TEST_F(FleetWatchTest, JobsThatRunHaveSeriesBeforeThoseThatWaitOrHaveEnded) {
   EXPECT_EQ(snapshot.jobs[3].job->id(), "j-waits-0") << "then by age";
   EXPECT_EQ(snapshot.num_suppressed, 4) << "three that wait, and the paused one";
   EXPECT_EQ(Snapshot(kStart).num_suppressed, 4) << "each is counted once";
+}
+
+TEST_F(FleetWatchTest, AJobThatFallsBeyondTheCapAgain_IsNotCountedTwice) {
+  for (int i = 0; i < kMaxJobs; ++i) {
+    Put("j-" + std::to_string(i), v1::Job::RUNNING, kStart);
+  }
+  Put("j-waits", v1::Job::QUEUED, kStart);
+  EXPECT_EQ(Snapshot(kStart).num_suppressed, 1);
+  Put("j-0", v1::Job::QUEUED, kStart);
+  EXPECT_EQ(Snapshot(kStart).num_suppressed, 2) << "j-0 is younger than j-waits now, and waits too";
+  Put("j-0", v1::Job::RUNNING, kStart);
+  EXPECT_EQ(Snapshot(kStart).num_suppressed, 2) << "j-waits again";
+}
+
+TEST_F(FleetWatchTest, SeriesOfAWorkerLeaveThePageWhenItIsRemoved) {
+  Report("w1");
+  Report("w2");
+  EXPECT_THAT(Page(kStart), HasSubstr("ampd_worker_last_heartbeat_timestamp_seconds{worker=\"w1\"}"));
+  LoseAll();
+  const std::string lost = Page(kStart);
+  EXPECT_THAT(lost, HasSubstr("{worker=\"w1\"}"));
+  EXPECT_THAT(lost, HasSubstr("ampd_workers{state=\"lost\"} 2"));
+  Remove("w1");
+  const std::string removed = Page(kStart);
+  EXPECT_THAT(removed, Not(HasSubstr("\"w1\"")));
+  EXPECT_THAT(removed, HasSubstr("{worker=\"w2\"}"));
+  EXPECT_THAT(removed, HasSubstr("ampd_workers{state=\"lost\"} 1"));
 }
 
 TEST_F(FleetWatchTest, WithMoreRunningThanFitTheOldestKeepTheirSeries) {
