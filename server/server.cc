@@ -20,13 +20,13 @@
 #include "server/ledger/ledger.h"
 #include "server/ledger/sqlite_journal.h"
 #include "server/monitoring/call_log.h"
-#include "server/monitoring/fleet_collector.h"
-#include "server/monitoring/fleet_watch.h"
 #include "server/monitoring/health_monitor.h"
 #include "server/monitoring/http_routes.h"
 #include "server/monitoring/job_table.h"
 #include "server/monitoring/metrics.h"
+#include "server/monitoring/metrics_snapshotter.h"
 #include "server/monitoring/scrape_page.h"
+#include "server/monitoring/snapshot_collector.h"
 #include "server/periodic_thread.h"
 #include "server/rpc/acceptor.h"
 #include "server/rpc/grpc_server.h"
@@ -69,7 +69,7 @@ struct Core {
           return std::move(content.file);
         }}),
         coordinator(OptionsFor(config, storage, listener)),
-        fleet(&coordinator.sessions(), table, progress, config.metrics_max_jobs) {}
+        snapshotter(&coordinator.sessions(), table, progress, config.metrics_max_jobs) {}
 
   CoordinatorOptions OptionsFor(const ServerConfig& config, const Storage& storage, StateListener* listener) {
     CoordinatorOptions options;
@@ -93,7 +93,7 @@ struct Core {
 
   UploadedModels models;
   Coordinator coordinator;
-  FleetWatch fleet;
+  MetricsSnapshotter snapshotter;
 };
 
 }  // namespace
@@ -233,7 +233,7 @@ void Server::Parts::Tick(int64_t num_ticks) {
 
 ScrapePage::Options Server::Parts::PageOptions(std::shared_ptr<prometheus::Collectable> beside) {
   return {.metrics = &metrics,
-          .take_fleet = [this](absl::Time now) { return core->fleet.Take(now); },
+          .take_snapshot = [this](absl::Time now) { return core->snapshotter.TakeSnapshot(now); },
           .update_metrics = [this] { UpdateMetrics(); },
           .more = {std::make_shared<ProcessCollector>(), std::move(beside)}};
 }

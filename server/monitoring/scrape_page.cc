@@ -21,9 +21,9 @@ std::string ScrapePage::Render(absl::Time now) {
     if (options_.update_metrics) {
       options_.update_metrics();
     }
-    fleet_.Show(options_.take_fleet(now));
+    collector_.Show(options_.take_snapshot(now));
     // Collected before the registry, because it sets the registry's totals of shown jobs.
-    std::vector<prometheus::MetricFamily> fleet = fleet_.Collect();
+    std::vector<prometheus::MetricFamily> fleet = collector_.Collect();
     families = options_.metrics->registry()->Collect();
     Append(std::move(fleet), &families);
   }
@@ -37,7 +37,7 @@ std::string ScrapePage::Render(absl::Time now) {
 
 void ScrapePage::Look(absl::Time now) {
   absl::MutexLock lock(&mutex_);
-  options_.take_fleet(now);
+  options_.take_snapshot(now);
 }
 
 void ScrapePage::Count(const std::function<void()>& change) {

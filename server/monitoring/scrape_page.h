@@ -10,9 +10,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/monitoring/fleet_collector.h"
 #include "server/monitoring/fleet_snapshot.h"
 #include "server/monitoring/metrics.h"
+#include "server/monitoring/snapshot_collector.h"
 
 namespace ampd::server {
 
@@ -22,13 +22,13 @@ class ScrapePage {
  public:
   struct Options {
     ServerMetrics* metrics = nullptr;
-    std::function<std::shared_ptr<const FleetSnapshot>(absl::Time now)> take_fleet;
+    std::function<std::shared_ptr<const FleetSnapshot>(absl::Time now)> take_snapshot;
     // Copies totals that other components count into `metrics`. May be null.
     std::function<void()> update_metrics;
     // Shown after the server's own families; null pointers are skipped.
     std::vector<std::shared_ptr<prometheus::Collectable>> more;
   };
-  explicit ScrapePage(Options options) : options_(std::move(options)), fleet_(options_.metrics) {}
+  explicit ScrapePage(Options options) : options_(std::move(options)), collector_(options_.metrics) {}
 
   // Returns the page in the text format of Prometheus.
   std::string Render(absl::Time now);
@@ -40,7 +40,7 @@ class ScrapePage {
  private:
   const Options options_;
   absl::Mutex mutex_;
-  FleetCollector fleet_ ABSL_GUARDED_BY(mutex_);
+  SnapshotCollector collector_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace ampd::server

@@ -8,9 +8,9 @@
 #include <fstream>
 
 #include "base/random.h"
-#include "server/monitoring/fleet_collector.h"
 #include "server/monitoring/job_table.h"
 #include "server/monitoring/log_counter.h"
+#include "server/monitoring/snapshot_collector.h"
 #include "tests/server/telemetry/history_fixtures.h"
 
 namespace ampd::server {
@@ -98,7 +98,7 @@ TEST(Metrics, AllPagesPassPromtool) {
   ended.set_state(v1::Job::FAILED);
   ended.set_reason(v1::OUT_OF_MEMORY);
   metrics.JobChanged(&job, ended);
-  FleetCollector fleet(&metrics);
+  SnapshotCollector fleet(&metrics);
   fleet.Show(std::make_shared<FleetSnapshot>(FullSnapshot()));
   std::string page = Text(fleet.Collect());
   page += Text(ProcessCollector().Collect());

@@ -1,5 +1,5 @@
-// How /metrics shows jobs as they are created, end and disappear: the rendered snapshots of FleetWatch.
-#include "server/monitoring/fleet_watch.h"
+// How /metrics shows jobs as they are created, end and disappear: the rendered snapshots of MetricsSnapshotter.
+#include "server/monitoring/metrics_snapshotter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include "server/coordinator/coordinator.h"
 #include "server/ledger/ledger.h"
 #include "server/ledger/memory_journal.h"
-#include "server/monitoring/fleet_collector.h"
+#include "server/monitoring/snapshot_collector.h"
 #include "tests/server/telemetry/history_fixtures.h"
 
 namespace ampd::server {
@@ -26,9 +26,9 @@ constexpr int kMaxJobs = 200;
 constexpr absl::Duration kLinger = absl::Minutes(2);
 const absl::Time kStart = absl::FromUnixSeconds(1'700'000'000);
 
-class FleetWatchTest : public testing::Test {
+class MetricsSnapshotterTest : public testing::Test {
  protected:
-  FleetWatchTest() {
+  MetricsSnapshotterTest() {
     Ledger::Options ledger;
     ledger.journal = std::make_unique<MemoryJournal>(std::make_shared<MemoryJournal::Disk>());
     ledger_ = *Ledger::Open(std::move(ledger));
@@ -38,7 +38,7 @@ class FleetWatchTest : public testing::Test {
     options.random = &random_;
     options.listener = &listener_;
     coordinator_ = std::make_unique<Coordinator>(std::move(options));
-    watch_ = std::make_unique<FleetWatch>(&coordinator_->sessions(), &table_, &progress_, kMaxJobs);
+    snapshotter_ = std::make_unique<MetricsSnapshotter>(&coordinator_->sessions(), &table_, &progress_, kMaxJobs);
   }
 
   // Stores a change at `now`, as from the ledger, of a job that has done ten steps.
@@ -56,11 +56,11 @@ class FleetWatchTest : public testing::Test {
   }
 
   std::string Page(absl::Time now) {
-    collector_.Show(watch_->Take(now));
+    collector_.Show(snapshotter_->TakeSnapshot(now));
     return prometheus::TextSerializer().Serialize(collector_.Collect());
   }
 
-  FleetSnapshot Snapshot(absl::Time now) { return *watch_->Take(now); }
+  FleetSnapshot Snapshot(absl::Time now) { return *snapshotter_->TakeSnapshot(now); }
   void Report(const std::string& worker) {
     v1::WorkerReport report;
     report.set_worker(worker);
@@ -95,12 +95,12 @@ class FleetWatchTest : public testing::Test {
   std::unique_ptr<Coordinator> coordinator_;
   JobTable table_{kLinger};
   ProgressBoard progress_;
-  std::unique_ptr<FleetWatch> watch_;
+  std::unique_ptr<MetricsSnapshotter> snapshotter_;
   ServerMetrics metrics_;
-  FleetCollector collector_{&metrics_};
+  SnapshotCollector collector_{&metrics_};
 };
 
-TEST_F(FleetWatchTest, SeriesOfAJobLeaveThePageAfterTheLinger) {
+TEST_F(MetricsSnapshotterTest, SeriesOfAJobLeaveThePageAfterTheLinger) {
   Put("j-ended", v1::Job::RUNNING, kStart);
   Put("j-live", v1::Job::RUNNING, kStart);
   Put("j-ended", v1::Job::SUCCEEDED, kStart + absl::Hours(1));
@@ -114,7 +114,7 @@ TEST_F(FleetWatchTest, SeriesOfAJobLeaveThePageAfterTheLinger) {
   EXPECT_THAT(after, HasSubstr("ampd_job_steps_total{job_id=\"j-live\"} 10"));
 }
 
-TEST_F(FleetWatchTest, JobsThatRunHaveSeriesBeforeThoseThatWaitOrHaveEnded) {
+TEST_F(MetricsSnapshotterTest, JobsThatRunHaveSeriesBeforeThoseThatWaitOrHaveEnded) {
   for (int i = 0; i < kMaxJobs; ++i) {
     Put("j-waits-" + std::to_string(i), v1::Job::QUEUED, kStart);
   }
@@ -133,7 +133,7 @@ TEST_F(FleetWatchTest, JobsThatRunHaveSeriesBeforeThoseThatWaitOrHaveEnded) {
   EXPECT_EQ(Snapshot(kStart).num_suppressed, 4) << "each is counted once";
 }
 
-TEST_F(FleetWatchTest, AJobThatFallsBeyondTheCapAgain_IsNotCountedTwice) {
+TEST_F(MetricsSnapshotterTest, AJobThatFallsBeyondTheCapAgain_IsNotCountedTwice) {
   for (int i = 0; i < kMaxJobs; ++i) {
     Put("j-" + std::to_string(i), v1::Job::RUNNING, kStart);
   }
@@ -145,7 +145,7 @@ TEST_F(FleetWatchTest, AJobThatFallsBeyondTheCapAgain_IsNotCountedTwice) {
   EXPECT_EQ(Snapshot(kStart).num_suppressed, 2) << "j-waits again";
 }
 
-TEST_F(FleetWatchTest, SeriesOfAWorkerLeaveThePageWhenItIsRemoved) {
+TEST_F(MetricsSnapshotterTest, SeriesOfAWorkerLeaveThePageWhenItIsRemoved) {
   Report("w1");
   Report("w2");
   EXPECT_THAT(Page(kStart), HasSubstr("ampd_worker_last_heartbeat_timestamp_seconds{worker=\"w1\"}"));
@@ -160,7 +160,7 @@ TEST_F(FleetWatchTest, SeriesOfAWorkerLeaveThePageWhenItIsRemoved) {
   EXPECT_THAT(removed, HasSubstr("ampd_workers{state=\"lost\"} 1"));
 }
 
-TEST_F(FleetWatchTest, WithMoreRunningThanFitTheOldestKeepTheirSeries) {
+TEST_F(MetricsSnapshotterTest, WithMoreRunningThanFitTheOldestKeepTheirSeries) {
   for (int i = 0; i < kMaxJobs + 5; ++i) {
     Put("j-" + std::to_string(i), v1::Job::RUNNING, kStart);
   }

@@ -1,4 +1,4 @@
-#include "server/monitoring/fleet_collector.h"
+#include "server/monitoring/snapshot_collector.h"
 
 #include <dirent.h>
 #include <sys/resource.h>
@@ -69,7 +69,7 @@ double NumOpenFiles() {
 
 }  // namespace
 
-std::vector<MetricFamily> FleetCollector::Collect() const {
+std::vector<MetricFamily> SnapshotCollector::Collect() const {
   const absl::Duration start = SystemClock().SinceBoot();
   std::shared_ptr<const FleetSnapshot> snapshot;
   {

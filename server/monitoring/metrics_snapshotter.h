@@ -15,13 +15,13 @@ namespace ampd::server {
 
 // Takes the snapshot that /metrics shows. At most `max_jobs` jobs get series of their own, running jobs first.
 // Thread-compatible.
-class FleetWatch {
+class MetricsSnapshotter {
  public:
-  FleetWatch(const WorkerSessions* sessions, JobTable* table, ProgressBoard* progress, int max_jobs)
+  MetricsSnapshotter(const WorkerSessions* sessions, JobTable* table, ProgressBoard* progress, int max_jobs)
       : sessions_(sessions), table_(table), progress_(progress), max_jobs_(max_jobs) {}
 
   // Also drops the progress of jobs that are no longer shown.
-  std::shared_ptr<const FleetSnapshot> Take(absl::Time now);
+  std::shared_ptr<const FleetSnapshot> TakeSnapshot(absl::Time now);
 
  private:
   void AddWorkers(FleetSnapshot* snapshot) const;

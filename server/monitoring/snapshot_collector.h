@@ -15,9 +15,9 @@ namespace ampd::server {
 
 // Renders the newest snapshot for each scrape. All series of one scrape are of the same time, and a job that is not in
 // the snapshot has no series. Thread-safe.
-class FleetCollector final : public prometheus::Collectable {
+class SnapshotCollector final : public prometheus::Collectable {
  public:
-  explicit FleetCollector(ServerMetrics* metrics) : metrics_(metrics) {}
+  explicit SnapshotCollector(ServerMetrics* metrics) : metrics_(metrics) {}
 
   void Show(std::shared_ptr<const FleetSnapshot> snapshot) {
     absl::MutexLock lock(&mutex_);

@@ -1,4 +1,4 @@
-#include "server/monitoring/fleet_watch.h"
+#include "server/monitoring/metrics_snapshotter.h"
 
 #include <algorithm>
 #include <utility>
@@ -27,7 +27,7 @@ int RankOf(const v1::Job& job) {
 
 }  // namespace
 
-std::shared_ptr<const FleetSnapshot> FleetWatch::Take(absl::Time now) {
+std::shared_ptr<const FleetSnapshot> MetricsSnapshotter::TakeSnapshot(absl::Time now) {
   auto snapshot = std::make_shared<FleetSnapshot>();
   std::set<std::string> shown;
   std::vector<JobPtr> jobs = table_->Shown(now);
@@ -57,7 +57,7 @@ std::shared_ptr<const FleetSnapshot> FleetWatch::Take(absl::Time now) {
   return snapshot;
 }
 
-void FleetWatch::AddWorkers(FleetSnapshot* snapshot) const {
+void MetricsSnapshotter::AddWorkers(FleetSnapshot* snapshot) const {
   v1::ListWorkersRequest request;
   request.set_page_size(500);
   do {
