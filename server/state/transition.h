@@ -67,9 +67,9 @@ class Transition {
   std::string AgentOf(const std::string& worker) const;
   internal::WorkerRecord& EditWorker(const internal::WorkerRecord& record);
   // A worker that is not lost and shares the lost worker's checkpoint root; empty if there is none.
-  std::string SharerOf(const internal::WorkerRecord& lost) const;
+  std::string FindSharedRootPeer(const internal::WorkerRecord& lost) const;
   // The worker itself, or, if it is lost, the worker that shares its checkpoint root, if there is one.
-  std::string InReachOf(const std::string& worker) const;
+  std::string ReachableWorker(const std::string& worker) const;
   void HandOverDeletions(internal::WorkerRecord& lost);
   // Has a worker that can reach the files delete them.
   void DeleteFiles(const internal::JobRecord& record, const v1::Checkpoint& checkpoint);

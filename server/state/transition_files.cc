@@ -16,7 +16,7 @@ namespace ampd::server {
 using internal::JobRecord;
 using v1::Attempt;
 
-std::string Transition::SharerOf(const internal::WorkerRecord& lost) const {
+std::string Transition::FindSharedRootPeer(const internal::WorkerRecord& lost) const {
   const auto& workers = state_.workers();
   const auto other = std::find_if(workers.begin(), workers.end(), [&](const auto& entry) {
     return !entry.second->lost() && entry.second->worker().checkpoint_root_shared() &&
@@ -25,14 +25,14 @@ std::string Transition::SharerOf(const internal::WorkerRecord& lost) const {
   return lost.worker().checkpoint_root_shared() && other != workers.end() ? other->first : "";
 }
 
-std::string Transition::InReachOf(const std::string& worker) const {
+std::string Transition::ReachableWorker(const std::string& worker) const {
   const WorkerRecordPtr record = state_.FindWorker(worker);
-  const std::string other = record != nullptr && record->lost() ? SharerOf(*record) : "";
+  const std::string other = record != nullptr && record->lost() ? FindSharedRootPeer(*record) : "";
   return other.empty() ? worker : other;
 }
 
 void Transition::HandOverDeletions(internal::WorkerRecord& lost) {
-  const std::string other = SharerOf(lost);
+  const std::string other = FindSharedRootPeer(lost);
   if (other.empty()) {
     return;
   }
@@ -65,7 +65,7 @@ void Transition::DeleteFiles(const JobRecord& record, const v1::Checkpoint& chec
   key.mutable_attempt()->set_attempt(checkpoint.attempt());
   key.set_step(checkpoint.step());
   key.set_path(checkpoint.path());
-  DeletePath(InReachOf(checkpoint.worker()), key);
+  DeletePath(ReachableWorker(checkpoint.worker()), key);
 }
 
 void Transition::DeleteFolders(const JobRecord& record) {
@@ -79,7 +79,7 @@ void Transition::DeleteFolders(const JobRecord& record) {
   // Lost workers also get the deletion, for when they return: an agent ends what it still runs of the job before it
   // deletes.
   for (const std::string& worker : std::set<std::string>(workers)) {
-    workers.insert(InReachOf(worker));
+    workers.insert(ReachableWorker(worker));
   }
   v1::CheckpointKey key;
   key.mutable_attempt()->set_job_id(record.job().id());
@@ -109,7 +109,7 @@ void Transition::DeleteFolderOfForgotten(const JobRecord& record) {
   key.mutable_attempt()->set_job_id(record.job().id());
   key.mutable_attempt()->set_attempt(forgotten.number());
   key.set_path(absl::StrCat(record.job().id(), "/", forgotten.number()));
-  DeletePath(InReachOf(forgotten.worker()), key);
+  DeletePath(ReachableWorker(forgotten.worker()), key);
 }
 
 absl::Status Transition::Do(const internal::CheckpointsDeleted& deleted) {
