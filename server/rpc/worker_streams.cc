@@ -12,6 +12,7 @@ void WorkerStreams::Attach(const std::string& worker, const std::shared_ptr<Work
     absl::MutexLock lock(&mutex_);
     closed = closed_;
     replaced = std::exchange(attached_[worker], stream).lock();
+    std::erase_if(attached_, [](const auto& entry) { return entry.second.expired(); });
   }
   if (replaced != nullptr && replaced != stream) {
     replaced->End(/*replaced=*/true);
