@@ -58,8 +58,8 @@ absl::Status CheckUnfinished(const Job& job) {
   return ErrorWithMetadata(
       StatusCode::kFailedPrecondition, "WRONG_STATE",
       absl::StrCat("job ", job.id(), " is ", state,
-                   job.state() == Job::SUCCEEDED ? "; its checkpoint is the end, nothing is left to go on with"
-                                                 : "; only an ended one can be gone on from"),
+                   job.state() == Job::SUCCEEDED ? "; it has finished, and nothing is left to continue"
+                                                 : "; only a job that has ended can be continued from its checkpoint"),
       {{"job", job.id()}, {"state", state}});
 }
 

@@ -50,7 +50,7 @@ absl::Status JobCommands::CheckStart(internal::CreateJob* create) const {
   if (absl::IsNotFound(record.status())) {
     return Error(StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
                  absl::StrCat("the checkpoint to begin with is that of job ", keeper,
-                              ", which is deleted; a clone can begin anew"));
+                              ", which is deleted; a clone can start from the beginning"));
   }
   AMPD_RETURN_IF_ERROR(record.status());
   return Keeps((*record)->job(), path) ? absl::OkStatus() : NoLongerKept(keeper);

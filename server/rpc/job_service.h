@@ -75,10 +75,11 @@ class JobService final : public v1::JobService::CallbackService {
   // The same for a call that creates a job with this model.
   WorkPool* PoolFor(const v1::ModelSpec& model) const;
   absl::StatusOr<v1::Job> JobWithProgress(const std::string& id) const;
-  // Told of the model that a spec names, what to answer. On a thread for estimates, which asks `work` to count.
+  // Computes the answer for the model that a spec names. Runs on a thread for estimates and reports its steps to
+  // `work`.
   using Estimate = std::function<absl::Status(const UploadedModel& model, graph::Work& work)>;
   // Finds the model, has `estimate` run on the pool for estimates, and finishes the call with what that returns. It is
-  // told to stop when the client leaves.
+  // stopped when the client leaves.
   void PostEstimate(grpc::CallbackServerContext* context, const v1::ModelSpec& model, const Estimate& estimate,
                     const FinishCall& finish);
   // Adds what the newest attempt's peak was expected to be, beside the measured one, if the job has an attempt; then

@@ -133,7 +133,7 @@ bool Keeps(const v1::Job& job, const std::string& path) {
 absl::Status NoLongerKept(const std::string& job) {
   return ErrorWithMetadata(
       absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
-      absl::StrCat("job ", job, " no longer keeps the checkpoint to begin with; a clone can begin anew"),
+      absl::StrCat("job ", job, " no longer keeps the checkpoint to begin with; a clone can start from the beginning"),
       {{"job", job}});
 }
 

@@ -199,7 +199,7 @@ class Spec(DataRootCase):
         self.assertEqual(self.told({"id": again}, "WEIGHTS_LOADED"), [])
         code, _, err = self.service.ampctl("job", "retry", first["id"])
         self.assertNotEqual(code, 0)
-        self.assertIn("nothing is left to go on with", err)
+        self.assertIn("nothing is left to continue", err)
         self.assertIn(f"run it again: ampctl job clone {first['id']}", err)
 
     def test_job_begins_with_the_checkpoint_of_another(self):

@@ -150,7 +150,7 @@ TEST_F(CreateJobTest, CloneOfASucceededJob_BeginsAnewAndDoesNotGoOn) {
   coordinator->commands().CloneJob(request, Into(&clone));
   EXPECT_EQ(ReasonOf(clone.status()), "WRONG_STATE");
   EXPECT_EQ(MetadataOf(clone.status()).at("state"), "SUCCEEDED");
-  EXPECT_THAT(std::string(clone.status().message()), testing::HasSubstr("nothing is left to go on with"));
+  EXPECT_THAT(std::string(clone.status().message()), testing::HasSubstr("nothing is left to continue"));
   request.set_from_last_checkpoint(false);
   coordinator->commands().CloneJob(request, Into(&clone));
   Pump();
@@ -268,7 +268,7 @@ TEST_F(CloneOfACloneTest, IsRefusedOnceTheFirstIsDeleted) {
   Pump();
   EXPECT_EQ(ReasonOfClone(), "CHECKPOINT_NOT_FOUND");
   EXPECT_THAT(std::string(clone.status().message()), testing::HasSubstr(first));
-  EXPECT_THAT(std::string(clone.status().message()), testing::HasSubstr("a clone can begin anew"));
+  EXPECT_THAT(std::string(clone.status().message()), testing::HasSubstr("a clone can start from the beginning"));
 }
 
 TEST_F(CloneOfACloneTest, IsRefusedOnceTheCheckpointIsDeleted) {
