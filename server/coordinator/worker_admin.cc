@@ -30,12 +30,12 @@ absl::Duration WorkerSessions::RivalsSince() const {
 absl::StatusOr<v1::ListWorkersResponse> WorkerSessions::ListWorkers(const v1::ListWorkersRequest& request) const {
   AMPD_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size(), kDefaultPage, kMaxPage));
   absl::MutexLock lock(&mutex_);
-  const std::map<std::string, WorkerSession>& sessions = sessions_;
   return options_.ledger->Read([&](const ClusterState& state) {
+    mutex_.AssertHeld();
     v1::ListWorkersResponse response;
     PageBudget budget;
     for (auto worker = state.workers().upper_bound(request.page_token()); worker != state.workers().end(); ++worker) {
-      v1::Worker view = ViewOf(state, *worker->second, FindSession(sessions, worker->first), RivalsSince());
+      v1::Worker view = ViewOf(state, *worker->second, FindSession(sessions_, worker->first), RivalsSince());
       if (response.workers_size() == page_size || !budget.Take(view.ByteSizeLong())) {
         response.set_next_page_token(response.workers().rbegin()->name());
         break;
