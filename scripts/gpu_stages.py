@@ -10,133 +10,16 @@ import os
 import pathlib
 import platform
 import re
-import select
 import shutil
 import signal
-import statistics
 import subprocess
-import sys
 import tempfile
-import threading
 import time
 
-FINDING = b"gpu-check-finding: "
-SKIPPED = 77  # The exit status of a stage that has nothing to do on this device.
-HERE = pathlib.Path(__file__).resolve().parent
-LOSS_TOLERANCE = 0.02  # Of the first loss: contestants that end further apart did different work.
-ROUND_STEPS = 10
-WARM_UP_TURNS = 2  # After the first step.
-FIRST_HEAT = 0.6  # Of a contest's time.
+from gpu_contest import compile_peers, contest
+from gpu_context import SKIPPED, Context, Skip, at_once, echo, finding
+
 RERUNS = 6  # Of a test program whose processes die, at most.
-
-
-class Bundle:
-    """The programs of a bundle, or of a build folder, which has the same folders bin and tests."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def program(self, name):
-        return next((path for path in (self.folder / "bin" / name, self.folder / "tests" / name) if path.exists()), None)
-
-    def missing(self, stage):
-        """What the stage needs and the bundle lacks, as text; empty if nothing."""
-        lacking = [name for name in stage.programs if self.program(name) is None]
-        return f"the bundle has no {', '.join(lacking)}" if lacking else ""
-
-    def models(self):
-        """The folder of oracle_models.py: in a bundle, or in the source tree of a build folder."""
-        return next((folder for folder in (self.folder / "parity", HERE.parent / "tests/parity")
-                     if (folder / "oracle_models.py").exists()), None)
-
-
-class Skip(Exception):
-    """The stage has nothing to do here."""
-
-
-class Context:
-    """What a stage needs to know, and how it starts programs."""
-
-    def __init__(self, options):
-        self.bundle = Bundle(options.bundle)
-        self.device = options.device
-        self.tiny = options.tiny
-        self.python = options.python
-        self.end = time.monotonic() + options.stage_seconds
-        self.on_gpu = options.device != "cpu"
-        self._torch = options.torch
-        self._environment = None
-
-    def left(self):
-        """The seconds until this stage is killed."""
-        return self.end - time.monotonic()
-
-    def torch(self):
-        """torch's folder; empty if there is none."""
-        if not self._torch:
-            found = subprocess.run(
-                [self.python, "-c", "import importlib.util as u; s = u.find_spec('torch'); "
-                 "print(s.submodule_search_locations[0] if s else '')"], capture_output=True, text=True, check=False)
-            self._torch = found.stdout.strip()
-        return self._torch
-
-    def environment(self):
-        """The environment of our programs. python and nvidia-smi run without it, with the machine's own libraries."""
-        if self._environment is None:
-            self._environment = {**os.environ, "AMPD_PROGRAMS": str(self.bundle.folder / "bin"),
-                                 "GOMP_SPINCOUNT": "1000"}
-            if (self.bundle.folder / "lib").is_dir():  # A build folder's programs find their libraries themselves.
-                path = [self.bundle.folder / "lib", f"{self.torch()}/lib", os.environ.get("LD_LIBRARY_PATH", "")]
-                self._environment["LD_LIBRARY_PATH"] = ":".join(str(part) for part in path if str(part))
-        return self._environment
-
-    def start(self, name, *arguments, **options):
-        return subprocess.Popen([str(self.bundle.program(name)), *map(str, arguments)], stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True, errors="replace",
-                                env={**self.environment(), **options.pop("env", {})}, **options)
-
-
-PRINTING = threading.Lock()
-
-
-def say(line):
-    """Prints a whole line, also if several threads print."""
-    with PRINTING:
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-
-
-def finding(**fields):
-    say(FINDING.decode() + json.dumps(fields))
-
-
-def echo(process):
-    """Yields the lines that a process prints, and prints them."""
-    with process.stdout:
-        for line in process.stdout:
-            say(line.rstrip("\n"))
-            yield line.rstrip("\n")
-    process.wait()
-
-
-def at_once(works):
-    """Runs functions in threads, and returns what they return. Raises what one of them raised, once all have ended."""
-    results, errors = [None] * len(works), []
-
-    def run(number, work):
-        try:
-            results[number] = work()
-        except Exception as error:  # pylint: disable=broad-except
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(number, work), daemon=True) for number, work in enumerate(works)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return results
 
 
 # Facts and smoke.
@@ -373,139 +256,6 @@ def optimizer(context):
     return False
 
 
-# Contests with PyTorch.
-
-class Contestant:
-    """A process that takes N steps for each line "N" and answers with seconds per step, loss and peak bytes."""
-
-    def __init__(self, name, arguments, environment):
-        self.name = name
-        self.seconds = []
-        self.loss = self.peak = None
-        self._process = subprocess.Popen([str(part) for part in arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                         env=environment)
-
-    def ask(self, steps, seconds):
-        """Its answer; None if it died, or does not answer in time, and then it is ended."""
-        try:
-            self._process.stdin.write(f"{steps}\n".encode())
-            self._process.stdin.flush()
-            ready, _, _ = select.select([self._process.stdout], [], [], max(0, seconds))
-            words = self._process.stdout.readline().split() if ready else []
-        except OSError:
-            words = []
-        if len(words) != 3:
-            self._process.kill()
-            return None
-        self.loss, self.peak = float(words[1]), int(words[2])
-        return float(words[0])
-
-    def end(self):
-        self._process.kill()
-        self._process.wait()
-
-
-def heats(context, network):
-    """Who takes part, in groups that fit into a GPU's memory together, the most valuable first: for each group
-    {name: (arguments, environment)}."""
-    tiny = ["--tiny"] if context.tiny else []
-
-    def ours(preset, *flags):
-        return [context.bundle.program("policy_report"), context.device, f"--networks={network}", f"--presets={preset}",
-                "--turns", *flags, *tiny], context.environment()
-
-    def peer(mode):
-        return [context.python, HERE / "gpu_peers.py", network, mode, "cuda" if context.on_gpu else "cpu",
-                context.bundle.models(), *tiny], {**os.environ, **COMPILE_CACHE}
-
-    both = {OURS: ours("bf16")}
-    compiled = {}
-    if context.torch() and context.bundle.models():
-        both[EAGER] = peer("eager")
-        compiled = {"PyTorch compiled bf16": peer("compile")}
-    else:
-        finding(line="no torch in python: no peers")
-    if context.tiny:
-        return [both]
-    presets = ("fp8", "fp8-delayed", "fp8-block") if network == "gpt2-124m" else ("tf32", "fp32", "torch-amp-fp16", "apex-o2")
-    return [both | compiled | {"ours bf16 op by op": ours("bf16", "--no-replay"),
-                               "ours bf16 not determ.": ours("bf16", "--nondeterministic")},
-            both | {f"ours {preset}": ours(preset) for preset in ("torch-amp-bf16", *presets)}]
-
-
-OURS, EAGER = "ours bf16", "PyTorch eager bf16"
-COMPILE_CACHE = {"TORCHINDUCTOR_CACHE_DIR": str(pathlib.Path(tempfile.gettempdir()) / f"gpu-check-compiled-{os.getuid()}"),
-                 "TORCHINDUCTOR_FX_GRAPH_CACHE": "1"}
-COMPILED_NETWORKS = ("gpt2-124m", "resnet50")
-
-
-def compile_peers(context):
-    """Fills TorchInductor's cache beside the other stages, so that the contests need not wait for it."""
-    if not context.on_gpu or not context.torch() or not context.bundle.models():
-        raise Skip("nothing is compiled here")
-
-    def work(network):
-        done = subprocess.run([context.python, HERE / "gpu_peers.py", network, "compile-only", "cuda",
-                               str(context.bundle.models())], env={**os.environ, **COMPILE_CACHE}, check=False)
-        finding(line=f"{network}: {'compiled' if done.returncode == 0 else 'not compiled'}")
-        return done.returncode == 0
-
-    return all(at_once([lambda network=network: work(network) for network in COMPILED_NETWORKS]))
-
-
-def play(started, steps, end, most_rounds):
-    """Turns of all contestants, one after the other, until `end` is near. Returns those that still answer, and the loss of
-    the first one's first step."""
-    running = list(started)
-    first_loss = None
-    for number in range(most_rounds):
-        begin = time.monotonic()
-        for one in list(running):
-            # A start, or a compilation, may take half of what is left, so that one contestant does not use up all.
-            seconds = one.ask(1 if number == 0 else steps, (end - time.monotonic()) / 2 if number == 0 else end - begin)
-            first_loss = one.loss if first_loss is None else first_loss
-            if seconds is None:
-                running.remove(one)
-                finding(line=f"{one.name}: does not {'start' if number == 0 else 'answer'}", died=one.name)
-            elif number > WARM_UP_TURNS:
-                one.seconds.append(seconds)
-        now = time.monotonic()
-        if number > WARM_UP_TURNS and now + (now - begin) > end:
-            break
-    return [one for one in running if one.seconds], first_loss
-
-
-def contest(network, unit, all_units, tiny_units):
-    """A stage in which we and PyTorch train the same network in turns. Units are tokens or samples in a step."""
-    def heat(context, group, end):
-        started = [Contestant(name, *arguments) for name, arguments in group.items()]
-        try:
-            done, first_loss = play(started, *((1, end, WARM_UP_TURNS + 2) if context.tiny else (ROUND_STEPS, end, 14)))
-        finally:
-            for one in started:
-                one.end()
-        units = tiny_units if context.tiny else all_units
-        medians = {one.name: statistics.median(one.seconds) for one in done}
-        for one in done:
-            median = medians[one.name]
-            same = abs(one.loss - done[0].loss) <= LOSS_TOLERANCE * first_loss
-            versus = f" {medians[EAGER] / median:5.2f} x eager" if EAGER in medians else ""
-            finding(line=f"{one.name:22} {median * 1e3:9.2f} ms {units / median:10.0f} {unit}/s {one.peak / 2**20:8.0f} MiB"
-                         f"{versus}{'' if same else '  OTHER LOSS'}",
-                    network=network, contestant=one.name, ms=median * 1e3, fastest_ms=min(one.seconds) * 1e3,
-                    turns=len(one.seconds), loss=one.loss, same_loss=same, peak_bytes=one.peak)
-        return len(done) == len(started)
-
-    def body(context):
-        groups = heats(context, network)
-        good = True
-        for number, group in enumerate(groups):
-            share = FIRST_HEAT if number < len(groups) - 1 else 1
-            good = heat(context, group, time.monotonic() + (context.left() - 5) * share) and good
-        return good
-    return body
-
-
 # The whole service.
 
 JOB = """
@@ -601,8 +351,9 @@ STAGES = [
     Stage("kernels", 40, "2-tests", gpu_tests(("worker_device_devices_test", "Devices.ThisHostsGpus*"),
                                           ("worker_kernels_cuda_test", "*")),
           ("worker_device_devices_test", "worker_kernels_cuda_test")),
-    Stage("training", 90, "2-tests", gpu_tests(("worker_train_gpu_test", "*GpuTraining*"), ("worker_train_gpu_test", "*GpuGraph*"),
-                                           ("worker_train_gpu_test", "*GpuFp8*")), ("worker_train_gpu_test",)),
+    Stage("training", 90, "2-tests", gpu_tests(("worker_train_gpu_test", "*GpuTraining*"),
+                                               ("worker_train_gpu_test", "*GpuGraph*"),
+                                               ("worker_train_gpu_test", "*GpuFp8*")), ("worker_train_gpu_test",)),
     Stage("zoo", 60, "3-zoo", zoo, ("policy_report",)),
     Stage("trainer", 20, "2-tests", gpu_tests(("worker_train_trainer_test", "*TrainsThere*")),
           ("worker_train_trainer_test", "ampd-trainer")),

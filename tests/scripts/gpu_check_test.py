@@ -20,6 +20,7 @@ import unittest
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
+import gpu_context  # noqa: E402
 import gpu_stages  # noqa: E402
 
 LOADER = importlib.machinery.SourceFileLoader("gpu_check", str(SCRIPTS / "gpu-check"))
@@ -184,9 +185,9 @@ class TestPrograms(unittest.TestCase):
                                      torch="none")
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
-            passed = gpu_stages.run_tests(gpu_stages.Context(options), "program", "*")
+            passed = gpu_stages.run_tests(gpu_context.Context(options), "program", "*")
         self.assertFalse(passed)
-        mark = gpu_stages.FINDING.decode()
+        mark = gpu_context.FINDING.decode()
         lines = [json.loads(line.removeprefix(mark))["line"] for line in text.getvalue().splitlines()
                  if line.startswith(mark)]
         self.assertEqual(lines, ["Suite.dies died", "Suite.poison failed", "Suite.poisoned failed, and passes alone",
