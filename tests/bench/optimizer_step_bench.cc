@@ -82,11 +82,11 @@ class Ours {
     step_.scaler.scale = kLossScale;
     phase_.rule = optimizer_->rule();
     phase_.rule.max_norm = kMaxNorm;
-    phase_.num_facts = static_cast<int64_t>(facts_.size());
+    phase_.num_stats = static_cast<int64_t>(stats_.size());
   }
 
   void Step() {
-    kernels_->Examine(gradients_, facts_.data());
+    kernels_->ComputeGradStats(gradients_, stats_.data());
     kernels_->Decide(control_, 0, 1);
     optimizer_->Step(gradients_, &phase_.decision);
     kernels_->EndStep(control_);
@@ -99,10 +99,10 @@ class Ours {
   std::vector<amp::Parameter> parameters_;
   std::unique_ptr<amp::StepKernels> kernels_ = amp::StepKernels::Make({});
   std::unique_ptr<amp::Optimizer> optimizer_;
-  std::vector<kernels::GradientFacts> facts_ = std::vector<kernels::GradientFacts>(gradients_.size());
+  std::vector<kernels::GradientStats> stats_ = std::vector<kernels::GradientStats>(gradients_.size());
   kernels::StepBlock step_;
   kernels::PhaseBlock phase_;
-  const kernels::StepControl control_ = {.step = &step_, .phases = &phase_, .facts = facts_.data(), .num_phases = 1};
+  const kernels::StepControl control_ = {.step = &step_, .phases = &phase_, .stats = stats_.data(), .num_phases = 1};
 };
 
 class LibTorch {

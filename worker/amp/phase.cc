@@ -134,7 +134,7 @@ PhaseSamples Phase::Compute(const std::vector<Batch>& micro_batches, const StepC
   if (!setup_.sums_in_fp32) {
     GatherGradients(/*accumulate=*/false);  // Autograd has already summed them on the leaves, in the leaves' format.
   }
-  kernels_.Examine(gradients_, scalars_->facts(number_));
+  kernels_.ComputeGradStats(gradients_, scalars_->stats(number_));
   return samples;
 }
 
@@ -182,7 +182,7 @@ PhaseResult Phase::Conclude(const StepRecord& record) {
   result.learning_rate = setup_.options.optimizer.learning_rate * block.decision.scalars.rate_factor;
   result.skipped = block.decision.skip;
   for (const Reader& reader : backward_order_) {
-    const int64_t count = record.facts[static_cast<size_t>(block.first_fact) + reader.parameter].num_non_finite;
+    const int64_t count = record.stats[static_cast<size_t>(block.first_stat) + reader.parameter].num_non_finite;
     if (count > 0 && ++result.num_overflow_parameters == 1) {
       result.overflow_parameter = parameters_[reader.parameter].name;
       result.overflow_module = reader.module;

@@ -116,8 +116,8 @@ struct PhaseRule {
 // One phase: an optimizer over its parameters, with its own loss.
 struct PhaseBlock {
   PhaseRule rule;
-  int64_t first_fact = 0;  // Its first fact among those of all phases.
-  int64_t num_facts = 0;   // One per gradient.
+  int64_t first_stat = 0;  // Its first stat among those of all phases.
+  int64_t num_stats = 0;   // One per gradient.
   int64_t applied_steps = 0;
   float loss = 0;  // This step's mean over the labels of all micro-batches, unscaled.
   StepDecision decision;
@@ -136,20 +136,20 @@ struct StepBlock {
 struct StepControl {
   StepBlock* step = nullptr;
   PhaseBlock* phases = nullptr;
-  GradientFacts* facts = nullptr;
+  GradientStats* stats = nullptr;
   int32_t num_phases = 0;
 };
 
-// Decides whether a phase's gradients can be applied, from the sum of its facts. A step with non-finite gradients is
+// Decides whether a phase's gradients can be applied, from the sum of its stats. A step with non-finite gradients is
 // skipped even without a loss scaler, so that the weights keep their values. It is also skipped if the scale fell so
 // low that its reciprocal is not finite.
-AMPD_HOST_DEVICE inline void Judge(const StepBlock& step, const GradientFacts& sum, PhaseBlock& phase) {
+AMPD_HOST_DEVICE inline void CheckFinite(const StepBlock& step, const GradientStats& sum, PhaseBlock& phase) {
   phase.decision.norm = std::sqrt(sum.sum_squares) / step.scaler.scale;
   phase.decision.skip = sum.num_non_finite > 0 || !IsFinite(1.0f / step.scaler.scale);
 }
 
 // Computes the update's scalars, once it is known whether the update happens.
-AMPD_HOST_DEVICE inline void Settle(const StepBlock& step, PhaseBlock& phase) {
+AMPD_HOST_DEVICE inline void FinalizeDecision(const StepBlock& step, PhaseBlock& phase) {
   StepDecision& decision = phase.decision;
   const PhaseRule& rule = phase.rule;
   // torch.nn.utils.clip_grad_norm_: the coefficient is max_norm / (norm + 1e-6), at most 1.
@@ -168,15 +168,15 @@ AMPD_HOST_DEVICE inline void Settle(const StepBlock& step, PhaseBlock& phase) {
   }
 }
 
-// For `num_phases` judged phases from `first` on: either all update or none.
-AMPD_HOST_DEVICE inline void SettleTogether(const StepControl& control, int32_t first, int32_t num_phases) {
+// For `num_phases` checked phases from `first` on: either all update or none.
+AMPD_HOST_DEVICE inline void FinalizeTogether(const StepControl& control, int32_t first, int32_t num_phases) {
   bool skip = false;
   for (int32_t i = first; i < first + num_phases; ++i) {
     skip = skip || control.phases[i].decision.skip;
   }
   for (int32_t i = first; i < first + num_phases; ++i) {
     control.phases[i].decision.skip = skip;
-    Settle(*control.step, control.phases[i]);
+    FinalizeDecision(*control.step, control.phases[i]);
   }
 }
 

@@ -11,7 +11,7 @@
 namespace ampd::kernels {
 
 // Result of the pre-pass for one gradient, from one read.
-struct GradientFacts {
+struct GradientStats {
   double sum_squares = 0;  // Over the elements as stored; not finite if any element is not.
   int64_t num_non_finite = 0;
 };

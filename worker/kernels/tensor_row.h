@@ -26,7 +26,7 @@ struct TensorRow {
   Format moment_format = Format::kFloat32;
   Format working_format = Format::kFloat32;
   bool stochastic = false;  // bf16 weights without a remainder: rounded up or down at random, without bias.
-  uint32_t number = 0;      // Index in the pass; selects the row's facts and its stream of random bits.
+  uint32_t number = 0;      // Index in the pass; selects the row's stats and its stream of random bits.
 };
 
 // A pass processes its tensors in chunks of this many elements. A chunk is the work of one thread block and of one call

@@ -278,7 +278,7 @@ TEST(OptimizerState, RandomBitsDifferFromStepToStepAndFromTensorToTensor) {
   kernels::PhaseBlock phase;
   phase.rule = optimizer.rule();
   for (int step = 0; step < 64; ++step) {
-    kernels::Settle(/*step=*/{}, phase);
+    kernels::FinalizeDecision(/*step=*/{}, phase);
     optimizer.Step({at::ones({20'000}).neg(), at::ones({20'000}).neg()}, &phase.decision);
   }
   const at::Tensor first = MasterOf(parameters[0]);

@@ -338,7 +338,7 @@ const kernels::CudaKernels* RecordableKernels() {
   using Kernels = kernels::CudaKernels;
   static const Kernels recordable = [] {
     Kernels made = Emulated();
-    made.examine = Recordable<&Kernels::examine>::Launch;
+    made.compute_grad_stats = Recordable<&Kernels::compute_grad_stats>::Launch;
     made.accumulate = Recordable<&Kernels::accumulate>::Launch;
     made.decide = Recordable<&Kernels::decide>::Launch;
     made.update_adam = Recordable<&Kernels::update_adam>::Launch;

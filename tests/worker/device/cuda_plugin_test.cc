@@ -60,9 +60,9 @@ TEST(OpenCudaKernels, OurPlugin_LoadsWithoutADriverAndHasEveryFunction) {
   EXPECT_EQ((*kernels)->version, kernels::kCudaKernelsVersion);
   EXPECT_GE((*kernels)->runtime_version, 12000);
   for (const void* function :
-       {reinterpret_cast<const void*>((*kernels)->examine), reinterpret_cast<const void*>((*kernels)->accumulate),
-        reinterpret_cast<const void*>((*kernels)->update_adam), reinterpret_cast<const void*>((*kernels)->update_sgd),
-        reinterpret_cast<const void*>((*kernels)->round)}) {
+       {reinterpret_cast<const void*>((*kernels)->compute_grad_stats),
+        reinterpret_cast<const void*>((*kernels)->accumulate), reinterpret_cast<const void*>((*kernels)->update_adam),
+        reinterpret_cast<const void*>((*kernels)->update_sgd), reinterpret_cast<const void*>((*kernels)->round)}) {
     EXPECT_NE(function, nullptr);
   }
   EXPECT_STREQ((*kernels)->error_text(2), "out of memory");

@@ -90,19 +90,19 @@ class CudaKernelsTest : public CudaTest {
     return table;
   }
 
-  std::vector<GradientFacts> Examined() {
+  std::vector<GradientStats> GradStats() {
     const CudaTable table = Table(/*with_momentum=*/true, /*numbered=*/true);
-    const DeviceBytes chunks(BytesFrom(std::vector<GradientFacts>(static_cast<size_t>(table.num_chunks), {-1, -1})));
-    const DeviceBytes facts(BytesFrom(std::vector<GradientFacts>(tensors_.size(), {-1, -1})));
-    EXPECT_EQ(kernels_->examine(table, chunks.as<GradientFacts>(), facts.as<GradientFacts>(), nullptr), 0);
-    return facts.ReadAs<GradientFacts>();
+    const DeviceBytes chunks(BytesFrom(std::vector<GradientStats>(static_cast<size_t>(table.num_chunks), {-1, -1})));
+    const DeviceBytes stats(BytesFrom(std::vector<GradientStats>(tensors_.size(), {-1, -1})));
+    EXPECT_EQ(kernels_->compute_grad_stats(table, chunks.as<GradientStats>(), stats.as<GradientStats>(), nullptr), 0);
+    return stats.ReadAs<GradientStats>();
   }
 
   std::vector<std::unique_ptr<Tensor>> tensors_;
   std::unique_ptr<DeviceBytes> rows_;
 };
 
-TEST_F(CudaKernelsTest, Examine_GivesTheNormOfEveryTensorAndTheSameBitsEachTime) {
+TEST_F(CudaKernelsTest, GradStats_GivesTheNormOfEveryTensorAndTheSameBitsEachTime) {
   for (const Format format : kFormats) {
     for (const int64_t count : {1, 3, 8, 15, 2047, 2049, 16384, 16385}) {
       Add(tensors_.size() * 10, count, {.gradient = format}, 0);
@@ -110,18 +110,18 @@ TEST_F(CudaKernelsTest, Examine_GivesTheNormOfEveryTensorAndTheSameBitsEachTime)
     Add(tensors_.size() * 10, 1001, {.gradient = format}, 4);
   }
   Add(5, (1 << 20) + 3, {.gradient = Format::kFloat16}, 0);
-  const std::vector<GradientFacts> facts = Examined();
+  const std::vector<GradientStats> stats = GradStats();
   for (size_t i = 0; i < tensors_.size(); ++i) {
     HostTensor& host = tensors_[i]->host;
-    const GradientFacts expected = kPlainKernels.examine(host.Row(), 0, host.count());
-    EXPECT_NEAR(facts[i].sum_squares, expected.sum_squares, 1e-13 * expected.sum_squares) << host.Name();
-    EXPECT_EQ(facts[i].num_non_finite, 0) << host.Name();
+    const GradientStats expected = kPlainKernels.compute_grad_stats(host.Row(), 0, host.count());
+    EXPECT_NEAR(stats[i].sum_squares, expected.sum_squares, 1e-13 * expected.sum_squares) << host.Name();
+    EXPECT_EQ(stats[i].num_non_finite, 0) << host.Name();
   }
-  const std::vector<GradientFacts> again = Examined();
-  EXPECT_EQ(std::memcmp(again.data(), facts.data(), facts.size() * sizeof(GradientFacts)), 0);
+  const std::vector<GradientStats> again = GradStats();
+  EXPECT_EQ(std::memcmp(again.data(), stats.data(), stats.size() * sizeof(GradientStats)), 0);
 }
 
-TEST_F(CudaKernelsTest, Examine_CountsEveryKindOfNonFiniteElementWhereverItIs) {
+TEST_F(CudaKernelsTest, GradStats_CountsEveryKindOfNonFiniteElementWhereverItIs) {
   for (const Format format : kFormats) {
     for (const int64_t at : {0, 7, 8, 5000, 40000, 40002}) {
       Add(static_cast<uint64_t>(at) + 1, 40003, {.gradient = format}, 0);
@@ -133,11 +133,11 @@ TEST_F(CudaKernelsTest, Examine_CountsEveryKindOfNonFiniteElementWhereverItIs) {
     }
     Add(77, 40003, {.gradient = format}, 0);
   }
-  const std::vector<GradientFacts> facts = Examined();
+  const std::vector<GradientStats> stats = GradStats();
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const bool finite = i % 7 == 6;
-    EXPECT_EQ(facts[i].num_non_finite, finite ? 0 : 2) << tensors_[i]->host.Name();
-    EXPECT_EQ(std::isfinite(facts[i].sum_squares), finite) << tensors_[i]->host.Name();
+    EXPECT_EQ(stats[i].num_non_finite, finite ? 0 : 2) << tensors_[i]->host.Name();
+    EXPECT_EQ(std::isfinite(stats[i].sum_squares), finite) << tensors_[i]->host.Name();
   }
 }
 
@@ -271,22 +271,22 @@ class Steps {
                     .rounding_seed = 7,
                     .beta1 = 0.9,
                     .beta2 = 0.999};
-      phase.first_fact = static_cast<int64_t>(facts.size());
-      phase.num_facts = count;
-      facts.resize(facts.size() + static_cast<size_t>(count));
+      phase.first_stat = static_cast<int64_t>(stats.size());
+      phase.num_stats = count;
+      stats.resize(stats.size() + static_cast<size_t>(count));
     }
   }
 
   void SetFacts(int number) {
-    for (size_t i = 0; i < facts.size(); ++i) {
-      facts[i] = {.sum_squares = 1e3 * static_cast<double>(i + 1) * number, .num_non_finite = 0};
+    for (size_t i = 0; i < stats.size(); ++i) {
+      stats[i] = {.sum_squares = 1e3 * static_cast<double>(i + 1) * number, .num_non_finite = 0};
     }
-    facts.back().num_non_finite = number % 2;
+    stats.back().num_non_finite = number % 2;
   }
 
   StepBlock step;
   std::vector<PhaseBlock> phases;
-  std::vector<GradientFacts> facts;
+  std::vector<GradientStats> stats;
 };
 
 // CUDA's pow and cos round the last bit of numbers up to 1 in another way than the host's. Where 1 - 0.999^t is small,
@@ -313,19 +313,19 @@ TEST_F(CudaKernelsTest, DecideAndEndStep_GiveWhatTheHostDecides) {
       host.SetFacts(number);
       device.SetFacts(number);
       const DeviceBytes step = DeviceBytes::Of(device.step);
-      const DeviceBytes phases(BytesFrom(device.phases)), facts(BytesFrom(device.facts));
-      const StepControl there = {step.as<StepBlock>(), phases.as<PhaseBlock>(), facts.as<GradientFacts>(), 2};
-      const StepControl here = {&host.step, host.phases.data(), host.facts.data(), 2};
+      const DeviceBytes phases(BytesFrom(device.phases)), stats(BytesFrom(device.stats));
+      const StepControl there = {step.as<StepBlock>(), phases.as<PhaseBlock>(), stats.as<GradientStats>(), 2};
+      const StepControl here = {&host.step, host.phases.data(), host.stats.data(), 2};
       for (PhaseBlock& phase : host.phases) {
-        GradientFacts sum;
-        for (int64_t k = phase.first_fact; k < phase.first_fact + phase.num_facts; ++k) {
-          sum.sum_squares += host.facts[static_cast<size_t>(k)].sum_squares;
-          sum.num_non_finite += host.facts[static_cast<size_t>(k)].num_non_finite;
+        GradientStats sum;
+        for (int64_t k = phase.first_stat; k < phase.first_stat + phase.num_stats; ++k) {
+          sum.sum_squares += host.stats[static_cast<size_t>(k)].sum_squares;
+          sum.num_non_finite += host.stats[static_cast<size_t>(k)].num_non_finite;
         }
-        Judge(host.step, sum, phase);
+        CheckFinite(host.step, sum, phase);
       }
       for (int first = 0; first < 2; first += together ? 2 : 1) {
-        SettleTogether(here, first, together ? 2 : 1);
+        FinalizeTogether(here, first, together ? 2 : 1);
         ASSERT_EQ(kernels_->decide(there, first, together ? 2 : 1, nullptr), 0);
       }
       EndStep(here);
@@ -347,7 +347,7 @@ TEST_F(CudaKernelsTest, DecideAndEndStep_GiveWhatTheHostDecides) {
 TEST_F(CudaKernelsTest, EmptyTable_LaunchesNothing) {
   const AdamStep step;
   EXPECT_EQ(kernels_->update_adam({}, &step, nullptr, nullptr), 0);
-  EXPECT_EQ(kernels_->examine({}, nullptr, nullptr, nullptr), 0);
+  EXPECT_EQ(kernels_->compute_grad_stats({}, nullptr, nullptr, nullptr), 0);
 }
 
 }  // namespace

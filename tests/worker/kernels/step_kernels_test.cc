@@ -104,16 +104,16 @@ TEST(InstructionSets, ThePortableOneIsAlwaysThereAndTheBestIsTheWidest) {
   EXPECT_EQ(&BestKernels(), widest);
 }
 
-TEST(InstructionSets, ExamineGivesThePlainLoopsBits) {
+TEST(InstructionSets, GradStatsGivesThePlainLoopsBits) {
   ExpectEverySetEqualsThePlainLoops([](const CpuKernels& kernels, const TensorRow& row, int64_t begin, int64_t end) {
-    const GradientFacts expected = kPlainKernels.examine(row, begin, end);
-    const GradientFacts facts = kernels.examine(row, begin, end);
-    EXPECT_EQ(facts.sum_squares, expected.sum_squares);
-    EXPECT_EQ(facts.num_non_finite, 0);
+    const GradientStats expected = kPlainKernels.compute_grad_stats(row, begin, end);
+    const GradientStats stats = kernels.compute_grad_stats(row, begin, end);
+    EXPECT_EQ(stats.sum_squares, expected.sum_squares);
+    EXPECT_EQ(stats.num_non_finite, 0);
   });
 }
 
-TEST(InstructionSets, ExamineCountsEveryKindOfNonFiniteElementWhereverItIs) {
+TEST(InstructionSets, GradStatsCountsEveryKindOfNonFiniteElementWhereverItIs) {
   const float bad[] = {kInf, -kInf, std::nanf(""), -std::nanf(""), std::bit_cast<float>(0x7f800001u)};
   for (const InstructionSet set : kInstructionSets) {
     for (const Format format : kFormats) {
@@ -124,25 +124,25 @@ TEST(InstructionSets, ExamineCountsEveryKindOfNonFiniteElementWhereverItIs) {
         TensorRow row;
         row.gradient = stored.data();
         row.gradient_format = format;
-        const GradientFacts facts = KernelsFor(set)->examine(row, 0, 1600);
-        EXPECT_EQ(facts.num_non_finite, 1) << KernelsFor(set)->name << " " << NameOf(format) << " element " << at;
-        EXPECT_FALSE(std::isfinite(facts.sum_squares));
+        const GradientStats stats = KernelsFor(set)->compute_grad_stats(row, 0, 1600);
+        EXPECT_EQ(stats.num_non_finite, 1) << KernelsFor(set)->name << " " << NameOf(format) << " element " << at;
+        EXPECT_FALSE(std::isfinite(stats.sum_squares));
       }
     }
   }
 }
 
 // Finite gradients may be so large that their squares exceed the range of a float.
-TEST(InstructionSets, ExamineDoesNotOverflowOnLargeFiniteElements) {
+TEST(InstructionSets, GradStatsDoesNotOverflowOnLargeFiniteElements) {
   const std::vector<float> numbers(100, std::numeric_limits<float>::max());
   TensorRow row;
   row.gradient = numbers.data();
   for (const InstructionSet set : kInstructionSets) {
     if (KernelsFor(set) != nullptr) {
-      const GradientFacts facts = KernelsFor(set)->examine(row, 0, 100);
+      const GradientStats stats = KernelsFor(set)->compute_grad_stats(row, 0, 100);
       const double largest = std::numeric_limits<float>::max();
-      EXPECT_DOUBLE_EQ(facts.sum_squares, 100 * largest * largest);
-      EXPECT_EQ(facts.num_non_finite, 0);
+      EXPECT_DOUBLE_EQ(stats.sum_squares, 100 * largest * largest);
+      EXPECT_EQ(stats.num_non_finite, 0);
     }
   }
 }
@@ -249,16 +249,16 @@ class PerFormat : public testing::TestWithParam<Format> {
 
 INSTANTIATE_TEST_SUITE_P(Formats, PerFormat, testing::ValuesIn(kFormats));
 
-TEST_P(PerFormat, ExamineGivesTheNormOfAnyLength) {
+TEST_P(PerFormat, GradStatsGivesTheNormOfAnyLength) {
   for (const size_t count : {0, 1, 15, 16, 17, 1000}) {
     Store(RandomNumbers(2, count, -8, 4));
     double expected = 0;
     for (const float value : values_) {
       expected += static_cast<double>(value) * value;
     }
-    const GradientFacts facts = kPlainKernels.examine(row_, 0, row_.count);
-    EXPECT_NEAR(facts.sum_squares, expected, 1e-12 * expected);
-    EXPECT_EQ(facts.num_non_finite, 0);
+    const GradientStats stats = kPlainKernels.compute_grad_stats(row_, 0, row_.count);
+    EXPECT_NEAR(stats.sum_squares, expected, 1e-12 * expected);
+    EXPECT_EQ(stats.num_non_finite, 0);
   }
 }
 

@@ -15,24 +15,24 @@ namespace ampd::amp {
 namespace {
 
 using kernels::CudaTable;
-using kernels::GradientFacts;
+using kernels::GradientStats;
 using kernels::TensorRow;
 
 class CudaStepKernels final : public StepKernels {
  public:
   explicit CudaStepKernels(const ComputeDevice& device) : kernels_(*device.cuda_kernels), device_(device.device) {}
 
-  void Examine(const std::vector<at::Tensor>& gradients, GradientFacts* facts) override {
+  void ComputeGradStats(const std::vector<at::Tensor>& gradients, GradientStats* stats) override {
     // The device is given twice; otherwise LibTorch would ask CUDA where the memory is, which a recording may not
     // allow.
-    at::for_blob(facts, {static_cast<int64_t>(gradients.size() * sizeof(GradientFacts))})
+    at::for_blob(stats, {static_cast<int64_t>(gradients.size() * sizeof(GradientStats))})
         .target_device(device_)
         .options(BytesHere())
         .make_tensor()
         .zero_();
-    const CudaTable table = Upload(RowsToExamine(gradients), examined_);
-    const at::Tensor of_chunks = Bytes(table.num_chunks * sizeof(GradientFacts));
-    Check(kernels_.examine(table, static_cast<GradientFacts*>(of_chunks.data_ptr()), facts, Stream()));
+    const CudaTable table = Upload(RowsToMeasure(gradients), measured_);
+    const at::Tensor of_chunks = Bytes(table.num_chunks * sizeof(GradientStats));
+    Check(kernels_.compute_grad_stats(table, static_cast<GradientStats*>(of_chunks.data_ptr()), stats, Stream()));
   }
 
   void Decide(const kernels::StepControl& control, int first_phase, int num_phases) override {
@@ -133,7 +133,7 @@ class CudaStepKernels final : public StepKernels {
 
   const kernels::CudaKernels& kernels_;
   const c10::Device device_;
-  UploadedRows examined_, accumulated_, updated_, rounded_;
+  UploadedRows measured_, accumulated_, updated_, rounded_;
   size_t step_bytes_ = 0;  // Bytes of rows in the step so far.
   size_t most_step_bytes_ = 0;
   bool is_recording_ = false;

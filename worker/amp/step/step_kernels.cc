@@ -9,7 +9,7 @@
 namespace ampd::amp {
 namespace {
 
-using kernels::GradientFacts;
+using kernels::GradientStats;
 using kernels::TensorRow;
 
 // Calls body(row, begin, end, chunk) for every chunk of every row, on LibTorch's threads. Chunks are independent, so
@@ -31,25 +31,25 @@ void ForEachChunk(const StepRows& table, const Body& body) {
   });
 }
 
-void Add(const GradientFacts& facts, GradientFacts& sum) {
-  sum.sum_squares += facts.sum_squares;
-  sum.num_non_finite += facts.num_non_finite;
+void Add(const GradientStats& stats, GradientStats& sum) {
+  sum.sum_squares += stats.sum_squares;
+  sum.num_non_finite += stats.num_non_finite;
 }
 
 class CpuStepKernels final : public StepKernels {
  public:
   explicit CpuStepKernels(const kernels::CpuKernels& loops) : loops_(loops) {}
 
-  void Examine(const std::vector<at::Tensor>& gradients, GradientFacts* facts) override {
-    const StepRows table = RowsToExamine(gradients);
-    std::vector<GradientFacts> of_chunks(table.num_chunks);
+  void ComputeGradStats(const std::vector<at::Tensor>& gradients, GradientStats* stats) override {
+    const StepRows table = RowsToMeasure(gradients);
+    std::vector<GradientStats> of_chunks(table.num_chunks);
     ForEachChunk(table, [&](const TensorRow& row, int64_t begin, int64_t end, int64_t chunk) {
-      of_chunks[chunk] = loops_.examine(row, begin, end);
+      of_chunks[chunk] = loops_.compute_grad_stats(row, begin, end);
     });
-    std::fill_n(facts, gradients.size(), GradientFacts());
+    std::fill_n(stats, gradients.size(), GradientStats());
     for (const TensorRow& row : table.rows) {
       for (int64_t chunk = row.first_chunk; chunk < row.first_chunk + kernels::NumChunks(row.count); ++chunk) {
-        Add(of_chunks[chunk], facts[row.number]);
+        Add(of_chunks[chunk], stats[row.number]);
       }
     }
   }
@@ -57,13 +57,13 @@ class CpuStepKernels final : public StepKernels {
   void Decide(const kernels::StepControl& control, int first_phase, int num_phases) override {
     for (int i = first_phase; i < first_phase + num_phases; ++i) {
       kernels::PhaseBlock& phase = control.phases[i];
-      GradientFacts sum;
-      for (int64_t k = phase.first_fact; k < phase.first_fact + phase.num_facts; ++k) {
-        Add(control.facts[k], sum);
+      GradientStats sum;
+      for (int64_t k = phase.first_stat; k < phase.first_stat + phase.num_stats; ++k) {
+        Add(control.stats[k], sum);
       }
-      kernels::Judge(*control.step, sum, phase);
+      kernels::CheckFinite(*control.step, sum, phase);
     }
-    kernels::SettleTogether(control, first_phase, num_phases);
+    kernels::FinalizeTogether(control, first_phase, num_phases);
   }
 
   void EndStep(const kernels::StepControl& control) override { kernels::EndStep(control); }

@@ -41,18 +41,18 @@ struct StepTensors {
 };
 
 // The step's passes over all parameters, and the decisions between them, on one device. A CPU processes them chunk by
-// chunk on LibTorch's threads, with the same bits for any number of threads. A GPU processes all in one launch on
-// LibTorch's current stream, and nothing here waits for it. GPU errors are thrown as c10::OutOfMemoryError or
-// c10::AcceleratorError. Single-threaded; owner: the engine.
+// chunk on LibTorch's threads, with the same bits for any number of threads. A GPU processes all in one launch
+// (ComputeGradStats: two) on LibTorch's current stream, and nothing here waits for it. GPU errors are thrown as
+// c10::OutOfMemoryError or c10::AcceleratorError. Single-threaded; owner: the engine.
 class StepKernels {
  public:
   static std::unique_ptr<StepKernels> Make(const ComputeDevice& device);
   virtual ~StepKernels() = default;
 
-  // Sets facts[i] from gradients[i], to zero for an undefined one. `facts` is in the device's memory.
-  virtual void Examine(const std::vector<at::Tensor>& gradients, kernels::GradientFacts* facts) = 0;
+  // Sets stats[i] from gradients[i], to zero for an undefined one. `stats` is in the device's memory.
+  virtual void ComputeGradStats(const std::vector<at::Tensor>& gradients, kernels::GradientStats* stats) = 0;
 
-  // Decides `num_phases` phases from `first_phase` on by their facts, and whether all of them update or none.
+  // Decides `num_phases` phases from `first_phase` on by their stats, and whether all of them update or none.
   virtual void Decide(const kernels::StepControl& control, int first_phase, int num_phases) = 0;
   // The tail of a step, after its last update.
   virtual void EndStep(const kernels::StepControl& control) = 0;

@@ -59,7 +59,7 @@ void TakeState(const StepTensors& tensors, TensorRow& row) {
 
 }  // namespace
 
-StepRows RowsToExamine(const std::vector<at::Tensor>& gradients) {
+StepRows RowsToMeasure(const std::vector<at::Tensor>& gradients) {
   StepRows table;
   for (size_t i = 0; i < gradients.size(); ++i) {
     Add(RowOf(gradients[i]), i, table);
@@ -68,7 +68,7 @@ StepRows RowsToExamine(const std::vector<at::Tensor>& gradients) {
 }
 
 StepRows RowsToAccumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums) {
-  StepRows table = RowsToExamine(gradients);
+  StepRows table = RowsToMeasure(gradients);
   for (TensorRow& row : table.rows) {
     row.accumulated = sums[row.number].data_ptr<float>();
   }

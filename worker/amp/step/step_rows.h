@@ -14,7 +14,7 @@ struct StepRows {
   int64_t num_chunks = 0;
 };
 
-StepRows RowsToExamine(const std::vector<at::Tensor>& gradients);
+StepRows RowsToMeasure(const std::vector<at::Tensor>& gradients);
 // REQUIRES: sums[i] is defined if gradients[i] is.
 StepRows RowsToAccumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums);
 StepRows RowsToUpdate(const std::vector<StepTensors>& tensors);

@@ -11,15 +11,15 @@
 namespace ampd::amp {
 namespace {
 
-using kernels::GradientFacts;
+using kernels::GradientStats;
 using kernels::PhaseBlock;
 using kernels::StepBlock;
 
 static_assert(std::is_trivially_copyable_v<StepBlock> && std::is_trivially_copyable_v<PhaseBlock>);
-static_assert(sizeof(StepBlock) % alignof(PhaseBlock) == 0 && sizeof(PhaseBlock) % alignof(GradientFacts) == 0);
+static_assert(sizeof(StepBlock) % alignof(PhaseBlock) == 0 && sizeof(PhaseBlock) % alignof(GradientStats) == 0);
 
 size_t BytesOf(const StepRecord& record) {
-  return sizeof(StepBlock) + record.phases.size() * sizeof(PhaseBlock) + record.facts.size() * sizeof(GradientFacts);
+  return sizeof(StepBlock) + record.phases.size() * sizeof(PhaseBlock) + record.stats.size() * sizeof(GradientStats);
 }
 
 at::Tensor HostBytes(size_t count, bool pinned) {
@@ -37,15 +37,15 @@ StepScalars::StepScalars(c10::Device device, const kernels::ScalerRule& scaler,
   for (size_t i = 0; i < phases.size(); ++i) {
     PhaseBlock& phase = start_.phases.emplace_back();
     phase.rule = phases[i];
-    phase.first_fact = static_cast<int64_t>(start_.facts.size());
-    phase.num_facts = static_cast<int64_t>(num_gradients[i]);
-    start_.facts.resize(start_.facts.size() + num_gradients[i]);
+    phase.first_stat = static_cast<int64_t>(start_.stats.size());
+    phase.num_stats = static_cast<int64_t>(num_gradients[i]);
+    start_.stats.resize(start_.stats.size() + num_gradients[i]);
   }
   bytes_ = at::empty({static_cast<int64_t>(BytesOf(start_))}, at::TensorOptions().dtype(at::kByte).device(device_));
   auto* const data = static_cast<std::byte*>(bytes_.data_ptr());
   control_.step = reinterpret_cast<StepBlock*>(data);
   control_.phases = reinterpret_cast<PhaseBlock*>(data + sizeof(StepBlock));
-  control_.facts = reinterpret_cast<GradientFacts*>(data + sizeof(StepBlock) + phases.size() * sizeof(PhaseBlock));
+  control_.stats = reinterpret_cast<GradientStats*>(data + sizeof(StepBlock) + phases.size() * sizeof(PhaseBlock));
   control_.num_phases = static_cast<int32_t>(phases.size());
   loss_scale_ = View(offsetof(StepBlock, scaler) + offsetof(kernels::ScalerState, scale), at::kFloat);
   for (size_t i = 0; i < phases.size(); ++i) {
@@ -83,7 +83,7 @@ void StepScalars::Load(const kernels::ScalerState& scaler, double rate_factor, c
   };
   put(&start_.step, sizeof(StepBlock));
   put(start_.phases.data(), start_.phases.size() * sizeof(PhaseBlock));
-  put(start_.facts.data(), start_.facts.size() * sizeof(GradientFacts));
+  put(start_.stats.data(), start_.stats.size() * sizeof(GradientStats));
   bytes_.copy_(host);
 }
 
@@ -114,7 +114,7 @@ StepRecord StepScalars::Parse(const at::Tensor& bytes) const {
   };
   get(&record.step, sizeof(StepBlock));
   get(record.phases.data(), record.phases.size() * sizeof(PhaseBlock));
-  get(record.facts.data(), record.facts.size() * sizeof(GradientFacts));
+  get(record.stats.data(), record.stats.size() * sizeof(GradientStats));
   return record;
 }
 

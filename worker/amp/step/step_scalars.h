@@ -15,10 +15,10 @@ namespace ampd::amp {
 struct StepRecord {
   kernels::StepBlock step;
   std::vector<kernels::PhaseBlock> phases;
-  std::vector<kernels::GradientFacts> facts;  // Facts of all phases; those of a phase start at its first_fact.
+  std::vector<kernels::GradientStats> stats;  // Statistics of all phases; those of a phase start at its first_stat.
 };
 
-// The scalars of the steps, in the memory of the device that computes them: loss scale, losses, facts of the gradients,
+// The scalars of the steps, in the memory of the device that computes them: loss scale, losses, stats of the gradients,
 // decisions, counts. No step waits for them: each step sends a copy to the host after itself, and the host reads the
 // copies later, in the order of the steps. Single-threaded; owner: the engine.
 class StepScalars {
@@ -30,7 +30,7 @@ class StepScalars {
   // For kernels.
   const kernels::StepControl& control() const { return control_; }
   const kernels::StepDecision* decision(size_t phase) const { return &control_.phases[phase].decision; }
-  kernels::GradientFacts* facts(size_t phase) const { return control_.facts + start_.phases[phase].first_fact; }
+  kernels::GradientStats* stats(size_t phase) const { return control_.stats + start_.phases[phase].first_stat; }
 
   // For LibTorch: 0-dim views on the device.
   const at::Tensor& loss_scale() const { return loss_scale_; }               // fp32, of the next step
@@ -62,7 +62,7 @@ class StepScalars {
 
   const c10::Device device_;
   StepRecord start_;  // Written by Load.
-  at::Tensor bytes_;  // On the device: the step's block, the phases' blocks, the facts.
+  at::Tensor bytes_;  // On the device: the step's block, the phases' blocks, the stats.
   kernels::StepControl control_;
   at::Tensor loss_scale_;
   std::vector<Views> views_;

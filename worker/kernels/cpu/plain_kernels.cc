@@ -31,19 +31,19 @@ void Store(float value, Format format, void* data, int64_t i) {
   }
 }
 
-GradientFacts Examine(const TensorRow& row, int64_t begin, int64_t end) {
+GradientStats ComputeGradStats(const TensorRow& row, int64_t begin, int64_t end) {
   constexpr int kLanes = 32;
   double lanes[kLanes] = {};
-  GradientFacts facts;
+  GradientStats stats;
   for (int64_t i = begin; i < end; ++i) {
     const float value = Load(row.gradient_format, row.gradient, i);
     lanes[(i - begin) % kLanes] += static_cast<double>(value) * static_cast<double>(value);
-    facts.num_non_finite += IsFinite(value) ? 0 : 1;
+    stats.num_non_finite += IsFinite(value) ? 0 : 1;
   }
   for (int lane = 0; lane < kLanes / 2; ++lane) {
-    facts.sum_squares += lanes[lane] + lanes[lane + kLanes / 2];
+    stats.sum_squares += lanes[lane] + lanes[lane + kLanes / 2];
   }
-  return facts;
+  return stats;
 }
 
 void Accumulate(const TensorRow& row, int64_t begin, int64_t end) {
@@ -131,7 +131,7 @@ void UpdateSgd(const SgdStep& step, const StepScalars& scalars, const TensorRow&
 
 const CpuKernels kPlainKernels = {
     .name = "plain",
-    .examine = Examine,
+    .compute_grad_stats = ComputeGradStats,
     .accumulate = Accumulate,
     .update_adam = UpdateAdam,
     .update_sgd = UpdateSgd,

@@ -13,9 +13,9 @@ namespace ampd::kernels {
 struct CpuKernels {
   const char* name;
 
-  // Facts of the gradient. Sums the squares in 32 lanes, element begin + i in lane i % 32; then adds lanes l and l +
-  // 16, and sums these pairs in order.
-  GradientFacts (*examine)(const TensorRow& row, int64_t begin, int64_t end);
+  // Statistics of the gradient. Sums the squares in 32 lanes, element begin + i in lane i % 32; then adds lanes l and l
+  // + 16, and sums these pairs in order.
+  GradientStats (*compute_grad_stats)(const TensorRow& row, int64_t begin, int64_t end);
 
   // accumulated[i] += gradient[i]
   void (*accumulate)(const TensorRow& row, int64_t begin, int64_t end);

@@ -10,10 +10,11 @@
 // The plain interface of libampd_cuda.so, without types of LibTorch or CUDA. A program that links neither opens the
 // library at run time (worker/device/cuda_plugin.h) and calls through the table that its one exported function returns.
 //
-// The step's passes over all tensors are examine, accumulate, update and round, with one launch for each (two for
-// examine). They equal the CPU's loops (cpu/step_kernels.h) bit for bit, except for the order in which examine adds up
-// the squares. Between examine and update, decide reads the results of examine and writes the decisions for update, on
-// the device. Nothing here allocates, synchronises or keeps state, and every pass is deterministic.
+// The step's passes over all tensors are compute_grad_stats, accumulate, update and round, with one launch for each
+// (two for compute_grad_stats). They equal the CPU's loops (cpu/step_kernels.h) bit for bit, except for the order in
+// which compute_grad_stats adds up the squares. Between compute_grad_stats and update, decide reads the results of
+// compute_grad_stats and writes the decisions for update, on the device. Nothing here allocates, synchronises or keeps
+// state, and every pass is deterministic.
 namespace ampd::kernels {
 
 // Incremented with every change to what follows, to fp8_kernels.h, to the structs of step_math.h and step_control.h, to
@@ -48,14 +49,14 @@ struct CudaKernels {
   const char* (*error_text)(int error);
   int (*describe_device)(int ordinal, CudaDevice* device);
 
-  // Sets facts[tensors[i].number] from tensors[i].gradient; other facts are left alone. `chunk_facts` is scratch for
-  // num_chunks facts, which need not be zeroed.
-  int (*examine)(CudaTable table, GradientFacts* chunk_facts, GradientFacts* facts, void* stream);
+  // Sets stats[tensors[i].number] from tensors[i].gradient; other stats are left alone. `chunk_stats` is scratch for
+  // num_chunks stats, which need not be zeroed.
+  int (*compute_grad_stats)(CudaTable table, GradientStats* chunk_stats, GradientStats* stats, void* stream);
 
   // accumulated[i] += gradient[i]
   int (*accumulate)(CudaTable table, void* stream);
 
-  // Judges `num_phases` phases from `first_phase` on by their facts, and decides together whether all update or none.
+  // Checks `num_phases` phases from `first_phase` on by their stats, and decides together whether all update or none.
   int (*decide)(StepControl control, int32_t first_phase, int32_t num_phases, void* stream);
 
   // Update parameter, moments and average, and write the rounded parameter to `working` if set, unless `decision`, in

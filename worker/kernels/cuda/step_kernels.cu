@@ -34,55 +34,55 @@ __device__ Range ChunkOfBlock(const TensorRow& tensor) {
   return {begin, min(begin + kChunkElements, tensor.count), bits % 16 == 0};
 }
 
-// Adds up the threads' facts in a fixed tree; thread 0 gets the result.
-__device__ GradientFacts SumOverBlock(GradientFacts facts) {
-  __shared__ GradientFacts of_warp[kThreads / kWarp];
+// Adds up the threads' stats in a fixed tree; thread 0 gets the result.
+__device__ GradientStats SumOverBlock(GradientStats stats) {
+  __shared__ GradientStats of_warp[kThreads / kWarp];
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-    facts.sum_squares += __shfl_down_sync(0xffffffff, facts.sum_squares, offset);
-    facts.num_non_finite += __shfl_down_sync(0xffffffff, facts.num_non_finite, offset);
+    stats.sum_squares += __shfl_down_sync(0xffffffff, stats.sum_squares, offset);
+    stats.num_non_finite += __shfl_down_sync(0xffffffff, stats.num_non_finite, offset);
   }
   if (threadIdx.x % kWarp == 0) {
-    of_warp[threadIdx.x / kWarp] = facts;
+    of_warp[threadIdx.x / kWarp] = stats;
   }
   __syncthreads();
   for (int warp = 1; threadIdx.x == 0 && warp < kThreads / kWarp; ++warp) {
-    facts.sum_squares += of_warp[warp].sum_squares;
-    facts.num_non_finite += of_warp[warp].num_non_finite;
+    stats.sum_squares += of_warp[warp].sum_squares;
+    stats.num_non_finite += of_warp[warp].num_non_finite;
   }
-  return facts;
+  return stats;
 }
 
-__global__ void __launch_bounds__(kThreads) ExamineChunks(CudaTable table, GradientFacts* chunk_facts) {
+__global__ void __launch_bounds__(kThreads) ComputeChunkStats(CudaTable table, GradientStats* chunk_stats) {
   const TensorRow tensor = TensorOfBlock(table);
-  GradientFacts facts;
+  GradientStats stats;
   ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
     const Pack gradient = Load(tensor.gradient_format, tensor.gradient, i, wide, num);
 #pragma unroll
     for (int k = 0; k < kPack; ++k) {
       const auto value = static_cast<double>(gradient.values[k]);
-      facts.sum_squares += value * value;
-      facts.num_non_finite += IsFinite(gradient.values[k]) ? 0 : 1;
+      stats.sum_squares += value * value;
+      stats.num_non_finite += IsFinite(gradient.values[k]) ? 0 : 1;
     }
   });
-  facts = SumOverBlock(facts);
+  stats = SumOverBlock(stats);
   if (threadIdx.x == 0) {
-    chunk_facts[blockIdx.x] = facts;
+    chunk_stats[blockIdx.x] = stats;
   }
 }
 
 // One block per tensor.
 __global__ void __launch_bounds__(kThreads)
-    ExamineTensors(CudaTable table, const GradientFacts* chunk_facts, GradientFacts* result) {
+    SumTensorStats(CudaTable table, const GradientStats* chunk_stats, GradientStats* result) {
   const TensorRow tensor = table.tensors[blockIdx.x];
   const int64_t end = tensor.first_chunk + NumChunks(tensor.count);
-  GradientFacts facts;
+  GradientStats stats;
   for (int64_t chunk = tensor.first_chunk + threadIdx.x; chunk < end; chunk += kThreads) {
-    facts.sum_squares += chunk_facts[chunk].sum_squares;
-    facts.num_non_finite += chunk_facts[chunk].num_non_finite;
+    stats.sum_squares += chunk_stats[chunk].sum_squares;
+    stats.num_non_finite += chunk_stats[chunk].num_non_finite;
   }
-  facts = SumOverBlock(facts);
+  stats = SumOverBlock(stats);
   if (threadIdx.x == 0) {
-    result[tensor.number] = facts;
+    result[tensor.number] = stats;
   }
 }
 
@@ -166,20 +166,20 @@ __device__ void StoreParameter(const Pack& pack, const StepScalars& scalars, con
 __global__ void __launch_bounds__(kThreads) DecidePhases(StepControl control, int32_t first, int32_t num_phases) {
   for (int32_t i = first; i < first + num_phases; ++i) {
     PhaseBlock& phase = control.phases[i];
-    GradientFacts sum;
-    for (int64_t k = threadIdx.x; k < phase.num_facts; k += kThreads) {
-      const GradientFacts& fact = control.facts[phase.first_fact + k];
-      sum.sum_squares += fact.sum_squares;
-      sum.num_non_finite += fact.num_non_finite;
+    GradientStats sum;
+    for (int64_t k = threadIdx.x; k < phase.num_stats; k += kThreads) {
+      const GradientStats& stat = control.stats[phase.first_stat + k];
+      sum.sum_squares += stat.sum_squares;
+      sum.num_non_finite += stat.num_non_finite;
     }
     sum = SumOverBlock(sum);
     if (threadIdx.x == 0) {
-      Judge(*control.step, sum, phase);
+      CheckFinite(*control.step, sum, phase);
     }
     __syncthreads();  // The next phase reuses the sums' shared memory.
   }
   if (threadIdx.x == 0) {
-    SettleTogether(control, first, num_phases);
+    FinalizeTogether(control, first, num_phases);
   }
 }
 
@@ -263,12 +263,12 @@ int DescribeDevice(int ordinal, CudaDevice* device) {
   return cudaSuccess;
 }
 
-int Examine(CudaTable table, GradientFacts* chunk_facts, GradientFacts* facts, void* stream) {
-  if (const int error = Launch(ExamineChunks, table.num_chunks, stream, table, chunk_facts); error != cudaSuccess) {
+int ComputeGradStats(CudaTable table, GradientStats* chunk_stats, GradientStats* stats, void* stream) {
+  if (const int error = Launch(ComputeChunkStats, table.num_chunks, stream, table, chunk_stats); error != cudaSuccess) {
     return error;
   }
-  const GradientFacts* const written = chunk_facts;
-  return Launch(ExamineTensors, table.num_chunks == 0 ? 0 : table.num_tensors, stream, table, written, facts);
+  const GradientStats* const written = chunk_stats;
+  return Launch(SumTensorStats, table.num_chunks == 0 ? 0 : table.num_tensors, stream, table, written, stats);
 }
 
 int Accumulate(CudaTable table, void* stream) { return Launch(AccumulateChunks, table.num_chunks, stream, table); }
@@ -294,7 +294,7 @@ constexpr CudaKernels kKernels = {
     .runtime_version = CUDART_VERSION,
     .error_text = ErrorText,
     .describe_device = DescribeDevice,
-    .examine = Examine,
+    .compute_grad_stats = ComputeGradStats,
     .accumulate = Accumulate,
     .decide = Decide,
     .update_adam = UpdateAdam,

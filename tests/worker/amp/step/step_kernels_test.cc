@@ -51,10 +51,10 @@ std::string BytesOf(const at::Tensor& tensor) {
   return {static_cast<const char*>(tensor.const_data_ptr()), static_cast<size_t>(tensor.nbytes())};
 }
 
-std::vector<kernels::GradientFacts> Examine(StepKernels& passes, const std::vector<at::Tensor>& gradients) {
-  std::vector<kernels::GradientFacts> facts(gradients.size(), {-1, -1});
-  passes.Examine(gradients, facts.data());
-  return facts;
+std::vector<kernels::GradientStats> ComputeGradStats(StepKernels& passes, const std::vector<at::Tensor>& gradients) {
+  std::vector<kernels::GradientStats> stats(gradients.size(), {-1, -1});
+  passes.ComputeGradStats(gradients, stats.data());
+  return stats;
 }
 
 // All bits that the passes write, in one string.
@@ -69,8 +69,8 @@ std::string BitsAfterAllPasses(const kernels::CpuKernels* loops, int num_threads
     sums.push_back(at::zeros(one.master.sizes()));
   }
   std::string bits;
-  for (const kernels::GradientFacts& facts : Examine(*passes, gradients)) {
-    bits.append(reinterpret_cast<const char*>(&facts), sizeof(facts));
+  for (const kernels::GradientStats& stats : ComputeGradStats(*passes, gradients)) {
+    bits.append(reinterpret_cast<const char*>(&stats), sizeof(stats));
   }
   passes->Accumulate(gradients, sums);
   kernels::StepDecision decision;
@@ -103,19 +103,19 @@ TEST(StepKernels, GiveTheSameBitsForEveryNumberOfThreadsAndEveryInstructionSet) 
   }
 }
 
-TEST(StepKernels, ExamineFindsTheTensorWithNonFiniteElements) {
+TEST(StepKernels, GradStatsFindsTheTensorWithNonFiniteElements) {
   std::vector<at::Tensor> gradients = {at::randn({3 * kernels::kChunkElements}), at::Tensor(),
                                        at::randn({2 * kernels::kChunkElements}), at::randn({5})};
   gradients[2].data_ptr<float>()[kernels::kChunkElements + 1] = std::numeric_limits<float>::infinity();
   gradients[2].data_ptr<float>()[1] = std::numeric_limits<float>::quiet_NaN();
   at::set_num_threads(2);
-  const auto facts = Examine(*StepKernels::Make({}), gradients);
-  ASSERT_EQ(facts.size(), 4u);
-  EXPECT_EQ(facts[0].num_non_finite, 0);
-  EXPECT_NEAR(facts[0].sum_squares, gradients[0].to(at::kDouble).square().sum().item<double>(), 1e-9 * 49152);
-  EXPECT_EQ(facts[1].sum_squares, 0);
-  EXPECT_EQ(facts[2].num_non_finite, 2);
-  EXPECT_EQ(facts[3].num_non_finite, 0);
+  const auto stats = ComputeGradStats(*StepKernels::Make({}), gradients);
+  ASSERT_EQ(stats.size(), 4u);
+  EXPECT_EQ(stats[0].num_non_finite, 0);
+  EXPECT_NEAR(stats[0].sum_squares, gradients[0].to(at::kDouble).square().sum().item<double>(), 1e-9 * 49152);
+  EXPECT_EQ(stats[1].sum_squares, 0);
+  EXPECT_EQ(stats[2].num_non_finite, 2);
+  EXPECT_EQ(stats[3].num_non_finite, 0);
 }
 
 TEST(StepKernels, AnUpdateThatIsToBeSkippedWritesNothing) {
@@ -138,7 +138,7 @@ std::set<std::thread::id> seen_threads;
 
 TEST(StepKernels, PassesRunOnTheThreadsOfLibTorch) {
   static constexpr kernels::CpuKernels kSpy = {
-      .name = "spy", .examine = [](const kernels::TensorRow&, int64_t, int64_t) -> kernels::GradientFacts {
+      .name = "spy", .compute_grad_stats = [](const kernels::TensorRow&, int64_t, int64_t) -> kernels::GradientStats {
         const std::lock_guard lock(seen_mutex);
         seen_threads.insert(std::this_thread::get_id());
         return {};
@@ -147,7 +147,7 @@ TEST(StepKernels, PassesRunOnTheThreadsOfLibTorch) {
   for (const int num_threads : {1, 2, 3}) {
     at::set_num_threads(num_threads);
     seen_threads.clear();
-    Examine(*passes, {at::zeros({6 * kernels::kChunkElements})});
+    ComputeGradStats(*passes, {at::zeros({6 * kernels::kChunkElements})});
     EXPECT_EQ(seen_threads.size(), static_cast<size_t>(num_threads));
   }
 }
