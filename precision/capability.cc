@@ -136,7 +136,7 @@ bool WidensProducts(Dtype dtype, const v1::Device& device) {
          (IsEmulated(dtype, device) || (dtype == Dtype::kBFloat16 && HasSlowBf16Products(device)));
 }
 
-bool LosesNarrowImages(Dtype dtype, const v1::Device& device) {
+bool MiscomputesNarrowConv(Dtype dtype, const v1::Device& device) {
   return device.kind() != v1::Device::GPU && dtype == Dtype::kBFloat16;
 }
 

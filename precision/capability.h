@@ -59,7 +59,7 @@ bool WidensProducts(graph::Dtype dtype, const v1::Device& device);
 
 // Whether the device's own convolutions in the format leave part of the weights' gradient uninitialised if images are
 // narrower than the stride: bf16 on a CPU (oneDNN 3.10, LibTorch 2.11).
-bool LosesNarrowImages(graph::Dtype dtype, const v1::Device& device);
+bool MiscomputesNarrowConv(graph::Dtype dtype, const v1::Device& device);
 
 // Whether the device's layer norm and group norm need weights of their input's dtype. LibTorch's CUDA kernels have one
 // type for both; its CPU kernels also take fp32 weights beside a 16-bit input, and its batch norms do everywhere.

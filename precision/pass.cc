@@ -93,7 +93,7 @@ class PrecisionPass {
     }
     if (decision.fp8_layer.has_value()) {
       ReplaceByFp8(node, *decision.fp8_layer, policy_.fp8_layers[*decision.fp8_layer].products);
-    } else if (decision.widened && !ReplaceByWide(node) && decision.compute == Dtype::kFloat16) {
+    } else if (decision.upcast && !ReplaceByWide(node) && decision.compute == Dtype::kFloat16) {
       return KeepBetweenCasts(std::move(node));
     } else if (policy_.norms_need_one_dtype && IsNormOfTwoDtypes(node)) {
       return KeepBetweenCasts(std::move(node));
@@ -108,9 +108,9 @@ class PrecisionPass {
     const graph::OpRow* const row = graph::FindOp(node.op);
     const bool is_product = row != nullptr && row->op_class == OpClass::kLower;
     if (is_product && decision.op_class == OpClass::kAsInput && dtype.has_value() && *dtype != Dtype::kFloat32) {
-      const std::vector<Dtype>& widened = policy_.widened_dtypes;
+      const std::vector<Dtype>& upcast = policy_.upcast_dtypes;
       decision.compute = *dtype;
-      decision.widened = std::find(widened.begin(), widened.end(), *dtype) != widened.end();
+      decision.upcast = std::find(upcast.begin(), upcast.end(), *dtype) != upcast.end();
     }
   }
 
@@ -124,8 +124,8 @@ class PrecisionPass {
            });
   }
 
-  // For an op without a widened form: computes the op in fp32 on the rounded arguments and rounds its result. This
-  // gives the same values as a widened form, but saves the fp32 arguments for the backward pass.
+  // For an op without an upcast form: computes the op in fp32 on the rounded arguments and rounds its result. This
+  // gives the same values as an upcast form, but saves the fp32 arguments for the backward pass.
   absl::Status KeepBetweenCasts(Node node) {
     if (node.outputs.size() != 1) {
       return UnsupportedField("precision.preset", absl::StrCat(node.op, " has no fp16 form on a CPU"));

@@ -219,7 +219,7 @@ void WarnOfSlowness(const graph::Graph& graph, const v1::Device& device, Resolve
         blocks ? "block-scaled " : "", std::string(graph::DtypeName(dtype)), " is emulated on ", device.id(),
         ": its numerics are true, it is slower than ", blocks ? "bf16" : "fp32", " there; for speed use ", instead));
   }
-  for (const Dtype dtype : resolved.widened_dtypes) {
+  for (const Dtype dtype : resolved.upcast_dtypes) {
     if (!IsEmulated(dtype, device)) {
       resolved.warnings.push_back(absl::StrCat(
           std::string(graph::DtypeName(dtype)), " saves memory and no time on ", device.id(),
@@ -317,9 +317,9 @@ absl::StatusOr<ResolvedPolicy> ResolvePolicy(const PrecisionPolicy& policy, cons
   resolved.fp8 = ResolveFp8Recipe(policy, preset);
   AMPD_RETURN_IF_ERROR(SelectFp8Layers(policy, graph, resolved));
   resolved.emulated_dtypes = EmulatedDtypes(resolved, device);
-  resolved.widened_dtypes = ProductDtypes(resolved, [&](Dtype dtype) { return WidensProducts(dtype, device); });
-  resolved.widened_narrow_dtypes =
-      ProductDtypes(resolved, [&](Dtype dtype) { return LosesNarrowImages(dtype, device); });
+  resolved.upcast_dtypes = ProductDtypes(resolved, [&](Dtype dtype) { return WidensProducts(dtype, device); });
+  resolved.upcast_narrow_dtypes =
+      ProductDtypes(resolved, [&](Dtype dtype) { return MiscomputesNarrowConv(dtype, device); });
   resolved.norms_need_one_dtype = NormsNeedOneDtype(device);
   FillTable(graph, resolved);
   Warn(policy, graph, resolved);
@@ -354,8 +354,8 @@ OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Graph& graph, con
     decision.fp8_layer = node.op == "aten.linear.default" ? FindFp8Layer(policy, node.module_path) : std::nullopt;
     const Dtype dtype = decision.fp8_layer.has_value() ? policy.fp8->forward : decision.compute;
     decision.emulated = Contains(policy.emulated_dtypes, dtype);
-    decision.widened = Contains(policy.widened_dtypes, dtype) ||
-                       (Contains(policy.widened_narrow_dtypes, dtype) && IsNarrowerThanStride(graph, node));
+    decision.upcast = Contains(policy.upcast_dtypes, dtype) ||
+                       (Contains(policy.upcast_narrow_dtypes, dtype) && IsNarrowerThanStride(graph, node));
   }
   return decision;
 }

@@ -106,9 +106,9 @@ std::string ToText(const ResolvedPolicy& policy) {
     absl::StrAppend(&text, "op ", row.op, " ", std::string(graph::OpClassName(row.decision.op_class)));
     if (row.decision.op_class == graph::OpClass::kLower) {
       absl::StrAppend(&text, " ", ComputeText(policy, row.decision),
-                      row.decision.emulated  ? " emulated"
-                      : row.decision.widened ? " in fp32"
-                                             : "");
+                      row.decision.emulated ? " emulated"
+                      : row.decision.upcast ? " in fp32"
+                                            : "");
     }
     absl::StrAppend(&text, row.module_path.empty() ? "" : "  # ", row.module_path, "\n");
   }

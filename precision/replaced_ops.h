@@ -15,7 +15,7 @@ void ReplaceByFp8(graph::Node& node, size_t layer, const Fp8Products& products);
 // the node is something else. `source`: the graph of the node.
 bool ReplaceByParts(graph::Node& node, const graph::Graph& source);
 
-// Replaces a product by its widened form, which computes in fp32 and rounds. Returns false if the op has none.
+// Replaces a product by its upcast form, which computes in fp32 and rounds. Returns false if the op has none.
 bool ReplaceByWide(graph::Node& node);
 
 }  // namespace ampd::precision

@@ -100,7 +100,7 @@ std::vector<float> TakeSteps(amp::Engine& engine, const std::vector<amp::Batch>&
   std::vector<float> losses;
   const auto take_down_to = [&](int num_left) {
     while (engine.num_pending() > num_left) {
-      losses.push_back(engine.Take().loss);
+      losses.push_back(engine.AwaitStep().loss);
     }
   };
   for (const amp::Batch& batch : batches) {
@@ -133,7 +133,7 @@ bool HostWaits(amp::Engine& engine, const amp::StepGraphs& graphs, const amp::Ba
   }
   graphs.forbid_waits(false);
   if (!waits) {
-    (void)engine.Take();
+    (void)engine.AwaitStep();
   }
   return waits;
 }

@@ -30,7 +30,7 @@
 #include "tests/parity/everyday_models.h"
 #include "tests/parity/oracle.h"
 #include "worker/amp/engine.h"
-#include "worker/amp/ops/wide_products.h"
+#include "worker/amp/ops/upcast_matmul.h"
 #include "worker/amp/step/format.h"
 #include "worker/device/devices.h"
 #include "worker/executor/executor.h"
@@ -491,7 +491,7 @@ TEST_P(ExportedBf16, GradientsAreAutocasts) {
         precision::ResolvePolicy(PresetNamed("torch-amp-bf16"), program, cpu, precision::OptimizerKind::kAdam);
     const graph::Graph applied = precision::ApplyPrecision(program, *resolved).value();
     executor::OpRegistry registry;
-    amp::RegisterWideProducts(registry);
+    amp::RegisterUpcastMatmul(registry);
     auto run = executor::Executor::Create(applied, registry);
     ASSERT_TRUE(run.ok()) << run.status();
     executor::TensorMap state = Leaves(case_->model);

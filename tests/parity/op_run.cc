@@ -19,7 +19,7 @@
 #include "precision/policy.h"
 #include "worker/amp/ops/attention.h"
 #include "worker/amp/ops/cross_entropy.h"
-#include "worker/amp/ops/wide_products.h"
+#include "worker/amp/ops/upcast_matmul.h"
 #include "worker/executor/dtype.h"
 #include "worker/executor/op_registry.h"
 
@@ -28,7 +28,7 @@ namespace {
 
 executor::OpRegistry EngineOps() {
   executor::OpRegistry registry;
-  amp::RegisterWideProducts(registry);
+  amp::RegisterUpcastMatmul(registry);
   amp::RegisterCrossEntropy(registry);
   return registry;
 }

@@ -49,7 +49,7 @@ TEST(OptimizerParity, HundredStepsEndWhereTorchsEnd) {
     kernels::PhaseBlock phase;
     phase.rule = optimizer.rule();
     for (int64_t step = 0; step < kSteps; ++step) {
-      kernels::Settle(/*step=*/{}, phase);
+      kernels::FinalizeDecision(/*step=*/{}, phase);
       optimizer.Step({oracle->at("weight_gradients").select(0, step), oracle->at("bias_gradients").select(0, step)},
                      &phase.decision);
     }

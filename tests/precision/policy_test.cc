@@ -515,7 +515,7 @@ TEST(ApplyPrecision, ConvolvesImagesThatAreNarrowerThanTheStrideInFp32OnACpu) {
   const auto is_wide = [](const graph::Graph& model, const char* preset, const v1::Device& device) {
     const ResolvedPolicy policy = *ResolvePolicy(PresetNamed(preset), model, device, OptimizerKind::kAdam);
     const bool is_wide = absl::StrContains(graph::ToText(*ApplyPrecision(model, policy)), "ampd.conv2d_wide");
-    EXPECT_EQ(policy.ops[0].decision.widened, is_wide) << "the table says what the graph does";
+    EXPECT_EQ(policy.ops[0].decision.upcast, is_wide) << "the table says what the graph does";
     return is_wide;
   };
   for (const char* preset : {"bf16", "torch-amp-bf16"}) {

@@ -43,7 +43,7 @@ CapturedStep::CapturedStep(const StepGraphs& graphs, StepKernels& kernels, c10::
 
 void CapturedStep::Forget() {
   num_warm_ups_ = 0;
-  GiveWay();
+  ReleaseGraph();
 }
 
 void CapturedStep::MakeRoomFor(const std::vector<Batch>& micro_batches) {
@@ -52,11 +52,11 @@ void CapturedStep::MakeRoomFor(const std::vector<Batch>& micro_batches) {
   }
   const StepGraph::Memory memory = graph_->memory();
   if (NumSamples(micro_batches) > NumSamples(inputs_) || memory.free_bytes < memory.own_bytes + memory.own_bytes / 4) {
-    GiveWay();
+    ReleaseGraph();
   }
 }
 
-bool CapturedStep::GiveWay() {
+bool CapturedStep::ReleaseGraph() {
   if (!std::exchange(captured_, false)) {
     return false;
   }

@@ -46,7 +46,7 @@ class CapturedStep {
   // samples than the recorded one always drops it.
   void MakeRoomFor(const std::vector<Batch>& micro_batches);
   // Drops the recording and its memory; a replay in flight still completes. Returns false if nothing was recorded.
-  bool GiveWay();
+  bool ReleaseGraph();
 
   bool captured() const { return captured_; }
   // The memory that the recording keeps; 0 if nothing is recorded.

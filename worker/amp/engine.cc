@@ -16,7 +16,7 @@
 #include "worker/amp/fp8/fp8_linear.h"
 #include "worker/amp/ops/attention.h"
 #include "worker/amp/ops/cross_entropy.h"
-#include "worker/amp/ops/wide_products.h"
+#include "worker/amp/ops/upcast_matmul.h"
 #include "worker/amp/phase_ownership.h"
 #include "worker/amp/step/cuda_math.h"
 #include "worker/amp/step/format.h"
@@ -89,7 +89,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
     RegisterAttention(engine->programs_->registry);
   }
   RegisterCrossEntropy(engine->programs_->registry);
-  RegisterWideProducts(engine->programs_->registry);
+  RegisterUpcastMatmul(engine->programs_->registry);
   if (!policy.fp8_layers.empty()) {
     engine->programs_->fp8 = c10::make_intrusive<Fp8Layers>(*policy.fp8, policy.fp8_layers, options.device);
     RegisterFp8Linear(engine->programs_->registry, engine->programs_->fp8);
@@ -311,9 +311,9 @@ std::vector<PhaseSamples> Engine::RunStep(const std::vector<Batch>& micro_batche
   return samples;
 }
 
-StepResult Engine::Take() {
+StepResult Engine::AwaitStep() {
   TORCH_CHECK(!pending_.empty(), "no step was begun");
-  const StepRecord record = scalars_->Take();
+  const StepRecord record = scalars_->AwaitStep();
   StepResult result;
   for (size_t i = 0; i < phases_.size(); ++i) {
     result.phases.push_back(phases_[i]->Conclude(record));
@@ -346,7 +346,7 @@ StepResult Engine::Take() {
 
 StepResult Engine::Step(const std::vector<Batch>& micro_batches, uint64_t random_stream) {
   Enqueue(micro_batches, random_stream);
-  return Take();
+  return AwaitStep();
 }
 
 std::optional<ActivationFault> Engine::FindActivationFault(const std::vector<Batch>& micro_batches,
@@ -364,17 +364,17 @@ std::optional<ActivationFault> Engine::FindActivationFault(const std::vector<Bat
 
 EvalSums Engine::Evaluate(const Batch& batch) {
   TORCH_CHECK(programs_->eval != nullptr, "the model has no head to evaluate it by");
-  const std::vector<at::Tensor> outputs = RunBeside(*programs_->eval, batch);
+  const std::vector<at::Tensor> outputs = RunInference(*programs_->eval, batch);
   return SumsOf(programs_->head, programs_->num_classes, programs_->eval->graph(), outputs, batch.labels,
                 programs_->label_counter->CountOf(batch));
 }
 
 at::Tensor Engine::Generate(const at::Tensor& input) {
   TORCH_CHECK(programs_->generator != nullptr, "the engine has no generator");
-  return RunBeside(*programs_->generator, {.images = input, .labels = {}})[0].to(at::kCPU, at::kFloat);
+  return RunInference(*programs_->generator, {.images = input, .labels = {}})[0].to(at::kCPU, at::kFloat);
 }
 
-std::vector<at::Tensor> Engine::RunBeside(Executor& program, const Batch& batch) {
+std::vector<at::Tensor> Engine::RunInference(Executor& program, const Batch& batch) {
   at::NoGradGuard no_grad;
   const auto run = [&] { return program.Run(InputsOf(program.graph(), batch, options_.device.device)); };
   for (const auto& phase : phases_) {
@@ -383,7 +383,7 @@ std::vector<at::Tensor> Engine::RunBeside(Executor& program, const Batch& batch)
   try {
     return run();
   } catch (const c10::OutOfMemoryError&) {
-    if (captured_ == nullptr || !captured_->GiveWay()) {
+    if (captured_ == nullptr || !captured_->ReleaseGraph()) {
       throw;
     }
   }

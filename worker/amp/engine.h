@@ -77,7 +77,7 @@ struct EngineState {
 //   decision: skip, unscale x clip, rate          on the device (kernels::StepControl)
 //   update: unscale x clip x optimizer x cast     skipped when a gradient is not finite
 //   tail: loss scale                              on the device
-//   record                                        sent to the host, read by Take
+//   record                                        sent to the host, read by AwaitStep
 //
 // On a GPU all of this is work in one stream: Enqueue returns before the work is done, and may be called again. If the
 // device has step graphs, steps are recorded and replayed (captured_step.h), with the same bits. Steps that sample
@@ -117,7 +117,7 @@ class Engine {
   // be run again with the same numbers. REQUIRES: at least one micro-batch; num_pending() is at most max_pending().
   void Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);
   // Waits for the oldest pending step and returns its result. REQUIRES: a step is pending.
-  StepResult Take();
+  StepResult AwaitStep();
   int num_pending() const { return static_cast<int>(pending_.size()); }
   // How many steps may be pending when another is enqueued: 1, or 0 after FP8's canary step, which may demote layers.
   int max_pending() const;
@@ -127,7 +127,7 @@ class Engine {
   std::string graph_failure() const { return captured_ ? captured_->failure() : ""; }
   // The memory that a recorded step keeps between its replays.
   int64_t graph_bytes() const { return captured_ ? captured_->own_bytes() : 0; }
-  // Enqueue and Take. REQUIRES: no step is pending.
+  // Enqueue and AwaitStep. REQUIRES: no step is pending.
   StepResult Step(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);
 
   // Runs the evaluation program under the same policy, on the parameters' averages if the optimizer keeps them. Changes
@@ -177,7 +177,7 @@ class Engine {
   CapturedStep* CaptureFor(const Phase::StepConditions& step);
   absl::Status MakePrograms(const graph::Graph& model, const precision::ResolvedPolicy& policy);
   // Runs a program that trains nothing. Drops a recorded step if there is too little memory beside it.
-  std::vector<at::Tensor> RunBeside(executor::Executor& program, const Batch& batch);
+  std::vector<at::Tensor> RunInference(executor::Executor& program, const Batch& batch);
   std::vector<uint64_t> SeedsOf(uint64_t random_stream, size_t num_micro_batches) const;
   std::vector<PhaseSamples> RunStep(const std::vector<Batch>& micro_batches, const Phase::StepConditions& step);
   absl::Status CheckState(const EngineState& state) const;

@@ -387,7 +387,7 @@ TEST_F(CapturedStepTest, AStepBegunBeforeTheLastIsTaken_HasItsOwnRecord) {
   for (Engine* engine : {eager_.get(), captured_.get()}) {
     engine->Enqueue({batches[0]}, 1);
     engine->Enqueue({batches[1]}, 2);
-    results[engine == captured_.get()] = {TextOf(engine->Take()), TextOf(engine->Take())};
+    results[engine == captured_.get()] = {TextOf(engine->AwaitStep()), TextOf(engine->AwaitStep())};
   }
   EXPECT_EQ(results[1], results[0]);
   ExpectSameState();

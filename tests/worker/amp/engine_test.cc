@@ -179,11 +179,11 @@ TEST_P(PerPreset, AStepBegunBeforeTheLastOneIsReadGivesTheSameBits) {
     expected.push_back(one_by_one->Step({batch}, step));
     ahead->Enqueue({batch}, step);
     if (ahead->num_pending() > 1) {
-      results.push_back(ahead->Take());
+      results.push_back(ahead->AwaitStep());
       EXPECT_EQ(ahead->applied_steps() + ahead->skipped_steps(), static_cast<int64_t>(step)) << "counted as taken";
     }
   }
-  results.push_back(ahead->Take());
+  results.push_back(ahead->AwaitStep());
   ASSERT_EQ(results.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_EQ(std::bit_cast<uint32_t>(results[i].loss), std::bit_cast<uint32_t>(expected[i].loss)) << i;
@@ -204,7 +204,7 @@ TEST(Engine, AStateIsNeitherExportedNorImportedWhileAStepIsPending) {
   engine->Enqueue({MakeBatch(1, 16)});
   EXPECT_THROW(engine->ExportState(), c10::Error);
   EXPECT_THROW(engine->ImportState(state).IgnoreError(), c10::Error);
-  engine->Take();
+  engine->AwaitStep();
   EXPECT_TRUE(engine->ImportState(state).ok());
 }
 

@@ -86,7 +86,7 @@ TEST_P(HostReadsTest, ThereAreNoneWhileAStepBegins) {
     const HostReads reads;
     engine->Enqueue(micro_batches, step);
     EXPECT_EQ(reads.num(), 0) << "step " << step;
-    engine->Take();
+    engine->AwaitStep();
   }
   const HostReads reads;
   engine->Evaluate(BatchOf(99));

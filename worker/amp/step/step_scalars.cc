@@ -96,7 +96,7 @@ void StepScalars::Send() {
   }
 }
 
-StepRecord StepScalars::Take() {
+StepRecord StepScalars::AwaitStep() {
   const Sent sent = std::move(sent_.front());
   sent_.pop_front();
   if (device_.is_cuda()) {

@@ -43,9 +43,8 @@ class StepScalars {
 
   // Sends the record of the last step to the host, after that step.
   void Send();
-  // Takes the oldest record that was sent; waits until its step is done. REQUIRES: there is one.
-  StepRecord Take();
-  size_t num_sent() const { return sent_.size(); }
+  // Waits until the oldest step whose record was sent is done, and returns the record. REQUIRES: there is one.
+  StepRecord AwaitStep();
 
  private:
   struct Views {

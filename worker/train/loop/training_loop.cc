@@ -241,7 +241,7 @@ absl::Status TrainingLoop::EndSteps() {
 
 // Reads the oldest step in flight, reports it and acts on it.
 absl::Status TrainingLoop::EndStep() {
-  const amp::StepResult result = engine_->Take();
+  const amp::StepResult result = engine_->AwaitStep();
   const StepsUnderWay::ReadStep step = under_way_.Read(Now());
   const std::vector<amp::Batch> micro_batches = std::move(batches_under_way_.front());
   batches_under_way_.pop_front();

@@ -99,7 +99,7 @@ Trajectory Train(const std::string& preset, double canary_bound, bool ahead) {
   Trajectory run;
   const auto take_down_to = [&](int num_left) {
     while (engine->num_pending() > num_left) {
-      const StepResult result = engine->Take();
+      const StepResult result = engine->AwaitStep();
       run.steps.push_back(TextOf(result));
       run.findings.push_back(result.fp8);
     }
@@ -156,20 +156,20 @@ TEST_P(Fp8StepsTest, TheCanarysIsTakenBeforeAnotherBegins) {
   engine->Enqueue({BatchOf(1)});
   EXPECT_EQ(engine->max_pending(), 0);
   EXPECT_THROW(engine->Enqueue({BatchOf(2)}), c10::Error);
-  EXPECT_FALSE(engine->Take().fp8.empty());
+  EXPECT_FALSE(engine->AwaitStep().fp8.empty());
   EXPECT_EQ(engine->max_pending(), 1);
   for (int step = 1; step < static_cast<int>(kCanaryEverySteps); ++step) {
     engine->Enqueue({BatchOf(step)});
     EXPECT_EQ(engine->max_pending(), 1) << step;
     if (engine->num_pending() > 1) {
-      EXPECT_TRUE(engine->Take().fp8.empty()) << step;
+      EXPECT_TRUE(engine->AwaitStep().fp8.empty()) << step;
     }
   }
   engine->Enqueue({BatchOf(4)});
   EXPECT_EQ(engine->max_pending(), 0);
-  EXPECT_TRUE(engine->Take().fp8.empty()) << "that of the step before the canary's";
+  EXPECT_TRUE(engine->AwaitStep().fp8.empty()) << "that of the step before the canary's";
   EXPECT_EQ(engine->max_pending(), 0);
-  EXPECT_FALSE(engine->Take().fp8.empty());
+  EXPECT_FALSE(engine->AwaitStep().fp8.empty());
 }
 
 // The factor on numbers if the largest amax of the last steps is `amax`.

@@ -134,7 +134,7 @@ std::vector<float> Losses(const std::string& preset, const std::vector<amp::Batc
   std::vector<float> losses;
   const auto take_down_to = [&](int num_left) {
     while (engine->num_pending() > num_left) {
-      losses.push_back(engine->Take().loss);
+      losses.push_back(engine->AwaitStep().loss);
     }
   };
   for (const amp::Batch& batch : batches) {

@@ -145,7 +145,7 @@ void ExpectNoWaits(amp::Engine& engine, amp::Batch (*batch)(), const char* prese
     graphs.forbid_waits(i > 0);  // The first step copies the scalars to the device and is FP8's canary step.
     EXPECT_NO_THROW(engine.Enqueue(batches, 100 + i)) << preset << " step " << i;
     graphs.forbid_waits(false);
-    engine.Take();
+    engine.AwaitStep();
   }
 }
 
@@ -177,7 +177,7 @@ TEST_P(GpuGraphImagesTest, ReplaysGiveTheBitsOfStepsThatRunOpByOp) {
   ExpectSameBits(NormAndDropout(), GetParam(), steps);
 }
 
-// The host does not wait between Enqueue and Take. LibTorch itself detects the waits. A recording also fails if
+// The host does not wait between Enqueue and AwaitStep. LibTorch itself detects the waits. A recording also fails if
 // anything waits.
 TEST_P(GpuGraphImagesTest, NothingMakesTheHostWaitFromEnqueueToTake) {
   for (const bool replayed : {false, true}) {

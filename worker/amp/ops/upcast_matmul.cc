@@ -1,4 +1,4 @@
-#include "worker/amp/ops/wide_products.h"
+#include "worker/amp/ops/upcast_matmul.h"
 
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -208,7 +208,7 @@ std::vector<int64_t> Pair(const c10::IValue& value) {
 
 }  // namespace
 
-void RegisterWideProducts(executor::OpRegistry& registry) {
+void RegisterUpcastMatmul(executor::OpRegistry& registry) {
   registry.Register("ampd.linear_wide", [](std::vector<c10::IValue>& stack) {
     const at::Tensor result = LinearWide::apply(stack[0].toTensor(), stack[1].toTensor(), TensorOrNone(stack[2]));
     stack = {result};

@@ -5,7 +5,7 @@
 namespace ampd::amp {
 
 // Registers the products that policies in 16 bits use on a CPU that multiplies such numbers more slowly than fp32,
-// wrongly (precision::LosesNarrowImages), or not at all:
+// wrongly (precision::MiscomputesNarrowConv), or not at all:
 //
 //   ampd.linear_wide(input (*, I), weight (O, I), bias (O) or None) -> (*, O)
 //   ampd.conv2d_wide(input (B, C, H, W), weight (O, C/groups, kH, kW), bias (O) or None, stride, padding, dilation,
@@ -21,10 +21,10 @@ namespace ampd::amp {
 //   ampd.gru_wide(input, h, [...], the same) -> output, h: as aten.gru.input
 //
 // Inputs, results, gradients and what is saved for the backward pass are float16 or bfloat16, all of the first
-// argument's type, each rounded once (the sums of attention's exponentials are fp32). Inside, numbers are widened and
+// argument's type, each rounded once (the sums of attention's exponentials are fp32). Inside, numbers are upcast and
 // products are summed in fp32, as tensor cores do. So overflow, underflow and rounding are those of a device with
 // products of that format; the speed is fp32's. The recurrent ops have arguments, results and gradients in 16 bits;
 // their state between positions, and what they save, is fp32. Deterministic for a fixed number of threads.
-void RegisterWideProducts(executor::OpRegistry& registry);
+void RegisterUpcastMatmul(executor::OpRegistry& registry);
 
 }  // namespace ampd::amp

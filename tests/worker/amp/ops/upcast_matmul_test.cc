@@ -1,4 +1,4 @@
-#include "worker/amp/ops/wide_products.h"
+#include "worker/amp/ops/upcast_matmul.h"
 
 #include <gtest/gtest.h>
 
@@ -116,9 +116,9 @@ std::vector<WideOp> WideOps() {
 }
 
 // Operands of 16 bits are exact in fp32, so only one rounding of each result remains.
-TEST(WideProducts, RoundResultsAndGradientsOnce) {
+TEST(UpcastMatmul, RoundResultsAndGradientsOnce) {
   executor::OpRegistry registry;
-  RegisterWideProducts(registry);
+  RegisterUpcastMatmul(registry);
   for (const at::ScalarType type : {at::kHalf, at::kBFloat16}) {
     for (const WideOp& op : WideOps()) {
       SCOPED_TRACE(op.name + (type == at::kHalf ? " in fp16" : " in bf16"));
@@ -168,9 +168,9 @@ std::vector<AttentionCase> AttentionCases() {
 }
 
 // The result is saved in 16 bits, as by a device's kernel, so the gradients are close to those of fp32.
-TEST(WideProducts, AttendInFp32) {
+TEST(UpcastMatmul, AttendInFp32) {
   executor::OpRegistry registry;
-  RegisterWideProducts(registry);
+  RegisterUpcastMatmul(registry);
   for (const at::ScalarType type : {at::kHalf, at::kBFloat16}) {
     for (const AttentionCase& attention : AttentionCases()) {
       SCOPED_TRACE(attention.name + (type == at::kHalf ? " in fp16" : " in bf16"));
