@@ -61,7 +61,8 @@ bool Keeps(const v1::Job& job, const std::string& path);
 absl::Status NoLongerKept(const std::string& job);
 
 // Whether an attempt that starts from the checkpoint resumes training at its step. Otherwise, for the checkpoint of
-// model.initial_checkpoint, it begins at step 0 with only the weights. The worker uses the same rule (train::GoesOn).
+// model.initial_checkpoint, it begins at step 0 with only the weights. The worker uses the same rule
+// (train::ResumesTraining).
 bool GoesOn(const v1::JobSpec& spec, const v1::Checkpoint& start);
 
 // The checkpoints to fall back to when `start`, the job's StartPoint, is damaged: those recorded before it, newest

@@ -12,7 +12,7 @@
 namespace ampd::agent {
 
 // The artifact that the attempt's trainer reads; empty: none. A trainer that resumes training has its model in the
-// checkpoint, by the rule of train::GoesOn (worker/train/plan/model_source.cc).
+// checkpoint, by the rule of train::ResumesTraining (worker/train/plan/model_source.cc).
 std::string ArtifactOf(const v1::AttemptDirective& wanted);
 
 // The artifact that the attempt waits for; empty: none. Only attempts that are starting need their artifact: a running

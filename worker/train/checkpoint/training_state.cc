@@ -20,6 +20,15 @@ namespace {
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kFp8File[] = "fp8.safetensors";  // In checkpoints of FP8 runs only.
 
+// Keys of flags in a manifest. They are part of the format of checkpoints and of the state's hash.
+constexpr char kUnderflowReported[] = "told_underflow";
+constexpr char kFp8UnderflowReported[] = "told_fp8_underflow";
+constexpr char kActivationsReported[] = "told_activations";
+constexpr char kUnevenReported[] = "told_uneven";
+constexpr char kEvaluationPending[] = "owes_evaluation";
+constexpr char kSamplePending[] = "owes_sample";
+constexpr char kMonitorReported[] = "monitor.told";
+
 std::string Hexadecimal(double value) {
   char text[64];
   std::snprintf(text, sizeof(text), "%a", value);
@@ -94,7 +103,7 @@ void AddMonitor(MonitorState monitor, std::map<std::string, std::string>& scalar
   scalars["monitor.first_level"] = Hexadecimal(monitor.first_level);
   scalars["monitor.losses"] = JoinHexadecimal(monitor.losses);
   scalars["monitor.skips"] = JoinFlags(monitor.skips);
-  scalars["monitor.told"] = JoinFlags({monitor.told_not_finite, monitor.told_floor});
+  scalars[kMonitorReported] = JoinFlags({monitor.not_finite_reported, monitor.floor_reported});
 }
 
 absl::Status TakeMonitor(const LoadedCheckpoint& checkpoint, MonitorState& monitor) {
@@ -104,25 +113,25 @@ absl::Status TakeMonitor(const LoadedCheckpoint& checkpoint, MonitorState& monit
   AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, "monitor.first_level", monitor.first_level));
   std::string losses;
   std::string skips;
-  std::string told;
+  std::string reported;
   AMPD_RETURN_IF_ERROR(TakeText(checkpoint, "monitor.losses", losses));
   AMPD_RETURN_IF_ERROR(TakeText(checkpoint, "monitor.skips", skips));
-  AMPD_RETURN_IF_ERROR(TakeText(checkpoint, "monitor.told", told));
+  AMPD_RETURN_IF_ERROR(TakeText(checkpoint, kMonitorReported, reported));
   for (const std::string& loss : Split(losses)) {
     monitor.losses.push_back(std::strtof(loss.c_str(), nullptr));
   }
   for (const char flag : skips) {
     monitor.skips.push_back(flag == '1');
   }
-  if (told.size() != 2) {
-    return Missing("monitor.told");
+  if (reported.size() != 2) {
+    return Missing(kMonitorReported);
   }
-  monitor.told_not_finite = told[0] == '1';
-  monitor.told_floor = told[1] == '1';
+  monitor.not_finite_reported = reported[0] == '1';
+  monitor.floor_reported = reported[1] == '1';
   return absl::OkStatus();
 }
 
-absl::Status TakeRecovery(const LoadedCheckpoint& checkpoint, Recovery& recovery) {
+absl::Status TakeRecovery(const LoadedCheckpoint& checkpoint, RecoveryState& recovery) {
   std::string modules;
   AMPD_RETURN_IF_ERROR(Take(checkpoint, "recovery.rollbacks", recovery.num_rollbacks));
   AMPD_RETURN_IF_ERROR(TakeText(checkpoint, "recovery.preset", recovery.raise.preset));
@@ -196,20 +205,20 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
       {"recovery.preset", state.recovery.raise.preset},
       {"recovery.quiet_steps", absl::StrCat(state.recovery.num_quiet_steps)},
       {"recovery.rollbacks", absl::StrCat(state.recovery.num_rollbacks)},
-      {"told_underflow", absl::StrCat(state.told_underflow ? 1 : 0)},
+      {kUnderflowReported, absl::StrCat(state.underflow_reported ? 1 : 0)},
       {"train_loss", Hexadecimal(state.train_loss)}};
   // Written only by runs that left FP8, so that the state of all others keeps its hash.
   if (!state.recovery.raise.bf16_modules.empty()) {
     scalars["recovery.bf16_modules"] = absl::StrJoin(state.recovery.raise.bf16_modules, ",");
   }
-  if (state.told_fp8_underflow) {
-    scalars["told_fp8_underflow"] = "1";
+  if (state.fp8_underflow_reported) {
+    scalars[kFp8UnderflowReported] = "1";
   }
-  if (state.told_activations) {
-    scalars["told_activations"] = "1";
+  if (state.activations_reported) {
+    scalars[kActivationsReported] = "1";
   }
-  if (state.told_uneven) {
-    scalars["told_uneven"] = "1";
+  if (state.uneven_reported) {
+    scalars[kUnevenReported] = "1";
   }
   if (state.best_eval_loss.has_value()) {
     scalars["best_eval_loss"] = Hexadecimal(*state.best_eval_loss);
@@ -217,11 +226,11 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
   if (state.generator_loss.has_value()) {
     scalars["generator_loss"] = Hexadecimal(*state.generator_loss);
   }
-  if (state.owes_evaluation) {
-    scalars["owes_evaluation"] = "1";
+  if (state.evaluation_pending) {
+    scalars[kEvaluationPending] = "1";
   }
-  if (state.owes_sample) {
-    scalars["owes_sample"] = "1";
+  if (state.sample_pending) {
+    scalars[kSamplePending] = "1";
   }
   if (state.applied_order > 0) {
     scalars["scaler.applied_order"] = absl::StrCat(state.applied_order);
@@ -266,14 +275,14 @@ absl::StatusOr<TrainingState> StateOf(LoadedCheckpoint& checkpoint) {
     AMPD_RETURN_IF_ERROR(TakeMonitor(checkpoint, state.monitor));
     AMPD_RETURN_IF_ERROR(TakeRecovery(checkpoint, state.recovery));
   }
-  if (checkpoint.state.contains("told_underflow")) {
-    int told = 0;
-    AMPD_RETURN_IF_ERROR(Take(checkpoint, "told_underflow", told));
-    state.told_underflow = told != 0;
+  if (checkpoint.state.contains(kUnderflowReported)) {
+    int reported = 0;
+    AMPD_RETURN_IF_ERROR(Take(checkpoint, kUnderflowReported, reported));
+    state.underflow_reported = reported != 0;
   }
-  state.told_fp8_underflow = checkpoint.state.contains("told_fp8_underflow");
-  state.told_activations = checkpoint.state.contains("told_activations");
-  state.told_uneven = checkpoint.state.contains("told_uneven");
+  state.fp8_underflow_reported = checkpoint.state.contains(kFp8UnderflowReported);
+  state.activations_reported = checkpoint.state.contains(kActivationsReported);
+  state.uneven_reported = checkpoint.state.contains(kUnevenReported);
   if (checkpoint.state.contains("scaler.applied_order")) {
     AMPD_RETURN_IF_ERROR(Take(checkpoint, "scaler.applied_order", state.applied_order));
   }
@@ -283,8 +292,8 @@ absl::StatusOr<TrainingState> StateOf(LoadedCheckpoint& checkpoint) {
   if (checkpoint.state.contains("generator_loss")) {
     AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, "generator_loss", state.generator_loss.emplace()));
   }
-  state.owes_evaluation = checkpoint.state.contains("owes_evaluation");
-  state.owes_sample = checkpoint.state.contains("owes_sample");
+  state.evaluation_pending = checkpoint.state.contains(kEvaluationPending);
+  state.sample_pending = checkpoint.state.contains(kSamplePending);
   if (checkpoint.state.contains("plateau.best_loss")) {
     AMPD_RETURN_IF_ERROR(TakePlateau(checkpoint, state.plateau));
   }

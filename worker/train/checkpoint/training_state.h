@@ -11,18 +11,9 @@
 #include "worker/data/sampler.h"
 #include "worker/train/checkpoint/checkpoint_store.h"
 #include "worker/train/health/divergence_monitor.h"
-#include "worker/train/health/precision_raise.h"
+#include "worker/train/health/recovery.h"
 
 namespace ampd::train {
-
-// How a run reacted to bad numbers, over all attempts of the job.
-struct Recovery {
-  int num_rollbacks = 0;
-  int num_lowerings = 0;  // Raises that were reverted.
-  PrecisionRaise raise;
-  int64_t num_quiet_steps = 0;  // Steps in a row without a finding, since the raise or the last finding after it.
-  friend bool operator==(const Recovery&, const Recovery&) = default;
-};
 
 // Everything that the next steps and the final report depend on: the engine's state, the position in the data, and the
 // monitor's memory.
@@ -32,17 +23,17 @@ struct TrainingState {
   std::optional<float> generator_loss;  // Set for a GAN only, whose train_loss is its discriminator's.
   data::Sampler::Cursor cursor;
   int num_replays = 0;  // Replays in a row of the next batch.
-  bool told_underflow = false;
-  bool told_fp8_underflow = false;
-  bool told_activations = false;
-  bool told_uneven = false;    // Warned that batches may count different numbers of labels.
-  uint64_t applied_order = 0;  // Number of the last live change of the loss scale.
+  bool underflow_reported = false;
+  bool fp8_underflow_reported = false;
+  bool activations_reported = false;
+  bool uneven_reported = false;  // Warned that batches may count different numbers of labels.
+  uint64_t applied_order = 0;    // Number of the last live change of the loss scale.
   MonitorState monitor;
-  Recovery recovery;
+  RecoveryState recovery;
   amp::PlateauState plateau;
   std::optional<double> best_eval_loss;  // Lowest loss that has a checkpoint, if the best one is kept.
-  bool owes_evaluation = false;          // The plateau schedule has not yet seen the evaluation of `step`.
-  bool owes_sample = false;              // The attempt left while it drew the sample of `step`.
+  bool evaluation_pending = false;       // The plateau schedule has not yet seen the evaluation of `step`.
+  bool sample_pending = false;           // The attempt left while it drew the sample of `step`.
   amp::EngineState engine;
 };
 

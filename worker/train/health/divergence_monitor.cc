@@ -98,12 +98,12 @@ void DivergenceMonitor::Restore(MonitorState state) {
 void DivergenceMonitor::CheckFinite(const StepNumbers& numbers, std::vector<Finding>& findings) {
   if (std::isfinite(numbers.loss)) {
     state_.num_not_finite = 0;
-    state_.told_not_finite = false;
+    state_.not_finite_reported = false;
     return;
   }
   const bool is_usual = IsScaled(numbers) && numbers.skipped && !numbers.run.ignores_all_labels;
   const int wait = is_usual ? kMaxNotFinite : 1;
-  if (++state_.num_not_finite < wait || std::exchange(state_.told_not_finite, true)) {
+  if (++state_.num_not_finite < wait || std::exchange(state_.not_finite_reported, true)) {
     return;
   }
   const std::string since = wait == 1 ? "" : absl::StrCat(", nor are those of the ", wait - 1, " steps before");
@@ -112,8 +112,8 @@ void DivergenceMonitor::CheckFinite(const StepNumbers& numbers, std::vector<Find
 }
 
 void DivergenceMonitor::CheckScale(const StepNumbers& numbers, std::vector<Finding>& findings) {
-  state_.told_floor = state_.told_floor && !numbers.scale_moved;
-  if (numbers.at_floor && !std::exchange(state_.told_floor, true)) {
+  state_.floor_reported = state_.floor_reported && !numbers.scale_moved;
+  if (numbers.at_floor && !std::exchange(state_.floor_reported, true)) {
     findings.push_back(Warning(v1::Event::LOSS_SCALE_AT_FLOOR,
                                absl::StrCat("the loss scale is at its floor, ", LossScaleText(numbers.loss_scale)),
                                {{"rule", "scale_floor"}, {"scale", LossScaleText(numbers.loss_scale)}}));
@@ -121,7 +121,7 @@ void DivergenceMonitor::CheckScale(const StepNumbers& numbers, std::vector<Findi
   state_.num_stuck = numbers.skipped && !numbers.scale_moved ? state_.num_stuck + 1 : 0;
   const int bound = IsScaled(numbers) ? kMaxStuck + numbers.hysteresis : kMaxNotFinite;
   // A non-finite loss is the cause, and has been reported as such.
-  if (state_.num_stuck < bound || state_.told_not_finite) {
+  if (state_.num_stuck < bound || state_.not_finite_reported) {
     return;
   }
   const int num_skipped = std::exchange(state_.num_stuck, 0);

@@ -21,8 +21,10 @@ struct StepNumbers {
   bool adversarial = false;
   bool skipped = false;  // The gradients were not finite.
   bool scale_moved = false;
-  int hysteresis = 1;     // Overflows that the scaler tolerates before it lowers the scale.
-  bool at_floor = false;  // The scale should have fallen and could not.
+  bool backed_off = false;    // The scale moved down.
+  float next_loss_scale = 1;  // Loss scale of the next step.
+  int hysteresis = 1;         // Overflows that the scaler tolerates before it lowers the scale.
+  bool at_floor = false;      // The scale should have fallen and could not.
 };
 
 // Something that the monitor saw, to be reported as an event of this kind. If `reason` is not REASON_UNSPECIFIED, the
@@ -48,8 +50,8 @@ struct MonitorState {
   int range_quiet_steps = 0;  // Steps until loss_range may report again; 0: it may now.
   int spike_quiet_steps = 0;
   int skips_quiet_steps = 0;
-  bool told_not_finite = false;  // Reported since the last finite loss.
-  bool told_floor = false;       // Reported since the scale last moved.
+  bool not_finite_reported = false;  // Reported since the last finite loss.
+  bool floor_reported = false;       // Reported since the scale last moved.
   friend bool operator==(const MonitorState&, const MonitorState&) = default;
 };
 
@@ -81,7 +83,7 @@ class DivergenceMonitor {
   std::vector<Finding> Observe(const StepNumbers& numbers);
 
   // Whether nothing looks bad, so that a checkpoint made now is a good one to roll back to.
-  bool calm() const { return state_.num_spiking == 0 && state_.num_not_finite == 0 && !state_.told_not_finite; }
+  bool calm() const { return state_.num_spiking == 0 && state_.num_not_finite == 0 && !state_.not_finite_reported; }
 
   const MonitorState& state() const { return state_; }
   // Cuts windows that are longer than the monitor's to their newest elements.

@@ -33,7 +33,7 @@ absl::StatusOr<std::string> ReadWeightsFile(const data::DataFile& file) {
 
 }  // namespace
 
-bool GoesOn(const internal::StartAttempt& start) {
+bool ResumesTraining(const internal::StartAttempt& start) {
   const v1::ModelSpec& model = start.spec().model();
   // The first part of a checkpoint's path is the job that made it.
   const bool has_weights_alone =
@@ -48,7 +48,7 @@ absl::StatusOr<std::optional<ImportedModel>> FindImportedModel(const internal::S
   }
   const v1::ExportedModelSpec& spec = start.spec().model().exported();
   const int64_t sequence_length = models::SequenceLengthOf(start.spec().data().train());
-  if (GoesOn(start)) {
+  if (ResumesTraining(start)) {
     CheckpointIo io;
     return RestoreImportedModel(spec, CheckpointStore(start.checkpoint_root(), io), start.start_from().path(),
                                 start.start_from().manifest_sha256(), sequence_length);
@@ -65,7 +65,7 @@ absl::StatusOr<std::optional<ImportedModel>> FindImportedModel(const internal::S
 
 absl::StatusOr<std::string> ReadInitialWeights(const internal::StartAttempt& start, Locator locate) {
   const v1::ModelSpec& model = start.spec().model();
-  if (GoesOn(start)) {
+  if (ResumesTraining(start)) {
     return std::string();  // Also after a roll-back.
   }
   if (model.has_initial_checkpoint()) {

@@ -14,7 +14,7 @@ namespace ampd::train {
 // Whether the attempt resumes from the checkpoint that it is given. If not, it starts; a checkpoint that it is given
 // all the same belongs to model.initial_checkpoint, and only its weights are used. The server places jobs by the same
 // rule (server/state/job_rules.h).
-bool GoesOn(const internal::StartAttempt& start);
+bool ResumesTraining(const internal::StartAttempt& start);
 
 // The model that an attempt brings along: from its checkpoint if it resumes from one, otherwise from the file that the
 // spec names. nullopt for a model of the zoo. Errors as OpenImportedModel and RestoreImportedModel.

@@ -65,11 +65,11 @@ at::Tensor ContextOf(std::string_view text, int64_t length) {
 }
 
 std::optional<std::string> TextBy(const v1::TextSampleSpec& spec, const graph::Graph& generator, uint64_t seed,
-                                  int64_t step, amp::Engine& engine, absl::FunctionRef<bool()> is_told_to_stop) {
+                                  int64_t step, amp::Engine& engine, absl::FunctionRef<bool()> should_stop) {
   const int64_t length = Extent(generator, generator.inputs().front(), 1);
   bool is_cut = false;
   std::string drawn = DrawText(spec, seed, step, [&](std::string_view text) {
-    is_cut = is_told_to_stop();
+    is_cut = should_stop();
     if (is_cut) {
       return std::vector<float>();
     }
@@ -83,13 +83,13 @@ std::optional<std::string> TextBy(const v1::TextSampleSpec& spec, const graph::G
 }
 
 absl::StatusOr<std::optional<std::string>> PicturesBy(int64_t rows, const graph::Graph& generator, uint64_t seed,
-                                                      amp::Engine& engine, absl::FunctionRef<bool()> is_told_to_stop) {
+                                                      amp::Engine& engine, absl::FunctionRef<bool()> should_stop) {
   const graph::ValueId images = *generator.FindOutput("images");
   const int64_t num_numbers = Extent(generator, generator.inputs().front(), 1);
   const at::Tensor noise = data::FixedNoiseOf(seed, rows * rows, num_numbers);  // (rows * rows, Z)
   PictureSquare square(rows, Extent(generator, images, 1), Extent(generator, images, 2));
   for (int64_t row = 0; row < rows; ++row) {
-    if (is_told_to_stop()) {
+    if (should_stop()) {
       return std::nullopt;
     }
     const at::Tensor pictures = engine.Generate(noise.narrow(0, row * rows, rows)).contiguous();  // (rows, C, S, S)
@@ -115,18 +115,18 @@ absl::Status CheckSample(const v1::SampleSpec& spec, const graph::Graph& generat
 
 absl::StatusOr<std::optional<v1::Sample>> DrawSample(const v1::SampleSpec& spec, const graph::Graph& generator,
                                                      uint64_t seed, int64_t step, amp::Engine& engine,
-                                                     absl::FunctionRef<bool()> is_told_to_stop) {
+                                                     absl::FunctionRef<bool()> should_stop) {
   v1::Sample sample;
   sample.set_step(step);
   std::optional<std::string> content;
   if (spec.has_text()) {
     sample.set_file_name("sample.txt");
     sample.set_media_type("text/plain");
-    content = TextBy(spec.text(), generator, seed, step, engine, is_told_to_stop);
+    content = TextBy(spec.text(), generator, seed, step, engine, should_stop);
   } else {
     sample.set_file_name("sample.png");
     sample.set_media_type("image/png");
-    AMPD_ASSIGN_OR_RETURN(content, PicturesBy(spec.images().rows(), generator, seed, engine, is_told_to_stop));
+    AMPD_ASSIGN_OR_RETURN(content, PicturesBy(spec.images().rows(), generator, seed, engine, should_stop));
   }
   if (!content.has_value()) {
     return std::nullopt;

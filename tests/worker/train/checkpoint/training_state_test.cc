@@ -36,10 +36,10 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
   for (int round = 0; round < 50; ++round) {
     TrainingState state{.step = 7, .train_loss = real(), .cursor = {.epoch = count(), .position = count()}};
     state.num_replays = count();
-    state.told_underflow = round % 2 == 1;
-    state.told_fp8_underflow = round % 3 == 1;
-    state.told_activations = round % 4 == 2;
-    state.told_uneven = round % 3 == 2;
+    state.underflow_reported = round % 2 == 1;
+    state.fp8_underflow_reported = round % 3 == 1;
+    state.activations_reported = round % 4 == 2;
+    state.uneven_reported = round % 3 == 2;
     for (int i = count(); i > 0; --i) {
       state.monitor.losses.push_back(real());
       state.monitor.skips.push_back(random.Next() % 2 == 0);
@@ -50,8 +50,8 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
                          &state.monitor.spike_quiet_steps, &state.monitor.skips_quiet_steps}) {
       *counter = count();
     }
-    state.monitor.told_not_finite = round % 2 == 0;
-    state.monitor.told_floor = round % 3 == 0;
+    state.monitor.not_finite_reported = round % 2 == 0;
+    state.monitor.floor_reported = round % 3 == 0;
     state.recovery = {.num_rollbacks = count(),
                       .num_lowerings = count(),
                       .raise = {.preset = round % 2 == 0 ? "bf16" : "", .fp32_modules = {}},
@@ -67,8 +67,8 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     if (round % 3 == 2) {
       state.best_eval_loss = real() / 3.0;
     }
-    state.owes_evaluation = round % 4 == 1;
-    state.owes_sample = round % 4 == 2;
+    state.evaluation_pending = round % 4 == 1;
+    state.sample_pending = round % 4 == 2;
     if (round % 3 == 1) {
       state.generator_loss = real();
     }
@@ -80,16 +80,16 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     EXPECT_EQ(back->train_loss, state.train_loss);
     EXPECT_EQ(back->cursor, state.cursor);
     EXPECT_EQ(back->num_replays, state.num_replays);
-    EXPECT_EQ(back->told_underflow, state.told_underflow);
-    EXPECT_EQ(back->told_fp8_underflow, state.told_fp8_underflow);
-    EXPECT_EQ(back->told_activations, state.told_activations);
-    EXPECT_EQ(back->told_uneven, state.told_uneven);
+    EXPECT_EQ(back->underflow_reported, state.underflow_reported);
+    EXPECT_EQ(back->fp8_underflow_reported, state.fp8_underflow_reported);
+    EXPECT_EQ(back->activations_reported, state.activations_reported);
+    EXPECT_EQ(back->uneven_reported, state.uneven_reported);
     EXPECT_EQ(back->monitor, state.monitor);
     EXPECT_EQ(back->recovery, state.recovery);
     EXPECT_EQ(back->plateau, state.plateau);
     EXPECT_EQ(back->best_eval_loss, state.best_eval_loss);
-    EXPECT_EQ(back->owes_evaluation, state.owes_evaluation);
-    EXPECT_EQ(back->owes_sample, state.owes_sample);
+    EXPECT_EQ(back->evaluation_pending, state.evaluation_pending);
+    EXPECT_EQ(back->sample_pending, state.sample_pending);
     EXPECT_EQ(back->generator_loss, state.generator_loss);
     EXPECT_EQ(back->engine.scaler, state.engine.scaler);
   }
@@ -119,7 +119,7 @@ TEST_F(TrainingStateTest, OfBeforeThereWasAMonitor_BeginsWithAFreshOne) {
   const auto back = StateOf(checkpoint);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->monitor, MonitorState());
-  EXPECT_EQ(back->recovery, Recovery());
+  EXPECT_EQ(back->recovery, RecoveryState());
   EXPECT_EQ(back->plateau, amp::PlateauState());
 }
 

@@ -1,4 +1,4 @@
-#include "worker/train/loop/steps_under_way.h"
+#include "worker/train/loop/in_flight_steps.h"
 
 #include <gtest/gtest.h>
 
@@ -7,46 +7,46 @@ namespace {
 
 using std::chrono::milliseconds;
 
-StepsUnderWay::Instant At(int ms) { return StepsUnderWay::Instant(milliseconds(ms)); }
+InFlightSteps::Instant At(int ms) { return InFlightSteps::Instant(milliseconds(ms)); }
 
-StepsUnderWay::Step BegunAt(int ms, int64_t position = 0) {
+InFlightSteps::Step BegunAt(int ms, int64_t position = 0) {
   return {.begin = At(ms), .place = {.epoch = 0, .position = position}};
 }
 
-TEST(StepsUnderWay, Read_TakesTheOldestWithWhatItWasBegunWith) {
-  StepsUnderWay steps;
+TEST(InFlightSteps, Read_TakesTheOldestWithWhatItWasBegunWith) {
+  InFlightSteps steps;
   steps.Begin(
-      {.begin = At(0), .place = {.epoch = 3, .position = 8}, .data_wait_seconds = 0.5, .tells_gradients = true});
+      {.begin = At(0), .place = {.epoch = 3, .position = 8}, .data_wait_seconds = 0.5, .reports_gradients = true});
   steps.Begin(BegunAt(1, /*position=*/16));
   ASSERT_EQ(steps.size(), 2u);
-  const StepsUnderWay::ReadStep first = steps.Read(At(5));
+  const InFlightSteps::ReadStep first = steps.Read(At(5));
   EXPECT_EQ(first.place, (data::Sampler::Cursor{.epoch = 3, .position = 8}));
   EXPECT_EQ(first.data_wait_seconds, 0.5);
-  EXPECT_TRUE(first.tells_gradients);
-  const StepsUnderWay::ReadStep second = steps.Read(At(6));
+  EXPECT_TRUE(first.reports_gradients);
+  const InFlightSteps::ReadStep second = steps.Read(At(6));
   EXPECT_EQ(second.place.position, 16);
-  EXPECT_FALSE(second.tells_gradients);
+  EXPECT_FALSE(second.reports_gradients);
   EXPECT_TRUE(steps.empty());
 }
 
-TEST(StepsUnderWay, AStepBegunBehindTheLastOnesEnd_TookTheTimeFromItsBegin) {
-  StepsUnderWay steps;
+TEST(InFlightSteps, AStepBegunBehindTheLastOnesEnd_TookTheTimeFromItsBegin) {
+  InFlightSteps steps;
   steps.Begin(BegunAt(100));
   EXPECT_DOUBLE_EQ(steps.Read(At(350)).seconds, 0.25);
   steps.Begin(BegunAt(600));
   EXPECT_DOUBLE_EQ(steps.Read(At(700)).seconds, 0.1);
 }
 
-TEST(StepsUnderWay, AStepBegunBeforeTheLastOneWasRead_TookTheTimeFromThen) {
-  StepsUnderWay steps;
+TEST(InFlightSteps, AStepBegunBeforeTheLastOneWasRead_TookTheTimeFromThen) {
+  InFlightSteps steps;
   steps.Begin(BegunAt(0));
   steps.Begin(BegunAt(100));
   EXPECT_DOUBLE_EQ(steps.Read(At(400)).seconds, 0.4);
   EXPECT_DOUBLE_EQ(steps.Read(At(700)).seconds, 0.3) << "not the 0.6 since it was begun";
 }
 
-TEST(StepsUnderWay, StepsPerSecond_LeaveOutTheFirstStepAndTheTimeBetweenSteps) {
-  StepsUnderWay steps;
+TEST(InFlightSteps, StepsPerSecond_LeaveOutTheFirstStepAndTheTimeBetweenSteps) {
+  InFlightSteps steps;
   EXPECT_EQ(steps.steps_per_second(), 0);
   steps.Begin(BegunAt(0));
   steps.Read(At(10'000));
@@ -58,8 +58,8 @@ TEST(StepsUnderWay, StepsPerSecond_LeaveOutTheFirstStepAndTheTimeBetweenSteps) {
   EXPECT_DOUBLE_EQ(steps.steps_per_second(), 4);
 }
 
-TEST(StepsUnderWay, UnreadFrom_IsTheOldestStepsBatchAndBehindAllOnceAllAreRead) {
-  StepsUnderWay steps;
+TEST(InFlightSteps, UnreadFrom_IsTheOldestStepsBatchAndBehindAllOnceAllAreRead) {
+  InFlightSteps steps;
   const data::Sampler::Cursor next = {.epoch = 1, .position = 24};
   EXPECT_EQ(steps.UnreadFrom(next), next);
   steps.Begin(BegunAt(0, /*position=*/8));
@@ -71,8 +71,8 @@ TEST(StepsUnderWay, UnreadFrom_IsTheOldestStepsBatchAndBehindAllOnceAllAreRead) 
   EXPECT_EQ(steps.UnreadFrom(next), next);
 }
 
-TEST(StepsUnderWay, Abandon_ForgetsTheStepsAndKeepsTheTimes) {
-  StepsUnderWay steps;
+TEST(InFlightSteps, Abandon_ForgetsTheStepsAndKeepsTheTimes) {
+  InFlightSteps steps;
   steps.Begin(BegunAt(0));
   steps.Begin(BegunAt(100));
   steps.Begin(BegunAt(200));

@@ -5,15 +5,18 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "worker/amp/phase.h"
 #include "worker/data/sampler.h"
 
 namespace ampd::train {
 
-// The steps of an attempt that were begun and whose numbers are not read yet, in order, and the time that each took. A
-// step that was begun before its predecessor was read counts its time from that read, because only then did it have the
-// device to itself. Time is an argument. Single-threaded; owner: the step loop.
-class StepsUnderWay {
+// The steps of an attempt that were begun and whose numbers are not read yet, in order, with their batches and the time
+// that each took. A step that was begun before its predecessor was read counts its time from that read, because only
+// then did it have the device to itself. Time is an argument. Single-threaded; owner: the step loop.
+class InFlightSteps {
  public:
   using Instant = std::chrono::steady_clock::time_point;
 
@@ -21,14 +24,15 @@ class StepsUnderWay {
     Instant begin;
     data::Sampler::Cursor place;  // Position of its batch.
     double data_wait_seconds = 0;
-    bool tells_gradients = false;
+    bool reports_gradients = false;
     std::string why_uneven = {};  // Why its micro-batches may count different numbers of labels; empty: no reason.
+    std::vector<amp::Batch> micro_batches = {};
   };
   struct ReadStep : Step {
     double seconds = 0;
   };
 
-  void Begin(const Step& step) { steps_.push_back(step); }
+  void Begin(Step step) { steps_.push_back(std::move(step)); }
   // Removes and returns the oldest step, whose numbers were read at `now`. REQUIRES: there is one.
   ReadStep Read(Instant now);
   // Drops all steps: they will not be read.

@@ -1,19 +1,19 @@
-#include "worker/train/loop/steps_under_way.h"
+#include "worker/train/loop/in_flight_steps.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace ampd::train {
 
-StepsUnderWay::ReadStep StepsUnderWay::Read(Instant now) {
-  const Step& step = steps_.front();
+InFlightSteps::ReadStep InFlightSteps::Read(Instant now) {
+  Step& step = steps_.front();
   const Instant alone_from = std::max(step.begin, std::exchange(last_read_, now));
   const double seconds = std::chrono::duration<double>(now - alone_from).count();
   if (std::exchange(has_read_, true)) {
     ++num_steady_;
     steady_seconds_ += seconds;
   }
-  const ReadStep read{step, seconds};
+  ReadStep read{std::move(step), seconds};
   steps_.pop_front();
   return read;
 }

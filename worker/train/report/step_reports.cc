@@ -1,4 +1,5 @@
-// The training loop's reports about a sampled step.
+#include "worker/train/report/step_reports.h"
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -9,9 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "precision/loss_scale.h"
-#include "worker/train/loop/training_loop.h"
+#include "worker/train/report/trainer_log.h"
 
 namespace ampd::train {
 namespace {
@@ -27,8 +29,69 @@ constexpr const char* kFp8Operands[] = {"input", "weight", "gradient"};
 
 }  // namespace
 
-// Reports once, and again only after a sample in which no gradient underflowed.
-absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
+void StepReports::Restore(const Reported& reported) {
+  const bool uneven = reported_.uneven || reported.uneven;
+  reported_ = reported;
+  reported_.uneven = uneven;
+}
+
+absl::Status StepReports::ReportGradients(int64_t step, const amp::StepResult& result,
+                                          const precision::ResolvedPolicy& policy) {
+  return telemetry_.Gradients(step, result, policy.loss_scale, canary_);
+}
+
+void StepReports::RecordCanary(int64_t step, const amp::StepResult& result) {
+  if (!result.fp8.empty()) {
+    canary_ = {step, result.fp8};
+  }
+}
+
+absl::Status StepReports::ReportLossScaleSet(int64_t step, const v1::LossScaleOrder& order,
+                                             const amp::LossScaler& scaler, const std::string& preset) {
+  const std::string scale = LossScaleText(scaler.scale());
+  std::map<std::string, std::string> attributes = {{"scale", scale},
+                                                   {"growth_interval", absl::StrCat(scaler.state().growth_interval)}};
+  if (!scaler.enabled()) {
+    return telemetry_.Event(
+        Event::LOSS_SCALE_SET, step,
+        absl::StrCat("the loss scale stays off: ", preset, " scales no loss, so the order does nothing"), attributes);
+  }
+  std::vector<std::string> texts;
+  if (order.has_scale()) {
+    texts.push_back(absl::StrCat("the loss scale was set to ", scale));
+    if (static_cast<float>(order.scale()) != scaler.scale()) {
+      const std::string ordered = LossScaleText(order.scale());
+      attributes.emplace("ordered_scale", ordered);
+      absl::StrAppend(&texts.back(), ", the policy's ", order.scale() > scaler.scale() ? "cap" : "floor", ", where ",
+                      ordered, " was ordered");
+    }
+  }
+  if (order.has_growth_interval()) {
+    texts.push_back(absl::StrCat("the growth interval was set to ", order.growth_interval(), " steps"));
+  }
+  return telemetry_.Event(Event::LOSS_SCALE_SET, step, absl::StrJoin(texts, "; "), attributes);
+}
+
+// Training continues with the same bits, only slower.
+void StepReports::LogGraphFailure(const std::string& failure) {
+  if (failure == graph_failure_) {
+    return;
+  }
+  graph_failure_ = failure;
+  if (!failure.empty()) {
+    LogLine(absl::StrCat("steps can't be recorded in a CUDA graph and run op by op: ", failure));
+  }
+}
+
+absl::Status StepReports::ReportLostPrecision(int64_t step, const amp::StepResult& result,
+                                              const precision::ResolvedPolicy& policy) {
+  AMPD_RETURN_IF_ERROR(ReportUnderflow(step, result, policy));
+  AMPD_RETURN_IF_ERROR(ReportFp8Underflow(step, result));
+  return ReportDemotions(step, result, policy);
+}
+
+absl::Status StepReports::ReportUnderflow(int64_t step, const amp::StepResult& result,
+                                          const precision::ResolvedPolicy& policy) {
   if (result.samples.empty() || result.skipped) {
     return absl::OkStatus();
   }
@@ -39,8 +102,8 @@ absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
   const auto num_over =
       std::count_if(result.samples.begin(), result.samples.end(),
                     [](const amp::GradientSample& sample) { return sample.UnderflowShare() > kMaxUnderflowShare; });
-  if (num_over == 0 || std::exchange(told_underflow_, true)) {
-    told_underflow_ = num_over > 0;
+  if (num_over == 0 || std::exchange(reported_.underflow, true)) {
+    reported_.underflow = num_over > 0;
     return absl::OkStatus();
   }
   std::vector<ModuleLoss> losses;
@@ -48,12 +111,12 @@ absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
                  [](const amp::GradientSample& sample) {
                    return ModuleLoss{sample.module, sample.UnderflowShare()};
                  });
-  const bool is_scaled = plan_.policy.loss_scale.kind != LossScaleConfig::Kind::kOff;
+  const bool is_scaled = policy.loss_scale.kind != LossScaleConfig::Kind::kOff;
   const std::string share = absl::StrFormat("%.3f", worst->UnderflowShare());
   const std::string scale =
-      LossScaleText(amp::SuggestScale(result.samples, result.loss_scale, precision::RangeOf(plan_.policy.loss_scale)));
+      LossScaleText(amp::SuggestScale(result.samples, result.loss_scale, precision::RangeOf(policy.loss_scale)));
   return telemetry_.Event(
-      Event::UNDERFLOW, step_,
+      Event::UNDERFLOW, step,
       absl::StrCat("gradients underflow in ", num_over, " of ", result.samples.size(), " parameters, most in ",
                    worst->parameter, ": a share of ", share, " lost bits; ",
                    is_scaled ? "" : "the job scales no loss; precision.loss_scale with ",
@@ -68,19 +131,16 @@ absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
        {"exponents", amp::DescribeExponents(*worst)}});
 }
 
-// Reports once, and again only after a sampled forward pass without a fault. If the loss is not finite and the forward
-// pass was not sampled, it is run again to find the fault.
-absl::Status TrainingLoop::TellActivations(const amp::StepResult& result, const std::vector<amp::Batch>& micro_batches,
-                                           const data::Sampler::Cursor& place) {
+absl::Status StepReports::ReportActivations(int64_t step, const amp::StepResult& result, FindFault find_fault) {
   std::optional<amp::ActivationFault> found = result.activation_fault;
   if (!result.sampled_activations) {
-    if (std::isfinite(result.loss) || told_activations_) {
+    if (std::isfinite(result.loss) || reported_.activations) {
       return absl::OkStatus();
     }
-    found = engine_->FindActivationFault(micro_batches, RandomStreamOf(place));
+    found = find_fault();
   }
-  if (!found.has_value() || std::exchange(told_activations_, true)) {
-    told_activations_ = found.has_value();
+  if (!found.has_value() || std::exchange(reported_.activations, true)) {
+    reported_.activations = found.has_value();
     return absl::OkStatus();
   }
   const v1::ActivationFault fault = ToProto(*found);
@@ -93,24 +153,22 @@ absl::Status TrainingLoop::TellActivations(const amp::StepResult& result, const 
   if (fault.kind() == v1::ActivationFault::DIVIDED_OUT) {
     attributes.insert({{"zero_module", fault.zero_module()}, {"zero_op", fault.zero_op()}});
   }
-  return telemetry_.Event(Event::ACTIVATION_FAULT, step_, Describe(fault), attributes);
+  return telemetry_.Event(Event::ACTIVATION_FAULT, step, Describe(fault), attributes);
 }
 
-// Reports once.
-absl::Status TrainingLoop::TellUneven(const std::string& why, const char* batches) {
-  if (why.empty() || std::exchange(told_uneven_, true)) {
+absl::Status StepReports::ReportUneven(int64_t step, const std::string& why, const char* batches) {
+  if (why.empty() || std::exchange(reported_.uneven, true)) {
     return absl::OkStatus();
   }
   return telemetry_.Event(
-      Event::WARNING, step_,
+      Event::WARNING, step,
       absl::StrCat(batches, " may count different numbers of labels, and weigh the same: ", why,
                    "; the loss is not that of all their samples together. Let the model give the number of labels that "
                    "its loss is the mean of, and name that output in model.exported.count_output"),
       {{"rule", "uneven_batches"}});
 }
 
-// As TellUnderflow, for the operands of a layer's products that the canary saw.
-absl::Status TrainingLoop::TellFp8Underflow(const amp::StepResult& result) {
+absl::Status StepReports::ReportFp8Underflow(int64_t step, const amp::StepResult& result) {
   if (result.fp8.empty()) {
     return absl::OkStatus();
   }
@@ -127,12 +185,12 @@ absl::Status TrainingLoop::TellFp8Underflow(const amp::StepResult& result) {
     }
   }
   const bool underflows = worst->underflow[operand] > kMaxUnderflowShare;
-  if (!underflows || std::exchange(told_fp8_underflow_, true)) {
-    told_fp8_underflow_ = underflows;
+  if (!underflows || std::exchange(reported_.fp8_underflow, true)) {
+    reported_.fp8_underflow = underflows;
     return absl::OkStatus();
   }
   const std::string share = absl::StrFormat("%.3f", worst->underflow[operand]);
-  return telemetry_.Event(Event::UNDERFLOW, step_,
+  return telemetry_.Event(Event::UNDERFLOW, step,
                           absl::StrCat("numbers underflow in FP8, most in the ", kFp8Operands[operand], " of ",
                                        worst->module, ": a share of ", share, " became zero"),
                           {{"module", worst->module},
@@ -142,19 +200,20 @@ absl::Status TrainingLoop::TellFp8Underflow(const amp::StepResult& result) {
                            {"saturation_share", absl::StrFormat("%.3f", worst->saturation[operand])}});
 }
 
-absl::Status TrainingLoop::TellDemotions(const amp::StepResult& result) {
+absl::Status StepReports::ReportDemotions(int64_t step, const amp::StepResult& result,
+                                          const precision::ResolvedPolicy& policy) {
   for (const amp::Fp8Finding& finding : result.fp8) {
     if (!finding.demoted) {
       continue;
     }
     const auto percent = [](double share) { return absl::StrFormat("%.1f%%", 100 * share); };
-    const std::string format(graph::DtypeName(plan_.policy.formats.compute));
+    const std::string format(graph::DtypeName(policy.formats.compute));
     AMPD_RETURN_IF_ERROR(
-        telemetry_.Event(Event::PRECISION_RAISED, step_,
+        telemetry_.Event(Event::PRECISION_RAISED, step,
                          absl::StrCat(finding.module, " goes on in ", format, ": its FP8 products are off by ",
                                       percent(finding.errors[0]), " (forward), ", percent(finding.errors[1]),
                                       " (input gradient) and ", percent(finding.errors[2]),
-                                      " (weight gradient); the bound is ", percent(plan_.policy.fp8->canary_bound)),
+                                      " (weight gradient); the bound is ", percent(policy.fp8->canary_bound)),
                          {{"module", finding.module},
                           {"precision", format},
                           {"forward_error", absl::StrFormat("%.4f", finding.errors[0])},

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ampd/v1/job.pb.h"
+#include "worker/amp/engine.h"
+#include "worker/train/checkpoint/checkpoint_store.h"
+#include "worker/train/checkpoint/checkpoint_writer.h"
+#include "worker/train/checkpoint/training_state.h"
+
+namespace ampd::train {
+
+// Makes an attempt's checkpoints, and finds the one to which it rolls back. Saving costs the caller a copy of the state
+// in memory; CheckpointWriter writes that copy on its own thread. The copy's memory is reused for the next one.
+// Single-threaded; owner: the training loop.
+class CheckpointSaver {
+ public:
+  // Returns a copy of the state, and may reuse the memory of an earlier one.
+  using Capture = absl::FunctionRef<TrainingState(amp::EngineState reuse)>;
+
+  // Where a roll-back goes.
+  struct RollBackSource {
+    std::optional<LoadedCheckpoint> checkpoint;  // nullopt: the start of the job.
+    std::string path;                            // Path of `checkpoint`.
+    absl::Status damage;                         // Why the newest checkpoint is not used; OK if it is.
+  };
+
+  // `store` outlives the saver. `earlier`: the checkpoints from before this attempt that it may roll back to, newest
+  // first; empty if it begins at the start. `announce` runs on the writer's thread.
+  CheckpointSaver(CheckpointStore& store, std::vector<v1::Checkpoint> earlier, CheckpointWriter::Announce announce)
+      : store_(store), earlier_(std::move(earlier)), writer_(std::move(announce)) {}
+
+  // Waits for the checkpoint that is being written, captures the state and begins to write it. `checkpoint` has the
+  // attempt, the step and the loss of an evaluation; the rest is filled in. Does nothing if the step was captured
+  // before, or if a checkpoint of a later step exists: after a roll-back past damaged checkpoints steps are run again,
+  // and the server accepts an attempt's checkpoints only in step order.
+  absl::Status Save(v1::Checkpoint checkpoint, CheckpointContent identity, uint64_t after_sequence, Capture capture);
+
+  // As those of CheckpointWriter.
+  absl::Status Check() const { return writer_.Check(); }
+  absl::Status Wait() { return writer_.Wait(); }
+  void Join() { writer_.Join(); }
+  std::optional<v1::Checkpoint> newest() const { return writer_.newest(); }
+
+  // Waits for the checkpoint that is being written, frees the copy, and loads the newest sound checkpoint.
+  // CHECKPOINT_ERROR if there are earlier ones and none is sound.
+  absl::StatusOr<RollBackSource> LoadForRollBack();
+
+ private:
+  absl::StatusOr<v1::Checkpoint> Write(v1::Checkpoint checkpoint, CheckpointContent identity) const;
+
+  CheckpointStore& store_;
+  const std::vector<v1::Checkpoint> earlier_;
+  std::optional<int64_t> captured_step_;  // Step of the last checkpoint, which may not be written yet.
+  TrainingState snapshot_;                // The copy that the checkpoint is written from.
+  CheckpointWriter writer_;               // Last member: it reads those above.
+};
+
+}  // namespace ampd::train

@@ -1,0 +1,160 @@
+#include "worker/train/health/recovery.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "precision/loss_scale.h"
+
+namespace ampd::train {
+namespace {
+
+using precision::LossScaleConfig;
+using Action = Decision::Action;
+
+// A job that went wrong this often will go wrong again.
+constexpr int kMaxRollbacks = 3;
+
+// Eight halvings are a factor of 256; an overflow that remains is not caused by the scale.
+constexpr int kMaxReplays = 8;
+
+void Fail(v1::Reason reason, std::string message, Decision& decision) {
+  decision.action = Action::kFail;
+  decision.reason = reason;
+  decision.message = std::move(message);
+}
+
+}  // namespace
+
+Recovery::Recovery(Options options) : options_(std::move(options)) {}
+
+bool Recovery::may_roll_back() const {
+  return options_.on_divergence == v1::JobSpec::ROLL_BACK ||
+         options_.on_divergence == v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION;
+}
+
+void Recovery::Rewind(MonitorState monitor, int num_replays) {
+  monitor_.Restore(std::move(monitor));
+  num_replays_ = num_replays;
+}
+
+// Another fault needs a roll-back that is still allowed, and alternating raises and lowerings must end.
+Decision Recovery::BeforeStep() {
+  if (!may_lower() || state_.num_quiet_steps < options_.lower_again_after_steps ||
+      state_.num_rollbacks + state_.num_lowerings >= kMaxRollbacks) {
+    return {};
+  }
+  Decision decision;
+  decision.action = Action::kLower;
+  decision.lowered = std::exchange(state_.raise, {});
+  decision.num_quiet_steps = std::exchange(state_.num_quiet_steps, 0);
+  ++state_.num_lowerings;
+  return decision;
+}
+
+// Only a batch that a lower scale can repair is replayed: its loss is finite, and the scale fell.
+bool Recovery::ShouldReplay(const StepNumbers& numbers) const {
+  const bool may_heal = numbers.skipped && numbers.backed_off && std::isfinite(numbers.loss);
+  return options_.replay_skipped && may_heal && num_replays_ < kMaxReplays;
+}
+
+Decision Recovery::AfterStep(const StepNumbers& numbers, const precision::ResolvedPolicy& policy) {
+  Decision decision;
+  last_facts_ = numbers.run;
+  const bool replays = ShouldReplay(numbers);
+  num_replays_ = replays ? num_replays_ + 1 : 0;
+  decision.action = replays ? Action::kReplay : Action::kContinue;
+  const std::vector<Finding> findings = monitor_.Observe(numbers);
+  state_.num_quiet_steps = is_raised() && findings.empty() ? state_.num_quiet_steps + 1 : 0;
+  for (const Finding& finding : findings) {
+    decision.findings.push_back(finding);
+    if (decision.has_diverged()) {
+      // With a non-finite loss, the fault is older than the backward pass that named a module.
+      OnDivergence(finding, std::isfinite(numbers.loss) ? numbers.run.module : "", policy, decision);
+      return decision;
+    }
+  }
+  if (numbers.at_floor) {
+    AtFloor(numbers, policy, decision);
+  }
+  return decision;
+}
+
+Decision Recovery::OnNonFiniteState(const NonFiniteState& found, int64_t step, const RunFacts& facts,
+                                    const precision::ResolvedPolicy& policy) {
+  const Verdict verdict = JudgeNumbers(found.symptom, facts);
+  Decision decision;
+  decision.findings.push_back(
+      {.kind = verdict.reason == v1::REASON_UNSPECIFIED ? v1::Event::WARNING : v1::Event::DIVERGENCE,
+       .reason = verdict.reason,
+       .message = absl::StrCat("at step ", step, " ", found.description, ": ", verdict.advice),
+       .attributes = {{"rule", "state_not_finite"}, {"tensor", found.tensor}, {"count", absl::StrCat(found.count)}}});
+  if (decision.has_diverged()) {
+    OnDivergence(decision.findings.back(), /*module=*/"", policy, decision);
+  }
+  return decision;
+}
+
+Decision Recovery::OnNothingTrained(int64_t num_steps, const RunFacts& facts) const {
+  const Verdict verdict = JudgeNumbers(Symptom::kNothingApplied, last_facts_.value_or(facts));
+  std::string message = absl::StrCat("all ", num_steps, " steps were skipped: nothing was trained; ", verdict.advice);
+  Decision decision;
+  if (only_warns()) {
+    decision.findings.push_back({.kind = v1::Event::DIVERGENCE, .message = std::move(message), .attributes = {}});
+  } else {
+    Fail(verdict.reason, std::move(message), decision);
+  }
+  return decision;
+}
+
+void Recovery::OnDivergence(const Finding& finding, const std::string& module, const precision::ResolvedPolicy& policy,
+                            Decision& decision) {
+  if (only_warns()) {
+    return;
+  }
+  if (!may_roll_back()) {
+    Fail(finding.reason, finding.message, decision);
+    return;
+  }
+  if (state_.num_rollbacks == kMaxRollbacks) {
+    Fail(finding.reason,
+         absl::StrCat(finding.message, "; it was rolled back ", kMaxRollbacks, " times before, which did not help"),
+         decision);
+    return;
+  }
+  ++state_.num_rollbacks;
+  state_.num_quiet_steps = 0;
+  decision.action = Action::kRollBack;
+  decision.message = finding.message;
+  decision.rule = finding.attributes.at("rule");
+  const bool is_of_data = finding.reason == v1::DATA_ERROR;  // No precision helps.
+  if (options_.on_divergence == v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION && !is_of_data) {
+    if (auto wider = Widen(state_.raise, policy, module, options_.device); wider.has_value()) {
+      state_.raise = *std::move(wider);
+      decision.is_wider = true;
+    }
+  }
+}
+
+void Recovery::AtFloor(const StepNumbers& numbers, const precision::ResolvedPolicy& policy, Decision& decision) {
+  const LossScaleConfig::AtFloor action = policy.loss_scale.at_floor;
+  if (action == LossScaleConfig::AtFloor::kClamp) {
+    return;
+  }
+  const std::string why = absl::StrCat("the loss scale fell to its floor, ",
+                                       precision::LossScaleText(numbers.next_loss_scale), ", at step ", numbers.step);
+  auto wider = Widen(state_.raise, policy, /*module=*/"", options_.device);
+  if (action == LossScaleConfig::AtFloor::kFail || !wider.has_value()) {
+    const bool is_finite = numbers.run.loss_is_finite;
+    const Verdict verdict = JudgeNumbers(is_finite ? Symptom::kGradients : Symptom::kLoss, numbers.run);
+    Fail(verdict.reason, absl::StrCat(why, is_finite ? "" : ", with a loss that is not finite", ": ", verdict.advice),
+         decision);
+    return;
+  }
+  // The step was skipped, so the state is still good.
+  decision.action = Action::kRaise;
+  decision.message = why;
+  state_.raise = *std::move(wider);
+  state_.num_quiet_steps = 0;
+}
+
+}  // namespace ampd::train

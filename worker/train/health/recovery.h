@@ -1,0 +1,124 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ampd/v1/job.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "precision/policy.h"
+#include "worker/train/health/divergence_monitor.h"
+#include "worker/train/health/numeric_verdict.h"
+#include "worker/train/health/precision_raise.h"
+
+namespace ampd::train {
+
+// How a run reacted to bad numbers, over all attempts of the job. Part of a checkpoint.
+struct RecoveryState {
+  int num_rollbacks = 0;
+  int num_lowerings = 0;  // Raises that were reverted.
+  PrecisionRaise raise;
+  int64_t num_quiet_steps = 0;  // Steps in a row without a finding, since the raise or the last finding after it.
+  friend bool operator==(const RecoveryState&, const RecoveryState&) = default;
+};
+
+// What a run does next because of its numbers.
+struct Decision {
+  enum class Action {
+    kContinue,
+    kReplay,    // Run the batch of the last step again.
+    kRollBack,  // Return to the newest sound checkpoint.
+    kRaise,     // Continue from the current state in a wider precision.
+    kLower,     // Continue from the current state in the precision of the spec.
+    kFail,      // End the attempt.
+  };
+  Action action = Action::kContinue;
+  std::vector<Finding> findings = {};          // Reported before the action, in order.
+  v1::Reason reason = v1::REASON_UNSPECIFIED;  // kFail: the end reason.
+  std::string message = {};                    // kRollBack, kRaise, kFail: why.
+  std::string rule = {};                       // kRollBack: the rule of DivergenceMonitor or of the caller.
+  // kRollBack: the precision is wider than before, so the run repeats the data. Otherwise the same data would end the
+  // same way, and the run continues with the data after the place where it went wrong.
+  bool is_wider = false;
+  PrecisionRaise lowered = {};  // kLower: the raise that is reverted.
+  int64_t num_quiet_steps = 0;  // kLower: the steps without a finding that allow it.
+
+  // Whether the run's numbers will not recover by themselves.
+  bool has_diverged() const { return !findings.empty() && findings.back().reason != v1::REASON_UNSPECIFIED; }
+};
+
+// A tensor of the trained state that is not finite.
+struct NonFiniteState {
+  Symptom symptom = Symptom::kParameter;
+  std::string description;  // "layers.0.weight has 3 elements that are not finite"
+  std::string tensor;
+  int64_t count = 0;
+};
+
+// Decides how a run reacts to its numbers: whether it continues, replays a batch, rolls back, changes its precision or
+// fails. A decision counts as carried out: the caller computes in `state().raise` from then on. Owns the divergence
+// monitor and the counts that bound the reactions.
+//
+//   a skipped step whose scale fell    kReplay up to 8 times in a row, if the job replays skipped batches
+//   numbers that will not recover      by on_divergence: kContinue (WARN), kFail, or kRollBack up to 3 times a job,
+//   with
+//                                      a wider precision if the job asks for it and the data is not to blame
+//   a scale at its floor               by the policy: kContinue, kRaise, or kFail if nothing is wider
+//   a quiet period after a raise       kLower, if the job asks for it and may still roll back
+//
+// Pure: no clock, no I/O, no tensors. Thread-compatible.
+class Recovery {
+ public:
+  struct Options {
+    v1::JobSpec::OnDivergence on_divergence = v1::JobSpec::FAIL;
+    int64_t lower_again_after_steps = 0;  // 0: a raise is never reverted.
+    bool replay_skipped = false;
+    v1::Device device;  // Decides which formats are available.
+  };
+
+  explicit Recovery(Options options);
+
+  // Called before a step, so that a run resumed from a checkpoint made now decides the same: kLower or kContinue.
+  Decision BeforeStep();
+  // `policy`: what state().raise resolved to. REQUIRES: called once a step, in order.
+  Decision AfterStep(const StepNumbers& numbers, const precision::ResolvedPolicy& policy);
+  // A tensor was found at `step`. A symptom that ends no attempt is only reported.
+  Decision OnNonFiniteState(const NonFiniteState& found, int64_t step, const RunFacts& facts,
+                            const precision::ResolvedPolicy& policy);
+  // The run is complete, and all of its `num_steps` steps were skipped. `facts` count if no step was observed.
+  Decision OnNothingTrained(int64_t num_steps, const RunFacts& facts) const;
+
+  // Whether on_divergence is one of the kinds of roll-back.
+  bool may_roll_back() const;
+  // Whether the raise may be reverted later, so that a step must be read before the next one begins.
+  bool may_lower() const { return options_.lower_again_after_steps > 0 && is_raised(); }
+  bool replays_skipped() const { return options_.replay_skipped; }
+  bool only_warns() const { return options_.on_divergence == v1::JobSpec::WARN; }
+  // Whether nothing looks bad, so that a checkpoint made now is a good one to roll back to.
+  bool calm() const { return monitor_.calm(); }
+
+  const RecoveryState& state() const { return state_; }
+  const MonitorState& monitor() const { return monitor_.state(); }
+  int num_replays() const { return num_replays_; }
+  // Sets the counts of all attempts, from the checkpoint with which an attempt begins.
+  void Restore(RecoveryState state) { state_ = std::move(state); }
+  // Returns to the memory of an earlier step. The counts of roll-backs and the raise stay.
+  void Rewind(MonitorState monitor, int num_replays);
+
+ private:
+  bool is_raised() const { return state_.raise != PrecisionRaise(); }
+  bool ShouldReplay(const StepNumbers& numbers) const;
+  void OnDivergence(const Finding& finding, const std::string& module, const precision::ResolvedPolicy& policy,
+                    Decision& decision);
+  void AtFloor(const StepNumbers& numbers, const precision::ResolvedPolicy& policy, Decision& decision);
+
+  const Options options_;
+  DivergenceMonitor monitor_;
+  RecoveryState state_;
+  int num_replays_ = 0;                 // Replays in a row of the next batch.
+  std::optional<RunFacts> last_facts_;  // Facts about the last step.
+};
+
+}  // namespace ampd::train

@@ -1,0 +1,28 @@
+#include "worker/train/loop/final_metrics.h"
+
+#include "worker/train/device/compute_device.h"
+#include "worker/train/report/eval_point.h"
+
+namespace ampd::train {
+
+v1::FinalMetrics FinalMetricsOf(const TrainingRun& run, const std::optional<v1::EvalPoint>& last) {
+  const AttemptPlan& plan = run.plan();
+  v1::FinalMetrics metrics;
+  metrics.set_train_loss(run.progress().train_loss);
+  if (run.progress().generator_loss.has_value()) {
+    metrics.set_generator_loss(*run.progress().generator_loss);
+  }
+  if (last.has_value()) {
+    AddEvalPoint(*last, &metrics);
+  }
+  metrics.set_peak_memory_bytes(GetMemory(plan.engine.device).peak_bytes);
+  if (run.has_engine()) {
+    metrics.set_final_loss_scale(run.engine().scaler().scale());
+    metrics.set_skipped_steps(run.engine().skipped_steps());
+  }
+  metrics.set_emulated(plan.policy.emulated());
+  metrics.set_num_threads(plan.num_threads);
+  return metrics;
+}
+
+}  // namespace ampd::train

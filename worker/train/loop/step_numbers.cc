@@ -1,0 +1,74 @@
+#include "worker/train/loop/step_numbers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "worker/train/plan/labels.h"
+#include "worker/train/report/gan_step.h"
+
+namespace ampd::train {
+namespace {
+
+// Whether something is computed in a format that overflows where fp32 does not.
+bool HasNarrowRange(const precision::ResolvedPolicy& policy) {
+  const auto is_fp16 = [](const precision::ModuleRule& rule) { return rule.compute == graph::Dtype::kFloat16; };
+  return policy.formats.compute == graph::Dtype::kFloat16 || policy.formats.parameter == graph::Dtype::kFloat16 ||
+         !policy.fp8_layers.empty() || std::any_of(policy.module_rules.begin(), policy.module_rules.end(), is_fp16);
+}
+
+// Whether a micro-batch of the batch at `place` has no label that the loss counts.
+bool IgnoresAllLabels(const AttemptPlan& plan, const data::Sampler::Cursor& place) {
+  data::Sampler sampler(plan.sampler);
+  if (!plan.ignored_label.has_value() || !sampler.Seek(place)) {
+    return false;
+  }
+  const at::Tensor labels = plan.train.Get(sampler.Next()).labels;
+  const int64_t size = labels.size(0) / plan.num_micro_batches;
+  for (int64_t i = 0; i < plan.num_micro_batches; ++i) {
+    if (AreAllIgnored(labels.narrow(0, i * size, size), plan.ignored_label)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+RunFacts StepFacts(const TrainingRun& run, const amp::StepResult& result, const data::Sampler::Cursor& place) {
+  RunFacts facts = FactsOf(run);
+  facts.loss_scale = result.loss_scale;
+  facts.at_floor = result.scale_change == amp::ScaleChange::kAtFloor;
+  facts.was_updated = run.engine().applied_steps() > (result.skipped ? 0 : 1);  // Before this step.
+  facts.loss_is_finite = std::isfinite(result.loss);
+  facts.ignores_all_labels = !facts.loss_is_finite && IgnoresAllLabels(run.plan(), place);
+  facts.module = result.overflow_module;
+  return facts;
+}
+
+}  // namespace
+
+RunFacts FactsOf(const TrainingRun& run) {
+  const AttemptPlan& plan = run.plan();
+  return {.scaling = plan.policy.loss_scale.kind,
+          .loss_scale = run.engine().scaler().scale(),
+          .has_narrow_range = HasNarrowRange(plan.policy),
+          .was_updated = run.engine().applied_steps() > 0,
+          .clips = plan.engine.clip_grad_norm.has_value(),
+          .loss_is_finite = std::isfinite(run.progress().train_loss)};
+}
+
+StepNumbers NumbersOf(const TrainingRun& run, const amp::StepResult& result, const data::Sampler::Cursor& place) {
+  const bool backed_off = result.scale_change == amp::ScaleChange::kBackedOff;
+  return {.step = run.step(),
+          .loss = result.loss,
+          .grad_norm = result.grad_norm,
+          .loss_scale = result.loss_scale,
+          .run = StepFacts(run, result, place),
+          .adversarial = GanStepOf(result).has_value(),
+          .skipped = result.skipped,
+          .scale_moved = backed_off || result.scale_change == amp::ScaleChange::kGrown,
+          .backed_off = backed_off,
+          .next_loss_scale = run.engine().scaler().scale(),
+          .hysteresis = run.plan().policy.loss_scale.hysteresis,
+          .at_floor = result.scale_change == amp::ScaleChange::kAtFloor};
+}
+
+}  // namespace ampd::train

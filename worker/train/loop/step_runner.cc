@@ -1,0 +1,106 @@
+#include "worker/train/loop/step_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "precision/loss_scale.h"
+#include "worker/train/device/compute_device.h"
+#include "worker/train/loop/micro_batches.h"
+#include "worker/train/loop/periodic.h"
+#include "worker/train/report/gan_step.h"
+
+namespace ampd::train {
+namespace {
+
+using precision::LossScaleConfig;
+
+InFlightSteps::Instant Now() { return std::chrono::steady_clock::now(); }
+
+}  // namespace
+
+void StepRunner::Begin(bool reports_gradients) {
+  if (reports_gradients) {
+    run_.engine().SampleNextStep();
+  }
+  const InFlightSteps::Instant asked = Now();
+  const data::Batcher::Batch batch = run_.batcher().Next();
+  const InFlightSteps::Instant given = Now();
+  // After the wait for data, during which a lease may expire. The wait for a lease is not part of the step.
+  const absl::Duration leased_at = lease_.AwaitValid(SystemClock());
+  const InFlightSteps::Instant begin = Now() - (given - asked);
+  const double data_wait_seconds = std::chrono::duration<double>(given - asked).count();
+  const v1::AttemptKey& key = run_.start().key();
+  const auto number = run_.step() + static_cast<int64_t>(in_flight_.size()) + 1;
+  step_log_.Started(leased_at, key.job_id(), key.attempt(), number);
+  std::vector<amp::Batch> micro_batches = MicroBatchesOf(batch.samples, run_.plan().num_micro_batches);
+  run_.engine().Enqueue(micro_batches, run_.RandomStreamOf(batch.place));
+  run_.reports().LogGraphFailure(run_.engine().graph_failure());
+  std::string why_uneven = run_.reports().reported().uneven ? "" : run_.uneven_batches().WhyUneven(micro_batches);
+  in_flight_.Begin({.begin = begin,
+                    .place = batch.place,
+                    .data_wait_seconds = data_wait_seconds,
+                    .reports_gradients = reports_gradients,
+                    .why_uneven = std::move(why_uneven),
+                    .micro_batches = std::move(micro_batches)});
+}
+
+size_t StepRunner::MaxInFlight() const {
+  const AttemptPlan& plan = run_.plan();
+  const int64_t begun = run_.step() + static_cast<int64_t>(in_flight_.size());
+  const bool is_boundary = begun == plan.total_steps || HasPeriodicAction(plan, begun);
+  const LossScaleConfig& scaling = plan.policy.loss_scale;
+  const bool may_raise = scaling.at_floor == LossScaleConfig::AtFloor::kFallBack &&
+                         run_.engine().scaler().scale() <= static_cast<float>(scaling.floor);
+  return is_boundary || run_.recovery().may_lower() || may_raise || plan.replay_skipped
+             ? 0
+             : static_cast<size_t>(std::min(plan.steps_ahead, run_.engine().max_pending()));
+}
+
+StepRunner::EndedStep StepRunner::Await() {
+  EndedStep step{.result = run_.engine().AwaitStep(), .begun = in_flight_.Read(Now())};
+  Progress& progress = run_.progress();
+  ++progress.step;
+  const auto gan = GanStepOf(step.result);
+  progress.train_loss = gan.has_value() ? gan->discriminator.loss : step.result.loss;
+  progress.generator_loss = gan.has_value() ? std::optional(gan->generator.loss) : std::nullopt;
+  return step;
+}
+
+absl::Status StepRunner::Report(const EndedStep& step) {
+  const AttemptPlan& plan = run_.plan();
+  AMPD_RETURN_IF_ERROR(run_.telemetry().Step(run_.step(), step.result, run_.engine().scaler().scale(),
+                                             {.seconds = step.begun.seconds,
+                                              .data_wait_seconds = step.begun.data_wait_seconds,
+                                              .num_samples = plan.sampler.num_in_batch(),
+                                              .memory = GetMemory(plan.engine.device)}));
+  StepReports& reports = run_.reports();
+  reports.RecordCanary(run_.step(), step.result);
+  if (step.begun.reports_gradients) {
+    AMPD_RETURN_IF_ERROR(reports.ReportGradients(run_.step(), step.result, plan.policy));
+  }
+  return reports.ReportUneven(run_.step(), step.begun.why_uneven, "a step's micro-batches");
+}
+
+absl::Status StepRunner::ReportActivations(const EndedStep& step) {
+  return run_.reports().ReportActivations(run_.step(), step.result, [&] {
+    return run_.engine().FindActivationFault(step.begun.micro_batches, run_.RandomStreamOf(step.begun.place));
+  });
+}
+
+absl::Status StepRunner::Replay(const EndedStep& step) {
+  run_.batcher().Seek(step.begun.place);
+  const std::string scale = precision::LossScaleText(run_.engine().scaler().scale());
+  return run_.telemetry().Event(v1::Event::BATCH_REPLAYED, run_.step(),
+                                absl::StrCat("the batch of step ", run_.step(), " is run again as step ",
+                                             run_.step() + 1, ", with a loss scale of ", scale),
+                                {{"scale", scale}, {"num_replays", absl::StrCat(run_.recovery().num_replays())}});
+}
+
+}  // namespace ampd::train

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "base/ipc/compute_lease.h"
+#include "worker/amp/engine.h"
+#include "worker/train/loop/in_flight_steps.h"
+#include "worker/train/loop/training_run.h"
+#include "worker/train/report/step_log.h"
+
+namespace ampd::train {
+
+// Begins and reads the steps of a run: gets the batch, waits for the lease, enqueues the step on the engine, and later
+// waits for its numbers and reports them. TrainingLoop reacts to the numbers. Single-threaded; owner: TrainingLoop.
+class StepRunner {
+ public:
+  // A step whose numbers were read.
+  struct EndedStep {
+    amp::StepResult result;
+    InFlightSteps::ReadStep begun;
+  };
+
+  // All outlive the runner.
+  StepRunner(TrainingRun& run, const ComputeLease& lease, StepLog& step_log)
+      : run_(run), lease_(lease), step_log_(step_log) {}
+
+  // Begins the next step. `reports_gradients`: the step samples its gradients and reports them.
+  void Begin(bool reports_gradients);
+  // The number of steps that may stay in flight now. It is 0 if the next action depends on the last step's numbers:
+  // before a periodic action or the end, if a skipped batch is replayed, and if one more overflow changes the
+  // precision.
+  size_t MaxInFlight() const;
+  // Waits for the oldest step in flight and counts it as done. REQUIRES: there is one.
+  EndedStep Await();
+
+  // Reports the step's row, and its gradients if that was asked for.
+  absl::Status Report(const EndedStep& step);
+  // Reports a fault in the step's forward pass.
+  absl::Status ReportActivations(const EndedStep& step);
+  // Makes the step's batch the next one again, and reports that.
+  absl::Status Replay(const EndedStep& step);
+
+  InFlightSteps& in_flight() { return in_flight_; }
+  const InFlightSteps& in_flight() const { return in_flight_; }
+
+ private:
+  TrainingRun& run_;
+  const ComputeLease& lease_;
+  StepLog& step_log_;
+  InFlightSteps in_flight_;
+};
+
+}  // namespace ampd::train

@@ -1,0 +1,244 @@
+#include "worker/train/loop/training_run.h"
+
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "ATen/Version.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/formats/sha256.h"
+#include "base/status_macros.h"
+#include "precision/memory.h"
+#include "torch/headeronly/version.h"
+#include "worker/data/noise.h"
+#include "worker/train/device/compute_device.h"
+#include "worker/train/loop/attempt_error.h"
+#include "worker/train/loop/initial_state.h"
+#include "worker/train/loop/periodic.h"
+
+namespace ampd::train {
+namespace {
+
+using v1::Event;
+
+constexpr char kPrecision[] = "precision";  // Key in a checkpoint's environment.
+
+}  // namespace
+
+TrainingRun::TrainingRun(AttemptPlan plan, const internal::StartAttempt& start, TelemetryWriter& telemetry)
+    : plan_(std::move(plan)),
+      start_(start),
+      telemetry_(telemetry),
+      batcher_(
+          plan_.sampler, [this](const std::vector<int64_t>& indices, int64_t epoch) { return Gather(indices, epoch); },
+          {.batches =
+               static_cast<size_t>(precision::BatchesAhead(Gather({0}, 0).bytes() * plan_.sampler.num_in_batch())),
+           .threads =
+               static_cast<size_t>(precision::GatherThreads(static_cast<int>(std::thread::hardware_concurrency())))}),
+      uneven_batches_(plan_.model),
+      recovery_({.on_divergence = plan_.on_divergence,
+                 .lower_again_after_steps = plan_.lower_again_after_steps,
+                 .replay_skipped = plan_.replay_skipped,
+                 .device = start.device()}),
+      reports_(telemetry) {
+  if (plan_.plateau.has_value()) {
+    plateau_.emplace(*plan_.plateau, plan_.engine.optimizer.learning_rate);
+  }
+}
+
+// Runs on the batcher's threads, so it reads nothing that training writes.
+data::Dataset::Samples TrainingRun::Gather(const std::vector<int64_t>& indices, int64_t epoch) const {
+  data::Dataset::Samples samples = plan_.train.Get(indices, plan_.augmentation, epoch);
+  if (plan_.noise.shape.has_value()) {
+    samples.others["noise"] = data::NoiseOf(plan_.noise.seed, epoch, indices, *plan_.noise.shape);
+  }
+  return samples;
+}
+
+absl::Status TrainingRun::Begin() {
+  AMPD_RETURN_IF_ERROR(MakeEngine());
+  return LoadInitialState(start_.spec().model(), recovery_.may_roll_back(), plan_, *engine_, telemetry_);
+}
+
+// Makes an engine in the run's current precision.
+absl::Status TrainingRun::MakeEngine() {
+  const PrecisionRaise& raise = recovery_.state().raise;
+  if (raise != plan_.raise) {
+    AMPD_ASSIGN_OR_RETURN(plan_.policy, ResolvePrecision(start_, plan_.model, raise));
+    plan_.raise = raise;
+  }
+  engine_.reset();
+  auto engine = amp::Engine::Create(plan_.model, plan_.policy, plan_.engine);
+  AMPD_RETURN_IF_ERROR(WithReason(engine.status(), v1::SPEC_ERROR));
+  engine_ = *std::move(engine);
+  reports_.ForgetCanary();
+  engine_->set_rate_factor(plateau_.has_value() ? plateau_->state().rate_factor : 1);
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::Resume(LoadedCheckpoint& checkpoint) {
+  AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(checkpoint));
+  if (checkpoint.job_id != start_.key().job_id()) {
+    state.applied_order = 0;       // Orders are numbered within a job.
+    state.best_eval_loss.reset();  // Refers to checkpoints that this job does not keep.
+    state.sample_pending = false;
+  }
+  recovery_.Restore(state.recovery);
+  AMPD_RETURN_IF_ERROR(MakeEngine());
+  DropScaleOfAnotherPrecision(checkpoint, state);
+  AMPD_RETURN_IF_ERROR(LoadState(std::move(state)));
+  const std::string raised = Describe(recovery_.state().raise);
+  return telemetry_.Event(Event::CHECKPOINT_LOADED, step(),
+                          absl::StrCat("goes on from the checkpoint of step ", step(),
+                                       raised.empty() ? "" : absl::StrCat(", ", raised, ", to which it was raised")),
+                          {{"state_hash", checkpoint.state_hash}});
+}
+
+absl::Status TrainingRun::ReturnTo(LoadedCheckpoint& checkpoint) {
+  AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(checkpoint));
+  AMPD_RETURN_IF_ERROR(MakeEngine());
+  DropScaleOfAnotherPrecision(checkpoint, state);
+  state.applied_order = progress_.applied_order;  // Later orders are undone and not repeated.
+  state.sample_pending = false;                   // Already drawn before the first step.
+  if (checkpoint.job_id != start_.key().job_id()) {
+    state.best_eval_loss.reset();  // Refers to checkpoints that this job does not keep.
+  }
+  return LoadState(std::move(state));
+}
+
+absl::Status TrainingRun::ReturnToStart() {
+  if (plateau_.has_value()) {
+    plateau_->Restore({});
+  }
+  AMPD_RETURN_IF_ERROR(Begin());
+  progress_.step = 0;
+  progress_.train_loss = 0;
+  progress_.best_eval_loss.reset();
+  reports_.Restore({});
+  recovery_.Rewind({}, /*num_replays=*/0);
+  batcher_.Seek({});
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::ChangePrecision() {
+  amp::EngineState state = engine_->ExportState();
+  AMPD_RETURN_IF_ERROR(MakeEngine());
+  state.scaler = engine_->scaler().state();
+  return engine_->ImportState(state);
+}
+
+// A loss scale belongs to one format. The format changes if the policy leaves the choice to the device, or if the
+// precision was raised since. The scale then starts as that of a new run, and orders for the earlier one lapse.
+void TrainingRun::DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, TrainingState& state) const {
+  const auto saved = checkpoint.environment.find(kPrecision);
+  if (saved != checkpoint.environment.end() && saved->second != plan_.policy.preset) {
+    state.engine.scaler = engine_->scaler().state();
+  }
+}
+
+absl::Status TrainingRun::LoadState(TrainingState state) {
+  AMPD_RETURN_IF_ERROR(WithReason(engine_->ImportState(state.engine), v1::CHECKPOINT_ERROR));
+  if (!batcher_.Seek(state.cursor)) {
+    return AttemptError(v1::CHECKPOINT_ERROR, "the checkpoint's place in the data does not fit the data");
+  }
+  if (plateau_.has_value()) {
+    plateau_->Restore(state.plateau);
+    engine_->set_rate_factor(state.plateau.rate_factor);
+  }
+  progress_ = {.step = state.step,
+               .train_loss = state.train_loss,
+               .generator_loss = state.generator_loss,
+               .applied_order = state.applied_order,
+               .best_eval_loss = state.best_eval_loss,
+               .evaluation_pending = state.evaluation_pending,
+               .sample_pending = state.sample_pending};
+  reports_.Restore({.underflow = state.underflow_reported,
+                    .fp8_underflow = state.fp8_underflow_reported,
+                    .activations = state.activations_reported,
+                    .uneven = state.uneven_reported});
+  recovery_.Rewind(std::move(state.monitor), state.num_replays);
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::WarnIfElsewhere(const LoadedCheckpoint& checkpoint) const {
+  std::string differences;
+  for (const auto& [name, value] : Identity().environment) {
+    const auto then = checkpoint.environment.find(name);
+    const std::string before = then == checkpoint.environment.end() ? "?" : then->second;
+    if (before != value) {
+      absl::StrAppend(&differences, differences.empty() ? "" : ", ", name, " ", before, " -> ", value);
+    }
+  }
+  return differences.empty() ? absl::OkStatus()
+                             : telemetry_.Event(Event::NUMERICS_MAY_DIFFER, step(),
+                                                absl::StrCat("numerics may differ from before: ", differences));
+}
+
+// Whether the checkpoint of the last step lacks an evaluation that the plateau schedule would have seen by now. A
+// longer run that resumes from it makes that evaluation first.
+bool TrainingRun::EvaluationPending() const {
+  return plateau_.has_value() && plan_.eval.has_value() && step() == plan_.total_steps &&
+         IsDue(step(), plan_.eval_every_steps);
+}
+
+TrainingState TrainingRun::CaptureState(amp::EngineState reuse) const {
+  const StepReports::Reported& reported = reports_.reported();
+  return {.step = progress_.step,
+          .train_loss = progress_.train_loss,
+          .generator_loss = progress_.generator_loss,
+          .cursor = batcher_.cursor(),
+          .num_replays = recovery_.num_replays(),
+          .underflow_reported = reported.underflow,
+          .fp8_underflow_reported = reported.fp8_underflow,
+          .activations_reported = reported.activations,
+          .uneven_reported = reported.uneven,
+          .applied_order = progress_.applied_order,
+          .monitor = recovery_.monitor(),
+          .recovery = recovery_.state(),
+          .plateau = plateau_.has_value() ? plateau_->state() : amp::PlateauState(),
+          .best_eval_loss = progress_.best_eval_loss,
+          .evaluation_pending = progress_.evaluation_pending || EvaluationPending(),
+          .sample_pending = progress_.sample_pending,
+          .engine = engine_->ExportState(std::move(reuse))};
+}
+
+CheckpointContent TrainingRun::Identity() const {
+  const v1::AttemptKey& key = start_.key();
+  CheckpointContent content;
+  content.job_id = key.job_id();
+  content.attempt = key.attempt();
+  // Only a digest: whoever may read checkpoints must not be able to act for the attempt.
+  content.token = Sha256Hex(absl::StrCat("attempt ", key.token())).substr(0, 32);
+  const v1::Device& device = start_.device();
+  content.environment = {{"cpu_level", at::get_cpu_capability()},
+                         {"device", NameOf(plan_.engine.device)},
+                         {"emulates", plan_.policy.emulated() ? "yes" : "no"},
+                         {"instruction_sets", absl::StrJoin(device.instruction_sets(), " ")},
+                         {"libtorch", TORCH_VERSION},
+                         {"num_threads", absl::StrCat(plan_.num_threads)},
+                         {kPrecision, plan_.policy.preset},
+                         {"processor", device.name()},
+                         {"spec_digest", plan_.spec_digest}};
+  if (plan_.imported.has_value()) {
+    content.files.push_back({kGraphFile, {plan_.imported->json}});
+  }
+  return content;
+}
+
+uint64_t TrainingRun::RandomStreamOf(const data::Sampler::Cursor& place) const {
+  return static_cast<uint64_t>(place.epoch) * static_cast<uint64_t>(plan_.sampler.num_samples + 1) +
+         static_cast<uint64_t>(place.position);
+}
+
+internal::TrainerState TrainingRun::StateReport(v1::Attempt::State state) const {
+  internal::TrainerState report;
+  report.set_state(state);
+  report.set_step(step());
+  report.set_precision(plan_.policy.preset);
+  report.set_emulated(plan_.policy.emulated());
+  report.set_total_steps(plan_.total_steps);
+  return report;
+}
+
+}  // namespace ampd::train

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ampd/internal/trainer.pb.h"
+#include "worker/amp/engine.h"
+#include "worker/amp/plateau.h"
+#include "worker/data/batcher.h"
+#include "worker/data/dataset.h"
+#include "worker/data/sampler.h"
+#include "worker/train/checkpoint/checkpoint_store.h"
+#include "worker/train/checkpoint/training_state.h"
+#include "worker/train/health/recovery.h"
+#include "worker/train/plan/attempt_plan.h"
+#include "worker/train/plan/uneven_batches.h"
+#include "worker/train/report/step_reports.h"
+#include "worker/train/report/telemetry_writer.h"
+
+namespace ampd::train {
+
+// How far a run has come. Part of a checkpoint.
+struct Progress {
+  int64_t step = 0;  // Steps that were read.
+  float train_loss = 0;
+  std::optional<float> generator_loss;   // Set for a GAN only, whose train_loss is its discriminator's.
+  uint64_t applied_order = 0;            // Number of the last live change of the loss scale.
+  std::optional<double> best_eval_loss;  // Lowest loss that has a checkpoint.
+  bool evaluation_pending = false;       // The checkpoint's step still needs its evaluation before the next step.
+  bool sample_pending = false;           // The sample of `step` is pending: an order to leave came while it was drawn.
+};
+
+// The state of a run: the engine in the run's current precision, the position in the data, the plateau schedule, the
+// memory of recovery and reports, and the progress. It starts from initial values or a checkpoint, returns to a
+// checkpoint, and is captured for one. It doesn't decide when any of that happens; TrainingLoop and RecoveryActions do.
+// Single-threaded; owner: TrainingLoop.
+class TrainingRun {
+ public:
+  // `start` and `telemetry` outlive the run.
+  TrainingRun(AttemptPlan plan, const internal::StartAttempt& start, TelemetryWriter& telemetry);
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
+
+  // Makes the state before the first step.
+  absl::Status Begin();
+  // Loads the checkpoint with which the attempt resumes, and removes its tensor files.
+  absl::Status Resume(LoadedCheckpoint& checkpoint);
+  // Returns to a checkpoint in the run's current precision, and removes its tensor files. What must not happen twice
+  // stays: orders that were applied and samples that were drawn.
+  absl::Status ReturnTo(LoadedCheckpoint& checkpoint);
+  // Returns to the state before the first step, for an attempt that began there.
+  absl::Status ReturnToStart();
+  // Continues from the current state in the precision of recovery().state().raise; only the loss scale starts over.
+  absl::Status ChangePrecision();
+
+  // Collects the state. Reuses the memory of `reuse` where possible (amp::Engine::ExportState).
+  TrainingState CaptureState(amp::EngineState reuse) const;
+  // The identity and environment of a checkpoint that is made now.
+  CheckpointContent Identity() const;
+  // Warns if this checkpoint was made where numerics may differ.
+  absl::Status WarnIfElsewhere(const LoadedCheckpoint& checkpoint) const;
+  // The random stream of a batch, numbered by its position in the data over all epochs.
+  uint64_t RandomStreamOf(const data::Sampler::Cursor& place) const;
+  internal::TrainerState StateReport(v1::Attempt::State state) const;
+
+  const internal::StartAttempt& start() const { return start_; }
+  const AttemptPlan& plan() const { return plan_; }
+  const UnevenBatches& uneven_batches() const { return uneven_batches_; }
+  // Whether Begin, Resume or a return made an engine. The other functions require that.
+  bool has_engine() const { return engine_ != nullptr; }
+  amp::Engine& engine() const { return *engine_; }
+  TelemetryWriter& telemetry() const { return telemetry_; }
+  data::Batcher& batcher() { return batcher_; }
+  std::optional<amp::Plateau>& plateau() { return plateau_; }
+  Recovery& recovery() { return recovery_; }
+  const Recovery& recovery() const { return recovery_; }
+  StepReports& reports() { return reports_; }
+  Progress& progress() { return progress_; }
+  const Progress& progress() const { return progress_; }
+  int64_t step() const { return progress_.step; }
+
+ private:
+  data::Dataset::Samples Gather(const std::vector<int64_t>& indices, int64_t epoch) const;
+  absl::Status MakeEngine();
+  absl::Status LoadState(TrainingState state);
+  void DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, TrainingState& state) const;
+  bool EvaluationPending() const;
+
+  AttemptPlan plan_;
+  const internal::StartAttempt& start_;
+  TelemetryWriter& telemetry_;
+  data::Batcher batcher_;
+  const UnevenBatches uneven_batches_;
+  std::unique_ptr<amp::Engine> engine_;
+  std::optional<amp::Plateau> plateau_;
+  Recovery recovery_;
+  StepReports reports_;
+  Progress progress_;
+};
+
+}  // namespace ampd::train
