@@ -1,18 +1,11 @@
 #include "worker/train/report/agent_link.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <iterator>
 #include <utility>
 
-#include "base/ipc/unix_socket.h"
-#include "base/status_macros.h"
 #include "base/timed_wait.h"
 
 namespace ampd::train {
@@ -21,8 +14,6 @@ namespace {
 using internal::TrainerCommand;
 using internal::TrainerReport;
 
-constexpr size_t kMaxOutgoingBytes = 1 << 20;
-constexpr size_t kBatchBytes = 256 << 10;
 constexpr int kProtocol = 1;
 
 bool SameKey(const v1::AttemptKey& a, const v1::AttemptKey& b) {
@@ -32,36 +23,7 @@ bool SameKey(const v1::AttemptKey& a, const v1::AttemptKey& b) {
 }  // namespace
 
 AgentLink::AgentLink(std::string spawn_folder, TelemetryOutbox& outbox)
-    : folder_(std::move(spawn_folder)), outbox_(outbox) {}
-
-AgentLink::~AgentLink() {
-  closing_ = true;
-  Wake();
-  if (thread_.joinable()) {
-    thread_.join();
-  }
-}
-
-absl::Status AgentLink::Start() {
-  wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_.ok()) {
-    return ErrnoError(errno, "eventfd");
-  }
-  AMPD_ASSIGN_OR_RETURN(listener_, ListenUnix(folder_ + "/trainer.sock"));
-  outbox_.SetListener([this] { Wake(); });
-  thread_ = std::thread([this] { Serve(); });
-  return absl::OkStatus();
-}
-
-void AgentLink::Wake() {
-  const uint64_t one = 1;
-  if (wake_.ok()) {
-    // If the counter is full, the thread will wake anyway.
-    [[maybe_unused]] const ssize_t count = write(wake_.get(), &one, sizeof(one));
-  }
-}
-
-bool AgentLink::StartedOrStopped() const { return start_.has_value() || stopped_; }
+    : outbox_(outbox), connection_(std::move(spawn_folder), outbox, *this) {}
 
 std::optional<internal::StartAttempt> AgentLink::WaitForStart(absl::Duration deadline) {
   absl::MutexLock lock(&mutex_);
@@ -84,31 +46,34 @@ std::vector<internal::ApplyLossScale> AgentLink::LossScaleOrders(uint64_t after)
 
 bool AgentLink::TakeGradientRequest() {
   absl::MutexLock lock(&mutex_);
-  return std::exchange(wants_gradients_, false);
+  return std::exchange(gradients_requested_, false);
 }
 
 void AgentLink::ReportState(const internal::TrainerState& state) {
   {
     absl::MutexLock lock(&mutex_);
-    state_ = state;
-    ++state_version_;
+    reports_.state = state;
+    ++reports_.state_version;
   }
-  Wake();
+  connection_.Wake();
 }
 
 void AgentLink::ReportCheckpoint(const v1::Checkpoint& checkpoint, uint64_t after_sequence) {
   {
     absl::MutexLock lock(&mutex_);
-    checkpoints_.push_back({checkpoint, after_sequence});
+    reports_.checkpoints.push_back({checkpoint, after_sequence});
   }
-  Wake();
+  connection_.Wake();
 }
 
 bool AgentLink::ReportOutcome(const v1::Outcome& outcome, absl::Duration deadline) {
+  {
+    absl::MutexLock lock(&mutex_);
+    reports_.outcome = outcome;
+  }
+  connection_.Wake();
   absl::MutexLock lock(&mutex_);
-  outcome_ = outcome;
-  Wake();
-  return AwaitUntil(mutex_, absl::Condition(&outcome_taken_), deadline);
+  return AwaitUntil(mutex_, absl::Condition(&reports_.outcome_acknowledged), deadline);
 }
 
 void AgentLink::Stop(const internal::LeaveAttempt& leave) {
@@ -119,104 +84,64 @@ void AgentLink::Stop(const internal::LeaveAttempt& leave) {
   }
 }
 
-void AgentLink::Serve() {
-  while (!closing_) {
-    Tell();
-    Flush();
-    const auto agent_events = static_cast<short>(POLLIN | (outgoing_.empty() ? 0 : POLLOUT));
-    pollfd waits[3] = {{listener_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {agent_.get(), agent_events, 0}};
-    if (poll(waits, 3, -1) < 0) {
-      continue;
-    }
-    if (waits[1].revents != 0) {
-      uint64_t count = 0;
-      [[maybe_unused]] const ssize_t size = read(wake_.get(), &count, sizeof(count));
-    }
-    // Read the rest of the old connection before the new one replaces it.
-    if ((waits[2].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
-      Receive();
-    }
-    if (waits[0].revents != 0) {
-      Accept();
-    }
-  }
-}
-
-void AgentLink::Accept() {
-  auto agent = AcceptUnix(listener_.get());
-  if (agent.ok() && fcntl(agent->get(), F_SETFL, O_NONBLOCK) == 0) {
-    Disconnect();
-    agent_ = *std::move(agent);
-  }
-}
-
-void AgentLink::Disconnect() {
-  agent_.Reset();
-  decoder_ = FrameDecoder();
-  outgoing_.clear();
-  told_hello_ = false;
-  told_sequence_ = outbox_.acknowledged();
-  told_state_ = 0;
-  told_checkpoints_ = 0;
-  told_outcome_ = false;
-}
-
-void AgentLink::Receive() {
-  char buffer[1 << 16];
-  const ssize_t count = recv(agent_.get(), buffer, sizeof(buffer), 0);
-  if (count < 0 && (errno == EINTR || errno == EAGAIN)) {
-    return;
-  }
-  if (count <= 0) {
-    Disconnect();
-    return;
-  }
-  decoder_.Append(std::string_view(buffer, static_cast<size_t>(count)));
-  for (;;) {
-    auto payload = decoder_.Next();
-    if (payload.ok() && !payload->has_value()) {
-      return;
-    }
-    TrainerCommand command;
-    if (!payload.ok() || !command.ParseFromString(**payload) || !Obey(command)) {
-      Disconnect();
-      return;
-    }
-  }
-}
-
-bool AgentLink::Obey(const TrainerCommand& command) {
+TrainerReport AgentLink::MakeHello() {
+  TrainerReport report;
+  report.mutable_hello()->set_protocol(kProtocol);
+  report.mutable_hello()->set_pid(getpid());
+  report.mutable_hello()->set_ready(true);
+  report.mutable_hello()->set_device_error(device_error_);
   absl::MutexLock lock(&mutex_);
+  if (start_.has_value()) {
+    *report.mutable_hello()->mutable_key() = start_->key();
+  }
+  return report;
+}
+
+std::vector<TrainerReport> AgentLink::UnsentState(AgentConnection::Sent& sent) {
+  std::vector<TrainerReport> unsent;
+  absl::MutexLock lock(&mutex_);
+  if (std::exchange(sent.state_version, reports_.state_version) < reports_.state_version) {
+    *unsent.emplace_back().mutable_state() = reports_.state;
+  }
+  return unsent;
+}
+
+std::vector<TrainerReport> AgentLink::UnsentCheckpointsAndOutcome(AgentConnection::Sent& sent) {
+  std::vector<TrainerReport> unsent;
+  absl::MutexLock lock(&mutex_);
+  for (; sent.num_checkpoints < reports_.checkpoints.size(); ++sent.num_checkpoints) {
+    const SavedCheckpoint& saved = reports_.checkpoints[sent.num_checkpoints];
+    if (!reports_.acknowledged_checkpoints.contains(saved.checkpoint.step())) {
+      TrainerReport& report = unsent.emplace_back();
+      *report.mutable_checkpoint() = saved.checkpoint;
+      report.set_after_sequence(Awaited(saved.after_sequence));
+    }
+  }
+  if (reports_.outcome.has_value() && !std::exchange(sent.outcome, true)) {
+    TrainerReport& report = unsent.emplace_back();
+    *report.mutable_outcome() = *reports_.outcome;
+    report.set_after_sequence(Awaited(outbox_.last_sequence()));
+  }
+  return unsent;
+}
+
+uint64_t AgentLink::Awaited(uint64_t sequence) const { return sequence > outbox_.acknowledged() ? sequence : 0; }
+
+bool AgentLink::OnCommand(const TrainerCommand& command) {
   switch (command.kind_case()) {
     case TrainerCommand::kStart:
-      return Bind(command.start());
+      return OnStart(command.start());
     case TrainerCommand::kLeave:
-      // A cancel overrides a pause; nothing overrides a cancel.
-      if (!leave_.has_value() || leave_->desired() != v1::Job::CANCEL) {
-        leave_ = command.leave();
-      }
+      OnLeave(command.leave());
       return true;
     case TrainerCommand::kLossScale:
-      if (orders_.empty() || command.loss_scale().number() > orders_.back().number()) {
-        const v1::LossScaleOrder& order = command.loss_scale().order();
-        std::erase_if(orders_, [&order](const internal::ApplyLossScale& before) {
-          return (order.has_scale() || !before.order().has_scale()) &&
-                 (order.has_growth_interval() || !before.order().has_growth_interval());
-        });
-        orders_.push_back(command.loss_scale());
-      }
+      OnLossScale(command.loss_scale());
       return true;
     case TrainerCommand::kSampleGradients:
-      if (command.sample_gradients().number() > last_gradient_request_) {
-        last_gradient_request_ = command.sample_gradients().number();
-        wants_gradients_ = true;
-      }
+      OnSampleGradients(command.sample_gradients());
       return true;
     case TrainerCommand::kAcknowledge:
-      outbox_.Acknowledge(command.acknowledge().sequence());
-      acknowledged_checkpoints_.insert(command.acknowledge().checkpoint_steps().begin(),
-                                       command.acknowledge().checkpoint_steps().end());
-      outcome_taken_ = outcome_taken_ || (outcome_.has_value() && command.acknowledge().outcome());
+      OnAcknowledge(command.acknowledge());
       return true;
     case TrainerCommand::KIND_NOT_SET:
       return true;  // A command of a later agent version.
@@ -224,7 +149,8 @@ bool AgentLink::Obey(const TrainerCommand& command) {
   return true;
 }
 
-bool AgentLink::Bind(const internal::StartAttempt& start) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+bool AgentLink::OnStart(const internal::StartAttempt& start) {
+  absl::MutexLock lock(&mutex_);
   if (!start_.has_value()) {
     start_ = start;
     return true;
@@ -232,126 +158,42 @@ bool AgentLink::Bind(const internal::StartAttempt& start) ABSL_NO_THREAD_SAFETY_
   return SameKey(start_->key(), start.key());
 }
 
-void AgentLink::Tell() {
-  if (!agent_.ok()) {
-    return;
-  }
-  const bool is_new = !told_hello_;
-  TellHello();
-  TellState();
-  if (is_new) {
-    TellCheckpoints();
-    TellOutcome();
-  }
-  TellTelemetry();
-  TellCheckpoints();
-  TellOutcome();
-}
-
-void AgentLink::TellState() {
-  TrainerReport state;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (state_version_ > told_state_) {
-      told_state_ = state_version_;
-      *state.mutable_state() = state_;
-    }
-  }
-  if (state.has_state()) {
-    Send(state);
-  }
-}
-
-void AgentLink::TellHello() {
-  if (told_hello_) {
-    return;
-  }
-  TrainerReport report;
-  report.mutable_hello()->set_protocol(kProtocol);
-  report.mutable_hello()->set_pid(getpid());
-  report.mutable_hello()->set_ready(true);
-  report.mutable_hello()->set_device_error(device_error_);
-  {
-    absl::MutexLock lock(&mutex_);
-    if (start_.has_value()) {
-      *report.mutable_hello()->mutable_key() = start_->key();
-    }
-  }
-  Send(report);
-  told_hello_ = true;
-}
-
-void AgentLink::TellTelemetry() {
-  while (outgoing_.size() < kMaxOutgoingBytes && told_sequence_ < outbox_.last_sequence()) {
-    const auto batch = outbox_.Read(told_sequence_, kBatchBytes);
-    if (!batch.ok()) {
-      Disconnect();
-      return;
-    }
-    uint64_t last = std::max(told_sequence_, outbox_.acknowledged());
-    for (const uint64_t sequence : batch->steps().sequence()) {
-      last = std::max(last, sequence);
-    }
-    for (const v1::EvalPoint& eval : batch->evals()) {
-      last = std::max(last, eval.sequence());
-    }
-    for (const v1::Event& event : batch->events()) {
-      last = std::max(last, event.attempt_sequence());
-    }
-    for (const v1::Sample& sample : batch->samples()) {
-      last = std::max(last, sample.attempt_sequence());
-    }
-    TrainerReport report;
-    *report.mutable_telemetry() = *batch;
-    Send(report);
-    told_sequence_ = last;
-  }
-}
-
-void AgentLink::TellCheckpoints() {
+// A cancel overrides a pause; nothing overrides a cancel.
+void AgentLink::OnLeave(const internal::LeaveAttempt& leave) {
   absl::MutexLock lock(&mutex_);
-  for (; told_checkpoints_ < checkpoints_.size(); ++told_checkpoints_) {
-    const SavedCheckpoint& saved = checkpoints_[told_checkpoints_];
-    if (acknowledged_checkpoints_.count(saved.checkpoint.step()) == 0) {
-      TrainerReport report;
-      *report.mutable_checkpoint() = saved.checkpoint;
-      report.set_after_sequence(Awaited(saved.after_sequence));
-      Send(report);
-    }
+  if (!leave_.has_value() || leave_->desired() != v1::Job::CANCEL) {
+    leave_ = leave;
   }
 }
 
-void AgentLink::TellOutcome() {
+void AgentLink::OnLossScale(const internal::ApplyLossScale& order) {
   absl::MutexLock lock(&mutex_);
-  if (!outcome_.has_value() || told_outcome_) {
+  if (!orders_.empty() && order.number() <= orders_.back().number()) {
     return;
   }
-  TrainerReport report;
-  *report.mutable_outcome() = *outcome_;
-  report.set_after_sequence(Awaited(outbox_.last_sequence()));
-  Send(report);
-  told_outcome_ = true;
+  const v1::LossScaleOrder& values = order.order();
+  std::erase_if(orders_, [&values](const internal::ApplyLossScale& before) {
+    return (values.has_scale() || !before.order().has_scale()) &&
+           (values.has_growth_interval() || !before.order().has_growth_interval());
+  });
+  orders_.push_back(order);
 }
 
-uint64_t AgentLink::Awaited(uint64_t sequence) const { return sequence > outbox_.acknowledged() ? sequence : 0; }
-
-void AgentLink::Send(const TrainerReport& report) { EncodeFrame(report, &outgoing_); }
-
-void AgentLink::Flush() {
-  while (agent_.ok() && !outgoing_.empty()) {
-    const ssize_t count = send(agent_.get(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL);
-    if (count > 0) {
-      outgoing_.erase(0, static_cast<size_t>(count));
-    } else if (errno == EAGAIN) {
-      return;
-    } else if (errno != EINTR) {
-      Disconnect();
-    }
+void AgentLink::OnSampleGradients(const internal::SampleGradients& request) {
+  absl::MutexLock lock(&mutex_);
+  if (request.number() > last_gradient_request_) {
+    last_gradient_request_ = request.number();
+    gradients_requested_ = true;
   }
-  // Telemetry that did not fit continues without waiting for a new record.
-  if (agent_.ok() && told_sequence_ < outbox_.last_sequence()) {
-    Wake();
-  }
+}
+
+void AgentLink::OnAcknowledge(const internal::AcknowledgeTelemetry& acknowledge) {
+  outbox_.Acknowledge(acknowledge.sequence());
+  absl::MutexLock lock(&mutex_);
+  reports_.acknowledged_checkpoints.insert(acknowledge.checkpoint_steps().begin(),
+                                           acknowledge.checkpoint_steps().end());
+  reports_.outcome_acknowledged =
+      reports_.outcome_acknowledged || (reports_.outcome.has_value() && acknowledge.outcome());
 }
 
 }  // namespace ampd::train

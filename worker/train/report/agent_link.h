@@ -1,11 +1,9 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -13,14 +11,13 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "ampd/internal/trainer.pb.h"
-#include "base/io/file.h"
-#include "base/ipc/frames.h"
+#include "worker/train/report/agent_connection.h"
 #include "worker/train/report/telemetry_outbox.h"
 
 namespace ampd::train {
 
-// The trainer's end of trainer.proto. It listens on trainer.sock in the spawn folder and serves one connection at a
-// time on its own thread. A new connection replaces the old one and receives all unacknowledged reports again.
+// The trainer's end of trainer.proto: what the agent ordered, and what the trainer reports to it. AgentConnection sends
+// and receives; whatever was not acknowledged is sent again on the next connection.
 //
 //   1. agent   connects
 //   2. trainer Hello{ready}                       and, once bound, everything that is not acknowledged: its state,
@@ -34,17 +31,16 @@ namespace ampd::train {
 // that precedes them, and the agent waits until that record is stored.
 //
 // Thread-safe.
-class AgentLink {
+class AgentLink final : private AgentConnection::Peer {
  public:
   // `outbox` outlives the link.
   AgentLink(std::string spawn_folder, TelemetryOutbox& outbox);
-  ~AgentLink();
 
   // Sets the device error that Hello reports. Call before Start.
   void SetDeviceError(const std::string& message) { device_error_ = message; }
 
-  // Listens and starts the thread.
-  absl::Status Start();
+  // Listens and serves the agent from then on.
+  absl::Status Start() { return connection_.Start(); }
 
   // Returns the attempt that the agent asked for; nullopt if `Stop` was called or the deadline, since boot, passed
   // first.
@@ -72,58 +68,43 @@ class AgentLink {
     v1::Checkpoint checkpoint;
     uint64_t after_sequence = 0;
   };
+  // Reports that the agent has not acknowledged are kept, so that the next connection can send them again.
+  struct Reports {
+    internal::TrainerState state;
+    uint64_t state_version = 0;  // Incremented with every change of `state`.
+    std::vector<SavedCheckpoint> checkpoints;
+    std::set<int64_t> acknowledged_checkpoints;  // By step.
+    std::optional<v1::Outcome> outcome;
+    bool outcome_acknowledged = false;
+  };
 
-  void Serve();
-  void Accept();
-  void Disconnect();
-  void Receive();
-  bool Obey(const internal::TrainerCommand& command);
-  bool Bind(const internal::StartAttempt& start);
-  // Queues everything that was not yet sent on this connection.
-  void Tell();
-  void TellHello();
-  void TellState();
-  void TellTelemetry();
-  void TellCheckpoints();
-  void TellOutcome();
+  internal::TrainerReport MakeHello() override;
+  std::vector<internal::TrainerReport> UnsentState(AgentConnection::Sent& sent) override;
+  std::vector<internal::TrainerReport> UnsentCheckpointsAndOutcome(AgentConnection::Sent& sent) override;
+  bool OnCommand(const internal::TrainerCommand& command) override;
+  bool OnStart(const internal::StartAttempt& start);
+  void OnLeave(const internal::LeaveAttempt& leave);
+  void OnLossScale(const internal::ApplyLossScale& order);
+  void OnSampleGradients(const internal::SampleGradients& request);
+  void OnAcknowledge(const internal::AcknowledgeTelemetry& acknowledge);
+
   // The value for `after_sequence`: 0 if everything up to `sequence` is acknowledged already.
   uint64_t Awaited(uint64_t sequence) const;
-  void Send(const internal::TrainerReport& report);
-  void Flush();
-  void Wake();
-  bool StartedOrStopped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool StartedOrStopped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return start_.has_value() || stopped_; }
 
-  const std::string folder_;
   TelemetryOutbox& outbox_;
-  UniqueFd listener_;
-  UniqueFd wake_;
-  std::thread thread_;
-  std::atomic<bool> closing_ = false;
-
-  // The connection. Used by the thread only.
-  UniqueFd agent_;
-  FrameDecoder decoder_;
-  std::string outgoing_;
   std::string device_error_;
-  bool told_hello_ = false;
-  uint64_t told_sequence_ = 0;
-  uint64_t told_state_ = 0;
-  size_t told_checkpoints_ = 0;
-  bool told_outcome_ = false;
-  uint64_t last_gradient_request_ = 0;
 
   mutable absl::Mutex mutex_;
   std::optional<internal::StartAttempt> start_ ABSL_GUARDED_BY(mutex_);
   std::optional<internal::LeaveAttempt> leave_ ABSL_GUARDED_BY(mutex_);
-  std::vector<internal::ApplyLossScale> orders_ ABSL_GUARDED_BY(mutex_);
-  bool wants_gradients_ ABSL_GUARDED_BY(mutex_) = false;
-  std::set<int64_t> acknowledged_checkpoints_ ABSL_GUARDED_BY(mutex_);
-  internal::TrainerState state_ ABSL_GUARDED_BY(mutex_);
-  uint64_t state_version_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<SavedCheckpoint> checkpoints_ ABSL_GUARDED_BY(mutex_);
-  std::optional<v1::Outcome> outcome_ ABSL_GUARDED_BY(mutex_);
-  bool outcome_taken_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<internal::ApplyLossScale> orders_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_gradient_request_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool gradients_requested_ ABSL_GUARDED_BY(mutex_) = false;
+  Reports reports_ ABSL_GUARDED_BY(mutex_);
+
+  AgentConnection connection_;  // Last member: its thread uses those above.
 };
 
 }  // namespace ampd::train

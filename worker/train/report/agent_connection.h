@@ -1,0 +1,88 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ampd/internal/trainer.pb.h"
+#include "base/io/file.h"
+#include "base/ipc/frames.h"
+#include "worker/train/report/telemetry_outbox.h"
+
+namespace ampd::train {
+
+// The socket at which the agent reaches its trainer: trainer.sock in the spawn folder. It serves one connection at a
+// time on its own thread; a new connection replaces the old one and receives everything again that is not acknowledged.
+// It frames and sends reports, remembers what it sent on this connection, reads the outbox for telemetry, and hands
+// commands to its peer, which decides what they mean.
+//
+//   on a new connection   Hello, state, checkpoints and outcome, telemetry
+//   whenever it is woken  state, telemetry, then checkpoints and outcome
+//
+// Wake is thread-safe; call everything else on one thread.
+class AgentConnection {
+ public:
+  // What was sent on a connection besides telemetry.
+  struct Sent {
+    uint64_t state_version = 0;
+    size_t num_checkpoints = 0;
+    bool outcome = false;
+  };
+
+  // Makes the reports and handles the commands. All are called on the connection's thread.
+  class Peer {
+   public:
+    virtual ~Peer() = default;
+    virtual internal::TrainerReport MakeHello() = 0;
+    // Return the reports that were not sent yet on this connection, and record them in `sent`.
+    virtual std::vector<internal::TrainerReport> UnsentState(Sent& sent) = 0;
+    virtual std::vector<internal::TrainerReport> UnsentCheckpointsAndOutcome(Sent& sent) = 0;
+    // Returns false if the command breaks the protocol, which closes the connection.
+    virtual bool OnCommand(const internal::TrainerCommand& command) = 0;
+  };
+
+  // Both outlive the connection.
+  AgentConnection(std::string spawn_folder, TelemetryOutbox& outbox, Peer& peer);
+  // Ends the thread.
+  ~AgentConnection();
+  AgentConnection(const AgentConnection&) = delete;
+  AgentConnection& operator=(const AgentConnection&) = delete;
+
+  // Listens and starts the thread.
+  absl::Status Start();
+  // Makes the thread look for reports to send.
+  void Wake();
+
+ private:
+  void Serve();
+  void Accept();
+  void Disconnect();
+  void Receive();
+  // Queues everything that was not yet sent on this connection.
+  void SendPending();
+  void SendPendingTelemetry();
+  void Send(const std::vector<internal::TrainerReport>& reports);
+  void Flush();
+
+  const std::string folder_;
+  TelemetryOutbox& outbox_;
+  Peer& peer_;
+  UniqueFd listener_;
+  UniqueFd wake_;
+  std::thread thread_;
+  std::atomic<bool> closing_ = false;
+
+  // The connection. Used by the thread only.
+  UniqueFd agent_;
+  FrameDecoder decoder_;
+  std::string outgoing_;
+  bool hello_sent_ = false;
+  uint64_t sent_sequence_ = 0;  // Telemetry up to here was sent.
+  Sent sent_;
+};
+
+}  // namespace ampd::train
