@@ -236,7 +236,7 @@ TEST(SumsOf, LogitsOfAnyFormatAreCompared) {
   }
 }
 
-TEST(SumsOf, TheFirstFiveTellNothingOfFiveClassesNorOfTokensOrDecisions) {
+TEST(SumsOf, TheFirstFiveSayNothingOfFiveClassesNorOfTokensOrDecisions) {
   EXPECT_EQ(Classified({0, 1}, {0, 2}).num_top5, std::nullopt);
   EXPECT_EQ(Evaluated(at::tensor({1.f, 2.f, 3.f, 4.f, 5.f}).view({1, 5}), at::tensor({int64_t{0}})).num_top5,
             std::nullopt);

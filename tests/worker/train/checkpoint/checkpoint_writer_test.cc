@@ -46,17 +46,17 @@ class CheckpointWriterTest : public testing::Test {
   CheckpointWriter::Announce Announcing() {
     return [this](const v1::Checkpoint& checkpoint, uint64_t after_sequence) {
       absl::MutexLock lock(&mutex_);
-      absl::StrAppend(&told_, told_.empty() ? "" : " ", "step", checkpoint.step(), "@", after_sequence);
+      absl::StrAppend(&announced_, announced_.empty() ? "" : " ", "step", checkpoint.step(), "@", after_sequence);
     };
   }
-  std::string Told() {
+  std::string Announced() {
     absl::MutexLock lock(&mutex_);
-    return told_;
+    return announced_;
   }
 
   // Declared before the writer, whose destructor still announces.
   absl::Mutex mutex_;
-  std::string told_ ABSL_GUARDED_BY(mutex_);
+  std::string announced_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<CheckpointWriter> writer_ = std::make_unique<CheckpointWriter>(Announcing());
 };
 
@@ -65,11 +65,11 @@ TEST_F(CheckpointWriterTest, Begin_ComesBackWhileItIsWrittenAndNothingIsAnnounce
   ASSERT_TRUE(writer_->Begin(41, disk.Writing(7)).ok());
   disk.AwaitBegin();
   EXPECT_TRUE(writer_->Check().ok());
-  EXPECT_EQ(Told(), "");
+  EXPECT_EQ(Announced(), "");
   EXPECT_FALSE(writer_->newest().has_value());
   disk.Finish();
   EXPECT_TRUE(writer_->Wait().ok());
-  EXPECT_EQ(Told(), "step7@41");
+  EXPECT_EQ(Announced(), "step7@41");
   EXPECT_EQ(writer_->newest()->step(), 7);
 }
 
@@ -77,12 +77,12 @@ TEST_F(CheckpointWriterTest, ASecondOne_WaitsForTheFirst) {
   SlowDisk disk;
   ASSERT_TRUE(writer_->Begin(1, disk.Writing(7)).ok());
   disk.AwaitBegin();
-  std::string told_before_second;
+  std::string announced_before_second;
   std::thread training([&] {
     ASSERT_TRUE(writer_
                     ->Begin(2,
                             [&] {
-                              told_before_second = Told();
+                              announced_before_second = Announced();
                               return At(14);
                             })
                     .ok());
@@ -90,16 +90,16 @@ TEST_F(CheckpointWriterTest, ASecondOne_WaitsForTheFirst) {
   disk.Finish();
   training.join();
   ASSERT_TRUE(writer_->Wait().ok());
-  EXPECT_EQ(told_before_second, "step7@1");
-  EXPECT_EQ(Told(), "step7@1 step14@2");
+  EXPECT_EQ(announced_before_second, "step7@1");
+  EXPECT_EQ(Announced(), "step7@1 step14@2");
 }
 
-TEST_F(CheckpointWriterTest, AFailedWrite_IsToldAndNotAnnouncedAndTheOneBeforeStaysTheNewest) {
+TEST_F(CheckpointWriterTest, AFailedWrite_IsReportedAndNotAnnouncedAndTheOneBeforeStaysTheNewest) {
   ASSERT_TRUE(writer_->Begin(1, Written(7)).ok());
   ASSERT_TRUE(writer_->Begin(2, [] { return absl::ResourceExhaustedError("no room"); }).ok());
   EXPECT_EQ(writer_->Wait(), absl::ResourceExhaustedError("no room"));
   EXPECT_EQ(writer_->Check(), absl::ResourceExhaustedError("no room"));
-  EXPECT_EQ(Told(), "step7@1");
+  EXPECT_EQ(Announced(), "step7@1");
   EXPECT_EQ(writer_->newest()->step(), 7);
 }
 
@@ -114,7 +114,7 @@ TEST_F(CheckpointWriterTest, AfterAFailedWrite_NoneIsBegun) {
             absl::InternalError("EIO"));
   EXPECT_EQ(writer_->Wait(), absl::InternalError("EIO"));
   EXPECT_FALSE(begun);
-  EXPECT_EQ(Told(), "");
+  EXPECT_EQ(Announced(), "");
 }
 
 TEST_F(CheckpointWriterTest, WhatAWriteThrows_IsThrownToWhoAsksAndNotByJoin) {
@@ -123,7 +123,7 @@ TEST_F(CheckpointWriterTest, WhatAWriteThrows_IsThrownToWhoAsksAndNotByJoin) {
   EXPECT_THROW((void)writer_->Check(), std::bad_alloc);
   EXPECT_THROW((void)writer_->Wait(), std::bad_alloc);
   EXPECT_THROW((void)writer_->Begin(2, Written(14)), std::bad_alloc);
-  EXPECT_EQ(Told(), "");
+  EXPECT_EQ(Announced(), "");
 }
 
 TEST_F(CheckpointWriterTest, DestroyedWhileWriting_TheWriteEndsAndIsAnnounced) {
@@ -131,10 +131,10 @@ TEST_F(CheckpointWriterTest, DestroyedWhileWriting_TheWriteEndsAndIsAnnounced) {
   ASSERT_TRUE(writer_->Begin(3, disk.Writing(7)).ok());
   disk.AwaitBegin();
   std::thread training([&] { writer_.reset(); });
-  EXPECT_EQ(Told(), "");
+  EXPECT_EQ(Announced(), "");
   disk.Finish();
   training.join();
-  EXPECT_EQ(Told(), "step7@3");
+  EXPECT_EQ(Announced(), "step7@3");
 }
 
 TEST_F(CheckpointWriterTest, ManyInARow_AreAnnouncedInTheirOrder) {
@@ -144,7 +144,7 @@ TEST_F(CheckpointWriterTest, ManyInARow_AreAnnouncedInTheirOrder) {
     absl::StrAppend(&expected, step == 1 ? "" : " ", "step", step, "@", 10 * step);
   }
   ASSERT_TRUE(writer_->Wait().ok());
-  EXPECT_EQ(Told(), expected);
+  EXPECT_EQ(Announced(), expected);
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ TEST(DivergenceMonitor, ASlowRiseOverTenfoldIsOneWarning) {
   EXPECT_EQ(run.findings[0].reason, v1::REASON_UNSPECIFIED);
 }
 
-TEST(DivergenceMonitor, ASpikeIsToldOnceAndDisturbsUntilItIsOver) {
+TEST(DivergenceMonitor, ASpikeIsReportedOnceAndDisturbsUntilItIsOver) {
   WatchedRun run;
   run.ApplyHealthy(150);
   run.Apply(50);
@@ -232,7 +232,7 @@ TEST(DivergenceMonitor, WithoutScalingTwentySkippedStepsInARowAreADivergenceOfGr
   EXPECT_THAT(run.findings[0].message, testing::Not(HasSubstr("scale")));
 }
 
-TEST(DivergenceMonitor, TheFloorIsToldOfOnceUntilTheScaleMoves) {
+TEST(DivergenceMonitor, TheFloorIsReportedOnceUntilTheScaleMoves) {
   WatchedRun run;
   run.Skip(1, false, /*at_floor=*/true);
   run.Apply(1);

@@ -10,7 +10,7 @@ namespace {
 
 const c10::SourceLocation kHere = {"f", "file", 1};
 
-TEST(ReasonForException, MemoryThatRunsOutIsToldOnEveryDevice) {
+TEST(ReasonForException, MemoryThatRunsOutIsReportedOnEveryDevice) {
   EXPECT_EQ(ReasonForException(c10::OutOfMemoryError(kHere, "CUDA out of memory. Tried to allocate 4.00 TiB. GPU 0")),
             v1::OUT_OF_MEMORY);
   for (const char* text : {"DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes",

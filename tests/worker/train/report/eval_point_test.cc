@@ -21,7 +21,7 @@ amp::EvalSums SixClasses() {
   return sums;
 }
 
-TEST(EvalPointOf, TellsSharesOfTheSamples) {
+TEST(EvalPointOf, GivesSharesOfTheSamples) {
   const v1::EvalPoint point = EvalPointOf(graph::Head::kClassification, SixClasses());
   EXPECT_EQ(point.loss(), 0.5);
   EXPECT_EQ(point.num_samples(), 8);

@@ -33,10 +33,10 @@ class AugmentTest : public TrainerTest {
 
 TEST_F(AugmentTest, AJobThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStopped) {
   const StartAttempt start = Images("j-both", 1, true);
-  const auto whole = Told(start);
+  const auto whole = RunToOutcome(start);
   ASSERT_EQ(whole->outcome->kind(), Outcome::FINISHED) << whole->outcome->ShortDebugString();
   ASSERT_EQ(whole->checkpoints[2].step(), 21);
-  const auto resumed = Told(Resumed(start, whole->checkpoints[2]));
+  const auto resumed = RunToOutcome(Resumed(start, whole->checkpoints[2]));
   ASSERT_EQ(resumed->outcome->kind(), Outcome::FINISHED) << resumed->outcome->ShortDebugString();
   EXPECT_EQ(resumed->steps.size(), 19u);
   for (const auto& [step, numbers] : resumed->steps) {

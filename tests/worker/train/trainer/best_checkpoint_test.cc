@@ -48,7 +48,7 @@ class BestCheckpointTest : public TrainerTest {
 };
 
 TEST_F(BestCheckpointTest, EveryEvaluationWithTheLeastLossSoFar_IsFollowedByACheckpoint) {
-  const auto agent = Told(Restless(0));
+  const auto agent = RunToOutcome(Restless(0));
   ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
   std::vector<int64_t> expected = BestSteps(*agent);
   EXPECT_THAT(expected, SizeIs(Gt(2u)));
@@ -69,11 +69,11 @@ TEST_F(BestCheckpointTest, EveryEvaluationWithTheLeastLossSoFar_IsFollowedByAChe
 TEST_F(BestCheckpointTest, WithoutTheField_EvaluationsMakeNone) {
   StartAttempt start = Restless(15);
   start.mutable_spec()->mutable_checkpoint()->set_keep_best(false);
-  EXPECT_EQ(StepsOf(Told(start)->checkpoints), (std::vector<int64_t>{15, 30}));
+  EXPECT_EQ(StepsOf(RunToOutcome(start)->checkpoints), (std::vector<int64_t>{15, 30}));
 }
 
 TEST_F(BestCheckpointTest, ARunResumedAnywhere_KnowsTheBestOfBefore) {
-  const auto whole = Told(Restless(7));
+  const auto whole = RunToOutcome(Restless(7));
   for (const int64_t step : {7, 14, 21}) {
     const auto from = std::find_if(whole->checkpoints.begin(), whole->checkpoints.end(),
                                    [step](const v1::Checkpoint& checkpoint) { return checkpoint.step() == step; });
@@ -81,19 +81,19 @@ TEST_F(BestCheckpointTest, ARunResumedAnywhere_KnowsTheBestOfBefore) {
     StartAttempt start = Restless(7);
     start.mutable_key()->set_attempt(static_cast<int>(step));
     *start.mutable_start_from() = *from;
-    const auto resumed = Told(start);
+    const auto resumed = RunToOutcome(start);
     EXPECT_EQ(StepsOf(resumed->checkpoints), StepsOf({from + 1, whole->checkpoints.end()})) << "from step " << step;
     EXPECT_EQ(resumed->outcome->final_metrics().state_hash(), whole->outcome->final_metrics().state_hash());
   }
 }
 
 TEST_F(BestCheckpointTest, AnotherJobsBest_IsNotKnownToAClone) {
-  const auto first = Told(Restless(0));
+  const auto first = RunToOutcome(Restless(0));
   StartAttempt start = Restless(0);
   start.mutable_key()->set_job_id("j-clone");
   start.mutable_spec()->mutable_train()->set_steps(32);
   *start.mutable_start_from() = first->checkpoints.back();
-  const auto clone = Told(start);
+  const auto clone = RunToOutcome(start);
   EXPECT_THAT(StepsOf(clone->checkpoints), IsSupersetOf({int64_t{31}})) << "its first evaluation is its best";
 }
 

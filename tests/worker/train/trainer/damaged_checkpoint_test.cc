@@ -21,7 +21,7 @@ class DamagedCheckpointTest : public TrainerTest {
   // Twenty-one steps of the job j-abc, with checkpoints at 7, 14 and 21.
   void SetUp() override {
     TrainerTest::SetUp();
-    whole_ = Told(Mlp("fp32", 21));
+    whole_ = RunToOutcome(Mlp("fp32", 21));
     ASSERT_EQ(StepsOfCheckpoints(), (std::vector<int64_t>{7, 14, 21}));
   }
   std::vector<int64_t> StepsOfCheckpoints() const {
@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Each, AnyDamage,
 
 TEST_P(AnyDamage, GivesWayToTheOlderOneWithAnEvent_AndEveryNumberIsThatOfTheWholeRun) {
   DamageFile(21, GetParam());
-  const auto second = Told(Second());
+  const auto second = RunToOutcome(Second());
   ASSERT_EQ(second->outcome->kind(), Outcome::FINISHED) << second->outcome->ShortDebugString();
   const std::vector<v1::Event> damaged = EventsOf(*second, v1::Event::CHECKPOINT_DAMAGED);
   ASSERT_THAT(damaged, SizeIs(1));
@@ -98,7 +98,7 @@ TEST_P(AnyDamage, GivesWayToTheOlderOneWithAnEvent_AndEveryNumberIsThatOfTheWhol
 TEST_F(DamagedCheckpointTest, TwoOfThem_GiveWayToTheThird) {
   DamageFile(21, Damage::kCutShort, "model.safetensors");
   DamageFile(14, Damage::kFileMissing, "model.safetensors");
-  const auto second = Told(Second());
+  const auto second = RunToOutcome(Second());
   ASSERT_EQ(second->outcome->kind(), Outcome::FINISHED) << second->outcome->ShortDebugString();
   EXPECT_THAT(StepsOf(EventsOf(*second, v1::Event::CHECKPOINT_DAMAGED)), ElementsAre(14, 7));
   EXPECT_THAT(second->steps, SizeIs(21));
@@ -123,7 +123,7 @@ TEST_F(DamagedCheckpointTest, OfAnotherJob_GivesWayWhereTheWeightsAreTaken) {
   for (v1::Checkpoint& older : *start.mutable_older_checkpoints()) {
     older.set_step(0);
   }
-  const auto next = Told(start);
+  const auto next = RunToOutcome(start);
   ASSERT_EQ(next->outcome->kind(), Outcome::FINISHED) << next->outcome->ShortDebugString();
   EXPECT_THAT(StepsOf(EventsOf(*next, v1::Event::CHECKPOINT_DAMAGED)), ElementsAre(0));
   EXPECT_THAT(EventsOf(*next, v1::Event::WEIGHTS_LOADED), SizeIs(1));
@@ -132,7 +132,7 @@ TEST_F(DamagedCheckpointTest, OfAnotherJob_GivesWayWhereTheWeightsAreTaken) {
 
 TEST_F(DamagedCheckpointTest, ASoundOne_IsTakenWithoutAWord) {
   DamageFile(7, Damage::kChanged);
-  const auto second = Told(Second());
+  const auto second = RunToOutcome(Second());
   EXPECT_THAT(EventsOf(*second, v1::Event::CHECKPOINT_DAMAGED), IsEmpty());
   EXPECT_THAT(second->steps, SizeIs(7));
 }

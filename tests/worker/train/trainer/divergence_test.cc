@@ -59,7 +59,7 @@ TEST_F(DivergenceTest, AScaleAtItsFloor_FallsBackToAWiderPrecisionAndTrains) {
   Dynamic(start).set_cap(1e30);
   Dynamic(start).set_floor(1e30);
   Dynamic(start).set_at_floor(v1::DynamicLossScale::FALL_BACK);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
   EXPECT_GT(agent->outcome->final_metrics().eval_accuracy(), 0.8);
   const std::vector<Event> raised = EventsOf(*agent, Event::PRECISION_RAISED);
@@ -72,13 +72,13 @@ TEST_F(DivergenceTest, AScaleAtItsFloor_FallsBackToAWiderPrecisionAndTrains) {
   EXPECT_FALSE(agent->steps[2].skipped);
 }
 
-TEST_F(DivergenceTest, AnFp8LayerBeyondTheCanarysBound_GoesOnInBf16AndIsTold) {
+TEST_F(DivergenceTest, AnFp8LayerBeyondTheCanarysBound_ContinuesInBf16AndIsReported) {
   StartAttempt start = Mlp("fp8", 30);
   start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);
   v1::Fp8Recipe& fp8 = *start.mutable_spec()->mutable_precision()->mutable_fp8();
   fp8.set_canary_every_steps(10);
   fp8.set_canary_bound(1e-6);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
   EXPECT_TRUE(agent->outcome->final_metrics().emulated());
   const std::vector<Event> raised = EventsOf(*agent, Event::PRECISION_RAISED);
@@ -87,10 +87,10 @@ TEST_F(DivergenceTest, AnFp8LayerBeyondTheCanarysBound_GoesOnInBf16AndIsTold) {
   EXPECT_THAT(raised[0].message(), HasSubstr("layers.2 goes on in bfloat16: its FP8 products are off by"));
   fp8.set_canary_bound(0.5);
   start.mutable_key()->set_job_id("j-within");
-  EXPECT_THAT(EventsOf(*Told(start), Event::PRECISION_RAISED), IsEmpty());
+  EXPECT_THAT(EventsOf(*RunToOutcome(start), Event::PRECISION_RAISED), IsEmpty());
 }
 
-TEST_F(DivergenceTest, WeightsThatUnderflowInFp8_AreToldOnceWithTheirShare) {
+TEST_F(DivergenceTest, WeightsThatUnderflowInFp8_AreReportedOnceWithTheirShare) {
   StartAttempt start = Mlp("fp8", 25);
   start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);
   start.mutable_spec()->mutable_precision()->mutable_fp8()->set_canary_every_steps(10);
@@ -105,7 +105,7 @@ TEST_F(DivergenceTest, WeightsThatUnderflowInFp8_AreToldOnceWithTheirShare) {
               {"layers.2.bias", at::zeros({16})},
               {"layers.4.weight", at::arange(48, at::kFloat).reshape({3, 16}).mul(0.01)},
               {"layers.4.bias", at::zeros({3})}});
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_THAT(EventsOf(*agent, Event::PRECISION_RAISED), IsEmpty()) << "the products are none the worse";
   const std::vector<Event> underflows = EventsOf(*agent, Event::UNDERFLOW);
   ASSERT_THAT(underflows, SizeIs(1)) << "three looks, one and the same fault";
@@ -117,7 +117,7 @@ TEST_F(DivergenceTest, WeightsThatUnderflowInFp8_AreToldOnceWithTheirShare) {
   EXPECT_EQ(underflows[0].attributes().at("saturation_share"), "0.000");
   start.mutable_key()->set_attempt(2);
   *start.mutable_start_from() = agent->checkpoints[0];
-  EXPECT_THAT(EventsOf(*Told(start), Event::UNDERFLOW), IsEmpty()) << "it was told before the checkpoint";
+  EXPECT_THAT(EventsOf(*RunToOutcome(start), Event::UNDERFLOW), IsEmpty()) << "it was told before the checkpoint";
 }
 
 TEST_F(DivergenceTest, AScaleAtItsFloor_InTheWidestPrecisionEndsTheAttempt) {
@@ -128,7 +128,7 @@ TEST_F(DivergenceTest, AScaleAtItsFloor_InTheWidestPrecisionEndsTheAttempt) {
   Dynamic(start).set_at_floor(v1::DynamicLossScale::FALL_BACK);
   start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(0.1);
   UseIdx(start, 48, -1);  // Large inputs, so that gradients exceed fp32's range, too.
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FAILED);
   EXPECT_EQ(agent->outcome->reason(), v1::LOSS_SCALE_COLLAPSED) << agent->outcome->ShortDebugString();
   EXPECT_THAT(EventsOf(*agent, Event::PRECISION_RAISED), SizeIs(2));
@@ -147,7 +147,7 @@ TEST_F(DivergenceTest, AModelThatFp16CannotTrain_StopsAtTheFloorOfOneAndGoesOnWi
               {"layers.2.bias", at::zeros({3})}});
   start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1e-12);
   start.mutable_spec()->clear_checkpoint();
-  const auto failed = Told(start);
+  const auto failed = RunToOutcome(start);
   EXPECT_EQ(failed->outcome->reason(), v1::LOSS_SCALE_COLLAPSED) << failed->outcome->ShortDebugString();
   EXPECT_EQ(failed->outcome->last_step(), 16 + 101) << "down from 2^16, and as long as scale_stuck waits";
   const std::vector<Event> floor = EventsOf(*failed, Event::LOSS_SCALE_AT_FLOOR);
@@ -157,7 +157,7 @@ TEST_F(DivergenceTest, AModelThatFp16CannotTrain_StopsAtTheFloorOfOneAndGoesOnWi
 
   start.mutable_key()->set_job_id("j-raised");
   start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION);
-  const auto raised = Told(start);
+  const auto raised = RunToOutcome(start);
   EXPECT_EQ(raised->outcome->kind(), Outcome::FINISHED) << raised->outcome->ShortDebugString();
   const std::vector<Event> raises = EventsOf(*raised, Event::PRECISION_RAISED);
   ASSERT_THAT(raises, SizeIs(1));
@@ -165,10 +165,10 @@ TEST_F(DivergenceTest, AModelThatFp16CannotTrain_StopsAtTheFloorOfOneAndGoesOnWi
   EXPECT_LT(raised->outcome->final_metrics().skipped_steps(), 16) << "the scale settles above its floor";
 }
 
-TEST_F(DivergenceTest, GradientsThatUnderflow_AreToldOnceWithTheScaleThatSuggests) {
+TEST_F(DivergenceTest, GradientsThatUnderflow_AreReportedOnceWithTheScaleThatSuggests) {
   StartAttempt start = Mlp("fp16", 210);
   start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_fixed()->set_scale(0x1p-8);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   const std::vector<Event> underflows = EventsOf(*agent, Event::UNDERFLOW);
   ASSERT_THAT(underflows, SizeIs(1)) << "three samples, one and the same fault";
   EXPECT_EQ(underflows[0].step(), 1);
@@ -181,22 +181,22 @@ TEST_F(DivergenceTest, GradientsThatUnderflow_AreToldOnceWithTheScaleThatSuggest
   EXPECT_THAT(underflows[0].message(), HasSubstr("a loss scale of " + attributes.at("suggested_scale") + " would"));
   start.mutable_key()->set_attempt(2);
   *start.mutable_start_from() = agent->checkpoints[0];
-  EXPECT_THAT(EventsOf(*Told(start), Event::UNDERFLOW), IsEmpty()) << "it was told before the checkpoint";
+  EXPECT_THAT(EventsOf(*RunToOutcome(start), Event::UNDERFLOW), IsEmpty()) << "it was told before the checkpoint";
   start.clear_start_from();
   start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_fixed()->set_scale(suggested);
   start.mutable_key()->set_job_id("j-suggested");
-  const auto better = Told(start);
+  const auto better = RunToOutcome(start);
   EXPECT_THAT(EventsOf(*better, Event::UNDERFLOW), IsEmpty());
   EXPECT_FALSE(better->steps[1].skipped);
 }
 
-TEST_F(DivergenceTest, GradientsThatUnderflowBehindCasts_AreToldLikeThoseOfFp16Leaves) {
+TEST_F(DivergenceTest, GradientsThatUnderflowBehindCasts_AreReportedLikeThoseOfFp16Leaves) {
   std::map<std::string, Event> told;
   for (const std::string preset : {"fp16", "torch-amp-fp16", "torch-amp-bf16"}) {
     StartAttempt start = Mlp(preset, 110);
     start.mutable_key()->set_job_id("j-" + preset);
     start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_fixed()->set_scale(0x1p-8);
-    const std::vector<Event> underflows = EventsOf(*Told(start), Event::UNDERFLOW);
+    const std::vector<Event> underflows = EventsOf(*RunToOutcome(start), Event::UNDERFLOW);
     ASSERT_THAT(underflows, SizeIs(preset == "torch-amp-bf16" ? 0 : 1)) << preset;
     told[preset] = underflows.empty() ? Event() : underflows[0];
   }
@@ -222,7 +222,7 @@ StartAttempt TooFastForFp16(StartAttempt start) {
 
 TEST_F(DivergenceTest, ALearningRateThatDivergesInFp16_TrainsAfterTheFallBackToBf16) {
   StartAttempt start = TooFastForFp16(Mlp("fp16", 120));
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
   EXPECT_GT(agent->outcome->final_metrics().eval_accuracy(), 0.8);
   const std::vector<Event> back = EventsOf(*agent, Event::ROLLED_BACK);
@@ -238,7 +238,7 @@ TEST_F(DivergenceTest, ALearningRateThatDivergesInFp16_TrainsAfterTheFallBackToB
 
   start = TooFastForFp16(Mlp("fp16", 122, 2));
   *start.mutable_start_from() = agent->checkpoints.back();
-  const auto resumed = Told(start);
+  const auto resumed = RunToOutcome(start);
   EXPECT_EQ(resumed->outcome->kind(), Outcome::FINISHED) << resumed->outcome->ShortDebugString();
   EXPECT_EQ(resumed->state.precision(), "bf16") << "what it was raised to is part of the checkpoint";
   EXPECT_THAT(EventsOf(*resumed, Event::CHECKPOINT_LOADED)[0].message(),
@@ -253,7 +253,7 @@ TEST_F(DivergenceTest, ARaise_IsTakenBackAfterAQuietPeriodAndThreeTimesAtMost) {
   Dynamic(start).set_at_floor(v1::DynamicLossScale::FALL_BACK);
   start.mutable_spec()->set_lower_again_after_steps(5);
   start.mutable_spec()->mutable_checkpoint()->set_every_steps(1);
-  const auto whole = Told(start);
+  const auto whole = RunToOutcome(start);
   EXPECT_EQ(whole->outcome->kind(), Outcome::FINISHED) << whole->outcome->ShortDebugString();
   EXPECT_THAT(StepsOf(EventsOf(*whole, Event::PRECISION_RAISED)), ElementsAre(1, 7, 13, 19));
   const std::vector<Event> lowered = EventsOf(*whole, Event::PRECISION_LOWERED);
@@ -268,7 +268,7 @@ TEST_F(DivergenceTest, ARaise_IsTakenBackAfterAQuietPeriodAndThreeTimesAtMost) {
   for (const size_t step : {3, 6, 7, 20}) {
     start.mutable_key()->set_attempt(static_cast<int>(step));
     *start.mutable_start_from() = whole->checkpoints[step - 1];
-    EXPECT_EQ(Told(start)->outcome->final_metrics().state_hash(), whole->outcome->final_metrics().state_hash())
+    EXPECT_EQ(RunToOutcome(start)->outcome->final_metrics().state_hash(), whole->outcome->final_metrics().state_hash())
         << "from step " << step;
   }
 }
@@ -276,7 +276,7 @@ TEST_F(DivergenceTest, ARaise_IsTakenBackAfterAQuietPeriodAndThreeTimesAtMost) {
 TEST_F(DivergenceTest, ALowerPrecisionThatGoesWrongAgain_IsLeftForGood) {
   StartAttempt start = TooFastForFp16(Mlp("fp16", 160));
   start.mutable_spec()->set_lower_again_after_steps(20);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
   EXPECT_THAT(EventsOf(*agent, Event::PRECISION_LOWERED), SizeIs(1));
   EXPECT_THAT(EventsOf(*agent, Event::PRECISION_RAISED), SizeIs(2));
@@ -288,7 +288,7 @@ TEST_F(DivergenceTest, ALowerPrecisionThatGoesWrongAgain_IsLeftForGood) {
 TEST_F(DivergenceTest, TheSameLearningRateWithoutAFallBack_EndsTheAttempt) {
   StartAttempt start = TooFastForFp16(Mlp("fp16", 120));
   start.mutable_spec()->set_on_divergence(v1::JobSpec::FAIL);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FAILED);
   EXPECT_EQ(agent->outcome->reason(), v1::NONFINITE_LOSS) << agent->outcome->ShortDebugString();
   EXPECT_THAT(EventsOf(*agent, Event::DIVERGENCE), SizeIs(1));
@@ -307,7 +307,7 @@ TEST_F(DivergenceTest, RollBack_GoesOnBehindTheBatchThatWasAtFault) {
   EXPECT_EQ(failed.last_step(), 6);
 
   start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
   EXPECT_EQ(agent->outcome->last_step(), 12);
   const std::vector<Event> back = EventsOf(*agent, Event::ROLLED_BACK);
@@ -321,7 +321,7 @@ TEST_F(DivergenceTest, RollBack_GoesOnBehindTheBatchThatWasAtFault) {
 }
 
 // A roll-back over a batch, between checkpoints.
-TEST_F(DivergenceTest, AStepBegunBeforeTheLastOneIsRead_ChangesNothingThatIsTold) {
+TEST_F(DivergenceTest, AStepBegunBeforeTheLastOneIsRead_ChangesNothingThatIsReported) {
   std::vector<std::unique_ptr<FakeAgent>> runs;
   for (const int ahead : {0, 1}) {
     StartAttempt start = Mlp("fp16", 26);
@@ -331,7 +331,7 @@ TEST_F(DivergenceTest, AStepBegunBeforeTheLastOneIsRead_ChangesNothingThatIsTold
     start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
     start.mutable_spec()->mutable_checkpoint()->set_every_steps(4);
     start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK);
-    runs.push_back(Told(start, ahead));
+    runs.push_back(RunToOutcome(start, ahead));
   }
   EXPECT_EQ(runs[0]->outcome->kind(), Outcome::FINISHED) << runs[0]->outcome->ShortDebugString();
   EXPECT_THAT(EventsOf(*runs[0], Event::ROLLED_BACK), SizeIs(Ge(1u)));
@@ -348,7 +348,7 @@ TEST_F(DivergenceTest, RollBack_WithoutACheckpointGoesBackToTheStartAndGivesUpAf
   start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1e30);
   start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK);
   start.mutable_spec()->clear_checkpoint();
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FAILED);
   EXPECT_EQ(agent->outcome->reason(), v1::NONFINITE_LOSS) << agent->outcome->ShortDebugString();
   EXPECT_THAT(agent->outcome->message(), HasSubstr("rolled back 3 times before"));
@@ -380,7 +380,7 @@ TEST_F(DivergenceTest, OneLayerWhoseGradientOverflows_IsNamedAndRaisedAlone) {
   start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION);
   start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(3e-8);
   start.mutable_spec()->clear_checkpoint();
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
   const std::vector<Event> overflows = EventsOf(*agent, Event::OVERFLOW);
   ASSERT_THAT(overflows, SizeIs(Ge(101u)));
@@ -417,13 +417,13 @@ TEST_F(DivergenceTest, Fp8LayersWhoseGradientsAreNotFinite_GoBackAndAreRaisedToB
               {"layers.6.bias", at::zeros({3})}});
   start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION);
   start.mutable_spec()->mutable_checkpoint()->set_every_steps(50);
-  const auto sound = Told(start);
+  const auto sound = RunToOutcome(start);
   EXPECT_EQ(sound->outcome->kind(), Outcome::FINISHED) << sound->outcome->ShortDebugString();
   EXPECT_EQ(sound->outcome->final_metrics().skipped_steps(), 0) << "the preset's epsilon is there for that";
 
   start.mutable_key()->set_job_id("j-epsilon");
   start.mutable_spec()->mutable_precision()->mutable_fp8()->set_amax_epsilon(1e-40);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
   EXPECT_EQ(EventsOf(*agent, Event::OVERFLOW)[0].attributes().at("module"), "layers.4");
   const std::vector<Event> raised = EventsOf(*agent, Event::PRECISION_RAISED);
@@ -440,7 +440,7 @@ TEST_F(DivergenceTest, Fp8LayersWhoseGradientsAreNotFinite_GoBackAndAreRaisedToB
   start.mutable_key()->set_attempt(2);
   *start.mutable_start_from() = agent->checkpoints.back();
   start.mutable_spec()->mutable_train()->set_steps(165);
-  EXPECT_EQ(Told(start)->state.precision(), "bf16") << "what it was raised to is part of the checkpoint";
+  EXPECT_EQ(RunToOutcome(start)->state.precision(), "bf16") << "what it was raised to is part of the checkpoint";
 }
 
 TEST_F(DivergenceTest, ASkippedBatch_IsReplayedAtTheLowerScaleAndAResumedRunDoesTheSame) {
@@ -448,7 +448,7 @@ TEST_F(DivergenceTest, ASkippedBatch_IsReplayedAtTheLowerScaleAndAResumedRunDoes
   Dynamic(start).set_initial(0x1p22);
   start.mutable_spec()->mutable_train()->set_replay_skipped(true);
   start.mutable_spec()->mutable_checkpoint()->set_every_steps(1);
-  const auto whole = Told(start);
+  const auto whole = RunToOutcome(start);
   ASSERT_EQ(whole->outcome->kind(), Outcome::FINISHED) << whole->outcome->ShortDebugString();
   const std::vector<Event> replayed = EventsOf(*whole, Event::BATCH_REPLAYED);
   ASSERT_THAT(replayed, SizeIs(Ge(2u)));
@@ -466,7 +466,7 @@ TEST_F(DivergenceTest, ASkippedBatch_IsReplayedAtTheLowerScaleAndAResumedRunDoes
     second.mutable_key()->set_attempt(static_cast<int>(at) + 1);
     *second.mutable_start_from() = whole->checkpoints[static_cast<size_t>(at) - 1];
     ASSERT_EQ(second.start_from().step(), at);
-    const auto resumed = Told(second);
+    const auto resumed = RunToOutcome(second);
     EXPECT_EQ(resumed->outcome->final_metrics().state_hash(), whole->outcome->final_metrics().state_hash())
         << "from step " << at;
   }
@@ -479,21 +479,21 @@ TEST_F(DivergenceTest, ABatchThatNoScaleHeals_IsReplayedEightTimesAndLetGo) {
   start.mutable_spec()->mutable_train()->set_replay_skipped(true);
   start.mutable_spec()->set_on_divergence(v1::JobSpec::WARN);
   start.mutable_spec()->mutable_checkpoint()->set_every_steps(1);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_THAT(EventsOf(*agent, Event::BATCH_REPLAYED), SizeIs(9)) << "eight of the first batch, one of the second";
   EXPECT_EQ(agent->steps[1].loss, agent->steps[9].loss);
   EXPECT_NE(agent->steps[9].loss, agent->steps[10].loss);
 
   start.mutable_key()->set_attempt(2);
   *start.mutable_start_from() = agent->checkpoints[3];
-  const auto resumed = Told(start);
+  const auto resumed = RunToOutcome(start);
   EXPECT_EQ(resumed->steps[10].loss, agent->steps[10].loss) << "the four replays before count";
 }
 
 TEST_F(DivergenceTest, AReplayThatNothingCanTrigger_IsAWarning) {
   StartAttempt start = Mlp("fp32", 2);
   start.mutable_spec()->mutable_train()->set_replay_skipped(true);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED);
   const std::vector<Event> warnings = EventsOf(*agent, Event::WARNING);
   ASSERT_THAT(warnings, SizeIs(1));
@@ -501,7 +501,7 @@ TEST_F(DivergenceTest, AReplayThatNothingCanTrigger_IsAWarning) {
   start = Mlp("fp16", 2);
   start.mutable_key()->set_job_id("j-scaled");
   start.mutable_spec()->mutable_train()->set_replay_skipped(true);
-  const std::vector<Event> of_fp16 = EventsOf(*Told(start), Event::WARNING);
+  const std::vector<Event> of_fp16 = EventsOf(*RunToOutcome(start), Event::WARNING);
   ASSERT_THAT(of_fp16, SizeIs(1));
   EXPECT_THAT(of_fp16[0].message(), HasSubstr("float16 is emulated on")) << "and nothing of a replay";
 }
@@ -513,7 +513,7 @@ TEST_F(DivergenceTest, ABatchWhoseLossIsNotFinite_IsNotReplayed) {
   Dynamic(start).set_initial(1);
   Dynamic(start).set_floor(0x1p-10);  // The scale could fall.
   start.mutable_spec()->mutable_train()->set_replay_skipped(true);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
   EXPECT_TRUE(agent->steps[6].skipped);
   EXPECT_THAT(EventsOf(*agent, Event::BATCH_REPLAYED), IsEmpty());
@@ -583,7 +583,7 @@ TEST_F(DivergenceTest, InitialWeightsThatAreNotFinite_AreADataErrorThatNamesFile
                 {"layers.0.bias", at::zeros({16})},
                 {"layers.2.weight", at::full({3, 16}, number)},
                 {"layers.2.bias", at::zeros({3})}});
-    const auto agent = Told(start);
+    const auto agent = RunToOutcome(start);
     EXPECT_EQ(agent->outcome->reason(), v1::DATA_ERROR) << precision << agent->outcome->ShortDebugString();
     EXPECT_THAT(agent->outcome->message(), HasSubstr("model.initial_weights \"root/weights\": the"));
     EXPECT_THAT(agent->outcome->message(), HasSubstr(said));
@@ -622,22 +622,22 @@ StartAttempt WithOverflowingStatistics(StartAttempt start) {
 
 TEST_F(DivergenceTest, RunningStatisticsThatAreNotFinite_EndTheAttemptBeforeACheckpointHasThem) {
   StartAttempt start = WithOverflowingStatistics(Mlp("fp32", 2));
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->reason(), v1::NONFINITE_STATE) << agent->outcome->ShortDebugString();
   EXPECT_THAT(agent->outcome->message(), HasSubstr("at step 1 the running statistic bn1.running_var has 64 elements"));
   EXPECT_THAT(agent->outcome->message(), Not(HasSubstr("learning rate")));
   EXPECT_THAT(agent->checkpoints, IsEmpty());
 }
 
-TEST_F(DivergenceTest, RunningStatisticsThatAreOnlyToBeToldOf_AreAnEventAndAWarningOfEveryAttempt) {
+TEST_F(DivergenceTest, RunningStatisticsThatAreOnlyToBeReported_AreAnEventAndAWarningOfEveryAttempt) {
   StartAttempt start = WithOverflowingStatistics(Mlp("fp32", 2));
   start.mutable_spec()->set_on_divergence(v1::JobSpec::WARN);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
   EXPECT_THAT(StepsOf(EventsOf(*agent, Event::DIVERGENCE)), ElementsAre(1));
   ASSERT_FALSE(agent->checkpoints.empty());
   StartAttempt resumed = Resumed(start, agent->checkpoints.front());
-  const std::vector<Event> warnings = EventsOf(*Told(resumed), Event::WARNING);
+  const std::vector<Event> warnings = EventsOf(*RunToOutcome(resumed), Event::WARNING);
   ASSERT_THAT(warnings, SizeIs(1));
   EXPECT_THAT(warnings[0].message(), HasSubstr("the checkpoint of step 1: the running statistic bn1.running_var"));
   resumed.mutable_spec()->set_on_divergence(v1::JobSpec::FAIL);
@@ -646,11 +646,11 @@ TEST_F(DivergenceTest, RunningStatisticsThatAreOnlyToBeToldOf_AreAnEventAndAWarn
   EXPECT_THAT(refused.message(), HasSubstr("running statistic bn1.running_var"));
 }
 
-TEST_F(DivergenceTest, AnEvaluationLossThatIsNotFinite_IsToldOnceAndEndsTheAttemptIfItIsTheLast) {
+TEST_F(DivergenceTest, AnEvaluationLossThatIsNotFinite_IsReportedOnceAndEndsTheAttemptIfItIsTheLast) {
   StartAttempt start = Mlp("fp16", 20);
   start.mutable_spec()->mutable_data()->mutable_eval()->mutable_synthetic()->set_noise(1e6);  // Beyond fp16's range.
   start.mutable_spec()->mutable_eval()->set_every_steps(5);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->reason(), v1::NONFINITE_LOSS) << agent->outcome->ShortDebugString();
   EXPECT_EQ(agent->outcome->last_step(), 20);
   EXPECT_THAT(agent->outcome->message(), HasSubstr("the evaluation loss of step 20 is not finite: weights, running"));

@@ -102,7 +102,7 @@ TEST_F(GanTest, BothNetworksTrainInEveryPrecision) {
     SCOPED_TRACE(precision);
     StartAttempt start = Gan(precision, 30);
     start.mutable_key()->set_job_id(absl::StrCat("j-", precision));
-    const auto agent = Told(start);
+    const auto agent = RunToOutcome(start);
     ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
     ASSERT_EQ(agent->steps.size(), 30u);
     for (const auto& [number, step] : agent->steps) {
@@ -130,7 +130,7 @@ TEST_F(GanTest, ASkippedStepIsThatOfOneNetworkOrOfBothAsTheRuleSays) {
     v1::ParameterGroup& critic = *start.mutable_spec()->mutable_optimizer()->add_groups();
     critic.set_match("discriminator.*");
     critic.set_learning_rate(2e-2);
-    const auto agent = Told(start);
+    const auto agent = RunToOutcome(start);
     ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
     int num_alone = 0;
     int num_skipped = 0;
@@ -178,7 +178,7 @@ TEST_F(GanTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) {
     critic.set_match("discriminator.*");
     critic.set_learning_rate(1e-3);
     start.mutable_key()->set_job_id(job + "-whole");
-    const auto whole = Told(start);
+    const auto whole = RunToOutcome(start);
     ASSERT_EQ(whole->outcome->kind(), Outcome::FINISHED) << whole->outcome->ShortDebugString();
     start.mutable_key()->set_job_id(job);
     FakeAgent killed = Spawn();
@@ -190,7 +190,7 @@ TEST_F(GanTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) {
     start.mutable_key()->set_attempt(2);
     start.mutable_key()->set_token("second");
     *start.mutable_start_from() = killed.checkpoints.back();
-    const auto resumed = Told(start);
+    const auto resumed = RunToOutcome(start);
     ASSERT_EQ(resumed->outcome->kind(), Outcome::FINISHED) << resumed->outcome->ShortDebugString();
     EXPECT_EQ(resumed->steps.size(), static_cast<size_t>(kSteps - start.start_from().step()));
     for (const auto& [step, numbers] : resumed->steps) {
@@ -209,7 +209,7 @@ TEST_F(GanTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) {
 TEST_F(GanTest, NormsCountTheBatchesThatTheyHaveSeen) {
   StartAttempt start = Gan("fp32", 14);
   start.mutable_spec()->mutable_train()->set_gradient_accumulation(2);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
   for (const v1::Checkpoint& checkpoint : agent->checkpoints) {
     const std::map<std::string, int64_t> counts = CountsOf(Loaded(checkpoint));
@@ -221,9 +221,9 @@ TEST_F(GanTest, NormsCountTheBatchesThatTheyHaveSeen) {
 
 TEST_F(GanTest, ACheckpointOfBeforeBatchesWereCountedGoesOnFromZero) {
   const StartAttempt start = Gan("fp32", 14);
-  const auto whole = Told(start);
+  const auto whole = RunToOutcome(start);
   ASSERT_EQ(whole->checkpoints.front().step(), 7);
-  const auto resumed = Told(Resumed(start, WithoutCounts(whole->checkpoints.front())));
+  const auto resumed = RunToOutcome(Resumed(start, WithoutCounts(whole->checkpoints.front())));
   ASSERT_EQ(resumed->outcome->kind(), Outcome::FINISHED) << resumed->outcome->ShortDebugString();
   ASSERT_EQ(resumed->steps.size(), 7u);
   for (const auto& [step, numbers] : resumed->steps) {
@@ -235,26 +235,26 @@ TEST_F(GanTest, ACheckpointOfBeforeBatchesWereCountedGoesOnFromZero) {
 // An attempt that finds all steps done reports the same metrics as the one before.
 TEST_F(GanTest, ACheckpointOfTheLastStepHasBothLosses) {
   StartAttempt start = Gan("fp32", 14);
-  const auto whole = Told(start);
+  const auto whole = RunToOutcome(start);
   start.mutable_key()->set_attempt(2);
   *start.mutable_start_from() = whole->checkpoints.back();
-  const auto again = Told(start);
+  const auto again = RunToOutcome(start);
   EXPECT_EQ(again->outcome->final_metrics().generator_loss(), whole->outcome->final_metrics().generator_loss());
   EXPECT_EQ(again->outcome->final_metrics().train_loss(), whole->outcome->final_metrics().train_loss());
 }
 
 TEST_F(GanTest, SegmentsChangeNoNumber) {
   StartAttempt start = Gan("fp32", 12);
-  const auto plain = Told(start);
+  const auto plain = RunToOutcome(start);
   start.mutable_key()->set_job_id("j-segments");
   start.mutable_spec()->mutable_train()->add_checkpoint_segments("*.main.*");
-  const auto segmented = Told(start);
+  const auto segmented = RunToOutcome(start);
   ASSERT_EQ(segmented->outcome->kind(), Outcome::FINISHED) << segmented->outcome->ShortDebugString();
   EXPECT_EQ(segmented->steps, plain->steps);
   start.mutable_key()->set_job_id("j-budget");
   start.mutable_spec()->mutable_train()->clear_checkpoint_segments();
   start.mutable_spec()->mutable_train()->set_memory_budget_bytes(1);
-  const auto least = Told(start);
+  const auto least = RunToOutcome(start);
   ASSERT_EQ(least->outcome->kind(), Outcome::FINISHED) << least->outcome->ShortDebugString();
   EXPECT_EQ(least->steps, plain->steps);
 }
@@ -264,7 +264,7 @@ TEST_F(GanTest, OtherSeedsAndOtherEpochsDrawOtherNoise) {
   // Nothing else is random then: the batches repeat, and no weight changes.
   start.mutable_spec()->mutable_data()->set_keep_order(true);
   start.mutable_spec()->mutable_optimizer()->mutable_adam()->set_learning_rate(1e-30);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   ASSERT_EQ(agent->steps.size(), 10u);
   EXPECT_NE(agent->steps[1].generator_loss, agent->steps[6].generator_loss) << "the same images an epoch later";
   EXPECT_NE(agent->steps[1].generator_loss, agent->steps[2].generator_loss);

@@ -15,7 +15,7 @@ class InitialCheckpointTest : public TrainerTest {
  protected:
   // Runs twenty steps of the job j-abc and returns the checkpoint at step 14.
   v1::Checkpoint Source() {
-    const auto agent = Told(Mlp("bf16", 20));
+    const auto agent = RunToOutcome(Mlp("bf16", 20));
     const auto found = std::find_if(agent->checkpoints.begin(), agent->checkpoints.end(),
                                     [](const v1::Checkpoint& checkpoint) { return checkpoint.step() == 14; });
     EXPECT_NE(found, agent->checkpoints.end());
@@ -44,7 +44,7 @@ class InitialCheckpointTest : public TrainerTest {
 
 TEST_F(InitialCheckpointTest, ItsWeightsAndNothingElse_AreWhatTheJobBeginsWith) {
   const v1::Checkpoint source = Source();
-  const auto begun = Told(Beginning(source));
+  const auto begun = RunToOutcome(Beginning(source));
   EXPECT_EQ(begun->outcome->kind(), Outcome::FINISHED) << begun->outcome->ShortDebugString();
   EXPECT_EQ(begun->outcome->last_step(), 20);
   const std::vector<v1::Event> loaded = EventsOf(*begun, v1::Event::WEIGHTS_LOADED);
@@ -58,7 +58,7 @@ TEST_F(InitialCheckpointTest, ItsWeightsAndNothingElse_AreWhatTheJobBeginsWith) 
   // Nobody else may read a checkpoint until its owner permits it.
   std::filesystem::permissions(root_ / "checkpoints" / source.path() / "model.safetensors",
                                std::filesystem::perms::others_read, std::filesystem::perm_options::add);
-  const auto expected = Told(by_file);
+  const auto expected = RunToOutcome(by_file);
   EXPECT_THAT(LossesOf(*begun), SizeIs(20));
   EXPECT_EQ(LossesOf(*begun), LossesOf(*expected));
   EXPECT_EQ(begun->outcome->final_metrics().state_hash(), expected->outcome->final_metrics().state_hash());
@@ -66,13 +66,13 @@ TEST_F(InitialCheckpointTest, ItsWeightsAndNothingElse_AreWhatTheJobBeginsWith) 
 
 TEST_F(InitialCheckpointTest, AnAttemptThatGoesOnFromItsOwnCheckpoint_TakesAllOfIt) {
   const v1::Checkpoint source = Source();
-  const auto whole = Told(Beginning(source));
+  const auto whole = RunToOutcome(Beginning(source));
   StartAttempt second = Beginning(source);
   second.mutable_key()->set_attempt(2);
   second.mutable_key()->set_token("token2");
   *second.mutable_start_from() = whole->checkpoints.front();
   ASSERT_EQ(second.start_from().step(), 7);
-  const auto resumed = Told(second);
+  const auto resumed = RunToOutcome(second);
   EXPECT_THAT(EventsOf(*resumed, v1::Event::WEIGHTS_LOADED), IsEmpty());
   EXPECT_THAT(resumed->steps, SizeIs(13));
   EXPECT_EQ(resumed->outcome->final_metrics().state_hash(), whole->outcome->final_metrics().state_hash());
@@ -94,7 +94,7 @@ TEST_F(InitialCheckpointTest, ARunThatGoesBackToItsStart_BeginsWithItAgain) {
   start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1e30);
   start.mutable_spec()->mutable_checkpoint()->set_every_steps(0);
   start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->reason(), v1::NONFINITE_LOSS);
   const std::vector<v1::Event> rolled_back = EventsOf(*agent, v1::Event::ROLLED_BACK);
   ASSERT_THAT(rolled_back, SizeIs(3));

@@ -31,10 +31,10 @@ class LastBatchTest : public TrainerTest {
 };
 
 TEST_F(LastBatchTest, WhatIsLeftOfAnEpoch_IsAStepOnlyWhereItIsPadded) {
-  const auto drop = Told(Epochs("j-drop", 3, 40, 12, v1::DataSpec::DROP));
+  const auto drop = RunToOutcome(Epochs("j-drop", 3, 40, 12, v1::DataSpec::DROP));
   EXPECT_EQ(drop->steps.size(), 9u);
   EXPECT_EQ(drop->state.total_steps(), 9);
-  const auto pad = Told(Epochs("j-pad", 3, 40, 12, v1::DataSpec::PAD));
+  const auto pad = RunToOutcome(Epochs("j-pad", 3, 40, 12, v1::DataSpec::PAD));
   ASSERT_EQ(pad->outcome->kind(), Outcome::FINISHED) << pad->outcome->ShortDebugString();
   EXPECT_EQ(pad->steps.size(), 12u);
   EXPECT_EQ(pad->state.total_steps(), 12);
@@ -45,16 +45,16 @@ TEST_F(LastBatchTest, WhatIsLeftOfAnEpoch_IsAStepOnlyWhereItIsPadded) {
 }
 
 TEST_F(LastBatchTest, WhereBatchesFillTheEpoch_PaddingChangesNothing) {
-  const auto drop = Told(Epochs("j-drop", 2, 40, 8, v1::DataSpec::LAST_BATCH_UNSPECIFIED));
-  const auto pad = Told(Epochs("j-pad", 2, 40, 8, v1::DataSpec::PAD));
+  const auto drop = RunToOutcome(Epochs("j-drop", 2, 40, 8, v1::DataSpec::LAST_BATCH_UNSPECIFIED));
+  const auto pad = RunToOutcome(Epochs("j-pad", 2, 40, 8, v1::DataSpec::PAD));
   ASSERT_EQ(drop->steps.size(), 10u);
   EXPECT_EQ(pad->steps, drop->steps);
 }
 
 // A batch that has every sample twice has the same mean loss as one that has each once.
 TEST_F(LastBatchTest, FewerSamplesThanABatch_AreTrainedOnOverAndOver) {
-  const auto drop = Told(Epochs("j-drop", 4, 6, 12, v1::DataSpec::DROP));
-  const auto pad = Told(Epochs("j-pad", 4, 6, 12, v1::DataSpec::PAD));
+  const auto drop = RunToOutcome(Epochs("j-drop", 4, 6, 12, v1::DataSpec::DROP));
+  const auto pad = RunToOutcome(Epochs("j-pad", 4, 6, 12, v1::DataSpec::PAD));
   ASSERT_EQ(drop->steps.size(), 4u);
   ASSERT_EQ(pad->steps.size(), 4u);
   for (const auto& [step, numbers] : pad->steps) {
@@ -71,7 +71,7 @@ TEST_F(LastBatchTest, FewerSamplesThanABatch_AreTrainedOnOverAndOver) {
 // With four steps per epoch: before the padded batch of the second epoch, and after that of the seventh.
 TEST_F(LastBatchTest, AJobThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStopped) {
   const StartAttempt start = Epochs("j-resumed", 8, 40, 12, v1::DataSpec::PAD);
-  const auto whole = Told(start);
+  const auto whole = RunToOutcome(start);
   ASSERT_EQ(whole->outcome->kind(), Outcome::FINISHED) << whole->outcome->ShortDebugString();
   ASSERT_EQ(whole->steps.size(), 32u);
   int num_resumed = 0;
@@ -80,7 +80,7 @@ TEST_F(LastBatchTest, AJobThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStoppe
       continue;
     }
     ++num_resumed;
-    const auto resumed = Told(Resumed(start, checkpoint));
+    const auto resumed = RunToOutcome(Resumed(start, checkpoint));
     ASSERT_EQ(resumed->outcome->kind(), Outcome::FINISHED) << resumed->outcome->ShortDebugString();
     EXPECT_EQ(static_cast<int64_t>(resumed->steps.size()), 32 - checkpoint.step());
     for (const auto& [step, numbers] : resumed->steps) {

@@ -27,7 +27,7 @@ StartAttempt TooLargeToEvaluate(StartAttempt start) {
 
 TEST_F(LastEvaluationTest, WithoutMemoryForIt_WhatWasTrainedIsSaved) {
   const StartAttempt start = TooLargeToEvaluate(Mlp("fp32", 3));
-  const auto failed = Told(start);
+  const auto failed = RunToOutcome(start);
   ASSERT_EQ(failed->outcome->reason(), v1::OUT_OF_MEMORY) << failed->outcome->ShortDebugString();
   EXPECT_EQ(failed->outcome->last_step(), 3);
   EXPECT_THAT(failed->evals, IsEmpty());
@@ -39,7 +39,7 @@ TEST_F(LastEvaluationTest, WithoutMemoryForIt_WhatWasTrainedIsSaved) {
   smaller.mutable_spec()->mutable_data()->mutable_eval()->mutable_synthetic()->set_num_samples(20);
   smaller.mutable_spec()->mutable_data()->clear_eval_batch_size();
   *smaller.mutable_start_from() = failed->checkpoints[0];
-  const auto finished = Told(smaller);
+  const auto finished = RunToOutcome(smaller);
   EXPECT_EQ(finished->outcome->kind(), Outcome::FINISHED) << finished->outcome->ShortDebugString();
   EXPECT_THAT(finished->steps, IsEmpty());
   EXPECT_TRUE(finished->outcome->final_metrics().has_eval_loss());
@@ -53,13 +53,13 @@ TEST_F(LastEvaluationTest, ARunKilledBeforeIt_EvaluatesAndEndsAsTheWholeOne) {
       start.mutable_spec()->mutable_eval()->set_every_steps(eval_every_steps);
       start.mutable_spec()->mutable_checkpoint()->set_keep_best(keep_best);
       start.mutable_key()->set_job_id(keep_best ? "j-best" : "j-plain");
-      const auto whole = Told(start);
+      const auto whole = RunToOutcome(start);
       ASSERT_EQ(whole->outcome->kind(), Outcome::FINISHED) << whole->outcome->ShortDebugString();
       ASSERT_EQ(whole->checkpoints.back().step(), 20);
       EXPECT_FALSE(whole->checkpoints.back().has_eval_loss());
       start.mutable_key()->set_attempt(start.key().attempt() + 1);
       *start.mutable_start_from() = whole->checkpoints.back();
-      const auto resumed = Told(start);
+      const auto resumed = RunToOutcome(start);
       EXPECT_EQ(resumed->outcome->kind(), Outcome::FINISHED) << resumed->outcome->ShortDebugString();
       EXPECT_THAT(resumed->steps, IsEmpty());
       ASSERT_THAT(resumed->evals, SizeIs(1));

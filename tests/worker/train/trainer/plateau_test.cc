@@ -32,7 +32,7 @@ class PlateauTest : public TrainerTest {
 };
 
 TEST_F(PlateauTest, ALossThatStandsStill_LowersTheRateOfTheNextStepsAndIsAnEvent) {
-  const auto agent = Told(Demanding(1));
+  const auto agent = RunToOutcome(Demanding(1));
   ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
   const std::vector<Event> falls = EventsOf(*agent, Event::LEARNING_RATE_FELL);
   ASSERT_THAT(falls, SizeIs(Gt(1u)));
@@ -49,11 +49,11 @@ TEST_F(PlateauTest, ALossThatStandsStill_LowersTheRateOfTheNextStepsAndIsAnEvent
 }
 
 TEST_F(PlateauTest, ARunResumedAnywhere_EndsAsTheWholeOne) {
-  const auto whole = Told(Demanding(1));
+  const auto whole = RunToOutcome(Demanding(1));
   for (const size_t step : {3, 6, 7, 12}) {
     StartAttempt start = Demanding(static_cast<int>(step));
     *start.mutable_start_from() = whole->checkpoints[step - 1];
-    const auto resumed = Told(start);
+    const auto resumed = RunToOutcome(start);
     EXPECT_EQ(resumed->outcome->final_metrics().state_hash(), whole->outcome->final_metrics().state_hash())
         << "from step " << step;
     EXPECT_EQ(resumed->steps[static_cast<int64_t>(step) + 1], whole->steps[static_cast<int64_t>(step) + 1]);
@@ -68,16 +68,16 @@ TEST_F(PlateauTest, ALongerRunFromTheEndOfAShorterOne_EndsAsTheWholeOne) {
     StartAttempt start = Demanding(2);
     start.mutable_key()->set_job_id("j-" + std::to_string(steps));
     start.mutable_spec()->mutable_train()->set_steps(steps);
-    const auto shorter = Told(start);
+    const auto shorter = RunToOutcome(start);
     ASSERT_EQ(shorter->outcome->kind(), Outcome::FINISHED) << shorter->outcome->ShortDebugString();
     ASSERT_EQ(shorter->checkpoints.back().step(), steps);
     start = longer;
     start.mutable_key()->set_attempt(static_cast<int>(steps));
     *start.mutable_start_from() = shorter->checkpoints.back();
-    const auto resumed = Told(start);
+    const auto resumed = RunToOutcome(start);
     start = longer;
     start.mutable_key()->set_attempt(static_cast<int>(100 + steps));
-    const auto whole = Told(start);
+    const auto whole = RunToOutcome(start);
     EXPECT_EQ(resumed->outcome->final_metrics().state_hash(), whole->outcome->final_metrics().state_hash());
     ASSERT_EQ(resumed->evals[0].step(), steps);
     EXPECT_EQ(resumed->evals[0].loss(), whole->evals[static_cast<size_t>(steps) / 2 - 1].loss());

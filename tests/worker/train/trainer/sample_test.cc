@@ -105,7 +105,7 @@ TEST_F(SampleTest, AGpt2_WritesWhatItHasLearned) {
     SCOPED_TRACE(precision);
     StartAttempt start = Gpt2(precision, 200);
     AskForText(start, 70, /*temperature=*/0);
-    const auto agent = Told(start);
+    const auto agent = RunToOutcome(start);
     ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
     EXPECT_THAT(StepsOf(agent->samples), ElementsAre(70, 140, 200));
     for (const v1::Sample& sample : agent->samples) {
@@ -124,7 +124,7 @@ TEST_F(SampleTest, AGpt2_WritesWhatItHasLearned) {
 TEST_F(SampleTest, EverySampleComesOnceWithASequenceOfItsOwn) {
   StartAttempt start = Gpt2("fp32", 20);
   AskForText(start, 5);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_THAT(StepsOf(agent->samples), ElementsAre(5, 10, 15, 20));
   EXPECT_EQ(agent->sequences.size(), agent->outcome->last_sequence());
   for (const auto& [sequence, count] : agent->sequences) {
@@ -140,10 +140,10 @@ TEST_F(SampleTest, EverySampleComesOnceWithASequenceOfItsOwn) {
 TEST_F(SampleTest, WithoutASteadyRate_ThereIsOneAtTheEnd) {
   StartAttempt start = Gan("fp32", 8);
   AskForImages(start, 0);
-  EXPECT_THAT(StepsOf(Told(start)->samples), ElementsAre(8));
+  EXPECT_THAT(StepsOf(RunToOutcome(start)->samples), ElementsAre(8));
   start.mutable_spec()->clear_sample();
   start.mutable_key()->set_job_id("j-none");
-  EXPECT_THAT(Told(start)->samples, IsEmpty());
+  EXPECT_THAT(RunToOutcome(start)->samples, IsEmpty());
 }
 
 TEST_F(SampleTest, AGenerator_DrawsASquareOfPictures) {
@@ -151,7 +151,7 @@ TEST_F(SampleTest, AGenerator_DrawsASquareOfPictures) {
     SCOPED_TRACE(precision);
     StartAttempt start = Gan(precision, 120);
     AskForImages(start, 50);
-    const auto agent = Told(start);
+    const auto agent = RunToOutcome(start);
     ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
     EXPECT_THAT(StepsOf(agent->samples), ElementsAre(50, 100, 120));
     for (const v1::Sample& sample : agent->samples) {
@@ -188,11 +188,11 @@ TEST_F(SampleTest, NumbersOfTheTrainingAreThoseWithoutSamples) {
     StartAttempt start = is_gan ? Gan(precision, 25) : Gpt2(precision, 25);
     start.mutable_spec()->mutable_optimizer()->set_ema_decay(0.75);
     start.mutable_key()->set_job_id(absl::StrCat("j-", precision, is_gan, "-plain"));
-    const auto plain = Told(start);
+    const auto plain = RunToOutcome(start);
     ASSERT_EQ(plain->outcome->kind(), Outcome::FINISHED) << plain->outcome->ShortDebugString();
     start.mutable_key()->set_job_id(absl::StrCat("j-", precision, is_gan));
     is_gan ? AskForImages(start, 4) : AskForText(start, 4);
-    const auto sampled = Told(start);
+    const auto sampled = RunToOutcome(start);
     EXPECT_EQ(sampled->samples.size(), 7u);
     ASSERT_EQ(sampled->steps.size(), plain->steps.size());
     for (const auto& [step, numbers] : sampled->steps) {
@@ -216,7 +216,7 @@ TEST_F(SampleTest, KilledAndResumed_ItDrawsWhatTheRunNeverInterruptedDraws) {
     SCOPED_TRACE(job);
     is_gan ? AskForImages(start, 5) : AskForText(start, 5);
     start.mutable_key()->set_job_id(job + "-whole");
-    const auto whole = Told(start);
+    const auto whole = RunToOutcome(start);
     ASSERT_EQ(whole->outcome->kind(), Outcome::FINISHED) << whole->outcome->ShortDebugString();
     start.mutable_key()->set_job_id(job);
     FakeAgent killed = Spawn();
@@ -229,7 +229,7 @@ TEST_F(SampleTest, KilledAndResumed_ItDrawsWhatTheRunNeverInterruptedDraws) {
     start.mutable_key()->set_token("second");
     *start.mutable_start_from() = killed.checkpoints.back();
     const int64_t from = start.start_from().step();
-    const auto resumed = Told(start);
+    const auto resumed = RunToOutcome(start);
     ASSERT_EQ(resumed->outcome->kind(), Outcome::FINISHED) << resumed->outcome->ShortDebugString();
     std::map<int64_t, std::string> expected = ContentsOf(*whole);
     EXPECT_EQ(expected.size(), 8u);
@@ -242,25 +242,25 @@ TEST_F(SampleTest, KilledAndResumed_ItDrawsWhatTheRunNeverInterruptedDraws) {
 TEST_F(SampleTest, FromACheckpoint_NoSampleIsLeftOut) {
   StartAttempt start = Gpt2("fp32", 14);
   AskForText(start, 7);
-  const auto whole = Told(start);
+  const auto whole = RunToOutcome(start);
   ASSERT_THAT(StepsOf(whole->samples), ElementsAre(7, 14));
   ASSERT_EQ(whole->checkpoints.size(), 2u);
   EXPECT_GE(whole->checkpoint_after[7], whole->samples[0].attempt_sequence());
   start.mutable_key()->set_attempt(2);
   *start.mutable_start_from() = whole->checkpoints.back();
-  const auto again = Told(start);
+  const auto again = RunToOutcome(start);
   ASSERT_THAT(StepsOf(again->samples), ElementsAre(14));
   EXPECT_EQ(again->samples[0].content(), whole->samples[1].content());
 }
 
 // For a sample in the middle, and for the last one, whose checkpoint precedes it.
-TEST_F(SampleTest, ToldToLeaveWhileItDraws_ItLeavesThatSampleToTheNextAttempt) {
+TEST_F(SampleTest, OrderedToLeaveWhileItDraws_ItLeavesThatSampleToTheNextAttempt) {
   StartAttempt start = Gpt2("fp32", 10);
   AskForText(start, 5);
   start.mutable_spec()->mutable_sample()->mutable_text()->set_tokens(models::kMaxSampleTokens);
   start.mutable_spec()->mutable_model()->mutable_gpt2()->set_n_layer(6);  // This takes seconds.
   start.mutable_key()->set_job_id("j-whole");
-  const auto whole = Told(start);
+  const auto whole = RunToOutcome(start);
   ASSERT_THAT(StepsOf(whole->samples), ElementsAre(5, 10));
   start.mutable_key()->set_job_id("j");
   std::map<int64_t, std::string> drawn;
@@ -280,7 +280,7 @@ TEST_F(SampleTest, ToldToLeaveWhileItDraws_ItLeavesThatSampleToTheNextAttempt) {
     *start.mutable_start_from() = agent.checkpoints.back();
     EXPECT_EQ(start.start_from().step(), step);
   }
-  drawn.merge(ContentsOf(*Told(start)));
+  drawn.merge(ContentsOf(*RunToOutcome(start)));
   EXPECT_EQ(drawn, ContentsOf(*whole));
 }
 

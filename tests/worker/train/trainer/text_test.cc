@@ -62,10 +62,10 @@ class TextTest : public TrainerTest {
   }
 };
 
-TEST_F(TextTest, AGpt2_LearnsInEveryPrecisionAndTellsItsPerplexity) {
+TEST_F(TextTest, AGpt2_LearnsInEveryPrecisionAndReportsItsPerplexity) {
   for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
     SCOPED_TRACE(precision);
-    const auto agent = Told(Gpt2(precision, 80));
+    const auto agent = RunToOutcome(Gpt2(precision, 80));
     ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
     const v1::FinalMetrics& metrics = agent->outcome->final_metrics();
     EXPECT_NEAR(agent->steps[1].loss, std::log(kVocabulary), 0.1) << "nothing is known at first";
@@ -84,13 +84,13 @@ TEST_F(TextTest, AGpt2ThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStopped) {
   for (const char* precision : {"fp32", "bf16", "fp16", "fp8-delayed"}) {
     SCOPED_TRACE(precision);
     StartAttempt start = Gpt2(precision, 40);
-    const auto whole = Told(start);
+    const auto whole = RunToOutcome(start);
     ASSERT_EQ(whole->outcome->kind(), Outcome::FINISHED) << whole->outcome->ShortDebugString();
     ASSERT_EQ(whole->checkpoints[2].step(), 21);
     start.mutable_key()->set_attempt(2);
     start.mutable_key()->set_token("second");
     *start.mutable_start_from() = whole->checkpoints[2];
-    const auto resumed = Told(start);
+    const auto resumed = RunToOutcome(start);
     ASSERT_EQ(resumed->outcome->kind(), Outcome::FINISHED) << resumed->outcome->ShortDebugString();
     EXPECT_EQ(resumed->steps.size(), 19u);
     for (const auto& [step, numbers] : resumed->steps) {
@@ -112,16 +112,16 @@ TEST_F(TextTest, ATokenBeyondTheVocabulary_IsADataErrorThatNamesItsPlace) {
 }
 
 // A file whose tokens are twice as wide holds the same text.
-TEST_F(TextTest, TokensWithoutAHeader_AreReadAsTheirNumbersTell) {
+TEST_F(TextTest, TokensWithoutAHeader_AreReadAsTheirNumbersSay) {
   StartAttempt start = Gpt2("fp32", 3);
-  const auto narrow = Told(start);
+  const auto narrow = RunToOutcome(start);
   for (const auto& [name, size] : {std::pair("train.bin", 4000), std::pair("val.bin", 500)}) {
     const std::vector<uint16_t> text = Text(static_cast<size_t>(size));
     const std::vector<uint32_t> wide(text.begin(), text.end());
     std::ofstream(root_ / name, std::ios::binary)
         .write(reinterpret_cast<const char*>(wide.data()), static_cast<std::streamsize>(4 * wide.size()));
   }
-  const auto told = Told(start);
+  const auto told = RunToOutcome(start);
   ASSERT_EQ(told->outcome->kind(), Outcome::FINISHED) << told->outcome->ShortDebugString();
   EXPECT_EQ(told->outcome->final_metrics().state_hash(), narrow->outcome->final_metrics().state_hash());
   const std::vector<v1::Event> notes = EventsOf(*told, v1::Event::DATA_READ);
@@ -184,10 +184,10 @@ class TextsTest : public TextTest {
   }
 };
 
-TEST_F(TextsTest, ABert_LearnsInEveryPrecisionAndTellsItsAccuracy) {
+TEST_F(TextsTest, ABert_LearnsInEveryPrecisionAndReportsItsAccuracy) {
   for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
     SCOPED_TRACE(precision);
-    const auto agent = Told(Bert(precision, 60));
+    const auto agent = RunToOutcome(Bert(precision, 60));
     ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
     const v1::FinalMetrics& metrics = agent->outcome->final_metrics();
     EXPECT_NEAR(agent->steps[1].loss, std::log(2), 0.2) << "nothing is known at first";
@@ -204,13 +204,13 @@ TEST_F(TextsTest, ABertThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStopped) 
     SCOPED_TRACE(precision);
     StartAttempt start = Bert(precision, 40);
     start.mutable_spec()->mutable_train()->set_gradient_accumulation(2);
-    const auto whole = Told(start);
+    const auto whole = RunToOutcome(start);
     ASSERT_EQ(whole->outcome->kind(), Outcome::FINISHED) << whole->outcome->ShortDebugString();
     ASSERT_EQ(whole->checkpoints[2].step(), 21);
     start.mutable_key()->set_attempt(2);
     start.mutable_key()->set_token("second");
     *start.mutable_start_from() = whole->checkpoints[2];
-    const auto resumed = Told(start);
+    const auto resumed = RunToOutcome(start);
     ASSERT_EQ(resumed->outcome->kind(), Outcome::FINISHED) << resumed->outcome->ShortDebugString();
     EXPECT_EQ(resumed->steps.size(), 19u);
     for (const auto& [step, numbers] : resumed->steps) {
@@ -238,7 +238,7 @@ TEST_F(TextsTest, ARecurrentNetwork_LearnsInEveryPrecision) {
   for (const v1::RnnSpec::Cell cell : {v1::RnnSpec::LSTM, v1::RnnSpec::GRU}) {
     for (const char* precision : {"fp32", "bf16", "fp16", "torch-amp-bf16"}) {
       SCOPED_TRACE(absl::StrCat(v1::RnnSpec::Cell_Name(cell), " ", precision));
-      const auto agent = Told(WithRnn(Bert(precision, 60), cell));
+      const auto agent = RunToOutcome(WithRnn(Bert(precision, 60), cell));
       ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
       EXPECT_NEAR(agent->steps[1].loss, std::log(2), 0.2) << "nothing is known at first";
       EXPECT_GT(agent->outcome->final_metrics().eval_accuracy(), 0.9);
@@ -253,13 +253,13 @@ TEST_F(TextsTest, ARecurrentNetworkThatGoesOnFromACheckpoint_ComesOutAsIfItHadNe
       SCOPED_TRACE(absl::StrCat(v1::RnnSpec::Cell_Name(cell), " ", precision));
       StartAttempt start = WithRnn(Bert(precision, 20), cell);
       start.mutable_spec()->mutable_train()->set_gradient_accumulation(2);
-      const auto whole = Told(start);
+      const auto whole = RunToOutcome(start);
       ASSERT_EQ(whole->outcome->kind(), Outcome::FINISHED) << whole->outcome->ShortDebugString();
       ASSERT_EQ(whole->checkpoints[0].step(), 7);
       start.mutable_key()->set_attempt(2);
       start.mutable_key()->set_token("second");
       *start.mutable_start_from() = whole->checkpoints[0];
-      const auto resumed = Told(start);
+      const auto resumed = RunToOutcome(start);
       EXPECT_EQ(resumed->steps.size(), 13u);
       for (const auto& [step, numbers] : resumed->steps) {
         EXPECT_EQ(numbers, whole->steps[step]) << "step " << step;
@@ -278,14 +278,14 @@ TEST_F(TextsTest, AWrongLine_IsADataErrorThatNamesItsPlace) {
                                            "model has 17 tokens in its vocabulary"));
 }
 
-TEST_F(TextsTest, TextsThatAreCut_AreToldOfTrainingAndOfEvaluation) {
+TEST_F(TextsTest, TextsThatAreCut_AreReportedForTrainingAndEvaluation) {
   StartAttempt start = Bert("fp32", 2);
   v1::DataSpec& data = *start.mutable_spec()->mutable_data();
   data.mutable_train()->mutable_jsonl()->set_sequence_length(4);
   data.mutable_eval()->mutable_jsonl()->set_sequence_length(4);
   std::ofstream(root_ / "val.jsonl") << "{\"input_ids\": [1, 2, 3, 4, 5], \"label\": 0}\n"
                                      << "{\"input_ids\": [1, 2, 3, 4], \"label\": 1}\n";
-  const std::vector<v1::Event> warnings = EventsOf(*Told(start), v1::Event::WARNING);
+  const std::vector<v1::Event> warnings = EventsOf(*RunToOutcome(start), v1::Event::WARNING);
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_THAT(warnings[0].message(), ContainsRegex("data.train.jsonl: [0-9]+ of 400 texts are longer than "
                                                    "sequence_length and were cut"));

@@ -147,7 +147,7 @@ class TrainerTest : public testing::Test {
   }
 
   // Runs an attempt to its outcome, and returns the agent with everything that it received.
-  std::unique_ptr<FakeAgent> Told(const StartAttempt& start, std::optional<int> steps_ahead = StepsAhead()) {
+  std::unique_ptr<FakeAgent> RunToOutcome(const StartAttempt& start, std::optional<int> steps_ahead = StepsAhead()) {
     auto agent = std::make_unique<FakeAgent>(Folder(), TrainerDevice(), steps_ahead);
     agent->Connect();
     agent->Start(start);
@@ -155,7 +155,7 @@ class TrainerTest : public testing::Test {
     return agent;
   }
 
-  Outcome Run(const StartAttempt& start) { return Told(start)->outcome.value_or(Outcome()); }
+  Outcome Run(const StartAttempt& start) { return RunToOutcome(start)->outcome.value_or(Outcome()); }
 
   std::filesystem::path root_;
   int num_folders_ = 0;

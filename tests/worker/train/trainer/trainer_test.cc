@@ -79,7 +79,7 @@ TEST_F(TrainerTest, AnMlp_TrainsToItsEndAndLearns) {
 
 TEST_F(TrainerTest, TheWaitForAStepsBatch_IsAPartOfTheStep) {
   const StartAttempt start = Mlp("fp32", 20);
-  const auto agent = Told(start, /*steps_ahead=*/0);
+  const auto agent = RunToOutcome(start, /*steps_ahead=*/0);
   ASSERT_EQ(agent->costs.size(), 20u);
   for (const auto& [step, cost] : agent->costs) {
     const double seconds = start.spec().data().batch_size() / static_cast<double>(cost.samples_per_second);
@@ -232,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(
       return absl::StrCat(absl::StrReplaceAll(std::get<0>(info.param), {{"-", "_"}}), "_", std::get<1>(info.param));
     });
 
-TEST_F(TrainerTest, ANewConnection_IsToldEverythingThatIsNotAcknowledged) {
+TEST_F(TrainerTest, ANewConnection_ReceivesEverythingThatIsNotAcknowledged) {
   FakeAgent agent = Spawn();
   agent.Connect();
   agent.Start(Mlp("fp32", 40));
@@ -307,20 +307,20 @@ TEST_F(TrainerTest, ResumedElsewhere_ItSaysWhatIsDifferentAndScalesTheLossAfresh
     return start;
   };
   const StartAttempt start = Mlp("fp32", 14);
-  const auto began = Told(start);
+  const auto began = RunToOutcome(start);
   ASSERT_EQ(began->checkpoints.size(), 2u);
   EXPECT_EQ(began->outcome->final_metrics().final_loss_scale(), 1);
   const v1::Checkpoint checkpoint = began->checkpoints[0];
-  EXPECT_EQ(differs(*Told(resumed(start, checkpoint, 2))), "");
+  EXPECT_EQ(differs(*RunToOutcome(resumed(start, checkpoint, 2))), "");
   StartAttempt elsewhere = resumed(start, checkpoint, 3);
   elsewhere.mutable_device()->add_instruction_sets("amx_bf16");
-  EXPECT_THAT(differs(*Told(elsewhere)), HasSubstr("instruction_sets avx512_bf16 -> avx512_bf16 amx_bf16"));
+  EXPECT_THAT(differs(*RunToOutcome(elsewhere)), HasSubstr("instruction_sets avx512_bf16 -> avx512_bf16 amx_bf16"));
 
-  const auto scaled = Told(resumed(Mlp("fp16", 14), checkpoint, 4));
+  const auto scaled = RunToOutcome(resumed(Mlp("fp16", 14), checkpoint, 4));
   EXPECT_EQ(scaled->outcome->kind(), Outcome::FINISHED) << scaled->outcome->ShortDebugString();
   EXPECT_EQ(scaled->outcome->final_metrics().final_loss_scale(), 65536) << "not 1, as fp32 had it";
   EXPECT_THAT(differs(*scaled), HasSubstr("precision fp32 -> fp16"));
-  const auto wide = Told(resumed(Mlp("bf16", 21), scaled->checkpoints.back(), 5));
+  const auto wide = RunToOutcome(resumed(Mlp("bf16", 21), scaled->checkpoints.back(), 5));
   EXPECT_EQ(wide->outcome->final_metrics().final_loss_scale(), 1) << "not 65536, as fp16 had it";
 }
 
@@ -461,7 +461,7 @@ TEST_F(TrainerTest, ALossScaleOrder_IsAppliedOnceOverTheAttemptsOfAJob) {
   }
 }
 
-TEST_F(TrainerTest, ARequestForGradients_TellsWhatTheCanaryLastSawOfLayersInFp8) {
+TEST_F(TrainerTest, ARequestForGradients_ReportsWhatTheCanaryLastSawOfLayersInFp8) {
   FakeAgent agent = Spawn();
   agent.Connect();
   internal::StartAttempt start = Mlp("fp8", 1 << 30);
@@ -711,7 +711,7 @@ TEST_F(TrainerTest, AJobThatAppliedNoStep_HasNotSucceeded) {
 TEST_F(TrainerTest, OnlySkippingThatIsOnlyToWarn_IsAnEvent) {
   StartAttempt start = WithStaticScale(Mlp("fp16", 150), 1e30);
   start.mutable_spec()->set_on_divergence(v1::JobSpec::WARN);
-  const auto agent = Told(start);
+  const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED);
   EXPECT_THAT(StepsOf(EventsOf(*agent, v1::Event::DIVERGENCE)), testing::ElementsAre(101, 150));
 }
