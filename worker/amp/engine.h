@@ -155,9 +155,9 @@ class Engine {
   // is pending.
   std::optional<NonFinite> FindNonFinite() const;
 
-  // Returns copies, which later steps do not change. Reuses the memory of tensors in `room`, an earlier state, where
+  // Returns copies, which later steps do not change. Reuses the memory of tensors in `reuse`, an earlier state, where
   // shape and format match.
-  EngineState ExportState(EngineState room = {}) const;
+  EngineState ExportState(EngineState reuse = {}) const;
   // Returns INVALID_ARGUMENT (reason BAD_STATE) if the state belongs to another model or optimizer; the engine is
   // unusable then. A count of batches that an older state lacks starts at 0.
   absl::Status ImportState(const EngineState& state);

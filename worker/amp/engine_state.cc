@@ -20,14 +20,14 @@
 
 namespace ampd::amp {
 
-EngineState Engine::ExportState(EngineState room) const {
+EngineState Engine::ExportState(EngineState reuse) const {
   TORCH_CHECK(pending_.empty(), "a state is exported between steps");
   EngineState state;
   for (const auto& phase : phases_) {
     for (const Parameter& parameter : phase->parameters()) {
-      state.model[parameter.name] = MasterOf(parameter, std::move(room.model[parameter.name]));
+      state.model[parameter.name] = MasterOf(parameter, std::move(reuse.model[parameter.name]));
     }
-    state.optimizer.merge(phase->ExportOptimizer(room.optimizer));
+    state.optimizer.merge(phase->ExportOptimizer(reuse.optimizer));
     if (phases_.size() > 1) {
       state.applied_by_phase[phase->name()] = phase->applied_steps();
     }
@@ -35,7 +35,7 @@ EngineState Engine::ExportState(EngineState room) const {
   for (const auto& [name, buffer] : buffers_) {
     const bool is_narrow = buffer.is_floating_point() && buffer.element_size() < static_cast<int64_t>(sizeof(float));
     const at::ScalarType dtype = is_narrow ? at::kFloat : buffer.scalar_type();
-    state.model[name] = CopyInto(std::move(room.model[name]), buffer, dtype);
+    state.model[name] = CopyInto(std::move(reuse.model[name]), buffer, dtype);
   }
   ExportCounts(state.model);
   if (programs_->fp8) {

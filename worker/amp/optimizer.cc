@@ -105,10 +105,10 @@ std::vector<std::pair<std::string, at::Tensor>> Optimizer::NamedState() const {
   return named;
 }
 
-TensorMap Optimizer::ExportState(TensorMap& room) const {
+TensorMap Optimizer::ExportState(TensorMap& reuse) const {
   TensorMap state;
   for (const auto& [name, tensor] : NamedState()) {
-    state[name] = CopyInto(std::move(room[name]), tensor, at::kFloat);
+    state[name] = CopyInto(std::move(reuse[name]), tensor, at::kFloat);
   }
   return state;
 }

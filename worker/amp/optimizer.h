@@ -63,8 +63,8 @@ class Optimizer {
 
   // Moments by "<parameter>.<moment>" and averages by "<parameter>.average", as they are stored.
   std::vector<std::pair<std::string, at::Tensor>> NamedState() const;
-  // Moments and averages by the same names, as contiguous fp32 copies. Reuses matching tensors of `room` (CopyInto).
-  TensorMap ExportState(TensorMap& room) const;
+  // Moments and averages by the same names, as contiguous fp32 copies. Reuses matching tensors of `reuse` (CopyInto).
+  TensorMap ExportState(TensorMap& reuse) const;
   // Returns INVALID_ARGUMENT (reason BAD_STATE) if a tensor is missing or has another shape; nothing is changed then.
   // If `num_steps` is 0, the averages start as the parameters, whatever the state holds.
   absl::Status ImportState(const TensorMap& state, int64_t num_steps);

@@ -22,17 +22,17 @@ Parameter MakeParameter(const std::string& name, const at::Tensor& initial, at::
   return parameter;
 }
 
-at::Tensor MasterOf(const Parameter& parameter, at::Tensor room) {
+at::Tensor MasterOf(const Parameter& parameter, at::Tensor reuse) {
   if (parameter.master.defined()) {
-    return CopyInto(std::move(room), parameter.master, at::kFloat);
+    return CopyInto(std::move(reuse), parameter.master, at::kFloat);
   }
   if (!parameter.remainder.defined()) {
-    return CopyInto(std::move(room), parameter.leaf, at::kFloat);
+    return CopyInto(std::move(reuse), parameter.leaf, at::kFloat);
   }
   const at::Tensor leaf = ContiguousCopy(parameter.leaf);
   const at::Tensor remainder = ContiguousCopy(parameter.remainder);
-  const bool fits = room.defined() && room.sizes() == leaf.sizes();
-  at::Tensor joined = fits ? std::move(room) : at::empty(leaf.sizes(), at::kFloat);
+  const bool fits = reuse.defined() && reuse.sizes() == leaf.sizes();
+  at::Tensor joined = fits ? std::move(reuse) : at::empty(leaf.sizes(), at::kFloat);
   const auto* upper = static_cast<const uint16_t*>(leaf.const_data_ptr());
   const auto* lower = static_cast<const uint16_t*>(remainder.const_data_ptr());
   auto* masters = joined.data_ptr<float>();

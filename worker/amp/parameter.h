@@ -27,8 +27,8 @@ struct Parameter {
 Parameter MakeParameter(const std::string& name, const at::Tensor& initial, at::ScalarType dtype,
                         precision::Masters masters, StepKernels& kernels);
 
-// The fp32 master, or the leaf widened to fp32 if there is none: a contiguous copy on the CPU, in `room` as CopyInto.
-at::Tensor MasterOf(const Parameter& parameter, at::Tensor room = {});
+// The fp32 master, or the leaf widened to fp32 if there is none: a contiguous copy on the CPU, in `reuse` as CopyInto.
+at::Tensor MasterOf(const Parameter& parameter, at::Tensor reuse = {});
 
 // Sets the master, and rounds it into the leaf without autograd noticing. `value` has the parameter's shape.
 void SetMaster(const Parameter& parameter, const at::Tensor& value, StepKernels& kernels);

@@ -157,7 +157,7 @@ class Phase {
   const Optimizer& optimizer() const { return optimizer_; }
 
   // Optimizer::ExportState.
-  TensorMap ExportOptimizer(TensorMap& room) const { return optimizer_.ExportState(room); }
+  TensorMap ExportOptimizer(TensorMap& reuse) const { return optimizer_.ExportState(reuse); }
   // Sets the masters from `model`, which must have all of them, and the optimizer's state. Errors: INVALID_ARGUMENT as
   // Optimizer::ImportState.
   absl::Status Import(const TensorMap& model, const TensorMap& optimizer, int64_t applied_steps);

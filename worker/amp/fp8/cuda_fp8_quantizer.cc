@@ -19,25 +19,25 @@ using kernels::kFp8Block;
 int64_t NumBlocks(int64_t size) { return (size + kFp8Block - 1) / kFp8Block; }
 
 // Allocates an FP8 matrix (R, C), with its scales in the layout that the kernels write.
-Fp8Matrix Room(int64_t rows, int64_t columns, const Fp8Order& order, const at::Device& device) {
+Fp8Matrix EmptyMatrix(int64_t rows, int64_t columns, const Fp8Order& order, const at::Device& device) {
   const auto options = at::TensorOptions().device(device);
-  Fp8Matrix room;
-  room.data = at::empty({rows, columns}, options.dtype(order.format));
+  Fp8Matrix matrix;
+  matrix.data = at::empty({rows, columns}, options.dtype(order.format));
   switch (order.grain) {
     case Fp8Grain::kTensor:
-      room.block = {rows, columns};
-      room.inverse_scale = at::empty({1, 1}, options.dtype(at::kFloat));
+      matrix.block = {rows, columns};
+      matrix.inverse_scale = at::empty({1, 1}, options.dtype(at::kFloat));
       break;
     case Fp8Grain::kRows:
-      room.block = {1, kFp8Block};
-      room.inverse_scale = at::empty_strided({rows, NumBlocks(columns)}, {1, rows}, options.dtype(at::kFloat));
+      matrix.block = {1, kFp8Block};
+      matrix.inverse_scale = at::empty_strided({rows, NumBlocks(columns)}, {1, rows}, options.dtype(at::kFloat));
       break;
     case Fp8Grain::kSquares:
-      room.block = {kFp8Block, kFp8Block};
-      room.inverse_scale = at::empty({NumBlocks(rows), NumBlocks(columns)}, options.dtype(at::kFloat));
+      matrix.block = {kFp8Block, kFp8Block};
+      matrix.inverse_scale = at::empty({NumBlocks(rows), NumBlocks(columns)}, options.dtype(at::kFloat));
       break;
   }
-  return room;
+  return matrix;
 }
 
 CudaFp8Output OutputOf(const Fp8Matrix& matrix) {
@@ -54,11 +54,11 @@ class CudaFp8Quantizer final : public Fp8Quantizer {
     CudaFp8Matrix pass = PassOver(source, order);
     Fp8Forms forms;
     if (order.plain) {
-      forms.plain = Room(pass.rows, pass.columns, order, device_);
+      forms.plain = EmptyMatrix(pass.rows, pass.columns, order, device_);
       pass.plain = OutputOf(forms.plain);
     }
     if (order.transposed) {
-      forms.transposed = Room(pass.columns, pass.rows, order, device_);
+      forms.transposed = EmptyMatrix(pass.columns, pass.rows, order, device_);
       pass.transposed = OutputOf(forms.transposed);
     }
     if (order.grain == Fp8Grain::kTensor) {

@@ -39,13 +39,13 @@ at::Tensor ContiguousCopy(const at::Tensor& tensor) {
   return copy;
 }
 
-at::Tensor CopyInto(at::Tensor room, const at::Tensor& tensor, at::ScalarType dtype) {
-  if (!room.defined() || room.sizes() != tensor.sizes() || room.scalar_type() != dtype) {
-    room = at::empty(tensor.sizes(), at::TensorOptions().dtype(dtype).pinned_memory(tensor.is_cuda()));
+at::Tensor CopyInto(at::Tensor reuse, const at::Tensor& tensor, at::ScalarType dtype) {
+  if (!reuse.defined() || reuse.sizes() != tensor.sizes() || reuse.scalar_type() != dtype) {
+    reuse = at::empty(tensor.sizes(), at::TensorOptions().dtype(dtype).pinned_memory(tensor.is_cuda()));
   }
   // The host casts, because a cast on the GPU would need memory there that training may need.
   const bool casts_on_gpu = tensor.is_cuda() && tensor.scalar_type() != dtype;
-  return room.copy_(casts_on_gpu ? ContiguousCopy(tensor) : tensor.detach());
+  return reuse.copy_(casts_on_gpu ? ContiguousCopy(tensor) : tensor.detach());
 }
 
 }  // namespace ampd::amp

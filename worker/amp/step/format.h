@@ -20,9 +20,9 @@ at::Tensor InTrainingLayout(const at::Tensor& tensor);
 // A copy on the CPU that shares no memory with `tensor`, without gradients, in row-major order.
 at::Tensor ContiguousCopy(const at::Tensor& tensor);
 
-// A copy on the CPU in `dtype`, likewise. Uses the memory of `room` if that has this shape and dtype, because writing
+// A copy on the CPU in `dtype`, likewise. Uses the memory of `reuse` if that has this shape and dtype, because writing
 // to fresh pages takes longer than the copy. Otherwise data from a GPU goes to pinned memory, which the GPU fills at
-// the bus's rate. `room` may be undefined; nothing else may use it.
-at::Tensor CopyInto(at::Tensor room, const at::Tensor& tensor, at::ScalarType dtype);
+// the bus's rate. `reuse` may be undefined; nothing else may use it.
+at::Tensor CopyInto(at::Tensor reuse, const at::Tensor& tensor, at::ScalarType dtype);
 
 }  // namespace ampd::amp

@@ -61,7 +61,8 @@ struct AttemptPlan {
 };
 
 // Errors have the reason SPEC_ERROR (the spec itself can't be run), DATA_ERROR, or CHECKPOINT_ERROR if the model comes
-// from a checkpoint. REQUIRES: LibTorch's number of threads does not matter yet.
+// from a checkpoint. The plan's values do not depend on LibTorch's number of
+// threads, which TrainingLoop sets from the plan.
 absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start);
 
 // The policy for `model` after spec, placement and raise. SPEC_ERROR if it can't be run.

@@ -198,9 +198,9 @@ std::string WorstModules(const std::vector<ModuleLoss>& losses, double bound) {
   std::stable_sort(worst.begin(), worst.end(),
                    [](const ModuleLoss& a, const ModuleLoss& b) { return a.share > b.share; });
   std::vector<std::string> texts;
-  std::set<std::string> told;
+  std::set<std::string> listed;
   for (const ModuleLoss& loss : worst) {
-    if (loss.share > bound && texts.size() < kMostModules && told.insert(loss.module).second) {
+    if (loss.share > bound && texts.size() < kMostModules && listed.insert(loss.module).second) {
       texts.push_back(absl::StrFormat("%s %.3f", loss.module, loss.share));
     }
   }
