@@ -44,11 +44,11 @@ absl::Status RecoveryActions::RollBack(const Decision& decision) {
   if (!decision.is_wider) {
     run_.batcher().Seek(here);
   }
-  const std::string data = decision.is_wider ? "the same data" : "the data behind it";
+  const std::string data = decision.is_wider ? "the same data" : absl::StrCat("the data after step ", from_step);
   AMPD_RETURN_IF_ERROR(
       run_.telemetry().Event(Event::ROLLED_BACK, run_.step(),
-                             absl::StrCat("went back from step ", from_step, " to step ", run_.step(), ", and on with ",
-                                          data, ": ", decision.message),
+                             absl::StrCat("rolled back from step ", from_step, " to step ", run_.step(),
+                                          ", and continues with ", data, ": ", decision.message),
                              {{"rule", decision.rule},
                               {"from_step", absl::StrCat(from_step)},
                               {"to_step", absl::StrCat(run_.step())},
@@ -83,7 +83,7 @@ absl::Status RecoveryActions::Raise(const Decision& decision) {
 absl::Status RecoveryActions::ReportRaise(const std::string& why) {
   const PrecisionRaise& raise = run_.recovery().state().raise;
   return run_.telemetry().Event(Event::PRECISION_RAISED, run_.step(),
-                                absl::StrCat("goes on ", Describe(raise), ": ", why),
+                                absl::StrCat("continues ", Describe(raise), ": ", why),
                                 {{"precision", run_.plan().policy.preset},
                                  {"fp32_modules", absl::StrJoin(raise.fp32_modules, ",")},
                                  {"bf16_modules", absl::StrJoin(raise.bf16_modules, ",")}});
@@ -94,13 +94,13 @@ absl::Status RecoveryActions::Lower(const Decision& decision) {
   const std::string raised = Describe(decision.lowered);
   const std::string& preset = run_.plan().policy.preset;
   const std::string num_steps = absl::StrCat(decision.num_quiet_steps);
-  return run_.telemetry().Event(Event::PRECISION_LOWERED, run_.step(),
-                                absl::StrCat("goes on in ", preset, " again, as it was asked to: in ", num_steps,
-                                             " steps ", raised, " nothing was found wrong"),
-                                {{"precision", preset},
-                                 {"raise", raised},
-                                 {"num_steps", num_steps},
-                                 {"num_lowerings", absl::StrCat(run_.recovery().state().num_lowerings)}});
+  return run_.telemetry().Event(
+      Event::PRECISION_LOWERED, run_.step(),
+      absl::StrCat("precision lowered back to ", preset, " after ", num_steps, " clean steps ", raised),
+      {{"precision", preset},
+       {"raise", raised},
+       {"num_steps", num_steps},
+       {"num_lowerings", absl::StrCat(run_.recovery().state().num_lowerings)}});
 }
 
 }  // namespace ampd::train

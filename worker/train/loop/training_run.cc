@@ -90,7 +90,7 @@ absl::Status TrainingRun::Resume(LoadedCheckpoint& checkpoint) {
   AMPD_RETURN_IF_ERROR(LoadState(std::move(state)));
   const std::string raised = Describe(recovery_.state().raise);
   return telemetry_.Event(Event::CHECKPOINT_LOADED, step(),
-                          absl::StrCat("goes on from the checkpoint of step ", step(),
+                          absl::StrCat("resumes from the checkpoint of step ", step(),
                                        raised.empty() ? "" : absl::StrCat(", ", raised, ", to which it was raised")),
                           {{"state_hash", checkpoint.state_hash}});
 }

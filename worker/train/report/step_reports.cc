@@ -210,7 +210,7 @@ absl::Status StepReports::ReportDemotions(int64_t step, const amp::StepResult& r
     const std::string format(graph::DtypeName(policy.formats.compute));
     AMPD_RETURN_IF_ERROR(
         telemetry_.Event(Event::PRECISION_RAISED, step,
-                         absl::StrCat(finding.module, " goes on in ", format, ": its FP8 products are off by ",
+                         absl::StrCat(finding.module, " continues in ", format, ": its FP8 products are off by ",
                                       percent(finding.errors[0]), " (forward), ", percent(finding.errors[1]),
                                       " (input gradient) and ", percent(finding.errors[2]),
                                       " (weight gradient); the bound is ", percent(policy.fp8->canary_bound)),

@@ -66,7 +66,7 @@ TEST_F(DivergenceTest, AScaleAtItsFloor_FallsBackToAWiderPrecisionAndTrains) {
   ASSERT_THAT(raised, SizeIs(1));
   EXPECT_EQ(raised[0].step(), 1) << "nothing was lost: the skipped step left everything as it was";
   EXPECT_EQ(raised[0].attributes().at("precision"), "bf16");
-  EXPECT_THAT(raised[0].message(), HasSubstr("goes on in bf16: the loss scale fell to its floor, 1e+30"));
+  EXPECT_THAT(raised[0].message(), HasSubstr("continues in bf16: the loss scale fell to its floor, 1e+30"));
   EXPECT_EQ(agent->state.precision(), "bf16");
   EXPECT_TRUE(agent->steps[1].skipped);
   EXPECT_FALSE(agent->steps[2].skipped);
@@ -84,7 +84,7 @@ TEST_F(DivergenceTest, AnFp8LayerBeyondTheCanarysBound_ContinuesInBf16AndIsRepor
   const std::vector<Event> raised = EventsOf(*agent, Event::PRECISION_RAISED);
   ASSERT_THAT(raised, SizeIs(1)) << "it is out of FP8 when the canary looks again";
   EXPECT_EQ(raised[0].attributes().at("module"), "layers.2");
-  EXPECT_THAT(raised[0].message(), HasSubstr("layers.2 goes on in bfloat16: its FP8 products are off by"));
+  EXPECT_THAT(raised[0].message(), HasSubstr("layers.2 continues in bfloat16: its FP8 products are off by"));
   fp8.set_canary_bound(0.5);
   start.mutable_key()->set_job_id("j-within");
   EXPECT_THAT(EventsOf(*RunToOutcome(start), Event::PRECISION_RAISED), IsEmpty());
@@ -260,8 +260,7 @@ TEST_F(DivergenceTest, ARaise_IsTakenBackAfterAQuietPeriodAndThreeTimesAtMost) {
   EXPECT_THAT(StepsOf(lowered), ElementsAre(6, 12, 18));
   EXPECT_EQ(lowered[0].attributes().at("precision"), "fp16");
   EXPECT_EQ(lowered[2].attributes().at("num_lowerings"), "3");
-  EXPECT_EQ(lowered[0].message(),
-            "goes on in fp16 again, as it was asked to: in 5 steps in bf16 nothing was found wrong");
+  EXPECT_EQ(lowered[0].message(), "precision lowered back to fp16 after 5 clean steps in bf16");
   EXPECT_EQ(whole->state.precision(), "bf16") << "the fourth raise is for good";
   EXPECT_EQ(whole->outcome->final_metrics().skipped_steps(), 4) << "what the lower precision cost";
 
@@ -314,7 +313,8 @@ TEST_F(DivergenceTest, RollBack_GoesOnBehindTheBatchThatWasAtFault) {
   ASSERT_THAT(back, SizeIs(1));
   EXPECT_EQ(back[0].step(), 4);
   EXPECT_EQ(back[0].attributes().at("from_step"), "6");
-  EXPECT_THAT(back[0].message(), HasSubstr("went back from step 6 to step 4, and on with the data behind it"));
+  EXPECT_THAT(back[0].message(),
+              HasSubstr("rolled back from step 6 to step 4, and continues with the data after step 6"));
   EXPECT_THAT(EventsOf(*agent, Event::PRECISION_RAISED), IsEmpty());
   EXPECT_TRUE(std::isfinite(agent->steps[6].loss)) << "step 6 was taken again, with another batch";
   EXPECT_THAT(agent->checkpoints, SizeIs(3)) << "4, 8 and 12";
@@ -393,7 +393,7 @@ TEST_F(DivergenceTest, OneLayerWhoseGradientOverflows_IsNamedAndRaisedAlone) {
   ASSERT_THAT(raised, SizeIs(1));
   EXPECT_EQ(raised[0].attributes().at("precision"), "fp16");
   EXPECT_EQ(raised[0].attributes().at("fp32_modules"), "layers.2");
-  EXPECT_THAT(raised[0].message(), HasSubstr("goes on with layers.2 in fp32: the last 101 steps were all skipped"));
+  EXPECT_THAT(raised[0].message(), HasSubstr("continues with layers.2 in fp32: the last 101 steps were all skipped"));
   EXPECT_EQ(agent->outcome->final_metrics().skipped_steps(), 0) << "back at the start, nothing was skipped again";
   EXPECT_LT(agent->steps[160].loss, 0.9 * agent->steps[1].loss) << "and it learns";
 }
@@ -430,7 +430,7 @@ TEST_F(DivergenceTest, Fp8LayersWhoseGradientsAreNotFinite_GoBackAndAreRaisedToB
   ASSERT_THAT(raised, SizeIs(2));
   EXPECT_EQ(raised[0].attributes().at("bf16_modules"), "layers.4");
   EXPECT_EQ(raised[0].attributes().at("precision"), "fp8");
-  EXPECT_THAT(raised[0].message(), HasSubstr("goes on with layers.4 in bf16: the last 20 steps were all skipped"));
+  EXPECT_THAT(raised[0].message(), HasSubstr("continues with layers.4 in bf16: the last 20 steps were all skipped"));
   EXPECT_EQ(raised[1].attributes().at("precision"), "bf16");
   EXPECT_EQ(raised[1].attributes().at("bf16_modules"), "");
   EXPECT_THAT(EventsOf(*agent, Event::ROLLED_BACK), SizeIs(2));
