@@ -94,7 +94,6 @@ class Recovery {
   bool may_roll_back() const;
   // Whether the raise may be reverted later, so that a step must be read before the next one begins.
   bool may_lower() const { return options_.lower_again_after_steps > 0 && is_raised(); }
-  bool replays_skipped() const { return options_.replay_skipped; }
   bool only_warns() const { return options_.on_divergence == v1::JobSpec::WARN; }
   // Whether nothing looks bad, so that a checkpoint made now is a good one to roll back to.
   bool calm() const { return monitor_.calm(); }

@@ -23,6 +23,12 @@ using precision::LossScaleConfig;
 
 InFlightSteps::Instant Now() { return std::chrono::steady_clock::now(); }
 
+// Numbers the random stream of a batch by its position in the data over all epochs.
+uint64_t RandomStreamOf(const data::Sampler::Cursor& place, const AttemptPlan& plan) {
+  return static_cast<uint64_t>(place.epoch) * static_cast<uint64_t>(plan.sampler.num_samples + 1) +
+         static_cast<uint64_t>(place.position);
+}
+
 }  // namespace
 
 void StepRunner::Begin(bool reports_gradients) {
@@ -40,7 +46,7 @@ void StepRunner::Begin(bool reports_gradients) {
   const auto number = run_.step() + static_cast<int64_t>(in_flight_.size()) + 1;
   step_log_.Started(leased_at, key.job_id(), key.attempt(), number);
   std::vector<amp::Batch> micro_batches = MicroBatchesOf(batch.samples, run_.plan().num_micro_batches);
-  run_.engine().Enqueue(micro_batches, run_.RandomStreamOf(batch.place));
+  run_.engine().Enqueue(micro_batches, RandomStreamOf(batch.place, run_.plan()));
   run_.reports().LogGraphFailure(run_.engine().graph_failure());
   std::string why_uneven = run_.reports().reported().uneven ? "" : run_.uneven_batches().WhyUneven(micro_batches);
   in_flight_.Begin({.begin = begin,
@@ -90,7 +96,7 @@ absl::Status StepRunner::Report(const EndedStep& step) {
 
 absl::Status StepRunner::ReportActivations(const EndedStep& step) {
   return run_.reports().ReportActivations(run_.step(), step.result, [&] {
-    return run_.engine().FindActivationFault(step.begun.micro_batches, run_.RandomStreamOf(step.begun.place));
+    return run_.engine().FindActivationFault(step.begun.micro_batches, RandomStreamOf(step.begun.place, run_.plan()));
   });
 }
 

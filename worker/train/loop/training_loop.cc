@@ -9,30 +9,17 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "worker/train/device/compute_device.h"
-#include "worker/train/loop/final_metrics.h"
 #include "worker/train/loop/periodic.h"
 #include "worker/train/loop/run_sample.h"
+#include "worker/train/loop/run_summary.h"
 #include "worker/train/loop/step_numbers.h"
 #include "worker/train/plan/model_source.h"
 #include "worker/train/report/trainer_log.h"
 
 namespace ampd::train {
-namespace {
 
 using v1::Event;
 using v1::Outcome;
-
-// The checkpoints from before this attempt to which it may roll back, newest first.
-std::vector<v1::Checkpoint> EarlierCheckpoints(const internal::StartAttempt& start) {
-  if (!ResumesTraining(start)) {
-    return {};
-  }
-  std::vector<v1::Checkpoint> earlier = {start.start_from()};
-  earlier.insert(earlier.end(), start.older_checkpoints().begin(), start.older_checkpoints().end());
-  return earlier;
-}
-
-}  // namespace
 
 TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
     : context_(context),
@@ -125,13 +112,8 @@ absl::Status TrainingLoop::ApplyOrders() {
     AMPD_RETURN_IF_ERROR(EndSteps());
     rolled_back_ = false;  // The order goes to the current engine.
   }
-  for (const internal::ApplyLossScale& one : orders) {
-    const v1::LossScaleOrder& order = one.order();
-    run_.progress().applied_order = one.number();
-    amp::LossScaler& scaler = run_.engine().scaler();
-    scaler.Set(order.has_scale() ? std::optional<double>(order.scale()) : std::nullopt,
-               order.has_growth_interval() ? std::optional<int>(order.growth_interval()) : std::nullopt);
-    AMPD_RETURN_IF_ERROR(run_.reports().ReportLossScaleSet(run_.step(), order, scaler, run_.plan().policy.preset));
+  for (const internal::ApplyLossScale& order : orders) {
+    AMPD_RETURN_IF_ERROR(run_.ApplyOrder(order));
   }
   return absl::OkStatus();
 }

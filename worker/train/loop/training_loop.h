@@ -12,6 +12,7 @@
 #include "worker/train/loop/evaluations.h"
 #include "worker/train/loop/finite_checks.h"
 #include "worker/train/loop/recovery_actions.h"
+#include "worker/train/loop/run_summary.h"
 #include "worker/train/loop/step_runner.h"
 #include "worker/train/loop/training_run.h"
 #include "worker/train/plan/attempt_plan.h"
@@ -92,7 +93,7 @@ class TrainingLoop {
   absl::StatusOr<v1::Outcome> Leave(const internal::LeaveAttempt& leave);
 
   bool must_leave() const { return context_.link.leave().has_value(); }
-  void ReportState(v1::Attempt::State state) { context_.link.ReportState(run_.StateReport(state)); }
+  void ReportState(v1::Attempt::State state) { context_.link.ReportState(StateReportOf(run_, state)); }
 
   const Context context_;
   TelemetryWriter telemetry_;

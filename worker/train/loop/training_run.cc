@@ -24,6 +24,23 @@ using v1::Event;
 
 constexpr char kPrecision[] = "precision";  // Key in a checkpoint's environment.
 
+// A loss scale belongs to one format. The format changes if the policy leaves the choice to the device, or if the
+// precision was raised since. The scale then starts as that of a new run, and orders for the earlier one lapse.
+void DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, const std::string& preset,
+                                 amp::Engine& engine, TrainingState& state) {
+  const auto saved = checkpoint.environment.find(kPrecision);
+  if (saved != checkpoint.environment.end() && saved->second != preset) {
+    state.engine.scaler = engine.scaler().state();
+  }
+}
+
+// Whether the checkpoint of the last step lacks an evaluation that the plateau schedule would have seen by now. A
+// longer run that resumes from it makes that evaluation first.
+bool LacksEvaluation(const AttemptPlan& plan, int64_t step) {
+  return plan.plateau.has_value() && plan.eval.has_value() && step == plan.total_steps &&
+         IsDue(step, plan.eval_every_steps);
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(AttemptPlan plan, const internal::StartAttempt& start, TelemetryWriter& telemetry)
@@ -86,7 +103,7 @@ absl::Status TrainingRun::Resume(LoadedCheckpoint& checkpoint) {
   }
   recovery_.Restore(state.recovery);
   AMPD_RETURN_IF_ERROR(MakeEngine());
-  DropScaleOfAnotherPrecision(checkpoint, state);
+  DropScaleOfAnotherPrecision(checkpoint, plan_.policy.preset, *engine_, state);
   AMPD_RETURN_IF_ERROR(LoadState(std::move(state)));
   const std::string raised = Describe(recovery_.state().raise);
   return telemetry_.Event(Event::CHECKPOINT_LOADED, step(),
@@ -98,7 +115,7 @@ absl::Status TrainingRun::Resume(LoadedCheckpoint& checkpoint) {
 absl::Status TrainingRun::ReturnTo(LoadedCheckpoint& checkpoint) {
   AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(checkpoint));
   AMPD_RETURN_IF_ERROR(MakeEngine());
-  DropScaleOfAnotherPrecision(checkpoint, state);
+  DropScaleOfAnotherPrecision(checkpoint, plan_.policy.preset, *engine_, state);
   state.applied_order = progress_.applied_order;  // Later orders are undone and not repeated.
   state.sample_pending = false;                   // Already drawn before the first step.
   if (checkpoint.job_id != start_.key().job_id()) {
@@ -128,13 +145,13 @@ absl::Status TrainingRun::ChangePrecision() {
   return engine_->ImportState(state);
 }
 
-// A loss scale belongs to one format. The format changes if the policy leaves the choice to the device, or if the
-// precision was raised since. The scale then starts as that of a new run, and orders for the earlier one lapse.
-void TrainingRun::DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, TrainingState& state) const {
-  const auto saved = checkpoint.environment.find(kPrecision);
-  if (saved != checkpoint.environment.end() && saved->second != plan_.policy.preset) {
-    state.engine.scaler = engine_->scaler().state();
-  }
+absl::Status TrainingRun::ApplyOrder(const internal::ApplyLossScale& order) {
+  const v1::LossScaleOrder& values = order.order();
+  progress_.applied_order = order.number();
+  amp::LossScaler& scaler = engine_->scaler();
+  scaler.Set(values.has_scale() ? std::optional<double>(values.scale()) : std::nullopt,
+             values.has_growth_interval() ? std::optional<int>(values.growth_interval()) : std::nullopt);
+  return reports_.ReportLossScaleSet(step(), values, scaler, plan_.policy.preset);
 }
 
 absl::Status TrainingRun::LoadState(TrainingState state) {
@@ -175,13 +192,6 @@ absl::Status TrainingRun::WarnIfElsewhere(const LoadedCheckpoint& checkpoint) co
                                                 absl::StrCat("numerics may differ from before: ", differences));
 }
 
-// Whether the checkpoint of the last step lacks an evaluation that the plateau schedule would have seen by now. A
-// longer run that resumes from it makes that evaluation first.
-bool TrainingRun::EvaluationPending() const {
-  return plateau_.has_value() && plan_.eval.has_value() && step() == plan_.total_steps &&
-         IsDue(step(), plan_.eval_every_steps);
-}
-
 TrainingState TrainingRun::CaptureState(amp::EngineState reuse) const {
   const StepReports::Reported& reported = reports_.reported();
   return {.step = progress_.step,
@@ -198,7 +208,7 @@ TrainingState TrainingRun::CaptureState(amp::EngineState reuse) const {
           .recovery = recovery_.state(),
           .plateau = plateau_.has_value() ? plateau_->state() : amp::PlateauState(),
           .best_eval_loss = progress_.best_eval_loss,
-          .evaluation_pending = progress_.evaluation_pending || EvaluationPending(),
+          .evaluation_pending = progress_.evaluation_pending || LacksEvaluation(plan_, step()),
           .sample_pending = progress_.sample_pending,
           .engine = engine_->ExportState(std::move(reuse))};
 }
@@ -224,21 +234,6 @@ CheckpointContent TrainingRun::Identity() const {
     content.files.push_back({kGraphFile, {plan_.imported->json}});
   }
   return content;
-}
-
-uint64_t TrainingRun::RandomStreamOf(const data::Sampler::Cursor& place) const {
-  return static_cast<uint64_t>(place.epoch) * static_cast<uint64_t>(plan_.sampler.num_samples + 1) +
-         static_cast<uint64_t>(place.position);
-}
-
-internal::TrainerState TrainingRun::StateReport(v1::Attempt::State state) const {
-  internal::TrainerState report;
-  report.set_state(state);
-  report.set_step(step());
-  report.set_precision(plan_.policy.preset);
-  report.set_emulated(plan_.policy.emulated());
-  report.set_total_steps(plan_.total_steps);
-  return report;
 }
 
 }  // namespace ampd::train

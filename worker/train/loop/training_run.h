@@ -11,7 +11,6 @@
 #include "worker/amp/plateau.h"
 #include "worker/data/batcher.h"
 #include "worker/data/dataset.h"
-#include "worker/data/sampler.h"
 #include "worker/train/checkpoint/checkpoint_store.h"
 #include "worker/train/checkpoint/training_state.h"
 #include "worker/train/health/recovery.h"
@@ -55,6 +54,8 @@ class TrainingRun {
   absl::Status ReturnToStart();
   // Continues from the current state in the precision of recovery().state().raise; only the loss scale starts over.
   absl::Status ChangePrecision();
+  // Applies and reports a live change of the loss scale. REQUIRES: no step is in flight.
+  absl::Status ApplyOrder(const internal::ApplyLossScale& order);
 
   // Collects the state. Reuses the memory of `reuse` where possible (amp::Engine::ExportState).
   TrainingState CaptureState(amp::EngineState reuse) const;
@@ -62,9 +63,6 @@ class TrainingRun {
   CheckpointContent Identity() const;
   // Warns if this checkpoint was made where numerics may differ.
   absl::Status WarnIfElsewhere(const LoadedCheckpoint& checkpoint) const;
-  // The random stream of a batch, numbered by its position in the data over all epochs.
-  uint64_t RandomStreamOf(const data::Sampler::Cursor& place) const;
-  internal::TrainerState StateReport(v1::Attempt::State state) const;
 
   const internal::StartAttempt& start() const { return start_; }
   const AttemptPlan& plan() const { return plan_; }
@@ -86,8 +84,6 @@ class TrainingRun {
   data::Dataset::Samples Gather(const std::vector<int64_t>& indices, int64_t epoch) const;
   absl::Status MakeEngine();
   absl::Status LoadState(TrainingState state);
-  void DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, TrainingState& state) const;
-  bool EvaluationPending() const;
 
   AttemptPlan plan_;
   const internal::StartAttempt& start_;

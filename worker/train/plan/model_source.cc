@@ -42,6 +42,15 @@ bool ResumesTraining(const internal::StartAttempt& start) {
   return start.has_start_from() && !has_weights_alone;
 }
 
+std::vector<v1::Checkpoint> EarlierCheckpoints(const internal::StartAttempt& start) {
+  if (!ResumesTraining(start)) {
+    return {};
+  }
+  std::vector<v1::Checkpoint> earlier = {start.start_from()};
+  earlier.insert(earlier.end(), start.older_checkpoints().begin(), start.older_checkpoints().end());
+  return earlier;
+}
+
 absl::StatusOr<std::optional<ImportedModel>> FindImportedModel(const internal::StartAttempt& start, Locator locate) {
   if (!start.spec().model().has_exported()) {
     return std::nullopt;

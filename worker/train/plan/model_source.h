@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "ampd/internal/trainer.pb.h"
@@ -15,6 +16,9 @@ namespace ampd::train {
 // all the same belongs to model.initial_checkpoint, and only its weights are used. The server places jobs by the same
 // rule (server/state/job_rules.h).
 bool ResumesTraining(const internal::StartAttempt& start);
+
+// The checkpoints from before this attempt to which it may roll back, newest first. Empty if it starts.
+std::vector<v1::Checkpoint> EarlierCheckpoints(const internal::StartAttempt& start);
 
 // The model that an attempt brings along: from its checkpoint if it resumes from one, otherwise from the file that the
 // spec names. nullopt for a model of the zoo. Errors as OpenImportedModel and RestoreImportedModel.

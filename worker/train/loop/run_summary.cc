@@ -1,9 +1,20 @@
-#include "worker/train/loop/final_metrics.h"
+#include "worker/train/loop/run_summary.h"
 
 #include "worker/train/device/compute_device.h"
 #include "worker/train/report/eval_point.h"
 
 namespace ampd::train {
+
+internal::TrainerState StateReportOf(const TrainingRun& run, v1::Attempt::State state) {
+  const AttemptPlan& plan = run.plan();
+  internal::TrainerState report;
+  report.set_state(state);
+  report.set_step(run.step());
+  report.set_precision(plan.policy.preset);
+  report.set_emulated(plan.policy.emulated());
+  report.set_total_steps(plan.total_steps);
+  return report;
+}
 
 v1::FinalMetrics FinalMetricsOf(const TrainingRun& run, const std::optional<v1::EvalPoint>& last) {
   const AttemptPlan& plan = run.plan();
