@@ -26,8 +26,8 @@ constexpr char kPrecision[] = "precision";  // Key in a checkpoint's environment
 
 // A loss scale belongs to one format. The format changes if the policy leaves the choice to the device, or if the
 // precision was raised since. The scale then starts as that of a new run, and orders for the earlier one lapse.
-void DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, const std::string& preset,
-                                 amp::Engine& engine, TrainingState& state) {
+void DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, const std::string& preset, amp::Engine& engine,
+                                 TrainingState& state) {
   const auto saved = checkpoint.environment.find(kPrecision);
   if (saved != checkpoint.environment.end() && saved->second != preset) {
     state.engine.scaler = engine.scaler().state();

@@ -5,6 +5,11 @@
 
 #include <cmath>
 #include <limits>
+#include <ostream>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -14,7 +19,6 @@ namespace {
 using precision::LossScaleConfig;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using v1::JobSpec;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -108,6 +112,7 @@ struct Situation {
   precision::ResolvedPolicy policy;
   StepNumbers numbers;
   std::string decision;
+  friend void PrintTo(const Situation& situation, std::ostream* out) { *out << situation.name; }
 };
 
 class OneStep : public testing::TestWithParam<Situation> {};
