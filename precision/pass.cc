@@ -198,7 +198,7 @@ class PrecisionPass {
 
   // The floating-point values that determine the dtype. As in PyTorch, 0-dim values do not count beside others, and for
   // an op whose results are like one argument only that argument counts.
-  std::vector<ValueId> ToldBy(const Node& node) const {
+  std::vector<ValueId> DtypeGiversOf(const Node& node) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     if (const auto like = row == nullptr ? std::nullopt : node.ValueOf(row->result_like); like.has_value()) {
       return graph::IsFloatingPoint(TypeOf(*like)) ? std::vector<ValueId>{*like} : std::vector<ValueId>();
@@ -228,7 +228,7 @@ class PrecisionPass {
       return statistics;
     }
     std::optional<Dtype> first, widest;
-    for (ValueId use : ToldBy(node)) {
+    for (ValueId use : DtypeGiversOf(node)) {
       const Dtype dtype = TypeOf(use);
       if (!followed_.Yields(use)) {
         widest = widest.value_or(dtype) == dtype ? dtype : Dtype::kFloat32;

@@ -355,7 +355,7 @@ OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Graph& graph, con
     const Dtype dtype = decision.fp8_layer.has_value() ? policy.fp8->forward : decision.compute;
     decision.emulated = Contains(policy.emulated_dtypes, dtype);
     decision.upcast = Contains(policy.upcast_dtypes, dtype) ||
-                       (Contains(policy.upcast_narrow_dtypes, dtype) && IsNarrowerThanStride(graph, node));
+                      (Contains(policy.upcast_narrow_dtypes, dtype) && IsNarrowerThanStride(graph, node));
   }
   return decision;
 }

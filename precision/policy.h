@@ -44,7 +44,7 @@ struct OpDecision {
   graph::OpClass op_class = graph::OpClass::kAsInput;
   graph::Dtype compute = graph::Dtype::kFloat32;  // For kLower ops.
   bool emulated = false;
-  bool upcast = false;                  // The product is computed in fp32.
+  bool upcast = false;                   // The product is computed in fp32.
   std::optional<size_t> fp8_layer = {};  // Index into ResolvedPolicy::fp8_layers.
 };
 
@@ -76,7 +76,7 @@ struct ResolvedPolicy {
   Formats formats;
   OpList op_list = OpList::kAmpd;
   std::vector<graph::Dtype> emulated_dtypes;  // Those of the used formats that are emulated.
-  std::vector<graph::Dtype> upcast_dtypes;   // Those whose products the device computes in fp32.
+  std::vector<graph::Dtype> upcast_dtypes;    // Those whose products the device computes in fp32.
   // Those whose convolutions are computed in fp32 only if images are narrower than the stride (MiscomputesNarrowConv).
   std::vector<graph::Dtype> upcast_narrow_dtypes;
   bool norms_need_one_dtype = false;  // As NormsNeedOneDtype.

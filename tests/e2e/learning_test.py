@@ -56,7 +56,8 @@ class Learning(ServiceCase):
                 final = self.service.finished(job, MOST_SECONDS)
                 self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
                 metrics = final["attempts"][-1]["outcome"]["finalMetrics"]
-                losses = {name: metrics[name] for name in ("trainLoss", "generatorLoss", "evalLoss") if name in metrics}
+                losses = {name: metrics[name] for name in ("trainLoss", "evalLoss") if name in metrics}
+                losses |= {phase["name"]: phase["loss"] for phase in metrics.get("phases", [])}
                 samples = self.samples(final)
                 value, bound = run.value(metrics, samples), self.bound(run)
                 print(f"  {run.name} {precision}: {final['progress']['step']} steps in {time.monotonic() - start:.0f} s, "

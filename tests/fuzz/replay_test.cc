@@ -47,10 +47,10 @@ std::vector<std::filesystem::path> Corpus() {
 // crash.
 char feeding[512];
 
-void TellInput() { [[maybe_unused]] const ssize_t size = write(STDERR_FILENO, feeding, std::strlen(feeding)); }
+void PrintInput() { [[maybe_unused]] const ssize_t size = write(STDERR_FILENO, feeding, std::strlen(feeding)); }
 
 extern "C" void OnEnd(int signal) {
-  TellInput();
+  PrintInput();
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
@@ -64,7 +64,7 @@ class Replay : public testing::Test {
   static void SetUpTestSuite() {
     std::signal(SIGABRT, OnEnd);
     if (__sanitizer_set_death_callback != nullptr) {
-      __sanitizer_set_death_callback(TellInput);
+      __sanitizer_set_death_callback(PrintInput);
       return;
     }
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {

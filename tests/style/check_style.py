@@ -139,7 +139,7 @@ COMMENT_START = r"^\s*(?:///?|#)\s"
 UNCLEAR = [
     ("a comment that opens with 'Of'", COMMENT_START + r"Of (?!course)", r"\.(h|cc|cu|inc|proto|py|cmake)$", 0),
     ("a comment behind code that opens with 'of'", r"\S\s+// of\b", r"\.(h|cc|cu|inc|proto)$", 0),
-    ("'tell' for report, send or log in a name", r"\b(Tell|Told)[A-Z]|\btold_", r"\.(h|cc|cu|inc)$", 204),
+    ("'tell' for report, send or log in a name", r"\b(Tell|Told)[A-Z]|(?<!\")\btold_", r"\.(h|cc|cu|inc)$", 0),
     ("'anew' or 'went on' in a comment", COMMENT_START + r".*\b(anew|w(?:e|i)nt on|goes on)\b", r"\.(h|cc|cu|inc|proto|py)$", 0),
     ("help that ends in 'without'", r"without\"[,)]", r"^client/.*\.cc$", 0),
 ]

@@ -150,10 +150,12 @@ std::vector<std::string> PointRow(int attempt, const v1::StepColumns& one, const
   row.insert(row.end(), {FormatNumber(one.loss_scale(0)), SkippedText(one)});
   const auto bytes = [](const auto& column) { return column.empty() ? "-" : FormatBytes(column.Get(0)); };
   if (style.wide) {
-    row.insert(row.end(), {number(one.learning_rate()), number(one.samples_per_second()),
-                           one.data_wait_seconds().empty() ? "-" : FormatNumber(one.data_wait_seconds(0)) + "s",
-                           bytes(one.memory_allocated_bytes()), bytes(one.memory_peak_bytes()),
-                           one.time_unix_micros().empty() ? "-" : FormatTimestamp(one.time_unix_micros(0), absl::LocalTimeZone())});
+    row.insert(
+        row.end(),
+        {number(one.learning_rate()), number(one.samples_per_second()),
+         one.data_wait_seconds().empty() ? "-" : FormatNumber(one.data_wait_seconds(0)) + "s",
+         bytes(one.memory_allocated_bytes()), bytes(one.memory_peak_bytes()),
+         one.time_unix_micros().empty() ? "-" : FormatTimestamp(one.time_unix_micros(0), absl::LocalTimeZone())});
   }
   return row;
 }

@@ -136,7 +136,7 @@ TEST(Ledger, FullQueue_RefusesWithADelay) {
 
 TEST(Ledger, Restart_GivesTheSameStateAndTellsTheSameEvents) {
   auto disk = std::make_shared<MemoryJournal::Disk>();
-  std::vector<std::string> told, told_again;
+  std::vector<std::string> events, events_again;
   const auto listener = [](std::vector<std::string>* into) {
     return [into](const Publication& publication) {
       for (const Applied& applied : publication.applied) {
@@ -148,18 +148,18 @@ TEST(Ledger, Restart_GivesTheSameStateAndTellsTheSameEvents) {
   };
   UpdateMaker make;
   auto ledger = OpenOn(disk);
-  ledger->SetListener(listener(&told));
+  ledger->SetListener(listener(&events));
   for (const auto& update : {make.Register("w1"), make.Create("j1"), make.Assign("j1", 1, "w1"),
                              make.Advance("j1", 1, v1::Attempt::RUNNING), make.Save("j1", 1, 4), make.Lose("w1")}) {
     ASSERT_TRUE(ledger->CommitAndWait(update).ok());
   }
   const std::string before = Bytes(*ledger);
   ledger = OpenOn(disk);
-  ledger->SetListener(listener(&told_again));
+  ledger->SetListener(listener(&events_again));
   ledger->PublishReplayed();
   EXPECT_EQ(Bytes(*ledger), before);
-  EXPECT_EQ(told_again, told);
-  EXPECT_EQ(told.size(), 7u);
+  EXPECT_EQ(events_again, events);
+  EXPECT_EQ(events.size(), 7u);
 }
 
 TEST(Ledger, Snapshot_BoundsReplay) {

@@ -20,7 +20,7 @@ const std::set<v1::Reason> kUserErrors = {v1::OUT_OF_MEMORY,       v1::NONFINITE
                                           v1::DATA_ERROR,          v1::SPEC_ERROR,      v1::DEADLINE};
 const std::set<v1::Reason> kOrders = {v1::USER_CANCELLED, v1::USER_PAUSED};
 
-int NumberOf(const JobModel::Job& job) { return static_cast<int>(job.told_end.size()) + (job.live ? 1 : 0); }
+int NumberOf(const JobModel::Job& job) { return static_cast<int>(job.reported_end.size()) + (job.live ? 1 : 0); }
 
 bool Trains(v1::Attempt::State state) { return state == v1::Attempt::RUNNING || state == v1::Attempt::SUSPENDED; }
 
@@ -242,11 +242,11 @@ Verdict JobModel::Save(const std::string& id, int attempt, bool forged, int step
   }
   Job& job = found->second;
   const Verdict owner = CheckOwner(job, attempt, forged);
-  const bool told_before = !forged && attempt == job.saved_attempt && step <= job.saved_step;
+  const bool reported_before = !forged && attempt == job.saved_attempt && step <= job.saved_step;
   if (owner == Verdict::kNotFound) {
     return owner;
   }
-  if (told_before) {
+  if (reported_before) {
     return Verdict::kUnchanged;
   }
   if (owner == Verdict::kChanged) {
@@ -264,8 +264,8 @@ Verdict JobModel::End(const std::string& id, int attempt, bool forged, v1::Outco
   }
   Job& job = found->second;
   const Verdict owner = CheckOwner(job, attempt, forged);
-  if (owner == Verdict::kFailedPrecondition && !forged && attempt <= static_cast<int>(job.told_end.size()) &&
-      job.told_end[attempt - 1]) {
+  if (owner == Verdict::kFailedPrecondition && !forged && attempt <= static_cast<int>(job.reported_end.size()) &&
+      job.reported_end[attempt - 1]) {
     return Verdict::kUnchanged;  // A repeated report.
   }
   if (owner == Verdict::kChanged) {
@@ -277,7 +277,7 @@ Verdict JobModel::End(const std::string& id, int attempt, bool forged, v1::Outco
 void JobModel::EndNewest(Job& job, v1::Outcome::Kind kind, v1::Reason reason) {
   const int attempt = NumberOf(job);
   job.live = false;
-  job.told_end.push_back(kind != v1::Outcome::GONE);
+  job.reported_end.push_back(kind != v1::Outcome::GONE);
   const JobState::State rest = job.wants_pause ? JobState::PAUSED : JobState::QUEUED;
   if (job.state == JobState::CANCELLING) {
     job.state = job.deadline_expired ? JobState::FAILED : JobState::CANCELLED;

@@ -25,7 +25,7 @@ class JobModel {
     int num_fruitless = 0;  // Attempts in a row without a checkpoint.
     int saved_attempt = 0;
     int saved_step = 0;
-    std::vector<bool> told_end;  // For each ended attempt: whether it reported its end itself.
+    std::vector<bool> reported_end;  // For each ended attempt: whether it reported its end itself.
     v1::Attempt::State progress = v1::Attempt::ASSIGNED;
     std::string worker;
     bool live = false;

@@ -21,6 +21,10 @@ constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kFp8File[] = "fp8.safetensors";  // In checkpoints of FP8 runs only.
 
 // Keys of flags in a manifest. They are part of the format of checkpoints and of the state's hash.
+// Used if a step has several phases: "phase.generator.applied_steps", "phase.generator.loss".
+constexpr char kPhasePrefix[] = "phase.";
+constexpr char kPhaseSuffix[] = ".applied_steps";
+constexpr char kLossSuffix[] = ".loss";
 constexpr char kUnderflowReported[] = "told_underflow";
 constexpr char kFp8UnderflowReported[] = "told_fp8_underflow";
 constexpr char kActivationsReported[] = "told_activations";
@@ -147,16 +151,27 @@ absl::Status TakeRecovery(const LoadedCheckpoint& checkpoint, RecoveryState& rec
   return Take(checkpoint, "recovery.quiet_steps", recovery.num_quiet_steps);
 }
 
-// Used if a step has several phases: "phase.generator.applied_steps".
-constexpr char kPhasePrefix[] = "phase.";
-constexpr char kPhaseSuffix[] = ".applied_steps";
-
 absl::Status TakePhases(const LoadedCheckpoint& checkpoint, std::map<std::string, int64_t>& applied_by_phase) {
   for (const auto& [name, text] : checkpoint.state) {
     absl::string_view phase = name;
     if (absl::ConsumePrefix(&phase, kPhasePrefix) && absl::ConsumeSuffix(&phase, kPhaseSuffix)) {
       AMPD_RETURN_IF_ERROR(Take(checkpoint, name, applied_by_phase[std::string(phase)]));
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakePhaseLosses(const LoadedCheckpoint& checkpoint, TrainingState* state) {
+  for (const auto& [name, text] : checkpoint.state) {
+    absl::string_view phase = name;
+    if (absl::ConsumePrefix(&phase, kPhasePrefix) && absl::ConsumeSuffix(&phase, kLossSuffix)) {
+      AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, name, state->phase_losses[std::string(phase)]));
+    }
+  }
+  // A GAN's checkpoint of an earlier version.
+  if (checkpoint.state.contains("generator_loss")) {
+    AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, "generator_loss", state->phase_losses["generator"]));
+    state->phase_losses["discriminator"] = state->train_loss;
   }
   return absl::OkStatus();
 }
@@ -223,8 +238,8 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
   if (state.best_eval_loss.has_value()) {
     scalars["best_eval_loss"] = Hexadecimal(*state.best_eval_loss);
   }
-  if (state.generator_loss.has_value()) {
-    scalars["generator_loss"] = Hexadecimal(*state.generator_loss);
+  for (const auto& [phase, loss] : state.phase_losses) {
+    scalars[absl::StrCat(kPhasePrefix, phase, kLossSuffix)] = Hexadecimal(loss);
   }
   if (state.evaluation_pending) {
     scalars[kEvaluationPending] = "1";
@@ -289,9 +304,7 @@ absl::StatusOr<TrainingState> StateOf(LoadedCheckpoint& checkpoint) {
   if (checkpoint.state.contains("best_eval_loss")) {
     AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, "best_eval_loss", state.best_eval_loss.emplace()));
   }
-  if (checkpoint.state.contains("generator_loss")) {
-    AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, "generator_loss", state.generator_loss.emplace()));
-  }
+  AMPD_RETURN_IF_ERROR(TakePhaseLosses(checkpoint, &state));
   state.evaluation_pending = checkpoint.state.contains(kEvaluationPending);
   state.sample_pending = checkpoint.state.contains(kSamplePending);
   if (checkpoint.state.contains("plateau.best_loss")) {

@@ -19,8 +19,9 @@ namespace ampd::train {
 // monitor's memory.
 struct TrainingState {
   int64_t step = 0;
-  float train_loss = 0;                 // Loss of the last step.
-  std::optional<float> generator_loss;  // Set for a GAN only, whose train_loss is its discriminator's.
+  float train_loss = 0;  // Loss of the last step.
+  // The last loss of each phase, by name, if steps have several; train_loss is then the first one's.
+  std::map<std::string, float> phase_losses;
   data::Sampler::Cursor cursor;
   int num_replays = 0;  // Replays in a row of the next batch.
   bool underflow_reported = false;

@@ -20,8 +20,11 @@ v1::FinalMetrics FinalMetricsOf(const TrainingRun& run, const std::optional<v1::
   const AttemptPlan& plan = run.plan();
   v1::FinalMetrics metrics;
   metrics.set_train_loss(run.progress().train_loss);
-  if (run.progress().generator_loss.has_value()) {
-    metrics.set_generator_loss(*run.progress().generator_loss);
+  for (const amp::PhaseOptions& phase : plan.engine.phases) {
+    if (const auto loss = run.progress().phase_losses.find(phase.name); loss != run.progress().phase_losses.end()) {
+      metrics.add_phases()->set_name(phase.name);
+      metrics.mutable_phases()->rbegin()->set_loss(loss->second);
+    }
   }
   if (last.has_value()) {
     AddEvalPoint(*last, &metrics);

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "worker/train/plan/labels.h"
-#include "worker/train/report/gan_step.h"
 
 namespace ampd::train {
 namespace {
@@ -62,7 +61,7 @@ StepNumbers NumbersOf(const TrainingRun& run, const amp::StepResult& result, con
           .grad_norm = result.grad_norm,
           .loss_scale = result.loss_scale,
           .run = StepFacts(run, result, place),
-          .adversarial = GanStepOf(result).has_value(),
+          .adversarial = result.phases.size() > 1,
           .skipped = result.skipped,
           .scale_moved = backed_off || result.scale_change == amp::ScaleChange::kGrown,
           .backed_off = backed_off,

@@ -14,7 +14,6 @@
 #include "worker/train/device/compute_device.h"
 #include "worker/train/loop/micro_batches.h"
 #include "worker/train/loop/periodic.h"
-#include "worker/train/report/gan_step.h"
 
 namespace ampd::train {
 namespace {
@@ -73,9 +72,12 @@ StepRunner::EndedStep StepRunner::Await() {
   EndedStep step{.result = run_.engine().AwaitStep(), .begun = in_flight_.Read(Now())};
   Progress& progress = run_.progress();
   ++progress.step;
-  const auto gan = GanStepOf(step.result);
-  progress.train_loss = gan.has_value() ? gan->discriminator.loss : step.result.loss;
-  progress.generator_loss = gan.has_value() ? std::optional(gan->generator.loss) : std::nullopt;
+  progress.train_loss = step.result.phases.front().loss;
+  if (step.result.phases.size() > 1) {
+    for (const amp::PhaseResult& phase : step.result.phases) {
+      progress.phase_losses[phase.phase] = phase.loss;
+    }
+  }
   return step;
 }
 

@@ -165,7 +165,7 @@ absl::Status TrainingRun::LoadState(TrainingState state) {
   }
   progress_ = {.step = state.step,
                .train_loss = state.train_loss,
-               .generator_loss = state.generator_loss,
+               .phase_losses = state.phase_losses,
                .applied_order = state.applied_order,
                .best_eval_loss = state.best_eval_loss,
                .evaluation_pending = state.evaluation_pending,
@@ -196,7 +196,7 @@ TrainingState TrainingRun::CaptureState(amp::EngineState reuse) const {
   const StepReports::Reported& reported = reports_.reported();
   return {.step = progress_.step,
           .train_loss = progress_.train_loss,
-          .generator_loss = progress_.generator_loss,
+          .phase_losses = progress_.phase_losses,
           .cursor = batcher_.cursor(),
           .num_replays = recovery_.num_replays(),
           .underflow_reported = reported.underflow,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -25,11 +26,11 @@ namespace ampd::train {
 struct Progress {
   int64_t step = 0;  // Steps that were read.
   float train_loss = 0;
-  std::optional<float> generator_loss;   // Set for a GAN only, whose train_loss is its discriminator's.
-  uint64_t applied_order = 0;            // Number of the last live change of the loss scale.
-  std::optional<double> best_eval_loss;  // Lowest loss that has a checkpoint.
-  bool evaluation_pending = false;       // The checkpoint's step still needs its evaluation before the next step.
-  bool sample_pending = false;           // The sample of `step` is pending: an order to leave came while it was drawn.
+  std::map<std::string, float> phase_losses;  // As in TrainingState.
+  uint64_t applied_order = 0;                 // Number of the last live change of the loss scale.
+  std::optional<double> best_eval_loss;       // Lowest loss that has a checkpoint.
+  bool evaluation_pending = false;            // The checkpoint's step still needs its evaluation before the next step.
+  bool sample_pending = false;  // The sample of `step` is pending: an order to leave came while it was drawn.
 };
 
 // The state of a run: the engine in the run's current precision, the position in the data, the plateau schedule, the

@@ -70,7 +70,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     state.evaluation_pending = round % 4 == 1;
     state.sample_pending = round % 4 == 2;
     if (round % 3 == 1) {
-      state.generator_loss = real();
+      state.phase_losses = {{"discriminator", real()}, {"generator", real()}};
     }
     state.engine.scaler = {
         .scale = real(), .growth_tracker = count(), .hysteresis_left = count(), .growth_interval = count()};
@@ -90,7 +90,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     EXPECT_EQ(back->best_eval_loss, state.best_eval_loss);
     EXPECT_EQ(back->evaluation_pending, state.evaluation_pending);
     EXPECT_EQ(back->sample_pending, state.sample_pending);
-    EXPECT_EQ(back->generator_loss, state.generator_loss);
+    EXPECT_EQ(back->phase_losses, state.phase_losses);
     EXPECT_EQ(back->engine.scaler, state.engine.scaler);
   }
 }

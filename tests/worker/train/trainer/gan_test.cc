@@ -114,7 +114,11 @@ TEST_F(GanTest, BothNetworksTrainInEveryPrecision) {
     EXPECT_GT(agent->steps[30].generator_grad_norm, 0);
     const v1::FinalMetrics& metrics = agent->outcome->final_metrics();
     EXPECT_FLOAT_EQ(static_cast<float>(metrics.train_loss()), agent->steps[30].loss);
-    EXPECT_FLOAT_EQ(static_cast<float>(metrics.generator_loss()), *agent->steps[30].generator_loss);
+    ASSERT_EQ(metrics.phases_size(), 2);
+    EXPECT_EQ(metrics.phases(0).name(), "discriminator");
+    EXPECT_FLOAT_EQ(static_cast<float>(metrics.phases(0).loss()), agent->steps[30].loss);
+    EXPECT_EQ(metrics.phases(1).name(), "generator");
+    EXPECT_FLOAT_EQ(static_cast<float>(metrics.phases(1).loss()), *agent->steps[30].generator_loss);
     EXPECT_FALSE(metrics.has_eval_loss());
     EXPECT_THAT(EventsOf(*agent, Event::LOSS_SPIKE), IsEmpty());
   }
@@ -239,7 +243,7 @@ TEST_F(GanTest, ACheckpointOfTheLastStepHasBothLosses) {
   start.mutable_key()->set_attempt(2);
   *start.mutable_start_from() = whole->checkpoints.back();
   const auto again = RunToOutcome(start);
-  EXPECT_EQ(again->outcome->final_metrics().generator_loss(), whole->outcome->final_metrics().generator_loss());
+  EXPECT_EQ(again->outcome->final_metrics().phases(1).loss(), whole->outcome->final_metrics().phases(1).loss());
   EXPECT_EQ(again->outcome->final_metrics().train_loss(), whole->outcome->final_metrics().train_loss());
 }
 
