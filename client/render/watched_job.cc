@@ -108,8 +108,8 @@ void WatchedJob::Thin() {
 }
 
 int64_t WatchedJob::total_steps() const {
-  const int64_t told = job_.progress().total_steps();
-  return told > 0 ? told : job_.spec().train().steps();
+  const int64_t reported = job_.progress().total_steps();
+  return reported > 0 ? reported : job_.spec().train().steps();
 }
 
 absl::Duration WatchedJob::StepTime() const {
