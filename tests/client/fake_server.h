@@ -376,6 +376,18 @@ class FakeJobs final : public v1::JobService::Service {
                                           {{"job", job.id()}, {"state", state}}));
   }
 
+  static float LossOf(uint64_t step) { return 1.0F / static_cast<float>(step + 1); }
+
+  // The progress of a watched job. The real server sends it beside the points, and the record of an ended job has it.
+  static v1::Progress ProgressAfter(uint64_t step) {
+    v1::Progress progress;
+    progress.set_step(static_cast<int64_t>(step));
+    progress.set_loss(LossOf(step));
+    progress.set_loss_scale(65536);
+    progress.set_skipped_steps(step >= 2 ? 1 : 0);
+    return progress;
+  }
+
   static v1::WatchJobResponse MessageAt(uint64_t sequence, const v1::Job& job) {
     v1::WatchJobResponse message;
     message.set_sequence(sequence);
@@ -386,18 +398,16 @@ class FakeJobs final : public v1::JobService::Service {
     } else if (sequence <= 11) {
       v1::StepColumns* steps = message.mutable_steps();
       steps->add_step(static_cast<int64_t>(sequence) - 1);
-      steps->add_loss(1.0F / static_cast<float>(sequence));
+      steps->add_loss(LossOf(sequence - 1));
       steps->add_loss_scale(65536);
       steps->add_skipped(sequence == 3);
-      message.mutable_progress()->set_step(steps->step(0));
-      message.mutable_progress()->set_loss(steps->loss(0));
-      message.mutable_progress()->set_loss_scale(65536);
-      message.mutable_progress()->set_skipped_steps(sequence >= 3 ? 1 : 0);
+      *message.mutable_progress() = ProgressAfter(sequence - 1);
     } else if (sequence == 12) {
       message.mutable_event()->set_kind(v1::Event::OVERFLOW);
       message.mutable_event()->set_step(2);
     } else {
       *message.mutable_final() = job;
+      *message.mutable_final()->mutable_progress() = ProgressAfter(10);
       message.mutable_final()->set_message("after ten steps");
     }
     return message;
