@@ -210,7 +210,6 @@ void Agent::OnAccepted() {
       options_.log(absl::StrCat("can't write --ready-file ", options_.ready_file, ": ", written.message()));
     }
   }
-  // `ampctl dev` waits for this line and shows the text after the colon (client/commands/dev/dev.cc).
   const auto describe = [](std::string* text, const v1::Device& device) {
     absl::StrAppend(text, DescribeDevice(device));
   };

@@ -236,7 +236,6 @@ int RunAgent(const Flags& flags, ampd::agent::Agent::Options options, ampd::Sign
   });
   link.Start();
   artifacts.Start();
-  // `ampctl dev` shows the address at the end of this line (client/commands/dev/dev.cc).
   Log(absl::StrCat("worker ", flags.name, " started for server ", flags.server,
                    options.metrics_address.empty() ? "" : absl::StrCat(", metrics at ", options.metrics_address)));
   agent->Run();

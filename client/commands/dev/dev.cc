@@ -8,9 +8,11 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -42,10 +44,6 @@ struct DevOptions {
 constexpr char kSystemDatasets[] = "/usr/share/datasets";
 constexpr absl::Duration kWorkerGrace = absl::Seconds(60);  // time for its trainers to write a checkpoint
 constexpr int64_t kMostLogRead = int64_t{64} << 20;
-// Beginnings of the worker's log lines (worker/agent/main.cc and agent.cc), in the order in which it writes
-// them.
-constexpr char kWorkerMetrics[] = ", metrics at ";
-constexpr char kWorkerReady[] = "the server accepted this worker: ";
 constexpr absl::Duration kServerGrace = absl::Seconds(15);
 
 std::string OwnFolder() {
@@ -82,16 +80,6 @@ std::string LastLine(const std::string& path) {
   return lines.empty() ? "it wrote nothing" : lines.back();
 }
 
-// The text after `words` up to the end of its line; empty until that line is complete.
-std::optional<std::string> RestOfLine(const std::string& log, const std::string& words) {
-  const size_t at = log.find(words);
-  const size_t end = at == std::string::npos ? at : log.find('\n', at);
-  if (end == std::string::npos) {
-    return std::nullopt;
-  }
-  return Printable(log.substr(at + words.size(), end - at - words.size()));
-}
-
 // One run of `ampctl dev`: the locked state folder and the two programs. Single-threaded: owner the main thread.
 class DevRun {
  public:
@@ -121,8 +109,8 @@ class DevRun {
   std::optional<Child> worker_;
   std::string address_;
   std::string metrics_address_;
-  std::string devices_;         // as the worker logs them
-  std::string worker_metrics_;  // address in the worker's log
+  std::string devices_;  // From the worker's ready file, as the address below.
+  std::string worker_metrics_;
   std::unique_ptr<JobClient> client_;
 };
 
@@ -214,14 +202,18 @@ absl::Status DevRun::StartWorker() {
   for (const char* name : {"worker", "checkpoints"}) {
     fs::create_directories(In(name), error);
   }
+  const std::string ready_file = In("worker-ready");
+  fs::remove(ready_file, error);
+  command.insert(command.end(), {"--ready-file", ready_file});
   AMPD_ASSIGN_OR_RETURN(worker_, Child::Start(command, In("worker.log")));
-  return AwaitReady("worker", &*worker_, [&] {
-    const std::string log = ReadFile(In("worker.log"), kMostLogRead).value_or("");
-    worker_metrics_ = RestOfLine(log, kWorkerMetrics).value_or("");
-    const auto devices = RestOfLine(log, kWorkerReady);
-    devices_ = devices.value_or("");
-    return devices.has_value();
-  });
+  // The worker writes this file atomically once the server has accepted it (worker/agent/ready_file.h).
+  AMPD_RETURN_IF_ERROR(AwaitReady("worker", &*worker_, [&] { return fs::exists(ready_file, error); }));
+  AMPD_ASSIGN_OR_RETURN(const std::string text, ReadFile(ready_file, 1 << 16));
+  const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('\n', 1));
+  worker_metrics_ = Printable(parts.first);
+  const std::vector<std::string> devices = absl::StrSplit(parts.second, '\n', absl::SkipEmpty());
+  devices_ = Printable(absl::StrJoin(devices, "; "));
+  return absl::OkStatus();
 }
 
 absl::Status DevRun::Start() {
