@@ -13,6 +13,7 @@
 
 #include "base/ipc/unix_socket.h"
 #include "base/status_macros.h"
+#include "points/telemetry_batch.h"
 
 namespace ampd::train {
 namespace {
@@ -22,24 +23,6 @@ using internal::TrainerReport;
 
 constexpr size_t kMaxOutgoingBytes = 1 << 20;
 constexpr size_t kBatchBytes = 256 << 10;
-
-// The largest sequence of the batch; `least` if that is larger.
-uint64_t LastSequence(const v1::TelemetryBatch& batch, uint64_t least) {
-  uint64_t last = least;
-  for (const uint64_t sequence : batch.steps().sequence()) {
-    last = std::max(last, sequence);
-  }
-  for (const v1::EvalPoint& eval : batch.evals()) {
-    last = std::max(last, eval.sequence());
-  }
-  for (const v1::Event& event : batch.events()) {
-    last = std::max(last, event.attempt_sequence());
-  }
-  for (const v1::Sample& sample : batch.samples()) {
-    last = std::max(last, sample.attempt_sequence());
-  }
-  return last;
-}
 
 }  // namespace
 
@@ -162,7 +145,7 @@ void AgentConnection::SendPendingTelemetry() {
       Disconnect();
       return;
     }
-    const uint64_t last = LastSequence(*batch, std::max(sent_sequence_, outbox_.acknowledged()));
+    const uint64_t last = std::max({sent_sequence_, outbox_.acknowledged(), points::SequenceRange(*batch).second});
     TrainerReport report;
     *report.mutable_telemetry() = *std::move(batch);
     Send({report});

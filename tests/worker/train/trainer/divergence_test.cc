@@ -231,7 +231,7 @@ TEST_F(DivergenceTest, ALearningRateThatDivergesInFp16_TrainsAfterTheFallBackToB
   ASSERT_THAT(raised, SizeIs(1));
   EXPECT_EQ(back[0].attributes().at("rule"), "loss_not_finite");
   EXPECT_EQ(back[0].attributes().at("to_step"), absl::StrCat(back[0].step()));
-  EXPECT_THAT(back[0].message(), HasSubstr("on with the same data"));
+  EXPECT_THAT(back[0].message(), HasSubstr("continues with the same data"));
   EXPECT_EQ(raised[0].attributes().at("precision"), "bf16");
   EXPECT_EQ(agent->state.precision(), "bf16");
   EXPECT_EQ(agent->outcome->last_step(), 120);
