@@ -86,13 +86,14 @@ TEST_F(TelemetryOutboxTest, WhatIsAcknowledged_IsForgotten) {
 }
 
 TEST_F(TelemetryOutboxTest, Full_RefusesAtTheDeadlineAndTakesAgainAfterAnAcknowledgement) {
-  TelemetryOutbox outbox(Options(40, 40));
+  TelemetryOutbox outbox(Options(200, 200));
   int64_t num_taken = 0;
   absl::Status status;
   while ((status = outbox.Add(Step(num_taken + 1), absl::ZeroDuration())).ok()) {
     ++num_taken;
     ASSERT_LT(num_taken, 100);
   }
+  ASSERT_GT(num_taken, 0) << "a record is larger than the memory";
   EXPECT_EQ(ReasonOf(status), "TELEMETRY_FULL");
   EXPECT_EQ(outbox.last_sequence(), static_cast<uint64_t>(num_taken));
   std::thread adding([&] { EXPECT_TRUE(outbox.Add(Step(num_taken + 1), absl::InfiniteDuration()).ok()); });
