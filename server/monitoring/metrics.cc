@@ -74,7 +74,7 @@ ServerMetrics::ServerMetrics()
       scheduler_cycles_(NewCounter(*registry_, "ampd_scheduler_cycles_total", "Looks for jobs that can begin.")) {
   prometheus::Registry& registry = *registry_;
   NewGauge(registry, "ampd_build_info", "What this server is; always 1.").Add({{"version", Version()}}).Set(1);
-  points_dropped_ = &NewCounter(registry, "ampd_stream_events_dropped_total", "Points dropped for slow watchers.")
+  points_dropped_ = &NewCounter(registry, "ampd_stream_points_dropped_total", "Points dropped for slow watchers.")
                          .Add({{"method", "JobService/WatchJob"}});
   jobs_suppressed_ =
       &NewCounter(registry, "ampd_exported_jobs_suppressed_total", "Jobs without series, for the cap.").Add({});
