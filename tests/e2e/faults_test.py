@@ -137,7 +137,7 @@ class TrainerFaults(ServiceCase):
         with Service(BINARIES) as service:
             service.start_worker(limits="ulimit -v 8000000")
             final = self.expect_failure(service, service.submit(large), "OUT_OF_MEMORY", "no memory for", "bytes",
-                                        "lower data.batch_size")
+                                        "smaller data.batch_size")
             self.assertEqual(final["numAttempts"], 1, "what will not heal was tried again")
 
     def test_no_memory_for_the_data(self):

@@ -52,7 +52,7 @@ class TrainerMemory(ServiceCase):
             with Service(BINARIES) as service:
                 service.start_worker(limits=f"echo $$ > {group}/cgroup.procs")
                 final = self.expect_failure(service, service.submit(large), "OUT_OF_MEMORY", "kernel", "memory",
-                                            "lower data.batch_size")
+                                            "smaller data.batch_size")
                 self.assertEqual(final["numAttempts"], 1, "what will not heal was tried again")
 
     def test_an_end_for_want_of_memory_elsewhere_is_not_the_trainers(self):

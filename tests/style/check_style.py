@@ -133,36 +133,23 @@ BANNED = [
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|(<[^>]+>))', re.M)
 
 
-# Signs of unclear English: a pattern on the text of one line, in which files, and how many lines may have it. The numbers
-# only go down: the check fails when there are more, and when there are fewer until the number here is lowered.
+# Signs of unclear English: what it is, a pattern on the text of one line, and in which files.
 COMMENT_START = r"^\s*(?:///?|#)\s"
 UNCLEAR = [
-    ("a comment that opens with 'Of'", COMMENT_START + r"Of (?!course)", r"\.(h|cc|cu|inc|proto|py|cmake)$", 0),
-    ("a comment behind code that opens with 'of'", r"\S\s+// of\b", r"\.(h|cc|cu|inc|proto)$", 0),
-    ("'tell' for report, send or log in a name", r"\b(Tell|Told)[A-Z]|(?<!\")\btold_", r"\.(h|cc|cu|inc)$", 0),
-    ("'anew' or 'went on' in a comment", COMMENT_START + r".*\b(anew|w(?:e|i)nt on|goes on)\b", r"\.(h|cc|cu|inc|proto|py)$", 0),
-    ("help that ends in 'without'", r"without\"[,)]", r"^client/.*\.cc$", 0),
+    ("a comment that opens with 'Of'", COMMENT_START + r"Of (?!course)", r"\.(h|cc|cu|inc|proto|py|cmake)$"),
+    ("a comment behind code that opens with 'of'", r"\S\s+// of\b", r"\.(h|cc|cu|inc|proto)$"),
+    ("'tell' for report, send or log in a name", r"\b(Tell|Told)[A-Z]|(?<!\")\btold_", r"\.(h|cc|cu|inc)$"),
+    ("'anew' or 'went on' in a comment", COMMENT_START + r".*\b(anew|w(?:e|i)nt on|goes on)\b", r"\.(h|cc|cu|inc|proto|py)$"),
+    ("help that ends in 'without'", r"without\"[,)]", r"^client/.*\.cc$"),
 ]
 
 
-def unclear_lines(name, text):
-    """(what, place) of each line with a sign of unclear English."""
-    for what, pattern, where, _ in UNCLEAR:
+def unclear_findings(name, text):
+    for what, pattern, where in UNCLEAR:
         if re.search(where, name) and not name.startswith("tests/style/"):
             for number, line in enumerate(text.split("\n"), 1):
                 if re.search(pattern, line):
-                    yield what, f"{name}:{number}: {line.strip()}"
-
-
-def unclear_findings(found):
-    """What differs from the numbers in UNCLEAR, given the places by what they are."""
-    for what, _, _, allowed in UNCLEAR:
-        places = found.get(what, [])
-        if len(places) > allowed:
-            yield f"{what}: {len(places)} lines, at most {allowed}; the last ones:"
-            yield from places[-3:]
-        elif len(places) < allowed:
-            yield f"{what}: {len(places)} lines; lower the number in UNCLEAR from {allowed}"
+                    yield f"{name}:{number}: {what}: {line.strip()}"
 
 
 def folder_of(header):
@@ -203,6 +190,7 @@ def findings(name, text):
     if pathlib.PurePath(name).suffix in SOURCES:
         yield from include_findings(name, text)
     yield from banned_findings(name, text)
+    yield from unclear_findings(name, text)
 
 
 def main():
@@ -210,7 +198,6 @@ def main():
     listing = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True, check=True)
     count = 0
-    unclear = {}
     for name in listing.stdout.splitlines():
         path = root / name
         if not path.is_file() or path.suffix in {".gz", ".bin", ".safetensors", ".png"} or name.startswith("proto/google/"):
@@ -219,11 +206,6 @@ def main():
         for finding in findings(name, text):
             print(finding)
             count += 1
-        for what, place in unclear_lines(name, text):
-            unclear.setdefault(what, []).append(place)
-    for finding in unclear_findings(unclear):
-        print(finding)
-        count += 1
     print(f"{count} findings")
     return 1 if count else 0
 

@@ -42,7 +42,7 @@ std::vector<v1::JobSpec> Specs() {
       R"(name: "e" model {bert_classifier {}} data {train {jsonl {path: "d/t" sequence_length: 64}} batch_size: 8}
          optimizer {adamw {learning_rate: 0.1}} train {steps: 10})",
       R"(name: "f" model {mlp {in_features: 4} initial_checkpoint {job_id: "j-aaaaaaaaaaaaaaaa"}}
-         data {train {synthetic {shape: 4 num_samples: 8}} batch_size: 8}
+         data {train {synthetic {shape: 4 num_classes: 2 num_samples: 8}} batch_size: 8}
          optimizer {adamw {learning_rate: 0.1}} train {steps: 10})"};
   std::vector<v1::JobSpec> specs;
   for (const char* text : texts) {

@@ -62,9 +62,9 @@ std::string OutOfMemoryMessage(const std::string& text, const v1::JobSpec& spec)
     message = absl::StrCat("no memory for ", text.substr(begin, text.find(". ", begin) - begin), " more");
   }
   const bool can_cut = spec.data().batch_size() > std::max(1, spec.train().gradient_accumulation());
-  return absl::StrCat(message, can_cut ? ": lower data.batch_size, the model or the data, or raise "
+  return absl::StrCat(message, can_cut ? ": use a smaller data.batch_size, model or data set, or raise "
                                          "train.gradient_accumulation"
-                                       : ", and a micro-batch has one sample: lower the model or the data, or set "
+                                       : ", and a micro-batch has one sample: use a smaller model or data set, or set "
                                          "train.checkpoint_segments");
 }
 
