@@ -12,8 +12,8 @@
 
 namespace ampd {
 
-// A queue between threads that holds at most `capacity` items. When it is full, TryPush fails and Push waits. Close
-// refuses further items; the items already inside can still be popped. Thread-safe.
+// A queue between threads that holds at most `capacity` items. When it is full, TryPush fails and Push waits. After
+// Close, Push and TryPush fail, but the items already in the queue can still be popped. Thread-safe.
 template <typename T>
 class BoundedQueue {
  public:

@@ -4,13 +4,13 @@
 
 namespace ampd {
 
-// A source of time. Durations and leases use SinceBoot, which never jumps and counts suspended time. Now is for display
-// and for records. Thread-safe.
+// A source of time. Code that measures durations or leases uses SinceBoot, which never jumps and includes the time that
+// the machine was suspended. Now is the wall clock, for times that are displayed or recorded. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
   virtual absl::Time Now() const = 0;
-  // CLOCK_BOOTTIME, the same for every process of the host.
+  // The time since the host booted (CLOCK_BOOTTIME). All processes of the host read the same clock.
   virtual absl::Duration SinceBoot() const = 0;
 };
 

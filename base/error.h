@@ -43,18 +43,18 @@ absl::Status UnsupportedField(std::string_view field, std::string_view why);
 // all. REQUIRES: fields is not empty; each description says why.
 absl::Status UnsupportedFields(const std::vector<FieldViolation>& fields);
 
-// Adds the delay after which the client may retry the call.
+// Returns the status with a RetryInfo: the delay after which the client may retry the call.
 absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);
 
 // The maximum size of an error on the wire, in HTTP/2 trailers: the message percent-encoded, and the details in base64.
 // Peers accept trailers of 8 KiB, proxies between them often less.
 inline constexpr size_t kMaxErrorBytes = 4096;
 // Truncates the error if it is larger than kMaxErrorBytes. Long texts end in "...". If there are too many violations,
-// the last one stands for the rest, with an empty field and the description "and 37 more". All text in the result is
-// UTF-8.
+// the rest is replaced by one violation with an empty field and the description "and 37 more". All text in the result
+// is UTF-8.
 absl::Status FitToTrailers(const absl::Status& status);
 
-// The details that a status carries; empty if it has none.
+// Each function returns one detail that a status carries; the result is empty if the status has no such detail.
 std::string ReasonOf(const absl::Status& status);
 ErrorMetadata MetadataOf(const absl::Status& status);
 std::vector<FieldViolation> ViolationsOf(const absl::Status& status);

@@ -2,11 +2,11 @@
 
 namespace ampd {
 
-// The health that a server reports. Each check is a service of grpc.health.v1 with this name; the service "" is SERVING
-// if all of them are.
+// One aspect of the health that a server reports. Each check is a service of grpc.health.v1, with the check's name. The
+// service "" is SERVING if all checks are.
 struct HealthCheck {
   const char* name;
-  const char* good;  // Follows the name in messages while the check passes; `bad` while it fails.
+  const char* good;  // Text after the name in messages while the check passes.
   const char* bad;
 };
 

@@ -24,14 +24,14 @@ enum class LogFormat { kText, kJson };
 using LogField = std::pair<std::string, std::variant<std::string, int64_t>>;
 using LogFields = std::vector<LogField>;
 
-// Sets the form of the lines and the lowest level that is written. `more` are further sinks, which receive every line
-// too. Before the first call, lines are text, from level info on.
+// Sets the form of the lines and the lowest level that is written. Every line also goes to the sinks in `more`. Before
+// the first call, the log writes text lines of level info and above.
 void StartLogging(LogFormat format, spdlog::level::level_enum level, std::vector<spdlog::sink_ptr> more = {});
 
 // Writes a line, with the fields after the message. A field with an empty text is left out.
 void Log(spdlog::level::level_enum level, std::string_view message, const LogFields& fields = {});
 
-// "text" or "json". REQUIRES: it is one of them.
+// The format with this name. REQUIRES: `name` is "text" or "json".
 LogFormat LogFormatNamed(std::string_view name);
 
 }  // namespace ampd

@@ -7,8 +7,8 @@
 
 namespace ampd {
 
-// A line of the log as one JSON object, in pure ASCII, with the line's end. A byte that is not UTF-8 becomes U+FFFD. A
-// field whose name is one of the line's own keys is written as "field_" and its name.
+// Formats one log line as a JSON object in pure ASCII, including the newline. A byte that is not UTF-8 becomes U+FFFD.
+// A field that has the name of a standard key ("time", "level", "message") gets the prefix "field_".
 std::string JsonLine(const std::string& time, const std::string& level, std::string_view message,
                      const LogFields& fields);
 

@@ -4,15 +4,15 @@
 
 namespace ampd::server {
 
-// The maximum size of all items of one response. gRPC clients accept 4 MiB by default. No single item is larger than
-// kMaxItemBytes; the rest is for what is added to an item later (a job's progress).
+// The maximum size of all items of one response: gRPC clients accept 4 MiB by default. No single item is larger than
+// kMaxItemBytes, so that there is space for data added to it later (a job's progress).
 inline constexpr size_t kMaxPageBytes = 3 << 20;
 inline constexpr size_t kMaxItemBytes = 2 << 20;
 
-// Counts the bytes of a page. Thread-compatible.
+// Counts the bytes of one page (response) up to kMaxPageBytes. Thread-compatible.
 class PageBudget {
  public:
-  // Adds one more item of this size if it fits, and returns whether it did. The first one always fits.
+  // Adds an item of this size if it fits, and returns whether it did. The first item always fits.
   bool Take(size_t num_bytes) {
     const bool has_room = is_empty_ || num_bytes_ + num_bytes <= kMaxPageBytes;
     num_bytes_ += has_room ? num_bytes : 0;

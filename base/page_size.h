@@ -8,7 +8,8 @@
 
 namespace ampd::server {
 
-// The number of items on a page: `asked`, limited to `at_most`, or `by_default` if 0. INVALID_ARGUMENT if negative.
+// The number of items on a page: `by_default` if `asked` is 0, otherwise `asked` limited to `at_most`. INVALID_ARGUMENT
+// if `asked` is negative.
 inline absl::StatusOr<int> PageSize(int asked, int by_default, int at_most) {
   if (asked < 0) {
     return InvalidFields({{"page_size", absl::StrCat("is ", asked, ", must be 0 (the default) or more")}});

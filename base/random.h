@@ -15,7 +15,7 @@ class RandomSource {
 // The kernel's generator: unpredictable, thread-safe, never destroyed.
 RandomSource& SystemRandom();
 
-// Repeatable: SplitMix64 (Steele, Lea, Flood 2014). Thread-compatible.
+// A generator that gives the same numbers for the same seed: SplitMix64 (Steele, Lea, Flood 2014). Thread-compatible.
 class SeededRandom final : public RandomSource {
  public:
   explicit SeededRandom(uint64_t seed) : state_(seed) {}
@@ -25,7 +25,7 @@ class SeededRandom final : public RandomSource {
   uint64_t state_;
 };
 
-// A string of `length` characters of a-z and 2-7, with five random bits each.
+// A random string of `length` characters from a-z and 2-7. Each character holds five random bits.
 std::string RandomId(RandomSource& random, int length);
 
 }  // namespace ampd

@@ -5,23 +5,23 @@
 // a reason in the sources that has no row, a row without a source, and a status code that differs from its row.
 namespace ampd {
 
-// Who meets a reason first.
+// Which group of people meets a reason first; docs/errors.md is divided by these groups.
 enum class MetBy {
-  kCaller,       // A client of the API, such as ampctl.
+  kCaller,       // The caller of the API, for example through ampctl.
   kModel,        // A user whose model or policy does not fit.
   kOutcome,      // A user whose attempt or job ended.
   kCommandLine,  // A user of ampctl, without a server.
-  kOperator,     // Whoever starts a server or a worker.
-  kWorker,       // An agent, as the answer of WorkerService.
-  kDeveloper,    // Nobody, unless ampd has a fault.
+  kOperator,     // The person who starts a server or a worker.
+  kWorker,       // An agent, in a response of WorkerService.
+  kDeveloper,    // A developer: the reason occurs only if ampd has a fault.
 };
 
 struct ReasonRow {
   const char* reason;
-  const char* codes;  // The names of the status codes, separated by spaces; empty where no client sees one.
+  const char* codes;  // Names of the status codes, separated by spaces; empty: no client sees such an error.
   MetBy met_by;
   const char* meaning;
-  const char* action;  // What to do about it.
+  const char* action;  // What the person should do about it.
 };
 
 // Sorted by group, then by reason.

@@ -4,19 +4,19 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
-// Waits with a timeout that do not depend on the wall clock. Abseil's own timed waits let the kernel wait for a time of
-// the wall clock: if that is set back by an hour, they end an hour late. These wait for a time since boot, which nobody
-// can set. All timed waits in this project use them (tests/style checks that).
+// Waits with a timeout that does not depend on the wall clock. Abseil's own timed waits end at a time of the wall
+// clock: if that clock is set back by an hour, they end an hour late. The functions here wait for a time since boot,
+// which nobody can set. All timed waits in this project use them (tests/style checks that).
 namespace ampd {
 
 // Waits until `condition` holds or `timeout` has passed, and returns whether `condition` holds. Releases the mutex
-// meanwhile, like absl::Mutex::AwaitWithTimeout. One thread of the process serves all timeouts; the first call that has
-// to wait starts it.
+// while it waits, like absl::Mutex::AwaitWithTimeout. One thread of the process serves all timeouts; the first call
+// that has to wait starts this thread.
 bool AwaitFor(absl::Mutex& mutex, const absl::Condition& condition, absl::Duration timeout)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
-// Like AwaitFor, until `deadline`, a time since boot (Clock::SinceBoot of base/clock.h). absl::InfiniteDuration(): no
-// limit.
+// Like AwaitFor, but waits until `deadline`, a time since boot (Clock::SinceBoot of base/clock.h).
+// absl::InfiniteDuration() means no deadline.
 bool AwaitUntil(absl::Mutex& mutex, const absl::Condition& condition, absl::Duration deadline)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 

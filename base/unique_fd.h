@@ -24,7 +24,7 @@ class UniqueFd {
   bool ok() const { return fd_ >= 0; }
   int get() const { return fd_; }
   int Release() { return std::exchange(fd_, -1); }
-  // Closes it.
+  // Closes the descriptor.
   void Reset() {
     if (ok()) {
       close(Release());

@@ -5,12 +5,13 @@
 
 namespace ampd::server {
 
-// INVALID_ARGUMENT, with a violation for each message within `message` that has fields which this server does not know.
-// The violation names their numbers and the message's type. A newer or wrong client asked for something that would
-// otherwise be ignored silently. Checks repeated messages and maps too. No request of ours has a google.protobuf.Any.
+// Checks that this server knows every field that is set in `message`, so that a request of a newer or wrong client is
+// not partly ignored. Returns INVALID_ARGUMENT with a violation for `message` and each message within it that has
+// unknown fields; the violation names the fields' numbers and the message's type. Messages in repeated fields and maps
+// are checked too. Messages packed in a google.protobuf.Any are not, but no request has one.
 absl::Status CheckFieldsAreKnown(const google::protobuf::Message& message);
 
-// Marks the message as standing for bytes that could not be parsed.
+// Clears the message and marks it as the result of bytes that could not be parsed.
 void MarkUnreadable(google::protobuf::Message* message);
 
 // INVALID_ARGUMENT (reason UNREADABLE_MESSAGE) if MarkUnreadable marked the message.

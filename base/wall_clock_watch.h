@@ -9,8 +9,8 @@
 
 namespace ampd {
 
-// Decides whether the wall clock can be trusted, for deletions by age. It compares the wall clock with the boot clock,
-// which never jumps, and at the start with the newest time that was recorded before.
+// Decides whether the wall clock is reliable enough to delete data by its age. It compares the wall clock with the boot
+// clock, which never jumps, and at the start with the newest time that an earlier process recorded.
 //
 //   1. the wall clock advances with the boot clock                        -> IsSteady() is true
 //   2. it jumps by more than kTolerance, forwards or backwards            -> IsSteady() is false
@@ -24,13 +24,14 @@ class WallClockWatch {
 
   explicit WallClockWatch(const Clock* clock);
 
-  // Takes the newest time that an earlier process recorded (absl::InfinitePast() if there is none). If the wall clock
-  // is behind it by more than kTolerance, or ahead of it by more than kQuiet, one of the two may be wrong: returns the
-  // distance, and the clock is not steady for kQuiet.
+  // Compares the wall clock with the newest time that an earlier process recorded (absl::InfinitePast() if there is
+  // none). If the wall clock is behind that time by more than kTolerance, or ahead of it by more than kQuiet, one of
+  // the two may be wrong: the clock is then not steady for kQuiet, and the distance between them is returned. Otherwise
+  // returns nullopt.
   std::optional<absl::Duration> CompareWith(absl::Time newest_recorded);
 
-  // Compares both clocks. Returns by how much the wall clock has jumped since the last call, if it has. Call it several
-  // times within kTolerance.
+  // Compares the wall clock with the boot clock. Returns by how much the wall clock has jumped since the last call, or
+  // nullopt if that is at most kTolerance. To be called several times in every interval of kTolerance.
   std::optional<absl::Duration> Look();
 
   // Whether the wall clock has not jumped for kQuiet, or since the start.
@@ -43,7 +44,7 @@ class WallClockWatch {
   const Clock* const clock_;
   mutable absl::Mutex mutex_;
   absl::Duration offset_ ABSL_GUARDED_BY(mutex_);  // The wall clock minus the boot clock.
-  // On the boot clock. Minus absl::InfiniteDuration(): steady from the start.
+  // The boot clock's time from which the wall clock is steady. Minus infinity: it has been steady from the start.
   absl::Duration steady_from_ ABSL_GUARDED_BY(mutex_) = -absl::InfiniteDuration();
 };
 

@@ -12,8 +12,7 @@
 //   manifest := {"version": 1, "identity": {"job", "attempt", "token"}, "environment": {...}, "step": n,
 //                "state": {...}, "files": {name: {"sha256", "size_bytes"}}}, keys sorted
 //   state hash := SHA-256 of {"files", "state", "step"} of the manifest, serialized in the same way
-//
-// `state` and the files are the training state; `environment` describes where it was saved.
+// `state` and the files hold the training state. `environment` describes where the checkpoint was saved.
 namespace ampd {
 
 struct CheckpointManifest {
@@ -35,8 +34,8 @@ inline constexpr int64_t kMaxManifestBytes = 1 << 20;
 
 std::string WriteManifest(const CheckpointManifest& manifest);
 
-// DATA_LOSS for anything that WriteManifest does not write, and for file names that lead out of the folder. The message
-// continues a sentence that begins with "state.json".
+// The inverse of WriteManifest. Returns DATA_LOSS if WriteManifest would not write such a text, or if a file name leads
+// out of the folder. The error message continues a sentence that begins with "state.json".
 absl::StatusOr<CheckpointManifest> ParseManifest(std::string_view text);
 
 std::string StateHash(const CheckpointManifest& manifest);

@@ -38,12 +38,13 @@ enum class ContentKind {
 
 struct Content {
   ContentKind kind = ContentKind::kUnknown;
-  // Whether numbers without a header are practically never mistaken for this kind, because it has a long signature,
-  // sizes that fit the file, or a long text.
+  // Whether the kind is practically certain: it has a long signature, sizes that fit the file, or a long text, so that
+  // a file of numbers without a header is practically never mistaken for it.
   bool is_certain = false;
 };
 
-// REQUIRES: `begin` is the beginning of content of `num_bytes` bytes: all of it, or at least 4,096 bytes.
+// Recognises the kind of a content of `num_bytes` bytes. REQUIRES: `begin` is all of the content, or at least its first
+// 4,096 bytes.
 Content ContentOf(std::string_view begin, int64_t num_bytes);
 
 // The name of the kind in messages: "a NumPy array (.npy)".

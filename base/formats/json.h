@@ -7,8 +7,8 @@
 
 namespace ampd {
 
-// Parses `text` as JSON. INVALID_ARGUMENT if it is not JSON. ALREADY_EXISTS, naming the key, if an object at any depth
-// has a key twice, because one of the two values would be lost.
+// Parses `text` as JSON. Returns INVALID_ARGUMENT if it is not JSON. Returns ALREADY_EXISTS, naming the key, if an
+// object at any depth has a key twice: one of the two values would be lost.
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text);
 
 }  // namespace ampd

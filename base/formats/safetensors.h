@@ -50,7 +50,7 @@ inline constexpr size_t kMaxSafetensorsNameBytes = 256;
 // Bytes of one element; 0 for an unknown dtype.
 uint64_t SafetensorsDtypeBytes(std::string_view dtype);
 
-// Parses a whole file. DATA_LOSS, with a message that says what is wrong with it.
+// Parses a whole file. Returns DATA_LOSS if the file breaks one of the rules above; the message names the fault.
 absl::StatusOr<SafetensorsFile> ParseSafetensors(std::string_view bytes);
 
 // Parses only the header of a file of `file_bytes` that begins with `prefix`, for files that are not read into memory.
@@ -59,8 +59,8 @@ absl::StatusOr<SafetensorsFile> ParseSafetensors(std::string_view bytes);
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view prefix, uint64_t file_bytes);
 
 // Encodes the length and the header of a file. The tensors' bytes must follow in the order of `header.tensors`; the
-// offsets in `header` are ignored and computed from that order. INVALID_ARGUMENT for what ParseSafetensors would
-// refuse.
+// offsets in `header` are ignored and computed from that order. Returns INVALID_ARGUMENT if ParseSafetensors would
+// refuse the header.
 absl::StatusOr<std::string> EncodeSafetensorsHeader(const SafetensorsHeader& header);
 
 }  // namespace ampd

@@ -19,7 +19,8 @@ bool IsUtf8(std::string_view text);
 // Whether UTF-8 text has control characters: C0, DEL or C1.
 bool HasControl(std::string_view text);
 
-// Text from a file as messages show it: a bounded piece in quotes, escaped where it is not plain UTF-8.
+// Prepares text from a file for an error message: at most a bounded piece of it, in quotes, escaped where it is not
+// plain UTF-8.
 std::string Quoted(std::string_view text);
 
 }  // namespace ampd

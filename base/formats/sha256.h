@@ -27,7 +27,7 @@ class Sha256 {
 
 std::string Sha256Hex(std::string_view bytes);
 
-// NOT_FOUND or INTERNAL when the file can't be read.
+// The digest of a file's content, as HexDigest returns it. NOT_FOUND or INTERNAL if the file can't be read.
 absl::StatusOr<std::string> Sha256OfFile(const std::string& path);
 
 }  // namespace ampd

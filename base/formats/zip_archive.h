@@ -15,8 +15,8 @@ struct zip_file;  // libzip's type.
 
 namespace ampd {
 
-// The content of one entry. It is unpacked as it is read, and its checksum is verified at the end. Must not outlive the
-// archive.
+// Reads the content of one archive entry. The content is unpacked as it is read, and its checksum is verified at the
+// end. A ZipEntry must not outlive its archive.
 class ZipEntry {
  public:
   // Reads up to `size` bytes; fewer only at the end of the content. Errors as for ZipArchive.
@@ -32,30 +32,32 @@ class ZipEntry {
   std::unique_ptr<zip_file, Closer> content_;
 };
 
-// A ZIP archive from outside, whose directory was checked against its entries: content is stored or deflated, nothing
-// is encrypted, and no two entries have the same name. The size of an entry in the directory is only a claim, so the
-// reader has to limit how much it unpacks. Errors are DATA_LOSS if the archive is wrong, with a message that says how,
-// and UNAVAILABLE if the host can't read it (IsTroubleOfTheHost). Thread-compatible.
+// A ZIP archive from an untrusted source. Its directory has been checked against its entries. Only entries that are
+// stored or deflated and not encrypted can be read, and no two entries have the same name. The size of an entry in the
+// directory is only a claim, so the reader has to limit how much it unpacks. An error is DATA_LOSS if the archive is
+// wrong (the message names the fault), and UNAVAILABLE if the host can't read it (IsTroubleOfTheHost).
+// Thread-compatible.
 class ZipArchive {
  public:
   // Refuses a directory with more than `max_entries` entries, or with more than 256 bytes for each of `max_entries`,
   // before reading it: reading takes several times the directory's size in memory.
   static absl::StatusOr<ZipArchive> Open(UniqueFd file, int64_t max_entries);
 
-  // In the order of the archive, as raw bytes.
+  // The entries' names as raw bytes, in the order of the archive.
   const std::vector<std::string>& names() const { return names_; }
   std::optional<size_t> Find(std::string_view name) const;
   // The size of the archive file itself.
   int64_t size_bytes() const { return size_bytes_; }
 
-  // REQUIRES: an index into names().
+  // Opens the entry for reading. REQUIRES: `index` is an index into names().
   absl::StatusOr<ZipEntry> OpenEntry(size_t index) const;
   // Reads all of an entry. RESOURCE_EXHAUSTED if it has more than `max_bytes`.
   absl::StatusOr<std::string> ReadEntry(size_t index, int64_t max_bytes) const;
-  // The size of an entry's content, counted up to `most`. Unpacks a packed entry without keeping it, because its size
-  // in the directory is only a claim.
+  // The size of an entry's content, or `most` if the content is larger. A packed entry is unpacked to count its bytes,
+  // because its size in the directory is only a claim; the content is not kept.
   absl::StatusOr<int64_t> SizeUpTo(size_t index, int64_t most) const;
-  // Reads the first `num_bytes` of an entry, or all of a shorter one. The checksum is verified if that is all of it.
+  // Reads the first `num_bytes` of an entry, or the whole entry if it is shorter. The checksum is verified only if the
+  // whole entry is read.
   absl::StatusOr<std::string> ReadStart(size_t index, int64_t num_bytes) const;
 
  private:

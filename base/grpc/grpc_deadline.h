@@ -7,7 +7,8 @@
 
 namespace ampd {
 
-// The deadline `timeout` from now, by the monotonic clock. gRPC accepts it wherever it takes a deadline.
+// The deadline that lies `timeout` from now, by the monotonic clock. It can be given to gRPC wherever gRPC takes a
+// deadline.
 inline gpr_timespec GrpcDeadlineIn(absl::Duration timeout) {
   return timeout == absl::InfiniteDuration() ? gpr_inf_future(GPR_CLOCK_MONOTONIC)
                                              : gpr_time_from_nanos(absl::ToInt64Nanoseconds(timeout), GPR_TIMESPAN);

@@ -8,7 +8,7 @@
 // travel as a google.rpc.Status in the trailers, as in gRPC's rich error model.
 namespace ampd {
 
-// Truncates the error first, with FitToTrailers.
+// Converts the error after truncating it with FitToTrailers.
 grpc::Status ToGrpcStatus(const absl::Status& uncut);
 absl::Status FromGrpcStatus(const grpc::Status& status);
 

@@ -12,8 +12,8 @@
 
 namespace ampd {
 
-// A new file, written front to back in large pieces that bypass the page cache (O_DIRECT). The disk works from the
-// first piece on, little is left for the sync, and the content does not displace other pages from memory. Small files,
+// A new file, written front to back in large pieces that bypass the page cache (O_DIRECT). So the disk starts to write
+// at the first piece, little is left for Sync, and the content does not displace other pages from memory. Small files,
 // and file systems without O_DIRECT, use the page cache. Thread-compatible.
 //
 //   Create -> Append* -> Sync
@@ -25,7 +25,7 @@ class DirectFile {
   DirectFile(DirectFile&&) noexcept = default;
   DirectFile& operator=(DirectFile&&) noexcept = default;
 
-  // Buffered. REQUIRES: no earlier call failed.
+  // Appends to the buffer, and writes the buffer whenever it is full. REQUIRES: no earlier call failed.
   absl::Status Append(std::string_view bytes);
   // Writes the rest of the buffer and makes the file durable. REQUIRES: called once, last.
   absl::Status Sync();

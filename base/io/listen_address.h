@@ -17,19 +17,20 @@ struct ListenAddress {
 };
 
 // Parses "host:port". Accepts only literal loopback addresses (127.0.0.0/8, [::1]; "localhost" means 127.0.0.1):
-// neither server nor agent has TLS or authentication, and whoever reaches the ports controls all jobs.
-// INVALID_ARGUMENT, with a message that says why.
+// neither server nor agent has TLS or authentication, and whoever reaches the ports controls all jobs. Otherwise
+// returns INVALID_ARGUMENT, with a message that names `flag` and the reason.
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, std::string_view text);
 
-// OK if a listener could bind the address now; otherwise UNAVAILABLE with reason ADDRESS_IN_USE or
+// Returns OK if a listener could bind the address now, otherwise UNAVAILABLE with reason ADDRESS_IN_USE or
 // ADDRESS_NOT_BINDABLE.
 absl::Status CheckBindable(const ListenAddress& address);
 
-// Listens on a socket that neither blocks nor is inherited. Sets `bound` to the address with the actual port, also if 0
-// asked for any. Errors as CheckBindable.
+// Binds a TCP socket to the address and listens on it. The socket does not block and is not inherited by child
+// processes. Sets `bound` to the address with the actual port, which differs if port 0 asked for any free one. Returns
+// the same errors as CheckBindable.
 absl::StatusOr<UniqueFd> ListenOn(const ListenAddress& address, ListenAddress* bound);
 
-// Connects and closes the connection at once. Returns whether somebody listens there.
+// Returns whether a process listens at the address: connects, and closes the connection at once.
 bool Touch(const ListenAddress& address);
 
 }  // namespace ampd

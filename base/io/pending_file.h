@@ -10,13 +10,13 @@
 
 namespace ampd {
 
-// Renames a file without replacing another: ALREADY_EXISTS if something has the name `to`. Also works on file systems
-// that can't check this in the rename itself (NFS, FUSE). Both names must be on one file system. The message names
-// neither.
+// Renames a file without replacing another one. Returns ALREADY_EXISTS if something has the name `to`. Also works on
+// file systems that can't check this in the rename itself (NFS, FUSE). Both names must be on one file system. Error
+// messages contain neither name.
 absl::Status RenameToFreeName(const std::string& from, const std::string& to);
 
-// A file that is written under a temporary name beside its final one, and renamed when it is complete. A file that is
-// not committed is removed. Messages do not name the path. Thread-compatible.
+// A file that is written under a temporary name beside its final one, and renamed when it is complete. The destructor
+// removes a file that was not committed. Error messages do not name the path. Thread-compatible.
 class PendingFile {
  public:
   // ALREADY_EXISTS if `path` exists and `replace` is false; FAILED_PRECONDITION if it is not a regular file.
@@ -25,9 +25,9 @@ class PendingFile {
   PendingFile(PendingFile&&) noexcept = default;
   PendingFile& operator=(PendingFile&&) = delete;
 
-  // Buffered.
+  // Appends to a buffer that is written when it is full.
   absl::Status Append(std::string_view bytes);
-  // Writes over bytes that were appended before. REQUIRES: the range lies within them.
+  // Writes over bytes that were appended before. REQUIRES: the range lies within the appended bytes.
   absl::Status Overwrite(int64_t offset, std::string_view bytes);
   // Bytes appended so far.
   int64_t size() const { return size_; }
@@ -43,7 +43,7 @@ class PendingFile {
   std::string path_;
   std::string temporary_;
   bool replace_ = false;
-  UniqueFd file_;  // If closed, there is nothing to remove.
+  UniqueFd file_;  // Closed: the destructor has nothing to remove.
   std::string buffer_;
   int64_t size_ = 0;
 };

@@ -10,12 +10,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-// A thin owner of SQLite's C objects. Errors have the reason DISK_FULL for a full disk (RESOURCE_EXHAUSTED),
-// STORE_CORRUPT for a damaged file (DATA_LOSS) and STORE_ERROR otherwise. They hold neither SQL nor paths, because some
-// of them reach clients.
+// Classes that own SQLite's C objects. Errors have the reason DISK_FULL for a full disk (RESOURCE_EXHAUSTED),
+// STORE_CORRUPT for a damaged file (DATA_LOSS) and STORE_ERROR otherwise. Error messages contain neither SQL nor paths,
+// because some of them reach clients.
 namespace ampd::server {
 
-// One prepared statement, which is bound, stepped and reset repeatedly. Thread-compatible.
+// One prepared SQL statement. It can be bound, stepped and reset repeatedly. Thread-compatible.
 class SqliteStatement {
  public:
   SqliteStatement() = default;
@@ -26,7 +26,7 @@ class SqliteStatement {
 
   // Returns true if there is a row to read, false at the end. After false or an error the statement is reset.
   absl::StatusOr<bool> Step();
-  // Runs to the end, ignoring rows.
+  // Steps the statement to its end and ignores the rows.
   absl::Status Run();
   void Reset();
 
@@ -43,10 +43,10 @@ class SqliteStatement {
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
 };
 
-// One connection. Thread-compatible: one thread at a time.
+// One connection to a database file. Thread-compatible: one thread at a time.
 class SqliteDatabase {
  public:
-  // Creates the file when `create`; a reader passes false.
+  // Opens the database file. If the file is missing, `create` decides whether it is created; a reader passes false.
   static absl::StatusOr<SqliteDatabase> Open(const std::string& path, bool create);
 
   absl::Status Execute(const char* sql);

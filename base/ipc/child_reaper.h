@@ -10,15 +10,15 @@
 
 namespace ampd {
 
-// Reaps child processes that have ended, so that none stays a zombie, which counts against the user's limit of
-// processes. It waits for each child by its pid, so it takes no child from a library that starts processes itself.
-// Thread-compatible.
+// Reaps child processes that have ended, so that they do not stay zombies, which count against the user's limit of
+// processes. It waits for each added child by its pid, so it never reaps a child of a library that starts processes
+// itself. Thread-compatible.
 class ChildReaper {
  public:
-  // `pid` is a child of this process that nobody else waits for.
+  // Adds a child to reap when it ends. REQUIRES: `pid` is a child of this process, and no other code waits for it.
   void Add(pid_t pid);
 
-  // Reaps all that have ended. Does not block.
+  // Reaps all added children that have ended. Does not block.
   void Reap();
 
   // Descriptors that become readable when a child ends, for poll. A child whose descriptor could not be opened is
@@ -31,9 +31,9 @@ class ChildReaper {
   std::map<pid_t, UniqueFd> children_;  // Maps each pid to its pidfd.
 };
 
-// Reaps ended children that this process did not start. It inherits those as the first process of a container, as a
-// subreaper, or if another program replaced itself with this one by exec. Children for which `is_own` returns true are
-// left to their owners. Does not block.
+// Reaps ended children that this process did not start. A process has such children if it is the first process of a
+// container or a subreaper, or if the program that started them replaced itself with this one by exec. Does not reap
+// children for which `is_own` returns true, because other code waits for them. Does not block.
 void ReapAdopted(const std::function<bool(pid_t)>& is_own);
 
 }  // namespace ampd

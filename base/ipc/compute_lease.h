@@ -11,9 +11,10 @@
 
 namespace ampd {
 
-// The deadline until which a trainer may begin steps, in memory that its shim writes and the trainer reads. The shim
-// stops a trainer when its lease expires, but a busy machine may wake the shim late. A trainer that checks here first
-// begins no step after its deadline, however late that is.
+// The deadline until which a trainer may begin steps. It lies in shared memory that the shim (the trainer's supervising
+// parent process) writes and the trainer reads. The shim stops the trainer when the lease expires, but on a busy
+// machine the shim may wake late. A trainer that checks the deadline before each step begins no step after it, however
+// late the shim is.
 //
 //   1. shim     Create(); after the fork, before the exec: PassOn()
 //   2. trainer  Inherit(), which takes the descriptor out of the environment
@@ -24,30 +25,33 @@ namespace ampd {
 // device still computes, the server waits a margin beyond the lease. Thread-safe, except for moves.
 class ComputeLease {
  public:
-  // No lease is kept: always valid, as in a trainer that runs without a shim.
+  // An object without a lease: always valid, for a trainer that runs without a shim.
   ComputeLease() = default;
   ~ComputeLease();
   ComputeLease(ComputeLease&& other) noexcept;
   ComputeLease& operator=(ComputeLease&& other) noexcept;
 
-  // A lease that is not valid until the first Extend. The process that inherits it can't write it.
+  // Makes a lease that is not valid until the first Extend. A process that inherits the lease can read it but not write
+  // it.
   static absl::StatusOr<ComputeLease> Create();
 
-  // Takes the lease that the parent passed on. REQUIRES: called once. Returns a default-constructed one if the parent
-  // passed none. INVALID_ARGUMENT if the descriptor in the environment is not a lease.
+  // Takes over the lease that the parent process passed on. REQUIRES: called once. Returns a default-constructed
+  // ComputeLease if the parent passed none. INVALID_ARGUMENT if the descriptor in the environment is not a lease.
   static absl::StatusOr<ComputeLease> Inherit();
 
-  // Passes the lease to the program that this process will exec. REQUIRES: from Create(), and one thread.
+  // Passes the lease to the program that this process will exec. REQUIRES: the lease is from Create(), and the process
+  // has one thread.
   void PassOn() const;
 
-  // Sets the deadline, on CLOCK_BOOTTIME. The deadline only grows: an earlier one changes nothing. REQUIRES: from
-  // Create().
+  // Sets the deadline, on CLOCK_BOOTTIME. The deadline only grows: an earlier one changes nothing. REQUIRES: the lease
+  // is from Create().
   void Extend(absl::Duration deadline);
 
-  // Unset if no lease is kept; zero before the first Extend.
+  // The deadline, on CLOCK_BOOTTIME. Zero before the first Extend; unset for an object without a lease.
   std::optional<absl::Duration> deadline() const;
 
-  // Waits, without a limit, until the lease is valid. Returns the time, on `clock`'s SinceBoot, at which it was.
+  // Waits, without a limit, until the lease is valid. Returns the time, by `clock`'s SinceBoot, at which it was found
+  // valid.
   absl::Duration AwaitValid(const Clock& clock) const;
 
  private:

@@ -28,7 +28,8 @@ void AppendFrame(std::string_view payload, std::string* out);
 // Appends the frame of `message` to `out`. REQUIRES: it serializes to at most kMaxFrameBytes.
 void EncodeFrame(const google::protobuf::MessageLite& message, std::string* out);
 
-// Cuts a byte stream into payloads. After an error the stream is lost: close it. Thread-compatible.
+// Cuts a byte stream into payloads. After an error the rest of the stream can't be decoded: close it.
+// Thread-compatible.
 class FrameDecoder {
  public:
   void Append(std::string_view bytes);
@@ -42,8 +43,8 @@ class FrameDecoder {
   size_t begin_ = 0;  // Offset of the first byte not yet returned.
 };
 
-// Blocking variants on a file descriptor. ReadFrame returns nullopt at a clean end of the stream and DATA_LOSS if it
-// ends inside a frame.
+// Write or read one frame on a file descriptor, and block until it is complete. ReadFrame returns nullopt at the end of
+// the stream, and DATA_LOSS if the stream ends inside a frame.
 absl::Status WriteFrame(int fd, const google::protobuf::MessageLite& message);
 absl::StatusOr<std::optional<std::string>> ReadFrame(int fd);
 

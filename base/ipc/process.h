@@ -28,14 +28,14 @@ struct ProcessEntry {
   uint64_t start_ticks = 0;
 };
 
-// A process that is alive or has ended. Signals go through its pidfd, so they never reach another process that took
-// over the pid. Thread-compatible.
+// Refers to one process, also after it has ended. Signals go through the process's pidfd, so they never reach another
+// process that has reused the pid. Thread-compatible.
 class ProcessHandle {
  public:
-  // NOT_FOUND if it has ended, even if its pid belongs to another process now.
+  // Opens a running process. NOT_FOUND if the process has ended, even if another process has its pid now.
   static absl::StatusOr<ProcessHandle> Open(const ProcessIdentity& identity);
 
-  // NOT_FOUND if it has ended.
+  // Sends the signal. NOT_FOUND if the process has ended.
   absl::Status Signal(int signal) const;
   bool alive() const;
   int pidfd() const { return pidfd_.get(); }  // Readable once the process has ended.
@@ -51,17 +51,17 @@ class ProcessHandle {
 // The id of the machine's current boot.
 absl::StatusOr<std::string> BootId();
 
-// NOT_FOUND if there is no process with this pid.
+// Reads a process's line of the process table. NOT_FOUND if there is no process with this pid.
 absl::StatusOr<ProcessEntry> ReadProcess(pid_t pid);
 absl::StatusOr<ProcessIdentity> IdentityOf(pid_t pid);
 
-// All visible processes, by pid. One that ends meanwhile may be missing.
+// All visible processes, ordered by pid. A process that ends during the call may be missing.
 std::vector<ProcessEntry> ListProcesses();
 
 // The processes of `table` that descend from `ancestor`, without zombies.
 std::vector<ProcessEntry> DescendantsOf(pid_t ancestor, const std::vector<ProcessEntry>& table);
 
-// Whether the process was started with NAME=value in its environment. Returns false if that cannot be read.
+// Whether the process was started with NAME=value in its environment. Returns false if the environment cannot be read.
 bool StartedWith(pid_t pid, const std::string& name, const std::string& value);
 
 // Living processes that were started with NAME=value in their environment.

@@ -7,9 +7,9 @@
 
 namespace ampd {
 
-// Receives signals on one thread with sigwait, so that the callback may lock and allocate. Construct it before any
-// other thread exists: the signals are blocked in the constructing thread, and later threads inherit that.
-// Thread-compatible.
+// Receives signals on a thread of its own with sigwait, so that the callback may lock and allocate, unlike a signal
+// handler. Construct it before any other thread exists: the signals are blocked in the constructing thread, and later
+// threads inherit that. Thread-compatible.
 class SignalThread {
  public:
   using Callback = std::function<void(int signal)>;
@@ -19,8 +19,8 @@ class SignalThread {
   SignalThread(const SignalThread&) = delete;
   SignalThread& operator=(const SignalThread&) = delete;
 
-  // Calls `callback` on the signal thread for every signal. Signals that arrived before Start are pending and come
-  // first. REQUIRES: called at most once.
+  // Calls `callback` on the signal thread for every signal. Signals that arrived before Start are delivered first.
+  // REQUIRES: called at most once.
   void Start(Callback callback);
 
  private:

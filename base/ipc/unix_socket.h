@@ -9,13 +9,13 @@
 // folder's descriptor, because sockaddr_un holds only 107 bytes.
 namespace ampd {
 
-// Listens at `path`, replacing an existing socket. The caller owns the file and removes it.
+// Listens on a socket at `path`, and replaces an existing socket file. The caller owns the socket file and removes it.
 absl::StatusOr<UniqueFd> ListenUnix(const std::string& path);
 
-// NOT_FOUND if there is no socket at `path`, UNAVAILABLE if nobody listens.
+// Connects to the socket at `path`. NOT_FOUND if there is none, UNAVAILABLE if no process listens on it.
 absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path);
 
-// Blocks until somebody connects. CANCELLED after shutdown(2) of the listener.
+// Waits for the next connection and returns it. CANCELLED after shutdown(2) of the listener.
 absl::StatusOr<UniqueFd> AcceptUnix(int listener);
 
 }  // namespace ampd
