@@ -11,13 +11,13 @@
 
 namespace ampd::http {
 
-// Serves a Router over HTTP/1.1. Connections do not hold threads: one thread reads and writes for all of them, another
-// runs the routes, one request after another.
+// Serves a Router over HTTP/1.1 with two threads, however many connections are open: one thread reads and writes for
+// all connections, the other runs the routes, one request after another.
 //
 // Everything has a deadline and a bound. A request that is too slow ends its connection without an answer. A head that
-// is too large is answered with 431, a body that is too large with 413, and invalid HTTP with 400. When max_connections
-// are open, a new connection evicts the one that has waited longest for its request; an eviction also happens when no
-// file descriptor is left. The new connection is refused only if every open one has a request in progress. Thread-safe.
+// is too large is answered with 431, a body that is too large with 413, and invalid HTTP with 400. If max_connections
+// are open or no file descriptor is left, a new connection evicts (closes) the open connection that has waited longest
+// for its request. The new connection is refused only if every open one has a request in progress. Thread-safe.
 class Listener {
  public:
   struct Options {
@@ -31,7 +31,7 @@ class Listener {
     uint32_t max_head_bytes = 16 << 10;
     uint64_t max_body_bytes = 64 << 10;
   };
-  // Counts since the start.
+  // Numbers of connections. All except `num_open` count from the start of the listener.
   struct Counters {
     int64_t num_accepted = 0;
     int64_t num_refused = 0;  // Closed at once, because all connections were busy.
@@ -39,9 +39,10 @@ class Listener {
     int64_t num_open = 0;     // Open now.
   };
 
-  // Binds the address and serves. UNAVAILABLE with reason ADDRESS_IN_USE or ADDRESS_NOT_BINDABLE.
+  // Binds the address and starts to serve. Returns UNAVAILABLE with reason ADDRESS_IN_USE or ADDRESS_NOT_BINDABLE if it
+  // can't be bound.
   static absl::StatusOr<std::unique_ptr<Listener>> Start(Options options);
-  // Closes all connections, and waits for a running route.
+  // Closes all connections, and waits until a running route has returned.
   ~Listener();
 
   int port() const;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-// Requests, responses and routing. No sockets.
+// HTTP requests, responses and the selection of routes. The sockets are in http/listener.h.
 namespace ampd::http {
 
 struct Header {
@@ -14,7 +14,7 @@ struct Header {
   std::string value;
 };
 
-// A client's request. Only its sizes have been checked.
+// A client's request. Its content is not validated; only its sizes have been limited.
 struct Request {
   std::string method;  // "GET"
   std::string path;    // "/metrics", as it was sent: percent signs are not decoded.
@@ -39,11 +39,11 @@ using Route = std::function<Response(const Request&)>;
 // Selects the route for a method and path. Thread-compatible.
 class Router {
  public:
-  // A route for GET answers HEAD too, without its body. REQUIRES: the method and path have no route yet.
+  // Adds a route. A route for GET also answers HEAD, without the body. REQUIRES: the method and path have no route yet.
   void Add(std::string_view method, std::string_view path, Route route);
 
-  // Returns the route's response; 404 if no route has the path, 405 with the header Allow if none of those has the
-  // method, and 500 if the route throws.
+  // Returns the route's response; 404 if no route has the request's path, 405 with the header Allow if routes have the
+  // path but none has the method, and 500 if the route throws.
   Response Answer(const Request& request) const;
 
  private:
