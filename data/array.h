@@ -20,18 +20,19 @@ struct Array {
 
 int64_t ElementBytes(ElementType type);
 std::string ElementName(ElementType type);  // NumPy's name: "uint8", "float32".
-bool IsInteger(ElementType type);           // True for booleans, which are 0 or 1, too.
+bool IsInteger(ElementType type);           // Also true for kBool, whose values are 0 or 1.
 
-// DATA_ERROR naming the array and the element if one of its booleans is a byte that is neither 0 nor 1.
+// Checks that every element of a kBool array is the byte 0 or 1. Otherwise returns DATA_ERROR naming the array and the
+// element.
 absl::Status CheckBooleans(const Array& array, const std::string& name);
 
-// Bytes of an array of `shape`. Returns -1 if they exceed `most` or the shape has a negative extent.
+// The number of bytes of an array of this type and shape; -1 if it exceeds `most` or the shape has a negative extent.
 int64_t ArrayBytes(ElementType type, const std::vector<int64_t>& shape, int64_t most);
 
-// The names of the first ten arrays of a file, for a message.
+// Lists the first ten of a file's array names, for an error message.
 std::string SomeNames(const std::vector<std::string>& names);
 
-// The exact value of an IEEE half.
+// The exact value of an IEEE half-precision number, given as its bits.
 float HalfToFloat(uint16_t bits);
 
 // Calls `f` with each element in order: as int64_t if the type is an integer, as double otherwise.

@@ -20,7 +20,8 @@ class ByteStream {
 
   bool is_gzip() const { return inflater_ != nullptr; }
 
-  // Reads up to `size` bytes; fewer only at the end of the content. At the end, gzip's checksum has been verified.
+  // Reads up to `size` bytes and returns how many it read; fewer than `size` only at the end of the content. The last
+  // read of a gzip file verifies gzip's checksum.
   absl::StatusOr<size_t> Read(uint8_t* out, size_t size);
 
  private:
@@ -34,7 +35,7 @@ class ByteStream {
   UniqueFd file_;
   std::string input_;
   size_t input_begin_ = 0;
-  std::unique_ptr<Inflater> inflater_;  // Unset: the file is not compressed.
+  std::unique_ptr<Inflater> inflater_;  // Null if the file is not compressed.
 };
 
 }  // namespace ampd::data

@@ -13,9 +13,10 @@
 //   CIFAR-100 record := coarse fine pixel*     3,074 bytes
 //   pixel* := 3 channels (red, green, blue) of 32 rows of 32, each a byte; labels are bytes below 10, 20 and 100
 //
-// The file is read strictly: no record is cut off, every label is below its number of classes, and the content is not
-// recognized as another format or the other of the two (content.h). With a limit, nothing else is checked after the
-// last wanted sample. Errors name the file and the value; reasons as in data_file.h.
+// The file is read strictly. It is rejected if a record is cut off, if a label is not below its number of classes, or
+// if the content is recognized (content.h) as another format or as the other version of CIFAR. With a limit, samples
+// after the last wanted one are not checked. Error messages name the file and the value; the errors' reasons are those
+// of data_file.h.
 namespace ampd::data {
 
 struct CifarImages {
@@ -23,8 +24,8 @@ struct CifarImages {
   std::vector<uint8_t> labels;  // (N)
 };
 
-// Reads the samples of all files, in the order of the files. `limit`: the number of samples to read; 0: all. Checks
-// that every label is below `num_classes`.
+// Reads the samples of all files, in the order of the files. `limit` is the maximum number of samples to read; 0: all.
+// Checks that every label is below `num_classes`.
 absl::StatusOr<CifarImages> ReadCifar(const std::vector<DataFile>& files, CifarLabels labels, int64_t limit,
                                       int64_t num_classes);
 

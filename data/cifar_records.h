@@ -7,13 +7,13 @@
 namespace ampd::data {
 
 inline constexpr int64_t kCifarChannels = 3;
-inline constexpr int64_t kCifarSize = 32;  // Rows, and columns.
+inline constexpr int64_t kCifarSize = 32;  // Number of rows, and of columns.
 inline constexpr int64_t kCifarPixelBytes = kCifarChannels * kCifarSize * kCifarSize;
 
 enum class CifarLabels { kTen, kHundredFine, kHundredCoarse };
 
 struct CifarRecord {
-  std::vector<int64_t> num_classes;  // Number of classes of each label before the pixels.
+  std::vector<int64_t> num_classes;  // For each label before the pixels, its number of classes.
   int64_t label = 0;                 // Index of the label that is used.
 
   int64_t num_bytes() const { return static_cast<int64_t>(num_classes.size()) + kCifarPixelBytes; }

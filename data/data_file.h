@@ -10,39 +10,42 @@
 
 namespace ampd::data {
 
-// Which files may be opened, by the bits of their mode and by their group, whatever user the process runs as. A worker
-// that may read everything must not pass that right on to everyone who submits jobs.
+// Which files a job may open, decided by the files' mode bits and group, whatever user the process runs as. So a worker
+// that may read everything does not pass that right on to everyone who submits jobs.
 struct ReadRights {
-  // If true, only files that others may read, or members of `group`. Otherwise everything that the process may read.
+  // If true, only files that all users or the members of `group` may read. If false, every file that the process may
+  // read.
   bool shared_only = false;
   std::optional<gid_t> group;
 };
 
 struct DataFile {
-  std::string root;  // Folder of the data root; it never appears in messages.
+  std::string root;  // Folder of the data root. Never appears in messages.
   std::string path;  // Relative to the root.
   std::string name;  // Name in messages: the field of the job file and its value.
   ReadRights rights = {};
 };
 
 // Opens `file` for reading. The kernel refuses to leave the folder and to follow symbolic links (openat2 with
-// RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS). Anything but a regular file is rejected too. Rights
-// are checked on the opened file and on every folder between it and the root, which must be searchable. The rights of
-// the root itself are its owner's choice. An error names the chmod that helps. Errors are those of FileError and
-// DataError.
+// RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS). Anything but a regular file is rejected too.
+// `rights` are checked on the opened file and on every folder between it and the root; the folders must be searchable.
+// The rights of the root folder itself are not checked. An error for missing rights names the chmod command that helps.
+// Returns the errors of FileError and DataError.
 absl::StatusOr<UniqueFd> OpenDataFile(const DataFile& file);
 
-// An error that the user can fix, with the reason DATA_ERROR: "<name>: <what>".
+// An error with the reason DATA_ERROR and the message "<name>: <what>", which the user can fix by changing the data or
+// the job.
 absl::Status DataError(const std::string& name, const std::string& what);
 
-// An error with the reason DEVICE_ERROR: a disk, a network or the host failed, which no change of the data can fix. The
-// attempt is retried at no cost to the job.
+// An error with the reason DEVICE_ERROR: a disk, a network or the host failed, and no change of the data can fix that.
+// The job is queued again without using one of its retries.
 absl::Status HostError(const std::string& name, const std::string& what);
 
-// Converts `error`, the errno of a failed call on a data file: HostError if IsTroubleOfTheHost, DataError otherwise.
+// Converts `error`, the errno of a failed call on a data file: a HostError if IsTroubleOfTheHost(error), a DataError
+// otherwise.
 absl::Status FileError(const std::string& name, int error);
 
-// Converts an error of a ZipArchive: HostError if it is UNAVAILABLE, DataError otherwise.
+// Converts an error of a ZipArchive: a HostError if it is UNAVAILABLE, a DataError otherwise.
 absl::Status ArchiveError(const std::string& name, const absl::Status& error);
 
 }  // namespace ampd::data

@@ -7,13 +7,13 @@
 
 namespace ampd::data {
 
-// Reads a whole dataset file, detects its format from its content, and reports what is in it and what is wrong with it,
-// with the messages of the reader that a job would use. The caller sets `path`. DATA_ERROR if the file can't be opened,
-// or if its content matches no format (content.h).
+// Reads a whole dataset file, detects its format from its content, and reports its arrays and its problems. The
+// problems are described by the messages of the reader that a job would use. The caller sets `path` of the result.
+// Returns DATA_ERROR if the file can't be opened, or if its content matches no format (content.h).
 absl::StatusOr<v1::DatasetFile> InspectFile(const DataFile& file);
 
-// As InspectFile, for a file that is declared to hold tokens: reads it as a job with that declaration does. REQUIRES:
-// `format` is not kAuto. DATA_ERROR if the file can't be opened.
+// Like InspectFile, but reads the file as tokens in the given format, as a job does that declares this format.
+// REQUIRES: `format` is not kAuto. DATA_ERROR if the file can't be opened.
 absl::StatusOr<v1::DatasetFile> InspectTokens(const DataFile& file, TokenFormat format);
 
 }  // namespace ampd::data

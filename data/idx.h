@@ -14,8 +14,9 @@
 //   0x..., count, rows, columns := u32, big-endian
 //
 // The file is read strictly: the content must hold exactly as many bytes as its header says. With a limit below
-// `count`, nothing after the last wanted sample is checked. Memory grows with what the file holds, not with what its
-// header claims. Errors name the file and the value; reasons as in data_file.h.
+// `count`, nothing after the last wanted sample is checked. The reader uses memory for the bytes that the file holds,
+// even if its header claims more. Error messages name the file and the value; the errors' reasons are those of
+// data_file.h.
 namespace ampd::data {
 
 struct IdxImages {
@@ -25,10 +26,10 @@ struct IdxImages {
   std::vector<uint8_t> pixels;  // (count, rows, columns)
 };
 
-// `limit`: the number of samples to read; 0: all.
+// Reads the first `limit` images; 0: all.
 absl::StatusOr<IdxImages> ReadIdxImages(const DataFile& file, int64_t limit);
 
-// Checks that every label is below `num_classes`.
+// Reads the first `limit` labels (0: all), and checks that each is below `num_classes`.
 absl::StatusOr<std::vector<uint8_t>> ReadIdxLabels(const DataFile& file, int64_t limit, int64_t num_classes);
 
 }  // namespace ampd::data

@@ -14,19 +14,20 @@
 //   length := u16 (1.0) or u32 (2.0, 3.0), little-endian: bytes of the header, at most 10,000, NumPy's own limit
 //   header := a Python dict with the keys 'descr', 'fortran_order' and 'shape', each once, then spaces and a newline
 //
-// Accepts row-major, little-endian arrays of uint8, int8, int16, int32, int64, float16, float32 and float64 with at
-// most 8 dimensions, and rejects others by name. The content is read strictly: it must hold exactly as many elements as
-// the shape says. Memory grows with what the content holds. Errors name the file and the value; reasons as in
-// data_file.h.
+// The readers accept row-major, little-endian arrays of uint8, int8, int16, int32, int64, float16, float32 and float64
+// with at most 8 dimensions; the error for any other array names the reason. The content is read strictly: it must hold
+// exactly as many elements as the shape says. Memory grows with what the content holds. Error messages name the file
+// and the value; the errors' reasons are those of data_file.h.
 namespace ampd::data {
 
 inline constexpr size_t kMaxArrayRank = 8;
 inline constexpr size_t kMaxNpyHeaderBytes = 10'000;
 
-// `limit`: how many of the first dimension to read, without checking what follows; 0: all.
+// Reads an array. `limit` is the maximum size of its first dimension to read (0: all); what follows is not checked.
+// `name` is the array's name in error messages.
 absl::StatusOr<Array> ReadNpy(ByteSource source, const std::string& name, int64_t limit);
 
-// As above, from a plain or gzip file.
+// Reads the array of a plain or gzip file in the same way.
 absl::StatusOr<Array> ReadNpy(const DataFile& file, int64_t limit);
 
 }  // namespace ampd::data

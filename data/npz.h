@@ -15,8 +15,8 @@ inline constexpr int64_t kMaxNpzEntries = 1000;
 
 // The arrays of an .npz file: a ZIP archive with an entry "<array>.npy" for each array, stored or deflated, as
 // numpy.savez and numpy.savez_compressed write it. Other entries are ignored. An entry is unpacked only as far as its
-// array's own header says, at most kMaxDatasetBytes. It must end there, and its checksum is verified. Reasons of errors
-// as in data_file.h. Thread-compatible.
+// array's own header says, at most kMaxDatasetBytes. The entry must end there, and its checksum is verified. The
+// errors' reasons are those of data_file.h. Thread-compatible.
 class NpzFile {
  public:
   static absl::StatusOr<NpzFile> Open(const DataFile& file);
@@ -24,7 +24,7 @@ class NpzFile {
   // Names of the arrays, in the order of the archive, each once.
   const std::vector<std::string>& names() const { return names_; }
 
-  // Reads the named array. `limit`: how many of its first dimension to read; 0: all.
+  // Reads the named array. `limit` is the maximum size of its first dimension to read; 0: all.
   absl::StatusOr<Array> Read(const std::string& name, int64_t limit) const;
 
  private:
@@ -34,7 +34,7 @@ class NpzFile {
   std::string file_;  // Name of the file in messages.
   ZipArchive archive_;
   std::vector<std::string> names_;
-  std::vector<size_t> entries_;  // Index in the archive of each name's entry.
+  std::vector<size_t> entries_;  // For each name, the index of its entry in the archive.
 };
 
 }  // namespace ampd::data

@@ -14,20 +14,20 @@
 namespace ampd::data {
 
 // The tensors of a safetensors file (base/formats/safetensors.h has its grammar and its rules), read one at a time. The
-// header is checked against the file's size before anything else is read. Accepts BOOL, U8, I8, I16, I32, I64, F16, F32
-// and F64 of at most kMaxDatasetBytes, and rejects others by name. Reasons of errors as in data_file.h.
-// Thread-compatible.
+// header is checked against the file's size before anything else is read. Tensors of the dtypes BOOL, U8, I8, I16, I32,
+// I64, F16, F32 and F64 with at most kMaxDatasetBytes are accepted; the error for any other tensor names the tensor and
+// the reason. The errors' reasons are those of data_file.h. Thread-compatible.
 class TensorArrays {
  public:
   static absl::StatusOr<TensorArrays> Open(const DataFile& file);
 
-  // In the order of their positions in the file.
+  // The tensors' names, in the order of their positions in the file.
   std::vector<std::string> names() const;
 
   // The file's metadata: texts by name.
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
-  // Reads the named tensor. `limit`: how many of its first dimension to read; 0: all.
+  // Reads the named tensor. `limit` is the maximum size of its first dimension to read; 0: all.
   absl::StatusOr<Array> Read(const std::string& name, int64_t limit) const;
 
  private:

@@ -8,10 +8,10 @@
 
 namespace ampd::data {
 
-// Describes a file of JSON lines (jsonl.h), independent of any model, as the arrays that a job makes of it, with one
-// element per text: "input_ids", "labels", and, if any line has them, "token_type_ids", with 0 for the other lines. The
-// labels get the number of texts of each class if all classes are below kMostCountedClasses. Uses memory for one line
-// and the counts. Errors as ForEachText.
+// Describes a file of JSON lines (jsonl.h) without a model. The report has one entry for each array that a job would
+// make of the file: "input_ids", "labels", and, if any line has "token_type_ids", those, with 0 for the other lines.
+// Each array has one element per text. The entry of the labels has the number of texts of each class if all classes are
+// below kMostCountedClasses. Uses memory for one line and the counts. Returns the errors of ForEachText.
 absl::StatusOr<std::vector<v1::DatasetArray>> ReportTexts(const DataFile& file);
 
 }  // namespace ampd::data

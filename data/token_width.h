@@ -8,18 +8,19 @@
 
 namespace ampd::data {
 
-// The width of the tokens in a file without a header, derived from its numbers.
+// The number of bytes per token in a file without a header, derived from the numbers in the file.
 struct TokenWidth {
-  int64_t token_bytes = 0;  // 2 or 4; 0: the content does not determine it.
+  int64_t token_bytes = 0;  // 2 or 4; 0 if the content leaves it open.
   std::string why;          // How the width was found, or why it was not.
 };
 
-// Reads exactly `size` bytes at `offset` of a file into `out`.
+// A function that reads exactly `size` bytes at `offset` of a file into `out`.
 using ReadAt = absl::FunctionRef<absl::Status(int64_t offset, int64_t size, void* out)>;
 
-// Decides by three pieces of at most 1 MiB, at the beginning, in the middle and at the end. The vocabulary is not
-// needed: numbers of 32 bits have an upper half that is nearly always 0, because no vocabulary has more than 2^20
-// tokens. In a file of 16-bit numbers, the upper halves look like the lower ones.
+// Finds the width of the tokens from three pieces of the file, each at most 1 MiB: at its beginning, middle and end.
+// The pieces are read as 32-bit numbers. If tokens have 32 bits, the upper halves are at most 15 and nearly always 0,
+// because no vocabulary has more than 2^20 tokens. If tokens have 16 bits, the upper halves look like the lower ones.
+// So the size of the vocabulary need not be known.
 absl::StatusOr<TokenWidth> WidthOfTokens(int64_t file_bytes, ReadAt read);
 
 }  // namespace ampd::data

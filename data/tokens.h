@@ -18,9 +18,10 @@
 //   uint32 := token*                                          token: u32
 //
 // A content that is certainly of another format, such as a NumPy array, is rejected whatever format is declared
-// (content.h). The file is read strictly: an llm.c file must hold exactly as many tokens as its header says, the others
-// a whole number of tokens. Every token is below the vocabulary's size. With a limit below the number of tokens,
-// nothing after the last wanted token is checked. Errors name the file and the value; reasons as in data_file.h.
+// (content.h). The file is read strictly: an llm.c file must hold exactly as many tokens as its header says, the other
+// formats a whole number of tokens, and every token must be below the vocabulary's size. With a limit below the number
+// of tokens, nothing after the last wanted token is checked. Error messages name the file and the value; the errors'
+// reasons are those of data_file.h.
 namespace ampd::data {
 
 inline constexpr int64_t kMaxTokenBytes = int64_t{64} << 30;
@@ -32,18 +33,18 @@ enum class TokenFormat {
   kUint32,
 };
 
-// In the width that they have in the file.
+// Token numbers, in the width that they have in the file.
 using Tokens = std::variant<std::vector<uint16_t>, std::vector<uint32_t>>;
 
 struct TokenFile {
   Tokens tokens;
-  // A note for people: how the width of tokens without a header was found, or that their numbers do not look like the
-  // declared format. Empty for llm.c's files.
+  // A note for people, only for tokens without a header: how their width was found, or that the numbers do not look
+  // like the declared format. Empty for llm.c's files.
   std::string note;
 };
 
-// Reads at most the first `limit` tokens; 0: all. `vocabulary`: its size; nullopt: unknown. DATA_ERROR naming the field
-// to set if kAuto can't decide.
+// Reads the first `limit` tokens; 0: all. `vocabulary` is the vocabulary's size, nullopt if it is unknown. If kAuto
+// can't determine the format, returns DATA_ERROR naming the field to set.
 absl::StatusOr<TokenFile> ReadTokens(const DataFile& file, TokenFormat format, int64_t limit,
                                      std::optional<int64_t> vocabulary);
 

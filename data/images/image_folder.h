@@ -17,22 +17,24 @@ struct PackOptions {
   int64_t height = 0;
   bool grey = false;     // One channel instead of three.
   bool stretch = false;  // Resize the whole picture, distorted, instead of cropping its middle.
-  // Called with the number of pictures done. If it returns false, the work stops with CANCELLED.
+  // PackFolder calls this with the number of pictures it has written and their total. If it returns false, PackFolder
+  // stops with CANCELLED.
   std::function<bool(int64_t num_done, int64_t num_all)> progress = [](int64_t, int64_t) { return true; };
 };
 
 struct PackSummary {
   std::vector<std::string> classes;  // Class names, by label.
   std::vector<int64_t> num_images;   // Images per class.
-  int64_t num_skipped = 0;           // Files that are not named as pictures, or lie in no class.
+  int64_t num_skipped = 0;           // Files without a picture's extension, or outside the class folders.
 };
 
-// Writes a safetensors file with the tensors "images", uint8 of (samples, channels, height, width), and "labels",
-// int32, in the order of torchvision's ImageFolder. The metadata entry "classes" is a JSON list of the class names.
-// Like ImageFolder, it treats every folder as a class, whatever its name begins with, descends into its subfolders and
-// follows links. A failure leaves nothing at `destination`: NOT_FOUND; INVALID_ARGUMENT if there are no classes, a
-// class without pictures, pictures that ImageFolder accepts but that can't be decoded here, a link that leads in a
-// circle, or too many pictures to train on; DATA_LOSS naming the picture that can't be decoded; ALREADY_EXISTS.
+// Packs a folder of pictures into a safetensors file with the tensors "images", uint8 of (samples, channels, height,
+// width), and "labels", int32. The samples have the order of torchvision's ImageFolder. The metadata entry "classes" is
+// a JSON list of the class names. Like ImageFolder, it treats every folder as a class, whatever its name begins with,
+// descends into its subfolders and follows links. After an error there is no new file at `destination`. Errors:
+// NOT_FOUND; INVALID_ARGUMENT if there are no classes, a class without pictures, pictures of a type that ImageFolder
+// accepts but this function can't decode, a link that leads in a circle, or too many pictures to train on; DATA_LOSS
+// naming the picture if one is damaged; ALREADY_EXISTS.
 absl::StatusOr<PackSummary> PackFolder(const PackOptions& options);
 
 }  // namespace ampd::images

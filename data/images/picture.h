@@ -18,11 +18,13 @@ struct Picture {
 
 // Decodes the content of a PNG or JPEG file, which is recognized by its first bytes. Colours are used as stored, as in
 // Pillow's convert("RGB"): grey becomes three equal channels, transparency is dropped, and 16 bits become 8. Colour
-// profiles, gamma and the orientation that cameras record are not applied. DATA_LOSS naming the fault: a file of
-// another kind, larger than the limits, cut off or damaged anywhere, or a JPEG with CMYK colours.
+// profiles, gamma and the orientation that cameras record are not applied. Returns DATA_LOSS, with a message that names
+// the fault, if the content is of another kind, exceeds the limits on size, is cut off or damaged anywhere, or is a
+// JPEG with CMYK colours.
 absl::StatusOr<Picture> DecodePicture(std::string_view content);
 
-// The two decoders. REQUIRES: the content begins with the signature of that format.
+// The decoders of the two formats, with the same results and errors. REQUIRES: the content begins with the signature of
+// the decoder's format.
 absl::StatusOr<Picture> DecodePng(std::string_view content);
 absl::StatusOr<Picture> DecodeJpeg(std::string_view content);
 

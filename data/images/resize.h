@@ -14,13 +14,14 @@ struct Box {
   int64_t height = 0;
 };
 
-// The largest rectangle in the middle of a picture with the aspect ratio of (width, height).
+// The largest rectangle in the middle of a picture that has the aspect ratio width / height.
 Box CentredBox(const Picture& picture, int64_t width, int64_t height);
 
-// Resizes `box` of a picture with a triangle filter as wide as a pixel of the result: an average of the area when
-// shrinking, bilinear when growing. Bit for bit equal to Pillow's resize with BILINEAR of the cropped picture if both
-// sides change in the same ratio; otherwise Pillow may filter columns before rows, and values may differ by one.
-// REQUIRES: the box lies within the picture; width and height are in [1, kMaxSide].
+// Resizes the part `box` of a picture to width x height with a triangle filter that is as wide as a pixel of the
+// result: it averages the area when shrinking, and interpolates bilinearly when growing. Bit for bit equal to Pillow's
+// resize with BILINEAR of the cropped picture if both sides change in the same ratio; otherwise Pillow may filter
+// columns before rows, and values may differ by one. REQUIRES: the box lies within the picture; width and height are in
+// [1, kMaxSide].
 Picture Resize(const Picture& picture, const Box& box, int64_t width, int64_t height);
 
 }  // namespace ampd::images

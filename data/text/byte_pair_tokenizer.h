@@ -13,14 +13,14 @@
 namespace ampd::text {
 
 // GPT-2's tokenizer (Radford et al. 2019). Text is cut into words by GPT-2's pattern, and the bytes of a word are
-// merged pair by pair: the earliest merge of the list first, and the leftmost of equal ones. Special tokens are not
-// recognized: "<|endoftext|>" is ordinary text. Equal to GPT2Tokenizer and GPT2TokenizerFast of Hugging Face
-// transformers with split_special_tokens.
+// merged pair by pair: the pair whose merge comes first in the list of merges is merged first, and of equal pairs the
+// leftmost. Special tokens are not recognized: "<|endoftext|>" is ordinary text. Gives the same tokens as GPT2Tokenizer
+// and GPT2TokenizerFast of Hugging Face transformers with split_special_tokens.
 class BytePairTokenizer : public Tokenizer {
  public:
   // Makes the tokenizer from the contents of vocab.json (an object: token -> number) and merges.txt ("left right" per
-  // line, after an optional first line "#version: ..."). Tokens are written in GPT-2's alphabet of bytes.
-  // INVALID_ARGUMENT if the vocabulary lacks a byte or a token that a merge needs.
+  // line, after an optional first line "#version: ..."). Both files write the bytes of a token as characters of GPT-2's
+  // byte alphabet. Returns INVALID_ARGUMENT if the vocabulary lacks a byte or a token that a merge needs.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Make(std::string_view vocabulary, std::string_view merges);
 
   void Encode(std::string_view text, Tokens* tokens) override;

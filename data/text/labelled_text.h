@@ -14,8 +14,8 @@ namespace ampd::text {
 inline constexpr int64_t kMaxLabelledLineBytes = int64_t{16} << 20;  // Equals data/jsonl.h's kMaxJsonlLineBytes.
 
 struct LabelledTextOptions {
-  // Path of a file of texts with one label each: JSON objects, one per line, if it begins with one; otherwise a table
-  // (table.h).
+  // Path of a file of texts with one label each. If the file begins with a JSON object, it has one object per line;
+  // otherwise it is a table (table.h).
   std::string text;
   Quotes quotes = Quotes::kAuto;  // Meaning of quotation marks in a table.
   std::string text_field = "text";
@@ -23,7 +23,7 @@ struct LabelledTextOptions {
   std::vector<std::string> classes;  // Names of the labels, numbered from 0; empty: labels are numbers.
   std::string destination;
   bool replace = false;
-  Tokens prefix;  // Tokens before every text.
+  Tokens prefix;  // Tokens added before every text.
   Tokens suffix;
   int64_t max_length = 0;  // Maximum tokens per text, with prefix and suffix; longer texts are cut; 0: unlimited.
   std::function<bool(int64_t num_read, int64_t num_bytes)> progress = [](int64_t, int64_t) { return true; };
@@ -39,9 +39,9 @@ struct LabelledTextSummary {
   TableFormat table;  // The format of the table, if the file is one.
 };
 
-// Writes the format of the data source `jsonl`: {"input_ids": [...], "label": n}, one per line. A failure leaves
-// nothing at `destination`: INVALID_ARGUMENT if prefix and suffix fill max_length; DATA_LOSS naming the line that is
-// malformed, has a column or a key twice, or has no token or too many for a job; ALREADY_EXISTS.
+// Writes a file for the data source `jsonl`: one object {"input_ids": [...], "label": n} per line. After an error there
+// is no new file at `destination`. Errors: INVALID_ARGUMENT if prefix and suffix fill max_length; DATA_LOSS naming the
+// line that is malformed, has a column or a key twice, or has no token or too many for a job; ALREADY_EXISTS.
 absl::StatusOr<LabelledTextSummary> WriteLabelledText(const LabelledTextOptions& options, Tokenizer& tokenizer);
 
 }  // namespace ampd::text

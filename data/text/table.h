@@ -24,13 +24,14 @@ struct TableFormat {
   Quotes quotes = Quotes::kNone;  // Not kAuto.
 };
 
-// Detects the format of a file. Tabs separate cells if the first line contains one; otherwise commas do. With commas,
-// quotation marks are CSV's. With tabs, they are CSV's if every mark of the file follows CSV's rules and some would
-// make no sense otherwise; they are part of the text if some violate CSV's rules or there are none. DATA_LOSS naming
-// the line if both meanings are possible. Reads the whole file.
+// Detects the format of a file. Tabs separate cells if the first line contains one; otherwise commas do. If `quotes` is
+// kAuto, the meaning of quotation marks is detected as follows. With commas, the marks are CSV's (kCsv). With tabs,
+// they are CSV's if every mark of the file follows CSV's rules and some marks would make no sense otherwise; they are
+// part of the text if a mark violates CSV's rules or the file has none. Returns DATA_LOSS naming the line if both
+// meanings are possible. Reads the whole file unless `quotes` gives the meaning.
 absl::StatusOr<TableFormat> FormatOfTable(const std::string& path, Quotes quotes);
 
-// Reads one record after the other. Thread-compatible.
+// Reads the records of a table one after the other. Thread-compatible.
 class TableReader {
  public:
   TableReader(TextFile* file, const TableFormat& format) : file_(file), format_(format) {}

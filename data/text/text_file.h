@@ -10,18 +10,20 @@
 namespace ampd::text {
 
 // A text file that is read in pieces. Each piece ends before white space that follows something else, because a token
-// ends there. A UTF-8 byte order mark at the beginning is skipped, unless arbitrary bytes are wanted. Messages name the
-// file. Thread-compatible.
+// ends there. A UTF-8 byte order mark at the beginning is skipped, unless the caller asks for arbitrary bytes. Error
+// messages name the file. Thread-compatible.
 class TextFile {
  public:
-  // DATA_LOSS if the content is certainly not text (base/formats/content_kind.h), for example compressed, unless
-  // `any_format` accepts it.
+  // Opens a text file. Returns DATA_LOSS if the content is certainly not text (base/formats/content_kind.h), for
+  // example compressed; `any_format` accepts such a file too.
   static absl::StatusOr<TextFile> Open(const std::string& path, bool any_format = false);
 
-  // The next piece, valid until the next call; empty at the end. With `any_bytes` it may be cut anywhere and hold
-  // anything. Without, DATA_LOSS naming the byte that is not UTF-8, or if kMaxPieceBytes have no place to cut.
+  // Returns the next piece, which is valid until the next call and empty at the end of the file. With `any_bytes` a
+  // piece may be cut anywhere and contain any bytes. Without it, returns DATA_LOSS if a byte is not UTF-8 (the message
+  // names it), or if kMaxPieceBytes contain no white space at which to cut.
   absl::StatusOr<std::string_view> Next(bool any_bytes);
-  // The next line, without its end, under the same rules. `found` is false at the end of the file.
+  // Returns the next line without its line break. Returns DATA_LOSS if a byte of the line is not UTF-8, or if it has
+  // more than kMaxPieceBytes / 2. Sets `found` to false at the end of the file.
   absl::StatusOr<std::string_view> NextLine(bool* found);
 
   int64_t num_bytes() const { return num_bytes_; }  // Size of the file when it was opened.

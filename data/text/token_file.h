@@ -11,7 +11,7 @@ namespace ampd::text {
 
 // The formats that data/tokens.h describes and reads.
 enum class TokenFileFormat {
-  kLlmC,    // With a header, and as wide as the vocabulary needs.
+  kLlmC,    // With a header; tokens have the width that the vocabulary needs.
   kUint16,  // Without a header.
   kUint32,
 };
@@ -20,9 +20,10 @@ struct TokenFileOptions {
   std::string text;         // Path of the text.
   std::string destination;  // Path of the file to write.
   bool replace = false;     // Overwrite an existing file.
-  bool any_format = false;  // Accept files that are not text, if the tokenizer takes arbitrary bytes.
+  bool any_format = false;  // Accept files that are not text if the tokenizer takes arbitrary bytes.
   TokenFileFormat format = TokenFileFormat::kLlmC;
-  // Called from time to time with the amount of text read. If it returns false, the work stops with CANCELLED.
+  // WriteTokenFile calls this from time to time with the bytes of text that it has read and their total. If it returns
+  // false, WriteTokenFile stops with CANCELLED.
   std::function<bool(int64_t num_read, int64_t num_bytes)> progress = [](int64_t, int64_t) { return true; };
 };
 
@@ -33,8 +34,8 @@ struct TokenFileSummary {
   bool is_json = false;  // The text begins with a JSON object or list.
 };
 
-// Writes the tokens of a text. A failure leaves nothing at `destination`: INVALID_ARGUMENT if tokens do not fit the
-// format, DATA_LOSS if the text is invalid or can't be read, ALREADY_EXISTS.
+// Writes the tokens of a text to a file. After an error there is no new file at `destination`. Errors: INVALID_ARGUMENT
+// if tokens do not fit the format, DATA_LOSS if the text is invalid or can't be read, ALREADY_EXISTS.
 absl::StatusOr<TokenFileSummary> WriteTokenFile(const TokenFileOptions& options, Tokenizer& tokenizer);
 
 }  // namespace ampd::text

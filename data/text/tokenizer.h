@@ -9,17 +9,17 @@ namespace ampd::text {
 
 using Tokens = std::vector<uint32_t>;
 
-// Turns text into token numbers. If a text is cut before white space that follows something else, the tokens of the
-// pieces are those of the whole. Thread-compatible, because it caches words that it has seen.
+// Turns text into token numbers. A text may be cut before white space that follows another character: the tokens of the
+// pieces are then those of the whole text. Thread-compatible, because it caches words that it has seen.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // Appends the tokens of `text`. REQUIRES: it is UTF-8, unless takes_any_bytes().
+  // Appends the tokens of `text` to `tokens`. REQUIRES: `text` is UTF-8, unless takes_any_bytes().
   virtual void Encode(std::string_view text, Tokens* tokens) = 0;
 
   virtual bool takes_any_bytes() const { return false; }
-  // One more than the highest token.
+  // The number of tokens: one more than the highest token number.
   virtual int64_t vocabulary() const = 0;
 };
 

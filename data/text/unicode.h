@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-// The classes of Unicode that tokenizers distinguish, from ICU.
+// The Unicode classes of characters that tokenizers distinguish, looked up in ICU. Each comment names the class.
 namespace ampd::text {
 
 bool IsSpace(char32_t value);        // White_Space
@@ -13,10 +13,10 @@ bool IsControl(char32_t value);      // C: control, format, surrogate, private u
 bool IsPunctuation(char32_t value);  // P
 bool IsAccent(char32_t value);       // Mn, nonspacing mark
 
-// The canonical decomposition, NFD. REQUIRES: `text` is UTF-8.
+// The canonical decomposition of a text (NFD). REQUIRES: `text` is UTF-8.
 std::string Decomposed(std::string_view text);
 
-// Lower case, one code point for one: U+0130 becomes i.
+// The lower case of a code point, always a single code point: U+0130 becomes i.
 char32_t Lower(char32_t value);
 
 }  // namespace ampd::text

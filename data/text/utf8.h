@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-// Text in UTF-8. Needs only ICU's headers, not its library.
+// Functions on UTF-8 text. They need only ICU's headers, not its library.
 namespace ampd::text {
 
 struct CodePoint {

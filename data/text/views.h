@@ -11,7 +11,7 @@ namespace ampd::text {
 // Converts to absl's string view, which in some builds (Debian's) is a different type from the standard library's.
 inline absl::string_view ForAbsl(std::string_view text) { return {text.data(), text.size()}; }
 
-// The parts between occurrences of `separator`. An empty text has one empty part.
+// Splits a text at every `separator` and returns the parts between them. An empty text has one empty part.
 inline std::vector<std::string_view> Split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (true) {

@@ -10,11 +10,11 @@
 
 namespace ampd::text {
 
-// Caches the tokens of words, because few words make up most of a text. Bounded: when it is full, the words that came
-// first stay. Thread-compatible.
+// Caches the tokens of words, because few words make up most of a text. The cache is bounded: when it is full, it keeps
+// its words and accepts no further ones. Thread-compatible.
 class WordCache {
  public:
-  // Null if the word is not cached. Valid until the next Remember.
+  // The tokens of a word, valid until the next Remember; null if the word is not cached.
   const Tokens* Find(std::string_view word) const {
     const auto found = words_.find(ForAbsl(word));
     return found == words_.end() ? nullptr : &found->second;

@@ -14,11 +14,11 @@
 namespace ampd::text {
 
 // BERT's tokenizer (Devlin et al. 2018). It removes control characters, separates Chinese characters and punctuation,
-// and, unless `cased`, removes accents and converts to lower case. From its start, a word is cut into the longest
-// pieces that the vocabulary has. If that fails, or the word has more than 100 characters, it becomes [UNK]. Special
-// tokens are not recognized: "[SEP]" is ordinary text. Equal to BertTokenizerFast of Hugging Face transformers with
-// split_special_tokens. BertTokenizer differs for composed accents of cased text and for the lower case of a capital
-// sigma at the end of a word.
+// and, unless `cased`, removes accents and converts to lower case. A word is then cut from its start into pieces, each
+// the longest one that the vocabulary has. If the vocabulary has no fitting piece, or the word has more than 100
+// characters, the word becomes [UNK]. Special tokens are not recognized: "[SEP]" is ordinary text. Gives the same
+// tokens as BertTokenizerFast of Hugging Face transformers with split_special_tokens. Their BertTokenizer gives others
+// for composed accents of cased text and for the lower case of a capital sigma at the end of a word.
 class WordPieceTokenizer : public Tokenizer {
  public:
   // Makes the tokenizer from the content of vocab.txt: one token per line, numbered from 0; inner pieces begin with
@@ -28,7 +28,7 @@ class WordPieceTokenizer : public Tokenizer {
   void Encode(std::string_view text, Tokens* tokens) override;
   int64_t vocabulary() const override { return static_cast<int64_t>(numbers_.size()); }
 
-  // The number of a token such as "[CLS]".
+  // The number of a token such as "[CLS]"; nullopt if the vocabulary does not have it.
   std::optional<uint32_t> Find(std::string_view token) const;
 
  private:
