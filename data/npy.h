@@ -14,10 +14,10 @@
 //   length := u16 (1.0) or u32 (2.0, 3.0), little-endian: bytes of the header, at most 10,000, NumPy's own limit
 //   header := a Python dict with the keys 'descr', 'fortran_order' and 'shape', each once, then spaces and a newline
 //
-// The readers accept row-major, little-endian arrays of uint8, int8, int16, int32, int64, float16, float32 and float64
-// with at most 8 dimensions; the error for any other array names the reason. The content is read strictly: it must hold
-// exactly as many elements as the shape says. Memory grows with what the content holds. Error messages name the file
-// and the value; the errors' reasons are those of data_file.h.
+// The readers accept row-major, little-endian arrays of bool, uint8, int8, int16, int32, int64, float16, float32 and
+// float64 with at most 8 dimensions; the error for any other array names the reason. The content is read strictly: it
+// must hold exactly as many elements as the shape says. Memory grows with what the content holds. Error messages name
+// the file and the value; the errors' reasons are those of data_file.h.
 namespace ampd::data {
 
 inline constexpr size_t kMaxArrayRank = 8;
