@@ -21,15 +21,15 @@ namespace ampd::models {
 //   classifier(dropout(tanh(bert.pooler.dense(x[:, 0])))) = Linear(C, L)
 //   weights: normal, standard deviation 0.02; biases 0; LayerNorm's epsilon: 1e-12
 //   The word embedding of token 0 (pad_token_id) has no gradient. transformers initialises it to zeros, this model like
-//   the others; the difference shows only if a text itself contains the token.
+//   the other embeddings; the difference shows only if a text itself contains token 0.
 //
 // Inputs "input_ids" (B, T), int64; "attention_mask" (B, T), bool, true at the text's positions; and "token_type_ids"
 // (B, T), int64. Output "logits" (B, L).
 void FillDefaults(v1::BertClassifierSpec& spec);
 
-// The model over sequences of one length; 0: max_position_embeddings. Returns INVALID_ARGUMENT with one violation per
-// wrong field; paths begin with "model.bert_classifier", or are "data.train.jsonl.sequence_length" for a length that
-// the model does not support.
+// Builds the model for sequences of `sequence_length` tokens; 0 means max_position_embeddings. Returns INVALID_ARGUMENT
+// with one violation per wrong field. The fields' paths begin with "model.bert_classifier"; for a length that the model
+// does not support, the path is "data.train.jsonl.sequence_length".
 absl::StatusOr<graph::Graph> BuildBertClassifier(const v1::BertClassifierSpec& spec, int64_t sequence_length);
 
 }  // namespace ampd::models

@@ -22,15 +22,16 @@ namespace ampd::models {
 //   discriminator_loss = bce(discriminator(images), 1) + bce(discriminator(fake.detach()), 0)
 //   generator_loss = bce(discriminator(fake), 1), with bce = binary_cross_entropy_with_logits
 //
-// The fake images count once in the generator's running statistics. The tutorial makes them once; here the program of
-// each loss makes them again. Inputs "images" (B, C, S, S) and "noise" (B, Z); outputs: the two losses, fp32 scalars.
+// The fake images count once in the generator's running statistics. The tutorial makes the fake images once for both
+// losses; here the program of each loss makes them. Inputs "images" (B, C, S, S) and "noise" (B, Z); outputs: the two
+// losses, fp32 scalars.
 void FillDefaults(v1::DcganSpec& spec);
 
 // Returns INVALID_ARGUMENT with one violation per wrong field; paths begin with "model.dcgan".
 absl::StatusOr<graph::Graph> BuildDcgan(const v1::DcganSpec& spec);
 
-// The generator alone: "noise" (B, Z) to "images" (B, C, S, S), with parameters and buffers of the same names. Errors
-// as BuildDcgan.
+// Builds the generator alone: input "noise" (B, Z), output "images" (B, C, S, S). Its parameters and buffers have the
+// same names as in the whole model. Returns the errors of BuildDcgan.
 absl::StatusOr<graph::Graph> BuildDcganGenerator(const v1::DcganSpec& spec);
 
 }  // namespace ampd::models

@@ -10,7 +10,8 @@ namespace ampd::models {
 
 // A stack of GPT blocks. Letters: B batch, T sequence_length, C width.
 struct DecoderOptions {
-  // A linear layer (..., in) -> (..., out_features) at a path. `ends_branch`: its result is added to the block's input.
+  // Adds a linear layer (..., in) -> (..., out_features) with its parameters under `path`. `ends_branch` is true if the
+  // layer's result is added to the block's input.
   using Linear =
       std::function<graph::ValueId(const std::string& path, graph::ValueId x, int64_t out_features, bool ends_branch)>;
   using Activation = std::function<graph::ValueId(const std::string& path, graph::ValueId x)>;

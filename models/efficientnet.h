@@ -9,14 +9,14 @@ namespace ampd::models {
 // torchvision's EfficientNet-B0, with its names and its initialisation.
 //
 //   features.0: Conv2d(in, 32, 3, stride=2), features.8: Conv2d(320, 1280, 1), each with BatchNorm2d and SiLU
-//   features.1 to 7: stages of inverted residual blocks, the first one of a stage with its stride and width
+//   features.1 to 7: stages of inverted residual blocks; the first block of a stage has the stage's stride and width
 //   block(x): x + stochastic_depth(block(x)) if the shape stays the same, block(x) otherwise
 //     block = expand (Conv2d(in, e, 1), BatchNorm2d, SiLU; not in features.1, where e = in),
 //             depthwise (Conv2d(e, e, k, stride, groups=e), BatchNorm2d, SiLU), squeeze and excitation,
 //             project (Conv2d(e, out, 1), BatchNorm2d)
 //     squeeze and excitation(x): x * sigmoid(fc2(silu(fc1(avgpool(x))))), fc1 = Conv2d(e, in / 4, 1), fc2 back to e
 //   classifier: Dropout, Linear(1280, num_classes)
-//   Stochastic depth drops a sample's block with a probability that starts at 0 and rises by 1/16 of
+//   Stochastic depth skips a block for a sample with a probability that starts at 0 and rises by 1/16 of
 //   stochastic_depth_prob per block.
 //   convolutions: normal, kaiming's with fan-out; no bias except in squeeze and excitation, where it is 0
 //   classifier: uniform within 1 / sqrt(num_classes), its bias 0

@@ -27,8 +27,9 @@ struct GanConfig {
 //   discriminator_loss = bce(discriminator(images), 1) + bce(discriminator(fake.detach()), 0)
 //   generator_loss = bce(discriminator(fake), 1), with bce = binary_cross_entropy_with_logits
 //
-// Inputs "images" (B, C, S, S) and "noise" (B, Z); outputs: the two losses, fp32 scalars. Initialised like those
-// modules. Returns INVALID_ARGUMENT with one violation per wrong field; paths begin with "model.gan".
+// Inputs "images" (B, C, S, S) and "noise" (B, Z); outputs: the two losses, fp32 scalars. Parameters are initialised
+// like those of the torch.nn modules named above. Returns INVALID_ARGUMENT with one violation per wrong field; paths
+// begin with "model.gan".
 absl::StatusOr<graph::Graph> BuildGan(const GanConfig& config);
 
 }  // namespace ampd::models

@@ -25,8 +25,9 @@ struct GptConfig {
 //   mlp:  c_fc = Linear(C, 4 C), GELU(), c_proj = Linear(4 C, C)
 //   forward(tokens): lm_head(ln_f(blocks(wte(tokens) + wpe.weight))), lm_head = Linear(C, V, bias=False)
 //
-// Input "tokens" (B, T), int64; output "logits" (B*T, V). Initialised by the modules' defaults, not by nanoGPT's rules.
-// Returns INVALID_ARGUMENT with one violation per wrong field; paths begin with "model.gpt".
+// Input "tokens" (B, T), int64; output "logits" (B*T, V). Parameters are initialised by the defaults of the torch.nn
+// modules, not by nanoGPT's rules. Returns INVALID_ARGUMENT with one violation per wrong field; paths begin with
+// "model.gpt".
 absl::StatusOr<graph::Graph> BuildGpt(const GptConfig& config);
 
 }  // namespace ampd::models

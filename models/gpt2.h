@@ -18,13 +18,13 @@ namespace ampd::models {
 //   forward(input_ids): lm_head(ln_f(h(drop(wte(input_ids) + wpe.weight[:T])))), lm_head.weight = wte.weight
 //   weights: normal, standard deviation 0.02, for c_proj 0.02 / sqrt(2 n_layer); biases 0
 //
-// Input "input_ids" (B, T), int64; output "logits" (B, T, V). As in transformers' files, the tied weight of lm_head has
-// no separate name.
+// Input "input_ids" (B, T), int64; output "logits" (B, T, V). As in transformers' files, the weight of lm_head has no
+// name of its own: it is transformer.wte.weight.
 void FillDefaults(v1::Gpt2Spec& spec);
 
-// The model over sequences of one length; 0: n_positions. Returns INVALID_ARGUMENT with one violation per wrong field;
-// paths begin with "model.gpt2", or are "data.train.tokens.sequence_length" for a length that the model does not
-// support.
+// Builds the model for sequences of `sequence_length` tokens; 0 means n_positions. Returns INVALID_ARGUMENT with one
+// violation per wrong field. The fields' paths begin with "model.gpt2"; for a length that the model does not support,
+// the path is "data.train.tokens.sequence_length".
 absl::StatusOr<graph::Graph> BuildGpt2(const v1::Gpt2Spec& spec, int64_t sequence_length);
 
 }  // namespace ampd::models

@@ -11,10 +11,10 @@ namespace ampd::models {
 
 // Sizes of a residual network.
 struct ResnetConfig {
-  std::vector<int64_t> widths = {16, 32, 64};  // Per stage; each stage after the first halves the image.
-  std::vector<int64_t> blocks = {2, 2, 2};     // Per stage.
-  bool bottlenecks = false;                    // Instead of basic blocks.
-  bool large_images = false;                   // A stem that reduces the image by 4.
+  std::vector<int64_t> widths = {16, 32, 64};  // Channels of each stage; each stage after the first halves the image.
+  std::vector<int64_t> blocks = {2, 2, 2};     // Number of blocks in each stage.
+  bool bottlenecks = false;                    // Bottleneck blocks instead of basic blocks.
+  bool large_images = false;                   // The stem shrinks the image by 4.
   int64_t in_channels = 3;
   int64_t image_size = 32;
   int64_t num_classes = 10;
@@ -36,8 +36,8 @@ struct ResnetConfig {
 // with one violation per wrong field; paths begin with "model.resnet".
 absl::StatusOr<graph::Graph> BuildResnet(const ResnetConfig& config);
 
-// ResNet-18, 34 or 50: with the stem for large images, torchvision's resnet18() and so on; with the stem for small
-// images, the variant commonly trained on CIFAR-10.
+// These build ResNet-18, 34 or 50 from a job's spec. With the stem for large images it is torchvision's resnet18(),
+// resnet34() or resnet50(); with the stem for small images, the variant commonly trained on CIFAR-10.
 void FillDefaults(v1::ResnetSpec& spec);
 absl::StatusOr<graph::Graph> BuildResnet(const v1::ResnetSpec& spec);
 

@@ -20,16 +20,16 @@ namespace ampd::models {
 //                                   enforce_sorted=False)
 //     states = the last layer's h_n, (D, B, H), of rnn(packed)
 //     classifier(cat(states, 1))
-//
-// So only a text's own positions count, and the amount of padding changes nothing. Nothing is packed here: the backward
-// direction of a layer goes over each text's own positions from the last to the first.
+// So only a text's own positions affect the result, and the amount of padding changes nothing. The graph reaches this
+// without packing: the backward direction of a layer reads each text's own positions from the last to the first.
 //
 // Inputs "input_ids" (B, T), int64, and "attention_mask" (B, T), bool, true at the text's positions, which come first;
 // output "logits" (B, L).
 void FillDefaults(v1::RnnSpec& spec);
 
-// The model over sequences of one length; 0: 256. Returns INVALID_ARGUMENT with one violation per wrong field; paths
-// begin with "model.rnn", or are "data.train.jsonl.sequence_length".
+// Builds the model for sequences of `sequence_length` tokens; 0 means 256. Returns INVALID_ARGUMENT with one violation
+// per wrong field. The fields' paths begin with "model.rnn"; for a length that the model does not support, the path is
+// "data.train.jsonl.sequence_length".
 absl::StatusOr<graph::Graph> BuildRnn(const v1::RnnSpec& spec, int64_t sequence_length);
 
 }  // namespace ampd::models

@@ -6,25 +6,26 @@
 #include "ampd/v1/job_spec.pb.h"
 #include "graph/graph.h"
 
-// Programs that draw the samples of a job which trains a generative model, and limits on their size.
+// Programs for jobs that train a generative model: they generate the samples (texts or images) that such a job stores
+// while it trains. Also limits on the samples' sizes.
 namespace ampd::models {
 
-// Size of a sample's file.
+// The largest file of a sample.
 inline constexpr int64_t kMaxSampleBytes = int64_t{1} << 20;
 inline constexpr int32_t kMaxSampleTokens = 4096;
 inline constexpr int32_t kMaxSampleRows = 16;
 // Vocabulary size if a token is a byte.
 inline constexpr int64_t kByteVocabulary = 256;
-// Pixels between neighbouring pictures in a square of pictures.
+// Pixels between neighbouring pictures in a sample that shows a square of pictures.
 inline constexpr int64_t kSampleGap = 2;
 
-// The part of the model that draws its samples; its parameters and buffers have the model's names. For gpt2 it is the
-// model over sequences of the job's length, "input_ids" (B, T) to "logits" (B, T, vocabulary); for dcgan the generator,
-// "noise" (B, Z) to "images" (B, C, S, S) between -1 and 1. Returns INVALID_ARGUMENT as BuildModel, and (field
-// "sample") for a model that generates nothing.
+// Builds the part of a job's model that generates samples; its parameters and buffers have the model's names. For gpt2
+// this is the whole model for sequences of the job's length, "input_ids" (B, T) to "logits" (B, T, vocabulary). For
+// dcgan it is the generator, "noise" (B, Z) to "images" (B, C, S, S) between -1 and 1. Returns the errors of
+// BuildModel, and INVALID_ARGUMENT (field "sample") for any other model.
 absl::StatusOr<graph::Graph> BuildGenerator(const v1::JobSpec& spec);
 
-// Side in pixels of a square of `rows` by `rows` pictures with sides of `image_size` pixels.
+// The side in pixels of a square of `rows` by `rows` pictures, each with sides of `image_size` pixels.
 constexpr int64_t SampleSide(int64_t rows, int64_t image_size) { return rows * image_size + (rows - 1) * kSampleGap; }
 
 // The largest number of rows, at most kMaxSampleRows, whose pictures always fit into a PNG file of kMaxSampleBytes,
