@@ -4,14 +4,14 @@
 #include "graph/graph.h"
 #include "precision/policy.h"
 
-// Ops that a policy only computes in fp32.
+// Checks for ops that a policy bans below fp32, so that they may only be computed in fp32.
 namespace ampd::precision {
 
-// Returns INVALID_ARGUMENT (reason BANNED_OP), naming the node, if the policy bans its op below fp32 and would compute
-// it below fp32.
+// Returns INVALID_ARGUMENT (reason BANNED_OP), naming the node, if `decision` bans the node's op below fp32 and the
+// policy computes in a format below fp32.
 absl::Status CheckBan(const graph::Node& node, const OpDecision& decision, const ResolvedPolicy& policy);
 
-// Checks all nodes and returns the error for the first banned one, as ApplyPrecision would.
+// Checks all nodes of a graph. Returns the error of CheckBan for the first banned node, as ApplyPrecision would.
 absl::Status CheckBans(const graph::Graph& graph, const ResolvedPolicy& policy);
 
 }  // namespace ampd::precision

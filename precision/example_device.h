@@ -2,7 +2,7 @@
 
 #include "ampd/v1/worker.pb.h"
 
-// Devices with all capabilities of their kind, for questions that name no worker.
+// Devices with all capabilities of their kind, for requests that ask about a policy without naming a worker's device.
 namespace ampd::precision {
 
 // A CPU with avx512_bf16. Its id is "a CPU".

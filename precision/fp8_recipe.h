@@ -7,7 +7,7 @@
 
 namespace ampd::precision {
 
-// How the inputs of FP8 products are scaled into the format's range; Transformer Engine calls this a recipe. A tensor
+// How the operands of FP8 products are scaled into the format's range; Transformer Engine calls this a recipe. A tensor
 // or block is multiplied by scale = largest number of the format / its absolute maximum ("amax") and rounded to nearest
 // even; the product is divided by the scales again.
 struct Fp8Recipe {
@@ -23,12 +23,12 @@ struct Fp8Recipe {
   int margin = 0;                                     // kDelayed: scales are divided by 2^margin.
   bool power_of_two_scales = true;                    // Rounded down, so that scaling itself loses no bits.
   double amax_epsilon = 1e-12;                        // A smaller amax, also 0, is replaced by this.
-  int canary_every_steps = 1000;  // Steps between comparisons of products with the compute format; 0: never.
-  double canary_bound = 0.25;     // |FP8 - compute| / |compute| above which a layer leaves FP8.
+  int canary_every_steps = 1000;  // Steps between canary checks (FP8 products against the compute format); 0: never.
+  double canary_bound = 0.25;     // A layer leaves FP8 if a check finds |FP8 - compute| / |compute| above this.
   friend bool operator==(const Fp8Recipe&, const Fp8Recipe&) = default;
 };
 
-// The only generation of GPUs, by major compute capability, whose tensor cores multiply matrices with one scale per
+// The major compute capability of the only generation of GPUs whose tensor cores multiply matrices with one scale per
 // block.
 inline constexpr int kFp8BlockCapabilityMajor = 9;
 
@@ -43,7 +43,7 @@ struct Fp8Products {
   friend bool operator==(const Fp8Products&, const Fp8Products&) = default;
 };
 
-// A linear layer, named by its module.
+// A linear layer that computes in FP8, identified by its module's path.
 struct Fp8Layer {
   std::string module_path;
   Fp8Products products;

@@ -5,12 +5,14 @@
 
 namespace ampd::precision {
 
-// Loss scaling with every default filled in. `floor` 0: no floor. A finite `cap` keeps the scale finite; an infinite
-// one lets it grow to infinity, as in Keras and Megatron, after which no step is ever applied.
+// The rule by which the loss is scaled, with every default filled in. A `floor` of 0 means no floor. A finite `cap`
+// keeps the scale finite. An infinite one lets the scale grow to infinity, as in Keras and Megatron, after which every
+// step is skipped.
 struct LossScaleConfig {
   enum class Kind { kOff, kStatic, kDynamic };
   enum class AtFloor { kClamp, kFail, kFallBack };
-  // If the gradients of one of several losses are not finite: skip only its optimizer, or all of them.
+  // Which optimizers skip their update if the gradients of one of several losses are not finite: only that loss's
+  // optimizer, or all.
   enum class OptimizerSkip { kEachAlone, kAllTogether };
   Kind kind = Kind::kOff;
   double initial = 1;
@@ -26,20 +28,21 @@ struct LossScaleConfig {
   friend bool operator==(const LossScaleConfig&, const LossScaleConfig&) = default;
 };
 
-// The scales that an order may set and a sample of gradients may suggest, both ends included: from floor to cap, and
-// such that gradients can be divided by them in fp32. For an infinite cap the end is the largest fp32 number, for no
-// floor the smallest normal one.
+// The loss scales that a user's order may set and a sample of gradients may suggest, from `least` to `greatest`
+// inclusive. The range reaches from the floor to the cap, limited to normal fp32 numbers because gradients are divided
+// by the scale in fp32: it ends at the largest fp32 number if the cap is infinite, and starts at the smallest normal
+// one if there is no floor.
 struct ScaleRange {
   double least = std::numeric_limits<float>::min();
   double greatest = std::numeric_limits<float>::max();
 
   bool Has(double scale) const { return scale >= least && scale <= greatest; }
-  // The nearest scale in the range.
+  // Clamps a scale to the range.
   double Hold(double scale) const;
 };
 ScaleRange RangeOf(const LossScaleConfig& config);
 
-// The shortest text that reads back as the same fp32 number, the type of a scale. Powers of two up to 2^43 are written
+// A loss scale as text: the shortest one that reads back as the same fp32 number. Powers of two up to 2^43 are written
 // as whole numbers: "65536", "4294967296", "1.7014118e+38", "0.1", "inf".
 std::string LossScaleText(double scale);
 

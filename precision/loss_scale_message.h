@@ -6,14 +6,15 @@
 
 namespace ampd::precision {
 
-// Sets the values of `config` that the message sets.
+// Copies the fields that are set in the message to `config`, and keeps the others.
 void Override(const v1::DynamicLossScale& message, LossScaleConfig* config);
 
-// The rule with every value filled in. An unset floor means no floor, and an unset cap no cap.
+// Converts a loss-scale rule to a message in which every value is filled in. An unset floor in it means no floor, and
+// an unset cap no cap.
 v1::LossScale ToMessage(const LossScaleConfig& config);
 
-// The inverse of ToMessage; no preset fills in a value. INVALID_ARGUMENT with all violations if a value is out of
-// range.
+// The inverse of ToMessage: no preset fills in unset values. Returns INVALID_ARGUMENT with all violations if values are
+// out of range.
 absl::StatusOr<LossScaleConfig> LossScaleOf(const v1::LossScale& message);
 
 }  // namespace ampd::precision

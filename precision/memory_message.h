@@ -5,7 +5,7 @@
 
 namespace ampd::precision {
 
-// The bytes of an estimate as a message for clients; the other fields are unset.
+// Converts an estimate to a message for clients. Only the fields for bytes are set.
 v1::EstimateJobResponse::Candidate ToMessage(const MemoryEstimate& bytes);
 
 }  // namespace ampd::precision

@@ -6,30 +6,31 @@
 
 namespace ampd::precision {
 
-// The source of a policy's initial classification of ops.
+// The framework from which a policy takes its initial classification of ops: which of them compute in a lower format,
+// in fp32, and so on.
 enum class OpList {
-  kAmpd,       // The op table's own.
+  kAmpd,       // ampd's own, in the op table (graph/op_table.h).
   kTorchCuda,  // torch.autocast("cuda") of torch 2.11.
   kTorchCpu,   // torch.autocast("cpu") of torch 2.11, which keeps softmax, norms and sums in their input's format.
   kApexO1,     // apex.amp's patched functions.
-  kKeras,      // Every layer casts its inputs; losses and the inside of norms are fp32.
-  kModelCast,  // A model cast as a whole: everything runs in its input's format, losses in fp32.
+  kKeras,      // Keras: every layer casts its inputs; losses and the inside of norms are fp32.
+  kModelCast,  // A model cast as a whole: each op runs in its input's format, losses in fp32.
   kMegatron,   // Like kModelCast, but softmaxes are fp32.
 };
 
 std::string_view OpListName(OpList list);
 
-// The list's class for an op. Sources: aten/src/ATen/autocast_mode.h (checked op by op against the wheel),
-// apex/amp/lists of the last release with apex.amp, keras/src/layers.
+// The class that the list gives an op. Sources of the lists: aten/src/ATen/autocast_mode.h (checked op by op against
+// the wheel), apex/amp/lists of the last release with apex.amp, keras/src/layers.
 graph::OpClass ClassIn(OpList list, const graph::OpRow& row);
 
-// Whether the list has an entry for an op that is decomposed into others (graph::Node::part_of). All its parts then use
-// that entry; otherwise each part uses its own.
+// Whether the list has an entry for an op that is decomposed into others (graph::Node::part_of). If so, all parts of
+// the op use that entry; otherwise each part uses the entry of its own op.
 bool ListsWhole(OpList list, const graph::OpRow& row);
 
 // Whether an activation is cast again for each op that reads it, as in torch.autocast and Apex, which cache only casts
-// of parameters. Then the activation's gradients are summed in its own format; with a shared cast they are summed in
-// the cast's. It costs a copy for each op that saves its input.
+// of parameters. If so, the gradients from all readers are summed in the activation's own format; with one shared cast
+// they are summed in the format of the cast. Casting again costs a copy for each op that saves its input.
 bool CastsAtEachUse(OpList list);
 
 }  // namespace ampd::precision

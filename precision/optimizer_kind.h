@@ -5,7 +5,7 @@
 
 namespace ampd::precision {
 
-// The kind of the spec's optimizer, as a policy needs it. An unset optimizer is AdamW.
+// The kind of the spec's optimizer, as ResolvePolicy needs it. An unset optimizer is AdamW.
 inline OptimizerKind KindOf(const v1::OptimizerSpec& optimizer) {
   return optimizer.has_sgd() ? OptimizerKind::kSgd : OptimizerKind::kAdam;
 }

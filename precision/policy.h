@@ -22,16 +22,16 @@ class Device;
 class PrecisionPolicy;
 }  // namespace ampd::v1
 
-// Resolves a user's request into a decision for every parameter and op. Pure; no LibTorch.
+// Resolves a user's precision policy into a decision for every parameter and op. Pure functions, without LibTorch.
 namespace ampd::precision {
 
-// `dtype` is the dtype of the autograd leaf and its gradient.
+// The decision for one parameter. `dtype` is the dtype of the autograd leaf and its gradient.
 struct ParameterRow {
   std::string name;
   graph::Dtype dtype = graph::Dtype::kFloat32;
-  Masters master = Masters::kNone;  // Kept beside a leaf below fp32.
-  // The format that the gradient's numbers were rounded to on the way to the leaf: the leaf's own, or a narrower one to
-  // which all readers cast the leaf.
+  Masters master = Masters::kNone;  // The master kept beside a leaf that is below fp32.
+  // The format to which the gradient's numbers are rounded before they reach the leaf: the leaf's own format, or a
+  // narrower one if all ops that read the leaf cast it to that.
   graph::Dtype gradient = graph::Dtype::kFloat32;
 };
 
@@ -42,7 +42,7 @@ struct BufferRow {
 
 struct OpDecision {
   graph::OpClass op_class = graph::OpClass::kAsInput;
-  graph::Dtype compute = graph::Dtype::kFloat32;  // For kLower ops.
+  graph::Dtype compute = graph::Dtype::kFloat32;  // The format of products; only for ops of class kLower.
   bool emulated = false;
   bool upcast = false;                   // The product is computed in fp32.
   std::optional<size_t> fp8_layer = {};  // Index into ResolvedPolicy::fp8_layers.
@@ -59,7 +59,7 @@ struct OpRule {
   graph::OpClass op_class = graph::OpClass::kFp32;
 };
 
-// Whether a rule's linear layers compute in FP8.
+// Whether a rule makes its linear layers compute in FP8.
 enum class Fp8Rule { kDefault, kOn, kOff };
 
 struct ModuleRule {
@@ -70,16 +70,18 @@ struct ModuleRule {
   Fp8Products fp8_products = {};
 };
 
-// The flat table. It keeps the rules, because the evaluation program has nodes that the training program lacks.
+// A policy resolved into a flat table: a row for every parameter, buffer and op. The rules stay in the table too,
+// because the evaluation program has nodes that the training program lacks.
 struct ResolvedPolicy {
   std::string preset;
   Formats formats;
   OpList op_list = OpList::kAmpd;
-  std::vector<graph::Dtype> emulated_dtypes;  // Those of the used formats that are emulated.
-  std::vector<graph::Dtype> upcast_dtypes;    // Those whose products the device computes in fp32.
-  // Those whose convolutions are computed in fp32 only if images are narrower than the stride (MiscomputesNarrowConv).
+  std::vector<graph::Dtype> emulated_dtypes;  // The used formats that the device emulates.
+  std::vector<graph::Dtype> upcast_dtypes;    // The used formats whose products the device computes in fp32.
+  // The used formats whose convolutions are computed in fp32 if images are narrower than the stride
+  // (MiscomputesNarrowConv).
   std::vector<graph::Dtype> upcast_narrow_dtypes;
-  bool norms_need_one_dtype = false;  // As NormsNeedOneDtype.
+  bool norms_need_one_dtype = false;  // The result of NormsNeedOneDtype for the device.
   LossScaleConfig loss_scale;
   std::optional<Fp8Recipe> fp8;
   std::vector<Fp8Layer> fp8_layers;
@@ -89,7 +91,7 @@ struct ResolvedPolicy {
   std::vector<ParameterRow> parameters;
   std::vector<BufferRow> buffers;
   std::vector<OpRow> ops;
-  std::vector<std::string> warnings;  // Likely mistakes that still run; the trainer reports each as an event.
+  std::vector<std::string> warnings;  // Likely mistakes, in a policy that runs; the trainer reports each as an event.
 
   bool emulated() const { return !emulated_dtypes.empty(); }
 };
@@ -97,11 +99,12 @@ struct ResolvedPolicy {
 // Names of all presets, including "auto".
 std::vector<std::string> PresetNames();
 
-// Every value out of range, with paths beginning with "precision."; empty if the message is valid.
+// Returns a violation for every value that is out of range; the fields' paths begin with "precision.". Empty if the
+// message is valid.
 std::vector<FieldViolation> ValidatePolicy(const v1::PrecisionPolicy& policy);
 
-// The table for a graph on a device. Returns INVALID_ARGUMENT with violations, UNIMPLEMENTED naming a field that is
-// known but not supported, or FAILED_PRECONDITION as CheckCapability.
+// Makes the table for a graph on a device. Returns INVALID_ARGUMENT with violations, UNIMPLEMENTED naming a field that
+// is known but not supported, or the FAILED_PRECONDITION of CheckCapability if the device lacks a format.
 absl::StatusOr<ResolvedPolicy> ResolvePolicy(const v1::PrecisionPolicy& policy, const graph::Graph& graph,
                                              const v1::Device& device, OptimizerKind optimizer);
 
@@ -111,7 +114,7 @@ const ModuleRule* FindModuleRule(const ResolvedPolicy& policy, const std::string
 // The policy's decision for one node of the graph.
 OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Graph& graph, const graph::Node& node);
 
-// The table as text for people; equal for equal policies.
+// Writes the table as text for people. Equal policies give equal texts.
 std::string ToText(const ResolvedPolicy& policy);
 
 }  // namespace ampd::precision

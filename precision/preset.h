@@ -27,28 +27,28 @@ struct Formats {
   // Storage format of parameters. If it is fp32 and `compute` is narrower, parameters are cast in the graph, as in
   // torch.amp.
   graph::Dtype parameter = graph::Dtype::kFloat32;
-  // All parameters and buffers are stored in `parameter`. Otherwise only parameters that are read exclusively by ops in
-  // `compute`.
+  // If true, all parameters and buffers are stored in the format `parameter`. If false, only parameters that are read
+  // exclusively by ops in the format `compute`.
   bool whole_model = false;
-  bool fp32_batch_norm = false;  // With whole_model: batch norms' parameters and statistics stay fp32.
+  bool fp32_batch_norm = false;  // With whole_model: the parameters and statistics of batch norms stay fp32.
   Masters master = Masters::kNone;
   graph::Dtype accumulation = graph::Dtype::kFloat32;  // Sums of gradients over micro-batches.
   graph::Dtype reduction = graph::Dtype::kFloat32;     // Sums of gradients over devices.
   graph::Dtype optimizer_state = graph::Dtype::kFloat32;
-  bool stochastic_rounding = false;  // For parameters without a master.
-  bool tf32_matmul = false;          // For products of fp32 matrices on a GPU.
+  bool stochastic_rounding = false;  // When updated parameters without a master are rounded.
+  bool tf32_matmul = false;          // Products of fp32 matrices on a GPU use tf32.
 };
 
-// A policy by name.
+// A precision policy with a name, which a job can select.
 struct Preset {
   std::string_view name;
   std::string_view summary;  // One line for people.
   Formats formats;
   OpList ops = OpList::kAmpd;
   LossScaleConfig loss_scale;
-  // Why it intentionally trains badly; empty for presets meant for training.
+  // For a preset that intentionally trains badly, the reason; empty for presets meant for training.
   std::string_view caveat = {};
-  std::optional<Fp8Recipe> fp8 = {};  // For linear layers; nothing: no layer computes in FP8.
+  std::optional<Fp8Recipe> fp8 = {};  // Recipe for linear layers; nothing: no layer computes in FP8.
 };
 
 // All presets, in the order in which they are shown.
@@ -57,7 +57,7 @@ const std::vector<Preset>& AllPresets();
 // Returns null if no preset has the name.
 const Preset* FindPreset(std::string_view name);
 
-// Whether the name is a preset's or "auto".
+// Whether `name` is the name of a preset, or "auto".
 bool IsPresetName(std::string_view name);
 
 // The presets of "auto", which selects the first one that the device computes natively.

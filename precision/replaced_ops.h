@@ -5,17 +5,20 @@
 #include "graph/graph.h"
 #include "precision/fp8_recipe.h"
 
-// Replaces single nodes by ops of our own, "ampd.*" (described in precision/pass.h). The types of results stay.
+// Functions that replace the op of a node by one of ampd's own ops, "ampd.*" (described in precision/pass.h). The types
+// of the node's results stay.
 namespace ampd::precision {
 
-// Replaces a linear layer by one whose `products` are in FP8. `layer`: its index in the policy.
+// Replaces a linear layer by one whose `products` are computed in FP8. `layer` is the layer's index in
+// ResolvedPolicy::fp8_layers.
 void ReplaceByFp8(graph::Node& node, size_t layer, const Fp8Products& products);
 
 // Replaces a cross entropy over at least kManyClasses classes by one that reads logits of any format. Returns false if
-// the node is something else. `source`: the graph of the node.
+// the node is anything else. `source` is the node's graph.
 bool ReplaceByParts(graph::Node& node, const graph::Graph& source);
 
-// Replaces a product by its upcast form, which computes in fp32 and rounds. Returns false if the op has none.
+// Replaces a product by its "_wide" form, which computes in fp32 and rounds the result. Returns false if the op has no
+// such form.
 bool ReplaceByWide(graph::Node& node);
 
 }  // namespace ampd::precision

@@ -5,7 +5,7 @@
 
 namespace ampd::precision {
 
-// The table as a message for clients.
+// Converts a resolved policy (policy.h) to a message for clients.
 v1::PolicyTable ToMessage(const ResolvedPolicy& policy);
 
 v1::OpRule::Class ToMessage(graph::OpClass op_class);
