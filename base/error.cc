@@ -42,7 +42,8 @@ void AttachViolations(const std::vector<FieldViolation>& violations, absl::Statu
   Attach(*status, kBadRequestUrl, request);
 }
 
-// Limits for the parts of a truncated error. Together they leave enough bytes for the violations.
+// The largest sizes of the message and of the details in a truncated error. Within kMaxErrorBytes they leave enough
+// bytes for the violations.
 constexpr size_t kMaxEncodedMessageBytes = 900;
 constexpr size_t kMaxDetailBytes = 2300;  // About 3,070 bytes in base64.
 constexpr size_t kMaxMetadataBytes = 700;
@@ -50,7 +51,7 @@ constexpr size_t kMaxFieldBytes = 160;
 constexpr size_t kMaxDescriptionBytes = 400;
 constexpr size_t kMoreBytes = 48;  // The violation that stands for the rest.
 
-// The size of `text` in the header grpc-message.
+// The size of `text` in bytes when it is percent-encoded in the HTTP/2 trailer grpc-message.
 size_t PercentEncodedBytes(std::string_view text) {
   size_t num_bytes = 0;
   for (const char c : text) {
@@ -67,7 +68,8 @@ std::string CutMessage(std::string_view text) {
   return message;
 }
 
-// The size of the details as a google.rpc.Status, which repeats the message.
+// The size in bytes of the serialized google.rpc.Status with the error's details. It contains the message a second
+// time.
 size_t DetailBytes(const absl::Status& status) {
   constexpr size_t kTagsAndLengths = 12;
   size_t num_bytes = kTagsAndLengths + status.message().size();
@@ -98,7 +100,8 @@ ErrorMetadata CutMetadata(const ErrorMetadata& metadata) {
   return cut;
 }
 
-// The leading violations that fit into `room` bytes, truncated; if some are left out, a final one counts them.
+// Keeps the first violations that fit into `room` bytes, with truncated texts. If some are left out, a last violation
+// states their number.
 std::vector<FieldViolation> CutViolations(const std::vector<FieldViolation>& violations, size_t room) {
   std::vector<FieldViolation> cut;
   for (const FieldViolation& violation : violations) {

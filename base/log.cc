@@ -15,8 +15,8 @@
 namespace ampd {
 namespace {
 
-// The fields of the line that this thread is writing; null if it has none. The sinks format a line on the thread that
-// logs it.
+// The fields of the log line that this thread is writing; null if the line has none. Passed to the sinks in this way
+// because they format a line on the thread that logs it.
 thread_local const LogFields* current_fields = nullptr;
 
 std::string TimeText(spdlog::log_clock::time_point time) {
@@ -25,7 +25,7 @@ std::string TimeText(spdlog::log_clock::time_point time) {
 
 std::string_view ViewOf(spdlog::string_view_t text) { return {text.data(), text.size()}; }
 
-// The value as it is if it is one word, else in quotes.
+// Writes a field's value: as it is if it is one word, otherwise in quotes.
 std::string ValueText(const std::variant<std::string, int64_t>& value) {
   if (const int64_t* number = std::get_if<int64_t>(&value)) {
     return absl::StrCat(*number);

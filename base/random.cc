@@ -12,7 +12,8 @@ class KernelRandom final : public RandomSource {
  public:
   uint64_t Next() override {
     uint64_t value = 0;
-    // Requests of up to 256 bytes are never cut short, only interrupted before the pool is ready.
+    // getrandom returns requests of up to 256 bytes completely. It fails only if a signal interrupts it before the
+    // kernel's generator is ready.
     while (getrandom(&value, sizeof(value), 0) != sizeof(value)) {
       if (errno != EINTR) {
         std::abort();

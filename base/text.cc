@@ -11,7 +11,7 @@ constexpr std::string_view kEllipsis = "...";
 
 uint32_t ByteAt(std::string_view text, size_t at) { return static_cast<uint8_t>(text[at]); }
 
-// The code point of a character of two bytes or more. REQUIRES: the character is valid UTF-8 of `num_bytes`.
+// Decodes the character of two or more bytes at `at`. REQUIRES: the character is valid UTF-8 of `num_bytes`.
 uint32_t CodePoint(std::string_view text, size_t at, size_t num_bytes) {
   uint32_t point = ByteAt(text, at) & (0x7FU >> num_bytes);
   for (size_t i = 1; i < num_bytes; ++i) {
@@ -20,7 +20,8 @@ uint32_t CodePoint(std::string_view text, size_t at, size_t num_bytes) {
   return point;
 }
 
-// Whether it is a control character (C0, DEL or C1), or one that ends a line or changes its direction in Unicode.
+// Whether the code point is a control character (C0, DEL or C1), or a Unicode character that ends a line or changes the
+// direction of text.
 bool NeedsEscape(uint32_t point) {
   return point < 0x20 || (point >= 0x7F && point < 0xA0) || (point >= 0x200E && point <= 0x200F) ||
          (point >= 0x2028 && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);

@@ -19,8 +19,8 @@
 namespace ampd {
 namespace {
 
-// One wait, on a condition or on a condition variable. The waiter's mutex guards `has_rung`; the ringer's mutex guards
-// `ring_at`.
+// One wait of a thread, on a condition or on a condition variable. `has_rung` is set when the time is over. The
+// waiter's mutex guards `has_rung`; the Ringer's mutex guards `ring_at`.
 struct Wait {
   absl::Mutex* mutex = nullptr;
   const absl::Condition* condition = nullptr;
@@ -31,12 +31,12 @@ struct Wait {
 
 bool IsOver(Wait* wait) { return wait->has_rung || wait->condition->Eval(); }
 
-// The thread that ends waits. It never blocks on a waiter's mutex, because its holder may be about to add or remove a
-// wait. Never destroyed. Thread-safe.
+// The thread that ends waits when their time is over. It never blocks on a waiter's mutex, because the thread that
+// holds the mutex may be about to add or remove a wait, for which it needs the Ringer. Never destroyed. Thread-safe.
 class Ringer {
  public:
   Ringer() : timer_(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC)) {
-    // This thread takes no signals; other threads wait for them.
+    // The new thread blocks all signals; other threads of the process wait for them.
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -54,14 +54,15 @@ class Ringer {
     }
   }
 
-  // After it returns, the ringer does not access the wait again. REQUIRES: the caller holds the wait's mutex.
+  // Removes a wait. When this function has returned, the Ringer does not access the wait again. REQUIRES: the caller
+  // holds the wait's mutex.
   void Remove(Wait* wait) {
     const std::lock_guard lock(mutex_);
     waits_.erase({wait->ring_at, wait});
   }
 
  private:
-  // The pause before trying again to lock a waiter's mutex that somebody holds.
+  // If another thread holds a waiter's mutex, the Ringer tries again to lock it after this pause.
   static constexpr absl::Duration kRetry = absl::Milliseconds(1);
 
   void SetTimer() {
@@ -139,14 +140,14 @@ bool AwaitFor(absl::Mutex& mutex, const absl::Condition& condition, absl::Durati
 }  // namespace ampd
 
 #ifndef __SANITIZE_THREAD__  // That build's programs have their own definitions (tests/sanitizer/absl_tsan.cc).
-// gRPC's timers (keepalive, deadlines, pauses before reconnecting) wait through these two functions of Debian's shared
-// libabsl alone, and therefore by the wall clock. The dynamic linker prefers a program's definitions to a library's, so
-// these replace them.
+// These two functions replace those of Debian's shared libabsl, which wait by the wall clock: the dynamic linker
+// prefers a program's definitions to a library's. gRPC's timers (keepalive, deadlines, pauses before reconnecting) wait
+// only through them.
 namespace absl {
 ABSL_NAMESPACE_BEGIN
 
-// Returns true if the time has passed. Other threads that wait on the variable may wake spuriously, as they may at any
-// time.
+// Waits until the variable is signalled or `timeout` has passed, and returns true if it has passed. May wake other
+// threads that wait on the variable without a signal, which condition variables permit at any time.
 bool CondVar::WaitWithTimeout(Mutex* mutex, Duration timeout) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (timeout == InfiniteDuration()) {
     Wait(mutex);

@@ -17,7 +17,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::UnknownFieldSet;
 
-// The largest number that a field may have. None of our messages uses it.
+// The field number that marks an unreadable message: the largest that a field may have. No message of ampd uses it.
 constexpr int kUnreadableMark = FieldDescriptor::kMaxNumber;
 constexpr size_t kMaxNumbersShown = 8;
 constexpr size_t kMaxViolations = 100;
@@ -37,7 +37,7 @@ std::string NumbersOf(const UnknownFieldSet& unknown) {
 
 void Collect(const Message& message, const std::string& path, std::vector<FieldViolation>* violations);
 
-// Collects the unknown fields below a message field that is set.
+// Collects the unknown fields within the messages of `field`, a field of `message` that is set.
 void CollectBelow(const Message& message, const FieldDescriptor& field, const std::string& path,
                   std::vector<FieldViolation>* violations) {
   const auto& reflection = *message.GetReflection();

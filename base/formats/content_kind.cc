@@ -16,7 +16,8 @@ struct Signature {
 
 using std::string_view_literals::operator""sv;
 
-// Signatures of three bytes or fewer are not certain: a file of plain numbers may begin with them too.
+// The kinds that have a fixed signature. A signature of three bytes or fewer is not certain, because a file of plain
+// numbers may begin with it too.
 constexpr Signature kSignatures[] = {
     {ContentKind::kNpy, 0, "\x93NUMPY"sv, true},
     {ContentKind::kZip, 0, "PK\3\4"sv, true},
@@ -61,7 +62,8 @@ uint64_t BigEndian(std::string_view begin, size_t at) {
   return number;
 }
 
-// Gzip's header fields after the magic have few valid values: compression 8, flags, level and operating system.
+// Recognises gzip by its magic and by the header fields after it, which have few valid values: compression 8, flags,
+// level and operating system.
 bool IsGzip(std::string_view begin) {
   constexpr size_t kLeastBytes = 18;
   const auto at = [&](size_t i) { return static_cast<uint8_t>(begin[i]); };
@@ -69,7 +71,7 @@ bool IsGzip(std::string_view begin) {
          (at(8) == 0 || at(8) == 2 || at(8) == 4) && (at(9) <= 13 || at(9) == 255);
 }
 
-// Certain if the sizes in the header fit the content.
+// Recognises MNIST's IDX format. The kind is certain if the sizes in the header fit the size of the content.
 Content IdxOf(std::string_view begin, int64_t num_bytes) {
   const bool is_labels = begin.starts_with("\0\0\x08\x01"sv);
   if (!is_labels && !begin.starts_with("\0\0\x08\x03"sv)) {
@@ -84,7 +86,8 @@ Content IdxOf(std::string_view begin, int64_t num_bytes) {
   return {ContentKind::kIdx, fits && size + header_bytes == static_cast<uint64_t>(num_bytes)};
 }
 
-// llm.c's header (data/tokens.h) is certain if its version is the one that belongs to its magic number.
+// Recognises llm.c's header (data/tokens.h). The kind is certain if the version is the one that belongs to the magic
+// number.
 Content LlmCOf(std::string_view begin) {
   const uint64_t magic = LittleEndian(begin, 0, 4);
   const uint64_t version = LittleEndian(begin, 4, 4);
@@ -94,14 +97,14 @@ Content LlmCOf(std::string_view begin) {
   return {ContentKind::kLlmC, version == (magic == 20240520 ? 1 : 7)};
 }
 
-// A Python pickle of protocol 2 to 5: older files of torch.save, and lists of objects.
+// Recognises a Python pickle of protocol 2 to 5, for example an older file of torch.save or a list of objects.
 bool IsPickle(std::string_view begin) {
   constexpr std::string_view kNextOpcodes = "\x95\x8a}](c\x8c"sv;
   return begin.size() > 2 && begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5 &&
          kNextOpcodes.find(begin[2]) != std::string_view::npos;
 }
 
-// In UTF-16, an ASCII character has one zero byte in two. A byte order mark and some of those are enough.
+// Recognises UTF-16 by its byte order mark and some ASCII characters, each of which has one zero byte in its two.
 Content Utf16Of(std::string_view begin) {
   const bool is_little = begin.starts_with("\xff\xfe"sv);
   if ((!is_little && !begin.starts_with("\xfe\xff"sv)) || begin.size() < 4) {
@@ -114,7 +117,8 @@ Content Utf16Of(std::string_view begin) {
   return {ContentKind::kUtf16Text, num_zero >= 16 && num_zero * 4 >= begin.size()};
 }
 
-// UTF-8 without control characters other than white space. A character that is cut off at the end is accepted.
+// Whether the content is UTF-8 without control characters other than white space. A character that is cut off at the
+// end is accepted.
 bool IsText(std::string_view begin) {
   constexpr std::string_view kWhiteSpace = "\t\n\r\f\v\x1b\b";
   if (std::any_of(begin.begin(), begin.end(), [&](char byte) {
@@ -130,8 +134,8 @@ bool IsText(std::string_view begin) {
   return false;
 }
 
-// Eight bytes of length, then a JSON object. Certain if the length fits the content. With a length that does not fit,
-// it is still safetensors if those eight bytes are not text.
+// Recognises safetensors: eight bytes of length, then a JSON object. The kind is certain if the length fits the
+// content. If it does not fit, the file is still safetensors if the eight bytes are not text.
 Content SafetensorsOf(std::string_view begin, int64_t num_bytes) {
   constexpr size_t kLengthBytes = 8;
   const uint64_t length = LittleEndian(begin, 0, kLengthBytes);

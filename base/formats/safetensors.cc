@@ -37,7 +37,7 @@ absl::Status Wrong(const TensorEntry& tensor, const std::string& what) {
 
 std::string ShapeText(const TensorEntry& tensor) { return absl::StrCat("[", absl::StrJoin(tensor.shape, ", "), "]"); }
 
-// The size in bytes of a tensor of this dtype and shape.
+// The number of bytes that a tensor of this dtype and shape has.
 absl::StatusOr<uint64_t> TensorBytes(const TensorEntry& tensor) {
   uint64_t bytes = SafetensorsDtypeBytes(tensor.dtype);
   if (bytes == 0) {
@@ -64,7 +64,7 @@ absl::Status CheckName(const TensorEntry& tensor) {
   return tensor.name == "__metadata__" ? Wrong(tensor, "a name that the format keeps for itself") : absl::OkStatus();
 }
 
-// Checks one tensor, and that it begins at `at`, where the previous one ends.
+// Checks one tensor's entry, and that its data begins at `at`, where the data of the previous tensor ends.
 absl::Status CheckTensor(const TensorEntry& tensor, uint64_t at, uint64_t data_bytes) {
   AMPD_RETURN_IF_ERROR(CheckName(tensor));
   AMPD_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(tensor));

@@ -58,7 +58,7 @@ class Reader {
     return Take(token) ? absl::OkStatus() : Wrong(absl::StrCat("expected '", std::string(1, token), "'"));
   }
 
-  // Calls `read_value` for every key of an object; keys occur once.
+  // Reads an object and calls `read_value` for every key. A key that occurs twice is an error.
   template <typename ReadValue>
   absl::Status ReadObject(ReadValue read_value);
   template <typename ReadElement>

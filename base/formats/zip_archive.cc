@@ -16,8 +16,8 @@
 namespace ampd {
 namespace {
 
-// The status for an error of libzip: a failed call, or a fault in the archive. `what` precedes the message of the
-// latter.
+// Converts an error of libzip, which is either a failed system call or a fault in the archive, to a status. `what`
+// precedes the message for a fault in the archive.
 absl::Status ZipError(zip_error_t* error, const std::string& what = "") {
   const int code = zip_error_code_zip(error) == ZIP_ER_MEMORY   ? ENOMEM
                    : zip_error_system_type(error) == ZIP_ET_SYS ? zip_error_code_system(error)
@@ -26,7 +26,8 @@ absl::Status ZipError(zip_error_t* error, const std::string& what = "") {
                                   : absl::DataLossError(absl::StrCat(what, zip_error_strerror(error)));
 }
 
-// The status for `code` of a failed open. Call it at once: a part of the error is in errno.
+// Converts `code`, the error of a failed open, to a status. Must be called right after the open, because part of the
+// error is in errno.
 absl::Status OpenError(int code) {
   zip_error_t error;
   zip_error_init_with_code(&error, code);
@@ -43,7 +44,7 @@ uint64_t LittleEndian(const std::string& bytes, size_t at, size_t size) {
   return number;
 }
 
-// Fewer than `size` bytes at the end of the file, none after an error.
+// Reads `size` bytes at `offset`: fewer at the end of the file, none after an error.
 std::string BytesAt(int file, uint64_t offset, size_t size) {
   std::string bytes(size, '\0');
   const ssize_t count = pread(file, bytes.data(), size, static_cast<off_t>(offset));
@@ -51,8 +52,9 @@ std::string BytesAt(int file, uint64_t offset, size_t size) {
   return bytes;
 }
 
-// Number of entries and bytes of the directory, as the record at `at` in the archive's last bytes states them. In a
-// ZIP64 archive another record has them, and a locator in front of this record leads to it.
+// Reads the number of entries and the size in bytes of the archive's directory from the end record at `at` in `tail`,
+// the archive's last bytes. In a ZIP64 archive, these numbers are in another record, to which a locator in front of the
+// end record points.
 std::pair<uint64_t, uint64_t> DirectoryIn(int file, const std::string& tail, size_t at) {
   constexpr size_t kLocatorBytes = 20;
   constexpr size_t kLargeRecordBytes = 56;
@@ -66,7 +68,8 @@ std::pair<uint64_t, uint64_t> DirectoryIn(int file, const std::string& tail, siz
 }
 
 // libzip reads the whole directory into memory, several times its size, before it can be asked anything. So this
-// function checks the directory first, at every record that libzip may choose: those whose comment ends with the file.
+// function first checks the directory's size, as stated in every end record that libzip may choose: those whose comment
+// ends with the file.
 absl::Status CheckDirectory(int file, int64_t file_bytes, int64_t max_entries) {
   constexpr size_t kRecordBytes = 22;
   constexpr int64_t kMaxCommentBytes = 65'535;
@@ -190,8 +193,9 @@ absl::StatusOr<std::string> ZipArchive::ReadStart(size_t index, int64_t num_byte
   return content;
 }
 
-// Reads all of an entry, or at least `num_bytes` + 1 bytes of it: only reading past an entry's end verifies its
-// checksum. The buffer grows with the content, not by the size that the directory claims.
+// Reads the whole entry if it has at most `num_bytes` bytes, otherwise at least `num_bytes` + 1 of them. The extra byte
+// matters because only a read past an entry's end verifies its checksum. The buffer grows with the content, not by the
+// size that the directory claims.
 absl::StatusOr<std::string> ZipArchive::ReadUpTo(size_t index, int64_t num_bytes) const {
   constexpr size_t kChunkBytes = 1 << 16;
   AMPD_ASSIGN_OR_RETURN(ZipEntry entry, OpenEntry(index));

@@ -13,7 +13,7 @@ grpc::Status ToGrpcStatus(const absl::Status& uncut) {
     return grpc::Status::OK;
   }
   const absl::Status status = FitToTrailers(uncut);
-  // Canonical codes have the same numbers on both sides.
+  // absl and gRPC use the same numbers for the canonical codes.
   const auto code = static_cast<grpc::StatusCode>(status.code());
   const std::string message(status.message());
   google::rpc::Status rich;

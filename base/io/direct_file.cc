@@ -17,10 +17,10 @@ namespace {
 // On a virtual machine's disk, pieces of 8 MB wrote 1 GB as fast as pieces of 32 MB, and faster than pieces of 1 MB.
 constexpr size_t kBufferBytes = 8 << 20;
 
-// A file that fits into one buffer gains nothing from bypassing the page cache.
+// Smaller files use the page cache: a file that fits into one buffer gains nothing from bypassing it.
 constexpr int64_t kMinDirectBytes = kBufferBytes;
 
-// The alignment of addresses, offsets and sizes under O_DIRECT that suffices for every disk.
+// O_DIRECT requires aligned addresses, offsets and sizes; this alignment suffices for every disk.
 constexpr size_t kAlignment = 4096;
 
 UniqueFd Open(const std::string& path, int more_flags) {
@@ -46,7 +46,7 @@ DirectFile::DirectFile(UniqueFd fd, bool direct, std::unique_ptr<char, Unmap> bu
 absl::StatusOr<DirectFile> DirectFile::Create(const std::string& path, int64_t size_bytes) {
   bool direct = size_bytes >= kMinDirectBytes;
   UniqueFd fd = Open(path, direct ? O_DIRECT : 0);
-  if (direct && !fd.ok() && errno == EINVAL) {  // The file system lacks O_DIRECT; some create the file all the same.
+  if (direct && !fd.ok() && errno == EINVAL) {  // The file system lacks O_DIRECT, but may have created the file.
     unlink(path.c_str());
     direct = false;
     fd = Open(path, 0);

@@ -6,7 +6,7 @@ namespace ampd {
 
 bool IsTroubleOfTheHost(int error) {
   switch (error) {
-    // Disks and mounts.
+    // Failures of disks and mounts.
     case EIO:
     case EREMOTEIO:
     case ENXIO:
@@ -18,12 +18,12 @@ bool IsTroubleOfTheHost(int error) {
     case EBUSY:
     case ENOLCK:
     case EKEYEXPIRED:
-    // Resources that processes share.
+    // Shortage of resources that processes share.
     case EMFILE:
     case ENFILE:
     case ENOMEM:
     case EAGAIN:
-    // The network path to a file server.
+    // Failures of the network path to a file server.
     case ETIMEDOUT:
     case ENETDOWN:
     case ENETUNREACH:

@@ -10,7 +10,8 @@ namespace {
 
 absl::Status SqliteError(int code, std::string_view what) {
   const int primary = code & 0xff;
-  // Readers and the writer share a file that grows with the log; a full disk reports its own code there.
+  // Readers and the writer share an index file (-shm) that grows with the write-ahead log. If the disk is full when
+  // that file grows, SQLite reports SQLITE_IOERR_SHMSIZE instead of SQLITE_FULL.
   if (primary == SQLITE_FULL || code == SQLITE_IOERR_SHMSIZE) {
     return Error(absl::StatusCode::kResourceExhausted, "DISK_FULL", "the server's disk is full");
   }
@@ -74,11 +75,12 @@ absl::StatusOr<SqliteDatabase> SqliteDatabase::Open(const std::string& path, boo
     return SqliteError(code, "open its file");
   }
   sqlite3_extended_result_codes(raw, 1);
-  // Readers and the writer block each other only around a checkpoint of the write-ahead log.
+  // Wait up to 5 seconds for a lock. Readers and the writer block each other only around a checkpoint of the
+  // write-ahead log.
   sqlite3_busy_timeout(raw, 5000);
-  // By default each connection caches up to 2 MiB of pages, so that a server seems to grow for thousands of jobs. The
-  // kernel caches the pages too. The error is ignored because the owner's first statement reports a faulty file with a
-  // better message.
+  // Limit the page cache to 256 KiB. By default each connection caches up to 2 MiB of pages, so that a server's memory
+  // seems to grow for thousands of jobs, although the kernel caches the pages too. An error is ignored, because the
+  // owner's first statement reports a faulty file with a better message.
   database.Execute("PRAGMA cache_size=-256").IgnoreError();
   return database;
 }

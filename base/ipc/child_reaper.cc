@@ -15,7 +15,8 @@ void ChildReaper::Add(pid_t pid) { children_[pid] = UniqueFd(static_cast<int>(sy
 void ChildReaper::Reap() {
   std::erase_if(children_, [](const auto& child) {
     const pid_t reaped = waitpid(child.first, nullptr, WNOHANG);
-    // ECHILD: if SIGCHLD is ignored, which is inherited, the kernel reaps.
+    // ECHILD means that the kernel has reaped the child. It does so if SIGCHLD is ignored, a setting that processes
+    // inherit.
     return reaped == child.first || (reaped < 0 && errno == ECHILD);
   });
 }
@@ -37,7 +38,8 @@ void ReapAdopted(const std::function<bool(pid_t)>& is_own) {
       waitpid(ended.si_pid, nullptr, WNOHANG);
       continue;
     }
-    // The kernel returns the same child until its owner has reaped it, so the others are found in the process table.
+    // The kernel returns this child, which has another owner, again until its owner has reaped it. So the other ended
+    // children are found in the process table.
     for (const ProcessEntry& entry : ListProcesses()) {
       if (entry.parent == getpid() && entry.state == 'Z' && !is_own(entry.pid)) {
         waitpid(entry.pid, nullptr, WNOHANG);

@@ -22,7 +22,8 @@ namespace {
 
 constexpr char kVariable[] = "AMPD_LEASE_FD";
 
-// A futex between processes. std::atomic's own waits work within one process only.
+// Waits on a futex that processes share, while `word` has the value `seen`. std::atomic's own waits work within one
+// process only.
 void Wait(const std::atomic<uint32_t>& word, uint32_t seen) {
   syscall(SYS_futex, &word, FUTEX_WAIT, seen, nullptr, nullptr, 0);
 }
@@ -102,7 +103,7 @@ std::optional<absl::Duration> ComputeLease::deadline() const {
 
 absl::Duration ComputeLease::AwaitValid(const Clock& clock) const {
   while (true) {
-    // Read before the deadline, so that an extension in between is not missed.
+    // The number of extensions is read before the deadline, so that an extension between the two reads is not missed.
     const uint32_t seen = word_ == nullptr ? 0 : word_->num_extensions.load();
     const absl::Duration now = clock.SinceBoot();
     if (word_ == nullptr || now < *deadline()) {

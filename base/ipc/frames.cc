@@ -74,7 +74,8 @@ void EncodeFrame(const google::protobuf::MessageLite& message, std::string* out)
 }
 
 void FrameDecoder::Append(std::string_view bytes) {
-  // Consumed bytes are dropped here, not in Next, so that a burst of small frames costs one move.
+  // Bytes that Next has consumed are dropped here and not in Next, so that many small frames in the buffer cost one
+  // move.
   buffer_.erase(0, begin_);
   begin_ = 0;
   buffer_.append(bytes);

@@ -23,7 +23,7 @@ namespace ampd {
 namespace {
 
 constexpr int64_t kMaxProcFileBytes = 4 << 20;
-// Indexes of the fields of /proc/PID/stat after the command's closing parenthesis, from 0.
+// Positions of fields in /proc/PID/stat, counted from 0 after the closing parenthesis of the command.
 constexpr size_t kStateField = 0;
 constexpr size_t kParentField = 1;
 constexpr size_t kStartField = 19;
@@ -46,7 +46,7 @@ absl::StatusOr<ProcessEntry> ReadProcess(pid_t pid) {
   if (!text.ok()) {
     return Gone(pid);
   }
-  // The command may hold spaces and parentheses; the last parenthesis ends it.
+  // The command may contain spaces and parentheses; the last closing parenthesis ends it.
   const size_t end = text->rfind(") ");
   const std::vector<std::string> fields = end == std::string::npos
                                               ? std::vector<std::string>{}
@@ -77,7 +77,7 @@ absl::StatusOr<ProcessHandle> ProcessHandle::Open(const ProcessIdentity& identit
   if (!pidfd.ok()) {
     return errno == ESRCH ? Gone(identity.pid) : ErrnoError(errno, "open a process");
   }
-  // Read after the descriptor was opened, so that it is the descriptor's process that is compared.
+  // The process table is read after the pidfd was opened, so that the process compared is the pidfd's.
   AMPD_ASSIGN_OR_RETURN(const ProcessEntry entry, ReadProcess(identity.pid));
   if (entry.start_ticks != identity.start_ticks || entry.state == 'Z') {
     return Gone(identity.pid);

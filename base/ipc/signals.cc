@@ -5,7 +5,7 @@
 namespace ampd {
 namespace {
 
-// Ends the signal thread. No other part of a process uses this signal.
+// The destructor sends this signal to end the signal thread. No other part of a process uses it.
 constexpr int kWakeSignal = SIGURG;
 
 }  // namespace

@@ -15,7 +15,8 @@
 namespace ampd {
 namespace {
 
-// A path of at most 107 bytes that names `path` while `folder` is open.
+// Makes a socket address for `path` that fits into sockaddr_un: a path through the descriptor `folder`, which this
+// function opens. The address is valid while `folder` is open.
 absl::StatusOr<sockaddr_un> AddressOf(const std::string& path, UniqueFd& folder) {
   const std::filesystem::path full(path);
   const std::string parent = full.parent_path().empty() ? "." : full.parent_path().string();
