@@ -28,10 +28,10 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using StringBody = beast::http::string_body;
 
-// The pause before trying again to accept when no descriptor was left.
+// If no file descriptor was left, the listener tries again to accept after this pause.
 constexpr std::chrono::milliseconds kRetry(50);
-// Limits for what a refused client may still send before its connection is closed. Closing at once would lose the
-// answer.
+// After the answer to an invalid request, the client may still send for this time and this many bytes before its
+// connection is closed. Closing at once would lose the answer.
 constexpr std::chrono::seconds kLinger(2);
 constexpr size_t kMaxLingerBytes = 1 << 20;
 
@@ -52,7 +52,8 @@ Request ToRequest(const beast::http::request<StringBody>& message) {
   return request;
 }
 
-// The HTTP status for an invalid request; 0 if the connection failed, so that nobody would read an answer.
+// The HTTP status of the answer to a request that could not be read; 0 if the connection failed, so that nobody would
+// read an answer.
 int StatusOf(const error_code& error) {
   using Error = beast::http::error;
   if (error == Error::header_limit || error == Error::buffer_overflow) {
@@ -100,8 +101,8 @@ class Listener::Impl {
 
   const Options options_;
   const int port_;
-  // Declared before the members that may hold the last reference to a session, because a session removes itself from
-  // these lists.
+  // These lists are declared before the members that may hold the last reference to a session, and so are destroyed
+  // after them, because a session removes itself from the lists when it is destroyed.
   Sessions waiting_;  // Connections waiting for a request, longest wait first.
   Sessions serving_;  // All other connections.
   std::atomic<int64_t> num_accepted_ = 0;
@@ -116,8 +117,8 @@ class Listener::Impl {
   std::thread thread_;
 };
 
-// One connection: reads a request, has it answered, writes the answer, and repeats. Lives as long as one of its
-// operations is in progress.
+// One connection: reads a request, has it answered, writes the answer, and repeats. The object lives as long as one of
+// its operations is in progress.
 class Listener::Impl::Session : public std::enable_shared_from_this<Listener::Impl::Session> {
  public:
   Session(tcp::socket socket, Impl* listener) : stream_(std::move(socket)), listener_(*listener) {
@@ -147,8 +148,8 @@ class Listener::Impl::Session : public std::enable_shared_from_this<Listener::Im
     stream_.socket().close(ignored);
   }
 
-  // Closes the connection. Its read ends a moment later; the session leaves the waiting list at once, so that it is not
-  // evicted twice.
+  // Closes the connection. The pending read ends a moment later, but the session leaves the waiting list at once, so
+  // that it is not evicted twice.
   void Evict() {
     Move(/*waiting=*/false);
     Close();
