@@ -10,7 +10,7 @@
 namespace ampd::points {
 namespace {
 
-// The phases of a GAN.
+// The names of a GAN's two phases.
 constexpr char kDiscriminator[] = "discriminator";
 constexpr char kGenerator[] = "generator";
 
@@ -49,7 +49,8 @@ const v1::PhaseColumns* FindPhase(const v1::StepColumns& steps, const std::strin
   return found == steps.phases().end() ? nullptr : &*found;
 }
 
-// The name of an added phase is set, and its rows so far are zeros.
+// Adds to `to` the phases of `from` that it lacks, with the phase's name and zeros for the `length_before` rows that
+// `to` already has.
 void AddMissingPhases(const v1::StepColumns& from, int length_before, v1::StepColumns* to) {
   for (const v1::PhaseColumns& phase : from.phases()) {
     if (FindPhase(*to, phase.name()) == nullptr) {
@@ -71,7 +72,8 @@ void AppendPhases(const v1::StepColumns& from, int begin, int end, int length_be
   }
 }
 
-// A GAN's steps had the discriminator's numbers in the steps' own columns and the generator's in four more.
+// Converts a GAN's steps of older trainers to phases. They have the discriminator's numbers in the columns that all
+// steps have, and the generator's numbers in four further columns.
 void ReplaceGeneratorColumns(v1::StepColumns* steps) {
   if (steps->generator_loss().empty()) {
     return;

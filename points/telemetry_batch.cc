@@ -11,7 +11,7 @@
 namespace ampd::points {
 namespace {
 
-// A position in each of a batch's lists.
+// An index into each list of a batch: steps, evaluations, events and samples.
 struct BatchPlace {
   int step = 0;
   int eval = 0;
@@ -36,7 +36,7 @@ uint64_t NextSequence(const v1::TelemetryBatch& batch, const BatchPlace& place) 
   return next;
 }
 
-// The first position whose items all come after `sequence`.
+// For each list of the batch, the index of the first record whose sequence is greater than `sequence`.
 BatchPlace PlaceAfter(const v1::TelemetryBatch& batch, uint64_t sequence) {
   BatchPlace place;
   place.step = FirstStepAfter(batch.steps(), sequence);
@@ -52,7 +52,8 @@ BatchPlace PlaceAfter(const v1::TelemetryBatch& batch, uint64_t sequence) {
   return place;
 }
 
-// INVALID_ARGUMENT unless the sequences of the records grow.
+// Returns INVALID_ARGUMENT unless each record's sequence is greater than that of the record before. `what` names the
+// kind of record in the message.
 template <typename Records, typename Sequence>
 absl::Status CheckGrows(const Records& records, Sequence sequence, const char* what) {
   uint64_t last = 0;
