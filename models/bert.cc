@@ -106,7 +106,7 @@ class Bert {
     return b_.Transpose(path, x, 1, 2);
   }
 
-  // Ends a branch: its result is added to the branch's input.
+  // Ends a residual branch: a linear layer, dropout, the addition of `x` (the branch's input) and a layer norm.
   ValueId Residual(const std::string& path, ValueId branch, ValueId x) {
     branch = Dropout(path + ".dropout", Linear(path + ".dense", branch, spec_.hidden_size()));
     return Norm(path + ".LayerNorm", b_.Add(path, branch, x));

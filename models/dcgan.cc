@@ -23,7 +23,7 @@ constexpr double kDeviation = 0.02;
 constexpr double kLeak = 0.2;
 constexpr int64_t kKernel = 4;  // Kernel size of every convolution that halves or doubles an image.
 
-// The halvings from an image's size to the kernel size of the innermost convolution.
+// How often the image's size is halved until it is the kernel size of the innermost convolution.
 struct Stages {
   int64_t first = 0;  // Pixels.
   int num_halvings = 0;
@@ -138,7 +138,8 @@ absl::StatusOr<graph::Graph> BuildDcgan(const v1::DcganSpec& spec) {
   const ValueId noise = Noise(b, dcgan);
   const ValueId fake = networks.Generate(noise);
   const ValueId of_real = networks.Score(images);
-  // Each loss has its own program, which makes these images again; only the last one's enter the statistics.
+  // `fake` appears once in the graph, but each loss has its own program, which makes these images itself. Only the
+  // images of the last program enter the generator's running statistics.
   const ValueId of_constant_fake = networks.Score(b.Detach("", fake));
   const ValueId of_fake = networks.Score(fake);
   const ValueId loss_of_real = b.BinaryCrossEntropy("", of_real, b.OnesLike("", of_real));

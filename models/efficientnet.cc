@@ -22,7 +22,7 @@ using graph::GraphBuilder;
 using graph::Initializer;
 using graph::ValueId;
 
-// Blocks of one width; the first one has the stride.
+// A stage: blocks of one width, of which the first has the stride.
 struct Stage {
   int64_t expansion;
   int64_t kernel_size;
@@ -61,7 +61,7 @@ std::vector<FieldViolation> Violations(const v1::EfficientNetSpec& spec) {
   return std::move(limits).violations();
 }
 
-// A convolution that keeps the image's size apart from its stride, initialised as
+// A padded convolution, which changes the image's size only by its stride. Its weight is initialised as by
 // torch.nn.init.kaiming_normal_(mode="fan_out").
 ValueId Convolution(GraphBuilder& b, const std::string& path, ValueId x, Conv2dOptions options) {
   const int64_t fan_out = options.out_channels * options.kernel_size * options.kernel_size;

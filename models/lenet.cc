@@ -29,7 +29,7 @@ std::vector<FieldViolation> Violations(const v1::LenetSpec& lenet) {
     for (int i = 0; i < num_widths; ++i) {
       limits.Within(absl::StrCat("widths[", i, "]"), lenet.widths(i), 1, kMaxWidth);
     }
-    // The pooling after each convolution halves the image, and at least one pixel must remain.
+    // Pooling halves the image after each convolution. The image must be large enough that one pixel remains.
     const int64_t smallest = int64_t{1} << num_widths;
     if (lenet.image_size() >= 2 && lenet.image_size() < smallest) {
       limits.Add("image_size", absl::StrCat(lenet.image_size(), " pixels cannot be halved by ", num_widths,

@@ -20,7 +20,7 @@ using graph::ValueId;
 
 constexpr int64_t kMaxStages = 8;
 constexpr int64_t kMaxBlocks = 64;
-constexpr int64_t kExpansion = 4;  // Output width of a bottleneck over its width.
+constexpr int64_t kExpansion = 4;  // A bottleneck's output has this many times its width.
 
 std::vector<FieldViolation> Violations(const ResnetConfig& config) {
   Limits limits("model.resnet");
@@ -38,7 +38,8 @@ std::vector<FieldViolation> Violations(const ResnetConfig& config) {
   return std::move(limits).violations();
 }
 
-// A convolution and its norm, at the given paths. The weight is torch.nn.init.kaiming_normal_(mode="fan_out").
+// A convolution and its batch norm, with parameters at the given paths. The weight is initialised as by
+// torch.nn.init.kaiming_normal_(mode="fan_out").
 ValueId ConvNorm(GraphBuilder& b, const std::string& conv, const std::string& norm, ValueId x, Conv2dOptions options) {
   const int64_t fan_out = options.out_channels * options.kernel_size * options.kernel_size;
   options.weight = graph::Initializer::Normal(std::sqrt(2.0 / static_cast<double>(fan_out)));

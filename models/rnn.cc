@@ -65,7 +65,8 @@ class Rnn {
  private:
   static constexpr char kPath[] = "rnn";
 
-  // The outputs of a layer's directions, (B, T, H) each. `backward` starts at each text's last position.
+  // The outputs of a layer's forward and backward direction, (B, T, H) each. `backward` is in its own order, from each
+  // text's last position to its first.
   struct Directions {
     ValueId forward;
     ValueId backward;
@@ -92,7 +93,7 @@ class Rnn {
     return spec_.dropout() == 0 ? x : b_.Dropout(kPath, x, spec_.dropout());
   }
 
-  // The state of each direction after its last step in a text, (B, D * H).
+  // The state of each direction after its last step within the text, concatenated: (B, D * H).
   ValueId Last(const Directions& layer) {
     const ValueId last = b_.Unsqueeze(kPath, b_.Select(kPath, reversed_, 1, 0), 1);
     const auto of = [&](ValueId x) { return b_.Squeeze(kPath, b_.TakePositions(kPath, x, last), 1); };

@@ -8,12 +8,14 @@
 namespace ampd::models {
 namespace {
 
-// Overhead of deflate's blocks and PNG's chunks for incompressible pixels: 5 bytes in 16 KiB and 12 in 8 KiB.
+// A file of incompressible pixels needs 1/kFramingShare more than the pixels: deflate's blocks add 5 bytes in 16 KiB,
+// and PNG's chunks 12 in 8 KiB.
 constexpr int64_t kFramingShare = 400;
-// Signature, header and end, with a large margin.
+// Bytes for the file's signature, header and end, with a large margin.
 constexpr int64_t kFramingBytes = 1024;
 
-// PNG stores one filter byte before each row.
+// Whether the PNG file of `rows` x `rows` pictures fits into kMaxSampleBytes. PNG stores one filter byte before each
+// row of pixels.
 bool Fits(int64_t rows, int64_t image_size, int64_t channels) {
   const int64_t side = SampleSide(rows, image_size);
   const int64_t bytes = side * (side * channels + 1);
