@@ -13,10 +13,10 @@ constexpr int64_t kMaxChannels = 4;
 
 struct Layout {
   int64_t channels = 1;
-  int64_t inner = 1;  // Consecutive elements of one channel.
+  int64_t inner = 1;  // Number of consecutive elements that belong to the same channel.
 };
 
-// The channel of the element at `place` is place / inner % channels.
+// Determines which elements belong to which channel: element number i belongs to channel i / inner % channels.
 Layout LayoutOf(const std::vector<int64_t>& shape) {
   if (shape.size() == 4 && shape[1] <= kMaxChannels) {
     return {shape[1], shape[2] * shape[3]};
@@ -24,10 +24,10 @@ Layout LayoutOf(const std::vector<int64_t>& shape) {
   return {shape.size() == 4 && shape[3] <= kMaxChannels ? shape[3] : 1, 1};
 }
 
-// Adds the range of the finite elements and, for each channel, mean and deviation.
+// Adds the range of the finite elements to the report and, for each channel, their mean and standard deviation.
 void ReportElements(const Array& array, v1::DatasetArray& report) {
   if (array.bytes.empty()) {
-    return;  // Also, the product of the other dimensions may be anything.
+    return;  // There is nothing to count, and the other dimensions may be huge.
   }
   const Layout layout = LayoutOf(array.shape);
   std::vector<double> mean(layout.channels, 0);

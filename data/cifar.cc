@@ -14,7 +14,8 @@ namespace {
 
 using Format = v1::DatasetFile::Format;
 
-// Recognizes a file of the other CIFAR format by its size, before its bytes are read as wrong labels.
+// Rejects a file of another format, also one of the other CIFAR format, which is recognized by its size. Otherwise its
+// bytes would be reported as wrong labels.
 absl::Status RefuseOthers(const DataFile& file, const FileContent& content, CifarLabels labels) {
   AMPD_RETURN_IF_ERROR(RefuseOtherFormats(content.begin, content.content_bytes, file.name, "records of CIFAR"));
   const bool is_ten = labels == CifarLabels::kTen;
@@ -29,7 +30,8 @@ absl::Status RefuseOthers(const DataFile& file, const FileContent& content, Cifa
                                             is_ten ? "CIFAR100_FINE or CIFAR100_COARSE" : "CIFAR10"));
 }
 
-// Rejects a file whose wanted labels are valid, but whose other labels show that it is the other format.
+// Rejects a file whose labels up to the limit are valid, but whose labels after the limit show that the file has the
+// other CIFAR format.
 absl::Status CheckFormat(const DataFile& file, const FileContent& content, CifarLabels labels) {
   const Format expected = labels == CifarLabels::kTen ? v1::DatasetFile::CIFAR10 : v1::DatasetFile::CIFAR100;
   const bool fits = content.content_bytes % CifarRecordOf(labels).num_bytes() == 0;
@@ -40,7 +42,7 @@ absl::Status CheckFormat(const DataFile& file, const FileContent& content, Cifar
                                                  v1::DatasetFile::Format_Name(expected)));
 }
 
-// Adds the records of one file until there are `most` samples.
+// Appends the records of one file to `images`, until it has `most` samples.
 absl::Status AddRecords(const DataFile& file, const CifarRecord& layout, int64_t most, int64_t num_classes,
                         CifarImages& images) {
   AMPD_ASSIGN_OR_RETURN(ByteStream stream, ByteStream::Open(file));

@@ -24,11 +24,12 @@ using Format = v1::DatasetFile::Format;
 constexpr size_t kBeginBytes = size_t{1} << 16;
 constexpr int64_t kMostRecords = 10'000;  // Maximum number of CIFAR records whose labels are checked.
 
-// Counts the labels that the content would have as CIFAR records. A CIFAR file may have wrong labels, so up to one in
-// ten may be out of range, or half if there are few.
+// Decides whether the content may be a CIFAR file: reads it as CIFAR records and counts the labels that are out of
+// range. Because a CIFAR file may have some wrong labels, one in ten is accepted, or half of them in a file of at most
+// 20 labels.
 class CifarLabelCounts {
  public:
-  // `bytes` lie at `offset` of the content.
+  // Counts the labels in `bytes`, a part of the content that begins at `offset`.
   void Add(int64_t offset, std::string_view bytes) {
     Count(offset, bytes, CifarLabels::kTen, ten_);
     Count(offset, bytes, CifarLabels::kHundredFine, hundred_);
@@ -62,13 +63,13 @@ class CifarLabelCounts {
   Labels hundred_;
 };
 
-// The first character that is not blank in JSON; 0 if there is none.
+// The first character of the content that JSON does not treat as a blank; 0 if there is none.
 char FirstThatIsNoBlank(std::string_view content) {
   const size_t first = content.find_first_not_of(" \t\r\n");
   return first == std::string_view::npos ? '\0' : content[first];
 }
 
-// Examines one file and keeps what is known about it.
+// Determines the content's format for one file (LookAt).
 class Look {
  public:
   explicit Look(const DataFile& file) : file_(file) {}
@@ -99,7 +100,8 @@ class Look {
   }
 
  private:
-  // Starts byte by byte, so that a damaged file of a few bytes still yields a beginning.
+  // Reads a whole compressed file. The first reads are of one byte each, so that a damaged file of a few bytes still
+  // yields the beginning of its content.
   absl::Status ReadAll(ByteStream& stream) {
     std::string chunk(1, '\0');
     char late_opening = '\0';
@@ -121,7 +123,7 @@ class Look {
     return absl::OkStatus();
   }
 
-  // At most kBeginBytes of an uncompressed file, from `offset` on.
+  // Reads kBeginBytes, or what is left, of an uncompressed file from `offset` on.
   absl::StatusOr<std::string> ReadBegin(int64_t offset) const {
     const int64_t size = std::min(static_cast<int64_t>(kBeginBytes), content_.size_bytes - offset);
     std::string bytes(static_cast<size_t>(std::max<int64_t>(size, 0)), '\0');
@@ -145,13 +147,14 @@ class Look {
     return absl::OkStatus();
   }
 
-  // Skips a UTF-8 byte order mark before the text.
+  // Sets `opening_` to the first character of the content that is not blank, after a UTF-8 byte order mark if there is
+  // one.
   void Open(std::string_view begin) {
     constexpr std::string_view kMark = "\xef\xbb\xbf";
     opening_ = FirstThatIsNoBlank(begin.starts_with(kMark) ? begin.substr(kMark.size()) : begin);
   }
 
-  // Counts the labels of an uncompressed file with records of this size.
+  // Counts the labels of an uncompressed file, read as CIFAR records of this size.
   absl::Status ReadLabels(int64_t record_bytes) {
     if (content_.size_bytes % record_bytes != 0) {
       return absl::OkStatus();
@@ -189,7 +192,8 @@ class Look {
   }
   absl::Status NotFound(std::string why) { return Found(v1::DatasetFile::FORMAT_UNSPECIFIED, std::move(why)); }
 
-  // Formats with a signature come first: CIFAR files are recognized by size and labels alone, tokens by their numbers.
+  // Sets the format. Formats with a signature are tried first, because CIFAR files are recognized only by size and
+  // labels, and tokens only by their numbers.
   absl::Status Name() {
     const Content known = ContentOf(content_.begin, content_.content_bytes);
     const bool counts = known.is_certain || !IsCifar();
@@ -248,7 +252,8 @@ class Look {
     if (width.token_bytes != 0) {
       return Found(width.token_bytes == 2 ? v1::DatasetFile::UINT16_TOKENS : v1::DatasetFile::UINT32_TOKENS, width.why);
     }
-    // If the size fits, it is a CIFAR file with wrong labels.
+    // The numbers are not tokens either. If the file has the size of CIFAR records, it is a CIFAR file with wrong
+    // labels.
     const auto has_size_of = [this](CifarLabels kind) {
       return content_.size_bytes % CifarRecordOf(kind).num_bytes() == 0;
     };

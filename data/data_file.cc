@@ -23,7 +23,8 @@
 namespace ampd::data {
 namespace {
 
-// The kernel's texts for paths that leave the root describe its internals, so they are replaced.
+// The text for an errno value. The kernel's texts for paths that leave the root describe kernel internals, so they are
+// replaced.
 const char* Why(int error) {
   switch (error) {
     case ELOOP:
@@ -35,7 +36,7 @@ const char* Why(int error) {
   }
 }
 
-// Opens `name` in `folder`; an error is in errno.
+// Opens `name` in `folder`. After a failure the result is not ok(), and errno has the error.
 UniqueFd OpenBeneath(const UniqueFd& folder, const std::string& name, uint64_t flags) {
   open_how how = {};
   how.flags = flags | O_CLOEXEC;
@@ -43,7 +44,8 @@ UniqueFd OpenBeneath(const UniqueFd& folder, const std::string& name, uint64_t f
   return UniqueFd(static_cast<int>(syscall(SYS_openat2, folder.get(), name.c_str(), &how, sizeof(how))));
 }
 
-// "chmod o+r sets/x.npy", and the alternative for a file of the worker's group.
+// Writes the command that would give the missing right, for example "chmod o+r sets/x.npy", and the alternative if the
+// file belongs to the worker's group.
 std::string Advice(const ReadRights& rights, const struct stat& status, const std::string& path, char right) {
   const std::string quoted = absl::CEscape(path);
   const std::string of_others = absl::StrCat("chmod o+", std::string(1, right), " ", quoted);
@@ -56,7 +58,7 @@ std::string Advice(const ReadRights& rights, const struct stat& status, const st
              : absl::StrCat(of_others, ", or chgrp ", *rights.group, " ", quoted, " and ", of_group);
 }
 
-// Returns the status of what is open at `path`, if `file.rights` permit its use.
+// Checks that `file.rights` permit the use of `opened`, the file or folder at `path`, and returns its stat.
 absl::StatusOr<struct stat> CheckRights(const DataFile& file, const UniqueFd& opened, const std::string& path,
                                         mode_t of_others, mode_t of_group) {
   struct stat status = {};

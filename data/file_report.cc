@@ -62,7 +62,7 @@ absl::Status AddCifar(const DataFile& file, CifarLabels kind, v1::DatasetFile& r
   return absl::OkStatus();
 }
 
-// Reports all arrays of an NpzFile or of TensorArrays.
+// Adds all arrays of an archive, an NpzFile or TensorArrays, to the report.
 template <typename Archive>
 absl::Status AddEach(const absl::StatusOr<Archive>& archive, v1::DatasetFile& report) {
   AMPD_RETURN_IF_ERROR(archive.status());
@@ -77,8 +77,8 @@ absl::Status AddEach(const absl::StatusOr<Archive>& archive, v1::DatasetFile& re
   return absl::OkStatus();
 }
 
-// Adds the names if "classes" is a JSON list of texts, as `ampctl data pack` writes it. Other files may use that
-// metadata entry for something else.
+// Adds the class names if the metadata entry "classes" is a JSON list of texts, as `ampctl data pack` writes it. Files
+// of other programs may use the entry for something else.
 void AddClassNames(const std::map<std::string, std::string>& metadata, v1::DatasetFile& report) {
   const auto found = metadata.find("classes");
   const auto names = found == metadata.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);

@@ -23,7 +23,7 @@ constexpr int64_t kMostTokens = int64_t{1} << 32;
 constexpr int64_t kMostTypes = 256;
 constexpr int64_t kMostClasses = std::numeric_limits<int32_t>::max();
 
-// The members of a line.
+// The members that a line's object may have.
 enum Member { kTokens, kTypes, kLabel, kNumMembers, kNone = kNumMembers };
 constexpr const char* kNames[] = {"input_ids", "token_type_ids", "label"};
 
@@ -98,7 +98,7 @@ class LineReader : public nlohmann::json_sax<nlohmann::json> {
   std::string why_;
 };
 
-// The bounds of a member's numbers.
+// The upper bound for the numbers of a member.
 struct Bound {
   Member member = kTokens;
   std::optional<int64_t> of_model;
@@ -106,7 +106,7 @@ struct Bound {
   const char* of_what = "";  // The noun for the bound in messages.
 };
 
-// Describes the first number that is too large; empty if there is none.
+// Describes the member's first number that is not below its bound; empty if there is none.
 std::string TooLarge(const LineReader& line, const Bound& bound) {
   const std::vector<int64_t>& numbers = line.numbers(bound.member);
   const int64_t end = bound.of_model.value_or(bound.of_any_model);
@@ -154,7 +154,7 @@ class LineChecker {
   int64_t num_lines() const { return num_lines_; }
   bool is_full() const { return limits_.limit > 0 && num_lines_ == limits_.limit; }
 
-  // Checks that the next line, of which `bytes` are known, is not too long.
+  // Checks that the next line, of which `bytes` have been read so far, is not too long.
   absl::Status CheckLength(size_t bytes) const {
     return static_cast<int64_t>(bytes) <= kMaxJsonlLineBytes
                ? absl::OkStatus()
@@ -180,7 +180,7 @@ class LineChecker {
   int64_t num_lines_ = 0;
 };
 
-// Keeps the texts of a file.
+// Collects the texts of a file in memory.
 class Gatherer {
  public:
   Gatherer(std::string name, int64_t max_tokens) : name_(std::move(name)), max_tokens_(max_tokens) {}

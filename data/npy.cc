@@ -23,7 +23,8 @@ struct Header {
   std::optional<std::vector<int64_t>> shape;
 };
 
-// Parses the dict of a header, as NumPy writes it. Other Python syntax (escapes, comments, sums) is rejected.
+// Parses the Python dict in a header in the form in which NumPy writes it. Other Python syntax (escapes, comments,
+// sums) is rejected.
 class DictParser {
  public:
   DictParser(std::string_view text, const std::string& name) : text_(text), name_(name) {}

@@ -38,7 +38,7 @@ class TextCounts {
     AddLabel(text.label);
   }
 
-  // REQUIRES: a text was added.
+  // Describes the texts added so far. REQUIRES: at least one.
   std::vector<v1::DatasetArray> Report() const {
     std::vector<v1::DatasetArray> arrays = {TextArray("input_ids", tokens_), NumberArray("labels", labels_)};
     if (labels_.most < kMostCountedClasses) {

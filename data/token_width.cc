@@ -11,19 +11,20 @@ namespace ampd::data {
 namespace {
 
 constexpr int64_t kPieceBytes = 1 << 20;
-constexpr int64_t kEnoughNumbers = 64;  // Numbers of 32 bits. Fewer may look this way by chance.
+constexpr int64_t kEnoughNumbers = 64;  // Fewer 32-bit numbers could look this way by chance.
 constexpr uint16_t kLargestUpper = 15;  // Upper half of the largest token below 2^20.
 
-// Counts over a sample's numbers of 32 bits, each consisting of two halves of 16 bits.
+// Statistics of a file's pieces, read as 32-bit numbers that consist of two 16-bit halves.
 struct Halves {
   int64_t num_numbers = 0;
-  int64_t num_small_lower = 0;  // At most kLargestUpper.
+  int64_t num_small_lower = 0;  // Lower halves of at most kLargestUpper.
   int64_t num_small_upper = 0;
   bool has_upper = false;   // Some upper half is not 0.
   bool has_lower = false;   // Some lower half is not 0.
-  bool has_second = false;  // As numbers of 64 bits, some upper 32 bits are not 0.
+  bool has_second = false;  // Read as 64-bit numbers, some upper 32 bits are not 0.
 
-  // REQUIRES: `halves` has whole numbers of 64 bits, except at the end of the file.
+  // Adds a piece of the file, given as 16-bit numbers. REQUIRES: its size is a multiple of 64 bits, except at the end
+  // of the file.
   void Add(const std::vector<uint16_t>& halves) {
     for (size_t i = 0; i + 1 < halves.size(); i += 2) {
       const uint16_t lower = halves[i];
@@ -72,7 +73,7 @@ absl::StatusOr<TokenWidth> WidthOfTokens(int64_t file_bytes, ReadAt read) {
   if (file_bytes % 4 != 0) {
     return TokenWidth{2, absl::StrCat("has ", file_bytes, " bytes, a whole number of tokens of 2 bytes and none of 4")};
   }
-  // Pieces begin at multiples of 64 bits.
+  // The pieces begin at multiples of 64 bits, so that 64-bit numbers are not split.
   const std::array<int64_t, 3> offsets = {0, file_bytes / 2 / 8 * 8,
                                           std::max<int64_t>(file_bytes - kPieceBytes, 0) / 8 * 8};
   Halves halves;

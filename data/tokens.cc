@@ -26,7 +26,7 @@ constexpr int64_t kChunkTokens = 1 << 19;
 constexpr int64_t kBeginBytes = 1 << 16;
 constexpr int64_t kMostOf16 = 1 << 16;
 
-// The headers of llm.c, one per width.
+// The fields of llm.c's header that distinguish the two widths of its tokens.
 struct Header {
   int32_t magic;
   int32_t version;
@@ -34,7 +34,7 @@ struct Header {
 };
 constexpr Header kHeaders[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 
-// The position and width of the tokens in a file.
+// Where the tokens are in a file, and how wide they are.
 struct Layout {
   int64_t begin = 0;
   int64_t token_bytes = 2;
@@ -47,7 +47,7 @@ const Header* FindHeader(int32_t magic) {
   return found == std::end(kHeaders) ? nullptr : found;
 }
 
-// Reads a file that may change meanwhile. It is an error if bytes disappear.
+// Reads a file that another program may change at the same time. If the file becomes shorter, reading fails.
 class Reader {
  public:
   static absl::StatusOr<Reader> Open(const DataFile& file) {
@@ -121,7 +121,7 @@ absl::StatusOr<Layout> LayoutOfPlain(const Reader& reader, int64_t token_bytes) 
   return Layout{0, token_bytes, reader.size() / token_bytes};
 }
 
-// The format that the file's content shows.
+// The token format that was chosen by the file's content.
 struct Choice {
   TokenFormat format = TokenFormat::kLlmC;
   std::string note;
@@ -147,7 +147,7 @@ absl::StatusOr<Choice> ChooseByContent(const DataFile& file, std::optional<int64
                        absl::StrCat("its content does not tell that it is a file of tokens, or how wide they are: ",
                                     content.why, "; set the format of tokens to LLM_C, UINT16 or UINT32"));
     case v1::DatasetFile::CIFAR10:
-    case v1::DatasetFile::CIFAR100:  // By size and labels, which tokens may match by chance.
+    case v1::DatasetFile::CIFAR100:  // CIFAR is recognized by size and labels, which tokens may match by chance.
       return DataError(file.name,
                        absl::StrCat("by its content it is a file of ", v1::DatasetFile::Format_Name(content.format),
                                     "; where it is one of tokens, set the format of tokens to UINT16 or UINT32"));

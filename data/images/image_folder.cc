@@ -49,12 +49,14 @@ bool EndsWithAnyOf(const std::string& name, std::initializer_list<std::string_vi
 
 bool IsNamedAsPicture(const std::string& name) { return EndsWithAnyOf(name, {".png", ".jpg", ".jpeg"}); }
 
-// Pictures that ImageFolder accepts (torchvision/datasets/folder.py, IMG_EXTENSIONS), but that are not decoded here.
+// Whether the name has an extension that ImageFolder accepts (torchvision/datasets/folder.py, IMG_EXTENSIONS) but that
+// this code can't decode.
 bool IsNamedAsOtherPicture(const std::string& name) {
   return EndsWithAnyOf(name, {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"});
 }
 
-// The folders and the other entries of a folder. Links count as their targets; a broken link is not a folder.
+// The entries of a folder: the folders in it, and everything else. A link counts as what it points to; a broken link is
+// not a folder.
 struct Entries {
   std::vector<std::string> folders;  // Names, sorted.
   std::vector<std::string> files;
@@ -93,7 +95,8 @@ class ClassWalk {
   }
 
  private:
-  // A link may lead back to a folder above it; torchvision would loop until the path is too long.
+  // Walks one folder. Returns an error if a link leads back to a folder above it; torchvision would loop until the path
+  // is too long.
   absl::Status Enter(const std::string& folder) {
     struct stat status = {};
     if (stat(folder.c_str(), &status) != 0) {
@@ -127,7 +130,7 @@ class ClassWalk {
 
   PackSummary& summary_;
   std::map<std::string, std::vector<std::string>> names_;  // File names by path.
-  std::vector<std::pair<dev_t, ino_t>> above_;             // The folders that are being walked.
+  std::vector<std::pair<dev_t, ino_t>> above_;             // The folder being walked and the folders above it.
 };
 
 absl::StatusOr<std::vector<ClassFolder>> Scan(const std::string& folder, PackSummary& summary) {
@@ -155,12 +158,12 @@ absl::StatusOr<std::vector<ClassFolder>> Scan(const std::string& folder, PackSum
   return classes;
 }
 
-// The same as Pillow's convert("L").
+// The grey value of a pixel, equal to that of Pillow's convert("L").
 uint8_t Grey(const uint8_t* rgb) {
   return static_cast<uint8_t>((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 0x8000) >> 16);
 }
 
-// The pixels as (channels, height, width).
+// The picture's pixels in the order (channels, height, width).
 std::string PlanesOf(const Picture& picture, bool grey) {
   const auto num_pixels = static_cast<size_t>(picture.width * picture.height);
   std::string planes(num_pixels * (grey ? 1 : 3), '\0');

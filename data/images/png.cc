@@ -14,7 +14,7 @@ namespace {
 
 constexpr png_alloc_size_t kMaxChunkBytes = 8 << 20;
 
-// State of libpng's callbacks.
+// The state that libpng's callbacks share: the content to read, and the error.
 struct Source {
   std::string_view content;
   size_t at = 0;
@@ -48,7 +48,7 @@ bool ReadHeader(png_structp png, png_infop info) {
   return true;
 }
 
-// Allocates memory for rows.
+// Starts the decoding of pixels, for which libpng allocates memory for rows.
 bool BeginPixels(png_structp png, png_infop info) {
   if (setjmp(png_jmpbuf(png)) != 0) {
     return false;
@@ -87,11 +87,11 @@ class Reader {
       return absl::ResourceExhaustedError("no memory to decode a PNG");
     }
     png_set_read_fn(png_, &source_, Read);
-    // Beyond our own limit, so that the error message is ours.
+    // libpng's limit on sizes is set above the one that this code checks, so that this code's error message is used.
     png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
     png_set_chunk_malloc_max(png_, kMaxChunkBytes);
-    // Drop text, suggested palettes and unknown chunks, on which no pixel depends. A thousand of them, each of the
-    // maximum size, would take 8 GB.
+    // Make libpng drop text, suggested palettes and unknown chunks, on which no pixel depends. Otherwise a file with a
+    // thousand of them, each of the maximum size, would take 8 GB of memory.
     png_set_chunk_cache_max(png_, 1);
     if (!ReadHeader(png_, info_)) {
       return Failed();

@@ -14,7 +14,7 @@
 namespace ampd::images {
 namespace {
 
-// State of libpng's callbacks.
+// The state that libpng's callbacks share: the content written so far, its limit, and the error.
 struct Sink {
   std::string content;
   size_t max_bytes = 0;

@@ -8,15 +8,15 @@ namespace ampd::images {
 namespace {
 
 constexpr int kChannels = 3;
-constexpr int kFractionBits = 22;  // Fraction bits of weights. A sum of 255 times 1 fits into 31 bits.
+constexpr int kFractionBits = 22;  // Weights have this many fraction bits: 255 * weight 1 fits into 31 bits.
 
-// The source pixels, with their weights, that make one pixel of the result along one side.
+// For one pixel of the result along one side: the source pixels from which it is computed, and their weights.
 struct Taps {
   int64_t begin = 0;  // Position in the source.
   std::vector<int32_t> weights;
 };
 
-// The nearest integer; halves round up.
+// Rounds to the nearest integer; halves round up.
 int64_t Nearest(double number) { return static_cast<int64_t>(std::floor(number + 0.5)); }
 
 int32_t Fixed(double weight) { return static_cast<int32_t>(Nearest(weight * (1 << kFractionBits))); }
@@ -49,7 +49,8 @@ std::vector<Taps> TapsOf(int64_t in_size, int64_t out_size) {
   return taps;
 }
 
-// Filters along a line. Its `taps.size()` results are `step` elements apart, as are the elements of `in`.
+// Filters one line of pixels and writes `taps.size()` results. Neighbours are `step` elements apart, in `in` and in
+// `out`.
 void Filter(const uint8_t* in, uint8_t* out, int64_t step, const std::vector<Taps>& taps) {
   for (const Taps& one : taps) {
     int32_t sum = 0;
@@ -74,7 +75,7 @@ Box CentredBox(const Picture& picture, int64_t width, int64_t height) {
 Picture Resize(const Picture& picture, const Box& box, int64_t width, int64_t height) {
   const std::vector<Taps> across = TapsOf(box.width, width);
   const std::vector<Taps> down = TapsOf(box.height, height);
-  // Rows first, rounded to bytes, then columns.
+  // Like Pillow, resize the rows first, round the result to bytes, and then resize the columns.
   Picture narrowed{width, box.height, std::vector<uint8_t>(static_cast<size_t>(width * box.height * kChannels))};
   for (int64_t row = 0; row < box.height; ++row) {
     const uint8_t* const in = picture.pixels.data() + ((box.top + row) * picture.width + box.left) * kChannels;

@@ -23,7 +23,8 @@ using Vocabulary = absl::flat_hash_map<std::string, uint32_t>;
 
 constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
-// GPT-2's representation of bytes: printable ones as themselves in Latin-1, the others from U+0100 on.
+// GPT-2's byte alphabet: the character that stands for each byte in the vocabulary. Printable bytes are their Latin-1
+// characters, the others are the characters from U+0100 on.
 std::array<std::string, 256> ByteAlphabet() {
   std::array<std::string, 256> alphabet;
   char32_t next = 256;
@@ -77,7 +78,8 @@ size_t RunEnd(std::string_view text, size_t begin, Kind kind) {
   return begin;
 }
 
-// The end of a run of white space, without its last code point if a word follows, because that may belong to the word.
+// The end of the run of white space that starts at `begin`. If a word follows, the run's last code point is left out,
+// because it may belong to the word.
 size_t SpaceEnd(std::string_view text, size_t begin) {
   size_t end = begin;
   size_t last = begin;
@@ -95,11 +97,11 @@ size_t SpaceEnd(std::string_view text, size_t begin) {
 // A token in the linked list of a word's tokens.
 struct Symbol {
   uint32_t token = 0;
-  uint32_t previous = kNone;  // Indices in the word; kNone: none.
+  uint32_t previous = kNone;  // Indices of the neighbours in the word; kNone: none.
   uint32_t next = kNone;
 };
 
-// A pair that may merge. It is void if its tokens have changed since.
+// A pair of neighbouring tokens that may merge. Ignored if one of the tokens has been merged since.
 struct Candidate {
   uint32_t rank;
   uint32_t place;  // Index of the left token.
@@ -185,7 +187,7 @@ void BytePairTokenizer::Encode(std::string_view text, Tokens* tokens) {
   }
 }
 
-// Takes O(n log n) for n bytes, because a "word" may be a megabyte of one character.
+// Merges with a priority queue in O(n log n) for n bytes, because a "word" may be a megabyte of one character.
 Tokens BytePairTokenizer::EncodeWord(std::string_view word) const {
   std::vector<Symbol> symbols(word.size());
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;

@@ -25,7 +25,7 @@ struct Labelled {
   int64_t label = 0;
 };
 
-// Converts rows of a table and lines of JSON to texts and labels. Errors do not name the line.
+// Converts rows of a table and lines of JSON to texts and labels. The caller adds the line to error messages.
 class LabelledReader {
  public:
   explicit LabelledReader(const LabelledTextOptions& options) : options_(options) {}
@@ -101,7 +101,8 @@ class LabelledReader {
   size_t label_column_ = 0;
 };
 
-// A text's tokens and its label in the format that a job reads. Errors do not name the line.
+// Writes a text's tokens and its label as a line in the format that a job reads. The caller adds the line to error
+// messages.
 absl::StatusOr<std::string> LineOf(const Tokens& tokens, int64_t label) {
   if (tokens.empty()) {
     return absl::DataLossError("its text has no token; a job takes texts of one or more");
@@ -120,7 +121,7 @@ absl::Status Named(const std::string& path, const absl::Status& status) {
   return status.ok() ? status : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
-// The tokens of one text between prefix and suffix. Updates the summary.
+// Encodes one text, with the prefix before and the suffix after its tokens. Updates the summary.
 Tokens TokensOf(const std::string& text, const LabelledTextOptions& options, Tokenizer& tokenizer,
                 LabelledTextSummary& summary) {
   Tokens tokens = options.prefix;
@@ -144,7 +145,7 @@ class Writer {
   Writer(const LabelledTextOptions& options, Tokenizer& tokenizer, PendingFile out)
       : options_(options), tokenizer_(tokenizer), out_(std::move(out)) {}
 
-  // `place` names the line of the text.
+  // Writes one text, or returns the error in `labelled`. `place` names the text's line for error messages.
   absl::Status Add(const std::string& place, const absl::StatusOr<Labelled>& labelled, const TextFile& file) {
     AMPD_RETURN_IF_ERROR(Named(place, labelled.status()));
     const Tokens tokens = TokensOf(labelled->text, options_, tokenizer_, summary_);
@@ -181,7 +182,7 @@ absl::Status AddTable(const LabelledTextOptions& options, TextFile& file, Writer
   for (bool is_heading = true;; is_heading = false) {
     const absl::Status read = table.Next(&cells);
     const std::string place = absl::StrCat(options.text, ":", table.line());
-    // Errors of the file itself already name the line.
+    // An error whose message begins with the file's path already names the line.
     AMPD_RETURN_IF_ERROR(absl::StartsWith(read.message(), options.text) ? read : Named(place, read));
     if (cells.empty()) {
       return absl::OkStatus();

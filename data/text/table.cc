@@ -50,8 +50,9 @@ bool SplitCsv(std::string_view record, char delimiter, std::vector<Cell>* cells)
   }
 }
 
-// Reads the lines of a record, which may be empty, and counts them. With CSV's rules, a record ends at the line where
-// the number of quotation marks is even. Returns false at the end of the file.
+// Reads the lines of the next record and counts them. The record may be empty. Without CSV's rules a record is one
+// line; with them it ends at the line after which the number of quotation marks is even. Returns false at the end of
+// the file.
 absl::StatusOr<bool> ReadRecord(TextFile& file, bool is_csv, std::string* record, int64_t* num_lines) {
   record->clear();
   for (size_t num_marks = 0;;) {
@@ -69,13 +70,13 @@ absl::StatusOr<bool> ReadRecord(TextFile& file, bool is_csv, std::string* record
   }
 }
 
-// Evidence for the meaning of quotation marks.
+// What was found in a table about the meaning of its quotation marks.
 struct MarksInTable {
   bool fit_csv = true;
   bool fit_plain = true;          // Every line has as many cells as the first.
-  bool has_doubled = false;       // A cell that only CSV would write like this.
+  bool has_doubled = false;       // Some cell has a doubled mark, as only CSV writes it.
   bool all_texts_quoted = true;   // Every cell that is not a number is quoted.
-  int64_t first_quoted_line = 0;  // 0: none.
+  int64_t first_quoted_line = 0;  // Line of the first quoted cell; 0: none.
 };
 
 bool IsNumber(std::string_view text) { return text.find_first_not_of("0123456789+-.eE") == std::string_view::npos; }
@@ -134,7 +135,7 @@ absl::StatusOr<Quotes> QuotesBetweenTabs(const std::string& path) {
   MarksInTable marks;
   AMPD_RETURN_IF_ERROR(LookByCsv(path, marks));
   if (marks.fit_csv && marks.first_quoted_line == 0) {
-    return Quotes::kNone;  // There are none.
+    return Quotes::kNone;  // The file has no quotation marks.
   }
   AMPD_RETURN_IF_ERROR(LookByLines(path, marks));
   const bool is_csv = marks.has_doubled || marks.all_texts_quoted || !marks.fit_plain;

@@ -20,8 +20,8 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 
 bool IsAsciiSpace(char byte) { return byte == ' ' || byte == '\n'; }
 
-// Only bytes that are certainly letters, digits or signs count. White space beyond ASCII, and ASCII's rarer white
-// space, do not.
+// Whether the byte is an ASCII letter, digit or sign, and therefore certainly not white space. Bytes of characters
+// beyond ASCII, and ASCII's rarer white space, are not.
 bool IsAsciiWord(char byte) { return byte > ' ' && byte < 0x7F; }
 
 // The last position where the text may be cut; 0: none.
@@ -76,7 +76,7 @@ void TextFile::SkipMark() {
   }
 }
 
-// Reads until the buffer has at least `num_bytes` unread bytes, or all that remain.
+// Reads from the file until the buffer has at least `num_bytes` unread bytes, or all that remain in the file.
 absl::Status TextFile::Fill(size_t num_bytes) {
   buffer_.erase(0, std::exchange(begin_, 0));
   while (buffer_.size() < num_bytes && !at_end_) {

@@ -25,7 +25,7 @@ absl::Status Named(const std::string& path, const absl::Status& status) {
   return status.ok() ? status : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
-// A header for this number of tokens.
+// llm.c's header for a file with this width and number of tokens.
 Header HeaderOf(int64_t token_bytes, int64_t num_tokens) {
   Header header = {};
   header[0] = token_bytes == 2 ? 20240520 : 20240801;

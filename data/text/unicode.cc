@@ -32,7 +32,7 @@ std::string Decomposed(std::string_view text) {
     nfd->normalizeUTF8(0, {text.data(), static_cast<int32_t>(text.size())}, sink, nullptr, error);
   }
   if (U_FAILURE(error)) {
-    std::abort();  // NFD's data is part of ICU's library.
+    std::abort();  // Can't happen: NFD's data is part of ICU's library.
   }
   return decomposed;
 }

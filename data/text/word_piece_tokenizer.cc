@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kMaxWordCodePoints = 100;
 
-// BERT's Chinese characters: the ideographs, but not Hangul, Hiragana and Katakana, which are written with spaces or in
-// runs.
+// The characters that BERT treats as Chinese, each a word of its own: the ideographs, but not Hangul, Hiragana and
+// Katakana, which are written with spaces or in runs.
 constexpr std::pair<char32_t, char32_t> kIdeographs[] = {{0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF},
                                                          {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F}, {0x2B820, 0x2CEAF},
                                                          {0xF900, 0xFAFF},   {0x2F800, 0x2FA1F}};
@@ -33,14 +33,14 @@ bool IsDropped(char32_t value) {
   return value == 0 || value == 0xFFFD || (!IsBreak(value) && value != ' ' && IsControl(value));
 }
 
-// ASCII's symbols count as punctuation, too.
+// Whether the character is a word of its own. ASCII's symbols count as punctuation.
 bool StandsAlone(char32_t value) {
   const bool is_alphanumeric =
       (value >= '0' && value <= '9') || (value >= 'A' && value <= 'Z') || (value >= 'a' && value <= 'z');
   return value < 0x80 ? value > ' ' && value < 0x7F && !is_alphanumeric : IsPunctuation(value);
 }
 
-// Without accents and in lower case.
+// Returns the word in lower case and without accents.
 std::string Folded(std::string_view word) {
   std::string folded;
   const bool is_ascii =
@@ -124,7 +124,8 @@ void WordPieceTokenizer::Encode(std::string_view text, Tokens* tokens) {
   end_word();
 }
 
-// Encodes the text between two white spaces. Its letters are folded together before it is split at punctuation.
+// Encodes `word`, the text between two white spaces. It is folded (lower case, no accents) as a whole, and then split
+// at punctuation.
 void WordPieceTokenizer::EncodeWord(std::string_view word, Tokens* tokens) const {
   const std::string folded = cased_ ? std::string(word) : Folded(word);
   size_t begin = 0;
@@ -147,9 +148,10 @@ void WordPieceTokenizer::EncodeWord(std::string_view word, Tokens* tokens) const
   end_part(folded.size());
 }
 
-// Returns false, and appends nothing, if the vocabulary does not have the pieces.
+// Cuts the word into pieces of the vocabulary and appends their numbers. If the vocabulary lacks a piece, returns false
+// and appends nothing.
 bool WordPieceTokenizer::AppendPieces(std::string_view word, Tokens* tokens) const {
-  std::vector<size_t> ends;  // Ends of the code points.
+  std::vector<size_t> ends;  // The positions in `word` at which its code points end.
   for (size_t at = 0; at < word.size() && ends.size() <= kMaxWordCodePoints;) {
     at += CodePointAt(word, at).num_bytes;
     ends.push_back(at);
