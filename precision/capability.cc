@@ -46,7 +46,7 @@ bool HasSlowBf16Products(const v1::Device& cpu) {
 
 std::string Version(int capability) { return absl::StrCat(capability / 10, ".", capability % 10); }
 
-// The formats that products are computed in, except FP8.
+// The formats in which a policy computes products, except FP8.
 std::vector<Dtype> ComputeDtypes(const v1::PrecisionPolicy& policy, const Preset& preset) {
   std::vector<Dtype> dtypes = {ComputeOf(policy, preset)};
   for (const v1::ModuleRule& rule : policy.module_rules()) {

@@ -12,12 +12,13 @@
 namespace ampd::precision {
 namespace {
 
-// Number of intervals at first, of equal size. A model with at most this many blocks is searched completely.
+// The range of possible numbers of blocks is first divided into this many equal intervals, and only their ends are
+// tried. A model with at most this many blocks is searched completely.
 constexpr size_t kIntervals = 16;
-// Number of parts into which the intervals around the least one are then divided.
+// If none fits, the intervals on both sides of the number with the least memory are divided into this many parts each.
 constexpr size_t kParts = 4;
 
-// Computes the memory with the first N blocks as segments, once for each N.
+// Searches the number N of first blocks for ChooseSegments. Computes the memory with N blocks at most once for each N.
 class BlockSearch {
  public:
   BlockSearch(const MemoryModel& memory, std::vector<std::string> blocks, int64_t batch_size, int64_t bytes)
@@ -65,7 +66,8 @@ class BlockSearch {
     }
   }
 
-  // Sets least_ to a number above `too_few` that fits while one less does not. REQUIRES: `fits` does fit.
+  // Finds by bisection a number in (too_few, fits] that fits while the number below it does not, and sets least_ to it.
+  // REQUIRES: `fits` fits, `too_few` does not.
   absl::Status Narrow(size_t too_few, size_t fits) {
     while (fits > too_few + 1) {
       const size_t middle = too_few + (fits - too_few) / 2;
@@ -80,7 +82,7 @@ class BlockSearch {
   const std::vector<std::string> blocks_;
   const int64_t batch_size_;
   const int64_t bytes_;
-  std::map<size_t, MemoryEstimate> asked_;  // By the number of blocks.
+  std::map<size_t, MemoryEstimate> asked_;  // Estimates, keyed by number of blocks.
   size_t least_ = 0;
 };
 

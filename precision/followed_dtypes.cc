@@ -46,7 +46,7 @@ void FollowedDtypes::Add(const Node& node, graph::OpClass op_class) {
   Origin origin{FollowedBy(node), false};
   if (node.follows_dtype && IsCast(node) && types_.type(node.outputs[0]).shape.empty() &&
       origin.dtype == types_.type(node.outputs[0]).dtype) {
-    origin.dtype.reset();  // A number, to be combined with values that come later.
+    origin.dtype.reset();  // A 0-dim value that yields to the values with which it is combined.
   }
   if (is_constant || (node.follows_dtype && IsCast(node))) {
     origin.yields = node.follows_dtype && !origin.dtype.has_value();

@@ -24,7 +24,7 @@ class FormatsBuilder {
       : policy_(policy), harm_is_meant_(policy.allow_unsafe() || !preset.caveat.empty()), formats_(preset.formats) {}
 
   void TakeCompute(Dtype compute) {
-    // Formats that equalled the preset's compute format change with it.
+    // The other formats that equalled the preset's compute format change together with it.
     const Dtype before = std::exchange(formats_.compute, compute);
     const bool was_low = before != Dtype::kFloat32;
     for (Dtype* dtype : {&formats_.accumulation, &formats_.reduction, &formats_.optimizer_state}) {

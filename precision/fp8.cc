@@ -19,7 +19,7 @@ using Scaling = Fp8Recipe::Scaling;
 
 constexpr std::string_view kLinear = "aten.linear.default";
 
-// Tensor cores need multiples of 16; a block is 128 wide.
+// Features must be multiples of these: tensor cores need multiples of 16, and a block is 128 wide.
 constexpr int64_t kMultiple = 16;
 constexpr int64_t kBlockMultiple = 128;
 
@@ -36,13 +36,13 @@ Scaling ScalingOf(v1::Fp8Recipe::Scaling scaling, Scaling otherwise) {
   }
 }
 
-// The recipe of the preset that is named after a way of scaling.
+// The recipe of the preset for this scaling: "fp8", "fp8-delayed" or "fp8-block".
 const Fp8Recipe& RecipeOf(Scaling scaling) {
   const char* name = scaling == Scaling::kDelayed ? "fp8-delayed" : scaling == Scaling::kBlock ? "fp8-block" : "fp8";
   return *FindPreset(name)->fp8;
 }
 
-// A linear layer that could compute in FP8, apart from its size and position.
+// A linear layer that could compute in FP8 if its size and its position in the model allow it.
 struct Candidate {
   std::string module_path;
   std::string block;
@@ -72,7 +72,7 @@ std::vector<Candidate> Candidates(const graph::Graph& graph, const ResolvedPolic
 
 class LayerSelection {
  public:
-  // `by_default`: layers that no rule names are selected too.
+  // If `by_default`, layers that no rule names are selected too.
   LayerSelection(const graph::Graph& graph, bool by_default, ResolvedPolicy& resolved)
       : by_default_(by_default),
         resolved_(resolved),
@@ -130,7 +130,7 @@ class LayerSelection {
   std::vector<FieldViolation> violations_;
 };
 
-// Judges by a layer's numbers of features.
+// Whether a layer with these numbers of features is too small to gain speed from FP8.
 bool IsTooSmallToWin(Scaling scaling, int64_t outputs, int64_t inputs) {
   if (scaling == Scaling::kBlock) {
     return outputs <= 2048 || inputs <= 1024 || (outputs <= 4096 && inputs <= 2048);

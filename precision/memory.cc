@@ -22,7 +22,7 @@ namespace {
 
 using graph::Dtype;
 
-// More samples than any machine holds; bounds the search for the largest batch.
+// The search for the largest batch ends at this number of samples, which is more than any machine holds.
 constexpr int64_t kMostSamples = int64_t{1} << 32;
 
 // LibTorch's workspaces for cuBLAS on a GPU: the size set by worker/train/device/compute_device.cc, for each of two
@@ -41,7 +41,8 @@ int64_t Bytes(const graph::TensorType& type, int64_t batch_size = 0) {
   return Elements(type, batch_size) * graph::ItemSizeBytes(type.dtype);
 }
 
-// Bytes per element of the master, besides the leaf.
+// Bytes per element that the optimizer holds as the master: 4 for fp32, 2 for the lower 16 bits beside a bf16 leaf,
+// otherwise 0. The master of an fp32 leaf is the leaf itself.
 int64_t MasterBytes(Dtype leaf, Masters masters) {
   if (leaf == Dtype::kFloat32 || masters == Masters::kFloat32) {
     return 4;
@@ -71,7 +72,7 @@ std::set<graph::ValueId> WrittenBy(const graph::Graph& program) {
   return written;
 }
 
-// Bytes of all values that a program computes, if all were held at once.
+// The bytes that all values of a program would take if they were held at once.
 double ValueBytes(const graph::Graph& program, int64_t num_samples) {
   double bytes = 0;
   for (int i = 0; i < program.num_values(); ++i) {
@@ -91,7 +92,8 @@ struct Sized {
   int64_t bytes = 0;
 };
 
-// The batch size whose bytes are on the line through two others; kMostSamples if the line does not rise.
+// The batch size at which `bytes` are reached on the straight line through the points a and b; kMostSamples if the line
+// does not rise.
 int64_t OnLine(const Sized& a, const Sized& b, int64_t bytes) {
   const auto growth = static_cast<double>(b.bytes - a.bytes) / static_cast<double>(b.batch_size - a.batch_size);
   if (growth <= 0) {
@@ -216,7 +218,7 @@ MemoryModel::MemoryModel(std::vector<Phase> phases, std::optional<graph::Graph> 
   }
 }
 
-// Counts the parameters that the phase trains.
+// Adds the memory of the parameters that the phase trains.
 void MemoryModel::CountParameters(Phase& phase, const ResolvedPolicy& policy) {
   constexpr auto kWide = static_cast<int64_t>(sizeof(float));
   const bool accumulates = setup_.num_micro_batches > 1;
@@ -239,7 +241,8 @@ void MemoryModel::CountParameters(Phase& phase, const ResolvedPolicy& policy) {
   }
 }
 
-// Counts every buffer once, and a copy for every phase that writes it, which a skipped step restores.
+// Adds the memory of every buffer once, and once more for every phase that writes it: a copy from which a skipped step
+// restores the buffer.
 void MemoryModel::CountBuffers() {
   const graph::Graph& program = phases_.front().program;
   for (const graph::State& buffer : program.buffers()) {
@@ -288,7 +291,7 @@ MemoryEstimate MemoryModel::PhaseAt(const Phase& phase, int64_t batch_size) cons
   MemoryEstimate estimate = lasting_;
   estimate.inputs = setup_.num_micro_batches * InputBytes(batch_size) + AheadBytes(batch_size);
   if (setup_.on_gpu) {
-    estimate.inputs += InputBytes(batch_size);  // For a step beside the recorded one, a micro-batch at a time.
+    estimate.inputs += InputBytes(batch_size);  // Input of a step that is not replayed from the recording.
   }
   const graph::RunMemory run =
       graph::EstimateRun(phase.program, batch_size, {.trained = phase.trained, .on_gpu = setup_.on_gpu, .work = work_});
@@ -311,9 +314,9 @@ MemoryEstimate MemoryModel::EvaluationAt(int64_t batch_size) const {
   return estimate;
 }
 
-// Bytes grow nearly in proportion to the batch size, so the line through the last two queries leads close to the
-// largest batch, where bisection would need dozens of queries. It bisects now and then, because a batch may be small
-// beside an evaluation's.
+// Memory grows nearly linearly with the batch size. So the search follows the line through its last two estimates,
+// which leads close to the largest batch after few queries, where bisection would need dozens. Every fourth query
+// bisects, because for small batches the evaluation may need most memory, and then the line does not rise.
 int64_t MemoryModel::LargestBatch(int64_t available_bytes) const {
   constexpr int64_t kMostGrowth = 1024;  // So that bytes can be counted in 64 bits.
   const auto asked = [this](int64_t batch_size) { return Sized{batch_size, At(batch_size).total()}; };

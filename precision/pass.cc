@@ -27,7 +27,7 @@ using graph::ValueId;
 
 constexpr char kCast[] = "aten.to.dtype";
 
-// An op that fills with a number, and the name of that argument.
+// An op that fills a tensor with a number, and the name of the argument that is the number.
 struct Fill {
   std::string_view op;
   std::string_view value;
@@ -102,8 +102,8 @@ class PrecisionPass {
     return absl::OkStatus();
   }
 
-  // A product that computes in its inputs' dtype, such as a GRU under autocast on a CPU, counts as one in the lower
-  // format if its inputs are in it.
+  // Handles a product that computes in its inputs' dtype, such as a GRU under autocast on a CPU: if the inputs are
+  // below fp32, the product is treated as one that computes in their dtype.
   void LowerWhatComesNarrow(const Node& node, std::optional<Dtype> dtype, OpDecision& decision) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     const bool is_product = row != nullptr && row->op_class == OpClass::kLower;
@@ -114,7 +114,8 @@ class PrecisionPass {
     }
   }
 
-  // Whether a norm reads weights in another dtype than its input. A batch norm may on every device.
+  // Whether the node is a norm that reads weights in another dtype than its input. Batch norms are excluded, because
+  // every device supports that for them.
   bool IsNormOfTwoDtypes(const Node& node) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     return row != nullptr && node.op != "aten.batch_norm.default" &&
@@ -135,7 +136,8 @@ class PrecisionPass {
     return absl::OkStatus();
   }
 
-  // For a node that writes in place: the dtype of its result, which does not depend on the compute dtype.
+  // If the node writes in place, the dtype of the tensor that it writes, which its result has whatever it computes in.
+  // Otherwise nothing.
   std::optional<Dtype> DtypeWrittenBy(const Node& node) const {
     if (!node.is_written_in_place) {
       return std::nullopt;
@@ -144,7 +146,8 @@ class PrecisionPass {
     return graph::IsFloatingPoint(dtype) ? std::optional(dtype) : std::nullopt;
   }
 
-  // Emits a node that computes one value in `computed`, and the cast to this value's dtype.
+  // Emits the node so that it computes its single result in the dtype `computed`, and a cast of this result to the
+  // dtype that it must have.
   void KeepBeforeCast(Node node, Dtype computed) {
     const graph::Value& result = rewriter_.target().value(node.outputs[0]);
     Node cast{.op = kCast,
@@ -161,7 +164,8 @@ class PrecisionPass {
 
   Dtype TypeOf(ValueId value) const { return rewriter_.target().type(rewriter_.Resolve(value)).dtype; }
 
-  // A node that names the dtype of its results keeps it, unless the node follows another dtype.
+  // Sets the dtype of the node's floating-point results, except for a node that names the dtype itself, such as a cast:
+  // it keeps that dtype unless it follows another one.
   void SetResultTypes(Node& node, Dtype dtype) {
     const Operand* const given = node.Find("dtype");
     const Dtype* const named = given == nullptr ? nullptr : std::get_if<Dtype>(given);
@@ -178,9 +182,10 @@ class PrecisionPass {
     }
   }
 
-  // Replaces a fill's finite number beyond the range of the target dtype by that dtype's limit. Models fill with "as
-  // little as possible": `torch.finfo(x.dtype).min` is fp32's in an export. ATen rejects filling with such a number,
-  // and a later cast would make it infinite. REQUIRES: followed_ knows the results.
+  // If the node fills a tensor with a finite number beyond the range of the tensor's dtype, replaces the number by that
+  // dtype's limit. Models often fill with the least number, `torch.finfo(x.dtype).min`, which an export writes as
+  // fp32's. ATen rejects such a fill in a lower format, and a later cast would make the number infinite. REQUIRES: the
+  // node was added to followed_.
   void FillWithinRange(Node& node) const {
     const auto fill =
         std::find_if(std::begin(kFills), std::end(kFills), [&](const Fill& one) { return one.op == node.op; });
@@ -196,8 +201,8 @@ class PrecisionPass {
 
   bool IsNumber(ValueId value) const { return rewriter_.target().type(rewriter_.Resolve(value)).shape.empty(); }
 
-  // The floating-point values that determine the dtype. As in PyTorch, 0-dim values do not count beside others, and for
-  // an op whose results are like one argument only that argument counts.
+  // The floating-point inputs that determine the dtype in which the node computes. As in PyTorch, 0-dim values do not
+  // count beside other values, and for an op whose result is like one argument only that argument counts.
   std::vector<ValueId> DtypeGiversOf(const Node& node) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     if (const auto like = row == nullptr ? std::nullopt : node.ValueOf(row->result_like); like.has_value()) {
@@ -211,7 +216,8 @@ class PrecisionPass {
     return values;
   }
 
-  // The dtype of a norm's running statistics if it is below fp32: they cannot be cast, because the norm writes them.
+  // If the node is a norm whose running statistics are stored below fp32, their dtype: the norm must compute in it,
+  // because statistics that the norm writes cannot be cast. Otherwise nothing.
   std::optional<Dtype> NarrowStatistics(const Node& node) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     for (const std::string_view name : row == nullptr ? std::vector<std::string_view>() : row->writes) {
@@ -249,8 +255,8 @@ class PrecisionPass {
     return value != nullptr && IsNumber(*value) && !followed_.Yields(*value);
   }
 
-  // Weights and statistics of norms stay in fp32 beside an input in a lower format. So do fp32 numbers, by which
-  // PyTorch multiplies before it rounds.
+  // Whether the argument stays in fp32 although the node computes in a lower format. This holds for weights and
+  // statistics of norms, and for 0-dim fp32 values, by which PyTorch multiplies before it rounds.
   bool StaysInFp32(const Node& node, const OpDecision& decision, const graph::Argument& argument) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     if (row == nullptr) {
@@ -312,7 +318,8 @@ class PrecisionPass {
 }  // namespace
 
 absl::StatusOr<graph::Graph> ApplyPrecision(const graph::Graph& graph, const ResolvedPolicy& policy) {
-  // A cast before a written argument would redirect the write to a temporary.
+  // In-place ops are replaced first, because a cast of the argument that an op writes would redirect the write to a
+  // temporary.
   AMPD_ASSIGN_OR_RETURN(const graph::Graph plain, graph::WithoutInPlaceOps(graph));
   return PrecisionPass(plain, policy).Run();
 }

@@ -73,10 +73,10 @@ struct Reader {
   OpDecision decision;
   const ModuleRule* rule = nullptr;
   bool batch_norm = false;
-  bool casts = false;  // Whether it casts the value to its compute dtype.
+  bool casts = false;  // Whether the node casts the value to its compute dtype.
 };
 
-// Whether a node casts a value. The weights of norms are read uncast, whatever the norm computes in.
+// Whether a node casts a value that it reads to its compute dtype. Norms read their weights without a cast.
 bool IsCast(const graph::Node& node, const OpDecision& decision, graph::ValueId value) {
   const graph::OpRow* row = graph::FindOp(node.op);
   return decision.op_class == OpClass::kLower &&
@@ -84,7 +84,8 @@ bool IsCast(const graph::Node& node, const OpDecision& decision, graph::ValueId 
                                          [&](std::string_view name) { return node.ValueOf(name) == value; }));
 }
 
-// The storage dtype of a parameter from the module rules; set only if rules cover all readers and agree.
+// The storage dtype that module rules give a parameter: their dtype if they agree, fp32 if they differ. Nothing if no
+// rule matches one of the nodes that read the parameter.
 std::optional<Dtype> StoredByRules(const std::vector<Reader>& readers) {
   std::optional<Dtype> stored;
   for (const Reader& reader : readers) {
@@ -131,17 +132,19 @@ Masters MasterOf(const Formats& formats, Dtype stored) {
   return formats.master == Masters::kRemainder16 && stored != Dtype::kBFloat16 ? Masters::kFloat32 : formats.master;
 }
 
-// The value whose elements a node returns unchanged, in another shape or order; nothing for a cast.
+// If the node is a view, which returns the elements of a value in another shape or order: that value. Otherwise, also
+// for a cast, nothing.
 std::optional<graph::ValueId> ShownBy(const graph::Node& node) {
   const graph::OpRow* row = graph::FindOp(node.op);
   return row == nullptr || !row->passes_gradient || node.op == "aten.to.dtype" ? std::nullopt
                                                                                : node.ValueOf(row->views);
 }
 
-// The readers of each value. A reader of a view, such as a transposed weight, counts as a reader of the value.
+// The nodes that read each parameter or buffer. A node that reads a view of it, such as a transposed weight, counts
+// too.
 std::map<graph::ValueId, std::vector<Reader>> FindReaders(const graph::Graph& graph, const ResolvedPolicy& resolved) {
   std::map<graph::ValueId, std::vector<Reader>> readers;
-  std::map<graph::ValueId, graph::ValueId> shown;  // By views of parameters and buffers.
+  std::map<graph::ValueId, graph::ValueId> shown;  // Maps each view to its parameter or buffer.
   for (const auto* states : {&graph.parameters(), &graph.buffers()}) {
     for (const graph::State& state : *states) {
       shown[state.value] = state.value;
@@ -186,8 +189,9 @@ std::optional<size_t> FindFp8Layer(const ResolvedPolicy& policy, const std::stri
   return layer == policy.fp8_layers_by_module.end() ? std::nullopt : std::optional(layer->second);
 }
 
-// Calls that torch.autocast keeps in fp32 on a CPU, though not every call of their op: a pad with the image's own
-// values. Reflection over three dimensions is not in the list of PyTorch 2.11.
+// Whether torch.autocast on a CPU keeps this call in fp32, although not every call of the op. This holds for a pad with
+// the image's own values (replicate, and reflect of up to two dimensions; reflect of three is not in PyTorch 2.11's
+// list).
 bool IsFp32Form(OpList list, const graph::Node& node) {
   const graph::Operand* const mode = node.Find("mode");
   const auto* const text = mode == nullptr ? nullptr : std::get_if<std::string>(mode);
@@ -210,7 +214,7 @@ bool IsNarrowerThanStride(const graph::Graph& graph, const graph::Node& node) {
   return !columns.is_batch() && columns.factor() < strides->back();
 }
 
-// Warns of formats that run no faster, or slower, than a wider format on this device.
+// Adds warnings about formats that are not faster than a wider format on this device.
 void WarnOfSlowness(const graph::Graph& graph, const v1::Device& device, ResolvedPolicy& resolved) {
   for (const Dtype dtype : resolved.emulated_dtypes) {
     const bool blocks = device.kind() == v1::Device::GPU;  // a GPU emulates nothing else
@@ -231,7 +235,7 @@ void WarnOfSlowness(const graph::Graph& graph, const v1::Device& device, Resolve
   }
 }
 
-// Warns of settings that run but are visibly useless or harmful.
+// Adds warnings about settings that run but are clearly useless or harmful.
 void Warn(const PrecisionPolicy& policy, const graph::Graph& graph, ResolvedPolicy& resolved) {
   const Formats& formats = resolved.formats;
   if (const std::string_view caveat = FindPreset(resolved.preset)->caveat; !caveat.empty()) {
@@ -268,7 +272,7 @@ void Warn(const PrecisionPolicy& policy, const graph::Graph& graph, ResolvedPoli
   }
 }
 
-// The formats that products are computed in, except FP8, for which `is` returns true; each once.
+// The formats, except FP8, in which the policy computes products and for which `is` returns true; each once.
 std::vector<Dtype> ProductDtypes(const ResolvedPolicy& policy, const std::function<bool(Dtype)>& is) {
   std::vector<Dtype> dtypes;
   const auto take = [&](Dtype dtype) {
@@ -291,7 +295,7 @@ std::vector<Dtype> EmulatedDtypes(const ResolvedPolicy& policy, const v1::Device
   return emulated;
 }
 
-// PyTorch's lists differ between devices.
+// The preset's op list on this device. torch.autocast has one list for CUDA and another for CPUs.
 OpList OpListOn(const Preset& preset, const v1::Device& device) {
   return preset.ops == OpList::kTorchCuda && device.kind() != v1::Device::GPU ? OpList::kTorchCpu : preset.ops;
 }

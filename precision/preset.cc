@@ -10,15 +10,16 @@ using graph::Dtype;
 using Kind = LossScaleConfig::Kind;
 using OptimizerSkip = LossScaleConfig::OptimizerSkip;
 
-constexpr double kNoCap = std::numeric_limits<double>::infinity();  // Not even fp32's largest number.
+constexpr double kNoCap = std::numeric_limits<double>::infinity();  // The scale may grow to infinity.
 
-// Parameters that only ops in `compute` read are stored in it, with fp32 masters.
+// Formats in which parameters that only ops in `compute` read are stored in `compute`, with fp32 masters.
 Formats WithMasters(Dtype compute) { return {.compute = compute, .parameter = compute, .master = Masters::kFloat32}; }
 
-// Parameters are fp32 and cast in the graph.
+// Formats in which parameters are fp32 and are cast to `compute` in the graph.
 Formats WithCasts(Dtype compute) { return {.compute = compute}; }
 
-// The whole model is cast, with fp32 masters; gradients are summed and reduced in the given formats.
+// Formats in which the whole model is stored in `compute`, with fp32 masters. Gradients are summed over micro-batches
+// and reduced over devices in the given formats.
 Formats WholeModel(Dtype compute, Dtype accumulation, Dtype reduction) {
   return {.compute = compute,
           .parameter = compute,
@@ -28,12 +29,14 @@ Formats WholeModel(Dtype compute, Dtype accumulation, Dtype reduction) {
           .reduction = reduction};
 }
 
-// FP8 is made from the upper halves of the fp32 masters, so that weights are stored once.
+// Formats for FP8, in which weights are stored once: the bf16 parameter, from which FP8 is made, is the upper half of
+// the fp32 master, and the lower 16 bits are kept beside it.
 Formats WithHalvedMasters() {
   return {.compute = Dtype::kBFloat16, .parameter = Dtype::kBFloat16, .master = Masters::kRemainder16};
 }
 
-// Bounded on both sides, so that a model that fp16 cannot train is detected after 16 halvings instead of 165.
+// The loss-scale rules of ampd and of other projects. ampd's has a floor of 1, so that a model that fp16 cannot train
+// is detected after 16 halvings instead of 165, and a cap.
 LossScaleConfig Own() { return {.kind = Kind::kDynamic, .initial = 65536, .floor = 1, .cap = 0x1p24}; }
 LossScaleConfig Torch() { return {.kind = Kind::kDynamic, .initial = 65536}; }
 LossScaleConfig Apex() {

@@ -15,7 +15,7 @@ using graph::Dtype;
 using graph::Node;
 using graph::Operand;
 
-// The arguments of attention that its upcast form also has.
+// The arguments of attention that "ampd.attention_wide" also has.
 constexpr std::string_view kPlainAttention[] = {"query", "key", "value", "is_causal", "attn_mask"};
 
 constexpr std::string_view kPlainCrossEntropy[] = {"self", "target", "reduction"};

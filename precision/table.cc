@@ -13,7 +13,7 @@ using P = v1::PrecisionPolicy;
 
 std::string Name(Dtype dtype) { return std::string(graph::DtypeName(dtype)); }
 
-// REQUIRES: a format that policies may name.
+// The API's name of a format. REQUIRES: policies may name the format.
 P::Dtype FieldOf(Dtype dtype) {
   switch (dtype) {
     case Dtype::kBFloat16:

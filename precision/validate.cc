@@ -20,16 +20,16 @@ namespace {
 
 using v1::PrecisionPolicy;
 
-// Bytes of a user's text that a message shows.
+// A message shows at most this many bytes of a user's text.
 constexpr size_t kShownBytes = 80;
 
 constexpr int kMaxAmaxHistory = 65536;
-// Limited because each rule is compared with every node of the model.
+// Limits on rules, because each rule is compared with every node of the model.
 constexpr int kMaxRules = 64;
 constexpr size_t kMaxMatchBytes = 256;
 constexpr int kMaxMargin = 16;
 
-// Collects violations below one path.
+// Collects violations of the fields below one path.
 class Checker {
  public:
   void Require(bool ok, std::string_view field, double value, std::string_view limit) {
@@ -166,7 +166,7 @@ void CheckPresets(const PrecisionPolicy& policy, Checker& check) {
   }
 }
 
-// Checks the floor and the cap against the initial scale of the preset or the policy.
+// Checks that floor <= initial loss scale <= cap. Each of the three is the policy's or, if unset, the preset's.
 void CheckBounds(const PrecisionPolicy& policy, Checker& check) {
   const v1::DynamicLossScale& d = policy.loss_scale().dynamic();
   const Preset* preset = FindPreset(CandidatePresets(policy).front());
