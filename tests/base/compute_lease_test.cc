@@ -22,8 +22,8 @@ ComputeLease Created() {
   return *std::move(lease);
 }
 
-// Runs `child` in a process that inherits `lease` as after an exec. Returns its result, or 255 if the lease can't be
-// inherited.
+// Runs `child` in a forked process that inherits `lease`, as a program started by exec would. Returns the result of
+// `child`, or 255 if the lease can't be inherited.
 int InChild(const ComputeLease& lease, const std::function<int(const ComputeLease&)>& child) {
   const pid_t pid = fork();
   if (pid == 0) {
@@ -80,7 +80,7 @@ TEST(ComputeLease, AwaitValid_GoesOnInAnotherProcessWhenItIsExtended) {
     }));
   });
   auto result = ended.get_future();
-  lease.Extend(SystemClock().SinceBoot() - absl::Seconds(1));  // too late: the wait continues
+  lease.Extend(SystemClock().SinceBoot() - absl::Seconds(1));  // Passed already, so the wait continues.
   EXPECT_EQ(result.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
   lease.Extend(SystemClock().SinceBoot() + absl::Hours(1));
   EXPECT_EQ(result.get(), 1);

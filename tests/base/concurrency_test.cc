@@ -93,7 +93,7 @@ TEST(WallClockWatch, IsNotSteadyForAnHourAfterALeapInEitherDirection) {
 TEST(WallClockWatch, AllowsForTimeThatPassesAndForSmallCorrections) {
   SimulatedClock clock;
   WallClockWatch watch(&clock);
-  clock.Advance(absl::Hours(24 * 365));  // This time passes even while the host sleeps.
+  clock.Advance(absl::Hours(24 * 365));  // A year passes at once, as if the host had slept.
   clock.SetNow(clock.Now() + absl::Minutes(4));
   EXPECT_EQ(watch.Look(), std::nullopt);
   EXPECT_TRUE(watch.IsSteady());

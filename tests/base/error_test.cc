@@ -47,8 +47,7 @@ TEST(GrpcStatus, RoundTripKeepsCodeMessageAndEveryDetail) {
   EXPECT_EQ(RetryDelayOf(back), absl::Milliseconds(3250));
 }
 
-// The size of the call's trailers as gRPC peers without binary headers count it: percent-encoded message, base64
-// details.
+// The size in bytes of the trailers that carry an error over gRPC: the message percent-encoded, the details in base64.
 size_t WireBytes(const grpc::Status& status) {
   size_t message = 0;
   for (const char c : status.error_message()) {

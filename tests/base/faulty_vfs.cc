@@ -24,7 +24,8 @@ std::string BytesOf(const std::string& path) {
 
 }  // namespace
 
-// The file object that SQLite holds: SQLite's base, our fields, and after them in the same block the real file.
+// The file object that SQLite holds. SQLite's base comes first, then the fields of FaultyVfs, and after them, in the
+// same block of memory, the file object of the system's VFS.
 struct FaultyVfs::OpenFile {
   sqlite3_file base;
   FaultyVfs* owner;
@@ -63,7 +64,7 @@ struct FaultyVfs::Methods {
     if (const int failure = owner.Count("delete", name, SQLITE_IOERR_DELETE); failure != SQLITE_OK) {
       return failure;
     }
-    // The folder is not synced here: this class decides what is durable.
+    // The real VFS is told not to sync the folder, because this class decides which deletions are durable.
     const int result = owner.real_->xDelete(owner.real_, name, 0);
     if (result == SQLITE_OK) {
       owner.Record(name, {Change::kDelete});
@@ -154,7 +155,8 @@ struct FaultyVfs::Methods {
     return Of(file).real()->pMethods->xShmUnmap(Of(file).real(), remove);
   }
 
-  // Version 2 of the methods has shared memory but no memory-mapped files, whose writes could not be counted.
+  // The table has version 2 of SQLite's methods, which supports shared memory but not memory-mapped files, because
+  // writes to those could not be counted.
   static const sqlite3_io_methods* Table() {
     static const sqlite3_io_methods table = {2,
                                              Close,

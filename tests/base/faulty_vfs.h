@@ -26,7 +26,7 @@ class FaultyVfs {
     kIo,    // SQLITE_IOERR of the call's kind; an open fails with SQLITE_CANTOPEN
     kFull,  // writes fail with SQLITE_FULL, shared memory with SQLITE_IOERR_SHMSIZE; other calls work
   };
-  // Which of the unsynced changes survive a power cut.
+  // Which of the changes that were not synced survive a power cut.
   enum class Survivors { kNone, kAll, kSome };
 
   FaultyVfs();
@@ -34,16 +34,16 @@ class FaultyVfs {
   FaultyVfs(const FaultyVfs&) = delete;
   FaultyVfs& operator=(const FaultyVfs&) = delete;
 
-  // Restarts the count of calls and makes call number `nth`, counted from 1, fail. With `sticky` every later call fails
-  // too.
+  // Restarts the count of calls and makes call number `nth`, counted from 1, fail with `fault`. If `sticky`, every
+  // later call fails too.
   void Arm(int64_t nth, bool sticky, Fault fault = Fault::kIo);
   void Disarm();
   bool fired() const { return !failed_call().empty(); }
-  // The first call that failed, for example "write journal.db-wal".
+  // The first call that was made to fail, for example "write journal.db-wal".
   std::string failed_call() const;
 
-  // Writes into `folder` the files that a power cut at this moment would leave. kSome draws the fate of each unsynced
-  // change from `random`: it is kept, lost or, if it is a write, torn at a sector boundary. Shared memory never
+  // Writes into `folder` the files that a power cut at this moment would leave. With kSome, `random` decides for each
+  // unsynced change whether it is kept, lost or, if it is a write, torn at a sector boundary. Shared memory never
   // survives.
   void LeaveAfterPowerCut(Survivors survivors, RandomSource& random, const std::string& folder) const;
   // Forgets all recorded changes and treats the present content of the files in `folder` as synced.

@@ -22,7 +22,7 @@ std::string Frames(const std::vector<std::string>& payloads) {
   return stream;
 }
 
-// Returns every payload that the decoder yields before it needs more bytes. Fails the test on an error.
+// Returns the payloads that the decoder returns before it needs more bytes. Fails the test on an error.
 std::vector<std::string> Drain(FrameDecoder& decoder) {
   std::vector<std::string> payloads;
   for (;;) {
@@ -59,7 +59,8 @@ TEST(FrameDecoder, NoFlippedBitPasses) {
     FrameDecoder decoder;
     decoder.Append(damaged);
     const auto next = decoder.Next();
-    // The decoder waits for more bytes if the length grew, and returns an error otherwise. It never yields the payload.
+    // If the flipped bit made the length larger, the decoder waits for more bytes; otherwise it returns an error. It
+    // never returns the payload.
     EXPECT_FALSE(next.ok() && next->has_value()) << "bit " << bit;
   }
 }

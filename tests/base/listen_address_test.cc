@@ -71,7 +71,7 @@ TEST(ListenAddressTest, AnAddressInUseIsNotBindableAndIsTouched) {
 }
 
 TEST(ListenAddressTest, AnAddressOfNoInterfaceIsNotBindable) {
-  const absl::Status status = CheckBindable({"192.0.2.1", 0});  // This address is reserved for documentation.
+  const absl::Status status = CheckBindable({"192.0.2.1", 0});  // Reserved for documentation.
   EXPECT_EQ(ReasonOf(status), "ADDRESS_NOT_BINDABLE");
 }
 

@@ -80,7 +80,8 @@ TEST_F(PendingFileTest, WhatIsNoRegularFile_IsNotReplaced) {
   EXPECT_EQ(PendingFile::Create(folder_ / "no" / "file", true).status().code(), absl::StatusCode::kNotFound);
 }
 
-// Makes renameat2 with flags fail in this thread as it does on NFS. Returns false if seccomp filters are not allowed.
+// From now on, renameat2 with flags fails in this thread, as it does on NFS. Returns false if this process may not
+// install the seccomp filter for that.
 bool RefuseRenameFlags() {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

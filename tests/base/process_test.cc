@@ -31,7 +31,7 @@ pid_t StartIdler(const std::string& token) {
   }
   close(ready[1]);
   char byte = 0;
-  EXPECT_EQ(read(ready[0], &byte, 1), 0);  // The exec closes the other end.
+  EXPECT_EQ(read(ready[0], &byte, 1), 0);  // The read ends when the child's exec closes the other end.
   close(ready[0]);
   return pid;
 }
@@ -76,7 +76,7 @@ std::optional<std::string> InPidNamespace(const std::function<std::string()>& ch
   return WIFEXITED(status) && WEXITSTATUS(status) == 1 ? std::nullopt : std::optional(said);
 }
 
-// Starts another idler that has the same pid and started at least one clock tick later.
+// Starts another idling process with the pid of `old`, at least one clock tick later than `old`. Returns its pid.
 pid_t TakeOverPid(const ProcessIdentity& old, const std::string& token) {
   for (int i = 0; i < 10'000; ++i) {
     const UniqueFd last(open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC));
@@ -134,7 +134,7 @@ TEST(ProcessHandle, Zombie_IsGone) {
   Reap(pid);
 }
 
-// Reuses a pid at once, as the kernel does after 32,768 processes.
+// The test makes the kernel reuse a pid at once; otherwise it does so only after 32,768 processes.
 TEST(ProcessHandle, PidTakenByAnotherProcess_IsNeitherFoundNorSignalled) {
   const std::optional<std::string> said = InPidNamespace([]() -> std::string {
     const pid_t old_pid = StartIdler("old");

@@ -150,7 +150,7 @@ TEST(Safetensors, TheHeaderAlone_IsReadFromTheBeginningOfAFile) {
   EXPECT_FALSE(ParseSafetensorsHeader(bytes.substr(0, data_begin), bytes.size() + 1).ok());
 }
 
-// Valid files of every dtype. Some have empty tensors, scalars, metadata or escapes, and some have none of these.
+// Valid files that together have every dtype, empty tensors, scalars, metadata and escapes.
 std::vector<std::string> ValidFiles() {
   std::vector<std::string> files = {TwoTensors(), WithLength("{}"), WithLength("{\"__metadata__\":{}}   ")};
   SafetensorsHeader all;
@@ -168,7 +168,7 @@ std::vector<std::string> ValidFiles() {
   return files;
 }
 
-// An accepted file must have one meaning: if its parsed content is written again, the result parses to the same
+// Checks that a parsed file has one meaning: if its parsed content is written again, the result parses to the same
 // content.
 void ExpectConsistent(const SafetensorsFile& file) {
   uint64_t at = 0;
@@ -231,7 +231,7 @@ TEST(Safetensors, AFlippedBitOfAValidFile_IsAnErrorOrAConsistentFile) {
   }
 }
 
-// Also runs under ASan.
+// The test also runs in the build with AddressSanitizer, which detects reads past the end.
 TEST(Safetensors, RandomEdits_GiveAnErrorOrAConsistentFile) {
   const uint64_t seed = 20240607;
   SCOPED_TRACE(absl::StrCat("seed ", seed));
@@ -241,7 +241,7 @@ TEST(Safetensors, RandomEdits_GiveAnErrorOrAConsistentFile) {
   int num_refused = 0;
   for (int round = 0; round < 40'000; ++round) {
     std::string bytes = Mutated(files[round % files.size()], random);
-    if (round % 2 == 0 && bytes.size() >= 8) {  // Fixes the length; otherwise few edits of the JSON get past its check.
+    if (round % 2 == 0 && bytes.size() >= 8) {  // Corrects the length, which would reveal most edits.
       const std::string data = TwoTensors().substr(bytes.size() % 2 == 0 ? 0 : TwoTensors().size() - 16);
       bytes = WithLength(bytes.substr(8), round % 4 == 0 ? "" : data);
     }

@@ -1,6 +1,6 @@
-// In this program the wall clock is one hour ahead of the kernel's from the start. A wait that reads the wall clock and
-// asks the kernel to wait until such a time would last one hour too long, as it does if the clock is set back during a
-// wait.
+// In this program the wall clock is always one hour ahead of the kernel's, as if the clock had been set back by an hour
+// since it was read. So a wait that reads the wall clock and asks the kernel to wait until a time computed from it
+// lasts one hour too long, and its test fails.
 #include "base/timed_wait.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,8 @@
 #include "absl/time/clock.h"
 #include "base/clock.h"
 
-// Replaces the C library's function in the whole program, including its shared libraries.
+// Replaces the C library's function in the whole program, including its shared libraries: adds one hour to the wall
+// clock.
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const long result = syscall(SYS_clock_gettime, clock, time);
   time->tv_sec += clock == CLOCK_REALTIME ? 3600 : 0;
@@ -68,7 +69,7 @@ TEST(TimedWait, EndsWhenTheConditionHolds) {
   setter.join();
 }
 
-// Threads wait with different deadlines on a shared mutex and on mutexes of their own, many at the same time.
+// Many threads wait at the same time with different deadlines, some on a shared mutex and some on mutexes of their own.
 TEST(TimedWait, ManyAtOnce_EndEachInItsTime) {
   constexpr int kWaiters = 16;
   constexpr int kRounds = 25;
@@ -95,7 +96,7 @@ TEST(TimedWait, ManyAtOnce_EndEachInItsTime) {
   }
 }
 
-// gRPC's timers wait on condition variables. The program defines these functions itself (base/timed_wait.cc).
+// gRPC's timers wait on absl's condition variables. base/timed_wait.cc replaces the functions for that in this program.
 TEST(TimedWait, ConditionVariables_EndInTimeOrWhenSignalled) {
   absl::Mutex mutex;
   absl::CondVar variable;
@@ -123,7 +124,7 @@ TEST(TimedWait, ConditionVariables_EndInTimeOrWhenSignalled) {
   signaller.join();
 }
 
-// A thread may itself wait with a deadline while it holds the mutex of another thread's timed wait.
+// A thread may wait with a deadline while it holds the mutex that another thread's timed wait needs.
 TEST(TimedWait, OneUnderAnothersMutex_EndsInTimeToo) {
   absl::Mutex outer;
   absl::Mutex inner;

@@ -53,7 +53,7 @@ class ZipArchiveTest : public testing::Test {
   absl::StatusOr<ZipArchive> Open(int64_t max_entries = 10) {
     return ZipArchive::Open(UniqueFd(open(path_.c_str(), O_RDONLY | O_CLOEXEC)), max_entries);
   }
-  // Returns the content of the entry, or the error message.
+  // Returns the content of the archive's entry `name`, or the error message.
   std::string Read(const std::string& name, int64_t max_bytes = 1 << 20) {
     const auto archive = Open();
     if (!archive.ok()) {
@@ -134,7 +134,7 @@ TEST_F(ZipArchiveTest, ManyEntriesAreRefused) {
   EXPECT_TRUE(Open(3).ok());
 }
 
-// Encodes `number` in `size` bytes, lowest byte first.
+// Encodes `number` in `size` bytes, little-endian.
 std::string Little(uint64_t number, size_t size) {
   std::string bytes;
   for (size_t i = 0; i < size; ++i, number >>= 8) {
@@ -143,7 +143,8 @@ std::string Little(uint64_t number, size_t size) {
   return bytes;
 }
 
-// The archive is refused by the size in its end record; the claimed gigabyte of directory is never read.
+// An archive whose end record claims a directory of a gigabyte is refused because of that number; the directory is not
+// read.
 TEST_F(ZipArchiveTest, LargeDirectoriesAreRefusedByTheRecordsThatTellOfThem) {
   Write({{"a", "1"}});
   constexpr size_t kRecordBytes = 22;

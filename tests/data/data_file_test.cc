@@ -38,7 +38,8 @@ TEST(FileError, ReasonIsTheHostsOrTheDatas) {
   }
 }
 
-// This kernel file can be opened but not read, because nothing is mapped at address 0.
+// /proc/self/mem can be opened but not read from its beginning, because nothing is mapped at address 0. So reading it
+// fails with EIO, like a failing disk.
 TEST(FileError, DiskThatFails_IsNotTheDatasFault) {
   const auto stream = ByteStream::Open({.root = "/proc/self", .path = "mem", .name = "data.train.images"});
   EXPECT_EQ(ReasonOf(stream.status()), "DEVICE_ERROR") << stream.status();
@@ -79,8 +80,8 @@ TEST_F(DataFileTest, WhatTheUserNamedWrongly_IsADataError) {
   EXPECT_EQ(ReasonOf(OpenDataFile(At("f", "no-root")).status()), "DATA_ERROR");
 }
 
-// Files of a data root whose modes the test sets. The modes decide, even if root, who may read everything, runs the
-// test.
+// Tests of ReadRights on files whose mode bits the test sets. The mode bits decide, even if the test is run by root,
+// who may read every file.
 class SharedFilesTest : public DataFolderTest {
  protected:
   void SetUp() override {
@@ -93,7 +94,7 @@ class SharedFilesTest : public DataFolderTest {
   void TearDown() override { Chmod("sets", 0755); }
   void Chmod(const std::string& path, mode_t mode) { ASSERT_EQ(chmod((root_ / path).c_str(), mode), 0); }
 
-  // Returns "" if the file was opened.
+  // Opens the file and returns the error message, "" if there is none.
   std::string ErrorOf(std::optional<gid_t> group = std::nullopt) {
     DataFile file = At("sets/deep/f");
     file.rights = {.shared_only = true, .group = group};

@@ -148,7 +148,7 @@ TEST_F(FileReportTest, EveryTensorOfASafetensorsFile_IsReported) {
   EXPECT_THAT(report.problems(), ElementsAre(HasSubstr("f: tensor \"w\": of dtype BF16")));
 }
 
-// Otherwise a damaged file would pass as valid tokens.
+// The file must be reported as damaged safetensors; otherwise it would pass as valid tokens.
 TEST_F(FileReportTest, SafetensorsWithAWrongLength_IsAProblem) {
   const v1::DatasetFile report = Inspect(std::string("\xff\0\0\0\0\0\0\0", 8) + "{\"y\":{}}" + std::string(91, '\x7f'));
   EXPECT_EQ(report.format(), v1::DatasetFile::SAFETENSORS);
@@ -282,7 +282,7 @@ TEST_F(FileReportTest, ProblemsOfJsonLines_AreInTheReadersWords) {
 }
 
 TEST_F(FileReportTest, FilesThatAreLikeJsonLines_AreWhatTheyWere) {
-  std::string picture = std::string("\x09{\x80", 3);  // A tab as the label, then a pixel.
+  std::string picture = std::string("\x09{\x80", 3);  // The label is a tab character; pixels follow.
   picture.resize(3073, '\x7f');
   EXPECT_EQ(Inspect(picture).format(), v1::DatasetFile::CIFAR10);
   std::string header = R"({"y":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
@@ -304,7 +304,8 @@ TEST_F(FileReportTest, DamagedFileOfAKnownFormat_HasTheReadersWords) {
   EXPECT_THAT(cut.problems(), ElementsAre("f: the gzip stream is cut off"));
 }
 
-// An occasional label out of range is a problem in a CIFAR file; if most are, it is not a CIFAR file.
+// Files have the size of CIFAR files. If few labels are out of range, that is a problem in a CIFAR file; if most are,
+// the file is not a CIFAR file.
 TEST_F(FileReportTest, FilesOfCifarsSize_AreCifarsWhereTheirLabelsAre) {
   std::string tokens(4 * 3073, '\0');
   for (size_t i = 0; i < tokens.size(); ++i) {

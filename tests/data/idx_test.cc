@@ -22,7 +22,7 @@ std::string U32(uint32_t value) {
           static_cast<char>(value)};
 }
 
-// 3 images of 2 x 2, with pixels 0 to 11.
+// The content of an IDX file with 3 images of 2 x 2 pixels, whose values are 0 to 11.
 std::string Images() {
   std::string content = absl::StrCat(U32(0x803), U32(3), U32(2), U32(2));
   for (char pixel = 0; pixel < 12; ++pixel) {
@@ -81,8 +81,8 @@ TEST_F(IdxTest, TrailingBytes_AreRefused) {
 TEST_F(IdxTest, EveryFlippedBitOfTheGzipContent_IsRefusedOrChangesNothing) {
   const std::string whole = Gzip(Images());
   int num_refused = 0;
-  // Bytes 4 to 9 of a gzip header (time, flags, system) hold no content. The last byte before the trailer's 8 may hold
-  // up to 7 bits of padding.
+  // The test flips bits from byte 10 on, because bytes 4 to 9 of a gzip header (time, flags, system) do not affect the
+  // content. The last byte before the 8 bytes of the trailer may have up to 7 bits of padding.
   for (size_t bit = size_t{10} * 8; bit < whole.size() * 8; ++bit) {
     std::string damaged = whole;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));

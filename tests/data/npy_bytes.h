@@ -6,7 +6,8 @@
 
 namespace ampd::data {
 
-// A file in NumPy's format as numpy.save writes it, with the header padded with spaces to a multiple of 64 bytes.
+// The content of an .npy file with this header and these elements, as numpy.save writes it: the header is padded with
+// spaces to a multiple of 64 bytes.
 inline std::string Npy(const std::string& dict, const std::string& elements, int version = 1) {
   const size_t length_bytes = version == 1 ? 2 : 4;
   std::string header = dict;

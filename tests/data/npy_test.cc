@@ -31,7 +31,7 @@ class NpyTest : public DataFolderTest {
     EXPECT_EQ(ReasonOf(status), "DATA_ERROR") << status;
     return std::string(status.message());
   }
-  // The error of reading six bytes with this header.
+  // Reads an .npy file with this header and six bytes of elements, and returns the error message.
   std::string ErrorOfDict(const std::string& dict) { return ErrorOf(Npy(dict, "abcdef")); }
 };
 

@@ -98,7 +98,8 @@ TEST_F(NpzTest, OtherMethodsAndEncryption_AreRefused) {
 }
 
 TEST_F(NpzTest, Bomb_IsUnpackedOnlyAsFarAsItsArrayGoes) {
-  // Twelve elements, followed by 64 MiB of zeros: 64 KiB in the archive.
+  // The entry unpacks to 64 MiB of zeros, of which the archive's array needs twelve elements. Packed, it has about 64
+  // KiB.
   WriteZip({{"a.npy", Npy(kDict, std::string(64 << 20, '\0'))}});
   EXPECT_LT(Content().size(), size_t{128} << 10);
   EXPECT_EQ(ErrorOf("a"), "f: array \"a\": bytes follow the last sample");
@@ -164,18 +165,18 @@ TEST_F(NpzTest, DamageInAnyByte_IsADataErrorOrChangesNothing) {
         num_refused_in_content += i >= content_begin && i < content_end ? 1 : 0;
       }
     }
-    // A deflated stream may end in padding bits.
+    // Every changed byte of the content is detected, except one in a deflated stream, which may end in padding bits.
     EXPECT_GE(num_refused_in_content, content_end - content_begin - (method == ZIP_CM_STORE ? 0 : 1));
   }
 }
 
-// NumPy would read the first one under the name "x".
+// NumPy would read the entry "x", not "x.npy", as the array "x".
 TEST_F(NpzTest, ANameThatTwoEntriesHave_IsRefused) {
   WriteZip({{"x", Npy(kDict, kElements)}, {"x.npy", Npy(kDict, kElements)}});
   EXPECT_EQ(ErrorOf("x"), "f: the archive has entries \"x\" and \"x.npy\": the name of an array twice");
 }
 
-// A ZIP archive looks like this after an entry was appended.
+// An archive has two entries of the same name after a ZIP program appended an entry that was already there.
 TEST_F(NpzTest, AnEntryThatIsThereTwice_IsRefused) {
   WriteZip({{"xx.npy", Npy(kDict, kElements)}, {"xy.npy", Npy(kDict, "lkjihgfedcba")}});
   std::string content = Content();

@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A file with a tensor x of 2 x 3 bytes before one named y.
+// A safetensors file with a tensor x of 2 x 3 bytes, followed by a tensor y of this dtype and size.
 std::string File(const std::string& y_dtype, int y_bytes) {
   const std::string header =
       absl::StrCat("{\"y\":{\"dtype\":\"", y_dtype, "\",\"shape\":[2],\"data_offsets\":[6,", 6 + y_bytes,

@@ -25,7 +25,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// The bytes of numbers in a file.
+// The content of a file that holds these numbers.
 template <typename Number>
 std::string Bytes(const std::vector<Number>& numbers) {
   std::string bytes(numbers.size() * sizeof(Number), '\0');
@@ -63,7 +63,7 @@ class TokensTest : public testing::Test {
                ? std::get<std::vector<Token>>(tokens->tokens)
                : std::vector<Token>();
   }
-  // Returns "DATA_ERROR: <message>".
+  // Reads a token file and returns its error as "DATA_ERROR: <message>".
   std::string Bad(const std::string& content, TokenFormat format) {
     const absl::Status status = Read(content, format).status();
     return absl::StrCat(ReasonOf(status), ": ", std::string(status.message()));
@@ -86,7 +86,7 @@ TEST_F(TokensTest, LlmCsFilesAreKnownByTheirHeader) {
   EXPECT_THAT(Good<uint32_t>(Header(20240801, 7, 1) + Bytes<uint32_t>({5}), TokenFormat::kAuto), ElementsAre(5));
 }
 
-// A text of `size` tokens below `vocabulary`, all equally likely.
+// A random text of `size` tokens, each drawn with equal probability from those below `vocabulary`.
 template <typename Token>
 std::vector<Token> Text(size_t size, uint64_t vocabulary) {
   std::mt19937_64 random(size + vocabulary);
@@ -95,7 +95,7 @@ std::vector<Token> Text(size_t size, uint64_t vocabulary) {
   return tokens;
 }
 
-// The numbers show the width for any vocabulary.
+// For any size of the vocabulary, the numbers in the file show their width.
 TEST_F(TokensTest, WithoutAHeaderTheWidthIsToldByTheNumbers) {
   for (const uint64_t vocabulary : {8, 17, 65, 256, 50'257, 65'536}) {
     for (const size_t size : {300, 301, 40'000}) {
@@ -119,7 +119,7 @@ TEST_F(TokensTest, WithoutAHeaderTheWidthIsToldByTheNumbers) {
   }
 }
 
-// With a limit, the width is found from the whole file, and the first tokens are read.
+// If a limit is given, the width is still found from the whole file, and then only the first tokens are read.
 TEST_F(TokensTest, WithALimitTheWidthIsToldByTheWholeFile) {
   EXPECT_THAT(Good<uint32_t>(Bytes(Text<uint32_t>(5000, 100)), TokenFormat::kAuto, 3), testing::SizeIs(3));
 }
@@ -154,7 +154,8 @@ TEST_F(TokensTest, AFormatThatTheNumbersSpeakAgainstIsTakenWithANote) {
   EXPECT_EQ(Read(Bytes(Text<uint16_t>(1000, 50'000)), TokenFormat::kUint16, 0, 1 << 16)->note, "");
 }
 
-// If the vocabulary exceeds 2^16, a file of 16-bit numbers may still be a valid text.
+// A file that was detected as 16-bit tokens is ambiguous if the vocabulary exceeds 2^16, so the format must be
+// declared.
 TEST_F(TokensTest, NarrowTokensOfALargeVocabularyMustBeSaid) {
   const std::string narrow = Bytes(Text<uint16_t>(1000, 50'000));
   EXPECT_TRUE(Read(narrow, TokenFormat::kAuto, 0, 1 << 16).ok());
@@ -216,7 +217,7 @@ TEST_F(TokensTest, BehindTheLimitNothingIsLookedAt) {
   EXPECT_THAT(Good(Bytes<uint16_t>({1, 2}), TokenFormat::kUint16, 5), ElementsAre(1, 2));
 }
 
-// More than is read at once.
+// The file is larger than what the reader reads at once.
 TEST_F(TokensTest, ALongTextIsReadWhole) {
   std::vector<uint16_t> text(3 << 19);
   for (size_t i = 0; i < text.size(); ++i) {
@@ -251,7 +252,7 @@ TEST_F(TokensTest, AHeaderThatTellsOfMoreOrFewerTokensIsADataError) {
   }
 }
 
-// Wherever a file with a header is truncated, it is an error, and never a shorter text.
+// A file with a header that is truncated at any byte gives an error and never a shorter text.
 TEST_F(TokensTest, ATruncatedFileIsADataErrorWhereverItIsCut) {
   const std::string whole = Header(20240801, 7, 3) + Bytes<uint32_t>({1, 2, 3});
   for (size_t size = 0; size < whole.size(); ++size) {

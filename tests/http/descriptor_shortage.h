@@ -11,7 +11,7 @@
 
 namespace ampd {
 
-// While it exists, this process can open only `left` more file descriptors. Single-threaded.
+// While an object of this class exists, this process can open only `left` more file descriptors. Single-threaded.
 class DescriptorShortage {
  public:
   explicit DescriptorShortage(size_t left) {

@@ -28,7 +28,7 @@ constexpr char kGetPage[] = "GET /page HTTP/1.1\r\nHost: x\r\nConnection: close\
 
 class ListenerTest : public testing::Test {
  protected:
-  // Serves "/page", "/echo", "/query" and "/slow", which waits for `release_`.
+  // Starts a listener with the routes "/page", "/echo", "/query" and "/slow"; the last one waits for `release_`.
   void Start(Listener::Options options = {}) {
     if (options.address.host.empty()) {
       options.address = {"127.0.0.1", 0};
@@ -48,7 +48,7 @@ class ListenerTest : public testing::Test {
     address_.port = listener_->port();
   }
 
-  // Sends a request that closes its connection, and returns the whole answer.
+  // Sends a request on a connection of its own, and returns the whole answer.
   std::string Ask(const std::string& request) {
     RawConnection connection(address_);
     connection.Send(request);
@@ -94,7 +94,7 @@ TEST_F(ListenerTest, AConnectionIsKeptForMoreRequests) {
     connection.Send("GET /page HTTP/1.1\r\nHost: x\r\n\r\n");
     EXPECT_THAT(connection.Read("the page\n"), StartsWith("HTTP/1.1 200 OK\r\n"));
   }
-  // Two requests sent at once are answered in order.
+  // The client sends two requests at once, and the answers come in their order.
   connection.Send("GET /page HTTP/1.1\r\nHost: x\r\n\r\nGET /none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(connection.Read(),
               AllOf(HasSubstr("the page\nHTTP/1.1 404 "), EndsWith("there is nothing at this path\n")));
@@ -190,7 +190,8 @@ TEST_F(ListenerTest, ARequestThatDoesNotEndIsClosedAfterItsDeadline) {
 TEST_F(ListenerTest, HealsAfterDescriptorsHadRunOut) {
   Start();
   EXPECT_THAT(Ask(kGetPage), EndsWith("the page\n")) << "all that the listener opens is open";
-  // Each connection needs one descriptor in this test and one at the listener. Only the first is left.
+  // A connection needs one descriptor in this test and one at the listener, both in this process. When only one is
+  // left, the test's end of `waiting` takes it, and the listener has none.
   RawConnection early(address_);
   EXPECT_THAT(Ask(kGetPage), EndsWith("the page\n"));
   {

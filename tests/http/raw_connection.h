@@ -12,7 +12,7 @@ namespace ampd {
 // A TCP connection on which a test sends and reads arbitrary bytes. Single-threaded.
 class RawConnection {
  public:
-  // Connects. The test fails if nobody listens.
+  // Connects to the address. The test fails if no process listens there.
   explicit RawConnection(const ListenAddress& address);
 
   void Send(std::string_view bytes);

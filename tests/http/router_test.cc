@@ -8,7 +8,7 @@
 namespace ampd::http {
 namespace {
 
-// Returns the answer as "200 text", followed by the Allow header if there is one.
+// Returns the router's answer as text, for example "200 text", followed by the Allow header if there is one.
 std::string Answer(const Router& router, const std::string& method, const std::string& path) {
   const Response response = router.Answer({.method = method, .path = path, .query = {}, .headers = {}, .body = {}});
   std::string text = std::to_string(response.status) + " " + response.body;

@@ -32,7 +32,7 @@ v1::ModelSpec Spec(const std::string& text) {
   return spec;
 }
 
-// "field: description" of every violation.
+// Builds the model of the spec `text`, and returns "field: description" for every violation.
 std::vector<std::string> ViolationsOf(const std::string& text) {
   std::vector<std::string> lines;
   for (const FieldViolation& violation : ampd::ViolationsOf(BuildModel(Spec(text)).status())) {
@@ -41,7 +41,7 @@ std::vector<std::string> ViolationsOf(const std::string& text) {
   return lines;
 }
 
-// One line per parameter: "classifier.0.bias [128]".
+// Builds the model of the spec `text`, and returns one line per parameter: "classifier.0.bias [128]".
 std::string Parameters(const std::string& text) {
   const auto graph = BuildModel(Spec(text));
   EXPECT_TRUE(graph.ok()) << graph.status();
@@ -52,7 +52,7 @@ std::string Parameters(const std::string& text) {
   return lines;
 }
 
-// The number of elements of all parameters.
+// The number of elements of all parameters of the model with the spec `text`.
 int64_t NumNumbers(const std::string& text) {
   const auto graph = BuildModel(Spec(text));
   EXPECT_TRUE(graph.ok()) << graph.status();
@@ -132,7 +132,7 @@ TEST(Dcgan, GraphOfTheSmallestIsGolden) {
                graph::ToText(Dcgan("latent_size: 3 generator_features: 2 discriminator_features: 2")));
 }
 
-// One line per parameter, as in the tutorial's networks, with "main" of each under its network's name.
+// The generator alone has the parameters and buffers of the whole model whose names begin with "generator.".
 TEST(Dcgan, TheGeneratorAlone_HasThePartOfTheModelThatMakesImages) {
   for (const char* text : {"latent_size: 3", "image_size: 64 channels: 3"}) {
     const graph::Graph model = Dcgan(text);
@@ -230,7 +230,7 @@ TEST(Resnet, EveryWrongFieldIsNamedWithItsLimit) {
                                  "model.resnet.num_classes: 1 is not within 2 to 65536"));
 }
 
-// One line per parameter, as in torchvision's resnet50().named_parameters().
+// The golden file has one line per parameter of torchvision's resnet50().named_parameters().
 TEST(Resnet, NamesAndShapesOfTheFiftyLayersAreGolden) {
   ExpectGolden("tests/models/golden/resnet50_parameters.txt", Parameters("resnet {depth: 50}"));
 }
@@ -242,12 +242,12 @@ TEST(Resnet, HasTorchvisionsNumberOfParameters) {
   EXPECT_EQ(NumNumbers("resnet {stem: CIFAR in_channels: 1 image_size: 28}"), 11'172'810);
 }
 
-// One line per parameter, as in torchvision's efficientnet_b0().named_parameters().
+// The golden file has one line per parameter of torchvision's efficientnet_b0().named_parameters().
 TEST(EfficientNet, NamesAndShapesAreGolden) {
   ExpectGolden("tests/models/golden/efficientnet_b0_parameters.txt", Parameters("efficientnet_b0 {}"));
 }
 
-// The nodes of the first block that has a residual connection, and drops its branch.
+// The golden file has the nodes of the first block with a residual connection and stochastic depth.
 TEST(EfficientNet, GraphOfABlockIsGolden) {
   const std::string text = graph::ToText(BuildModel(Spec("efficientnet_b0 {image_size: 32}")).value());
   std::string block;
@@ -301,7 +301,7 @@ TEST(Gpt2, GraphOfAShorterSequenceThanItsLongestIsGolden) {
   ExpectGolden("tests/models/golden/gpt2.txt", graph::ToText(BuildModel(Spec(kTinyGpt2), 4).value()));
 }
 
-// One line per parameter, as in GPT2LMHeadModel(GPT2Config()).named_parameters().
+// The golden file has one line per parameter of GPT2LMHeadModel(GPT2Config()).named_parameters().
 TEST(Gpt2, NamesAndShapesOfTheSmallOneAreGolden) {
   ExpectGolden("tests/models/golden/gpt2_parameters.txt", Parameters("gpt2 {}"));
 }
@@ -321,7 +321,7 @@ TEST(Gpt2, WithoutDropoutThereIsNone) {
     return std::count_if(model.nodes().begin(), model.nodes().end(),
                          [](const graph::Node& node) { return node.op == "aten.dropout.default"; });
   };
-  EXPECT_EQ(num_dropouts(), 3);  // In the embeddings and in both branches.
+  EXPECT_EQ(num_dropouts(), 3);  // One after the embeddings and one at the end of each branch of the block.
   spec.mutable_gpt2()->set_dropout(0);
   EXPECT_EQ(num_dropouts(), 0);
 }
@@ -353,7 +353,7 @@ TEST(Bert, GraphOfAShorterSequenceThanItsLongestIsGolden) {
   ExpectGolden("tests/models/golden/bert_classifier.txt", graph::ToText(BuildModel(Spec(kTinyBert), 4).value()));
 }
 
-// One line per parameter, as in BertForSequenceClassification(BertConfig()).named_parameters().
+// The golden file has one line per parameter of BertForSequenceClassification(BertConfig()).named_parameters().
 TEST(Bert, NamesAndShapesOfTheDefaultsAreGolden) {
   ExpectGolden("tests/models/golden/bert_classifier_parameters.txt", Parameters("bert_classifier {}"));
 }
@@ -371,7 +371,7 @@ TEST(Bert, WithoutDropoutThereIsNone) {
     return std::count_if(model.nodes().begin(), model.nodes().end(),
                          [](const graph::Node& node) { return node.op == "aten.dropout.default"; });
   };
-  EXPECT_EQ(num_dropouts(), 4);  // In the embeddings, in both branches and before the classifier.
+  EXPECT_EQ(num_dropouts(), 4);  // After the embeddings, in both branches of the block, and before the classifier.
   spec.mutable_bert_classifier()->set_dropout(0);
   EXPECT_EQ(num_dropouts(), 0);
 }

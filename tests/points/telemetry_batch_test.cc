@@ -16,7 +16,7 @@ void AddEval(uint64_t sequence, v1::TelemetryBatch* batch) { batch->add_evals()-
 void AddEvent(uint64_t sequence, v1::TelemetryBatch* batch) { batch->add_events()->set_attempt_sequence(sequence); }
 void AddSample(uint64_t sequence, v1::TelemetryBatch* batch) { batch->add_samples()->set_attempt_sequence(sequence); }
 
-// Steps 1 and 3, evaluation 2, event 4, sample 5.
+// A batch with every kind of record: steps with the sequences 1 and 3, evaluation 2, event 4, sample 5.
 v1::TelemetryBatch Mixed() {
   v1::TelemetryBatch batch;
   *batch.mutable_steps() = Steps({1, 3}, {"a", "b"});
@@ -68,7 +68,7 @@ TEST(ContiguousPart, EndsAtTheFirstGap) {
   EXPECT_EQ(last, 5u) << "sequence 6 is missing";
 }
 
-// Whatever the records are and wherever they are cut, joining the parts gives what was cut.
+// Random batches are split at random places; appending the parts to each other gives the whole batch again.
 TEST(AppendBatch, PartsOfAnySplit_JoinToTheWhole) {
   SeededRandom random(7);
   for (int round = 0; round < 200; ++round) {

@@ -19,7 +19,7 @@ inline v1::Device Cpu(bool native_bf16 = true) {
   return device;
 }
 
-// A CPU whose bf16 products are slower than fp32 ones.
+// A CPU that has bf16 products but computes them more slowly than fp32 products.
 inline v1::Device CpuWithHiddenAmx() {
   v1::Device device = Cpu();
   device.set_name("Intel(R) Xeon(R) Processor");

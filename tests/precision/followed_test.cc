@@ -1,4 +1,5 @@
-// Dtypes that a model requires, and dtypes that only follow others.
+// Tests how the precision pass treats values whose fp32 the model requires, and values whose dtype follows that of
+// others (Node::follows_dtype).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +36,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// A network as an import produces it, of layers and ops between them: (B, 64) everywhere.
+// Builds a graph like those that an import produces, of linear layers and ops between them. All values are (B, 64).
 class Network {
  public:
   Network() : graph_("followed") { x_ = graph_.AddInput("images", Wide()); }
@@ -71,7 +72,8 @@ class Network {
   }
   ValueId Meant(ValueId input, const std::string& name) { return Cast(input, name, /*is_meant=*/true); }
   ValueId Following(ValueId input, const std::string& name) { return Cast(input, name, /*is_meant=*/false); }
-  // Noise (B, 1) as torchvision's stochastic depth draws it, or required to be fp32.
+  // Adds noise (B, 1), as torchvision's stochastic depth draws it. Its dtype follows that of the values around it, or,
+  // if not `follows`, is required to be fp32.
   ValueId Noise(bool follows) {
     Node empty{.op = "aten.empty.memory_format",
                .arguments = {{"size", graph::Shape{Dim::Batch(), 1}}, {"dtype", Dtype::kFloat32}},
@@ -90,7 +92,7 @@ class Network {
                            .module_path = "depth"},
                           "noise", type);
   }
-  // weight * (x32 * rsqrt(mean(x32 ** 2))).to(x.dtype), where x32 = x.float()
+  // Adds an RMS norm: weight * (x32 * rsqrt(mean(x32 ** 2))).to(x.dtype), where x32 = x.float().
   ValueId Norm(ValueId x) {
     const ValueId x32 = Meant(x, "x32");
     const ValueId squares = Call("aten.pow.Tensor_Scalar", {{"self", x32}, {"exponent", int64_t{2}}}, "squares");
@@ -127,7 +129,7 @@ class Network {
   ValueId x_;
 };
 
-// A layer, some of its result dropped, a norm of that, and a layer.
+// A graph of a linear layer, a multiplication of its result by noise, a norm and another linear layer.
 Graph NormAndNoise(bool noise_follows = true) {
   Network network;
   const ValueId x = network.Linear("stem", network.x());
@@ -209,7 +211,8 @@ TEST(FollowedDtypes, WhatIsMadeOfConstantsYieldsWhereItGoesBack) {
   EXPECT_THAT(text, HasSubstr("%sum: bfloat16[B, 64] = aten.add.Tensor(self=%stem, other=%positions_bfloat16)\n"));
 }
 
-// As in PyTorch, whose kernels multiply by a number before they round.
+// A 0-dim fp32 value keeps the other operand's lower format, as in PyTorch, whose kernels multiply by such a number
+// before they round.
 TEST(ApplyPrecision, AValueOfNoDimensionDoesNotWidenWhatItMeets) {
   Network network;
   const ValueId x = network.Linear("stem", network.x());
@@ -246,7 +249,7 @@ TEST(ApplyPrecision, WhatIsWrittenInPlaceKeepsItsDtypeWhateverIsAddedToIt) {
   EXPECT_THAT(text("fp32", "aten.add_.Tensor"), Not(HasSubstr("aten.to.dtype")));
 }
 
-// How often an fp32 sum and a weight, both read by two layers, are cast.
+// The numbers of casts of an fp32 sum and of a weight under a preset; two layers read each of them.
 std::pair<size_t, size_t> CastsOfWhatTwoRead(const char* preset) {
   Network network;
   const ValueId sum = network.Add(network.x(), network.x(), "sum");
@@ -264,7 +267,8 @@ std::pair<size_t, size_t> CastsOfWhatTwoRead(const char* preset) {
   return {casts_of("sum"), casts_of("tied.weight")};
 }
 
-// So gradients are added where the framework adds them: in the activation's format, not in that of a shared cast.
+// Each reader has its own cast, so that gradients are summed as in the framework: in the activation's format, not in
+// the format of a shared cast.
 TEST(ApplyPrecision, TorchAndApexCastAnActivationForEachOfItsReaders) {
   for (const char* preset : {"torch-amp-bf16", "torch-amp-fp16", "apex-o1"}) {
     EXPECT_EQ(CastsOfWhatTwoRead(preset), std::pair(size_t{2}, size_t{1})) << preset;
@@ -296,8 +300,9 @@ TEST(FollowedDtypes, AnOpThatNamesItsDtypeGivesItUnlessItFollows) {
 
 enum class Filled { kLayerResult, kConstant };
 
-// The dtype of a fill's result and the number that it is filled with, if the model fills with `number` and the fill
-// follows or not. With kConstant, the filled tensor is a constant that follows, added to a layer's result afterwards.
+// Applies a preset to a model that fills a tensor with `number`. Returns the dtype of the fill's result and the number
+// with which it is filled. `follows` says whether the fill's dtype follows that of another value. With kConstant, the
+// filled tensor is a constant whose dtype follows, and it is added to a layer's result.
 std::pair<Dtype, double> FillOf(const char* preset, double number, bool follows, Filled filled = Filled::kLayerResult) {
   Network network;
   const ValueId x = network.Linear("stem", network.x());
@@ -330,7 +335,8 @@ TEST(ApplyPrecision, AFillIsHeldWithinTheRangeOfTheDtypeThatItFills) {
   EXPECT_EQ(FillOf("bf16", -kInfinity, false), std::pair(Dtype::kBFloat16, -kInfinity));
 }
 
-// Otherwise, where the sum is lowered, a completely filled row would become infinite, and its softmax NaN.
+// The fill is limited to the range of the lower format. Otherwise a completely filled row would become infinite when
+// the sum is cast, and its softmax NaN.
 TEST(ApplyPrecision, AFillOfWhatYieldsIsHeldWithinTheRangeOfTheDtypeThatItIsCastTo) {
   for (const bool follows : {true, false}) {
     EXPECT_EQ(FillOf("bf16", -kMost, follows, Filled::kConstant), std::pair(Dtype::kFloat32, -kMostBFloat16));

@@ -150,7 +150,8 @@ TEST(Fp8Layers, FeaturesThatDoNotFitAreLeftOutWithAWarning) {
   EXPECT_THAT(LayersOf(Resolve(PresetNamed("fp8-block"), Mlp({128, 144, 144, 10}))), IsEmpty()) << "16 x 9 is no block";
 }
 
-// torchao's filters for an H100: 1024 outputs and 4096 inputs with one scale per tensor, more with finer ones.
+// The limits are those of torchao's filters for an H100: 1024 outputs and 4096 inputs with one scale per tensor, and
+// others with finer scales.
 TEST(Fp8Layers, SmallOnesAreWarnedOfWhereFp8IsNative) {
   const auto warnings = [](const char* preset, const std::vector<int64_t>& widths, const v1::Device& device) {
     return Resolve(PresetNamed(preset), Mlp(widths), device)->warnings;
@@ -244,7 +245,7 @@ TEST(Fp8Capability, NeedsAGpuOf89OrIsEmulated) {
   EXPECT_FALSE(IsEmulated(PresetNamed("fp8"), Gpu(9, 0)));
 }
 
-// cuBLASLt supports the product of blocks with fp32 scales on Hopper, and on no earlier or later GPU.
+// cuBLASLt supports products with one fp32 scale per block only on Hopper (capability 9), not on earlier or later GPUs.
 TEST(Fp8Capability, BlocksAreNativeOnHopperAlone) {
   EXPECT_FALSE(IsEmulated(PresetNamed("fp8-block"), Gpu(9, 0)));
   EXPECT_TRUE(IsEmulated(PresetNamed("fp8-block"), Gpu(8, 9)));
@@ -267,8 +268,8 @@ TEST(Fp8Table, TellsTheRecipeAndTheLayers) {
   EXPECT_THAT(dtypes, ElementsAre("bfloat16", "float8_e4m3fn", "bfloat16"));
 }
 
-// The upper halves of the masters are quantized: four bytes per parameter, where bf16 with fp32 masters takes six. The
-// layers' inputs are saved in FP8.
+// FP8 is made from the upper halves of the masters, so a parameter takes four bytes, where bf16 with fp32 masters takes
+// six. The layers' inputs are saved in FP8.
 TEST(Fp8Memory, WeightsAreStoredOnceAndInputsKeptInOneByte) {
   const graph::Graph model =
       models::BuildGpt({.num_layers = 4, .width = 128, .num_heads = 4, .vocabulary = 64, .sequence_length = 16})
@@ -282,8 +283,9 @@ TEST(Fp8Memory, WeightsAreStoredOnceAndInputsKeptInOneByte) {
   const MemoryEstimate fp8 = estimate("fp8");
   EXPECT_EQ(fp8.working_copies, bf16.working_copies) << "the layers' upper halves";
   EXPECT_EQ(bf16.weights - fp8.weights, fp8.working_copies) << "a remainder of two bytes instead of a master of four";
-  // Two inner blocks: c_attn and c_fc save a normed input of 128 features, the two c_proj 128 and 512; one byte less
-  // each. The norm before c_attn saves the residual stream that it reads.
+  // The two inner blocks compute in FP8 and save one byte less per element of the layers' inputs: 128 features for
+  // c_attn and for c_fc, 128 and 512 for the two c_proj. The norm before c_attn also saves the residual stream that it
+  // reads.
   const int64_t rows = int64_t{32} * 16;
   EXPECT_LT(fp8.activations, bf16.activations);
   EXPECT_GE(bf16.activations - fp8.activations, 2 * rows * (128 + 128));

@@ -70,7 +70,7 @@ TEST(MemoryModel, LastingBytesFollowPolicyAndOptimizer) {
   EXPECT_EQ(fp32.inputs, 3 * (4 + 4) * 8);
   const MemoryEstimate bf16 = ModelOf("bf16", {.num_moments = 1}).At(3);
   EXPECT_EQ(bf16.weights, 4 * kParameters);
-  // Copies of the block's linear layers; the tied table and the norms stay in fp32.
+  // Only the block's linear layers have working copies; the tied table and the norms stay in fp32.
   EXPECT_EQ(bf16.working_copies, 2 * (3 * 64 + 24 + 64 + 8 + 2 * (4 * 64) + 32 + 8));
   EXPECT_EQ(bf16.optimizer, 4 * kParameters);
 }
@@ -143,7 +143,8 @@ TEST(MemoryModel, TheLargestBatchFitsAndTheNextDoesNot) {
   EXPECT_EQ(memory.LargestBatch(memory.At(1).total() - 1), 0);
 }
 
-// Both where an evaluation is the peak of small batches, and everywhere else up to the limit.
+// Checked for memory sizes at which an evaluation of fixed size needs more than a step, and for all larger ones up to
+// the limit.
 TEST(MemoryModel, TheLargestBatchIsExactForAnyNumberOfBytes) {
   const MemoryModel memory = ModelOf("bf16", {.num_moments = 2, .eval_batch_size = 300}, true);
   const int64_t least = memory.At(1).total();
@@ -208,7 +209,8 @@ TEST(TrainedPrograms, AreCountableUpToWhatAnyMachineHas) {
   EXPECT_FALSE(alone.AreCountable(std::numeric_limits<int64_t>::max()));
 }
 
-// A budget equal to the memory with the first k blocks selects those k; one byte less selects one more.
+// A budget equal to the memory with the first k blocks as segments selects these k blocks; a budget one byte smaller
+// selects k + 1.
 TEST(ChooseSegments, TakesAsFewBlocksAsTheBudgetNeeds) {
   const graph::Graph gpt =
       models::BuildGpt({.num_layers = 4, .width = 32, .num_heads = 2, .vocabulary = 64, .sequence_length = 16}).value();
@@ -239,7 +241,7 @@ TEST(ChooseSegments, TakesAsFewBlocksAsTheBudgetNeeds) {
   EXPECT_EQ(least.segments.size(), 4);
 }
 
-// A small network of `num_blocks` blocks, under fp32 on a CPU.
+// Chooses the segments for a small network of `num_blocks` blocks, in fp32 on a CPU.
 SegmentChoice Choose(int num_blocks, int64_t bytes, graph::Work* work = nullptr, bool is_mlp = false) {
   v1::MlpSpec mlp;
   mlp.set_in_features(8);
@@ -270,7 +272,7 @@ TEST(ChooseSegments, OfManyBlocksTakesANumberThatFitsWhereOneLessDoesNot) {
     ASSERT_TRUE(choice.fits) << part;
     EXPECT_LE(choice.estimate.total(), bytes);
     EXPECT_LT(choice.segments.size(), last) << "more room takes fewer blocks";
-    // The network's estimates fall with each block, so the choice for one byte less has one block more.
+    // Each further block lowers this network's estimate, so a budget one byte smaller needs one more block.
     EXPECT_EQ(Choose(kBlocks, choice.estimate.total() - 1).segments.size(), choice.segments.size() + 1);
     last = choice.segments.size();
   }
@@ -289,7 +291,7 @@ TEST(ChooseSegments, WorkGrowsWithTheModelAndNotWithItsSquare) {
   for (const int num_blocks : {16, 32}) {
     EXPECT_LT(visited(2 * num_blocks, kNone, true), 2.5 * visited(num_blocks, kNone, true)) << num_blocks;
   }
-  // A budget that fits with some of the blocks.
+  // With this budget, some but not all blocks must run again.
   const int64_t half = Choose(64, std::numeric_limits<int64_t>::max()).estimate.total() / 2;
   EXPECT_LT(visited(128, 2 * half, false), 2.5 * visited(64, half, false));
 }

@@ -1,4 +1,5 @@
-// Norms beside weights in another dtype: LibTorch's CUDA kernels of layer_norm and group_norm have one type for both.
+// Tests of norms whose input has another dtype than their weights. LibTorch's CUDA kernels of layer_norm and group_norm
+// need the same dtype for both.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +54,7 @@ Graph Bert() {
   return graph::WithLossHead(models::BuildBertClassifier(spec, 0).value()).value();
 }
 
-// Group norm, which only imported models have.
+// Adds a group norm to the graph. GraphBuilder has none, because only imported models use it.
 ValueId GroupNorm(Graph& graph, ValueId x) {
   const ValueId weight = graph.AddParameter("groups.weight", {Dtype::kFloat32, {32}}, graph::Initializer::Constant(1));
   const ValueId bias = graph.AddParameter("groups.bias", {Dtype::kFloat32, {32}}, graph::Initializer::Constant(0));
@@ -64,8 +65,8 @@ ValueId GroupNorm(Graph& graph, ValueId x) {
                        "groups", graph.type(x));
 }
 
-// As in ConvNeXt: a depthwise convolution, a layer norm of its result and an MLP, with the residual around them; a
-// batch norm follows.
+// A model like ConvNeXt: a residual block of a depthwise convolution, a layer norm and an MLP, followed by a batch
+// norm.
 Graph ConvNext() {
   graph::GraphBuilder b("convnext");
   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 3, 8, 8}});
@@ -93,7 +94,7 @@ absl::StatusOr<Graph> Converted(const Graph& model, const std::string& preset, c
   return policy.ok() ? ApplyPrecision(model, *policy) : policy.status();
 }
 
-// The layer and group norms whose weights have another dtype than their input.
+// Returns the layer norms and group norms of a graph whose weights have another dtype than their input.
 std::vector<std::string> NormsOfTwoDtypes(const Graph& graph) {
   std::vector<std::string> mixed;
   for (const Node& node : graph.nodes()) {

@@ -41,7 +41,7 @@ using ::testing::UnorderedElementsAre;
 
 graph::Graph Lenet() { return graph::WithLossHead(models::BuildLenet({}).value()).value(); }
 
-// One op of every kind that presets treat differently.
+// A graph with one op of every kind that presets treat differently.
 graph::Graph Mixed() {
   graph::GraphBuilder b("mixed");
   graph::ValueId x = b.Input("images", {Dtype::kFloat32, {graph::Dim::Batch(), 3, 8, 8}});
@@ -109,8 +109,8 @@ TEST(ResolvePolicy, CastsOfParametersStandInTheGraphOfPresetsThatKeepThemInFp32)
   EXPECT_THAT(text, HasSubstr("aten.to.dtype(self=%classifier.2.weight, dtype=bfloat16)"));
 }
 
-// The format of a parameter's gradient in a converted graph: the one format of all casts of the parameter, or of its
-// transpose, or else its own.
+// The format of a parameter's gradient in a converted graph. If all casts of the parameter or of its transpose have the
+// same format, it is that one; otherwise it is the parameter's own.
 Dtype GradientIn(const graph::Graph& graph, graph::ValueId value) {
   const Dtype own = graph.type(value).dtype;
   std::optional<Dtype> format;
@@ -142,11 +142,11 @@ TEST(ResolvePolicy, AWeightThatIsReadTransposedIsStoredAsTheProductWantsIt) {
   ASSERT_TRUE(resolved.ok()) << resolved.status();
   for (const ParameterRow& row : resolved->parameters) {
     const bool of_product =
-        row.name.find(".c_") != std::string::npos;  // c_attn, c_proj and c_fc, with weights and biases
+        row.name.find(".c_") != std::string::npos;  // Weights and biases of c_attn, c_proj and c_fc.
     EXPECT_EQ(row.dtype, of_product ? Dtype::kBFloat16 : Dtype::kFloat32) << row.name;
     EXPECT_EQ(row.master, of_product ? Masters::kFloat32 : Masters::kNone) << row.name;
   }
-  // There is no cast in between.
+  // Linear layers read the stored weights, or their transposes, without a cast.
   const graph::Graph graph = *ApplyPrecision(Gpt2(), *resolved);
   std::set<graph::ValueId> transposed;
   for (const graph::Node& node : graph.nodes()) {
@@ -503,7 +503,7 @@ TEST(ApplyPrecision, MultipliesBf16InFp32WhereTheCpuIsSlowerOrHasNoProductsOfIt)
   EXPECT_THAT(on(with_amx), Not(HasSubstr("ampd.")));
 }
 
-// A convolution with a stride, of images with `columns` columns.
+// A graph with one convolution with this stride, of images with `columns` columns.
 graph::Graph Convolution(int64_t columns, int64_t stride) {
   graph::GraphBuilder b("convolution");
   const graph::ValueId images = b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 4, 8, columns}});
@@ -527,7 +527,7 @@ TEST(ApplyPrecision, ConvolvesImagesThatAreNarrowerThanTheStrideInFp32OnACpu) {
   EXPECT_FALSE(is_wide(Convolution(1, 2), "fp32", Cpu()));
 }
 
-// A linear layer to `num_classes` classes, with its loss.
+// A graph with a linear layer to `num_classes` classes and its cross entropy.
 graph::Graph Classifier(int64_t num_classes) {
   graph::GraphBuilder b("classifier");
   const graph::ValueId images = b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 8}});

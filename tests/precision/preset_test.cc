@@ -37,7 +37,8 @@ std::string Line(std::string_view op, Cell cell) {
   return std::string(absl::StripTrailingAsciiWhitespace(line)) + "\n";
 }
 
-// One line per op, one column per list. PyTorch's two columns are checked against the wheel in parity_autocast_test.
+// The table of all op lists as text: one line per op, one column per list. parity_autocast_test checks PyTorch's two
+// columns against the installed PyTorch.
 std::string OpLists() {
   std::string text = Line("op", OpListName);
   for (const graph::OpRow& row : graph::AllOps()) {
@@ -56,7 +57,8 @@ TEST(OpLists, TheGoldenHasTheListOfEveryPreset) {
   }
 }
 
-// A product, both norms, a softmax, an op that no project except Apex lists (gelu), and a loss, each after a product.
+// A graph with a product, both norms, a softmax, an op that only Apex lists (gelu), and a loss. Each of the ops reads
+// the result of a product.
 graph::Graph Small() {
   graph::GraphBuilder b("small");
   graph::ValueId x = b.Input("images", {Dtype::kFloat32, {graph::Dim::Batch(), 3, 8, 8}});
@@ -80,7 +82,7 @@ std::string Short(Dtype dtype) {
   }
 }
 
-// "f16 over f32": the storage format, and its master.
+// The storage format of a parameter and its master, for example "f16 over f32".
 std::string Stored(const ResolvedPolicy& policy, std::string_view name) {
   for (const ParameterRow& row : policy.parameters) {
     if (row.name == name) {
@@ -126,7 +128,7 @@ std::string Scale(const LossScaleConfig& scale) {
                             " x", scale.backoff_factor, " floor ", scale.floor, " hysteresis ", scale.hysteresis);
 }
 
-// Describes a preset on a GPU. Parts are named as in kProjects.
+// Describes a preset on a GPU as text, in the parts that kProjects has.
 std::string Describe(const std::string& preset) {
   const auto policy = ResolvePolicy(PresetNamed(preset), Small(), Gpu(9, 0), OptimizerKind::kAdam);
   if (!policy.ok()) {
@@ -152,7 +154,7 @@ struct Project {
   const char* does;
 };
 
-// Written from the projects' sources and documents, independently of this code:
+// What each project does, written from its sources and documents and not from this code:
 //   * torch.autocast: fp32 leaves; softmax and layer_norm on its CUDA list return fp32, batch_norm and gelu are on none
 //     and keep their input's format; GradScaler 2^16, x2, x0.5, 2000, without a floor.
 //   * Apex, apex/amp/frontend.py and lists: O1 patches batch norms, layer norms, softmax and gelu to fp32; O2 casts the

@@ -1,6 +1,6 @@
-// Holds the wire contract and the journal's format against tests/golden/contract.txt: one line a field, enum value and
-// method. A line that goes away or changes breaks clients, or journals of before; a new line is added to the file in
-// the same change.
+// Compares the API and the journal's format with tests/golden/contract.txt, which has one line per field, enum value
+// and method. A removed or changed line would break clients, or make existing journals unreadable. A change that adds a
+// field adds its line to the file.
 
 #include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ void AddService(const ServiceDescriptor& service, std::set<std::string>& lines) 
   }
 }
 
-// Every file of ours that `file` reaches through imports.
+// Collects `file` and all proto files of ampd that it imports, directly or indirectly.
 void Collect(const FileDescriptor& file, std::set<const FileDescriptor*>& files) {
   if (file.package().rfind("ampd.", 0) != 0 || !files.insert(&file).second) {
     return;

@@ -14,7 +14,7 @@ void Append(png_structp png, png_bytep bytes, size_t size) {
 
 }  // namespace
 
-// On an error libpng ends the process, because no jump target is set.
+// No jump target is set for libpng, so an error ends the test's process.
 std::string PngFile(int64_t width, int64_t height, int color_type, int bit_depth, const std::vector<uint8_t>& pixels,
                     bool interlaced, std::string text) {
   std::string file;

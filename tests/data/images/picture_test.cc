@@ -78,7 +78,7 @@ TEST(DecodePicture, ADamagedPng_IsRefusedByItsChecksums) {
   }
 }
 
-// A header with this size and a correct checksum.
+// A PNG file that is only a header, with this size and a correct checksum.
 std::string HugePng(uint32_t width, uint32_t height) {
   std::string ihdr = "IHDR";
   for (const uint32_t number : {width, height}) {
@@ -114,11 +114,11 @@ TEST(DecodePicture, HugePictures_AreRefusedBeforeTheirPixelsAreTouched) {
   EXPECT_THAT(ErrorOf(jpeg), StartsWith("is 16385 x 16385 pixels"));
 }
 
-// A picture of one pixel with `count` texts, each of which unpacks to `size` bytes.
+// A PNG file of one pixel with `count` compressed texts, each of which unpacks to `size` bytes.
 std::string PngWithTexts(size_t count, size_t size) {
   const std::string whole =
       PngFile(1, 1, PNG_COLOR_TYPE_RGB, 8, {1, 2, 3}, /*interlaced=*/false, std::string(size, 'a'));
-  constexpr size_t kAround = 12;  // Length, name and checksum.
+  constexpr size_t kAround = 12;  // Bytes of a chunk's length, name and checksum.
   const size_t at = whole.find("zTXt") - 4;
   size_t length = 0;
   for (const char byte : whole.substr(at, 4)) {

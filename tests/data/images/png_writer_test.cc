@@ -22,7 +22,7 @@ Raster Noise(int64_t width, int64_t height, int64_t channels) {
   return raster;
 }
 
-// Red, green and blue, as the reader returns them.
+// The raster's pixels as red, green and blue, in the form in which DecodePng returns them.
 std::vector<uint8_t> Coloured(const Raster& raster) {
   std::vector<uint8_t> pixels;
   for (const uint8_t value : raster.pixels) {
@@ -51,7 +51,7 @@ TEST(EncodePng, TheSamePixels_AreTheSameBytes) {
   EXPECT_EQ(EncodePng(Noise(20, 20, 3), kPlenty).value(), EncodePng(Noise(20, 20, 3), kPlenty).value());
 }
 
-// A write may fail in the header, in the pixels and at the end.
+// The limits are such that writing fails in the header, in the pixels and at the end.
 TEST(EncodePng, AFileThatWouldBeLarger_IsRefusedWhereverItIsFull) {
   const Raster raster = Noise(24, 24, 3);
   const size_t size = EncodePng(raster, kPlenty)->size();

@@ -11,7 +11,7 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 
-// All three channels are equal, so their order does not matter.
+// A picture whose three channels all have these values.
 Picture Grey(int64_t width, int64_t height, const std::vector<uint8_t>& values) {
   Picture picture{width, height, {}};
   for (const uint8_t value : values) {
@@ -39,7 +39,8 @@ TEST(Resize, APart_IsCutOut) {
   EXPECT_THAT(Resized(Grey(3, 2, {1, 2, 3, 4, 5, 6}), {1, 1, 2, 1}, 2, 1), ElementsAre(5, 6));
 }
 
-// Computed by hand: the triangle reaches two pixels to each side of a result's middle, and is cut at the border.
+// The expected values are computed by hand: the filter's triangle reaches two pixels to each side of a result's middle,
+// and is cut off at the border of the picture.
 TEST(Resize, HalfTheSize_WeighsTheNeighboursByDistance) {
   // Weights 1/4, 3/4, 3/4 and 1/4, normalized to 1; the first result has no left neighbour.
   EXPECT_THAT(Resized(Grey(4, 1, {0, 0, 70, 140}), {0, 0, 4, 1}, 2, 1), ElementsAre(10, 90));

@@ -54,7 +54,7 @@ TEST(Gpt2Words, WhiteSpace_LeavesItsLastToTheWordBehind) {
   EXPECT_THAT(Words("a\u00a0\u3000b"), ElementsAre("a", "\u00a0", "\u3000", "b"));
 }
 
-// All bytes in the order of GPT-2's own vocabulary, then the results of `merges`.
+// The content of a vocab.json: all bytes in the order of GPT-2's own vocabulary, then the results of `merges`.
 std::string VocabularyOf(const std::vector<std::string>& merges) {
   std::vector<std::string> entries;
   const auto add = [&entries](const std::string& token) {

@@ -118,7 +118,7 @@ TEST_F(LabelledTextTest, ALineThatNoJobWouldRead_IsNamed) {
   EXPECT_TRUE(written.ok()) << written.status();
 }
 
-// A job that reads the result must not see CSV's quotation marks.
+// The quotation marks that CSV puts around a cell must not become part of the text on which a job trains.
 TEST_F(LabelledTextTest, ATableOfPandas_IsWrittenWithoutItsQuotationMarks) {
   for (const char* table :
        {"text\tlabel\n\"a \"\"b\"\"\"\t1\n\"b\na\"\t0\n", "label,text\n1,\"a \"\"b\"\"\"\n0,\"b\na\"\n",

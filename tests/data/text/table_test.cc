@@ -24,7 +24,7 @@ class TableTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
 
-  // "tab none", "comma csv", or the error message.
+  // Detects the format of a table and returns it as "tab none" or "comma csv"; or returns the error message.
   std::string Format(const std::string& content, Quotes quotes = Quotes::kAuto) {
     std::ofstream(root_ / "in", std::ios::binary) << content;
     const auto format = FormatOfTable(root_ / "in", quotes);
@@ -59,7 +59,7 @@ class TableTest : public testing::Test {
   std::vector<int64_t> lines_;
 };
 
-// The output of pandas' to_csv(sep="\t") for texts that contain a quotation mark, a tab and a line end.
+// The output of pandas' to_csv(sep="\t") for texts that contain a quotation mark, a tab and a line break.
 constexpr char kOfPandas[] =
     "text\tlabel\n"
     "plain\t0\n"
@@ -83,7 +83,7 @@ TEST_F(TableTest, EachSignOfPandasAlone_IsEnough) {
   EXPECT_EQ(Format("\"text\"\t\"label\"\n\"a\"\t1\n\"b\"\t0\n"), "tab csv") << "quoting=csv.QUOTE_NONNUMERIC";
 }
 
-// As in the files of GLUE, whose texts are not quoted.
+// The table is like the files of GLUE, in which texts are not quoted, so a quotation mark is part of the text.
 TEST_F(TableTest, QuotesThatAreNotAroundACell_AreText) {
   const std::string of_glue = "sentence\tlabel\n\"Hello,\" she said\t1\nthe 5\" disk\t0\n\" and so on\t1\n";
   EXPECT_EQ(Format(of_glue), "tab none");

@@ -18,7 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Encodes every byte as the highest token of a vocabulary.
+// A tokenizer that encodes every byte as the highest token of its vocabulary.
 class WideTokenizer : public Tokenizer {
  public:
   explicit WideTokenizer(int64_t vocabulary) : vocabulary_(vocabulary) {}
@@ -43,7 +43,7 @@ class TokenFileTest : public testing::Test {
   TokenFileOptions Options(TokenFileFormat format = TokenFileFormat::kLlmC) {
     return {.text = root_ / "text", .destination = root_ / "out", .format = format};
   }
-  // Reads with the reader that a job uses.
+  // Reads the written file with the reader that a job uses.
   std::vector<int64_t> Read(data::TokenFormat format, int64_t vocabulary) {
     const auto tokens = data::ReadTokens({.root = root_, .path = "out", .name = "out"}, format, 0, vocabulary);
     EXPECT_TRUE(tokens.ok()) << tokens.status();
