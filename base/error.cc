@@ -49,7 +49,7 @@ constexpr size_t kMaxDetailBytes = 2300;  // About 3,070 bytes in base64.
 constexpr size_t kMaxMetadataBytes = 700;
 constexpr size_t kMaxFieldBytes = 160;
 constexpr size_t kMaxDescriptionBytes = 400;
-constexpr size_t kMoreBytes = 48;  // The violation that stands for the rest.
+constexpr size_t kMoreBytes = 48;  // Bytes for the violation "and 37 more".
 
 // The size of `text` in bytes when it is percent-encoded in the HTTP/2 trailer grpc-message.
 size_t PercentEncodedBytes(std::string_view text) {

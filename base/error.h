@@ -13,7 +13,7 @@
 // component has a reason, UPPER_SNAKE and at most 63 characters, that programs can rely on; the message is for people.
 namespace ampd {
 
-// The domain of every ErrorInfo.
+// The domain in the ErrorInfo of every error of ampd.
 inline constexpr std::string_view kErrorDomain = "ampd";
 
 // One thing wrong with a request. `field` is a path such as "precision.loss_scale.dynamic.initial"; `description` names
@@ -26,28 +26,29 @@ struct FieldViolation {
 
 using ErrorMetadata = std::map<std::string, std::string>;
 
-// An error with a reason. REQUIRES: code is not OK.
+// Makes an error with a reason. REQUIRES: code is not OK.
 absl::Status Error(absl::StatusCode code, std::string_view reason, std::string_view message);
 absl::Status ErrorWithMetadata(absl::StatusCode code, std::string_view reason, std::string_view message,
                                const ErrorMetadata& metadata);
 
-// INVALID_ARGUMENT with reason INVALID_FIELDS, holding every violation. The message holds the first violation and the
-// number of further ones. REQUIRES: violations is not empty.
+// Makes an INVALID_ARGUMENT error with reason INVALID_FIELDS that carries every violation. The message holds the first
+// violation and the number of further ones. REQUIRES: violations is not empty.
 absl::Status InvalidFields(const std::vector<FieldViolation>& violations);
 
-// The prefix of the description in a violation made by UnsupportedField.
+// UnsupportedField puts this before `why` in the description of its violation.
 inline constexpr char kNotSupported[] = "is not supported: ";
-// UNIMPLEMENTED with reason UNSUPPORTED_FIELD: the field is known, but this server does not support it.
+// Makes an UNIMPLEMENTED error with reason UNSUPPORTED_FIELD: the API has the field, but this server does not support
+// it. `why` gives the cause.
 absl::Status UnsupportedField(std::string_view field, std::string_view why);
-// UnsupportedField for several fields. The message and the ErrorInfo's "field" name the first one; the violations hold
-// all. REQUIRES: fields is not empty; each description says why.
+// Like UnsupportedField, for several fields. The message and the metadata "field" name the first one; the violations
+// name all. REQUIRES: `fields` is not empty; each description gives the cause.
 absl::Status UnsupportedFields(const std::vector<FieldViolation>& fields);
 
 // Returns the status with a RetryInfo: the delay after which the client may retry the call.
 absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);
 
-// The maximum size of an error on the wire, in HTTP/2 trailers: the message percent-encoded, and the details in base64.
-// Peers accept trailers of 8 KiB, proxies between them often less.
+// The maximum size of an error on the wire. It is sent in HTTP/2 trailers, the message percent-encoded and the details
+// in base64. Peers accept trailers of 8 KiB; proxies between them often accept less.
 inline constexpr size_t kMaxErrorBytes = 4096;
 // Truncates the error if it is larger than kMaxErrorBytes. Long texts end in "...". If there are too many violations,
 // the rest is replaced by one violation with an empty field and the description "and 37 more". All text in the result

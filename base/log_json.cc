@@ -11,7 +11,7 @@ std::string JsonLine(const std::string& time, const std::string& level, std::str
     const std::string key = line.contains(name) ? "field_" + name : name;
     std::visit([&](const auto& told) { line[key] = told; }, value);
   }
-  // ASCII only, because Unicode has further line separators.
+  // The line is written in ASCII only, because Unicode has further characters that separate lines.
   return line.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

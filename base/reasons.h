@@ -1,8 +1,8 @@
 #pragma once
 
 // The table of all reasons that an error of ampd (base/error.h) or the outcome of an attempt (v1.Reason) can have.
-// docs/errors.md is made from it: `AMPD_UPDATE_GOLDEN=1 base_test` writes the page. tests/style/reasons_test.py finds
-// a reason in the sources that has no row, a row without a source, and a status code that differs from its row.
+// docs/errors.md is made from it: `AMPD_UPDATE_GOLDEN=1 base_test` writes the page. tests/style/reasons_test.py fails
+// if the sources use a reason that has no row, if a row's reason is not used, or if a status code differs from the row.
 namespace ampd {
 
 // Which group of people meets a reason first; docs/errors.md is divided by these groups.
@@ -24,7 +24,7 @@ struct ReasonRow {
   const char* action;  // What the person should do about it.
 };
 
-// Sorted by group, then by reason.
+// The table, sorted by group (MetBy), then by reason.
 inline constexpr ReasonRow kReasons[] = {
     {"ARTIFACT_CORRUPT", "DATA_LOSS", MetBy::kCaller, "The server holds fewer bytes of the artifact than it recorded.",
      "Delete the artifact and upload it again."},

@@ -5,7 +5,7 @@
 
 namespace ampd {
 
-// A clock that moves only by calls. Thread-safe.
+// A clock for tests, whose time changes only when the test calls Advance or SetNow. Thread-safe.
 class SimulatedClock final : public Clock {
  public:
   SimulatedClock() = default;
@@ -25,7 +25,7 @@ class SimulatedClock final : public Clock {
     now_ += step;
     since_boot_ += step;
   }
-  // Changes the wall clock alone, forwards or backwards, as an operator or NTP does.
+  // Sets the wall clock (Now) but not SinceBoot, as an operator or NTP does. The wall clock may go backwards.
   void SetNow(absl::Time now) {
     absl::MutexLock lock(&mutex_);
     now_ = now;

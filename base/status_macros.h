@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-// Returns from the enclosing function when `expression`, an absl::Status, is an error.
+// If `expression`, an absl::Status, is an error, returns it from the enclosing function.
 #define AMPD_RETURN_IF_ERROR(expression)                              \
   do {                                                                \
     if (absl::Status ampd_status = (expression); !ampd_status.ok()) { \

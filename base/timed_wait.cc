@@ -25,7 +25,7 @@ struct Wait {
   absl::Mutex* mutex = nullptr;
   const absl::Condition* condition = nullptr;
   absl::CondVar* variable = nullptr;
-  absl::Duration ring_at;  // Time since boot.
+  absl::Duration ring_at;  // When the wait ends at the latest, as time since boot.
   bool has_rung = false;
 };
 
@@ -104,7 +104,7 @@ class Ringer {
 
   const UniqueFd timer_;
   std::mutex mutex_;
-  std::set<std::pair<absl::Duration, Wait*>> waits_;  // Ordered by `ring_at`.
+  std::set<std::pair<absl::Duration, Wait*>> waits_;  // Waits in progress, ordered by `ring_at`.
 };
 
 Ringer& TheRinger() {

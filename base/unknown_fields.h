@@ -14,7 +14,7 @@ absl::Status CheckFieldsAreKnown(const google::protobuf::Message& message);
 // Clears the message and marks it as the result of bytes that could not be parsed.
 void MarkUnreadable(google::protobuf::Message* message);
 
-// INVALID_ARGUMENT (reason UNREADABLE_MESSAGE) if MarkUnreadable marked the message.
+// Returns INVALID_ARGUMENT (reason UNREADABLE_MESSAGE) if MarkUnreadable marked the message, otherwise OK.
 absl::Status CheckReadable(const google::protobuf::Message& message);
 
 }  // namespace ampd::server

@@ -34,7 +34,7 @@ std::optional<absl::Duration> WallClockWatch::Look() {
 
 bool WallClockWatch::IsSteady() const {
   absl::MutexLock lock(&mutex_);
-  const bool has_leapt = absl::AbsDuration(Offset() - offset_) > kTolerance;  // A jump that Look has not seen yet.
+  const bool has_leapt = absl::AbsDuration(Offset() - offset_) > kTolerance;  // Since the last Look.
   return !has_leapt && clock_->SinceBoot() >= steady_from_;
 }
 

@@ -86,7 +86,8 @@ absl::Status CheckTensor(const TensorEntry& tensor, uint64_t at, uint64_t data_b
   return absl::OkStatus();
 }
 
-// Checks every tensor, and that they fill the data up to `data_bytes` without gaps. Sorts them by offset.
+// Sorts the tensors by offset, checks each of them, and checks that together they fill the data of `data_bytes` bytes
+// without gaps.
 absl::Status CheckTensors(std::vector<TensorEntry>& tensors, uint64_t data_bytes) {
   std::stable_sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);

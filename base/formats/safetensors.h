@@ -47,7 +47,7 @@ inline constexpr size_t kMaxSafetensorsTensors = 100'000;
 inline constexpr size_t kMaxSafetensorsRank = 8;
 inline constexpr size_t kMaxSafetensorsNameBytes = 256;
 
-// Bytes of one element; 0 for an unknown dtype.
+// The number of bytes of one element of this dtype; 0 if the dtype is unknown.
 uint64_t SafetensorsDtypeBytes(std::string_view dtype);
 
 // Parses a whole file. Returns DATA_LOSS if the file breaks one of the rules above; the message names the fault.

@@ -17,7 +17,7 @@ class Sha256 {
   Sha256& operator=(Sha256&&) noexcept;
 
   void Update(std::string_view bytes);
-  // 64 hexadecimal digits, lower case. REQUIRES: called once, last.
+  // Returns the digest of all bytes: 64 lower-case hexadecimal digits. REQUIRES: called once, after the last Update.
   std::string HexDigest();
 
  private:

@@ -19,7 +19,8 @@ namespace ampd {
 // end. A ZipEntry must not outlive its archive.
 class ZipEntry {
  public:
-  // Reads up to `size` bytes; fewer only at the end of the content. Errors as for ZipArchive.
+  // Reads up to `size` bytes and returns how many it read; fewer than `size` only at the end of the content. Returns
+  // the errors that ZipArchive describes.
   absl::StatusOr<size_t> Read(uint8_t* out, size_t size);
 
  private:
@@ -39,8 +40,9 @@ class ZipEntry {
 // Thread-compatible.
 class ZipArchive {
  public:
-  // Refuses a directory with more than `max_entries` entries, or with more than 256 bytes for each of `max_entries`,
-  // before reading it: reading takes several times the directory's size in memory.
+  // Opens an archive. Returns DATA_LOSS if its directory has more than `max_entries` entries, or more bytes than 256
+  // for each of `max_entries`. This is checked before the directory is read, because reading it takes several times its
+  // size in memory.
   static absl::StatusOr<ZipArchive> Open(UniqueFd file, int64_t max_entries);
 
   // The entries' names as raw bytes, in the order of the archive.
@@ -51,7 +53,7 @@ class ZipArchive {
 
   // Opens the entry for reading. REQUIRES: `index` is an index into names().
   absl::StatusOr<ZipEntry> OpenEntry(size_t index) const;
-  // Reads all of an entry. RESOURCE_EXHAUSTED if it has more than `max_bytes`.
+  // Reads a whole entry. RESOURCE_EXHAUSTED if its content has more than `max_bytes`.
   absl::StatusOr<std::string> ReadEntry(size_t index, int64_t max_bytes) const;
   // The size of an entry's content, or `most` if the content is larger. A packed entry is unpacked to count its bytes,
   // because its size in the directory is only a claim; the content is not kept.

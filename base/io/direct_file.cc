@@ -83,7 +83,7 @@ absl::Status DirectFile::WriteBuffer() {
     const ssize_t count = write(fd_.get(), buffer_.get() + written, filled_ - written);
     if (count > 0) {
       written += static_cast<size_t>(count);
-      // After a short write, the remaining bytes need not be aligned.
+      // After a short write the remaining bytes may not be aligned, so O_DIRECT can't write them.
       if (direct_ && written % kAlignment != 0) {
         AMPD_RETURN_IF_ERROR(LeaveDirect());
       }

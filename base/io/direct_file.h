@@ -19,15 +19,16 @@ namespace ampd {
 //   Create -> Append* -> Sync
 class DirectFile {
  public:
-  // `size_bytes` is the total that will be appended. The space is reserved at once if the file system can do that, so
-  // that a full disk is found before anything is written. ALREADY_EXISTS if `path` exists; errors as ErrnoError.
+  // Creates the file. `size_bytes` is the total that will be appended. The disk space is reserved at once if the file
+  // system supports that, so that a full disk is found before anything is written. ALREADY_EXISTS if `path` exists;
+  // other errors are those of ErrnoError.
   static absl::StatusOr<DirectFile> Create(const std::string& path, int64_t size_bytes);
   DirectFile(DirectFile&&) noexcept = default;
   DirectFile& operator=(DirectFile&&) noexcept = default;
 
   // Appends to the buffer, and writes the buffer whenever it is full. REQUIRES: no earlier call failed.
   absl::Status Append(std::string_view bytes);
-  // Writes the rest of the buffer and makes the file durable. REQUIRES: called once, last.
+  // Writes the rest of the buffer and makes the file durable. REQUIRES: called once, after the last Append.
   absl::Status Sync();
 
  private:

@@ -41,7 +41,7 @@ absl::Status RenameToFreeName(const std::string& from, const std::string& to) {
   if (link(from.c_str(), to.c_str()) != 0) {
     return ErrnoError(errno, "link");
   }
-  (void)unlink(from.c_str());  // The file has its final name, even if removing the other name fails.
+  (void)unlink(from.c_str());  // Errors are ignored: the file already has its final name.
   return absl::OkStatus();
 }
 

@@ -19,7 +19,8 @@ absl::Status RenameToFreeName(const std::string& from, const std::string& to);
 // removes a file that was not committed. Error messages do not name the path. Thread-compatible.
 class PendingFile {
  public:
-  // ALREADY_EXISTS if `path` exists and `replace` is false; FAILED_PRECONDITION if it is not a regular file.
+  // Creates the temporary file for `path`. ALREADY_EXISTS if `path` exists and `replace` is false; FAILED_PRECONDITION
+  // if `path` exists and is not a regular file.
   static absl::StatusOr<PendingFile> Create(const std::string& path, bool replace);
   ~PendingFile();
   PendingFile(PendingFile&&) noexcept = default;

@@ -31,7 +31,7 @@ SqliteStatement& SqliteStatement::Bind(int index, int64_t value) {
 }
 
 SqliteStatement& SqliteStatement::Bind(int index, std::string_view bytes) {
-  // Binding a null pointer would bind NULL, and an empty view may have one.
+  // An empty view may have a null pointer, which SQLite would bind as NULL instead of an empty value.
   const char* start = bytes.empty() ? "" : bytes.data();
   sqlite3_bind_blob64(statement_.get(), index, start, bytes.size(), SQLITE_STATIC);
   return *this;

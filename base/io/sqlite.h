@@ -20,7 +20,7 @@ class SqliteStatement {
  public:
   SqliteStatement() = default;
 
-  // Parameters are numbered from 1. The bytes must live until the next Reset.
+  // Binds a value to a parameter; parameters are numbered from 1. `bytes` must live until the next Reset.
   SqliteStatement& Bind(int index, int64_t value);
   SqliteStatement& Bind(int index, std::string_view bytes);
 
@@ -30,7 +30,7 @@ class SqliteStatement {
   absl::Status Run();
   void Reset();
 
-  // Columns are numbered from 0; views live until the next Step or Reset.
+  // Read a column of the current row; columns are numbered from 0. Views are valid until the next Step or Reset.
   int64_t Int(int column) const { return sqlite3_column_int64(statement_.get(), column); }
   std::string_view Bytes(int column) const;
   bool IsNull(int column) const { return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }

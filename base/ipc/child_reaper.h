@@ -21,8 +21,8 @@ class ChildReaper {
   // Reaps all added children that have ended. Does not block.
   void Reap();
 
-  // Descriptors that become readable when a child ends, for poll. A child whose descriptor could not be opened is
-  // missing here; the next Reap still reaps it.
+  // Descriptors to pass to poll(2): each becomes readable when one of the added children ends. A child whose descriptor
+  // could not be opened is missing here; the next Reap still reaps it.
   std::vector<int> Descriptors() const;
 
   size_t num_running() const { return children_.size(); }

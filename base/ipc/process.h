@@ -16,7 +16,7 @@ namespace ampd {
 struct ProcessIdentity {
   std::string boot_id;
   pid_t pid = 0;
-  uint64_t start_ticks = 0;  // Clock ticks after boot, as in /proc/PID/stat.
+  uint64_t start_ticks = 0;  // When the process started, in clock ticks after boot.
   friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
 };
 
