@@ -68,7 +68,7 @@ int StatusOf(const error_code& error) {
 
 }  // namespace
 
-// Everything below runs on the thread of `io_`, except the routes.
+// The implementation of Listener. All its functions run on the thread of `io_`; only the routes run on another thread.
 class Listener::Impl {
  public:
   Impl(Options options, int port, UniqueFd listener)
@@ -260,7 +260,7 @@ void Listener::Impl::OnAccept(const error_code& error, tcp::socket socket) {
   if (error == asio::error::connection_aborted || error == asio::error::interrupted) {
     return Accept();
   }
-  if (error) {  // Most likely no descriptor is left.
+  if (error) {  // Most likely, no file descriptor is left.
     Evict();
     retry_.expires_after(kRetry);
     return retry_.async_wait([this](const error_code& stopped) {

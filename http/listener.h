@@ -24,18 +24,18 @@ class Listener {
     ListenAddress address;
     Router router;
     int max_connections = 256;
-    absl::Duration request_deadline = absl::Seconds(10);  // From the connection until its first request is complete.
+    absl::Duration request_deadline = absl::Seconds(10);  // From accept until the first request is complete.
     absl::Duration idle_deadline =
         absl::Seconds(75);  // From an answer until the connection's next request is complete.
-    absl::Duration answer_deadline = absl::Seconds(30);  // Until the client has received the answer.
+    absl::Duration answer_deadline = absl::Seconds(30);  // From an answer's start until the client has it.
     uint32_t max_head_bytes = 16 << 10;
     uint64_t max_body_bytes = 64 << 10;
   };
   // Numbers of connections. All except `num_open` count from the start of the listener.
   struct Counters {
     int64_t num_accepted = 0;
-    int64_t num_refused = 0;  // Closed at once, because all connections were busy.
-    int64_t num_evicted = 0;  // Closed in favour of a newer one.
+    int64_t num_refused = 0;  // Closed at once, because all others had requests in progress.
+    int64_t num_evicted = 0;  // Closed to make place for a newer one.
     int64_t num_open = 0;     // Open now.
   };
 

@@ -48,7 +48,7 @@ Response Router::Answer(const Request& request) const {
   }
   try {
     return route->second(request);
-  } catch (const std::exception&) {  // A library's exception, whose message may name files.
+  } catch (const std::exception&) {  // Its message is not sent: it may name files.
     return Text(500, "the server could not answer");
   }
 }

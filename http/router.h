@@ -22,7 +22,7 @@ struct Request {
   std::vector<Header> headers;
   std::string body;
 
-  // The first header with this name, case-insensitively; empty if there is none.
+  // The value of the first header with this name (upper and lower case are the same); empty if there is none.
   std::string_view Find(std::string_view name) const;
 };
 
@@ -50,7 +50,7 @@ class Router {
   std::map<std::string, std::map<std::string, Route, std::less<>>, std::less<>> routes_;  // Keyed by path, then method.
 };
 
-// A response with one line of text.
+// Makes a response with this status whose body is one line of text.
 Response Text(int status, std::string_view line);
 
 }  // namespace ampd::http
