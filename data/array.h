@@ -19,7 +19,7 @@ struct Array {
 };
 
 int64_t ElementBytes(ElementType type);
-std::string ElementName(ElementType type);  // NumPy's name: "uint8", "float32".
+std::string ElementName(ElementType type);  // NumPy's name of the type: "uint8".
 bool IsInteger(ElementType type);           // Also true for kBool, whose values are 0 or 1.
 
 // Checks that every element of a kBool array is the byte 0 or 1. Otherwise returns DATA_ERROR naming the array and the

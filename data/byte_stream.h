@@ -10,8 +10,8 @@
 
 namespace ampd::data {
 
-// The content of a data file, decompressed if it starts with gzip's magic. A gzip file has one member; bytes after it
-// are an error. Thread-compatible.
+// Reads the content of a data file, decompressed if the file starts with gzip's magic. A gzip file must have a single
+// member; further bytes after it are an error. Thread-compatible.
 class ByteStream {
  public:
   static absl::StatusOr<ByteStream> Open(const DataFile& file);

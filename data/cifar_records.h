@@ -14,7 +14,7 @@ enum class CifarLabels { kTen, kHundredFine, kHundredCoarse };
 
 struct CifarRecord {
   std::vector<int64_t> num_classes;  // For each label before the pixels, its number of classes.
-  int64_t label = 0;                 // Index of the label that is used.
+  int64_t label = 0;                 // Index (into num_classes) of the label that is used.
 
   int64_t num_bytes() const { return static_cast<int64_t>(num_classes.size()) + kCifarPixelBytes; }
 };

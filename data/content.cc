@@ -89,7 +89,7 @@ class Look {
     AMPD_ASSIGN_OR_RETURN(const std::string raw, ReadBegin(0));
     if (content_.content_bytes == 0 && !content_.damage.ok() &&
         ContentOf(raw, content_.size_bytes).kind != ContentKind::kGzip) {
-      content_.gzip = false;  // Two bytes that equal gzip's magic can be an ordinary number.
+      content_.gzip = false;  // Not gzip: its two magic bytes can be an ordinary number.
       content_.damage = absl::OkStatus();
     }
     if (!content_.gzip) {

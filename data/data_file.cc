@@ -80,7 +80,8 @@ absl::StatusOr<struct stat> CheckRights(const DataFile& file, const UniqueFd& op
                                 Advice(rights, status, path, is_file ? 'r' : 'x')));
 }
 
-// Explains why `name` can't be opened. If the process may not read the file, the error describes its rights.
+// Makes the error for a `name` that can't be opened, with errno value `error`. If the process may not read the file,
+// the message describes the file's rights.
 absl::Status ErrorOfOpening(const UniqueFd& folder, const std::string& name, const DataFile& file, int error) {
   const UniqueFd looked_at = error == EACCES ? OpenBeneath(folder, name, O_PATH) : UniqueFd();
   if (looked_at.ok()) {
@@ -90,7 +91,7 @@ absl::Status ErrorOfOpening(const UniqueFd& folder, const std::string& name, con
 }
 
 absl::StatusOr<UniqueFd> OpenIn(const UniqueFd& folder, const std::string& name, const DataFile& file) {
-  // O_NONBLOCK: opening a FIFO must not wait for its writer.
+  // O_NONBLOCK, because otherwise opening a FIFO would wait for its writer.
   UniqueFd opened = OpenBeneath(folder, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!opened.ok()) {
     return ErrorOfOpening(folder, name, file, errno);

@@ -18,7 +18,8 @@ namespace {
 
 constexpr size_t kChunkBytes = size_t{1} << 20;
 
-// Bounds for any model: tokens and types are stored in this many bits, and a model's number of classes is an int32.
+// Upper bounds that hold for any model: tokens are stored in 32 bits and types in 8, and a model's number of classes is
+// an int32.
 constexpr int64_t kMostTokens = int64_t{1} << 32;
 constexpr int64_t kMostTypes = 256;
 constexpr int64_t kMostClasses = std::numeric_limits<int32_t>::max();
@@ -27,8 +28,8 @@ constexpr int64_t kMostClasses = std::numeric_limits<int32_t>::max();
 enum Member { kTokens, kTypes, kLabel, kNumMembers, kNone = kNumMembers };
 constexpr const char* kNames[] = {"input_ids", "token_type_ids", "label"};
 
-// Receives a line's events from the parser and rejects the first one that does not belong there. Numbers are stored as
-// they come; their ranges are checked later.
+// Receives the JSON parser's events for one line and stops at the first one that the format does not allow. Numbers are
+// stored without a check of their ranges, which follows later.
 class LineReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override { return Refuse("null"); }
@@ -143,7 +144,7 @@ std::string WhatIsWrong(const LineReader& line, const JsonlLimits& limits) {
   return "";
 }
 
-// Checks lines one by one, and passes on their texts.
+// Checks lines one by one, and passes each valid text to `visit`.
 class LineChecker {
  public:
   using Visit = absl::FunctionRef<absl::Status(const TextLine&)>;
@@ -223,7 +224,7 @@ absl::Status ForEachText(const DataFile& file, const JsonlLimits& limits,
                          absl::FunctionRef<absl::Status(const TextLine&)> visit) {
   AMPD_ASSIGN_OR_RETURN(ByteStream stream, ByteStream::Open(file));
   LineChecker lines(file.name, limits, visit);
-  std::string pending;  // A line whose end is not read yet.
+  std::string pending;  // The beginning of a line whose end has not been read yet.
   std::string chunk(kChunkBytes, '\0');
   for (size_t count = kChunkBytes; count == kChunkBytes && !lines.is_full();) {
     AMPD_ASSIGN_OR_RETURN(count, stream.Read(reinterpret_cast<uint8_t*>(chunk.data()), kChunkBytes));

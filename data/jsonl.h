@@ -34,7 +34,7 @@ struct TextLine {
 struct Texts {
   std::vector<uint32_t> tokens;  // Tokens of all texts, in order.
   std::vector<uint8_t> types;    // One per token; 0 if the line gives none.
-  std::vector<int64_t> ends;     // End of each text, in tokens.
+  std::vector<int64_t> ends;     // For each text, the index in `tokens` after its last token.
   std::vector<int64_t> labels;   // One per text.
   int64_t num_cut = 0;           // Texts that were longer than max_tokens.
 };

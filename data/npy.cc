@@ -178,7 +178,7 @@ absl::StatusOr<std::vector<uint8_t>> ReadField(ByteSource source, const std::str
   return bytes;
 }
 
-// Reads from the beginning of the content to the end of the header.
+// Reads and parses the header: everything before the elements.
 absl::StatusOr<Header> ReadHeader(ByteSource source, const std::string& name) {
   AMPD_ASSIGN_OR_RETURN(const std::vector<uint8_t> begin, ReadField(source, name, kMagic.size() + 2));
   if (!std::equal(kMagic.begin(), kMagic.end(), begin.begin(), [](char a, uint8_t b) { return uint8_t(a) == b; })) {

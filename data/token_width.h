@@ -11,7 +11,7 @@ namespace ampd::data {
 // The number of bytes per token in a file without a header, derived from the numbers in the file.
 struct TokenWidth {
   int64_t token_bytes = 0;  // 2 or 4; 0 if the content leaves it open.
-  std::string why;          // How the width was found, or why it was not.
+  std::string why;          // For messages: how the width was found, or why not.
 };
 
 // A function that reads exactly `size` bytes at `offset` of a file into `out`.

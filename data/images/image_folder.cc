@@ -129,7 +129,7 @@ class ClassWalk {
   }
 
   PackSummary& summary_;
-  std::map<std::string, std::vector<std::string>> names_;  // File names by path.
+  std::map<std::string, std::vector<std::string>> names_;  // Names of the picture files in each folder, by its path.
   std::vector<std::pair<dev_t, ino_t>> above_;             // The folder being walked and the folders above it.
 };
 

@@ -38,7 +38,8 @@ void Read(png_structp png, png_bytep out, size_t size) {
 
 void Ignore(png_structp, png_const_charp) {}
 
-// libpng leaves a function by longjmp, which must not skip destructors, so the next three functions own no objects.
+// libpng leaves a function by longjmp, which must not skip destructors, so the next three functions, which call libpng,
+// own no objects.
 
 bool ReadHeader(png_structp png, png_infop info) {
   if (setjmp(png_jmpbuf(png)) != 0) {

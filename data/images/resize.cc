@@ -12,7 +12,7 @@ constexpr int kFractionBits = 22;  // Weights have this many fraction bits: 255 
 
 // For one pixel of the result along one side: the source pixels from which it is computed, and their weights.
 struct Taps {
-  int64_t begin = 0;  // Position in the source.
+  int64_t begin = 0;  // The first source pixel.
   std::vector<int32_t> weights;
 };
 

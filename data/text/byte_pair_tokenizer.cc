@@ -219,7 +219,7 @@ Tokens BytePairTokenizer::EncodeWord(std::string_view word) const {
     Symbol& right = symbols[left.next];
     left.token = best.merged;
     left.next = std::exchange(right.next, kNone);
-    right.token = kNone;  // Merged into `left`.
+    right.token = kNone;  // The right token is now part of `left`.
     if (left.next != kNone) {
       symbols[left.next].previous = best.place;
     }

@@ -139,7 +139,7 @@ Tokens TokensOf(const std::string& text, const LabelledTextOptions& options, Tok
   return tokens;
 }
 
-// Writes texts one by one.
+// Writes the output file text by text.
 class Writer {
  public:
   Writer(const LabelledTextOptions& options, Tokenizer& tokenizer, PendingFile out)

@@ -34,9 +34,9 @@ struct LabelledTextSummary {
   int64_t num_tokens = 0;
   int64_t num_cut = 0;      // Texts that were longer than max_length.
   int64_t longest = 0;      // Tokens of the longest text, before any cut.
-  int64_t num_classes = 0;  // The highest label plus one.
+  int64_t num_classes = 0;  // The highest label in the file plus one.
   bool is_json = false;
-  TableFormat table;  // The format of the table, if the file is one.
+  TableFormat table;  // The detected format, if the file is a table.
 };
 
 // Writes a file for the data source `jsonl`: one object {"input_ids": [...], "label": n} per line. After an error there

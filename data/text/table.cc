@@ -15,7 +15,7 @@ constexpr size_t kMaxRecordBytes = size_t{16} << 20;
 struct Cell {
   std::string text;
   bool is_quoted = false;
-  bool has_doubled = false;  // A quotation mark was written twice.
+  bool has_doubled = false;  // The cell contains a doubled quotation mark.
 };
 
 // Splits a record by CSV's rules. Returns false if a quotation mark violates them.
@@ -130,7 +130,7 @@ absl::Status LookByLines(const std::string& path, MarksInTable& marks) {
   return absl::OkStatus();
 }
 
-// Determines the meaning of quotation marks in a file whose cells are separated by tabs.
+// Determines whether quotation marks are CSV's or text in a file whose cells are separated by tabs.
 absl::StatusOr<Quotes> QuotesBetweenTabs(const std::string& path) {
   MarksInTable marks;
   AMPD_RETURN_IF_ERROR(LookByCsv(path, marks));

@@ -12,11 +12,11 @@
 // Tables in text files: records of cells, with the column names in the first record.
 namespace ampd::text {
 
-// The meaning of a quotation mark.
+// The meaning of quotation marks in a table.
 enum class Quotes {
   kAuto,  // Detected from the whole file.
   kCsv,   // RFC 4180, as pandas writes it: marks enclose a cell and are removed; a doubled mark inside stands for one.
-  kNone,  // An ordinary character.
+  kNone,  // Quotation marks are part of the text.
 };
 
 struct TableFormat {

@@ -24,7 +24,7 @@ bool IsAsciiSpace(char byte) { return byte == ' ' || byte == '\n'; }
 // beyond ASCII, and ASCII's rarer white space, are not.
 bool IsAsciiWord(char byte) { return byte > ' ' && byte < 0x7F; }
 
-// The last position where the text may be cut; 0: none.
+// The last position in `text` at which a piece may end (before white space that follows a word); 0: none.
 size_t LastCut(std::string_view text) {
   for (size_t at = text.size(); at-- > 1;) {
     if (IsAsciiSpace(text[at]) && IsAsciiWord(text[at - 1])) {

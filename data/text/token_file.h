@@ -9,7 +9,7 @@
 
 namespace ampd::text {
 
-// The formats that data/tokens.h describes and reads.
+// The format of the file to write; data/tokens.h describes the formats.
 enum class TokenFileFormat {
   kLlmC,    // With a header; tokens have the width that the vocabulary needs.
   kUint16,  // Without a header.

@@ -15,8 +15,8 @@ struct CodePoint {
 // The code point that begins at `at`. REQUIRES: `at` lies within `text`.
 CodePoint CodePointAt(std::string_view text, size_t at);
 
-// Position of the first byte that is not valid UTF-8; npos if there is none. Surrogates, overlong forms and truncated
-// sequences are invalid too.
+// The position of the first byte that is not part of a valid UTF-8 sequence; npos if there is none. Surrogates,
+// overlong forms and truncated sequences are invalid too.
 size_t FindInvalidUtf8(std::string_view text);
 
 void AppendUtf8(char32_t value, std::string* out);
