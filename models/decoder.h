@@ -8,7 +8,7 @@
 
 namespace ampd::models {
 
-// A stack of GPT blocks. Letters: B batch, T sequence_length, C width.
+// Describes a stack of GPT blocks, which Decoder builds. Letters: B batch, T sequence_length, C width.
 struct DecoderOptions {
   // Adds a linear layer (..., in) -> (..., out_features) with its parameters under `path`. `ends_branch` is true if the
   // layer's result is added to the block's input.
