@@ -38,15 +38,15 @@ std::vector<std::string> CandidatePresets(const v1::PrecisionPolicy& policy);
 // Returns the policy with `preset` as its only preset.
 v1::PrecisionPolicy WithPreset(const v1::PrecisionPolicy& policy, const std::string& preset);
 
-// Returns nothing if the device computes in every format of the policy, including those of its module rules. A CPU
-// supports all formats except tf32, some of them emulated. REQUIRES: the policy names one preset.
+// Returns why the device can't compute in every format of the policy, including those of its module rules; nothing if
+// it can. A CPU supports all formats except tf32, some of them emulated. REQUIRES: the policy names one preset.
 std::optional<CapabilityGap> FindCapabilityGap(const v1::PrecisionPolicy& policy, const v1::Device& device);
 
 // Returns OK if FindCapabilityGap finds no gap, and the gap as FAILED_PRECONDITION (reason CAPABILITY_TOO_LOW)
 // otherwise. UNIMPLEMENTED for a preset that does not run.
 absl::Status CheckCapability(const v1::PrecisionPolicy& policy, const v1::Device& device);
 
-// Whether the device emulates a format: the numerics are exact, but slow.
+// Whether the device emulates a format: results are exact, but computed slowly.
 bool IsEmulated(graph::Dtype dtype, const v1::Device& device);
 
 // Whether the device emulates the products of an FP8 recipe. FP8 products are native on a GPU, with one scale per block
@@ -56,16 +56,16 @@ bool IsEmulated(const Fp8Recipe& recipe, const v1::Device& device);
 // Whether any of the policy's formats is emulated. REQUIRES: the policy names one preset.
 bool IsEmulated(const v1::PrecisionPolicy& policy, const v1::Device& device);
 
-// Whether the device widens the operands of products in a 16-bit format and multiplies in fp32. A CPU does so for
-// formats that it emulates, and for bf16 if its own bf16 products are slower than fp32 ones.
+// Whether the device computes products in this 16-bit format by converting the operands to fp32 and multiplying in
+// fp32. A CPU does so for formats that it emulates, and for bf16 if its own bf16 products are slower than fp32 ones.
 bool WidensProducts(graph::Dtype dtype, const v1::Device& device);
 
 // Whether the device's library computes convolutions in this format wrongly if images are narrower than the stride:
 // part of the weights' gradient stays uninitialised. True for bf16 on a CPU (oneDNN 3.10, LibTorch 2.11).
 bool MiscomputesNarrowConv(graph::Dtype dtype, const v1::Device& device);
 
-// Whether the device's layer norm and group norm need weights of their input's dtype. LibTorch's CUDA kernels have one
-// type for both; its CPU kernels also take fp32 weights beside a 16-bit input, and its batch norms do everywhere.
+// Whether the device's layer norm and group norm need weights that have their input's dtype. LibTorch's CUDA kernels
+// do; its CPU kernels, and its batch norms on all devices, also accept fp32 weights with a 16-bit input.
 bool NormsNeedOneDtype(const v1::Device& device);
 
 // Chooses the preset in which the device would run the policy: the first candidate (CandidatePresets) that it computes

@@ -48,8 +48,9 @@ class BlockSearch {
     return asked_[count].total() <= bytes_;
   }
 
-  // Tries numbers from `from` to `to`. If one fits, returns true and sets least_ to the fewest that fit; otherwise
-  // returns false, and least_ is the number that needs least memory of all tried so far.
+  // Tries numbers of blocks from `from` to `to`, `interval` apart. If one fits, returns true and sets least_ to a
+  // number that fits while one block less does not. Otherwise returns false, and least_ is the number that needs least
+  // memory of all tried so far.
   absl::StatusOr<bool> Look(size_t from, size_t to, size_t interval) {
     for (size_t count = from, last = from;; last = count, count = std::min(count + interval, to)) {
       AMPD_ASSIGN_OR_RETURN(const bool fits, Fits(count));

@@ -41,7 +41,7 @@ class FollowedDtypes {
   };
 
   const graph::Graph& types_;
-  std::map<graph::ValueId, Origin> origins_;  // Values that follow another dtype than their own.
+  std::map<graph::ValueId, Origin> origins_;  // Only values that follow another dtype than their own.
 };
 
 // Whether a node is a cast that the model contains. The model names the dtype of such a cast, so the policy does not

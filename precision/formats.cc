@@ -69,7 +69,7 @@ class FormatsBuilder {
         formats_.master = Masters::kNone;
         break;
       case P::fp32:
-        formats_.master = low ? Masters::kFloat32 : Masters::kNone;  // fp32 parameters are their own masters.
+        formats_.master = low ? Masters::kFloat32 : Masters::kNone;  // fp32 parameters need no master.
         break;
       case P::bf16_remainder16:
         formats_.master = Masters::kRemainder16;
@@ -160,7 +160,7 @@ absl::Status CheckBuilt(const P& policy, const Preset& preset) {
   return absl::OkStatus();
 }
 
-// FP8 is a format for products, not for stored tensors.
+// Rejects FP8 in the fields for tensor formats: only products of linear layers compute in FP8.
 absl::Status CheckNotFp8(const P& policy) {
   const std::pair<const char*, P::Dtype> fields[] = {
       {"compute", policy.compute()},     {"parameter", policy.parameter()},

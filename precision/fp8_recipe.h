@@ -19,9 +19,9 @@ struct Fp8Recipe {
   Scaling scaling = Scaling::kCurrent;
   graph::Dtype forward = graph::Dtype::kFloat8E4M3;   // Format of inputs and weights.
   graph::Dtype gradient = graph::Dtype::kFloat8E5M2;  // Format of the results' gradients.
-  int amax_history_length = 1024;                     // kDelayed: steps.
-  int margin = 0;                                     // kDelayed: scales are divided by 2^margin.
-  bool power_of_two_scales = true;                    // Rounded down, so that scaling itself loses no bits.
+  int amax_history_length = 1024;                     // kDelayed only: number of past steps.
+  int margin = 0;                                     // kDelayed only: scales are divided by 2^margin.
+  bool power_of_two_scales = true;                    // Scales are rounded down to powers of two, which loses no bits.
   double amax_epsilon = 1e-12;                        // A smaller amax, also 0, is replaced by this.
   int canary_every_steps = 1000;  // Steps between canary checks (FP8 products against the compute format); 0: never.
   double canary_bound = 0.25;     // A layer leaves FP8 if a check finds |FP8 - compute| / |compute| above this.
@@ -34,7 +34,7 @@ inline constexpr int kFp8BlockCapabilityMajor = 9;
 
 std::string_view ScalingName(Fp8Recipe::Scaling scaling);
 
-// The products of a linear layer that are computed in FP8.
+// Which of the three products of a linear layer are computed in FP8.
 struct Fp8Products {
   bool forward = true;
   bool input_gradient = true;

@@ -24,7 +24,7 @@ struct LossScaleConfig {
   int hysteresis = 1;
   bool refill_on_every_good_step = false;
   AtFloor at_floor = AtFloor::kClamp;
-  OptimizerSkip optimizer_skip = OptimizerSkip::kEachAlone;  // Applies to every kind.
+  OptimizerSkip optimizer_skip = OptimizerSkip::kEachAlone;  // Used for every `kind`.
   friend bool operator==(const LossScaleConfig&, const LossScaleConfig&) = default;
 };
 

@@ -25,8 +25,9 @@ using graph::Dtype;
 // The search for the largest batch ends at this number of samples, which is more than any machine holds.
 constexpr int64_t kMostSamples = int64_t{1} << 32;
 
-// LibTorch's workspaces for cuBLAS on a GPU: the size set by worker/train/device/compute_device.cc, for each of two
-// threads, the step loop's and autograd's, on each of two streams, LibTorch's own and that of recorded steps.
+// Bytes of LibTorch's workspaces for cuBLAS on a GPU. There are four: one for each of two threads (the step loop's and
+// autograd's) on each of two streams (LibTorch's own and that of recorded steps). Their size is set in
+// worker/train/device/compute_device.cc.
 constexpr int64_t kCublasWorkspaces = (int64_t{32} << 20) * 2 * 2;
 
 int64_t Elements(const graph::TensorType& type, int64_t batch_size) {
@@ -58,7 +59,7 @@ std::map<std::string_view, Masters> MastersOf(const ResolvedPolicy& policy) {
   return masters;
 }
 
-// The values that nodes write, such as the running statistics of norms.
+// The values that nodes of the program overwrite, such as the running statistics of norms.
 std::set<graph::ValueId> WrittenBy(const graph::Graph& program) {
   std::set<graph::ValueId> written;
   for (const graph::Node& node : program.nodes()) {
@@ -318,7 +319,7 @@ MemoryEstimate MemoryModel::EvaluationAt(int64_t batch_size) const {
 // which leads close to the largest batch after few queries, where bisection would need dozens. Every fourth query
 // bisects, because for small batches the evaluation may need most memory, and then the line does not rise.
 int64_t MemoryModel::LargestBatch(int64_t available_bytes) const {
-  constexpr int64_t kMostGrowth = 1024;  // So that bytes can be counted in 64 bits.
+  constexpr int64_t kMostGrowth = 1024;  // Keeps byte counts within 64 bits.
   const auto asked = [this](int64_t batch_size) { return Sized{batch_size, At(batch_size).total()}; };
   Sized before = asked(1);
   if (before.bytes > available_bytes) {

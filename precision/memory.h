@@ -19,7 +19,7 @@ class JobSpec;
 
 namespace ampd::precision {
 
-// Properties of a training run that affect its memory, besides model and policy.
+// The properties of a training run that affect its memory, apart from the model and the policy.
 struct TrainingSetup {
   static TrainingSetup Of(const v1::JobSpec& spec, const v1::Device& device);
 
@@ -28,8 +28,8 @@ struct TrainingSetup {
   bool averages = false;      // The optimizer keeps averages of the weights, for the evaluation.
   std::vector<std::string> checkpoint_segments;  // In the form that graph::WithCheckpointSegments accepts.
   int64_t eval_batch_size = 0;                   // In samples; 0: as many as in a micro-batch.
-  bool gathers_ahead = false;                    // Batches for later steps are gathered ahead, which takes memory.
-  bool on_gpu = false;                           // Steps are recorded, and LibTorch's libraries keep workspaces.
+  bool gathers_ahead = false;                    // Host memory holds batches gathered in advance.
+  bool on_gpu = false;                           // Steps are recorded (CUDA graph), and cuBLAS keeps workspaces.
 };
 
 // The number of threads on which a trainer gathers (assembles) batches in advance if it may run on `num_cores`: all
@@ -70,7 +70,7 @@ struct TrainedPrograms {
 // Bytes of tensors at the moment when a step or an evaluation holds most. Weights, working copies and optimizer are
 // held all the time.
 struct MemoryEstimate {
-  int64_t weights = 0;         // Masters as stored, and buffers with the copies that a skipped step restores.
+  int64_t weights = 0;         // Masters as stored; buffers, and copies to restore them after a skipped step.
   int64_t working_copies = 0;  // Parameters in the compute dtype beside their masters.
   int64_t optimizer = 0;       // Moments and averages.
   int64_t inputs = 0;          // The batch of the step or evaluation, and batches gathered in advance.
@@ -127,10 +127,10 @@ class MemoryModel {
   MemoryEstimate EvaluationAt(int64_t batch_size) const;
 
   std::vector<Phase> phases_;               // At least one; all have the same inputs, parameters and buffers.
-  std::optional<graph::Graph> evaluation_;  // Nothing: no evaluation.
+  std::optional<graph::Graph> evaluation_;  // Nothing: the run has no evaluation.
   TrainingSetup setup_;
   graph::Work* work_;
-  MemoryEstimate lasting_;  // The part that does not depend on the batch size.
+  MemoryEstimate lasting_;  // The part of the memory that does not depend on the batch size.
 };
 
 // A choice of blocks of a model (graph/blocks.h) that run again in the backward pass, so that training fits into a

@@ -12,7 +12,7 @@ enum class OpList {
   kAmpd,       // ampd's own, in the op table (graph/op_table.h).
   kTorchCuda,  // torch.autocast("cuda") of torch 2.11.
   kTorchCpu,   // torch.autocast("cpu") of torch 2.11, which keeps softmax, norms and sums in their input's format.
-  kApexO1,     // apex.amp's patched functions.
+  kApexO1,     // Apex O1, by the functions that apex.amp patches.
   kKeras,      // Keras: every layer casts its inputs; losses and the inside of norms are fp32.
   kModelCast,  // A model cast as a whole: each op runs in its input's format, losses in fp32.
   kMegatron,   // Like kModelCast, but softmaxes are fp32.

@@ -125,8 +125,9 @@ class PrecisionPass {
            });
   }
 
-  // For an op without an upcast form: computes the op in fp32 on the rounded arguments and rounds its result. This
-  // gives the same values as an upcast form, but saves the fp32 arguments for the backward pass.
+  // Keeps a node between casts, for an op without a "_wide" form: casts its arguments to fp32, computes in fp32, and
+  // rounds the result. The values are those that a "_wide" form would give, but the fp32 arguments are saved for the
+  // backward pass.
   absl::Status KeepBetweenCasts(Node node) {
     if (node.outputs.size() != 1) {
       return UnsupportedField("precision.preset", absl::StrCat(node.op, " has no fp16 form on a CPU"));

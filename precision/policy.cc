@@ -68,7 +68,7 @@ absl::Status TakeRules(const PrecisionPolicy& policy, ResolvedPolicy& resolved) 
   return absl::OkStatus();
 }
 
-// One node that reads a parameter or buffer.
+// What a node that reads a parameter or buffer does with it.
 struct Reader {
   OpDecision decision;
   const ModuleRule* rule = nullptr;
@@ -217,7 +217,7 @@ bool IsNarrowerThanStride(const graph::Graph& graph, const graph::Node& node) {
 // Adds warnings about formats that are not faster than a wider format on this device.
 void WarnOfSlowness(const graph::Graph& graph, const v1::Device& device, ResolvedPolicy& resolved) {
   for (const Dtype dtype : resolved.emulated_dtypes) {
-    const bool blocks = device.kind() == v1::Device::GPU;  // a GPU emulates nothing else
+    const bool blocks = device.kind() == v1::Device::GPU;  // A GPU emulates only FP8 in blocks.
     const char* instead = blocks ? "preset fp8" : IsEmulated(Dtype::kBFloat16, device) ? "fp32" : "bf16";
     resolved.warnings.push_back(absl::StrCat(
         blocks ? "block-scaled " : "", std::string(graph::DtypeName(dtype)), " is emulated on ", device.id(),

@@ -44,7 +44,7 @@ struct OpDecision {
   graph::OpClass op_class = graph::OpClass::kAsInput;
   graph::Dtype compute = graph::Dtype::kFloat32;  // The format of products; only for ops of class kLower.
   bool emulated = false;
-  bool upcast = false;                   // The product is computed in fp32.
+  bool upcast = false;                   // The device computes the product in fp32.
   std::optional<size_t> fp8_layer = {};  // Index into ResolvedPolicy::fp8_layers.
 };
 

@@ -11,7 +11,7 @@
 
 namespace ampd::precision {
 
-// What an optimizer keeps in addition to a parameter that is stored below fp32.
+// What an optimizer keeps as the master of a parameter that is stored below fp32.
 enum class Masters {
   kNone,         // Nothing: the stored parameter itself is updated.
   kFloat32,      // An fp32 copy.
@@ -60,7 +60,7 @@ const Preset* FindPreset(std::string_view name);
 // Whether `name` is the name of a preset, or "auto".
 bool IsPresetName(std::string_view name);
 
-// The presets of "auto", which selects the first one that the device computes natively.
+// The policy name "auto" means the first of AutoPresets that the device computes natively.
 inline constexpr std::string_view kAuto = "auto";
 const std::vector<std::string_view>& AutoPresets();
 
