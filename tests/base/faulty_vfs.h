@@ -23,8 +23,8 @@ namespace ampd::server {
 class FaultyVfs {
  public:
   enum class Fault {
-    kIo,    // SQLITE_IOERR of the call's kind; an open fails with SQLITE_CANTOPEN
-    kFull,  // writes fail with SQLITE_FULL, shared memory with SQLITE_IOERR_SHMSIZE; other calls work
+    kIo,    // Calls fail with their kind of SQLITE_IOERR, an open with SQLITE_CANTOPEN.
+    kFull,  // Writes fail with SQLITE_FULL, shared memory with SQLITE_IOERR_SHMSIZE; other calls work.
   };
   // Which of the changes that were not synced survive a power cut.
   enum class Survivors { kNone, kAll, kSome };

@@ -225,7 +225,7 @@ TEST(Safetensors, AFlippedBitOfAValidFile_IsAnErrorOrAConsistentFile) {
       }
     }
     for (size_t size = 0; size < whole.size(); ++size) {
-      const std::string bytes = whole.substr(0, size);  // A separate buffer, so that ASan detects a read past its end.
+      const std::string bytes = whole.substr(0, size);  // A copy, so that AddressSanitizer detects a read past its end.
       ASSERT_FALSE(ParseSafetensors(bytes).ok()) << size;
     }
   }
