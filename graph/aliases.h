@@ -9,8 +9,8 @@
 namespace ampd::graph {
 
 // Maps each value of a graph to the value whose memory it shows. A view shows the memory of its source, and the result
-// of an in-place op that of the value it wrote. A value that may be a view or a copy counts as a view.
-// Thread-compatible.
+// of an in-place op shows the memory of the value that the op wrote. A value that may be a view or a copy counts as a
+// view. Thread-compatible.
 class Aliases {
  public:
   explicit Aliases(const Graph& graph);
@@ -29,7 +29,7 @@ std::optional<ValueId> GivenBack(const Node& node);
 // The value whose memory a node writes and returns as its result; nothing if the node has its own result.
 std::optional<ValueId> WrittenBy(const Node& node);
 
-// Whether each value, by index, is a parameter or a buffer.
+// For each value of the graph, by its index: whether it is a parameter or a buffer.
 std::vector<bool> StatesOf(const Graph& graph);
 
 }  // namespace ampd::graph

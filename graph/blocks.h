@@ -5,10 +5,12 @@
 
 #include "graph/graph.h"
 
-// A model's blocks: its numbered modules, as in a list of layers ("transformer.h.3", "layer1.0", "layers.2").
+// Finds the blocks of a model. A block is a numbered module, such as an entry of a list of layers: "transformer.h.3",
+// "layer1.0", "layers.2".
 namespace ampd::graph {
 
-// The path up to its first numeric component ("layers.2" for "layers.2"); empty if there is none.
+// Returns the path up to its first numeric component, for example "layers.2" for "layers.2.attention"; an empty string
+// if no component is numeric.
 std::string BlockOf(const std::string& module_path);
 
 // The blocks that a graph's nodes belong to, each once, in the order of their first nodes.

@@ -22,7 +22,7 @@ struct Conv2dOptions {
   int64_t padding = 0;
   int64_t groups = 1;
   bool bias = true;
-  std::optional<Initializer> weight = {};  // Replaces the module's default; the bias is then zeros.
+  std::optional<Initializer> weight = {};  // If set, initialises the weight; the bias is then zeros.
 };
 
 // Options of torch.nn.MaxPool2d with square windows.
@@ -45,16 +45,16 @@ enum class RecurrentCell { kLstm, kGru };
 //   b.Output("logits", b.Linear("3", b.Flatten("2", x), 10));
 //   AMPD_ASSIGN_OR_RETURN(Graph graph, std::move(b).Build());
 //
-// Sizes that do not work are recorded and returned by Build(); later calls do nothing. Letters: B batch, C channels, H
-// height, W width. Thread-compatible.
+// If the sizes of a layer do not fit, the error is recorded, Build() returns it, and later calls do nothing. Letters: B
+// batch, C channels, H height, W width. Thread-compatible.
 class GraphBuilder {
  public:
   explicit GraphBuilder(std::string_view name) : graph_(std::string(name)) {}
 
   ValueId Input(std::string_view name, TensorType type);
   void Output(std::string_view name, ValueId value);
-  // Adds a trained tensor that several layers share, or that no layer below creates. Returns the existing one if the
-  // name is known.
+  // Adds a trained tensor that several layers share, or that none of the layers below creates. If a parameter with this
+  // name exists, returns that one.
   ValueId Parameter(std::string_view name, Shape shape, Initializer initializer);
 
   // (B, C, H, W) -> (B, out_channels, H', W')
@@ -74,11 +74,12 @@ class GraphBuilder {
   ValueId Conv1d(std::string_view path, ValueId x, int64_t out_features, Initializer weight);
   // (..., in), weight (out, in) -> (..., out), without bias. For a weight that is shared with another layer.
   ValueId TiedLinear(std::string_view path, ValueId x, ValueId weight);
-  // int64 (...), table (N, C) -> (..., C): rows of the table. The row at `padding_index`, if given, gets no gradient.
+  // Indices int64 (...), table (N, C) -> (..., C): the rows of the table with these indices. The row at
+  // `padding_index`, if given, gets no gradient.
   ValueId Embedding(std::string_view path, ValueId indices, ValueId table, std::optional<int64_t> padding_index = {});
   // Attention over heads, (B, heads, T, D) each -> (B, heads, T, D). The result has the query's memory layout, so that
-  // heads which were cut out of (B, T, C) by View and Transpose(1, 2) are joined again without a copy. It has no
-  // dropout, and is best without a mask, so that LibTorch uses its flash kernel on every device. `mask`: bool,
+  // heads which were cut out of (B, T, C) by View and Transpose(1, 2) are joined again without a copy. There is no
+  // dropout, and it is best not to give a mask, so that LibTorch uses its flash kernel on every device. `mask`: bool,
   // broadcast to (B, heads, T, T), true where a query sees a key.
   ValueId Attention(std::string_view path, ValueId query, ValueId key, ValueId value, bool is_causal,
                     std::optional<ValueId> mask = {});
@@ -94,7 +95,7 @@ class GraphBuilder {
   ValueId Tanh(std::string_view path, ValueId x);
   // x as a constant: no gradient flows back through it.
   ValueId Detach(std::string_view path, ValueId x);
-  // Constants of x's shape and dtype.
+  // A constant tensor of ones, or of zeros, with x's shape and dtype.
   ValueId OnesLike(std::string_view path, ValueId x);
   ValueId ZerosLike(std::string_view path, ValueId x);
   // x reshaped. REQUIRES: x lies in memory in the order of its dimensions.
@@ -109,7 +110,7 @@ class GraphBuilder {
   // Insert or remove a dimension of size 1 at `dim`; views of x.
   ValueId Unsqueeze(std::string_view path, ValueId x, int64_t dim);
   ValueId Squeeze(std::string_view path, ValueId x, int64_t dim);
-  // (B, ...) -> (B, product)
+  // (B, ...) -> (B, product of the other dimensions)
   ValueId Flatten(std::string_view path, ValueId x);
   // Normalises over the last dimension.
   ValueId LayerNorm(std::string_view path, ValueId x, double epsilon = 1e-5);
@@ -121,8 +122,9 @@ class GraphBuilder {
   // (B, ...): zeroes whole samples and multiplies the others by 1 / (1 - probability), like torchvision's
   // StochasticDepth(probability, "row").
   ValueId StochasticDepth(std::string_view path, ValueId x, double probability);
-  // For rows of several lengths: `mask` (B, T), bool, is true at a row's own positions, which come first. Returns int64
-  // (B, T): each row's own positions from the last to the first, then zeros.
+  // For a batch of rows that have different lengths and are padded at the end: `mask` (B, T), bool, is false at the
+  // padding. Returns int64 (B, T): for each row its positions before the padding, from the last to the first, then
+  // zeros.
   ValueId ReversedPositions(std::string_view path, ValueId mask);
   // (B, T, C), int64 (B, S) -> (B, S, C): gathers the given positions of each row.
   ValueId TakePositions(std::string_view path, ValueId x, ValueId positions);
@@ -134,16 +136,17 @@ class GraphBuilder {
   // Concatenates along `dim`; all other dimensions must agree. REQUIRES: parts is not empty.
   ValueId Concat(std::string_view path, const std::vector<ValueId>& parts, int64_t dim);
   ValueId Softmax(std::string_view path, ValueId x, int64_t dim);
-  // y is broadcast to x: its shape is that of x or the end of it, with 1 where it is repeated.
+  // y is broadcast to x: y has the shape of x or of its last dimensions, with size 1 where y is repeated.
   ValueId Add(std::string_view path, ValueId x, ValueId y);
   ValueId Mul(std::string_view path, ValueId x, ValueId y);
-  // (B, classes), int64 (B) -> scalar, the mean over the batch.
+  // Logits (B, classes), labels int64 (B) -> scalar: the mean loss over the batch.
   ValueId CrossEntropy(std::string_view path, ValueId logits, ValueId labels);
 
-  // Logits and targets in [0, 1] of one shape -> scalar, the mean over all elements. Applies the sigmoid itself.
+  // Logits, and targets in [0, 1] of the same shape -> scalar: the mean loss over all elements. Applies the sigmoid
+  // itself.
   ValueId BinaryCrossEntropy(std::string_view path, ValueId logits, ValueId targets);
 
-  // The checked graph, or INVALID_ARGUMENT (reason INVALID_MODEL) naming the layer whose sizes do not work.
+  // Returns the checked graph, or INVALID_ARGUMENT (reason INVALID_MODEL) naming the layer whose sizes do not fit.
   absl::StatusOr<Graph> Build() &&;
 
  private:
@@ -160,7 +163,8 @@ class GraphBuilder {
                    bool bias);
   Operand LayerParameter(std::string_view path, std::string_view name, Shape shape, Initializer initializer);
   Operand Buffer(std::string_view path, std::string_view name, Shape shape, double value);
-  // The parameter or buffer of an earlier call of the same module, whose shape must be this one.
+  // The parameter or buffer of this name that an earlier call added; nothing if there is none. A shape other than
+  // `shape` is recorded as an error.
   std::optional<ValueId> Again(std::string_view name, const Shape& shape);
 
   Graph graph_;

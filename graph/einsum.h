@@ -12,8 +12,8 @@ namespace ampd::graph {
 // einsum.
 //
 // The batch is assumed to be larger than 1, as in torch.export. A product of operands in two floating-point dtypes is
-// fp32. An einsum is left unchanged if a graph can't hold its sizes (a product of two that depend on the batch), or if
-// its operands have several dtypes that are not all floating-point. INVALID_ARGUMENT (reason BAD_EINSUM) if the
+// fp32. An einsum is left unchanged if a graph can't hold its sizes (a product of two sizes that depend on the batch),
+// or if its operands have several dtypes that are not all floating-point. INVALID_ARGUMENT (reason BAD_EINSUM) if the
 // equation does not fit its operands.
 absl::StatusOr<Graph> WithoutEinsums(const Graph& graph);
 

@@ -12,13 +12,14 @@ namespace ampd::graph {
 // A parsed einsum equation. Its labels are numbered as places: the dimensions of the result first, then those that are
 // summed over.
 struct EinsumEquation {
-  // For each operand, the place of each of its dimensions; a place that occurs twice is a diagonal.
+  // For each operand, the place of each of its dimensions. A place that occurs twice in one operand takes its diagonal.
   std::vector<std::vector<size_t>> operands;
   size_t num_places = 0;
   size_t num_results = 0;  // Places below this belong to the result.
 };
 
-// `ranks`: the number of dimensions of each operand. INVALID_ARGUMENT; the message is a clause that says what is wrong.
+// `ranks`: the number of dimensions of each operand. Returns INVALID_ARGUMENT, with a clause that says what is wrong,
+// if the equation does not fit the operands.
 absl::StatusOr<EinsumEquation> ParseEinsum(std::string_view equation, const std::vector<size_t>& ranks);
 
 }  // namespace ampd::graph

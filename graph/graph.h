@@ -43,8 +43,8 @@ struct TensorType {
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
 
-// Identifies a value of one graph; a default-constructed id is no value. Ids are dense, and a rewritten graph keeps the
-// ids of its source.
+// Identifies a value of one graph; a default-constructed id identifies none. Ids are dense, and a rewritten graph keeps
+// the ids of its source.
 struct ValueId {
   int index = -1;
   friend bool operator==(const ValueId&, const ValueId&) = default;
@@ -57,8 +57,8 @@ struct Value {
   TensorType type;
 };
 
-// The value of an argument: none (Python's None), a value, a list of values with holes, or a constant. A Shape is a
-// list of integers, some of which are multiples of the batch size.
+// The value of an argument: none (Python's None), a value, a list of values in which entries may be missing, or a
+// constant. A Shape is a list of integers, some of which are multiples of the batch size.
 using Operand = std::variant<std::monostate, ValueId, std::vector<std::optional<ValueId>>, int64_t, double, bool,
                              std::vector<int64_t>, std::vector<double>, Dtype, std::string, Shape>;
 
@@ -173,7 +173,8 @@ class Graph {
   ValueId AddInput(std::string_view name, TensorType type);
   ValueId AddParameter(std::string_view name, TensorType type, Initializer initializer);
   ValueId AddBuffer(std::string_view name, TensorType type, Initializer initializer);
-  // A norm that is called again keeps its existing counter. REQUIRES: `running_mean` is a buffer of this graph.
+  // Adds a batch counter for a norm; does nothing if the norm has it already, because the model calls the norm twice.
+  // REQUIRES: `running_mean` is a buffer of this graph.
   void AddBatchCounter(std::string_view name, ValueId running_mean);
   // Adds a node at the end. REQUIRES: its values belong to this graph.
   void AddNode(Node node);

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "graph/graph.h"
 
-// How a loss is computed from a model's output. The name of that output selects the head.
+// A head is the way in which a loss is computed from a model's output. The name of that output selects the head.
 namespace ampd::graph {
 
 enum class Head {
@@ -34,7 +34,7 @@ absl::Span<const std::string_view> OutputNamesOf(Head head);
 // The types of output that the head takes, for messages: "float32[B, classes]".
 std::string_view TakenBy(Head head);
 
-// Whether the head takes an output of this type; for a head of several outputs, any of them.
+// Whether the head takes an output of this type. A head of several outputs takes the same type for all of them.
 bool Takes(Head head, const TensorType& output);
 
 // The default head for an output of this type: one with a cross entropy. Nothing if the type does not decide it.
@@ -44,10 +44,10 @@ std::optional<Head> HeadOf(const TensorType& output);
 // (graph/losses.h), which is trained without a head.
 std::optional<Head> HeadOf(const Graph& model);
 
-// Whether predictions are right or wrong, so that a share of right ones exists.
+// Whether each prediction is either right or wrong, so that an accuracy can be computed.
 bool HasAccuracy(Head head);
 
-// Whether the model predicts the classes of a sample, so that each class has an F1.
+// Whether the model predicts the classes of a sample, so that each class has an F1 score.
 bool PredictsClasses(Head head);
 
 }  // namespace ampd::graph

@@ -20,8 +20,8 @@ struct Loss {
 // for a model with a head.
 std::vector<Loss> LossesOf(const Graph& model);
 
-// Everything that a step computes, as a policy resolves it: WithLossHead for a model with a head, and a model with its
-// own losses unchanged. Errors as WithLossHead.
+// The graph of everything that a training step computes, on which a policy is resolved: WithLossHead of a model with a
+// head, or the model itself if it has its own losses. Errors as WithLossHead.
 absl::StatusOr<Graph> TrainedGraph(const Graph& model);
 
 }  // namespace ampd::graph

@@ -11,7 +11,7 @@ enum class OpClass {
   kLower,    // Computes in the policy's compute dtype: matrix products, convolutions.
   kFp32,     // Computes in fp32: exponentials, losses, long sums.
   kPromote,  // Inputs are cast to the widest of their dtypes.
-  kBanned,   // Refused below fp32.
+  kBanned,   // Refused by policies that compute below fp32.
   kAsInput,  // Runs in the dtype of its inputs (OpRow::result_like).
 };
 
@@ -24,14 +24,15 @@ struct OpRow {
   // Arguments that stay in fp32 beside an input of a lower dtype: weights and statistics of norms. The op computes in
   // fp32 internally and returns the input's dtype.
   std::vector<std::string_view> fp32_arguments = {};
-  // The argument whose dtype the results have, whatever the others have; empty: the widest of the inputs.
+  // The argument whose dtype the results have, whatever the other arguments' dtypes; empty: the results have the widest
+  // dtype of the inputs.
   std::string_view result_like = {};
   // An argument of which the op reads only the shape; empty: none.
   std::string_view shape_argument = {};
   // Tensors that the op saves for the backward pass: names of arguments, "result", or "result.mask" and the like for
   // internal tensors.
   std::vector<std::string_view> saves = {};
-  // Buffers that the op writes if `training_argument` is true, although its schema may not show it.
+  // Arguments, all buffers, that the op writes if `training_argument` is true, although its schema may not show it.
   std::vector<std::string_view> writes = {};
   bool random = false;
   // The bool argument that selects training or evaluation; empty: none.
@@ -43,7 +44,7 @@ struct OpRow {
   bool no_gradient = false;
   // The argument whose memory the results show; empty: they have their own.
   std::string_view views = {};
-  // The gradient of the result is, unchanged, the gradient of each argument of the result's shape.
+  // The gradient of the result is also, unchanged, the gradient of each argument that has the result's shape.
   bool passes_gradient = false;
   // The op of which this is the in-place form, which writes its argument "self" and returns it; empty: none.
   std::string_view in_place_of = {};
@@ -52,7 +53,8 @@ struct OpRow {
 // Null if the op is not allowed.
 const OpRow* FindOp(std::string_view op);
 
-// The op that one of ours computes through fp32; `op` itself for any other.
+// For one of our ops that compute through fp32 ("ampd.linear_wide"), the ATen op that it stands for; for any other op,
+// `op` itself.
 std::string_view ComputedBy(std::string_view op);
 
 // All rows, ordered by name.

@@ -16,10 +16,10 @@ Graph WithoutDeadNodes(const Graph& graph);
 // Replaces every in-place op by its out-of-place form; later readers of the written argument read the result. A write
 // to a slice or a selected row becomes an op whose result is inserted into the whole (aten.slice_scatter,
 // aten.select_scatter) for its later readers. INVALID_ARGUMENT (reason ALIASED_WRITE) if the written memory belongs to
-// a parameter or a buffer, or if yet another value that shows it is an output or read later.
+// a parameter or a buffer, or if a further value that shows the same memory is an output or is read later.
 absl::StatusOr<Graph> WithoutInPlaceOps(const Graph& graph);
 
-// A copy of "self" that a program may write in place. Only passes see this op; it never runs.
+// An op that copies "self", so that a program may write the copy in place. Only passes see this op; it never runs.
 inline constexpr char kFreshCopy[] = "aten.lift_fresh_copy.default";
 
 // Replaces each kFreshCopy by its source. REQUIRES: there are no in-place ops (WithoutInPlaceOps).
@@ -57,7 +57,7 @@ absl::StatusOr<std::optional<Graph>> LabelCountProgram(const Graph& model);
 // The evaluation program with "labels" added. Its outputs depend on the model's head:
 //   "loss_sum"     the sum over all labels of the terms whose mean is the loss, an fp32 scalar, so that batches of any
 //                  size add up
-//   "loss"         instead of it, for a model with its own loss: the mean over the batch
+//   "loss"         instead of "loss_sum", for a model with its own loss: the mean over the batch
 //   "num_correct"  the number of correctly predicted labels, an int64 scalar: if the head has an accuracy
 //   "predicted"    the class of each sample, int64 (B); for label_logits whether each logit is above 0, bool
 //                  (B, classes): if the head predicts classes

@@ -29,7 +29,7 @@ class Rewriter {
 
   const Graph& target() const { return target_; }
 
-  // Appends a node, with its uses replaced as requested so far. The node may be changed before.
+  // Appends a node of the source, with its uses replaced as requested so far. The caller may have changed the node.
   void Keep(Node node);
   // Appends a node with one new output, and returns that output. The name gets a suffix if it is already used.
   ValueId Emit(Node node, std::string_view output_name, TensorType type);
@@ -38,7 +38,7 @@ class Rewriter {
   void ReplaceUses(ValueId from, ValueId to);
   // The value that currently replaces a value of the source.
   ValueId Resolve(ValueId value) const;
-  // Changes the type of a value that is defined here or in the source.
+  // Changes the type of a value of the copy or of the source.
   void SetType(ValueId value, TensorType type) { target_.SetType(value, std::move(type)); }
   ValueId AddInput(std::string_view name, TensorType type) { return target_.AddInput(name, std::move(type)); }
   void SetOutputs(std::vector<Output> outputs) { target_.SetOutputs(std::move(outputs)); }

@@ -16,7 +16,8 @@ struct Segment {
   size_t begin = 0;
   size_t end = 0;
   bool recomputed = false;
-  // For a recomputed segment: earlier values that its second run reads, and its own values that others read.
+  // For a recomputed segment: `inputs` are the earlier values that its second run reads; `outputs` are its own values
+  // that are read outside it.
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
 };
@@ -25,7 +26,7 @@ struct Segment {
 // `work` if that is given.
 std::vector<Segment> SegmentsOf(const Graph& graph, Work* work = nullptr);
 
-// The node for its second run: the same result, but buffers are not written again.
+// The node as it runs the second time, in the backward pass: with the same result, but without writing buffers again.
 Node ForSecondRun(Node node);
 
 // Puts the nodes of each module whose path matches one of the globs into its own checkpoint segment; for nested matches

@@ -15,9 +15,9 @@ struct NumberRange {
 };
 
 // The range of an input that the model uses as indices, unchanged or reshaped: rows of a table, positions along a
-// dimension, or classes as the target of a cross entropy. If it is used several times, the smallest range, and the
-// value that all uses ignore. Nothing if the whole input is never used as indices: a part of it, such as a column, may
-// hold other numbers than the rest.
+// dimension, or classes as the target of a cross entropy. If it is used several times, returns the smallest of the
+// ranges, and the value that all uses ignore. Nothing if the whole input is never used as indices: a part of it, such
+// as a column, may hold other numbers than the rest.
 std::optional<NumberRange> NumbersOf(const Graph& model, std::string_view input);
 
 // NumbersOf without the ignored value.

@@ -15,18 +15,19 @@
 // is called its own, and is named "<name>@eval".
 namespace ampd::graph {
 
-// The tables in ExportedModel::json.
+// The keys of the tables of constants in ExportedModel::json.
 inline constexpr char kConstants[] = "constants";
 inline constexpr char kEvalConstants[] = "eval_constants";
 
-// The table of the evaluation program's own constants, taken from its whole table; empty if it has none. `train`,
-// `eval`: the archive's data/constants/*_constants_config.json. Constants of the same name and layout are compared by
-// content, for at most 1,024 of them and 64 MiB; the rest count as the program's own. Errors as ReadExportedModel.
-// REQUIRES: both are sound JSON.
+// Returns the evaluation program's table of constants, reduced to its own ones; an empty string if it has none.
+// `train`, `eval`: each program's table, the archive's data/constants/*_constants_config.json. Constants of the same
+// name and layout are compared by content, for at most 1,024 of them and 64 MiB; the rest count as the program's own.
+// Errors as ReadExportedModel. REQUIRES: both tables are valid JSON.
 absl::StatusOr<std::string> OwnConstants(const ZipArchive& archive, std::string_view train, std::string_view eval);
 
-// Makes the evaluation program read its own constants, and adds these to the state. `json`: OwnConstants of the file.
-// Errors go to the cursor's status. REQUIRES: the model has an evaluation program, and its state is read.
+// Makes the evaluation program read its own constants, and adds these to the model's state. `json`: the table that
+// OwnConstants returned for the file. Errors go to the cursor's status. REQUIRES: the model has an evaluation program,
+// and the model's state has been read.
 void UseOwnConstants(const JsonCursor& json, ExportedModel& model);
 
 // The evaluation program's constant inputs that the training program does not have.

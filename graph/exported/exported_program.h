@@ -19,12 +19,12 @@
 // graphs are inlined (graph/exported/exported_inline.h). The import (graph/exported/import.h) turns it into a graph.
 namespace ampd::graph {
 
-// One size of a tensor: `factor`, multiplied by `symbol` if that is not empty; the run gives the symbol a value. It may
-// be negative in a number that is not a size.
+// One size of a tensor: `factor`, multiplied by `symbol` if that is not empty; the run gives the symbol a value.
+// `factor` may be negative in a number that is not a size.
 struct ExportedSize {
   int64_t factor = 1;
   std::string symbol;
-  std::string unknown;  // The expression, if it has neither of these forms.
+  std::string unknown;  // The expression, if it is neither a number nor a multiple of a symbol.
   friend bool operator==(const ExportedSize&, const ExportedSize&) = default;
 };
 
@@ -49,14 +49,14 @@ struct MemoryFormat {
   int64_t number = 0;
 };
 
-// A device or layout; the trainer chooses its own.
+// A device or layout. Its value is not kept, because the trainer chooses its own.
 struct Placement {};
 
 // What the model's bfloat16 twin shows about the float32 result of a node (graph/exported/exported_twin.h).
 enum class NamedDtype {
   kUnknown,  // The twin does not show it.
   kMeant,    // The model asks for float32.
-  kFollows,  // It is the dtype that the model was exported in.
+  kFollows,  // It is only the dtype that the model was exported in.
 };
 
 struct ExportedGraph;
@@ -93,7 +93,7 @@ struct ExportedGraph {
 struct ExportedInput {
   enum class Kind { kUser, kParameter, kBuffer, kConstant };
   Kind kind = Kind::kUser;
-  std::string tensor;  // Its tensor in the graph.
+  std::string tensor;  // Name of its tensor in the graph.
   std::string name;    // Python's name of a parameter, buffer or constant.
 };
 
@@ -127,7 +127,8 @@ struct SavedNames {
 };
 SavedNames SavedNamesOf(const std::map<std::string, StoredTensor>& stored, const std::set<std::string>& of_graph);
 
-// How many numbers of the entry, from its start, the view reaches. REQUIRES: the tensor comes from ReadExportedModel.
+// The number of elements from the start of the entry to the last one that the tensor reads. REQUIRES: the tensor comes
+// from ReadExportedModel.
 int64_t ReachOf(const StoredTensor& tensor);
 
 // A model as one file holds it.
@@ -156,9 +157,9 @@ inline constexpr int64_t kMaxUnpacking = 16;
 
 // Reads the programs of a .pt2 file; if there are several, those named "train" and "eval". Checks that each tensor's
 // content is present as far as the tensor reaches. The content is not read, except to compare constants of two
-// programs. INVALID_ARGUMENT (reason BAD_EXPORT) with the place and the fault; UNAVAILABLE if the host can't read the
-// file; RESOURCE_EXHAUSTED if the programs' JSON exceeds `max_json_bytes`. With that limit a reader bounds the time and
-// memory for a file of unknown origin: some ten times as much memory.
+// programs. INVALID_ARGUMENT (reason BAD_EXPORT), with the fault and its place in the file; UNAVAILABLE if the host
+// can't read the file; RESOURCE_EXHAUSTED if the programs' JSON exceeds `max_json_bytes`. The limit bounds the time and
+// the memory for a file of unknown origin: reading takes some ten times as much memory as the JSON.
 absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive,
                                                 int64_t max_json_bytes = 4 * kMaxExportedJsonBytes);
 

@@ -7,16 +7,17 @@
 #include "graph/exported/exported_program.h"
 #include "graph/exported/json_cursor.h"
 
-// The comparison of a model with its bfloat16 twin, in the archive. client/python/ampd/bf16_twin.py writes it.
+// The comparison of a model with its bfloat16 twin, which is the same model exported in bfloat16.
+// client/python/ampd/bf16_twin.py writes the comparison into the archive:
 //
 //   extra/ampd.bf16_twin.json := {"format": "ampd.bf16_twin", "version": 1, "programs": {"train": P, "eval": P}}
 //   P := {"meant": [tensor, ...], "follows": [tensor, ...]}
 //
-// A tensor is the only result of a node, float32 in the program, by its name after nested graphs are inlined
-// (graph/exported/exported_inline.h). "meant": it is float32 in the bfloat16 program too, or has other numbers there.
-// "follows": it is bfloat16 there; this includes a masked_fill with the smallest or the largest number of its dtype,
-// which in the program is float32's. Neither list has other nodes whose results have the dtype of their inputs, nor
-// casts that change nothing in both programs.
+// Each tensor is the only result of a node and is float32 in the program. The lists give its name after nested graphs
+// are inlined (graph/exported/exported_inline.h). "meant": it is float32 in the bfloat16 program too, or has other
+// numbers there. "follows": it is bfloat16 there; this includes a masked_fill with the smallest or the largest number
+// of its dtype, which in the program is float32's. Other nodes whose results have the dtype of their inputs are in
+// neither list, and so are casts that change nothing in both programs.
 namespace ampd::graph {
 
 inline constexpr char kTwinFile[] = "extra/ampd.bf16_twin.json";

@@ -16,9 +16,9 @@ namespace ampd::graph {
 // to the program. Errors are INVALID_ARGUMENT with the reason BAD_EXPORT.
 class ExportedTypes {
  public:
-  // The batch size is the symbol of the first input's first size. If inputs (B, positions) leave their length open, it
-  // is `sequence_length`; 0: not known. The reason is SPEC_ERROR for a length that the program was not exported for, by
-  // its range of lengths or by its assertions on sizes.
+  // The batch size is the symbol of the first input's first size. If the export left the length of inputs (B,
+  // positions) open, the length is `sequence_length`; 0: not known. The error's reason is SPEC_ERROR if the program's
+  // range of lengths or its assertions on sizes exclude this length.
   static absl::StatusOr<ExportedTypes> Of(const ExportedProgram& program, int64_t sequence_length = 0);
 
   absl::StatusOr<TensorType> TypeOf(const std::string& tensor) const;

@@ -14,7 +14,8 @@ namespace ampd::graph {
 
 // A job's settings for an exported model.
 struct ImportOptions {
-  // The first of the program's outputs that the head takes. The others are left out.
+  // The index of the program's output that the head takes, or of the first one for a head of several outputs. Other
+  // outputs are left out.
   int output = 0;
   std::optional<Head> head;  // Nothing: a head with a cross entropy, by the output's type.
   // kOwnLoss only: the program's output with the number of labels that the loss is the mean of; nothing if there is
@@ -37,8 +38,8 @@ struct ImportOptions {
 //   count that nothing reads is left out, and so is a buffer that the training program does not have.
 // * The symbol of the first input's first size is the batch size. The only other symbol is the length of inputs (B,
 //   positions), which is `sequence_length` (0: the job has none).
-// * A cast to the dtype that a tensor already has is left out, unless the model's bfloat16 twin gives it a meaning: a
-//   meant one keeps fp32, and one that follows is marked (Node::follows_dtype).
+// * A cast to the dtype that a tensor already has is left out, unless the model's bfloat16 twin gives it a meaning
+// (NamedDtype): with kMeant the cast keeps fp32, and with kFollows it is marked (Node::follows_dtype).
 // * Every tensor lies on the run's device: devices, layouts and assertions on them are left out.
 //
 // INVALID_ARGUMENT (reason BAD_EXPORT; UNKNOWN_OP for an op that models may not use) naming the op, its module and the
@@ -47,8 +48,8 @@ absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedPr
                                     const ImportOptions& options = {});
 
 // The evaluation program: the file's own, or the training program without dropout and with norms that use their running
-// statistics, if they have any. INVALID_ARGUMENT (reason BAD_EXPORT) if that is not enough, because the training
-// program draws other random numbers and the file has no evaluation program.
+// statistics, if they have any. Returns INVALID_ARGUMENT (reason BAD_EXPORT) if the file has no evaluation program and
+// the training program draws random numbers even without dropout.
 absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, const ImportOptions& options = {});
 
 // ImportProgram's messages for all ops of a program that models may not use, each once, for people who inspect a file.
@@ -62,12 +63,13 @@ bool IsEvalMode(const Graph& graph);
 struct ImportedPrograms {
   Graph train;
   Graph eval;                         // Has the same state as `train`.
-  std::vector<std::string> warnings;  // What may not be intended.
+  std::vector<std::string> warnings;  // What the user may not have intended.
 };
 
-// Imports both programs. INVALID_ARGUMENT as ImportProgram and ImportEvalProgram, or with the reason SPEC_ERROR for an
-// output that the head does not take, for an input "labels" with a head other than kOwnLoss, for a model without
-// trained parameters, and with kGan for a trained parameter that does not lead to its own network's loss.
+// Imports the training and the evaluation program. Returns the errors of ImportProgram and ImportEvalProgram, and
+// INVALID_ARGUMENT with the reason SPEC_ERROR for an output that the head does not take, for an input "labels" with a
+// head other than kOwnLoss, for a model without trained parameters, and with kGan for a trained parameter that does not
+// lead to its own network's loss.
 absl::StatusOr<ImportedPrograms> ImportPrograms(const ExportedModel& model, const ImportOptions& options);
 
 }  // namespace ampd::graph

@@ -11,7 +11,7 @@
 
 namespace ampd::graph {
 
-// A place in JSON from outside, which can be read without checking every step:
+// A position in JSON of unknown origin. The JSON can be read through it without checking every step for errors:
 //
 //   absl::Status status;
 //   const JsonCursor root(json, status);
@@ -19,8 +19,8 @@ namespace ampd::graph {
 //   for (const JsonCursor& one : root["list"].List(100)) { ... }
 //   AMPD_RETURN_IF_ERROR(status);   // before using what was read
 //
-// The status keeps the first thing that is missing or of another kind, "a.count: is no whole number"; everything read
-// from there on is empty or 0. The JSON and the status must outlive their cursors. Thread-compatible.
+// The status keeps the first error, a value that is missing or of another kind ("a.count: is no whole number");
+// everything read after it is empty or 0. The JSON and the status must outlive their cursors. Thread-compatible.
 class JsonCursor {
  public:
   JsonCursor(const nlohmann::json& json, absl::Status& status) : json_(&json), status_(&status) {}
@@ -36,7 +36,7 @@ class JsonCursor {
   std::string Text() const;
   std::vector<JsonCursor> List(size_t max_size) const;
   std::vector<std::pair<std::string, JsonCursor>> Members(size_t max_size) const;
-  // The only member of an object whose key selects one of several kinds.
+  // The only member of this object. Its key selects one of several kinds of value.
   std::pair<std::string, JsonCursor> Choice() const;
 
   void Fail(std::string_view what) const;

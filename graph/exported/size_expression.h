@@ -10,7 +10,7 @@
 
 namespace ampd::graph {
 
-// The values, by symbol, that sizes left open by the export have in a run.
+// For each symbol, the name of a size that the export left open, its value in a run.
 using SymbolValues = std::map<std::string, int64_t>;
 
 // A size as torch.export writes it, in SymPy's printed form:

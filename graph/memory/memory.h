@@ -18,12 +18,12 @@ struct HeldBytes {
 };
 
 struct RunMemory {
-  HeldBytes peak;  // At the largest total.
+  HeldBytes peak;  // When the total was largest.
   HeldBytes after_forward;
   HeldBytes after_backward;  // Only the parameters' gradients are left.
 };
 
-// What memory depends on besides the program and the batch.
+// Conditions that the memory depends on besides the program and the batch.
 struct RunConditions {
   std::string trained = "*";  // Glob on the names of trained parameters.
   bool on_gpu = false;        // GPU attention kernels never hold all scores.
@@ -32,14 +32,14 @@ struct RunConditions {
 
 // Estimates one forward and backward pass of a training program, as the executor and autograd run it on a CPU. Each
 // value lives until its last reader has run, and longer if the op table says that an op saves it. Gradients are passed
-// back in reverse order, and summed in place if nobody else holds them. Nodes of a checkpoint segment keep only the
+// back in reverse order, and summed in place if nothing else holds them. Nodes of a checkpoint segment keep only the
 // segment's inputs, and run again when the backward pass reaches it. Parameters, buffers and inputs are not counted.
 // Takes microseconds per node; the result is meaningless if `work` was stopped. REQUIRES: every op is in the op table
 // or emulated; the program has one output, a scalar loss.
 RunMemory EstimateRun(const Graph& program, int64_t batch_size, const RunConditions& conditions = {});
 
-// The peak of a forward pass without autograd: each value lives until its last reader has run. Counts and takes as much
-// work as EstimateRun. REQUIRES: every op is in the op table or emulated.
+// The peak of a forward pass without autograd: each value lives until its last reader has run. Counts the same memory
+// as EstimateRun, and takes as much time. REQUIRES: every op is in the op table or emulated.
 HeldBytes EstimateEvaluation(const Graph& program, int64_t batch_size, bool on_gpu = false, Work* work = nullptr);
 
 }  // namespace ampd::graph

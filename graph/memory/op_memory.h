@@ -13,15 +13,15 @@
 
 namespace ampd::graph {
 
-// The number of rows for which "ampd.cross_entropy" holds the logarithms of all classes at once: 4 MiB of them, or on a
-// GPU 128 MiB, so that it starts few kernels.
+// The number of rows for which "ampd.cross_entropy" holds the logarithms of all classes at once. They fill 4 MiB, or
+// 128 MiB on a GPU, where fewer parts mean fewer kernel launches.
 int64_t CrossEntropyRows(int64_t num_classes, bool on_gpu);
 
 // The memory of each node of a program, as LibTorch's CPU ops run it: which results have their own memory, what is
-// saved for the backward pass, and what is needed only while an op runs. It follows from the op table, and from which
-// values are trained and which lie channels-last, which it determines in the order of the nodes. For a GPU only
-// attention is treated differently, because its kernels there never hold all scores. Thread-compatible. REQUIRES: the
-// program outlives it; every op is in the op table or one that ApplyPrecision inserts.
+// saved for the backward pass, and what is needed only while an op runs. This follows from the op table, and from which
+// values are trained and which lie in memory channels-last; the constructor determines both for each node in turn. For
+// a GPU only attention is treated differently, because its kernels there never hold all scores. Thread-compatible.
+// REQUIRES: the program outlives it; every op is in the op table or one that ApplyPrecision inserts.
 class OpMemory {
  public:
   // `trained`: glob on the names of trained parameters.
@@ -43,14 +43,14 @@ class OpMemory {
   };
   std::vector<Kept> Keeps(const Node& node) const;
 
-  // Bytes needed only while the node runs, and only while its backward pass runs.
+  // Bytes needed only while the node runs (Forward), and only while its backward pass runs (Backward).
   int64_t ForwardWorkspace(const Node& node) const;
   int64_t BackwardWorkspace(const Node& node) const;
 
   // Whether the gradient of an argument is the same tensor as the gradient of the node's result.
   bool PassesGradient(const Node& node, ValueId argument) const;
 
-  // Whether the gradient of an argument is written over the argument if nothing else holds that
+  // Whether the gradient of an argument is written over the argument if nothing else holds the argument
   // (worker/amp/ops/cross_entropy.cc).
   bool WritesGradientOver(const Node& node, ValueId argument) const;
 
