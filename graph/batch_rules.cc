@@ -23,7 +23,7 @@ bool IsTrue(const Node& node, std::string_view argument) {
   return operand != nullptr && *operand == Operand(true);
 }
 
-// The check _verify_batch_size of torch.nn.functional, for a batch norm.
+// Whether a batch norm gets only one value per channel: the check _verify_batch_size of torch.nn.functional.
 bool HasOneValueAChannel(const Node& node, const Shape& input, int64_t batch_size) {
   return node.op == "aten.batch_norm.default" && IsTrue(node, "training") && input.size() >= 2 &&
          IsOneBeside(input, batch_size, 1);

@@ -216,7 +216,7 @@ class Decomposition {
   Rewriter& rewriter_;
 };
 
-// The order in which pairs are multiplied, as indexes into the list of remaining operands.
+// The order in which pairs of operands are multiplied, as indexes into the list of remaining operands.
 absl::StatusOr<std::vector<int64_t>> PathOf(const Node& node, size_t num_operands) {
   const Operand* const given = node.Find("path");
   const auto* const path = given == nullptr ? nullptr : std::get_if<std::vector<int64_t>>(given);
@@ -279,7 +279,8 @@ class Einsum {
     return parts.InOrder(operand, order);
   }
 
-  // Removes a pair from the list and multiplies it. Sums over the places that no other operand has.
+  // Removes the next pair of operands from the list `left`, multiplies the two, and sums over the places that no other
+  // operand has.
   std::optional<Tensor> MultiplyNext(std::deque<Tensor>& left, size_t step, Decomposition& parts) {
     auto i = static_cast<ptrdiff_t>(path_.empty() ? 0 : std::min(path_[2 * step], path_[2 * step + 1]));
     auto j = static_cast<ptrdiff_t>(path_.empty() ? 1 : std::max(path_[2 * step], path_[2 * step + 1]));
@@ -303,7 +304,7 @@ class Einsum {
   const Node& node_;
   const EinsumEquation equation_;
   const std::vector<int64_t> path_;
-  std::vector<int> counts_;  // By place: number of operands whose size there is not 1.
+  std::vector<int> counts_;  // For each place: number of operands whose size there is not 1.
 };
 
 absl::Status BadEinsum(const Node& node, std::string_view why) {

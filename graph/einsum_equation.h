@@ -19,7 +19,7 @@ struct EinsumEquation {
 };
 
 // `ranks`: the number of dimensions of each operand. Returns INVALID_ARGUMENT, with a clause that says what is wrong,
-// if the equation does not fit the operands.
+// if the equation is malformed or does not fit the operands.
 absl::StatusOr<EinsumEquation> ParseEinsum(std::string_view equation, const std::vector<size_t>& ranks);
 
 }  // namespace ampd::graph

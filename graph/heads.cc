@@ -13,10 +13,10 @@ constexpr std::string_view kLogits[] = {"logits"};
 constexpr std::string_view kPredictions[] = {"predictions"};
 constexpr std::string_view kLabelLogits[] = {"label_logits"};
 constexpr std::string_view kLoss[] = {"loss"};
-// In the order of a training step.
+// The names of a GAN's losses, in the order in which a training step computes them.
 constexpr std::string_view kGanLosses[] = {"discriminator_loss", "generator_loss"};
 
-// (B, ...), with B in no other dimension.
+// Whether the shape is (B, ...), with B in no other dimension.
 bool IsOfSamples(const Shape& shape) {
   return !shape.empty() && shape[0] == Dim::Batch() &&
          std::none_of(shape.begin() + 1, shape.end(), [](const Dim& dim) { return dim.is_batch(); });

@@ -82,8 +82,8 @@ class InPlacePass {
  private:
   static constexpr int kNone = -1;
 
-  // A value that contains the written one as a part, and the view that shows the part. Without a view both are the same
-  // memory.
+  // A value that contains another one as a part, and the view that shows the part. Without a view, both values are the
+  // same memory.
   struct Whole {
     ValueId value;
     const Node* view = nullptr;
@@ -113,7 +113,7 @@ class InPlacePass {
 
   static size_t Index(ValueId value) { return static_cast<size_t>(value.index); }
 
-  // The value that a node's result is a part of, or the same as.
+  // The value that a node's result is a part of, or whose memory it shows as a whole.
   static std::optional<Whole> WholeOf(const Node& node) {
     if (const auto same = WrittenBy(node); same.has_value()) {
       return Whole{*same};
@@ -125,9 +125,9 @@ class InPlacePass {
     return self.has_value() ? std::optional(Whole{*self, &node}) : std::nullopt;
   }
 
-  // The values that contain `written`, from the innermost outwards, as far as a part can be put back and up to the last
-  // one in `read`. Removes the ones it finds from `read`. Leaves out values of the same memory that are not read any
-  // more.
+  // The values that contain `written`, from the innermost outwards, up to the last one that is in `read`; stops early
+  // where a part can't be put back. Values that show the same memory without a view are left out if they are not in
+  // `read`. Removes the returned values from `read`.
   std::vector<Whole> WholesOf(ValueId written, std::set<ValueId>& read) const {
     std::vector<Whole> wholes;
     size_t num_read = 0;
@@ -143,7 +143,7 @@ class InPlacePass {
     return wholes;
   }
 
-  // Values that show the memory of `written`, exist before the node, and are read after it.
+  // Values that show the memory of `written`, were made before the node with index `index`, and are read after it.
   std::set<ValueId> ReadBehind(size_t index, ValueId written) {
     std::vector<ValueId>& shown = shown_[aliases_.Of(written)];
     std::erase_if(shown, [&](ValueId value) { return last_reads_[Index(value)] <= static_cast<int>(index); });
@@ -161,7 +161,7 @@ class InPlacePass {
                    absl::StrCat(node.Where(), " writes the memory of %", graph_.value(*read.begin()).name,
                                 ", which is read afterwards; use ", out_of_place));
     }
-    // Autograd ignores such a write when it computes the gradient.
+    // Autograd ignores a write under torch.no_grad() when it computes gradients.
     if (node.without_gradient && IsTrained({aliases_.Of(written)})) {
       return Error(absl::StatusCode::kInvalidArgument, "ALIASED_WRITE",
                    absl::StrCat(node.Where(), " writes under torch.no_grad() over what has a gradient; use ",
@@ -212,12 +212,13 @@ class InPlacePass {
   const Graph& graph_;
   const Aliases aliases_;
   Rewriter rewriter_;
-  std::vector<std::optional<Whole>> wholes_;  // By value.
-  const std::vector<bool> is_state_;          // By value.
-  std::vector<bool> is_made_;                 // By value: a node made it.
-  std::vector<bool> is_trained_;              // By value: it has a gradient.
-  std::vector<int> last_reads_;               // By value: last reading node, kNone, or beyond all nodes for an output.
-  // By memory: values made so far. Those that no later node reads are removed from time to time.
+  std::vector<std::optional<Whole>> wholes_;  // For each value: the value that it is a part of or shows.
+  const std::vector<bool> is_state_;          // For each value: it is a parameter or a buffer.
+  std::vector<bool> is_made_;                 // For each value: a node made it.
+  std::vector<bool> is_trained_;              // For each value: it has a gradient.
+  std::vector<int> last_reads_;  // For each value: last node that reads it, kNone, or beyond all nodes for an output.
+  // For each memory, by the index of its value: the values made so far that show it. Values that no later node reads
+  // are removed from time to time.
   std::map<int, std::vector<ValueId>> shown_;
 };
 

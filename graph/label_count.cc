@@ -30,7 +30,7 @@ absl::Status CheckType(const TensorType& type) {
              : BadCount("is no number of labels; that is a scalar of float32, int64 or int32");
 }
 
-// The nodes that lead to the value, in their order.
+// The nodes that `value` is computed from, in the order of the graph.
 std::vector<Node> NodesBefore(const Graph& model, ValueId value) {
   std::set<ValueId> read = {value};
   std::vector<Node> nodes;

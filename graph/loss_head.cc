@@ -39,7 +39,7 @@ ValueId Flat(Graph& graph, ValueId logits) {
               {graph.type(logits).dtype, {Dim::Batch(shape[0].factor() * shape[1].factor()), shape[2]}});
 }
 
-// For a model with its own loss.
+// WithLossHead for a model with its own loss.
 Graph WithLossAlone(Graph model) {
   model.SetOutputs({{"loss", *model.FindOutput("loss")}});
   return model;
@@ -72,7 +72,7 @@ std::string LossOpOf(Head head) {
   }
 }
 
-// The prediction for each label: a class, or whether the label's class applies.
+// Adds the prediction for each label: a class, or a bool that says whether the label's class applies.
 ValueId AddPredicted(Graph& graph, Head head, const Compared& compared) {
   const Shape shape = graph.type(compared.labels).shape;
   return head == Head::kMultiLabel

@@ -21,7 +21,7 @@ std::vector<OpRow> ComputingRows() {
       {.op = "aten.matmul.default", .op_class = kLower, .saves = {"self", "other"}},
       {.op = "aten.mm.default", .op_class = kLower, .saves = {"self", "mat2"}},
       // The arguments saved by LibTorch's flash kernel, as on a GPU without a mask; OpMemory has those of other
-      // kernels. The softmax is not saved; of a bool mask, the added numbers are saved instead.
+      // kernels. The softmax is not saved. Instead of a bool mask, the numbers that it adds to the scores are saved.
       {.op = "aten.scaled_dot_product_attention.default",
        .op_class = kLower,
        .saves = {"query", "key", "value", "result", "result.logsumexp", "result.added_mask"},

@@ -59,7 +59,7 @@ class Reads {
   std::unordered_set<int> memory_;
 };
 
-// The nodes that lead to an output or, if `keeps_state`, to a write of a parameter or buffer.
+// The graph without nodes that lead neither to an output nor, if `keeps_state`, to a write of a parameter or buffer.
 Graph Needed(const Graph& graph, bool keeps_state) {
   const Aliases aliases(graph);
   const std::vector<bool> is_state = StatesOf(graph);
@@ -94,7 +94,7 @@ std::set<ValueId> ResultsBefore(Graph graph, std::vector<Output> outputs) {
   return results;
 }
 
-// Removes the running statistics of a norm in training mode, which only writes them.
+// Removes the running statistics from a norm in training mode, which writes them but does not read them.
 void KeepNoStatistics(Node& node) {
   if (const OpRow* const row = FindOp(node.op); row != nullptr && Trains(*row, node)) {
     for (const std::string_view name : row->writes) {

@@ -57,7 +57,8 @@ std::vector<std::string> MatchedModules(const std::string& glob, const std::unor
   return matched;
 }
 
-// The modules that become segments, unless a module that contains them does. INVALID_ARGUMENT if a glob matches none.
+// The modules that the globs match. Each becomes a segment, unless a module that contains it does. INVALID_ARGUMENT if
+// a glob matches none.
 absl::StatusOr<std::unordered_set<std::string>> SegmentModules(const Graph& graph,
                                                                const std::vector<std::string>& globs) {
   const std::unordered_set<std::string> modules = ModulesOf(graph);
@@ -83,7 +84,7 @@ std::string SegmentFor(const std::unordered_set<std::string>& segments, const st
   return outermost;
 }
 
-// By value: index of the last node that reads it, plus 1; beyond all nodes for outputs.
+// For each value: the index of the last node that reads it, plus 1. For an output the number is beyond all nodes.
 std::vector<size_t> LastReads(const Graph& graph, Work& work) {
   std::vector<size_t> last_reads(static_cast<size_t>(graph.num_values()), 0);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {

@@ -53,7 +53,7 @@ bool IsCrossEntropy(const Node& node) {
   return node.op == "aten.cross_entropy_loss.default" || node.op == "aten.nll_loss_nd.default";
 }
 
-// The op's default if the node does not give it.
+// The label that a cross entropy ignores: its argument ignore_index, or the op's default if the node does not give it.
 int64_t IgnoredBy(const Node& node) {
   constexpr int64_t kDefault = -100;
   const Operand* const given = node.Find("ignore_index");

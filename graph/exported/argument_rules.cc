@@ -69,7 +69,7 @@ class Call {
   const Node& node_;
 };
 
-// "its p is 1.5; it takes 0 to 1".
+// The message about a number out of range: "its p is 1.5; it takes 0 to 1".
 std::string Refusal(std::string_view name, double value, std::string_view taken) {
   return absl::StrCat("its ", std::string(name), " is ", value, "; it takes ", std::string(taken));
 }
@@ -94,7 +94,7 @@ struct Window {
   int64_t extent() const { return dilation * (kernel - 1) + 1; }
 };
 
-// Entry `i` of a list with one entry per dimension, or one for all; `missing` if it is empty.
+// Entry `i` of a list that has one entry per dimension, or a single entry for all; `missing` if the list is empty.
 int64_t At(const std::vector<int64_t>& list, size_t i, int64_t missing) {
   return list.empty() ? missing : list[std::min(i, list.size() - 1)];
 }
@@ -115,7 +115,8 @@ std::string CheckWindow(const Window& window) {
              : "";
 }
 
-// Checks that a window fits into an input of `size`; nothing if the size depends on the batch.
+// Returns a message if a window is larger than an input of `size` with its padding. Checks nothing if the size depends
+// on the batch.
 std::string CheckRoom(const Window& window, std::optional<int64_t> size) {
   return size.has_value() && *size + 2 * window.padding < window.extent()
              ? absl::StrCat("its window of ", window.extent(), " is larger than its input, ", *size,
@@ -246,7 +247,7 @@ std::string CheckLoss(const Call& call) {
   if (const auto beta = call.Number("beta"); beta.has_value() && !(*beta >= 0)) {
     return Refusal("beta", *beta, "numbers from 0 on");
   }
-  // The ops would silently broadcast one of the two.
+  // If the shapes of prediction and target differed, the ops would silently broadcast one of them.
   const bool is_of_pairs =
       call.op() == "aten.binary_cross_entropy.default" || call.op() == "aten.binary_cross_entropy_with_logits.default";
   const Shape* const predicted = call.ShapeOf("self");

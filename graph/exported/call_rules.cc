@@ -10,7 +10,7 @@
 namespace ampd::graph {
 namespace {
 
-constexpr size_t kAny = 16;  // torch.export's own bound.
+constexpr size_t kAny = 16;  // No upper limit; torch.export's own bound on dimensions.
 constexpr int64_t kMaxLayers = 4096;
 constexpr std::string_view kResult = "result";
 
@@ -64,7 +64,7 @@ const std::vector<Rule>& Rules() {
   return *rules;
 }
 
-// "2", "3 to 4", "at least 1".
+// The numbers of dimensions that a rule allows, as text: "2", "3 to 4", "at least 1".
 std::string Taken(const Rule& rule) {
   if (rule.least == rule.most) {
     return absl::StrCat(rule.least);

@@ -17,7 +17,7 @@ using nlohmann::json;
 
 constexpr char kOwnSuffix[] = "@eval";
 
-// Compares constants by content, within its bounds.
+// Compares constants by content, within the bounds of OwnConstants.
 class Comparison {
  public:
   explicit Comparison(const ZipArchive& archive) : archive_(archive) {}

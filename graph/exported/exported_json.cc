@@ -113,8 +113,8 @@ MemoryFormat ReadMemoryFormat(const JsonCursor& json) {
 
 ExportedGraph ReadGraph(const JsonCursor& json, int depth);
 
-// A truth value about sizes, which is not a size. An assertion on it is left out; for any other op it is an unknown
-// number.
+// Reads a truth value: a constant, or the name of one that the program computes from sizes. Assertions on such a name
+// are left out; for any other op it is an unknown number.
 ExportedArgument ReadTruthName(const JsonCursor& json) {
   const auto [kind, value] = json.Choice();
   if (kind == "as_bool") {
@@ -281,8 +281,8 @@ int64_t ReadNumber(const JsonCursor& json) {
   return size.factor;
 }
 
-// Whether every number of the view lies within a bound, and the view has no more numbers than it reaches over. Thus a
-// tensor that is small in the file stays small in memory.
+// Whether the view stays within the largest size of a stored tensor, and has no more elements than the part of the
+// entry that it spans. So a tensor that is small in the file is small in memory.
 bool IsWithinBounds(const StoredTensor& tensor) {
   __int128 last = tensor.offset;
   __int128 elements = 1;
@@ -322,7 +322,7 @@ StoredTensor ReadStored(const JsonCursor& json, const std::string& folder) {
 
 }  // namespace
 
-// An end that is missing, or beyond the limit of sizes, means no bound.
+// Reads a symbol's range. An end that is missing, or beyond the limit of sizes, means no bound.
 SymbolRange ReadRange(const JsonCursor& json) {
   const auto end = [&json](std::string_view key, int64_t otherwise) {
     const JsonCursor value = json[key];

@@ -93,7 +93,8 @@ absl::Status EntryError(const std::string& name, const absl::Status& error) {
   return absl::IsUnavailable(error) ? error : BadExport(absl::StrCat(name, ": ", error.message()));
 }
 
-// Reads an entry as text. RESOURCE_EXHAUSTED if it has more than `max_bytes` and a sound file may be that large.
+// Reads an entry as text. If it has more than `max_bytes`, returns RESOURCE_EXHAUSTED, or BAD_EXPORT if `max_bytes` is
+// the limit for all files, kMaxExportedJsonBytes.
 absl::StatusOr<std::string> ReadText(const ZipArchive& archive, const std::string& folder, const std::string& name,
                                      int64_t max_bytes = kMaxExportedJsonBytes) {
   const auto index = archive.Find(folder + name);
@@ -257,7 +258,8 @@ absl::StatusOr<ExportedModel> ParseExportedModel(std::string text) {
 
 namespace {
 
-// Checks that the bytes of all tensors in a worker, and those read from each tensor's entry, are within the limit.
+// Checks that the bytes that all tensors take in a worker's memory, and the bytes read from each tensor's entry, are
+// within the limit.
 absl::Status CheckStoredBytes(const ExportedModel& model, int64_t archive_bytes) {
   const int64_t most = std::max(kFreeStoredBytes, archive_bytes * kMaxUnpacking);
   int64_t total = 0;
@@ -324,7 +326,8 @@ absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive, int64
   for (const auto& [part, file] : parts) {
     AMPD_ASSIGN_OR_RETURN(texts[part], ReadText(archive, folder, file, max_json_bytes));
     max_json_bytes -= static_cast<int64_t>(texts[part].size());
-    // Each is parsed alone, so that none can break out of its place in the whole.
+    // Each file is parsed alone before it is inserted into the whole, so that its text cannot end its part early and
+    // add others.
     const auto parsed = Parse(texts[part]);
     if (!parsed.ok()) {
       return BadExport(absl::StrCat(file, ": ", parsed.status().message()));
@@ -353,7 +356,8 @@ absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTe
   if (!index.has_value()) {
     return needed == 0 ? absl::StatusOr<std::string>("") : BadExport(absl::StrCat("the archive has no ", tensor.entry));
   }
-  // Reads no more than that, because the unpacked size of an entry is up to the file.
+  // Reads only the bytes that the tensor reaches, because a file can make an entry's unpacked size as large as it
+  // likes.
   auto content = archive.ReadStart(*index, needed);
   if (!content.ok()) {
     return EntryError(tensor.entry, content.status());

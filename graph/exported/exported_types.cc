@@ -60,7 +60,8 @@ absl::Status ExportedTypes::Bind(int64_t sequence_length) {
   return values_.empty() ? absl::OkStatus() : CheckAsserts(program_.graph);
 }
 
-// A model that branches on its length was exported for one branch, and asserts the condition.
+// Checks the program's assertions about its sizes: a model that branches on its length was exported for one branch, and
+// asserts that branch's condition.
 absl::Status ExportedTypes::CheckAsserts(const ExportedGraph& graph) const {
   for (const ExportedNode& node : graph.nodes) {
     const ExportedArgument* const asserted =

@@ -25,9 +25,9 @@ using Kind = ExportedInput::Kind;
 
 class Importer {
  public:
-  // Sets of names.
+  // Names of all parameters and buffers (constants are buffers), and of the trained parameters.
   struct State {
-    std::set<std::string> names;  // For tied parameters only the first name.
+    std::set<std::string> names;  // Of tied parameters, only the first name.
     std::set<std::string> trained;
   };
 
@@ -97,7 +97,8 @@ class Importer {
     return absl::OkStatus();
   }
 
-  // Both programs' graphs have the state of the training program's graph.
+  // Adds the constants that only the evaluation program reads, because the graphs of both programs have the same state:
+  // that of the training program's graph.
   void AddConstantsOfEvaluation() {
     if (&program_ != &model_.train) {
       return;
@@ -130,7 +131,7 @@ class Importer {
     if (input.kind == Kind::kParameter && tied != placed_.end()) {
       return Define(input.tensor, tied->second);
     }
-    // The file has their content.
+    // The initializer is never used, because the file has the tensor's content.
     const Initializer none = Initializer::Constant(0);
     const bool trained =
         input.kind == Kind::kParameter && (state_ == nullptr ? program_.graph.tensors.at(input.tensor).requires_grad
@@ -289,13 +290,13 @@ class Importer {
         argument);
   }
 
-  // Adapts what the export fixed for its machine or its layouts. For example, images may lie channels-last here, and
-  // then a view in another shape must be a copy.
+  // Adapts a node where the export fixed something for its machine or its memory layouts. For example, images may lie
+  // channels-last here, and then a view in another shape must be a copy.
   absl::Status Adapt(const ExportedNode& node, Node& added) const {
     if (added.op == "aten.batch_norm.default") {
       added.Set("cudnn_enabled", true);
     } else if (added.op == "aten.embedding.default") {
-      // Gradients are dense here, with the same numbers.
+      // Gradients of a table are dense here, with the same numbers as sparse ones.
       std::erase_if(added.arguments, [](const Argument& argument) { return argument.name == "sparse"; });
     } else if (added.op == "aten.view.default") {
       added.op = "aten.reshape.default";
@@ -312,7 +313,7 @@ class Importer {
     return absl::OkStatus();
   }
 
-  // As a slice, because a write to a slice can be put back.
+  // Turns aten.narrow into a slice, because a write to a slice can be put back into the whole (WithoutInPlaceOps).
   absl::Status NarrowAsSlice(const ExportedNode& node, Node& added) const {
     const auto start = added.Find("start"), length = added.Find("length");
     const auto* const first = start == nullptr ? nullptr : std::get_if<int64_t>(start);
@@ -361,7 +362,7 @@ class Importer {
   const std::set<std::string> counters_;
   Graph graph_;
   std::map<std::string, ValueId> values_;
-  std::vector<std::pair<StoredTensor, ValueId>> placed_;  // Parameters by place.
+  std::vector<std::pair<StoredTensor, ValueId>> placed_;  // Parameters by their place in the file.
 };
 
 // The state of a training program's graph. Parameters that nothing reads are not trained.

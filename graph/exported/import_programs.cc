@@ -1,4 +1,4 @@
-// The programs of a file, as a job uses them.
+// Imports the evaluation program of a file, and both programs for a job (ImportEvalProgram and ImportPrograms).
 #include <algorithm>
 #include <set>
 #include <utility>

@@ -38,7 +38,7 @@ Size Product(const Sizes& factors) {
   return Bounded(product.factor, product.symbol);
 }
 
-// The sum of numbers, or of multiples of one symbol.
+// The sum of the terms, if all are numbers or multiples of one symbol.
 Size Sum(const Sizes& terms) {
   int64_t sum = 0;
   for (const ExportedSize& term : terms) {
@@ -73,7 +73,7 @@ Size Extreme(const Sizes& sizes, bool largest) {
                  : *std::min_element(sizes.begin(), sizes.end(), less);
 }
 
-// REQUIRES: sizes is not empty.
+// Applies a function of the grammar to its arguments. REQUIRES: sizes is not empty.
 Size Apply(std::string_view function, const Sizes& sizes) {
   if (function == "Mul") return Product(sizes);
   if (function == "Add") return Sum(sizes);
@@ -113,7 +113,7 @@ class Parser {
   }
 
  private:
-  // The text before the next `end`; consumes both.
+  // Consumes the text up to and including the next `end`, and returns the text without `end`.
   std::optional<absl::string_view> Until(char end) {
     const size_t at = rest_.find(end);
     if (at == absl::string_view::npos) {

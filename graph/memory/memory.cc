@@ -213,7 +213,7 @@ class Run {
     return blocks_.Allocate(HeldBlocks::kWorkspace, ops_.Bytes(use));
   }
 
-  // Sums like autograd: in place, into a gradient that nobody else holds.
+  // Sums gradients like autograd: in place, if nothing else holds the gradient to which one is added.
   void AddGradient(ValueState& value, int gradient) {
     if (!value.gradient.has_value()) {
       value.gradient = gradient;
@@ -237,8 +237,8 @@ class Run {
   Work& work_;
   const std::vector<Segment> segments_;
   std::vector<ValueState> values_;
-  std::vector<std::vector<int>> saved_;                          // By node.
-  std::map<size_t, std::vector<std::pair<ValueId, int>>> kept_;  // By a segment's first node.
+  std::vector<std::vector<int>> saved_;                          // Blocks saved by each node.
+  std::map<size_t, std::vector<std::pair<ValueId, int>>> kept_;  // Inputs kept by each segment, by its first node.
   HeldBlocks blocks_;
 };
 

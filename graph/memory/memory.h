@@ -38,8 +38,9 @@ struct RunConditions {
 // or emulated; the program has one output, a scalar loss.
 RunMemory EstimateRun(const Graph& program, int64_t batch_size, const RunConditions& conditions = {});
 
-// The peak of a forward pass without autograd: each value lives until its last reader has run. Counts the same memory
-// as EstimateRun, and takes as much time. REQUIRES: every op is in the op table or emulated.
+// The peak of a forward pass without autograd: each value lives until its last reader has run. As in EstimateRun,
+// parameters, buffers and inputs are not counted, and each node takes microseconds. REQUIRES: every op is in the op
+// table or emulated.
 HeldBytes EstimateEvaluation(const Graph& program, int64_t batch_size, bool on_gpu = false, Work* work = nullptr);
 
 }  // namespace ampd::graph

@@ -8,11 +8,11 @@
 namespace ampd::graph {
 namespace {
 
-// Saves its weight unchanged, and its input in FP8 if the weight gradient is a product in FP8.
+// This op saves its weight unchanged, and its input in FP8 if the weight gradient is a product in FP8.
 const OpRow kLinearFp8 = {
     .op = "ampd.linear_fp8", .op_class = OpClass::kLower, .saves = {"weight", "result.input_fp8"}};
 
-// Processes its rows in parts, and again in the backward pass.
+// This op processes its rows in parts, and again in the backward pass.
 const OpRow kCrossEntropy = {.op = "ampd.cross_entropy", .op_class = OpClass::kFp32, .saves = {"self", "target"}};
 
 // The row of a node's op; for an op that computes through fp32, the row of the op it replaces.
@@ -237,7 +237,7 @@ int64_t OpMemory::InnerBytes(const Node& node, std::string_view name) const {
   if (name == "result.log_softmax") {
     return Bytes(*node.ValueOf("self"));
   }
-  // One fp32 number per channel, or per row.
+  // Norms save one fp32 number per channel, or per row.
   const Shape& shape = graph_.type(result).shape;
   const int64_t rows = name.starts_with("result.save_")
                            ? shape[1].factor()
@@ -254,7 +254,7 @@ int64_t OpMemory::ImageCopy(const Node& node) const {
   return states_[Index(input)].channels_last || graph_.type(input).shape[1].factor() == 1 ? 0 : Bytes(input);
 }
 
-// The fp32 copies that such an op computes with.
+// Bytes of the fp32 copies that an op which computes through fp32 (IsWide) works on.
 int64_t OpMemory::WideCopies(const Node& node) const {
   int64_t bytes = 0;
   for (const auto& list : {node.Uses(), node.outputs}) {
@@ -265,8 +265,8 @@ int64_t OpMemory::WideCopies(const Node& node) const {
   return bytes;
 }
 
-// In fp32: the gradient and the saved tensors, then the gradients of the arguments. A linear layer computes these one
-// by one.
+// Bytes that the backward pass of such an op (IsWide) needs, all in fp32: the gradient of the result and the saved
+// tensors, then the gradients of the arguments. A linear layer computes the latter one by one.
 int64_t OpMemory::WideBackward(const Node& node) const {
   if (!IsConvolution(node) && node.op != "ampd.linear_wide") {
     return 2 * WideCopies(node);
@@ -278,7 +278,7 @@ int64_t OpMemory::WideBackward(const Node& node) const {
   return IsConvolution(node) ? bytes : bytes - WideBytes(*node.ValueOf("weight"));
 }
 
-// The loss of each element, before it is summed.
+// Bytes of the losses of all elements, before they are summed.
 int64_t OpMemory::UnsummedLoss(const Node& node) const {
   const bool is_by_element = node.op == "aten.mse_loss.default" || node.op == "aten.smooth_l1_loss.default" ||
                              node.op == "aten.huber_loss.default";
@@ -312,7 +312,7 @@ int64_t OpMemory::PoolingCopies(const Node& node) const {
   return Bytes(*node.ValueOf("self")) + InnerBytes(node, "result.indices");
 }
 
-// The gradient of a broadcast argument, before it is summed.
+// Bytes of the gradient of a broadcast argument, before it is summed.
 int64_t OpMemory::UnsummedGradient(const Node& node) const {
   const auto other = node.ValueOf("other");
   const bool is_repeated = node.op == "aten.mul.Tensor" && other.has_value() && IsTrained(*other) &&
@@ -351,7 +351,7 @@ int64_t OpMemory::BackwardWorkspace(const Node& node) const {
   const int64_t between = node.op == "aten.cross_entropy_loss.default" ? Bytes(*node.ValueOf("self")) : 0;
   const int64_t gates = IsRecurrent(node) ? RecurrentBackwardBytes(RecurrentSizesOf(node)) : 0;
   const int64_t scores = MakesScores(node) ? AttentionBackwardBytes(AttentionSizesOf(node)) : 0;
-  // As in the forward pass, then the gradients of the logarithms and of the logits in addition.
+  // The three LogarithmParts: the logarithms, their gradients and the gradients of the logits.
   return scores + gates + between + 3 * LogarithmPart(node) + ImageCopy(node) + PoolingCopies(node) +
          UnsummedGradient(node) + BlockedWeights(node) + TurnedWeights(node) + (IsWide(node) ? WideBackward(node) : 0);
 }

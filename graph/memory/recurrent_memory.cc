@@ -7,10 +7,10 @@ namespace {
 
 constexpr int64_t kFloatBytes = 4;
 
-// The workspace of one direction.
+// Bytes of oneDNN's workspace for one direction of one layer.
 int64_t OneDnnWorkspace(const RecurrentSizes& sizes, int64_t in_features) {
   const int64_t widest = std::max(in_features, sizes.hidden);
-  // One more than positions, for the initial state.
+  // There is one more state than positions: the initial one.
   const int64_t num_states = sizes.length + 1;
   const int64_t gates = 4 * sizes.hidden * sizes.length * sizes.item_bytes;
   const int64_t states = (2 * widest + 3 * sizes.hidden) * num_states * sizes.item_bytes;
@@ -18,7 +18,7 @@ int64_t OneDnnWorkspace(const RecurrentSizes& sizes, int64_t in_features) {
   return sizes.batch * (gates + states + gradients);
 }
 
-// The bytes of one direction of one layer.
+// The bytes that one direction of one layer saves.
 int64_t LayerBytes(const RecurrentSizes& sizes, int64_t in_features) {
   const int64_t positions = sizes.batch * sizes.length;
   const int64_t input = positions * in_features * sizes.item_bytes;
