@@ -24,7 +24,8 @@ constexpr std::string_view kCasts[] = {"aten.to.dtype", "aten._to_copy.default"}
 // Ops that produce infinities only when asked to.
 constexpr std::string_view kFills[] = {"aten.full.default", "aten.full_like.default", "aten.fill.Tensor",
                                        "aten.masked_fill.Scalar", "aten.log.default"};
-// Ops whose overflow is harmless in a divisor: without it, the reciprocal would still be too small for the format.
+// Ops whose overflow in a divisor is harmless: even if they did not overflow, the reciprocal would be too small for the
+// format.
 constexpr std::string_view kExponentials[] = {"aten.exp.default"};
 
 template <size_t n>
@@ -203,7 +204,7 @@ bool ActivationSampler::Vanishes(const Node& node, const Facts& result, const at
   return !tensor.any().item<bool>();  // The elements that were not sampled must be zero too.
 }
 
-// Whether at most half of its numbers are zero and all are finite.
+// Whether at most half of a factor's numbers are zero and all are finite.
 bool ActivationSampler::IsDense(const Operand& factor) const {
   if (const auto* const list = std::get_if<std::vector<std::optional<ValueId>>>(&factor)) {
     return std::all_of(list->begin(), list->end(),

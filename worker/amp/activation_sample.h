@@ -15,7 +15,7 @@ namespace ampd::amp {
 // A fault in a forward pass, and where it began.
 struct ActivationFault {
   enum class Kind {
-    kNotFinite,   // The loss is not finite. The fault is where the first non-finite number behind it arose.
+    kNotFinite,   // The loss is not finite. The fault is where the non-finite numbers that led to it began.
     kDividedOut,  // A divisor overflowed to infinity, so the quotients are zero.
     kVanished,    // A product of nonzero numbers is zero everywhere, because its format cannot hold numbers that small.
   };
@@ -38,8 +38,8 @@ std::string_view NameOf(ActivationFault::Kind kind);  // "DIVIDED_OUT"
 // elements of each value: evenly spaced rows, over all dimensions but the last ones. It changes no value.
 //
 // Most zeros and infinities are intended and are not faults. Zeros come from inactive ReLUs, dropout, masks, padding,
-// and weights that start at zero, along with their products. Infinities come from filled masks and what is added to
-// them; a softmax turns them into zeros again. The faults are:
+// and weights that start at zero, along with their products. Infinities come from masks that are filled with them and
+// from sums with such masks; a softmax turns them into zeros again. The faults are:
 //   kDividedOut  A divisor (also the argument of rsqrt or of a negative power) is infinite without being intended.
 //                An exponential that overflows does not count: its reciprocal should be zero, as in x / (1 + exp(-x)).
 //   kVanished    A product, quotient or cast is zero everywhere, although none of its factors is zero in more than
@@ -87,8 +87,8 @@ class ActivationSampler final : public executor::RunObserver {
   ActivationFault FaultAt(ActivationFault::Kind kind, graph::ValueId value) const;
 
   const graph::Graph& program_;
-  std::vector<const graph::Node*> makers_;  // By value; null for inputs, parameters and buffers.
-  std::vector<Facts> facts_;                // By value.
+  std::vector<const graph::Node*> makers_;  // The node of each value; null for inputs, parameters and buffers.
+  std::vector<Facts> facts_;                // Indexed by value.
   std::optional<ActivationFault> first_;    // The first fault other than kNotFinite.
 };
 

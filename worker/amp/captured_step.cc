@@ -8,7 +8,7 @@
 namespace ampd::amp {
 namespace {
 
-// As many as LibTorch recommends before a recording.
+// The number of warm-up steps that LibTorch recommends before a recording.
 constexpr int kWarmUpSteps = 3;
 
 bool Fits(const at::Tensor& given, const at::Tensor& input) {

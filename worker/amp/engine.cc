@@ -104,7 +104,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
   return engine;
 }
 
-// Makes the programs that train nothing.
+// Makes the programs that train nothing, for label counts, evaluation and generation.
 absl::Status Engine::MakePrograms(const graph::Graph& model, const precision::ResolvedPolicy& policy) {
   const std::optional<graph::Head> head = graph::HeadOf(model);
   AMPD_ASSIGN_OR_RETURN(auto label_counter, LabelCounter::Create(model, head, programs_->registry));
@@ -220,7 +220,8 @@ void Engine::LoadScalars() {
   known_rate_factor_ = rate_factor_;
 }
 
-// A pending canary step is always the last one begun.
+// The answer depends on whether the pending step is a canary step. canary() describes the last step begun, which is
+// that one, because no step may begin while a canary step is pending.
 int Engine::max_pending() const { return !pending_.empty() && programs_->fp8 && programs_->fp8->canary() ? 0 : 1; }
 
 void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_stream) {
@@ -301,7 +302,8 @@ std::vector<PhaseSamples> Engine::RunStep(const std::vector<Batch>& micro_batche
   }
   if (skips_together_) {
     kernels_->Decide(control, 0, control.num_phases);
-    // In reverse order, so that a buffer written by several phases ends as the first of them found it.
+    // Phases finish in reverse order, so that a buffer which several phases wrote is restored to its value before the
+    // first of them.
     std::for_each(phases_.rbegin(), phases_.rend(), [](const auto& phase) { phase->Finish(); });
   }
   kernels_->EndStep(control);

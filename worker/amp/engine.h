@@ -28,16 +28,16 @@ namespace ampd::amp {
 struct EngineOptions {
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
-  std::optional<double> clip_grad_norm;  // global L2 norm, after unscaling
-  uint64_t seed = 0;                     // Seeds the initial weights.
+  std::optional<double> clip_grad_norm;  // Limit on the global L2 norm, after unscaling.
+  uint64_t seed = 0;                     // Seeds the initial weights and the random numbers.
   // Modules that are computed again in the backward pass, in the form that graph::WithCheckpointSegments accepts.
   std::vector<std::string> checkpoint_segments = {};
   // Number of steps between samples of activations and of gradients that were rounded to fp16; 0: only on request.
   int64_t sample_every_steps = 0;
   ComputeDevice device;
   // For a model with several losses: the phases of a step, in order. Each has its own optimizer, schedule and clip,
-  // which replace those above. Every parameter belongs to exactly one phase. Empty: one phase over all parameters, with
-  // the loss of the model's head.
+  // which replace the fields above. Every parameter belongs to exactly one phase. Empty: one phase over all parameters,
+  // with the loss of the model's head.
   std::vector<PhaseOptions> phases = {};
   // The model for evaluation, with the same state and head. Set for an imported model, where graph::EvalProgram would
   // not do.
@@ -47,8 +47,8 @@ struct EngineOptions {
 };
 
 // The result of one step. With several phases, the inherited fields are those of the first phase with an overflow, or
-// else of the first phase; samples are those of all phases, and the fault is the first among them. `phases` has the
-// results of all phases, in order.
+// else of the first phase; samples are those of all phases, and the activation fault is the first one among the phases.
+// `phases` has the results of all phases, in order.
 struct StepResult : PhaseResult {
   float loss_scale = 1;  // The scale that multiplied this step's losses.
   ScaleChange scale_change = ScaleChange::kNone;
@@ -121,13 +121,13 @@ class Engine {
   int num_pending() const { return static_cast<int>(pending_.size()); }
   // How many steps may be pending when another is enqueued: 1, or 0 after FP8's canary step, which may demote layers.
   int max_pending() const;
-  // Whether a step was recorded, and why none can be although the device has step graphs; the reason is empty if
-  // nothing failed.
+  // Whether a recorded step is ready for replays (replays), and why steps cannot be recorded although the device has
+  // step graphs (graph_failure; empty if nothing failed).
   bool replays() const { return captured_ && captured_->captured(); }
   std::string graph_failure() const { return captured_ ? captured_->failure() : ""; }
   // The memory that a recorded step keeps between its replays.
   int64_t graph_bytes() const { return captured_ ? captured_->own_bytes() : 0; }
-  // Enqueue and AwaitStep. REQUIRES: no step is pending.
+  // Calls Enqueue, then AwaitStep. REQUIRES: no step is pending.
   StepResult Step(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);
 
   // Runs the evaluation program under the same policy, on the parameters' averages if the optimizer keeps them. Changes
@@ -145,9 +145,9 @@ class Engine {
   // Runs the forward pass of a step on these micro-batches again, on the current weights and with the same dropout, and
   // returns the first fault. Returns nothing if there is too little memory to look. Changes no state.
   std::optional<ActivationFault> FindActivationFault(const std::vector<Batch>& micro_batches, uint64_t random_stream);
-  // An additional factor on the schedule's rates, from the next step on. It is not part of the exported state.
+  // Sets an additional factor on the schedule's rates, from the next step on. It is not part of the exported state.
   void set_rate_factor(double factor) { rate_factor_ = factor; }
-  // Counts of the steps taken.
+  // The numbers of steps that were applied and skipped, up to the last one that AwaitStep returned.
   int64_t applied_steps() const { return applied_steps_; }
   int64_t skipped_steps() const { return skipped_steps_; }
 
@@ -190,8 +190,8 @@ class Engine {
   std::unique_ptr<Programs> programs_;
   std::unique_ptr<StepKernels> kernels_;
   TensorMap buffers_;
-  std::map<std::string, int64_t> batches_before_;  // By counter: the count in the imported state, or 0.
-  int64_t num_micro_batches_ = 0;                  // Since then.
+  std::map<std::string, int64_t> batches_before_;  // For each batch counter: its count in the imported state, or 0.
+  int64_t num_micro_batches_ = 0;                  // Micro-batches run since that state.
   std::vector<std::unique_ptr<Phase>> phases_;
   std::unique_ptr<StepScalars> scalars_;
   std::unique_ptr<CapturedStep> captured_;  // Null if steps are not recorded.
@@ -199,7 +199,7 @@ class Engine {
   // The state that `scalars_` were last known to hold; nothing: they must be loaded.
   std::optional<LossScalerState> known_scaler_;
   double known_rate_factor_ = 1;
-  std::deque<std::vector<PhaseSamples>> pending_;  // By step and phase.
+  std::deque<std::vector<PhaseSamples>> pending_;  // Samples of each pending step, by phase.
   bool samples_next_step_ = false;
   double rate_factor_ = 1;
   int64_t applied_steps_ = 0;

@@ -21,7 +21,7 @@ struct Engine::Programs {
   std::unique_ptr<executor::Executor> eval;       // Null without a head.
   std::unique_ptr<executor::Executor> generator;  // Null without a generator.
   graph::Head head = {};                          // Head of the evaluated model.
-  int64_t num_classes = 0;                        // Number of classes that it predicts, if it does.
+  int64_t num_classes = 0;                        // Number of classes, if the head predicts classes.
   std::optional<LabelCounter> label_counter;
 };
 

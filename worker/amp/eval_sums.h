@@ -21,12 +21,12 @@ struct ClassCounts {
 struct EvalSums {
   void Add(const EvalSums& other);
 
-  double loss = 0;          // Summed over what is counted.
+  double loss = 0;          // Sum of the losses of everything that num_counted counts.
   double num_counted = 0;   // Divisor of the loss: num_labels, or the model's own count if it computes its own loss.
   int64_t num_correct = 0;  // Correct labels, if the head has an accuracy.
-  // Samples whose label is among the five largest logits: fewer than five other classes have a larger one. Set if each
-  // sample has one of more than five classes. A NaN is larger than every number, and a class whose logit is NaN is
-  // never among the five.
+  // The number of samples whose label is among the five largest logits: fewer than five other classes have a larger
+  // one. Set only if each sample belongs to one class and there are more than five classes. A NaN is larger than every
+  // number, and a class whose logit is NaN is never among the five.
   std::optional<int64_t> num_top5;
   // Number of compared values: classes of samples, tokens of a language model (both without graph::kIgnoredLabel),
   // numbers of a regression, or decisions. For a model that computes its own loss, one per sample.
@@ -36,8 +36,8 @@ struct EvalSums {
 };
 
 // The sums over one batch. `program` is graph::WithEvalHead of a model with this head and `num_classes`; `outputs` are
-// its outputs; `labels` are on the CPU; `num_counted` is LabelCounter::CountOf the batch. If that is 0, the loss is
-// left out. Waits for the outputs' device and copies a few numbers per sample from it.
+// its outputs; `labels` are on the CPU; `num_counted` is LabelCounter::CountOf the batch. If `num_counted` is 0, the
+// loss is left out. Waits for the outputs' device and copies a few numbers per sample from it.
 EvalSums SumsOf(graph::Head head, int64_t num_classes, const graph::Graph& program,
                 const std::vector<at::Tensor>& outputs, const at::Tensor& labels, double num_counted);
 

@@ -31,8 +31,8 @@ struct NonFinite {
   int64_t count = 0;  // Number of non-finite elements; for kConstant, of NaNs.
 };
 
-// Returns the first tensor that has numbers which its kind may not have; nothing if there is none. Reads every tensor
-// once and waits for their device once. Integers are always finite.
+// Returns the first tensor with a NaN or an infinity that a tensor of its kind may not hold; nothing if there is none.
+// Reads every tensor once and waits for their device once. Integers are always finite.
 std::optional<NonFinite> FindNonFinite(const std::vector<StateTensor>& tensors);
 
 // "the running statistic layer4.0.bn1.running_var has 512 elements that are not finite", followed by the format if it

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMaxElements = 65'536;
 constexpr int kWantedExponent = 12;
-constexpr double kLargestScale = 0x1p127;  // As an fp32 number.
+constexpr double kLargestScale = 0x1p127;  // The largest power of two in fp32.
 
 // Bit fields of an fp32 number.
 constexpr uint32_t kMagnitude = 0x7fff'ffff;

@@ -31,8 +31,8 @@ struct GradientSample {
   // Exponent of the format's smallest normal number, which is 2 to this power.
   int SmallestNormalExponent() const;
 
-  // The share of nonzero elements that are subnormal and so lost bits. Zeros do not count, because many are intended
-  // (an inactive ReLU); where gradients underflow to zero, others are subnormal.
+  // The number of subnormal elements, which have lost bits, as a share of all nonzero elements. Zeros do not count,
+  // because many are intended (an inactive ReLU); if some gradients underflow to zero, others are subnormal.
   double UnderflowShare() const;
 };
 
@@ -41,8 +41,9 @@ struct GradientSample {
 // dense.
 GradientSample SampleGradient(const at::Tensor& gradient, at::ScalarType format);
 
-// The loss scale, `scale` times a power of two, at which the largest gradient would have the exponent 12: an eighth of
-// where fp16 overflows. Returns `scale` itself if all gradients are zero or one is not finite. Clamped to `range`.
+// The loss scale, `scale` times a power of two, at which the largest gradient would have the exponent 12, an eighth of
+// the number at which fp16 overflows. Returns `scale` itself if all gradients are zero or one is not finite. Clamped to
+// `range`.
 double SuggestScale(const std::vector<GradientSample>& samples, double scale, const precision::ScaleRange& range);
 
 // "2^-24..-15 1.2%, 2^-14 3.4%, ...": the share of each exponent that occurs.

@@ -24,7 +24,7 @@ struct LabelCountError : c10::Error {
 
 // Determines how much each batch counts: the number of labels that its loss is the mean of. If the loss of each batch
 // is weighted by its share of all labels, the losses of several batches add up to the loss of one batch with all of
-// them, and so do the gradients. Counted are
+// them, and so do the gradients. The loss decides what is counted:
 //   with a cross entropy           the labels other than kIgnoredLabel
 //   with another loss of a head    the numbers that are compared
 //   with a loss of the model's own the value of its output graph::kLabelCount
@@ -33,20 +33,22 @@ struct LabelCountError : c10::Error {
 // engine.
 class LabelCounter {
  public:
-  // `head` is empty for a model with several losses. Errors: INVALID_ARGUMENT as graph::LabelCountProgram and
-  // Executor::Create.
+  // `head` is empty for a model with several losses. Errors: those of graph::LabelCountProgram and Executor::Create
+  // (INVALID_ARGUMENT).
   static absl::StatusOr<LabelCounter> Create(const graph::Graph& model, std::optional<graph::Head> head,
                                              const executor::OpRegistry& registry);
 
-  // Copies the buffers that the model's own count reads, with their current values. Errors: BAD_STATE as
-  // Executor::Bind.
+  // Copies the buffers that the model's own count reads, with their current values. Errors: those of Executor::Bind
+  // (reason BAD_STATE).
   absl::Status Bind(const executor::TensorMap& buffers);
 
-  // Throws LabelCountError if the model's own count is negative or not finite. REQUIRES: Bind was called.
+  // Returns how much the batch counts. Throws LabelCountError if the model's own count is negative or not finite.
+  // REQUIRES: Bind was called.
   double CountOf(const Batch& batch) const;
 
-  // Sets the share of each micro-batch if there are several; the shares are equal if none has labels. Returns, by
-  // micro-batch, whether it has no labels while others do; empty if there is no such micro-batch. Errors as CountOf.
+  // If there are several micro-batches, sets the share of each: its part of all labels, or equal shares if none has
+  // labels. Returns for each micro-batch whether it has no labels while others do; an empty list if none is like that.
+  // Throws like CountOf.
   std::vector<bool> Weigh(std::vector<Batch>& micro_batches) const;
 
  private:

@@ -34,7 +34,7 @@ class LossScaler {
   bool enabled() const { return enabled_; }
   float scale() const { return state_.scale; }
 
-  // Applies one step, by the device's rule.
+  // Updates the scale after one step, by the device's rule. `found_inf`: the step's gradients were not finite.
   ScaleChange Update(bool found_inf);
 
   // Applies a live order. The new scale, clamped to its range, starts a new interval. A scaler that is off ignores

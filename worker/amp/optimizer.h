@@ -80,7 +80,7 @@ class Optimizer {
   const OptimizerConfig config_;
   const std::vector<Parameter>& parameters_;
   StepKernels& kernels_;
-  std::vector<ParameterGroup> numbers_;  // In the order of the parameters, with both numbers set.
+  std::vector<ParameterGroup> numbers_;  // For each parameter: its learning rate and weight decay.
   std::vector<Moments> moments_;
   std::vector<at::Tensor> averages_;
 };

@@ -22,8 +22,8 @@ struct Parameter {
   at::ScalarType gradient_format = at::kFloat;
 };
 
-// `initial` is fp32, with the device and strides that the parameter shall have. REQUIRES: with a remainder, `dtype` is
-// bf16.
+// Makes a parameter with the value `initial`, an fp32 tensor on the device and with the strides that the parameter
+// shall have. REQUIRES: with a remainder, `dtype` is bf16.
 Parameter MakeParameter(const std::string& name, const at::Tensor& initial, at::ScalarType dtype,
                         precision::Masters masters, StepKernels& kernels);
 

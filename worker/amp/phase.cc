@@ -151,7 +151,7 @@ std::optional<ActivationFault> Phase::FindActivationFault(const std::vector<Batc
       fault = sampler.Fault();
     }
   } catch (const c10::OutOfMemoryError&) {
-    // Training continues without the check.
+    // If the check fails, training continues without it.
   }
   for (const WrittenBuffer& one : written_) {
     one.buffer.copy_(one.kept);
@@ -194,7 +194,7 @@ PhaseResult Phase::Conclude(const StepRecord& record) {
   return result;
 }
 
-// Saved once for all micro-batches, because they are skipped as a whole.
+// The buffers are saved once for all micro-batches of a step, because these are skipped together.
 void Phase::KeepBuffers() {
   at::NoGradGuard no_grad;
   for (const WrittenBuffer& one : written_) {
@@ -225,7 +225,8 @@ void Phase::SeedRandomOps(const StepConditions& step, size_t micro_batch, size_t
   generator.set_current_seed(SeedOf(step.random_stream, micro_batch));
 }
 
-// Must not run the program again while it is being recorded; the caller runs the step op by op if recording it throws.
+// Returns an empty string while the step is recorded, because the program must not run again then. If recording throws,
+// the caller runs the step directly.
 std::string Phase::FindBackwardFault(const Batch& batch, bool is_recorded) {
   std::string where;
   try {
@@ -237,8 +238,8 @@ std::string Phase::FindBackwardFault(const Batch& batch, bool is_recorded) {
   return where.empty() ? "the backward pass" : absl::StrCat("the backward pass of ", where);
 }
 
-// Multiplies a number by the micro-batch's share of the step. In fp64, so that equal shares give the same bits as a
-// division by the number of micro-batches.
+// Multiplies a number by the micro-batch's share of the step. The product is computed in fp64, so that equal shares
+// give the same bits as a division by the number of micro-batches.
 at::Tensor Phase::ShareOf(const at::Tensor& number, const Batch& batch) const {
   return batch.share.defined() ? number.mul(OnDevice(batch.share, setup_.device)) : number;
 }

@@ -29,7 +29,7 @@ struct Batch {
   // The model's first input: (B, ...) float, or tokens of a text, (B, T) int64. Undefined if `others` holds it.
   at::Tensor images;
   at::Tensor labels;      // (B) int64, or (B, T) for a language model; as the model's head reads them.
-  TensorMap others = {};  // (B, ...); other inputs by name.
+  TensorMap others = {};  // The other inputs by name, each (B, ...).
   // The batch's weight in its step, an fp64 scalar: its share of all labels. The engine sets it; undefined: 1.
   at::Tensor share = {};
 };
@@ -43,7 +43,7 @@ std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch
 
 // One loss of a model, the parameters that it trains and their optimizer.
 struct PhaseOptions {
-  std::string name;              // Distinct from the others.
+  std::string name;              // Unique among the phases of a step.
   std::string loss;              // An output of the model; empty: the loss of its head.
   std::string parameters = "*";  // Glob on parameter names.
   OptimizerConfig optimizer;
@@ -58,18 +58,19 @@ struct PhaseResult {
   float grad_norm = 0;  // After unscaling, before clipping; not finite on an overflow.
   double learning_rate = 0;
   bool skipped = false;  // Nothing was updated.
-  // On an overflow: the first parameter with non-finite gradients in the order of the backward pass, the module that
-  // reads it, its number of such elements, and the numbers of such elements and parameters in all. If the loss is
-  // finite, the overflow began there; otherwise it began in the forward pass or in the data.
+  // On an overflow: the first parameter, in the order of the backward pass, whose gradient has non-finite elements; the
+  // module that reads this parameter; the number of these elements; then, over all parameters, the number of non-finite
+  // elements and of parameters that have any. If the loss is finite, the overflow began at this parameter; otherwise it
+  // began in the forward pass or in the data.
   std::string overflow_parameter;
   std::string overflow_module;
   int64_t overflow_count = 0;
   int64_t total_overflow_count = 0;
   int num_overflow_parameters = 0;
-  // Set if the step was sampled, from the first micro-batch that has labels.
-  std::vector<GradientSample> samples;              // Samples of its gradients.
-  bool sampled_activations = false;                 // Whether its forward pass was sampled.
-  std::optional<ActivationFault> activation_fault;  // The fault found in it.
+  // Set if the step was sampled. The samples come from the first micro-batch that has labels.
+  std::vector<GradientSample> samples;              // Samples of the phase's gradients.
+  bool sampled_activations = false;                 // Whether the phase's forward pass was sampled.
+  std::optional<ActivationFault> activation_fault;  // The fault found in that forward pass.
 };
 
 // Samples of a phase's step.
@@ -87,7 +88,7 @@ class Phase {
   struct Setup {
     PhaseOptions options;
     uint64_t seed = 0;         // Seeds dropout's random numbers.
-    bool sums_in_fp32 = true;  // Sums gradients over micro-batches in fp32; otherwise in the leaves' format.
+    bool sums_in_fp32 = true;  // Sums gradients over micro-batches in fp32; if false, in the leaves' format.
     c10::Device device = c10::Device(c10::DeviceType::CPU);
   };
   // Settings that all phases of a step share.
@@ -95,7 +96,8 @@ class Phase {
     uint64_t random_stream = 0;
     bool samples = false;               // Sample activations, and gradients that were rounded to fp16.
     bool samples_every_format = false;  // Also sample gradients of all other formats.
-    // By micro-batch: it has no labels while others do, so it runs forward only. Empty: there is no such micro-batch.
+    // For each micro-batch: whether it has no labels while others do, so that it runs forward only. Empty: none is like
+    // that.
     std::vector<bool> counts_nothing = {};
     // If set, records the step. Micro-batch i of n in the phase with index p uses the recorder's seed p * n + i.
     StepGraph* recorder = nullptr;
@@ -108,21 +110,22 @@ class Phase {
   Phase(const Phase&) = delete;
   Phase& operator=(const Phase&) = delete;
 
-  // Binds buffers and the other phases' parameters from `state`; they must not require gradients. Errors: BAD_STATE as
-  // Executor::Bind.
+  // Binds buffers and the other phases' parameters from `state`; they must not require gradients. Errors: those of
+  // Executor::Bind (reason BAD_STATE).
   absl::Status Bind(TensorMap state);
 
-  // Makes this the phase with index `number` in `scalars`, which outlives it.
+  // Makes the phase use the scalars that `scalars` holds for the phase with index `number`. REQUIRES: `scalars`
+  // outlives the phase.
   void Use(const StepScalars& scalars, size_t number);
   // Whether the phase has gradients rounded to fp16, which a sampling step would sample.
   bool has_samples() const;
-  // The rule by which its steps are decided.
+  // The rule by which the device decides the steps of this phase.
   kernels::PhaseRule rule() const;
 
-  // By batch counter, how much one micro-batch adds to it.
+  // For each batch counter, by name: how much one micro-batch adds to it.
   const std::map<std::string, int64_t>& batches_counted() const { return batches_counted_; }
 
-  // Whether the program has random ops, and the seed that they start from in a micro-batch.
+  // Whether the program has random ops (is_random), and the seed from which they start in a micro-batch (SeedOf).
   bool is_random() const { return is_random_; }
   uint64_t SeedOf(uint64_t random_stream, size_t micro_batch) const;
 
@@ -133,7 +136,7 @@ class Phase {
   // writes them. Drops whatever an interrupted step left behind. Waits for the device only if gradients or activations
   // are sampled; returns the samples.
   PhaseSamples Compute(const std::vector<Batch>& micro_batches, const StepConditions& step);
-  // Engine::FindActivationFault for this phase.
+  // Does the work of Engine::FindActivationFault for this phase.
   std::optional<ActivationFault> FindActivationFault(const std::vector<Batch>& micro_batches, uint64_t random_stream);
   // Completes what Compute began, after the decision: updates the parameters, or, if the step is skipped, restores the
   // buffers from before Compute. Does not wait.
@@ -143,11 +146,11 @@ class Phase {
 
   const std::string& name() const { return setup_.options.name; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  // Counts up to the last step that was concluded.
+  // The number of steps that this phase applied, up to the last step passed to Conclude.
   int64_t applied_steps() const { return applied_steps_; }
 
-  // By parameter, the tensor that an evaluation reads: the average if the optimizer keeps averages, otherwise the leaf.
-  // Every call returns the same tensors.
+  // For each parameter, by name, the tensor that an evaluation reads: the average if the optimizer keeps averages,
+  // otherwise the leaf. Every call returns the same tensors.
   TensorMap EvaluationWeights();
   // Rounds the averages into the leaves' format, if a step has begun since the last call.
   void RoundAverages();
@@ -156,10 +159,10 @@ class Phase {
   const std::vector<std::string>& written_buffers() const { return written_names_; }
   const Optimizer& optimizer() const { return optimizer_; }
 
-  // Optimizer::ExportState.
+  // Returns Optimizer::ExportState of the phase's optimizer.
   TensorMap ExportOptimizer(TensorMap& reuse) const { return optimizer_.ExportState(reuse); }
-  // Sets the masters from `model`, which must have all of them, and the optimizer's state. Errors: INVALID_ARGUMENT as
-  // Optimizer::ImportState.
+  // Sets the masters from `model`, which must have all of them, and the optimizer's state. Errors: those of
+  // Optimizer::ImportState (INVALID_ARGUMENT).
   absl::Status Import(const TensorMap& model, const TensorMap& optimizer, int64_t applied_steps);
 
  private:

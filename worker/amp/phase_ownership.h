@@ -9,8 +9,8 @@
 
 namespace ampd::amp {
 
-// The phase of each of the model's parameters. Returns INVALID_ARGUMENT (reason BAD_PHASES) if a parameter belongs to
-// no phase or to two, a phase has no parameter, or two phases share a name.
+// Returns the index of the phase that each of the model's parameters belongs to. Returns INVALID_ARGUMENT (reason
+// BAD_PHASES) if a parameter belongs to no phase or to two, a phase has no parameter, or two phases share a name.
 absl::StatusOr<std::vector<size_t>> PhasesOfParameters(const graph::Graph& model,
                                                        const std::vector<PhaseOptions>& phases);
 

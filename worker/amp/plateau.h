@@ -9,7 +9,7 @@ struct PlateauConfig {
   double factor = 0.1;
   int patience_evals = 10;  // Consecutive evaluations without improvement that are tolerated.
   double threshold = 1e-4;  // A loss below (1 - threshold) of the best is an improvement.
-  int cooldown_evals = 0;   // Evaluations after a fall that are not counted.
+  int cooldown_evals = 0;   // After the rate fell, evaluations that do not count towards the patience.
   double min_learning_rate = 0;
 };
 

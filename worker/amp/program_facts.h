@@ -13,7 +13,7 @@ namespace ampd::amp {
 // Names of the buffers that a run writes although they are inputs: running statistics. Each occurs once.
 std::vector<std::string> WrittenBuffers(const graph::Graph& program);
 
-// By the name of a batch counter, how many batches a run adds to it. Counters to which it adds none are left out.
+// For each batch counter, by name: how many batches a run adds to it. Counters to which a run adds none are left out.
 std::map<std::string, int64_t> BatchesCounted(const graph::Graph& program);
 
 // Whether a run draws random numbers.
@@ -26,9 +26,9 @@ struct ParameterReader {
   std::string module_path;
 };
 
-// All parameters in the order in which the backward pass meets them: those of the last reader first. Parameters of one
-// reader stay in the model's order. A fault in the backward pass enters at the first parameter in this order that it
-// touches, and spreads to those after it.
+// All parameters in the order in which the backward pass meets them: first those of the module that reads last.
+// Parameters with the same reader stay in the model's order. A fault in the backward pass enters at the first parameter
+// in this order that it touches, and spreads to those after it.
 std::vector<ParameterReader> BackwardOrder(const graph::Graph& program);
 
 }  // namespace ampd::amp

@@ -14,7 +14,8 @@ namespace ampd::executor {
 // the schema does not accept the constant. REQUIRES: the operand is not a value, a list of values or a Shape.
 std::optional<c10::IValue> ToIValue(const graph::Operand& operand, const c10::Argument& argument);
 
-// The same without a schema, for our own ops: numbers, lists and strings unchanged, a dtype as an int64.
+// A constant as an argument of one of our own ops, which have no schema: numbers, lists and strings stay unchanged, and
+// a dtype becomes an int64.
 c10::IValue ToIValue(const graph::Operand& operand);
 
 }  // namespace ampd::executor

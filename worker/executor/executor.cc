@@ -127,7 +127,8 @@ class DispatcherExecutor final : public Executor {
 
   const Graph graph_;
   const std::vector<Instruction> program_;
-  std::vector<at::Tensor> state_;  // By value; undefined for values that a run computes.
+  std::vector<at::Tensor>
+      state_;  // Parameters and buffers, indexed by value; undefined for values that a run computes.
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ std::vector<int64_t> SizesAt(const graph::Shape& shape, int64_t batch_size);
 // * on detached inputs, parameters among them, so that its gradients arrive where those of the first run would have, in
 //   the same order and with the same bits.
 //
-// Autograd reports an error if an input was changed in between.
+// Autograd reports an error if an input was changed between the two runs.
 //
 // Throws OpError, or c10::Error if the error belongs to no op. Single-threaded; the backward pass belongs to the
 // caller.

@@ -14,7 +14,7 @@ class OpError : public c10::Error {
   OpError(const std::string& where, const std::string& what, bool is_index_error = false)
       : c10::Error(where + ": " + what), is_index_error_(is_index_error) {}
 
-  // Whether LibTorch threw it for an index out of range.
+  // Whether LibTorch threw the error because an index is out of range.
   bool is_index_error() const { return is_index_error_; }
 
  private:

@@ -23,7 +23,7 @@ class OpRegistry {
  public:
   // REQUIRES: the name begins with "ampd." and is not registered yet; otherwise ends the process.
   void Register(std::string_view name, BoxedOp op);
-  // Returns null if there is none.
+  // Returns the op with this name, or null if there is none.
   const BoxedOp* Find(std::string_view name) const;
 
  private:

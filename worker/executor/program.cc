@@ -220,7 +220,8 @@ std::vector<bool> KeptValues(const Graph& graph) {
   return kept;
 }
 
-// Called on instructions in reverse order: the first use seen of a value is its last.
+// Marks the last use of each value. Called on instructions in reverse order, so that the first use that it sees is the
+// last one.
 void MarkLastUses(Instruction& instruction, std::vector<bool>& used_later) {
   for (size_t result : instruction.results) {
     if (!used_later[result]) {

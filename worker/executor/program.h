@@ -20,7 +20,7 @@ struct ValueUse {
   bool last = false;
 };
 
-// A list of tensors on the stack; an entry without a value is None.
+// The position on the stack of a list of tensors, and the values of its entries; an entry without a value is None.
 struct ListUse {
   size_t argument = 0;
   std::vector<std::optional<size_t>> values;
@@ -44,12 +44,12 @@ struct Instruction {
   std::vector<ValueUse> values;
   std::vector<ListUse> lists;
   std::vector<SizesUse> sizes;
-  std::optional<size_t> device;  // Argument for the run's device, if the op makes a tensor from nothing.
+  std::optional<size_t> device;  // Position of the device argument, if the op makes a tensor from nothing.
   std::vector<size_t> results;
   bool returns_list = false;  // The op returns one Tensor[], whose elements are the results.
   std::vector<size_t> drop;   // Values that nothing reads after this call.
   bool no_gradient = false;   // Autograd does not record it.
-  std::string where;          // The node, for messages.
+  std::string where;          // The node as named in messages.
 };
 
 // A checkpoint segment (graph/segments.h): run once in the forward pass, and again, recorded, in the backward pass. The
@@ -63,8 +63,8 @@ struct CompiledSegment : torch::CustomClassHolder {
   bool random = false;  // An op draws random numbers.
 };
 
-// The instructions of a graph, in order. State and outputs are never dropped. Returns INVALID_ARGUMENT with reason
-// UNKNOWN_OP or BAD_ARGUMENT.
+// The instructions of a graph, in order. Parameters, buffers and outputs are never dropped. Returns INVALID_ARGUMENT
+// with reason UNKNOWN_OP or BAD_ARGUMENT.
 absl::StatusOr<std::vector<Instruction>> Compile(const graph::Graph& graph, const OpRegistry& registry);
 
 }  // namespace ampd::executor

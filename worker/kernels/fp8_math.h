@@ -13,7 +13,7 @@ namespace ampd::kernels {
 
 enum class Fp8Format { kE4M3, kE5M2 };
 
-// Numbers of a row that share a scale; also the rows and columns of a square that does.
+// How many numbers of a row share a scale; also the number of rows and columns of a square whose numbers share one.
 inline constexpr int64_t kFp8Block = 128;
 
 // How to compute a scale from an amax, the largest magnitude among the numbers that share it.
@@ -27,7 +27,7 @@ struct Fp8Scaling {
 // number and does not depend on the order.
 AMPD_HOST_DEVICE inline uint32_t MagnitudeBits(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffff; }
 
-// The factor for the numbers. NaN if the amax is not finite.
+// The scale, by which numbers are multiplied before they are rounded. NaN if the amax is not finite.
 AMPD_HOST_DEVICE inline float Fp8Scale(float amax, const Fp8Scaling& scaling) {
   if (!IsFinite(amax)) {
     return std::numeric_limits<float>::quiet_NaN();
@@ -37,8 +37,8 @@ AMPD_HOST_DEVICE inline float Fp8Scale(float amax, const Fp8Scaling& scaling) {
   return scaling.power_of_two ? std::bit_cast<float>(std::bit_cast<uint32_t>(scale) & kSignAndExponent) : scale;
 }
 
-// The code of the nearest number in a format with this mantissa, ties to even; the largest finite number saturates.
-// 0x7f for NaN.
+// The code of the nearest number in a format with these mantissa bits and this bias, ties to even. A number beyond the
+// largest finite one gets the code of that; NaN gets 0x7f.
 template <int kMantissaBits, int kBias>
 AMPD_HOST_DEVICE inline uint8_t NearestFp8(float value, float largest) {
   constexpr int kShift = 23 - kMantissaBits;

@@ -16,12 +16,12 @@ struct ScheduleConfig {
   int64_t warmup_steps = 0;
   int64_t total_steps = 0;
   double final_ratio = 0;   // Cosine, linear and polynomial: share of the base rate at the last step.
-  double power = 1;         // Polynomial.
-  int64_t every_steps = 1;  // Step.
-  double factor = 1;        // Step.
+  double power = 1;         // Exponent of the polynomial.
+  int64_t every_steps = 1;  // Step: applied steps between two changes.
+  double factor = 1;        // Step: multiplies the rate at each change.
 };
 
-// The factor on the base rate in the step that follows `applied_steps` applied ones (0 for the first step). In a
+// The factor on the base rate in the step that follows `applied_steps` applied steps (0 for the first step). In a
 // warm-up of w steps it is (applied + 1) / w, so that no step has a rate of 0. Pure.
 AMPD_HOST_DEVICE inline double RateFactor(const ScheduleConfig& schedule, int64_t applied_steps) {
   if (applied_steps < schedule.warmup_steps) {

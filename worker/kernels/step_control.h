@@ -19,7 +19,7 @@ enum class ScaleChange : int32_t { kNone, kGrown, kBackedOff, kAtFloor };
 
 // The rule by which a loss scale changes; amp::LossScaler explains the fields.
 struct ScalerRule {
-  bool dynamic = false;  // Otherwise only orders change it.
+  bool dynamic = false;  // If false, only orders change the scale.
   bool refill_on_every_good_step = false;
   int32_t hysteresis = 1;
   double growth_factor = 2;
@@ -33,7 +33,7 @@ struct ScalerState {
   float scale = 1;
   int32_t growth_tracker = 0;   // Applied steps since the last change.
   int32_t hysteresis_left = 1;  // Overflows until the scale backs off, counting the one that causes it.
-  int32_t growth_interval = 0;  // The last one ordered.
+  int32_t growth_interval = 0;  // As configured, or as last ordered.
   friend bool operator==(const ScalerState&, const ScalerState&) = default;
 };
 
@@ -91,7 +91,7 @@ struct StepDecision {
   double sqrt_correction2 = 1;
 };
 
-// Return the steps with the decided values filled in.
+// Both return the step with the decided values filled in.
 AMPD_HOST_DEVICE inline AdamStep Decided(AdamStep step, const StepDecision& decision) {
   step.correction1 = decision.correction1;
   step.sqrt_correction2 = decision.sqrt_correction2;
@@ -116,10 +116,10 @@ struct PhaseRule {
 // One phase: an optimizer over its parameters, with its own loss.
 struct PhaseBlock {
   PhaseRule rule;
-  int64_t first_stat = 0;  // Its first stat among those of all phases.
+  int64_t first_stat = 0;  // Index of its first stat among the stats of all phases.
   int64_t num_stats = 0;   // One per gradient.
   int64_t applied_steps = 0;
-  float loss = 0;  // This step's mean over the labels of all micro-batches, unscaled.
+  float loss = 0;  // Mean of this step's loss over the labels of all micro-batches, unscaled.
   StepDecision decision;
 };
 
@@ -132,7 +132,7 @@ struct StepBlock {
   ScaleChange scale_change = ScaleChange::kNone;
 };
 
-// Pointers to these blocks in the memory of the device.
+// Pointers to the step's block, the phases' blocks and the stats, in the device's memory.
 struct StepControl {
   StepBlock* step = nullptr;
   PhaseBlock* phases = nullptr;
@@ -148,7 +148,7 @@ AMPD_HOST_DEVICE inline void CheckFinite(const StepBlock& step, const GradientSt
   phase.decision.skip = sum.num_non_finite > 0 || !IsFinite(1.0f / step.scaler.scale);
 }
 
-// Computes the update's scalars, once it is known whether the update happens.
+// Called once it is known whether the update happens: computes the scalars that the update uses.
 AMPD_HOST_DEVICE inline void FinalizeDecision(const StepBlock& step, PhaseBlock& phase) {
   StepDecision& decision = phase.decision;
   const PhaseRule& rule = phase.rule;

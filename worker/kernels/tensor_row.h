@@ -6,8 +6,9 @@
 
 namespace ampd::kernels {
 
-// One tensor's entry in the step's passes, on a CPU or a GPU. Pointers that a pass does not use may be null. On a GPU,
-// accesses are 16 bytes wide if all pointers of a row are multiples of 16, as LibTorch's allocations are.
+// One tensor as a step's passes over all tensors read it, on a CPU or a GPU. Pointers that a pass does not use may be
+// null. On a GPU, accesses are 16 bytes wide if all pointers of a row are multiples of 16, as LibTorch's allocations
+// are.
 struct TensorRow {
   const void* gradient = nullptr;
   float* accumulated = nullptr;

@@ -31,10 +31,10 @@ struct Fp8Sums {
 // The operand in the forms that the products need; each product sums over the columns of its form.
 struct Fp8Operands {
   Fp8Matrix over_columns;  // (R, C); without data unless requested.
-  Fp8Matrix over_rows;     // (C, R); likewise.
+  Fp8Matrix over_rows;     // (C, R); without data unless requested.
 };
 
-// The canary's measurements of a layer.
+// The measurements of a layer in a canary step, which compares FP8 products with exact ones.
 struct Fp8Finding {
   std::string module;
   double errors[kFp8Products] = {};      // |FP8 - exact| / |exact|, by product; 0 for a product that is not in FP8.
@@ -43,11 +43,12 @@ struct Fp8Finding {
   bool demoted = false;                  // An error passed the bound: the layer leaves FP8 from now on.
 };
 
-// The linear layers that compute in FP8: their scales, the canary's findings, and which layers the canary demoted.
+// The linear layers that compute in FP8. Holds their scales, the findings of the canary (a check that compares FP8
+// products with exact ones in some steps), and which layers the canary demoted.
 //
-//   BeginStep()   sets whether this step is the canary's
+//   BeginStep()   sets whether this step is a canary step
 //   Quantize()    called by the op, in the forward and the backward pass
-//   Compare()     called by the op, on the canary's steps
+//   Compare()     called by the op, in canary steps
 //   EndStep()     computes the scales of the next steps from this step's amaxes, on the device
 //   Judge()       reads the canary's measurements and demotes layers, once the host knows that the step was applied
 //
@@ -66,18 +67,18 @@ class Fp8Layers : public torch::CustomClassHolder {
 
   const precision::Fp8Recipe& recipe() const { return recipe_; }
   bool demoted(size_t layer) const { return demoted_[layer]; }
-  // Grows whenever the set of demoted layers changes: steps then give the device different work.
+  // Grows whenever the set of demoted layers changes, because steps then give the device different work.
   int64_t num_changes() const { return num_changes_; }
-  // Whether products are compared in this step.
+  // Whether this is a canary step, in which products are compared.
   bool canary() const { return canary_; }
 
   void BeginStep(int64_t step);
 
-  // Quantizes an operand of a layer by its recipe. `records`: this is part of a training step. REQUIRES: (R, C), fp32
-  // or bf16.
+  // Quantizes an operand of a layer by its recipe. `records`: whether this is part of a training step and its
+  // measurements are recorded. REQUIRES: `matrix` is (R, C), fp32 or bf16.
   Fp8Operands Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums, bool records);
 
-  // A product as the device computes it.
+  // Multiplies two matrices in FP8 in the way that the device supports (Product in fp8_tensor.h).
   at::Tensor Multiply(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<at::Tensor>& bias,
                       at::ScalarType dtype, bool fast_accumulation) const {
     return Product(a, b, bias, dtype, fast_accumulation, native_);
@@ -90,11 +91,11 @@ class Fp8Layers : public torch::CustomClassHolder {
   void EndStep(const at::Tensor& skipped);
 
   // After EndStep, returns the canary's findings for the last step begun, one per layer that was still in FP8. Empty if
-  // that was not a canary step or was skipped. For a canary step it waits for the device.
+  // that step was not a canary step or was skipped. After a canary step the call waits for the device.
   std::vector<Fp8Finding> Judge(bool skipped);
 
-  // By "MODULE.scale" and the like, on the CPU. Tensors missing on import, for example because the layer computed in
-  // another format, start from zero.
+  // The state of the layers as tensors on the CPU, by "MODULE.scale" and the like. A tensor that is missing on import,
+  // for example because the layer computed in another format, starts from zero.
   executor::TensorMap ExportState() const;
   void ImportState(const executor::TensorMap& state);
 
@@ -113,9 +114,9 @@ class Fp8Layers : public torch::CustomClassHolder {
   // L layers, three operands or products each, H steps of history; fp32 on the device.
   at::Tensor scales_;      // (L, 3), delayed scaling only; 0: no amax was seen
   at::Tensor history_;     // (L, 3, H), delayed scaling only, newest first
-  at::Tensor of_step_;     // (4, L, 3), of the step so far; the next four are views of it
+  at::Tensor of_step_;     // (4, L, 3), measurements of the step so far; the next four are views of it
   at::Tensor amaxes_;      // (L, 3), delayed scaling only
-  at::Tensor errors_;      // (L, 3), canary steps only, as the next two
+  at::Tensor errors_;      // (L, 3); this and the next two: canary steps only
   at::Tensor underflow_;   // (L, 3)
   at::Tensor saturation_;  // (L, 3)
 };

@@ -26,7 +26,7 @@ struct Call {
   bool records = false;  // The pass is part of a training step, so autograd records it.
 };
 
-// (N, C) of a tensor (*, C).
+// A tensor (*, C) as a matrix (N, C).
 at::Tensor AsMatrix(const at::Tensor& tensor) { return tensor.reshape({-1, tensor.size(-1)}); }
 
 // `in_fp8`: the input (N, I), if the product is in FP8.
@@ -44,7 +44,7 @@ at::Tensor ForwardProduct(const Call& call, const Fp8Matrix& in_fp8, const at::T
   return result;
 }
 
-// gradient (N, O), in FP8 or as it was, weight (O, I) -> (N, I)
+// gradient (N, O), in FP8 or in its own format, weight (O, I) -> (N, I)
 at::Tensor InputGradient(const Call& call, const Fp8Operands& in_fp8, const at::Tensor& gradient,
                          const at::Tensor& weight) {
   if (!call.products.input_gradient) {
@@ -60,7 +60,7 @@ at::Tensor InputGradient(const Call& call, const Fp8Operands& in_fp8, const at::
   return result;
 }
 
-// gradient (N, O), in FP8 or as it was, the input in FP8 (I, N) or as it was (N, I) -> (O, I)
+// gradient (N, O), in FP8 or in its own format, the input in FP8 (I, N) or in its own format (N, I) -> (O, I)
 at::Tensor WeightGradient(const Call& call, const Fp8Operands& in_fp8, const at::Tensor& gradient,
                           const Fp8Matrix& input_in_fp8, const at::Tensor& input, at::ScalarType dtype) {
   if (!call.products.weight_gradient) {

@@ -11,9 +11,9 @@ namespace ampd::amp {
 
 // Which numbers of a matrix share a scale.
 enum class Fp8Grain {
-  kTensor,   // All.
-  kRows,     // Blocks of 1x128; for the transposed matrix along its own rows.
-  kSquares,  // Blocks of 128x128.
+  kTensor,   // All numbers of the matrix.
+  kRows,     // Those of a block of 1x128. The blocks of the transposed matrix lie along its own rows.
+  kSquares,  // Those of a block of 128x128.
 };
 
 // The requested forms of a matrix (R, C).
@@ -27,7 +27,7 @@ struct Fp8Order {
 
 struct Fp8Forms {
   Fp8Matrix plain;       // (R, C); without data unless requested.
-  Fp8Matrix transposed;  // (C, R); likewise.
+  Fp8Matrix transposed;  // (C, R); without data unless requested.
   at::Tensor amax;       // kTensor: (1, 1) fp32; infinite or NaN if an element is.
 };
 
@@ -40,7 +40,7 @@ class Fp8Quantizer {
   static std::unique_ptr<Fp8Quantizer> Make(const precision::Fp8Recipe& recipe, const ComputeDevice& device);
   virtual ~Fp8Quantizer() = default;
 
-  // REQUIRES: a matrix in fp32, bf16 or fp16 on the device.
+  // REQUIRES: `matrix` is in fp32, bf16 or fp16 on the device.
   virtual Fp8Forms Quantize(const at::Tensor& matrix, const Fp8Order& order) const = 0;
 };
 

@@ -49,7 +49,7 @@ struct NativeFp8 {
   bool blocks = false;   // Products of a matrix in blocks of 1x128 with one in blocks of 1x128 or 128x128.
 };
 
-// Nothing on a CPU. `blocks` is true only on the one GPU generation that supports it (precision/fp8_recipe.h).
+// Both are false for a CPU. `blocks` is true only for the one GPU generation that supports it (precision/fp8_recipe.h).
 NativeFp8 NativeFp8Of(const ComputeDevice& device);
 
 // a (R, K) times b (C, K) transposed, plus the bias (C), in `dtype`: (R, C). Uses LibTorch's product if the device
@@ -59,8 +59,8 @@ at::Tensor Product(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<a
                    bool fast_accumulation, const NativeFp8& native);
 
 // The three implementations of Product, which agree up to the order of the sum. REQUIRES: for the last two, C is a
-// multiple of 16, and a and b are not both in E5M2; for the second, one scale per matrix; for the third, both matrices
-// in E4M3, in blocks of 1x128, or of 128x128 for b.
+// multiple of 16, and a and b are not both in E5M2; for the second, each matrix has one scale; for the third, both
+// matrices are in E4M3, a in blocks of 1x128, and b in blocks of 1x128 or 128x128.
 at::Tensor ProductInFp32(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<at::Tensor>& bias,
                          at::ScalarType dtype);
 at::Tensor ProductOfTensorCores(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<at::Tensor>& bias,

@@ -39,7 +39,7 @@ int64_t Offset(const at::Tensor& tensor, int64_t head) {
   return head / num_heads * tensor.stride(0) + head % num_heads * tensor.stride(1);
 }
 
-// Head number `head` among all heads of all samples of a (B, heads, T, D).
+// Head number `head` among all heads of all samples of a tensor (B, heads, T, D).
 kernels::ConstHead HeadOf(const at::Tensor& tensor, int64_t head) {
   return {static_cast<const uint16_t*>(tensor.const_data_ptr()) + Offset(tensor, head), tensor.stride(2)};
 }
@@ -47,7 +47,7 @@ kernels::Head MutableHeadOf(const at::Tensor& tensor, int64_t head) {
   return {static_cast<uint16_t*>(tensor.mutable_data_ptr()) + Offset(tensor, head), tensor.stride(2)};
 }
 
-// A (B, heads, T, D) whose memory is laid out as the next layer reads it: (B, T, heads, D).
+// An empty tensor (B, heads, T, D) whose memory is laid out as the next layer reads it: (B, T, heads, D).
 at::Tensor EmptyAs(const at::Tensor& query) {
   return at::empty({query.size(0), query.size(2), query.size(1), query.size(3)}, query.options()).transpose(1, 2);
 }
@@ -98,7 +98,7 @@ struct AttentionBf16 : Function<AttentionBf16> {
   }
 };
 
-// Whether the kernel supports them: (B, heads, T, D), all of one size, with contiguous rows.
+// Whether the kernel supports the operands: (B, heads, T, D), all of one size, with contiguous rows.
 bool Suit(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
   for (const at::Tensor* tensor : {&query, &key, &value}) {
     if (tensor->dim() != 4 || tensor->sizes() != query.sizes() || tensor->stride(3) != 1) {

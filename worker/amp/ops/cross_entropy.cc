@@ -40,9 +40,9 @@ at::Tensor LogSoftmaxOf(const at::Tensor& logits, int64_t begin, int64_t rows) {
   return at::log_softmax(logits.narrow(0, begin, rows), 1, at::kFloat);
 }
 
-// Whether nothing will read again the memory of logits that came out of the saved variables. Their holders must be just
-// these, the caller and, if the logits are a view, the tensor behind it, which only the view holds. graph::OpMemory
-// relies on this.
+// Whether the backward pass may write over logits that it got from the saved variables, because nothing will read their
+// memory again. They may be held only by the saved variables and the caller; if they are a view, only the view may hold
+// the tensor behind it. graph::OpMemory relies on this.
 bool MayWriteOver(const at::Tensor& logits) {
   constexpr size_t kSavedVariableAndCaller = 2;
   if (at::GradMode::is_enabled() || logits.use_count() != kSavedVariableAndCaller ||
@@ -63,7 +63,7 @@ struct CrossEntropy : Function<CrossEntropy> {
     });
     context->save_for_backward({logits, target});
     context->saved_data["reduction"] = reduction;
-    // Equals the loss over all classes, because only the targets' logarithms count.
+    // This equals the loss over all classes, because only the targets' logarithms count.
     return at::nll_loss(picked, at::zeros_like(target).masked_fill_(target.eq(kIgnored), kIgnored), /*weight=*/{},
                         reduction, kIgnored);
   }

@@ -31,7 +31,7 @@ std::optional<at::Tensor> Wide(const std::optional<at::Tensor>& bias) {
   return bias.has_value() ? std::optional(Wide(*bias)) : std::nullopt;
 }
 
-// A gradient in 16 bits; an undefined tensor if it is not needed.
+// The gradient rounded to 16 bits; an undefined tensor if the gradient is not needed.
 at::Tensor NarrowIf(bool needed, const at::Tensor& gradient, at::ScalarType type) {
   return needed ? Narrow(gradient, type) : at::Tensor();
 }
@@ -120,7 +120,7 @@ std::optional<at::Tensor> AddedMask(const std::optional<at::Tensor>& mask) {
       .masked_fill_(mask->logical_not(), -std::numeric_limits<float>::infinity());
 }
 
-// Saves the same tensors as a device's flash kernel.
+// Attention on fp32 copies of its operands. It saves the same tensors as a device's flash kernel.
 struct AttentionWide : Function<AttentionWide> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key,
                             const at::Tensor& value, bool is_causal, const std::optional<at::Tensor>& mask) {
@@ -145,7 +145,7 @@ struct AttentionWide : Function<AttentionWide> {
   }
 };
 
-// Whether the kernel supports them: (B, heads, T, D), and a mask without a gradient.
+// Whether the flash kernel supports the operands: (B, heads, T, D), and a mask without a gradient.
 bool IsFlashs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
               const std::optional<at::Tensor>& mask) {
   for (const at::Tensor* tensor : {&query, &key, &value}) {
@@ -157,7 +157,7 @@ bool IsFlashs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& 
   return !mask.has_value() || (!mask->requires_grad() && (mask->dim() == 2 || mask->dim() == 4));
 }
 
-// Operands that the kernel does not support go to LibTorch's attention, which autograd records op by op.
+// Operands that the flash kernel does not support go to LibTorch's attention, which autograd records op by op.
 at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool is_causal,
                      const std::optional<at::Tensor>& mask) {
   if (IsFlashs(query, key, value, mask)) {
@@ -177,7 +177,7 @@ std::vector<at::Tensor> WideList(const c10::IValue& list) {
   return wide;
 }
 
-// Autograd records it op by op; the casts round the gradients.
+// Autograd records the layers op by op; the casts round the gradients.
 void LstmWide(std::vector<c10::IValue>& stack) {
   const at::ScalarType type = stack[0].toTensor().scalar_type();
   const auto [result, hidden, cell] =
@@ -199,7 +199,7 @@ void GruWide(std::vector<c10::IValue>& stack) {
 // None stays None, because autograd rejects an undefined tensor as an input.
 std::optional<at::Tensor> TensorOrNone(const c10::IValue& value) { return value.toOptional<at::Tensor>(); }
 
-// Two numbers, even if the node gave one for both directions.
+// Two numbers, for height and width, even if the node gave one number for both.
 std::vector<int64_t> Pair(const c10::IValue& value) {
   std::vector<int64_t> numbers = value.isInt() ? std::vector<int64_t>{value.toInt()} : value.toIntVector();
   numbers.resize(2, numbers.front());

@@ -135,8 +135,8 @@ class CudaStepGraph final : public StepGraph {
     } catch (...) {
       error = std::current_exception();
     }
-    // Needed after an error too, or the stream would keep recording. If capture_end then throws as well, the first
-    // error caused it.
+    // capture_end is needed after an error too, or the stream would keep recording. If it then throws as well, the
+    // first error caused that.
     try {
       graph_->capture_end();
     } catch (const c10::Error&) {
@@ -156,7 +156,7 @@ class CudaStepGraph final : public StepGraph {
       try {
         end(device_.index(), pool_);
       } catch (const c10::Error&) {
-        continue;  // It had already ended, or never begun.
+        continue;  // The recording into the pool had already ended, or never begun.
       }
     }
     Draw(at::cuda::detail::createCUDAGenerator(device_.index()));

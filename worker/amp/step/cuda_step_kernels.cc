@@ -23,8 +23,8 @@ class CudaStepKernels final : public StepKernels {
   explicit CudaStepKernels(const ComputeDevice& device) : kernels_(*device.cuda_kernels), device_(device.device) {}
 
   void ComputeGradStats(const std::vector<at::Tensor>& gradients, GradientStats* stats) override {
-    // The device is given twice; otherwise LibTorch would ask CUDA where the memory is, which a recording may not
-    // allow.
+    // The device is given twice, as the target and in the options. Otherwise LibTorch would ask CUDA where the memory
+    // is, which a recording may not allow.
     at::for_blob(stats, {static_cast<int64_t>(gradients.size() * sizeof(GradientStats))})
         .target_device(device_)
         .options(BytesHere())

@@ -6,7 +6,7 @@
 // Connects tensors and the kernels, which only know pointers and formats.
 namespace ampd::amp {
 
-// The kernels' name for a tensor's format. Throws c10::Error for any format other than float, bfloat16 and half.
+// The format of a tensor as the kernels name it. Throws c10::Error for any format other than float, bfloat16 and half.
 kernels::Format FormatOf(const at::Tensor& tensor);
 
 // Records that a kernel wrote the leaf without autograd noticing. A later backward pass over a graph that saved the old
@@ -20,9 +20,9 @@ at::Tensor InTrainingLayout(const at::Tensor& tensor);
 // A copy on the CPU that shares no memory with `tensor`, without gradients, in row-major order.
 at::Tensor ContiguousCopy(const at::Tensor& tensor);
 
-// A copy on the CPU in `dtype`, likewise. Uses the memory of `reuse` if that has this shape and dtype, because writing
-// to fresh pages takes longer than the copy. Otherwise data from a GPU goes to pinned memory, which the GPU fills at
-// the bus's rate. `reuse` may be undefined; nothing else may use it.
+// Like ContiguousCopy, a copy on the CPU, but in `dtype`. Uses the memory of `reuse` if that has this shape and dtype,
+// because writing to fresh pages takes longer than the copy. Otherwise data from a GPU goes to pinned memory, which the
+// GPU fills at the bus's rate. `reuse` may be undefined; nothing else may use it.
 at::Tensor CopyInto(at::Tensor reuse, const at::Tensor& tensor, at::ScalarType dtype);
 
 }  // namespace ampd::amp

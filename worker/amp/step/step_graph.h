@@ -44,7 +44,7 @@ class StepGraph {
     int64_t own_bytes = 0;   // Kept for the recorded step, also between its replays.
     int64_t free_bytes = 0;  // Memory that everything else may still allocate on the device.
   };
-  // As it is now; does not wait. REQUIRES: Capture recorded a step.
+  // The memory as it is now; does not wait for the device. REQUIRES: Capture recorded a step.
   virtual Memory memory() const = 0;
 };
 
@@ -52,7 +52,8 @@ class StepGraph {
 inline constexpr uint32_t kStepGraphsVersion = 2;
 inline constexpr char kStepGraphsSymbol[] = "ampd_step_graphs";
 
-// Exported by libampd_cuda_graph.so, from the same build as the program that opens it.
+// The table of functions that libampd_cuda_graph.so exports. The library comes from the same build as the program that
+// opens it.
 struct StepGraphs {
   uint32_t version;
   std::unique_ptr<StepGraph> (*make)(c10::Device device);

@@ -14,15 +14,14 @@
 namespace ampd::amp {
 
 // The device on which an engine computes, and its kernels, which are never freed. If `cuda_kernels` is null, the CPU's
-// loops
-// are used; if `cpu_kernels` is null, those of the widest instruction set of this machine; if `graphs` is null, steps
-// are not recorded.
+// loops are used; if `cpu_kernels` is null, those of the widest instruction set of this machine; if `graphs` is null,
+// steps are not recorded.
 struct ComputeDevice {
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   const kernels::CudaKernels* cuda_kernels = nullptr;
   const kernels::CpuKernels* cpu_kernels = nullptr;
   const StepGraphs* graphs = nullptr;
-  std::string why_no_graphs = {};  // Why a GPU has no graphs; for people.
+  std::string why_no_graphs = {};  // Why a GPU has no graphs, as text for messages.
 };
 
 // One parameter's tensors for an update. All have the same strides, so that loops over their memory meet the same
@@ -49,16 +48,17 @@ class StepKernels {
   static std::unique_ptr<StepKernels> Make(const ComputeDevice& device);
   virtual ~StepKernels() = default;
 
-  // Sets stats[i] from gradients[i], to zero for an undefined one. `stats` is in the device's memory.
+  // Sets stats[i] to the statistics of gradients[i], or to zero if that is undefined. `stats` is in the device's
+  // memory.
   virtual void ComputeGradStats(const std::vector<at::Tensor>& gradients, kernels::GradientStats* stats) = 0;
 
-  // Decides `num_phases` phases from `first_phase` on by their stats, and whether all of them update or none.
+  // Decides whether `num_phases` phases, from `first_phase` on, update: all of them or none, by their stats.
   virtual void Decide(const kernels::StepControl& control, int first_phase, int num_phases) = 0;
-  // The tail of a step, after its last update.
+  // Ends a step, after its last update (kernels::EndStep).
   virtual void EndStep(const kernels::StepControl& control) = 0;
 
-  // Call before the passes that are recorded in a step graph; these may have no more rows than those of an earlier
-  // step. EndRecording copies to the device once whatever they read from the host.
+  // Call before the passes that are recorded in a step graph; they may have no more rows than the passes of an earlier
+  // step. EndRecording copies once to the device what the recorded passes read from the host.
   virtual void BeginRecording() {}
   virtual void EndRecording() {}
 
@@ -72,7 +72,7 @@ class StepKernels {
   virtual void UpdateSgd(const kernels::SgdStep& step, const kernels::StepDecision* decision,
                          const std::vector<StepTensors>& tensors) = 0;
 
-  // Rounds masters into their leaves, and into remainders where defined. Uses no other tensors.
+  // Rounds masters into their leaves, and sets remainders where they are defined. Uses no other tensors.
   virtual void Round(const std::vector<StepTensors>& tensors) = 0;
 };
 

@@ -16,7 +16,7 @@ void Add(TensorRow row, size_t place, StepRows& table) {
   }
 }
 
-// Empty for an undefined gradient.
+// The row of a gradient; an empty row if the gradient is undefined.
 TensorRow RowOf(const at::Tensor& gradient) {
   TensorRow row;
   if (gradient.defined()) {

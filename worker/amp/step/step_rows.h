@@ -7,8 +7,8 @@
 
 namespace ampd::amp {
 
-// The rows of one pass: tensors as the pointers that kernels read. Undefined and empty tensors have no row; a row's
-// number is the index of its tensor among the pass's arguments.
+// The rows of one pass of kernels over tensors. A row describes a tensor by the pointers that kernels read. Undefined
+// and empty tensors have no row; a row's number is the index of its tensor among the pass's arguments.
 struct StepRows {
   std::vector<kernels::TensorRow> rows;
   int64_t num_chunks = 0;

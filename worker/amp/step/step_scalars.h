@@ -19,31 +19,32 @@ struct StepRecord {
 };
 
 // The scalars of the steps, in the memory of the device that computes them: loss scale, losses, stats of the gradients,
-// decisions, counts. No step waits for them: each step sends a copy to the host after itself, and the host reads the
-// copies later, in the order of the steps. Single-threaded; owner: the engine.
+// decisions, counts. No step waits for the host to read them: after each step a copy is sent to the host, which reads
+// the copies later, in the order of the steps. Single-threaded; owner: the engine.
 class StepScalars {
  public:
-  // One phase per rule, with the number of gradients at the same index.
+  // `phases`: one rule per phase. `num_gradients`: for each phase, its number of gradients.
   StepScalars(c10::Device device, const kernels::ScalerRule& scaler, const std::vector<kernels::PhaseRule>& phases,
               const std::vector<size_t>& num_gradients);
 
-  // For kernels.
+  // Pointers to the scalars, for kernels.
   const kernels::StepControl& control() const { return control_; }
   const kernels::StepDecision* decision(size_t phase) const { return &control_.phases[phase].decision; }
   kernels::GradientStats* stats(size_t phase) const { return control_.stats + start_.phases[phase].first_stat; }
 
-  // For LibTorch: 0-dim views on the device.
+  // The scalars for LibTorch's ops: 0-dim views on the device.
   const at::Tensor& loss_scale() const { return loss_scale_; }               // fp32, of the next step
   const at::Tensor& loss(size_t phase) const { return views_[phase].loss; }  // fp32
   const at::Tensor& skip(size_t phase) const { return views_[phase].skip; }  // bool, valid after the decision
   at::Tensor any_skip() const;                                               // Whether any phase skips.
 
-  // Sets the state in which the next step begins; waits for the device. `applied` has one count per phase.
+  // Sets the state in which the next step begins; waits for the device. `applied`: for each phase, the number of steps
+  // applied so far.
   void Load(const kernels::ScalerState& scaler, double rate_factor, const std::vector<int64_t>& applied);
 
   // Sends the record of the last step to the host, after that step.
   void Send();
-  // Waits until the oldest step whose record was sent is done, and returns the record. REQUIRES: there is one.
+  // Waits until the oldest step whose record was sent is done, and returns the record. REQUIRES: there is such a step.
   StepRecord AwaitStep();
 
  private:

@@ -13,7 +13,7 @@ constexpr float kLog2E = 1.44269504f;
 
 int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// 2^x for x up to about 0, to an ulp or two; NaN stays NaN.
+// 2^x for x up to about 0, accurate to one or two units in the last place; NaN stays NaN.
 __m512 PowerOfTwo(__m512 x) {
   const __m512 whole = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m512 rest = _mm512_sub_ps(x, whole);
@@ -84,8 +84,9 @@ struct ForwardScratch {
   float* sums;        // (kBlock, D)
 };
 
-// Exponentials of one row of scores relative to the largest, for the first `visible`; zeros up to `columns`. Returns 1
-// over their sum, and sets `log_sum` to its logarithm.
+// Computes the exponentials of one row of scores relative to the largest score: for the first `visible` scores, and
+// zeros from there up to `columns`. Returns 1 over the sum of these, and sets `log_sum` to the logarithm of the sum of
+// the scores' own exponentials.
 float Exponentials(const AttentionShape& shape, const float* scores, int64_t visible, int64_t columns,
                    uint16_t* weights, float* log_sum) {
   __m512 largest = _mm512_set1_ps(-__builtin_inff());
@@ -158,8 +159,8 @@ struct BackwardScratch {
   uint32_t* query_rows;            // Paired rows.
   uint32_t* gradient_rows;         // Paired rows of the result's gradient.
   uint32_t* key_rows;              // Paired rows.
-  float* log_sums;                 // To base 2.
-  float* deltas;                   // By query: the result's gradient times the result.
+  float* log_sums;                 // Logarithms of the sums of exponentials, to base 2.
+  float* deltas;                   // For each query: the result's gradient times the result.
   float* scores;                   // (kBlock keys, kBlock queries)
   float* weight_gradients;         // (kBlock keys, kBlock queries)
   uint16_t* weights;               // (kBlock keys, stride queries)

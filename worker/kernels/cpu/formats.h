@@ -23,8 +23,9 @@ AMPD_HOST_DEVICE inline uint16_t ToBFloat16(float value) {
   return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded);
 }
 
-// An fp32 number split in two halves. The upper half is the nearest bf16 number, with ties away from zero, so that the
-// lower half shows which way it was rounded and Join restores every bit. A NaN stays a NaN but loses its payload.
+// UpperHalf and LowerHalf split an fp32 number; Join restores it. The upper half is the nearest bf16 number, with ties
+// away from zero, so that the lower half shows which way it was rounded and Join restores every bit. A NaN stays a NaN
+// but loses its payload.
 AMPD_HOST_DEVICE inline uint16_t UpperHalf(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16) | 0x40 : (bits + 0x8000) >> 16);

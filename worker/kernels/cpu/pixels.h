@@ -10,11 +10,11 @@ namespace ampd::kernels {
 struct PixelScale {
   float mean = 0;
   float deviation = 1;
-  // Whether this rounding needs divisions. For most scales, a product and a fused multiply-add with the reciprocal in
-  // two floats (Brisebarre, Muller and Raina, 2004) give the same bits for all 256 bytes.
+  // Whether these exact bits need divisions. For most scales they do not: a product and a fused multiply-add with the
+  // reciprocal in two floats (Brisebarre, Muller and Raina, 2004) give the same bits for all 256 bytes.
   bool divides = true;
 
-  // Tries all bytes to set `divides`.
+  // Returns the scale, with `divides` set by trying all bytes.
   static PixelScale Of(float mean, float deviation);
 };
 

@@ -44,7 +44,8 @@ struct CudaDevice {
 // must follow it on the same stream.
 struct CudaKernels {
   uint32_t version;         // The library's kCudaKernelsVersion.
-  int32_t runtime_version;  // CUDA's, as 1000 * major + 10 * minor; a driver of an earlier major cannot run it.
+  int32_t runtime_version;  // Version of the CUDA runtime, 1000 * major + 10 * minor. Drivers of an earlier major
+                            // cannot run it.
 
   const char* (*error_text)(int error);
   int (*describe_device)(int ordinal, CudaDevice* device);
@@ -56,7 +57,7 @@ struct CudaKernels {
   // accumulated[i] += gradient[i]
   int (*accumulate)(CudaTable table, void* stream);
 
-  // Checks `num_phases` phases from `first_phase` on by their stats, and decides together whether all update or none.
+  // Checks the stats of `num_phases` phases, from `first_phase` on, and decides whether all of them update or none.
   int (*decide)(StepControl control, int32_t first_phase, int32_t num_phases, void* stream);
 
   // Update parameter, moments and average, and write the rounded parameter to `working` if set, unless `decision`, in
@@ -64,7 +65,7 @@ struct CudaKernels {
   int (*update_adam)(CudaTable table, const AdamStep* step, const StepDecision* decision, void* stream);
   int (*update_sgd)(CudaTable table, const SgdStep* step, const StepDecision* decision, void* stream);
 
-  // The step's tail.
+  // Ends the step, after its last update (EndStep in step_control.h).
   int (*end_step)(StepControl control, void* stream);
 
   // working[i] = parameter[i], rounded, and remainder[i] = its lower half, if set.

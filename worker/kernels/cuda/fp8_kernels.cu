@@ -69,7 +69,7 @@ __device__ void Store(const Side<uint8_t>& side, uint8_t* data, bool wide, int64
 
 __device__ bool Aligned(const void* data, int bytes) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
 
-// Where a thread's numbers begin: in its tile, and in the matrix, which may end before.
+// Where a thread's numbers begin, in its tile and in the matrix. They may lie beyond the end of the matrix.
 struct Place {
   int tile_row, tile_column;
   int64_t row_of_tiles, column_of_tiles;
@@ -94,7 +94,7 @@ struct Numbers {
   Side<float> rows[kSide];
 };
 
-// The thread's numbers; 0 beyond the matrix. All loads are issued before the first result is used.
+// Loads the thread's numbers; they are 0 beyond the matrix. All loads are issued before the first result is used.
 template <typename T>
 __device__ Numbers LoadStored(const T* source, const CudaFp8Matrix& matrix, const Place& place) {
   const T* const first = source + place.row * matrix.columns + place.column;
@@ -157,7 +157,8 @@ __device__ void StoreCodes(const CudaFp8Output& output, int64_t rows, int64_t co
   }
 }
 
-// code_of(r, c): the code for the thread's row r and column c.
+// Stores the thread's codes into the plain output (below, into the transposed one). code_of(r, c): the code for the
+// thread's row r and column c.
 template <typename CodeOf>
 __device__ void StorePlain(const CudaFp8Matrix& matrix, const Place& place, CodeOf code_of) {
   StoreCodes(matrix.plain, matrix.rows, matrix.columns, place.row, place.column, code_of);
@@ -221,7 +222,7 @@ __device__ uint32_t AmaxOfChunk(const T* source, const CudaFp8Matrix& matrix) {
   return amax;
 }
 
-// Does nothing if the scale is known.
+// Raises *amax to the largest magnitude of the matrix; does nothing if the scale is known.
 __global__ void __launch_bounds__(kThreads) FindAmax(CudaFp8Matrix matrix, const float* known_scale, float* amax) {
   if (IsKnown(known_scale)) {
     return;
@@ -231,7 +232,8 @@ __global__ void __launch_bounds__(kThreads) FindAmax(CudaFp8Matrix matrix, const
                                : AmaxOfChunk(static_cast<const uint16_t*>(matrix.source), matrix)));
 }
 
-// A known scale is used before the amax is known; whether the amax is finite affects only the inverse.
+// Quantizes one tile. A known scale is used although the amax is not known yet; whether the amax is finite affects only
+// the inverse scale.
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     QuantizeTensorTiles(CudaFp8Matrix matrix, const float* known_scale, float* amax) {
   const Place place = PlaceOfThread(matrix);
@@ -244,7 +246,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
   StoreBoth(numbers, scale, matrix, place);
 }
 
-// Runs as one block, after all tiles. If the amax is not finite, the scale is NaN.
+// Writes the inverse scale of both outputs: NaN if the amax is not finite. Runs as one block, after all tiles.
 __global__ void __launch_bounds__(kThreads)
     InvertTensorScale(CudaFp8Matrix matrix, const float* known_scale, const float* amax) {
   const float of_amax = Fp8Scale(*amax, matrix.scaling);
@@ -278,7 +280,7 @@ __device__ void TakeAmaxes(const Numbers& numbers, const Place& place, TileScale
   }
 }
 
-// Thread t handles row t, or column t - 128, of the tile.
+// Sets the scale of one row or column of the tile: thread t handles row t, or column t - 128.
 __device__ void TakeScale(const CudaFp8Matrix& matrix, const Place& place, TileScales& tile) {
   const auto t = static_cast<int>(threadIdx.x);
   const float scale = Fp8Scale(std::bit_cast<float>(tile.amax[t]), matrix.scaling);

@@ -11,7 +11,7 @@
 // Codes and scales equal those of the ops in worker/amp/fp8/fp8_tensor.h bit for bit, whatever the order of threads.
 namespace ampd::kernels {
 
-// An output in FP8. If `data` is null the output is not requested, and neither array is written.
+// An output in FP8. If `data` is null, the output is not requested, and neither `data` nor `inverse_scale` is written.
 struct CudaFp8Output {
   uint8_t* data = nullptr;
   float* inverse_scale = nullptr;
@@ -34,7 +34,7 @@ struct CudaFp8Matrix {
 struct CudaFp8Kernels {
   // One scale for all numbers, and one inverse for both outputs: *known_scale, or, if that is null or not above 0, the
   // scale that follows from the largest magnitude. *amax is set to that magnitude. REQUIRES: *amax is 0 before. Three
-  // launches; a known scale saves the first read.
+  // launches; with a known scale, the matrix is read only once.
   int (*quantize_tensor)(const CudaFp8Matrix* matrix, const float* known_scale, float* amax, void* stream);
 
   // One scale per 128 numbers of an output row; the last block of a row may be shorter. inverse_scale: (R, C / 128) and

@@ -54,7 +54,7 @@ __device__ inline void StoreFloats(const Pack& pack, float* data, bool wide, int
   }
 }
 
-// 16-bit elements as stored; loaded and stored like LoadFloats and StoreFloats.
+// 16-bit elements as stored. They are loaded and stored in the same way as by LoadFloats and StoreFloats.
 struct HalfPack {
   uint16_t values[kPack];
 };
@@ -95,7 +95,7 @@ __device__ inline void StoreHalves(const HalfPack& pack, uint16_t* data, bool wi
   }
 }
 
-// The same from element `i` on of a tensor in any format, whose first element is `data`.
+// Loads like LoadFloats, but from element `i` on of a tensor in any format, whose first element is at `data`.
 __device__ inline Pack Load(Format format, const void* data, int64_t i, bool wide, int num) {
   if (format == Format::kFloat32) {
     return LoadFloats(static_cast<const float*>(data) + i, wide, num);

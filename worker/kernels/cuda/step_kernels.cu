@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kThreads) ComputeChunkStats(CudaTable table, G
   }
 }
 
-// One block per tensor.
+// Adds up the stats of each tensor's chunks. One block per tensor.
 __global__ void __launch_bounds__(kThreads)
     SumTensorStats(CudaTable table, const GradientStats* chunk_stats, GradientStats* result) {
   const TensorRow tensor = table.tensors[blockIdx.x];
@@ -162,7 +162,7 @@ __device__ void StoreParameter(const Pack& pack, const StepScalars& scalars, con
   }
 }
 
-// One block for all phases: there are few, and each decision is sequential.
+// Runs as one block for all phases, because there are few and each decision is sequential.
 __global__ void __launch_bounds__(kThreads) DecidePhases(StepControl control, int32_t first, int32_t num_phases) {
   for (int32_t i = first; i < first + num_phases; ++i) {
     PhaseBlock& phase = control.phases[i];
