@@ -148,7 +148,7 @@ TEST(Dtype, NamesAndTypesAgreeBothWays) {
   EXPECT_FALSE(IsFloatingPoint(Dtype::kInt64));
 }
 
-// Compares Rewriter with the plainest form of its rule: a table from each value to its replacement.
+// Compares Rewriter with a simple model of it: a table that maps each value to its replacement.
 TEST(Rewriter, ReplacesAsATableWould) {
   constexpr int kValues = 12;
   Graph graph("values");

@@ -53,7 +53,7 @@ TEST(Takes, GoesByRankAndDtype) {
   }
 }
 
-// A linear layer whose output has that name.
+// A linear layer whose output is called `output`.
 Graph Layer(const char* output) {
   GraphBuilder b("layer");
   b.Output(output, b.Linear("fc", b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 4}}), 3));

@@ -58,8 +58,8 @@ TEST(TrainedGraph, HasALossHeadWhereTheModelHasNoLossOfItsOwn) {
   EXPECT_FALSE(trained.FindInput("labels").has_value());
 }
 
-// A step of the critic keeps only the critic's values, because no parameter trained in it depends on the author's. A
-// step of the author backpropagates through both networks.
+// A step of the critic keeps only the critic's values for the backward pass, because it trains no parameter of the
+// author. A step of the author backpropagates through both networks.
 TEST(EstimateRun, WhatIsNotTrainedIsNotKept) {
   const Graph critic = LossProgram(Pair(), "critic_loss").value();
   const Graph author = LossProgram(Pair(), "author_loss").value();

@@ -67,7 +67,7 @@ TEST(WithLossHead, AModelWithoutAHeadIsRefused) {
   EXPECT_EQ(ReasonOf(WithEvalHead(graph).status()), "NO_HEAD");
 }
 
-// Two losses over shared layers. Only the path to the first has a norm.
+// A model with two losses over shared layers. Only the path to the first loss has a norm.
 Graph TwoLosses() {
   GraphBuilder b("two");
   const ValueId images = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 2, 4, 4}});
@@ -298,7 +298,7 @@ TEST(WithoutInPlaceOps, APartIsPutBackNoFurtherThanIsRead) {
                           "aten.select_scatter.default"));
 }
 
-// Two views of one tensor: a write to one is visible in the other.
+// The graph has two views of one tensor, so a write to one is visible in the other.
 TEST(WithoutInPlaceOps, AWriteToAPartThatAnotherPartShowsIsRefused) {
   Graph graph = WrittenInPart([](ValueId whole, ValueId, ValueId, ValueId) { return whole; });
   std::vector<Node> nodes = graph.nodes();

@@ -107,8 +107,8 @@ TEST(EstimateRun, ASegmentKeepsItsInputsOnly) {
   constexpr int64_t kBatch = 10;
   constexpr int64_t kValue = kBatch * 4 * 4;    // Bytes of each value of the blocks.
   const int64_t ends = 4 + 4 + kBatch * 3 * 4;  // Loss, its weight and log_softmax.
-  // Plain: the stem's result, and for each block gelu's input and the sum. With segments: only the inputs of the
-  // blocks.
+  // Without segments, the stem's result is kept, and for each block gelu's input and the sum. With segments, only the
+  // inputs of the blocks and of the head are kept.
   EXPECT_NEAR(static_cast<double>(EstimateRun(model, kBatch).after_forward.activations), 5 * kValue + ends, 4);
   EXPECT_NEAR(static_cast<double>(EstimateRun(*segmented, kBatch).after_forward.activations), 3 * kValue + ends, 4);
   EXPECT_EQ(EstimateRun(*segmented, kBatch).after_backward.gradients,

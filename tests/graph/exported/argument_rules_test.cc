@@ -25,7 +25,7 @@ struct TensorArgument {
   Shape shape;
 };
 
-// Returns the fault of a call of the op on tensors of these shapes, with these numbers.
+// Returns FaultOfArguments for a call of the op with these tensors and numbers.
 std::string FaultOfCall(const std::string& op, const std::vector<TensorArgument>& tensors,
                         const std::vector<Argument>& numbers) {
   Graph graph("call");

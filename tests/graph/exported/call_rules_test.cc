@@ -18,7 +18,8 @@ constexpr std::string_view kTensors[] = {"self",      "input",  "weight", "other
 constexpr std::string_view kNumbers[] = {"groups", "num_layers", "dim", "reduction"};
 constexpr std::string_view kTruths[] = {"train", "training", "batch_first", "bidirectional", "is_causal"};
 
-// Calls of ops with random arguments of random shapes, as a file may contain them: only the trainer knows the schemas.
+// Makes calls of ops with random arguments of random shapes. A file may contain such calls, because only the trainer
+// checks them against the ops' schemas.
 class Calls {
  public:
   // A graph of one call of the op and a loss computed from its result.

@@ -169,7 +169,7 @@ TEST(ReadExportedModel, AConstantWithoutItsContentIsNamed) {
               HasSubstr("eval_constants.config.lifted_tensor_0: is pickled"));
 }
 
-// Opens the sound archive with other content for one entry, or without that entry.
+// Opens the archive kSound with other content for one entry, or without that entry if there is no content.
 absl::StatusOr<ZipArchive> OpenWith(const std::string& entry, const std::optional<std::string>& content,
                                     int method = ZIP_CM_STORE) {
   const std::string path = testing::TempDir() + "/changed.pt2";
@@ -188,7 +188,7 @@ absl::StatusOr<ZipArchive> OpenWith(const std::string& entry, const std::optiona
   return ZipArchive::Open(UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC)), 100);
 }
 
-// Returns {weight name: entry} for the sound archive.
+// Returns the archive entry of each weight in kSound, by the weight's name.
 std::map<std::string, std::string> WeightsOfSound() {
   std::map<std::string, std::string> weights;
   const auto archive = OpenSound();

@@ -12,7 +12,7 @@
 // A small network as torch.export writes it, and archives with such models.
 namespace ampd::graph {
 
-// Adds a call in a module, with the module's containers in its stack, and the type of the result.
+// Adds a node that calls an op in a module, with the modules that contain it, and the type of the node's result.
 void AddCall(json& model, const std::string& target, const std::vector<std::pair<std::string, json>>& arguments,
              const std::string& result, const std::string& module, const std::string& type,
              const std::vector<json>& sizes);
@@ -40,7 +40,7 @@ json Net();
 json WithInlineConstants();
 
 // Writes an archive of the model's programs. `contents` holds the content of constants by their entries. All other
-// tensors are zeros, or have no content if the model isn't sound.
+// tensors are zeros, or have no content if the model is invalid.
 void WriteArchive(const std::string& path, const json& model, const std::map<std::string, std::string>& contents = {});
 
 }  // namespace ampd::graph

@@ -34,7 +34,7 @@ json Stored(const std::string& entry, const std::vector<json>& sizes, int dtype 
 json& GraphOf(json& model, const char* program = "train");
 json& InputsOf(json& model, const char* program = "train");
 
-// A model of one program without inputs and nodes. Its outputs are these tensors.
+// A model of one program, still without inputs and nodes. Its outputs are the given tensors.
 json WithOutputs(const std::vector<std::string>& tensors);
 
 // Adds an input that the model is called with.

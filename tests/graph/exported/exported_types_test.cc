@@ -90,7 +90,8 @@ TEST(SizeRelation, WhatItDoesNotKnowIsNeitherTrueNorFalse) {
   }
 }
 
-// A program with the inputs ids (B, L) and mask (B, M), and tensors whose sizes are mostly computed from theirs.
+// A program with the inputs ids (B, L) and mask (B, M), and tensors whose sizes are mostly computed from the sizes of
+// these inputs.
 ExportedProgram Program() {
   ExportedProgram program;
   const ExportedSize batch{1, "b", ""};

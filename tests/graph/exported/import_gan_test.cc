@@ -136,7 +136,7 @@ TEST(ImportGan, NoiseIsOfNumbersASample) {
             "the model's input noise is float32[4, 4]; the head GAN draws float32[B, ...]");
 }
 
-// A module that is called several times keeps one counter for all calls.
+// A norm that the model calls several times has one batch counter for all calls.
 TEST(ImportGan, BatchesThatAreCountedTwiceHaveOneCounter) {
   json model = Gan();
   AddBuffer(model, "b_count", "generator.1.num_batches_tracked", {}, kLong);

@@ -65,7 +65,7 @@ TEST(ImportPrograms, AScalarIsTheModelsOwnLossWhereItIsCalledSo) {
                         "model.exported.head to OWN_LOSS"));
 }
 
-// The model with its own loss, and an output that is the sum of a mask.
+// The layer with its own loss, and with the sum of a mask as another output: the label count.
 json WithCount() {
   json model = WithOwnLoss();
   AddUserInput(model, "mask", {kBatch});
@@ -98,7 +98,7 @@ TEST(ImportPrograms, AnOutputSaysHowManyLabelsAnOwnLossIsTheMeanOf) {
             "model.exported.count_output is 3, and the program has no such tensor; it has 3 outputs");
 }
 
-// The layer with a dropout before the output.
+// The layer with a dropout before the output, in training mode if `train` is true.
 json WithDropout(bool train) {
   json model = Linear();
   json& graph = GraphOf(model);
@@ -159,7 +159,7 @@ TEST(ImportEvalProgram, HasTheStateOfTheTrainingProgram) {
   json model = Linear();
   AddState(model, Buffer("b_n", "bn.num_batches_tracked"), "b_n", "bn.num_batches_tracked", Tensor({}, false, kLong),
            Stored("weight_2", {}, kLong));
-  model["programs"]["eval"] = model["programs"]["train"];  // evaluation neither reads nor writes the count
+  model["programs"]["eval"] = model["programs"]["train"];  // The evaluation program neither reads nor writes the count.
   json& graph = GraphOf(model);
   graph["tensor_values"]["add_"] = Tensor({}, false, kLong);
   graph["nodes"].push_back(Call("add_.Tensor", {{"self", Named("b_n")}, {"other", {{"as_int", 1}}}}, "add_"));

@@ -90,7 +90,8 @@ TEST(ImportProgram, WhatRanWithoutGradientsHasNoneBehindIt) {
   EXPECT_THAT(Text(Nested("wrap_with_set_grad_enabled", {kOn})), HasSubstr("output logits = %graph_1.relu\n"));
 }
 
-// Autograd does not see such a write: the gradient after it would be that of the values before the write.
+// Autograd does not see an in-place write under torch.no_grad(), so it would compute the gradient from the values
+// before the write.
 TEST(ImportProgram, AWriteWithoutGradientsOverWhatHasOneIsRefused) {
   json model = Nested("wrap_with_set_grad_enabled", {kOff});
   json& relu = GraphOf(model)["nodes"][1]["inputs"][1]["arg"]["as_graph"]["graph"]["nodes"][0];
@@ -303,7 +304,7 @@ TEST(ImportProgram, AnUnknownOpIsNamedWithItsModuleAndTheUsersLine) {
   const auto graph = Import(model);
   EXPECT_EQ(ReasonOf(graph.status()), "UNKNOWN_OP");
   EXPECT_EQ(graph.status().message(), "aten.sort.default of act (net.py:10) is not an op that models may use");
-  GraphOf(model)["nodes"].push_back(GraphOf(model)["nodes"][1]);  // reported only once
+  GraphOf(model)["nodes"].push_back(GraphOf(model)["nodes"][1]);  // The same fault twice, which is reported once.
   GraphOf(model)["nodes"].push_back(Call("sym_size.int", {}, ""));
   GraphOf(model)["nodes"].back()["outputs"] = {{{"as_sym_int", {{"as_name", "n"}}}}};
   GraphOf(model)["nodes"].push_back(Call("topk.default", {}, "topk", "fc"));
@@ -359,7 +360,7 @@ TEST(ImportProgram, ACallThatItsOpCantTakeIsNamed) {
             "aten.gru.input (net.py:10): its num_layers is 1099511627776; it takes 1 to 4096");
 }
 
-// The call's arguments are in another order than the schema's.
+// The arguments of the dropout call are in another order than in the op's schema.
 TEST(ImportProgram, DropoutInPlaceKeepsItsInput) {
   json model = Linear();
   GraphOf(model)["nodes"][1] =

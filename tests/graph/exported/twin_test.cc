@@ -1,4 +1,5 @@
-// What the bfloat16 twin of an exported file says about dtypes, and how the import uses it.
+// The bfloat16 twin of an exported model says which dtypes the model asks for. Tests how it is read and how the import
+// uses it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
