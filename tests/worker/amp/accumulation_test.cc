@@ -1,4 +1,5 @@
-// A step of several micro-batches equals one of the whole batch, however many labels each micro-batch has.
+// Tests that a step of several micro-batches equals a step of the whole batch, however many labels each micro-batch
+// has.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -180,7 +181,7 @@ void ExpectOneBatch(const graph::Graph& model, const Batch& batch, const std::ve
   ExpectAlike(whole, Train(model, Cut(batch, sizes), policy, options), tolerance, what);
 }
 
-// Sixteen texts in four equal parts. `labels_left`: by part, how many labels are not ignored.
+// Sixteen texts in four equal parts. `labels_left`: for each part, how many labels are not ignored.
 Batch Texts(const std::vector<int64_t>& labels_left) {
   Seed(7);
   Batch batch{at::randint(0, kVocabulary, {16, kLength}, at::kLong),
@@ -294,7 +295,8 @@ TEST(Accumulation, EqualPartsGiveTheBitsOfADivisionByTheirNumber) {
     }
     EXPECT_EQ(Train(SmallLenet({4, 4}), parts, policy).result.loss, expected) << num_parts;
   }
-  // So are their gradients: the factor on the loss is the scale divided by the number of parts, rounded once.
+  // The gradients have these bits too, because the factor on the loss is the scale divided by the number of parts,
+  // rounded once.
   for (const int64_t num_parts : {3, 7, 11, 48}) {
     for (const float scale : {1.0f, 1000.0f, 0.3f, 65536.0f}) {
       const double share = 5.0 / static_cast<double>(5 * num_parts);
@@ -328,7 +330,7 @@ TEST(Accumulation, ACountThatIsNoneIsRefused) {
   }
 }
 
-// A count that depends on the weights would change while they are trained.
+// A label count may not depend on weights, because it would change while they are trained.
 TEST(LabelCountProgram, TakesNothingThatTrainingChanges) {
   EXPECT_FALSE(graph::LabelCountProgram(MaskedError(false)).value().has_value());
   const graph::Graph program = graph::LabelCountProgram(MaskedError()).value().value();

@@ -42,7 +42,8 @@ void Seed(uint64_t seed) {
   generator.set_current_seed(seed);
 }
 
-// A network with a hand-written middle: body, the result of `middle`, head.
+// A network of a body, a hand-written part and a head. A test makes the part with Call() and passes its result to
+// Finish().
 class Network {
  public:
   Network() : graph_(Body()), x_(*graph_.FindOutput("logits")) {}
@@ -260,7 +261,7 @@ TEST(ActivationFault, LookingWritesNoRunningStatistics) {
   EXPECT_EQ(DigestOf(*engine), before);
 }
 
-// A sampled step computes the same as any other.
+// A step whose activations are sampled computes the same bits as one that is not sampled.
 TEST(ActivationFault, LookingChangesNoBits) {
   const auto digest_of = [](int64_t every_steps) {
     EngineOptions options;
@@ -275,7 +276,7 @@ TEST(ActivationFault, LookingChangesNoBits) {
   EXPECT_EQ(digest_of(1), digest_of(0));
 }
 
-// Healthy models, with dropout, masks and norms, over the first steps.
+// No fault is reported in the first steps of healthy models with dropout, masks and norms.
 TEST(ActivationFault, TheZooHasNone) {
   v1::Gpt2Spec gpt;
   gpt.set_n_layer(2);

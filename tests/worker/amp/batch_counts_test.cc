@@ -1,5 +1,5 @@
-// Counts of batches that norms keep, as torch.nn.BatchNorm's num_batches_tracked: one more per forward pass in
-// training.
+// Tests the counts of batches that norms keep, like torch.nn.BatchNorm's num_batches_tracked: each forward pass in
+// training adds one.
 #include <gtest/gtest.h>
 
 #include <limits>

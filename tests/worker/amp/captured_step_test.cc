@@ -1,6 +1,6 @@
-// Compares an engine whose steps are recorded and replayed with one that runs them directly: the same bits, whatever
-// happens between the steps. Both compute on the CPU with the emulated CUDA kernels; recorded_graph.h explains a replay
-// there.
+// Compares an engine whose steps are recorded and replayed with one that runs them directly. Both must compute the same
+// bits, whatever happens between the steps. Both run on the CPU with the emulated CUDA kernels; recorded_graph.h
+// explains what a replay is there.
 #include "worker/amp/captured_step.h"
 
 #include <gmock/gmock.h>
@@ -122,7 +122,7 @@ class CapturedStepTest : public testing::Test {
     captured_ = MakeEngine(model, policy, options, RecordedGraphs());
   }
 
-  // Runs a step on both engines and checks that they did the same.
+  // Runs a step on both engines and checks that results and state are equal.
   void Step(const std::vector<Batch>& micro_batches) {
     const uint64_t stream = 100 + static_cast<uint64_t>(num_steps_++);
     const std::string expected = TextOf(eager_->Step(micro_batches, stream));
@@ -255,7 +255,8 @@ TEST_F(CapturedStepTest, WhereNoGradientIsInFp16_NoStepSamplesUnasked) {
   EXPECT_EQ(GraphCounts().replays, 4);
 }
 
-// During its lifetime, only a recording finds memory for more than a step's record.
+// During its lifetime, tensors of more than 2000 bytes cannot be allocated while a recording holds memory. A step's
+// record is smaller.
 class TightMemory {
  public:
   TightMemory() { FreeBytes() = 2000; }
@@ -282,7 +283,7 @@ TEST_F(CapturedStepTest, AStepThatRunsAsItIsInTightMemory_TakesTheRecordingsPlac
   options.sample_every_steps = 6;
   Make(NormAndDropout(), Preset("fp16"), options);
   for (int i = 0; i < 6; ++i) {
-    Step({RandomBatch()});  // The first of these samples.
+    Step({RandomBatch()});  // The first of these steps samples.
   }
   ASSERT_EQ(GraphCounts().replays, 2);
   TightStep({RandomBatch()});  // This step samples.
@@ -461,7 +462,8 @@ TEST_F(CapturedStepTest, WhatCannotBeRecorded_RunsAsItIsAndSaysWhy) {
 
 class CapturedFp8Test : public CapturedStepTest {
  protected:
-  // Linear layers, the second and the third in FP8. Step 0 is the canary's first.
+  // Makes both engines with linear layers, the second and the third of which compute in FP8. Step 0 is the first canary
+  // step.
   void MakeWide(const char* preset, int canary_every_steps, double canary_bound) {
     GraphBuilder b("wide");
     ValueId x = b.Flatten("flatten", b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kImageSize, kImageSize}}));
@@ -496,11 +498,11 @@ TEST_P(CapturedFp8PresetTest, ReplaysGiveTheBitsOfStepsThatRun) {
 
 TEST_F(CapturedFp8Test, TheCanarysStepsRunAsTheyAre_AndWhenTheyDemoteStepsAreRecordedAnew) {
   MakeWide("fp8-delayed", 6, 1e-9);
-  Step({Poisoned(RandomBatch())});  // Skipped, so no layer is demoted.
+  Step({Poisoned(RandomBatch())});  // This canary step is skipped, so no layer is demoted.
   Steps(kWarmUps + 2);
   ASSERT_EQ(GraphCounts().replays, 2);
   const EngineState in_fp8 = eager_->ExportState();
-  Steps(1);  // Demotes all layers.
+  Steps(1);  // This canary step demotes all layers.
   EXPECT_EQ(GraphCounts().replays, 2);
   Steps(kWarmUps + 1);
   EXPECT_EQ(GraphCounts().recordings, 2);
@@ -513,7 +515,7 @@ TEST_F(CapturedFp8Test, TheCanarysStepsRunAsTheyAre_AndWhenTheyDemoteStepsAreRec
   EXPECT_EQ(GraphCounts().warm_ups, 2 * kWarmUps + 1);
 }
 
-// The test recorder itself.
+// Tests the recorder that the other tests use.
 TEST(RecordedGraph, ComputesOnlyWhenItIsReplayed) {
   const at::Tensor x = at::zeros({4});
   const auto graph = RecordedGraphs()->make(c10::Device(c10::DeviceType::CPU));

@@ -1,5 +1,5 @@
-// The engine with the CUDA kernels, whose source runs here over an emulated CUDA on CPU tensors: what the engine passes
-// to the kernels, and when, must give the CPU engine's bits.
+// Tests the engine with the CUDA kernels, whose source runs here over an emulated CUDA on CPU tensors. It must give the
+// same bits as the engine with the CPU's kernels, so it must pass the right data to the kernels at the right time.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -103,7 +103,8 @@ TEST_P(CudaEngineTest, GoesOnFromAnExportedState) {
   ExpectSameBits(*cpu, *cuda);
 }
 
-// With CUDA, FP8 scales, histories and codes come from the kernels; products are fp32's here, without a GPU.
+// With the CUDA kernels, FP8 scales, histories and codes come from the kernels. Products are computed in fp32 here,
+// because there is no GPU.
 TEST(CudaEngine, StepsInFp8GiveTheCpuEnginesBits) {
   v1::ModelSpec spec;
   spec.mutable_mlp()->set_in_features(64);

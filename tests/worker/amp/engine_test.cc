@@ -80,8 +80,8 @@ TEST_P(PerPreset, GoesOnBitForBitFromAnExportedState) {
   }
 }
 
-// A layer with just enough classes for our cross entropy, with its own loss. Unless `is_plain`, the node has one more
-// argument, at LibTorch's default, so that it stays LibTorch's op.
+// A layer with its own loss, and with just enough classes for ampd.cross_entropy. Unless `is_plain`, the loss's node
+// has one more argument, at LibTorch's default, so that it stays LibTorch's op.
 graph::Graph OfManyClasses(bool is_plain) {
   graph::GraphBuilder b("many_classes");
   const graph::ValueId images =
@@ -226,7 +226,7 @@ TEST(Engine, AStaticScaleThatIsAPowerOfTwoChangesNoBitInFp32) {
   }
 }
 
-// The largest difference of any weight.
+// The largest difference between the two states in any weight.
 double Distance(const TensorMap& a, const TensorMap& b) {
   double largest = 0;
   for (const auto& [name, tensor] : a) {

@@ -120,7 +120,7 @@ graph::Graph OfGivenLogits(graph::Shape shape) {
   return graph::WithEvalHead(model).value();
 }
 
-// Counts with the program, as the service does. `logits`: (B, classes); `labels`: (B).
+// The sums that the service computes with the evaluation program. `logits`: (B, classes); `labels`: (B).
 EvalSums Evaluated(const at::Tensor& logits, const at::Tensor& labels) {
   const graph::Graph program = OfGivenLogits({graph::Dim::Batch(), graph::Dim(logits.size(1))});
   const auto executor = executor::Executor::Create(program, executor::OpRegistry()).value();
@@ -160,7 +160,8 @@ TEST(SumsOf, AModelsOwnLossWeighsWhatItCounts) {
   EXPECT_EQ(sums.num_samples, 12);
 }
 
-// By the definition, one class of a sample at a time: for at most four other classes, "logit <= own logit" is false.
+// EvalSums::num_top5 by its definition, one class of a sample at a time: a sample counts if "logit <= own logit" is
+// false for at most four other classes.
 int64_t NumTop5(const at::Tensor& logits, const at::Tensor& labels) {
   int64_t num_right = 0;
   for (int64_t i = 0; i < labels.numel(); ++i) {

@@ -98,7 +98,8 @@ std::unique_ptr<Engine> MakeEngine(const v1::PrecisionPolicy& policy, uint64_t s
   return *std::move(engine);
 }
 
-// At scales between 2^10 and 2^70, the generator's fault overflows and nothing else does.
+// A policy with a dynamic scale. At scales between 2^10 and 2^70, the generator's fault overflows and nothing else
+// does.
 v1::PrecisionPolicy Dynamic(const std::string& preset, Rule rule, double initial = 0x1p40) {
   v1::PrecisionPolicy policy = PresetNamed(preset);
   policy.mutable_loss_scale()->set_optimizer_skip(rule);
@@ -131,14 +132,14 @@ void ExpectSameTensors(const EngineState& a, const EngineState& b) {
   }
 }
 
-// The rules of torch.amp.GradScaler and of Apex for two optimizers, implemented a second time.
+// An independent implementation of the rules of torch.amp.GradScaler and of Apex for two optimizers.
 struct TwoOptimizersModel {
   bool together = false;
   float scale = 0x1p40f;
   int good_steps = 0;
   int64_t applied[2] = {0, 0};
 
-  // Returns which of the two are skipped.
+  // Returns which of the two optimizers skip the step.
   std::vector<bool> Step(bool first_overflows, bool second_overflows) {
     const bool any = first_overflows || second_overflows;
     const std::vector<bool> skipped =
@@ -216,7 +217,8 @@ TEST_P(PerRule, TrainingGoesOnBitForBitFromAnExportedState) {
   for (const char* preset : {"fp32", "bf16", "fp16"}) {
     SCOPED_TRACE(preset);
     const v1::PrecisionPolicy policy = Dynamic(preset, GetParam(), 0x1p20);
-    // The discriminator is skipped more often, so that the counts differ.
+    // The discriminator's phase is skipped more often than the generator's, so that their counts of applied steps
+    // differ.
     const auto batch = [](uint64_t step) { return MakeGanBatch(step, {.discriminator = step % 3 == 0}); };
     auto whole = MakeEngine(policy);
     for (uint64_t step = 0; step < 12; ++step) {
@@ -280,7 +282,7 @@ TEST(SkippedPhase, LeavesNoTraceOfWhatItsRunSaw) {
   auto one = MakeEngine(Dynamic("fp32", v1::LossScale::EACH_ALONE));
   auto other = MakeEngine(Dynamic("fp32", v1::LossScale::EACH_ALONE));
   const EngineState before = one->ExportState();
-  // Other images, with the fault in the first micro-batch or in the second.
+  // The two engines get different images, one with the fault in the first micro-batch, the other in the second.
   const Batch bad = MakeGanBatch(1, {.discriminator = true});
   const Batch good = MakeGanBatch(2);
   Batch bad_elsewhere = MakeGanBatch(3, {.discriminator = true});
@@ -292,7 +294,8 @@ TEST(SkippedPhase, LeavesNoTraceOfWhatItsRunSaw) {
   const EngineState after = one->ExportState();
   ExpectSameTensors(after, other->ExportState());
   EXPECT_TRUE(at::isfinite(after.model.at("discriminator.3.running_mean")).all().item<bool>());
-  // The generator's own run wrote them, after the discriminator's run was undone.
+  // These statistics differ because the generator's run wrote them, after what the discriminator's run wrote was
+  // undone.
   EXPECT_NE(Bytes(after.model.at("discriminator.3.running_mean")),
             Bytes(before.model.at("discriminator.3.running_mean")));
   EXPECT_NE(BytesOf(after, "generator"), BytesOf(before, "generator"));
@@ -334,7 +337,7 @@ TEST(Gan, TrainsInEveryFormat) {
   }
 }
 
-// Message of the rejection.
+// Returns the message with which these phases are rejected.
 std::string Refused(const std::vector<PhaseOptions>& phases, const std::string& reason = "BAD_PHASES") {
   const absl::Status status = TryEngine(Dynamic("fp32", v1::LossScale::EACH_ALONE), phases).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -1,4 +1,4 @@
-// Tests of Engine::Generate, which runs besides training.
+// Tests of Engine::Generate, which runs a part of the model between training steps.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Presets, Generated,
                            return info.param.preset + std::string(info.param.ema_decay.has_value() ? "Averaged" : "");
                          });
 
-// They are the logits that an evaluation uses: under the same policy and on the same weights.
+// The generated outputs are the logits that an evaluation computes under the same policy and on the same weights.
 TEST_P(Generated, IsWhatAnEvaluationComputes) {
   auto engine = CpuEngine(SmallLenet({4, 8}), PresetNamed(GetParam().preset), Lenet(GetParam().ema_decay));
   for (uint64_t step = 0; step < 20; ++step) {
@@ -70,7 +70,7 @@ TEST_P(Generated, ChangesNothingOfTheTraining) {
   EXPECT_EQ(trained(true), trained(false));
 }
 
-// Its norms use running statistics, so that a picture does not depend on others in the batch.
+// The generator's norms use running statistics, so that a picture does not depend on the others in the batch.
 TEST(Generator, OfAGan_MakesEveryPictureForItself) {
   v1::JobSpec spec;
   v1::DcganSpec& dcgan = *spec.mutable_model()->mutable_dcgan();

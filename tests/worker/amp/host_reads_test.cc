@@ -1,5 +1,5 @@
-// The host reads no number of a step while it enqueues the step. Tested without a device: LibTorch reports every op
-// that would make the host wait for one.
+// Tests that the host reads no number of a step while it enqueues the step. This needs no GPU: LibTorch reports every
+// op that would make the host wait for one.
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
 

@@ -268,7 +268,8 @@ INSTANTIATE_TEST_SUITE_P(Engines, Traces, testing::ValuesIn(AllTraces()), [](con
   return name;
 });
 
-// With overflows from almost every second step (down to the floor or 0) to hardly ever (up to the cap or infinity).
+// Overflows range from almost every second step, so that the scale falls to the floor or 0, to hardly ever, so that it
+// grows to the cap or infinity.
 TEST_P(Traces, EqualTheEnginesOwnRuleOver100000RandomFlags) {
   for (const uint64_t one_in : {2, 4, 50, 700, 2500, 40'000}) {
     const uint64_t seed = 100 + one_in;
@@ -286,7 +287,8 @@ TEST_P(Traces, EqualTheEnginesOwnRuleOver100000RandomFlags) {
   }
 }
 
-// Every change of the scale over 20,000 flags. One in 900 is an overflow, sometimes several in a row.
+// The golden files hold every change of the scale over 20,000 flags. One flag in 900 is an overflow, sometimes several
+// in a row.
 TEST_P(Traces, AreTheGoldenOnes) {
   SeededRandom random(7);
   LossScaler scaler(GetParam().config);
@@ -342,7 +344,8 @@ TEST(TorchTrace, WithoutAFloorTheScaleReachesZeroAndSaysThatItIsStuck) {
   EXPECT_EQ(last, ScaleChange::kAtFloor);
 }
 
-// The only difference from torch: its test for equality misses an interval that was lowered below the tracker.
+// This is the only difference from torch: an interval that was lowered below the tracker is missed by torch's test for
+// equality.
 TEST(TorchTrace, AnIntervalLoweredLiveGrowsOursAtOnceAndTorchsOnlyAfterAnOverflow) {
   LossScaler ours(Config(0x1p16, 2000));
   Torch theirs(2000);

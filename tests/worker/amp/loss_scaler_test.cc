@@ -97,8 +97,8 @@ TEST(LossScaler, HysteresisRefilledOnGrowthIsMegatrons) {
   LossScaleConfig config = Dynamic(1024, 3);
   config.hysteresis = 2;
   LossScaler scaler(config);
-  // The first overflow is tolerated; good steps do not refill, so every further overflow backs off until the scale
-  // grows.
+  // The first overflow is tolerated. Good steps do not refill the hysteresis, so every further overflow backs off until
+  // the scale grows.
   EXPECT_EQ(Trace(scaler, "x.x.x...x.x"), "1024 1024 512 512 256 256 256 512 512 512 256 ");
 }
 

@@ -1,5 +1,5 @@
-// The engine with networks that are more than a chain of layers: GPTs, a BERT and recurrent ones with masked texts, and
-// residual blocks with BatchNorm.
+// Tests the engine with networks that are more than a chain of layers: GPTs, a BERT and recurrent networks with masked
+// texts, and residual blocks with BatchNorm.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -49,7 +49,7 @@ graph::Graph Gpt() {
       .value();
 }
 
-// Each token determines the next one.
+// Texts in which each token determines the next one.
 Batch Tokens() {
   const at::Tensor tokens = at::randint(0, kVocabulary, {8, kSequence}, at::kLong);
   return {tokens, tokens.mul(3).add(1).remainder(kVocabulary)};
@@ -59,7 +59,7 @@ graph::Graph Resnet() {
   return models::BuildResnet({.widths = {8, 16}, .blocks = {1, 1}, .image_size = kImageSize}).value();
 }
 
-// Class c is bright in row c.
+// Images of class c have a bright row c.
 Batch Images() {
   const at::Tensor labels = at::arange(16, at::kLong).remainder(kClasses);
   at::Tensor images = at::rand({16, 3, kImageSize, kImageSize});
@@ -111,7 +111,7 @@ graph::Graph Lstm() { return RnnOf(v1::RnnSpec::LSTM); }
 
 graph::Graph Gru() { return RnnOf(v1::RnnSpec::GRU); }
 
-// The second token is the class; the padding after a text holds tokens of other classes.
+// Texts whose second token is the class. The padding after a text holds tokens of other classes.
 Batch Texts() {
   constexpr int64_t kTexts = 16;
   const at::Tensor labels = at::arange(kTexts, at::kLong).remainder(kClasses);
@@ -233,7 +233,7 @@ TEST(Networks, CheckpointSegmentsChangeNoBitOfTheTraining) {
   at::set_num_threads(1);
   for (const Network& network : kNetworks) {
     if (network.build == Lstm) {
-      continue;  // A segment first runs oneDNN's LSTM without autograd, where it rounds differently.
+      continue;  // A segment's first run is without autograd, and there oneDNN's LSTM rounds differently.
     }
     for (const char* preset : {"fp32", "bf16", "fp16"}) {
       const auto plain = MakeEngine(network, preset, {});

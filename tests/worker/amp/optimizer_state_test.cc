@@ -1,5 +1,5 @@
-// The state that an engine keeps besides its weights, per policy and optimizer: masters whole, in halves or not at all,
-// moments in bf16, averages, parameter groups.
+// Tests the state that an engine keeps besides its weights, for each policy and optimizer: masters (whole, in halves or
+// none), moments in bf16, averages, parameter groups.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -126,14 +126,14 @@ TEST(OptimizerState, TrainingGoesOnBitForBitFromAnExportedState) {
   }
 }
 
-// Checkpoints are copied this way, one after the other.
+// The trainer exports each checkpoint's state into the memory of an earlier one.
 TEST(OptimizerState, ExportedIntoAnEarlierState_ItIsThatOfNowInTheSameMemory) {
   for (const Case& one : Cases()) {
     SCOPED_TRACE(one.name);
     const auto engine = MakeEngine(one.policy, one.optimizer);
     engine->Step({MakeBatch()});
     EngineState early = engine->ExportState();
-    early.model["classifier.0.weight"] = at::ones({2, 3});  // Has the shape of no tensor here.
+    early.model["classifier.0.weight"] = at::ones({2, 3});  // No tensor of this model has this shape.
     early.model["of another model"] = at::ones({2, 3});
     std::map<std::string, const void*> places;
     for (const TensorMap* map : {&early.model, &early.optimizer}) {
@@ -196,7 +196,8 @@ TEST(OptimizerState, HalvesKeepEveryBitOfImportedMasters) {
   EXPECT_TRUE(SameBits(rounded, fp32->ExportState().model.at("classifier.0.weight").to(at::kBFloat16).to(at::kFloat)));
 }
 
-// The textbook case: updates far below the weights' spacing are lost without a master, and kept with one.
+// The textbook case for master weights: updates far below the weights' spacing are lost without a master, and kept with
+// one.
 TEST(OptimizerState, SmallUpdatesMoveMastersAndNotFp16Weights) {
   const OptimizerConfig tiny = AdamW(1e-7);
   const auto with = MakeEngine(Preset("fp16"), tiny);
@@ -208,8 +209,8 @@ TEST(OptimizerState, SmallUpdatesMoveMastersAndNotFp16Weights) {
     with->Step({batch});
     without->Step({batch});
   }
-  // Some weights have no gradient, because their units are inactive; near zero fp16's spacing is as small as the
-  // updates.
+  // Not all weights move with a master, because some have no gradient (their units are inactive). Some move without
+  // one, because near zero fp16's spacing is as small as the updates.
   const auto moved = [&](const Engine& engine) {
     return engine.ExportState().model.at("classifier.0.weight").ne(start).to(at::kFloat).mean().item<float>();
   };
@@ -266,7 +267,8 @@ TEST(OptimizerState, SkippedStepLeavesAveragesAndTheStreamOfRandomBitsAlone) {
   ExpectSameState(*clean, *skipping);
 }
 
-// Steps of 1/128 of the weights' spacing. Over 64 steps, each element of each tensor moves differently.
+// The updates are 1/128 of the weights' spacing and are rounded stochastically. Over 64 steps, each element of each
+// tensor moves differently.
 TEST(OptimizerState, RandomBitsDifferFromStepToStepAndFromTensorToTensor) {
   const auto kernels = StepKernels::Make({});
   std::vector<Parameter> parameters;
@@ -282,7 +284,8 @@ TEST(OptimizerState, RandomBitsDifferFromStepToStepAndFromTensorToTensor) {
     optimizer.Step({at::ones({20'000}).neg(), at::ones({20'000}).neg()}, &phase.decision);
   }
   const at::Tensor first = MasterOf(parameters[0]);
-  // 1 - (127/128)^64 is 0.395; with the same bits in each step it would be 1/128.
+  // The expected share of moved elements, 1 - (127/128)^64, is 0.395. With the same random bits in each step it would
+  // be 1/128.
   EXPECT_NEAR(first.gt(1).to(at::kFloat).mean().item<float>(), 0.395, 0.02);
   EXPECT_FALSE(SameBits(first, MasterOf(parameters[1])));
 }
@@ -304,7 +307,7 @@ TEST(OptimizerState, TheFirstGroupThatMatchesHasTheNumbers) {
   EXPECT_TRUE(SameBits(with.at("classifier.0.weight"), start.at("classifier.0.weight")));
   EXPECT_TRUE(SameBits(with.at("classifier.0.bias"), start.at("classifier.0.bias"))) << "the first group wins";
   EXPECT_TRUE(SameBits(with.at("classifier.2.weight"), without.at("classifier.2.weight"))) << "no group matches";
-  // Without decay the bias keeps what decay removed: 0.1 * 0.5 of it.
+  // Without decay the bias keeps what decay removes from it in the other engine: 0.1 * 0.5 of its start.
   EXPECT_TRUE(at::allclose(with.at("classifier.2.bias"),
                            without.at("classifier.2.bias").add(start.at("classifier.2.bias"), 0.05), 1e-5, 1e-7));
   EXPECT_FALSE(SameBits(with.at("classifier.2.bias"), without.at("classifier.2.bias")));

@@ -16,7 +16,7 @@ namespace {
 
 using graph::Dtype;
 
-// `wide`: the features of the middle linear layer fit FP8, even in blocks.
+// `wide`: whether the middle linear layer has enough features to compute in FP8, even in blocks.
 graph::Graph MixedNetwork(bool wide) {
   graph::GraphBuilder b("mixed");
   graph::ValueId x = b.Input("images", {Dtype::kFloat32, {graph::Dim::Batch(), 1, kImageSize, kImageSize}});
@@ -108,8 +108,8 @@ double LossOf(Engine& engine) {
   return sums.loss / static_cast<double>(sums.num_samples);
 }
 
-// The decrease of the loss on unseen samples in 200 steps of about 1e-5 per weight. Half a unit in the last place of an
-// fp16 weight is that much from 0.016 on, so most of these updates are rounded away without a master.
+// The decrease of the loss on unseen samples in 200 steps of about 1e-5 per weight. For fp16 weights from 0.016 on,
+// half a unit in the last place is as large as such an update, so without a master most updates are rounded away.
 double ProgressInSmallSteps(const std::string& preset) {
   auto engine = MakeEngine(PresetNamed(preset), 3, 1e-5);
   const double before = LossOf(*engine);

@@ -28,14 +28,14 @@ namespace {
 using c10::IValue;
 using torch::jit::Stack;
 
-// A key below autograd and above every kernel that LibTorch itself does not use.
+// A dispatch key that LibTorch itself does not use, below autograd and above every kernel.
 constexpr c10::DispatchKey kRecorded = c10::DispatchKey::Fake;
 constexpr const char* kReadsBack[] = {"aten::_local_scalar_dense", "aten::nonzero", "aten::equal"};
 
 struct Recording {
   std::vector<std::function<void(const std::vector<uint64_t>& seeds)>> work;
-  std::map<void*, size_t> own;             // Memory blocks, with their sizes in bytes.
-  std::map<void*, std::string> of_others;  // Content before the first op that used it.
+  std::map<void*, size_t> own;             // The graph's memory blocks, with their sizes in bytes.
+  std::map<void*, std::string> of_others;  // Other memory: its content before the first op that used it.
   size_t num_seeds = 0;
   int num_ops = 0;
 
@@ -46,7 +46,7 @@ struct Recording {
     const c10::Storage& storage = tensor.storage();
     void* const data = storage.mutable_data();
     if (const auto block = own.find(data); block != own.end()) {
-      // On a GPU, a number that became a tensor on the way is passed with the launch.
+      // On a GPU, a number that was wrapped in a tensor is passed with the launch and has no memory.
       block->second = tensor.unsafeGetTensorImpl()->is_wrapped_number() ? 0 : block->second;
     } else if (data != nullptr) {
       of_others.try_emplace(data, static_cast<const char*>(data), storage.nbytes());
@@ -135,7 +135,7 @@ IValue MapTensors(const IValue& value, const Visit& visit) {
   return value;
 }
 
-// The same memory without autograd's metadata, which would keep its graph alive.
+// A tensor with the same memory but without autograd's metadata, which would keep autograd's graph alive.
 at::Tensor Plain(const at::Tensor& tensor) { return tensor.defined() ? tensor.tensor_data() : tensor; }
 
 Stack LastOf(const Stack& stack, size_t count) {
@@ -248,7 +248,8 @@ class RecordedGraph final : public StepGraph {
   bool recorded_ = false;
 };
 
-// The arguments that a launch keeps: a step's numbers are on the host's stack and are copied at the launch.
+// The arguments that a launch keeps. The struct with a step's numbers is on the host's stack, so it is copied at the
+// launch.
 template <typename T>
 T Taken(T argument) {
   return argument;

@@ -6,10 +6,10 @@
 #include "worker/amp/step/step_graph.h"
 #include "worker/kernels/cuda/cuda_kernels.h"
 
-// Step graphs for an engine that computes on the CPU with the emulated CUDA kernels. Like a CUDA graph they record only
-// what a step gives to the device: each LibTorch op below autograd with the memory of its arguments and results, each
-// kernel launch, each seed. A replay repeats that on the same memory, and runs no other line of the engine. To expose
-// mistakes:
+// Step graphs for an engine that computes on the CPU with the emulated CUDA kernels. Like CUDA graphs they record only
+// the work that a step gives to the device: each LibTorch op below autograd with the memory of its arguments and
+// results, each kernel launch, each seed. A replay repeats this work on the same memory, and runs no other line of the
+// engine. To expose mistakes:
 //   * what ops wrote into others' memory during the recording is undone afterwards;
 //   * memory allocated during the recording belongs to the graph, and is filled with NaNs before every replay;
 //   * an op that reads a number back to the host cannot be recorded;
@@ -24,14 +24,14 @@ struct RecordedGraphCounts {
   int replays = 0;
 };
 
-// Counts over all graphs since they were last set.
+// Counts of warm-ups, recordings and replays over all graphs. Tests set them to 0.
 RecordedGraphCounts& GraphCounts();
 
-// The op, counted from 1, that cannot be recorded; 0: all can.
+// The number, counted from 1, of the op that fails to be recorded; 0: none fails.
 int& FailingOp();
 
-// While a recording exists, larger tensors outside of recordings cannot be allocated; without a recording there is
-// enough memory.
+// The largest tensor, in bytes, that can be allocated outside of recordings while a recording exists. Without a
+// recording there is enough memory.
 int64_t& FreeBytes();
 
 const StepGraphs* RecordedGraphs();

@@ -1,4 +1,4 @@
-// A skipped step changes only the count of batches, and names the right parameter.
+// A skipped step changes only the count of batches, and its result names the parameter whose gradient overflowed.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -184,7 +184,7 @@ TEST(RandomNumbers, AStateMovedToAnotherEngineGoesOnBitForBit) {
     whole->Step({MakeBatch(step)}, step);
   }
   auto resumed = MakeEngine(NormAndDropout(), Static("fp32", 1));
-  resumed->Step({MakeBatch(50)}, 50);  // Draws numbers that the other did not.
+  resumed->Step({MakeBatch(50)}, 50);  // Draws random numbers that the other engine did not draw.
   ASSERT_TRUE(resumed->ImportState(whole->ExportState()).ok());
   for (uint64_t step = 3; step < 6; ++step) {
     EXPECT_EQ(whole->Step({MakeBatch(step)}, step).loss, resumed->Step({MakeBatch(step)}, step).loss);

@@ -1,5 +1,5 @@
-// Which samples' branches an engine step drops, derived from the weights that it updates. The model is linked into the
-// test program (two_branches.h).
+// Checks which branches of which samples an engine step drops. This is derived from the weights that the step updates.
+// The model is linked into the test program (two_branches.h).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -22,10 +22,11 @@ constexpr int64_t kMicroBatches = 2;
 constexpr int64_t kSamples = 64;  // Per micro-batch.
 constexpr int64_t kAll = kMicroBatches * kSamples;
 constexpr int64_t kSteps = 300;
-constexpr std::array<double, 2> kProbabilities = {0.3, 0.1};  // By branch.
+constexpr std::array<double, 2> kProbabilities = {0.3, 0.1};  // Drop probability of each branch.
 
-// Sample i is 1 at index i and 0 elsewhere. The loss is the squared error to the samples themselves. With weights of 0,
-// the gradient of a weight is its branch's factor times the negative inverse of this rate.
+// Sample i is 1 at index i and 0 elsewhere, and the loss is the squared error to the samples themselves. With weights
+// of 0, the gradient of weight i of a branch is the factor of that branch on sample i, divided by the negative of this
+// learning rate. So one step makes each weight equal to its factor.
 std::unique_ptr<Engine> MakeEngine(uint64_t seed) {
   static const auto* const model = new TwoBranches(TwoBranchesOf(kAll, kProbabilities));
   EngineOptions options;
@@ -35,7 +36,7 @@ std::unique_ptr<Engine> MakeEngine(uint64_t seed) {
   return CpuEngine(model->train, PresetNamed("fp32"), options);
 }
 
-// The factors of all samples' branches, in one step each, (steps, branches, samples).
+// The factors by which steps multiplied each branch of each sample: (steps, branches, samples).
 at::Tensor FactorsOf(uint64_t seed, uint64_t first_stream = 0) {
   const auto engine = MakeEngine(seed);
   const EngineState start = engine->ExportState();
@@ -53,10 +54,10 @@ at::Tensor FactorsOf(uint64_t seed, uint64_t first_stream = 0) {
   return at::stack(factors);
 }
 
-// Whether they were dropped.
+// Whether each branch of each sample was dropped: (steps, branches, samples).
 at::Tensor DropsOf(uint64_t seed, uint64_t first_stream = 0) { return FactorsOf(seed, first_stream).eq(0); }
 
-// Checks that the share of true values agrees with that probability.
+// Checks that the share of true values agrees with the probability.
 void ExpectShare(const at::Tensor& truths, double probability, const std::string& what) {
   const auto count = static_cast<double>(truths.numel());
   const double share = truths.sum().item<double>() / count;

@@ -10,15 +10,15 @@ namespace ampd::amp {
 
 struct TwoBranches {
   graph::Graph train;
-  std::optional<graph::Graph> eval;  // As EngineOptions::eval_model.
+  std::optional<graph::Graph> eval;  // The model for evaluation; see EngineOptions::eval_model.
 };
 
 // The model that stochastic_depth_test.cc trains. Each test program links its own definition: a graph of the builder
 // (built_two_branches.cc), or one that torch.export wrote (tests/parity/exported_two_branches.cc).
 //
-// Its "predictions" are the sum of two branches of `images` (B, size). Each branch multiplies them by one weight per
-// feature, "first.weight" and "second.weight" (size), initially 0, and drops samples with its probability. Throws if
-// the model cannot be made.
+// The model's output "predictions" is the sum of two branches of `images` (B, size). Each branch multiplies the images
+// by one weight per feature, "first.weight" and "second.weight" (size), initially 0, and drops samples with the
+// probability of that branch. Throws if the model cannot be made.
 TwoBranches TwoBranchesOf(int64_t size, const std::array<double, 2>& probabilities);
 
 }  // namespace ampd::amp

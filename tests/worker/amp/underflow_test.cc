@@ -1,4 +1,5 @@
-// The textbook case for a loss scale, with exact fp16 numerics: a model whose gradients are too small for fp16.
+// The textbook case for a loss scale, with exact fp16 numerics: a model whose gradients are too small for fp16 trains
+// only with a loss scale.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -40,7 +41,7 @@ graph::Graph Classifier() {
   return graph;
 }
 
-// In class c, quarter c of the features is bright.
+// A batch in which the samples of class c have a bright quarter c of their features.
 Batch MakeBatch(uint64_t seed) {
   SeededRandom random(seed);
   Batch batch{at::empty({kBatchSize, kFeatures}, at::kFloat), at::empty({kBatchSize}, at::kLong)};
@@ -59,7 +60,7 @@ Batch MakeBatch(uint64_t seed) {
 // Accuracy on new samples after 60 steps.
 double Train(const v1::PrecisionPolicy& policy) {
   EngineOptions options;
-  // The rate makes up for the small factor; AdamW's steps do not depend on the size of nonzero gradients.
+  // The large rate makes up for kMultiplier. AdamW's steps do not depend on the size of nonzero gradients.
   options.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 50, .epsilon = 1e-15};
   options.seed = 3;
   const auto engine = CpuEngine(Classifier(), policy, options);

@@ -380,7 +380,7 @@ class Lifetimes {
     });
   }
 
-  // `read_again`: the last node also reads the first doubling's result.
+  // `read_again`: whether the last node also reads the first doubling's result.
   at::Tensor Run(bool read_again) {
     Graph graph("chain");
     const ValueId x = graph.AddInput("x", kVector);
@@ -421,7 +421,7 @@ TEST(Lifetime, AValueIsDroppedByItsLastReader) {
   Lifetimes lifetimes;
   const at::Tensor output = lifetimes.Run(/*read_again=*/false);
   EXPECT_EQ(output[0][0].item<float>(), 16);
-  // While an op runs, its own argument is alive and nothing older; once its stack is gone, only its result.
+  // While an op runs, only its own argument is alive and no older value; after its stack is gone, only its result.
   EXPECT_THAT(lifetimes.alive_at_start, ElementsAre(1, 1, 1));
   EXPECT_THAT(lifetimes.alive_at_end, ElementsAre(1, 1, 1));
   EXPECT_EQ(lifetimes.alive_after_run, 0);

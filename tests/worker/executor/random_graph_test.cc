@@ -1,5 +1,5 @@
-// Random graphs: the executor is compared with a naive evaluation that keeps everything, and passes must not change
-// results.
+// Compares the executor on random graphs with a naive evaluation that keeps all values, and checks that passes do not
+// change results.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
@@ -29,12 +29,13 @@ using graph::ValueId;
 constexpr int kSeeds = 300;
 const graph::TensorType kType = {Dtype::kFloat32, {Dim::Batch(), 3}};
 
-// The number of kinds of nodes in a graph.
+// How many kinds of nodes a graph may have: the plain ones, then also views and writes, then also parts of values.
 constexpr int kPlain = 3;
 constexpr int kWithViewsAndWrites = 5;
 constexpr int kWithParts = 9;
 
-// A graph of up to 30 nodes whose arguments are any earlier values, and its results, computed while it is built.
+// A graph of up to 30 nodes whose arguments are random earlier values. Holds the result of each node, computed while
+// the graph is built.
 class RandomGraph {
  public:
   explicit RandomGraph(uint32_t seed, int kinds = kPlain) : random_(seed), kinds_(kinds), graph_("random") {
@@ -94,7 +95,7 @@ class RandomGraph {
     }
   }
 
-  // A value whose type differs from the others'.
+  // A part of a value. Its type differs from that of the other values.
   struct Part {
     ValueId value;
     at::Tensor result;
@@ -134,7 +135,7 @@ class RandomGraph {
 
   void ReadPart(size_t a) {
     const Part& part = parts_[static_cast<size_t>(Below(static_cast<int>(parts_.size())))];
-    // Contiguous, because the memory layout decides the order of addition.
+    // The sum reads a contiguous copy, because the memory layout decides the order of addition.
     const Part dense = AddPart("aten.contiguous.default", {{"self", part.value}}, part.result.contiguous());
     const Part sum = AddPart("aten.sum.default", {{"self", dense.value}}, dense.result.sum());
     Add("aten.add.Tensor", {{"self", values_[a]}, {"other", sum.value}}, results_[a] + sum.result);

@@ -36,7 +36,7 @@ struct Given {
 
 struct OpCall {
   std::string op;
-  std::vector<Given> arguments;  // Those with the same name form a list.
+  std::vector<Given> arguments;  // Arguments with the same name form one list argument.
 };
 
 // A tensor that is not a leaf, so that autograd's node for leaves does not keep it.
@@ -198,7 +198,7 @@ std::vector<OpCall> Calls() {
       unary("aten.rsqrt.default"),
       unary("aten.silu_.default"),
       {"aten.unflatten.int", {{"self", Trained({3, 4})}, {"dim", Operand(int64_t{1})}, {"sizes", Ints({2, 2})}}},
-      // Ops with which they make masks, positions and noise.
+      // Ops with which imported models make masks, positions and noise.
       unary("aten.abs.default"),
       {"aten.arange.default", {{"end", Operand(int64_t{3})}}},
       {"aten.arange.start", {{"start", Operand(int64_t{1})}, {"end", Operand(int64_t{3})}}},
@@ -313,8 +313,8 @@ Graph GraphOf(OpCall& call, std::vector<at::Tensor>& inputs) {
   return graph;
 }
 
-// Names of the arguments, and "result", whose memory the backward pass of the op keeps alive; for a list, any part of
-// it.
+// The names of the arguments whose memory the op keeps alive for its backward pass, and "result" if it keeps that. A
+// list counts if any of its tensors is kept.
 std::set<std::string> Saved(OpCall& call, bool& has_gradient) {
   std::vector<std::string> names;
   for (const Given& given : call.arguments) {
@@ -345,7 +345,7 @@ std::set<std::string> Saved(OpCall& call, bool& has_gradient) {
   return saved;
 }
 
-// The table's entry, without the tensors that ops make inside ("result.mask").
+// The names in OpRow::saves, without internal tensors of the op ("result.mask").
 std::set<std::string> Expected(const graph::OpRow& row) {
   std::set<std::string> names;
   for (std::string_view name : row.saves) {

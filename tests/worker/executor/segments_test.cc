@@ -1,4 +1,5 @@
-// Checkpoint segments: running again in the backward pass leaves the same state as running once.
+// Checkpoint segments run again in the backward pass. Tests that they leave the same results, gradients and state as
+// without segments.
 
 #include "graph/segments.h"
 
@@ -33,7 +34,8 @@ struct Outcome {
   at::Tensor next_random;
 };
 
-// `inputs` are in order; those that require gradients get them.
+// Runs the graph forward and backward once. `inputs` are in the graph's order; those that require gradients receive
+// them.
 Outcome RunOnce(const Graph& graph, const std::vector<at::Tensor>& inputs) {
   at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
   generator.set_current_seed(5);
@@ -120,7 +122,7 @@ TEST_F(Segments, AnInputIsGivenItsGradientOnlyWhenItNeedsOne) {
   ExpectSameBits(with, RunOnce(graph, {trained}));
 }
 
-// Nothing else in the segment draws random numbers.
+// The attention's dropout is the only op of the segment that draws random numbers.
 TEST_F(Segments, AttentionThatDropsWeights_DropsTheSameOnesAgain) {
   GraphBuilder b("attention");
   const ValueId x = b.Input("x", {Dtype::kFloat32, {Dim::Batch(), 2, 5, 4}});

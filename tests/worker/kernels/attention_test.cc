@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint16_t kGuardHalf = 0xa5a5;
 
-// (T, D) of bf16 in memory, rows `stride` apart, with guards between and after them.
+// A matrix (T, D) of bf16 in memory. Rows begin `stride` numbers apart, with guards between and after them.
 class Matrix {
  public:
   Matrix(const AttentionShape& shape, int64_t stride)
@@ -71,7 +71,7 @@ class Reference {
     }
   }
 
-  // A number, and its magnitude without cancellation, which scales the possible rounding error.
+  // A sum, and the sum of the magnitudes of its terms, to which the possible rounding error is proportional.
   struct Sum {
     double value = 0, magnitude = 0;
   };
@@ -239,7 +239,8 @@ TEST_F(Attention, LargeScoresDoNotOverflow) {
   }
 }
 
-// A fault must reach the check of the gradients; in a causal model it must only reach later positions.
+// A number that is not finite must reach the check of the gradients; in a causal model it may only reach later
+// positions.
 TEST_F(Attention, ANumberThatIsNotFiniteReachesWhatDependsOnItAndNothingElse) {
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     const AttentionShape shape{.length = 100, .width = 64, .scale = 0.125f, .is_causal = true};
@@ -251,7 +252,8 @@ TEST_F(Attention, ANumberThatIsNotFiniteReachesWhatDependsOnItAndNothingElse) {
     for (int64_t t = 70; t < shape.length; ++t) {
       num_bad += std::isnan(passes.result.Value(t, 0)) ? 1 : 0;
     }
-    // Minus infinity times a score gives a weight of zero, so about half of the queries do not see an infinity.
+    // An infinite key makes a query's score infinite. If the score is minus infinity, its weight is zero, so about half
+    // of the queries are not affected.
     EXPECT_GE(num_bad, std::isnan(bad) ? 30 : 5);
     EXPECT_TRUE(std::isnan(passes.key_gradient.Value(70, 0)));
     EXPECT_TRUE(std::isnan(passes.query_gradient.Value(99, 5)));

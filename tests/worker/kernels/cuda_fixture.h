@@ -8,7 +8,7 @@
 
 namespace ampd::kernels {
 
-// Skips the test if the kernels cannot run here.
+// A fixture with the kernels under test. It skips the test if they cannot run on this machine.
 class CudaTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,5 +1,5 @@
-// The CUDA kernels for FP8 compared with the definition, one number at a time. Rounding of a number is compared with
-// LibTorch in worker_amp_fp8_quantizer_test. Compiled twice, like cuda_kernels_test.cc.
+// Compares the CUDA kernels for FP8 with the definition, one number at a time. The rounding of a number is compared
+// with LibTorch in worker_amp_fp8_quantizer_test. This file is compiled twice, like cuda_kernels_test.cc.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -123,7 +123,7 @@ class CudaFp8KernelsTest : public CudaTest {
   struct Made {
     std::vector<uint8_t> plain, transposed;
     std::vector<float> plain_inverse, transposed_inverse;
-    float amax = 0;  // kTensor.
+    float amax = 0;  // Set by the kernel for kTensor only.
   };
 
   Made Run(const Matrix& matrix, Grain grain, const float* known_scale = nullptr) {
@@ -170,7 +170,7 @@ class CudaFp8KernelsTest : public CudaTest {
                             << (transposed ? ", transposed" : "");
   }
 
-  // Checks both outputs against the definition: neighbours in rows of the output share a scale.
+  // Checks both outputs against the definition. With kRows, neighbours in a row of the output share a scale.
   void ExpectQuantized(const Matrix& matrix, Grain grain) {
     const Made made = Run(matrix, grain);
     const bool rows = grain == Grain::kRows;

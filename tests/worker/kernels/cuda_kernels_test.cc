@@ -1,5 +1,5 @@
-// The CUDA kernels compared with the plain loops. Compiled twice: over the emulated CUDA of this folder, which runs
-// everywhere, and over the real one, which skips if there is no GPU.
+// Compares the CUDA kernels with the plain loops. This file is compiled twice: over the emulated CUDA of this folder,
+// where the tests run everywhere, and over the real CUDA, where they are skipped if there is no GPU.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ struct Tensor {
 
   void Upload() {
     for (const auto& [name, bytes] : host.arrays()) {
-      // Elements stay aligned to their own size.
+      // An array is shifted by less if its elements have 16 bits, so that they stay aligned to their own size.
       const bool narrow = name == "remainder" || (name == "gradient" && layout.gradient != Format::kFloat32);
       on_device[name] = std::make_unique<DeviceBytes>(bytes, narrow ? misaligned_by / 2 : misaligned_by);
     }
@@ -290,7 +290,7 @@ class Steps {
 };
 
 // CUDA's pow and cos round the last bit of numbers up to 1 in another way than the host's. Where 1 - 0.999^t is small,
-// that is many units in its own last place, and its square root is up to 16 times as far off.
+// that error is many units in the last place of the difference, and its square root is up to 16 times as far off.
 constexpr double kPowError = 1e-14;
 
 void ExpectSameDecision(const PhaseBlock& expected, const PhaseBlock& actual) {
@@ -305,7 +305,7 @@ void ExpectSameDecision(const PhaseBlock& expected, const PhaseBlock& actual) {
   EXPECT_NEAR(actual.decision.sqrt_correction2, expected.decision.sqrt_correction2, kPowError);
 }
 
-// The host calls the same functions, for one phase alone or for both together.
+// For the expected values the host calls the same functions, for one phase alone or for both together.
 TEST_F(CudaKernelsTest, DecideAndEndStep_GiveWhatTheHostDecides) {
   for (const bool together : {false, true}) {
     Steps host, device;

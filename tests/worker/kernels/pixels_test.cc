@@ -9,11 +9,11 @@
 namespace ampd::kernels {
 namespace {
 
-// Means and deviations; the reciprocal of the last deviation is infinite.
+// Pairs of a mean and a deviation. The reciprocal of the last deviation is infinite.
 constexpr std::pair<float, float> kScales[] = {
     {0, 1}, {0.286F, 0.353F}, {0.4914F, 0.247F}, {-3, 1e-3F}, {0.5F, 1e-40F}};
 
-// Every byte at every position in a register, so that heads and tails of the loops are covered too.
+// Every byte is tried at every position in a register, so that heads and tails of the loops are covered too.
 TEST(MapPixels, EveryInstructionSetRoundsAfterEachOperation) {
   constexpr int64_t kMost = 300;
   for (const InstructionSet set : kInstructionSets) {

@@ -25,7 +25,7 @@ inline const char* NameOf(Format format) {
   return format == Format::kFloat32 ? "fp32" : format == Format::kBFloat16 ? "bf16" : "fp16";
 }
 
-// Numbers over many binades, both signs.
+// Random numbers of both signs, with exponents from `lowest_exponent` to `highest_exponent`.
 inline std::vector<float> RandomNumbers(uint64_t seed, int64_t count, int lowest_exponent = -12,
                                         int highest_exponent = 3) {
   SeededRandom random(seed);
@@ -102,7 +102,7 @@ inline std::vector<Layout> Layouts() {
   return layouts;
 }
 
-// One tensor with all that a step reads and writes, on the host.
+// One parameter's arrays on the host: everything that a step reads and writes.
 class HostTensor {
  public:
   HostTensor(uint64_t seed, int64_t count, const Layout& layout) : count_(count), layout_(layout) {
@@ -146,7 +146,7 @@ class HostTensor {
     });
   }
 
-  // A row whose arrays are at the addresses from `place`; null for arrays that do not exist.
+  // A row whose arrays are at the addresses that `place` returns for their names; null for arrays that do not exist.
   TensorRow RowAt(const std::function<void*(const std::string&)>& place) const {
     TensorRow row;
     row.gradient = place("gradient");
@@ -169,7 +169,7 @@ class HostTensor {
     return row;
   }
 
-  // By name, including the guards.
+  // The arrays by name, including their guards.
   const std::map<std::string, Bytes>& arrays() const { return arrays_; }
   int64_t count() const { return count_; }
   std::string Name() const { return layout_.Name() + ", " + std::to_string(count_) + " elements"; }

@@ -223,10 +223,10 @@ TEST(InstructionSets, UpdatesOfLargeTensorsGiveThePlainLoopsBits) {
   }
 }
 
-// The plain loops themselves compared with definitions, in double.
+// Compares the plain loops themselves with definitions, in double.
 class PerFormat : public testing::TestWithParam<Format> {
  protected:
-  // Stores the numbers in the format, and remembers their rounded values.
+  // Stores the numbers in the format, and keeps their rounded values.
   void Store(const std::vector<float>& numbers) {
     stored_ = Stored(numbers, GetParam());
     values_.clear();

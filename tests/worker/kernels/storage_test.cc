@@ -1,5 +1,5 @@
-// Ways to store parameters and moments in 16 bits: what each must preserve, with any loops (step_kernels_test.cc
-// compares the loops of every instruction set with the plain ones).
+// Tests what each way of storing parameters and moments in 16 bits must preserve, whichever loops run
+// (step_kernels_test.cc compares the loops of every instruction set with the plain ones).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -29,7 +29,7 @@ std::vector<float> Numbers(const HostTensor& tensor, const std::string& name, Fo
 }
 
 TEST(Halves, JoinGivesBackEveryBitOfEveryNumber) {
-  // All upper halves, with the lower halves at which rounding changes and with random ones.
+  // Tries all upper halves, each with the lower halves at which rounding changes and with a random one.
   SeededRandom random(1);
   for (uint32_t upper = 0; upper <= 0xffff; ++upper) {
     const auto noise = static_cast<uint32_t>(random.Next() & 0xffff);
@@ -121,7 +121,8 @@ TEST_P(EverySet, RoundSplitsMastersIntoWeightsAndRemainder) {
   }
 }
 
-// With fp32 and bf16 moments the masters stay close, and the bf16 moments hold rounded values.
+// The masters of a run with bf16 moments stay close to those of a run with fp32 moments, and the bf16 moments hold
+// rounded values.
 TEST_P(EverySet, BFloat16MomentsFollowFp32Ones) {
   HostTensor fp32(7, 1000, {.gradient = kBf16});
   HostTensor bf16(7, 1000, {.gradient = kBf16, .moments = kBf16});
@@ -141,8 +142,9 @@ TEST_P(EverySet, BFloat16MomentsFollowFp32Ones) {
   EXPECT_GT(apart, 0) << "nothing was rounded";
 }
 
-// An update far below half a unit in the last place: nearest rounding never moves, stochastic rounding moves on average
-// as far as fp32 (the textbook failure of apex-o3 and of bf16 training, and its remedy).
+// The update is far below half a unit in the last place: with nearest rounding the weight never moves, and with
+// stochastic rounding it moves on average as far as in fp32 (the textbook failure of apex-o3 and of bf16 training, and
+// its remedy).
 TEST_P(EverySet, StochasticRoundingIsRightInTheMeanWhereNearestLosesEverything) {
   constexpr int64_t kCount = 20'000;
   constexpr int kSteps = 64;
@@ -189,7 +191,8 @@ TEST_P(EverySet, StochasticRoundingDependsOnSeedStepAndTensorAndOnNothingElse) {
   EXPECT_FALSE(run(1, 2, 4, 512) == expected);
 }
 
-// The share of numbers rounded up equals the discarded fraction, within five deviations; exact numbers are left alone.
+// The share of numbers rounded up equals the discarded fraction, within five standard deviations; exact numbers stay
+// unchanged.
 TEST(StochasticRounding, RoundsUpAsOftenAsTheLostPartSays) {
   constexpr int64_t kCount = 1 << 16;
   for (const uint32_t lost : {0u, 1u, 0x1000u, 0x8000u, 0xffffu}) {

@@ -1,5 +1,5 @@
-// The arithmetic of the CUDA kernels for FP8, and the kernels' source over an emulated CUDA, give the same bits as
-// LibTorch's CPU ops. Also the layout of scales that LibTorch's product of blocks requires.
+// Tests that the arithmetic of the CUDA kernels for FP8, and the kernels' source over an emulated CUDA, give the same
+// bits as LibTorch's CPU ops. Also tests the layout of scales that LibTorch's product of blocks requires.
 #include "worker/amp/fp8/fp8_quantizer.h"
 
 #include <gtest/gtest.h>
@@ -102,7 +102,7 @@ void ExpectSame(const Fp8Matrix& cuda, const Fp8Matrix& cpu) {
   EXPECT_EQ(cuda.block.columns, cpu.block.columns);
 }
 
-// (200, 136), with rows and columns of very different sizes.
+// A matrix (200, 136) whose rows and columns have numbers of very different magnitudes.
 at::Tensor Uneven(at::ScalarType dtype) {
   return AllSizes()
       .narrow(0, 0, int64_t{200} * 136)
@@ -180,8 +180,8 @@ TEST(Fp8Quantizer, ANumberThatIsNotFiniteLeavesNothingBesideIt) {
   }
 }
 
-// Column-major: (R, K / 128) for 1x128; (K / 128 padded to a multiple of 4, C / 128) for 128x128. LibTorch 2.11 checks
-// this layout, and cuBLASLt reads it.
+// The scales are column-major: (R, K / 128) for blocks of 1x128; (K / 128 padded to a multiple of 4, C / 128) for
+// blocks of 128x128. LibTorch 2.11 checks this layout, and cuBLASLt reads it.
 TEST(ScalesForBlocks, LieAsLibTorchDemands) {
   const Quantizers quantizers({});
   const at::Tensor matrix = AllSizes().narrow(0, 0, int64_t{150} * 640).clamp(-1e4, 1e4).reshape({150, 640});

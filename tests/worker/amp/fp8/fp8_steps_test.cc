@@ -1,5 +1,5 @@
-// FP8 layers over whole engine steps: the state that they carry between steps, and which steps may begin before the
-// last one's results are read.
+// Tests FP8 layers over whole engine steps: the state that they carry from step to step, and which steps may begin
+// before the results of the previous step are read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,8 @@ std::unique_ptr<Engine> MakeEngine(const std::string& preset, double canary_boun
   return CpuEngine(DeepMlp(), policy, options);
 }
 
-// Skipped are the first step, which is also the canary's first; two steps after the canary's next; and the last.
+// Whether a step is made to overflow, so that it is skipped: the first, which is also the first canary step; the two
+// steps after the next canary step; and the last.
 bool IsBad(int step) { return step == 0 || step == 5 || step == 6 || step == 11; }
 constexpr int kSteps = 12;
 
@@ -64,7 +65,7 @@ Batch BatchOf(int step) {
   return batch;
 }
 
-// Every bit of a step's result.
+// A step's result as text, which shows every bit.
 std::string TextOf(const StepResult& result) {
   std::string text = absl::StrFormat("loss=%a norm=%a rate=%a skipped=%d overflow=%s", result.loss, result.grad_norm,
                                      result.learning_rate, static_cast<int>(result.skipped), result.overflow_parameter);
@@ -87,13 +88,13 @@ std::map<std::string, std::string> BytesOf(const TensorMap& tensors) {
 
 struct Trajectory {
   std::vector<std::string> steps;
-  std::vector<std::vector<Fp8Finding>> findings;  // By step.
+  std::vector<std::vector<Fp8Finding>> findings;  // The findings of each step.
   int num_begun_ahead = 0;
   std::string digest;
   std::map<std::string, std::string> fp8;
 };
 
-// Takes every step immediately, or as late as the engine allows.
+// Trains, and reads each step's result immediately or, if `ahead`, as late as the engine allows.
 Trajectory Train(const std::string& preset, double canary_bound, bool ahead) {
   const auto engine = MakeEngine(preset, canary_bound);
   Trajectory run;
@@ -117,7 +118,8 @@ Trajectory Train(const std::string& preset, double canary_bound, bool ahead) {
 
 double LargestError(const Fp8Finding& finding) { return *std::max_element(finding.errors, finding.errors + 3); }
 
-// A bound between the layers' errors in the canary's first findings.
+// A bound between the layers' errors in the first findings of the canary, so that some layers exceed it. (The very
+// first canary step is skipped.)
 double BoundThatDemotesSome(const std::string& preset) {
   const std::vector<Fp8Finding> findings = Train(preset, kNoBound, false).findings[kCanaryEverySteps];
   double least = kNoBound;
@@ -172,7 +174,7 @@ TEST_P(Fp8StepsTest, TheCanarysIsTakenBeforeAnotherBegins) {
   EXPECT_FALSE(engine->AwaitStep().fp8.empty());
 }
 
-// The factor on numbers if the largest amax of the last steps is `amax`.
+// The scale if the largest amax in the history is `amax`. `largest`: the largest number of the format.
 float ScaleOf(float amax, float largest) { return 1.0F / amax * largest; }
 
 // Amaxes enter the history newest first, and scales follow it; a skipped step changes neither.

@@ -1,4 +1,4 @@
-// FP8 numbers, products and layers compared with independent loops, and training with them.
+// Compares FP8 numbers, products and layers with independent loops, and trains with them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ double Nearest(double number, at::ScalarType format) {
   return std::copysign(best, number);
 }
 
-// At least 0, below 1.
+// A random number, at least 0 and below 1.
 double Uniform(SeededRandom& random) { return static_cast<double>(random.Next() >> 11) * 0x1p-53; }
 
 at::Tensor Random(uint64_t seed, at::IntArrayRef sizes, double spread = 1) {
@@ -366,7 +366,7 @@ TEST(Fp8Canary, MeasuresErrorsOfAllThreeProductsOnItsSteps) {
 TEST(Fp8Canary, TakesALayerOutOfFp8ThatIsOffByMoreThanTheBound) {
   const auto layers = OneLayer(WithCanary(Scaling::kCurrent));
   Problem problem = MakeProblem();
-  // One number is a hundred million times the others, so that with a single scale the others become zero.
+  // One number is a hundred million times as large as the others, so that with a single scale the others become zero.
   problem.input[0][0][0] = 1e8F;
   problem.weight.select(1, 0).zero_();
   layers->BeginStep(0);

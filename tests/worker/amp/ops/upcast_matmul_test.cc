@@ -45,13 +45,13 @@ struct WideOp {
   std::vector<std::vector<int64_t>> shapes;  // Shapes of the arguments that have a gradient.
   std::vector<int64_t> result;               // Shape of the result.
   Op in_fp32;                                // The op's definition, on fp32 arguments.
-  std::function<std::vector<c10::IValue>(const Tensors& arguments)> as_stack;  // In the form of the node's arguments.
+  std::function<std::vector<c10::IValue>(const Tensors& arguments)> as_stack;  // The op's stack: the node's arguments.
 };
 
 const std::vector<int64_t> kOnes = {1, 1};
 const std::vector<int64_t> kZeros = {0, 0};
 
-// Lists of a node may have holes.
+// A list argument of a node, in which tensors may be missing.
 c10::IValue ListOf(at::ArrayRef<at::Tensor> tensors) {
   return std::vector<std::optional<at::Tensor>>(tensors.begin(), tensors.end());
 }
@@ -115,7 +115,7 @@ std::vector<WideOp> WideOps() {
   };
 }
 
-// Operands of 16 bits are exact in fp32, so only one rounding of each result remains.
+// Operands of 16 bits are exact in fp32, so each result differs from the fp32 result by one rounding only.
 TEST(UpcastMatmul, RoundResultsAndGradientsOnce) {
   executor::OpRegistry registry;
   RegisterUpcastMatmul(registry);

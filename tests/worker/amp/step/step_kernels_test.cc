@@ -16,7 +16,7 @@
 namespace ampd::amp {
 namespace {
 
-// Tensors of less than a chunk, of exactly one, of several with a rest, and an empty one.
+// Tensors of less than a chunk, of exactly one chunk, and of several chunks with a rest; and an empty tensor.
 std::vector<StepTensors> SomeTensors(at::ScalarType format) {
   std::vector<StepTensors> tensors;
   for (const int64_t count : {int64_t{1}, int64_t{1000}, int64_t{0}, kernels::kChunkElements,

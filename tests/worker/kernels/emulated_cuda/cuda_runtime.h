@@ -14,8 +14,8 @@
 // as C++ and runs without a GPU. A block's threads are contexts; one host thread runs them in turn, each until it waits
 // for the others. Blocks run one after the other, and device memory is the heap. One launch at a time.
 //
-// It tests what a kernel computes: indices, tails, formats, reductions, the order of operations. It cannot detect races
-// between warps, memory ordering problems, or errors in nvcc's code; those need a GPU (scripts/gpu-check).
+// The emulation tests what a kernel computes: indices, tails, formats, reductions, the order of operations. It cannot
+// detect races between warps, memory ordering problems, or errors in nvcc's code; those need a GPU (scripts/gpu-check).
 
 #define CUDART_VERSION 13000
 // NOLINTBEGIN(bugprone-reserved-identifier): these are CUDA's own names.
@@ -98,7 +98,7 @@ void RunThreads(unsigned num_threads, const Body& body) {
     }
   }
   if (num_ended != num_threads) {
-    std::abort();  // A barrier that not every thread of the block reaches.
+    std::abort();  // Not every thread of the block reached the barrier.
   }
 }
 
@@ -107,8 +107,8 @@ void RunThreads(unsigned num_threads, const Body& body) {
 // NOLINTBEGIN(bugprone-reserved-identifier): these are CUDA's own names.
 inline void __syncthreads() { swapcontext(&emulated_cuda::contexts[threadIdx.x], &emulated_cuda::launcher); }
 
-// REQUIRES: every thread of the block calls it, not just every thread of the warp. Two buffers alternate: no thread
-// writes one before all have read it, because the other one's barrier lies in between.
+// REQUIRES: every thread of the block calls it, not just every thread of the warp. Two buffers alternate. No thread
+// writes a buffer before all threads have read it, because the barrier of the other buffer lies in between.
 template <typename T>
 T __shfl_down_sync(unsigned /*mask*/, T value, int offset) {
   static T exchanged[2][emulated_cuda::kMaxThreads];
