@@ -29,7 +29,7 @@ bool HasOneValueAChannel(const Node& node, const Shape& input, int64_t batch_siz
          IsOneBeside(input, batch_size, 1);
 }
 
-// The same check for a group norm, where a group's channels and the samples count together.
+// Whether a group norm gets only one value per group. In this check a group's channels and the samples count together.
 bool HasOneValueAGroup(const Node& node, const Shape& input, int64_t batch_size) {
   const Operand* const operand = node.Find("num_groups");
   const auto* const groups = operand == nullptr ? nullptr : std::get_if<int64_t>(operand);

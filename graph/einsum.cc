@@ -168,7 +168,7 @@ class Decomposition {
         Reshape(Permute(right, Joined({&of.both, &of.summed, &of.right, &of.left})), {*batch, *summed, *columns});
     const Tensor product = Emit("aten.bmm.default", {{"self", first.value}, {"mat2", second.value}},
                                 DtypeOfProduct(left.dtype, right.dtype), {*batch, *rows, *columns});
-    // The dimensions in the order of the product, and the permutation back to their places.
+    // The dimensions in the order of the matrix product, and the permutation that moves them back to their places.
     const Dims order = Joined({&of.both, &of.left, &of.summed, &of.right});
     Shape shape;
     Dims back(order.size());

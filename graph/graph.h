@@ -69,8 +69,8 @@ struct Argument {
   friend bool operator==(const Argument&, const Argument&) = default;
 };
 
-// One call of an op. `op` is an ATen overload as torch.export spells it ("aten.conv2d.default"), or one of ours, which
-// begins with "ampd."; arguments of those are positional, in the order given here.
+// One call of an op. `op` is an ATen overload as torch.export spells it ("aten.conv2d.default"), or one of our own ops,
+// whose names begin with "ampd."; the arguments of our own ops are positional, in the order given here.
 struct Node {
   std::string op;
   std::vector<Argument> arguments;
@@ -105,7 +105,7 @@ struct Node {
 // How a parameter or buffer is initialised.
 struct Initializer {
   enum class Kind {
-    kConstant,        // All `value`.
+    kConstant,        // Every element is `value`.
     kUniform,         // Uniform over [-bound, bound].
     kNormal,          // Normal with mean `value` and deviation `bound`.
     kKaimingUniform,  // torch.nn.init.kaiming_uniform_(a=sqrt(5)) for `fan_in`, as nn.Linear and nn.Conv2d do

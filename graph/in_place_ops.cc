@@ -161,7 +161,8 @@ class InPlacePass {
                    absl::StrCat(node.Where(), " writes the memory of %", graph_.value(*read.begin()).name,
                                 ", which is read afterwards; use ", out_of_place));
     }
-    // Autograd ignores a write under torch.no_grad() when it computes gradients.
+    // Autograd ignores a write under torch.no_grad() when it computes gradients, so a write over a trained value is
+    // refused.
     if (node.without_gradient && IsTrained({aliases_.Of(written)})) {
       return Error(absl::StatusCode::kInvalidArgument, "ALIASED_WRITE",
                    absl::StrCat(node.Where(), " writes under torch.no_grad() over what has a gradient; use ",

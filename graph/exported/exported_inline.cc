@@ -35,8 +35,8 @@ absl::Status DoesNotFit(const ExportedNode& node, std::string_view why) {
   return BadExport(absl::StrCat(Where(node), ": ", std::string(why)));
 }
 
-// Recognises wrap_with_set_grad_enabled(enabled, graph, ...) and wrap_with_autocast(device, dtype, enabled, cached,
-// graph, ...).
+// Returns the call of a nested graph by wrap_with_set_grad_enabled(enabled, graph, ...) or wrap_with_autocast(device,
+// dtype, enabled, cached, graph, ...); nothing for other nodes.
 absl::StatusOr<std::optional<NestedCall>> CallOf(const ExportedNode& node) {
   const std::string op = OpOf(node);
   const bool sets_gradient = op == "higher_order.wrap_with_set_grad_enabled";

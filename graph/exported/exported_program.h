@@ -44,7 +44,7 @@ struct SizeName {
   int64_t number = 0;
 };
 
-// The number of an at::MemoryFormat.
+// A memory format argument, as the number of an at::MemoryFormat.
 struct MemoryFormat {
   int64_t number = 0;
 };
@@ -84,7 +84,8 @@ struct ExportedGraph {
   std::vector<ExportedNode> nodes;
   std::map<std::string, ExportedTensor> tensors;
   std::map<std::string, ExportedSize> numbers;
-  std::map<std::string, std::string> relations;  // Relations of sizes, for ParseSizeRelation.
+  std::map<std::string, std::string>
+      relations;  // Relations of sizes (ParseSizeRelation), by the name of their truth value.
   std::map<std::string, std::string>
       module_types;  // Type by path: "layer1.0" is a "torchvision.models.resnet.BasicBlock".
 };
@@ -106,7 +107,7 @@ struct SymbolRange {
 struct ExportedProgram {
   ExportedGraph graph;
   std::vector<ExportedInput> inputs;
-  std::map<std::string, SymbolRange> ranges;  // Ranges by symbol.
+  std::map<std::string, SymbolRange> ranges;  // For each symbol: the values that it may have.
 };
 
 // The place of a parameter, buffer or constant: a strided view of the numbers in one entry of the archive. Two tensors

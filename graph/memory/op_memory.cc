@@ -298,7 +298,7 @@ int64_t OpMemory::LogarithmPart(const Node& node) const {
 
 int64_t OpMemory::ForwardWorkspace(const Node& node) const {
   const int64_t scores = MakesScores(node) ? AttentionForwardBytes(AttentionSizesOf(node)) : 0;
-  // The logits in fp32, and their logarithms.
+  // The two LogarithmParts: the logits in fp32, and their logarithms.
   return scores + 2 * LogarithmPart(node) + ImageCopy(node) + UnsummedLoss(node) +
          (IsWide(node) ? WideCopies(node) : 0);
 }

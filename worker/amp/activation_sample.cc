@@ -73,7 +73,8 @@ std::optional<ValueId> DivisorOf(const Node& node) {
   return is_inverse || is_negative_power ? node.ValueOf("self") : std::nullopt;
 }
 
-// Evenly spaced rows of a tensor with any memory layout, copied to the CPU in fp32.
+// A sample of a tensor with any memory layout, copied to the CPU in fp32: evenly spaced indices of as many first
+// dimensions as needed, and all indices of the others.
 at::Tensor SampleOf(const at::Tensor& tensor) {
   std::vector<int64_t> sizes = tensor.sizes().vec();
   std::vector<int64_t> strides = tensor.strides().vec();

@@ -35,7 +35,8 @@ struct ActivationFault {
 std::string_view NameOf(ActivationFault::Kind kind);  // "DIVIDED_OUT"
 
 // Watches the values that a program computes while it runs, and finds the first fault. It samples at most 65,536
-// elements of each value: evenly spaced rows, over all dimensions but the last ones. It changes no value.
+// elements of each value: those at evenly spaced indices of the first dimensions and at all indices of the others. It
+// changes no value.
 //
 // Most zeros and infinities are intended and are not faults. Zeros come from inactive ReLUs, dropout, masks, padding,
 // and weights that start at zero, along with their products. Infinities come from masks that are filled with them and

@@ -85,7 +85,7 @@ EvalSums SumsOf(graph::Head head, int64_t num_classes, const graph::Graph& progr
   sums.num_counted = num_counted;
   if (head == graph::Head::kOwnLoss) {
     sums.num_labels = sums.num_samples;
-    // The mean over nothing is NaN.
+    // If nothing is counted, "loss" is the mean over nothing, NaN.
     sums.loss = num_counted == 0 ? 0 : OutputOf(program, outputs, "loss").item<double>() * num_counted;
     return sums;
   }

@@ -30,13 +30,14 @@ struct OptimizerConfig {
   Kind kind = Kind::kSgd;
   double learning_rate = 0;
   double weight_decay = 0;
-  double momentum = 0;    // SGD.
-  double dampening = 0;   // SGD.
-  bool nesterov = false;  // SGD.
-  double beta1 = 0.9;     // AdamW, Adam.
+  double momentum = 0;    // SGD only.
+  double dampening = 0;   // SGD only.
+  bool nesterov = false;  // SGD only.
+  double beta1 = 0.9;     // AdamW and Adam only, like the next two.
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  at::ScalarType moment_dtype = at::kFloat;  // Or bfloat16, rounded to nearest even when stored.
+  at::ScalarType moment_dtype =
+      at::kFloat;  // fp32, or bfloat16, to which moments are rounded (nearest even) when stored.
   std::vector<ParameterGroup> groups;
   std::optional<double> ema_decay;  // Keeps averages of the parameters over the applied steps.
   uint64_t rounding_seed = 0;       // For stochastic rounding; its stream depends only on this and the step number.

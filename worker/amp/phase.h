@@ -48,7 +48,7 @@ struct PhaseOptions {
   std::string parameters = "*";  // Glob on parameter names.
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
-  std::optional<double> clip_grad_norm;  // Global L2 norm over the phase's parameters, after unscaling.
+  std::optional<double> clip_grad_norm;  // Limit on the global L2 norm of the phase's gradients, after unscaling.
 };
 
 // The result of one phase of a step.

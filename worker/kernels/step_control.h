@@ -31,7 +31,7 @@ struct ScalerRule {
 // The part of a loss scale that a checkpoint must hold; its rule comes from the policy.
 struct ScalerState {
   float scale = 1;
-  int32_t growth_tracker = 0;   // Applied steps since the last change.
+  int32_t growth_tracker = 0;   // Good steps in the current growth interval.
   int32_t hysteresis_left = 1;  // Overflows until the scale backs off, counting the one that causes it.
   int32_t growth_interval = 0;  // As configured, or as last ordered.
   friend bool operator==(const ScalerState&, const ScalerState&) = default;
@@ -74,7 +74,7 @@ AMPD_HOST_DEVICE inline ScaleChange Grow(const ScalerRule& rule, ScalerState& st
   return ScaleChange::kGrown;
 }
 
-// Called once per step.
+// Updates the loss scale after a step. Called once per step.
 AMPD_HOST_DEVICE inline ScaleChange UpdateScale(const ScalerRule& rule, ScalerState& state, bool found_inf) {
   if (!rule.dynamic) {
     return ScaleChange::kNone;
@@ -87,7 +87,7 @@ struct StepDecision {
   bool skip = false;  // Nothing is updated.
   double norm = 0;    // Norm of the gradients, unscaled; not finite on an overflow.
   StepScalars scalars;
-  double correction1 = 1;  // For Adam, as in AdamStep.
+  double correction1 = 1;  // Bias correction of Adam, as in AdamStep.
   double sqrt_correction2 = 1;
 };
 

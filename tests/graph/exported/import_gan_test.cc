@@ -1,4 +1,4 @@
-// Exported models of two networks, which the GAN head trains against each other.
+// Tests the import of exported models of two networks, which the GAN head trains against each other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// A step with two losses and two optimizers under one loss scale: a small GAN, with a forced overflow in one of them.
+// Tests a step with two losses and two optimizers under one loss scale: a small GAN, with a forced overflow in one of
+// the losses.
 
 #include "models/gan.h"
 

@@ -1,5 +1,6 @@
-// The loss scaler compared with each engine's own rule, reimplemented here from that engine's source without sharing
-// code with ours: over 100,000 random overflow flags the scale after every step is the same fp32 number.
+// Compares the loss scaler with the rule of each engine that it can imitate (torch, Apex, DeepSpeed ...). Each rule is
+// reimplemented here from that engine's source, without sharing code with ours. Over 100,000 random overflow flags, the
+// scale after every step must be the same fp32 number.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,11 +25,11 @@ using precision::LossScaleConfig;
 
 constexpr int kSteps = 100'000;
 
-// One engine's rule.
+// The rule of one engine.
 class Rule {
  public:
   virtual ~Rule() = default;
-  // Returns false if the engine ends the run instead.
+  // Updates the scale. Returns false if the engine ends the run instead.
   virtual bool Update(bool overflow) = 0;
   virtual float scale() const = 0;
 };

@@ -16,7 +16,7 @@ namespace {
 
 constexpr Format kBf16 = Format::kBFloat16;
 
-// The fp32 numbers of an array.
+// The numbers of an array, converted to fp32.
 std::vector<float> Numbers(const HostTensor& tensor, const std::string& name, Format format) {
   const std::byte* const data = tensor.arrays().at(name).data() + kGuardBytes;
   std::vector<float> numbers;

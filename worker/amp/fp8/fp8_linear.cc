@@ -18,7 +18,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// One layer in one pass.
+// A layer, and how one pass computes it.
 struct Call {
   c10::intrusive_ptr<Fp8Layers> layers;
   size_t layer = 0;

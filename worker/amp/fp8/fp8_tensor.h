@@ -23,7 +23,7 @@ struct Fp8Matrix {
   Fp8Block block;
 
   Fp8Matrix Transposed() const;
-  // Its value as an fp32 matrix.
+  // The value of the matrix, in fp32.
   at::Tensor Widened() const;
 };
 

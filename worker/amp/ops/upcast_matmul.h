@@ -13,9 +13,9 @@ namespace ampd::amp {
 //   ampd.conv_transpose2d_wide(input (B, C, H, W), weight (C, O/groups, kH, kW), bias (O) or None, stride, padding,
 //                              dilation, groups, output_padding) -> (B, O, H', W')
 //   ampd.attention_wide(query (B, heads, T, D), key (B, heads, S, D), value (B, heads, S, D), is_causal, mask)
-//                       -> as the query. `mask`: truth values, or numbers that are added to the scores, for all heads
-//                       or repeated; or None. For other shapes, and for a mask that has a gradient, it saves what
-//                       LibTorch's attention saves for fp32 operands.
+//                       -> as the query. `mask`: None, truth values, or numbers that are added to the scores, in two
+//                       or four dimensions that broadcast to (B, heads, T, S). For other shapes, and for a mask that
+//                       has a gradient, the op saves what LibTorch's attention saves for fp32 operands.
 //   ampd.lstm_wide(input, [h, c], [w_ih, w_hh, b_ih, b_hh of each layer and direction], has_biases, num_layers,
 //                  dropout, train, bidirectional, batch_first) -> output, h, c: as aten.lstm.input
 //   ampd.gru_wide(input, h, [...], the same) -> output, h: as aten.gru.input

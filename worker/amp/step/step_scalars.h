@@ -11,7 +11,7 @@
 
 namespace ampd::amp {
 
-// A step's scalars after it ran, read on the host.
+// The scalars of a step after it ran, as the host reads them.
 struct StepRecord {
   kernels::StepBlock step;
   std::vector<kernels::PhaseBlock> phases;
@@ -61,7 +61,7 @@ class StepScalars {
   at::Tensor View(size_t offset, at::ScalarType type) const;
 
   const c10::Device device_;
-  StepRecord start_;  // Written by Load.
+  StepRecord start_;  // The state that Load writes to the device.
   at::Tensor bytes_;  // On the device: the step's block, the phases' blocks, the stats.
   kernels::StepControl control_;
   at::Tensor loss_scale_;

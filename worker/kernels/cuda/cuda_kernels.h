@@ -22,8 +22,9 @@ namespace ampd::kernels {
 inline constexpr uint32_t kCudaKernelsVersion = 5;
 inline constexpr char kCudaKernelsSymbol[] = "ampd_cuda_kernels";
 
-// All tensors of a pass. All pointers are to device memory. REQUIRES: first_chunk grows by NumChunks(count) from 0 to
-// num_chunks. If num_chunks is 0 nothing is launched; otherwise no tensor may be empty.
+// All tensors of a pass. All pointers are to device memory. REQUIRES: each tensor's first_chunk is the number of chunks
+// of the tensors before it (NumChunks of their counts), and num_chunks is that of all tensors. If num_chunks is 0,
+// nothing is launched; otherwise no tensor may be empty.
 struct CudaTable {
   const TensorRow* tensors = nullptr;  // In device memory, until the pass has run.
   int32_t num_tensors = 0;

@@ -37,7 +37,7 @@ template <typename Loss>
 Pass BothPasses(const at::Tensor& logits, const Loss& loss_of) {
   const at::Tensor leaf = logits.detach().requires_grad_();
   const at::Tensor loss = loss_of(leaf);
-  loss.mul(64.0).backward();  // A loss scale.
+  loss.mul(64.0).backward();  // 64 is the loss scale.
   return {loss.detach(), leaf.grad()};
 }
 
