@@ -13,7 +13,7 @@ struct DtypeRow {
   double greatest;  // 0 if not a floating-point type.
 };
 
-// In the order of the enumeration.
+// One row per Dtype, in the order of the enumeration.
 constexpr std::array<DtypeRow, 10> kRows = {{
     {"float64", 8, std::numeric_limits<double>::max()},
     {"float32", 4, std::numeric_limits<float>::max()},

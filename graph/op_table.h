@@ -37,8 +37,8 @@ struct OpRow {
   bool random = false;
   // The bool argument that selects training or evaluation; empty: none.
   std::string_view training_argument = {};
-  // The argument with the dropout probability, of an op that draws random numbers only for dropout. It draws none if
-  // the argument is 0 or missing. Empty: no such argument.
+  // For an op that draws random numbers only for dropout: the argument with the dropout probability. The op draws none
+  // if this is 0 or missing. Empty: the op has no such argument.
   std::string_view dropout_argument = {};
   // The results have no gradient.
   bool no_gradient = false;
@@ -46,7 +46,8 @@ struct OpRow {
   std::string_view views = {};
   // The gradient of the result is also, unchanged, the gradient of each argument that has the result's shape.
   bool passes_gradient = false;
-  // The op of which this is the in-place form, which writes its argument "self" and returns it; empty: none.
+  // For an in-place op, which writes its argument "self" and returns it: the op's out-of-place form. Empty: the op is
+  // not in-place.
   std::string_view in_place_of = {};
 };
 

@@ -167,7 +167,7 @@ std::string ReadModules(const std::string& stack, std::map<std::string, std::str
   return innermost;
 }
 
-// "<name>:<n>" of the last frame `File "<path>", line <n>, in <function>` that is not LibTorch's own.
+// Returns "<name>:<n>" for the last frame `File "<path>", line <n>, in <function>` that is not LibTorch's own.
 std::string UserLine(const std::string& trace) {
   std::string line;
   for (absl::string_view row : absl::StrSplit(trace, '\n')) {

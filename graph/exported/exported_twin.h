@@ -28,7 +28,7 @@ struct TwinTensors {
   std::set<std::string> follows;
 };
 
-// `json`: the file's content. Errors go to the cursor's status.
+// Reads the two lists of one program. `json`: the file's content. Errors go to the cursor's status.
 TwinTensors ReadTwin(const JsonCursor& json, const std::string& program);
 
 // Sets ExportedNode::named_dtype. INVALID_ARGUMENT (reason BAD_EXPORT) for a tensor in both lists, and for one that the

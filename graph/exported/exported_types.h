@@ -34,7 +34,7 @@ class ExportedTypes {
 
   const ExportedProgram& program_;
   std::string batch_;
-  SymbolValues values_;  // Values of the other symbols.
+  SymbolValues values_;  // Values of the symbols other than the batch size.
 };
 
 }  // namespace ampd::graph

@@ -39,7 +39,7 @@ struct ImportOptions {
 // * The symbol of the first input's first size is the batch size. The only other symbol is the length of inputs (B,
 //   positions), which is `sequence_length` (0: the job has none).
 // * A cast to the dtype that a tensor already has is left out, unless the model's bfloat16 twin gives it a meaning
-// (NamedDtype): with kMeant the cast keeps fp32, and with kFollows it is marked (Node::follows_dtype).
+//   (NamedDtype): with kMeant the cast keeps fp32, and with kFollows it is marked (Node::follows_dtype).
 // * Every tensor lies on the run's device: devices, layouts and assertions on them are left out.
 //
 // INVALID_ARGUMENT (reason BAD_EXPORT; UNKNOWN_OP for an op that models may not use) naming the op, its module and the

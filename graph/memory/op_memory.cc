@@ -55,7 +55,8 @@ bool IsRecurrent(const Node& node) {
   return op == "aten.gru.input" || op == "aten.lstm.input";
 }
 
-// Pooling to one pixel is a mean and saves nothing. The arguments of an FP8 linear layer say which products are FP8.
+// What a node saves: `row.saves`, with two exceptions. Pooling to one pixel is a mean and saves nothing. An FP8 linear
+// layer whose weight gradient is not a product in FP8 saves its input as it is.
 std::vector<std::string_view> SavesOf(const Node& node, const OpRow& row) {
   const Operand* size = node.Find("output_size");
   if (size != nullptr && *size == Operand(std::vector<int64_t>{1, 1})) {

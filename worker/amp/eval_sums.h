@@ -31,7 +31,7 @@ struct EvalSums {
   // Number of compared values: classes of samples, tokens of a language model (both without graph::kIgnoredLabel),
   // numbers of a regression, or decisions. For a model that computes its own loss, one per sample.
   int64_t num_labels = 0;
-  int64_t num_samples = 0;           // Samples; for a language model all tokens, for classes all labels.
+  int64_t num_samples = 0;  // Number of samples; for a language model, of all tokens; for classes, of all labels.
   std::vector<ClassCounts> classes;  // Set if the head predicts classes.
 };
 

@@ -37,8 +37,8 @@ class LossScaler {
   // Updates the scale after one step, by the device's rule. `found_inf`: the step's gradients were not finite.
   ScaleChange Update(bool found_inf);
 
-  // Applies a live order. The new scale, clamped to its range, starts a new interval. A scaler that is off ignores
-  // orders; a static one accepts the scale.
+  // Applies a live order: a change of the scale or the interval that a user orders while the job runs. The new scale,
+  // clamped to its range, starts a new interval. A scaler that is off ignores orders; a static one accepts the scale.
   void Set(std::optional<double> scale, std::optional<int> growth_interval);
 
   const kernels::ScalerRule& rule() const { return rule_; }

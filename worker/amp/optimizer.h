@@ -20,7 +20,7 @@ using executor::TensorMap;
 
 // Overrides for tensors whose names match; the first matching group wins.
 struct ParameterGroup {
-  std::string match;  // Glob.
+  std::string match;  // Glob on parameter names.
   std::optional<double> learning_rate;
   std::optional<double> weight_decay;
 };

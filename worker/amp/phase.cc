@@ -132,7 +132,7 @@ PhaseSamples Phase::Compute(const std::vector<Batch>& micro_batches, const StepC
     }
   }
   if (!setup_.sums_in_fp32) {
-    GatherGradients(/*accumulate=*/false);  // Autograd has already summed them on the leaves, in the leaves' format.
+    GatherGradients(/*accumulate=*/false);  // Autograd has already summed the gradients in the leaves' format.
   }
   kernels_.ComputeGradStats(gradients_, scalars_->stats(number_));
   return samples;

@@ -34,7 +34,7 @@ struct Batch {
   at::Tensor share = {};
 };
 
-// REQUIRES: the batch has images or another input.
+// The number of samples in a batch. REQUIRES: the batch has images or another input.
 int64_t NumSamples(const Batch& batch);
 
 // The program's inputs from the batch, in order. A bool mask is converted to numbers if the program reads those. Throws

@@ -14,7 +14,7 @@
 //   * memory allocated during the recording belongs to the graph, and is filled with NaNs before every replay;
 //   * an op that reads a number back to the host cannot be recorded;
 //   * while there is a recording, other allocations find no more memory than FreeBytes().
-// It does not expose errors with streams, or copies from host memory that is gone by the time of a replay.
+// Such graphs do not expose errors with streams, or copies from host memory that is gone by the time of a replay.
 // Single-threaded: one step is recorded at a time.
 namespace ampd::amp {
 

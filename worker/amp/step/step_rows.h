@@ -15,7 +15,7 @@ struct StepRows {
 };
 
 StepRows RowsToMeasure(const std::vector<at::Tensor>& gradients);
-// REQUIRES: sums[i] is defined if gradients[i] is.
+// Rows for adding gradients to sums. REQUIRES: sums[i] is defined if gradients[i] is.
 StepRows RowsToAccumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums);
 StepRows RowsToUpdate(const std::vector<StepTensors>& tensors);
 // Rows for the tensors that have a copy to round to.
