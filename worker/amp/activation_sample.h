@@ -24,7 +24,7 @@ struct ActivationFault {
   std::string op;      // "aten.mul.Tensor"; "input", "parameter" or "buffer" if no op computed the value.
   std::string value;   // Name of the faulty value.
   std::string dtype;   // Format of its numbers, "float16".
-  double share = 0;    // Share of the sampled numbers that are not finite, or zero for kVanished.
+  double share = 0;    // Share of the sampled numbers that are not finite; for kVanished, that are zero.
   // kDividedOut only: the op that produced the zeros, and its module.
   std::string zero_module;
   std::string zero_op;
