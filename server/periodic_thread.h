@@ -18,7 +18,7 @@ class PeriodicThread {
   PeriodicThread() = default;
   ~PeriodicThread() { Stop(); }
 
-  // `work` receives how often it was called before. REQUIRES: not started.
+  // Starts to call `work`, each time with the number of calls so far. REQUIRES: not started.
   void Start(absl::Duration pause, std::function<void(int64_t num_calls)> work) {
     thread_ = std::thread([this, pause, work = std::move(work)] {
       for (int64_t num_calls = 0; !AwaitStop(pause); ++num_calls) {
@@ -26,7 +26,7 @@ class PeriodicThread {
       }
     });
   }
-  // Waits for a call that runs. Idempotent.
+  // Ends the thread. Waits until a running call has returned. Idempotent.
   void Stop() {
     {
       absl::MutexLock lock(&mutex_);

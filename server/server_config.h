@@ -44,11 +44,11 @@ inline constexpr int kExitPort = 69;        // The server cannot listen on an ad
 inline constexpr int kExitDataGone = 74;    // The data directory was deleted or replaced while the server ran.
 inline constexpr int kExitDataLocked = 73;  // Another server uses the data directory, or it cannot be created.
 
-// The exit code for the error with which a server failed to start or to continue.
+// The exit code of a server that failed to start or to continue with this error.
 int ExitCodeOf(const absl::Status& status);
 
-// Reads the command line. `run`: start the server with `config`. Otherwise the process exits with `exit_code` after
-// printing `output`: to stdout (--help, --version) or, with kExitUsage, one line to stderr.
+// The result of reading the command line. If `run` is true, the process starts the server with `config`. Otherwise it
+// prints `output` and exits with `exit_code`: to stdout (--help, --version) or, with kExitUsage, one line to stderr.
 struct ParsedConfig {
   bool run = false;
   int exit_code = kExitOk;

@@ -38,11 +38,11 @@ class StateFollower final : public StateListener {
   };
   explicit StateFollower(const Options& options) : options_(options) {}
 
-  // Takes in what is known at the start of the server: live jobs, their progress, and the workers. Call it before the
+  // Reads the live jobs, their progress, and the workers that are known at the start of the server. Call it before the
   // ledger and the store start.
   absl::Status RecoverState(const Ledger& ledger);
-  // Deletes histories that should be gone, with or without their job, because a crash lost their deletion. A history is
-  // checked when nothing was added to it for `retention`.
+  // Deletes histories whose deletion was lost in a crash, whether their job still exists or not. A history is checked
+  // when nothing was added to it for `retention`.
   void SweepHistories(const JobQueries& queries, absl::Duration retention);
 
   void OnJob(const JobPtr& job) override;

@@ -11,14 +11,14 @@
 
 namespace ampd::server {
 
-// Receives what the metric store has written, on the store's threads. Implementations must be quick.
+// Notified of what the metric store has written and read, on the store's threads. Implementations must be quick.
 class TelemetryListener {
  public:
   virtual ~TelemetryListener() = default;
   virtual void OnStored(const StoredHistory& stored) = 0;
   virtual void OnLogStored(const std::string& job) = 0;
   virtual void OnSkipped(const TelemetrySkip& skip) = 0;
-  // After each transaction.
+  // Called after each transaction; `ok` is false if it failed.
   virtual void OnGroupWritten(absl::Duration time, bool ok) = 0;
   virtual void OnRead(absl::Duration time) = 0;
 };

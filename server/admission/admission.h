@@ -17,15 +17,16 @@ namespace ampd::server {
 //   UNIMPLEMENTED     nothing is wrong, but a field is set that this server does not support; names the first one
 absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::ExportedModel* uploaded = nullptr);
 
-// Whether a job can accept an order to its loss scaler. Checked against the rule and the precision of its newest
-// attempt, or before the first attempt against the precision it asks for. Returns OK where only the device will decide.
-// If a later attempt has another precision, its trainer clamps the scale to that precision's bounds and reports it.
+// Whether a job can accept an order to its loss scaler. The order is checked against the rule and the precision of the
+// job's newest attempt, or, before the first attempt, against the precision that the spec asks for. Returns OK if only
+// the device will decide about the precision. If a later attempt has another precision, its trainer clamps the scale to
+// that precision's bounds and reports it.
 //
 //   FAILED_PRECONDITION  (reason LOSS_SCALE_OFF) the job does not scale its loss
 //   INVALID_ARGUMENT     the scale is below the floor or above the cap
 absl::Status AdmitOrder(const v1::LossScaleOrder& order, const internal::JobRecord& record);
 
-// Larger specs are refused before any other check.
+// The maximum size of a spec. Larger specs are refused before any other check.
 inline constexpr int64_t kMaxSpecBytes = 256 << 10;
 
 }  // namespace ampd::server

@@ -16,7 +16,7 @@
 
 namespace ampd::server {
 
-// One name of a content.
+// A name of a stored content.
 struct ArtifactRow {
   v1::Artifact artifact;
   int32_t attempt = 0;  // The attempt that made a sample; 0 for an upload.

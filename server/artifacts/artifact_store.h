@@ -69,15 +69,15 @@ class ArtifactStore {
   void Stop();
 
   // ---- Uploads; artifact_upload.cc. INVALID_ARGUMENT if a digest is malformed.
-  // Returns how much of the content has arrived. Counts as asking for the upload.
+  // Returns how much of the content has arrived. Postpones the upload's expiry, as every request for it does.
   absl::StatusOr<v1::Upload> GetUpload(const std::string& sha256);
   // The result of BeginUpload: the existing artifact, or the object that receives the content.
   struct Begun {
     std::optional<v1::Artifact> artifact;
     std::unique_ptr<ArtifactUpload> upload;
   };
-  // Ignores `content` of the request. A newer upload of a content takes over from an older one that is waiting for its
-  // client.
+  // Begins an upload, or returns the artifact if it exists. Ignores `content` of the request. If an older upload of the
+  // same content is waiting for its client, this upload takes over from it.
   //
   //   INVALID_ARGUMENT    a field is invalid
   //   UNAVAILABLE         an older upload is being written or read back right now (UPLOAD_BUSY)
@@ -95,15 +95,15 @@ class ArtifactStore {
   absl::StatusOr<Content> OpenContent(const std::string& name);
   // REQUIRES: page_size is at least 1. INVALID_ARGUMENT for a token that no listing returned.
   absl::StatusOr<v1::ListArtifactsResponse> List(const v1::ListArtifactsRequest& request, int page_size);
-  // FAILED_PRECONDITION (reason ARTIFACT_IN_USE) while a live job names it.
+  // Deletes the artifact. FAILED_PRECONDITION (reason ARTIFACT_IN_USE) while a live job names it.
   absl::Status Delete(const std::string& name);
   // Protects an upload for a job that is about to name it. Quick. NOT_FOUND when it is not uploaded; UNAVAILABLE while
   // it is being deleted.
   absl::StatusOr<ArtifactHold> Hold(const std::string& sha256);
 
   // ---- Samples; artifact_sample.cc.
-  // Storing the same sample again changes nothing. A sample of a later attempt replaces an earlier attempt's sample of
-  // the same name. INVALID_ARGUMENT for a malformed sample; RESOURCE_EXHAUSTED as BeginUpload.
+  // Stores a sample. Storing the same sample again changes nothing. A sample of a later attempt replaces an earlier
+  // attempt's sample of the same name. INVALID_ARGUMENT for a malformed sample; RESOURCE_EXHAUSTED as for BeginUpload.
   absl::Status PutSample(const std::string& job, int32_t attempt, const v1::Sample& sample);
   // Schedules the deletion of a job's samples. Quick.
   void DeleteJob(std::string job);
@@ -115,7 +115,7 @@ class ArtifactStore {
 
  private:
   friend class ArtifactUpload;
-  // An upload by name, kept in memory for operations that must not wait for the disk.
+  // What is kept in memory about each upload, for operations that must not wait for the disk.
   struct Upload {
     int num_holds = 0;
     bool deleting = false;
@@ -134,7 +134,7 @@ class ArtifactStore {
   std::string PartialPathOf(const std::string& sha256) const { return PathOf(sha256) + ".partial"; }
   absl::Status Recover();
   absl::Status RecoverFile(const std::string& file_name, const std::map<std::string, int64_t>& contents);
-  // Also removes them from `contents`.
+  // Removes the contents whose file is gone, with their names, from the index and from `contents`.
   absl::Status DropNamesWithoutContent(std::map<std::string, int64_t>* contents)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   // Free space on the disk.
@@ -153,8 +153,8 @@ class ArtifactStore {
 
   absl::StatusOr<std::optional<v1::Artifact>> FindUpload(const std::string& sha256);
   absl::StatusOr<uint64_t> ClaimPartial(const v1::UploadArtifactRequest& request);
-  // For ArtifactUpload. Between BeginWrite and EndWrite the upload has the file to itself. An upload that is no longer
-  // the owner gets ABORTED (reason UPLOAD_TAKEN_OVER).
+  // For ArtifactUpload. Between BeginWrite and EndWrite no other upload touches the file. BeginWrite returns ABORTED
+  // (reason UPLOAD_TAKEN_OVER) to an upload that is no longer the owner.
   absl::Status BeginWrite(const std::string& sha256, uint64_t owner, int64_t num_bytes);
   void EndWrite(const std::string& sha256, int64_t num_bytes, bool ok);
   // `is_over`: nothing of the partial content is left.

@@ -11,8 +11,9 @@
 
 namespace ampd::server {
 
-// Wires the parts that decide what the state becomes, and passes on to them, and to the listener, what the ledger has
-// published. It decides nothing itself. Its callers use the parts.
+// Connects the parts that decide how the state changes: the commands of clients, the sessions of workers, the scheduler
+// and the expiry. It passes what the ledger has published on to these parts and to the listener, and decides nothing
+// itself. Its callers use the parts directly.
 //
 //   1. client: commands().CreateJob -> committed, and answered; the scheduler places it if a device is free
 //   2. OnDirectiveDue(worker)       -> the stream sends sessions().CurrentDirective(worker)
@@ -25,13 +26,13 @@ class Coordinator {
  public:
   using Options = CoordinatorOptions;
 
-  // REQUIRES: options.listener is set. Makes itself the ledger's listener.
+  // Registers itself as the ledger's listener. REQUIRES: options.listener is set.
   explicit Coordinator(const Options& options);
 
-  // Journals the beginning of this server life. Call once, before anything else and after the ledger's Start. Blocks
-  // until it is on disk.
+  // Records in the journal that a life of the server begins (one life lasts from a start of the process to its end).
+  // Call once, before anything else and after the ledger's Start. Blocks until the record is on disk.
   absl::Status Start();
-  // Does what is due by time.
+  // Calls Expiry::Tick and Scheduler::Wake.
   void Tick();
 
   JobCommands& commands() { return commands_; }

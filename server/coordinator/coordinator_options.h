@@ -23,10 +23,11 @@ struct CoordinatorOptions {
   absl::Duration lease_margin = absl::Seconds(5);
   absl::Duration suspend_limit = absl::Hours(1);
   absl::Duration local_checkpoint_wait = absl::Minutes(10);
-  absl::Duration archive_after = absl::Hours(1);  // After its end a job is moved out of the hot state; zero: never.
+  // How long after its end a job moves to the history table; zero: never.
+  absl::Duration archive_after = absl::Hours(1);
   RetentionPolicy retention;
-  absl::Duration worker_retention = absl::Hours(24 * 7);  // After its loss a worker is removed; zero: never.
-  // Above either limit, submits are refused.
+  absl::Duration worker_retention = absl::Hours(24 * 7);  // How long after its loss a worker is removed; zero: never.
+  // When the jobs in memory exceed either limit, submits are refused.
   size_t max_jobs_in_hot_state = 200'000;
   size_t max_spec_bytes_in_hot_state = size_t{512} << 20;
 };

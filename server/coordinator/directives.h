@@ -9,9 +9,10 @@
 
 namespace ampd::server {
 
-// What the worker should run and delete, and which of its report's facts are on disk. The id's number is `number`; the
-// lease is left empty. Records in the session in which directive each attempt and deletion was sent first, so that a
-// later report which reflects that directive can show that the worker has lost or finished them.
+// Builds the directive for a worker: what it should run and delete, and which facts of its last report are on disk. The
+// number of the directive's id is `number`; the lease is left empty. Notes in `session` the number of the first
+// directive that contained each attempt and each deletion. If a later report reflects that directive but lacks the
+// attempt, the worker has lost it; if a deletion was in that directive, the worker has done it.
 v1::WorkerDirective BuildDirective(const ClusterState& state, const std::string& worker, uint64_t number,
                                    WorkerSession* session);
 

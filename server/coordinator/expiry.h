@@ -33,8 +33,8 @@ class Expiry {
   };
   explicit Expiry(const Options& options) : options_(options), clock_watch_(options.clock) {}
 
-  // Compares the clock with the newest time in the journal. Call once, before the beginning of this server life is
-  // journaled.
+  // Compares the wall clock with the newest time in the journal. Call once, before the beginning of this server life is
+  // recorded in the journal.
   void CheckClock();
   // Call it every few hundred milliseconds.
   void Tick();
@@ -56,11 +56,11 @@ class Expiry {
 
   const Options options_;
   WallClockWatch clock_watch_;
-  // Since when a queued job's local checkpoint is out of reach, by job.
+  // By job: since when a queued job's local checkpoint is out of reach.
   std::map<std::string, absl::Duration> unreachable_since_;
-  // When the jobs with a deadline started, by the clock since boot.
+  // By job: when a job with a deadline started, by the clock since boot.
   std::map<std::string, absl::Duration> started_since_boot_;
-  // Since when this life has known a worker as lost.
+  // By worker: since when this life of the server has known the worker as lost.
   std::map<std::string, absl::Duration> lost_since_;
   absl::Duration next_sweep_;
   absl::Duration next_deletion_;

@@ -19,9 +19,9 @@ namespace ampd::server {
 using JobDone = std::function<void(absl::StatusOr<JobPtr>)>;
 using Done = std::function<void(absl::Status)>;
 
-// What clients ask to be done with jobs. Each command checks its request, commits one update and answers with the job
-// as it is after the update; job_service.proto says what each promises. Nothing that was answered is taken back by a
-// crash.
+// The commands of clients that change jobs. Each command checks its request, commits one update and answers with the
+// job as it is after the update; job_service.proto has the contract of each. No crash undoes a change that was
+// answered.
 //
 // `done` is called exactly once: on the ledger's thread, or on the caller's if nothing had to be written. It must be
 // quick. A command that names a job which is not in memory, or an initial checkpoint, may block on the disk; CreateJob
@@ -34,7 +34,7 @@ class JobCommands {
     RandomSource* random = nullptr;  // Thread-safe.
     const JobQueries* queries = nullptr;
     const ModelFinder* models = nullptr;
-    // Above either limit, submits are refused.
+    // When the jobs in memory exceed either limit, submits are refused.
     size_t max_jobs_in_hot_state = 0;
     size_t max_spec_bytes_in_hot_state = 0;
   };
@@ -63,13 +63,14 @@ class JobCommands {
   void CommitNewJob(internal::CreateJob create, JobDone done);
   // RESOURCE_EXHAUSTED if the disk or the memory has no capacity for a job whose spec has `spec_bytes`.
   absl::Status CheckCapacity(size_t spec_bytes) const;
-  // The model is not read for a repeated request, nor if the job resumes from a checkpoint, which contains the model.
+  // Checks the spec and fills in its defaults. Reads an uploaded model for that, except for a repeated request, and
+  // except for a job that resumes from a checkpoint, which contains the model.
   absl::StatusOr<Admitted> Admit(const v1::JobSpec& spec, const std::string& request_id, bool resumes) const;
   // If the spec names an initial checkpoint of another job, resolves it into `create`. NOT_FOUND if there is no such
   // job; other errors as ResolveInitialCheckpoint.
   absl::Status ResolveStart(internal::CreateJob* create) const;
-  // NOT_FOUND (CHECKPOINT_NOT_FOUND) if the checkpoint that the job begins with is no longer kept. For a job in memory,
-  // the commit checks again.
+  // Returns NOT_FOUND (CHECKPOINT_NOT_FOUND) if the checkpoint that the job begins with is no longer kept. If the job
+  // that keeps the checkpoint is in memory, the commit checks it again.
   absl::Status CheckStart(internal::CreateJob* create) const;
   // Whether an earlier request with this id created a job.
   bool IsRepeat(const std::string& request_id) const;

@@ -29,33 +29,35 @@ class JobQueries {
 
   // Whether the job's record is in memory. Quick.
   bool IsInMemory(const std::string& id) const;
-  // NOT_FOUND (JOB_NOT_FOUND); DATA_LOSS if the history table is damaged.
+  // Returns the job's record from memory or the history table. NOT_FOUND (JOB_NOT_FOUND); DATA_LOSS if the history
+  // table is damaged.
   absl::StatusOr<JobRecordPtr> FindRecord(const std::string& id) const;
-  // `progress` is left empty; server/telemetry adds it. Errors as FindRecord.
+  // Returns the job without `progress`, which server/telemetry adds. Errors: those of FindRecord.
   absl::StatusOr<JobPtr> GetJob(const std::string& id) const;
 
-  // See job_service.proto for what each promises.
+  // See job_service.proto for the contract of each.
   absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request) const;
   absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const v1::ExplainJobRequest& request) const;
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) const;
 
   // The workers and devices that a job with this spec could run on now (server::MatchingWorkers).
   std::vector<v1::Worker> WorkersFor(const v1::JobSpec& spec) const;
-  // Maps each upload that an unfinished job names to one such job.
+  // Maps each upload that an unfinished job names to the id of one such job.
   std::map<std::string, std::string> LiveArtifacts() const;
-  // The device as its worker registered it; nothing if the worker was removed.
+  // Returns the device as its worker registered it; nothing if the worker was removed.
   std::optional<v1::Device> FindDevice(const std::string& worker, const std::string& device) const;
 
-  // An attempt whose telemetry may be stored: the job's current one, or one that ended by its own outcome.
+  // Facts about an attempt whose telemetry may be stored. The attempt is its job's current one, or it reported its own
+  // end.
   struct AttemptPlace {
     int64_t from_step = 0;  // The step of the checkpoint that it started from.
     bool ended = false;
   };
-  // NOT_FOUND if there is no such job or attempt. FAILED_PRECONDITION (reason FENCED) if the token is not the
-  // attempt's, or the attempt was declared lost. Quick.
+  // Returns the facts about the attempt. NOT_FOUND if there is no such job or attempt. FAILED_PRECONDITION (reason
+  // FENCED) if the token is not the attempt's, or the attempt was declared lost. Quick.
   absl::StatusOr<AttemptPlace> FindAttempt(const v1::AttemptKey& key) const;
 
-  // Adds to the job when the data that it leaves is deleted.
+  // Sets `job->retention`: when the data that the job leaves behind will be deleted.
   void AddRetention(v1::Job* job) const { *job->mutable_retention() = RetentionOf(*job, options_.retention); }
 
  private:

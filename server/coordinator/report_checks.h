@@ -14,10 +14,10 @@ namespace ampd::server {
 // Checks what the worker says about itself. INVALID_ARGUMENT names the field, the value and the limit.
 absl::Status CheckRegistration(const v1::WorkerReport& report);
 
-// Explains why the checkpoint can't be one of the attempt; empty if it can.
+// Explains why the checkpoint can't belong to the attempt; empty if it can.
 std::string FindOddity(const internal::JobRecord& record, const v1::AttemptKey& key, const v1::Checkpoint& checkpoint);
 
-// Explains why the attempt can't be where the report says; empty if it can.
+// Explains why the step, the number of steps or the precision in the report can't be true; empty if they can.
 std::string FindOddity(const internal::JobRecord& record, const v1::AttemptReport& report);
 
 // Explains why the attempt can't have ended like this; empty if it can.

@@ -9,14 +9,14 @@
 
 namespace ampd::server {
 
-// What a worker's report adds to the state.
+// The updates that result from a worker's report.
 struct IngestedReport {
   Updates updates;     // In the order in which they must be committed.
-  std::string oddity;  // A sentence about facts that can't be true, which are skipped; empty: none.
+  std::string oddity;  // One sentence about reported facts that can't be true and were skipped; empty: none.
 };
 
-// Compares the session's report with the state: the worker's registration, the progress, checkpoints and outcomes of
-// its attempts, attempts that it should have and does not know, and files that it has deleted. Pure.
+// Compares the session's report with the state: the worker's registration; the progress, checkpoints and outcomes of
+// its attempts; attempts that it was assigned but does not report; and files that it has deleted. Pure.
 IngestedReport IngestReport(const WorkerSession& session, const ClusterState& state, absl::Time now);
 
 }  // namespace ampd::server

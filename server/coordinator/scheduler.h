@@ -20,18 +20,18 @@
 
 namespace ampd::server {
 
-// Places waiting jobs on free devices, on a thread of its own, so that no answer waits for that. The committer and the
-// sessions only mark which jobs and workers changed; RunOnce brings its table up to date with their published records,
-// decides, and commits the assignments.
+// Places waiting jobs on free devices, on a thread of its own, so that no answer to a client or a worker waits for
+// placement. Other threads only mark which jobs and workers changed. RunOnce updates its table from the published
+// records of those jobs and workers, decides, and commits the assignments.
 //
 //   1. OnPublished, OnSessionChanged, Wake -> what changed is marked, and the thread wakes up
 //   2. RunOnce                             -> reads the marked records, and commits assignments
 //   3. the state refuses an assignment that was decided on an outdated record -> the job is marked, and decided again
-//      with the next change or Wake
+//       with the next change or Wake
 //
-// Marks of one job or worker coalesce. Beyond kMaxMarks they are dropped, and the table is filled from the whole state.
-// Thread-safe, except that RunOnce is called by one thread: the scheduler's own after Start; otherwise its caller's
-// (simulation and tests).
+// Several marks of one job or worker count as one. When there are more than kMaxMarks, the marks are dropped and the
+// table is filled from the whole state. Thread-safe, except that RunOnce is called by one thread: the scheduler's own
+// after Start; otherwise its caller's (simulation and tests).
 class Scheduler {
  public:
   static constexpr size_t kMaxMarks = 65'536;
@@ -51,15 +51,15 @@ class Scheduler {
   void Stop();
 
   void OnPublished(const Publication& publication);
-  // The worker reported, or its session ended or is about to.
+  // Call when the worker reported, and when its session ended or is about to end.
   void OnSessionChanged(const std::string& worker);
-  // Call it every few hundred milliseconds: waits for a retry end by time.
+  // Call it every few hundred milliseconds, because a job's wait for its retry ends without an event.
   void Wake();
 
   // Places the jobs that can begin now. Returns how many assignments it committed.
   size_t RunOnce();
 
-  // How often a job was compared with a device. Call it on the thread that calls RunOnce.
+  // The number of comparisons of a job with a device. Call it on the thread that calls RunOnce.
   int64_t num_examined() const { return table_.num_examined(); }
 
  private:
@@ -69,7 +69,7 @@ class Scheduler {
     std::set<std::string> workers;
     std::set<std::string> settled;  // Jobs whose assignment was committed or refused.
   };
-  // Published records, read at one moment. A null record: there is none.
+  // Published records, all read at one moment. Null: the job or the worker does not exist any more.
   struct Records {
     std::vector<std::pair<std::string, JobRecordPtr>> jobs;
     std::vector<std::pair<std::string, WorkerRecordPtr>> workers;

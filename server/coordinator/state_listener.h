@@ -21,21 +21,21 @@ class StateListener {
 
   virtual void OnJob(const JobPtr& /*job*/) {}
   virtual void OnEvents(const std::string& /*job*/, const std::vector<v1::Event>& /*events*/) {}
-  // For each CREATED or STATE_CHANGED event of a job, with the job as it is after the group. Not called for replayed
-  // events.
+  // Called for each CREATED or STATE_CHANGED event of a job. `job` is the job after all updates that were committed
+  // together with the event's. Not called for replayed events.
   virtual void OnJobMoved(const v1::Job& /*job*/, const v1::Event& /*event*/) {}
   virtual void OnJobDeleted(const std::string& /*job*/) {}
   virtual void OnHistoryDeleted(const std::string& /*job*/) {}  // The job's record stays.
   virtual void OnWorker(const internal::WorkerRecord& /*worker*/) {}
   virtual void OnWorkerRemoved(const std::string& /*worker*/) {}
 
-  // The worker's stream should send WorkerSessions::CurrentDirective. Called from any thread.
+  // Called when the worker's stream should send WorkerSessions::CurrentDirective. Called from any thread.
   virtual void OnDirectiveDue(const std::string& /*worker*/) {}
-  // Something about a worker that an operator should know, in one line: another agent claims its name, or its reports
-  // are inconsistent. Reported once while it stays the same. Called from any thread.
+  // `line` describes a problem of a worker that an operator should know: another agent claims the worker's name, or its
+  // reports are inconsistent. Reported once while it stays the same. Called from any thread.
   virtual void OnWorkerTrouble(const std::string& /*worker*/, const std::string& /*line*/) {}
-  // The wall clock leapt by this much, or differs this much from the newest time of the journal. Nothing is deleted by
-  // its age for WallClockWatch::kQuiet. Called from the thread that calls Coordinator::Start or Tick.
+  // The wall clock leapt by `leap`, or differs by `leap` from the newest time in the journal. Afterwards, nothing is
+  // deleted by its age for WallClockWatch::kQuiet. Called from the thread that calls Coordinator::Start or Tick.
   virtual void OnClockLeap(absl::Duration /*leap*/) {}
   // A search for jobs that can begin has ended: how many jobs waited, and how many of them were placed. Called from any
   // thread.

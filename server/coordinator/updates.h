@@ -10,10 +10,10 @@ namespace ampd::server {
 
 using Updates = std::vector<internal::Update>;
 
-// An update without content that was asked for at `now`.
+// Returns an update with the time `now`. The caller fills in its content.
 internal::Update NewUpdate(absl::Time now);
 
-// Commits updates whose result nobody waits for. If one is refused, the next tick or report makes it again.
+// Commits updates whose result nobody waits for. If the state refuses one, the next tick or report creates it again.
 void CommitAll(Ledger* ledger, Updates updates);
 
 }  // namespace ampd::server

@@ -10,7 +10,7 @@
 
 namespace ampd::server {
 
-// State of a worker in this life of the server that is not journaled.
+// The state of one worker that is not in the journal. It lasts as long as this life of the server.
 struct WorkerSession {
   v1::AgentIdentity agent;
   std::string incarnation;
@@ -19,12 +19,13 @@ struct WorkerSession {
   absl::Time report_time;
   absl::Duration report_since_boot;
   bool losing = false;  // Its loss is being written to disk; its lease is not renewed.
-  // Number of the first directive of this life that contained the attempt ("job/attempt") or the deletion (path).
+  // The number of the first directive of this life that contained an attempt (key: "job/attempt") or a deletion (key:
+  // path).
   std::map<std::string, uint64_t> first_sent;
   std::map<std::string, uint64_t> first_sent_deletion;
-  std::string rival;  // Another agent that claims the name, described in a sentence; empty: none.
+  std::string rival;  // A sentence about another agent that claims the name; empty: none.
   absl::Duration rival_since_boot;
-  std::string oddity;  // The last inconsistency found in its reports.
+  std::string oddity;  // The last inconsistency found in the worker's reports.
 };
 
 }  // namespace ampd::server

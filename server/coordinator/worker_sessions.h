@@ -41,7 +41,7 @@ class WorkerSessions {
     Ledger* ledger = nullptr;
     const Clock* clock = nullptr;
     StateListener* listener = nullptr;
-    // What FindFacts returns for the worker has changed. Called without a lock; must be quick.
+    // Called when the result of FindFacts for the worker has changed. Called without a lock; must be quick.
     std::function<void(const std::string& worker)> on_facts_changed;
     absl::Duration lease;
     absl::Duration lease_margin;
@@ -57,7 +57,7 @@ class WorkerSessions {
   absl::Status Start();
 
   // Processes a report and returns the directive that renews the worker's lease. A later directive acknowledges the
-  // report's facts, once they are on disk. An error ends the stream:
+  // report's facts, once they are on disk. These errors end the worker's stream:
   //   INVALID_ARGUMENT     the registration is not valid (CheckRegistration),
   //   ALREADY_EXISTS       another agent has the name, and its worker is not lost (reason WORKER_NAME_IN_USE),
   //   ABORTED              a newer incarnation of this agent has connected (reason REPLACED).
@@ -80,26 +80,27 @@ class WorkerSessions {
   // What the worker reported last, fresh or not; nothing if it has not reported or is being lost.
   std::optional<WorkerFacts> FindFacts(const std::string& worker) const;
 
-  // The workers whose lease and margin have run out and whose loss is not being written yet. From here on no report
-  // renews their lease, so the lease has run out when the loss is on disk.
+  // Returns the workers whose lease and margin have run out and whose loss is not being committed yet. The caller then
+  // commits their loss. From then on no report renews their lease, so the lease is still expired when the loss is on
+  // disk.
   std::vector<std::string> BeginLosses();
-  // The loss of the worker was refused. It may renew its lease again; if it is not registered, its session ends, so
-  // that a worker that was never registered does not stay.
+  // Call when the state refused the loss of the worker. The worker may then renew its lease again. If it is not
+  // registered, its session ends, because nothing else would ever end it.
   void AbandonLoss(const std::string& worker, bool is_registered);
 
-  // Follows what the ledger has published. Returns the workers whose directive may have changed.
+  // Processes what the ledger has published. Returns the workers whose directive may have changed.
   std::set<std::string> OnPublished(const Publication& publication);
 
  private:
-  // NOT_FOUND (WORKER_NOT_FOUND).
+  // Returns the worker as clients see it, or NOT_FOUND (WORKER_NOT_FOUND).
   absl::StatusOr<v1::Worker> FindView(const std::string& worker) const;
   void CommitDrained(const std::string& worker, bool drained, WorkerDone done);
   // Refuses a second agent with the same name: both would run the same attempts.
   absl::Status CheckAgent(const v1::WorkerReport& report, const WorkerSession& session) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether another agent may have the worker's name.
+  // Whether the worker has been silent for so long that another agent may take its name.
   bool IsSilent(const WorkerSession& session, const internal::WorkerRecord* record) const;
-  // Makes the report the session's, and sets `is_new` unless it is older than one already processed.
+  // Stores the report in the session and sets `is_new`, unless the report is older than one already processed.
   absl::Status AdoptReport(const v1::WorkerReport& report, WorkerSession* session, bool* is_new)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AdoptIncarnation(const v1::WorkerReport& report, WorkerSession* session)
@@ -111,7 +112,8 @@ class WorkerSessions {
   v1::WorkerDirective NextDirective(const std::string& worker, WorkerSession* session, bool renew)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<WorkerFacts> FactsOf(const WorkerSession& session) const;
-  // A time since boot: rivals that last claimed a name before it are not shown.
+  // Returns a time since boot. Rivals (other agents that claim a worker's name) are shown if they last claimed it after
+  // that time.
   absl::Duration RivalsSince() const;
 
   const Options options_;

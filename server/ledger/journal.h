@@ -69,7 +69,7 @@ class Journal {
   // megabytes; none only at the end.
   virtual absl::StatusOr<std::vector<std::string>> ListArchived(int64_t before, int limit) = 0;
   // Lists records of jobs that ended before the given time and come after `after`, in the order of ends, oldest first.
-  // As many as ListArchived.
+  // The number of records is limited as for ListArchived.
   virtual absl::StatusOr<std::vector<std::string>> ListEnded(EndPosition after, int64_t before_unix_micros,
                                                              int limit) = 0;
 

@@ -24,12 +24,13 @@ struct Publication {
   std::vector<Applied> applied;
 };
 
-// The one that changes the state. Commits are grouped: the committer takes all updates that wait, applies each in turn
-// to its own head state (so that two of one group see each other), appends the group in one transaction, syncs, and
-// only then publishes what was touched and gives all answers, refusals and repeats included. While one sync is under
-// way the next group gathers. No reader ever sees a state whose record is not on disk.
+// The only component that changes the state. Commits are grouped: the committer takes all queued updates, applies each
+// in turn to its own head state (so that each sees the effects of those before it), appends the group to the journal in
+// one transaction, and syncs. Only then does it publish the changed records and answer all callers, also those whose
+// update was refused or repeated. The next group gathers during the sync. No reader ever sees a state whose record is
+// not on disk.
 //
-// A failed append ends the process at once: what is on disk is not known then, and a new process reads it.
+// A failed append ends the process at once, because it is then unknown what is on disk. A new process reads it.
 //
 // The queue is bounded; a commit that finds it full is refused with RESOURCE_EXHAUSTED. Thread-safe.
 class Ledger {
@@ -38,11 +39,12 @@ class Ledger {
   using Listener = std::function<void(const Publication&)>;
   struct Options {
     std::unique_ptr<Journal> journal;
-    int snapshot_every = 50'000;  // updates
+    int snapshot_every = 50'000;  // Updates between snapshots.
     size_t max_group = 1024;
     size_t max_queue = 65'536;
-    // Returns whether every event that was published is durable where events are kept. Called before updates, from
-    // which they could be made again, are dropped; they are kept when it is not. May be null.
+    // Returns whether all published events are durable in the store of events. Called before the ledger drops updates,
+    // because lost events can be produced again from the updates. If it returns false, the updates are kept. May be
+    // null.
     std::function<bool()> flush_events;
   };
 
@@ -56,16 +58,17 @@ class Ledger {
   // have published too. REQUIRES: not started.
   void SetListener(Listener listener) { listener_ = std::move(listener); }
 
-  // Starts the committer. Without it, CommitGroup does its work when the caller wants it (simulation).
+  // Starts the committer's thread. Without it, the caller calls CommitGroup instead (simulation).
   void Start();
-  // Tells the listener what was replayed; part of Start.
+  // Passes the effects of the replayed updates to the listener. Start calls it.
   void PublishReplayed();
 
-  // `done` is called exactly once, on the committer's thread, or on this one when the queue is full or closed.
+  // `done` is called exactly once: on the committer's thread, or on the caller's thread if the queue is full or closed.
   void Commit(internal::Update update, CommitDone done);
-  // Without a committer it commits what waits. REQUIRES: this is not the committer's thread.
+  // Commits the update and waits for its result. If there is no committer's thread, commits everything that is queued.
+  // REQUIRES: not called on the committer's thread.
   absl::StatusOr<Applied> CommitAndWait(internal::Update update);
-  // Commits what waits, at most one group. False when nothing waited. REQUIRES: not started.
+  // Commits one group of queued updates. Returns false if none was queued. REQUIRES: not started.
   bool CommitGroup();
 
   // Runs `read` on the durable state. Must be quick; must not commit and wait.
@@ -98,8 +101,8 @@ class Ledger {
   void CommitLoop();
   std::vector<Waiting> TakeGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_);
   void ApplyOne(Waiting waiting, Group& group);
-  // Adds the record of the job that a client's update names, if it is in the history table after what the group did so
-  // far.
+  // If a client's update names a job that is in the history table, adds the job's record to the update. Takes the
+  // changes of the group so far into account.
   absl::Status AttachArchivedRecord(const Group& group, internal::Update* update) const;
   absl::StatusOr<std::optional<internal::JobRecord>> FindArchived(const Group& group, const std::string& id) const;
   void CommitOneGroup(std::vector<Waiting> waiting);
@@ -112,7 +115,7 @@ class Ledger {
   ClusterState head_;        // Used by the committer only.
   uint64_t last_index_ = 0;  // Used by the committer only.
   uint64_t snapshot_index_ = 0;
-  uint64_t next_compaction_ = 0;  // at the earliest, by index
+  uint64_t next_compaction_ = 0;  // The index of the first update after which a compaction is tried again.
   Publication replayed_;
 
   mutable absl::Mutex published_mutex_;

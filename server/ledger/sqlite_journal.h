@@ -22,8 +22,9 @@ namespace ampd::server {
 //   snapshots(id = 1, idx, bytes)                   internal.Snapshot, one row
 //   finished_jobs(id, submit_order, end_time, bytes) internal.JobRecord
 //
-// The schema's version is PRAGMA user_version. "lock" in the directory is held (flock) as long as the journal lives.
-// "reserve" reserves disk space: it is deleted when an append meets a full disk, and created again when there is space.
+// The schema's version is PRAGMA user_version. The file "lock" in the directory is locked (flock) as long as the
+// journal lives. The file "reserve" reserves disk space: it is deleted when an append meets a full disk, and created
+// again when there is space.
 class SqliteJournal final : public Journal {
  public:
   struct Options {

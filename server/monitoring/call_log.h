@@ -41,7 +41,8 @@ class CallLog final : public CallObserver {
     int64_t num_left_out = 0;
     std::string method, code, reason;
   };
-  // Removes the windows that are over and returns those to log; the caller logs them without holding the lock.
+  // Removes the windows that are over and returns those with refusals to log; the caller logs them without holding the
+  // lock.
   std::map<std::string, Window> TakeOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   CallObserver* const next_;

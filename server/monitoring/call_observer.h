@@ -13,11 +13,11 @@ namespace ampd::server {
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
-  // For a stream `time` is zero.
+  // A call or a stream ended. `time` is the duration of the call; zero for a stream.
   virtual void Finished(std::string_view method, absl::StatusCode code, absl::Duration time, bool is_stream) = 0;
   virtual void StreamOpened(std::string_view method) = 0;
   virtual void StreamMessageSent(std::string_view method) = 0;
-  // A call or a stream ended with this error, other than because its client left. `peer`: as gRPC names it.
+  // A call or a stream ended with this error, for another reason than that its client left. `peer`: as gRPC names it.
   virtual void Refused(std::string_view /*method*/, const absl::Status& /*status*/, const std::string& /*peer*/) {}
   // The first report on a stream was accepted.
   virtual void WorkerAttached(const std::string& /*worker*/, const std::string& /*peer*/) {}

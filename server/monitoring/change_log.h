@@ -24,10 +24,10 @@ class ChangeLog {
 
   void ClockLeapt(absl::Duration leap);
 
-  // Remembers the state of a worker at the start of the server, without a line.
+  // Remembers the state of a worker at the start of the server. Logs nothing.
   void Know(const internal::WorkerRecord& worker);
   void WorkerChanged(const internal::WorkerRecord& worker);
-  // Forgets the worker, without a line. If it comes back, it registers.
+  // Forgets the worker. Logs nothing, because a worker that comes back registers, which is logged.
   void WorkerRemoved(const std::string& worker);
 
  private:

@@ -22,8 +22,8 @@ struct FleetSnapshot {
     std::optional<ProgressBoard::Entry> progress;
   };
   std::vector<JobRow> jobs;                                // Jobs with series of their own.
-  std::vector<std::shared_ptr<const v1::Job>> seriesless;  // Jobs beyond the cap, without series.
-  int64_t num_suppressed = 0;  // Total so far; a job counts once, however often it falls beyond the cap.
+  std::vector<std::shared_ptr<const v1::Job>> seriesless;  // Jobs beyond the maximum number of jobs with series.
+  int64_t num_suppressed = 0;  // Total so far of jobs in `seriesless`; each job counts once.
   std::map<std::pair<std::string, v1::Job::State>, int64_t> live_jobs;  // By queue and state.
   std::map<std::string, int64_t> oldest_queued_unix_seconds;            // By queue.
   std::vector<v1::Worker> workers;

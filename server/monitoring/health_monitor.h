@@ -28,7 +28,7 @@ class HealthMonitor {
     std::function<bool()> has_disk_room;
     std::function<absl::Status()> check_folder;
     std::function<bool()> has_connection_room;
-    // Receives the results of Look when they changed; initially all checks pass. Not called while the server shuts
+    // Receives the results of Look when they have changed; initially all checks pass. Not called while the server shuts
     // down.
     std::function<void(const Results&)> show;
     // Receives a line for the log when a check begins to fail or passes again.

@@ -24,7 +24,7 @@ class JobTable {
   std::shared_ptr<const v1::Job> Put(std::shared_ptr<const v1::Job> job, absl::Time now);
   void Remove(const std::string& id);
 
-  // The jobs to show, by submit order.
+  // Returns the jobs to show, in submit order.
   std::vector<std::shared_ptr<const v1::Job>> Shown(absl::Time now);
 
  private:
@@ -37,7 +37,7 @@ class JobTable {
   std::unordered_map<std::string, Row> rows_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The queue's name as labels show it.
+// The name of the job's queue, as it appears in metric labels.
 std::string QueueOf(const v1::Job& job);
 
 }  // namespace ampd::server

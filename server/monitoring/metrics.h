@@ -35,7 +35,8 @@ class ServerMetrics final : public CallObserver {
   void StreamOpened(std::string_view method) override;
   void StreamMessageSent(std::string_view method) override;
 
-  // `before` is null for a job not seen yet. Records come in commit order.
+  // Counts the change of a job from `before` to `after`. `before` is null for a job not seen yet. Call it in commit
+  // order.
   void JobChanged(const v1::Job* before, const v1::Job& after);
   void SchedulerCycle(size_t num_waiting, size_t num_placed, absl::Duration time);
   void TelemetryRefused() { store_errors_.Add({{"operation", "malformed"}}).Increment(); }
@@ -47,7 +48,7 @@ class ServerMetrics final : public CallObserver {
   void SetJournal(int64_t num_flushes, int64_t num_updates);
   void SetJobsExported(int64_t count) { jobs_exported_->Set(static_cast<double>(count)); }
   void SetConnections(int64_t num_open, int64_t num_refused, int64_t num_evicted);
-  // By HealthCheckId.
+  // `results` is indexed by HealthCheckId.
   void SetHealth(const std::array<bool, std::size(kHealthChecks)>& results);
   void SetCollectTime(absl::Duration time) { collect_->Set(absl::ToDoubleSeconds(time)); }
 

@@ -20,7 +20,7 @@ class MetricsSnapshotter {
   MetricsSnapshotter(const WorkerSessions* sessions, JobTable* table, ProgressBoard* progress, int max_jobs)
       : sessions_(sessions), table_(table), progress_(progress), max_jobs_(max_jobs) {}
 
-  // Also drops the progress of jobs that are no longer shown.
+  // Returns the snapshot at `now`. Also drops the progress of jobs that are no longer shown.
   std::shared_ptr<const FleetSnapshot> TakeSnapshot(absl::Time now);
 
  private:

@@ -32,9 +32,9 @@ class ScrapePage {
 
   // Returns the page in the text format of Prometheus.
   std::string Render(absl::Time now);
-  // Checks the jobs without a scrape, so that even a short-lived job beyond the cap of series is counted.
+  // Looks at the jobs between scrapes, so that the total of jobs beyond the cap of series includes short-lived jobs.
   void Look(absl::Time now);
-  // Runs `change`, which counts a change of a job, between two pages and never during one.
+  // Runs `change`, which counts a change of a job. Never runs it while a page is rendered.
   void Count(const std::function<void()>& change);
 
  private:

@@ -15,8 +15,8 @@
 
 namespace ampd::server {
 
-// How many connections a process with this limit of file descriptors accepts. The rest is reserved for the journal, the
-// stores, uploads and the HTTP listener. At least 16.
+// The number of connections that a process with this limit of file descriptors accepts. The other descriptors are
+// reserved for the journal, the stores, uploads and the HTTP listener. At least 16.
 int MaxConnections(int64_t max_descriptors);
 
 // Accepts connections and hands them on, as long as it lives. Unlike gRPC 1.51's own listener, it keeps working after
@@ -56,13 +56,13 @@ class Acceptor {
 
   const ListenAddress& address() const { return bound_; }
   Counters counters() const;
-  // Whether another connection fits, and none was refused or evicted since the last call. REQUIRES: called by one
-  // thread at a time.
+  // Returns true if there is capacity for another connection, and no connection was refused or evicted since the last
+  // call. REQUIRES: called by one thread at a time.
   bool HadRoom();
 
  private:
   struct Connection {
-    int fd = -1;  // Owned by the receiver of the connection; possibly closed by now.
+    int fd = -1;  // Owned by the receiver of the connection, which may have closed it.
     uint64_t inode = 0;
   };
 
@@ -81,14 +81,14 @@ class Acceptor {
   const Options options_;
   const ListenAddress bound_;
   UniqueFd listener_;
-  UniqueFd spare_;  // Closed for a moment when no other descriptor is left.
+  UniqueFd spare_;  // Closed for a moment where a descriptor is needed and no other may be left.
   const UniqueFd wake_;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 
   bool is_full() const { return silent_.size() + calling_.size() >= static_cast<size_t>(options_.max_connections); }
 
-  int64_t num_closed_ = 0;  // Refused and evicted connections at the last HadRoom.
+  int64_t num_closed_ = 0;  // The number of refused and evicted connections at the last HadRoom.
 
   // Used by the thread only.
   std::deque<Connection> silent_;                            // Oldest first; no call was seen on them yet.

@@ -23,7 +23,7 @@ namespace ampd::server {
 template <typename In, typename Out>
 class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream {
  public:
-  // A worker that leaves this many answers waiting is gone or stuck.
+  // The stream ends when this many messages wait to be sent, because the worker is gone or stuck.
   static constexpr size_t kMaxWaiting = 256;
 
   BidiReactor(const CallEnvironment& environment, std::string_view method, std::string peer)
@@ -79,7 +79,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
 
   void OnDone() override {
     environment_.open_streams->Remove();
-    // Released last, after the lock.
+    // Destroyed last, after the lock is released, because it may be the last reference to this object.
     std::shared_ptr<BidiReactor> self;
     {
       absl::MutexLock lock(&mutex_);
@@ -90,7 +90,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
  protected:
   const std::string& peer() const { return peer_; }
   virtual void OnMessage(In message) = 0;
-  // The worker sends no more messages.
+  // Called when the worker will send no more messages.
   virtual void OnHalfClose() { EndWhenSent(); }
 
   // Ends the stream with OK once all queued messages are written.
@@ -126,7 +126,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
     EndLocked(status);
   }
 
-  // Keeps the reactor alive for a callback.
+  // Returns a reference that keeps the reactor alive until a callback has run.
   std::shared_ptr<BidiReactor> self() {
     absl::MutexLock lock(&mutex_);
     return self_;

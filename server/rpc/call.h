@@ -34,8 +34,8 @@ inline constexpr int kMaxWorkerMessageBytes = 16 << 20;
 class IdleStream {
  public:
   virtual ~IdleStream() = default;
-  // The server shuts down: the stream ends now if it is waiting, otherwise before it would wait again. Must neither
-  // block nor call OpenStreams, except closing().
+  // Called when the server shuts down. The stream then ends at once if it is waiting for its client, otherwise before
+  // it would wait again. Must neither block nor call OpenStreams, except closing().
   virtual void OnClosing() = 0;
 };
 
@@ -52,7 +52,7 @@ class OpenStreams {
   }
   bool closing() const { return closing_; }
 
-  // `idle`: the stream itself, if it is an IdleStream.
+  // Counts a stream that begins. `idle`: the stream itself, if it is an IdleStream.
   void Add(IdleStream* idle = nullptr) {
     absl::MutexLock lock(&mutex_);
     ++count_;
@@ -60,7 +60,7 @@ class OpenStreams {
       idle_.insert(idle);
     }
   }
-  // `idle` as at Add; it is not notified any more.
+  // Counts a stream that ended. `idle`: as for Add; it is not notified any more.
   void Remove(IdleStream* idle = nullptr) {
     absl::MutexLock lock(&mutex_);
     --count_;
@@ -81,7 +81,7 @@ class OpenStreams {
   std::atomic<bool> closing_ = false;
 };
 
-// INVALID_ARGUMENT when the request has an `id` field and it is empty.
+// INVALID_ARGUMENT if the request has a field `id` that is empty.
 template <typename Request>
 absl::Status CheckId(const Request& request) {
   if constexpr (requires { request.id().empty(); }) {
@@ -151,8 +151,8 @@ grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::C
   return reactor;
 }
 
-// Runs `task` and `then`, one of which finishes the call, on a thread of `pool` (WorkPool::TryPost). Finishes the call
-// with an error when too many tasks are waiting there.
+// Runs `task` and then `then` on a thread of `pool` (WorkPool::TryPost). One of the two finishes the call. If too many
+// tasks are waiting in the pool, neither runs, and the call finishes with an error.
 inline void PostOrRefuse(WorkPool* pool, const FinishCall& finish, std::function<void()> task,
                          std::function<void()> then = nullptr) {
   if (!pool->TryPost(std::move(task), std::move(then))) {
@@ -162,7 +162,7 @@ inline void PostOrRefuse(WorkPool* pool, const FinishCall& finish, std::function
   }
 }
 
-// As ServeUnary, for work that may block: runs it on a thread of `pool`.
+// Serves a unary call as ServeUnary does, but runs `work`, which may block, on a thread of `pool`.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeOnPool(WorkPool* pool, const CallEnvironment& environment,
                                       grpc::CallbackServerContext* context, std::string_view method,
@@ -172,7 +172,7 @@ grpc::ServerUnaryReactor* ServeOnPool(WorkPool* pool, const CallEnvironment& env
   });
 }
 
-// As ServeOnPool, for work that returns the status of the call.
+// Serves a unary call as ServeOnPool does, on environment.pool. `work` returns the status of the call.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeBlocking(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                                         std::string_view method, const Request& request, Work work) {

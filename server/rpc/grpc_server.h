@@ -46,13 +46,13 @@ class GrpcServer {
 
   int port() const;
   Acceptor::Counters connections() const;
-  // As Acceptor::HadRoom.
+  // Returns Acceptor::HadRoom.
   bool HadConnectionRoom();
   // Publishes the results of kHealthChecks, by HealthCheckId. Each check is a health service of its own name; the
   // health of the server and of its services is whether all checks pass.
   void ShowHealth(const std::array<bool, std::size(kHealthChecks)>& results);
   // Sets health to NOT_SERVING, ends streams with UNAVAILABLE and gives calls in flight `grace` to finish. After it
-  // returns, nothing of it calls the coordinator or the store any more. Idempotent.
+  // returns, no call of this gRPC server uses the coordinator or the store any more. Idempotent.
   void Drain(absl::Duration grace);
 
  private:

@@ -67,23 +67,24 @@ class JobService final : public v1::JobService::CallbackService {
   JobDone AnswerJob(v1::Job* response, FinishCall finish) const;
   // Adds what is not in the record: progress and retention.
   void Complete(v1::Job* job) const;
-  // Whether the model is an uploaded file, for which a call may have to wait.
+  // Whether the model is an uploaded file. A call with such a model may have to wait until the file was read.
   static bool NamesArtifact(const v1::ModelSpec& model) { return !model.exported().artifact().empty(); }
-  // The pool that serves a call which names this job: a pool if the call may read the disk, null (gRPC's own thread)
-  // otherwise.
+  // Returns the pool that serves a call which names this job. If the call will not read the disk, returns null: gRPC's
+  // own thread serves it.
   WorkPool* PoolFor(const std::string& job) const;
-  // The same for a call that creates a job with this model.
+  // Returns the pool that serves a call which creates a job with this model; null as above.
   WorkPool* PoolFor(const v1::ModelSpec& model) const;
   absl::StatusOr<v1::Job> JobWithProgress(const std::string& id) const;
-  // Computes the answer for the model that a spec names. Runs on a thread for estimates and reports its steps to
-  // `work`.
+  // Computes the answer to a call from the model that a spec names. Runs on a thread for estimates. Counts its effort
+  // in `work`, which may stop it.
   using Estimate = std::function<absl::Status(const UploadedModel& model, graph::Work& work)>;
-  // Finds the model, has `estimate` run on the pool for estimates, and finishes the call with what that returns. It is
-  // stopped when the client leaves.
+  // Finds the model, runs `estimate` on the pool for estimates, and finishes the call with the status that it returns.
+  // The estimate is stopped when the client leaves.
   void PostEstimate(grpc::CallbackServerContext* context, const v1::ModelSpec& model, const Estimate& estimate,
                     const FinishCall& finish);
-  // Adds what the newest attempt's peak was expected to be, beside the measured one, if the job has an attempt; then
-  // finishes the call. Leaves it out when it is not known yet and all threads for estimates are taken.
+  // Adds the predicted memory peak of the newest attempt to the job, beside the measured one; then finishes the call.
+  // Adds nothing if the job has no attempt, or if the prediction is not known yet and all threads for estimates are
+  // busy.
   void PredictAndFinish(grpc::CallbackServerContext* context, v1::Job* job, const FinishCall& finish);
   absl::Status ReadPoints(const v1::ListMetricPointsRequest& request, v1::ListMetricPointsResponse* response) const;
   absl::Status ReadEvents(const v1::ListEventsRequest& request, v1::ListEventsResponse* response) const;

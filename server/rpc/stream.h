@@ -26,7 +26,8 @@ namespace ampd::server {
 // and calls Kick, through a weak pointer, when it may have something to send. The ticker calls Kick once a second
 // anyway. A client that takes no message for `kWriteDeadline` is disconnected; it can resume with its last token.
 //
-// At any time at most one of these runs: a pump on the pool, or a write. Owns itself until OnDone.
+// At any time at most one of these runs: a pump (the loop on the pool that calls Next), or a write. The object keeps
+// itself alive until OnDone.
 template <typename Message, typename Session>
 class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Ticking {
  public:
@@ -48,7 +49,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
     ticker->Add(reactor);
     reactor->Kick();
   }
-  // Ends the stream before it began.
+  // Ends the stream with an error instead of starting it.
   static void Refuse(std::shared_ptr<StreamReactor> reactor, const absl::Status& status) {
     absl::MutexLock lock(&reactor->mutex_);
     reactor->self_ = reactor;

@@ -22,7 +22,7 @@ class WorkPool {
   // destroyed and the thread counts as free. A client that is answered there finds the task's resources released and
   // the thread ready for its next call.
   bool TryPost(std::function<void()> task, std::function<void()> then = nullptr);
-  // Also returns false when no thread is free to begin the task at once.
+  // As TryPost, but also returns false if no thread is free to begin the task at once.
   bool TryPostIfIdle(std::function<void()> task, std::function<void()> then = nullptr);
   // Runs all posted tasks and returns when they are done. Idempotent; REQUIRES: not called by a task.
   void Stop();

@@ -13,7 +13,7 @@ namespace ampd::server {
 class WorkerStream {
  public:
   virtual ~WorkerStream() = default;
-  // The coordinator has a directive for the worker. Does not block and makes no callbacks.
+  // Called when the coordinator has a directive for the worker. Must not block and must not call back.
   virtual void DirectiveDue() = 0;
   // Ends the stream, because the server shuts down or another stream replaced this one.
   virtual void End(bool replaced) = 0;
@@ -22,7 +22,8 @@ class WorkerStream {
 // The open streams: the newest Attach stream of each worker by name, and all telemetry streams. Thread-safe.
 class WorkerStreams {
  public:
-  // Makes `stream` the worker's Attach stream and ends the one before. After Close it ends `stream` itself.
+  // Makes `stream` the Attach stream of the worker, and ends the worker's previous one. After Close, ends `stream`
+  // instead.
   void Attach(const std::string& worker, const std::shared_ptr<WorkerStream>& stream);
   void AddTelemetry(const std::shared_ptr<WorkerStream>& stream);
   void DirectiveDue(const std::string& worker);

@@ -10,7 +10,7 @@
 // Fencing: who may act for an attempt.
 namespace ampd::server {
 
-// FAILED_PRECONDITION with reason FENCED: the sender is not the attempt's current owner.
+// The error FAILED_PRECONDITION with reason FENCED: the sender is not the attempt's current owner.
 absl::Status Fenced(const v1::AttemptKey& key);
 
 // Finds the attempt of that number if its token matches the key's. The pointer lives as long as the record. NOT_FOUND

@@ -20,10 +20,10 @@ using JobPtr = std::shared_ptr<const v1::Job>;
 using JobRecordPtr = std::shared_ptr<const internal::JobRecord>;
 using WorkerRecordPtr = std::shared_ptr<const internal::WorkerRecord>;
 
-// The client's part of a record, which it keeps alive.
+// Returns the part of a record that clients see. The pointer keeps the whole record alive.
 JobPtr JobOf(const JobRecordPtr& record);
 
-// One thing that happened to a job. `event.sequence` counts the server's events of the job from 1 without gaps.
+// An event of a job. `event.sequence` counts the server's events of the job from 1 without gaps.
 struct JobEvent {
   std::string job;
   v1::Event event;
@@ -37,7 +37,7 @@ struct DeletedJob {
 
 // The effects of one update. Records are new objects; records that were handed out before never change.
 struct Applied {
-  // False if the update had been applied before, so that it needs no journal entry.
+  // False if the update changed nothing because it had been applied before. It then needs no journal entry.
   bool changed = false;
   std::string job;            // For CreateJob: the job that this request or an earlier one with its id created.
   JobRecordPtr archived_job;  // The job that the update names, if it is in the history table.
@@ -47,7 +47,7 @@ struct Applied {
   std::vector<WorkerRecordPtr> workers;
   std::vector<std::string> removed_workers;
   std::vector<JobEvent> events;
-  std::vector<std::string> deleted_histories;  // Jobs whose record stays.
+  std::vector<std::string> deleted_histories;  // Jobs whose history was deleted; their records stay.
   uint64_t life = 0;                           // For StartLife: the new life.
   int64_t time_unix_micros = 0;                // When the update was asked for.
 };
@@ -67,14 +67,14 @@ class ClusterState {
     friend auto operator<=>(const QueueKey&, const QueueKey&) = default;
   };
 
-  // Applies the update whole, or changes nothing and returns
+  // Applies the whole update, or changes nothing and returns
   //   NOT_FOUND            no such job, worker or attempt,
-  //   ALREADY_EXISTS       another request of this id,
+  //   ALREADY_EXISTS       a different request with the same id was accepted before,
   //   FAILED_PRECONDITION  the move is not legal now, or the sender is not the current owner (reason FENCED),
   //   ABORTED              the etag is not the job's.
   absl::StatusOr<Applied> Apply(const internal::Update& update);
 
-  // Takes over what an Apply elsewhere did.
+  // Makes the changes that Apply made to another instance.
   void Adopt(const Applied& applied);
 
   internal::Snapshot ToSnapshot(uint64_t index) const;
@@ -84,7 +84,7 @@ class ClusterState {
   JobRecordPtr FindJob(const std::string& id) const;
   WorkerRecordPtr FindWorker(const std::string& name) const;
 
-  const std::map<int64_t, JobRecordPtr>& jobs() const { return jobs_; }  // by submit order
+  const std::map<int64_t, JobRecordPtr>& jobs() const { return jobs_; }  // By submit order.
   const std::map<std::string, WorkerRecordPtr>& workers() const { return workers_; }
   const std::map<QueueKey, JobRecordPtr>& queue() const { return queue_; }
   // Jobs with a live attempt on the worker, by submit order; the attempt is the job's newest.

@@ -18,7 +18,7 @@
 namespace ampd::server {
 
 bool IsTerminal(v1::Job::State state);
-// A live attempt exists exactly in these states.
+// Whether the job has a live attempt in this state.
 bool IsActive(v1::Job::State state);
 // The table of legal moves. No state moves to itself.
 bool IsLegalMove(v1::Job::State from, v1::Job::State to);
@@ -57,7 +57,7 @@ std::string PathOf(const std::string& job, const v1::Checkpoint& checkpoint);
 // The job whose folder contains the checkpoint of this path. A path begins with the job's id.
 std::string JobOfPath(const std::string& path);
 bool Keeps(const v1::Job& job, const std::string& path);
-// NOT_FOUND: the job was to begin with a checkpoint of another job, which was deleted.
+// The error NOT_FOUND for a job that was to begin with a checkpoint of `job`, which was deleted.
 absl::Status NoLongerKept(const std::string& job);
 
 // Whether an attempt that starts from the checkpoint resumes training at its step. Otherwise, for the checkpoint of
@@ -69,7 +69,7 @@ bool GoesOn(const v1::JobSpec& spec, const v1::Checkpoint& start);
 // first.
 std::vector<v1::Checkpoint> OlderThan(const internal::JobRecord& record, const v1::Checkpoint& start);
 
-// How many attempts in a row may end without a new checkpoint.
+// A job fails when this many attempts in a row ended without a new checkpoint.
 inline constexpr int kMaxAttemptsWithoutCheckpoint = 3;
 
 // How long to wait before the next attempt after that many attempts in a row without a new checkpoint. The first retry

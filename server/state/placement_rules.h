@@ -13,7 +13,7 @@
 // Whether a job may run on a device, as pure functions.
 namespace ampd::server {
 
-// Facts about one worker that reports in this life of the server. LiveWorkers maps them by the worker's name.
+// Facts about one worker that reports in this life of the server. LiveWorkers has them by the worker's name.
 struct WorkerFacts {
   std::map<std::string, int64_t> free_bytes;  // By device id, as last reported.
   bool is_stopping = false;                   // Its agent was asked to end.
@@ -33,20 +33,21 @@ struct Candidate {
 // Whether the job may run on the worker, and whether the worker is in service. If not, the verdict says why.
 bool WorkerServes(const v1::JobSpec& spec, const Candidate& candidate, v1::DeviceVerdict* verdict);
 
-// Whether the device is of the wanted kind, healthy, and has the job's data. `begins`: no checkpoint replaces the
-// model's file and initial weights, so their roots are needed too. If not, the verdict says why.
+// Whether the device is of the wanted kind, healthy, and has the job's data. If not, the verdict says why. `begins`:
+// the job does not resume from a checkpoint, so it also needs the data roots of the model's file and initial weights.
 bool DeviceMatches(const v1::JobSpec& spec, bool begins, const Candidate& candidate, v1::DeviceVerdict* verdict);
 
-// Whether the job can begin on the device now, with which precision. The verdict says why not, or PLACEMENT_DUE.
+// Whether the job can begin on the device now; if so, `choice` is the precision. The verdict is the reason why not, or
+// PLACEMENT_DUE.
 bool CanBegin(const internal::JobRecord& record, const std::optional<v1::Checkpoint>& start, const Candidate& candidate,
               precision::PresetChoice* choice, v1::DeviceVerdict* verdict);
 
-// Whether the job has to wait before its next attempt. Ignores a wait longer than any retry delay: it means that the
-// clock was set back since.
+// Whether the job has to wait before its next attempt. A wait longer than any retry delay is ignored, because it means
+// that the clock was set back meanwhile.
 bool WaitsForRetry(const internal::JobRecord& record, int64_t now_unix_micros);
 
-// The checkpoint that the job's next attempt would start from: its newest one, else that of another job with which it
-// begins. Nothing if there is neither.
+// The checkpoint that the job's next attempt would start from: the job's newest one or, if it has none, the checkpoint
+// of another job with which it begins. Nothing if there is neither.
 std::optional<v1::Checkpoint> StartPoint(const internal::JobRecord& record);
 
 }  // namespace ampd::server

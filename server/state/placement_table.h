@@ -25,21 +25,22 @@ struct Placement {
   std::optional<v1::Checkpoint> start_from;
 };
 
-// The waiting jobs and the free devices, kept up to date one record at a time, and the decision which jobs begin now,
-// and where. Jobs are considered by priority, then submit order; a job that fits nowhere does not block those behind
-// it. A device holds one attempt. AUTO prefers a GPU, then a device that computes the policy natively.
+// The waiting jobs and the free devices, kept up to date one record at a time. Decides which jobs begin now, and where.
+// Jobs are considered by priority, then submit order; a job that fits nowhere does not block those behind it. A device
+// holds one attempt. AUTO prefers a GPU, then a device that computes the policy natively.
 //
 // Place compares only what changed since the last call: a changed job with the free devices, and a changed device with
-// the waiting jobs. It decides the same as a table that was just filled from the same records.
+// the waiting jobs. Its decisions are the same as those of a table that was just filled from the same records.
 //
 //   1. Put*   -> the record is marked as changed
 //   2. Place  -> placements; each job and its device are reserved
-//   3. Settle -> the placement was committed or refused: the reservation ends. PutJob follows, with the record of then
+//   3. Settle -> the placement was committed or refused: the reservation ends. Call PutJob next, with the current
+// record
 //
 // Thread-compatible.
 class PlacementTable {
  public:
-  // Replaces what is known of a job, a worker or a worker's facts. Null or empty: it is gone.
+  // Store the newest record of a job or a worker, or the facts about a worker. Null or empty: it is gone.
   void PutJob(const std::string& id, const JobRecordPtr& record);
   void PutWorker(const std::string& name, const WorkerRecordPtr& record);
   // `now` is the time since boot.
@@ -54,14 +55,14 @@ class PlacementTable {
   size_t num_waiting() const { return queue_.size(); }
   // "worker/device" of each free device, in the order in which equal ones are preferred.
   std::vector<std::string> FreeDevices() const;
-  // How often a job was compared with a device.
+  // The number of comparisons of a job with a device.
   int64_t num_examined() const { return num_examined_; }
 
  private:
   using QueueKey = ClusterState::QueueKey;
-  // A worker and the index of its device, which orders equal devices.
+  // A worker's name and the index of its device, which orders equal devices.
   using DeviceKey = std::pair<std::string, int>;
-  // A worker and the id of its device.
+  // A worker's name and the id of its device.
   using DeviceName = std::pair<std::string, std::string>;
   struct WorkerEntry {
     WorkerRecordPtr record;  // Null: it reports, but is not registered.
@@ -77,9 +78,9 @@ class PlacementTable {
   void RefreshWorker(const std::string& name, const std::set<std::string>& changed);
   // Marks jobs whose wait for a retry is over as changed.
   void EndWaits(int64_t now_unix_micros);
-  // The first job at or behind `key` that has to be compared with a device.
+  // The first job at or after `key` in the queue that has to be compared with a device.
   std::optional<QueueKey> NextToExamine(const QueueKey& key) const;
-  // The placement on the best of the devices that the job fits, if there is one.
+  // The placement on the best of the devices on which the job can begin, if there is one.
   std::optional<Placement> BestPlacement(const JobRecordPtr& record, const std::set<DeviceKey>& devices,
                                          absl::Duration now);
   void Reserve(const Placement& placement);

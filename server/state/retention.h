@@ -11,14 +11,14 @@ struct RetentionPolicy {
   absl::Duration history = absl::Hours(24 * 30);      // Points, events, logs and samples, after the job's end.
   absl::Duration checkpoints = absl::ZeroDuration();  // After the job's end.
   bool has_any() const { return history > absl::ZeroDuration() || checkpoints > absl::ZeroDuration(); }
-  // The time after a job's end before which nothing of it is due. REQUIRES: has_any().
+  // How long after a job's end the first of its data may be due for deletion. REQUIRES: has_any().
   absl::Duration shortest() const;
 };
 
 enum class RetentionStep { KEEP, DELETE_HISTORY, DELETE_CHECKPOINTS, DELETE_JOB };
 
-// The deletion that is due for the job now. The record is deleted last, once neither history nor checkpoints remain to
-// be kept.
+// The deletion that is due for the job now. The record is deleted last: when the history is due and no checkpoints have
+// to be kept any longer.
 RetentionStep NextRetentionStep(const v1::Job& job, const RetentionPolicy& policy, absl::Time now);
 
 // How often to check for due deletions. REQUIRES: policy.has_any().

@@ -11,8 +11,8 @@
 
 namespace ampd::server {
 
-// One update being applied to a state that it only reads: what it does is gathered in an Applied and taken over at the
-// end, so that a refusal in the middle leaves nothing behind. Single-threaded: owner is ClusterState::Apply.
+// Applies one update. It only reads the state and collects the changes in an Applied. ClusterState::Apply adopts them
+// at the end, so an update that is refused midway changes nothing. Single-threaded: owner is ClusterState::Apply.
 class Transition {
  public:
   Transition(const ClusterState& state, const internal::Update& update) : state_(state), update_(update) {}
@@ -52,15 +52,15 @@ class Transition {
   absl::StatusOr<JobRecordPtr> RequireJob(const std::string& id) const;
   struct NamedJob {
     JobRecordPtr record;
-    bool is_hot = true;  // false: it is in the history table
+    bool is_hot = true;  // False: it is in the history table.
   };
-  // The job that the update names, in the hot state or in the history table. `earlier`: the record that an earlier
-  // server's journal has in the update itself; may be empty.
+  // The job that the update names, in the hot state (memory) or in the history table. `earlier`: the job's record, if
+  // an earlier server stored it in the update itself; may be empty.
   absl::StatusOr<NamedJob> RequireNamedJob(const std::string& id, const internal::JobRecord& earlier = {});
-  // Takes over the edited record: into the hot state, or into the history table where the job is in that.
+  // Finishes the edit. The edited record goes into the hot state if `is_hot`, otherwise into the history table.
   void FinishHotOrArchived(JobEdit& edit, bool is_hot);
   absl::StatusOr<WorkerRecordPtr> RequireWorker(const std::string& name) const;
-  // The record, when the key names the job's newest attempt and that is alive.
+  // Returns the job's record if the key names the job's newest attempt and that attempt is live; otherwise FENCED.
   absl::StatusOr<JobRecordPtr> RequireOwner(const v1::AttemptKey& key) const;
   JobEdit Edit(const internal::JobRecord& record) const { return {record, update_.time_unix_micros()}; }
   // A digest of the id of the agent that has the worker's name; empty: not known.
@@ -71,16 +71,18 @@ class Transition {
   // The worker itself, or, if it is lost, the worker that shares its checkpoint root, if there is one.
   std::string ReachableWorker(const std::string& worker) const;
   void HandOverDeletions(internal::WorkerRecord& lost);
-  // Has a worker that can reach the files delete them.
+  // Orders a worker that can reach the checkpoint's files to delete them.
   void DeleteFiles(const internal::JobRecord& record, const v1::Checkpoint& checkpoint);
-  // Has all files of the job below the checkpoint roots deleted, recorded or not, by the path of the job's folder.
+  // Orders workers to delete the job's folders below the checkpoint roots, with all files, recorded or not.
   void DeleteFolders(const internal::JobRecord& record);
-  // Has the folder of the job's oldest attempt deleted, if the next assignment drops that attempt from the record.
+  // If the next assignment will drop the job's oldest attempt from the record, orders the worker to delete that
+  // attempt's folder. Does nothing if the deletion of the job will delete that folder, too.
   void DeleteFolderOfForgotten(const internal::JobRecord& record);
   void DeletePath(const std::string& worker, const v1::CheckpointKey& key);
   // Drops all checkpoints except the newest ones that the spec keeps, and the best if the spec keeps it.
   void DropOldCheckpoints(const internal::JobRecord& record, JobEdit& edit);
-  // Whether an unfinished job starts from this checkpoint, or from one below this job's folder.
+  // `path` names a checkpoint or the folder of a job. Whether an unfinished job starts from that checkpoint, or from
+  // one in that folder.
   bool StartsAnother(const std::string& path) const;
 
   const ClusterState& state_;

@@ -16,7 +16,7 @@
 // both.
 namespace ampd::server {
 
-// Everything up to this position was seen.
+// A position in the history. Everything up to it was seen.
 struct HistoryCursor {
   int32_t attempt = 0;    // The last point's attempt.
   uint64_t sequence = 0;  // The last point's sequence in its attempt's telemetry.
@@ -28,15 +28,16 @@ struct HistoryCursor {
   }
 };
 
-// The text with which clients resume from a cursor: "1.ATTEMPT.SEQUENCE.EVENT". FromResumeToken returns nothing for any
-// other text.
+// Convert a cursor to the text with which clients resume, "1.ATTEMPT.SEQUENCE.EVENT", and back. FromResumeToken returns
+// nothing for any other text.
 std::string ToResumeToken(const HistoryCursor& cursor);
 std::optional<HistoryCursor> FromResumeToken(std::string_view token);
 
-// Keeps one message far below every size limit.
+// The most steps in one HistoryItem, which keeps a message far below every size limit.
 inline constexpr int kMaxStepsInItem = 1024;
 
-// The history in one message: exactly one of the pointers is set. Shared by all watchers and immutable.
+// The part of a history that fits in one message: exactly one of the pointers is set. Immutable, and shared by all
+// watchers.
 struct HistoryItem {
   int32_t attempt = 0;
   std::shared_ptr<const v1::StepColumns> steps;
@@ -51,15 +52,15 @@ struct HistoryItem {
 // How much of an attempt's telemetry and log is stored.
 struct AttemptExtent {
   uint64_t stored_sequence = 0;  // The attempt's telemetry is stored up to here without gaps.
-  int64_t log_begin_bytes = 0;   // Older text was dropped.
+  int64_t log_begin_bytes = 0;   // Text before this offset was dropped.
   int64_t log_end_bytes = 0;
 };
 
-// The result of an append that is now durable. `items` holds only what was not stored before.
+// The result of an append that is now durable. `items` holds only what had not been stored before.
 struct StoredHistory {
   std::string job;
   int32_t attempt = 0;
-  AttemptExtent extent;  // Unchanged when the append left a gap; zeros for the server's own events.
+  AttemptExtent extent;  // Without change if the append left a gap; zeros for the server's own events.
   std::vector<HistoryItem> items;
 };
 

@@ -13,9 +13,9 @@
 
 namespace ampd::server {
 
-// Sends an attempt's log to one reader: pages of the store from an offset on and, when it follows, new text until the
-// attempt has ended. It buffers no text; a slow reader reads it from the store later. Does not depend on gRPC.
-// Single-threaded: owner is whoever calls Next, one at a time.
+// Sends an attempt's log to one reader: pages of the store from an offset on and, if the reader follows the log, new
+// text until the attempt has ended. It buffers no text; a slow reader gets the text from the store later. Does not
+// depend on gRPC. Single-threaded: owner is whoever calls Next, one at a time.
 class LogSession {
  public:
   struct Options {
@@ -23,7 +23,7 @@ class LogSession {
     std::function<absl::StatusOr<v1::Job>()> get_job;
     MetricStore* store = nullptr;
     MetricsHub* hub = nullptr;
-    std::function<void()> on_ready;  // Holds weak references only.
+    std::function<void()> on_ready;  // Called when there may be new text. Must hold only weak references.
   };
   struct Step {
     enum Kind { WAIT, MESSAGE, END };
@@ -34,7 +34,7 @@ class LogSession {
 
   explicit LogSession(Options options) : options_(std::move(options)) {}
 
-  // Blocks on the disk.
+  // Returns the next action. Blocks on the disk.
   Step Next();
 
  private:

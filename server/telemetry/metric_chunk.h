@@ -11,10 +11,11 @@
 namespace ampd::server {
 
 std::string Compress(std::string_view bytes);
-// DATA_LOSS when `frame` is not such a frame, or its content is larger than 64 MiB.
+// DATA_LOSS when `frame` does not have this format, or its content is larger than 64 MiB.
 absl::StatusOr<std::string> Decompress(std::string_view frame);
 
-// DecodePoints completes the columns that the version which stored them did not have (points::CompleteColumns).
+// Convert points to the storage format and back. If an earlier version of the server stored the points without columns
+// that exist today, DecodePoints adds them (points::CompleteColumns).
 std::string EncodePoints(const v1::TelemetryBatch& batch);
 absl::StatusOr<v1::TelemetryBatch> DecodePoints(std::string_view chunk);
 

@@ -40,7 +40,7 @@ class MetricReader {
   // REQUIRES: MetricWriter::Open has created the file.
   static absl::StatusOr<std::unique_ptr<MetricReader>> Open(const std::string& path);
 
-  // Zeros for an attempt of which nothing is stored.
+  // How much of the attempt is stored; zeros if nothing is.
   absl::StatusOr<AttemptExtent> Extent(const std::string& job, int32_t attempt);
   absl::StatusOr<uint64_t> LastEventPosition(const std::string& job);
   // Reads the first `max_points` points after (attempt, sequence). Each segment has points of one attempt that are all

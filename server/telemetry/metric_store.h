@@ -43,7 +43,7 @@ class MetricStore {
     absl::Duration retry_delay = absl::Seconds(1);  // Between retries while the disk accepts no writes.
     int64_t max_log_bytes = 8 << 20;                // Limit for one attempt's log; the oldest text is dropped first.
     int num_readers = 2;
-    // Called on the store's thread; must be quick.
+    // These two are called on the store's thread and must be quick.
     std::function<void(const StoredHistory&)> on_stored;
     std::function<void(const std::string& job, int32_t attempt)> on_log_stored;
     // Called after each transaction.
@@ -78,10 +78,11 @@ class MetricStore {
   // a batch can be.
   absl::Status SkipTelemetry(TelemetrySkip skip, ExtentDone done);
   absl::Status DeleteJob(std::string job, Done done);
-  // Returns after everything appended before was attempted. Returns true when every event of the server is durable.
+  // Returns when the writer has tried to store everything that was appended before the call. Returns true when all
+  // events of the server are durable.
   bool Flush();
 
-  // Runs `read` with a reader of the pool; waits for one when all are busy. Blocks on the disk.
+  // Runs `read` with a reader from the pool; waits for a reader when all are busy. Blocks on the disk.
   template <typename Function>
   std::invoke_result_t<Function, MetricReader&> Read(Function&& read) {
     ReaderLease lease(this);
@@ -109,7 +110,7 @@ class MetricStore {
   using WriteHistory = std::function<absl::StatusOr<StoredHistory>(MetricWriter&)>;
 
   absl::Status Enqueue(Operation operation);
-  // Passes what `write` stored to on_stored, and its extent to `done`.
+  // Queues `write`. When it is durable, its result goes to on_stored, and the attempt's extent to `done`.
   absl::Status EnqueueHistory(int64_t num_bytes, WriteHistory write, ExtentDone done);
   void WriteLoop();
   std::vector<Operation> TakeGroup();

@@ -16,16 +16,16 @@
 
 namespace ampd::server {
 
-// A part of one attempt's telemetry, to be stored.
+// A part of one attempt's telemetry that is to be stored.
 struct TelemetryAppend {
   std::string job;
   int32_t attempt = 0;
-  // The step of the checkpoint that the attempt started from. It supersedes later steps of earlier attempts.
+  // The step of the checkpoint that the attempt started from. Later steps of earlier attempts are superseded.
   int64_t from_step = 0;
   v1::TelemetryBatch batch;
 };
 
-// Telemetry that is not stored, given as a range of sequences.
+// A range of sequences whose telemetry is left out of the store.
 struct TelemetrySkip {
   std::string job;
   int32_t attempt = 0;
@@ -57,19 +57,21 @@ class MetricWriter {
 
   // Stores the part of the batch that follows the attempt's stored sequence without a gap.
   absl::StatusOr<StoredHistory> AppendTelemetry(const TelemetryAppend& append, absl::Time now);
-  // Stores one event in place of the telemetry, if nothing before it is missing. INVALID_ARGUMENT when the range is
-  // larger than a batch can be.
+  // Stores one event in place of the skipped telemetry, if all earlier telemetry is stored. INVALID_ARGUMENT when the
+  // range is larger than a batch can be.
   absl::StatusOr<StoredHistory> SkipTelemetry(const TelemetrySkip& skip, absl::Time now);
   // Stores the server's own events, whose `sequence` is the server's number. Events that are already stored are
   // skipped.
   absl::StatusOr<StoredHistory> AppendServerEvents(const std::string& job, const std::vector<v1::Event>& events,
                                                    absl::Time now);
-  // A chunk that leaves a gap it does not account for is not stored.
+  // Adds the chunk to the attempt's log. The chunk is not stored if text is missing before it that it does not report
+  // as dropped.
   absl::StatusOr<AttemptExtent> AppendLog(const std::string& job, int32_t attempt, const v1::LogChunk& chunk);
   absl::Status DeleteJob(const std::string& job);
 
  private:
-  // Points of `attempt` up to `sequence`, and of all earlier attempts, beyond `after_step` are superseded.
+  // Marks points with a step beyond `after_step` as superseded: those of `attempt` up to `sequence`, and those of all
+  // earlier attempts.
   absl::Status MarkRollback(const std::string& job, int32_t attempt, uint64_t sequence, int64_t after_step);
   struct AttemptRow {
     int64_t from_step = 0;

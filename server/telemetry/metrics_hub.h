@@ -17,7 +17,8 @@
 
 namespace ampd::server {
 
-// Buffers what one watcher of a job has not taken yet. The buffer is bounded, whatever the watcher does:
+// Buffers, for one watcher of a job, what the watcher has not taken yet. The buffer is bounded, even if the watcher
+// takes nothing:
 //
 //   CATCHING_UP  The watcher reads the store. On overflow the buffer is cleared and `lapped` is set, because the store
 //                has everything.
@@ -39,13 +40,13 @@ class Subscription {
     int64_t num_dropped = 0;  // Points dropped since the last Take.
   };
 
-  // `on_ready` is called, from any thread and possibly too often, when there is something to take. It may be called
-  // once more after the subscription is gone, so it must hold only weak references.
+  // `on_ready` is called from any thread when there is something to take, and sometimes when there is nothing. It may
+  // be called once more after the subscription is gone, so it must hold only weak references.
   Subscription(const Limits& limits, std::function<void()> on_ready,
                std::shared_ptr<std::atomic<int64_t>> total_dropped)
       : limits_(limits), on_ready_(std::move(on_ready)), total_dropped_(std::move(total_dropped)) {}
 
-  // Takes the oldest entry.
+  // Removes and returns the oldest entry.
   Taken Take();
   // Starts to catch up and clears the buffered points and events.
   void StartCatchUp();
@@ -93,8 +94,8 @@ class MetricsHub {
 
   // Returns a subscription that is catching up. It ends when the last reference is released.
   std::shared_ptr<Subscription> Subscribe(const std::string& job, std::function<void()> on_ready);
-  // `on_stored` is called when more of the log of any attempt of the job became durable, until the returned reference
-  // is released.
+  // `on_stored` is called whenever more of the log of any attempt of the job became durable, until the returned
+  // reference is released.
   std::shared_ptr<void> SubscribeLog(const std::string& job, std::function<void()> on_stored);
 
   // REQUIRES: the items are durable, and calls for one job come in the order of the store.

@@ -16,8 +16,8 @@
 
 namespace ampd::server {
 
-// The number of optimizer steps of the job, as its spec says. For a job given in epochs it is the number that a trainer
-// computed after opening the data; 0 before that.
+// The number of optimizer steps that the job will have. For a job given in steps it comes from the spec. For a job
+// given in epochs a trainer computed it after opening the data; 0 before that.
 int64_t TotalSteps(const v1::Job& job);
 
 // Tracks how far each job is: its latest point, sums over the newest attempt, and the skipped steps of the curve.
@@ -30,7 +30,7 @@ class ProgressBoard {
   void Forget(const std::string& job);
   void ForgetAllBut(const std::set<std::string>& jobs);
 
-  // A job's progress, with values that `Progress` does not have.
+  // A job's progress, with values that the message Progress does not have.
   struct Entry {
     int32_t attempt = 0;
     v1::Progress progress;
@@ -44,10 +44,10 @@ class ProgressBoard {
   void AddTo(v1::Job* job) const;
 
  private:
-  // A step that skipped an update, of any or of all of its phases.
+  // A step in which at least one phase skipped its update.
   struct SkippedStep {
     int64_t step = 0;
-    uint32_t phases = 0;  // One bit for each of Progress.phases.
+    uint32_t phases = 0;  // One bit for each of Progress.phases, set if the phase skipped its update.
   };
   struct State {
     Entry entry;

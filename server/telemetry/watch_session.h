@@ -37,7 +37,8 @@ class WatchSession {
     absl::Duration final_wait = absl::Seconds(30);
     std::function<absl::StatusOr<v1::Job>()> get_job;
     std::function<void(v1::Job*)> add_progress;  // Adds progress to records that the hub published without it.
-    std::function<std::optional<v1::Progress>()> progress;  // The latest; beside live points. Empty: none.
+    // Returns the latest progress, to be sent with live points. May be null.
+    std::function<std::optional<v1::Progress>()> progress;
     MetricStore* store = nullptr;
     MetricsHub* hub = nullptr;
     const Clock* clock = nullptr;
@@ -52,8 +53,8 @@ class WatchSession {
 
   explicit WatchSession(Options options) : options_(std::move(options)) {}
 
-  // The next action. Blocks on the disk while catching up. After WAIT, call again after on_ready or when a heartbeat
-  // may be due. Do not call again after END.
+  // Returns the next action. Blocks on the disk while catching up. After WAIT, call again after on_ready or when a
+  // heartbeat may be due. Do not call again after END.
   Step Next();
 
  private:
