@@ -27,7 +27,8 @@
 
 namespace {
 
-// Connections and files take a descriptor each. The server limits its connections by this limit.
+// Raises the limit of file descriptors as far as possible, because each connection and each file needs one. The server
+// limits its connections by this limit.
 void RaiseFileLimit() {
   rlimit files = {};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -36,11 +37,12 @@ void RaiseFileLimit() {
   }
 }
 
-// glibc gives threads that contend for malloc up to eight arenas per core, each of which keeps its freed memory. gRPC
-// has many threads: with one arena per core, a million points past stalled watchers leave 5 MiB less behind.
+// Limits malloc to one arena per core, at least two. By default glibc gives contending threads up to eight arenas per
+// core, and each arena keeps its freed memory. gRPC has many threads: after a million points were sent past stalled
+// watchers, the limit leaves 5 MiB less in use.
 void BoundArenas() { mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency()))); }
 
-// A flood of calls leaves free memory between used blocks, which glibc returns to the system only on request.
+// Returns free memory to the system. A flood of calls leaves it between used blocks, where glibc keeps it until asked.
 void GiveBackMemory() {
   constexpr size_t kMuch = size_t{64} << 20;
   if (mallinfo2().fordblks > kMuch) {
@@ -51,8 +53,8 @@ void GiveBackMemory() {
 // Time between checks for free memory.
 constexpr absl::Duration kBetweenTrims = absl::Seconds(5);
 
-// Debian's Abseil checks every lock for cycles, under one lock of its own for all threads. That check is useful in
-// debug builds; under load it costs a tenth of the calls.
+// Turns off Debian's Abseil's check of every lock for cycles, except in debug builds, where it is useful. The check
+// takes one lock for all threads; under load it costs a tenth of the calls.
 void TrustLockOrder() {
 #ifdef NDEBUG
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);

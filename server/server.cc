@@ -44,7 +44,7 @@ constexpr absl::Duration kTick = absl::Milliseconds(200);
 constexpr int kTicksPerLook = 5;
 constexpr int kTicksPerSweep = 5 * 3600;
 
-// What is on disk.
+// The parts that store data on disk.
 struct Storage {
   std::unique_ptr<MetricStore> store;
   std::unique_ptr<ArtifactStore> artifacts;
@@ -53,7 +53,7 @@ struct Storage {
   bool is_lost = false;  // The data directory is gone; used by the ticker.
 };
 
-// What workers and watching clients are sent.
+// The parts from which workers and watching clients are served.
 struct Feeds {
   ProgressBoard progress;
   MetricsHub hub;
@@ -134,7 +134,7 @@ struct Server::Parts {
 
 absl::Status Server::Parts::OpenStorage() {
   AMPD_RETURN_IF_ERROR(MakeDataDirectory(config.data_dir));
-  // The journal's lock is taken before the metric store is touched.
+  // The journal's lock is taken before the metric store is opened.
   SqliteJournal::Options journal;
   journal.data_dir = config.data_dir;
   journal.min_free_bytes = config.min_free_bytes;
@@ -154,7 +154,7 @@ absl::Status Server::Parts::OpenStorage() {
   return absl::OkStatus();
 }
 
-// The store's callbacks are called only after its Start, when the coordinator exists.
+// The callbacks use the coordinator. They are called only after the store's Start, when the coordinator exists.
 absl::Status Server::Parts::OpenArtifacts() {
   ArtifactStore::Options options;
   options.folder = config.data_dir + "/artifacts";
@@ -238,7 +238,7 @@ ScrapePage::Options Server::Parts::PageOptions(std::shared_ptr<prometheus::Colle
           .more = {std::make_shared<ProcessCollector>(), std::move(beside)}};
 }
 
-// Called by a scrape, so the listener exists.
+// Called only by a scrape, when the gRPC server exists.
 void Server::Parts::UpdateMetrics() {
   const Ledger::Counters counters = storage.ledger->counters();
   metrics.SetJournal(counters.num_groups, counters.num_updates);
@@ -247,7 +247,7 @@ void Server::Parts::UpdateMetrics() {
   metrics.SetConnections(connections.num_open, connections.num_refused, connections.num_evicted);
 }
 
-// A server whose files are gone would continue to make promises that it cannot keep.
+// Reports a fatal error if the data directory is gone, because the server could not keep its promises any more.
 void Server::Parts::CheckFolder() {
   const absl::Status status = storage.folder->Check();
   if (status.ok() || std::exchange(storage.is_lost, true)) {
@@ -273,7 +273,7 @@ HealthMonitor::Options Server::Parts::HealthOptions() {
                     const std::string& line) { Log(is_good ? spdlog::level::info : spdlog::level::warn, line); }};
 }
 
-// Each step does nothing the second time.
+// May be called twice: each step then does nothing.
 void Server::Parts::Stop() {
   health.BeginLeaving();
   if (grpc != nullptr) {
@@ -282,10 +282,10 @@ void Server::Parts::Stop() {
   ticker.Stop();
   listener.reset();
   if (storage.artifacts != nullptr) {
-    storage.artifacts->Stop();  // Its thread calls the coordinator.
+    storage.artifacts->Stop();  // Its thread calls the coordinator, which still exists here.
   }
   if (core != nullptr) {
-    core->coordinator.scheduler().Stop();  // Its thread commits.
+    core->coordinator.scheduler().Stop();  // Its thread commits to the ledger, which still exists here.
   }
   // Commits queued updates and calls the coordinator's listener, so the coordinator is destroyed later.
   storage.ledger.reset();

@@ -13,7 +13,7 @@
 namespace ampd::server {
 namespace {
 
-// Durations in the format of Go and systemd: 300ms, 10s, 5m, 1h30m.
+// Adds a flag for a duration in the format of Go and systemd: 300ms, 10s, 5m, 1h30m.
 void AddDuration(CLI::App* app, const char* name, const std::string& help, absl::Duration at_least,
                  absl::Duration* value) {
   CLI::Option* option = app->add_option_function<std::string>(
@@ -30,7 +30,7 @@ void AddDuration(CLI::App* app, const char* name, const std::string& help, absl:
   option->type_name("DURATION")->default_str(absl::FormatDuration(*value));
 }
 
-// An age at which something is deleted; zero means never.
+// Adds a flag for the age at which something is deleted; zero means never.
 void AddAge(CLI::App* app, const char* name, const std::string& help, absl::Duration* value) {
   constexpr absl::Duration kLongest = absl::Hours(24 * 365 * 100);
   AddDuration(app, name, help + "; 0 is never", absl::ZeroDuration(), value);
@@ -42,7 +42,7 @@ void AddAge(CLI::App* app, const char* name, const std::string& help, absl::Dura
   });
 }
 
-// Sizes as 1048576, 256MiB or 2GB; units are powers of 1024.
+// Adds a flag for a size, such as 1048576, 256MiB or 2GB; units are powers of 1024.
 void AddSize(CLI::App* app, const char* name, const char* help, int64_t* value) {
   app->add_option(name, *value, help)
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))

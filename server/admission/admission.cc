@@ -66,7 +66,8 @@ v1::Device AnyDevice(v1::Device::Kind kind) {
   return device;
 }
 
-// Returns the trainer's error for ops that the policy bans, on that kind of device, in any of the model's programs.
+// Returns the error with which a trainer on this kind of device would refuse an op that the policy bans, in any of the
+// programs.
 absl::Status CheckBansOn(v1::Device::Kind kind, const v1::PrecisionPolicy& policy,
                          const std::vector<graph::Graph>& programs, precision::OptimizerKind optimizer) {
   const auto resolved = precision::ResolvePolicy(policy, graph::Graph("policy"), AnyDevice(kind), optimizer);

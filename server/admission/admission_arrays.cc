@@ -19,7 +19,8 @@ constexpr int64_t kCifarNumbers = kCifarChannels * 32 * 32;
 
 using Numbers = google::protobuf::RepeatedField<double>;
 
-// `channels`: how many numbers are allowed as an alternative to one; 0: not known here.
+// Checks mean and std, each of which has one number or one for each channel. `channels`: the number of channels; 0: not
+// known here.
 void AdmitNormalization(const std::string& field, int channels, Numbers* mean, Numbers* std, Findings& findings) {
   if (mean->empty()) mean->Add(0);
   if (std->empty()) std->Add(1);

@@ -11,8 +11,8 @@
 namespace ampd::server {
 namespace {
 
-// The number of samples in a training batch. A file may have fewer than batch_size samples, which only the worker
-// knows.
+// The number of samples in a training batch, as far as it is known. A file may have fewer than batch_size samples,
+// which only the worker knows.
 int64_t BatchOf(const v1::DataSpec& data) {
   const bool is_filled = data.last_batch() == v1::DataSpec::PAD || !data.train().has_synthetic();
   const int64_t wanted = data.batch_size();
@@ -34,7 +34,7 @@ void CheckTraining(const v1::JobSpec& spec, const graph::Graph& model, Findings&
   }
 }
 
-// Checks full batches and the last, smaller one.
+// Checks the full batches of an evaluation and the last, smaller one.
 void CheckEvaluation(const v1::DataSpec& data, const graph::Graph& model, Findings& findings) {
   const int64_t size = data.eval_batch_size();
   if (!data.has_eval() || size < 1) {

@@ -21,8 +21,8 @@
 namespace ampd::server {
 namespace {
 
-constexpr int kMaxInputs = 64;        // Inputs that are renamed.
-constexpr size_t kMaxRefusedOps = 8;  // Refused ops that are named in the error.
+constexpr int kMaxInputs = 64;        // The most inputs that a spec may rename.
+constexpr size_t kMaxRefusedOps = 8;  // The most refused ops that an error names.
 
 // Checks the digest only. The coordinator checks whether the artifact is uploaded.
 void AdmitArtifact(const std::string& field, const std::string& artifact, Findings& findings) {
@@ -48,7 +48,7 @@ void AdmitCountOutput(const std::string& field, const v1::ExportedModelSpec& exp
   }
 }
 
-// Checks what the spec says about the file.
+// Checks the spec's own fields about the model, without the file.
 void AdmitFields(const v1::ExportedModelSpec& exported, Findings& findings) {
   const std::string field = "model.exported";
   if (!exported.artifact().empty()) {
@@ -78,7 +78,8 @@ void AdmitFields(const v1::ExportedModelSpec& exported, Findings& findings) {
   }
 }
 
-// Checks whether a source can have labels that are not classes. Only the worker knows the labels themselves.
+// Checks that a source can have the labels that the head needs: classes, or numbers that are not classes. Only the
+// worker knows the labels themselves.
 void CheckHeadFits(const std::string& field, const v1::DataSource& source, v1::ExportedModelSpec::Head head,
                    Findings& findings) {
   const bool is_given = source.kind_case() != v1::DataSource::KIND_NOT_SET;

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kMaxParameters = int64_t{1} << 31;
 constexpr int64_t kMaxSampleNumbers = 1 << 28;
 
-// The number of elements of a shape; for a batch, of one sample.
+// The number of elements of a tensor of this shape; if it has a batch dimension, the number for one sample.
 int64_t Numbers(const graph::Shape& shape) {
   int64_t count = 1;
   for (const graph::Dim& dim : shape) {
@@ -163,7 +163,7 @@ void AdmitSource(const std::string& field, v1::DataSource* source, const v1::Mod
   }
 }
 
-// Only the worker knows the samples of a file, so a file is not checked for its kind of samples.
+// Only the worker knows what samples a file has, so whether they can be augmented is checked only for synthetic ones.
 void AdmitAugmentation(const v1::DataSpec& data, Findings& findings) {
   constexpr int kMaxPadding = 64;
   findings.Range("data.augment.crop_padding", data.augment().crop_padding(), 0, kMaxPadding);
@@ -202,7 +202,7 @@ void AdmitInitializeAnew(const v1::ModelSpec& model, Findings& findings) {
   }
 }
 
-// Checks the fields only. The coordinator checks whether the checkpoint exists.
+// Checks the field's form. The coordinator checks whether the checkpoint exists.
 void AdmitInitialCheckpoint(const v1::ModelSpec& model, Findings& findings) {
   const std::string field = "model.initial_checkpoint";
   if (!model.initial_weights().empty()) {
@@ -214,8 +214,8 @@ void AdmitInitialCheckpoint(const v1::ModelSpec& model, Findings& findings) {
   findings.Range(field + ".step", model.initial_checkpoint().step(), 0, int64_t{1} << 40);
 }
 
-// Training and evaluation programs have the same sequence length. `Source`: TokensSource or JsonlSource, the field
-// `name` of a source.
+// Requires that evaluation data has the sequence length of the training data, for which the model is built. `Source` is
+// TokensSource or JsonlSource; `name` is its field in DataSource.
 template <typename Source>
 void AdmitEvalLength(const char* name, const Source& train, Source* eval, Findings& findings) {
   if (eval->sequence_length() == 0) eval->set_sequence_length(train.sequence_length());
@@ -302,7 +302,7 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
   AdmitLastBatch(data, findings);
   findings.Range("data.batch_size", data->batch_size(), 1, 1 << 20);
   if (data->eval_batch_size() == 0) {
-    // The size of a micro-batch, for which the memory of a step was estimated.
+    // The default is the size of a micro-batch, for which the memory of a step was estimated.
     data->set_eval_batch_size(std::max(1, data->batch_size() / std::max(1, spec->train().gradient_accumulation())));
   }
   if (data->batch_size() >= 1) {

@@ -9,12 +9,12 @@
 namespace ampd::server {
 namespace {
 
-// `is_sound`, below: the model has no errors, so checks that depend on its sizes are possible.
+// `is_sound`, in the functions below: the model has no errors, so checks that depend on its sizes are possible.
 
 constexpr size_t kMaxPromptBytes = 4096;
 constexpr double kMaxTemperature = 1e6;
 
-// Each byte of the prompt is a token, which the model's vocabulary must include.
+// Checks a prompt of text. Each of its bytes is a token, which the model's vocabulary must include.
 void AdmitPrompt(const std::string& prompt, int64_t vocabulary, Findings& findings) {
   if (prompt.size() > kMaxPromptBytes) {
     return findings.Wrong("sample.text.prompt",

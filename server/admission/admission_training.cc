@@ -20,7 +20,7 @@ void AdmitSgd(v1::SgdSpec* sgd, Findings& findings) {
   }
 }
 
-// Checks AdamW or Adam, which have the same fields.
+// Checks the settings of AdamW or Adam, which have the same fields.
 template <typename Spec>
 void AdmitAdam(const std::string& field, double default_decay, Spec* spec, Findings& findings) {
   if (!spec->has_beta1()) spec->set_beta1(0.9);
@@ -118,7 +118,7 @@ void AdmitLength(const v1::TrainSpec& train, Findings& findings) {
   }
 }
 
-// Checks that the trainer will accept the globs, with the trainer's own checks.
+// Checks that the trainer will accept the globs of checkpoint_segments, with the trainer's own checks.
 void AdmitSegments(const v1::JobSpec& spec, const graph::Graph* model, Findings& findings) {
   const std::vector<std::string> globs(spec.train().checkpoint_segments().begin(),
                                        spec.train().checkpoint_segments().end());

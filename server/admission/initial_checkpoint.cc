@@ -37,7 +37,7 @@ std::map<std::string, std::vector<int64_t>> ShapesOf(const graph::Graph& model) 
   return shapes;
 }
 
-// Whether the worker's LoadInitialWeights allows a tensor of this name to be missing on either side.
+// Whether the worker's LoadInitialWeights accepts that only the model or only the checkpoint has a tensor of this name.
 bool MayLack(const v1::ModelSpec& spec, const std::string& name) {
   return GlobMatches("*num_batches_tracked", name) ||
          std::any_of(spec.initialize_anew().begin(), spec.initialize_anew().end(),

@@ -51,7 +51,7 @@ struct Way {
   int64_t LargestBatch(int64_t memory_bytes) const { return memory.LargestBatch(memory_bytes) * num_micro_batches; }
 };
 
-// REQUIRES: the policy names one preset.
+// Computes how the job would train under this policy on this device. REQUIRES: the policy names one preset.
 absl::StatusOr<Way> Plan(const v1::JobSpec& spec, const TrainedPrograms& programs, const v1::PrecisionPolicy& policy,
                          const v1::Device& device, graph::Work* work) {
   AMPD_ASSIGN_OR_RETURN(precision::ResolvedPolicy resolved,
@@ -82,8 +82,8 @@ struct Place {
   const v1::Device* device = nullptr;
 };
 
-// Among the devices of this kind that can run the policy, returns the one with the least memory and, if it has more,
-// the one with the most.
+// Returns two of the devices of this kind that can run the policy: the one with the least memory and the one with the
+// most. Returns only one if all have the same memory.
 std::vector<Place> Extremes(const std::vector<v1::Worker>& workers, v1::Device::Kind kind,
                             const v1::PrecisionPolicy& policy) {
   std::vector<Place> places;

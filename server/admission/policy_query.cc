@@ -18,8 +18,8 @@
 namespace ampd::server {
 namespace {
 
-constexpr size_t kMaxTextBytes = 1 << 20;                                    // The text of a table that is cut.
-constexpr size_t kRowOverhead = 6;                                           // Tag and length of a row.
+constexpr size_t kMaxTextBytes = 1 << 20;                                    // The length of a text that was cut.
+constexpr size_t kRowOverhead = 6;                                           // Bytes of a row's tag and length.
 constexpr int64_t kMaxSequenceLength = std::numeric_limits<int32_t>::max();  // The limit of a job's data.
 
 v1::Device DeviceOf(const v1::ResolvePolicyRequest& request) {
@@ -49,8 +49,8 @@ void CutToPage(v1::PolicyTable* table) {
   if (table->ByteSizeLong() <= kMaxPageBytes) {
     return;
   }
-  // The cut leaves the rules of the request as they are. A request has at most 4 MiB, and a policy's limits allow
-  // little of that.
+  // The rules of the request stay as they are. They are small: a policy's limits allow much less than the 4 MiB of a
+  // request.
   std::string& text = *table->mutable_text();
   if (text.size() > kMaxTextBytes) {
     const size_t end = text.rfind('\n', kMaxTextBytes);

@@ -11,7 +11,8 @@ namespace {
 
 constexpr int64_t kSchemaVersion = 1;
 
-// Numbers are never reused, so a listing resumes at its place even if names are replaced meanwhile.
+// Each name has a number, and numbers are never reused. A listing can therefore resume where it stopped even if names
+// are replaced meanwhile.
 constexpr char kSchema[] = R"sql(
 BEGIN IMMEDIATE;
 CREATE TABLE artifacts(number INTEGER PRIMARY KEY AUTOINCREMENT, name BLOB UNIQUE NOT NULL, sha256 BLOB NOT NULL,

@@ -62,7 +62,7 @@ ArtifactRow RowOf(const std::string& job, int32_t attempt, const v1::Sample& sam
   return row;
 }
 
-// Whether the stored sample is kept instead of being replaced.
+// Whether the stored sample `before` stays. Otherwise `row` replaces it.
 bool Stays(const ArtifactRow& before, const ArtifactRow& row) {
   return before.attempt > row.attempt ||
          (before.attempt == row.attempt && before.artifact.sha256() == row.artifact.sha256());

@@ -95,7 +95,7 @@ absl::Status ArtifactStore::RecoverFile(const std::string& file_name, const std:
     return absl::OkStatus();
   }
   if (!CheckDigest("", sha256).ok() || contents.contains(sha256)) {
-    // A temporary file, or the leftover partial file of a complete content.
+    // It is a temporary file, or a partial file that was left although the content is complete.
     return unlink(PathOf(file_name).c_str()) == 0 ? absl::OkStatus() : ErrnoError(errno, "remove a file");
   }
   if (file_name == sha256 && rename(PathOf(sha256).c_str(), PartialPathOf(sha256).c_str()) != 0) {
@@ -215,15 +215,15 @@ absl::StatusOr<ArtifactHold> ArtifactStore::Hold(const std::string& sha256) {
   }
   ++found->second.num_holds;
   found->second.use_time = options_.clock->Now();
-  // A held upload stays in the map.
+  // The release finds the upload, because a held upload is not removed from the map.
   return ArtifactHold(nullptr, [this, sha256](void*) {
     absl::MutexLock release(&mutex_);
     --uploads_.at(sha256).num_holds;
   });
 }
 
-// The order matters. A hold is released only after its job is live, so looking for live jobs after checking the holds
-// misses none. While `deleting` is set, no hold is granted.
+// Checks the holds before it looks for live jobs. A hold is released only after its job is live, so no job is missed
+// between the two checks. While `deleting` is set, no hold is granted.
 absl::Status ArtifactStore::MarkDeleting(const std::string& name, absl::Time used_before) {
   {
     absl::MutexLock lock(&mutex_);
@@ -267,7 +267,7 @@ absl::Status ArtifactStore::DeleteUnlessUsed(const std::string& name, absl::Time
 
 absl::Status ArtifactStore::RemoveName(const v1::Artifact& artifact) {
   AMPD_RETURN_IF_ERROR(index_.Remove(artifact.name()));
-  // The name is removed for good. If its content remains, the next server removes it.
+  // The name is removed already. If its content could not be removed, the next start of the server removes it.
   (void)RemoveContentWithoutName(artifact);
   return absl::OkStatus();
 }

@@ -12,7 +12,7 @@
 namespace ampd::server {
 namespace {
 
-constexpr int kDeletedAtOnce = 100;  // Names deleted before other threads get access to the index.
+constexpr int kDeletedAtOnce = 100;  // How many names are deleted before other threads get access to the index.
 
 }  // namespace
 
@@ -98,7 +98,7 @@ void ArtifactStore::DropOldPartials() {
     absl::MutexLock lock(&mutex_);
     for (auto& [sha256, partial] : partials_) {
       if (!partial.is_busy && partial.write_time < before) {
-        // Now neither the owner nor another upload can continue with the file, which is about to be unlinked.
+        // The file is about to be unlinked, so neither its owner nor another upload may continue with it.
         partial.owner = 0;
         partial.is_busy = true;
         old.push_back(sha256);
@@ -111,7 +111,8 @@ void ArtifactStore::DropOldPartials() {
   }
 }
 
-// An upload that a live job names counts as used now.
+// Deletes uploads that nobody has asked for during the retention. An upload that a live job names counts as asked for
+// now.
 absl::Status ArtifactStore::DeleteUnusedUploads() {
   const absl::Time now = options_.clock->Now();
   const absl::Time before = now - options_.retention;

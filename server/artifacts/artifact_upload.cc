@@ -39,8 +39,8 @@ absl::Status CheckRequest(const v1::UploadArtifactRequest& request) {
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
-// Returned instead of waiting: reading a large content back takes minutes, and the client can wait better than a
-// thread.
+// The error for an upload of a content that is being written or read back. The upload does not wait for that, because
+// reading a large content back takes minutes, and the client can wait better than a thread.
 absl::Status Busy() {
   return WithRetryDelay(Error(StatusCode::kUnavailable, "UPLOAD_BUSY",
                               "another upload of this content is written or read back; call again"),
@@ -68,7 +68,7 @@ absl::StatusOr<v1::Upload> ArtifactStore::GetUpload(const std::string& sha256) {
   AMPD_RETURN_IF_ERROR(CheckDigest("sha256", sha256));
   v1::Upload upload;
   {
-    // Read before the name: if the upload finishes in between, either the partial content or the name is seen.
+    // Read before the name is looked up: if the upload finishes in between, at least the name is found.
     absl::MutexLock lock(&mutex_);
     const auto found = partials_.find(sha256);
     upload.set_received_bytes(found == partials_.end() ? 0 : found->second.received_bytes);
@@ -81,7 +81,8 @@ absl::StatusOr<v1::Upload> ArtifactStore::GetUpload(const std::string& sha256) {
   return upload;
 }
 
-// Returns the number of the upload that may write from now on; 0 when the content is already complete.
+// Claims the partial content for a new upload. Returns the upload's number, which may write from now on; 0 if the
+// content is already complete.
 absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const v1::UploadArtifactRequest& request) {
   const int64_t free_bytes = FreeBytes();
   absl::MutexLock lock(&mutex_);
@@ -170,7 +171,8 @@ void ArtifactStore::EndFinish(const std::string& sha256, bool is_over) {
   }
 }
 
-// Records the name of a file that is complete and synced. After an error the partial upload is unchanged.
+// Records the name of a file that is complete and synced, which makes it an artifact. After an error the partial upload
+// is unchanged.
 absl::StatusOr<v1::Artifact> ArtifactStore::Record(const std::string& sha256, int64_t size_bytes,
                                                    const std::string& file_name) {
   const std::string partial = PartialPathOf(sha256);
@@ -202,7 +204,7 @@ absl::StatusOr<v1::Artifact> ArtifactStore::Record(const std::string& sha256, in
   }
   absl::MutexLock lock(&mutex_);
   uploads_[sha256] = {0, false, row.use_time, row.use_time};
-  num_bytes_ += has_content ? 0 : size_bytes;  // EndFinish subtracts the partial upload's bytes.
+  num_bytes_ += has_content ? 0 : size_bytes;  // EndFinish will subtract the same bytes of the partial upload.
   return std::move(row.artifact);
 }
 
@@ -233,8 +235,8 @@ absl::Status ArtifactUpload::Append(std::string_view piece) {
   return written;
 }
 
-// Compares the digest of the file on disk, because its content may have come in several uploads, before and after a
-// crash.
+// The digest is computed from the file on disk, because the content may have come in several uploads, before and after
+// a crash.
 absl::StatusOr<v1::Artifact> ArtifactUpload::Finish() {
   if (received_bytes_ != size_bytes_) {
     return Error(StatusCode::kInvalidArgument, "INCOMPLETE_UPLOAD",

@@ -9,8 +9,9 @@
 namespace ampd::server {
 namespace {
 
-// Whether the sample is dropped instead of sent again. A retry would fail again, or keep failing while the disk is
-// full. The stream carries the telemetry of all attempts of its worker, which must not wait for the samples of one.
+// Whether a sample that was not stored is dropped, so that the worker does not send it again. Another try would fail
+// again, or keep failing while the disk is full. The stream carries the telemetry of all attempts of its worker, which
+// must not wait for the samples of one.
 bool IsRefused(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || ReasonOf(status) == "ARTIFACT_QUOTA" || ReasonOf(status) == "DISK_FULL";
 }

@@ -14,7 +14,8 @@
 namespace ampd::server {
 namespace {
 
-// Many times more than the largest published models have. Analysing a model takes time quadratic in these numbers.
+// Limits for one model: many times more than the largest published models have. Analysing a model takes time quadratic
+// in these numbers.
 constexpr size_t kMaxNodes = 16'384;
 constexpr size_t kMaxTensors = 16'384;
 

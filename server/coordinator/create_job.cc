@@ -40,8 +40,8 @@ absl::Status CheckRequestId(const std::string& request_id) {
   return absl::OkStatus();
 }
 
-// Holds an artifact until just before the client is answered. By then a created job names it. If the job was refused,
-// the hold must not keep the client from deleting the artifact.
+// Returns a callback that holds an artifact until just before the client is answered. By then a created job names the
+// artifact. If the job was refused, nothing must keep the client from deleting the artifact.
 JobDone ReleaseAndAnswer(std::shared_ptr<void> artifact, JobDone done) {
   return [artifact = std::move(artifact), done = std::move(done)](const absl::StatusOr<JobPtr>& job) mutable {
     artifact.reset();

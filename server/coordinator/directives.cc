@@ -13,7 +13,8 @@ using internal::JobRecord;
 using v1::Attempt;
 using v1::Job;
 
-// Adds the checkpoints that the worker reaches. A null worker is not registered and has no attempts.
+// Adds the older checkpoints that the worker reaches, for an attempt whose start_from is damaged. A null worker is not
+// registered and has no attempts.
 void AddOlderCheckpoints(const JobRecord& record, const WorkerRecordPtr& worker, v1::AttemptDirective* directive) {
   if (!directive->has_start_from() || worker == nullptr) {
     return;
@@ -55,7 +56,8 @@ v1::AttemptDirective ToDirective(const JobRecord& record, const WorkerRecordPtr&
   return directive;
 }
 
-// Acknowledges what is on disk, or will never be needed, so that the worker need not report it again.
+// Acknowledges the reported facts that are on disk or will never be needed, so that the worker need not report them
+// again.
 void Acknowledge(const v1::WorkerReport& report, const ClusterState& state, v1::WorkerDirective* directive) {
   for (const v1::AttemptReport& reported : report.attempts()) {
     const JobRecordPtr record = state.FindJob(reported.key().job_id());
@@ -76,7 +78,8 @@ void Acknowledge(const v1::WorkerReport& report, const ClusterState& state, v1::
   }
 }
 
-// The number of the first directive that contained the item, where `number` is that of the one being built.
+// Returns the number of the first directive that contained the item. `number` is the number of the directive being
+// built, which is the first one if no earlier one contained the item.
 uint64_t FirstSent(const std::map<std::string, uint64_t>& first_sent, const std::string& item, uint64_t number) {
   const auto before = first_sent.find(item);
   return before == first_sent.end() ? number : before->second;

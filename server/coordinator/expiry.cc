@@ -93,8 +93,8 @@ void Expiry::ArchiveEndedJobs(const ClusterState& state, Updates* updates) const
   }
 }
 
-// Uses the wall clock only once, when this life first sees the job. Setting the clock later makes no job expire early
-// or late.
+// The wall clock is read only once for each job, when this life first sees the job. Therefore a clock that is set later
+// makes no job expire early or late.
 void Expiry::ExpireDeadlines(const ClusterState& state, Updates* updates) {
   std::map<std::string, absl::Duration> started;
   const absl::Duration now = options_.clock->SinceBoot();
@@ -143,8 +143,9 @@ void Expiry::RestartUnreachableJobs(const ClusterState& state, Updates* updates)
   unreachable_since_ = std::move(unreachable);
 }
 
-// A clock that leapt forward must not remove workers that were lost a moment ago. They must also have been lost for the
-// retention, but at most for an hour, by the boot clock, which does not leap.
+// Removes the workers that have been lost for the retention. A wall clock that leapt forward must not remove workers
+// that were lost a moment ago. They must therefore also have been lost by the boot clock, which does not leap, for the
+// retention, but at most for an hour.
 void Expiry::RemoveLostWorkers(const ClusterState& state, Updates* updates) {
   if (options_.worker_retention <= absl::ZeroDuration()) {
     return;

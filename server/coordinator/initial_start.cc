@@ -26,9 +26,10 @@ absl::Status JobCommands::ResolveStart(internal::CreateJob* create) const {
   const bool is_any_newest = reference.step() == 0;
   AMPD_ASSIGN_OR_RETURN(*create->mutable_clone_start(),
                         ResolveInitialCheckpoint((*source)->job(), create->mutable_spec()));
-  if (is_any_newest) {  // A reference with a step means only that step.
+  if (is_any_newest) {  // A reference that gives a step allows no other step.
     for (v1::Checkpoint& older : OlderThan(**source, create->clone_start())) {
-      if (JobOfPath(older.path()) == reference.job_id()) {  // The path tells a worker to load only the weights.
+      // The worker sees by the path that it loads only the weights.
+      if (JobOfPath(older.path()) == reference.job_id()) {
         older.set_step(0);
         *create->add_older_starts() = std::move(older);
       }
@@ -43,7 +44,7 @@ absl::Status JobCommands::CheckStart(internal::CreateJob* create) const {
   }
   const std::string& path = create->clone_start().path();
   const std::string keeper = JobOfPath(path);
-  // Read before the record is looked up, so that the commit notices any later change.
+  // Read before the record is looked up, so that the commit notices if the job leaves the memory after this.
   create->set_start_is_hot(
       options_.ledger->Read([&](const ClusterState& state) { return state.FindJob(keeper) != nullptr; }));
   const absl::StatusOr<JobRecordPtr> record = options_.queries->FindRecord(keeper);

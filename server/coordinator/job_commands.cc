@@ -35,7 +35,7 @@ absl::Status CheckOrder(const v1::LossScaleOrder& order) {
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
-// Fills in the update from the request. INVALID_ARGUMENT names the fields that are wrong.
+// Copies the request's changes into the update. INVALID_ARGUMENT names the fields that are wrong.
 absl::Status ToChange(const v1::UpdateJobRequest& request, internal::ChangeJob* change) {
   change->set_job(request.id());
   change->set_etag(request.etag());
@@ -108,7 +108,7 @@ void JobCommands::UpdateJob(const v1::UpdateJobRequest& request, JobDone done) {
   if (!record.ok()) {
     return done(record.status());
   }
-  // For a finished job, the commit returns WRONG_STATE.
+  // An order to a finished job is not checked here, because the commit refuses it with WRONG_STATE.
   if (update.change_job().has_loss_scale_order() && !IsTerminal((*record)->job().state())) {
     const absl::Status status = AdmitOrder(update.change_job().loss_scale_order(), **record);
     if (!status.ok()) {

@@ -108,7 +108,7 @@ absl::StatusOr<JobRecordPtr> ParseJobRecord(const std::string& bytes) {
   return record;
 }
 
-// Jobs of the hot state below `before`, newest first.
+// Returns the newest `limit` jobs in memory that match the terms and have a submit order below `before`.
 std::map<int64_t, JobPtr> CollectHot(const ClusterState& state, int64_t before, const std::vector<Term>& terms,
                                      size_t limit) {
   std::map<int64_t, JobPtr> jobs;
@@ -121,7 +121,7 @@ std::map<int64_t, JobPtr> CollectHot(const ClusterState& state, int64_t before, 
   return jobs;
 }
 
-// Adds jobs of the history table until `limit` jobs were added.
+// Adds matching jobs of the history table, newest first, until `limit` jobs were added.
 absl::Status CollectArchived(Journal& history, int64_t before, const std::vector<Term>& terms, size_t limit,
                              std::map<int64_t, JobPtr>* jobs) {
   size_t num_added = 0;
@@ -145,7 +145,7 @@ absl::Status CollectArchived(Journal& history, int64_t before, const std::vector
   return absl::OkStatus();
 }
 
-// The number of jobs that match, where `page` is the first page of them; 0 if counting would take too long.
+// Returns the number of all jobs that match; 0 if counting would take too long. `page`: the first page of them.
 absl::StatusOr<int64_t> CountJobs(const Ledger& ledger, const std::vector<Term>& terms,
                                   const v1::ListJobsResponse& page) {
   if (page.next_page_token().empty()) {

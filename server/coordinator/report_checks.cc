@@ -89,7 +89,7 @@ void CheckLists(const v1::WorkerReport& report, std::vector<FieldViolation>* vio
   }
 }
 
-// The number of steps of the job; 0: not known.
+// The number of steps of the job; 0 if it is not known yet.
 int64_t TotalSteps(const JobRecord& record, const v1::Attempt* attempt) {
   const int64_t asked = record.job().spec().train().steps();
   return asked > 0 ? asked : attempt != nullptr ? attempt->total_steps() : 0;
@@ -133,7 +133,7 @@ std::string MetricOddity(const v1::FinalMetrics& metrics) {
   return metrics.state_hash().empty() || IsSha256(metrics.state_hash()) ? "" : "final_metrics.state_hash is no SHA-256";
 }
 
-// With WARN, training continues to the end in spite of such numbers.
+// Whether losses of the job may be infinite or NaN: with WARN, training continues in spite of them.
 bool MayHaveOddLoss(const JobRecord& record) { return record.job().spec().on_divergence() == v1::JobSpec::WARN; }
 
 }  // namespace
@@ -207,7 +207,7 @@ std::string FindOddity(const JobRecord& record, const v1::Attempt& attempt, cons
     return absl::StrCat("it finished at step ", outcome.last_step(), ", before step ", least);
   }
   const v1::FinalMetrics& metrics = outcome.final_metrics();
-  // A perplexity may overflow a double though its loss does not.
+  // The perplexity is not checked: it may overflow a double although its loss does not.
   const bool is_finite = std::isfinite(metrics.train_loss()) && std::isfinite(metrics.eval_loss()) &&
                          std::isfinite(metrics.eval_accuracy()) && std::isfinite(metrics.generator_loss()) &&
                          std::all_of(metrics.phases().begin(), metrics.phases().end(),

@@ -17,7 +17,8 @@ using google::protobuf::util::MessageDifferencer;
 using internal::JobRecord;
 using v1::Attempt;
 
-// The part of a report that is journaled. Leaves out free memory, which changes all the time.
+// Returns the part of a report that is recorded in the journal. Free memory is left out, because it changes all the
+// time.
 internal::RegisterWorker ToRegistration(const v1::WorkerReport& report) {
   internal::RegisterWorker registration;
   v1::Worker& worker = *registration.mutable_worker();
@@ -72,7 +73,8 @@ void IngestRegistration(const v1::WorkerReport& report, const ClusterState& stat
   }
 }
 
-// Records the checkpoints that can be true. Returns what is odd about the others.
+// Records the reported checkpoints that can be true. Returns a sentence about the last one that can't be true, or an
+// empty string.
 std::string IngestCheckpoints(const v1::AttemptReport& reported, const JobRecord& record, absl::Time now,
                               Updates* updates) {
   std::string oddity;
@@ -90,7 +92,8 @@ std::string IngestCheckpoints(const v1::AttemptReport& reported, const JobRecord
   return oddity;
 }
 
-// Records the end of the attempt; in place of an outcome that can't be true, a failure. Returns what is odd about it.
+// Records that the attempt ended. An outcome that can't be true is replaced by a failure, and a sentence about it is
+// returned; otherwise returns an empty string.
 std::string IngestOutcome(const v1::AttemptReport& reported, const JobRecord& record, const Attempt& attempt,
                           absl::Time now, Updates* updates) {
   internal::EndAttempt& change = *updates->emplace_back(NewUpdate(now)).mutable_end_attempt();
@@ -103,7 +106,8 @@ std::string IngestOutcome(const v1::AttemptReport& reported, const JobRecord& re
   return why;
 }
 
-// Records what is reported of an attempt. Returns a sentence about facts that can't be true, or an empty string.
+// Records what the worker reports about one attempt. Returns a sentence about facts that can't be true, or an empty
+// string.
 std::string IngestAttempt(const std::string& worker, const v1::AttemptReport& reported, const ClusterState& state,
                           absl::Time now, Updates* updates) {
   const JobRecordPtr record = state.FindJob(reported.key().job_id());
@@ -129,7 +133,7 @@ std::string IngestAttempt(const std::string& worker, const v1::AttemptReport& re
   return oddity.empty() ? "" : absl::StrCat("attempt ", NameOf(reported.key()), ": ", oddity, " can't be true");
 }
 
-// Ends attempts that the worker does not have although it reflects a directive that contained them.
+// Ends the attempts that the worker has lost: its report reflects a directive that contained them, but lacks them.
 void DetectVanished(const WorkerSession& session, const ClusterState& state, absl::Time now, Updates* updates) {
   const v1::WorkerReport& report = session.report;
   if (report.reflected().epoch() != state.epoch()) {
@@ -153,7 +157,7 @@ void DetectVanished(const WorkerSession& session, const ClusterState& state, abs
   }
 }
 
-// Drops deletions that the worker has done, because it reflects a directive that contained them.
+// Ends the deletions that the worker has done: those in a directive that its report reflects.
 void ConfirmDeletions(const WorkerSession& session, const ClusterState& state, absl::Time now, Updates* updates) {
   const WorkerRecordPtr record = state.FindWorker(session.report.worker());
   if (record == nullptr || session.report.reflected().epoch() != state.epoch()) {

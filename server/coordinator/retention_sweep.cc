@@ -20,7 +20,7 @@ EndPosition PositionOf(const v1::Job& job) {
   return {TimeUtil::TimestampToMicroseconds(job.end_time()), job.submit_order()};
 }
 
-// Fills in the update with the retention step that is due for the job; false if none is.
+// Fills in the update with the retention step that is due for the job. Returns false if no step is due.
 bool AddDueStep(const v1::Job& job, const RetentionPolicy& policy, absl::Time now, internal::Update* update) {
   const RetentionStep step = NextRetentionStep(job, policy, now);
   if (step == RetentionStep::DELETE_JOB) {
@@ -40,7 +40,8 @@ void Expiry::DeleteExpiredOfHistory(absl::Time now, Updates* updates) {
   for (int num_checked = 0; num_checked < kMaxCheckedAtOnce && updates->size() < kMaxChangedAtOnce;) {
     const auto records = options_.ledger->history().ListEnded(checked_until_, before, kMaxCheckedAtOnce);
     if (!records.ok() || records->empty()) {
-      checked_until_ = EndPosition();  // Jobs that were skipped, because another needs their checkpoints, come again.
+      // Starts over with the jobs that were skipped because another job needed their checkpoints.
+      checked_until_ = EndPosition();
       break;
     }
     for (const std::string& bytes : *records) {

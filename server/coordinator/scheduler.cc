@@ -97,8 +97,8 @@ void Scheduler::Wake() {
   is_awake_ = true;
 }
 
-// Does not wake the scheduler: a committed assignment has been published, and a refused one must not be tried again in
-// a tight loop, because the ledger may be full.
+// Does not wake the scheduler. If the assignment was committed, its publication does that. If it was refused, perhaps
+// because the ledger is full, it must not be tried again in a tight loop.
 void Scheduler::OnSettled(const std::string& job) {
   absl::MutexLock lock(&mutex_);
   marks_.settled.insert(job);

@@ -27,7 +27,7 @@ namespace ampd::server {
 //   1. OnPublished, OnSessionChanged, Wake -> what changed is marked, and the thread wakes up
 //   2. RunOnce                             -> reads the marked records, and commits assignments
 //   3. the state refuses an assignment that was decided on an outdated record -> the job is marked, and decided again
-//       with the next change or Wake
+//      with the next change or Wake
 //
 // Several marks of one job or worker count as one. When there are more than kMaxMarks, the marks are dropped and the
 // table is filled from the whole state. Thread-safe, except that RunOnce is called by one thread: the scheduler's own

@@ -31,8 +31,9 @@ absl::Status Replaced(const v1::WorkerReport& report) {
                             " with the id of this one's state folder: ", report.agent().place()));
 }
 
-// Two agents of one id are either one restarted agent or agents with a copied state folder. A copy elsewhere reports
-// another place. A copy at the same place looks like a restart; the agent that it displaces reports that it yields.
+// Checks a report whose agent id is that of the worker's present agent. The sender is that agent, perhaps restarted, or
+// an agent with a copy of its state folder. A copy elsewhere reports another place (host and folder) and is refused. A
+// copy at the same place looks like a restart; the agent that it displaces reports that it yields, and is refused.
 absl::Status CheckCopy(const v1::WorkerReport& report, const v1::AgentIdentity& holder, const WorkerSession& session) {
   const std::string& place = report.agent().place();
   if (!holder.place().empty() && !place.empty() && holder.place() != place) {
@@ -64,7 +65,7 @@ absl::Status WorkerSessions::Start() {
     }
     return state.life();
   });
-  // An earlier life may have renewed any lease right before its end.
+  // Every lease starts over, because an earlier life may have renewed it right before its end.
   for (const std::string& worker : workers) {
     liveness_.Renew(worker, options_.clock->SinceBoot());
   }
@@ -79,7 +80,7 @@ absl::Status WorkerSessions::CheckAgent(const v1::WorkerReport& report, const Wo
     return absl::OkStatus();
   }
   const v1::AgentIdentity& holder = reported ? session.agent : record->agent();
-  // A name that was registered without an agent id may be taken by any agent.
+  // Any agent may take a name whose holder is silent or was registered without an agent id.
   if (IsSilent(session, record.get()) || holder.id().empty()) {
     return absl::OkStatus();
   }
@@ -93,15 +94,16 @@ absl::Status WorkerSessions::CheckAgent(const v1::WorkerReport& report, const Wo
       {{"worker", report.worker()}, {"holder", holder.place()}, {"refused", report.agent().place()}});
 }
 
-// A worker whose registration is not on disk has no attempts and cannot be declared lost, so the age of its last report
-// decides.
+// If the worker's registration is on disk, the worker is silent when it was declared lost. Otherwise it has no attempts
+// and cannot be declared lost, so the age of its last report decides.
 bool WorkerSessions::IsSilent(const WorkerSession& session, const internal::WorkerRecord* record) const {
   return record == nullptr
              ? options_.clock->SinceBoot() - session.report_since_boot > options_.lease + options_.lease_margin
              : record->lost() && !session.losing;
 }
 
-// The rival is shown with the worker. It is reported to operators once while it stays the same.
+// Stores the rival (another agent that claims the worker's name), to be shown with the worker. Reports it to operators
+// once while it stays the same.
 void WorkerSessions::RecordRival(const v1::WorkerReport& report, const absl::Status& refusal, WorkerSession* session) {
   session->rival_since_boot = options_.clock->SinceBoot();
   const std::string line(refusal.message());
@@ -119,7 +121,7 @@ void WorkerSessions::ReportOddity(const std::string& worker, const std::string& 
 absl::Status WorkerSessions::AdoptIncarnation(const v1::WorkerReport& report, WorkerSession* session) {
   auto& retired = session->retired_incarnations;
   if (session->agent.id() != report.agent().id()) {
-    retired.clear();  // Incarnations belong to one agent; the other may return once this one is lost.
+    retired.clear();  // They are those of the previous agent, which may return once this one is lost.
     session->incarnation.clear();
   }
   session->agent = report.agent();
@@ -170,7 +172,7 @@ absl::StatusOr<v1::WorkerDirective> WorkerSessions::HandleReport(const v1::Worke
     bool renew = false;
     if (is_new) {
       options_.ledger->Read([&](const ClusterState& state) {
-        // A worker that is just being registered holds nothing that could be assigned elsewhere.
+        // A worker whose registration is not on disk yet may renew: it holds nothing that could be assigned elsewhere.
         const WorkerRecordPtr record = state.FindWorker(report.worker());
         renew = (record == nullptr || !record->lost()) && !session.losing;
         ingested = IngestReport(session, state, options_.clock->Now());
@@ -198,7 +200,7 @@ absl::StatusOr<v1::WorkerDirective> WorkerSessions::CurrentDirective(const std::
 }
 
 v1::WorkerDirective WorkerSessions::NextDirective(const std::string& worker, WorkerSession* session, bool renew) {
-  // Numbers increase across all lives of the server, without a write for each.
+  // The numbers of directives increase across all lives of the server, without a write to the journal for each.
   const uint64_t number = life_ << 32 | next_directive_++;
   v1::WorkerDirective directive =
       options_.ledger->Read([&](const ClusterState& state) { return BuildDirective(state, worker, number, session); });

@@ -28,12 +28,12 @@ ArchivedJob ToArchive(const internal::JobRecord& record) {
 }
 
 [[noreturn]] void Die(const absl::Status& status) {
-  // The content of the disk is unknown now. A new process reads it.
+  // The process must end, because it is unknown what is on disk. A new process reads it.
   Log(spdlog::level::critical, absl::StrCat("the journal can't be written: ", std::string(status.message())));
   std::abort();
 }
 
-// The job that an update of a client names and that may have ended long ago; empty: none.
+// The id of the job that a client's update names and that may be in the history table; empty if there is none.
 std::string JobNamedBy(const internal::Update& update, const ClusterState& state) {
   switch (update.kind_case()) {
     case internal::Update::kCreateJob: {
@@ -57,7 +57,7 @@ std::string JobNamedBy(const internal::Update& update, const ClusterState& state
 
 }  // namespace
 
-// Updates on their way through one transaction.
+// Updates that are committed in one transaction, and their answers.
 struct Ledger::Group {
   JournalGroup journal;
   std::vector<std::pair<CommitDone, absl::StatusOr<Applied>>> answers;
@@ -272,15 +272,17 @@ void Ledger::CompactIfDue() {
   if (last_index_ - snapshot_index_ < interval || last_index_ < next_compaction_) {
     return;
   }
-  // Tried again some updates later if it can't be done now: each try costs a look at the whole state, or a wait.
+  // If the compaction fails, it is tried again only some updates later, because each try reads the whole state or
+  // waits.
   next_compaction_ = last_index_ + std::max<uint64_t>(1, interval / 16);
-  // Updates can make their events again; a snapshot can't.
+  // Compacts only if all events are durable, because lost events can be produced again from updates, but not from a
+  // snapshot.
   if (options_.flush_events && !options_.flush_events()) {
     return;
   }
   const absl::Status status = options_.journal->Compact(last_index_, head_.ToSnapshot(last_index_).SerializeAsString());
   if (absl::IsResourceExhausted(status)) {
-    return;  // the updates are all there
+    return;  // The updates are still in the journal.
   }
   if (!status.ok()) {
     Die(status);

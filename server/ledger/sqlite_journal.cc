@@ -66,8 +66,8 @@ absl::Status SqliteJournal::Lock() {
   return absl::OkStatus();
 }
 
-// The journal holds the identities and tokens of agents and attempts. SQLite gives the files beside it the same
-// permissions.
+// Makes the journal's file accessible to its owner only, because it holds the identities and tokens of agents and
+// attempts. SQLite gives the files beside it the same permissions.
 absl::Status SqliteJournal::KeepFromOthers() const {
   const UniqueFd file(open((options_.data_dir + "/journal.db").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file.ok()) {
@@ -109,7 +109,7 @@ absl::Status SqliteJournal::CheckIntegrity() {
     return has_row.status();
   }
   const std::string answer(has_row.ok() && *has_row ? check.Bytes(0) : "");
-  // SQLite also reports a page that can't be read as an answer; that page is not damaged.
+  // For a page that can't be read, SQLite also returns an answer instead of an error. Such a page may be undamaged.
   if (absl::StrContains(answer, "failed to get page") || absl::StrContains(answer, "unable to get the page")) {
     return Error(absl::StatusCode::kInternal, "STORE_ERROR", "the journal can't be read");
   }
@@ -172,7 +172,8 @@ absl::StatusOr<Journal::Recovered> SqliteJournal::Recover() {
 
 absl::Status SqliteJournal::Append(const JournalGroup& group) {
   absl::Status status = AppendOnce(group);
-  // The reserve exists for this moment: cancels and ends must still be stored. Submits have long been refused.
+  // The disk is full, which the reserve exists for: cancels and ends must still be stored. Submits are refused long
+  // before.
   if (absl::IsResourceExhausted(status) && ReleaseReserve()) {
     status = AppendOnce(group);
   }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMaxMessageBytes = 512;
 
-// Higher levels where the server is at fault or lacks a resource.
+// Returns a higher level if the server is at fault or lacks a resource.
 spdlog::level::level_enum LevelOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInternal:

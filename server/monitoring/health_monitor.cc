@@ -11,7 +11,7 @@
 namespace ampd::server {
 namespace {
 
-// With fewer descriptors left, the next file that a store opens may fail.
+// With fewer free descriptors than this, the next file that a store opens may fail.
 constexpr int64_t kFewDescriptors = 16;
 
 }  // namespace
@@ -32,7 +32,7 @@ int64_t DescriptorsLeft() {
     ++num_entries;
   }
   closedir(folder);
-  const int64_t num_open = num_entries - 3;  // Without ".", ".." and the folder's own.
+  const int64_t num_open = num_entries - 3;  // Without ".", ".." and the folder's own descriptor.
   return std::max<int64_t>(0, DescriptorLimit() - num_open);
 }
 

@@ -20,16 +20,17 @@
 namespace ampd::server {
 namespace {
 
-// The HTTP/2 preface, an empty SETTINGS frame and its acknowledgement have 42 bytes. With the settings of real clients
-// it is some 100 bytes, and their first call brings it to more than 200.
+// A connection with fewer received bytes has sent only its greeting. The HTTP/2 preface, an empty SETTINGS frame and
+// its acknowledgement have 42 bytes. With the settings of real clients the greeting has some 100 bytes; with their
+// first call a connection has received more than 200.
 constexpr uint64_t kGreetingBytes = 160;
 // How long to wait for a free descriptor before retrying.
 constexpr int kRetryMillis = 50;
-// Time between checks for closed connections: while idle, and at least.
+// Time between checks for closed connections: kLookMillis while idle, and never less than kBetweenLooks.
 constexpr int kLookMillis = 1000;
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(50);
 constexpr absl::Duration kBetweenWarnings = absl::Seconds(10);
-// As gRPC sets it on its own listeners: data that stays unacknowledged for this long ends the connection.
+// The same as on gRPC's own listeners: data that stays unacknowledged for this long ends the connection.
 constexpr unsigned kUserTimeoutMillis = 10'000;
 
 UniqueFd Spare() { return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
@@ -46,7 +47,7 @@ uint64_t BytesReceived(int fd) {
   return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
 }
 
-// Errors of accept when the process or the system is out of descriptors or memory.
+// Whether this error of accept means that the process or the system is out of descriptors or memory.
 bool IsShortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 }  // namespace
@@ -160,18 +161,18 @@ void Acceptor::ForgetClosed() {
 
 bool Acceptor::Evict() {
   bool evicted = false;
-  spare_.Reset();  // The copies below need a descriptor.
+  spare_.Reset();  // The copies below need a free descriptor.
   while (!silent_.empty() && !evicted) {
     const Connection one = silent_.front();
     silent_.pop_front();
-    // A copy refers to the same socket, even if the number is closed or reused meanwhile.
+    // The copy refers to the same socket, even if the descriptor's number is closed or reused meanwhile.
     const UniqueFd copy(fcntl(one.fd, F_DUPFD_CLOEXEC, 0));
     if (!copy.ok() && IsShortage(errno)) {
       silent_.push_front(one);
       break;
     }
     if (!copy.ok() || InodeOf(copy.get()) != one.inode) {
-      continue;  // It is closed.
+      continue;  // The connection has been closed.
     }
     if (BytesReceived(copy.get()) > kGreetingBytes) {
       calling_.push_back(one);

@@ -37,9 +37,9 @@ absl::Status CheckLaterMessage(const v1::UploadArtifactRequest& request) {
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
-// Receives one upload, one message at a time, each on the pool of uploads. At any time either a read is in flight or a
-// task runs, and whichever finishes the call touches nothing afterwards. Owns itself until OnDone, which comes after
-// the last of both.
+// Receives one upload. Each message is processed on the pool of uploads before the next one is read, so at any time
+// either a read is in flight or a task runs. The read or task that finishes the call touches nothing afterwards. The
+// object keeps itself alive until OnDone, which comes after the last read and the last task.
 class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactRequest>, public IdleStream {
  public:
   UploadReactor(const ArtifactService::Options& options, std::string peer, v1::Artifact* response)
@@ -78,7 +78,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
 
   void OnDone() override {
     environment_.open_streams->Remove(this);
-    // Waits for the thread that finished the call to release the lock.
+    // The thread that finished the call may still hold the lock.
     mutex_.Lock();
     mutex_.Unlock();
     delete this;
@@ -91,7 +91,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     return Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down");
   }
 
-  // If the server begins to close, it is detected here, or OnClosing is called afterwards.
+  // If the server is closing, the call ends here. If it begins to close later, OnClosing is called.
   void ReadNext() {
     absl::MutexLock lock(&mutex_);
     if (environment_.open_streams->closing()) {
@@ -110,7 +110,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     ReadNext();
   }
 
-  // If there is no upload afterwards, the server already has the content.
+  // Processes a message. If `upload_` is null afterwards, the server already has the content.
   absl::Status TakeMessage() {
     AMPD_RETURN_IF_ERROR(CheckBytes(request_));
     if (upload_ == nullptr) {
@@ -126,7 +126,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     return upload_->Append(request_.content());
   }
 
-  // The client sends no more, or has left. An incomplete upload is kept.
+  // Called when the client sends no more messages or has left. An incomplete upload is kept.
   void TakeEnd() {
     if (upload_ == nullptr) {
       return End(InvalidFields({{"sha256", "must be set: the upload has no message"}}));
@@ -160,7 +160,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
   ArtifactStore* const store_;
   WorkPool* const pool_;
   v1::Artifact* const response_;
-  // Used by the read or the task, whichever runs.
+  // Used by the read or by the task, never by both at once.
   v1::UploadArtifactRequest request_;
   std::unique_ptr<ArtifactUpload> upload_;
 

@@ -78,7 +78,7 @@ void SetLimits(grpc::ServerBuilder* builder) {
 
 }  // namespace
 
-// Members are destroyed in reverse order: the first one last.
+// Members are destroyed in reverse order: the last one first.
 struct GrpcServer::Parts {
   explicit Parts(const Options& options)
       : hub(options.hub),
@@ -205,10 +205,10 @@ void GrpcServer::Drain(absl::Duration grace) {
   parts_->open_streams.BeginClosing();
   parts_->open_streams.AwaitNone(grace);
   parts_->acceptor->Stop();
-  // Shutdown also waits for idle clients to close their connections, which some never do.
+  // Bounded, because Shutdown also waits for idle clients to close their connections, which some never do.
   parts_->server->Shutdown(GrpcDeadlineIn(std::min(grace, kLastWords)));
   parts_->ticker.Stop();
-  // A directive that became due may still be on its way to a stream that has ended.
+  // Stops after the streams have ended: a directive that became due may still be on its way to one of them.
   parts_->pool.Stop();
   parts_->uploads.Stop();
   parts_->model_pool.Stop();  // It posts to the next pool.

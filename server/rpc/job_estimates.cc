@@ -1,6 +1,6 @@
-// The calls of JobService that compute on a model's graph: EstimateJob, ResolvePolicy, and the prediction that GetJob
-// shows. They take up to seconds for the largest models, and run on a pool of their own so that no other call waits for
-// them.
+// The calls of JobService that compute on a model's graph: EstimateJob, ResolvePolicy, and GetJob's prediction of a
+// memory peak. These calls take up to seconds for the largest models, so they run on a pool of their own and no other
+// call waits for them.
 #include <memory>
 #include <utility>
 

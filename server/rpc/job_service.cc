@@ -47,7 +47,7 @@ void MoveSegment(PointSegment segment, v1::ListMetricPointsResponse* response) {
   *to->mutable_evals() = std::move(*segment.batch.mutable_evals());
 }
 
-// The reactor of one stream and the callback that wakes it and does not keep it alive.
+// Returns a callback that wakes the stream's reactor without keeping it alive.
 template <typename Reactor>
 std::function<void()> Wake(const std::shared_ptr<Reactor>& reactor) {
   return [weak = std::weak_ptr<Reactor>(reactor)] {
@@ -57,7 +57,7 @@ std::function<void()> Wake(const std::shared_ptr<Reactor>& reactor) {
   };
 }
 
-// ServeOnPool, or ServeUnary where `pool` is null.
+// Calls ServeOnPool, or ServeUnary if `pool` is null.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeOn(WorkPool* pool, const CallEnvironment& environment,
                                   grpc::CallbackServerContext* context, std::string_view method, const Request& request,

@@ -54,8 +54,8 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
         return;
       }
       if (is_first) {
-        // Attach only now: a report that was refused must not end the stream of the agent that has the name. Attach
-        // before the answer, so that a worker that has the answer has taken over.
+        // Attach not before now: a report that was refused must not end the stream of the agent that has the name.
+        // Attach before the answer is sent, so that this stream is the worker's when the worker has the answer.
         worker_ = report.worker();
         incarnation_ = report.incarnation();
         options_.streams->Attach(worker_, self());
@@ -64,7 +64,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
       Send(*std::move(directive));
     }
     if (is_first) {
-      DirectiveDue();  // For a directive that became due before.
+      DirectiveDue();  // A directive may have become due before the stream was attached.
     }
     Read();
   }
@@ -187,7 +187,7 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
                : queued;
   }
 
-  // Tells the sender to drop everything of the attempt and to send no more of it.
+  // Orders the sender to drop all telemetry of the attempt and to send no more of it.
   void Refuse(const v1::AttemptKey& key) {
     v1::TelemetryAck ack;
     *ack.mutable_key() = key;
@@ -221,7 +221,7 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
   absl::Mutex uploads_mutex_;
   int num_uploads_ ABSL_GUARDED_BY(uploads_mutex_) = 0;
   bool half_closed_ ABSL_GUARDED_BY(uploads_mutex_) = false;
-  // Whether a read is in flight, or OnMessage is running and decides about the next one at its end.
+  // Whether a read is in flight, or OnMessage is running, which decides at its end whether to read next.
   bool reading_ ABSL_GUARDED_BY(uploads_mutex_) = true;
 };
 

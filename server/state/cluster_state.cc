@@ -26,7 +26,7 @@ absl::StatusOr<Applied> ClusterState::Apply(const internal::Update& update) {
 
 void ClusterState::Adopt(const Applied& applied) {
   life_ = std::max(life_, applied.life);
-  if (applied.changed) {  // An unchanged update is not in the journal, so a replay would not see its time.
+  if (applied.changed) {  // If nothing changed, the update is not in the journal, and a replay would not see its time.
     newest_time_unix_micros_ = std::max(newest_time_unix_micros_, applied.time_unix_micros);
   }
   for (const WorkerRecordPtr& worker : applied.workers) {

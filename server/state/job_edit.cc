@@ -32,7 +32,7 @@ absl::Status GoToRest(const v1::Outcome& outcome, JobEdit& edit) {
   return edit.Move(to, reason, to == Job::PAUSED ? "" : MessageOf(edit.job(), outcome));
 }
 
-// Handles an attempt that failed, disappeared, or left without having been told to.
+// Handles the end of an attempt that failed, disappeared, or left without being asked to.
 absl::Status RetryOrFail(const v1::Outcome& outcome, JobEdit& edit) {
   const Blame blame = BlameFor(outcome.reason());
   Job& job = edit.job();

@@ -53,7 +53,7 @@ bool IsLegalMove(Job::State from, Job::State to) {
     case Job::PAUSED:
       return to == Job::QUEUED || to == Job::CANCELLED || to == Job::FAILED;
     case Job::CANCELLING:
-      // A passed deadline ends in FAILED.
+      // A cancelled job whose deadline has passed ends as FAILED.
       return to == Job::CANCELLED || to == Job::FAILED;
     default:
       return false;
@@ -152,7 +152,8 @@ std::vector<v1::Checkpoint> OlderThan(const internal::JobRecord& record, const v
   if (is_own) {
     older.assign(std::next(found), kept.rend());
   }
-  // With the weights alone the run would start over instead of resuming from an older step.
+  // The checkpoint that the job began with is added only if the job resumed training from it. If it gave only the
+  // weights, the run would start over instead of resuming from an older step.
   if (is_own && record.has_clone_start() && GoesOn(record.job().spec(), record.clone_start())) {
     older.push_back(record.clone_start());
   }

@@ -17,7 +17,8 @@ using precision::PresetChoice;
 using v1::Device;
 using v1::DeviceVerdict;
 
-// `begins`: no checkpoint replaces the model's file and initial weights, so their roots are needed too.
+// The data roots that the job needs. `begins`: it does not resume from a checkpoint, so it also needs the roots of the
+// model's file and initial weights.
 std::set<std::string> DataRootsOf(const v1::JobSpec& spec, bool begins) {
   std::set<std::string> roots;
   const auto add = [&](const std::string& path) {
@@ -36,7 +37,7 @@ std::set<std::string> DataRootsOf(const v1::JobSpec& spec, bool begins) {
     add(source->safetensors().file());
     const v1::NpzSource& npz = source->npz();
     add(npz.file());
-    if (npz.file().empty()) {  // With `file` they are names of arrays, not paths.
+    if (npz.file().empty()) {  // If `file` is set, these are names of arrays in it, not paths.
       add(npz.images());
       add(npz.labels());
     }

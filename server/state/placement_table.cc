@@ -20,7 +20,7 @@ ClusterState::QueueKey KeyOf(const JobRecord& record) {
   return {-record.job().spec().priority(), record.job().submit_order()};
 }
 
-// A better candidate has a smaller value.
+// Orders the candidates for a job: a better one has a smaller value.
 auto Preference(const v1::Device& device, const PresetChoice& choice) {
   return std::tuple(device.kind() != v1::Device::GPU, choice.emulated);
 }
@@ -103,7 +103,7 @@ void PlacementTable::PutFacts(const std::string& worker, std::optional<WorkerFac
   WorkerEntry& entry = workers_[worker];
   std::set<std::string> changed;
   if (facts.has_value()) {
-    // Devices of a worker whose facts were too old were passed over.
+    // While a worker's facts are too old its devices are not considered, so fresh facts mark all of them as changed.
     const bool was_fresh = entry.facts.has_value() && now <= entry.facts->fresh_until;
     for (const auto& [device, free_bytes] : facts->free_bytes) {
       if (!was_fresh || free_bytes > FreeBytes(*entry.facts, device)) {
@@ -160,7 +160,7 @@ void PlacementTable::EndWaits(int64_t now_unix_micros) {
   };
   while (!waits_.empty() && end(*waits_.begin())) {
   }
-  // A wait that is too long was made before the clock was set back.
+  // Also ends waits that are longer than any retry delay. They were recorded before the clock was set back.
   while (!waits_.empty() && end(*waits_.rbegin())) {
   }
 }
@@ -234,7 +234,8 @@ std::vector<Placement> PlacementTable::Place(int64_t now_unix_micros, absl::Dura
       placements.push_back(*std::move(placement));
     }
   }
-  // Every pair that could fit was compared: a device that becomes free later is marked as changed then.
+  // No change is left to examine: each changed job and device was compared with everything that could fit. A device
+  // that becomes free later is marked as changed then.
   changed_jobs_.clear();
   changed_devices_.clear();
   return placements;

@@ -33,7 +33,8 @@ absl::Status WrongState(const Job& job, std::string_view what) {
                            {{"job", job.id()}, {"state", state}});
 }
 
-// Gives the order its number, and keeps of those before what it leaves in force.
+// Makes `order` the job's newest order, with the next number. Settings of the previous order that the new one does not
+// replace stay in force: they are kept as the earlier order.
 void Take(const v1::LossScaleOrder& order, JobRecord& record) {
   v1::LossScaleOrder before = record.loss_scale_order();
   if (order.has_scale()) before.clear_scale();
@@ -162,7 +163,8 @@ absl::Status Transition::CheckStart(const internal::CreateJob& create) const {
   const std::string keeper = JobOfPath(path);
   const JobRecordPtr record = state_.FindJob(keeper);
   if (record == nullptr) {
-    // The job was archived or deleted meanwhile. A repeated call finds out which.
+    // The job that keeps the checkpoint left the memory after the request was checked: it was archived or deleted. When
+    // the client repeats the call, the check finds out which.
     return WithRetryDelay(Error(StatusCode::kUnavailable, "CHECKPOINT_MOVED",
                                 absl::StrCat("job ", keeper, ", whose checkpoint it is, is being put away")),
                           absl::Seconds(1));
@@ -252,7 +254,7 @@ absl::Status Transition::Pause(JobEdit& edit) {
     return absl::OkStatus();
   }
   job.set_desired(Job::PAUSE);
-  if (job.state() == Job::PAUSING) {  // it leaves for another reason, and will not come back
+  if (job.state() == Job::PAUSING) {  // Its trainer leaves for another reason, and will not be restarted.
     job.set_reason(v1::USER_PAUSED);
   } else {
     AMPD_RETURN_IF_ERROR(edit.Move(IsActive(job.state()) ? Job::PAUSING : Job::PAUSED, v1::USER_PAUSED, ""));
@@ -270,7 +272,8 @@ absl::Status Transition::Resume(JobEdit& edit) {
     return absl::OkStatus();
   }
   job.set_desired(Job::RUN);
-  // A trainer that is leaving can't be called back: the job is queued when it has left.
+  // Only a paused job is queued at once. A trainer that is leaving can't be called back; its job is queued when it has
+  // left.
   if (job.state() == Job::PAUSED) {
     AMPD_RETURN_IF_ERROR(edit.Move(Job::QUEUED, v1::REASON_UNSPECIFIED, ""));
   }
@@ -306,7 +309,7 @@ bool Transition::StartsAnother(const std::string& path) const {
   return std::any_of(state_.jobs().begin(), state_.jobs().end(), [&](const auto& entry) {
     const JobRecord& other = *entry.second;
     const std::string& start = other.clone_start().path();
-    // A clone of a clone may begin where that one was to begin.
+    // The start of another job may be this job's own start, if it is a clone of a clone.
     return (start == path || absl::StartsWith(start, absl::StrCat(path, "/"))) && !IsTerminal(other.job().state());
   });
 }

@@ -48,7 +48,7 @@ void Transition::DeletePath(const std::string& worker, const v1::CheckpointKey& 
     return;
   }
   auto& waiting = *EditWorker(*record).mutable_delete_checkpoints();
-  // The folder's deletion includes pending deletions below it.
+  // Pending deletions below the folder are removed, because the folder's deletion includes them.
   const std::string below = key.path() + "/";
   waiting.erase(std::remove_if(waiting.begin(), waiting.end(),
                                [&](const v1::CheckpointKey& other) { return absl::StartsWith(other.path(), below); }),
@@ -76,8 +76,8 @@ void Transition::DeleteFolders(const JobRecord& record) {
   for (const v1::Checkpoint& checkpoint : record.job().checkpoints()) {
     workers.insert(checkpoint.worker());
   }
-  // Lost workers also get the deletion, for when they return: an agent ends what it still runs of the job before it
-  // deletes.
+  // Also orders the deletion from lost workers, for when they return: an agent ends what it still runs of the job
+  // before it deletes.
   for (const std::string& worker : std::set<std::string>(workers)) {
     workers.insert(ReachableWorker(worker));
   }
@@ -103,7 +103,7 @@ void Transition::DeleteFolderOfForgotten(const JobRecord& record) {
     return checkpoint.attempt() == forgotten.number();
   });
   if (is_known_otherwise || holds_a_checkpoint) {
-    return;  // The deletion of the whole job removes it.
+    return;  // The deletion of the whole job will remove the folder.
   }
   v1::CheckpointKey key;
   key.mutable_attempt()->set_job_id(record.job().id());

@@ -1,4 +1,4 @@
-// The updates that come from workers, or are about them.
+// Applies the updates that come from workers or are about them.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -25,8 +25,8 @@ using internal::JobRecord;
 using v1::Attempt;
 using v1::Job;
 
-// Old journals may hold any relative path, so only an escape from the root is checked here. The coordinator has checked
-// that the path belongs to the attempt.
+// Checks only that the path does not lead out of the root, because old journals may hold any relative path. The
+// coordinator has checked that the path belongs to the attempt.
 absl::Status CheckCheckpoint(const v1::Checkpoint& checkpoint, const v1::AttemptKey& key) {
   const std::vector<std::string> parts = absl::StrSplit(checkpoint.path(), '/');
   const bool climbs = std::find(parts.begin(), parts.end(), "..") != parts.end();
@@ -53,7 +53,8 @@ int IndexOfBest(const google::protobuf::RepeatedPtrField<v1::Checkpoint>& checkp
   return best;
 }
 
-// The last checkpoint of a run is recorded before its last evaluation, whose loss comes with the outcome.
+// Stores the loss of a run's last evaluation in its last checkpoint, which was recorded before that evaluation. The
+// loss comes with the outcome.
 void TakeFinalEvaluation(const v1::Outcome& outcome, const Attempt& attempt, Job* job) {
   if (outcome.kind() != v1::Outcome::FINISHED || !outcome.final_metrics().has_eval_loss()) {
     return;
@@ -187,7 +188,7 @@ absl::Status Transition::Do(const internal::RemoveWorker& remove) {
   return absl::OkStatus();
 }
 
-// An assignment is decided on published records, which may be outdated when it is applied.
+// Checks the assignment against the current records. It was decided on published records, which may be outdated by now.
 absl::Status Transition::CheckDecision(const internal::AssignAttempt& assign, const JobRecord& record,
                                        const internal::WorkerRecord& worker) const {
   if (assign.job_version() == 0) {
@@ -240,7 +241,7 @@ absl::Status Transition::Do(const internal::AssignAttempt& assign) {
   if (assign.has_loss_scale()) {
     *attempt.mutable_loss_scale() = PinLossScale(assign, &edit.record());
   }
-  edit.record().clear_gradient_request_number();  // it was the last attempt's to answer
+  edit.record().clear_gradient_request_number();  // The request was for the last attempt.
   edit.record().clear_start_from();
   if (assign.has_start_from()) {
     *edit.record().mutable_start_from() = assign.start_from();
@@ -283,7 +284,7 @@ absl::Status Transition::Do(const internal::RecordCheckpoint& record_checkpoint)
   AMPD_ASSIGN_OR_RETURN(const Attempt* attempt, FindAttemptByToken(*record, key));
   AMPD_RETURN_IF_ERROR(CheckCheckpoint(checkpoint, key));
   if (checkpoint.step() <= LastRecordedStep(*record, attempt->number())) {
-    return absl::OkStatus();  // recorded before, and possibly deleted since
+    return absl::OkStatus();  // Recorded before, and possibly deleted since.
   }
   AMPD_RETURN_IF_ERROR(RequireOwner(key).status());
   JobEdit edit = Edit(*record);
@@ -340,7 +341,7 @@ absl::Status Transition::Do(const internal::StartOver& start_over) {
   }
   edit.job().clear_checkpoints();
   if (!record->job().spec().model().has_initial_checkpoint()) {
-    edit.record().clear_clone_start();  // it was never to begin from nothing
+    edit.record().clear_clone_start();  // A job without model.initial_checkpoint may also begin from nothing.
     edit.record().clear_older_starts();
   }
   edit.AddEvent(v1::Event::STARTED_OVER).set_message(start_over.message());

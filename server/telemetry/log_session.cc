@@ -57,7 +57,7 @@ LogSession::Step LogSession::Next() {
       return {Step::END, {}, begun};
     }
   }
-  // Checked before the read. If the attempt has ended, everything that it wrote in time is then in the page.
+  // The end is checked before the read: if the attempt has ended, everything that it wrote in time is in the page.
   absl::StatusOr<bool> ended = AttemptHasEnded();
   if (!ended.ok()) {
     return {Step::END, {}, ended.status()};

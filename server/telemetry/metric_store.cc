@@ -14,7 +14,8 @@ namespace ampd::server {
 namespace {
 
 constexpr size_t kMaxGroup = 512;
-constexpr int kMaxPoints = 16384;  // Points of one batch, which a watcher gets in one message; agents send 1024.
+// The most points of one batch, which a watcher gets in one message; agents send 1024.
+constexpr int kMaxPoints = 16384;
 constexpr int64_t kMaxGroupBytes = 4 << 20;
 constexpr int64_t kOperationOverheadBytes = 512;
 
@@ -178,7 +179,7 @@ absl::Status MetricStore::Enqueue(Operation operation) {
     return Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down");
   }
   const bool is_events = operation.kind == Operation::SERVER_EVENTS;
-  if (is_events) {  // Replaying a long journal produces events faster than they can be written.
+  if (is_events) {  // Waits, because the replay of a long journal produces events faster than they can be written.
     mutex_.Await(absl::Condition(this, &MetricStore::EventsNeedNotWait));
   }
   const int64_t bound = is_events ? 2 * options_.max_queue_bytes : options_.max_queue_bytes;

@@ -15,10 +15,10 @@ namespace ampd::server {
 namespace {
 
 constexpr int64_t kSchemaVersion = 1;
-// Neighbouring small chunks are merged up to these sizes: small ones waste space, large ones are rewritten too often.
+// Small neighbouring chunks are merged up to these sizes: small chunks waste space, large ones are rewritten too often.
 constexpr int kMergedPoints = 1024;
 constexpr int64_t kMergedLogBytes = 32 << 10;
-constexpr uint64_t kMaxSkipped = 1 << 20;  // Sequences; a batch has thousands.
+constexpr uint64_t kMaxSkipped = 1 << 20;  // The most sequences in a skip. A batch has thousands.
 
 constexpr char kSchema[] = R"sql(
 CREATE TABLE jobs(job BLOB PRIMARY KEY, last_position INTEGER NOT NULL, write_time INTEGER NOT NULL) WITHOUT ROWID;

@@ -17,7 +17,8 @@ void SetTime(int64_t unix_micros, google::protobuf::Timestamp* time) {
   time->set_nanos(static_cast<int32_t>(unix_micros % 1'000'000) * 1000);
 }
 
-// The progress that remains of a job that ended long ago. A trainer that was stopped reported no final metrics.
+// Returns what an outcome contains of a job's progress, for a job that ended long ago. The outcome has no final metrics
+// if the trainer was stopped.
 v1::Progress FromOutcome(const v1::Outcome& outcome) {
   v1::Progress progress;
   const v1::FinalMetrics& metrics = outcome.final_metrics();
@@ -66,7 +67,7 @@ void AddEval(const v1::EvalPoint& eval, v1::Progress* progress) {
   }
 }
 
-// A bit for each phase that skipped its update in the row.
+// Returns a bit for each phase, set if the phase skipped its update in the row.
 uint32_t SkippedPhases(const v1::StepColumns& steps, int row) {
   uint32_t phases = 0;
   for (int i = 0; i < steps.phases_size(); ++i) {
@@ -79,7 +80,8 @@ uint32_t SkippedPhases(const v1::StepColumns& steps, int row) {
 
 int64_t TotalSteps(const v1::Job& job) {
   int64_t total = job.spec().train().steps();
-  for (const v1::Attempt& attempt : job.attempts()) {  // Attempts with a total all have the same data.
+  // Any total will do: attempts with a total all have the same data.
+  for (const v1::Attempt& attempt : job.attempts()) {
     total = attempt.total_steps() > 0 ? attempt.total_steps() : total;
   }
   return total;
@@ -99,7 +101,7 @@ void ProgressBoard::AddItem(const HistoryItem& item, State* state) {
     return;
   }
   if (item.attempt > state->entry.attempt) {
-    // The curve continues from the checkpoint; everything else starts over.
+    // The skipped steps of the curve are kept, because it continues from the checkpoint; everything else starts over.
     State fresh;
     fresh.entry.attempt = item.attempt;
     fresh.skipped_steps = std::move(state->skipped_steps);

@@ -127,7 +127,7 @@ WatchSession::Step WatchSession::NextLive() {
         }
         return ForItem(taken.item);
       case Subscription::Taken::JOB:
-        // The first snapshot may be newer than the published record.
+        // The watcher's first snapshot may be newer than this record, which is then left out.
         if (VersionOf(*taken.job) < version_) {
           continue;
         }
@@ -226,7 +226,8 @@ void WatchSession::AddProgress(v1::Job* job) const {
   }
 }
 
-// While history is replayed, the latest progress is not that of the points beside it.
+// Adds the latest progress to live points. While history is replayed it is left out, because it does not belong to the
+// points beside it.
 void WatchSession::AddProgress(v1::WatchJobResponse* message) const {
   if (phase_ != Phase::LIVE || !options_.progress) {
     return;
