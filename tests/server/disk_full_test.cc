@@ -1,4 +1,4 @@
-// A whole server on a disk of its own, which is filled and emptied again.
+// Runs a whole server on a disk of its own, which the test fills and empties again.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -21,8 +21,8 @@ constexpr int64_t kDiskBytes = 48 << 20;
 constexpr int64_t kMinFreeBytes = 16 << 20;
 constexpr int64_t kReserveBytes = 4 << 20;
 
-// Enters a namespace in which this process may mount. Root needs no user namespace. Returns false if neither is
-// allowed. REQUIRES: the process has one thread.
+// Enters a mount namespace, in which this process may mount. A process that is not root also enters a user namespace.
+// Returns false if neither is allowed. REQUIRES: the process has one thread.
 bool EnterMountNamespace() {
   const std::string uid_map = absl::StrCat("0 ", getuid(), " 1");
   if (unshare(CLONE_NEWNS) != 0) {
@@ -82,7 +82,7 @@ class DiskFullTest : public testing::Test, public ServerAccess {
   void RemoveFiller() { EXPECT_EQ(unlink(folder_.Path("filler").c_str()), 0); }
   bool HasReserve() { return access(folder_.Path("data/reserve").c_str(), F_OK) == 0; }
 
-  // OK, or the reason of the refusal.
+  // Submits a job. Returns "OK", or the reason of the refusal.
   std::string Submit() {
     v1::CreateJobRequest request;
     *request.mutable_spec() = GoodSpec();

@@ -43,7 +43,7 @@ TEST(LogCounter, CountsWhatIsLoggedByLevel) {
   EXPECT_THAT(page, HasSubstr("ampd_log_messages_total{level=\"error\"} 0"));
 }
 
-// Returns the whole answer, including its header.
+// Returns the whole HTTP answer, including its header.
 std::string Get(int port, const std::string& path) {
   RawConnection connection({"127.0.0.1", port});
   connection.Send(absl::StrCat("GET ", path, " HTTP/1.0\r\n\r\n"));
@@ -52,7 +52,7 @@ std::string Get(int port, const std::string& path) {
 
 std::string Scrape(int port) { return Get(port, "/metrics"); }
 
-// The value of the sample with this text on the page; -1 when there is none.
+// The value of the sample with this name and these labels on the page; -1 if it is not there.
 double Value(const std::string& page, const std::string& sample) {
   for (absl::string_view line : absl::StrSplit(page, '\n')) {
     double value = 0;
@@ -87,12 +87,12 @@ TEST(MetricsPage, CountsWhatTheServerDoes) {
   request.set_id(server.CreateJob().id());
   v1::ListEventsResponse events;
   ASSERT_TRUE(server.jobs().ListEvents(Context().get(), request, &events).ok());
-  // After the submit the server looked for a worker, and there is none.
+  // After the submit the scheduler looked for a device, but no worker is connected.
   EXPECT_GT(Value(Scrape(metrics_port), "ampd_scheduler_cycles_total{result=\"no_capacity\"}"), 0);
   EXPECT_EQ(Value(Scrape(metrics_port), "ampd_scheduler_cycles_total{result=\"assigned\"}"), 0);
   EXPECT_GT(Value(Scrape(metrics_port), "ampd_scheduler_cycle_seconds_count"), 0);
   EXPECT_GT(Value(Scrape(metrics_port), "ampd_store_operation_seconds_count{operation=\"read\"}"), 0);
-  // The server logs that it is listening only right after it started to listen.
+  // Waits for the message, because the server logs that it is listening only right after it started to listen.
   const absl::Time deadline = absl::Now() + absl::Seconds(30);
   while (Value(Scrape(metrics_port), "ampd_log_messages_total{level=\"info\"}") == 0) {
     ASSERT_LT(absl::Now(), deadline) << "no message was counted";

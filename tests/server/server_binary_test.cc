@@ -36,7 +36,7 @@ namespace {
 using e2e::ChildProcess;
 using testing::HasSubstr;
 
-// More than a watcher's buffer and the buffers of its connection hold.
+// More points than the buffers of a watcher and of its connection hold.
 constexpr int64_t kManyPoints = 1'000'000;
 constexpr absl::Duration kPatience = absl::Seconds(30);
 #if defined(AMPD_ASAN) || defined(AMPD_TSAN)
@@ -69,7 +69,7 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
     Connect(absl::StrCat("127.0.0.1:", port_));
   }
 
-  // Runs until the server exits, which must print one line as its refusal; returns the exit code.
+  // Starts a server that must exit after printing one line that contains `says`. Returns its exit code.
   int Refused(const std::vector<std::string>& flags, const std::string& says) {
     const std::string log = absl::StrCat("refused-", ++num_lives_);
     const int status = Launch(flags, log)->Wait(kPatience);
@@ -151,10 +151,10 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
   int port_ = 0;
   int metrics_port_ = 0;
   int num_lives_ = 0;
-  int max_files_ = 0;  // Limit of the server process; 0: the same as the test's.
+  int max_files_ = 0;  // Limit of file descriptors of the server; 0: the same as the test's.
 };
 
-// The largest model, in every format, with a memory budget that nothing fits into.
+// A request whose answer takes long: the largest model, in many presets, with a memory budget that is always exceeded.
 v1::EstimateJobRequest LongEstimate() {
   v1::EstimateJobRequest request;
   *request.mutable_spec() = GoodSpec();
@@ -173,7 +173,7 @@ v1::EstimateJobRequest LongEstimate() {
   return request;
 }
 
-// Estimates in flight, each on a connection of its own. The destructor cancels them.
+// Makes `count` estimate calls at once, each on a connection of its own. The destructor cancels them.
 class Estimates {
  public:
   Estimates(const ServerAccess& server, int count) : calls_(static_cast<size_t>(count)) {
@@ -195,7 +195,7 @@ class Estimates {
     absl::MutexLock lock(&mutex_);
     return num_ended_;
   }
-  // Returns after all have ended.
+  // Cancels all calls. Returns after all have ended.
   void Cancel() {
     for (Call& call : calls_) {
       call.context->TryCancel();
@@ -246,7 +246,7 @@ TEST_F(ServerBinaryTest, Sigterm_EndsStreamsResumableKeepsStateAndExitsWithZero)
   EXPECT_EQ(GetJob(job.id()).spec().name(), "test");
 }
 
-// "job changed state to=STARTING attempt=1 worker=w1" from a line in JSON.
+// Shows a log line in JSON as text, as in "job changed state to=STARTING attempt=1 worker=w1".
 std::string ShownLine(const nlohmann::json& line) {
   std::string shown = line["message"];
   for (const char* key : {"job_name", "from", "to", "reason", "attempt", "worker", "method", "code", "source"}) {
@@ -367,7 +367,7 @@ TEST_F(ServerBinaryTest, HealthIsServedAndUnknownServicesAreNotFound) {
   std::string response;
   ASSERT_TRUE(Call("/grpc.health.v1.Health/Check", "", &response).ok());
   EXPECT_EQ(response, "\x08\x01") << "SERVING";
-  // Field 1: the service's name.
+  // The encoded request: field 1 is the service's name.
   response.clear();
   ASSERT_TRUE(Call("/grpc.health.v1.Health/Check",
                    "\x0a\x12"
@@ -430,7 +430,7 @@ TEST_F(ServerBinaryTest, StalledWatchersCostNoMemoryAndTheFastOneGetsEveryPoint)
   printf("resident memory grew by %lld KiB from %lld KiB\n", static_cast<long long>(most - before),
          static_cast<long long>(before));
   EXPECT_LE(most - before, kMaxGrowthKib);
-  // One of the stalled watchers resumes reading: every lost point was counted, and nothing else was lost.
+  // One of the stalled watchers resumes reading: every point that it lost was counted, and nothing else was lost.
   int64_t num_late = 0;
   int64_t num_lost = 0;
   for (v1::WatchJobResponse message; stalled[0]->Read(&message);) {
@@ -460,7 +460,7 @@ TEST_F(ServerBinaryTest, EstimatesDelayNoOtherCallAndEndWithTheirClients) {
   }
   EXPECT_LT(estimates.num_ended(), 4) << "the estimates were over before anything was asked beside them";
   estimates.Cancel();
-  // Another estimate is answered at once; it would otherwise wait for those four.
+  // Another estimate is answered at once. It would have to wait if the four cancelled ones still ran.
   v1::EstimateJobRequest small;
   *small.mutable_spec() = GoodSpec();
   v1::EstimateJobResponse response;
@@ -480,7 +480,7 @@ TEST_F(ServerBinaryTest, Sigterm_EndsTheServerWithinItsGraceWhateverItEstimates)
   EXPECT_LT(absl::Now() - start, absl::Seconds(6));
 }
 
-// Connections that send a greeting and no call.
+// Opens connections that send a greeting and make no call.
 std::vector<std::unique_ptr<RawConnection>> SilentConnections(int port, int count) {
   std::vector<std::unique_ptr<RawConnection>> connections;
   for (int i = 0; i < count; ++i) {
@@ -497,7 +497,7 @@ TEST_F(ServerBinaryTest, MoreConnectionsThanDescriptorsDelayNoCallAndLeaveNothin
   ASSERT_TRUE(AwaitServing("descriptors", true));
   auto silent = SilentConnections(port_, 200);
   const absl::Time start = absl::Now();
-  Connect(absl::StrCat("127.0.0.1:", port_));  // A new connection.
+  Connect(absl::StrCat("127.0.0.1:", port_));  // This opens another connection.
   EXPECT_EQ(GetJob(job.id()).id(), job.id());
   CreateJob();
   EXPECT_LT(absl::Now() - start, absl::Seconds(2));

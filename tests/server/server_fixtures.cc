@@ -15,7 +15,7 @@ std::unique_ptr<grpc::ClientContext> Context(absl::Duration deadline) {
 
 namespace {
 
-constexpr int64_t kSteps = 100;  // Steps of every job.
+constexpr int64_t kSteps = 100;  // The number of steps of every job.
 
 }  // namespace
 
@@ -61,7 +61,7 @@ void ServerAccess::Connect(const std::string& address) {
 
 std::shared_ptr<grpc::Channel> ServerAccess::NewChannel() const {
   grpc::ChannelArguments arguments;
-  // Gives every channel a connection of its own.
+  // Lets every channel have a connection of its own.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
 }
@@ -76,7 +76,7 @@ v1::Job ServerAccess::CreateJob(const v1::JobSpec& spec) {
 }
 
 bool ServerAccess::IsServing(const std::string& service) const {
-  // The request's encoding: one string, field 1.
+  // The encoded request: one string, field 1.
   const std::string request =
       service.empty() ? "" : absl::StrCat("\x0a", std::string(1, static_cast<char>(service.size())), service);
   grpc::GenericStub stub(NewChannel());

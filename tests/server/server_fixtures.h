@@ -20,7 +20,7 @@ std::unique_ptr<grpc::ClientContext> Context(absl::Duration deadline = absl::Sec
 // A spec that the server admits.
 v1::JobSpec GoodSpec(const std::string& name = "test");
 
-// Calls to a server, in this process or another.
+// Makes calls to a server, in this process or another.
 class ServerAccess {
  public:
   void Connect(const std::string& address);
@@ -46,7 +46,7 @@ class ServerAccess {
   std::unique_ptr<v1::WorkerAdminService::Stub> admin_;
 };
 
-// Time for calls in flight when a TestServer stops.
+// The time that a stopping TestServer gives calls in flight.
 inline constexpr absl::Duration kDrainGrace = absl::Seconds(1);
 
 // A whole server in this process, on loopback, on ports that the system chooses.
@@ -67,11 +67,11 @@ class TestServer : public ServerAccess {
 // A worker with one CPU whose reports the test scripts.
 class ScriptedWorker {
  public:
-  // `agent`: the id of its agent, if it matters.
+  // `agent`: the id of the worker's agent, if the test needs a certain one.
   ScriptedWorker(ServerAccess* server, const std::string& name, const std::string& agent = "");
   ~ScriptedWorker();
 
-  // Sends the present report, and reads directives until one reflects it.
+  // Sends the report as it is now, and reads directives until one reflects it.
   v1::WorkerDirective Report();
   // Reports until the server assigns an attempt of the job to it, then reports the attempt as RUNNING.
   v1::AttemptKey Adopt(const std::string& job);

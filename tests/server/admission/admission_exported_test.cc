@@ -1,4 +1,4 @@
-// Specs whose exported model was uploaded and read.
+// Tests specs whose exported model was uploaded, and read by the server.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using testing::HasSubstr;
 using testing::SizeIs;
 using testing::StartsWith;
 
-// A job on Net: images (3, 8, 8) of 10 classes, changed by `change`.
+// Returns a job that trains Net on images (3, 8, 8) of 10 classes, changed by `change`.
 v1::JobSpec SpecOf(const std::string& change = "") {
   v1::JobSpec spec = SmallSpec();
   v1::JobSpec changed;
@@ -49,7 +49,7 @@ absl::StatusOr<v1::JobSpec> Admitted(const json& model, const v1::JobSpec& spec)
   return exported.ok() ? AdmitSpec(spec, &*exported) : exported.status();
 }
 
-// "field: description" for each violation.
+// Shows the violations that admission finds, each as "field: description".
 std::vector<std::string> Wrong(const json& model, const v1::JobSpec& spec) {
   std::vector<std::string> wrong;
   const auto admitted = Admitted(model, spec);
@@ -61,7 +61,7 @@ std::vector<std::string> Wrong(const json& model, const v1::JobSpec& spec) {
 }
 std::vector<std::string> Wrong(const std::string& change) { return Wrong(Net(), SpecOf(change)); }
 
-// Net with the ops of these results replaced by ops that are not in the allow list.
+// Returns Net in which the ops with these results are replaced by ops that are not in the allow list.
 json WithUnknownOps(const std::vector<std::string>& results) {
   json model = Net();
   for (json& node : graph::GraphOf(model)["nodes"]) {
@@ -184,7 +184,7 @@ TEST(AdmitExported, ABoundLengthIsTheDatas) {
 
 TEST(AdmitExported, APolicyThatCannotWorkIsRefused) {
   EXPECT_TRUE(Admitted(Net(), SpecOf("precision {preset: 'fp8'}")).ok()) << "its linear layers compute in FP8";
-  json stem = Net();  // Without the nodes after it.
+  json stem = Net();  // Net's first nodes alone.
   json& nodes = graph::GraphOf(stem)["nodes"];
   nodes.erase(nodes.begin() + 5, nodes.end());
   graph::GraphOf(stem)["outputs"] = json::array({graph::Named("flat")});
@@ -194,7 +194,7 @@ TEST(AdmitExported, APolicyThatCannotWorkIsRefused) {
   EXPECT_THAT(Wrong("train {checkpoint_segments: 'nowhere.*'}"), ElementsAre(StartsWith("train.checkpoint_segments")));
 }
 
-// Net with a number of one of its nodes changed.
+// Returns Net with the argument `argument` of the node with this result changed to `number`.
 json WithNumber(const std::string& result, const std::string& argument, const json& number) {
   json model = Net();
   for (json& node : graph::GraphOf(model)["nodes"]) {
@@ -217,7 +217,7 @@ TEST(AdmitExported, WhatPythonWouldHaveRefusedOfACallIsRefusedByItsModule) {
               ElementsAre(HasSubstr("its padding is -1")));
 }
 
-// A norm that uses the batch's statistics in evaluation too, with a last batch of a single sample.
+// The model has a norm that uses the batch's statistics in evaluation too. The last batch has a single sample.
 TEST(AdmitExported, ABatchOfAnEvaluationWithOneValueAChannelIsRefused) {
   json model = Net();
   graph::AddParameter(model, "p_scale2", "last.weight", {10});
@@ -242,7 +242,7 @@ TEST(AdmitExported, ABatchOfAnEvaluationWithOneValueAChannelIsRefused) {
   EXPECT_THAT(Wrong(model, SpecOf("data {batch_size: 1}")), ElementsAre(StartsWith("data.batch_size: is 1: ")));
 }
 
-// Net with a binary cross entropy of its head's probabilities with themselves as its loss.
+// Returns Net with a loss of its own: the binary cross entropy of its head's probabilities with themselves.
 json WithProbabilities() {
   json model = Net();
   graph::AddCall(model, "sigmoid.default", {{"self", graph::Named("head")}}, "probabilities", "loss",

@@ -16,7 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// A spec with a text-format message merged into it.
+// Returns the spec with a message in text format merged into it.
 v1::JobSpec Changed(v1::JobSpec spec, const std::string& text) {
   v1::JobSpec change;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &change)) << text;
@@ -94,7 +94,7 @@ TEST(AdmitSpec, AdmittedSpec_IsAdmittedUnchanged) {
   EXPECT_EQ(AdmitSpec(*once)->ShortDebugString(), once->ShortDebugString());
 }
 
-// A resnet whose images are reduced to one pixel.
+// Returns a job with a resnet that reduces its images to one pixel.
 v1::JobSpec SmallImages(const std::string& text) {
   v1::JobSpec spec = SmallSpec();
   spec.mutable_model()->Clear();
@@ -385,7 +385,7 @@ TEST(AdmitSpec, SegmentsOfModulesThatTheModelHas_AreAdmitted) {
   EXPECT_TRUE(AdmitSpec(Changed("train {memory_budget_bytes: 1000000}")).ok());
 }
 
-// A GAN on images without labels.
+// Returns a job with a GAN on images without labels, changed by `text`.
 v1::JobSpec Gan(const std::string& text = "") {
   v1::JobSpec spec = Changed("model {dcgan {}} data {train {idx {images: 'a/b'}}} optimizer {adam {learning_rate: 1}}");
   return Changed(std::move(spec), text);

@@ -22,7 +22,8 @@ v1::Job Ended() {
   return job;
 }
 
-// A job like Ended's, changed by `change` (text of a ModelSpec), that begins with the checkpoint at `step`.
+// Returns a job like that of Ended, changed by `change` (text of a ModelSpec), that begins with the checkpoint at
+// `step`.
 v1::JobSpec Beginning(int64_t step, const std::string& change = "") {
   v1::JobSpec spec = SmallSpec();
   v1::ModelSpec parsed;

@@ -44,7 +44,7 @@ v1::EstimateJobResponse Answer(const v1::EstimateJobRequest& request, const std:
   return answer.ok() ? *answer : v1::EstimateJobResponse();
 }
 
-// "bf16 on CPU", followed by " emulated" if it is.
+// Shows the ways to train in an answer, as in "bf16 on CPU", followed by " emulated" if the device emulates the preset.
 std::vector<std::string> Ways(const v1::EstimateJobResponse& answer) {
   std::vector<std::string> ways;
   for (const auto& candidate : answer.candidates()) {
@@ -126,7 +126,8 @@ v1::Worker WorkerWith(const std::string& name, v1::Device::Kind kind, int64_t me
   return worker;
 }
 
-// "100 on w1/cpu": the batch size that fits into its memory, where one more sample does not.
+// Shows the workers' devices in an answer with their memory in bytes, as in "CPU: w1/cpu of 100". Checks each largest
+// batch size against the answer for a given memory of that size.
 std::vector<std::string> Fits(const v1::EstimateJobRequest& request, const v1::EstimateJobResponse& answer) {
   std::vector<std::string> fits;
   for (int i = 0; i < answer.candidates_size(); ++i) {
@@ -191,8 +192,8 @@ TEST(AnswerMemoryQuery, AnEvaluationOfManySamplesCounts) {
   EXPECT_GT(large.total_bytes(), none.total_bytes() + int64_t{5000} * 4 * 30);
 }
 
-// The parameters that tests/graph/exported/exported_net.h trains, and the tensors that it only keeps: running
-// statistics, a frozen bias and a parameter that nothing reads.
+// The elements of the parameters that tests/graph/exported/exported_net.h trains, and of the tensors that it only
+// keeps: running statistics, a frozen bias and a parameter that nothing reads.
 constexpr int64_t kExportedTrained = 8 * 27 + 2 * 8 + 32 * 512 + 2 * (32 * 32 + 32) + 10 * 32 + 10;
 constexpr int64_t kExportedKept = 2 * 2 * 8 + 32 + 3;
 
@@ -303,8 +304,8 @@ TEST(AnswerMemoryQuery, AWrongSpecOrSizeIsRefused) {
   EXPECT_THAT(AnswerMemoryQuery({}, {}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// 1 x 28 x 28 images and 8 noise values. Both networks have weights, moments and gradients; the step has the images and
-// the noise.
+// The GAN has 1 x 28 x 28 images and 8 noise values. Both networks have weights, moments and gradients; a step's input
+// is the images and the noise.
 TEST(AnswerMemoryQuery, BothNetworksOfAGanCount) {
   v1::EstimateJobRequest request;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(R"(
@@ -314,14 +315,14 @@ TEST(AnswerMemoryQuery, BothNetworksOfAGanCount) {
                                                             &request));
   constexpr int64_t kGenerator = 8 * 8 * 7 * 7 + 2 * 8 + 8 * 4 * 16 + 2 * 4 + 4 * 16;
   constexpr int64_t kDiscriminator = 4 * 16 + 4 * 8 * 16 + 2 * 8 + 8 * 7 * 7;
-  // Running statistics: one loss writes the generator's, both losses write the discriminator's.
+  // The running statistics: one loss writes those of the generator, both losses write those of the discriminator.
   constexpr int64_t kStatistics = 2 * (2 * 8 + 2 * 4) + 3 * 2 * 8;
   const auto fp32 = Answer(request).candidates(0);
   EXPECT_EQ(fp32.optimizer_bytes(), 8 * (kGenerator + kDiscriminator));
   EXPECT_EQ(fp32.weight_bytes(), 4 * (kGenerator + kDiscriminator + kStatistics));
   EXPECT_EQ(fp32.input_bytes(), WithThoseAhead(16 * 4 * (28 * 28 + 8)));
   EXPECT_GT(fp32.largest_batch_size() + fp32.activation_bytes(), 0);
-  // A generator so large that memory peaks during its loss.
+  // The generator is now so large that memory peaks during its loss.
   request.mutable_spec()->mutable_model()->mutable_dcgan()->set_generator_features(64);
   request.mutable_spec()->mutable_precision()->set_preset("fp16");
   request.mutable_spec()->mutable_precision()->mutable_loss_scale()->set_optimizer_skip(v1::LossScale::EACH_ALONE);

@@ -1,4 +1,4 @@
-// Checks the marks of required fields in the job spec against what admission refuses.
+// Checks that admission refuses a spec without a field that is marked as required, and names the field.
 
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Finds a message within a copy of the spec.
+// Returns a certain message within a copy of the spec.
 using Locate = std::function<Message*(v1::JobSpec*)>;
 
 // Admissible specs. Together they set every required field.
@@ -88,7 +88,7 @@ void ExpectRefusedWithout(const FieldDescriptor& field, const std::string& path,
   for (const FieldViolation& violation : ViolationsOf(admitted.status())) {
     fields.push_back(violation.field);
   }
-  // A violation of an element of a list names the element.
+  // A violation of an element of a list may name the element instead of the field.
   const bool is_named = std::any_of(fields.begin(), fields.end(), [&](const std::string& name) {
     return absl::StartsWith(name, path) || (absl::EndsWith(name, "]") && absl::StartsWith(path, name));
   });

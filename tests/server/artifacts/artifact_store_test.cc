@@ -48,7 +48,7 @@ v1::Sample SampleOf(int64_t step, const std::string& file_name, const std::strin
   return sample;
 }
 
-// "INVALID_ARGUMENT sha256,size_bytes" or "ABORTED OFFSET_MISMATCH" or "OK".
+// Shows a status, as in "INVALID_ARGUMENT sha256,size_bytes", "ABORTED OFFSET_MISMATCH" or "OK".
 std::string Told(const absl::Status& status) {
   if (status.ok()) {
     return "OK";
@@ -100,13 +100,13 @@ class ArtifactStoreTest : public testing::Test {
     }
     return begun->upload->Finish().status();
   }
-  // Uploads a part, as an upload that breaks off does.
+  // Uploads only the bytes from `begin` to `end` and does not finish the upload.
   void UploadPart(const std::string& content, size_t begin, size_t end) {
     auto begun = store_->BeginUpload(First(content, static_cast<int64_t>(begin)));
     ASSERT_TRUE(begun.ok()) << begun.status();
     ASSERT_TRUE(begun->upload->Append(std::string_view(content).substr(begin, end - begin)).ok());
   }
-  // "7" for a part of 7 bytes, or "whole".
+  // How much of a content the store has: "7" for a part of 7 bytes, or "whole".
   std::string Received(const std::string& content) {
     auto upload = store_->GetUpload(Sha256Hex(content));
     return !upload.ok()             ? Told(upload.status())
@@ -244,7 +244,7 @@ TEST_F(ArtifactStoreTest, ANewerUploadOfAContentTakesOver) {
   EXPECT_EQ(Told(older->upload->Finish().status()), "INVALID_ARGUMENT INCOMPLETE_UPLOAD");
 }
 
-// A pipe replaces the file, so that reading it back blocks until the pipe is filled.
+// A pipe replaces the file, so that the store's reading back blocks until the test fills the pipe.
 TEST_F(ArtifactStoreTest, WhileAContentIsReadBackAnotherUploadOfItIsToldToComeAgain) {
   auto begun = Begin(First("content"));
   ASSERT_TRUE(begun->upload->Append("content").ok());
@@ -435,7 +435,7 @@ TEST_F(ArtifactStoreTest, ListsNewestFirstPageByPage) {
       names.push_back(artifact.name());
     }
     request.set_page_token(page->next_page_token());
-    // This listing does not show names that are added meanwhile.
+    // A listing that has begun does not show names that are added meanwhile.
     ASSERT_TRUE(store_->PutSample("j-1", 1, SampleOf(9, "a", absl::StrCat(names.size()))).ok());
   } while (!request.page_token().empty());
   EXPECT_THAT(names, ElementsAre("j-1/step-5/a", "j-2/step-4/a", "j-1/step-3/a", "j-2/step-2/a", "j-1/step-1/a"));
@@ -475,7 +475,7 @@ TEST_F(ArtifactStoreTest, ASweepDeletesUploadsThatNobodyAskedForForTheTimeOfRete
   ASSERT_TRUE(store_->Hold(Sha256Hex("young")).ok());
   ASSERT_TRUE(store_->Sweep().ok());
   live_.clear();
-  Reopen();  // The use times are on disk.
+  Reopen();  // The use times are read back from the disk.
   clock_.Advance(absl::Hours(24 * 11));
   ASSERT_TRUE(store_->Sweep().ok());
   EXPECT_THAT(Names(), ElementsAre(Sha256Hex("young"), Sha256Hex("named"), Sha256Hex("asked for")));
@@ -529,7 +529,8 @@ TEST_F(ArtifactStoreTest, OpenBringsFilesAndNamesIntoLine) {
   ASSERT_TRUE(Upload("taken away").ok());
   store_.reset();
   ASSERT_EQ(unlink(FileOf("taken away").c_str()), 0);
-  // An upload that a crash cut off before its name was recorded, and a sample's temporary file.
+  // The files that crashes leave: an upload whose name was not recorded yet, a sample's temporary file, and a partial
+  // file of a complete content.
   ASSERT_TRUE(WriteFileAtomically(FileOf("nameless"), "nameless").ok());
   ASSERT_TRUE(WriteFileAtomically(FileOf("sample") + ".tmp.7", "sam").ok());
   ASSERT_TRUE(WriteFileAtomically(FileOf("whole") + ".partial", "wh").ok());
@@ -573,7 +574,7 @@ TEST_F(ArtifactStoreTest, OpenLeavesAloneWhatIsNoFile) {
   EXPECT_THAT(Files(), ElementsAre("lost+found"));
 }
 
-// A symlink to itself cannot be looked up, like a file on a failing disk.
+// A symlink to itself replaces the file. Looking it up fails, as for a file on a failing disk.
 TEST_F(ArtifactStoreTest, OpenDropsNoNameWhoseFileItCanNotLookFor) {
   ASSERT_TRUE(Upload("content").ok());
   store_.reset();
@@ -586,7 +587,7 @@ TEST_F(ArtifactStoreTest, OpenDropsNoNameWhoseFileItCanNotLookFor) {
   EXPECT_EQ(*Content(Sha256Hex("content")), "content");
 }
 
-// Whichever call of SQLite fails, an upload is complete or can be resumed, and a name has its content.
+// Whichever call of SQLite fails, afterwards an upload is complete or can be resumed, and every name has its content.
 TEST_F(ArtifactStoreTest, AFailureOfTheIndexLosesNothing) {
   store_.reset();
   FaultyVfs disk;
@@ -621,7 +622,7 @@ TEST_F(ArtifactStoreTest, AFailureOfTheIndexLosesNothing) {
     EXPECT_EQ(*Content(absl::StrCat("j-1/step-", nth, "/a")), "sample " + content);
   }
   EXPECT_GT(num_fired, 3);
-  store_.reset();  // Before the disk that it uses.
+  store_.reset();  // Destroyed before `disk`, which it uses.
 }
 
 TEST_F(ArtifactStoreTest, ASweepThatFailedToStoreATimeStoresItTheNextTime) {
@@ -640,7 +641,7 @@ TEST_F(ArtifactStoreTest, ASweepThatFailedToStoreATimeStoresItTheNextTime) {
   clock_.Advance(absl::Hours(24 * 20));
   EXPECT_EQ(store_->Sweep(), absl::OkStatus());
   EXPECT_THAT(Names(), ElementsAre(Sha256Hex("asked for")));
-  store_.reset();  // Before the disk that it uses.
+  store_.reset();  // Destroyed before `disk`, which it uses.
 }
 
 TEST_F(ArtifactStoreTest, AnIndexOfANewerServerIsLeftAlone) {

@@ -97,7 +97,7 @@ TEST_F(TelemetrySamplesTest, OnAFullDiskASampleBecomesAnEventAndTheRestGoesOn) {
   EXPECT_THAT(points::SequenceRange(batch), Pair(1, 3));
 }
 
-// The store's view of a batch after StoreSamples.
+// Appends to the metric store what StoreSamples leaves of a batch.
 TEST_F(TelemetrySamplesTest, TheirSequencesCountAmongTheOthers) {
   StoreOnDisk store;
   v1::TelemetryBatch batch = Steps(1, 2);

@@ -23,7 +23,7 @@ using graph::Net;
 using graph::WriteArchive;
 using testing::HasSubstr;
 
-// Artifacts are files in a folder, by their names.
+// Tests with artifacts that are files in a folder, whose names are the artifacts' names.
 class UploadedModelsTest : public testing::Test {
  protected:
   UploadedModels::Options Options() {
@@ -97,7 +97,7 @@ TEST_F(UploadedModelsTest, ThoseUsedLongestAgoGoFirst) {
     Write(artifact);
   }
   UploadedModels::Options options = Options();
-  options.kept_json_bytes = 150'000;  // Two small models.
+  options.kept_json_bytes = 150'000;  // Enough for two small models.
   UploadedModels models(options);
   for (const char* artifact : {"a", "b", "a", "c", "a"}) {
     ASSERT_TRUE(models.Read(artifact).ok());

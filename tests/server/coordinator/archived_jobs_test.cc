@@ -15,11 +15,11 @@ using v1::Attempt;
 using v1::Job;
 using v1::Outcome;
 
-// A job that ended with two checkpoints and is in the history table since.
+// A job that ended with two checkpoints and has been moved to the history table.
 class ArchivedCheckpointTest : public CoordinatorTest {
  protected:
   void SetUp() override {
-    worker_retention = absl::ZeroDuration();  // the worker stays, with what it is to delete
+    worker_retention = absl::ZeroDuration();  // The worker's record stays, with its list of files to delete.
     CoordinatorTest::SetUp();
     ScriptedWorker worker("w1");
     id = CreateId();
@@ -46,7 +46,7 @@ class ArchivedCheckpointTest : public CoordinatorTest {
     request.set_id(id);
     coordinator->commands().DeleteJob(request, [this](absl::Status status) { answers.push_back(ReasonOf(status)); });
   }
-  // "40 50", and "none" when the job is gone.
+  // The steps of the job's checkpoints, as in "40 50"; "none" if the job is gone.
   std::string Kept() {
     v1::ListCheckpointsRequest request;
     request.set_id(id);
@@ -68,7 +68,7 @@ class ArchivedCheckpointTest : public CoordinatorTest {
   std::vector<std::string> answers;
 };
 
-// Whether a job answers alike before and after it leaves the memory: each order a client may give, on a finished job.
+// Each command of a client on a finished job must have the same answer before and after the job leaves the memory.
 class OrdersToFinishedJobTest : public ArchivedCheckpointTest {
  protected:
   template <typename Request>

@@ -15,26 +15,27 @@
 
 namespace ampd::server {
 
-// A worker written out by hand: what it reports is what the test put into `report`.
+// A worker without an agent process: it reports what the test put into `report`.
 struct ScriptedWorker {
   explicit ScriptedWorker(const std::string& name, const std::string& agent = "");
-  // Makes the attempt the only one of the report.
+  // Replaces all attempts of the report by this one.
   v1::AttemptReport& Has(const v1::AttemptKey& key, v1::Attempt::State state);
 
   v1::WorkerReport report;
 };
 
-// A spec of about `num_bytes`, which is not large for any other reason.
+// A spec of about `num_bytes` that is otherwise small.
 v1::JobSpec LargeSpec(size_t num_bytes);
 
-// A coordinator over a journal in memory, on a simulated clock, without threads. It records what it is notified of.
+// A coordinator over a journal in memory, on a simulated clock, without threads. It records the notifications of
+// StateListener.
 class CoordinatorTest : public testing::Test, public StateListener {
  protected:
   void SetUp() override { StartServer(); }
 
-  // Starts the server, again if it runs; the journal stays.
+  // Starts the server, or restarts it with the same journal.
   void StartServer();
-  // Commits and places until nothing is left to do.
+  // Commits updates and places jobs until nothing is left to do.
   void Pump();
   void Pass(absl::Duration duration);
   static JobDone Into(absl::StatusOr<JobPtr>* result);
@@ -43,9 +44,11 @@ class CoordinatorTest : public testing::Test, public StateListener {
   std::string CreateId() { return (*Create())->id(); }
   std::string CreateIdOf(const std::string& preset);
   std::string RemoveWorker(const std::string& name);
-  // One report and all that follows from it; then, as a stream would, the directive that is due.
+  // Sends the worker's report and does everything that follows from it. Returns the directive that is due then, as a
+  // stream would send it, and lets the next report reflect it.
   v1::WorkerDirective Exchange(ScriptedWorker& worker);
-  // The worker comes, is given the only job that waits, and runs it.
+  // Lets the worker report, expects that it is assigned `job`, the only waiting one, and reports the attempt as
+  // RUNNING.
   v1::AttemptKey StartOn(ScriptedWorker& worker, const std::string& job);
 
   std::string Shown(const std::string& job);
@@ -69,14 +72,14 @@ class CoordinatorTest : public testing::Test, public StateListener {
   absl::Duration archive_after = absl::Hours(1);
   absl::Duration worker_retention = absl::Hours(48);
   size_t max_spec_bytes = size_t{512} << 20;
-  size_t max_queue = 65'536;  // Updates that the ledger lets wait.
+  size_t max_queue = 65'536;  // The capacity of the ledger's queue of updates.
   RetentionPolicy retention = {absl::Hours(24), absl::ZeroDuration()};
   std::vector<std::string> deleted;
   std::vector<std::string> histories_deleted;
   std::vector<std::string> leaps;
-  std::vector<std::string> troubles;  // Troubles of workers.
+  std::vector<std::string> troubles;  // The lines of OnWorkerTrouble.
   int num_events = 0;
-  int num_searches = 0;  // Searches for jobs that can begin.
+  int num_searches = 0;  // The number of searches for jobs that can begin.
   std::string uploaded;  // The only artifact that exists.
   int num_held = 0;
   absl::Status model_error;  // The error of reading the uploaded model.

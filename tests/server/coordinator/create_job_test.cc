@@ -52,7 +52,7 @@ TEST_F(CreateJobTest, FullDisk_RefusesSubmitsButNotCancels) {
 }
 
 TEST_F(CreateJobTest, ARepeatOfAnOlderRequest_IsAnsweredWhateverIsAdmittedToday) {
-  // As an older server took it, which did not look at unknown fields and admitted names that are refused today.
+  // An older server accepted this request: it did not check unknown fields, and admitted names that are refused today.
   v1::CreateJobRequest request;
   request.set_request_id("r1");
   *request.mutable_spec() = SmallSpec("Old Name");
@@ -202,7 +202,8 @@ TEST_F(CreateJobTest, CloneOfACloneThatNeverBegan_KeepsTheCheckpointOfTheFirst) 
   EXPECT_TRUE(remove(first).ok());
 }
 
-// A job that ended with a checkpoint, and a clone of it that ended before it had one of its own.
+// The job `first` ended with a checkpoint. The job `second` is a clone of it that ended without a checkpoint of its
+// own.
 class CloneOfACloneTest : public CoordinatorTest {
  protected:
   void SetUp() override {
@@ -291,7 +292,7 @@ TEST_F(CloneOfACloneTest, GoesOnFromTheCheckpointOfAnArchivedJobWhileThatIsThere
   EXPECT_EQ(ReasonOfClone(), "CHECKPOINT_NOT_FOUND");
 }
 
-// Both were asked for before either was applied.
+// The clone and the removal of the checkpoint are requested before the ledger applies either.
 TEST_F(CloneOfACloneTest, IsRefusedWhenTheCheckpointGoesMeanwhile) {
   AskToRemoveTheCheckpoint();
   EXPECT_EQ(ReasonOfClone(), "CHECKPOINT_NOT_FOUND");
@@ -324,7 +325,7 @@ TEST_F(CloneOfACloneTest, ARepeatedRequest_IsAnsweredThoughTheFirstIsGone) {
   EXPECT_EQ((*clone)->id(), third);
 }
 
-// Jobs name an upload that is there, or is not.
+// Creates jobs whose model is an uploaded file, `uploaded`, or names an upload that does not exist.
 class ArtifactTest : public CoordinatorTest {
  protected:
   absl::StatusOr<JobPtr> Begin(const std::string& artifact, const std::string& request_id = "", bool validate = false) {
@@ -413,7 +414,7 @@ TEST_F(ArtifactTest, ARepeatedRequest_IsAnsweredThoughTheFileCantBeRead) {
   EXPECT_TRUE(absl::IsUnavailable(Begin(digest, "r2").status()));
 }
 
-// The job `first` of w1 ended with a local checkpoint at step 40; others begin with it.
+// The job `first` ended on w1 with a local checkpoint at step 40. Other jobs begin with that checkpoint.
 class InitialCheckpointTest : public CoordinatorTest {
  protected:
   void SetUp() override {
@@ -521,7 +522,7 @@ TEST_F(InitialCheckpointTest, AJobThatStartsOver_BeginsWithItAgain) {
   w1.report.clear_attempts();
   Pass(absl::Seconds(16));
   EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST ckpt=8");
-  Pass(absl::Seconds(1));  // the wait begins
+  Pass(absl::Seconds(1));  // The wait for the worker begins.
   Pass(absl::Minutes(9));
   Pass(absl::Minutes(2));
   EXPECT_EQ(started_over, "worker w1, which holds the checkpoint at step 8, did not come back");
@@ -550,7 +551,7 @@ TEST_F(CreateJobTest, OlderCheckpoints_AreGivenAlongWithTheOneToStartFrom) {
   EXPECT_EQ(directive.start_from().path(), absl::StrCat(id, "/1/step-40"));
   ASSERT_EQ(directive.older_checkpoints_size(), 1);
   EXPECT_EQ(directive.older_checkpoints(0).path(), absl::StrCat(id, "/1/step-20"));
-  // Its own come first, then those of the first.
+  // The clone's own checkpoint is newest, so the older ones to fall back to are those of the first job.
   v1::AttemptReport& crashed = worker.Has(directive.key(), Attempt::ENDED);
   *crashed.add_checkpoints() = CheckpointAt((*clone)->id(), 1, 60);
   *crashed.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::TRAINER_CRASHED);

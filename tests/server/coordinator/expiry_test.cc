@@ -71,7 +71,7 @@ TEST_F(ExpiryTest, LocalCheckpointOutOfReach_StartsOverAfterTheWait) {
   Exchange(worker);
   Pass(absl::Seconds(16));
   EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST ckpt=40");
-  Pass(absl::Seconds(1));  // the wait begins
+  Pass(absl::Seconds(1));  // The wait for the worker begins.
   Pass(absl::Minutes(9));
   EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST ckpt=40");
   Pass(absl::Minutes(2));
@@ -79,7 +79,8 @@ TEST_F(ExpiryTest, LocalCheckpointOutOfReach_StartsOverAfterTheWait) {
   EXPECT_EQ(started_over, "worker w1, which holds the checkpoint at step 40, did not come back");
 }
 
-// The job's only checkpoint is on the disk of the agent "red", which is lost then; "blue" comes under its name.
+// The job's only checkpoint is on the disk of the agent "red". That agent is lost, and the agent "blue" takes its name,
+// w1.
 class TakenNameTest : public CoordinatorTest {
  protected:
   void SetUp() override {
@@ -204,7 +205,7 @@ TEST_F(ExpiryTest, LostWorker_IsNotForgottenBecauseTheWallClockLeapt) {
   EXPECT_EQ(ViewOf("w1").state(), v1::Worker::LOST);
 }
 
-// Set back by an hour, or ahead by a year, the wall clock changes neither leases nor deadlines nor waits.
+// A wall clock that is set back by an hour or ahead by a year changes neither leases nor deadlines nor waits.
 class LeapingClock : public CoordinatorTest, public testing::WithParamInterface<int> {
  protected:
   absl::Duration Leap() const { return absl::Hours(GetParam()); }
@@ -254,7 +255,7 @@ TEST_P(LeapingClock, RetryComesInTime) {
   const std::string id = CreateId();
   v1::AttemptKey key = StartOn(worker, id);
   *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::DEVICE_ERROR);
-  key = Exchange(worker).attempts(0).key();  // the first retry is at once
+  key = Exchange(worker).attempts(0).key();  // The first retry begins at once.
   *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::DEVICE_ERROR);
   Exchange(worker);
   worker.report.clear_attempts();

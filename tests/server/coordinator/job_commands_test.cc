@@ -86,7 +86,8 @@ TEST_F(JobCommandsTest, LossScaleOrder_LeavesInForceWhatItDoesNotSet) {
   ScriptedWorker worker("w1");
   const std::string id = CreateIdOf("fp16");
   StartOn(worker, id);
-  // "<number>: <fields>" of the earlier order, where there is one, and of the newest.
+  // Gives an order and shows the orders in force, as "<number>: <fields>": the earlier one, if there is one, and the
+  // newest.
   const auto after = [&](std::optional<double> scale, std::optional<int> growth_interval) {
     v1::UpdateJobRequest request;
     request.set_id(id);

@@ -64,7 +64,7 @@ TEST_F(SchedulerTest, StoppingWorker_IsGivenNothingNew) {
   EXPECT_EQ(Shown(id), "STARTING@w1#1");
 }
 
-// The committer answers before anybody looks for a place.
+// A client is answered before the scheduler compares its job with any device.
 TEST_F(SchedulerTest, WithManyJobsAndDevices_AnAnswerWaitsForNoPlacement) {
   constexpr int kJobs = 10'000;
   constexpr int kDevices = 200;
@@ -153,7 +153,7 @@ TEST_F(SchedulerTest, WhenMoreChangesThanItKeeps_EverythingIsReadAgain) {
   EXPECT_EQ(Shown(id), "STARTING@w1#1");
 }
 
-// Runs the scheduler's and the ledger's threads.
+// A coordinator test that runs the threads of the scheduler and the ledger.
 class SchedulerThreadTest : public CoordinatorTest {
  protected:
   void TearDown() override {

@@ -71,13 +71,14 @@ TEST_F(WorkerSessionsTest, AttemptNotYetThere_IsNotTakenForGone) {
   ScriptedWorker worker("w1");
   Exchange(worker);
   const std::string id = CreateId();
-  ASSERT_EQ(coordinator->sessions().CurrentDirective("w1", "a1")->attempts_size(), 1);  // and is lost on its way
+  // The directive that contains the attempt is lost on its way to the worker.
+  ASSERT_EQ(coordinator->sessions().CurrentDirective("w1", "a1")->attempts_size(), 1);
   worker.report.set_sequence(worker.report.sequence() + 1);
   ASSERT_TRUE(coordinator->sessions().HandleReport(worker.report).ok());
   Pump();
   EXPECT_EQ(Shown(id), "STARTING@w1#1");
   EXPECT_EQ((*coordinator->queries().GetJob(id))->num_attempts(), 1);
-  Exchange(worker);  // from here on the report reflects a directive that holds the attempt
+  Exchange(worker);  // From here on the report reflects a directive that contains the attempt.
   Exchange(worker);
   EXPECT_EQ(Shown(id).substr(0, 9), "STARTING@");
   EXPECT_EQ((*coordinator->queries().GetJob(id))->num_attempts(), 2) << "an attempt that is gone was not ended";
@@ -122,7 +123,7 @@ TEST_F(WorkerSessionsTest, AgentOfAnotherIdentity_IsRefusedWhileTheWorkerIsNotLo
   EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(ReasonOf(refused), "WORKER_NAME_IN_USE");
   EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("w1: red:/state, and this one is blue:/state"));
-  // The holder continues, and so does its successor in the same state folder.
+  // The agent "red", which has the name, continues, and so does a restarted agent with its state folder.
   EXPECT_EQ(Exchange(holder).attempts(0).key().token(), key.token());
   holder.report.set_incarnation("a2");
   EXPECT_EQ(Exchange(holder).attempts(0).key().token(), key.token());
@@ -184,7 +185,7 @@ TEST_F(WorkerSessionsTest, Checkpoint_IsRecordedBeforeTheOutcomeAndUsedByTheNext
   EXPECT_TRUE(coordinator->queries().FindAttempt(key)->ended);
 }
 
-// The path is later given to workers to delete.
+// The server must not record a wrong path, because it later orders workers to delete the path.
 TEST_F(WorkerSessionsTest, CheckpointOfAnotherPathThanItsOwn_IsNeitherRecordedNorAcknowledged) {
   ScriptedWorker worker("w1");
   const std::string id = CreateId();
@@ -278,7 +279,7 @@ TEST_F(WorkerSessionsTest, TotalStepsThatTheTrainerCounted_AreKeptOnTheAttempt) 
   worker.Has(key, Attempt::RUNNING).set_total_steps(1875);
   Exchange(worker);
   EXPECT_EQ(coordinator->queries().GetJob(id).value()->attempts(0).total_steps(), 1875);
-  worker.Has(key, Attempt::SUSPENDED);  // Reported by an agent that has just found its trainer.
+  worker.Has(key, Attempt::SUSPENDED);  // An agent that has just found its trainer reports this.
   Exchange(worker);
   StartServer();
   EXPECT_EQ(coordinator->queries().GetJob(id).value()->attempts(0).total_steps(), 1875);
@@ -300,7 +301,7 @@ TEST_F(WorkerSessionsTest, PrecisionRaisedWhileRunning_IsTheAttemptsFromThenOnAn
   EXPECT_EQ(PrecisionOf(id), "bf16");
   EXPECT_EQ(Shown(id), "RUNNING@w1#1");
   EXPECT_EQ(num_events, num_before) << "the trainer reports it";
-  worker.Has(key, Attempt::SUSPENDED);  // Reported by an agent that has just found its trainer.
+  worker.Has(key, Attempt::SUSPENDED);  // An agent that has just found its trainer reports this.
   Exchange(worker);
   StartServer();
   EXPECT_EQ(PrecisionOf(id), "bf16");
@@ -332,7 +333,7 @@ TEST_F(WorkerSessionsTest, CheckpointsToDelete_AreListedUntilTheWorkerReflectsTh
   EXPECT_EQ(Exchange(worker).delete_checkpoints_size(), 0);
 }
 
-// A copy of the state folder has the id, and another place.
+// A copy of an agent's state folder has the agent's id, but is at another place.
 TEST_F(WorkerSessionsTest, CopyOfAnAgentElsewhere_IsRefusedAndShownAndTheFirstGoesOn) {
   ScriptedWorker first("w1", "red");
   const std::string id = CreateId();
@@ -371,7 +372,8 @@ TEST_F(WorkerSessionsTest, MovedStateFolder_IsTakenOnceTheWorkerIsLost) {
   EXPECT_EQ(ViewOf("w1").state(), v1::Worker::READY);
 }
 
-// A copy at the same place, as of a container, looks like a restart: the displaced agent is refused, and yields.
+// A copy at the same place, as in a copied container, looks like a restart. The first agent is then refused, and
+// yields.
 TEST_F(WorkerSessionsTest, DisplacedAgentThatYields_IsTakenOnceTheOtherOneIsSilent) {
   ScriptedWorker first("w1", "red");
   Exchange(first);
@@ -394,7 +396,7 @@ TEST_F(WorkerSessionsTest, DisplacedAgentThatYields_IsTakenOnceTheOtherOneIsSile
   EXPECT_EQ(ViewOf("w1").state(), v1::Worker::READY);
 }
 
-// The stream of the agent that had the name before is still there when the next one has been taken.
+// The server must not send tokens on the stream of the agent that had the name before, which is still open.
 TEST_F(WorkerSessionsTest, Tokens_AreForTheAgentThatHasTheNameAlone) {
   ScriptedWorker red("w1", "red");
   Exchange(red);
@@ -456,7 +458,8 @@ TEST_F(WorkerSessionsTest, WorkersWhoseReportCantBe_AreRefusedByTheField) {
   }
 }
 
-// Facts about an attempt that can't be true are left out and reported once, and end no stream.
+// A reported checkpoint that can't be true is left out and reported to operators once. The worker's stream does not
+// end.
 TEST_F(WorkerSessionsTest, CheckpointThatCantBe_IsNotRecordedAndTheWorkerGoesOn) {
   ScriptedWorker worker("w1");
   const std::string id = CreateId();
@@ -474,7 +477,7 @@ TEST_F(WorkerSessionsTest, CheckpointThatCantBe_IsNotRecordedAndTheWorkerGoesOn)
     EXPECT_EQ(Exchange(worker).acknowledged_checkpoints_size(), 0) << checkpoint.ShortDebugString();
     EXPECT_EQ(Shown(id), "RUNNING@w1#1");
   }
-  EXPECT_EQ(troubles.size(), 4u) << absl::StrJoin(troubles, "\n");  // two are no SHA-256
+  EXPECT_EQ(troubles.size(), 4u) << absl::StrJoin(troubles, "\n");  // Two lines were equal: no SHA-256.
   *worker.Has(key, Attempt::RUNNING).add_checkpoints() = CheckpointAt(id, 1, 40);
   EXPECT_EQ(Exchange(worker).acknowledged_checkpoints_size(), 1);
 }
@@ -524,7 +527,7 @@ TEST_F(WorkerSessionsTest, HonestEnds_AreTaken) {
   Outcome& outcome = *worker.Has(StartOn(worker, id), Attempt::ENDED).mutable_outcome();
   outcome = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
   outcome.mutable_final_metrics()->set_train_loss(0.5);
-  outcome.mutable_final_metrics()->set_eval_perplexity(INFINITY);  // The loss is above 709.
+  outcome.mutable_final_metrics()->set_eval_perplexity(INFINITY);  // This is valid: the loss was above 709.
   outcome.mutable_final_metrics()->set_state_hash(std::string(64, '0'));
   Exchange(worker);
   EXPECT_EQ(Shown(id), "SUCCEEDED SUCCEEDED_NORMALLY");

@@ -1,4 +1,4 @@
-// Every disk call of the journal fails once in turn, and then permanently, and the power is cut.
+// Lets every disk call of the journal fail, once and then permanently, and cuts the power afterwards.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,19 +50,20 @@ SqliteJournal::Options OptionsFor(const std::string& folder) {
   return options;
 }
 
-// The content of a journal, whether it is in the snapshot or after it.
+// Everything that a journal holds. An update is the same whether it is in the snapshot or follows it.
 struct Holding {
   std::vector<std::string> updates;
   std::map<std::string, std::string> history;
   friend bool operator==(const Holding&, const Holding&) = default;
 };
 
-// The groups that every story appends: the n-th has n % 3 + 1 updates and archives a job; each third also deletes one.
+// The group that a story appends as its n-th. It has n % 3 + 1 updates and archives a job; every third group also
+// deletes one.
 JournalGroup GroupNumber(int n, uint64_t first_index) {
   JournalGroup group;
   group.first_index = first_index;
   for (int i = 0; i <= n % 3; ++i) {
-    // Some are longer than a page, so that a group takes many writes.
+    // Some updates are longer than a page, so that a group takes many writes.
     group.updates.push_back(absl::StrCat("group ", n, " update ", i, std::string(n % 2 == 0 ? 6000 : 10, 'x')));
   }
   group.archived.push_back({absl::StrCat("j", n), n, int64_t{10} * n, absl::StrCat("record ", n)});
@@ -89,16 +90,16 @@ Holding HoldingAfter(int num_groups) {
 
 std::string SnapshotOf(size_t num_updates) { return absl::StrCat("state after ", num_updates, std::string(5000, 's')); }
 
-// A server's use of its journal, one letter per step:
+// Plays a server's use of its journal, given as one letter per step:
 //
 //   o  open and recover    a  append the next group    c  compact    f  read the history table    q  close
 //
-// It ends like a server, at the first error of a call that writes.
+// The story ends as a server does, at the first error of a call that writes.
 class Story {
  public:
   explicit Story(const std::string& folder) : folder_(folder) {}
 
-  // Returns the status with which it ended.
+  // Plays the steps. Returns the status with which the story ended.
   absl::Status Run(const std::string& steps) {
     for (const char step : steps) {
       absl::Status status;
@@ -108,7 +109,7 @@ class Story {
         status = Append();
       } else if (step == 'c') {
         status = journal_->Compact(num_updates(), SnapshotOf(num_updates()));
-        status = absl::IsResourceExhausted(status) ? absl::OkStatus() : status;  // The ledger retries later.
+        status = absl::IsResourceExhausted(status) ? absl::OkStatus() : status;  // The ledger would retry later.
       } else if (step == 'f') {
         LookIntoHistory();
       } else {
@@ -121,7 +122,7 @@ class Story {
     return absl::OkStatus();
   }
 
-  // Continues with the folder that `before` left.
+  // Continues the story of `before`, whose folder this one has a copy of.
   void GoOnFrom(const Story& before) { num_acknowledged_ = before.num_acknowledged_; }
 
   int num_acknowledged() const { return num_acknowledged_; }
@@ -190,9 +191,9 @@ absl::StatusOr<Holding> Read(const std::string& folder) {
 
 struct Scenario {
   std::string name;
-  std::string before;  // Steps without faults.
-  std::string steps;   // Steps with faults.
-  int at_least;        // Least number of calls that reach the disk.
+  std::string before;  // Steps that run without faults first.
+  std::string steps;   // Steps during which calls fail.
+  int at_least;        // The least number of calls that these steps make to the disk.
 };
 
 void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
@@ -216,7 +217,8 @@ class JournalFaults : public testing::TestWithParam<Scenario> {
     if (!GetParam().before.empty()) {
       Story before(earlier.path());
       EXPECT_TRUE(before.Run(GetParam().before).ok());
-      // The state after a crash, unless the journal was closed.
+      // `folder` becomes what a crash after these steps would leave, or, if they closed the journal, what the close
+      // left.
       SeededRandom unused(0);
       vfs.LeaveAfterPowerCut(FaultyVfs::Survivors::kAll, unused, folder.path());
       story.GoOnFrom(before);
@@ -235,7 +237,7 @@ class JournalFaults : public testing::TestWithParam<Scenario> {
     return fired;
   }
 
-  // Fails each call in turn, until there is none left that could fail; returns how many there were.
+  // Plays the scenario once for each call, letting that call fail. Returns the number of calls.
   int64_t PlayAll(bool sticky, FaultyVfs::Fault fault) {
     int64_t nth = 1;
     while (Play(nth, sticky, fault) && !HasFailure()) {
@@ -277,7 +279,7 @@ TEST_P(JournalFaults, DiskThatIsFull_LosesNoAcknowledgedGroupAndTearsNone) {
 INSTANTIATE_TEST_SUITE_P(All, JournalFaults, testing::ValuesIn(kScenarios),
                          [](const auto& info) { return info.param.name; });
 
-// A write that finds the disk full must succeed with the space that the reserve frees.
+// A write that meets a full disk must succeed with the space that the reserve frees.
 TEST(JournalReserve, WriteThatFindsTheDiskFull_IsDoneAgainWithTheReserve) {
   int64_t nth = 1;
   int num_released = 0;
@@ -307,15 +309,15 @@ TEST(JournalReserve, DiskThatStaysFull_FailsTheAppendAndKeepsItsReason) {
   EXPECT_FALSE(fs::exists(folder.path() + "/reserve"));
 }
 
-// How a child ended that committed pairs of jobs until a call failed, and its output: "ack <job>" lines, and the
-// ledger's last messages.
+// How a child process ended that committed pairs of jobs until a call failed, and what it printed: "ack <job>" lines,
+// and the ledger's last messages.
 struct Ending {
   int wait_status = 0;
   std::string said;
 };
 
-constexpr int kUnfired = 3;   // It finished, and the call was never made.
-constexpr int kSurvived = 4;  // It finished although the call failed.
+constexpr int kUnfired = 3;   // Exit code: all jobs were committed before the nth call.
+constexpr int kSurvived = 4;  // Exit code: all jobs were committed although the nth call failed.
 constexpr int kNotOpened = 5;
 
 [[noreturn]] void CommitPairs(const std::string& folder, int64_t nth, int out) {

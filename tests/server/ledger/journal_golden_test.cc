@@ -1,6 +1,6 @@
-// Compares the journal's bytes with tests/golden/journal.txt. Bytes that older servers wrote must be read to the same
-// records and recovered to the same state. A field that changes its number, its name or its type fails here, whatever
-// else changes with it.
+// Compares the journal's bytes with tests/golden/journal.txt. Bytes that older servers wrote must be read as the same
+// records and recovered to the same state. Therefore this test fails if a field changes its number, its name or its
+// type, even if the reading and the writing code change together.
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ constexpr char kGolden[] = AMPD_SOURCE_DIR "/tests/golden/journal.txt";
 struct Record {
   std::string type;   // A message type of ampd.internal.
   std::string text;   // Protobuf's text format, one line.
-  std::string bytes;  // Empty: not written yet.
+  std::string bytes;  // Empty: not in the file yet.
 };
 
 std::unique_ptr<Message> NewMessage(const std::string& type) {
@@ -44,7 +44,7 @@ std::unique_ptr<Message> NewMessage(const std::string& type) {
   return std::make_unique<internal::Snapshot>();
 }
 
-// Fields that this code does not know are shown as numbers.
+// A message in text format. Fields that this code does not know are shown by their numbers.
 std::string Text(const Message& message) { return message.ShortDebugString(); }
 
 std::vector<Record> ReadRecords(std::string* preamble) {
@@ -64,7 +64,7 @@ std::vector<Record> ReadRecords(std::string* preamble) {
   return records;
 }
 
-// Adds missing bytes, encoded by this code, and rewrites every text from the bytes.
+// Rewrites the golden file. Missing bytes are encoded by this code; every text is made from its bytes.
 void UpdateGolden() {
   std::string file;
   for (Record& record : ReadRecords(&file)) {
@@ -100,7 +100,7 @@ TEST_F(JournalGolden, BytesOfBefore_AreReadToTheSameRecords) {
   }
 }
 
-// The fields of journal.proto that are set in the message or below it.
+// Adds the names of the fields that are set in the message or in messages within it.
 void AddFields(const Message& message, std::set<std::string>* fields) {
   std::vector<const FieldDescriptor*> set;
   message.GetReflection()->ListFields(message, &set);

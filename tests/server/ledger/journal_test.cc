@@ -1,4 +1,4 @@
-// The conformance suite of Journal, and tests that apply only to the one on disk.
+// The conformance suite for all implementations of Journal, and tests of the journal on disk.
 #include "server/ledger/journal.h"
 
 #include <fcntl.h>
@@ -43,7 +43,7 @@ JournalGroup GroupOf(uint64_t first_index, std::vector<std::string> updates) {
 
 ArchivedJob Finished(const std::string& id, int64_t order, int64_t end) { return {id, order, end, "record of " + id}; }
 
-// Opens the same storage repeatedly, as a restarted server does.
+// Opens a journal on the same storage at each call, as a restarted server does.
 using Opener = std::function<std::unique_ptr<Journal>()>;
 
 class JournalConformance : public testing::TestWithParam<std::string> {
@@ -177,29 +177,29 @@ TEST(SqliteJournal, Reserve_IsMadeOnOpen) {
   EXPECT_EQ(fs::file_size(folder + "/reserve"), 1u << 16);
 }
 
-// The write-ahead log, cut at every byte of its tail, must recover exactly the commits that were complete before the
-// cut.
+// The test cuts the write-ahead log at every byte of its tail. Each time exactly the commits that were complete before
+// the cut must be recovered.
 TEST(SqliteJournal, LogCutAtEveryByteOfItsTail_RecoversWholeCommits) {
   const std::string folder = MakeFolder();
   const std::string wal = folder + "/journal.db-wal";
-  // In memory if possible, because it is opened thousands of times and nothing here depends on its syncs.
+  // The copy is in memory if possible, because it is opened thousands of times and nothing here depends on its syncs.
   const std::string copy = MakeFolder(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : testing::TempDir());
   std::vector<uintmax_t> ends;  // Sizes of the log after each commit.
   std::vector<std::string> updates;
   constexpr int kCommits = 8;
-  constexpr int kTail = 2;  // Commits whose bytes are cut one by one.
+  constexpr int kTail = 2;  // The number of commits at the end whose bytes are cut one by one.
   {
     auto journal = SqliteJournal::Open(OptionsFor(folder));
     ASSERT_TRUE(journal.ok());
     for (int i = 1; i <= kCommits; ++i) {
-      // All updates differ, so that one in another's place is detected.
+      // All updates differ, so that the test notices an update in another's place.
       const std::vector<std::string> group = {absl::StrCat("update ", i, " a"),
                                               std::string(200, static_cast<char>('a' + i))};
       ASSERT_TRUE((*journal)->Append(GroupOf(2 * i - 1, group)).ok());
       updates.insert(updates.end(), group.begin(), group.end());
       ends.push_back(fs::file_size(wal));
     }
-    // The state that a crash would leave, because the journal has not closed its files.
+    // Copies the files in the state that a crash would leave: the journal has not closed them.
     fs::copy(folder + "/journal.db", copy + "/journal.db");
     fs::copy(wal, copy + "/journal.db-wal");
   }

@@ -45,7 +45,8 @@ std::string Seen(const Ledger& ledger, const std::string& job) {
   return ledger.Read([&](const ClusterState& state) { return Show(state, job); });
 }
 
-// A journal whose appends can fail or run a callback, which checks what readers see meanwhile.
+// A journal whose appends can be made to fail. An append can also run a callback, which checks what readers see
+// meanwhile.
 class WatchedJournal final : public Journal {
  public:
   absl::StatusOr<Recovered> Recover() override { return Recovered(); }
@@ -246,7 +247,7 @@ TEST(Ledger, CheckpointOfAJobThatTheSameGroupArchives_IsDropped) {
   journal.reserve_bytes = 0;
   Ledger::Options options;
   options.journal = *SqliteJournal::Open(journal);
-  options.snapshot_every = 40;  // So that kills also hit compactions.
+  options.snapshot_every = 40;  // Small, so that kills also hit compactions.
   auto ledger = *Ledger::Open(std::move(options));
   ledger->Start();
   UpdateMaker make;
@@ -263,7 +264,8 @@ TEST(Ledger, CheckpointOfAJobThatTheSameGroupArchives_IsDropped) {
   }
 }
 
-// Reads what a child acknowledged until at least `num_bytes` arrived, kills it, and reads the rest.
+// Starts a child that commits jobs. Reads the ids that it acknowledges until at least `num_bytes` arrived, kills it,
+// and returns all ids that were read, one per line.
 std::string RunAndKill(const std::string& folder, const std::string& prefix, size_t num_bytes) {
   int pipe_ends[2];
   EXPECT_EQ(pipe(pipe_ends), 0);
@@ -290,7 +292,8 @@ std::string RunAndKill(const std::string& folder, const std::string& prefix, siz
   return text.substr(0, text.rfind('\n') + 1);
 }
 
-// Kills `kills` children that share the journal of one new folder, and checks that it holds each acknowledged job once.
+// Kills `kills` children one after the other, which share the journal of one new folder. Checks that the journal then
+// holds each acknowledged job once.
 void KillAndCheck(int64_t kills, SeededRandom& random) {
   const std::string folder = MakeFolder();
   std::set<std::string> acknowledged;
@@ -318,8 +321,8 @@ void KillAndCheck(int64_t kills, SeededRandom& random) {
   });
 }
 
-// Each child reads all that the children before it wrote, so the time grows with the square of the kills on one
-// journal: every 200 kills get a journal of their own.
+// Every 200 kills get a journal of their own. Each child reads all that the children before it wrote, so the time grows
+// with the square of the kills on one journal.
 TEST(LedgerKill, EveryAcknowledgedJobIsThereExactlyOnce) {
   SeededRandom random(1);
   for (int64_t left = CountFromEnvironment("AMPD_KILLS", 200); left > 0 && !HasFatalFailure(); left -= 200) {

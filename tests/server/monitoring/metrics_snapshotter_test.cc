@@ -41,7 +41,7 @@ class MetricsSnapshotterTest : public testing::Test {
     snapshotter_ = std::make_unique<MetricsSnapshotter>(&coordinator_->sessions(), &table_, &progress_, kMaxJobs);
   }
 
-  // Stores a change at `now`, as from the ledger, of a job that has done ten steps.
+  // Stores the job in this state at `now`, as a change from the ledger would. The job has done ten steps.
   void Put(const std::string& id, v1::Job::State state, absl::Time now) {
     auto job = std::make_shared<v1::Job>();
     job->set_id(id);

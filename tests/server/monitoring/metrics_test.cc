@@ -74,7 +74,7 @@ FleetSnapshot FullSnapshot() {
   return snapshot;
 }
 
-// The output of `promtool check metrics` for a page; empty when it is clean.
+// Runs `promtool check metrics` on a page. Returns its output, which is empty if the page is correct.
 std::string Promtool(const std::string& page) {
   TemporaryFolder folder;
   std::ofstream(folder.Path("page")) << page;
@@ -155,7 +155,7 @@ TEST(Metrics, PhasesOfAStepHaveSeriesOfTheirOwnAndOtherStepsHaveNone) {
   segment.batch = Steps(1, 21);
   segment.batch.mutable_steps()->add_phases()->set_name("discriminator");
   segment.batch.mutable_steps()->add_phases()->set_name("generator");
-  for (int step = 1; step <= 21; ++step) {  // Steps 7, 14 and 21 are skipped.
+  for (int step = 1; step <= 21; ++step) {  // Steps 7, 14 and 21 have skips.
     for (v1::PhaseColumns& phase : *segment.batch.mutable_steps()->mutable_phases()) {
       const bool is_generator = phase.name() == "generator";
       phase.add_loss(static_cast<float>(is_generator ? step : -step));
@@ -171,7 +171,7 @@ TEST(Metrics, PhasesOfAStepHaveSeriesOfTheirOwnAndOtherStepsHaveNone) {
   EXPECT_THAT(page, HasSubstr(R"(ampd_job_phase_skipped_steps_total{job_id="j-1",phase="generator"} 1)"));
   EXPECT_THAT(page, HasSubstr(R"(ampd_job_phase_skipped_steps_total{job_id="j-1",phase="discriminator"} 3)"));
   EXPECT_EQ(Promtool(page), "");
-  // A rollback to step 10 subtracts what was counted beyond it.
+  // A rollback to step 10 removes the skipped steps beyond it from the count.
   PointSegment again;
   again.attempt = 2;
   again.batch = Steps(1, 1, 10);
@@ -263,7 +263,8 @@ TEST(Metrics, CountsLooksForPlacesByWhatCameOfThem) {
   EXPECT_THAT(page, HasSubstr("ampd_scheduler_cycle_seconds_count 4"));
 }
 
-// The value of the first `name` label in a page, unescaped according to the text format; independent of the serializer.
+// The value of the first label `name` in a page, unescaped as the text format specifies, independently of the
+// serializer.
 std::string ReadLabel(const std::string& page, const std::string& name) {
   size_t at = page.find(name + "=\"") + name.size() + 2;
   std::string value;
@@ -344,11 +345,11 @@ TEST(ProgressBoard, CountsASkippedStepThatComesAgainOnce) {
   StoreOnDisk store;
   ProgressBoard board;
   store.on_stored = [&](const StoredHistory& stored) { board.Update(stored); };
-  ASSERT_TRUE(store.Append(1, Steps(1, 30)).ok());  // 7, 14, 21 and 28 are skipped.
+  ASSERT_TRUE(store.Append(1, Steps(1, 30)).ok());  // Steps 7, 14, 21 and 28 are skipped.
   EXPECT_EQ(board.Find("j")->progress.skipped_steps(), 4);
-  ASSERT_TRUE(store.Append(1, Steps(31, 40, -20)).ok());  // A rollback: 11 to 20 again.
+  ASSERT_TRUE(store.Append(1, Steps(31, 40, -20)).ok());  // A rollback: steps 11 to 20 are run again.
   EXPECT_EQ(board.Find("j")->progress.skipped_steps(), 2);
-  ASSERT_TRUE(store.Append(2, Steps(1, 20, 10), /*from_step=*/10).ok());  // The next attempt: 11 to 30.
+  ASSERT_TRUE(store.Append(2, Steps(1, 20, 10), /*from_step=*/10).ok());  // The next attempt runs steps 11 to 30.
   EXPECT_EQ(board.Find("j")->progress.skipped_steps(), 4);
 }
 
@@ -380,7 +381,7 @@ TEST(ProgressBoard, TellsTheTotalOfAJobOfEpochsOnceAnAttemptCountedIt) {
   board.AddTo(&job);
   EXPECT_EQ(job.progress().total_steps(), 0);
   job.mutable_attempts(0)->set_total_steps(705);
-  job.add_attempts();  // A second one, which has not opened its data.
+  job.add_attempts();  // The second attempt has not opened its data yet.
   board.AddTo(&job);
   EXPECT_EQ(job.progress().total_steps(), 705);
   job.mutable_spec()->mutable_train()->set_steps(40);

@@ -42,13 +42,13 @@ class AcceptorTest : public testing::Test {
 
   std::unique_ptr<RawConnection> Connect() { return std::make_unique<RawConnection>(acceptor_->address()); }
 
-  // Waits until `count` connections were handed on.
+  // Waits until the acceptor has handed on `count` connections.
   void AwaitTaken(size_t count) {
     absl::MutexLock lock(&mutex_);
     const auto has = [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return taken_.size() >= count; };
     ASSERT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&has), absl::Seconds(30)));
   }
-  // Reads from a connection that was handed on, as a server does.
+  // Reads from a connection that the acceptor has handed on, as a server does.
   void ReadFrom(size_t index, size_t num_bytes) {
     absl::MutexLock lock(&mutex_);
     std::string buffer(num_bytes, '\0');
@@ -109,7 +109,7 @@ TEST_F(AcceptorTest, WhenAllMakeCallsANewOneIsClosed) {
   auto refused = Connect();
   EXPECT_TRUE(refused->IsClosed());
   EXPECT_EQ(acceptor_->counters().num_refused, 1);
-  // Connections closed by their receiver no longer count, although the acceptor is not notified.
+  // A connection that its receiver closes no longer counts, although the acceptor is not notified.
   CloseTaken(0);
   const absl::Time deadline = absl::Now() + absl::Seconds(30);
   while (acceptor_->counters().num_accepted < 3 && absl::Now() < deadline) {
@@ -126,11 +126,12 @@ TEST_F(AcceptorTest, AcceptsAgainAfterDescriptorsHadRunOut) {
   auto first = Connect();
   AwaitTaken(1);
   {
-    // The acceptor's spare descriptor is used for the copy of the socket that it closes, and for nothing else.
+    // The only descriptor left is the acceptor's spare one. It serves only to copy the socket of the connection to
+    // close.
     const DescriptorShortage shortage(/*left=*/1);
     auto waiting = Connect();
     EXPECT_TRUE(first->IsClosed()) << "it made no call, and makes room";
-    CloseTaken(0);  // As gRPC does.
+    CloseTaken(0);  // gRPC closes its connection, too.
     AwaitTaken(2);
   }
   absl::MutexLock lock(&mutex_);

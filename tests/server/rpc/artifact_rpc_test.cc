@@ -37,7 +37,7 @@ class ArtifactRpcTest : public testing::Test {
   ArtifactRpcTest() { Connect(); }
   void Connect() { stub_ = v1::ArtifactService::NewStub(server_.NewChannel()); }
 
-  // Sends `messages` and returns the result of the call.
+  // Uploads with these messages and returns the result of the call.
   absl::StatusOr<v1::Artifact> Send(const std::vector<v1::UploadArtifactRequest>& messages) {
     auto context = Context();
     v1::Artifact artifact;
@@ -137,7 +137,7 @@ TEST_F(ArtifactRpcTest, AnUploadThatBrokeOffIsGoneOnWith) {
   const auto artifact = Upload(content, 4000);
   ASSERT_TRUE(artifact.ok()) << artifact.status();
   EXPECT_EQ(*Download(artifact->name()), content);
-  // The server answers at once, and receives no content.
+  // The server already has the content. It answers at once, without receiving the content again.
   EXPECT_EQ(Send({First(content)})->name(), artifact->name());
 }
 
@@ -171,7 +171,8 @@ TEST_F(ArtifactRpcTest, AnIdleUploadDoesNotHoldUpTheEndOfTheServer) {
   ASSERT_TRUE(upload->Write(first));
   while (GetUpload("content").received_bytes() < 3) {
   }
-  // Measures only the upload, because stopping the whole server takes up to two seconds for other reasons.
+  // The time is measured until the upload ends, because stopping the whole server takes up to two seconds for other
+  // reasons.
   const absl::Time begin = absl::Now();
   std::thread stopping([this] { server_.Stop(); });
   const absl::Status ended = FromGrpcStatus(upload->Finish());
@@ -180,9 +181,9 @@ TEST_F(ArtifactRpcTest, AnIdleUploadDoesNotHoldUpTheEndOfTheServer) {
   stopping.join();
 }
 
-// A pipe replaces each file, so that reading it back blocks until the pipe is filled.
+// A pipe replaces each upload's file, so that the server's reading back blocks until the test fills the pipe.
 TEST_F(ArtifactRpcTest, UploadsThatAreReadBackHoldUpNobodyElse) {
-  constexpr int kNumUploads = 8;  // More than the threads of any pool.
+  constexpr int kNumUploads = 8;  // More uploads than any pool has threads.
   struct Waiting {
     std::string content;
     std::string path;

@@ -1,4 +1,4 @@
-// What gRPC's own tools ask of a server, health and reflection, and the limits of one connection.
+// Tests the services that gRPC's own tools use, health and reflection, and the limits of one connection.
 #include "server/rpc/grpc_server.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ using google::protobuf::MessageFactory;
 using google::protobuf::TextFormat;
 using testing::HasSubstr;
 
-// A stream of any method, whose messages are bytes.
+// A stream of any method. Its messages are sent and received as bytes.
 class ByteStream {
  public:
   ByteStream(const std::shared_ptr<grpc::Channel>& channel, const std::string& method, const std::string& request)
@@ -47,7 +47,7 @@ class ByteStream {
     Await();
   }
 
-  // Waits for the next message; "ended" when there is none.
+  // Waits for the next message and returns its bytes; "ended" if there is none.
   std::string Next() {
     grpc::ByteBuffer message;
     call_->Read(&message, this);
@@ -77,8 +77,8 @@ class ByteStream {
 
 class GrpcServerTest : public testing::Test {
  protected:
-  // Calls the reflection service, whose types come with the library that implements it. `request` is in text format.
-  // Returns null when the server has no such service.
+  // Calls the reflection service with `request`, in text format. Its message types are those linked in with the library
+  // that implements the service. Returns null if the server has no such service.
   std::unique_ptr<Message> Reflect(const std::string& request) {
     const auto make = [](const std::string& type) {
       const auto* of = DescriptorPool::generated_pool()->FindMessageTypeByName("grpc.reflection.v1alpha." + type);

@@ -141,7 +141,7 @@ TEST_F(RpcTest, ARequestBeyondTheClientsLimitIsRefusedAndTheServerGoesOn) {
   server_.CreateJob();
 }
 
-// Sends one message of these bytes to a method, unary or streaming, and returns the status of the call.
+// Sends these bytes as one message to a unary or streaming method, and returns the status of the call.
 absl::Status CallWithBytes(const std::shared_ptr<grpc::Channel>& channel,
                            const google::protobuf::MethodDescriptor& method, const std::string& bytes) {
   grpc::GenericStub stub(channel);
@@ -200,7 +200,7 @@ TEST_F(RpcTest, EveryMethodOfClients_RefusesFieldsThatItDoesNotKnow) {
   }
 }
 
-// Collects all message types that a request may contain.
+// Adds the type and all message types that it may contain to `types`.
 void CollectTypes(const google::protobuf::Descriptor* type, std::set<std::string>* types) {
   if (!types->insert(type->full_name()).second) {
     return;
@@ -551,7 +551,7 @@ TEST_F(RpcTest, DrainWorker_IsListedAndTakenBack) {
   drain.set_name("w1");
   v1::Worker shown;
   grpc::Status status = server_.admin().DrainWorker(Context().get(), drain, &shown);
-  // The registration of the first report may not be on disk yet.
+  // Repeats the call while it returns NOT_FOUND, because the registration of the first report may not be on disk yet.
   for (int i = 0; i < 100 && status.error_code() == grpc::StatusCode::NOT_FOUND; ++i) {
     worker.Report();
     status = server_.admin().DrainWorker(Context().get(), drain, &shown);

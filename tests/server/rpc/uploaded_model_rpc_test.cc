@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 class UploadedModelRpcTest : public testing::Test {
  protected:
-  // Returns the name of the artifact.
+  // Uploads the model. Returns the name of the artifact.
   std::string Upload(const json& model) {
     const std::string path = folder_.Path("net.pt2");
     graph::WriteArchive(path, model);

@@ -13,7 +13,7 @@ class QuietStream final : public WorkerStream {
   void End(bool /*replaced*/) override {}
 };
 
-// Counts the objects whose memory is not returned yet; a weak pointer keeps it.
+// Counts the objects whose memory was not released. A weak pointer keeps the memory of its object.
 template <typename T>
 struct CountingAllocator {
   using value_type = T;

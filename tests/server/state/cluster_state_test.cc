@@ -45,7 +45,7 @@ class ClusterStateTest : public testing::Test {
     Apply(shared);
   }
   std::string Shown() { return Show(state, "j1"); }
-  // The paths that the worker is to delete.
+  // The paths that the worker is ordered to delete, joined by spaces.
   std::string Deletions(const std::string& worker) {
     const auto path = [](std::string* out, const v1::CheckpointKey& key) { out->append(key.path()); };
     return absl::StrJoin(state.FindWorker(worker)->delete_checkpoints(), " ", path);
@@ -247,7 +247,7 @@ TEST_F(ClusterStateTest, StaleOwner_IsFenced) {
   EXPECT_EQ(Shown(), "j1:RUNNING@w2#2");
 }
 
-// Assignments are decided on published records, beside the committer.
+// The scheduler decides an assignment on published records, so the committer may change the job before it is applied.
 TEST_F(ClusterStateTest, AssignmentDecidedBeforeTheJobStartedOver_IsRefusedAsStale) {
   StartRunning("j1", 1, "w1");
   Apply(make.Save("j1", 1, 8));
@@ -260,7 +260,7 @@ TEST_F(ClusterStateTest, AssignmentDecidedBeforeTheJobStartedOver_IsRefusedAsSta
   Apply(start_over);
   EXPECT_EQ(ReasonOfApply(assign), "STALE_DECISION");
   assign.mutable_assign_attempt()->set_job_version(0);
-  Apply(assign);  // As an older server's journal may hold it.
+  Apply(assign);  // An older server's journal may hold an assignment without a version.
 }
 
 TEST_F(ClusterStateTest, AssignmentWithALocalCheckpointThatAnotherAgentCannotReach_IsRefusedAsStale) {
@@ -347,7 +347,7 @@ TEST_F(ClusterStateTest, TheBestCheckpoint_StaysBesideTheNewest) {
   EXPECT_EQ(worker->delete_checkpoints_size(), 5) << "the files of what was dropped";
 }
 
-// A trainer saves before its last evaluation, whose loss is reported with the outcome.
+// A trainer saves its last checkpoint before its last evaluation, whose loss is reported with the outcome.
 TEST_F(ClusterStateTest, TheLastCheckpoint_HasTheLossOfTheFinalEvaluation) {
   for (const double final_loss : {0.1, 0.4}) {
     const std::string job = final_loss < 0.3 ? "best" : "worse";
@@ -378,7 +378,7 @@ TEST_F(ClusterStateTest, AnAttemptThatFails_TellsNothingOfItsLastCheckpoint) {
   Apply(make.Save("j2", 1, 6));
   internal::Update end = make.End("j2", 1, v1::Outcome::FAILED, v1::OUT_OF_MEMORY);
   end.mutable_end_attempt()->mutable_outcome()->set_last_step(6);
-  // The loss may be that of an earlier step.
+  // This loss may be that of an earlier step, so it must not be recorded with the checkpoint.
   end.mutable_end_attempt()->mutable_outcome()->mutable_final_metrics()->set_eval_loss(0.5);
   Apply(end);
   ASSERT_EQ(state.FindJob("j2")->job().checkpoints_size(), 1);
@@ -394,7 +394,7 @@ TEST_F(ClusterStateTest, CheckpointOutsideTheRoot_IsRefused) {
   }
 }
 
-// An older journal may contain such a checkpoint.
+// An older journal may hold a checkpoint whose path is that of another job's folder.
 TEST_F(ClusterStateTest, CheckpointBelowAnotherJobsFolder_IsNeverDeletedThere) {
   StartRunning("j1", 1, "w1");
   for (const char* path : {"j2/1/step-1", "j2", "j1", "j1/", "j1/1", "j1/./2", "j10/1/step-1", "j1/2/step-1"}) {
@@ -542,7 +542,7 @@ TEST_F(ClusterStateTest, AttemptThatIsForgotten_TakesItsFolderAlong) {
   EXPECT_FALSE(absl::StrContains(absl::StrCat(Deletions("w2"), " "), "j1/2 ")) << "goes with the job, as w2 is known";
 }
 
-// An assignment with a dynamic loss scale that starts at `initial`.
+// Returns the assignment with this preset and a dynamic loss scale that starts at `initial`.
 internal::Update WithLossScale(internal::Update assign, const std::string& precision, double initial) {
   assign.mutable_assign_attempt()->set_precision(precision);
   assign.mutable_assign_attempt()->mutable_loss_scale()->mutable_dynamic()->set_initial(initial);

@@ -20,10 +20,10 @@ v1::JobSpec SmallSpec(const std::string& name = "job");
 v1::Worker CpuWorker(const std::string& name);
 
 v1::Checkpoint CheckpointAt(const std::string& job, int attempt, int64_t step);
-// FINISHED: at the last step of a SmallSpec.
+// An outcome of this kind. FINISHED has the last step of a SmallSpec, other kinds have step 0.
 v1::Outcome OutcomeOf(v1::Outcome::Kind kind, v1::Reason reason);
 
-// Makes updates, each a second later than the one before.
+// Makes updates. The time of each is one second after the previous one.
 class UpdateMaker {
  public:
   internal::Update Create(const std::string& id, const std::string& request_id = "", const std::string& digest = "d");
@@ -42,11 +42,11 @@ class UpdateMaker {
   int64_t seconds_ = 1'700'000'000;
 };
 
-// "j1:RUNNING@w1#2 USER_PAUSED ckpt=5": the state, worker and number of the live attempt, the reason if there is one,
-// and the newest checkpoint's step if there is one.
+// Shows a job, as in "j1:RUNNING@w1#2 USER_PAUSED ckpt=5": the state, worker and number of the live attempt, the reason
+// if there is one, and the newest checkpoint's step if there is one.
 std::string Show(const ClusterState& state, const std::string& id);
 
-// A table that was just filled with everything in the state, and these facts.
+// A table that was just filled with all records of the state, and with the facts `live`.
 PlacementTable FillTable(const ClusterState& state, const LiveWorkers& live);
 
 }  // namespace ampd::server

@@ -35,7 +35,7 @@ class JobModel {
     bool drained = false;
   };
 
-  // Updates by a job's id or a worker's name.
+  // Apply an update to a job, given by its id, or to a worker, given by its name. They return the expected result.
   Verdict Create(const std::string& id);
   Verdict Cancel(const std::string& id);
   Verdict Pause(const std::string& id);
@@ -43,7 +43,7 @@ class JobModel {
   Verdict ExpireDeadline(const std::string& id);
   Verdict ChangePriority(const std::string& id);
   Verdict StartOver(const std::string& id);
-  Verdict Remove(const std::string& id);  // Deleted, or moved to the history table.
+  Verdict Remove(const std::string& id);  // The job is deleted or moved to the history table.
 
   Verdict Register(const std::string& name);
   Verdict SetDrained(const std::string& name, bool drained);
@@ -54,7 +54,7 @@ class JobModel {
   Verdict Save(const std::string& id, int attempt, bool forged, int step);
   Verdict End(const std::string& id, int attempt, bool forged, v1::Outcome::Kind kind, v1::Reason reason);
 
-  // "j1:RUNNING@w1#2", as Show in core_fixtures, without reasons and checkpoints.
+  // The job as Show in core_fixtures.h shows it, but without reasons and checkpoints: "j1:RUNNING@w1#2".
   std::string Shown(const std::string& id) const;
   const std::map<std::string, Job>& jobs() const { return jobs_; }
   int NumAttempts(const std::string& job) const;

@@ -52,13 +52,13 @@ constexpr v1::Reason kReasons[] = {v1::TRAINER_CRASHED, v1::WORKER_LOST, v1::DAT
                                    v1::USER_PAUSED,     v1::PREEMPTED,   v1::OUT_OF_MEMORY};
 constexpr Attempt::State kProgress[] = {Attempt::RUNNING, Attempt::STARTING, Attempt::SUSPENDED, Attempt::ASSIGNED};
 
-// One update. Numbers are small and are interpreted relative to the current state, so that a shrunk sequence still
-// makes sense.
+// One random update. Its numbers are small and are interpreted relative to the current state, so that a shrunk sequence
+// still makes sense.
 struct Command {
   Verb verb = Verb::kCreate;
   int job = 0;
   int worker = 0;
-  int behind = 0;  // How many attempts before the newest the message comes from; -1: a future one.
+  int behind = 0;  // How many attempts before the newest one the message comes from; -1: from a future one.
   bool forged = false;
   int detail = 0;
 };
@@ -72,7 +72,7 @@ void showValue(const Command& command, std::ostream& out) {
 }
 
 rc::Gen<Command> ACommand() {
-  // Mostly updates that move a job on, so that sequences reach every state; few that end it.
+  // Most updates move a job forward, and few end it, so that sequences reach every state.
   const auto verb = rc::gen::weightedElement<Verb>({{3, Verb::kCreate},
                                                     {2, Verb::kCancel},
                                                     {4, Verb::kPause},
@@ -98,7 +98,8 @@ rc::Gen<Command> ACommand() {
       rc::gen::set(&Command::detail, rc::gen::inRange(0, 28)));
 }
 
-// The life of one job that crashes repeatedly with checkpoints in between, which random sequences rarely produce.
+// Generates the updates of one job that crashes repeatedly with checkpoints in between, which other random sequences
+// rarely do.
 rc::Gen<Command> ACommandOfALongLife() {
   const auto verb = rc::gen::weightedElement<Verb>({{1, Verb::kCreate},
                                                     {2, Verb::kRegister},
@@ -112,10 +113,10 @@ rc::Gen<Command> ACommandOfALongLife() {
       rc::gen::set(&Command::detail, rc::gen::weightedElement<int>({{6, 0}, {1, 4}, {1, 2}})));
 }
 
-// Runs each update on both sides, compares them, and checks the invariants of ClusterState after every update.
+// Applies each update to ClusterState and to JobModel, compares the results, and checks the invariants of ClusterState
+// after every update.
 //
-// Conditions with || in RC_ASSERT have parentheses of their own, because it would otherwise take them apart and
-// evaluate both sides.
+// Conditions with || in RC_ASSERT have parentheses of their own, because the macro would otherwise evaluate both sides.
 class Trial {
  public:
   void Run(const Command& command) {
@@ -139,7 +140,7 @@ class Trial {
     }
   }
 
-  // After any sequence, a cancelled job ends with the end of its attempt and does not change any more.
+  // After any sequence, a job that is then cancelled ends when its attempt ends, and does not change any more.
   void CancelAll(int detail) {
     for (int job = 0; job < 3; ++job) {
       Run({Verb::kCancel, job});
@@ -297,7 +298,7 @@ class Trial {
     return states;
   }
 
-  // States move only along the table, and terminal ones never change.
+  // Checks that states change only as the table of legal moves allows, and that terminal states never change.
   void CheckMoves(const StateOf& before) {
     for (const auto& [id, to] : States()) {
       const auto from = before.find(id);
@@ -309,7 +310,7 @@ class Trial {
     }
   }
 
-  // A job has a live attempt exactly when its state says so, and at most one; a device has at most one.
+  // Checks that a job has one live attempt exactly in the active states, and that a device is held by at most one.
   void CheckAttempts() {
     std::set<std::pair<std::string, std::string>> held;
     for (const auto& [order, record] : state_.jobs()) {

@@ -27,15 +27,15 @@ std::string ToString(const std::vector<Placement>& placements) {
   });
 }
 
-// A cluster that changes, and the table that follows it one record at a time.
+// A cluster that changes at random, and a table that is updated with each changed record.
 class Cluster {
  public:
   explicit Cluster(uint64_t seed) : random_(seed) {}
 
   void Change();
-  // What the table decides now, and what one that was just filled decides.
+  // Returns what the table decides now, and what a table that was just filled decides.
   std::pair<std::string, std::string> Decide();
-  // What the table knows, and what one that was just filled knows.
+  // Returns what the table contains, and what a table that was just filled contains.
   std::pair<std::string, std::string> Known() const { return {Show(table_), Show(FillTable(state_, live_))}; }
   int num_placed() const { return num_placed_; }
 
@@ -234,7 +234,7 @@ std::pair<std::string, std::string> Cluster::Decide() {
   return {ToString(placements), expected};
 }
 
-// Whatever changes, in whichever order, the table knows and decides the same as one that was just filled.
+// Whatever changes, in whichever order, the table contains and decides the same as a table that was just filled.
 TEST(PlacementTable, AfterAnyChanges_EqualsOneThatIsFilledFromScratch) {
   int num_placed = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -253,7 +253,7 @@ TEST(PlacementTable, AfterAnyChanges_EqualsOneThatIsFilledFromScratch) {
   EXPECT_GT(num_placed, static_cast<int>(kSeeds) * 5) << "hardly anything was placed";
 }
 
-// One worker "w" with free CPU devices, and jobs that fit nowhere.
+// A table with one worker "w" that has free CPU devices, and with jobs that no device fits.
 class PlacementWorkTest : public testing::Test {
  protected:
   static constexpr int kDevices = 100;

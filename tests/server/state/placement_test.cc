@@ -44,7 +44,7 @@ class PlacementTest : public testing::Test {
     Apply(update);
   }
   std::vector<Placement> PlaceJobs() const { return FillTable(state, live).Place(now, absl::ZeroDuration()); }
-  // "job@worker/device precision" for each placement.
+  // Places the jobs and shows each placement as "job@worker/device precision".
   std::vector<std::string> Placed() {
     std::vector<std::string> placed;
     for (const Placement& placement : PlaceJobs()) {

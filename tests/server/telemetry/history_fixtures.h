@@ -26,13 +26,14 @@ class TemporaryFolder {
 
 // Adds one step. Every column has a value that identifies the sequence and the step.
 void AddStep(uint64_t sequence, int64_t step, v1::TelemetryBatch* batch);
-// Steps with the given sequences, the step equal to the sequence plus `step_offset`.
+// Returns steps with the given sequences. Each step's number is its sequence plus `step_offset`.
 v1::TelemetryBatch Steps(uint64_t first, uint64_t last, int64_t step_offset = 0);
 void AddEval(uint64_t sequence, int64_t step, v1::TelemetryBatch* batch);
 void AddEvent(uint64_t sequence, v1::Event::Kind kind, v1::TelemetryBatch* batch);
 v1::Event ServerEvent(uint64_t sequence, v1::Event::Kind kind);
 
-// "a1[1-3,e4,7] a2[1]": attempts with their steps and evaluations (e) by sequence; "!" marks superseded ones.
+// Lists attempts with their steps and evaluations (e) by sequence, as in "a1[1-3,e4,7] a2[1]"; "!" marks superseded
+// ones.
 std::string Show(const std::vector<PointSegment>& segments);
 
 // A store on disk that can be closed and opened again.

@@ -232,8 +232,8 @@ TEST_F(MetricStoreTest, StoresLogTextOnceAndRefusesGaps) {
   EXPECT_EQ(Log(6).dropped_bytes, 2);
 }
 
-// Chunks of a log arrive repeated, overlapping, and with gaps, announced or not. The value of every byte identifies its
-// position.
+// Chunks of a log arrive repeated, overlapping, and with gaps, some of which are reported as dropped text. The value of
+// every byte identifies its position.
 TEST_F(MetricStoreTest, AnyChunksOfALog_LeaveTheBytesOfItsPlaces) {
   constexpr uint64_t kSeed = 11;
   SCOPED_TRACE(absl::StrCat("seed ", kSeed));
@@ -268,7 +268,7 @@ TEST_F(MetricStoreTest, AnyChunksOfALog_LeaveTheBytesOfItsPlaces) {
   for (int64_t place = 0; place < static_cast<int64_t>(kept.size());) {
     const LogPage page = Log(place, 1 + static_cast<int64_t>(random.Next() % 40));
     if (page.content.empty()) {
-      break;  // The rest was dropped.
+      break;  // No text follows: the rest was dropped.
     }
     EXPECT_EQ(page.offset_bytes, place + page.dropped_bytes);
     for (place = page.offset_bytes; place < page.offset_bytes + static_cast<int64_t>(page.content.size()); ++place) {
@@ -371,7 +371,7 @@ TEST_F(MetricStoreTest, FirstTelemetryOfAnAttemptThatIsSkipped_StillSupersedesTh
 
 class FailingStoreTest : public MetricStoreTest {
  protected:
-  static void SetUpTestSuite() { vfs_ = new FaultyVfs; }  // Before any store of these tests opens its files.
+  static void SetUpTestSuite() { vfs_ = new FaultyVfs; }  // Set before any store of these tests opens its files.
   static void TearDownTestSuite() { delete std::exchange(vfs_, nullptr); }
 
   static FaultyVfs* vfs_;

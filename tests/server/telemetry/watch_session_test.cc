@@ -43,7 +43,7 @@ class WatchSessionTest : public testing::Test {
     return std::make_unique<WatchSession>(std::move(options));
   }
 
-  // Reads messages until WAIT or END; returns "snapshot steps1-3 eval4 event1 wait".
+  // Reads messages until WAIT or END. Shows them, as in "snapshot steps1-3 eval4 event1 wait".
   std::string Drain(WatchSession* session) {
     std::string shown;
     while (true) {
@@ -90,7 +90,7 @@ class WatchSessionTest : public testing::Test {
   StoreOnDisk store_;
   MetricsHub hub_;
   v1::Job job_;
-  int64_t total_steps_ = 0;  // The board's total, and its progress.
+  int64_t total_steps_ = 0;  // The job's total number of steps, and its progress, as the board has them.
   std::optional<v1::Progress> progress_;
   absl::Status end_;
   std::string token_;
@@ -172,7 +172,7 @@ TEST_F(WatchSessionTest, LappedAfterTheLastPage_ReadsTheStoreOnceMore) {
   ASSERT_TRUE(store_.Append(1, Steps(1, 3)).ok());
   ASSERT_EQ(session->Next().message.kind_case(), v1::WatchJobResponse::kSnapshot);
   ASSERT_EQ(Show(session->Next().message), "steps1-3");
-  // The page was the last one of the history; the buffer holds 100 points.
+  // That page was the last one of the history. The following points exceed the buffer, which holds 100 points.
   ASSERT_TRUE(store_.Append(1, Steps(4, 90)).ok());
   ASSERT_TRUE(store_.Append(1, Steps(91, 180)).ok());
   EXPECT_EQ(Drain(session.get()), "steps4-180 wait");
@@ -261,8 +261,8 @@ TEST_F(WatchSessionTest, RefusesATokenOfAnotherHistory) {
   EXPECT_EQ(end_.code(), absl::StatusCode::kOutOfRange);
 }
 
-// 300 sessions, each cut after a random number of messages while the history grows at random. Together they must return
-// the history exactly once.
+// The history grows while 300 sessions read it, each of which is cut off after a random number of messages and resumed
+// by the next. Together they must return the history exactly once.
 TEST_F(WatchSessionTest, RandomReconnectsNeitherLoseNorRepeat) {
   const uint64_t seed = SystemRandom().Next();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
