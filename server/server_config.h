@@ -23,19 +23,19 @@ struct ServerConfig {
   absl::Duration archive_after = absl::Hours(1);
   absl::Duration retention = absl::Hours(24 * 30);  // Points, events, logs and samples.
   absl::Duration checkpoint_retention = absl::ZeroDuration();
-  absl::Duration worker_retention = absl::Hours(24 * 7);  // Lost workers; zero means forever.
+  absl::Duration worker_retention = absl::Hours(24 * 7);  // How long lost workers are kept; zero means forever.
   absl::Duration metrics_linger = absl::Minutes(2);
   absl::Duration drain_grace = absl::Seconds(5);
   int metrics_max_jobs = 200;
   int64_t min_free_bytes = 256 << 20;  // Free space on the data directory's disk; with less, no job is accepted.
   int64_t reserve_bytes = 16 << 20;    // Reserved for essential writes when the disk is full.
   int64_t artifact_quota_bytes = int64_t{50} << 30;
-  absl::Duration artifact_retention = absl::Hours(24 * 30);  // Uploads that no live job names; zero means forever.
+  absl::Duration artifact_retention = absl::Hours(24 * 30);  // For uploads that no live job names; zero means forever.
   std::string log_level = "info";
   std::string log_format = "text";
 };
 
-// Exit codes of the process; docs/exit-codes.md.
+// Exit codes of the process, which docs/exit-codes.md explains.
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitInternal = 1;
 inline constexpr int kExitUsage = 64;

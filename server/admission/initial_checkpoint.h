@@ -12,8 +12,8 @@ namespace ampd::server {
 //
 //   FAILED_PRECONDITION  the source has not ended and could still drop the checkpoint (WRONG_STATE)
 //   NOT_FOUND            the source keeps no such checkpoint (CHECKPOINT_NOT_FOUND)
-//   INVALID_ARGUMENT     its model has other tensors; gives the number and the first names of each kind. Exported
-//                        models are checked by the worker, which has the file.
+//   INVALID_ARGUMENT     the source's model has other tensors; the message has the number and the first names of each
+//                        kind. Exported models are checked by the worker, which has the file.
 //
 // REQUIRES: `source` is the job that the field names.
 absl::StatusOr<v1::Checkpoint> ResolveInitialCheckpoint(const v1::Job& source, v1::JobSpec* spec);

@@ -26,8 +26,8 @@ class ArtifactDownload {
   ArtifactDownload(ArtifactStore* store, v1::DownloadArtifactRequest request, std::function<bool()> is_closing)
       : store_(store), request_(std::move(request)), is_closing_(std::move(is_closing)) {}
 
-  // Never returns WAIT. Ends with NOT_FOUND, with INVALID_ARGUMENT if the offset is not within the content, or with
-  // DATA_LOSS if the file is shorter than recorded. Blocks on the disk.
+  // Returns the next piece or the end, never WAIT. Ends with NOT_FOUND, with INVALID_ARGUMENT if the offset is not
+  // within the content, or with DATA_LOSS if the file is shorter than recorded. Blocks on the disk.
   Step Next();
 
  private:

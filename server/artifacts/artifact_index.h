@@ -20,7 +20,7 @@ namespace ampd::server {
 struct ArtifactRow {
   v1::Artifact artifact;
   int32_t attempt = 0;  // The attempt that made a sample; 0 for an upload.
-  absl::Time use_time;  // Uploads: when somebody last asked for it.
+  absl::Time use_time;  // When somebody last asked for it; only for an upload.
 };
 
 // The names of all artifacts, in a SQLite file of their own (schema 1: one table, one row per name). When a change

@@ -58,8 +58,8 @@ class ArtifactStore {
   };
   static constexpr absl::Duration kSweepInterval = absl::Hours(1);
 
-  // Creates the folder and the index if they do not exist, and makes them consistent after a crash. Errors:
-  // NEWER_SCHEMA as ArtifactIndex, and errors of the disk.
+  // Creates the folder and the index if they do not exist, and makes them consistent after a crash. Returns the errors
+  // of ArtifactIndex::Open and of the disk.
   static absl::StatusOr<std::unique_ptr<ArtifactStore>> Open(Options options);
   ~ArtifactStore() { Stop(); }
 
@@ -85,15 +85,16 @@ class ArtifactStore {
   //   RESOURCE_EXHAUSTED  the quota (ARTIFACT_QUOTA) or the disk (DISK_FULL) has too little left
   absl::StatusOr<Begun> BeginUpload(const v1::UploadArtifactRequest& request);
 
-  // ---- Names. NOT_FOUND has reason ARTIFACT_NOT_FOUND.
+  // ---- Artifacts by name. If there is none with the name: NOT_FOUND (reason ARTIFACT_NOT_FOUND).
   absl::StatusOr<v1::Artifact> Find(const std::string& name);
   struct Content {
     UniqueFd file;
     int64_t size_bytes = 0;
   };
-  // The content stays readable if the artifact is deleted meanwhile.
+  // Opens the artifact's content, which stays readable if the artifact is deleted meanwhile.
   absl::StatusOr<Content> OpenContent(const std::string& name);
-  // REQUIRES: page_size is at least 1. INVALID_ARGUMENT for a token that no listing returned.
+  // Lists one page of artifacts. REQUIRES: page_size is at least 1. INVALID_ARGUMENT for a token that no listing
+  // returned.
   absl::StatusOr<v1::ListArtifactsResponse> List(const v1::ListArtifactsRequest& request, int page_size);
   // Deletes the artifact. FAILED_PRECONDITION (reason ARTIFACT_IN_USE) while a live job names it.
   absl::Status Delete(const std::string& name);
@@ -147,7 +148,7 @@ class ArtifactStore {
   absl::Status RemoveName(const v1::Artifact& artifact) ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   absl::Status RemoveContentWithoutName(const v1::Artifact& artifact) ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   absl::Status AddContent(const std::string& sha256, std::string_view content);
-  // `used_before`: as for DeleteUnlessUsed.
+  // Marks the artifact as being deleted, unless it is in use. `used_before`: as for DeleteUnlessUsed.
   absl::Status MarkDeleting(const std::string& name, absl::Time used_before);
   void FinishDeleting(const std::string& name, bool deleted);
 
@@ -157,7 +158,7 @@ class ArtifactStore {
   // (reason UPLOAD_TAKEN_OVER) to an upload that is no longer the owner.
   absl::Status BeginWrite(const std::string& sha256, uint64_t owner, int64_t num_bytes);
   void EndWrite(const std::string& sha256, int64_t num_bytes, bool ok);
-  // `is_over`: nothing of the partial content is left.
+  // Lets other uploads use the file again after Finish. `is_over`: the partial content is gone, so it is forgotten.
   void EndFinish(const std::string& sha256, bool is_over);
   absl::StatusOr<v1::Artifact> Record(const std::string& sha256, int64_t size_bytes, const std::string& file_name);
 

@@ -67,7 +67,7 @@ class JobCommands {
   // except for a job that resumes from a checkpoint, which contains the model.
   absl::StatusOr<Admitted> Admit(const v1::JobSpec& spec, const std::string& request_id, bool resumes) const;
   // If the spec names an initial checkpoint of another job, resolves it into `create`. NOT_FOUND if there is no such
-  // job; other errors as ResolveInitialCheckpoint.
+  // job. Other errors: those of ResolveInitialCheckpoint and CheckStart.
   absl::Status ResolveStart(internal::CreateJob* create) const;
   // Returns NOT_FOUND (CHECKPOINT_NOT_FOUND) if the checkpoint that the job begins with is no longer kept. If the job
   // that keeps the checkpoint is in memory, the commit checks it again.

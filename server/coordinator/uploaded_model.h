@@ -21,8 +21,8 @@ struct UploadedModel {
 class ModelFinder {
  public:
   struct Options {
-    // Protects an uploaded artifact from deletion while the returned object lives; NOT_FOUND when there is no artifact
-    // of the name. Quick. May be null: then no artifact exists.
+    // Protects an uploaded artifact from deletion while the returned object lives. NOT_FOUND if there is no artifact
+    // with this name. Quick. May be null: then no artifact exists.
     std::function<absl::StatusOr<std::shared_ptr<void>>(const std::string& artifact)> hold_artifact;
     // Reads the exported model in an uploaded artifact that is held. Returns null if the server does not read this
     // model, but leaves that to the worker; INVALID_ARGUMENT naming the field if the file is not a model. Blocks on the

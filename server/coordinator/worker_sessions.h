@@ -52,8 +52,8 @@ class WorkerSessions {
 
   explicit WorkerSessions(const Options& options) : options_(options), liveness_(options.lease, options.lease_margin) {}
 
-  // Journals the beginning of this server life, and starts every lease over. Call once, before anything else and after
-  // the ledger's Start. Blocks until it is on disk.
+  // Records in the journal that this life of the server begins, and starts every lease over. Call once, before anything
+  // else and after the ledger's Start. Blocks until the record is on disk.
   absl::Status Start();
 
   // Processes a report and returns the directive that renews the worker's lease. A later directive acknowledges the
@@ -68,8 +68,8 @@ class WorkerSessions {
   // last report in this life of the server: a directive holds attempt tokens, which are secrets of that incarnation.
   absl::StatusOr<v1::WorkerDirective> CurrentDirective(const std::string& worker, const std::string& incarnation);
 
-  // For operators. See worker_admin_service.proto. `done` is called exactly once, on the ledger's thread, or on the
-  // caller's if the ledger is full; it must be quick.
+  // The calls of operators; worker_admin_service.proto has the contract of each. `done` is called exactly once, on the
+  // ledger's thread, or on the caller's if the ledger is full; it must be quick.
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request) const;
   void DrainWorker(const v1::DrainWorkerRequest& request, WorkerDone done);
   void UndrainWorker(const v1::UndrainWorkerRequest& request, WorkerDone done);

@@ -17,7 +17,7 @@ namespace ampd::server {
 // How many file descriptors the process may have open at once.
 int64_t DescriptorLimit();
 
-// How many more the process may open; 0 if that cannot be determined.
+// How many more file descriptors the process may open; 0 if that cannot be determined.
 int64_t DescriptorsLeft();
 
 // Checks the server's health periodically. Thread-safe.

@@ -11,7 +11,7 @@ namespace ampd::server {
 //
 //   /metrics  the result of `page`, in the text format of Prometheus
 //   /healthz  200: the process answers
-//   /readyz   200, or 503 with the result of `what_fails` unless that is empty
+//   /readyz   200 if `what_fails` returns an empty text, otherwise 503 with that text
 //
 // Both functions are called on the listener's thread for routes.
 http::Router ServerRoutes(std::function<std::string()> page, std::function<std::string()> what_fails);

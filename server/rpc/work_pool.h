@@ -19,8 +19,8 @@ class WorkPool {
 
   void Start();
   // Returns false when too many tasks wait, or after Stop. `then`, if any, runs on the task's thread after the task is
-  // destroyed and the thread counts as free. A client that is answered there finds the task's resources released and
-  // the thread ready for its next call.
+  // destroyed and the thread counts as free. Therefore a client that is answered in `then` finds the task's resources
+  // released and the thread ready for its next call.
   bool TryPost(std::function<void()> task, std::function<void()> then = nullptr);
   // As TryPost, but also returns false if no thread is free to begin the task at once.
   bool TryPostIfIdle(std::function<void()> task, std::function<void()> then = nullptr);

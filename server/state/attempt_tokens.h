@@ -7,7 +7,7 @@
 #include "ampd/internal/journal.pb.h"
 #include "ampd/v1/worker_service.pb.h"
 
-// Fencing: who may act for an attempt.
+// Fencing: an attempt's token shows who may act for the attempt.
 namespace ampd::server {
 
 // The error FAILED_PRECONDITION with reason FENCED: the sender is not the attempt's current owner.

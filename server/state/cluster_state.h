@@ -42,7 +42,7 @@ struct Applied {
   std::string job;            // For CreateJob: the job that this request or an earlier one with its id created.
   JobRecordPtr archived_job;  // The job that the update names, if it is in the history table.
   std::vector<JobRecordPtr> jobs;
-  std::vector<JobRecordPtr> archived;  // Records for the history table, including changed ones that were in it.
+  std::vector<JobRecordPtr> archived;  // Records to be put into the history table, or replaced there.
   std::vector<DeletedJob> deleted_jobs;
   std::vector<WorkerRecordPtr> workers;
   std::vector<std::string> removed_workers;

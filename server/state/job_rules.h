@@ -28,8 +28,8 @@ bool IsLegalMove(v1::Job::State from, v1::Job::State to);
 bool IsProgress(v1::Attempt::State from, v1::Attempt::State to);
 // Whether the attempt has reached RUNNING. REQUIRES: it is live.
 bool HasBegun(v1::Attempt::State state);
-// Whether a worker's report about a live attempt contains something new: a later state, another precision, or its
-// steps.
+// Whether a worker's report about a live attempt contains something new: a later state, another precision, or another
+// total number of steps.
 bool IsNews(const internal::AdvanceAttempt& told, const v1::Attempt& known);
 
 // The party responsible for the end of an attempt, which decides whether the job is retried.
@@ -52,7 +52,8 @@ std::string AgentDigest(const v1::AgentIdentity& agent);
 // Whether the checkpoint was recorded; it may have been deleted since.
 bool IsRecorded(const internal::JobRecord& record, const v1::Checkpoint& checkpoint);
 
-// Where below the root a trainer saves the job's checkpoint (train::CheckpointStore): "<job>/<attempt>/step-<n>".
+// The path below the checkpoint root at which a trainer saves the checkpoint (train::CheckpointStore):
+// "<job>/<attempt>/step-<n>".
 std::string PathOf(const std::string& job, const v1::Checkpoint& checkpoint);
 // The job whose folder contains the checkpoint of this path. A path begins with the job's id.
 std::string JobOfPath(const std::string& path);
@@ -72,8 +73,8 @@ std::vector<v1::Checkpoint> OlderThan(const internal::JobRecord& record, const v
 // A job fails when this many attempts in a row ended without a new checkpoint.
 inline constexpr int kMaxAttemptsWithoutCheckpoint = 3;
 
-// How long to wait before the next attempt after that many attempts in a row without a new checkpoint. The first retry
-// is immediate.
+// The wait before a job's next attempt grows with the number of its attempts in a row that ended without a new
+// checkpoint, up to kMaxRetryDelay. The first retry is immediate.
 inline constexpr absl::Duration kMaxRetryDelay = absl::Minutes(1);
 absl::Duration RetryDelay(int attempts_without_checkpoint);
 

@@ -34,8 +34,8 @@ struct Placement {
 //
 //   1. Put*   -> the record is marked as changed
 //   2. Place  -> placements; each job and its device are reserved
-//   3. Settle -> the placement was committed or refused: the reservation ends. Call PutJob next, with the current
-// record
+//   3. Settle -> the placement was committed or refused: the reservation ends
+//   4. PutJob -> the job's record as it is after that
 //
 // Thread-compatible.
 class PlacementTable {

@@ -98,7 +98,8 @@ class MetricsHub {
   // reference is released.
   std::shared_ptr<void> SubscribeLog(const std::string& job, std::function<void()> on_stored);
 
-  // REQUIRES: the items are durable, and calls for one job come in the order of the store.
+  // Passes the items to the job's watchers. REQUIRES: the items are durable, and calls for one job come in the store's
+  // order.
   void PublishHistory(const StoredHistory& stored);
   void PublishJob(std::shared_ptr<const v1::Job> job);
   void PublishLog(const std::string& job);

@@ -20,8 +20,9 @@ namespace ampd::server {
 // given in epochs a trainer computed it after opening the data; 0 before that.
 int64_t TotalSteps(const v1::Job& job);
 
-// Tracks how far each job is: its latest point, sums over the newest attempt, and the skipped steps of the curve.
-// Updated by the store, in its order. Kept in memory and restored from the store after a restart. Thread-safe.
+// Tracks how far each job is: its latest point, sums over the newest attempt, and the skipped steps of the curve (the
+// points that no rollback or later attempt superseded). Updated by the store, in its order. Kept in memory and restored
+// from the store after a restart. Thread-safe.
 class ProgressBoard {
  public:
   void Update(const StoredHistory& stored);
