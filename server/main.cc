@@ -53,8 +53,8 @@ void GiveBackMemory() {
 // Time between checks for free memory.
 constexpr absl::Duration kBetweenTrims = absl::Seconds(5);
 
-// Turns off Debian's Abseil's check of every lock for cycles, except in debug builds, where it is useful. The check
-// takes one lock for all threads; under load it costs a tenth of the calls.
+// Turns off the check of every lock for cycles that Debian's Abseil makes, except in debug builds, where it is useful.
+// The check takes one lock for all threads; under load it costs a tenth of the calls.
 void TrustLockOrder() {
 #ifdef NDEBUG
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
@@ -79,7 +79,7 @@ class Leaving {
     absl::MutexLock lock(&mutex_);
     return !std::exchange(has_begun_, true) && (why_ = why, true);
   }
-  // Returns the reason; nothing if there is none in time.
+  // Waits for the reason and returns it; returns nothing if there is none within `timeout`.
   std::optional<absl::Status> AwaitFor(absl::Duration timeout) {
     absl::MutexLock lock(&mutex_);
     return ampd::AwaitFor(mutex_, absl::Condition(&has_begun_), timeout) ? std::optional(why_) : std::nullopt;

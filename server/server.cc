@@ -50,7 +50,7 @@ struct Storage {
   std::unique_ptr<ArtifactStore> artifacts;
   std::unique_ptr<Ledger> ledger;
   std::optional<FolderWatch> folder;
-  bool is_lost = false;  // The data directory is gone; used by the ticker.
+  bool is_lost = false;  // Whether the data directory is gone. Used by the ticker only.
 };
 
 // The parts from which workers and watching clients are served.

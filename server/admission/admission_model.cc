@@ -43,7 +43,7 @@ void AdmitIdx(const std::string& field, v1::IdxSource* idx, const v1::ModelSpec&
   findings.Range(field + ".limit", idx->limit(), 0, int64_t{1} << 40);
 }
 
-// The number of numbers in one sample; 0 when the shape is wrong.
+// Checks the shape of synthetic samples. Returns the number of values in one sample; 0 if the shape is wrong.
 int64_t AdmitShape(const std::string& field, const v1::SyntheticSource& source, Findings& findings) {
   int64_t count = source.shape_size() > 0 && source.shape_size() <= 8 ? 1 : 0;
   for (int64_t extent : source.shape()) {

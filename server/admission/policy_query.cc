@@ -18,9 +18,9 @@
 namespace ampd::server {
 namespace {
 
-constexpr size_t kMaxTextBytes = 1 << 20;                                    // The length of a text that was cut.
+constexpr size_t kMaxTextBytes = 1 << 20;                                    // The most bytes of text in a cut table.
 constexpr size_t kRowOverhead = 6;                                           // Bytes of a row's tag and length.
-constexpr int64_t kMaxSequenceLength = std::numeric_limits<int32_t>::max();  // The limit of a job's data.
+constexpr int64_t kMaxSequenceLength = std::numeric_limits<int32_t>::max();  // As for a job's data.
 
 v1::Device DeviceOf(const v1::ResolvePolicyRequest& request) {
   v1::Device device = request.has_device() ? request.device() : precision::ExampleGpu();

@@ -21,7 +21,7 @@ namespace {
 using absl::StatusCode;
 using v1::Job;
 
-// Equal messages have equal digests, even if they contain maps.
+// Returns a digest of the message. Equal messages have equal digests, even if they contain maps.
 std::string DigestOf(const google::protobuf::MessageLite& message) {
   std::string bytes;
   {

@@ -28,7 +28,7 @@ absl::Status JobCommands::ResolveStart(internal::CreateJob* create) const {
                         ResolveInitialCheckpoint((*source)->job(), create->mutable_spec()));
   if (is_any_newest) {  // A reference that gives a step allows no other step.
     for (v1::Checkpoint& older : OlderThan(**source, create->clone_start())) {
-      // The worker sees by the path that it loads only the weights.
+      // Only checkpoints in that job's folder: by the path the worker decides to load only the weights.
       if (JobOfPath(older.path()) == reference.job_id()) {
         older.set_step(0);
         *create->add_older_starts() = std::move(older);

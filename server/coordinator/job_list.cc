@@ -28,7 +28,7 @@ using v1::Job;
 
 constexpr int kDefaultPage = 50;
 constexpr int kMaxPage = 500;
-constexpr int64_t kMaxCounted = 20'000;  // Most history records that are read only to count matches.
+constexpr int64_t kMaxCounted = 20'000;  // The most records of the history table that are read to count matches.
 constexpr size_t kMaxShownBytes = 80;
 constexpr char kTermForms[] = "terms are state=, name=, queue=, id= or labels.KEY=, joined by AND";
 

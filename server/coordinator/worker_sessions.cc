@@ -121,7 +121,7 @@ void WorkerSessions::ReportOddity(const std::string& worker, const std::string& 
 absl::Status WorkerSessions::AdoptIncarnation(const v1::WorkerReport& report, WorkerSession* session) {
   auto& retired = session->retired_incarnations;
   if (session->agent.id() != report.agent().id()) {
-    retired.clear();  // They are those of the previous agent, which may return once this one is lost.
+    retired.clear();  // Holds those of the previous agent, which may return once this one is lost.
     session->incarnation.clear();
   }
   session->agent = report.agent();

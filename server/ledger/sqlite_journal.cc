@@ -18,7 +18,7 @@ namespace ampd::server {
 namespace {
 
 constexpr int kSchemaVersion = 1;
-constexpr size_t kMaxReadBytes = 16 << 20;  // Read from the history table at once.
+constexpr size_t kMaxReadBytes = 16 << 20;  // The most bytes that are read from the history table at once.
 constexpr char kSchema[] =
     "BEGIN IMMEDIATE;"
     "CREATE TABLE updates(idx INTEGER PRIMARY KEY, bytes BLOB NOT NULL);"

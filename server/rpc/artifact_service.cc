@@ -78,7 +78,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
 
   void OnDone() override {
     environment_.open_streams->Remove(this);
-    // The thread that finished the call may still hold the lock.
+    // Waits until the thread that finished the call has released the lock.
     mutex_.Lock();
     mutex_.Unlock();
     delete this;

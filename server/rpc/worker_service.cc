@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kAttach = "ampd.v1.WorkerService/Attach";
 constexpr std::string_view kReportTelemetry = "ampd.v1.WorkerService/ReportTelemetry";
-// Limit of a stream's uploads that wait for the disk; the next is read when one of them is durable.
+// The most uploads of a stream that wait for the disk. The next upload is read when one of them is durable.
 constexpr int kMaxUploads = 16;
 
 // One worker's Attach stream. Every report is answered by a directive, and a directive is also sent when one is due.
@@ -160,7 +160,7 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
     }
   }
 
-  // The log is appended first. Both are appended in order, so the acknowledgement of the telemetry covers the log too.
+  // Appends the log before the telemetry. The store keeps the order, so the telemetry's acknowledgement covers the log.
   absl::Status Store(v1::TelemetryUpload upload, int64_t from_step) {
     const v1::AttemptKey key = upload.key();
     if (upload.has_log()) {

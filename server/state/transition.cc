@@ -309,7 +309,7 @@ bool Transition::StartsAnother(const std::string& path) const {
   return std::any_of(state_.jobs().begin(), state_.jobs().end(), [&](const auto& entry) {
     const JobRecord& other = *entry.second;
     const std::string& start = other.clone_start().path();
-    // The start of another job may be this job's own start, if it is a clone of a clone.
+    // The path decides, because a clone of a clone may begin with a checkpoint of the first job.
     return (start == path || absl::StartsWith(start, absl::StrCat(path, "/"))) && !IsTerminal(other.job().state());
   });
 }

@@ -261,7 +261,7 @@ void MetricStore::AfterFailure(std::vector<Operation>* group) {
   flushing_ = false;
 }
 
-// A failed operation does not affect the others of its group.
+// Writes the group in one transaction. A failed operation does not affect the others.
 absl::Status MetricStore::WriteGroup(std::vector<Operation>* group) {
   AMPD_RETURN_IF_ERROR(writer_->Begin());
   for (Operation& operation : *group) {
