@@ -477,7 +477,7 @@ TEST_F(WorkerSessionsTest, CheckpointThatCantBe_IsNotRecordedAndTheWorkerGoesOn)
     EXPECT_EQ(Exchange(worker).acknowledged_checkpoints_size(), 0) << checkpoint.ShortDebugString();
     EXPECT_EQ(Shown(id), "RUNNING@w1#1");
   }
-  EXPECT_EQ(troubles.size(), 4u) << absl::StrJoin(troubles, "\n");  // Two lines were equal: no SHA-256.
+  EXPECT_EQ(troubles.size(), 4u) << absl::StrJoin(troubles, "\n");  // Two of the five checkpoints give the same line.
   *worker.Has(key, Attempt::RUNNING).add_checkpoints() = CheckpointAt(id, 1, 40);
   EXPECT_EQ(Exchange(worker).acknowledged_checkpoints_size(), 1);
 }
@@ -527,7 +527,8 @@ TEST_F(WorkerSessionsTest, HonestEnds_AreTaken) {
   Outcome& outcome = *worker.Has(StartOn(worker, id), Attempt::ENDED).mutable_outcome();
   outcome = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
   outcome.mutable_final_metrics()->set_train_loss(0.5);
-  outcome.mutable_final_metrics()->set_eval_perplexity(INFINITY);  // This is valid: the loss was above 709.
+  // Valid: the perplexity of a loss above 709 overflows.
+  outcome.mutable_final_metrics()->set_eval_perplexity(INFINITY);
   outcome.mutable_final_metrics()->set_state_hash(std::string(64, '0'));
   Exchange(worker);
   EXPECT_EQ(Shown(id), "SUCCEEDED SUCCEEDED_NORMALLY");

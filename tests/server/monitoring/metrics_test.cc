@@ -155,7 +155,7 @@ TEST(Metrics, PhasesOfAStepHaveSeriesOfTheirOwnAndOtherStepsHaveNone) {
   segment.batch = Steps(1, 21);
   segment.batch.mutable_steps()->add_phases()->set_name("discriminator");
   segment.batch.mutable_steps()->add_phases()->set_name("generator");
-  for (int step = 1; step <= 21; ++step) {  // Steps 7, 14 and 21 have skips.
+  for (int step = 1; step <= 21; ++step) {  // A phase skips steps 7, 14 and 21.
     for (v1::PhaseColumns& phase : *segment.batch.mutable_steps()->mutable_phases()) {
       const bool is_generator = phase.name() == "generator";
       phase.add_loss(static_cast<float>(is_generator ? step : -step));

@@ -131,7 +131,7 @@ TEST_F(AcceptorTest, AcceptsAgainAfterDescriptorsHadRunOut) {
     const DescriptorShortage shortage(/*left=*/1);
     auto waiting = Connect();
     EXPECT_TRUE(first->IsClosed()) << "it made no call, and makes room";
-    CloseTaken(0);  // gRPC closes its connection, too.
+    CloseTaken(0);  // gRPC would close it, too.
     AwaitTaken(2);
   }
   absl::MutexLock lock(&mutex_);
