@@ -60,7 +60,8 @@ class Transition {
   // Finishes the edit. The edited record goes into the hot state if `is_hot`, otherwise into the history table.
   void FinishHotOrArchived(JobEdit& edit, bool is_hot);
   absl::StatusOr<WorkerRecordPtr> RequireWorker(const std::string& name) const;
-  // Returns the job's record if the key names the job's newest attempt and that attempt is live; otherwise FENCED.
+  // Returns the job's record if the key names the job's newest attempt and that attempt is live. NOT_FOUND if there is
+  // no such job or attempt; FENCED if the token differs, or the attempt is not the newest or has ended.
   absl::StatusOr<JobRecordPtr> RequireOwner(const v1::AttemptKey& key) const;
   JobEdit Edit(const internal::JobRecord& record) const { return {record, update_.time_unix_micros()}; }
   // A digest of the id of the agent that has the worker's name; empty: not known.
