@@ -10,8 +10,9 @@
 #include "client/api/cancellation.h"
 #include "client/api/job_client.h"
 
-// Transfers files to and from the server. An interrupted transfer resumes at the byte that it reached. While the server
-// is out of reach, the call retries for `retry_for`; a later call resumes a transfer that was given up.
+// Transfers files to and from the server. An interrupted transfer resumes at the byte that it reached. While the
+// server is out of reach, a transfer retries for `retry_for` and then gives up. A later call for the same content
+// resumes where it stopped.
 namespace ampd::client {
 
 struct TransferOptions {
@@ -26,27 +27,29 @@ struct LocalFile {
   std::string sha256;
   int64_t size_bytes = 0;
 };
-// Reads the whole file once. INVALID_ARGUMENT if the file is empty or not a regular file; CANCELLED by the
-// cancellation; NOT_FOUND and others. Every error names the path.
+// Describes the file at `path`. Reads it once, to compute the digest. INVALID_ARGUMENT if the file is empty or not a
+// regular file; CANCELLED if the cancellation stops the reading; NOT_FOUND and other errors of the file system. Every
+// error names the path.
 absl::StatusOr<LocalFile> ReadLocalFile(const std::string& path, const Cancellation& cancellation);
 
-// The artifact with this content. NOT_FOUND if the server does not have all of it.
+// Returns the artifact whose content has this SHA-256. NOT_FOUND if the server does not have the complete content.
 absl::StatusOr<v1::Artifact> FindUploaded(JobClient* client, const std::string& sha256);
 
-// Sends those bytes of the file that the server does not have. ABORTED if the file was changed meanwhile; otherwise the
-// server's errors.
+// Uploads the file and returns its artifact. Sends only the bytes that the server does not have yet. ABORTED if the
+// file was changed meanwhile; otherwise the server's errors.
 absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file, const TransferOptions& options);
 
-// Downloads into a file beside `path` and renames it to `path` once the digest matches. ALREADY_EXISTS if `path` exists
-// and `replace` is false; DATA_LOSS if the content does not match the artifact's digest.
+// Downloads the artifact to `path`: first into a file beside it, which is renamed once the digest matches.
+// ALREADY_EXISTS if `path` exists and `replace` is false; DATA_LOSS if the content does not match the artifact's
+// digest.
 absl::Status DownloadFile(JobClient* client, const v1::Artifact& artifact, const std::string& path, bool replace,
                           const TransferOptions& options);
 
-// Receives one piece of the content; an error ends the transfer.
+// A function that receives the next piece of the content. An error from it ends the transfer.
 using WritePiece = std::function<absl::Status(const std::string& piece)>;
 
-// Passes the whole content to `write`, in order. DATA_LOSS, after the last piece, if the content does not match the
-// artifact's digest.
+// Downloads the artifact and passes its whole content to `write`, in order. Returns DATA_LOSS, after the last piece,
+// if the content does not match the artifact's digest.
 absl::Status StreamFile(JobClient* client, const v1::Artifact& artifact, const WritePiece& write,
                         const TransferOptions& options);
 

@@ -34,27 +34,27 @@ class JobClient {
   JobClient(const JobClient&) = delete;
   JobClient& operator=(const JobClient&) = delete;
 
-  // How a call that creates a job is retried on UNAVAILABLE, with the same request id. CANCELLED after the
-  // cancellation.
+  // How to retry a call that creates a job. The call is retried on UNAVAILABLE, with the same request id, and returns
+  // CANCELLED if the cancellation ends the retries.
   struct Retry {
-    absl::Duration retry_for;              // zero: never
+    absl::Duration retry_for;              // retry for this long; zero: never retry
     Cancellation* cancellation = nullptr;  // may be null
     // Called before the first retry, with the error.
     std::function<void(const absl::Status&)> on_retry;
   };
-  // Calls with an empty request id are not retried.
+  // Both create a job. A request without a request id is sent once, without retries.
   absl::StatusOr<v1::Job> CreateJob(const v1::CreateJobRequest& request, const Retry& retry);
   absl::StatusOr<v1::Job> CloneJob(const v1::CloneJobRequest& request, const Retry& retry);
 
   absl::StatusOr<v1::Job> GetJob(const std::string& id);
-  // Some of the matching jobs, the newest first.
+  // A part of the list of matching jobs, the newest job first.
   struct JobList {
     std::vector<v1::Job> jobs;
-    int64_t total_size = 0;       // number of matching jobs; 0: the server does not report it
-    std::string next_page_token;  // token of the next page; empty: there is none
+    int64_t total_size = 0;       // number of all matching jobs; 0: the server does not report it
+    std::string next_page_token;  // where the next call continues the list; empty: the list is complete
   };
-  // Lists at most `limit` jobs (0: all), starting at `page_token` (empty: at the newest). Reads as many pages as
-  // needed.
+  // Lists at most `limit` jobs that match `filter` (0: all of them). `page_token` is the place to start at (empty: the
+  // newest job). Reads as many of the server's pages as needed.
   absl::StatusOr<JobList> ListJobs(const std::string& filter, int limit, const std::string& page_token = "");
   absl::StatusOr<v1::Job> CancelJob(const std::string& id);
   absl::StatusOr<v1::Job> PauseJob(const std::string& id);
@@ -64,26 +64,26 @@ class JobClient {
   absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const std::string& id);
   absl::StatusOr<v1::EstimateJobResponse> EstimateJob(const v1::JobSpec& spec);
   absl::StatusOr<v1::PolicyTable> ResolvePolicy(const v1::ResolvePolicyRequest& request);
-  // Reads all pages into one response.
+  // Lists the job's metric points. Reads all pages of the server into one response.
   absl::StatusOr<v1::ListMetricPointsResponse> ListMetricPoints(const std::string& id, int downsample_to);
   absl::StatusOr<v1::ListEventsResponse> ListEvents(const std::string& id);
-  // Oldest first.
+  // Lists the job's checkpoints, the oldest first.
   absl::StatusOr<std::vector<v1::Checkpoint>> ListCheckpoints(const std::string& id);
   absl::Status DeleteCheckpoint(const std::string& id, int attempt, int64_t step);
 
-  // Newest first: the artifacts of one job or, if `job` is empty, of all jobs and the uploads. Transfers are in
-  // client/api/artifact_transfer.h.
+  // Lists the artifacts of one job or, if `job` is empty, of all jobs together with the uploads; the newest first.
+  // Uploads and downloads are in client/api/artifact_transfer.h.
   absl::StatusOr<std::vector<v1::Artifact>> ListArtifacts(const std::string& job);
   absl::Status DeleteArtifact(const std::string& name);
 
   absl::StatusOr<std::vector<v1::Worker>> ListWorkers();
   absl::StatusOr<v1::Worker> DrainWorker(const std::string& name);
   absl::StatusOr<v1::Worker> UndrainWorker(const std::string& name);
-  // Only a lost worker can be removed.
+  // Removes a worker from the server's list. The server refuses unless the worker is lost.
   absl::Status RemoveWorker(const std::string& name);
 
-  // Whether the server reports SERVING for `service`: one of kHealthChecks, or empty for the server as a whole.
-  // NOT_FOUND if the server does not know the service.
+  // Returns whether the server reports SERVING for `service`: one of kHealthChecks, or empty for the server as a
+  // whole. NOT_FOUND if the server does not know the service.
   absl::StatusOr<bool> IsServing(const std::string& service);
 
   const std::string& address() const { return options_.address; }
@@ -94,7 +94,7 @@ class JobClient {
   const std::unique_ptr<JobClientStubs> stubs_;
 };
 
-// A random UUID, version 4.
+// Returns a random UUID, version 4.
 std::string NewRequestId();
 
 }  // namespace ampd::client

@@ -34,7 +34,7 @@ class JobWatch {
   JobWatch(JobClient* client, Options options, Cancellation* cancellation);
   ~JobWatch();
 
-  // Waits for the next message, heartbeats included.
+  // Waits for the next message of the stream, which may be a heartbeat, until `deadline`.
   Next Pull(absl::Duration deadline, v1::WatchJobResponse* message);
 
   // Why the watch ended; OK after the final message.
@@ -53,12 +53,13 @@ class JobWatch {
   std::string resume_token_;
   bool final_seen_ = false;
   absl::Duration pause_;
-  absl::Duration last_message_;  // since boot
-  absl::Duration silent_since_;  // since when this connection is silent; since boot
+  absl::Duration last_message_;  // when the last message came; since boot
+  absl::Duration silent_since_;  // when this connection fell silent; since boot
   absl::Status status_;
 };
 
-// Reads a job's log from `offset_bytes` on and resumes in the same way, by offset. Single-threaded.
+// Reads a job's log from `offset_bytes` on. Like JobWatch it resumes across broken connections, at the byte that it
+// reached. Single-threaded.
 class LogTail {
  public:
   struct Options {
@@ -68,7 +69,8 @@ class LogTail {
 
   LogTail(JobClient* client, Options options, Cancellation* cancellation);
 
-  // Calls `sink` for each piece. Returns when the log ends (OK), on an error, or on the cancellation (CANCELLED).
+  // Calls `sink` for each piece of the log. Returns OK when the log ends, CANCELLED after the cancellation, or the
+  // error that ended it.
   absl::Status Run(const std::function<void(const v1::TailLogsResponse&)>& sink);
 
  private:

@@ -9,8 +9,8 @@
 
 namespace ampd::client {
 
-// A server-streaming call over the callback API, read by one thread that waits with a deadline. At most one message is
-// buffered; a slow reader slows the stream by flow control. Pull: one reader; Cancel: any thread.
+// A server-streaming call over gRPC's callback API, read by one thread that waits with a deadline. At most one message
+// is buffered; a slow reader slows the stream by flow control. One thread calls Pull; any thread may call Cancel.
 template <typename Response>
 class StreamPull final : public grpc::ClientReadReactor<Response> {
  public:
@@ -34,7 +34,7 @@ class StreamPull final : public grpc::ClientReadReactor<Response> {
   StreamPull(const StreamPull&) = delete;
   StreamPull& operator=(const StreamPull&) = delete;
 
-  // Waits for the next message until `deadline`, since boot. After kEnded, status() is how the call ended.
+  // Waits for the next message until `deadline`, a time since boot. After kEnded, status() says how the call ended.
   Next Pull(absl::Duration deadline, Response* response) {
     if (ended_) {
       return Next::kEnded;
@@ -91,7 +91,7 @@ class StreamPull final : public grpc::ClientReadReactor<Response> {
 
   grpc::ClientContext context_;
   Response buffer_;       // written by gRPC between StartRead and OnReadDone
-  bool reading_ = false;  // used by the reader's thread only, as the two below
+  bool reading_ = false;  // reading_, ended_ and released_ are used only by the reader's thread
   bool ended_ = false;
   bool released_ = false;
   mutable absl::Mutex mutex_;

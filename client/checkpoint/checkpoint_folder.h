@@ -20,11 +20,12 @@ struct CheckpointFolder {
   int64_t size_bytes() const;  // total size of the files that the manifest names
 };
 
-// NOT_FOUND if the folder has no manifest, FAILED_PRECONDITION if it can't be read, DATA_LOSS if it is invalid.
+// Opens the checkpoint's folder at `path` and reads its manifest. NOT_FOUND if the folder has no manifest,
+// FAILED_PRECONDITION if the manifest can't be read, DATA_LOSS if it is invalid.
 absl::StatusOr<CheckpointFolder> OpenCheckpointFolder(const std::string& path);
 
-// Describes the damage of a file that the manifest names: missing, another size or SHA-256, or a .safetensors file that
-// is not one. Reads the whole file. Returns "" if the file is intact.
+// Reads the whole `file`, one that the manifest names, and describes its damage: missing, another size or SHA-256 than
+// in the manifest, or a .safetensors file that is not one. Returns "" if the file is intact.
 std::string FindDamage(const CheckpointFolder& folder, const std::string& file);
 
 // Reads the header of one of the folder's files, without the tensors.
@@ -33,7 +34,7 @@ absl::StatusOr<SafetensorsHeader> ReadTensorTable(const CheckpointFolder& folder
 struct ExportOptions {
   std::string destination;  // the file to write
   bool replace = false;     // whether to overwrite an existing file
-  bool averages = false;    // export averaged parameters instead, if the optimizer kept averages
+  bool averages = false;    // whether to export the averages of the parameters that the optimizer kept
 };
 
 struct ExportedModel {
@@ -44,8 +45,9 @@ struct ExportedModel {
 // Writes the model's parameters and buffers to a safetensors file, completely or not at all. Names are those of
 // Python's state_dict; the metadata is {"format": "pt"}, which transformers requires. For an exported model, tensors
 // that Python does not save are omitted, and a tied parameter is written under each of its names. Verifies everything
-// it reads against the manifest. DATA_LOSS for a damaged checkpoint; ALREADY_EXISTS; FAILED_PRECONDITION if averages
-// were asked for and there are none, or if the destination can't be written.
+// it reads against the manifest. DATA_LOSS for a damaged checkpoint; ALREADY_EXISTS if the destination exists and
+// `replace` is false; FAILED_PRECONDITION if `averages` is set but the checkpoint has none, or if the destination
+// can't be written.
 absl::StatusOr<ExportedModel> ExportModel(const CheckpointFolder& folder, const ExportOptions& options);
 
 }  // namespace ampd::client

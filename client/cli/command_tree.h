@@ -7,11 +7,11 @@
 
 namespace ampd::client {
 
-// ampctl's commands as CLI11 parses them: makes a CLI11 subcommand or option of each Command and Argument, and finds
-// these by CLI11's objects, for help, usage errors and completion. Single-threaded.
+// Holds ampctl's commands in the form that CLI11 parses: a CLI11 subcommand for each Command and a CLI11 option for
+// each Argument. Help, usage errors and completion find a Command or Argument by its CLI11 object. Single-threaded.
 class CommandTree {
  public:
-  // The commands are added below `root`. REQUIRES: `root` outlives this object.
+  // Starts with no commands; they are added below `root`. REQUIRES: `root` outlives this object.
   explicit CommandTree(CLI::App* root) : root_(root) {}
   CommandTree(const CommandTree&) = delete;
   CommandTree& operator=(const CommandTree&) = delete;
@@ -21,11 +21,11 @@ class CommandTree {
   void AddGlobal(Argument argument) { AddArgument(root_, std::move(argument)); }
 
   CLI::App* root() const { return root_; }
-  // The command of a subcommand. REQUIRES: `app` is a subcommand below the root.
+  // Returns the Command for which the subcommand `app` was made. REQUIRES: `app` is a subcommand below the root.
   const Command& CommandOf(const CLI::App* app) const { return commands_.at(app); }
-  // Null if the option is CLI11's own, such as --help.
+  // Returns the Argument for which the option was made, or null if the option is CLI11's own, such as --help.
   const Argument* ArgumentOf(const CLI::Option* option) const;
-  // The -o values that a subcommand supports; all if it is a group or the root.
+  // Returns the -o values that the subcommand `app` supports; every value if `app` is the root or a group of commands.
   FormatSet FormatsOf(const CLI::App* app) const;
 
   // The subcommand that the last parse found. REQUIRES: the parse succeeded.

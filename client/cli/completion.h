@@ -4,8 +4,8 @@
 
 namespace ampd::client {
 
-// ampctl completion bash: prints a script for `source <(ampctl completion bash)`. The script runs
-// `ampctl __complete WORD...`, which prints candidates for the last word, one per line (completer.h).
+// The command `ampctl completion bash`. It prints a script for `source <(ampctl completion bash)`. The script runs
+// `ampctl __complete WORD...`, which prints the completions of the last word, one per line (completer.h).
 Command CompletionCommand();
 
 }  // namespace ampd::client

@@ -4,7 +4,7 @@
 
 namespace ampd::client {
 
-// ampctl help [TOPIC]. REQUIRES: `tree` outlives the command.
+// The command `ampctl help [TOPIC]`. REQUIRES: `tree` outlives the command.
 Command HelpCommand(const CommandTree* tree);
 
 }  // namespace ampd::client

@@ -7,13 +7,15 @@
 // Help and usage errors of the command line.
 namespace ampd::client {
 
-// Adds the end of the help text of each command: examples, formats and where the options of all commands are.
+// Adds the last part of each command's help text: its examples, its formats, and where to find the options that all
+// commands have.
 void AddFooters(const CommandTree& tree);
 
-// Prints the problem of the command line, the nearest command or option, and what to type. Returns the exit code.
+// Prints what is wrong with the command line, the command or option that was probably meant, and what to type. Returns
+// the exit code.
 int FailUsage(const CommandTree& tree, const CLI::ParseError& error, int argc, char** argv);
 
-// Does the same for a value of -o that the selected command does not support.
+// Prints a usage error for a value of -o that the selected command does not support. Returns the exit code.
 int FailFormat(const CommandTree& tree, OutputFormat format);
 
 }  // namespace ampd::client

@@ -5,13 +5,13 @@
 
 #include "client/commands/command.h"
 
-// Arguments that several commands have. Each sets the variable that it is given.
+// Arguments that several commands have. The parse of each sets the variable whose address it has.
 namespace ampd::client {
 
 Argument JobId(std::string* id);
 Argument JobIds(std::vector<std::string>* ids);
 
-// -y: skips the question of a command that deletes.
+// -y: the command deletes without asking first.
 Argument Yes(bool* confirmed);
 
 // --force: replaces an existing file.
@@ -20,7 +20,7 @@ Argument Force(bool* replace);
 // --attempt: the number of an attempt, 0 for the newest.
 Argument AttemptNumber(int* attempt);
 
-// --device: the kind of an example device, for policies.
+// --device: the kind of the device for which a policy's effect is shown, such as gpu.
 Argument ExampleDeviceKind(std::string* kind);
 
 }  // namespace ampd::client

@@ -4,7 +4,7 @@
 
 namespace ampd::client {
 
-// Runs `show` on the answer of `call`, or prints the error. Returns the exit code.
+// Makes `call` and passes its answer to `show`, or prints the call's error. Returns the exit code.
 template <typename Call, typename Show>
 int CallAndShow(Session* session, Call call, Show show) {
   const auto client = session->Client();

@@ -5,7 +5,7 @@
 
 #include "client/commands/command.h"
 
-// Checks of arguments.
+// Functions that check the value of an argument.
 namespace ampd::client {
 
 std::string CheckDuration(const std::string& text);
@@ -14,7 +14,7 @@ std::string CheckPositiveCount(const std::string& text);
 std::string CheckPositive(const std::string& text);
 std::string CheckNotEmpty(const std::string& text);
 
-// Makes a check that accepts only these words.
+// Returns a check that accepts only these words.
 Check OneOf(std::vector<std::string> words);
 
 }  // namespace ampd::client

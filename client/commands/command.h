@@ -26,20 +26,22 @@
 //   }
 namespace ampd::client {
 
-// What the shell completes: the beginning of a word, and the server that the command line names (empty: the default).
+// What the user has typed when the shell asks for completions: the beginning of a word, and the server that the
+// command line names (empty: the default).
 struct Typed {
   std::string text;
   std::string address;
 };
 
-// Returns candidates for the word; those with another beginning are removed afterwards. Must be quick, and silent about
-// errors. client/commands/suggestions.h has the usual ones.
+// Returns the words that may complete what was typed. It may return others too: words with another beginning are
+// removed afterwards. Must be quick, and silent about errors. client/commands/suggestions.h has the usual ones.
 using Suggest = std::function<std::vector<std::string>(const Typed&)>;
 
 // Returns "" if the text is valid, otherwise the problem. client/commands/checks.h has the usual ones.
 using Check = std::function<std::string(const std::string&)>;
 
-// The variable that the parse sets. A duration accepts texts such as 90s. A list is given by repeating the option.
+// Where the parser stores an argument's value. A duration is written as a text such as 90s. A list has one value per
+// use of the option.
 using Value = std::variant<bool*, int*, int64_t*, std::optional<int>*, std::optional<int64_t>*, std::optional<double>*,
                            absl::Duration*, std::string*, std::vector<std::string>*>;
 
@@ -47,7 +49,7 @@ using Value = std::variant<bool*, int*, int64_t*, std::optional<int>*, std::opti
 struct Argument {
   std::string name;  // "--limit", "-f,--file" or "id"
   Value value;       // lives as long as the command's `run`
-  std::string text;  // stands for the value in the help, such as "N"; not used for a bool, which is a flag
+  std::string text;  // name of the value in the help, such as "N"; not used for a bool, which is a flag
   std::string help;
   bool required = false;
   std::vector<std::string> choices = {};  // the valid values, which the shell completes; empty: any that pass `check`
@@ -58,13 +60,13 @@ struct Argument {
 // A command or, if it has no `run`, a group of commands such as `ampctl job`.
 struct Command {
   std::string name;
-  std::string alias = "";  // empty: none
-  std::string help;        // one line
+  std::string alias = "";  // a second name; empty: none
+  std::string help;        // one line that says what the command does
   std::string examples = "";
   FormatSet formats = {OutputFormat::kTable};  // supported values of -o
   std::vector<Argument> arguments = {};
   std::function<int(Session*)> run = nullptr;  // prints the results and returns the exit code
-  std::vector<Command> commands = {};          // the group's
+  std::vector<Command> commands = {};          // commands of this group
 };
 
 }  // namespace ampd::client

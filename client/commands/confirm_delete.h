@@ -7,8 +7,9 @@
 
 namespace ampd::client {
 
-// Asks before a deletion, unless it is confirmed by --yes. Returns the exit code if nothing may be deleted: the answer
-// is no, or nobody can be asked. The error then names `command`, such as "ampctl job delete --yes ID".
+// Asks the person at the terminal whether to delete, unless --yes has confirmed it. Returns nothing if the deletion
+// may start. Returns the exit code if the answer is no, or if nobody can be asked; the error message then names
+// `command`, such as "ampctl job delete --yes ID".
 std::optional<int> AskBeforeDelete(Session* session, bool confirmed, const std::string& question,
                                    const std::string& command);
 

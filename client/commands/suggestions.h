@@ -7,16 +7,17 @@
 
 #include "client/commands/command.h"
 
-// Candidates for the completion of an argument.
+// Functions that return the words with which the shell may complete an argument.
 namespace ampd::client {
 
-// Stands for all names of files, which the shell itself completes.
+// A suggestion that stands for all file names; the shell itself completes them.
 inline constexpr char kFileNames[] = ":files";
 
 std::vector<std::string> SuggestFiles(const Typed& typed);
 
-// These ask the server, as in ResolveAddress. Empty if it does not answer within half a second.
-std::vector<std::string> SuggestJobIds(const Typed& typed);  // the newest 100
+// These three ask the server, whose address is resolved as for any command (ResolveAddress). They return nothing if it
+// does not answer within half a second.
+std::vector<std::string> SuggestJobIds(const Typed& typed);  // the newest 100 jobs
 std::vector<std::string> SuggestWorkers(const Typed& typed);
 std::vector<std::string> SuggestArtifacts(const Typed& typed);
 
@@ -24,11 +25,12 @@ std::vector<std::string> SuggestContexts(const Typed& typed);
 
 Suggest SuggestWords(std::vector<std::string> words);
 
-// Suggests all that the two suggest.
+// Returns a function that suggests the words of both.
 Suggest SuggestBoth(Suggest first, Suggest second);
 
-// Paths and values for --set: below the last dot of the text the fields of `type`, values ending in '=', mappings in
-// '.', lists of mappings in "[0]."; after '=' the names of the enumeration, or true and false.
+// Returns completions of `text`, the argument of --set. Before '=' they are paths of the message `type`: all fields at
+// the level of the text's last dot. A value's path ends with '=', a mapping's with '.', and that of a list of mappings
+// with "[0].". After '=' they are the values of an enumeration, or true and false.
 std::vector<std::string> SpecPathsFor(const google::protobuf::Descriptor& type, const std::string& text);
 
 }  // namespace ampd::client

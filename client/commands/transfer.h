@@ -7,7 +7,7 @@
 // Transfers of files with a progress bar.
 namespace ampd::client {
 
-// REQUIRES: `line` outlives the transfer.
+// Returns the options of a transfer that shows its progress in `line`. REQUIRES: `line` outlives the transfer.
 inline TransferOptions OptionsWithBar(ProgressLine* line, absl::Duration retry_for, Cancellation* cancellation) {
   return {retry_for, cancellation, [line](int64_t num_done, int64_t num_bytes) {
             line->Show(num_bytes > 0 ? static_cast<double>(num_done) / static_cast<double>(num_bytes) : 1);

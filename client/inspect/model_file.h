@@ -12,18 +12,19 @@
 
 namespace ampd::client {
 
-// A question about a model that torch.export wrote.
+// What to find out about a model that torch.export wrote.
 struct ModelQuestion {
-  int output = 0;                    // model.exported.output
-  std::optional<graph::Head> head;   // model.exported.head; empty: derived from the output
-  std::vector<std::string> presets;  // names of presets whose effect is described
-  v1::Device device;                 // device for which the effect is described
-  int64_t batch_size = 0;            // samples of a step whose memory is estimated; 0: not estimated
-  int64_t sequence_length = 0;       // tokens of the job's texts, for a model with a free length; 0: not given
+  int output = 0;                    // which output is used; as model.exported.output in a job file
+  std::optional<graph::Head> head;   // as model.exported.head; empty: derived from the output
+  std::vector<std::string> presets;  // names of the presets whose effect to describe
+  v1::Device device;                 // device on which the presets would run
+  int64_t batch_size = 0;            // batch size for which to estimate the memory of a step; 0: no estimate
+  int64_t sequence_length =
+      0;  // length of the job's texts in tokens, for a model that accepts any length; 0: not given
 };
 
-// Describes a model: its inputs and outputs, what it holds and computes, whether a job would accept it, and the effect
-// of the policies. Its problems are those with which the trainer would fail, in the same words.
+// Describes a model: its inputs and outputs, its tensors and operations, whether a job would accept it, and the effect
+// of the policies. Problems are worded as the trainer words them when it fails.
 v1::ModelFile DescribeModel(const graph::ExportedModel& model, const ModelQuestion& question);
 
 // Describes a .pt2 file on this machine, without reading the tensors' data. NOT_FOUND; DATA_LOSS naming the file if it

@@ -6,9 +6,9 @@
 
 namespace ampd::client {
 
-// Fills `policies`: the effect of each preset of the question on the training program, resolved as the trainer would
-// with AdamW and no rules. If the question has a batch size, adds the memory of a step, estimated as the server does
-// for its own models.
+// Fills `file->policies`: for each preset that the question names, its effect on the training program. Presets are
+// resolved as the trainer does for a job with AdamW and no rules. If the question has a batch size, adds the memory of
+// a step, estimated as the server does for its own models.
 void AddPolicies(const graph::ImportedPrograms& imported, ModelQuestion question, v1::ModelFile* file);
 
 }  // namespace ampd::client

@@ -6,8 +6,8 @@
 
 namespace ampd::client {
 
-// The candidate nearest to `word` by edit distance (insert, delete, replace, swap of neighbours; ignoring case), or one
-// that begins with `word`. Empty if no candidate is near enough.
+// Returns the candidate nearest to `word`, for "did you mean": by edit distance (insert, delete, replace, swap of
+// neighbours; ignoring case), or because it begins with `word`. Empty if no candidate is near enough.
 std::string Nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace ampd::client

@@ -9,19 +9,19 @@
 // Names of the proto's fields and enum values as people write them.
 namespace ampd::client {
 
-// The name in a job file: the proto name, or the JSON name if the proto sets one (LossScale.static).
+// Returns the field's name in a job file: the proto name, or the JSON name if the proto sets one (LossScale.static).
 std::string FieldName(const google::protobuf::FieldDescriptor& field);
 
-// Finds a field by either name; null if there is none.
+// Finds a field of `message` by its proto name or its JSON name. Returns null if there is none.
 const google::protobuf::FieldDescriptor* FindField(const google::protobuf::Descriptor& message, std::string_view name);
 
 std::vector<std::string> FieldNames(const google::protobuf::Descriptor& message);
 
-// The paths below `message` of fields with this name, such as "optimizer.adamw.learning_rate", in the proto's order; at
-// most `most`. Does not search inside lists.
+// Searches `message` and the messages in it for fields with this name. Returns their paths, such as
+// "optimizer.adamw.learning_rate", in the proto's order and at most `most` of them. Does not search inside lists.
 std::vector<std::string> PathsTo(const google::protobuf::Descriptor& message, std::string_view name, size_t most);
 
-// The values that may be written: all except the unspecified one.
+// Returns the names of the enumeration that a job file may use: all except the unspecified value's.
 std::vector<std::string> EnumNames(const google::protobuf::EnumDescriptor& type);
 
 // Describes the field's type in words: "a whole number", "true or false", "a mapping (CosineSchedule)".

@@ -8,17 +8,18 @@
 
 namespace ampd::client {
 
-// Why a text is not a valid value. `message` continues a sentence after the field's path: "must be a whole number, not
-// 'x'".
+// Why a text is not a valid value of a field. `message` completes a sentence that begins with the field's path: "must
+// be a whole number, not 'x'".
 struct ScalarRefusal {
   std::string message;
   std::string nearest;
   std::vector<std::string> allowed;
 };
 
-// Sets (or, if repeated, adds) the scalar, enum or duration field from the text that a person wrote. 1e3 is a whole
-// number, an enum value is written by its name, and a duration has a unit. Rejects numbers that are not finite or out
-// of the type's range.
+// Sets the field of `message` from `text`, the value that a person wrote. Adds a value if the field is repeated. The
+// field is a scalar, an enum or a duration. 1e3 is a whole number, an enum value is written by its name, and a
+// duration has a unit. Returns the refusal if the text is not valid; a number that is not finite or not in the type's
+// range is not.
 std::optional<ScalarRefusal> SetScalar(const std::string& text, const google::protobuf::FieldDescriptor& field,
                                        google::protobuf::Message* message);
 

@@ -16,7 +16,8 @@ struct SourceMark {
   std::string ToString() const;
 };
 
-// One problem of a job file. `field` is the path as the user wrote it; empty for problems of the text itself.
+// One problem of a job file. `field` is the path of the field as the user wrote it; empty if the problem concerns the
+// text itself.
 struct Problem {
   SourceMark mark;
   std::string field;
@@ -27,7 +28,7 @@ struct Problem {
 
 struct YamlEntry;
 
-// A value. A scalar keeps its text; the field that reads it decides its type.
+// One value of the YAML text. A scalar keeps its text, because its type depends on the field that is set from it.
 struct YamlNode {
   enum class Kind { kNull, kScalar, kSequence, kMap };
   Kind kind = Kind::kNull;
@@ -46,10 +47,11 @@ struct YamlEntry {
 
 inline constexpr int kMaxYamlBytes = 1 << 20;
 inline constexpr int kMaxYamlDepth = 32;
-inline constexpr int kMaxYamlNodes = 20'000;  // counted after aliases are expanded
+inline constexpr int kMaxYamlNodes = 20'000;  // the most nodes of a tree, counted after aliases are expanded
 
-// Parses one document. Duplicate keys are reported, and the first one is kept. Returns nothing after a problem that
-// leaves no tree: too large, too deep, broken syntax, an alias inside its own anchor, or too many nodes.
+// Parses one document and adds its problems to `problems`. A duplicate key is a problem, and its first value is kept.
+// Returns nothing if no tree can be made: the text is too large, too deep or not YAML, an alias is inside its own
+// anchor, or there are too many nodes.
 std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& source, std::vector<Problem>* problems);
 
 }  // namespace ampd::client

@@ -9,7 +9,7 @@
 // Artifacts as rows of a table.
 namespace ampd::client {
 
-// `wide` adds the media type and the digest.
+// The headings and rows of `artifact list`. `wide` adds the media type and the digest.
 std::vector<std::string> ArtifactHeadings(bool wide);
 std::vector<std::string> ArtifactRow(const v1::Artifact& artifact, bool wide, absl::Time now);
 

@@ -16,20 +16,21 @@ namespace ampd::client {
 std::vector<std::string> CheckpointHeadings(bool wide);
 std::vector<std::string> CheckpointRow(const v1::Checkpoint& checkpoint, bool wide, const JobTextOptions& options);
 
-// Everything that the server knows of a checkpoint, one subject per line. `precision` is that of the attempt that saved
-// it; may be empty.
+// Returns everything that the server knows of a checkpoint, one subject per line. `precision` describes the precision
+// of the attempt that saved it; may be empty.
 std::string RenderCheckpoint(const v1::Checkpoint& checkpoint, const std::string& precision,
                              const JobTextOptions& options);
 
-// The content of a folder's manifest without the tensors, one subject per line.
+// Returns the content of a checkpoint folder's manifest without the tensors, one subject per line.
 std::string RenderManifest(const CheckpointManifest& manifest, const std::string& manifest_sha256,
                            const JobTextOptions& options);
 
-// One row per tensor, ordered by file and position in it, and the headings.
+// The headings and rows of a table with one row per tensor, ordered by file and position in the file.
 std::vector<std::string> TensorHeadings();
 std::vector<std::vector<std::string>> TensorRows(const std::map<std::string, SafetensorsHeader>& tables);
 
-// The whole folder as JSON, indented or on one line; 64-bit numbers are strings, as in protobuf's mapping.
+// Returns the content of a checkpoint's folder as JSON, indented or on one line. 64-bit numbers are strings, as in
+// protobuf's JSON mapping.
 std::string FolderJson(const CheckpointManifest& manifest, const std::string& manifest_sha256,
                        const std::map<std::string, SafetensorsHeader>& tables, bool indented);
 

@@ -14,19 +14,20 @@ std::string FormatSpan(absl::Duration duration);  // 8s, 3m12s, 2h05m, 3d04h
 std::string FormatNumber(double value);           // 65536, 0.1234, 1.2e-05, nan
 std::string FormatCount(int64_t value);           // 1,234,567
 
-// 2026-01-31 23:59:59
+// Formats the time in `zone`: 2026-01-31 23:59:59
 std::string FormatTimestamp(int64_t unix_micros, absl::TimeZone zone);
 
-// The number of terminal columns of the text: its code points, without escape sequences.
+// Returns the number of terminal columns of the text: its code points, without escape sequences.
 int DisplayWidth(std::string_view text);
-// The text, truncated or padded with spaces to `width` columns. REQUIRES: no escape sequences.
+// Returns the text truncated or padded with spaces to `width` columns. REQUIRES: the text has no escape sequences.
 std::string FitTo(std::string_view text, int width);
-// The text, truncated to `width` columns with ".." at its end. Escape sequences are kept whole and closed.
+// Returns the text truncated to `width` columns, with ".." at its end if anything was cut. Escape sequences are kept
+// whole, and colours end with the text.
 std::string ClipTo(std::string_view text, int width);
-// Replaces control characters, so that a name or message cannot control the terminal.
+// Returns the text with its control characters replaced, so that a name or message cannot control the terminal.
 std::string Printable(std::string_view text);
 
-// SGR colours; leaves texts as they are when colours are off.
+// Colours texts with the terminal's escape sequences (SGR). Returns texts unchanged when colours are off.
 class Palette {
  public:
   explicit Palette(bool on) : on_(on) {}

@@ -12,31 +12,31 @@ namespace ampd::client {
 
 struct JobTextOptions {
   absl::Time now;
-  absl::TimeZone zone;  // time zone of the times shown
+  absl::TimeZone zone;  // time zone in which times are shown
   Palette palette{false};
-  bool wide = false;  // RenderJob: adds details that are rarely needed
+  bool wide = false;  // for RenderJob: adds details that are rarely needed
 };
 
-// Whether the job has ended, successfully or not.
+// Returns whether a job in this state has ended, successfully or not.
 bool IsTerminal(v1::Job::State state);
 
-// The state in its colour: green for good ends, red for bad ones.
+// Returns the state's name in its colour: green if the job ended well, red if it ended badly.
 std::string StateText(v1::Job::State state, const Palette& palette);
 
 // The headings and rows of `job list`; `wide` adds columns that only some jobs need.
 std::vector<std::string> JobHeadings(bool wide);
 std::vector<std::string> JobRow(const v1::Job& job, bool wide, const JobTextOptions& options);
 
-// Everything about a job, one subject per line. Lines whose values are not known yet are omitted.
+// Returns everything about a job, one subject per line. Omits lines whose values are not known yet.
 std::string RenderJob(const v1::Job& job, const JobTextOptions& options);
 
-// When the server deletes the job's files, in one line; empty if the server does not report it.
+// Returns one line that says when the server deletes the job's files; empty if the server does not report it.
 std::string RenderRetention(const v1::Job& job, const JobTextOptions& options);
 
-// How a finished job ended, in one line: "SUCCEEDED: accuracy 0.89, ...", "FAILED (DATA_ERROR): ...".
+// Returns one line that says how a finished job ended: "SUCCEEDED: accuracy 0.89, ...", "FAILED (DATA_ERROR): ...".
 std::string RenderEnd(const v1::Job& job);
 
-// Suggested next commands, one per line, each with its purpose; empty if there are none.
+// Returns commands that the user may want to type next, one per line, each with its purpose; empty if there are none.
 std::string NextCommands(const v1::Job& job);
 
 }  // namespace ampd::client

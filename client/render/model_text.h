@@ -9,19 +9,20 @@ namespace ampd::client {
 
 struct ModelTextOptions {
   bool headings = true;
-  bool wide = false;       // every module, and a line for each tensor
-  int64_t batch_size = 0;  // batch size of the memory estimates
+  bool wide = false;       // shows every module, and a line for each tensor
+  int64_t batch_size = 0;  // batch size for which the memory was estimated
   Palette palette{false};
 };
 
-// Modules below these levels are counted in those that contain them, unless all modules are shown.
+// How deep the tree of modules is shown unless all modules are. The numbers of a module below this level are added to
+// those of the module around it.
 inline constexpr int kShownModuleLevels = 3;
 
-// Everything known of a model as tables, one per subject, with its problems at the end. Control characters in the
-// file's texts are replaced.
+// Returns everything known about a model as tables, one per subject, with the model's problems at the end. Replaces
+// control characters in the file's texts.
 std::string RenderModelFile(const v1::ModelFile& file, const ModelTextOptions& options);
 
-// Whether a wide text would show more modules.
+// Returns whether the text omits modules that it shows with `wide`.
 bool HidesModules(const v1::ModelFile& file);
 
 }  // namespace ampd::client

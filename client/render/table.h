@@ -5,8 +5,8 @@
 
 namespace ampd::client {
 
-// Columns two spaces apart, each as wide as its widest cell; the last one is not padded. Cells may contain colours. The
-// headings are in upper case; `headings` false omits them.
+// Returns a table: columns two spaces apart, each as wide as its widest cell. The last column is not padded. Cells may
+// contain colours. The headings are in upper case, and omitted if `headings` is false.
 std::string RenderTable(const std::vector<std::string>& heading, const std::vector<std::vector<std::string>>& rows,
                         bool headings);
 

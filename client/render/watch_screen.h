@@ -13,8 +13,8 @@
 
 namespace ampd::client {
 
-// The state of a watched job: the record and the progress that the stream sent last, and the curves of its points. Of a
-// long run it keeps at most 4096 points, dropping every second one when there are more.
+// The state of a watched job: its record and its progress as the stream sent them last, and the curves of its metric
+// points. Keeps at most 4096 points of a curve: when a long run has more, every second one is dropped.
 // Thread-compatible.
 class WatchedJob {
  public:
@@ -29,16 +29,17 @@ class WatchedJob {
   int64_t dropped_points() const { return dropped_points_; }
   bool finished() const { return finished_; }
   const v1::Progress& progress() const { return job_.progress(); }
-  int64_t total_steps() const;  // 0: not known
+  int64_t total_steps() const;  // steps that the job will do; 0: not known
   const std::string& waiting() const { return waiting_; }
-  double samples_per_second() const;  // over the last half minute; the last step's rate until that is known
+  double samples_per_second() const;  // average of the last half minute; before that is known, the last step's rate
   double loss() const { return losses_.empty() ? job_.progress().loss() : losses_.back().value; }
   double loss_scale() const { return scales_.empty() ? job_.progress().loss_scale() : scales_.back().value; }
   const v1::EvalPoint& eval() const { return eval_; }
 
-  // Time to the last step at the pace of the last half minute; infinite while the pace is unknown.
+  // The estimated time until the last step, at the pace of the last half minute; infinite while the pace is unknown.
   absl::Duration TimeLeft() const;
-  // Time from the first attempt's first step to the job's end or its newest point; negative before that step.
+  // The time from the first step of the first attempt to the job's end or its newest point; negative before the first
+  // step.
   absl::Duration Elapsed() const;
 
  private:
@@ -51,10 +52,10 @@ class WatchedJob {
   void AddSteps(const v1::StepColumns& steps);
   void SetProgress(const v1::Progress& progress);
   void AddPace(Pace now);
-  // Removes points that are repeated after a roll-back or by a new attempt.
+  // Removes the points from `step` on, because the job repeats these steps after a roll-back or in a new attempt.
   void TakeBackFrom(int64_t step);
   void Thin();
-  absl::Duration StepTime() const;  // infinite while it is unknown
+  absl::Duration StepTime() const;  // time per step at the present pace; infinite while it is unknown
 
   v1::Job job_;
   std::vector<PlotPoint> losses_;
@@ -73,17 +74,17 @@ struct ScreenOptions {
   int height = 24;
   bool ascii = false;
   Palette palette{false};
-  std::string notice;  // text of the last row: a key hint, or that the connection is lost; empty: none
+  std::string notice;  // text of the last row, such as a key hint or that the connection is lost; empty: none
 };
 
-// The live screen: state, progress, loss curve, loss scale on a log2 axis, memory, latest events. At most `height` rows
-// of at most `width` columns.
+// Returns the live screen: state, progress, loss curve, loss scale on a log2 axis, memory, latest events. It has at
+// most `height` rows of at most `width` columns.
 std::string RenderWatchScreen(const WatchedJob& watched, const ScreenOptions& options);
 
-// The same state in one line, without a newline, for an output that is not a terminal.
+// Returns the job's state in one line, without a newline, for an output that is not a terminal.
 std::string RenderWatchLine(const WatchedJob& watched);
 
-// "overflow  step 12  scale 65536 ..." in one line, without a newline.
+// Returns the event in one line, without a newline: "overflow  step 12  scale 65536 ...".
 std::string RenderEvent(const v1::Event& event);
 
 }  // namespace ampd::client

@@ -9,7 +9,8 @@
 // Workers and their devices as rows of a table.
 namespace ampd::client {
 
-// `wide` has one row per device with its capabilities, and the worker's version.
+// The headings and rows of `worker list`. With `wide` there is one row per device, which shows its capabilities and
+// the worker's version.
 std::vector<std::string> WorkerHeadings(bool wide);
 std::vector<std::vector<std::string>> WorkerRows(const v1::Worker& worker, bool wide, absl::Time now);
 

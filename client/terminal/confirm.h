@@ -4,10 +4,10 @@
 
 namespace ampd::client {
 
-// Whether a person at standard input can be asked.
+// Returns whether a person at standard input can be asked.
 bool CanAsk();
 
-// Asks on stderr, "QUESTION [y/N] ", and reads a line. REQUIRES: CanAsk().
+// Asks on stderr, "QUESTION [y/N] ", and reads the answer. Returns whether it is yes. REQUIRES: CanAsk().
 bool Confirm(const std::string& question);
 
 }  // namespace ampd::client

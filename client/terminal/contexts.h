@@ -7,7 +7,8 @@
 
 namespace ampd::client {
 
-// The servers that a user has named, and the current one. The file has lines "current NAME" and "NAME ADDRESS".
+// The servers that a user has named ("contexts"), and which one is current. The file has lines "current NAME" and
+// "NAME ADDRESS".
 struct Contexts {
   std::string current;
   std::map<std::string, std::string> addresses;
@@ -16,19 +17,19 @@ struct Contexts {
 inline constexpr char kDefaultAddress[] = "127.0.0.1:7070";
 inline constexpr char kProjectContext[] = ".ampd/context";
 
-// $XDG_CONFIG_HOME/ampd/contexts, or ~/.config/ampd/contexts.
+// Returns the file's path: $XDG_CONFIG_HOME/ampd/contexts, or ~/.config/ampd/contexts.
 std::string ContextsPath();
-// Returns empty contexts if the file does not exist.
+// Reads the file. Returns no contexts if it does not exist.
 absl::StatusOr<Contexts> ReadContexts(const std::string& path);
 absl::Status WriteContexts(const std::string& path, const Contexts& contexts);
 
-// An address and its origin, for messages.
+// A server's address, and where it was found, for messages.
 struct ResolvedAddress {
   std::string address;
   std::string origin;
 };
 
-// Whether the text is a host, a colon and a port from 1 to 65535.
+// Returns whether the text is a host, a colon and a port from 1 to 65535.
 bool IsHostAndPort(const std::string& text);
 
 // Resolves the server's address from the first of these that is set: the flag, AMPD_ADDRESS, ./.ampd/context (written

@@ -19,7 +19,7 @@ enum ExitCode {
 };
 
 ExitCode ExitCodeOf(const absl::Status& status);
-// REQUIRES: `state` is terminal.
+// Returns the exit code for a job that ended in `state`. REQUIRES: `state` is terminal.
 ExitCode ExitCodeOf(v1::Job::State state);
 
 inline constexpr char kExitCodesText[] =

@@ -10,7 +10,7 @@ namespace ampd::client {
 
 enum class OutputFormat { kTable, kWide, kJson, kJsonLines, kYaml, kName };
 
-// Formats in the order of the enumeration. Every command has kTable, its plain text.
+// The formats that a command supports, in the order of the enumeration. Every command has kTable, its plain text.
 using FormatSet = std::vector<OutputFormat>;
 
 FormatSet AllFormats();
@@ -19,7 +19,7 @@ FormatSet AllFormatsBut(const FormatSet& left_out);
 std::string FormatName(OutputFormat format);
 std::optional<OutputFormat> FormatNamed(std::string_view name);
 
-// "table, json, yaml".
+// Returns the names of the formats: "table, json, yaml".
 std::string FormatNames(const FormatSet& formats);
 
 bool HasFormat(const FormatSet& formats, OutputFormat format);

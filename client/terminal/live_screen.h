@@ -6,9 +6,9 @@
 
 namespace ampd::client {
 
-// A text that is redrawn in place on stdout. It uses the terminal's alternate screen, without cursor and line wrapping,
-// so that neither resizing nor a long row leaves traces. The previous content of the terminal is restored at the end,
-// and while Ctrl-Z has stopped the process. Thread-safe.
+// A text on stdout that is redrawn in place. It uses the terminal's alternate screen, without cursor and line
+// wrapping, so that neither resizing nor a long row leaves traces. The previous content of the terminal is restored
+// when the object is destroyed, and while Ctrl-Z has stopped the process. Thread-safe.
 class LiveScreen {
  public:
   LiveScreen() = default;
@@ -18,9 +18,9 @@ class LiveScreen {
 
   // Replaces the text. The first call switches to the alternate screen.
   void Draw(const std::string& text);
-  // Restores the terminal; does nothing before the first Draw.
+  // Leaves the alternate screen and restores the terminal. Does nothing before the first Draw.
   void Leave();
-  // Leaves, stops the process until SIGCONT, and switches back to the alternate screen.
+  // Leaves the alternate screen, stops the process until SIGCONT, and switches back.
   void Suspend();
 
  private:

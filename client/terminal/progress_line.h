@@ -6,8 +6,8 @@
 
 namespace ampd::client {
 
-// A progress bar on stderr for commands that read or write large files. Shown only on a terminal and without --quiet;
-// removed when it is destroyed. Single-threaded.
+// A progress bar on stderr for commands that read or write large files. It is shown only on a terminal and without
+// --quiet, and removed when this object is destroyed. Single-threaded.
 class ProgressLine {
  public:
   explicit ProgressLine(const Session& session);
@@ -15,7 +15,7 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // `fraction` in [0, 1]. Redrawn at most ten times a second.
+  // Draws the bar for `fraction`, in [0, 1]. Redraws it at most ten times a second.
   void Show(double fraction);
   // Removes the bar, so that other output can follow.
   void Clear();

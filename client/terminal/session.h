@@ -16,7 +16,7 @@
 
 namespace ampd::client {
 
-// The options of every command.
+// The options that every command has.
 struct GlobalOptions {
   std::string address;
   OutputFormat output = OutputFormat::kTable;
@@ -26,33 +26,37 @@ struct GlobalOptions {
   bool ascii = false;
 };
 
-// The reason of a wait that timed out although the server answers.
+// The reason of the error that a wait returns when it timed out although the server answers.
 inline constexpr char kWaitTimedOut[] = "WAIT_TIMED_OUT";
 
-// One run of ampctl: its options, its terminal, its client. Data goes to stdout, messages to stderr. Single-threaded.
+// One run of ampctl: its options, its terminal and its client. Data goes to stdout, messages to stderr.
+// Single-threaded.
 class Session {
  public:
   explicit Session(GlobalOptions options);
 
   const GlobalOptions& options() const { return options_; }
-  bool names_only() const { return options_.quiet || options_.output == OutputFormat::kName; }  // by -q or -o name
+  bool names_only() const {
+    return options_.quiet || options_.output == OutputFormat::kName;
+  }  // whether -q or -o name asks for names only
   bool wide() const { return options_.output == OutputFormat::kWide; }
-  Palette palette() const { return palette_; }  // for stdout
-  bool animated() const { return animated_; }   // stdout is a terminal that can be redrawn
+  Palette palette() const { return palette_; }  // the colours of stdout
+  bool animated() const { return animated_; }   // whether stdout is a terminal that can be redrawn
   bool ascii() const { return ascii_; }
   int width() const;
   int height() const;
 
-  // From this call on, Ctrl-C and SIGTERM trigger the returned cancellation; later calls return the same one. Ctrl-Z
-  // runs the function set by OnSuspend, which must stop the process. REQUIRES: called before Client(), whose threads
-  // must not receive these signals.
+  // Makes Ctrl-C and SIGTERM trigger a cancellation, which it returns; later calls return the same one. From then on
+  // Ctrl-Z runs the function set by OnSuspend, which must stop the process. REQUIRES: called before Client(), whose
+  // threads must not receive these signals.
   Cancellation* CancelledByInterrupt();
   void OnSuspend(std::function<void()> suspend);
 
-  // The client of the resolved address. The first call starts threads, so signals must be blocked before.
+  // Returns the client for the resolved address. The first call starts threads, so CancelledByInterrupt() must be
+  // called before it.
   absl::StatusOr<JobClient*> Client();
 
-  // Prints the error and advice on what to do; returns its exit code.
+  // Prints the error and advice on what to do. Returns the exit code for the error.
   int Fail(const absl::Status& status) const;
   void Note(const std::string& text) const;  // prints to stderr, unless --quiet
   void Warn(const std::string& text) const;  // prints to stderr, even with --quiet

@@ -4,10 +4,10 @@
 
 namespace ampd::client {
 
-// ampctl artifact: all its commands.
+// The command group `ampctl artifact` with all its commands.
 Command ArtifactCommands();
 
-// Each is in the file of its name.
+// The commands of the group; each is defined in the file that has its name.
 Command ListArtifactsCommand();
 Command UploadArtifactCommand();
 Command DownloadArtifactCommand();

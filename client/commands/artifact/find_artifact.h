@@ -4,16 +4,16 @@
 
 #include "client/commands/command.h"
 
-// Shared by the commands about one artifact.
+// Functions shared by the commands that concern one artifact.
 namespace ampd::client {
 
 // The positional argument: an artifact's name.
 Argument ArtifactName(std::string* name);
 
-// NOT_FOUND if the server has no artifact of that name.
+// Returns the artifact of that name, or NOT_FOUND if the server has none.
 absl::StatusOr<v1::Artifact> FindArtifact(JobClient* client, const std::string& name);
 
-// Prints an artifact by -o; `done` says for people what was done with it.
+// Prints an artifact in the format of -o. In plain text, `done` follows the name and says what was done with it.
 void ReportArtifact(const Session& session, const v1::Artifact& artifact, const std::string& done);
 
 }  // namespace ampd::client

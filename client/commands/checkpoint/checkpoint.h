@@ -4,10 +4,10 @@
 
 namespace ampd::client {
 
-// ampctl checkpoint: all its commands.
+// The command group `ampctl checkpoint` with all its commands.
 Command CheckpointCommands();
 
-// Each is in the file of its name.
+// The commands of the group; each is defined in the file that has its name.
 Command ListCheckpointsCommand();
 Command ShowCheckpointCommand();
 Command VerifyCheckpointCommand();

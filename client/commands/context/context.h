@@ -4,10 +4,10 @@
 
 namespace ampd::client {
 
-// ampctl context: all its commands.
+// The command group `ampctl context` with all its commands.
 Command ContextCommands();
 
-// Each is in the file of its name.
+// The commands of the group; each is defined in the file that has its name.
 Command AddContextCommand();
 Command UseContextCommand();
 Command ListContextsCommand();

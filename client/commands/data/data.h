@@ -4,10 +4,10 @@
 
 namespace ampd::client {
 
-// ampctl data: all its commands.
+// The command group `ampctl data` with all its commands.
 Command DataCommands();
 
-// Each is in the file of its name.
+// The commands of the group; each is defined in the file that has its name.
 Command InspectDataCommand();
 Command TokenizeDataCommand();
 Command PackDataCommand();

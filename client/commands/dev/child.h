@@ -20,7 +20,7 @@ class Child {
 
   pid_t pid() const { return pid_; }
   void Signal(int signal);
-  // The exit in words ("exit status 3", "signal 9"); empty while it runs.
+  // Returns how the program ended, in words ("exit status 3", "signal 9"); empty while the program runs.
   const std::optional<std::string>& PollExit();
 
  private:

@@ -4,7 +4,7 @@
 
 namespace ampd::client {
 
-// ampctl dev.
+// The command `ampctl dev`.
 Command DevCommand();
 
 }  // namespace ampd::client

@@ -7,8 +7,8 @@
 // ampctl dev --clean.
 namespace ampd::client {
 
-// Describes what an `ampctl dev` left in its folder, for the question whether to delete it: "checkpoints of 3 jobs (1.2
-// GiB), server (12.0 MiB)". Empty if there is nothing but the lock, or no folder.
+// Describes what an earlier `ampctl dev` left in its folder, for the question whether to delete it: "checkpoints of 3
+// jobs (1.2 GiB), server (12.0 MiB)". Returns "" if the folder does not exist or holds only its lock file.
 std::string DescribeDevFolder(const std::string& folder);
 
 // Asks whether everything in the folder may be deleted, naming the folder and its content. Does not ask if the folder
@@ -16,7 +16,7 @@ std::string DescribeDevFolder(const std::string& folder);
 // if the answer is no; FAILED_PRECONDITION if `ampctl dev` did not create the folder.
 absl::Status ConfirmDevClean(const std::string& folder, bool confirmed);
 
-// Deletes everything in the folder except its lock.
+// Deletes everything in the folder except its lock file.
 absl::Status CleanDevFolder(const std::string& folder);
 
 }  // namespace ampd::client

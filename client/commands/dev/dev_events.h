@@ -23,14 +23,14 @@ class DevEvents {
   DevEvents(const DevEvents&) = delete;
   DevEvents& operator=(const DevEvents&) = delete;
 
-  // From here on, a file that is created, renamed into or written in the folder is an event. REQUIRES: no folder is
-  // watched.
+  // Starts to watch the folder: every file that is created in it, renamed into it or written becomes an event.
+  // REQUIRES: no folder is watched yet.
   absl::Status WatchFolder(const std::string& folder);
   void StopWatching();
 
   int num_stops() const;  // number of SIGINT, SIGTERM and SIGHUP so far
   uint64_t seen() const;  // grows with every event
-  // Waits for an event beyond `seen`, or until the deadline, since boot.
+  // Waits until seen() is greater than `seen`, or until the deadline, a time since boot.
   void WaitPast(uint64_t seen, absl::Duration deadline);
 
  private:

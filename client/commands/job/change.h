@@ -6,21 +6,22 @@
 
 #include "client/terminal/session.h"
 
-// The commands that change several jobs in one way.
+// Shared by the commands that make the same change to several jobs.
 namespace ampd::client {
 
-// The state's name.
+// Returns the name of the job's state, such as "RUNNING".
 std::string StateName(const v1::Job& job);
 
-// A change of one job, and what is printed about it.
+// A change that is made to each job, and what is printed about the job afterwards.
 struct JobChange {
-  std::function<absl::StatusOr<v1::Job>(JobClient*, const std::string& id)> call;  // returns the job afterwards
-  std::function<std::string(const v1::Job&)> text = StateName;                     // follows the job's id
-  std::function<std::string(const v1::Job&)> note = nullptr;                       // printed to stderr unless empty
+  std::function<absl::StatusOr<v1::Job>(JobClient*, const std::string& id)>
+      call;                                                     // makes the change; returns the changed job
+  std::function<std::string(const v1::Job&)> text = StateName;  // printed on stdout after the job's id
+  std::function<std::string(const v1::Job&)> note = nullptr;    // printed on stderr unless it is empty
 };
 
-// Changes each of the jobs, even if it fails for another, and prints the results. Returns the exit code of the first
-// failure.
+// Makes the change to each of the jobs and prints the results. Continues after a failure. Returns the exit code of the
+// first failure.
 int ChangeJobs(Session* session, const std::vector<std::string>& ids, const JobChange& change);
 
 }  // namespace ampd::client

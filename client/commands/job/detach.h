@@ -6,10 +6,11 @@
 
 namespace ampd::client {
 
-// Prints that the job continues without ampctl, and how to come back: "ampctl job VERB ID". Returns the exit code.
+// Prints that the job continues without ampctl, and the command to return to it: "ampctl job VERB ID". Returns the
+// exit code.
 int Detach(Session* session, const std::string& id, const char* verb);
 
-// Prints the same on a line after the "^C" that a terminal shows.
+// Does the same as Detach, but first begins a line, because the terminal has shown "^C" on the current one.
 int DetachAfterEcho(Session* session, const std::string& id, const char* verb);
 
 }  // namespace ampd::client

@@ -5,8 +5,8 @@
 
 namespace ampd::client {
 
-// Prints what would be submitted, the effect of its precision policy, and the memory of a step: as YAML with comments,
-// or by -o. `spec` has every default filled in. Omits what the server does not know.
+// Prints what `ampctl job submit` would submit, the effect of its precision policy, and the memory of a step. Prints
+// YAML with comments, or the format of -o. `spec` has every default filled in. Leaves out what the server can't tell.
 void PrintDryRun(Session* session, JobClient* client, const v1::JobSpec& spec);
 
 }  // namespace ampd::client

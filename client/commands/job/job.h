@@ -4,10 +4,10 @@
 
 namespace ampd::client {
 
-// ampctl job: all its commands.
+// The command group `ampctl job` with all its commands.
 Command JobCommands();
 
-// Each is in the file of its name.
+// The commands of the group; each is defined in the file that has its name.
 Command SubmitJobCommand();
 Command ListJobsCommand();
 Command ShowJobCommand();

@@ -9,18 +9,19 @@
 
 namespace ampd::client {
 
-// A model file on this machine that a job file names: a model.exported.path that begins with "./", "../" or "/". The
-// first two are relative to the job file's folder. A path in a data root begins with the root's name, so it can't be
-// mistaken for one.
+// A model file on this machine that a job file names: a model.exported.path that begins with "./", "../" or "/". A
+// path that begins with "./" or "../" is relative to the job file's folder. A path on a worker can't be mistaken for a
+// local file, because it begins with the name of a data root.
 struct LocalModel {
-  std::string sha256;  // empty: the job file names no local model file
+  std::string sha256;  // digest of the file; empty: the job file names no local model file
   bool is_uploaded = false;
 };
 
-// Replaces the path of that file by its artifact, and uploads the file if the server does not have it. With `dry_run`
-// nothing is uploaded: a missing file keeps a path, so that the server can check the rest of the spec, and
-// ShowAsUploaded replaces it later. `job_file`: "-" for standard input. REQUIRES: Session::Client() was not called
-// before Session::CancelledByInterrupt().
+// Uploads the local model file that `spec` names, if the server does not have it, and replaces the path in `spec` by
+// the artifact. With `dry_run` nothing is uploaded. If the server then does not have the file, `spec` gets a stand-in
+// path, so that the server can check the rest of the spec; ShowAsUploaded replaces it by the artifact later.
+// `job_file` is the job file's path, or "-" for standard input. REQUIRES: Session::Client() was not called before
+// Session::CancelledByInterrupt().
 absl::StatusOr<LocalModel> UploadLocalModel(Session* session, const std::string& job_file, bool dry_run,
                                             absl::Duration retry_for, v1::JobSpec* spec);
 void ShowAsUploaded(const LocalModel& model, v1::JobSpec* spec);

@@ -9,11 +9,12 @@ namespace ampd::client {
 
 struct WatchOptions {
   std::string id;
-  bool live_only = false;                      // omits what happened before
-  absl::Duration interval = absl::Seconds(5);  // between lines when stdout is not a terminal
+  bool live_only = false;                      // skips what happened before the watch began
+  absl::Duration interval = absl::Seconds(5);  // time between two lines when stdout is not a terminal
 };
 
-// Shows a job until it ends or Ctrl-C. Returns the exit code, which is that of the job.
+// Shows a job until it ends or the user presses Ctrl-C. Returns the exit code of the job's end, or kExitInterrupted
+// after Ctrl-C.
 int Watch(Session* session, const WatchOptions& options);
 
 }  // namespace ampd::client

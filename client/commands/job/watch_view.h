@@ -10,11 +10,12 @@
 
 namespace ampd::client {
 
-// How often a screen on a terminal is redrawn at most.
+// The least time between two drawings of the screen on a terminal.
 inline constexpr absl::Duration kRedrawInterval = absl::Milliseconds(200);
 
-// Shows the messages of a watched job: as a screen redrawn in place, as lines, or each of them by -o. While it lives,
-// Ctrl-Z stops the process with the terminal restored. Single-threaded, except for Ctrl-Z.
+// Shows the messages of a watched job: as a screen that is redrawn in place, as lines, or message by message in the
+// format of -o. While this object lives, Ctrl-Z restores the terminal before it stops the process. Single-threaded,
+// except for Ctrl-Z.
 class WatchView {
  public:
   // `interval`: time between lines if stdout is not a terminal.
@@ -23,17 +24,17 @@ class WatchView {
   WatchView(const WatchView&) = delete;
   WatchView& operator=(const WatchView&) = delete;
 
-  // When ShowWhenDue() next has something to do, since boot.
+  // The time, since boot, at which ShowWhenDue() may have something to show again.
   absl::Duration deadline() const { return last_shown_ + interval_; }
 
   void Add(const v1::WatchJobResponse& message);
-  // Why the job waits, for the next time that it is shown.
+  // Sets the text that says why the job waits. It is shown with the next drawing.
   void AddWaiting(const std::string& why);
-  // The connection is lost; the next message ends that.
+  // Shows that the connection is lost, until the next message.
   void AddLost();
   void ShowWhenDue();
 
-  // Leaves the screen and prints the last state.
+  // Ends the live screen and prints the job's last state.
   void End();
 
   const WatchedJob& watched() const { return watched_; }

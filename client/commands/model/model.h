@@ -4,10 +4,10 @@
 
 namespace ampd::client {
 
-// ampctl model: all its commands.
+// The command group `ampctl model` with all its commands.
 Command ModelCommands();
 
-// Each is in the file of its name.
+// The commands of the group; each is defined in the file that has its name.
 Command InspectModelCommand();
 
 }  // namespace ampd::client

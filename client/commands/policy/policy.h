@@ -4,10 +4,10 @@
 
 namespace ampd::client {
 
-// ampctl policy: all its commands.
+// The command group `ampctl policy` with all its commands.
 Command PolicyCommands();
 
-// Each is in the file of its name.
+// The commands of the group; each is defined in the file that has its name.
 Command ListPoliciesCommand();
 Command ShowPolicyCommand();
 

@@ -4,7 +4,7 @@
 
 namespace ampd::client {
 
-// ampctl health.
+// The command `ampctl health`.
 Command HealthCommand();
 
 }  // namespace ampd::client

@@ -5,13 +5,13 @@
 
 #include "client/commands/command.h"
 
-// Shared by the commands that change one worker.
+// Functions shared by the commands that change one worker.
 namespace ampd::client {
 
 // The positional argument: a worker's name.
 Argument WorkerName(std::string* name);
 
-// Makes the call for the worker and prints the worker afterwards. Returns the exit code.
+// Calls `call` with the worker's name and prints the worker that it returns. Returns the exit code.
 int ChangeWorker(Session* session, const std::string& name,
                  const std::function<absl::StatusOr<v1::Worker>(JobClient*, const std::string&)>& call);
 

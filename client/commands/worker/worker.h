@@ -4,10 +4,10 @@
 
 namespace ampd::client {
 
-// ampctl worker: all its commands.
+// The command group `ampctl worker` with all its commands.
 Command WorkerCommands();
 
-// Each is in the file of its name.
+// The commands of the group; each is defined in the file that has its name.
 Command ListWorkersCommand();
 Command DrainWorkerCommand();
 Command UndrainWorkerCommand();
