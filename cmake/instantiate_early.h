@@ -1,2 +1,3 @@
-// The last of the precompiled headers, see cmake/instantiate_early.cc. Compilers without that plugin ignore this line.
+// The last line of the precompiled headers: instantiates their templates (cmake/instantiate_early.cc). A compiler
+// without that plugin ignores the line.
 #pragma ampd instantiate_early
