@@ -18,7 +18,7 @@ struct Result {
   std::string err;
 };
 
-// Runs the real ampctl in its own folder against the fake server.
+// A test that runs the real ampctl, in a folder of its own, against the fake server.
 class Ampctl : public ::testing::Test {
  protected:
   Ampctl() {

@@ -17,16 +17,16 @@
 
 namespace ampd::client {
 
-// A server that keeps artifacts in memory and follows the contract: an interrupted upload is resumed, and a wrong
-// digest leaves nothing behind. The test arms faults. Thread-safe.
+// A fake artifact service that keeps artifacts in memory. As the API promises, an interrupted upload can be resumed,
+// and an upload with a wrong digest leaves nothing behind. The test sets the faults. Thread-safe.
 class FakeArtifacts final : public v1::ArtifactService::Service {
  public:
   struct Script {
     int cut_uploads = 0;    // this many uploads end with UNAVAILABLE after `cut_after` more bytes
-    int cut_downloads = 0;  // the same for downloads
+    int cut_downloads = 0;  // this many downloads end in the same way
     int64_t cut_after = 0;
-    absl::Status refusal;                 // returned by every upload and deletion
-    std::vector<int64_t> upload_offsets;  // offsets of the streams
+    absl::Status refusal;                 // error of every upload and deletion, if not OK
+    std::vector<int64_t> upload_offsets;  // offset at which each upload stream began
     std::vector<int64_t> download_offsets;
   };
   Script TakeScript() {
@@ -44,7 +44,7 @@ class FakeArtifacts final : public v1::ArtifactService::Service {
     contents_[Sha256Hex(content)] = content;
     return Sha256Hex(content);
   }
-  // Adds a partial upload as if it had broken off there.
+  // Adds a partial upload: the content with this digest was interrupted after `bytes`.
   void AddPartial(const std::string& sha256, const std::string& bytes) {
     absl::MutexLock lock(&mutex_);
     partials_[sha256] = bytes;

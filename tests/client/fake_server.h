@@ -24,36 +24,39 @@
 
 namespace ampd::client {
 
-// A server that keeps jobs in memory and follows the contract: idempotent creates, all violations at once, monotone
-// cancels, streams with resume tokens. The test arms faults. Thread-safe.
+// A fake job service that keeps jobs in memory. It keeps what the API promises: a repeated create returns the same
+// job, all violations are reported at once, a cancelled job stays cancelled, and streams resume at a token. The test
+// sets the faults. Thread-safe.
 class FakeJobs final : public v1::JobService::Service {
  public:
-  // Armed and read by tests. A fault that fires is used up.
+  // What the fake service should do, set by tests, and what it has seen, read by tests. A fault that has happened is
+  // not repeated.
   struct Script {
-    int refuse_creates = 0;                 // UNAVAILABLE after the job is stored, as if the answer were lost
-    int cut_watch_after = 0;                // number of messages of one stream before UNAVAILABLE
-    int num_cuts = 0;                       // cuts that fired
-    std::vector<std::string> watch_tokens;  // resume tokens of the streams opened
+    int refuse_creates = 0;   // creates answered UNAVAILABLE after the job is stored, as if the answer were lost
+    int cut_watch_after = 0;  // messages after which a watch stream ends with UNAVAILABLE; 0: never
+    int num_cuts = 0;         // number of streams that ended so
+    std::vector<std::string> watch_tokens;  // resume token of each stream that was opened
     grpc::StatusCode refuse_gets = grpc::StatusCode::OK;
-    std::vector<std::string> unsupported_fields;     // fields that every create is refused for
+    std::vector<std::string> unsupported_fields;     // fields because of which every create is refused
     v1::Job::State created_state = v1::Job::QUEUED;  // initial state of created jobs
-    bool hold_watches = false;                       // watches stop after the snapshot until `release`
+    bool hold_watches = false;                       // whether a watch waits for `release` after its snapshot
     bool answers_gradients = false;  // a watch waits after the snapshot until gradients are requested, then sends them
     bool gradients_asked = false;
-    bool no_worker_fits = false;  // no worker could run any job
+    bool no_worker_fits = false;  // whether the answer to ExplainJob is that no worker could run the job
     v1::Retention retention;      // retention of created jobs, if not empty
-    bool trains_gans = false;     // steps have two phases
+    bool trains_gans = false;     // whether steps have the two phases of a GAN
     std::vector<v1::UpdateJobRequest> updates;
     std::vector<v1::CloneJobRequest> clones;
     std::vector<v1::TailLogsRequest> log_requests;
     std::vector<v1::ResolvePolicyRequest> policy_requests;
     std::string manifest_sha256 = "a5e1f";                                // manifest digest of all checkpoints
-    std::set<std::tuple<std::string, int, int64_t>> deleted_checkpoints;  // job, attempt, step
+    std::set<std::tuple<std::string, int, int64_t>> deleted_checkpoints;  // job, attempt and step of each
   };
-  absl::Notification watching;  // a watch has stopped after its snapshot
+  absl::Notification watching;  // notified when a watch waits after its snapshot
   absl::Notification release;
 
-  // Accesses the script under the lock that the calls on other threads use; held until the end of the expression.
+  // Gives access to the script under the lock that calls on other threads use. The lock is held until the end of the
+  // expression.
   class LockedScript {
    public:
     explicit LockedScript(FakeJobs* jobs) : lock_(&jobs->mutex_), script_(&jobs->script_) {}
@@ -222,7 +225,7 @@ class FakeJobs final : public v1::JobService::Service {
     }
     return grpc::Status::OK;
   }
-  // The columns of the phase of this name, added if there are none.
+  // Returns the columns of the phase with this name. Adds them if `steps` has none.
   static v1::PhaseColumns& PhaseOf(v1::StepColumns* steps, const std::string& name) {
     for (v1::PhaseColumns& phase : *steps->mutable_phases()) {
       if (phase.name() == name) {
@@ -233,7 +236,7 @@ class FakeJobs final : public v1::JobService::Service {
     return *steps->mutable_phases()->rbegin();
   }
 
-  // Returns two steps and an evaluation of the first attempt.
+  // Returns metric points of the first attempt: two steps and an evaluation.
   grpc::Status ListMetricPoints(grpc::ServerContext*, const v1::ListMetricPointsRequest* request,
                                 v1::ListMetricPointsResponse* page) override {
     v1::Job job;
@@ -272,8 +275,8 @@ class FakeJobs final : public v1::JobService::Service {
     (*overflow->mutable_attributes())["scale"] = "65536";
     return found;
   }
-  // Returns two checkpoints of every job, the newer one from a second attempt on another worker, without the deleted
-  // ones.
+  // Returns two checkpoints of every job, except those that were deleted. The newer one is from a second attempt on
+  // another worker.
   grpc::Status ListCheckpoints(grpc::ServerContext*, const v1::ListCheckpointsRequest* request,
                                v1::ListCheckpointsResponse* response) override {
     v1::Job job;
@@ -304,7 +307,8 @@ class FakeJobs final : public v1::JobService::Service {
     script_.deleted_checkpoints.insert({request->id(), request->attempt(), request->step()});
     return grpc::Status::OK;
   }
-  // Sends a snapshot, ten steps, one event and the final message: sequences 1 to 13. The token is the sequence.
+  // Sends a snapshot, ten steps, one event and the final message, with sequences 1 to 13. The resume token is the
+  // sequence.
   grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest* request,
                         grpc::ServerWriter<v1::WatchJobResponse>* writer) override {
     v1::Job job;
@@ -378,7 +382,8 @@ class FakeJobs final : public v1::JobService::Service {
 
   static float LossOf(uint64_t step) { return 1.0F / static_cast<float>(step + 1); }
 
-  // The progress of a watched job. The real server sends it beside the points, and the record of an ended job has it.
+  // Returns the progress of a watched job after `step`. The real server sends it beside the points, and the record of
+  // an ended job has it.
   static v1::Progress ProgressAfter(uint64_t step) {
     v1::Progress progress;
     progress.set_step(static_cast<int64_t>(step));

@@ -7,21 +7,21 @@
 
 namespace ampd::e2e {
 
-// A program under test, which is started here and ended by its id. The destructor kills it and waits.
-// Thread-compatible.
+// A program under test. It is started by the constructor and signalled by its process id; the destructor kills it and
+// waits for its end. Thread-compatible.
 class ChildProcess {
  public:
-  // Starts `arguments`, of which the first is the program's path. Appends the program's output to `log_path`.
+  // Starts the program `arguments[0]` with the other arguments. Appends its output to `log_path`.
   ChildProcess(std::vector<std::string> arguments, const std::string& log_path);
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   int pid() const { return pid_; }
-  // Returns whether the program still runs. Reaps it if it has ended.
+  // Returns whether the program still runs. If it has ended, collects its wait status.
   bool Running();
   void Signal(int signal);
-  // Waits for the end and returns the wait status, or -1 if the program did not end within `timeout`.
+  // Waits until the program ends and returns its wait status, or -1 if it does not end within `timeout`.
   int Wait(absl::Duration timeout);
   void KillAndWait();
 
@@ -30,11 +30,11 @@ class ChildProcess {
   int wait_status_ = -1;
 };
 
-// Returns the file's content once the file exists and ends with a newline. Fails the test after `timeout`. Used for
-// port files, which appear atomically. Waits on the file system's notifications.
+// Waits until the file exists and ends with a newline, and returns its content. Fails the test after `timeout`. Used
+// for port files, which appear atomically. Waits on the file system's notifications.
 std::string AwaitFile(const std::string& path, absl::Duration timeout);
 
-// Makes an empty folder below the test's temporary folder and returns its path.
+// Makes an empty folder in the test's temporary folder and returns its path.
 std::string MakeFolder(const std::string& prefix);
 
 }  // namespace ampd::e2e

@@ -7,9 +7,9 @@
 
 namespace ampd {
 
-// A loopback port that the system gives to no other program while this object exists. A server that asks for it by
-// number, and reuses addresses as gRPC's servers do, still gets it each time it is started. The socket is bound and
-// never listens.
+// Reserves a loopback port: while this object exists, the system gives it to no program that asks for any free port. A
+// server that asks for it by number, and reuses addresses as gRPC's servers do, still gets it each time it starts. The
+// socket is bound and never listens.
 class ReservedPort {
  public:
   ReservedPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -24,7 +24,7 @@ class ReservedPort {
       number_ = ntohs(address.sin_port);
     }
   }
-  // Returns 0 if no port was free.
+  // The port's number, or 0 if no port was free.
   int number() const { return number_; }
 
  private:

@@ -10,14 +10,14 @@
 
 namespace ampd::fuzz {
 
-// Requires what must hold for every array that a reader accepts.
+// Requires what must hold for every array that a reader accepts: it has all of its bytes.
 inline void RequireWhole(const data::Array& array) {
   const auto bytes = static_cast<int64_t>(array.bytes.size());
   Require(bytes == data::ArrayBytes(array.type, array.shape, data::kMaxDatasetBytes),
           "there are as many bytes as the shape says");
 }
 
-// Judges a file of named arrays: it is accepted only if all of its arrays are.
+// Counts the verdict on a file of named arrays: it is accepted only if all of its arrays are.
 template <typename File>
 void JudgeArrays(const absl::StatusOr<File>& file) {
   absl::Status status = file.status();

@@ -14,23 +14,24 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace ampd::fuzz {
 
-// The number of inputs that the target's reader has accepted and refused, for the replay.
+// How many inputs the target's reader has accepted and how many it has refused. The replay checks both numbers.
 struct Verdicts {
   int64_t num_taken = 0;
   int64_t num_refused = 0;
 };
 Verdicts& Seen();
 
-// Writes the input to a file in a data root. The next input overwrites it.
+// Writes the fuzzer's input to a file in a data root and returns the file. The next input overwrites it.
 data::DataFile WriteInput(const uint8_t* data, size_t size);
 
-// Aborts the process if a promise is broken, so that the fuzzer keeps the input.
+// Checks a promise of the reader. Aborts the process if it does not hold, so that the fuzzer keeps the input.
 void Require(bool holds, const char* what);
 
 // Requires that the error is a DATA_ERROR whose message is one line and names the file.
 void RequireTypedError(const absl::Status& error);
 
-// Counts the verdict. An error must pass RequireTypedError.
+// Counts the reader's verdict on an input: accepted if `status` is OK, otherwise refused. An error must pass
+// RequireTypedError.
 void Judge(const absl::Status& status);
 
 }  // namespace ampd::fuzz

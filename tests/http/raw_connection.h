@@ -16,8 +16,8 @@ class RawConnection {
   explicit RawConnection(const ListenAddress& address);
 
   void Send(std::string_view bytes);
-  // Reads until the peer closes the connection or, if `end` is not empty, until the text ends with `end`. If `timeout`
-  // passes first, the test fails and the text read so far is returned.
+  // Returns the text that the peer sends until it closes the connection or, if `end` is not empty, until the text ends
+  // with `end`. If `timeout` passes first, the test fails and the text read so far is returned.
   std::string Read(std::string_view end = "", absl::Duration timeout = absl::Seconds(30));
   // Returns whether the peer closes the connection before `timeout`. Discards what the peer sends.
   bool IsClosed(absl::Duration timeout = absl::Seconds(30));

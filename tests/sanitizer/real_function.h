@@ -7,8 +7,9 @@
 
 namespace ampd::sanitizer {
 
-// Returns the shared library's definition of a function that the program defines too, by its mangled name. If the
-// distribution's library uses another name, the program aborts here; otherwise TSan would report false races.
+// Returns a function that both the program and a shared library define: the library's definition, found by its mangled
+// name. If the distribution's library uses another name, the program aborts here; otherwise TSan would report false
+// races.
 template <typename Function>
 Function* RealFunction(const char* mangled) {
   void* real = dlsym(RTLD_NEXT, mangled);

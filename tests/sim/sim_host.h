@@ -14,22 +14,22 @@
 
 namespace ampd::sim {
 
-// One worker's host: its trainers with their shims, which outlive the agent, and the agent, which decides with the
-// product's own Reconcile. Actions on processes are applied to scripted trainers that step, save, crash, finish and
-// leave. Single-threaded.
+// One worker's host: the agent, which decides with the product's own Reconcile, and trainers with their shims, which
+// keep running when the agent ends. The trainers are scripted: they step, save, crash, finish and leave.
+// Single-threaded.
 class Host {
  public:
   struct Hooks {
-    // Sends a report to the network.
+    // Sends the agent's report to the server, over the simulated network.
     std::function<void(const v1::WorkerReport&)> send;
-    // The files of a checkpoint were deleted.
+    // Called when the host has deleted the files of a checkpoint.
     std::function<void(const std::string& path)> on_delete;
-    // The agent forgets an outcome, because the server acknowledged that it is durable.
+    // Called when the agent forgets an outcome because the server acknowledged that it is durable.
     std::function<void(const v1::AttemptKey&)> on_outcome_acknowledged;
     std::function<void(const v1::CheckpointKey&)> on_checkpoint_acknowledged;
-    // The checkpoint that a trainer loads.
+    // Called with the checkpoint that a trainer loads.
     std::function<void(const v1::Checkpoint&)> on_load;
-    // The job's current key, if it has one; used by Bug::TOKEN_FORGED.
+    // Returns the key of the job's current attempt, if it has one; used by Bug::TOKEN_FORGED.
     std::function<std::optional<v1::AttemptKey>(const std::string& job)> current_key;
   };
 
@@ -40,15 +40,15 @@ class Host {
   void StartAgent();
   // Kills the agent; its trainers keep running.
   void KillAgent();
-  // Stops the agent (SIGSTOP) for that long; messages that arrive meanwhile wait.
+  // Stops the agent, as SIGSTOP does, for `duration`. Messages that arrive meanwhile wait.
   void PauseAgent(absl::Duration duration);
-  // The machine fails with all its processes. Its disk returns with it.
+  // Ends all processes of the host, as when the machine fails. The files on its disk remain.
   void Lose();
   bool agent_runs() const { return agent_runs_; }
 
   void Receive(const v1::WorkerDirective& received);
 
-  // Calls `visit` with each attempt whose trainer is computing, and the device that it uses.
+  // Calls `visit` with each attempt whose trainer is computing and with the device that it uses.
   template <typename Visit>
   void ForEachComputing(Visit&& visit) const {
     for (const Trainer& trainer : trainers_) {
@@ -57,13 +57,13 @@ class Host {
       }
     }
   }
-  // Jobs that have files below the checkpoint root.
+  // The jobs that have files below the host's checkpoint root.
   const std::set<std::string>& job_folders() const { return job_folders_; }
 
  private:
   struct Trainer {
     agent::HeldAttempt held;
-    bool process = true;  // Whether its process exists.
+    bool process = true;  // Whether the trainer's process exists.
     int64_t step = 0;
     int64_t total_steps = 0;
     v1::Reason leave_reason = v1::REASON_UNSPECIFIED;
@@ -95,19 +95,19 @@ class Host {
   const std::string name_;
   const std::vector<v1::Device> devices_;
   const Hooks hooks_;
-  Trainers trainers_;  // Running trainers and the state of ended ones on disk.
+  Trainers trainers_;  // Running trainers, and ended ones whose state is on disk.
 
   bool agent_runs_ = false;
   bool agent_paused_ = false;
   std::string incarnation_;
   uint64_t sequence_ = 0;
   v1::DirectiveId reflected_;
-  v1::WorkerDirective directive_;  // The last one that was accepted.
+  v1::WorkerDirective directive_;  // The last directive that the agent accepted.
   absl::Duration lease_deadline_;
   int64_t last_sent_ = 0;
   std::vector<v1::AttemptKey> waiting_;
-  std::set<std::string> job_folders_;  // Folders with files of a job; on disk.
-  std::vector<std::string> removals_;  // Requested and not done yet; on disk.
+  std::set<std::string> job_folders_;  // Jobs that have a folder with files; on disk.
+  std::vector<std::string> removals_;  // Paths that the server ordered to delete and that still exist; on disk.
   std::vector<v1::WorkerDirective> arrived_while_paused_;
   bool report_is_due_ = false;
 };

@@ -12,8 +12,8 @@
 
 namespace ampd::sim {
 
-// A bug planted to check that the invariants detect it. All bugs are in the simulation, which tampers with messages,
-// leases, devices and the disk; the product's code has no hooks for them.
+// A bug that the simulation plants, to check that the invariants detect it. The simulation tampers with messages,
+// leases, devices and the disk; the product's code has no hooks for bugs.
 enum class Bug {
   NONE,
   LEASE_IGNORED,         // The shim does not stop the trainer when its lease runs out.
@@ -41,9 +41,10 @@ class World {
   SeededRandom& random() { return random_; }
   absl::Duration now() const { return clock_.SinceBoot(); }
 
-  // Schedules an event after `delay`. Events of the same time run in the order in which they were scheduled.
+  // Schedules an event at the present time plus `delay`. Events at the same time run in the order in which they were
+  // scheduled.
   void After(absl::Duration delay, std::function<void()> event);
-  // Moves time to the next event and runs it. Returns false when there is none.
+  // Advances the clock to the next event and runs it. Returns false if no event is scheduled.
   bool RunNext();
 
   bool Chance(int in_thousand) { return static_cast<int>(random_.Next() % 1000) < in_thousand; }
@@ -52,12 +53,12 @@ class World {
   }
   absl::Duration Millis(int64_t least, int64_t most) { return absl::Milliseconds(Between(least, most)); }
 
-  // Faults happen only while this is true.
+  // Whether faults happen.
   bool faults = true;
 
   void Violate(const std::string& what);
   const std::string& violation() const { return violation_; }
-  // Adds to the hash of the trace, which must be equal for two runs of one seed.
+  // Adds the text to the hash of the trace. Two runs with the same seed must have the same hash.
   void Trace(const std::string& what);
   uint64_t hash() const { return hash_; }
   int64_t num_events() const { return num_events_; }

@@ -16,7 +16,8 @@
 namespace ampd::sim {
 
 struct Result {
-  std::string violation;  // Empty: every invariant held after every event, and all jobs came to rest.
+  std::string
+      violation;  // The first broken rule. Empty: all invariants held after every event, and all jobs came to rest.
   uint64_t hash = 0;
   int64_t num_events = 0;
   int64_t num_faults = 0;
@@ -24,10 +25,10 @@ struct Result {
   int64_t num_attempts = 0;
 };
 
-// The server's core, three hosts, a network between them and a user, on a virtual clock. For two and a half minutes
-// messages are lost, duplicated and delayed, links are cut, and server, agents, trainers and machines crash or stop.
-// Then the faults end and all jobs must come to rest. One host has two devices, the others one. Checked after every
-// event:
+// Runs the server's core, three hosts, a network between them and a user, on a virtual clock. For two and a half
+// minutes messages are lost, duplicated and delayed, links are cut, and server, agents, trainers and machines crash or
+// stop. Then the faults end and all jobs must come to rest. One host has two devices, the others one. These invariants
+// are checked after every event:
 //
 //   * at most one trainer computes for a job, and at most one on a device;
 //   * a terminal state never changes, and a cancelled job never runs again;
@@ -35,7 +36,7 @@ struct Result {
 //   * a device holds one attempt, and an attempt that ended by itself does not compute;
 //   * a trainer loads only recorded checkpoints, and only files that are not needed are deleted.
 //
-// At rest, no host has files of a deleted job.
+// When all jobs are at rest, no host has files of a deleted job.
 class Simulation final : server::StateListener {
  public:
   Simulation(uint64_t seed, Bug bug);
@@ -45,14 +46,14 @@ class Simulation final : server::StateListener {
   struct Link {
     bool up_is_cut = false;
     bool down_is_cut = false;
-    absl::Duration down_is_held_until;  // Messages sent down before this time arrive then.
+    absl::Duration down_is_held_until;  // Messages that the server sends before this time arrive at this time.
   };
   struct Submission {
     std::string request_id;
-    std::string job;  // Set once acknowledged.
+    std::string job;  // The job's id, set once the server acknowledged the submission.
   };
 
-  // simulation_server.cc
+  // Defined in simulation_server.cc.
   void StartServer();
   void CrashServer();
   void PumpSoon();
@@ -65,7 +66,7 @@ class Simulation final : server::StateListener {
   void Deliver(bool is_cut, absl::Duration held, std::function<void()> arrive);
   std::optional<v1::AttemptKey> CurrentKey(const std::string& job) const;
 
-  // simulation_faults.cc
+  // Defined in simulation_faults.cc.
   void FaultLater();
   void Fault();
   void CutLink();
@@ -77,7 +78,7 @@ class Simulation final : server::StateListener {
   void CalmDown();
   bool AllAtRest();
 
-  // simulation.cc
+  // Defined in simulation.cc.
   void CheckComputing();
   void CheckNotEnded(const v1::AttemptKey& key);
   void CheckState();
@@ -99,11 +100,12 @@ class Simulation final : server::StateListener {
   bool state_changed_ = false;
 
   std::vector<Submission> submissions_;
-  std::set<std::string> cancelled_;  // Acknowledged cancellations.
-  std::set<std::string> deleted_;    // Requested deletions, acknowledged or not.
+  std::set<std::string> cancelled_;  // Jobs whose cancellation was acknowledged.
+  std::set<std::string> deleted_;    // Jobs whose deletion was requested, acknowledged or not.
   std::map<std::string, v1::Job::State> terminal_;
   std::vector<v1::AttemptKey> acknowledged_outcomes_;
-  std::map<std::pair<std::string, int>, int64_t> acknowledged_checkpoints_;  // Newest step, by job and attempt.
+  std::map<std::pair<std::string, int>, int64_t>
+      acknowledged_checkpoints_;  // Newest acknowledged step, by job and attempt.
 };
 
 }  // namespace ampd::sim

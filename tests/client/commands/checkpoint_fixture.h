@@ -17,7 +17,8 @@ inline std::string SafetensorsOf(const std::vector<TensorEntry>& tensors, const 
   return *EncodeSafetensorsHeader({.tensors = tensors, .metadata = {}, .data_begin = 0}) + data;
 }
 
-// A checkpoint of step 20 as a trainer writes it, with two parameters. The optimizer keeps an average of one of them.
+// Writes a checkpoint into `folder` as a trainer does, and returns its manifest. The checkpoint is of step 20 and has
+// two parameters; the optimizer keeps an average of one of them.
 inline CheckpointManifest WriteCheckpoint(const std::string& folder) {
   std::filesystem::create_directories(folder);
   CheckpointManifest manifest = {.job_id = "j-aaaaaaaaaaaaaaa0",

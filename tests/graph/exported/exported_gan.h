@@ -5,7 +5,7 @@
 
 #include "tests/graph/exported/exported_net.h"
 
-// A generator and a discriminator as torch.export writes them.
+// A model with a generator and a discriminator, in the JSON that torch.export writes.
 namespace ampd::graph {
 
 inline constexpr int64_t kGanFeatures = 4;

@@ -9,25 +9,25 @@
 #include "graph/graph.h"
 #include "tests/graph/exported/exported_text.h"
 
-// A layer as torch.export writes it, and its import.
+// A linear layer in the JSON that torch.export writes, and functions that import such models.
 namespace ampd::graph {
 
 // y = relu(x W^T + b), x: (B, 4), W: (3, 4).
 json Linear();
 
-// The layer with a loss of its own against labels.
+// The layer of Linear() in a model that computes its own loss from labels.
 json WithOwnLoss();
 
-// The layer whose relu is in a nested graph. The nested graph uses the same names as the outer one. `front`: arguments
-// before the graph.
+// The layer of Linear() with its relu in a nested graph, which is the argument of the call `op`. The nested graph uses
+// the same names as the outer one. `front`: arguments of the call before the graph.
 json Nested(const std::string& op, const std::vector<json>& front);
 
 absl::StatusOr<Graph> Import(const json& model);
 
-// Returns the text of the imported graph, or the error message.
+// Imports the model. Returns the text of the graph, or the error message.
 std::string Text(const json& model);
 
-// Returns the error message of importing the model after `change`.
+// Imports Linear() after `change` was applied to it. Returns the error message.
 std::string Refused(const std::function<void(json&)>& change);
 
 }  // namespace ampd::graph

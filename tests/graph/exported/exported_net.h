@@ -9,7 +9,7 @@
 
 #include "tests/graph/exported/exported_text.h"
 
-// A small network as torch.export writes it, and archives with such models.
+// A small network in the JSON that torch.export writes, and archives with such models.
 namespace ampd::graph {
 
 // Adds a node that calls an op in a module, with the modules that contain it, and the type of the node's result.
@@ -35,7 +35,7 @@ void AddNorm(json& model, const std::string& input, const std::string& result, c
 // counters: the norm's batches and calls. Outputs: the logits and the stem's features.
 json Net();
 
-// Net with an evaluation program. Training multiplies the logits by lifted_tensor_0 and divides them by
+// Net() with an evaluation program. Training multiplies the logits by lifted_tensor_0 and divides them by
 // lifted_tensor_1. Evaluation divides them by a different constant, which is named lifted_tensor_0 too.
 json WithInlineConstants();
 

@@ -14,7 +14,7 @@ inline constexpr int kFloat = 7;
 inline constexpr int kLong = 5;
 inline constexpr char kBatch[] = "Symbol('s77', positive=True, integer=True)";
 
-// A size, given as a number or as the text of an expression.
+// Returns the JSON of a tensor's size along one dimension. `size`: a number, or the text of a symbolic expression.
 json Size(const json& size);
 
 json Tensor(const std::vector<json>& sizes, bool trained = false, int dtype = kFloat);
@@ -37,7 +37,7 @@ json& InputsOf(json& model, const char* program = "train");
 // A model of one program, still without inputs and nodes. Its outputs are the given tensors.
 json WithOutputs(const std::vector<std::string>& tensors);
 
-// Adds an input that the model is called with.
+// Adds an input that the caller of the model passes, as opposed to the model's state.
 void AddUserInput(json& model, const std::string& tensor, const std::vector<json>& sizes);
 
 // Adds a tensor of the model's state: a parameter, buffer or constant.
