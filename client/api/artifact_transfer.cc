@@ -27,9 +27,9 @@ namespace ampd::client {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
-constexpr size_t kDigitsOfPartial = 12;  // digits of the digest in the name of a partial file
+constexpr size_t kDigitsOfPartial = 12;  // leading digits of the digest that the name of a partial file has
 
-// Puts `path` before the message of a status; keeps the details.
+// Returns the status with `path` before its message. Keeps its details.
 absl::Status WithPath(const std::string& path, const absl::Status& status) {
   if (status.ok()) {
     return status;
@@ -56,8 +56,8 @@ class CancelsCall {
   Cancellation* const cancellation_;
 };
 
-// Repeats `transfer` while the server is out of reach, until it makes no progress for `retry_for`. `num_done` is the
-// number of bytes transferred so far.
+// Calls `transfer` until it succeeds or returns an error that a retry can't mend. Gives up when the transfer makes no
+// progress for `retry_for`. `num_done` is the number of bytes transferred so far, which `transfer` advances.
 template <typename Transfer>
 absl::Status Repeat(const TransferOptions& options, const int64_t& num_done, Transfer transfer) {
   int64_t done_before = num_done;
@@ -75,7 +75,8 @@ absl::Status Repeat(const TransferOptions& options, const int64_t& num_done, Tra
       pause = absl::Milliseconds(100);
     }
     if (ReasonOf(status) == "UPLOAD_BUSY") {
-      // The server is reading back what it received before the connection broke; a large file takes minutes.
+      // The server is reading back what it received before the connection broke, which takes minutes for a large file.
+      // So the time for retries starts again.
       give_up = SystemClock().SinceBoot() + options.retry_for;
     }
     if (status.ok() || !is_passing || SystemClock().SinceBoot() + pause > give_up) {
@@ -102,7 +103,7 @@ absl::StatusOr<std::string> ReadPiece(int file, int64_t offset, int64_t num_byte
   return piece;
 }
 
-// The digest of the whole file; a large file takes minutes.
+// Returns the digest of the whole file. This takes minutes for a large file.
 absl::StatusOr<std::string> DigestOf(const std::string& path, const Cancellation& cancellation) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.ok()) {
@@ -120,7 +121,7 @@ absl::StatusOr<std::string> DigestOf(const std::string& path, const Cancellation
   return Interrupted();
 }
 
-// Sends one stream, starting at `*num_done`, which it advances.
+// Uploads the rest of the file in one stream: the bytes from `*num_done` on. Advances `*num_done` as it sends.
 absl::StatusOr<v1::Artifact> Send(JobClient* client, const LocalFile& file, int descriptor,
                                   const TransferOptions& options, int64_t* num_done) {
   grpc::ClientContext context;
@@ -161,7 +162,8 @@ absl::StatusOr<v1::Upload> GetUpload(JobClient* client, const std::string& sha25
   return status.ok() ? absl::StatusOr<v1::Upload>(upload) : status;
 }
 
-// Receives one stream, starting at `*num_done`, which it advances.
+// Downloads the rest of the artifact in one stream: the bytes from `*num_done` on. Advances `*num_done` as it
+// receives.
 absl::Status Receive(JobClient* client, const v1::Artifact& artifact, const WritePiece& write,
                      const TransferOptions& options, int64_t* num_done) {
   grpc::ClientContext context;
@@ -190,7 +192,8 @@ absl::Status CheckDigest(const v1::Artifact& artifact, const std::string& sha256
                                                                         sha256, ", not ", artifact.sha256()));
 }
 
-// Downloads into `path` the bytes that are missing there.
+// Downloads the bytes that the file at `path` does not have yet and appends them to it. Checks the digest of the whole
+// file.
 absl::Status DownloadInto(JobClient* client, const v1::Artifact& artifact, const std::string& path,
                           const TransferOptions& options) {
   const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
@@ -254,7 +257,7 @@ absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file
   };
   absl::Status sent = Repeat(options, num_done, send);
   if (ReasonOf(sent) == "DIGEST_MISMATCH" && num_starts == 0) {
-    sent = Repeat(options, num_done, send);  // the bytes that the server already had were not from this file
+    sent = Repeat(options, num_done, send);  // the server had bytes of another file, and has discarded them
   }
   if (ReasonOf(sent) == "DIGEST_MISMATCH") {
     return WithPath(file.path, absl::AbortedError("was changed during the upload"));

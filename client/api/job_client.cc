@@ -29,12 +29,13 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
-  // When a server comes back, connect again soon, not after gRPC's growing pauses of up to two minutes.
+  // After the server was away, connect again within a second, not after gRPC's growing pauses of up to two minutes.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  // In spite of its name this is not a pause: it is the time limit for one attempt to connect, handshake included.
+  // In spite of its name this argument is not a pause: it is the time limit for one attempt to connect, handshake
+  // included.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  // Proxies are for the web; a training server is connected to directly.
+  // Connect to the server directly, whatever proxy the environment names: proxies are for the web.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
@@ -58,7 +59,7 @@ absl::StatusOr<Response> Call(Stub& stub, Method<Stub, Request, Response> method
   return response;
 }
 
-// Ends the call of `context` on the cancellation.
+// Ends the call of `context` when the cancellation is requested.
 class CancelsCall {
  public:
   CancelsCall(Cancellation* cancellation, grpc::ClientContext* context) : cancellation_(cancellation) {
@@ -78,13 +79,13 @@ class CancelsCall {
   Cancellation* const cancellation_;
 };
 
-// The pause before a retry, varied by 20% so that many clients do not come back at once.
+// Returns the pause before a retry, varied by 20% so that many clients do not come back at once.
 absl::Duration WithJitter(absl::Duration pause) {
   return pause * (0.8 + 0.4 * static_cast<double>(SystemRandom().Next() >> 11) / (1ULL << 53));
 }
 
-// Makes a call and retries it on UNAVAILABLE. While there is no connection, a retry waits for one, so that it reaches
-// the server as soon as it is back. If a connected server refuses, the call is retried after 0.1, 0.2, ... 1 s.
+// Makes a call and retries it on UNAVAILABLE. If the connection is lost, the retry waits until it is back. If a
+// connected server refuses, the call is retried after 0.1 s, 0.2 s and so on, up to 1 s.
 template <typename Request>
 absl::StatusOr<v1::Job> CallRepeatedly(v1::JobService::Stub& stub,
                                        Method<v1::JobService::StubInterface, Request, v1::Job> method,
@@ -308,7 +309,8 @@ absl::StatusOr<v1::Worker> JobClient::UndrainWorker(const std::string& name) {
 }
 
 absl::StatusOr<bool> JobClient::IsServing(const std::string& service) {
-  // grpc.health.v1 with wire-compatible messages: the request is one string, the response one enum, both field 1.
+  // Makes the call of the standard service grpc.health.v1 without its proto. The message types are wire-compatible:
+  // the request is one string and the response one enum, both field 1.
   google::protobuf::StringValue request;
   google::protobuf::Int32Value response;
   request.set_value(service);

@@ -18,7 +18,7 @@ using LogStream = StreamPull<v1::TailLogsResponse>;
 
 }  // namespace
 
-// A stream that the cancellation ends.
+// The open stream. The cancellation ends it.
 struct JobWatch::Call {
   Call(v1::JobService::Stub* stub, v1::WatchJobRequest watch, Cancellation* stop)
       : request(std::move(watch)),
@@ -105,7 +105,7 @@ JobWatch::Next JobWatch::HandleEnd() {
 
 JobWatch::Next JobWatch::Lost(const absl::Status& why) {
   call_.reset();
-  // If the first connection fails, the address is probably wrong: give up at once.
+  // No message has come yet, so the address is probably wrong: give up at once.
   const absl::Duration patience = resume_token_.empty() ? absl::ZeroDuration() : options_.give_up_after;
   if (absl::IsUnavailable(why) && SystemClock().SinceBoot() > last_message_ + patience) {
     status_ = why;

@@ -26,7 +26,7 @@ constexpr char kModelFile[] = "model.safetensors";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kGraphFile[] = "graph.json";
 constexpr int64_t kMaxGraphBytes = 4 * graph::kMaxExportedJsonBytes;
-constexpr char kAverage[] = ".average";  // suffix of a parameter's name, as in worker/amp/optimizer.cc
+constexpr char kAverage[] = ".average";  // worker/amp/optimizer.cc appends it to the name of an averaged parameter
 
 std::string PathOf(const CheckpointFolder& folder, const std::string& file) {
   return absl::StrCat(folder.path, "/", file);
@@ -38,7 +38,7 @@ absl::Status At(const std::string& path, const absl::Status& status) {
   return absl::IsDataLoss(status) ? absl::DataLossError(message) : absl::FailedPreconditionError(message);
 }
 
-// Reads up to `size` bytes; fewer only at the end of the file.
+// Reads `size` bytes from `offset` on. Returns fewer only at the end of the file.
 absl::StatusOr<std::string> ReadAt(int fd, uint64_t offset, size_t size) {
   std::string bytes(size, '\0');
   size_t done = 0;
@@ -76,11 +76,11 @@ absl::StatusOr<OpenTensors> Open(const std::string& path) {
   return file;
 }
 
-// A tensor of the output file, and where its bytes are.
+// A tensor of the output file, and where in the checkpoint its bytes are.
 struct Piece {
   TensorEntry entry;
   int fd = -1;
-  uint64_t begin = 0;  // offset in that file
+  uint64_t begin = 0;  // offset in the file `fd`
 };
 
 std::vector<Piece> PiecesOf(const OpenTensors& file) {
@@ -111,7 +111,8 @@ absl::Status UseAverages(const OpenTensors& optimizer, std::vector<Piece>& piece
                                 "the checkpoint has no averages: optimizer.ema_decay was not set in its job");
 }
 
-// If the checkpoint has the model's program, gives the tensors the names of the model's state_dict.
+// Renames the tensors as the model's state_dict names them. Only checkpoints of exported models, which have the
+// model's program, need this.
 absl::Status NameAsPythonDoes(const CheckpointFolder& folder, std::vector<Piece>& pieces) {
   if (!folder.manifest.files.contains(kGraphFile)) {
     return absl::OkStatus();
@@ -169,7 +170,7 @@ absl::Status WritePieces(const std::string& header, const std::vector<Piece>& pi
   return fsync(file.get()) == 0 ? absl::OkStatus() : ErrnoError(errno, "fsync");
 }
 
-// Opens a file after verifying it: nothing unverified is read.
+// Verifies a file and then opens it, so that nothing unverified is read.
 absl::StatusOr<OpenTensors> OpenVerified(const CheckpointFolder& folder, const std::string& file) {
   if (const std::string damage = FindDamage(folder, file); !damage.empty()) {
     return absl::DataLossError(absl::StrCat(PathOf(folder, file), ": ", damage));

@@ -40,7 +40,7 @@ void CommandTree::AddArgument(CLI::App* app, Argument argument) {
     option->option_text(argument.text);
   }
   if (argument.name.starts_with('-') && std::holds_alternative<std::vector<std::string>*>(argument.value)) {
-    option->allow_extra_args(false);  // the next word is not a second value
+    option->allow_extra_args(false);  // a list has one value per use of the option: the next word is not a second one
   }
   arguments_.emplace(option, std::move(argument));
 }

@@ -20,7 +20,8 @@ namespace {
 
 bool TakesValue(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
-// The option in `word` whose value is the next word: --name, -o, or the last flag of a cluster. Null if there is none.
+// Returns the option in `word` whose value is the next word: --name, -o, or the last flag of a cluster such as -qo.
+// Null if the word has no such option.
 const CLI::Option* OpenOption(const CLI::App& app, const std::string& word) {
   if (word.starts_with("--")) {
     const CLI::Option* const option = FindOption(&app, word.substr(2), true);
@@ -76,7 +77,7 @@ ReadWords Read(const CLI::App& root, const std::vector<std::string>& words) {
   ReadWords read;
   read.command = &root;
   bool only_positionals = false;
-  bool after_unknown_option = false;  // the word may be its value
+  bool after_unknown_option = false;  // whether `word` may be the value of an unknown option
   for (const std::string& word : words) {
     if (read.open != nullptr) {
       read.values[read.open->get_lnames().front()] = word;

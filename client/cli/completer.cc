@@ -10,7 +10,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Candidates for the value of an option or positional argument. Null has none.
+// Returns the words that may be the value of an option or positional argument. If `option` is null, there are none.
 Words Suggested(const CommandTree& tree, const CLI::Option* option, const ReadWords& read, const std::string& text) {
   if (option == nullptr) {
     return {};
@@ -33,7 +33,7 @@ Words Suggested(const CommandTree& tree, const CLI::Option* option, const ReadWo
   return argument->suggest({text, address == read.values.end() ? "" : address->second});
 }
 
-// The positional argument that the word after read.positionals sets; null if the command takes no more.
+// Returns the positional argument to which the next word belongs; null if the command takes no more.
 const CLI::Option* NextPositional(const ReadWords& read) {
   size_t num_before = read.positionals.size();
   for (const CLI::Option* option : read.command->get_options()) {

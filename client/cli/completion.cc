@@ -6,7 +6,8 @@
 namespace ampd::client {
 namespace {
 
-// bash splits words at '=' and ':' and completes only the last part; ampctl needs whole words.
+// The script joins words again: bash splits them at '=' and ':' and completes only the last part, but ampctl needs
+// whole words.
 constexpr char kBashScript[] = R"(# bash completion of ampctl: source <(ampctl completion bash)
 _ampctl() {
   local words=() line last prefix i

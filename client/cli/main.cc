@@ -32,7 +32,7 @@
 namespace ampd::client {
 namespace {
 
-// Returns "" or why the text is not a format.
+// Sets `format` to the format that the text names. Returns "", or the error if it names none.
 std::string ParseFormat(const std::string& text, OutputFormat* format) {
   const auto named = FormatNamed(text);
   if (!named.has_value()) {
@@ -63,7 +63,7 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
   tree->AddGlobal({.name = "--ascii", .value = &options->ascii, .help = "Print only ASCII characters"});
 }
 
-// In the order of `ampctl --help`.
+// Adds all commands, in the order in which `ampctl --help` lists them.
 void AddCommands(CommandTree* tree) {
   tree->AddCommand(JobCommands());
   tree->AddCommand(CheckpointCommands());
@@ -79,7 +79,7 @@ void AddCommands(CommandTree* tree) {
   tree->AddCommand(HelpCommand(tree));
 }
 
-// The hidden command that the completion scripts run.
+// The hidden command `ampctl __complete`, which the completion script runs.
 int PrintCandidates(const CommandTree& tree, const std::vector<std::string>& words) {
   for (const std::string& candidate : Complete(tree, words)) {
     std::printf("%s\n", candidate.c_str());
@@ -87,7 +87,8 @@ int PrintCandidates(const CommandTree& tree, const std::vector<std::string>& wor
   return 0;
 }
 
-// Fails if the output could not be written, for example to a full disk. A reader that closes the pipe early is fine.
+// Writes the rest of the output. Returns `exit_code`, or a failure if the output could not be written, for example
+// because the disk is full. It is no failure if the reader closed the pipe early.
 int CloseOutput(int exit_code) {
   const bool is_flushed = std::fflush(stdout) == 0;
   const std::string why = is_flushed ? "a write failed" : std::strerror(errno);

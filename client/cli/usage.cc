@@ -36,7 +36,7 @@ void AddFootersBelow(const CommandTree& tree, CLI::App* app) {
   }
 }
 
-// The first word that is an option unknown to the command; empty if there is none.
+// Returns the first word that is an option but not one of `names`; empty if there is none.
 std::string UnknownOption(const std::vector<std::string>& names, const std::vector<std::string>& words) {
   for (const std::string& given : words) {
     const std::string word = given.substr(0, given.find('='));

@@ -18,7 +18,7 @@ absl::StatusOr<std::string> ReadSource(const std::string& path) {
   if (path != "-") {
     auto text = ReadFile(path, kMostRead);
     if (!text.ok()) {
-      // Omits the name of the system call.
+      // The message begins with the name of a system call, which is left out.
       const std::vector<std::string> parts = absl::StrSplit(text.status().message(), absl::MaxSplits(": ", 1));
       return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", parts.back()));
     }

@@ -17,7 +17,7 @@ using google::protobuf::FieldDescriptor;
 constexpr absl::Duration kDeadline = absl::Milliseconds(500);
 constexpr int kMostJobs = 100;
 
-// A client with a short deadline; null if no address is known.
+// Returns a client whose calls have a short deadline; null if no address is known.
 std::unique_ptr<JobClient> QuickClient(const std::string& address_flag) {
   const auto address = ResolveAddress(address_flag);
   return address.ok() ? std::make_unique<JobClient>(JobClient::Options{address->address, kDeadline}) : nullptr;
@@ -28,7 +28,7 @@ bool IsMapping(const FieldDescriptor& field) {
          field.message_type()->full_name() != "google.protobuf.Duration";
 }
 
-// The message type at a path such as "optimizer.groups[0]", or null.
+// Returns the message type at a path such as "optimizer.groups[0]", or null if the path leads to no message.
 const Descriptor* TypeAt(const Descriptor* type, const std::string& path) {
   for (const absl::string_view word : absl::StrSplit(path, '.', absl::SkipEmpty())) {
     const FieldDescriptor* const field = FindField(*type, std::string(word.substr(0, word.find('['))));

@@ -36,10 +36,11 @@ using v1::ModelTensor;
 using Kind = ExportedInput::Kind;
 using Programs = absl::StatusOr<graph::ImportedPrograms>;
 
-// The fields that datasets provide to a model. Other names are those of arrays in a file.
+// The model inputs that every kind of dataset can provide. An input with another name reads the array of that name in
+// a file.
 constexpr std::string_view kFields[] = {"images", "input_ids", "attention_mask", "token_type_ids"};
 
-// The symbol of the batch size: that of the first dimension of the first input.
+// Returns the symbol of the batch size, which is the first dimension of the first input.
 std::string BatchOf(const ExportedProgram& program) {
   for (const ExportedInput& input : program.inputs) {
     if (input.kind == Kind::kUser) {
@@ -50,7 +51,7 @@ std::string BatchOf(const ExportedProgram& program) {
   return "";
 }
 
-// "B", "4*B", "28"; for a size that the import would reject, the file's own text.
+// Returns a size as text: "B", "4*B", "28". A size that the import would reject is shown as the file has it.
 std::string SizeText(const ExportedSize& size, const std::string& batch) {
   if (size.symbol.empty()) {
     return size.unknown.empty() ? absl::StrCat(size.factor) : size.unknown;
@@ -72,7 +73,8 @@ void SetType(const ExportedProgram& program, const std::string& tensor, Message*
   }
 }
 
-// Fills in how many nodes the program has, and how many of them name a dtype that the model means or only follows.
+// Counts the program's nodes, those that name a dtype that the model intends, and those that name a dtype that only
+// follows another.
 void CountNodes(const ExportedProgram& program, v1::ModelProgram* counts) {
   const auto count = [&program](graph::NamedDtype dtype) {
     return static_cast<int>(
@@ -117,7 +119,8 @@ void AddInputs(const ExportedProgram& program, const ModelQuestion& question, v1
     const std::string field = graph::InputNameOf(program, input, {});
     if (IsKnownField(field, question)) {
       added.set_field(field);
-    } else if (field != "labels") {  // "labels" is for a head of its own loss; otherwise a problem, not a warning
+    } else if (field !=
+               "labels") {  // "labels" without a head of its own loss is reported as a problem, not as a warning
       added.set_field(field);
       file->add_warnings(absl::StrCat("the input ", input.tensor,
                                       " reads the array of that name in an npz or safetensors file; for other data "
@@ -126,7 +129,8 @@ void AddInputs(const ExportedProgram& program, const ModelQuestion& question, v1
   }
 }
 
-// The head for the output: `wanted` if it accepts the output, otherwise the one that the output's type implies.
+// Returns the head for the output: `wanted` if it accepts the output, otherwise the head that the output's type
+// implies.
 v1::ExportedModelSpec::Head HeadOf(const absl::StatusOr<graph::ExportedTypes>& types, const std::string& tensor,
                                    std::optional<graph::Head> wanted) {
   auto head = v1::ExportedModelSpec::HEAD_UNSPECIFIED;
@@ -163,7 +167,7 @@ ModelTensor::Kind KindOf(Kind kind) {
                                   : ModelTensor::CONSTANT;
 }
 
-// Determines what training does with each tensor of the state.
+// Determines what training does with each tensor of the model's state, which is the tensor's role.
 class Roles {
  public:
   Roles(const ExportedModel& model, const Programs& programs)
@@ -178,7 +182,7 @@ class Roles {
     }
   }
 
-  // Sets the tensor's role. Call in the order of the program's inputs.
+  // Sets the role of `tensor`, the state that `input` reads. Call it in the order of the program's inputs.
   void Set(const ExportedInput& input, ModelTensor* tensor) {
     if (input.kind != Kind::kParameter) {
       const bool is_kept = !counters_.contains(input.tensor) || norm_counters_.contains(input.name);
@@ -204,7 +208,7 @@ class Roles {
   const std::map<std::string, std::string> norm_counters_;
   const bool is_imported_;
   std::set<std::string> trained_;
-  std::vector<std::pair<const graph::StoredTensor*, std::string>> placed_;  // parameters and their names
+  std::vector<std::pair<const graph::StoredTensor*, std::string>> placed_;  // each parameter seen so far and its name
 };
 
 ModelTensor& AddTensor(const ExportedModel& model, const ExportedInput& input, v1::ModelFile* file) {
@@ -235,7 +239,8 @@ void AddTensors(const ExportedModel& model, const Programs& programs, v1::ModelF
   }
 }
 
-// Adds why a job would refuse the file. Lists all ops that models may not use; the trainer names only the first.
+// Adds the reasons for which a job would refuse the file. They name all ops that models may not use; the trainer's own
+// error names only the first.
 void AddProblems(const ExportedModel& model, const absl::Status& status, v1::ModelFile* file) {
   std::set<std::string> seen;
   const auto add = [&](const std::string& problem) {
@@ -266,7 +271,8 @@ absl::StatusOr<ExportedModel> ReadModel(UniqueFd file) {
   return model;
 }
 
-// Avoids UNAVAILABLE, which also means a server that can't be reached.
+// Turns an error of a local file into one whose code is never UNAVAILABLE, because that also means a server that can't
+// be reached.
 absl::Status FileError(const std::string& path, const absl::Status& error) {
   const std::string message = absl::StrCat(path, ": ", error.message());
   return absl::IsUnavailable(error) ? absl::InternalError(message) : absl::DataLossError(message);

@@ -18,7 +18,8 @@ namespace {
 
 using graph::NodeFate;
 
-// Paths deeper than this, which no real model has, are counted for the model itself.
+// The longest path of a module. What belongs to a longer path, which no real model has, is counted for the model
+// itself.
 constexpr size_t kMaxPathBytes = 256;
 constexpr auto kMaxDepth = 64;
 
@@ -26,7 +27,7 @@ class ModuleTree {
  public:
   ModuleTree() : modules_(1) {}
 
-  // Adds the numbers to a module and to all that contain it.
+  // Adds the numbers to the module at `path` and to all modules that contain it.
   void Count(const std::string& path, int64_t num_parameters, int num_ops) {
     for (size_t index : Lineage(path)) {
       modules_[index].num_parameters += num_parameters;
@@ -58,7 +59,8 @@ class ModuleTree {
     int num_ops = 0;
   };
 
-  // The model, the modules that contain this one, and the module itself at the end.
+  // Returns the indices of the model, of the modules that contain the one at `path`, and at the end of that module
+  // itself.
   std::vector<size_t> Lineage(const std::string& path) {
     std::vector<size_t> lineage = {0};
     if (path.empty() || path.size() > kMaxPathBytes || std::count(path.begin(), path.end(), '.') >= kMaxDepth) {
@@ -85,7 +87,7 @@ class ModuleTree {
   std::map<std::string, size_t> by_path_;
 };
 
-// The module of a tensor: "layer1.0" for "layer1.0.weight".
+// Returns the module that a tensor belongs to: "layer1.0" for "layer1.0.weight".
 std::string ModuleOf(const std::string& tensor) {
   const size_t dot = tensor.rfind('.');
   return dot == std::string::npos ? "" : tensor.substr(0, dot);

@@ -40,7 +40,7 @@ void AddShares(const v1::PolicyTable& table, v1::ModelPolicy* policy) {
   }
 }
 
-// Whether the policy computes anything in less than fp32.
+// Returns whether the policy computes anything in a format with fewer bits than fp32.
 bool Lowers(const ResolvedPolicy& resolved) {
   return resolved.formats.compute != Dtype::kFloat32 || !resolved.fp8_layers.empty();
 }
@@ -55,9 +55,10 @@ std::string WhyFp32(const ResolvedPolicy& resolved, const graph::Node& node) {
                             " are assigned this way");
 }
 
-// REQUIRES: the policy was resolved for the program.
+// Adds the ops that compute in fp32 although the policy lowers others. REQUIRES: the policy was resolved for the
+// program.
 void AddKeptOps(const ResolvedPolicy& resolved, const graph::Graph& program, v1::ModelPolicy* policy) {
-  std::map<std::pair<std::string, std::string>, int> counts;  // by op and why
+  std::map<std::pair<std::string, std::string>, int> counts;  // number of ops, by op and reason
   for (size_t i = 0; i < program.nodes().size(); ++i) {
     if (const graph::Node& node = program.nodes()[i]; resolved.ops[i].decision.op_class == OpClass::kFp32) {
       ++counts[{node.op, WhyFp32(resolved, node)}];
@@ -71,10 +72,11 @@ void AddKeptOps(const ResolvedPolicy& resolved, const graph::Graph& program, v1:
   }
 }
 
-// Maps each parameter to the op because of which it stays fp32: an op that reads it and is not a product, otherwise the
-// first op that reads it.
+// Maps each parameter to the op because of which it stays in fp32. That is an op that reads it and is not a matrix
+// product, or, if there is none, the first op that reads it.
 std::map<std::string, std::string> ReadersOf(const graph::Graph& program, const ResolvedPolicy& resolved) {
-  std::map<graph::ValueId, std::pair<std::string, bool>> readers;  // the op, and whether it is a product
+  std::map<graph::ValueId, std::pair<std::string, bool>>
+      readers;  // the op that reads the value, and whether it is a matrix product
   for (size_t i = 0; i < program.nodes().size(); ++i) {
     const bool is_product = resolved.ops[i].decision.op_class == OpClass::kLower;
     for (const graph::ValueId use : program.nodes()[i].Uses()) {
@@ -116,7 +118,7 @@ void AddKeptParameters(const ResolvedPolicy& resolved, const graph::Graph& progr
   }
 }
 
-// REQUIRES: `policy` has the preset's name.
+// Fills `policy` with the effect of its preset on the program. REQUIRES: `policy` has the preset's name.
 absl::Status Describe(const precision::TrainedPrograms& programs, const ModelQuestion& question,
                       v1::ModelPolicy* policy) {
   v1::JobSpec spec;

@@ -26,7 +26,7 @@ using google::protobuf::OneofDescriptor;
 constexpr size_t kMaxProblemsShown = 20;
 constexpr char kDuration[] = "google.protobuf.Duration";
 
-// A path in the user's names, for messages, and in the proto's, for marks.
+// The path of a field: `shown` in the user's names, for messages, and `proto` in the proto's names, for marks.
 struct FieldPath {
   std::string shown;
   std::string proto;
@@ -41,7 +41,7 @@ struct FieldPath {
   }
 };
 
-// Fills messages from trees by reflection. Notes every problem and continues.
+// Fills messages from YAML trees by reflection. After a problem it records the problem and continues.
 class SpecFiller {
  public:
   explicit SpecFiller(JobFile* file) : file_(file) {}
@@ -49,7 +49,7 @@ class SpecFiller {
   void Fill(const YamlNode& node, const FieldPath& path, Message* message) {
     const Descriptor& type = *message->GetDescriptor();
     if (node.kind == YamlNode::Kind::kNull) {
-      return;  // "eval:" without a value is an EvalSpec without fields
+      return;  // "eval:" without a value is valid: an EvalSpec without fields
     }
     if (node.kind != YamlNode::Kind::kMap) {
       ReportNoMapping(node, path, type);
@@ -82,7 +82,7 @@ class SpecFiller {
     return absl::StrCat("'", Shortened(text, kMostShown), "'");
   }
 
-  // Suggests what was meant by "precision: bf16" or "model: lenet".
+  // Reports a value where a mapping must be, and suggests what was meant, as for "precision: bf16" or "model: lenet".
   void ReportNoMapping(const YamlNode& node, const FieldPath& path, const Descriptor& type) {
     std::string meant;
     if (node.kind == YamlNode::Kind::kScalar && FindField(type, node.text) != nullptr) {
@@ -187,7 +187,7 @@ class SpecFiller {
   JobFile* const file_;
 };
 
-// "a.b[2].c" -> "a.b[2]" -> "a.b" -> "a" -> "".
+// Returns the path around a path: from "a.b[2].c" to "a.b[2]", to "a.b", to "a", to "".
 std::string Enclosing(const std::string& path) {
   const size_t cut = path.find_last_of(".[");
   return cut == std::string::npos ? "" : path.substr(0, cut);
@@ -200,7 +200,8 @@ std::string AllowedText(const std::vector<std::string>& allowed) {
                       shown < allowed.size() ? ", ...)" : ")");
 }
 
-// Removes the path from the message if the place, "--set PATH", ends in it.
+// Returns the problem's message. If it begins with the field's path and the place, "--set PATH", already ends in it,
+// the message is returned without the path.
 std::string MessageAfterPlace(const std::string& place, const Problem& problem) {
   absl::string_view message = problem.message;
   if (!problem.field.empty() && absl::EndsWith(place, " " + problem.field) &&
@@ -210,7 +211,8 @@ std::string MessageAfterPlace(const std::string& place, const Problem& problem) 
   return problem.message;
 }
 
-// Uses Printable, because texts from the file may contain terminal control sequences.
+// Returns the problem as lines for people. Uses Printable, because texts from the file may contain terminal control
+// sequences.
 std::string ProblemText(const Problem& problem) {
   const std::string place = problem.mark.ToString();
   std::string text =
@@ -255,11 +257,11 @@ std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violatio
       mark = file.marks.find(path);
     }
     const SourceMark place = mark == file.marks.end() ? SourceMark{source, 0, 0} : mark->second;
-    // For a field that the file does not set, `place` is that of an enclosing field. The message says that it is not
-    // set.
+    // If the file does not set the field, `place` is that of a field around it, so the message adds that the file does
+    // not set it.
     const bool missing = path != field && !absl::StartsWith(violation.description, "must ");
     const std::string message =
-        field.empty() ? violation.description  // the number of further violations that were left out
+        field.empty() ? violation.description  // a violation without a field: how many further violations were left out
                       : absl::StrCat(field, ": ", violation.description, missing ? " (the file does not set it)" : "");
     problems.push_back({place, field, message, "", {}});
   }

@@ -26,7 +26,7 @@ std::string CamelCase(const std::string& name) {
 
 void FindPaths(const Descriptor& message, std::string_view name, const std::string& above, size_t most,
                std::vector<std::string>* paths) {
-  constexpr int kDeepest = 4;  // words in a path; also stops at messages that contain themselves
+  constexpr int kDeepest = 4;  // most words of a path; ends the search also in messages that contain themselves
   for (int i = 0; i < message.field_count() && paths->size() < most; ++i) {
     const FieldDescriptor& field = *message.field(i);
     const std::string path = above + FieldName(field);

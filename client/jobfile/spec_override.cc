@@ -49,7 +49,7 @@ std::optional<std::vector<Step>> ParsePath(const std::string& path) {
   return steps.size() > kMaxOverrideDepth ? std::nullopt : std::optional(steps);
 }
 
-// The child under `name`, created if missing; removes the other members of its oneof.
+// Returns the child of `node` named `name`. Creates it if it is missing, and removes the other members of its oneof.
 YamlNode* ChildOf(YamlNode* node, const std::string& name, const Descriptor* type, const SourceMark& mark) {
   if (node->kind != YamlNode::Kind::kMap) {
     *node = YamlNode{YamlNode::Kind::kMap, mark, "", false, {}, {}};
@@ -73,7 +73,8 @@ YamlNode* ChildOf(YamlNode* node, const std::string& name, const Descriptor* typ
   return &entry->value;
 }
 
-// The item at `index` of a list, or a new one right after its end; null beyond that.
+// Returns the item at `index` of the list `node`. The index right after the last item creates an item; a larger index
+// returns null.
 YamlNode* ItemOf(YamlNode* node, size_t index, const SourceMark& mark) {
   if (node->kind != YamlNode::Kind::kSequence) {
     *node = YamlNode{YamlNode::Kind::kSequence, mark, "", false, {}, {}};
@@ -104,7 +105,8 @@ void SetMarks(const SourceMark& mark, YamlNode* node) {
   }
 }
 
-// Parses lists and mappings as YAML and keeps any other text as it is, so that no quotes are needed.
+// Returns the value of an assignment. Only a text that begins as a list or mapping is parsed as YAML; any other text
+// is taken as it is, so that it needs no quotes.
 std::optional<YamlNode> ValueOf(const std::string& text, const SourceMark& mark, std::vector<Problem>* problems) {
   if (!text.starts_with("[") && !text.starts_with("{")) {
     return YamlNode{YamlNode::Kind::kScalar, mark, text, true, {}, {}};

@@ -30,7 +30,7 @@ ScalarRefusal NotA(const std::string& words, const std::string& text) {
   return {absl::StrCat("must be ", words, ", not ", Quoted(text)), "", {}};
 }
 
-// The field that is written, with Set*, or with Add* if it is repeated.
+// The field to write. A repeated field is written by Add*, another by Set*.
 struct Target {
   Message* message;
   const FieldDescriptor* field;
@@ -55,7 +55,8 @@ std::optional<ScalarRefusal> ParseWhole(const std::string& text, const FieldDesc
   if (!absl::SimpleAtod(text, &number) || !std::isfinite(number) || number != std::floor(number)) {
     return NotA(TypeWords(field), text);
   }
-  // A double represents every whole number up to 2^53 exactly; larger numbers must be plain digits.
+  // The largest whole number that may be written as 1e15 or 15.0: up to 2^53 a double holds every whole number
+  // exactly. Larger numbers must be plain digits.
   constexpr double kExact = 9007199254740992.0;
   const double lowest = static_cast<double>(std::numeric_limits<T>::lowest());
   const double highest = static_cast<double>(std::numeric_limits<T>::max());

@@ -19,7 +19,7 @@ namespace {
 
 using YAML::anchor_t;
 
-// Ends the parse after a problem was noted.
+// An exception that ends the parse after a problem was recorded.
 class Abandoned : public std::runtime_error {
  public:
   Abandoned() : std::runtime_error("abandoned") {}
@@ -36,8 +36,8 @@ int CountNodes(const YamlNode& node) {
   return count;
 }
 
-// Whether the scalar that begins at `begin` is quoted and its quote is never closed. yaml-cpp then reads the rest of
-// the file as part of it.
+// Returns whether the scalar that begins at `begin` has an opening quote and no closing one. yaml-cpp then reads the
+// rest of the file as a part of the scalar.
 bool IsUnclosed(std::string_view text, size_t begin) {
   if (begin >= text.size() || (text[begin] != '"' && text[begin] != '\'')) {
     return false;
@@ -54,7 +54,8 @@ bool IsUnclosed(std::string_view text, size_t begin) {
   return true;
 }
 
-// Builds the tree from yaml-cpp's events. Unlike its nodes, they show aliases and duplicate keys.
+// Builds the tree from yaml-cpp's parse events. Unlike yaml-cpp's own tree, the events show aliases and duplicate
+// keys.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   // `text` is the parsed text, without a byte order mark.
@@ -182,14 +183,14 @@ class TreeBuilder final : public YAML::EventHandler {
   int num_nodes_ = 0;
 };
 
-// Detects a line such as "steps:5" that has no "key: value".
+// Returns whether a line such as "steps:5" lacks the space after its colon, so that it has no "key: value".
 bool LacksSpaceAfterColon(std::string_view line) {
   const size_t colon = line.find(':');
   return colon != std::string_view::npos && colon > 0 && colon + 1 < line.size() && line[colon + 1] != ' ' &&
          line.find(": ") == std::string_view::npos && line.find('#') > colon;
 }
 
-// Explains a syntax error by the mistake that people usually make; if none is recognized, uses the parser's message.
+// Explains a syntax error by a mistake that people often make. If none is recognized, returns the parser's message.
 Problem ExplainSyntax(std::string_view text, const std::string& source, const YAML::Exception& error) {
   SourceMark mark{source, error.mark.line + 1, error.mark.column + 1};
   const std::vector<std::string> lines = absl::StrSplit(absl::string_view(text.data(), text.size()), '\n');

@@ -10,8 +10,8 @@
 namespace ampd::client {
 namespace {
 
-// "accuracy 0.9, top-5 0.99, F1 0.89, ", or for a language model "perplexity 30, "; empty if there is only the loss.
-// Numbers: Progress or FinalMetrics.
+// Returns the metrics of an evaluation besides its loss: "accuracy 0.9, top-5 0.99, F1 0.89, ", or for a language
+// model "perplexity 30, "; empty if there are none. Numbers: Progress or FinalMetrics.
 template <typename Numbers>
 std::string EvalQuality(const Numbers& numbers) {
   const auto part = [](const char* name, bool is_known, double number) {
@@ -31,7 +31,8 @@ absl::Time TimeOf(const google::protobuf::Timestamp& time) {
   return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
 }
 
-// "fp16", or the presets in order of preference: "bf16>fp32".
+// Returns the precision of the latest attempt, "fp16". Until that is known, returns the preset or, if the job has a
+// list, its presets in order of preference: "bf16>fp32".
 std::string LatestPrecision(const v1::Job& job) {
   if (job.attempts_size() > 0 && !job.attempts().rbegin()->precision().empty()) {
     return Printable(job.attempts().rbegin()->precision());
@@ -45,7 +46,7 @@ int64_t TotalSteps(const v1::Job& job) {
   return job.progress().total_steps() > 0 ? job.progress().total_steps() : job.spec().train().steps();
 }
 
-// "30 days", or "36h".
+// Returns an age as text: in days if it is a whole number of days, "30 days", else "36h".
 std::string AgeText(const google::protobuf::Duration& age) {
   constexpr int64_t kDay = int64_t{24} * 3600;
   if (age.seconds() % kDay == 0 && age.nanos() == 0) {
@@ -76,7 +77,7 @@ std::string TimesLine(const v1::Job& job, const JobTextOptions& options) {
   return Line("created", text);
 }
 
-// ", generator loss 2.5": the losses of the phases after the first, whose loss is the step's.
+// Returns the losses of the phases after the first: ", generator loss 2.5". The first phase's loss is the step's own.
 template <typename Phases>
 std::string LaterLosses(const Phases& phases) {
   std::string text;
@@ -97,7 +98,7 @@ std::string ProgressLines(const v1::Job& job) {
     return Line("progress", "no step yet" + (total > 0 ? " of " + FormatCount(total) : std::string()));
   }
   if (!progress.has_loss()) {
-    return Line("progress", step);  // a job that stopped long ago may only have its step
+    return Line("progress", step);  // if the job stopped long ago, only the step may be known
   }
   std::string text =
       Line("progress", absl::StrCat(step, ", loss ", FormatNumber(progress.loss()), LaterLosses(progress.phases()),
@@ -133,7 +134,7 @@ std::string AttemptLine(const v1::Attempt& attempt) {
   return Line(absl::StrCat("attempt ", attempt.number()), text);
 }
 
-// The attempt's times, and other facts that the plain text omits.
+// Returns a line with the attempt's times and other facts that the plain text omits.
 std::string WideAttemptLine(const v1::Attempt& attempt, const JobTextOptions& options) {
   const auto time = [&options](const char* before, bool known, const google::protobuf::Timestamp& at) {
     return known ? before + absl::FormatTime("%Y-%m-%d %H:%M:%S", TimeOf(at), options.zone) : std::string();
@@ -152,7 +153,7 @@ std::string WideAttemptLine(const v1::Attempt& attempt, const JobTextOptions& op
   return text.empty() ? "" : Line("", std::string(absl::StripPrefix(text, ", ")));
 }
 
-// The queue, the priority, the labels, and the pace as numbers.
+// Returns lines with the queue, the priority, the labels, and the pace as numbers.
 std::string WideLines(const v1::Job& job) {
   const v1::JobSpec& spec = job.spec();
   const std::map<std::string, std::string> labels(spec.labels().begin(), spec.labels().end());

@@ -26,17 +26,17 @@ std::string ShapeText(const RepeatedPtrField<std::string>& shape) {
   return Printable(absl::StrCat("(", absl::StrJoin(shape, ", "), ")"));
 }
 
-// "Conv2d" for "torch.nn.modules.conv.Conv2d".
+// Returns the class name without its Python module: "Conv2d" for "torch.nn.modules.conv.Conv2d".
 std::string TypeText(const std::string& type) { return Printable(type.substr(type.rfind('.') + 1)); }
 
-// "a, b, c and 5 more".
+// Returns the names as one text. Unless `all` is set, only the first are named: "a, b, c and 5 more".
 std::string NamesText(const std::vector<std::string>& names, bool all) {
   const size_t shown = all ? names.size() : std::min(names.size(), kNamesShown);
   const std::string text = absl::StrJoin(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), ", ");
   return Printable(shown == names.size() ? text : absl::StrCat(text, " and ", names.size() - shown, " more"));
 }
 
-// A remark on a program besides its numbers.
+// Returns a remark on a program, which follows its numbers in the table.
 std::string NoteOn(const v1::ModelProgram& program) {
   if (program.derived()) {
     return "not in the file: derived from the training program, without dropout and with running statistics in norms";
@@ -129,7 +129,7 @@ std::string RoleText(ModelTensor::Role role) {
   }
 }
 
-// One line per role, with the tensors' names where they help.
+// Returns one line per role of tensors, with the tensors' names where they help.
 std::string TensorsText(const v1::ModelFile& file, const ModelTextOptions& options) {
   struct Total {
     int64_t num_tensors = 0;
@@ -166,7 +166,7 @@ std::string EveryTensorText(const v1::ModelFile& file, const ModelTextOptions& o
   return Table({"TENSOR", "DTYPE", "SHAPE", "SIZE", "ROLE"}, rows, options);
 }
 
-// The number of modules that contain it; 0 for the model itself.
+// Returns how many modules contain this one; 0 for the model itself.
 int LevelOf(const v1::ModelModule& module) {
   const std::string& path = module.path();
   return path.empty() ? 0 : 1 + static_cast<int>(std::count(path.begin(), path.end(), '.'));
@@ -200,7 +200,8 @@ std::string OpsText(const v1::ModelFile& file, const ModelTextOptions& options) 
   return Table({"OP", "TRAIN", "EVAL", "POLICIES"}, rows, options);
 }
 
-// The number of ops of a class, for products by dtype: "21 bfloat16, 2 float8_e4m3fn".
+// Returns the number of ops of one class. For matrix products there is a number for each dtype: "21 bfloat16, 2
+// float8_e4m3fn".
 std::string ShareText(const v1::ModelPolicy& policy, OpRule::Class op_class) {
   std::vector<std::string> parts;
   for (const v1::ModelPolicy::Share& share : policy.shares()) {
@@ -212,7 +213,7 @@ std::string ShareText(const v1::ModelPolicy& policy, OpRule::Class op_class) {
   return parts.empty() ? "0" : absl::StrJoin(parts, ", ");
 }
 
-// "60 bfloat16, 2 float32".
+// Returns how many parameters are stored in each dtype: "60 bfloat16, 2 float32".
 std::string StoredText(const v1::PolicyTable& table) {
   std::map<std::string, int> counts;
   for (const v1::PolicyTable::Parameter& parameter : table.parameters()) {
@@ -260,7 +261,7 @@ std::string KeptText(const v1::ModelFile& file, const ModelTextOptions& options)
   return Table({"UNDER", "STAYS FP32", "WHY"}, rows, options);
 }
 
-// The layers in FP8 and the remarks on policies, one per line.
+// Returns the layers in FP8 and the remarks on policies, one per line.
 std::string RemarksText(const v1::ModelFile& file, const ModelTextOptions& options) {
   std::string text;
   for (const v1::ModelPolicy& policy : file.policies()) {

@@ -19,7 +19,7 @@ std::string Utf8(uint32_t code) {
           static_cast<char>(0x80 | (code & 0x3F))};
 }
 
-// A grid of dots. A cell has 2 x 4 dots (braille) or 1 x 1 (ASCII).
+// A grid of dots, from which a plot is made. A character cell has 2 x 4 dots (braille) or 1 x 1 (ASCII).
 class Canvas {
  public:
   Canvas(int columns, int rows, bool ascii)
@@ -28,7 +28,7 @@ class Canvas {
   int width() const { return columns_ * cell_width(); }
   int height() const { return rows_ * cell_height(); }
 
-  // Sets a dot; y counts from the bottom.
+  // Sets the dot at (x, y); y counts from the bottom.
   void Set(int x, int y) {
     constexpr uint8_t kBits[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
     const int down = height() - 1 - y;
@@ -71,7 +71,7 @@ struct Range {
   }
 };
 
-// The points to plot: finite ones, as powers of two on a log2 axis.
+// Returns the points to plot: those that are finite. On a log2 axis their values are exponents of two.
 std::vector<PlotPoint> Plotted(const std::vector<PlotPoint>& points, bool log2) {
   std::vector<PlotPoint> plotted;
   for (PlotPoint point : points) {

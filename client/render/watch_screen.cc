@@ -13,12 +13,12 @@
 namespace ampd::client {
 namespace {
 
-constexpr int kCurveExtra = 2;  // rows of the heading and the step axis
+constexpr int kCurveExtra = 2;  // rows of a curve's heading and its step axis
 constexpr int kMinCurveRows = 3;
 constexpr int kMostCurveRows = 24;
 constexpr int kMostEvents = 3;
 
-// The words in as few rows as possible; a word is never split.
+// Puts the words into as few rows as possible. Never splits a word.
 std::string Flow(const std::vector<std::string>& words, int width) {
   constexpr int kGap = 3;
   std::string text;
@@ -35,7 +35,7 @@ std::string Flow(const std::vector<std::string>& words, int width) {
   return text + "\n";
 }
 
-// Why the job makes no progress, or the message of its state; empty if there is none.
+// Returns why the job waits or is paused; otherwise the message of its state, which may be empty.
 std::string StateReason(const WatchedJob& watched) {
   const v1::Job& job = watched.job();
   if (job.state() == v1::Job::QUEUED && !watched.waiting().empty()) {
@@ -57,7 +57,7 @@ std::string StepText(const WatchedJob& watched) {
   return absl::StrCat("step ", FormatCount(watched.progress().step()), total > 0 ? "/" + FormatCount(total) : "");
 }
 
-// "24s, ETA 1m02s" while it runs, "took 2m05s" after, empty before.
+// Returns the times of a job: "24s, ETA 1m02s" while it runs, "took 2m05s" after its end, empty before its first step.
 std::string TimeText(const WatchedJob& watched) {
   const absl::Duration elapsed = watched.Elapsed();
   if (elapsed < absl::ZeroDuration()) {
@@ -69,7 +69,7 @@ std::string TimeText(const WatchedJob& watched) {
   return absl::StrCat(FormatSpan(elapsed), ", ETA ", FormatSpan(watched.TimeLeft()));
 }
 
-// A rate per second: a whole number with separators if large, otherwise with its fraction.
+// Returns a rate per second: from 100 on as a whole number with separators, otherwise with its fraction.
 std::string FormatRate(double rate) {
   constexpr double kWholeFrom = 100;
   return rate >= kWholeFrom && rate < 1e15 ? FormatCount(std::llround(rate)) : FormatNumber(rate);
@@ -102,7 +102,7 @@ std::string ProgressRow(const WatchedJob& watched, const ScreenOptions& options)
                            : ProgressBar(fraction, width, options.ascii) + tail + "\n";
 }
 
-// "loss 0.31", or for a step of several phases "loss 0.31, generator 2.4".
+// Returns the last loss: "loss 0.31", or for a step of several phases "loss 0.31, generator 2.4".
 std::string LossText(const WatchedJob& watched) {
   std::string text = absl::StrCat("loss ", FormatNumber(watched.loss()));
   const auto& phases = watched.progress().phases();
@@ -112,7 +112,8 @@ std::string LossText(const WatchedJob& watched) {
   return text;
 }
 
-// "accuracy 0.9, top-5 0.99, F1 0.89, ", or for a language model "perplexity 30, ": the metrics besides the loss.
+// Returns the metrics of an evaluation besides its loss: "accuracy 0.9, top-5 0.99, F1 0.89, ", or for a language
+// model "perplexity 30, ".
 std::string EvalQuality(const v1::EvalPoint& eval) {
   const auto part = [](const char* name, bool is_told, double number) {
     return is_told ? absl::StrCat(name, " ", FormatNumber(number), ", ") : "";
@@ -147,7 +148,7 @@ std::string NumberRows(const WatchedJob& watched, int width) {
   return text + Flow(words, width);
 }
 
-// "loss scale 32768 (2^15)   44 skipped steps (x)".
+// Returns the heading of the loss scale's curve: "loss scale 32768 (2^15)   44 skipped steps (x)".
 std::string ScaleHeading(const WatchedJob& watched, const ScreenOptions& options) {
   const double scale = watched.loss_scale();
   const double power = scale > 0 ? std::log2(scale) : 0;
@@ -159,7 +160,8 @@ std::string ScaleHeading(const WatchedJob& watched, const ScreenOptions& options
               options.width);
 }
 
-// Both curves in `rows` rows; without loss scaling the loss curve gets all of them.
+// Returns the curves of the loss and of the loss scale, which share `rows` rows. If the job has no loss scale, the
+// loss curve gets all rows.
 std::string Curves(const WatchedJob& watched, const ScreenOptions& options, int rows) {
   const auto scaled = [](const PlotPoint& point) { return point.value > 1; };
   const bool scaling = std::any_of(watched.scales().begin(), watched.scales().end(), scaled);
@@ -185,7 +187,7 @@ std::string LossLine(const WatchedJob& watched, const ScreenOptions& options) {
   return width < 1 || losses.empty() ? "" : "loss " + Sparkline(losses, width, options.ascii) + value + "\n";
 }
 
-// The first `most` rows, each truncated to `width`.
+// Returns the first `most` rows of the text, each truncated to `width`.
 std::string Bounded(const std::string& text, int most, int width) {
   const std::vector<std::string> rows = absl::StrSplit(text, '\n', absl::SkipEmpty());
   std::string bounded;
@@ -218,7 +220,7 @@ std::string RenderEvent(const v1::Event& event) {
   if (!event.message().empty()) {
     absl::StrAppend(&text, ": ", Printable(event.message()));
   }
-  // The message names only the worst module.
+  // Name all affected modules; the event's message names only the worst one.
   const auto modules = event.attributes().find("modules");
   if (event.kind() == v1::Event::UNDERFLOW && modules != event.attributes().end() &&
       absl::StrContains(modules->second, ", ")) {

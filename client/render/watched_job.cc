@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kMaxPoints = 4096;
 constexpr size_t kMaxEvents = 50;
 
-// Drops every second point. The mark of a dropped point moves to its neighbour that is kept.
+// Drops every second point. If a dropped point is marked, its neighbour that is kept gets the mark.
 void Halve(std::vector<PlotPoint>* points) {
   std::vector<PlotPoint> kept;
   for (size_t i = 0; i < points->size(); i += 2) {
@@ -52,7 +52,8 @@ void WatchedJob::Add(const v1::WatchJobResponse& message) {
   }
 }
 
-// Progress beside points lacks what depends on the spec, which does not change.
+// Adopts the progress that came with points. It lacks what depends only on the spec, so these fields keep their
+// values.
 void WatchedJob::SetProgress(const v1::Progress& progress) {
   const int64_t total_steps = job_.progress().total_steps();
   const int64_t predicted_bytes = job_.progress().memory_predicted_bytes();
@@ -86,8 +87,8 @@ void WatchedJob::AddSteps(const v1::StepColumns& steps) {
 void WatchedJob::AddPace(Pace now) {
   constexpr int64_t kMicros = 1'000'000;
   constexpr int64_t kWindow = 30 * kMicros;
-  constexpr int64_t kBetween = kMicros / 4;  // bounds how many points are kept
-  // After a gap, such as a pause or a wait for a device, the earlier pace no longer counts.
+  constexpr int64_t kBetween = kMicros / 4;  // least time between kept points, which bounds their number
+  // After a gap, such as a pause or a wait for a device, forget the pace before it.
   if (!pace_.empty() && now.time_micros - pace_.back().time_micros > kWindow) {
     pace_.clear();
   }

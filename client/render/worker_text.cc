@@ -13,10 +13,11 @@ using Row = std::vector<std::string>;
 
 std::string OrNothing(const std::string& text) { return text.empty() ? kNothing : Printable(text); }
 
-// Until a worker has reported to the restarted server, its free memory is unknown too.
+// Returns whether the worker has reported to this server. Until it has reported to a restarted server, its free memory
+// is unknown too.
 bool HasReported(const v1::Worker& worker) { return worker.last_report_time().seconds() > 0; }
 
-// The cells that follow the worker's name: its state and its last report.
+// Returns the cells that follow the worker's name: its state and the time of its last report.
 Row WorkerRow(const v1::Worker& worker, absl::Time now) {
   const absl::Time reported =
       absl::FromUnixSeconds(worker.last_report_time().seconds()) + absl::Nanoseconds(worker.last_report_time().nanos());
@@ -30,7 +31,7 @@ std::string ShortDevice(const v1::Device& device, bool has_reported) {
                       FormatBytes(device.memory_total_bytes()), ")");
 }
 
-// "9.0" for a GPU, the instruction sets for a CPU.
+// Returns what the device can do: "9.0", the compute capability, for a GPU; the instruction sets for a CPU.
 std::string Capability(const v1::Device& device) {
   if (device.kind() == v1::Device::GPU) {
     return absl::StrCat(device.capability_major(), ".", device.capability_minor());

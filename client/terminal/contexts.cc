@@ -21,7 +21,8 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// The address that the text is or, as the name of a context, stands for. INVALID_ARGUMENT if it is neither.
+// Returns the address that `text` means: that of the context with this name, or the text itself if it is HOST:PORT.
+// INVALID_ARGUMENT if it is neither.
 absl::StatusOr<ResolvedAddress> Named(const Contexts& contexts, const std::string& text, const std::string& origin) {
   const auto found = contexts.addresses.find(text);
   const std::string& address = found == contexts.addresses.end() ? text : found->second;

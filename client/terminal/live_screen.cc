@@ -10,12 +10,13 @@
 namespace ampd::client {
 namespace {
 
-// Switch to the alternate screen, hide the cursor and disable wrapping; and undo it.
+// kEnter switches to the alternate screen, hides the cursor and disables wrapping. kLeave undoes this.
 constexpr char kEnter[] = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 constexpr char kLeave[] = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-// Draws from the first cell. A row is cleared before it is written: clearing after a row that fills the screen would
-// erase its last cell. No newline follows the last row, because it would scroll a full screen.
+// Returns what draws the text from the screen's first cell on. Each row is cleared before it is written: clearing
+// after a row that fills the screen would erase its last cell. No newline follows the last row, because it would
+// scroll a full screen.
 std::string Frame(const std::string& text) {
   const std::vector<std::string> rows = absl::StrSplit(text, '\n', absl::SkipEmpty());
   std::string frame = "\x1b[H";
@@ -53,8 +54,9 @@ void LiveScreen::Suspend() {
   if (is_entered_) {
     WriteAll(kLeave);
   }
-  // Every thread stops here. The lock keeps a drawing thread from writing over the shell before that. kill() would not
-  // do: another thread may receive its signal, and this thread would draw again before the process stops.
+  // Stops every thread of the process here. The lock keeps a drawing thread from writing over the shell before that.
+  // kill() would not do: another thread may receive its signal, and this thread would draw again before the process
+  // stops.
   std::raise(SIGSTOP);
   if (is_entered_) {
     WriteAll(kEnter + Frame(shown_));

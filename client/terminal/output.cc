@@ -34,7 +34,8 @@ std::string YamlOf(const std::string& json) {
   return std::string(emitter.c_str()) + "\n";
 }
 
-// Prints JSON texts of one line each as an array, lines, or YAML documents.
+// Prints items, each given as one line of JSON: as an array, as lines, or as YAML documents. Returns false if -o asks
+// for another format.
 bool PrintItems(const Session& session, const std::vector<std::string>& items) {
   const OutputFormat format = session.options().output;
   if (format == OutputFormat::kJson) {

@@ -40,7 +40,7 @@ int TerminalSize(bool rows, int otherwise) {
   return known ? (rows ? size.ws_row : size.ws_col) : otherwise;
 }
 
-// Advice for a job whose state forbids the request.
+// Returns advice on an error that says that the job's state forbids the request.
 std::string AdviceInState(const ErrorMetadata& metadata) {
   const auto job = metadata.find("job");
   const auto state = metadata.find("state");
@@ -58,19 +58,19 @@ std::string AdviceInState(const ErrorMetadata& metadata) {
              : absl::StrCat("see its state: ampctl job show ", id, "   (end it: ampctl job cancel ", id, ")");
 }
 
-// Advice on an error, in one line; empty if the message says enough.
+// Returns one line of advice on an error; empty if the message says enough.
 std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
       if (!ReasonOf(status).empty()) {
-        return "wait a while, then repeat the command";  // the server itself reports UNAVAILABLE
+        return "wait a while, then repeat the command";  // a server that can be reached has reported UNAVAILABLE
       }
       return absl::StrCat("is a server running there? start one with: ampctl dev   (address from ", address.origin,
                           "; others: --address, AMPD_ADDRESS, ampctl context use)");
     case absl::StatusCode::kNotFound: {
       const std::string reason = ReasonOf(status);
       if (reason.empty()) {
-        return "";  // an error of this machine, such as a missing file
+        return "";  // the error is about this machine, such as a missing file
       }
       if (const ErrorMetadata metadata = MetadataOf(status); metadata.contains("job")) {
         return absl::StrCat("list what there is: ampctl ",
@@ -92,7 +92,8 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
     case absl::StatusCode::kDeadlineExceeded:
       return ReasonOf(status) == kWaitTimedOut ? "" : "check the server: ampctl health";
     case absl::StatusCode::kUnimplemented:
-      // Every refusal of ampd has a reason; without one, gRPC answered for a missing method.
+      // An error without a reason is gRPC's answer for a method that the server does not have: all errors of ampd have
+      // one.
       return ReasonOf(status).empty()
                  ? absl::StrCat("check that it is an ampd-server of ampctl's version   (address from ", address.origin,
                                 ")")
@@ -188,7 +189,7 @@ absl::StatusOr<JobClient*> Session::Client() {
 int Session::Fail(const absl::Status& status) const {
   std::string message = Printable(std::string(status.message()));
   if (absl::IsUnavailable(status) && ReasonOf(status).empty() && !address_.address.empty()) {
-    // gRPC puts what it tried before the system's error.
+    // The message lists what gRPC tried, and then the system's error. Keep only the last.
     const size_t last = message.rfind(": ");
     message = absl::StrCat("cannot reach the server at ", address_.address, ": ",
                            last == std::string::npos ? message : message.substr(last + 2));
@@ -208,7 +209,7 @@ int Session::Fail(const absl::Status& status) const {
   if (const std::string advice = Advice(status, address_); !advice.empty()) {
     absl::StrAppend(&text, "  try: ", advice, "\n");
   }
-  std::fflush(stdout);  // keeps the order of output when both go to one place
+  std::fflush(stdout);  // keeps stdout and stderr in order when both go to one place
   std::fputs(text.c_str(), stderr);
   return ExitCodeOf(status);
 }

@@ -22,17 +22,18 @@ namespace {
 
 struct DownloadOptions {
   std::string name;
-  std::string file;  // file to write; empty: the artifact's file name
+  std::string file;  // file to write; empty: the file name that the artifact has
   bool replace = false;
 };
 
-// Keeps only the last part of the name, so that a server can't choose another folder.
+// Returns the name of the local file. It is only the last part of the artifact's file name, so that a server can't
+// choose another folder.
 std::string LocalNameOf(const v1::Artifact& artifact) {
   const std::string name = std::filesystem::path(artifact.file_name()).filename().string();
   return name.empty() || name == "." || name == ".." ? artifact.sha256() : name;
 }
 
-// Writes nothing but the content to stdout.
+// Writes the content to stdout, and nothing else.
 int PrintContent(Session* session, JobClient* client, const v1::Artifact& artifact, Cancellation* cancellation) {
   ProgressLine line(*session);
   const absl::Status done = StreamFile(

@@ -23,7 +23,8 @@ Argument ArtifactName(std::string* name) {
           .suggest = SuggestArtifacts};
 }
 
-// A sample's name begins with its job's id, an upload's name is its digest.
+// Artifacts are named in two ways: the name of a job's sample begins with the job's id and a slash, and the name of an
+// upload is its digest.
 absl::StatusOr<v1::Artifact> FindArtifact(JobClient* client, const std::string& name) {
   const size_t slash = name.find('/');
   if (slash == std::string::npos) {

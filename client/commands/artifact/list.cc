@@ -12,12 +12,12 @@
 namespace ampd::client {
 namespace {
 
-// Lists the artifacts of one job, or all if `job` is empty.
+// Lists the artifacts of one job, or all artifacts if `job` is empty.
 int ListArtifacts(Session* session, const std::string& job) {
   const auto list = [&](JobClient* client) -> absl::StatusOr<std::vector<v1::Artifact>> {
     auto artifacts = client->ListArtifacts(job);
     if (artifacts.ok() && artifacts->empty() && !job.empty()) {
-      AMPD_RETURN_IF_ERROR(client->GetJob(job).status());  // an empty list may come from a mistyped id
+      AMPD_RETURN_IF_ERROR(client->GetJob(job).status());  // so that a mistyped id is an error and not an empty list
     }
     return artifacts;
   };

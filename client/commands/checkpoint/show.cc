@@ -20,7 +20,7 @@
 namespace ampd::client {
 namespace {
 
-// Job ids have no slash.
+// Returns whether the argument is a folder and not a job id. Job ids have no slash.
 bool IsFolder(const std::string& target) {
   return absl::StrContains(target, '/') || std::filesystem::is_directory(target);
 }
@@ -68,8 +68,8 @@ int ShowFolder(Session* session, const std::string& path) {
   return kExitOk;
 }
 
-// Shows the server's record of a job's checkpoint, or the content of a checkpoint folder, which takes the place of the
-// job id.
+// Shows the server's record of a job's checkpoint. If a folder is given in place of the job id, shows the content of
+// that checkpoint folder instead.
 int ShowCheckpoint(Session* session, const CheckpointName& name) {
   if (IsFolder(name.job)) {
     return ShowFolder(session, name.job);

@@ -16,8 +16,8 @@ struct VerifyOptions {
   bool recorded = false;
 };
 
-// Whether the server has recorded the folder's manifest: returns "" if it has, otherwise the reason. An error means
-// that the server could not be asked.
+// Compares the folder's manifest with the server's record. Returns "" if the server has recorded this manifest,
+// otherwise the difference. Returns an error if the server could not be asked.
 absl::StatusOr<std::string> CompareWithRecord(Session* session, const CheckpointFolder& folder) {
   const auto client = session->Client();
   if (!client.ok()) {
@@ -34,7 +34,8 @@ absl::StatusOr<std::string> CompareWithRecord(Session* session, const Checkpoint
   return recorded->manifest_sha256() == folder.manifest_sha256 ? "" : "differs from the server's record";
 }
 
-// Verifies every file of a folder against its manifest and, with `recorded`, the manifest against the server's record.
+// Verifies every file of a folder against its manifest. With `options.recorded`, also verifies the manifest against
+// the server's record.
 int VerifyCheckpoint(Session* session, const VerifyOptions& options) {
   const auto folder = OpenCheckpointFolder(options.folder);
   if (!folder.ok()) {

@@ -31,8 +31,8 @@ data::TokenFormat TokensNamed(const std::string& format) {
                               : data::TokenFormat::kLlmC;
 }
 
-// The reader opens a file below a folder and follows no links. On their own machine people may use links, so the path
-// is resolved first.
+// Describes the file. Its path is resolved first: the reader follows no links, but people may use links on their own
+// machine.
 absl::StatusOr<v1::DatasetFile> Inspect(const InspectDataOptions& options) {
   const std::string& path = options.path;
   std::error_code error;
@@ -53,7 +53,7 @@ std::string NumbersText(const google::protobuf::RepeatedField<double>& numbers) 
   return absl::StrJoin(numbers, ", ", [](std::string* out, double number) { out->append(FormatNumber(number)); });
 }
 
-// "10, of 974 to 1032 samples".
+// Returns the number of classes and of samples per class: "10, of 974 to 1032 samples".
 std::string ClassesText(const v1::DatasetArray& array) {
   if (array.class_counts().empty()) {
     return "";
@@ -63,7 +63,7 @@ std::string ClassesText(const v1::DatasetArray& array) {
                       *least == *most ? "" : absl::StrCat(" to ", FormatCount(*most)), " samples");
 }
 
-// "classes: cat, dog"; at most the first 20 names. Structured output has all of them.
+// Returns a line with the names of at most the first 20 classes: "classes: cat, dog". JSON and YAML have all names.
 std::string ClassesLine(const v1::DatasetFile& file) {
   constexpr int kMost = 20;
   if (file.class_names().empty()) {
@@ -76,7 +76,7 @@ std::string ClassesLine(const v1::DatasetFile& file) {
                       num_left > 0 ? absl::StrCat(" and ", num_left, " more") : "", "\n");
 }
 
-// "3 to 512 tokens, mean 118.4".
+// Returns the range of the texts' lengths: "3 to 512 tokens, mean 118.4".
 std::string LengthsText(const v1::LengthRange& lengths) {
   return absl::StrCat(FormatCount(lengths.min()),
                       lengths.min() == lengths.max() ? "" : absl::StrCat(" to ", FormatCount(lengths.max())),
@@ -93,7 +93,7 @@ std::vector<std::string> Row(const v1::DatasetArray& array) {
           ClassesText(array)};
 }
 
-// The column of lengths is added only if there are texts.
+// Returns a table with a row for each array. It has the column of lengths only if the file has texts.
 std::string ArraysTable(const v1::DatasetFile& file, bool headings) {
   const bool has_texts = std::any_of(file.arrays().begin(), file.arrays().end(),
                                      [](const v1::DatasetArray& array) { return array.has_lengths(); });
@@ -124,7 +124,7 @@ void PrintTable(const Session& session, const v1::DatasetFile& file) {
   }
 }
 
-// Exit code 1 if the file has problems. Asks no server.
+// Shows what a file of this machine contains, without a server. The exit code is 1 if the file has problems.
 int InspectData(Session* session, const InspectDataOptions& options) {
   const auto file = Inspect(options);
   if (!file.ok()) {

@@ -24,15 +24,15 @@ namespace ampd::client {
 namespace {
 
 struct PackImagesOptions {
-  std::string folder;  // holds one folder for each class
+  std::string folder;  // folder with one subfolder of images per class
   std::string file;    // file to write
-  std::string size;    // "32" or "64x48"
+  std::string size;    // size of the images: "32" or "64x48", width first
   bool grey = false;
   bool stretch = false;
   bool replace = false;
 };
 
-// "32" or "64x48", width first.
+// Returns width and height of a size such as "32" or "64x48".
 absl::StatusOr<std::pair<int64_t, int64_t>> ParseSize(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, 'x');
   int64_t width = 0;
@@ -45,10 +45,10 @@ absl::StatusOr<std::pair<int64_t, int64_t>> ParseSize(const std::string& text) {
   return std::pair(width, height);
 }
 
-// The first two classes whose names differ only in case, which file systems of Windows and macOS treat as equal; empty
-// if there are none.
+// Returns the first two classes whose names differ only in case. File systems of Windows and macOS would treat the two
+// folders as one. Empty if there are none.
 std::string ClassesThatDifferInCase(const std::vector<std::string>& classes) {
-  std::map<std::string, std::string> seen;  // by the lower-case name
+  std::map<std::string, std::string> seen;  // class names by their lower-case form
   for (const std::string& name : classes) {
     const auto [there, is_new] = seen.try_emplace(absl::AsciiStrToLower(name), name);
     if (!is_new) {
@@ -58,7 +58,7 @@ std::string ClassesThatDifferInCase(const std::vector<std::string>& classes) {
   return "";
 }
 
-// Asks no server.
+// Packs images of this machine into one file, without a server.
 int PackImages(Session* session, const PackImagesOptions& options) {
   const Cancellation* const cancellation = session->CancelledByInterrupt();
   const auto size = ParseSize(options.size);

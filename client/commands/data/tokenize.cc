@@ -25,14 +25,15 @@ namespace {
 struct TokenizeOptions {
   std::string text;        // file to read
   std::string file;        // file to write
-  std::string vocabulary;  // vocab.json if `merges` is set, otherwise BERT's vocab.txt; empty: bytes
+  std::string vocabulary;  // file of the vocabulary: vocab.json if `merges` is set, otherwise BERT's vocab.txt; empty:
+                           // every byte is a token
   std::string merges;
   bool cased = false;
   bool replace = false;
   std::string format = "llm_c";
   bool any_format = false;  // accept a file that is not text as bytes
-  bool labelled = false;    // each text has a label
-  std::string quotes;       // csv or none; empty: detected from the file
+  bool labelled = false;    // whether each text has a label
+  std::string quotes;       // how cells are quoted: csv or none; empty: detected from the file
   std::string text_field = "text";
   std::string label_field = "label";
   std::string classes;
@@ -50,7 +51,7 @@ absl::StatusOr<std::string> ReadNamed(const std::string& path) {
   return content.ok() ? std::move(content) : WithPath(path, content.status());
 }
 
-// A tokenizer, and the tokens before and after each labelled text.
+// A tokenizer, and the tokens that it puts before and after each labelled text.
 struct PreparedTokenizer {
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::string name;
@@ -139,7 +140,7 @@ int WriteTokens(Session* session, const TokenizeOptions& options, const Prepared
   return kExitOk;
 }
 
-// "a table between tabs, quotation marks as in CSV".
+// Returns the format in which the texts were read: "a table between tabs, quotation marks as in CSV".
 std::string FormatText(const text::LabelledTextSummary& written) {
   return written.is_json
              ? "JSON lines"
@@ -188,7 +189,7 @@ int WriteLabelled(Session* session, const TokenizeOptions& options, const Prepar
   return kExitOk;
 }
 
-// Asks no server.
+// Turns a text of this machine into a file of tokens, without a server.
 int Tokenize(Session* session, const TokenizeOptions& options) {
   const Cancellation* const cancellation = session->CancelledByInterrupt();
   const auto prepared = Prepare(options);

@@ -35,14 +35,16 @@ struct DevOptions {
   int port = 7070;
   int metrics_port = 7071;
   std::vector<std::string> data_roots;
-  std::string data_group;  // group of the files that jobs may read; empty: no group
+  std::string
+      data_group;  // jobs may also read files of this group, besides files that everyone may read; empty: no group
   bool clean = false;
-  bool confirmed = false;  // clean the folder without asking
+  bool confirmed = false;  // whether --clean deletes without asking
   absl::Duration start_timeout = absl::Seconds(30);
 };
 
 constexpr char kSystemDatasets[] = "/usr/share/datasets";
-constexpr absl::Duration kWorkerGrace = absl::Seconds(60);  // time for its trainers to write a checkpoint
+constexpr absl::Duration kWorkerGrace =
+    absl::Seconds(60);  // how long trainers may take to write a checkpoint when `ampctl dev` ends
 constexpr int64_t kMostLogRead = int64_t{64} << 20;
 constexpr absl::Duration kServerGrace = absl::Seconds(15);
 
@@ -51,7 +53,8 @@ std::string OwnFolder() {
   return fs::read_symlink("/proc/self/exe", error).parent_path().string();
 }
 
-// The data sets of the system and the user's roots. The user's root wins if two have the same name.
+// Returns the worker's data roots: those given by the user, and the data sets that the system has. If two have the
+// same name, the user's is used.
 std::vector<std::string> DataRoots(const std::vector<std::string>& given) {
   std::map<std::string, std::string> roots;
   std::error_code error;
@@ -72,7 +75,7 @@ std::vector<std::string> DataRoots(const std::vector<std::string>& given) {
   return lines;
 }
 
-// The last line in a program's log: why it ended.
+// Returns the last line of a program's log, which says why the program ended.
 std::string LastLine(const std::string& path) {
   const auto text = ReadFile(path, kMostLogRead);
   const std::vector<std::string> lines =
@@ -80,7 +83,8 @@ std::string LastLine(const std::string& path) {
   return lines.empty() ? "it wrote nothing" : lines.back();
 }
 
-// One run of `ampctl dev`: the locked state folder and the two programs. Single-threaded: owner the main thread.
+// One run of `ampctl dev`: the state folder, which it has locked, and the server and the worker, which it runs.
+// Single-threaded; owner: the main thread.
 class DevRun {
  public:
   DevRun(Session* session, const DevOptions& options) : session_(session), options_(options) {}
@@ -109,7 +113,7 @@ class DevRun {
   std::optional<Child> worker_;
   std::string address_;
   std::string metrics_address_;
-  std::string devices_;  // From the worker's ready file, as the address below.
+  std::string devices_;  // From the worker's ready file, as is the address below.
   std::string worker_metrics_;
   std::unique_ptr<JobClient> client_;
 };
@@ -155,7 +159,7 @@ absl::Status DevRun::AwaitReady(const std::string& what, Child* child, const std
 }
 
 absl::Status DevRun::EndedAtStart(const std::string& what, const std::string& exit) const {
-  constexpr char kAddressTaken[] = "exit status 69";  // docs/exit-codes.md
+  constexpr char kAddressTaken[] = "exit status 69";  // the server's port is taken; see docs/exit-codes.md
   const std::string log = LastLine(In(what + ".log"));
   if (what == "server" && exit == kAddressTaken) {
     return Error(absl::StatusCode::kFailedPrecondition, "ADDRESS_TAKEN",
@@ -175,7 +179,7 @@ absl::Status DevRun::StartServer() {
                              "--metrics-listen", absl::StrCat("127.0.0.1:", options_.metrics_port), "--data-dir",
                              In("server"), "--port-file", port_file},
                             In("server.log")));
-  // The server writes this file atomically once it serves.
+  // The server writes its port file atomically once it serves.
   AMPD_RETURN_IF_ERROR(AwaitReady("server", &*server_, [&] { return fs::exists(port_file, error); }));
   AMPD_ASSIGN_OR_RETURN(const std::string text, ReadFile(port_file, 1 << 10));
   const std::vector<std::string> ports = absl::StrSplit(text, '\n', absl::SkipEmpty());
@@ -206,7 +210,7 @@ absl::Status DevRun::StartWorker() {
   fs::remove(ready_file, error);
   command.insert(command.end(), {"--ready-file", ready_file});
   AMPD_ASSIGN_OR_RETURN(worker_, Child::Start(command, In("worker.log")));
-  // The worker writes this file atomically once the server has accepted it (worker/agent/ready_file.h).
+  // The worker writes its ready file atomically once the server has accepted it (worker/agent/ready_file.h).
   AMPD_RETURN_IF_ERROR(AwaitReady("worker", &*worker_, [&] { return fs::exists(ready_file, error); }));
   AMPD_ASSIGN_OR_RETURN(const std::string text, ReadFile(ready_file, 1 << 16));
   const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('\n', 1));
@@ -229,9 +233,9 @@ absl::Status DevRun::Start() {
   }
   AMPD_RETURN_IF_ERROR(events_.WatchFolder(folder_));
   AMPD_RETURN_IF_ERROR(StartServer());
-  // Other commands can use the address as soon as the server answers; jobs wait for the worker.
   AMPD_RETURN_IF_ERROR(StartWorker());
   events_.StopWatching();
+  // Other commands find the address by this file, and then a server whose worker is ready.
   AMPD_RETURN_IF_ERROR(WriteFileAtomically(In("context"), address_ + "\n"));
   Announce();
   return absl::OkStatus();
@@ -261,12 +265,13 @@ absl::Status DevRun::Run() {
     if (stopped()) {
       return absl::OkStatus();
     }
-    // As the first process of a container, ampctl becomes the parent of the shims of a worker that has ended.
+    // If ampctl is the first process of a container, it becomes the parent of the shims of a worker that has ended. So
+    // it must collect them when they end.
     ReapAdopted([this](pid_t pid) { return pid == server_->pid() || pid == worker_->pid(); });
     for (auto* child : {&server_, &worker_}) {
       const std::string name = child == &server_ ? "server" : "worker";
       if (const auto& exit = (*child)->PollExit(); exit.has_value()) {
-        // A killed program has not logged why.
+        // The log says why the program ended, unless a signal killed it.
         const std::string why = absl::StartsWith(*exit, "signal") ? "" : ": " + LastLine(In(name + ".log"));
         return Error(absl::StatusCode::kInternal, "ENDED",
                      absl::StrCat("ampd-", name, " ended, ", *exit, why, "; its log: ", In(name + ".log")));
@@ -310,7 +315,7 @@ void DevRun::Stop() {
 }
 
 int Dev(Session* session, const DevOptions& options) {
-  // Asked before signals are handled, so that Ctrl-C at the question ends the command.
+  // Ask before signals are handled, so that Ctrl-C at the question ends the command.
   if (const absl::Status allowed =
           options.clean ? ConfirmDevClean(options.folder, options.confirmed) : absl::OkStatus();
       !allowed.ok()) {
@@ -325,7 +330,7 @@ int Dev(Session* session, const DevOptions& options) {
   if (result.ok()) {
     result = run.Run();
   }
-  // Print the error before the wait for trainers that write a checkpoint.
+  // Print the error now, before the end of the run waits for trainers that write a checkpoint.
   const int exit_code = result.ok() || run.stopped() ? kExitOk : session->Fail(result);
   run.Stop();
   return exit_code;

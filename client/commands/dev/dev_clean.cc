@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kLock[] = "lock";
-constexpr char kCheckpoints[] = "checkpoints";  // holds one folder per job
+constexpr char kCheckpoints[] = "checkpoints";  // folder with one subfolder per job
 
 int64_t BytesBelow(const fs::path& path) {
   std::error_code error;
@@ -36,7 +36,7 @@ int64_t BytesBelow(const fs::path& path) {
   return bytes;
 }
 
-// The entries of the folder except its lock, sorted by name.
+// Returns the entries of the folder except its lock file, sorted by name.
 std::set<fs::path> EntriesOf(const fs::path& folder) {
   std::set<fs::path> entries;
   std::error_code error;

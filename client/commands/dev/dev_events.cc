@@ -14,7 +14,7 @@
 namespace ampd::client {
 
 DevEvents::DevEvents() : signals_({SIGINT, SIGTERM, SIGHUP, SIGCHLD}) {
-  std::signal(SIGCHLD, SIG_DFL);  // SIG_IGN, which may be inherited, would suppress the signal
+  std::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would suppress the signal
   signals_.Start([this](int signal) { Add(signal != SIGCHLD); });
 }
 
@@ -65,7 +65,7 @@ void DevEvents::ReadChanges() {
     if (failed || descriptors[1].revents != 0) {
       return;
     }
-    // The waiting thread looks for what changed; here the events are only removed from the queue.
+    // Remove the events from the queue without a look at them: the waiting thread itself finds out what changed.
     alignas(inotify_event) char events[4096];
     while (read(changes_.get(), events, sizeof(events)) > 0) {
     }

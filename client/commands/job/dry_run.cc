@@ -15,7 +15,8 @@
 namespace ampd::client {
 namespace {
 
-// Prints the effect of the precision policy on a kind of device, or only the warnings about it.
+// Prints, as YAML comments, the effect of the precision policy on the example device of a kind. With `warnings_only`
+// it prints only the warnings.
 void PrintPolicyOn(JobClient* client, const v1::JobSpec& spec, bool cpu, bool warnings_only) {
   const auto table = client->ResolvePolicy(PolicyRequestOf(spec, cpu ? "cpu" : "gpu"));
   if (!table.ok() || (warnings_only && table->warnings().empty())) {
@@ -28,7 +29,8 @@ void PrintPolicyOn(JobClient* client, const v1::JobSpec& spec, bool cpu, bool wa
   }
 }
 
-// Follows the spec's YAML as comments. Prints nothing if the server can't resolve policies.
+// Prints the effect of the policy as comments, below the spec's YAML. Prints nothing if the server can't resolve
+// policies.
 void PrintPolicyAsComment(JobClient* client, const v1::JobSpec& spec) {
   const v1::ResourceSpec::Kind kind = spec.resources().kind();
   PrintPolicyOn(client, spec, /*cpu=*/kind == v1::ResourceSpec::CPU, /*warnings_only=*/false);
@@ -37,7 +39,8 @@ void PrintPolicyAsComment(JobClient* client, const v1::JobSpec& spec) {
   }
 }
 
-// "4096 on w1/cpu (8.0 GiB)" for each device that the server names, or only the number if the spec names a memory size.
+// Returns the largest batch size for each device that the server names: "4096 on w1/cpu (8.0 GiB)". If the spec names
+// a memory size, returns only the number.
 std::string LargestBatch(const v1::EstimateJobResponse& estimate, const v1::EstimateJobResponse::Candidate& candidate) {
   if (estimate.memory_bytes() > 0) {
     return absl::StrCat(candidate.largest_batch_size());
@@ -50,7 +53,7 @@ std::string LargestBatch(const v1::EstimateJobResponse& estimate, const v1::Esti
   return fits.empty() ? "-" : absl::StrJoin(fits, ", ");
 }
 
-// Why the memory of an exported model is unknown.
+// Returns why the memory of an exported model is unknown, as the end of a sentence.
 std::string WhyUnknown(const v1::JobSpec& spec, const absl::Status& status) {
   if (spec.model().exported().artifact().empty()) {
     return " until a worker reads the model's file";
@@ -59,7 +62,7 @@ std::string WhyUnknown(const v1::JobSpec& spec, const absl::Status& status) {
                                   : absl::StrCat("; ", Printable(std::string(status.message())));
 }
 
-// Prints the memory of a step in the same way.
+// Prints the memory of a step as comments, below the spec's YAML.
 void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec& spec) {
   const auto estimate = client->EstimateJob(spec);
   if (!estimate.ok()) {
@@ -91,8 +94,8 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
              "# ");
 }
 
-// Prints by -o {"spec", "policies": [{"device", "table"}], "memory"}, for each kind of device that the job may run on.
-// Omits what the server does not know.
+// Prints {"spec", "policies": [{"device", "table"}], "memory"} in the format of -o. There is one policy for each kind
+// of device on which the job may run. Leaves out what the server can't tell.
 void PrintStructuredDryRun(Session* session, JobClient* client, const v1::JobSpec& spec) {
   const v1::ResourceSpec::Kind kind = spec.resources().kind();
   std::vector<std::string> policies;

@@ -34,7 +34,7 @@ std::string ShareOf(int64_t count, int64_t all) {
 
 std::string PercentOf(double share) { return share == 0 ? "-" : absl::StrFormat("%.1f%%", 100 * share); }
 
-// "0.1% / 12.0% / -".
+// Returns three shares as percentages, with "-" for 0: "0.1% / 12.0% / -".
 std::string PercentTriple(double a, double b, double c) {
   return absl::StrCat(PercentOf(a), " / ", PercentOf(b), " / ", PercentOf(c));
 }
@@ -92,7 +92,8 @@ void ShowGradients(const Session& session, const v1::Event& event) {
   std::printf("%s\n", RenderEvent(event).c_str());
 }
 
-// Sends the request once the watch shows the job, so that the answer can't be missed.
+// Requests gradients and waits for the event with the answer. Sends the request only when the watch shows the job, so
+// that the answer can't be missed.
 absl::StatusOr<v1::Event> RequestGradients(JobClient* client, const std::string& id, absl::Duration deadline,
                                            Cancellation* interrupt) {
   JobWatch watch(client, {.id = id}, interrupt);

@@ -13,10 +13,10 @@ namespace {
 struct ListOptions {
   std::string filter;
   int limit = 50;
-  std::string page_token;  // `next_page_token` of an earlier list
+  std::string page_token;  // where to start: `next_page_token` of an earlier list
 };
 
-// Warns if there are more jobs than were printed, and shows how to list them.
+// If there are more jobs than were printed, warns and shows how to list them.
 void NoteTruncation(const Session& session, const JobClient::JobList& list) {
   if (list.next_page_token.empty()) {
     return;

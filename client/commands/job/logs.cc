@@ -16,7 +16,7 @@ namespace {
 struct LogsOptions {
   std::string id;
   int attempt = 0;
-  int64_t tail_bytes = 0;  // 0: from the start
+  int64_t tail_bytes = 0;  // how many bytes at the end of the log to print; 0: the whole log
   bool follow = false;
 };
 

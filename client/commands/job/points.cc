@@ -23,10 +23,10 @@ using google::protobuf::Reflection;
 
 struct PointsOptions {
   std::string id;
-  int downsample_to = 0;  // 0: all points
+  int downsample_to = 0;  // number of points to which the server reduces the curves; 0: all points
 };
 
-// Entry `index` of every column of numbers that has one.
+// Returns columns with only the entry at `index`. Leaves out columns that have fewer entries.
 template <typename Columns>
 Columns EntryAt(const Columns& columns, int index) {
   Columns one;
@@ -52,14 +52,14 @@ Columns EntryAt(const Columns& columns, int index) {
       case FieldDescriptor::CPPTYPE_BOOL:
         reflection.AddBool(&one, field, reflection.GetRepeatedBool(columns, field, index));
         break;
-      default:  // The phases.
+      default:  // The phases, which are added by StepAt.
         break;
     }
   }
   return one;
 }
 
-// The step with its phases.
+// Returns the columns with only the step at `index`, its phases included.
 v1::StepColumns StepAt(const v1::StepColumns& steps, int index) {
   v1::StepColumns one = EntryAt(steps, index);
   for (const v1::PhaseColumns& phase : steps.phases()) {
@@ -69,13 +69,14 @@ v1::StepColumns StepAt(const v1::StepColumns& steps, int index) {
   return one;
 }
 
-// {"step":"3","loss":0.5,...}. Every column is a list of one number, so the text has no other brackets.
+// Returns the entry at `index` as JSON: {"step":"3","loss":0.5,...}. Each column becomes a list of one number, whose
+// brackets are removed; the text has no others.
 template <typename Columns>
 std::string EntryJson(const Columns& columns, int index) {
   return absl::StrReplaceAll(ToJson(EntryAt(columns, index), false), {{"[", ""}, {"]", ""}});
 }
 
-// {"name":"generator","loss":0.5,...}
+// Returns a phase's entry at `index` as JSON: {"name":"generator","loss":0.5,...}
 std::string PhaseJson(const v1::PhaseColumns& phase, int index) {
   v1::PhaseColumns name;
   name.set_name(phase.name());
@@ -96,7 +97,8 @@ std::string StepJson(const v1::StepColumns& steps, int index) {
   return text;
 }
 
-// One line per step, {"attempt":1,"step":"3","loss":0.5,...}, then one per evaluation, {"attempt":1,"eval":{...}}.
+// Prints a line per step, {"attempt":1,"step":"3","loss":0.5,...}, and then a line per evaluation,
+// {"attempt":1,"eval":{...}}.
 void PrintPointLines(const v1::ListMetricPointsResponse::Segment& segment) {
   const std::string attempt = absl::StrCat("{\"attempt\":", segment.attempt(), ",");
   for (int i = 0; i < segment.steps().step_size(); ++i) {
@@ -107,7 +109,8 @@ void PrintPointLines(const v1::ListMetricPointsResponse::Segment& segment) {
   }
 }
 
-// "skipped", or the phases that skipped if not all of the step's phases did.
+// Returns "skipped", or the names of the phases that were skipped if others were not; empty if the step was not
+// skipped.
 std::string SkippedText(const v1::StepColumns& one) {
   std::vector<std::string> names;
   for (const v1::PhaseColumns& phase : one.phases()) {
@@ -121,7 +124,7 @@ std::string SkippedText(const v1::StepColumns& one) {
 
 struct PointStyle {
   bool wide = false;
-  std::vector<std::string> phases;  // Phases after the first, whose loss and norm are the step's.
+  std::vector<std::string> phases;  // Phases after the first. The first phase's loss and norm are the step's own.
 };
 
 std::vector<std::string> PointHeadings(const PointStyle& style) {
@@ -160,7 +163,7 @@ std::vector<std::string> PointRow(int attempt, const v1::StepColumns& one, const
   return row;
 }
 
-// The names of all phases after the first.
+// Returns the names of all phases after the first.
 std::vector<std::string> LaterPhases(const v1::ListMetricPointsResponse& answer) {
   std::vector<std::string> names;
   for (const auto& segment : answer.segments()) {

@@ -18,7 +18,7 @@ namespace ampd::client {
 namespace {
 
 struct SubmitOptions {
-  std::string file;  // "-": standard input
+  std::string file;  // path of the job file; "-": standard input
   std::vector<std::string> overrides;
   std::string name;
   bool dry_run = false;
@@ -26,7 +26,8 @@ struct SubmitOptions {
   absl::Duration retry_for = kDefaultRetry;
 };
 
-// The field violations of a status, including fields that the server does not support: an older server names only one.
+// Returns the field violations of a status. An older server reports an unsupported field without violations, by the
+// metadata of the error; it names only one.
 std::vector<FieldViolation> ViolationsIn(const absl::Status& status) {
   const ErrorMetadata metadata = MetadataOf(status);
   const auto field = metadata.find("field");
@@ -37,7 +38,8 @@ std::vector<FieldViolation> ViolationsIn(const absl::Status& status) {
   return {{field->second, std::string(absl::StripPrefix(status.message(), field->second + " "))}};
 }
 
-// The job file names a local model by its path, so violations must not name the artifact that replaces it.
+// Changes violations of the field `artifact`, which replaced the path of a local model: they name `path`, which the
+// job file has.
 void NameAsLocal(const LocalModel& model, std::vector<FieldViolation>* violations) {
   for (FieldViolation& violation : *violations) {
     if (!model.sha256.empty() && violation.field == "model.exported.artifact") {

@@ -20,7 +20,7 @@ struct WaitOptions {
   absl::Duration timeout = absl::InfiniteDuration();
 };
 
-// The job's state after the message.
+// Returns the job's state after the message; it was `before` until then.
 v1::Job::State StateIn(const v1::WatchJobResponse& message, v1::Job::State before) {
   if (message.has_snapshot()) {
     return message.snapshot().state();

@@ -23,7 +23,8 @@ void ReportEnd(Session* session, const v1::Job& job) {
       absl::StrCat(RenderEnd(job), "\n  details: ampctl job show ", job.id(), next.empty() ? "" : "\n", next));
 }
 
-// Asks why a queued job waits, after each snapshot and heartbeat.
+// Asks the server why a queued job waits, and passes the answer to the view. Asks only after a snapshot or a
+// heartbeat.
 void FetchWaitingReason(JobClient* client, const std::string& id, const v1::WatchJobResponse& message,
                         WatchView* view) {
   const bool may_have_changed = message.has_snapshot() || message.has_heartbeat();

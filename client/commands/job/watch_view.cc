@@ -10,7 +10,7 @@
 namespace ampd::client {
 namespace {
 
-constexpr int kRowsAfter = 5;  // rows for the result and the prompt
+constexpr int kRowsAfter = 5;  // rows kept free below the last screen, for the result and the prompt
 constexpr char kDetachHint[] = "Ctrl-C detaches; the job continues";
 constexpr char kLostNotice[] = "connection lost; reconnecting";
 
@@ -89,7 +89,7 @@ void WatchView::Show() {
   last_shown_ = SystemClock().SinceBoot();
   const ScreenOptions options = Options(lost_ ? kLostNotice : kDetachHint);
   const bool resized = options.width != shown_width_ || options.height != shown_height_;
-  // Without a terminal, the events and the result already show how a job ended.
+  // If stdout is not a terminal, the lines of the events and of the result already show how the job ended.
   const bool is_shown_by_end = !animated_ && IsTerminal(watched_.job().state());
   if (structured_ || is_shown_by_end || (!changed_ && !(animated_ && resized))) {
     return;

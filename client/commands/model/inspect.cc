@@ -20,11 +20,11 @@ namespace {
 
 struct InspectModelOptions {
   std::string path;
-  int output = 0;                    // index of the program's output
-  std::string head;                  // as HeadName; empty: derived from the output
-  std::vector<std::string> presets;  // empty: the usual presets
+  int output = 0;                    // which output of the program is used
+  std::string head;                  // name of the head, as HeadName returns it; empty: derived from the output
+  std::vector<std::string> presets;  // presets whose effect is shown; empty: the usual presets
   std::string device = "gpu";
-  int64_t batch_size = 0;  // 0: no memory estimate
+  int64_t batch_size = 0;  // batch size for which the memory is estimated; 0: no estimate
   int64_t sequence_length = 0;
 };
 
@@ -50,8 +50,8 @@ void PrintText(Session* session, const v1::ModelFile& file, const ModelQuestion&
   }
 }
 
-// Shows the content of a torch.export file on this machine and the effect of policies on it. Exit code 1 if a job would
-// refuse it, with the reason. Asks no server.
+// Shows the content of a torch.export file of this machine and the effect of policies on it, without a server. If a
+// job would refuse the file, shows the reason and returns exit code 1.
 int InspectModel(Session* session, const InspectModelOptions& options) {
   if (options.batch_size > kMostSamples) {
     return session->Fail(absl::InvalidArgumentError(

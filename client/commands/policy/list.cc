@@ -9,7 +9,7 @@
 namespace ampd::client {
 namespace {
 
-// Lists the presets with a line on each. Asks no server.
+// Lists the presets with one line about each, without a server.
 int ListPolicies(Session* session) {
   std::vector<std::vector<std::string>> rows;
   std::vector<PlainFields> fields;

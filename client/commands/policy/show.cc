@@ -24,7 +24,7 @@ struct PolicyOptions {
   std::string device = "gpu";
 };
 
-// The spec for the request: the job file's, with the given preset and model instead of its own.
+// Returns the spec for the request: that of the job file, with the given preset and model in place of its own.
 absl::StatusOr<v1::JobSpec> SpecOf(const PolicyOptions& options, std::vector<Problem>* problems) {
   v1::JobSpec spec;
   if (!options.file.empty()) {

@@ -13,10 +13,11 @@
 namespace ampd::client {
 namespace {
 
-// A server's health report, by the names of kHealthChecks.
+// What the server reports about its health, by the names of kHealthChecks.
 struct ServerHealth {
   bool is_serving = false;
-  std::vector<std::pair<const HealthCheck*, bool>> checks;  // omits checks that the server does not know
+  std::vector<std::pair<const HealthCheck*, bool>>
+      checks;  // each check and whether it passes; without checks that the server does not know
 };
 
 absl::StatusOr<ServerHealth> FetchHealth(JobClient* client) {
