@@ -119,8 +119,7 @@ void AddInputs(const ExportedProgram& program, const ModelQuestion& question, v1
     const std::string field = graph::InputNameOf(program, input, {});
     if (IsKnownField(field, question)) {
       added.set_field(field);
-    } else if (field !=
-               "labels") {  // "labels" without a head of its own loss is reported as a problem, not as a warning
+    } else if (field != "labels") {  // without that head "labels" is a problem, not a warning
       added.set_field(field);
       file->add_warnings(absl::StrCat("the input ", input.tensor,
                                       " reads the array of that name in an npz or safetensors file; for other data "

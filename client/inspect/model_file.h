@@ -19,8 +19,7 @@ struct ModelQuestion {
   std::vector<std::string> presets;  // names of the presets whose effect to describe
   v1::Device device;                 // device on which the presets would run
   int64_t batch_size = 0;            // batch size for which to estimate the memory of a step; 0: no estimate
-  int64_t sequence_length =
-      0;  // length of the job's texts in tokens, for a model that accepts any length; 0: not given
+  int64_t sequence_length = 0;       // tokens in each text, for a model that accepts any length; 0: not given
 };
 
 // Describes a model: its inputs and outputs, its tensors and operations, whether a job would accept it, and the effect

@@ -75,8 +75,7 @@ void AddKeptOps(const ResolvedPolicy& resolved, const graph::Graph& program, v1:
 // Maps each parameter to the op because of which it stays in fp32. That is an op that reads it and is not a matrix
 // product, or, if there is none, the first op that reads it.
 std::map<std::string, std::string> ReadersOf(const graph::Graph& program, const ResolvedPolicy& resolved) {
-  std::map<graph::ValueId, std::pair<std::string, bool>>
-      readers;  // the op that reads the value, and whether it is a matrix product
+  std::map<graph::ValueId, std::pair<std::string, bool>> readers;  // the op, and whether it is a matrix product
   for (size_t i = 0; i < program.nodes().size(); ++i) {
     const bool is_product = resolved.ops[i].decision.op_class == OpClass::kLower;
     for (const graph::ValueId use : program.nodes()[i].Uses()) {

@@ -36,9 +36,8 @@ class Session {
   explicit Session(GlobalOptions options);
 
   const GlobalOptions& options() const { return options_; }
-  bool names_only() const {
-    return options_.quiet || options_.output == OutputFormat::kName;
-  }  // whether -q or -o name asks for names only
+  // Whether -q or -o name asks for names only.
+  bool names_only() const { return options_.quiet || options_.output == OutputFormat::kName; }
   bool wide() const { return options_.output == OutputFormat::kWide; }
   Palette palette() const { return palette_; }  // the colours of stdout
   bool animated() const { return animated_; }   // whether stdout is a terminal that can be redrawn

@@ -35,16 +35,14 @@ struct DevOptions {
   int port = 7070;
   int metrics_port = 7071;
   std::vector<std::string> data_roots;
-  std::string
-      data_group;  // jobs may also read files of this group, besides files that everyone may read; empty: no group
+  std::string data_group;  // jobs may read files of this group too; empty: no group
   bool clean = false;
   bool confirmed = false;  // whether --clean deletes without asking
   absl::Duration start_timeout = absl::Seconds(30);
 };
 
 constexpr char kSystemDatasets[] = "/usr/share/datasets";
-constexpr absl::Duration kWorkerGrace =
-    absl::Seconds(60);  // how long trainers may take to write a checkpoint when `ampctl dev` ends
+constexpr absl::Duration kWorkerGrace = absl::Seconds(60);  // for its trainers to write a checkpoint
 constexpr int64_t kMostLogRead = int64_t{64} << 20;
 constexpr absl::Duration kServerGrace = absl::Seconds(15);
 

@@ -14,8 +14,7 @@ std::string StateName(const v1::Job& job);
 
 // A change that is made to each job, and what is printed about the job afterwards.
 struct JobChange {
-  std::function<absl::StatusOr<v1::Job>(JobClient*, const std::string& id)>
-      call;                                                     // makes the change; returns the changed job
+  std::function<absl::StatusOr<v1::Job>(JobClient*, const std::string& id)> call;  // returns the changed job
   std::function<std::string(const v1::Job&)> text = StateName;  // printed on stdout after the job's id
   std::function<std::string(const v1::Job&)> note = nullptr;    // printed on stderr unless it is empty
 };

@@ -16,8 +16,7 @@ namespace {
 // What the server reports about its health, by the names of kHealthChecks.
 struct ServerHealth {
   bool is_serving = false;
-  std::vector<std::pair<const HealthCheck*, bool>>
-      checks;  // each check and whether it passes; without checks that the server does not know
+  std::vector<std::pair<const HealthCheck*, bool>> checks;  // each check that the server knows: whether it passes
 };
 
 absl::StatusOr<ServerHealth> FetchHealth(JobClient* client) {
