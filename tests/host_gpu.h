@@ -6,10 +6,10 @@
 
 namespace ampd {
 
-// Why a test that needs a GPU is skipped.
+// The reason for which a test that needs a GPU is skipped.
 inline constexpr char kNeedsGpu[] = "needs a GPU: NVML shows none here";
 
-// Whether NVML shows a GPU. Asks nothing of CUDA, whose first call fixes which GPUs a process sees.
+// Returns whether NVML shows a GPU. Does not call CUDA, because its first call fixes which GPUs the process sees.
 inline bool HostHasGpu() {
   absl::StatusOr<device::Devices> devices = device::Devices::Discover({});
   const std::vector<v1::Device> all = devices.ok() ? devices->Current() : std::vector<v1::Device>();

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kMegabyte = 1 << 20;
 
-// Runs each test on a disk and on an in-memory file system, which may not support O_DIRECT.
+// Each test runs twice: on a disk, and on an in-memory file system, which may not support O_DIRECT.
 class DirectFileTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {

@@ -277,8 +277,8 @@ void FaultyVfs::Apply(const Change& change, Content& content) {
 void FaultyVfs::Synced(const std::string& path) {
   absl::MutexLock lock(&mutex_);
   TrackedFile& file = files_[path];
-  // The first sync of a new WAL or rollback journal also syncs the folder, and so makes deletions durable; see
-  // unixSync.
+  // SQLite's unixSync syncs the folder at the first sync of a new WAL or rollback journal, which makes earlier
+  // deletions durable. So does this class.
   if (!file.since.empty() && file.since.front().kind == Change::kCreate && absl::StrContains(path, ".db-")) {
     for (auto& [other_path, other] : files_) {
       if (!other.since.empty() && other.since.back().kind == Change::kDelete) {

@@ -171,7 +171,7 @@ TEST_F(TokensTest, ATextThatBeginsLikeGzipIsReadAsItIs) {
   EXPECT_THAT(std::get<std::vector<uint16_t>>(tokens->tokens), ElementsAre(0x8b1f, 8, 8));
 }
 
-// A file that is certainly of another format is rejected, whatever token format is declared.
+// A file that is certainly of another format is refused, whatever token format the job names.
 TEST_F(TokensTest, AFileOfAnotherFormatIsRefusedByName) {
   const std::string numbers = Bytes(Text<uint16_t>(1000, 50'000));
   std::string tar(512, '\0');

@@ -48,7 +48,7 @@ class Submitter {
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 5);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 20);
-    // Every submitter has a connection of its own.
+    // Give every submitter a connection of its own.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     stub_ = v1::JobService::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
   }
@@ -62,7 +62,7 @@ class Submitter {
     }
   }
 
-  // {request id: job id} of every acknowledged call. REQUIRES: Run has returned.
+  // Returns the job id of every acknowledged call, by request id. REQUIRES: Run has returned.
   const std::map<std::string, std::string>& acknowledged() const { return acknowledged_; }
   int num_retries() const { return num_retries_; }
 
@@ -105,7 +105,8 @@ class DurabilityTest : public testing::Test {
     ASSERT_FALSE(AwaitFile(port_file, absl::Seconds(30)).empty()) << "see " << folder_ << "/server.log";
   }
 
-  // Starts a server with a new data directory, kills it `kills` times under load and checks what the last one holds.
+  // Starts a server with an empty data directory and kills it `kills` times under load. Checks that the last server
+  // holds every acknowledged job exactly once.
   void KillUnderLoad(int64_t kills, uint64_t seed);
 
   std::map<std::string, int> NamesOnServer(std::map<std::string, std::string>& ids) {
@@ -176,7 +177,7 @@ void DurabilityTest::KillUnderLoad(int64_t kills, uint64_t seed) {
   }
   std::printf("%ld kills, %zu acknowledged, %zu on the server, %d calls tried again\n", static_cast<long>(kills),
               num_acknowledged, names.size(), num_retries);
-  // A run in which no call was cut off proves nothing.
+  // Enough calls must have been cut off: a run without any proves nothing.
   EXPECT_GT(num_retries, kills / 20);
   EXPECT_GT(num_acknowledged, static_cast<size_t>(kills));
 }

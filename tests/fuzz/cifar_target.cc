@@ -26,7 +26,8 @@ absl::Status ReadAs(const ampd::data::DataFile& file, CifarLabels labels, int64_
 
 }  // namespace
 
-// A file is accepted if it reads as CIFAR-10, or as CIFAR-100 with both of its labels.
+// Reads the input as CIFAR-10, and as CIFAR-100 with each of its two labels. The input is accepted if the first read
+// succeeds or both of the others do.
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ampd::data::DataFile file = ampd::fuzz::WriteInput(data, size);
   const absl::Status ten = ReadAs(file, CifarLabels::kTen, 10);

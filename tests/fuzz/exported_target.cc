@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kMaxEntries = 100;
 
-// Requires that an imported program is a consistent graph. An import may also be refused.
+// Imports the model's programs and requires that each is a consistent graph. Returns the error if an import is
+// refused.
 absl::Status Import(const ExportedModel& model) {
   const auto train = ImportProgram(model, model.train);
   fuzz::Require(!train.ok() || train->Check().ok(), "a graph holds together");

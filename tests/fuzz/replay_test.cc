@@ -43,8 +43,8 @@ std::vector<std::filesystem::path> Corpus() {
   return files;
 }
 
-// Describes the input in progress. It is printed when the process ends: a broken promise aborts, and a reader may
-// crash.
+// Describes the input that the target is reading. If the process ends, because a promise is broken or a reader
+// crashes, the text is printed.
 char feeding[512];
 
 void PrintInput() { [[maybe_unused]] const ssize_t size = write(STDERR_FILENO, feeding, std::strlen(feeding)); }
@@ -55,7 +55,8 @@ extern "C" void OnEnd(int signal) {
   std::raise(signal);
 }
 
-// Sanitizers end the process without a signal; this callback prints the input in that case.
+// Registers a function that sanitizers call before they end the process, which they do without a signal. It prints the
+// input.
 // NOLINTNEXTLINE(bugprone-reserved-identifier): the name that their runtime has.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
@@ -73,7 +74,7 @@ class Replay : public testing::Test {
   }
 };
 
-// `what` says which input it is, so that it can be found again.
+// Runs the target on the input. `what` names the input, so that it can be found again.
 void Feed(const std::string& input, const std::string& what) {
   absl::SNPrintF(feeding, sizeof(feeding), "while the reader had %s\n", what);
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
@@ -129,7 +130,8 @@ TEST_F(Replay, SoundFilesAreTakenAndHostileOnesRefused) {
   EXPECT_GT(num_sound, 0);
 }
 
-// Mutation i of a file does not depend on the other files or on the number of mutations.
+// Each file's mutations are drawn from its own random numbers. So mutation i of a file does not depend on the other
+// files or on the number of mutations.
 TEST_F(Replay, MutationsEndInContentOrInAnError) {
   const int64_t seed = CountFromEnvironment("AMPD_SEED", 1);
   const int64_t num_mutations = CountFromEnvironment("AMPD_FUZZ_MUTATIONS", kMutationsOfAFile);
@@ -151,7 +153,7 @@ TEST_F(Replay, MutationsEndInContentOrInAnError) {
       Feed(input, absl::StrFormat("mutation %d of %s, repeat with AMPD_SEED=%d", i, name, seed));
     }
   }
-  // A target that accepts everything, or refuses everything, would check nothing.
+  // The target must have accepted some inputs and refused others; otherwise it checks nothing.
   EXPECT_GT(Seen().num_taken, before.num_taken);
   EXPECT_GT(Seen().num_refused, before.num_refused);
 }

@@ -12,7 +12,8 @@
 namespace ampd::fuzz {
 namespace {
 
-// The folder is in memory if /dev/shm is writable, because each input is one write and a few reads.
+// The folder for input files. It is in memory if /dev/shm is writable, because each input costs one write and a few
+// reads.
 class Folder {
  public:
   Folder() {

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-// A graph of one einsum over inputs of these shapes.
+// Returns a graph of one einsum over inputs of these shapes.
 Graph EinsumOf(const std::string& equation, const std::vector<Shape>& shapes, std::vector<int64_t> path = {}) {
   Graph graph("einsum");
   std::vector<std::optional<ValueId>> operands;
@@ -38,7 +38,7 @@ Graph EinsumOf(const std::string& equation, const std::vector<Shape>& shapes, st
   return graph;
 }
 
-// Returns the ops of the einsum's parts, except those that only reorder the dimensions of a tensor.
+// Returns the ops that the einsum is split into, except those that only reorder the dimensions of a tensor.
 std::vector<std::string> Computing(const std::string& equation, const std::vector<Shape>& shapes,
                                    std::vector<int64_t> path = {}) {
   std::vector<std::string> ops;

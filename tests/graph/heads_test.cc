@@ -28,7 +28,7 @@ TEST(HeadNamed, GivesEveryHeadBackAndNothingForOthers) {
   EXPECT_EQ(HeadNamed(""), std::nullopt);
 }
 
-// Returns the names of the heads that accept a type.
+// Returns the names of the heads that accept an output of this type.
 std::vector<std::string> Takers(const TensorType& type) {
   std::vector<std::string> takers;
   for (const Head head : kHeads) {
@@ -60,7 +60,7 @@ Graph Layer(const char* output) {
   return std::move(b).Build().value();
 }
 
-// A layer with its own loss: the mean of its results.
+// Returns a graph of a layer that computes its own loss, the mean of its results.
 Graph OwnLoss() {
   Graph graph = Layer("logits");
   const ValueId loss = graph.AddNode({.op = "aten.mean.default",

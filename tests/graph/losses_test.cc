@@ -17,7 +17,8 @@ constexpr int64_t kFeatures = 32;
 constexpr int64_t kBatch = 1024;
 constexpr auto kValue = static_cast<double>(kBatch * kFeatures * sizeof(float));
 
-// Two networks: an author, and a critic of the author's result. author_loss trains the author through the critic.
+// Returns a graph of two networks: an author, and a critic that judges the author's result. critic_loss trains the
+// critic; author_loss trains the author through the critic.
 Graph Pair() {
   GraphBuilder b("pair");
   const ValueId x = b.Input("x", {Dtype::kFloat32, {Dim::Batch(), kFeatures}});

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// A graph with one of every layer that the builder has.
+// Returns a graph with one layer of every kind that the builder has.
 Graph Zoo() {
   GraphBuilder b("zoo");
   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 2, 8, 8}});
@@ -79,7 +79,7 @@ Graph TwoLosses() {
   return std::move(b).Build().value();
 }
 
-// A model that gives logits for every position of a sequence.
+// Returns a model that gives logits for every position of a sequence.
 Graph OfSequences() {
   GraphBuilder b("sequences");
   b.Output("logits", b.Linear("head", b.Input("x", {Dtype::kFloat32, {Dim::Batch(), 5, 4}}), 3));
@@ -157,8 +157,8 @@ TEST(WithoutDeadNodes, KeepsANormThatWritesItsStatistics) {
   EXPECT_THAT(Ops(EvalProgram(graph)), ElementsAre("aten.relu.default"));
 }
 
-// y = gelu(x), a view of y, and then relu_(y). `output` chooses the value that is read afterwards: y, the view or
-// relu_'s result.
+// Returns a graph of y = gelu(x), a view of y, and then relu_(y), which writes over y. `output` chooses the value that
+// is read afterwards: y, the view or relu_'s result.
 template <typename Output>
 Graph WrittenInPlace(Output output) {
   Graph graph("written");
@@ -228,7 +228,8 @@ TEST(WithoutInPlaceOps, AWriteThatAViewShowsIsRefused) {
   EXPECT_THAT(std::string(graph.status().message()), HasSubstr("use aten.relu.default"));
 }
 
-// If dropout drops nothing, its result shares its input's memory: a write to one is visible in the other.
+// A dropout that drops nothing returns its input's memory. So after relu_ has written to its result, a reader of the
+// input sees what was written.
 TEST(WithoutInPlaceOps, AWriteToWhatDropoutGaveBackIsReadInItsInput) {
   const auto read_after = [](bool train, double p) {
     Graph graph("dropped");
@@ -250,8 +251,8 @@ TEST(WithoutInPlaceOps, AWriteToWhatDropoutGaveBackIsReadInItsInput) {
   EXPECT_EQ(read_after(false, 0.5), std::string("what was written"));
 }
 
-// whole = gelu(x); relu_ writes a row of some columns of `whole`. `output` chooses the graph's output: whole, the
-// columns, the row before the write, or relu_'s result.
+// Returns a graph of whole = gelu(x), where relu_ then writes to one row of some columns of `whole`. `output` chooses
+// the graph's output: whole, the columns, the row before the write, or relu_'s result.
 template <typename Output>
 Graph WrittenInPart(Output output) {
   Graph graph("written");

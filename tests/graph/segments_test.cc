@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// A stem, two blocks and a head. Each block is a linear layer and a GELU with a residual addition.
+// Returns a graph of a stem, two blocks and a head. Each block is a linear layer and a GELU with a residual addition.
 Graph Blocks() {
   GraphBuilder b("blocks");
   ValueId x = b.Linear("stem", b.Input("x", {Dtype::kFloat32, {Dim::Batch(), 4}}), 4);

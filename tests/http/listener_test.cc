@@ -55,7 +55,7 @@ class ListenerTest : public testing::Test {
     return connection.Read();
   }
 
-  // Opens `count` connections that begin a request and do not finish it.
+  // Opens `count` connections. Each begins a request and does not finish it.
   std::vector<std::unique_ptr<RawConnection>> SlowConnections(int count) {
     std::vector<std::unique_ptr<RawConnection>> connections;
     for (int i = 0; i < count; ++i) {
@@ -198,7 +198,8 @@ TEST_F(ListenerTest, HealsAfterDescriptorsHadRunOut) {
     const DescriptorShortage shortage(/*left=*/1);
     RawConnection waiting(address_);
     waiting.Send(kGetPage);
-    // The listener closes the early connection, which still waits for its request, to free a descriptor.
+    // The listener closes the early connection, which has not sent its request yet, and so has a descriptor for this
+    // one.
     EXPECT_THAT(waiting.Read(), EndsWith("the page\n"));
     EXPECT_TRUE(early.IsClosed());
   }

@@ -27,7 +27,7 @@ using graph::Dtype;
 constexpr OpList kLists[] = {OpList::kAmpd,  OpList::kTorchCuda, OpList::kTorchCpu, OpList::kApexO1,
                              OpList::kKeras, OpList::kModelCast, OpList::kMegatron};
 
-// "aten.mm.default  lower lower ...": a row of the table without trailing blanks.
+// Returns a row of the table of op lists, without trailing blanks: "aten.mm.default  lower lower ...".
 template <typename Cell>
 std::string Line(std::string_view op, Cell cell) {
   std::string line = absl::StrFormat("%-48s", std::string(op));
@@ -100,8 +100,8 @@ std::string Buffer(const ResolvedPolicy& policy, std::string_view name) {
   return row == policy.buffers.end() ? "missing" : Short(row->dtype);
 }
 
-// The dtype that the first node with this op returns in the converted graph. A node that computes in fp32 between casts
-// returns what the second cast, which belongs to the same module, returns.
+// Returns the dtype of the result of the first node with this op in the converted graph. If the node computes in fp32
+// between two casts, that is the result of the second cast, which belongs to the same module.
 std::string Returned(const graph::Graph& graph, std::string_view op) {
   const auto& nodes = graph.nodes();
   const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const graph::Node& one) { return one.op == op; });
@@ -164,9 +164,9 @@ struct Project {
 //     compute in fp32; LossScaleOptimizer from 2^15.
 //   * DeepSpeed: 16-bit model, fp32 masters and moments; gradients are summed in the model's format, by BF16_Optimizer
 //     in fp32, and sent in the model's; 2^16, a window of 1000, minimum 1, hysteresis 2.
-//   * Megatron: 16-bit model, fp32 masters and moments, softmax in fp32; bf16 forces fp32 sums and wire; 2^32, a window
-//     of 1000, minimum 1, hysteresis 2.
-// Losses are fp32 in all: by the lists of PyTorch and Apex, and by the models of the other projects.
+//   * Megatron: 16-bit model, fp32 masters and moments, softmax in fp32; bf16 forces fp32 sums and wire; 2^32, a
+//     window of 1000, minimum 1, hysteresis 2.
+// Losses are fp32 in all projects: by the lists of PyTorch and Apex, and by the models of the others.
 constexpr Project kProjects[] = {
     {"torch-amp-fp16",
      "product f16; weight f32; gradient f32 sum f32 wire f32; moments f32; batch norm f32 statistics f32 gives f16; "

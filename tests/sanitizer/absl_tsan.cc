@@ -1,8 +1,9 @@
-// Reports absl's locks to ThreadSanitizer, in a build with it. The distribution's libabsl is not instrumented: TSan
-// sees neither its atomics nor its futexes, and an absl::Condition is evaluated by whichever thread unlocks. Programs
-// of a TSan build contain the definitions below. The dynamic linker prefers them to the library's, for gRPC's locks as
-// well. Each calls the library's own function and reports to TSan what it does, as absl itself does when it is built
-// with TSan. Nothing is suppressed: accesses that no lock guards are still reported. absl_tsan_test.cc checks that.
+// In a build with ThreadSanitizer (TSan), reports absl's locks to it. The distribution's libabsl is not instrumented:
+// TSan sees neither its atomics nor its futexes, and an absl::Condition is evaluated by whichever thread unlocks.
+// Programs of a TSan build contain the definitions below. The dynamic linker prefers them to the library's, also for
+// gRPC's locks. Each calls the library's own function and reports to TSan what it does, as absl itself does when it is
+// built with TSan. Nothing is suppressed: accesses that no lock guards are still reported. absl_tsan_test.cc checks
+// that.
 #include <sanitizer/tsan_interface.h>
 
 #include <atomic>
@@ -21,9 +22,9 @@ constexpr unsigned kRead = __tsan_mutex_read_lock;
 constexpr unsigned kTry = __tsan_mutex_try_lock;
 constexpr unsigned kTryFailed = __tsan_mutex_try_lock | __tsan_mutex_try_lock_failed;
 
-// A waiter's condition, on the waiter's stack. The thread that evaluates it holds the lock inside absl, but may have
-// reported its unlock to TSan already. So the evaluation acquires what the waiter and earlier holders wrote, and
-// releases what it read to the waiter and later holders.
+// The condition for which a thread waits, on that thread's stack. The thread that evaluates it holds the lock inside
+// absl, but may have reported its unlock to TSan already. So the evaluation acquires what the waiter and earlier
+// holders wrote, and releases what it read to the waiter and later holders.
 struct WaitersCondition {
   absl::Mutex* mutex;
   const absl::Condition* condition;
@@ -115,7 +116,7 @@ bool Mutex::LockWhenWithDeadline(const Condition& condition, Time deadline) {
   static auto* const real = RealFunction<bool(Mutex*, const Condition&, Time)>(
       "_ZN4absl7debian35Mutex20LockWhenWithDeadlineERKNS0_9ConditionENS0_4TimeE");
   WaitersCondition seen = {this, &condition};
-  // Between pre_lock and post_lock TSan ignores all other events.
+  // Release here, because TSan ignores all other events between pre_lock and post_lock.
   __tsan_release(&seen);
   __tsan_mutex_pre_lock(this, 0);
   const bool holds = real(this, Condition(&seen, &WaitersCondition::Evaluate), deadline);
@@ -143,7 +144,8 @@ void CondVar::Wait(Mutex* mutex) { WaitWithDeadline(mutex, InfiniteFuture()); }
 
 bool CondVar::WaitWithTimeout(Mutex* mutex, Duration timeout) { return WaitWithDeadline(mutex, Now() + timeout); }
 
-// A thread that finds the flag set does not take the notification's lock: the flag itself provides the ordering.
+// Reports that notifying comes before waiting ends. The flag itself provides this order: a thread that finds it set
+// does not take the notification's lock.
 void Notification::Notify() {
   static auto* const real = RealFunction<void(Notification*)>("_ZN4absl7debian312Notification6NotifyEv");
   __tsan_release(&notified_yet_);

@@ -15,7 +15,7 @@ namespace {
 constexpr int kRounds = 2000;
 constexpr int kReported = 66;  // TSan's exit status after a report
 
-// A queue whose readers wait for an item with conditions, as the queues of ampd do.
+// A queue whose readers wait for an item with absl::Condition, as the queues of ampd do.
 struct Queue {
   absl::Mutex mutex;
   std::vector<int> items ABSL_GUARDED_BY(mutex);
@@ -84,8 +84,8 @@ TEST(AbslUnderTsan, ReadersAndWriters_AreNoRace) {
   writer.join();
 }
 
-// One thread writes with the lock. The other writes later without it: certainly later, but nothing orders the two for
-// TSan.
+// One thread writes with the lock, and another writes later without it. It certainly writes later, but nothing that
+// TSan sees orders the two.
 void WriteWithoutTheLock() {
   absl::Mutex mutex;
   int value = 0;

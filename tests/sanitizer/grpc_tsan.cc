@@ -1,10 +1,10 @@
-// Reports gRPC's hand-overs between threads to ThreadSanitizer, in a build with it. The distribution's libgrpc and
-// libgrpc++ are not instrumented: one thread starts operations on a call, a gRPC thread finishes them, and TSan does
-// not see the queue between the two. But gRPC's headers make and run the tag of the operations, so that code is part of
-// our programs. The dynamic linker prefers the definitions below to the libraries'. They report that finishing a tag
-// comes after starting it, and that a call's OnDone comes after everything counted in the call. They report nothing
-// about two tags of one call or about the work of the callbacks: those use our own locks, which TSan checks.
-// grpc_tsan_test.cc checks that.
+// In a build with ThreadSanitizer (TSan), reports to it how gRPC hands work from thread to thread. The distribution's
+// libgrpc and libgrpc++ are not instrumented: one thread starts operations on a call, a gRPC thread finishes them, and
+// TSan does not see the queue between the two. But gRPC's headers make and run the tag of the operations, so that code
+// is part of our programs. The dynamic linker prefers the definitions below to the libraries'. They report that
+// finishing a tag comes after starting it, and that a call's OnDone comes after everything counted in the call. They
+// report nothing about two tags of one call or about the work of the callbacks: those use our own locks, which TSan
+// checks. grpc_tsan_test.cc checks that.
 #include <grpc/grpc.h>
 #include <sanitizer/tsan_interface.h>
 
@@ -20,8 +20,8 @@ using ampd::sanitizer::RealFunction;
 
 using Run = void (*)(grpc_completion_queue_functor*, int);
 
-// Exposes the private function of gRPC's headers that finishes a tag. Only an explicit instantiation may name a private
-// member, so this is the only way to get its address.
+// Gives access to a private function of gRPC's headers, which finishes a tag. Only an explicit instantiation may name
+// a private member, so this is the only way to get its address.
 struct SuccessTag {
   friend constexpr Run FinishOf(SuccessTag);
 };
@@ -57,7 +57,8 @@ extern "C" grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op*
                                                  void* reserved) {
   static auto* const real =
       RealFunction<grpc_call_error(grpc_call*, const grpc_op*, size_t, void*, void*)>("grpc_call_start_batch");
-  // A tag that is polled for instead of run starts with another pointer, so it matches neither.
+  // A tag that gRPC runs begins with the pointer to its function, by which SayStarted knows its kind. A tag that is
+  // polled for begins with another pointer, so it matches neither kind.
   if (auto* const functor = static_cast<grpc_completion_queue_functor*>(tag); functor != nullptr) {
     SayStarted<SuccessTag>(functor);
     SayStarted<StatusTag>(functor);
@@ -67,9 +68,9 @@ extern "C" grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op*
 
 namespace grpc::internal {
 
-// Called when the number of things that a call still waits for falls to zero, possibly by gRPC's own code.
+// gRPC calls this function when nothing is left that the call waits for. The caller may be gRPC's own code.
 void ServerCallbackCall::ScheduleOnDone(bool inline_ondone) {
-  // Stands in for the call and hands over to the thread that runs OnDone.
+  // Takes the place of the call, to report to TSan the order between this thread and the one that runs OnDone.
   class Scheduled final : public ServerCallbackCall {
    public:
     explicit Scheduled(ServerCallbackCall* call) : call_(call) {

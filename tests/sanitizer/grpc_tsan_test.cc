@@ -27,8 +27,8 @@ constexpr int kCalls = 300;
 constexpr char kMethod[] = "/echo.Echo/Echo";
 constexpr int kReported = 66;  // TSan's exit status after a report
 
-// Echoes a message, or holds the call until it is cancelled. No lock guards its counter: gRPC runs the reactions of a
-// call one after another.
+// The server's side of a call. Echoes each message or, if `holds`, keeps the call open until it is cancelled. No lock
+// guards its counter: gRPC runs the reactions of a call one after another.
 class Echo final : public grpc::ServerBidiReactor<StringValue, StringValue> {
  public:
   Echo(std::function<void()> on_read, bool holds) : on_read_(std::move(on_read)), holds_(holds) {
@@ -58,11 +58,11 @@ class Echo final : public grpc::ServerBidiReactor<StringValue, StringValue> {
   int num_reactions_ = 0;
 };
 
-// A server with one method on a free loopback port, and a channel to it. The method is registered as protoc's generated
-// code does it, so that its handler is compiled here, like those of our services.
+// A server with one method on a free loopback port, and a channel to it. The method is registered in the way of
+// protoc's generated code, so that its handler is compiled here, like those of our services.
 class EchoServer final : public grpc::Service {
  public:
-  // `on_read` is called in the server for each message. If `holds`, a call ends only when it is cancelled.
+  // `on_read` is called in the server for each message. If `holds` is true, a call ends only when it is cancelled.
   explicit EchoServer(std::function<void()> on_read, bool holds = false) : on_read_(std::move(on_read)) {
     AddMethod(new grpc::internal::RpcServiceMethod(kMethod, grpc::internal::RpcMethod::BIDI_STREAMING, nullptr));
     MarkMethodCallback(0, new grpc::internal::CallbackBidiHandler<StringValue, StringValue>(
@@ -75,8 +75,8 @@ class EchoServer final : public grpc::Service {
     channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials());
   }
 
-  // Makes one call with its own message and returns after the client's callback. Cancels the call after `cancel_after`,
-  // if given.
+  // Makes one call with its own message and returns after the client's callback. If `cancel_after` is given, cancels
+  // the call after that notification.
   void Call(absl::Notification* cancel_after = nullptr) const {
     struct State {
       grpc::ClientContext context;
@@ -133,8 +133,8 @@ TEST(GrpcUnderTsan, DoneOfACancelledCall_IsNoRace) {
   }
 }
 
-// A reaction and the thread that made the call write the same variable: certainly one after the other, but nothing
-// orders the two for TSan.
+// A reaction and the thread that made the call write the same variable. One certainly writes after the other, but
+// nothing that TSan sees orders the two.
 void WriteBesideAReaction() {
   int value = 0;
   std::atomic<bool> written = false;

@@ -75,7 +75,8 @@ Result Simulation::Run() {
   const absl::Duration end = world_.now() + kFaultyTime + kTimeToRest;
   while (world_.violation().empty() && world_.RunNext()) {
     CheckComputing();
-    // The other invariants depend only on the state, so they are checked only when it changed.
+    // All invariants but the computing trainers depend only on the state, so they are checked only when the state
+    // changed.
     if (std::exchange(state_changed_, false)) {
       CheckState();
     }

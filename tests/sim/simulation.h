@@ -16,8 +16,8 @@
 namespace ampd::sim {
 
 struct Result {
-  std::string
-      violation;  // The first broken rule. Empty: all invariants held after every event, and all jobs came to rest.
+  // Describes the first violation. Empty: all invariants held after every event, and all jobs came to rest.
+  std::string violation;
   uint64_t hash = 0;
   int64_t num_events = 0;
   int64_t num_faults = 0;
@@ -104,8 +104,7 @@ class Simulation final : server::StateListener {
   std::set<std::string> deleted_;    // Jobs whose deletion was requested, acknowledged or not.
   std::map<std::string, v1::Job::State> terminal_;
   std::vector<v1::AttemptKey> acknowledged_outcomes_;
-  std::map<std::pair<std::string, int>, int64_t>
-      acknowledged_checkpoints_;  // Newest acknowledged step, by job and attempt.
+  std::map<std::pair<std::string, int>, int64_t> acknowledged_checkpoints_;  // Newest step, by job and attempt.
 };
 
 }  // namespace ampd::sim

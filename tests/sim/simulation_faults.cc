@@ -1,4 +1,4 @@
-// Faults, and the actions of users meanwhile.
+// The part of Simulation that makes faults happen and lets users act meanwhile.
 #include <algorithm>
 #include <utility>
 
@@ -102,7 +102,8 @@ void Simulation::Submit(size_t submission) {
   request.mutable_spec()->set_max_retries(20);
   request.set_request_id(submissions_[submission].request_id);
   coordinator_->commands().CreateJob(request, [this, submission](const absl::StatusOr<server::JobPtr>& job) {
-    // Deleting a job also deletes its request, so a repeat then creates another job.
+    // A repeated request must return the job that it created before. If that job was deleted, the server has forgotten
+    // its request too and creates another job.
     std::string& known = submissions_[submission].job;
     if (!job.ok()) {
       return;

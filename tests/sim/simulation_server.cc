@@ -1,4 +1,4 @@
-// The server of the simulation, and the network to it.
+// The part of Simulation that runs the server and the network to it.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +9,7 @@
 namespace ampd::sim {
 namespace {
 
-// A journal that reports each append as done and writes it with the next one: Bug::APPEND_LOST.
+// A journal that reports each append as done, but writes it only with the next one: Bug::APPEND_LOST.
 class LateJournal final : public server::Journal {
  public:
   explicit LateJournal(std::unique_ptr<server::Journal> journal) : journal_(std::move(journal)) {}
@@ -83,7 +83,7 @@ void Simulation::CrashServer() {
   placement_is_due_ = false;
 }
 
-// The committer runs some time after there is something to commit, because an fsync takes time.
+// Schedules one run of the committer. It runs some milliseconds later, because an fsync takes time.
 void Simulation::PumpSoon() {
   if (std::exchange(pump_is_due_, true)) {
     return;
@@ -100,8 +100,8 @@ void Simulation::PumpSoon() {
   });
 }
 
-// The scheduler's thread runs some time after it was woken, so it may decide on records that are outdated when the
-// committer applies its assignments.
+// Schedules one run of the scheduler. Its thread runs some time after it was woken, so it may decide on records that
+// are outdated when the committer applies its assignments.
 void Simulation::PlaceSoon() {
   if (std::exchange(placement_is_due_, true)) {
     return;
@@ -151,7 +151,8 @@ void Simulation::OnDirectiveDue(const std::string& worker) {
   });
 }
 
-// Delivers a message after at least `held`; may lose, duplicate or delay it.
+// Delivers a message by calling `arrive` after at least `held`. May lose, duplicate or delay the message, and loses it
+// if `is_cut`.
 void Simulation::Deliver(bool is_cut, absl::Duration held, std::function<void()> arrive) {
   if (is_cut) {
     return;
@@ -168,7 +169,7 @@ void Simulation::Deliver(bool is_cut, absl::Duration held, std::function<void()>
 }
 
 void Simulation::SendUp(size_t host, const v1::WorkerReport& report) {
-  // A stream ends with either of its ends; messages in flight are lost.
+  // The stream ends if the server or the agent restarts, and messages in flight are lost.
   Deliver(links_[host].up_is_cut, absl::ZeroDuration(), [this, host, report, life = life_] {
     if (coordinator_ == nullptr || life != life_ || report.incarnation() != hosts_[host]->incarnation()) {
       return;

@@ -1,4 +1,5 @@
-// AMPD_SIM_SEEDS sets how many seeds run (default 2000); AMPD_SIM_SEED runs a single one. A failure prints the seed:
+// AMPD_SIM_SEEDS sets how many seeds run (default 2000); AMPD_SIM_SEED runs a single seed. A failure prints its seed,
+// with which it is repeated by
 //   AMPD_SIM_SEED=<seed> build/<preset>/tests/sim_simulation_test --gtest_filter=Simulation.EverySeed*
 #include "tests/sim/simulation.h"
 
@@ -14,12 +15,12 @@ namespace {
 
 constexpr uint64_t kSeeds = 2000;
 
-// AMPD_SIM_SEEDS reduces the number for sanitizer builds.
+// Returns how many seeds run. Sanitizer builds set AMPD_SIM_SEEDS to run fewer.
 uint64_t LastSeed() { return static_cast<uint64_t>(CountFromEnvironment("AMPD_SIM_SEEDS", kSeeds)); }
 
 Result RunSeed(uint64_t seed, Bug bug = Bug::NONE) { return Simulation(seed, bug).Run(); }
 
-// Each seed runs twice, the second time on another thread, with other memory addresses.
+// Each seed runs twice at the same time. The second run is on another thread, and so has other memory addresses.
 TEST(Simulation, EverySeed_KeepsEveryInvariantAndReplaysToTheSameHash) {
   const auto only = static_cast<uint64_t>(CountFromEnvironment("AMPD_SIM_SEED", 0));
   const uint64_t first = only == 0 ? 1 : only;
@@ -45,7 +46,7 @@ TEST(Simulation, EverySeed_KeepsEveryInvariantAndReplaysToTheSameHash) {
   EXPECT_GT(num_faults, 10 * num_seeds) << "the faults never fired";
   EXPECT_GE(num_attempts, num_jobs) << "hardly a job ever ran";
   EXPECT_EQ(static_cast<int64_t>(hashes.size()), num_seeds) << "different seeds ran the same";
-  // A refactoring that changes no behaviour prints the same hash.
+  // Print the hash of all runs. After a refactoring that changes no behaviour it is the same.
   printf("%ld seeds, %ld events, %ld faults, %ld jobs, %ld attempts, hash %016lx\n", static_cast<long>(num_seeds),
          static_cast<long>(num_events), static_cast<long>(num_faults), static_cast<long>(num_jobs),
          static_cast<long>(num_attempts), static_cast<unsigned long>(hash_of_all));
@@ -53,7 +54,7 @@ TEST(Simulation, EverySeed_KeepsEveryInvariantAndReplaysToTheSameHash) {
 
 class PlantedBug : public testing::TestWithParam<Bug> {};
 
-// Every planted bug is found with no more seeds than the search for unknown bugs uses.
+// Every planted bug must be found with no more seeds than the search for unknown bugs uses.
 TEST_P(PlantedBug, IsFound) {
   for (uint64_t seed = 1; seed <= LastSeed(); ++seed) {
     const Result result = RunSeed(seed, GetParam());

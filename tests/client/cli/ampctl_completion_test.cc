@@ -22,7 +22,7 @@ using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
 
-// Accepts connections and never answers.
+// A server that accepts connections and never answers.
 class SilentServer {
  public:
   SilentServer() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -46,7 +46,8 @@ class AmpctlCompletion : public Ampctl {
  protected:
   AmpctlCompletion() { Write("script", Run("completion bash").out); }
 
-  // What bash offers for the last of the words. As in bash, '=' and ':' are separate words.
+  // Returns the words that bash offers for the last of the words. Like bash, the caller passes '=' and ':' as separate
+  // words.
   std::vector<std::string> Offers(const std::vector<std::string>& words, const std::string& environment = "") {
     std::string quoted;
     for (const std::string& word : words) {

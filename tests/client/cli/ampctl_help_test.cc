@@ -16,7 +16,8 @@ using ::testing::HasSubstr;
 
 class AmpctlHelp : public Ampctl {
  protected:
-  // The commands below a group, which are what is completed behind it; "" is ampctl itself.
+  // Returns the commands below a group, which are the words that completion offers after the group's name. The group
+  // "" is ampctl itself.
   std::vector<std::string> CommandsBelow(const std::string& group) {
     return absl::StrSplit(Run(absl::StrCat("__complete ", group, " ''")).out, '\n', absl::SkipEmpty());
   }

@@ -18,7 +18,8 @@ using ::testing::HasSubstr;
 
 int Succeed(Session* /*session*/) { return 0; }
 
-// Parses the words by a tree with one command, `do it`, which has the arguments. Returns the error; empty if none.
+// Makes a tree with one command, `do it`, which has these arguments, and parses the words with it. Returns the error;
+// empty if there is none.
 std::string ParseWith(const std::vector<Argument>& arguments, const std::string& words) {
   CLI::App root;
   CommandTree tree(&root);

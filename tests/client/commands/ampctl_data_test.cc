@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 constexpr char kNoServer[] = "AMPD_ADDRESS=127.0.0.1:1";
 
-// Two images of 1 x 2 pixels with three channels.
+// Returns a file of two images of 1 x 2 pixels with three channels.
 std::string Images() {
   return data::Npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 1, 2), }",
                    std::string("\x00\xff\x33\x33\x00\x00\xff\x00\x33\x33\x00\x00", 12));
@@ -63,7 +63,7 @@ TEST_F(AmpctlData, Inspect_GivesProgramsAllOfIt) {
   EXPECT_THAT(file.arrays(0).class_counts(), ElementsAre(1, 2, 1));
 }
 
-// A file of `data pack` with `num_classes` classes named "c0", "c1", ...
+// Returns a file as `data pack` writes it, with `num_classes` classes named "c0", "c1", ...
 std::string Packed(int num_classes) {
   std::string names;
   for (int i = 0; i < num_classes; ++i) {

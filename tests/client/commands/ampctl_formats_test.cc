@@ -37,7 +37,7 @@ bool IsJson(const std::string& text) {
          (value.has_struct_value() || value.has_list_value());
 }
 
-// Whether the text is one value or a sequence of objects, each indented.
+// Returns whether the text is one JSON value or a sequence of JSON objects, each of them indented.
 bool IsIndentedJson(const std::string& text) {
   std::vector<std::string> objects = {""};
   for (const std::string& line : Lines(text)) {
@@ -77,7 +77,7 @@ bool HasShape(const std::string& text, OutputFormat format) {
   return false;
 }
 
-// Removes job ids, which differ from run to run.
+// Returns the text without job ids, which differ from run to run.
 std::string WithoutIds(std::string text) {
   for (size_t at = text.find("j-"); at != std::string::npos; at = text.find("j-", at + 1)) {
     text.replace(at, text.find_first_of(" \n\"", at) - at, "j-");
@@ -87,7 +87,7 @@ std::string WithoutIds(std::string text) {
 
 class AmpctlFormats : public Ampctl {
  protected:
-  // The subcommands listed in the help of a command.
+  // Returns the subcommands that the help of a command lists.
   std::vector<std::string> Subcommands(const std::string& command) {
     std::vector<std::string> names;
     bool below = false;
@@ -100,7 +100,7 @@ class AmpctlFormats : public Ampctl {
     return names;
   }
 
-  // Every command that has no subcommands.
+  // Returns every command that has no subcommands.
   std::vector<std::string> AllCommands() {
     std::vector<std::string> all;
     for (const std::string& name : Subcommands("")) {
@@ -135,8 +135,8 @@ const std::string kOnePixelPng(
     "\x5c\x00\x5b\xd8\xb4\x56\x5a\x00\x00\x00\x00\x49\x45\x4e\x44\xae\x42\x60\x82",
     67);
 
-// The arguments of each command. ID is replaced by a job created for the call, DIGEST by an existing artifact. "dev" is
-// not run; it only has the text format.
+// Returns the arguments with which to run each command. ID stands for a job that is created for the call, DIGEST for
+// an artifact that exists. "dev" is not run, because it has only the text format.
 const std::map<std::string, std::string>& ArgumentsOf() {
   static const std::map<std::string, std::string> kArguments = {{"job submit", "-f job.yaml"},
                                                                 {"job list", ""},
@@ -227,7 +227,7 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
       }
       EXPECT_TRUE(HasShape(result.out, format)) << name << "\n" << result.out;
       const std::string shown = WithoutIds(result.out);
-      // The text output of a submit is the id.
+      // The text format of a submit prints only the id, as -o name does.
       const bool says_the_same = format == OutputFormat::kName &&
                                  (command == "job submit" || command == "job retry" || command == "job clone");
       EXPECT_TRUE(says_the_same || by_output.emplace(shown, name).second)

@@ -43,7 +43,8 @@ json WithoutDropout(json model) {
   return model;
 }
 
-// Adds a cast with an intended dtype to the logits, and a factor of ones whose dtype follows.
+// Adds a bfloat16 twin to the model, and nodes for it to describe: a cast of the logits whose dtype is intended, and a
+// factor of ones whose dtype follows another.
 json WithTwin(json model) {
   const json float32 = {{"as_scalar_type", graph::kFloat}};
   AddCall(model, "to.dtype", {{"self", graph::Named("head")}, {"dtype", float32}}, "to", "", "", {graph::kBatch, 10});

@@ -15,7 +15,7 @@
 namespace ampd::client {
 namespace {
 
-// A job at step 60 of 100 whose scale backed off at step 20 and grew at step 40.
+// Returns a job at step 60 of 100. Its loss scale backed off at step 20 and grew at step 40.
 WatchedJob HalfDone() {
   WatchedJob watched;
   v1::WatchJobResponse message;

@@ -42,7 +42,7 @@ TEST(Resize, APart_IsCutOut) {
 // The expected values are computed by hand: the filter's triangle reaches two pixels to each side of a result's middle,
 // and is cut off at the border of the picture.
 TEST(Resize, HalfTheSize_WeighsTheNeighboursByDistance) {
-  // Weights 1/4, 3/4, 3/4 and 1/4, normalized to 1; the first result has no left neighbour.
+  // The weights are 1/4, 3/4, 3/4 and 1/4, normalized to a sum of 1. The first result has no left neighbour.
   EXPECT_THAT(Resized(Grey(4, 1, {0, 0, 70, 140}), {0, 0, 4, 1}, 2, 1), ElementsAre(10, 90));
   EXPECT_THAT(Resized(Grey(1, 4, {0, 0, 70, 140}), {0, 0, 1, 4}, 1, 2), ElementsAre(10, 90));
 }

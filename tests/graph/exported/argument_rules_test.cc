@@ -139,7 +139,7 @@ TEST(FaultOfArguments, WhatPyTorchRefusesIsRefusedWithTheNumber) {
   }
 }
 
-// A norm in training over (B, 4, size, size), or over (B, 4) if `size` is 0.
+// Returns a graph of a norm in training mode over (B, 4, size, size), or over (B, 4) if `size` is 0.
 Graph NormOver(const std::string& op, int64_t size, int64_t num_groups = 0) {
   Graph graph("norm");
   const Shape shape = size == 0 ? Shape{Dim::Batch(), 4} : Shape{Dim::Batch(), 4, size, size};
@@ -167,7 +167,7 @@ TEST(FaultOfBatch, ANormOfTheBatchTakesMoreThanOneValue) {
   EXPECT_THAT(FaultOfBatch(evaluated, 1), IsEmpty());
 }
 
-// An embedding that looks up the positions arange(num_positions) + 2 in a table of `rows`.
+// Returns a graph of an embedding that looks up the positions arange(num_positions) + 2 in a table of `rows`.
 Graph Positions(int64_t num_positions, int64_t rows) {
   Graph graph("positions");
   const ValueId table = graph.AddParameter("table", {Dtype::kFloat32, {rows, 8}}, Initializer::Constant(0));

@@ -22,7 +22,7 @@ constexpr std::string_view kTruths[] = {"train", "training", "batch_first", "bid
 // checks them against the ops' schemas.
 class Calls {
  public:
-  // A graph of one call of the op and a loss computed from its result.
+  // Returns a graph of one call of the op and a loss computed from its result.
   Graph Of(const OpRow& row) {
     Graph graph("call");
     graph.AddInput("x", {Dtype::kFloat32, {Dim::Batch(), 4}});

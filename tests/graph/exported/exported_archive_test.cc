@@ -69,7 +69,8 @@ TEST(ReadStored, OfAFileThatTheHostCantReadIsUnavailable) {
   }
 }
 
-// Only the part of an entry that the tensor reaches is read, even if the entry unpacks to a thousand times as much.
+// The tensor needs only the first bytes of its entry, so only these are read, even if the entry unpacks to a thousand
+// times as much.
 TEST(ReadStored, TakesAsMuchOfAnEntryAsTheTensorReaches) {
   const auto archive = OpenSound();
   ASSERT_TRUE(archive.ok()) << archive.status();
@@ -87,7 +88,7 @@ TEST(ReadStored, TakesAsMuchOfAnEntryAsTheTensorReaches) {
   }
 }
 
-// A file of a few kilobytes can unpack to gigabytes of a worker's memory.
+// An archive of a few kilobytes could otherwise unpack to gigabytes of a worker's memory.
 TEST(ReadExportedModel, OfTensorsThatUnpackToFarMoreThanTheArchiveIsRefused) {
   const std::string path = testing::TempDir() + "/packed.pt2";
   const auto read = [&path](int64_t rows, int64_t row_stride) {
@@ -103,7 +104,7 @@ TEST(ReadExportedModel, OfTensorsThatUnpackToFarMoreThanTheArchiveIsRefused) {
   EXPECT_THAT(read(2, 1 << 27), HasSubstr("unpack to more than")) << "what is between its two rows is read too";
 }
 
-// Reads the model of WithInlineConstants from an archive whose constants have these contents.
+// Writes the model of WithInlineConstants with these contents of its constants, and reads it from the archive.
 absl::StatusOr<ExportedModel> ReadWithConstants(const json& model, const std::string& zero, const std::string& one,
                                                 const std::string& of_evaluation) {
   const std::string path = testing::TempDir() + "/constants.pt2";

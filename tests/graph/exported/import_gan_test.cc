@@ -48,7 +48,7 @@ TEST(ImportGan, AStepCountsANormOfBothLossesOnce) {
   EXPECT_THAT(generator, Not(HasSubstr("aten.detach.default")));
 }
 
-// A norm that only one loss uses keeps updating its statistics in that loss's program.
+// If only one loss uses a norm, the program of that loss updates the norm's statistics.
 TEST(ImportGan, ANormOfOneLossCountsThere) {
   json model = Gan();
   AddGanNorm(model, "images", "seen");

@@ -123,8 +123,8 @@ TEST(ImportEvalProgram, ALoneProgramIsTurnedOverAndAnOwnOneIsTaken) {
   EXPECT_THAT(ToText(*ImportEvalProgram(*exported)), HasSubstr("output logits = %linear"));
 }
 
-// The layer with a norm before the output that uses only the batch's statistics, as torch.export writes it in either
-// mode.
+// Returns the layer of Linear() with a batch norm before the output that has no running statistics. torch.export
+// writes it in the same way in training and in evaluation mode.
 json WithNormOfTheBatch() {
   json model = Linear();
   json& graph = GraphOf(model);

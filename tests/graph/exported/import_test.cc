@@ -129,7 +129,7 @@ TEST(ImportProgram, GraphsWithinAGraphAreCalledAsTheyAre) {
   EXPECT_THAT(message(more), HasSubstr("is given something that is no tensor"));
 }
 
-// The layer with a second input, which is added to the output.
+// Returns the layer of Linear() with a second input, which is added to the output.
 json WithMask() {
   json model = Linear();
   json& graph = GraphOf(model);
@@ -222,7 +222,8 @@ TEST(ImportProgram, OpsThatWriteInPlaceBecomeThoseThatDoNot) {
   EXPECT_THAT(Text(model), HasSubstr("aten.relu.default(self=%linear)"));
 }
 
-// The forward calls torch.tensor(...), adds the bias to the copy in place, and multiplies the logits by the result.
+// Returns a model whose forward calls torch.tensor(...), adds the bias to the copy in place, and multiplies the logits
+// by the result.
 json WithWrittenCopy() {
   json model = Linear();
   json& graph = GraphOf(model);

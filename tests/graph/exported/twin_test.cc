@@ -21,7 +21,7 @@ using testing::Not;
 
 json Float32() { return {{"as_scalar_type", kFloat}}; }
 
-// y = w * (zeros * relu(x.float()).to(x.dtype)), x: (B, 4).
+// Returns the program y = w * (zeros * relu(x.float()).to(x.dtype)), x: (B, 4).
 json Program() {
   const json sizes = {{"as_ints", {4}}};
   const json graph = {
@@ -135,7 +135,7 @@ TEST(Twin, TellsOfEachProgramByItsOwn) {
   EXPECT_EQ(ParseExportedModel(exported->json)->json, model.dump()) << "what a checkpoint keeps";
 }
 
-// Returns the error message of the model after a change of its twin.
+// Changes the model's twin. Returns the error message of the import.
 std::string Refused(const std::function<void(json&)>& change) {
   json model = Sound();
   change(model["twin"]);
