@@ -1,4 +1,4 @@
-# Compilers, warnings, sanitizers, ccache and the linker, for every target of the tree.
+# Sets the compilers, warnings, sanitizers, ccache and the linker for every target of the tree.
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
@@ -16,28 +16,29 @@ set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
 add_link_options(-Wl,--as-needed)
 
-# GCC collects its garbage more often than memory requires; here each compiler may use half a gigabyte before it does.
+# GCC collects its garbage more often than memory requires. Here each compiler may use half a gigabyte before it does.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:--param ggc-min-expand=100 --param ggc-min-heapsize=524288>")
 endif()
 
-# Makes clang's precompiled headers reproducible, so that ccache finds the objects compiled with them.
+# Make clang's precompiled headers reproducible, so that ccache finds the objects compiled with them.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
 endif()
 
-# Every source gets the flag, whether its libraries ask for it or not: precompiled headers need one set of flags.
+# Compile every source with -pthread, even if its libraries do not ask for it: sources that share a precompiled header
+# need the same flags.
 add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-pthread>)
 
-# A test's own code runs once and briefly, so optimizing it would take longer than it saves. With GCC -Og compiles as
-# fast as -O0; with clang it takes twice as long.
+# Do not optimize the tests' own code: it runs once and briefly, so optimizing would take longer than it saves. With
+# GCC -Og compiles as fast as -O0; with clang it takes twice as long.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(AMPD_TEST_OPTIONS -Og)
 else()
   set(AMPD_TEST_OPTIONS -O0)
 endif()
 
-# Applied by ampd_library and ampd_test to our own sources only, never to generated code.
+# Warnings for our own sources only, never for generated code. ampd_library and ampd_test apply them.
 add_library(ampd_warnings INTERFACE)
 # -Wno-restrict: at -O2 GCC 12 reports overlaps inside std::string that cannot happen (GCC bug 105329).
 # -Wno-maybe-uninitialized: at -O2 GCC does not see that absl::StatusOr's status guards its value.
@@ -56,15 +57,15 @@ if(AMPD_SANITIZER STREQUAL "asan")
   add_compile_definitions(GRPC_ASAN_SUPPRESSED)
 elseif(AMPD_SANITIZER STREQUAL "tsan")
   add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -O1)
-  # Where this macro is set, the headers of protobuf and absl lay classes out differently (protobuf's map fields gain
-  # members), but their libraries were built without it. libstdc++ must still know about TSan; there only headers use
-  # the macro.
+  # Hide from headers that TSan is on. If this macro is set, the headers of protobuf and absl lay classes out
+  # differently (protobuf's map fields gain members), but their libraries were built without it. libstdc++ must still
+  # know about TSan; there only headers use the macro.
   add_compile_options(-U__SANITIZE_THREAD__ -D_GLIBCXX_TSAN=1)
   add_compile_definitions(AMPD_TSAN)
   add_link_options(-fsanitize=thread)
   add_compile_definitions(GRPC_TSAN_SUPPRESSED)
-  # Linked into every program. It reports to TSan the ordering by absl's locks and gRPC's queues, which are not
-  # instrumented.
+  # Objects that are linked into every program of a TSan build. They report to TSan the ordering by absl's locks and
+  # gRPC's queues, which are not instrumented.
   add_library(ampd_tsan OBJECT
     "${CMAKE_SOURCE_DIR}/tests/sanitizer/absl_tsan.cc" "${CMAKE_SOURCE_DIR}/tests/sanitizer/grpc_tsan.cc")
   target_link_libraries(ampd_tsan PUBLIC absl::synchronization absl::time gRPC::grpc++ ${CMAKE_DL_LIBS} PRIVATE ampd_warnings)

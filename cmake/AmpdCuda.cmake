@@ -1,5 +1,5 @@
 # Decides whether libampd_cuda.so is built: AMPD_CUDA is ON if a CUDA compiler is found. The library is plain CUDA, so
-# this does not depend on LibTorch. Nothing links it; the trainer opens it on hosts that have a driver.
+# this does not depend on LibTorch. No program links it; the trainer opens it on hosts that have a driver.
 
 option(AMPD_WITH_CUDA "Build libampd_cuda.so when nvcc is found" ON)
 set(AMPD_CUDA OFF)

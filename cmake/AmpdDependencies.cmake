@@ -1,4 +1,4 @@
-# All external dependencies of the tree, found in one place. scripts/setup installs all of them.
+# Finds all external dependencies of the tree. scripts/setup installs all of them.
 
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)

@@ -15,7 +15,7 @@ function(_ampd_room OUT)
   set(${OUT} "${_room}" PARENT_SCOPE)
 endfunction()
 
-# Returns whether targets that need LibTorch are built in this folder.
+# Sets OUT to whether targets that need LibTorch are built in this folder.
 function(_ampd_has_torch OUT)
   _ampd_room(_room)
   if(AMPD_WITH_TORCH OR _room IN_LIST AMPD_TORCH_ROOMS)
@@ -29,7 +29,7 @@ function(_ampd_torch TARGET)
   target_link_libraries(${TARGET} PUBLIC torchw::cpu)
 endfunction()
 
-# Links what every program of a sanitizer build contains in addition to its own code.
+# Links into TARGET what every program of a sanitizer build contains in addition to its own code.
 function(_ampd_sanitizer TARGET)
   if(TARGET ampd_tsan)
     target_link_libraries(${TARGET} PRIVATE ampd_tsan)
@@ -120,11 +120,13 @@ function(ampd_test)
     _ampd_torch(${_target})
   endif()
   ampd_precompiled(${_target} TEST TORCH ${T_TORCH} DEPS ${T_DEPS})
-  # One CTest entry per program: starting a process for each case would load LibTorch hundreds of times.
+  # Add one CTest entry per program, not per case: starting a process for each case would load LibTorch hundreds of
+  # times.
   add_test(NAME ${_target} COMMAND ${_target} --gtest_output=xml:${CMAKE_BINARY_DIR}/reports/${_target}.xml)
   set_tests_properties(${_target} PROPERTIES TIMEOUT ${T_TIMEOUT} COST ${T_TIMEOUT} LABELS "${T_LABELS}")
   if(T_TORCH)
-    # The same setting as an agent gives its trainers: two of these tests at once must not spin for each other's cores.
+    # An agent sets GOMP_SPINCOUNT for its trainers in the same way. Without it, two of these tests at once would spin
+    # for each other's cores.
     set_tests_properties(${_target} PROPERTIES ENVIRONMENT GOMP_SPINCOUNT=1000)
   endif()
 endfunction()

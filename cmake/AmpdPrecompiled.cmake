@@ -21,8 +21,8 @@ set(_messages "<ampd/v1/job_service.pb.h>" "<ampd/v1/worker_service.pb.h>")
 set(_torch <ATen/Context.h> <ATen/core/Tensor.h> <ATen/core/ivalue.h> <c10/core/DeviceGuard.h>)
 set(_test <fstream> <gmock/gmock.h> <gtest/gtest.h>)
 
-# Compiles the plugin for the compiler in use. OUT is the option that loads it, or empty if the compiler takes no
-# plugin.
+# Compiles the plugin for the compiler in use. Sets OUT to the option that loads the plugin, or to "" if the compiler
+# can't load one.
 function(_ampd_instantiate_early OUT)
   set(${OUT} "" PARENT_SCOPE)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -45,8 +45,8 @@ function(_ampd_instantiate_early OUT)
     message(WARNING "Precompiled headers: cmake/instantiate_early.cc does not compile, so sources compile slower\n${_error}")
     return()
   endif()
-  # ccache hashes the path as it is written. A path relative to Ninja's folder makes objects equal in every build
-  # folder.
+  # ccache hashes the plugin's path as it is written. A path relative to Ninja's folder makes objects equal in every
+  # build folder.
   if(CMAKE_GENERATOR STREQUAL "Ninja")
     set(_plugin "./instantiate_early.so")
   endif()
@@ -63,7 +63,8 @@ function(_ampd_precompiled_header NAME)
   target_precompile_headers(${_target} PRIVATE ${P_HEADERS} <cmake/instantiate_early.h>)
 endfunction()
 
-# REQUIRES: the libraries that the headers belong to are defined.
+# Adds the targets that compile the precompiled headers. REQUIRES: the libraries that the headers belong to are
+# defined.
 function(ampd_add_precompiled_headers)
   _ampd_instantiate_early(_early)
   set(_tests "")
@@ -92,8 +93,8 @@ function(ampd_add_precompiled_headers)
   endif()
 endfunction()
 
-# Returns whether one of the targets is, or links, the messages. Looks only into our own targets that are defined
-# already.
+# Sets OUT to whether one of the targets is, or links, the library of messages. Looks only into our own targets that
+# are already defined.
 function(_ampd_links_messages OUT)
   set(_links OFF)
   foreach(_target ${ARGN})

@@ -23,7 +23,8 @@ function(_ampd_protoc NAME SUFFIX FLAGS SRCS)
   add_library(${NAME} STATIC ${_outputs})
   target_include_directories(${NAME} SYSTEM PUBLIC ${AMPD_GENERATED})
   if(AMPD_SANITIZER STREQUAL "asan")
-    # Protobuf's own code is checked by protobuf. Checks of undefined behaviour would double the time to compile it.
+    # Do not check protobuf's own code for undefined behaviour: protobuf does that, and the checks would double the
+    # time to compile it.
     target_compile_options(${NAME} PRIVATE -fno-sanitize=undefined)
   endif()
 endfunction()

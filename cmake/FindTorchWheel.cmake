@@ -19,7 +19,8 @@ find_package_handle_standard_args(
 
 if(TorchWheel_FOUND AND NOT TARGET torchw::cpu)
   add_library(torchw::headers INTERFACE IMPORTED)
-  # -idirafter: the wheel ships its own google/protobuf and fmt headers, which must not shadow the system's.
+  # Search the wheel's headers last (-idirafter): it ships its own google/protobuf and fmt headers, which must not
+  # shadow the system's.
   target_compile_options(torchw::headers INTERFACE
     "SHELL:-idirafter ${TorchWheel_INCLUDE}" "SHELL:-idirafter ${TorchWheel_INCLUDE}/torch/csrc/api/include")
   target_compile_definitions(torchw::headers INTERFACE USE_DISTRIBUTED USE_C10D_GLOO USE_RPC)

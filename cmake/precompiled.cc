@@ -1,1 +1,1 @@
-// The source for which the targets of cmake/AmpdPrecompiled.cmake compile their headers.
+// The source that the targets of cmake/AmpdPrecompiled.cmake compile only to make their precompiled headers.
