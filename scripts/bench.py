@@ -29,7 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 START_SECONDS = 60
 OUTSTANDING = (1, 32, 256)
 
-# A process that does from cold what a first step does: import, a linear model, one step of SGD.
+# The peer of first-step: a Python process that imports torch, makes a linear model and takes one step of SGD.
 COLD_PYTHON = """
 import torch
 torch.manual_seed(0)
@@ -192,7 +192,8 @@ def eager_rate(preset, batch_size):
 
 
 def bench_step(options):
-    """Medians over interleaved rounds. fp16 has no peer: eager mode has no fp16 matrix products on a CPU."""
+    """Measures the medians over interleaved rounds. fp16 has no peer: eager mode has no fp16 matrix products on a
+    CPU."""
     os.environ["GOMP_SPINCOUNT"] = "1000"  # as an agent sets it for its trainers; also for eager mode
     batch_size = SMOKE_BATCH_SIZE if options.smoke else STEP_BATCH_SIZE
     ours = {preset: [] for preset in STEP_PRESETS}

@@ -24,7 +24,7 @@ import sys
 
 BOOKS_OF_THE_OLD_TESTAMENT = 39
 VERSES = 31102
-VALIDATION_CHAPTERS = 10  # every tenth chapter
+VALIDATION_CHAPTERS = 10  # every tenth chapter is for validation
 VOCABULARY = 8192
 VERSE = re.compile(r"(?P<book>\d?[A-Za-z]+)(?P<chapter>\d+):\d+ (?P<text>.+)")
 
@@ -63,14 +63,15 @@ def word_pieces(text):
 
 
 def unigram_entropy(path):
-    """Entropy of a file's bytes in nats: the smallest loss of a model that looks at each byte alone."""
+    """Returns the entropy of a file's bytes in nats. It is the smallest loss of a model that looks at each byte
+    alone."""
     counts = collections.Counter(pathlib.Path(path).read_bytes())
     total = sum(counts.values())
     return -sum(count / total * math.log(count / total) for count in counts.values())
 
 
 def majority(path):
-    """The share of the larger class in a file of labelled texts."""
+    """Returns the share of the larger class in a file of labelled texts."""
     labels = collections.Counter(line.rpartition("\t")[2] for line in pathlib.Path(path).read_text().splitlines()[1:])
     return max(labels.values()) / sum(labels.values())
 

@@ -1,4 +1,5 @@
-"""The cost of a checkpoint: ampd, torch.save and safetensors, with tensors of the same shapes on the same disk."""
+"""Measures the cost of a checkpoint for ampd, torch.save and safetensors, with tensors of the same shapes on the same
+disk."""
 import os
 import pathlib
 import statistics
@@ -14,8 +15,8 @@ SMOKE_LAYERS, SMOKE_WIDTH = 2, 1000
 SETTLE_SECONDS = 3
 SIZE_TOLERANCE = 0.01  # allows for headers and manifests
 
-# For each line on stdin saves the tensors of checkpoint_bench and prints the seconds and the bytes. "torch" leaves its
-# file in the page cache; the others make it durable.
+# A program that saves the tensors of checkpoint_bench for each line on stdin, and prints the seconds and the bytes. The
+# line "torch" leaves the file in the page cache; the others make it durable.
 TORCH_PEER = """
 import os, sys, time
 import torch
@@ -75,7 +76,7 @@ def bench_checkpoint(options):
 
 
 def settle(options):
-    """Brings the machine into the state in which a checkpoint minutes later finds it: the disk has trimmed removed
+    """Brings the machine into the state that it has minutes after the last checkpoint: the disk has trimmed removed
     files, and a virtual machine has returned freed memory to its host."""
     os.sync()
     if not options.smoke:
@@ -83,13 +84,14 @@ def settle(options):
 
 
 def rotated(names, turn):
-    """Changes which contestant is first from turn to turn."""
+    """Returns the names in another order for each turn, so that each contestant is first sometimes."""
     first = turn % len(names)
     return names[first:] + names[:first]
 
 
 def ratio(seconds, peer, ours):
-    """Median of the ratios of the turns: within a turn both used the same disk under the same conditions."""
+    """Returns the median of the ratios of the turns. The ratio of a turn is fair, because both used the same disk
+    under the same conditions."""
     return round(statistics.median(theirs / mine for theirs, mine in zip(seconds[peer], seconds[ours])), 2)
 
 

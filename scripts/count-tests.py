@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ElementTree
 
 
 def case_outcome(case):
-    """The outcome of one GoogleTest case: "passed", "failed" or "skipped"."""
+    """Returns the outcome of one GoogleTest case: "passed", "failed" or "skipped"."""
     if case.find("failure") is not None or case.find("error") is not None:
         return "failed"
     if case.find("skipped") is not None or case.get("result") == "skipped":

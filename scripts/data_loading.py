@@ -1,4 +1,5 @@
-"""Training batches per second of ampd, LibTorch's and PyTorch's DataLoader, and how long a step waits for data."""
+"""Measures the training batches per second of ampd and of LibTorch's and PyTorch's DataLoader, and how long a step
+waits for data."""
 import array
 import json
 import os
@@ -21,7 +22,8 @@ STEPS, SMOKE_STEPS = 200, 2
 WARM_UP_TURNS = 1
 TOLERANCE = 1e-4  # for the sums of all samples, added one by one in fp32
 
-# The same work in Python as people usually write it: files in memory, samples from __getitem__, default collation.
+# A program that does the same work in Python, as people usually write it: files in memory, samples from __getitem__,
+# default collation.
 TORCH_PEER = """
 import sys, time
 import numpy, torch
@@ -80,7 +82,7 @@ def contestants(options, kind, folder):
 
 
 def check_equal_work(all_of_them):
-    """Checks that all contestants have read the same samples once: their sums must agree."""
+    """Checks that all contestants have read the same samples once, by the sums of the samples, which must agree."""
     sums = {name: contestant.ask("check") for name, contestant in all_of_them.items()}
     for column in zip(*sums.values()):
         if max(column) - min(column) > TOLERANCE * max(map(abs, column)):
@@ -121,7 +123,7 @@ def measure_wait(options, preset, folder):
 
 
 def bench_data(options):
-    """Medians over interleaved epochs, against the peers with each number of workers."""
+    """Measures the medians over interleaved epochs, against the peers with each number of workers."""
     with tempfile.TemporaryDirectory(prefix="ampd-bench-") as name:
         folder = pathlib.Path(name)
         write_files(folder)

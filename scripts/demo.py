@@ -79,7 +79,7 @@ def final_metrics(job):
 
 
 def row(precision, job):
-    """Summarizes one finished job."""
+    """Returns the summary of one finished job."""
     final = final_metrics(job)
     return {
         "precision": precision,
@@ -114,7 +114,7 @@ def shortfalls(rows):
     for entry in rows:
         if entry["precision"] != "fp16" or entry["state"] != "SUCCEEDED":
             continue
-        # Every skipped step halves the scale. A higher final scale shows that it has grown again.
+        # Every skipped step halves the scale, to this value. A higher final scale shows that it has grown again.
         fallen = INITIAL_SCALE * 0.5 ** entry["skipped_steps"]
         if entry["skipped_steps"] == 0:
             found.append(f"fp16 has skipped no step: nothing overflowed at a loss scale of {INITIAL_SCALE}")

@@ -10,10 +10,10 @@ import time
 from gpu_context import Skip, at_once, finding
 
 HERE = pathlib.Path(__file__).resolve().parent
-LOSS_TOLERANCE = 0.02  # Of the first loss: contestants that end further apart did different work.
+LOSS_TOLERANCE = 0.02  # Share of the first loss. Contestants whose last losses differ by more did different work.
 ROUND_STEPS = 10
-WARM_UP_TURNS = 2  # After the first step.
-FIRST_HEAT = 0.6  # Of a contest's time.
+WARM_UP_TURNS = 2  # Turns after the first step that are not measured.
+FIRST_HEAT = 0.6  # Share of a contest's time that the first heat gets.
 OURS, EAGER = "ours bf16", "PyTorch eager bf16"
 COMPILE_CACHE = {"TORCHINDUCTOR_CACHE_DIR": str(pathlib.Path(tempfile.gettempdir()) / f"gpu-check-compiled-{os.getuid()}"),
                  "TORCHINDUCTOR_FX_GRAPH_CACHE": "1"}
@@ -21,7 +21,8 @@ COMPILED_NETWORKS = ("gpt2-124m", "resnet50")
 
 
 class Contestant:
-    """A process that takes N steps for each line "N" and answers with seconds per step, loss and peak bytes."""
+    """A process that trains a network. For each line "N" it takes N steps and answers with the seconds per step, the
+    loss and the peak of allocated bytes."""
 
     def __init__(self, name, arguments, environment):
         self.name = name
@@ -31,7 +32,8 @@ class Contestant:
                                          env=environment)
 
     def ask(self, steps, seconds):
-        """Its answer; None if it died, or does not answer in time, and then it is ended."""
+        """Orders `steps` steps and returns the answer. Returns None if the process died. If it does not answer within
+        `seconds`, ends it and returns None."""
         try:
             self._process.stdin.write(f"{steps}\n".encode())
             self._process.stdin.flush()
@@ -51,8 +53,8 @@ class Contestant:
 
 
 def heats(context, network):
-    """Who takes part, in groups that fit into a GPU's memory together, the most valuable first: for each group
-    {name: (arguments, environment)}."""
+    """Returns the contestants in groups that fit into a GPU's memory together, the most valuable group first. Each
+    group is {name: (arguments, environment)}."""
     tiny = ["--tiny"] if context.tiny else []
 
     def ours(preset, *flags):
@@ -80,7 +82,8 @@ def heats(context, network):
 
 
 def compile_peers(context):
-    """Fills TorchInductor's cache beside the other stages, so that the contests need not wait for it."""
+    """Compiles PyTorch's networks into TorchInductor's cache beside the other stages, so that the contests need not
+    wait for the compiler."""
     if not context.on_gpu or not context.torch() or not context.bundle.models():
         raise Skip("nothing is compiled here")
 
@@ -94,14 +97,15 @@ def compile_peers(context):
 
 
 def play(started, steps, end, most_rounds):
-    """Turns of all contestants, one after the other, until `end` is near. Returns those that still answer, and the loss of
-    the first one's first step."""
+    """Lets the contestants take turns, one after the other, until `end` is near. Returns those that still answer, and
+    the loss of the first one's first step."""
     running = list(started)
     first_loss = None
     for number in range(most_rounds):
         begin = time.monotonic()
         for one in list(running):
-            # A start, or a compilation, may take half of what is left, so that one contestant does not use up all.
+            # The first turn, which may compile, may take half of the time left, so that one contestant does not use up
+            # all.
             seconds = one.ask(1 if number == 0 else steps, (end - time.monotonic()) / 2 if number == 0 else end - begin)
             first_loss = one.loss if first_loss is None else first_loss
             if seconds is None:
@@ -116,7 +120,8 @@ def play(started, steps, end, most_rounds):
 
 
 def contest(network, unit, all_units, tiny_units):
-    """A stage in which we and PyTorch train the same network in turns. Units are tokens or samples in a step."""
+    """Returns a stage in which ampd and PyTorch train the same network in turns. Units are tokens or samples in a
+    step."""
     def heat(context, group, end):
         started = [Contestant(name, *arguments) for name, arguments in group.items()]
         try:

@@ -1,5 +1,5 @@
-"""What the stages of scripts/gpu-check share: the bundle, the device and the time, how they start programs and how they
-report findings."""
+"""Shared by the stages of scripts/gpu-check: the bundle, the device, the time left, starting programs and reporting
+findings."""
 import json
 import os
 import pathlib
@@ -23,22 +23,23 @@ class Bundle:
         return next((path for path in (self.folder / "bin" / name, self.folder / "tests" / name) if path.exists()), None)
 
     def missing(self, stage):
-        """What the stage needs and the bundle lacks, as text; empty if nothing."""
+        """Returns, as text, the programs that the stage needs and the bundle lacks; empty if it has all."""
         lacking = [name for name in stage.programs if self.program(name) is None]
         return f"the bundle has no {', '.join(lacking)}" if lacking else ""
 
     def models(self):
-        """The folder of oracle_models.py: in a bundle, or in the source tree of a build folder."""
+        """Returns the folder that has oracle_models.py: it is in the bundle or, for a build folder, in the source
+        tree."""
         return next((folder for folder in (self.folder / "parity", HERE.parent / "tests/parity")
                      if (folder / "oracle_models.py").exists()), None)
 
 
 class Skip(Exception):
-    """The stage has nothing to do here."""
+    """Raised by a stage that has nothing to do on this device."""
 
 
 class Context:
-    """What a stage needs to know, and how it starts programs."""
+    """The options of a stage and the time that it has left; starts its programs."""
 
     def __init__(self, options):
         self.bundle = Bundle(options.bundle)
@@ -51,11 +52,11 @@ class Context:
         self._environment = None
 
     def left(self):
-        """The seconds until this stage is killed."""
+        """Returns the seconds until this stage is killed."""
         return self.end - time.monotonic()
 
     def torch(self):
-        """torch's folder; empty if there is none."""
+        """Returns the folder of the torch package; empty if there is none."""
         if not self._torch:
             found = subprocess.run(
                 [self.python, "-c", "import importlib.util as u; s = u.find_spec('torch'); "
@@ -64,11 +65,12 @@ class Context:
         return self._torch
 
     def environment(self):
-        """The environment of our programs. python and nvidia-smi run without it, with the machine's own libraries."""
+        """Returns the environment for our programs. python and nvidia-smi do not get it, so they use the machine's own
+        libraries."""
         if self._environment is None:
             self._environment = {**os.environ, "AMPD_PROGRAMS": str(self.bundle.folder / "bin"),
                                  "GOMP_SPINCOUNT": "1000"}
-            if (self.bundle.folder / "lib").is_dir():  # A build folder's programs find their libraries themselves.
+            if (self.bundle.folder / "lib").is_dir():  # Programs in a build folder find their libraries themselves.
                 path = [self.bundle.folder / "lib", f"{self.torch()}/lib", os.environ.get("LD_LIBRARY_PATH", "")]
                 self._environment["LD_LIBRARY_PATH"] = ":".join(str(part) for part in path if str(part))
         return self._environment
@@ -94,7 +96,7 @@ def finding(**fields):
 
 
 def echo(process):
-    """Yields the lines that a process prints, and prints them."""
+    """Yields the lines that a process prints, and prints each of them here too."""
     with process.stdout:
         for line in process.stdout:
             say(line.rstrip("\n"))
@@ -103,7 +105,8 @@ def echo(process):
 
 
 def at_once(works):
-    """Runs functions in threads, and returns what they return. Raises what one of them raised, once all have ended."""
+    """Runs functions in threads at the same time and returns their results. If some raised errors, raises one of these
+    once all functions have ended."""
     results, errors = [None] * len(works), []
 
     def run(number, work):

@@ -16,7 +16,7 @@ import types
 import torch
 from torch import nn
 
-WEIGHT_SEED, DATA_SEED = 7, 11  # The same as in tests/bench/policy_report_*.cc.
+WEIGHT_SEED, DATA_SEED = 7, 11  # As in tests/bench/policy_report_*.cc.
 TINY_BATCH = 2
 
 
@@ -54,7 +54,7 @@ class Trainer:
         self._parameters = list(model.parameters())
         self._optimizer = torch.optim.AdamW(self._parameters, lr=1e-3, weight_decay=0.1, fused=True)
         self._forward = model if mode == "eager" else torch.compile(model)
-        torch.set_default_device(device)  # The model makes positions in its forward pass.
+        torch.set_default_device(device)  # for the positions that the model makes in its forward pass
 
     def step(self):
         self._optimizer.zero_grad(set_to_none=True)

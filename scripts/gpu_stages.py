@@ -1,4 +1,4 @@
-"""The stages of scripts/gpu-check, in their order, and what each runs. docs/gpu.md says what each shows.
+"""The stages of scripts/gpu-check in their order, and what each runs. docs/gpu.md says what each stage shows.
 
 A stage runs in a process of its own (`run_stage`). It prints what its programs print, and findings: lines that begin with
 FINDING, each a JSON object, which scripts/gpu-check records also if the stage is killed later. A finding with a `line`
@@ -19,7 +19,7 @@ import time
 from gpu_contest import compile_peers, contest
 from gpu_context import SKIPPED, Context, Skip, at_once, echo, finding
 
-RERUNS = 6  # Of a test program whose processes die, at most.
+RERUNS = 6  # How often a test program is started at most, if its processes die.
 
 
 # Facts and smoke.
@@ -33,7 +33,7 @@ def missing_libraries(context, name):
 
 
 def facts(context):
-    """The machine: GPUs, driver, torch, and libraries that our programs do not find."""
+    """Reports what the machine has: GPUs, driver and torch, and which libraries our programs do not find."""
     torch = context.torch()
     finding(kernel=platform.release(), cores=os.cpu_count(), python=platform.python_version(), torch=bool(torch))
     lacking = {name: missing_libraries(context, name) for name in ("policy_report", "ampd-trainer")}
@@ -52,7 +52,7 @@ def facts(context):
 
 
 def read_into_cache(torch, seconds):
-    """Reads LibTorch's libraries once, so that the next programs start in less time."""
+    """Reads LibTorch's libraries into the page cache, so that the next programs start faster."""
     site = pathlib.Path(torch).parent
     files = [str(path) for folder in (pathlib.Path(torch) / "lib", site / "nvidia") for path in folder.rglob("*.so*")]
     try:
@@ -62,7 +62,7 @@ def read_into_cache(torch, seconds):
 
 
 def smoke(context):
-    """Whether anything loads and trains at all. After a failure shows where the loader looked."""
+    """Checks that programs load and train at all. After a failure it shows where the loader looked for libraries."""
     arguments = [context.device, "--networks=mlp", "--presets=fp32", "--steps=3", "--no-op-by-op"]
     ok = False
     for cell in report(context, arguments):
@@ -96,7 +96,8 @@ def listed_tests(context, program, pattern):
 
 
 def run_once(context, program, names, environment):
-    """Runs tests in one process. Returns {name: "OK" | "FAILED" | "SKIPPED" | "RUN"}; RUN died."""
+    """Runs tests in one process. Returns {name: "OK" | "FAILED" | "SKIPPED" | "RUN"}; "RUN" means that the process
+    died in this test."""
     outcomes = {}
     for line in echo(context.start(program, f"--gtest_filter={':'.join(names)}", env=environment)):
         match = RAN.match(line)
@@ -106,8 +107,9 @@ def run_once(context, program, names, environment):
 
 
 def run_tests(context, program, pattern, environment=None):
-    """Runs a program's tests. What a died process has not reported runs again in a fresh one, and what failed runs once
-    more, alone and with the host waiting for each kernel: after one error of CUDA all later tests of a process fail."""
+    """Runs a program's tests. If the process dies, the tests that it has not reported run again in a fresh one. A test
+    that failed runs once more, alone and with the host waiting for each kernel, because after one error of CUDA all
+    later tests of a process fail."""
     environment = environment or {}
     names = listed_tests(context, program, pattern)
     outcomes = {}
@@ -132,7 +134,7 @@ def run_tests(context, program, pattern, environment=None):
 
 
 def gpu_tests(*runs):
-    """A stage that runs (program, filter) side by side; only a GPU has something to do there."""
+    """Returns a stage that runs tests, given as (program, filter), side by side. Without a GPU the stage is skipped."""
     def body(context):
         if not context.on_gpu:
             raise Skip("these tests need a GPU")
@@ -141,7 +143,8 @@ def gpu_tests(*runs):
 
 
 def resume(context):
-    """A job that is killed and resumed gives the numbers of one that runs through, to the last bit."""
+    """Checks that a job that is killed and resumed gives the same numbers, to the last bit, as one that runs
+    through."""
     cases = ["fp32_0"] if context.tiny else ["fp32_0", "bf16_0", "fp16_0", "fp8_delayed_0"]
     return all(at_once([lambda case=case: run_tests(context, "worker_train_trainer_test", f"*TrainerResumeTest*/{case}",
                                                     {"AMPD_TRAINER_DEVICE": context.device}) for case in cases]))
@@ -157,7 +160,8 @@ def report(context, arguments):
 
 
 def summary_of(cell):
-    """A cell of the zoo as a finding: without losses, and with a line only if something is wrong."""
+    """Returns the result of a network under a preset as a finding, and whether something is wrong. The finding has no
+    losses, and a line only if something is wrong."""
     fields = {key: cell[key] for key in ("network", "preset", "error", "skipped", "emulated", "replayed", "graph_failure",
                                          "host_waits", "same_losses_op_by_op", "largest_difference_from_cpu",
                                          "skipped_steps", "steps_per_second") if cell.get(key) not in (None, "", 0)}
@@ -173,8 +177,9 @@ PROCESSES = 4
 
 
 def zoo_network(context, network, presets):
-    """Trains one network under the presets. A preset after which the process died is tried no more, and those that it did
-    not reach run in a fresh process; so does, once, every preset with an error."""
+    """Trains one network under the presets. If the process dies under a preset, that preset is not tried again, and
+    the presets that it did not reach run in a fresh process. On a GPU each preset with an error also runs once more in
+    a fresh process."""
     flags = [f"--networks={network}", "--batch=8", "--steps=4", "--compare-cpu"]
     cells, waiting = {}, list(presets)
     while waiting and context.left() > 5:
@@ -203,7 +208,7 @@ def presets_of(context):
 
 
 def zoo(context):
-    """Every kind of network under every preset, against the CPU."""
+    """Trains every kind of network under every preset and compares with the CPU."""
     networks = list(TINY_ZOO if context.tiny else ZOO)
     num_networks = len(networks)
     presets = presets_of(context)
@@ -221,7 +226,8 @@ def zoo(context):
 
 
 def out_of_memory(context):
-    """A step that cannot fit fails by a typed error, and the process trains on."""
+    """Checks that a step that does not fit into memory fails with a typed error, and that the process can train
+    afterwards."""
     if not context.on_gpu:
         raise Skip("on a CPU it would take the machine's memory")
     cells = [cell for cell in report(context, [context.device, "--networks=gpt2-124m,mlp", "--presets=bf16",
@@ -234,7 +240,7 @@ def out_of_memory(context):
 
 
 def ceilings(context):
-    """What memory and multipliers can do at most."""
+    """Measures the most that the device's memory and its multipliers can do."""
     good = False
     for cell in report(context, [context.device, "--networks=none", "--ceilings"]):
         if cell["what"] == "copy":
@@ -247,7 +253,7 @@ def ceilings(context):
 
 
 def optimizer(context):
-    """The optimizer step beside a copy of memory."""
+    """Measures the optimizer step, beside a copy of memory."""
     for cell in report(context, [context.device, "--networks=none", "--optimizer"]):
         if cell["what"] == "optimizer_step" and "error" not in cell:
             ours, copy = cell["gigabytes_per_second"], cell["copy_gigabytes_per_second"]
@@ -270,7 +276,7 @@ train: {steps: %(steps)d, seed: 5}
 """
 SMALL = {"model": "{depth: 18, stem: CIFAR}", "shape": "[3, 32, 32]", "samples": 256, "batch": 64, "steps": 30}
 TINY = SMALL | {"batch": 4, "steps": 3}
-# About 50 MB of activations a sample.
+# Takes about 50 MB of activations per sample.
 TOO_LARGE = {"model": "{depth: 50, num_classes: 10}", "shape": "[3, 224, 224]", "samples": 4000, "batch": 4000, "steps": 2}
 
 
@@ -282,7 +288,7 @@ def ask_service(context, folder, *arguments, seconds=30):
 
 
 def run_job(context, folder, name, sizes):
-    """Runs a job to its end, or until the stage's time is nearly over. Returns it as the service shows it."""
+    """Runs a job to its end, or until the stage's time is nearly over. Returns the job as the service shows it."""
     (folder / f"{name}.yaml").write_text(JOB % sizes, encoding="utf-8")
     submitted = ask_service(context, folder, "job", "submit", "-q", "-f", f"{name}.yaml")
     job = submitted.stdout.strip()
@@ -296,7 +302,7 @@ def run_job(context, folder, name, sizes):
 
 
 def service(context):
-    """Server, worker, trainer and client with a job on the device, and one that does not fit."""
+    """Runs the whole service with a job on the device, and then with a job that does not fit."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="gpu-check-service-"))
     with open(folder / "dev.log", "w", encoding="utf-8") as log:
         dev = subprocess.Popen([str(context.bundle.program("ampctl")), "dev", "--port", "0", "--metrics-port", "0"],
@@ -336,12 +342,12 @@ def service(context):
 @dataclasses.dataclass
 class Stage:
     name: str
-    limit: float  # Seconds until it is killed.
-    log: str  # The log file that it shares with others.
-    body: object  # Context -> whether it passed.
+    limit: float  # Seconds after which the stage is killed.
+    log: str  # Name of the log file, which stages may share.
+    body: object  # Function of a Context that returns whether the stage passed.
     programs: tuple = ()
-    background: bool = False  # Runs beside the stages that follow,
-    alone: bool = False  # except beside this one, which waits for it: it measures time or memory.
+    background: bool = False  # Whether the stage runs beside the stages that follow it.
+    alone: bool = False  # Whether it waits until none runs in the background, because it measures time or memory.
 
 
 STAGES = [

@@ -1,4 +1,4 @@
-"""The cost of sampling gradients: steps that sample all of them beside steps that sample none."""
+"""Measures the cost of sampling gradients: steps that sample all gradients beside steps that sample none."""
 import os
 import statistics
 import sys
@@ -11,7 +11,7 @@ PRESET = "bf16"  # sampling in fp16 costs as much, but beside a step that is slo
 
 
 def measure(options, network, threads):
-    """Medians over turns, in each of which both take the same steps."""
+    """Returns the medians over turns. In each turn both take the same steps."""
     command = [options.bin / "train_step_bench", network, PRESET, threads]
     plain, sampled = Contestant(command), Contestant([*command, "sampled"])
     steps, warm_ups = num_steps(options, network), num_warm_ups(options)

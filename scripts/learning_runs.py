@@ -1,4 +1,4 @@
-"""Runs that learn from real data: job files of examples/, their input, and the bounds that they must reach.
+"""Jobs that learn from real data: job files of examples/, their input, and the bounds that they must reach.
 
 Used by tests/e2e/learning_test.py and by scripts/demo --all; docs/learning-runs.md has the results.
 """
@@ -17,8 +17,8 @@ PRECISIONS = ("bf16", "fp32")
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One job file. A bound is a function of the folder that prepare() wrote. The bounds of short runs can't be reached
-    by chance or by a model that sees less of its input than it should."""
+    """One job file and its bounds. A bound is a function of the folder that prepare() wrote. The bounds of short runs
+    can't be reached by chance or by a model that sees less of its input than it should."""
     name: str
     metric: str  # an accuracy must reach its bound; a loss or a distance must stay below it
     bound: typing.Callable
@@ -45,7 +45,7 @@ class Run:
 
 
 def above_the_majority(share):
-    """The accuracy that avoids `share` of the errors of always predicting the larger class."""
+    """Returns a bound: the accuracy of always predicting the larger class, without `share` of its errors."""
     return lambda folder: 1 - (1 - share) * (1 - bible_texts.majority(folder / "test.tsv"))
 
 
@@ -54,13 +54,13 @@ def below_the_unigrams(share):
 
 
 def picture_distance(sample):
-    """Distance of a sample of dcgan from pictures that it was not trained on."""
+    """Returns the distance of a sample of dcgan from pictures that it was not trained on."""
     return sample_pictures.distance_of_files(sample, FASHION / "t10k-images-idx3-ubyte.gz")
 
 
 def download_samples(job, folder, ampctl):
-    """Downloads what a job drew into the folder and returns {step: file}. `ampctl` is a function that runs ampctl with
-    its arguments and returns the output."""
+    """Downloads the samples that a job drew into the folder and returns {step: file}. `ampctl` is a function that runs
+    ampctl with its arguments and returns the output."""
     samples = {}
     for artifact in json.loads(ampctl("artifact", "list", "--job", job, "-o", "json")):
         _, step, name = artifact["name"].split("/")

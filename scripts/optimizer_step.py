@@ -1,4 +1,5 @@
-"""The optimizer step over GPT-2 124M's parameters: ampd, LibTorch's C++ optimizer and PyTorch's, turn by turn."""
+"""Measures the optimizer step over GPT-2 124M's parameters: ampd, LibTorch's C++ optimizer and PyTorch's, turn by
+turn."""
 import os
 import pathlib
 import statistics
@@ -13,9 +14,9 @@ BANDWIDTH_BYTES = {"copy": 8, "read": 4, "triad": 12}
 WARM_UP = 3
 TOLERANCE = 1e-6  # for the sums of all parameters
 
-# Takes one step per line on stdin: unscale_, clip_grad_norm_(foreach=True) and AdamW(fused=True) on fp32 gradients,
-# without the casts that autocast and fp32 gradients cost elsewhere. unscale_ and clipping write the gradients, so they
-# are restored before the clock starts. "check" prints the sum of all absolute parameters.
+# A program that takes one step per line on stdin: unscale_, clip_grad_norm_(foreach=True) and AdamW(fused=True) on
+# fp32 gradients, without the casts that autocast and fp32 gradients cost elsewhere. unscale_ and clipping write the
+# gradients, so they are restored before the clock starts. "check" prints the sum of all absolute parameters.
 TORCH_PEER = """
 import sys, time
 import torch
@@ -51,10 +52,10 @@ for line in sys.stdin:
 
 
 class Contestant:
-    """A process that takes one step for each line it reads, and answers with the seconds."""
+    """A process that takes one step for each line that it reads, and answers with the seconds of the step."""
 
     def __init__(self, arguments, environment=()):
-        # Without GOMP_SPINCOUNT the waiting process would spin on the other's cores.
+        # Without GOMP_SPINCOUNT the process that waits for its turn would spin on the cores of the other.
         environment = {**os.environ, "GOMP_SPINCOUNT": "1000", **dict(environment)}
         self._process = subprocess.Popen([str(part) for part in arguments], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, text=True, env=environment)
@@ -73,7 +74,7 @@ class Contestant:
 
 
 def check_equal_work(ours, peer):
-    """Checks that all three have taken the same steps from the same numbers: their parameters must agree."""
+    """Checks that all three have taken the same steps from the same numbers, by their parameters, which must agree."""
     sums = [*ours.ask("check"), *peer.ask("check")]
     if max(sums) - min(sums) > TOLERANCE * min(sums):
         sys.exit(f"bench: the contestants did different work: {sums}")

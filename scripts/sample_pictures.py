@@ -18,7 +18,7 @@ NUM_REAL = 500
 
 
 def _paeth(left, above, corner):
-    """The predictor of the PNG specification's section 9.4."""
+    """Returns the Paeth predictor of the PNG specification's section 9.4."""
     return min((left, above, corner), key=lambda value: abs(left + above - corner - value))
 
 
@@ -72,16 +72,16 @@ def _mean(values):
 
 
 def distance(ours, theirs):
-    """The energy coefficient of two sets (Székely and Rizzo, "Energy statistics", 2013), estimated without bias. It is
-    about 0 if both are drawn from one distribution, and 1 if each set repeats one picture and the two pictures differ.
-    A set that lacks the other's variety is far from it, however good each of its pictures is."""
+    """Returns the energy coefficient of two sets (Székely and Rizzo, "Energy statistics", 2013), estimated without
+    bias. It is about 0 if both are drawn from one distribution, and 1 if each set repeats one picture and the two
+    pictures differ. A set that lacks the other's variety is far from it, however good each of its pictures is."""
     between = _mean(math.dist(a, b) for a in ours for b in theirs)
     within = sum(_mean(math.dist(a, b) for a, b in itertools.combinations(pictures, 2)) for pictures in (ours, theirs))
     return 1 - within / (2 * between)
 
 
 def distance_of_files(sample, real):
-    """Distance of a sample from the first pictures of an IDX file (.gz). Pictures are square."""
+    """Returns the distance of a sample from the first pictures of an IDX file (.gz). Pictures are square."""
     pictures = read_idx(real)
     return distance(read_sample(sample, math.isqrt(len(pictures[0]))), pictures)
 

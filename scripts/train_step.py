@@ -1,4 +1,5 @@
-"""Whole training steps of an MLP, a CNN and a GPT: ampd in fp32 and bf16, PyTorch's eager mode and torch.compile."""
+"""Measures whole training steps of an MLP, a CNN and a GPT: ampd in fp32 and bf16, PyTorch's eager mode and
+torch.compile."""
 import os
 import pathlib
 import statistics
@@ -76,7 +77,8 @@ def num_warm_ups(options):
 
 
 def measure(options, network, threads):
-    """Medians over turns. Each contestant takes the same number of steps, so their last losses must agree."""
+    """Returns the medians over turns. Each contestant takes the same number of steps, so their last losses must
+    agree."""
     all_of_them = contestants(options, network, threads)
     steps = num_steps(options, network)
     warm_ups = num_warm_ups(options)
