@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Agents that are killed or stopped, and a server that is away or drained: what their trainers must not notice and must
-not do.
+"""Tests what trainers must not notice, and must not do, when their agent is killed or stopped, or when the server is
+away or drained.
 
 Usage: agent_test.py FOLDER_OF_BINARIES [REPORT.xml]. AMPD_SEED chooses the moments; a failure prints it.
 """
@@ -18,7 +18,7 @@ NUM_STOPS = 20
 NUM_OUTAGES = 5
 NUM_DRAINS = 3
 FOR_EVER = 100_000_000
-# Settings with which the server soon moves a job away from a stopped agent.
+# A lease of so few seconds that the server soon moves a job away from a stopped agent.
 MOVING_LEASE = 1.0
 MOVING = ["--lease", f"{MOVING_LEASE}s", "--margin", "0.5s", "--local-checkpoint-wait", "0s"]
 
@@ -45,7 +45,7 @@ class AgentTest(unittest.TestCase):
         self.assertEqual((final["state"], final["numAttempts"]), (state, num_attempts), final.get("message"))
 
     def expect_whole_curve(self, service, job, began):
-        """Every step that began was stored exactly once, and nothing else was stored."""
+        """Checks that every step that began was stored exactly once, and that nothing else was stored."""
         numbers = [step.number for step in began]
         self.assertEqual(numbers, list(range(1, len(numbers) + 1)), "the trainer repeated or left out a step")
         self.assertEqual([step for step, _ in service.curve(job)], numbers)
@@ -99,7 +99,8 @@ class AgentTest(unittest.TestCase):
         return trainer, born
 
     def expect_untouched(self, service, worker, job, spawn, steps):
-        """One attempt of one trainer ran every step once, was never suspended, and all of its points were stored."""
+        """Checks that one attempt of one trainer ran every step once, that it was never suspended, and that all of its
+        points were stored."""
         self.expect_attempts(service, job, "SUCCEEDED", 1)
         began = worker.steps(job)
         self.assertEqual({step.spawn for step in began}, {spawn})
@@ -114,13 +115,13 @@ class AgentTest(unittest.TestCase):
         step = worker.last_step(job)
         wait_for(lambda: worker.shim(step).suspended, "the trainer is suspended")
         deadline = worker.shim(step).lease_deadline
-        # The newest renewal that the agent can have was requested before the stop.
+        # The agent requested the newest renewal that it can have before it was stopped.
         self.assertLessEqual(deadline, stopped + lease)
         return worker.last_step(job), deadline
 
     def expect_silence(self, began, pauses):
-        """No step began between a lease's deadline and the moment when the agent was continued or the server came
-        back."""
+        """Checks that no step began between a lease's deadline and the moment when the agent was continued or the
+        server came back."""
         nearest = []
         for deadline, resumed in pauses:
             self.assertFalse([step.time - deadline for step in began if deadline <= step.time < resumed],
@@ -135,7 +136,7 @@ class AgentTest(unittest.TestCase):
             worker = service.start_worker()
             job = service.submit(JOB.format(steps=FOR_EVER, checkpoint=0))
             worker.await_step(job)
-            # A pause before the agent knows that the trainer runs would still count as part of the start.
+            # Wait until the agent knows that the trainer runs: a pause before that would count as part of the start.
             wait_for(lambda: service.job(job)["state"] == "RUNNING", "the server knows that it runs")
             for _ in range(NUM_STOPS):
                 step, deadline = self.stop_beyond_lease(worker, job, lease)
@@ -144,8 +145,8 @@ class AgentTest(unittest.TestCase):
                 pauses.append((deadline, boottime()))
                 worker.signal(signal.SIGCONT)
                 worker.await_step(job, step.number + self.random.randrange(2, 100))
-                # The server learns of the pause with the next report. A pause that began before then would count as the
-                # same one.
+                # Wait until the server has learned of the pause, with the next report. A second pause before that would
+                # count as the same one.
                 wait_for(lambda: service.events(job).count("RESUMED_IN_PLACE") >= len(pauses), "the pause is an event")
             service.ampctl("job", "cancel", job)
             self.expect_attempts(service, job, "CANCELLED", 1)
@@ -168,8 +169,8 @@ class AgentTest(unittest.TestCase):
             self.expect_as_if_it_had_stayed(service, job)
 
     def expect_as_if_it_had_stayed(self, service, job):
-        """Up to the job's last checkpoint, its numbers and training state equal bit for bit those of a job that runs
-        equally far in one attempt."""
+        """Checks that up to the job's last checkpoint its numbers and its training state equal, bit for bit, those of
+        a job that runs equally far in one attempt."""
         last = service.job(job)["checkpoints"][-1]
         steps = int(last["step"])
         stayed = service.submit(JOB.format(steps=steps, checkpoint=steps))
@@ -189,7 +190,7 @@ class AgentTest(unittest.TestCase):
         if there.last_step(job) is not None:
             here, there = there, here
         for _ in range(num_moves):
-            # An attempt that saves no checkpoint would count as a failure of the job.
+            # Let each attempt save a checkpoint; without one it would count as a failure of the job.
             wait_for(lambda: service.job(job).get("checkpoints", [{}])[-1].get("attempt") == first.attempt,
                      f"a checkpoint of attempt {first.attempt}")
             _, deadline = self.stop_beyond_lease(here, job, lease)
@@ -209,7 +210,8 @@ class AgentTest(unittest.TestCase):
         return job
 
     def expect_one_at_a_time(self, began, deadlines):
-        """All steps of an attempt began before all steps of the next, and none began after its own lease ended."""
+        """Checks that all steps of an attempt began before those of the next attempt, and none after its own lease
+        ended."""
         began.sort(key=lambda step: step.time)
         attempts = [step.attempt for step in began]
         self.assertEqual(attempts, sorted(attempts), "two attempts computed at once")
@@ -257,7 +259,7 @@ class AgentTest(unittest.TestCase):
             for _ in range(NUM_DRAINS):
                 step = worker.await_step(job, step.number + self.random.randrange(1, 200))
                 self.assertEqual(service.drain_server(), 0, service.server.log())
-                # The trainer continues without a server as long as its lease is valid.
+                # While the server is away, the trainer continues as long as its lease is valid.
                 step = worker.await_step(job, worker.last_step(job).number + 5)
                 service.start_server()
                 self.assertEqual(start_ticks(trainer), born, "the trainer did not outlive the server")

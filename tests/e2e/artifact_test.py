@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Files that clients upload: a model from the client's machine that the service trains, and the commands on artifacts.
+"""Tests files that clients upload: a model from the client's machine, which the service trains, and the commands on
+artifacts.
 
 Usage: artifact_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
@@ -34,7 +35,7 @@ def digest_of(path):
 
 
 def spoil_weights(path):
-    """Changes one byte of a tensor's content, which nothing reads before the weights are loaded."""
+    """Changes one byte of a tensor's content. No program reads this byte before the trainer loads the weights."""
     content = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as archive:
         entry = next(entry for entry in archive.infolist() if entry.filename.endswith("/data/weights/weight_0"))
@@ -70,7 +71,8 @@ class Artifacts(ServiceCase):
         cls.jobs.mkdir()
 
     def export(self, seed, model=None):
-        """Exports a model of its own for each case, so that no case finds a model that another has uploaded."""
+        """Exports a model with weights from `seed`. Each case has its own seed, so that it does not find a model that
+        another case has uploaded."""
         torch.manual_seed(seed)
         if model is None:
             layers = [torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)]

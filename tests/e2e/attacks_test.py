@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A malicious client on loopback, with bounded counts: the server keeps answering other clients, during and after.
+"""Tests the server against a malicious client on loopback, with bounded counts. The server keeps answering other
+clients during each attack and after it.
 
 Usage: attacks_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
@@ -17,17 +18,17 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS, HEADERS, RST_STREAM, CONTINUATION = 4, 1, 3, 9
 END_STREAM_AND_HEADERS = 5
 MIB = 1 << 20
-# The server memory that these floods may take. Larger floods take more: gRPC has no bound (docs/guarantees.md).
+# How much memory of the server these floods may take. Larger floods take more: gRPC has no bound (docs/guarantees.md).
 FLOOD_BYTES = 128 * MIB
 
 
 def frame(kind, flags, stream, payload):
-    """One HTTP/2 frame (RFC 9113, 4.1)."""
+    """Returns one HTTP/2 frame (RFC 9113, 4.1)."""
     return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
 
 
 def literal(name, value):
-    """A header field that is not added to any table (RFC 7541, 6.2.2). Name and value must be shorter than 127
+    """Returns a header field that is not added to any table (RFC 7541, 6.2.2). Name and value must be shorter than 127
     bytes."""
     return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
 

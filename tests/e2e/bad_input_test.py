@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Faulty data and job files: each gives one line that names the fault, does not harm the server, and creates nothing.
+"""Tests faulty data and job files. Each gives one line that names the fault, does not harm the server, and creates
+nothing.
 
 Usage: bad_input_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
@@ -116,7 +117,8 @@ class DataFaults(ServiceCase):
 
 
 class JobFileFaults(ServiceCase):
-    """Faulty job files through ampctl to a real server: exit code 2, the fault at its line, no job."""
+    """Submits faulty job files to a real server with ampctl. Each gives exit code 2, the line of the fault, and no
+    job."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Server and worker read a wall clock that is one hour ahead of the kernel's: no wait takes an hour longer.
+"""Runs server and worker with a wall clock that is one hour ahead of the kernel's. No wait takes an hour longer.
 
 Usage: clock_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
@@ -45,7 +45,7 @@ class ClockTest(unittest.TestCase):
         worker = self.service.start_worker()
         wait_for(lambda: self.state_of_worker() == ["READY"], "the worker is there", SOON)
         self.service.server.signal(signal.SIGSTOP)
-        # Keepalive pings find that nobody answers. After that, new connections are never answered either.
+        # The worker's keepalive pings are not answered. Later its new connections are not answered either.
         wait_for(lambda: "ended" in worker.agent.log(), "the worker gives the stream up", 60)
         self.service.server.signal(signal.SIGCONT)
         final = self.service.finished(self.service.submit(JOB), seconds=SOON)

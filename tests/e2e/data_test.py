@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Datasets in common formats, written by NumPy, are trained on by the real programs and inspected by ampctl.
+"""Trains on datasets in common formats, written by NumPy, with the real programs, and inspects them with ampctl.
 
 Usage: data_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
@@ -31,7 +31,7 @@ class Data(DataRootCase):
         (cls.root / "batch_2.bin.gz").write_bytes(gzip.compress(cls.records[40:].tobytes()))
 
     def colour_job(self, source, num_classes=10):
-        """A job with batches of 32, a third of the samples each: the steps are the same for every format."""
+        """Returns a job with batches of 32, each a third of the samples. Its steps are the same for every format."""
         model = f"{{lenet: {{widths: [4], hidden: 16, in_channels: 3, image_size: 32, num_classes: {num_classes}}}}}"
         text = JOB.replace(SOURCE, source).replace(MODEL, model).replace("steps: 5", "steps: 12")
         return text.replace("learning_rate: 1e-3", "learning_rate: 0.02")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`ampctl dev` as users run it: it prints a greeting, finds earlier jobs, refuses a second instance, and leaves no
+"""Runs `ampctl dev` as users do. It prints a greeting, finds earlier jobs, refuses a second instance, and leaves no
 process.
 
 Usage: dev_test.py FOLDER_OF_BINARIES [REPORT]. Ends only the processes that it started, by their ids.
@@ -20,7 +20,7 @@ import urllib.request
 from service import below, kill_below
 from service_case import BINARIES, main
 
-SECONDS = 90  # limit for what takes one or two
+SECONDS = 90  # limit for operations that take one or two seconds
 JOB = """
 name: dev-job
 model: {mlp: {in_features: 16, hidden: [8], num_classes: 4}}
@@ -64,7 +64,7 @@ class DevTest(unittest.TestCase):
         for dev in self.devs:
             if dev.process.poll() is None:
                 dev.end(signal.SIGTERM)
-        kill_below(self.folder)  # the warm trainer of a killed worker waits for the next worker
+        kill_below(self.folder)  # a killed worker leaves its warm trainer, which waits for the next worker
         shutil.rmtree(self.folder)
 
     def start(self, *arguments):
@@ -202,7 +202,7 @@ class DevTest(unittest.TestCase):
                 if json.loads(line).get("steps", {}).get("step"):
                     break
             watch.send_signal(signal.SIGINT)
-            watch.stdout.read()  # reads to the end; a closed pipe would end it in another way
+            watch.stdout.read()  # reads to the end, because a closed pipe would end the program in another way
             self.assertEqual(watch.wait(timeout=SECONDS), 130)
         code, err = dev.end()
         self.assertEqual(code, 0, err)

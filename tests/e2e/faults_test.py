@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Trainers without disk space, without the memory that they ask for, or with numbers that are not finite. The job gets
-a typed reason and one line of advice, and the same worker finishes the next job. As root the test mounts small file
-systems; other users get limits and file modes in their place.
+"""Tests trainers without disk space, without the memory that they ask for, or with numbers that are not finite. The
+job gets a typed reason and one line of advice, and the same worker finishes the next job. As root the test mounts
+small file systems; other users get limits and file modes in their place.
 
 Usage: faults_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
@@ -34,7 +34,7 @@ def fill(path):
 
 class TrainerFaults(ServiceCase):
     def test_a_full_disk_under_the_checkpoints(self):
-        # The first job's weights, 1.5 MB, do not fit; the next job's do.
+        # The weights of this job, 1.5 MB, do not fit onto the disk; those of the next job do.
         large = JOB.replace("hidden: 16", "hidden: 1024")
         with Service(BINARIES) as service:
             root = service.folder / "small-disk"
@@ -107,7 +107,7 @@ class TrainerFaults(ServiceCase):
             job = service.submit(JOB)
             self.assertEqual(service.finished(job)["state"], "SUCCEEDED")
             folder = worker.checkpoints / job
-            # A trainer leaves these if it is killed while it saves, or before it reports the saved checkpoint.
+            # Files that a trainer leaves if it is killed while it saves, or before it reports the saved checkpoint.
             for left in (".step-4.tmp", "step-3"):
                 (folder / "1" / left).mkdir()
                 (folder / "1" / left / "model.safetensors").write_text("left over")
@@ -131,7 +131,7 @@ class TrainerFaults(ServiceCase):
             self.assertEqual(final["numAttempts"], 1, "what will not heal was tried again")
 
     def test_no_memory_for_a_batch(self):
-        # One batch's output of the second convolution alone takes 13 GB.
+        # For one batch, the output of the second convolution alone takes 13 GB.
         large = JOB.replace("widths: [4, 8]", "widths: [64, 512]").replace("num_samples: 256", "num_samples: 16384")
         large = large.replace("batch_size: 32", "batch_size: 16384")
         with Service(BINARIES) as service:

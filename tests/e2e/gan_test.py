@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A GAN through the service: two networks on images without labels, from the estimate to the exported generator.
+"""Trains a GAN with the service: two networks on images without labels, from the estimate to the exported generator.
 
 Usage: gan_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
@@ -25,7 +25,7 @@ optimizer: {adam: {learning_rate: 2e-4, beta1: 0.5}, ema_decay: 0.9}
 train: {steps: STEPS, seed: 5, num_threads: 1}
 checkpoint: {every_steps: 5}
 """.replace("STEPS", str(STEPS))
-# The scale overflows at first, and the two networks stop overflowing at different scales.
+# The loss scale is so high that gradients overflow at first. The two networks stop overflowing at different scales.
 FP16 = "{preset: fp16, loss_scale: {dynamic: {initial: 68719476736, cap: 68719476736, growth_interval: 4}}}"
 COLUMNS = ("loss", "gradNorm", "lossScale", "skipped")
 PHASES = ("discriminator", "generator")
@@ -42,7 +42,7 @@ class Gan(DataRootCase):
         (cls.root / "images").write_bytes(struct.pack(">4I", 0x803, 96, 28, 28) + images)
 
     def curve(self, job):
-        """Returns {step: its numbers} of everything that is not superseded."""
+        """Returns {step: its numbers} for all steps that no later attempt has repeated."""
         points = {}
         for segment in self.service.read("job", "points", job)["segments"]:
             if not segment.get("superseded"):

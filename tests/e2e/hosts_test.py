@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Wrong addresses, taken ports, folders of others, slow lines: each gives one line and a documented exit code.
+"""Tests wrong addresses, taken ports, folders of other programs and slow connections. Each gives one line and a
+documented exit code.
 
 Usage: hosts_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
@@ -20,7 +21,7 @@ WORKER_USAGE, WORKER_STATE, WORKER_ADDRESS = 2, 3, 4
 
 
 class HostFaults(ServiceCase):
-    """Wrong addresses, taken ports, data of others: each gives one line and a documented exit code."""
+    """Wrong addresses, taken ports, data of other programs: each gives one line and a documented exit code."""
 
     def run_refused(self, command, code, *words, service):
         program = Program(command, service.folder / f"refused-{len(list(service.folder.iterdir()))}")
@@ -143,7 +144,8 @@ class HostFaults(ServiceCase):
             first = service.start_worker("node", ["--no-warm"])
             self.expect_success(service)
             wait_for(lambda: not list((first.state / "spawn").iterdir()), "what the job left is gone")
-            # The copy uses the first worker's path, as in a second container, so it can't be told apart from a restart.
+            # The copy runs under the first worker's path, as in a second container, so the server takes it for a
+            # restart.
             away = service.folder / "away"
             first.state.rename(away)
             shutil.copytree(away, first.state, ignore=shutil.ignore_patterns("*.sock"))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Jobs learn from real data in fp32 and in bf16: images of clothes, a text, and verses of two Testaments. They also
-draw it.
+"""Runs jobs that learn from real data in fp32 and in bf16: images of clothes, a text, and verses of two Testaments.
+Jobs of generative models also draw samples.
 
 Usage: learning_test.py FOLDER_OF_BINARIES [REPORT.xml]. Takes short runs; with AMPD_LEARNING=full runs the job files of
 examples/ unchanged. Ends only the processes that it started, by their ids.
@@ -38,7 +38,8 @@ class Learning(ServiceCase):
         return out
 
     def samples(self, job):
-        """Returns {step: file} of what the job drew. Checks that it drew as often as its spec asks, and at its end."""
+        """Returns the samples that the job drew as {step: file}. Checks that it drew as often as its spec asks, and at
+        its end."""
         samples = learning_runs.download_samples(job["id"], self.service.folder, self.printed)
         asked, num_steps, expected = job["spec"].get("sample"), int(job["progress"]["step"]), []
         if asked is not None:
@@ -48,7 +49,8 @@ class Learning(ServiceCase):
         return samples
 
     def learn(self, run, check=lambda job, samples: None):
-        """The job reaches its bound in each precision. `check` makes further checks of the job and its samples."""
+        """Checks that the job reaches its bound in each precision. `check` makes further checks of the job and its
+        samples."""
         for precision in learning_runs.PRECISIONS:
             with self.subTest(run.name, precision=precision):
                 start = time.monotonic()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The main job with the real programs: submit through ampctl, train, kill -9 the trainer, resume, scrape.
+"""Runs the main job with the real programs: submit it with ampctl, train, kill the trainer with SIGKILL, resume, and
+read the metrics page.
 
 Usage: main_job_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
@@ -38,7 +39,7 @@ checkpoint: {{every_steps: 30, keep: 2}}
 PRECISIONS = {
     "fp32": "{preset: fp32}",
     "bf16": "{preset: bf16}",
-    # Overflows at first and grows again later: the scaler's state must survive the kill too.
+    # The loss scale overflows at first and grows again later, so the scaler's state must survive the kill too.
     "fp16": "{preset: fp16, loss_scale: {dynamic: {initial: 1073741824, cap: 1073741824, growth_interval: 25}}}",
 }
 
@@ -55,7 +56,7 @@ class MainJob(unittest.TestCase):
         for line in cls.dev.stdout:
             if "metrics http://" in line and not cls.metrics:  # the server's address; the worker's comes later
                 cls.metrics = re.search(r"http://\S+/metrics", line).group()
-            if "Ctrl-C" in line:  # the last line of the greeting: everything is up
+            if "Ctrl-C" in line:  # the last line of the greeting, after which everything is up
                 return
         raise AssertionError(f"ampctl dev did not start; see {cls.log.name}")
 
@@ -109,7 +110,7 @@ class MainJob(unittest.TestCase):
             expected = self.final_metrics(self.client.finished(whole))
             expected_numbers = self.client.numbers(whole)
             self.assertEqual(sorted(expected_numbers[0]), list(range(1, STEPS + 1)))
-            # A kill after the job's end tests nothing and is tried again.
+            # A kill that comes after the job's end tests nothing, so it is repeated with another job.
             hits = 0
             for _ in range(2 * kills):
                 step = generator.randrange(35, STEPS - 60)
@@ -143,7 +144,7 @@ class MainJob(unittest.TestCase):
     def test_the_metrics_page_is_clean(self):
         job = self.submit("fp32")
         self.final_metrics(self.client.finished(job))
-        # The page shows the last tick's snapshot, which may be older than the start of a quick job.
+        # The page shows the snapshot of the server's last tick, which may be older than the start of a quick job.
         series = re.compile(rf'(?m)^ampd_job_steps_total{{job_id="{job}"}} [0-9]+$')
         text = wait_for(lambda: self.page_with(series), "the job's series")
         check = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True,

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Short jobs, one after the other, on one agent of a user with few processes: nothing of a finished job is left behind.
+"""Runs short jobs, one after the other, on one agent whose user may have few processes. Finished jobs leave nothing
+behind.
 
 Usage: many_jobs_test.py FOLDER_OF_BINARIES [REPORT.xml]. AMPD_JOBS is the number of jobs. The limit on processes does
 not bind root, and only root can run programs as another user. Other users run the case without a limit; it prints that.
@@ -15,7 +16,7 @@ from service_case import BINARIES, main
 NUM_JOBS = int(os.environ.get("AMPD_JOBS", "12"))
 MAX_PROCESSES = 150  # threads count too
 USER = 60_000 + os.getpid() % 5_000  # a user id that nobody else has
-TABLE = (1, 10, 100, 250, 500, 750, 1000)  # prints the figures after these jobs
+TABLE = (1, 10, 100, 250, 500, 750, 1000)  # numbers of jobs after which the figures are printed
 
 TINY = """
 name: tiny
@@ -56,7 +57,8 @@ class FewProcesses(Service):
     """A service whose programs run as a user of their own, with a limit on that user's processes."""
 
     def __init__(self, binaries):
-        # By default finished jobs stay in memory for an hour, and the server grows with each of them.
+        # Archive jobs soon: by default finished jobs stay in memory for an hour, and the server grows with each of
+        # them.
         super().__init__(binaries, ["--archive-after", "1s", "--metrics-linger", "1s"])
         if os.geteuid() == 0:
             os.chown(self.folder, USER, USER)
@@ -84,7 +86,7 @@ class ManyJobsTest(unittest.TestCase):
             for number in range(1, NUM_JOBS + 1):
                 final = service.finished(service.submit(TINY))
                 self.assertEqual(final["state"], "SUCCEEDED", f"job {number}: {final.get('message')}")
-                # One shim that is just ending may not have been reaped yet.
+                # Wait, because a shim that is just ending may not have been reaped yet.
                 wait_for(lambda: len(zombies_of(agent)) == 0, f"no zombie after job {number}", 10)
                 self.note(number, seen, service.server.process.pid, agent)
             self.expect_flat(seen)
@@ -96,8 +98,8 @@ class ManyJobsTest(unittest.TestCase):
                 number, *seen[number][0], *seen[number][1], len(zombies_of(agent))), flush=True)
 
     def expect_flat(self, seen):
-        """Descriptors must not exceed those after the tenth job, nor memory that after the hundredth, when caches are
-        full."""
+        """Checks that there are no more descriptors than after the tenth job, and no more memory than after the
+        hundredth, when caches are full."""
         last = max(seen)
         for which, name in enumerate(("server", "agent")):
             base = seen[10][which]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Trainers in control groups of their own, and processes that the kernel kills for lack of memory. The test runs alone:
-if the trainers of other tests are in no group that counts such kills, their shims use the machine's count.
+"""Tests trainers in control groups of their own, and processes that the kernel kills for lack of memory. The test runs
+alone: the trainers of other tests may be in no group that counts such kills, and then their shims use the machine's
+count.
 
 Usage: memory_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
@@ -16,7 +17,7 @@ from service_case import BINARIES, JOB, ServiceCase, main
 
 @contextlib.contextmanager
 def memory_group(limit_bytes, kind="trainer"):
-    """A control group with a memory limit for its processes. Yields None if this user may not make one."""
+    """Makes a control group with a memory limit for its processes. Yields None if this user may not make one."""
     name = f"ampd-test-{kind}-{os.getpid()}"
     for root, file in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
         group = pathlib.Path(root) / name

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Numbers forced to go wrong in the real service. Each case is detected and handled as docs/when-numbers-go-wrong.md
-says.
+"""Makes numbers go wrong in the real service. Each case is detected and handled as docs/when-numbers-go-wrong.md says.
 
 Usage: numbers_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
@@ -63,7 +62,7 @@ class Numbers(DataRootCase):
         return "".join(lines[:first] + [data] + lines[first + 4:])
 
     def poisoned(self, steps):
-        """A job without a loss scale whose sixth batch has a number that fp16 cannot represent."""
+        """Returns a job without a loss scale. Its sixth batch has a number that fp16 cannot represent."""
         pixels = [[int(pixel // 4 == sample % 3) for pixel in range(12)] for sample in range(8 * 20)]
         # A job's data can't hold a NaN directly: pixels are bytes, and no `mean` and `std` map one of them to NaN and
         # the others to values that a model can learn from. But 255 is mapped to 1e5 here, which is infinite in fp16,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Follows README from a user's own Python file to a trained model: takes the text from README and runs it in an empty
-folder.
+"""Follows README from a user's own Python file to a trained model. Takes the files and commands from README and runs
+them in an empty folder.
 
 Usage: readme_test.py FOLDER_OF_BINARIES [REPORT.xml]. Runs with the test environment's Python, which has torch.
 """

@@ -1,5 +1,5 @@
-"""The jobs of resume_test.py: each model of the zoo in a small size, with the state that it alone adds to a checkpoint,
-and one model from torch.export; each under every kind of policy that it supports."""
+"""The jobs of resume_test.py. The models are those of the zoo in a small size, each with the state that it alone adds
+to a checkpoint, and one from torch.export. Each is trained under every kind of policy that it supports."""
 import dataclasses
 import json
 import pathlib
@@ -83,7 +83,7 @@ MODELS = {
     "exported": Model("{exported: {path: root/model.pt2}}", pictures(1, 16, 200), steps=160, fp8="hidden"),
 }
 
-# The fp16 scale starts where gradients overflow, and returns there every few steps.
+# The fp16 loss scale starts so high that gradients overflow, and grows back to that every few steps.
 POLICIES = {
     "fp32": "{preset: fp32}",
     "bf16": "{preset: bf16}",
@@ -91,7 +91,7 @@ POLICIES = {
     "fp8": "{preset: fp8-delayed, fp8: {amax_history_length: 12, canary_every_steps: 16}, RULES}",
 }
 
-# The pairs of a short run: every model twice, except rnn once; every policy three or four times.
+# The (model, policy) pairs of a short run: every model twice, but rnn once; every policy three or four times.
 CHOSEN = {
     "lenet": ("fp32", "fp16"), "resnet18": ("bf16", "fp16"), "gpt2": ("bf16", "fp8"), "bert_classifier": ("fp16", "fp8"),
     "rnn": ("bf16",), "dcgan": ("fp32", "fp16"), "exported": ("fp32", "fp8"),
@@ -104,7 +104,7 @@ def write_files(root):
     (root / "images").write_bytes(struct.pack(">4I", 0x803, 200, 28, 28) + draw.randbytes(200 * 28 * 28))
     tokens = [0]
     while len(tokens) < 400 * LENGTH:
-        # The next token is most often the successor, so that there is something to learn.
+        # The next token is most often the last one plus 1, so that there is something to learn.
         tokens.append((tokens[-1] + 1) % VOCABULARY if draw.random() < 0.8 else draw.randrange(VOCABULARY))
     (root / "text.bin").write_bytes(struct.pack(f"<{len(tokens)}H", *tokens))
     with open(root / "texts.jsonl", "w", encoding="utf-8") as file:
@@ -120,7 +120,7 @@ def _export_model(path):
     import torch  # takes seconds
     import torchvision
 
-    # Only its stochastic depth draws random numbers: for another op that draws, the job would set seeds as well.
+    # Only its stochastic depth draws random numbers: with another op that draws, the job would have to set seeds too.
     class Network(torch.nn.Module):
         def __init__(self):
             super().__init__()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A job whose trainer is killed at a random step ends like one that ran through: every model under every kind of
-policy.
+"""Checks that a job whose trainer is killed at a random step ends like a job that ran through, for every model under
+every kind of policy.
 
 Usage: resume_test.py FOLDER_OF_BINARIES [REPORT.xml]. AMPD_SEED chooses the steps and is printed. AMPD_RESUME_KILLS=N
 runs every model under every policy with N kills each, instead of the pairs of resume_jobs.CHOSEN with one kill each;
@@ -34,13 +34,13 @@ class Resume(DataRootCase):
         resume_jobs.write_files(cls.root)
 
     def ended(self, job):
-        """Returns the final job, and what must be equal: the numbers of all steps and evaluations, the hash of the
-        training state, and the hashes of the last checkpoint's files."""
+        """Returns the final job, and the results that must be equal in every run: the numbers of all steps and
+        evaluations, the hash of the training state, and the hashes of the last checkpoint's files."""
         final = self.service.finished(job)
         self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
         last = self.worker.checkpoints / final["checkpoints"][-1]["path"]
         files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in last.iterdir()
-                 if path.name != "state.json"}  # state.json holds the attempt
+                 if path.name != "state.json"}  # state.json differs, because it holds the attempt
         self.assertLessEqual({"model.safetensors", "optimizer.safetensors"}, set(files))
         metrics = final["attempts"][-1]["outcome"]["finalMetrics"]
         return final, (*self.service.numbers(job), metrics["stateHash"], files)
@@ -76,7 +76,7 @@ class Resume(DataRootCase):
         self.assertEqual(ending, expected)
 
     def test_a_killed_trainer_goes_on_to_the_same_bits(self):
-        self.went_on = []  # for each pair: resumed from a checkpoint or started over
+        self.went_on = []  # for each pair: whether the job resumed from a checkpoint or started over
         for model, policy in combinations():
             entry = resume_jobs.MODELS[model]
             text = entry.job(policy)

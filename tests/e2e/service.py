@@ -1,5 +1,5 @@
-"""The real programs as separate processes: one server, workers, and ampctl. Ends only the processes that it started, by
-id."""
+"""Runs the real programs as separate processes: one server, workers, and ampctl. Ends only the processes that it
+started, by their ids."""
 import contextlib
 import json
 import os
@@ -14,7 +14,8 @@ import time
 import unittest
 
 POLL_SECONDS = 0.005
-# The shim runs this script instead of the trainer. A second link keeps steps.log when the spawn folder is removed.
+# The shim runs this script in place of the trainer. The script makes a second link to steps.log, so that the log
+# remains when the spawn folder is removed.
 TRAINER = """#!/bin/sh
 : >> "$2/steps.log"
 ln "$2/steps.log" "{steps}/${{2##*/}}"
@@ -24,12 +25,13 @@ exec "{binaries}/ampd-trainer" --step-log "$@"
 
 
 def boottime():
-    """Returns seconds on the clock that leases and step logs use."""
+    """Returns the seconds since boot, on the clock that leases and step logs use."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def wait_for(condition, what, seconds=60):
-    """Returns the condition's first true value; raises AssertionError if it stays false."""
+    """Waits until condition() returns a true value, and returns that value. Raises AssertionError, which names `what`,
+    if it stays false."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"not in {seconds} s: {what}"
@@ -121,7 +123,7 @@ class ShimView:
         self.trainer_pid = status.get(2, 0)
         self.suspended = bool(status.get(3, 0))
         self.exited = bool(status.get(4, 0))
-        self.lease_deadline = status.get(7, 0) * 1e-9  # on boottime()
+        self.lease_deadline = status.get(7, 0) * 1e-9  # seconds since boot, as boottime()
 
     @staticmethod
     def _exactly(shim, size):
@@ -165,7 +167,8 @@ class Program:
 
 
 class Worker:
-    """One agent and its processes. Its folder outlives it, so start() continues with the state that a kill left."""
+    """One worker: an agent and its processes. Its folder remains when the agent is killed, so start() continues with
+    the state that is left there."""
 
     def __init__(self, service, name, flags=(), limits="", threads=1):
         self.service, self.name, self.flags, self.threads = service, name, tuple(flags), threads
@@ -178,7 +181,7 @@ class Worker:
         self.agent = None
 
     def limit(self, limits):
-        """Sets shell commands that run before each later trainer."""
+        """Sets shell commands, such as ulimit, that run before each trainer that starts from here on."""
         self.trainer.write_text(
             TRAINER.format(steps=self.steps_folder, binaries=self.service.binaries, limits=limits))
         self.trainer.chmod(0o700)
@@ -199,7 +202,7 @@ class Worker:
         """Returns every step of the job that began here, ordered by time."""
         found = []
         for log in self.steps_folder.iterdir():
-            lines = log.read_text().split("\n")[:-1]  # the last line may be incomplete
+            lines = log.read_text().split("\n")[:-1]  # without the last line, which may be incomplete
             found += [Step(line, log.name) for line in lines if line.split()[1] == job]
         return sorted(found, key=lambda step: step.time)
 
@@ -271,13 +274,15 @@ class Client:
         return self.job(job)
 
     def curve(self, job):
-        """Returns (step, attempt) of every stored point in order, without superseded segments."""
+        """Returns (step, attempt) of every stored point in order, without segments that a later attempt has
+        repeated."""
         return [(int(step), segment["attempt"]) for segment in self.read("job", "points", job)["segments"]
                 if not segment.get("superseded") for step in segment["steps"].get("step", [])]
 
     def numbers(self, job):
-        """Returns the numbers that a rerun must repeat bit for bit, of every step and evaluation that is not
-        superseded: {step: (loss, norm, scale, skipped, rate, and those of phases)} and {step: (loss, accuracy)}."""
+        """Returns the numbers that a rerun must repeat bit for bit: for steps {step: (loss, norm, scale, skipped,
+        rate, and those of phases)}, for evaluations {step: (loss, accuracy)}. Leaves out those that a later attempt
+        has repeated."""
         steps, evals = {}, {}
         for segment in self.read("job", "points", job)["segments"]:
             if segment.get("superseded"):
@@ -298,8 +303,8 @@ class Client:
 
 
 class Service(Client):
-    """A server, workers and ampctl in a folder of their own. Use as a context. `options` are passed to subprocess.Popen
-    for the server and the agents."""
+    """A server, workers and ampctl in a folder of their own. Used in a `with` statement. `options` are passed to
+    subprocess.Popen for the server and the agents."""
 
     def __init__(self, binaries, server_flags=(), options=None):
         super().__init__(binaries, tempfile.mkdtemp(prefix="ampd-e2e-"), "127.0.0.1:0")

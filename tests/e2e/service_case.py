@@ -1,4 +1,4 @@
-"""Shared by the scripts of end-to-end cases: the small job, the checks of a failed job, and the report."""
+"""Shared by the scripts of end-to-end tests: a small job, the checks of a failed job, and the report."""
 import pathlib
 import sys
 import unittest
@@ -27,8 +27,8 @@ class ServiceCase(unittest.TestCase):
         print(self.id(), flush=True)
 
     def expect_failure(self, service, job, reason, *words):
-        """The job failed for the reason, with a one-line message that contains the words. The worker finishes the next
-        job."""
+        """Checks that the job failed for this reason, with a one-line message that contains the words, and that the
+        worker then finishes the next job."""
         final = service.finished(job)
         self.assertEqual((final["state"], final["reason"]), ("FAILED", reason), final["message"])
         for word in words:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Options of a spec beyond the plain job have their documented effect: rules, a list of presets, WARN, initial weights.
+"""Checks that options of a spec beyond the plain job have their documented effect: rules, a list of presets, WARN,
+initial weights.
 
 Usage: spec_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
@@ -121,7 +122,8 @@ class Spec(DataRootCase):
         self.assertEqual(len(tensors), 360)
 
     def write_text(self, name, size, seed, header=b""):
-        """Writes a text over 16 tokens: three in four follow from the last one. Returns the unigram entropy."""
+        """Writes a text over 16 tokens, in which three of four tokens follow from the one before. Returns the unigram
+        entropy."""
         draw = random.Random(seed)
         tokens = [0]
         while len(tokens) < size:

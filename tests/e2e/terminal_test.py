@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`ampctl job watch` on a pseudo-terminal: redraws in place, in colours, and restores the terminal; plain text
-elsewhere.
+"""Runs `ampctl job watch` on a pseudo-terminal. It redraws in place, in colours, and restores the terminal. If stdout
+is not a terminal, it prints plain text.
 
 Usage: terminal_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
@@ -18,7 +18,7 @@ import time
 from service import Service
 from service_case import BINARIES, JOB, ServiceCase, main
 
-SECONDS = 60  # limit for what takes one or two
+SECONDS = 60  # limit for operations that take one or two seconds
 ROWS, COLUMNS = 24, 80
 ENDLESS = JOB.replace("name: small", "name: endless").replace("fp32", "fp16").replace("steps: 5", "steps: 100000000")
 
@@ -111,8 +111,8 @@ def steps(text):
 
 
 def moves(text):
-    """The last three steps shown are increasing. The first may come from the job's record, which may be ahead of the
-    points that follow it."""
+    """Returns whether the last three steps shown are increasing. Earlier frames do not count: the first may show the
+    step of the job's record, which may be ahead of the points that follow."""
     last = steps(text)[-3:]
     return len(last) == 3 and last[0] < last[1] < last[2]
 
@@ -133,7 +133,7 @@ class TerminalTest(ServiceCase):
         return terminal
 
     def expect_given_back(self, terminal):
-        """The terminal is restored, and shows the last state. Returns its rows without colours."""
+        """Checks that the terminal is restored and shows the job's last state. Returns its rows without colours."""
         said = terminal.text()
         self.assertEqual(dict(MODE.findall(said)), GIVEN_BACK, said[-4000:])
         self.assertEqual(termios.tcgetattr(terminal.descriptor), terminal.modes)
@@ -220,7 +220,8 @@ class TerminalTest(ServiceCase):
             terminal.resize(rows, columns)
 
             def fill(text):
-                """The last three frames are as wide as the terminal, no longer, and at most ten rows shorter."""
+                """Returns whether the last three frames are as wide as the terminal, no longer, and at most ten rows
+                shorter."""
                 last = frames(text)[-3:]
                 return len(last) == 3 and all(max(map(len, frame)) == columns and rows - 10 <= len(frame) <= rows
                                               for frame in last)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The arguments that cmake/ccache-launch passes to ccache, and what it leaves beside a precompiled header."""
+"""Tests which arguments cmake/ccache-launch passes to ccache, and which files it leaves beside a precompiled header."""
 import hashlib
 import os
 import pathlib

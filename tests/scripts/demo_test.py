@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The output of scripts/demo for jobs that miss its bounds and for jobs that meet them."""
+"""Tests the output of scripts/demo for jobs that miss its bounds and for jobs that meet them."""
 import contextlib
 import io
 import json
@@ -13,7 +13,8 @@ import demo
 
 
 def rows(**changes):
-    """Rows of a successful demo. An argument changes one field: fp16_accuracy=0.5 sets the accuracy of fp16."""
+    """Returns the rows of a successful demo. An argument changes one field: fp16_accuracy=0.5 sets the accuracy of
+    fp16."""
     made = [{"precision": precision, "state": "SUCCEEDED", "accuracy": accuracy, "skipped_steps": skipped,
              "final_loss_scale": scale, "steps_per_second": 40.0, "peak_memory_bytes": 2**28, "emulated": False}
             for precision, accuracy, skipped, scale in

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/draw-texts: which texts it finds in sources and pages, and that a seed draws the same ones again."""
+"""Tests which texts scripts/draw-texts finds in sources and pages, and that a seed draws the same texts again."""
 import importlib.machinery
 import importlib.util
 import pathlib

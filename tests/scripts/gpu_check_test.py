@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""scripts/gpu-check: the whole schedule with stages that only sleep, fail, hang or talk too much, at a multiple of its
-speed; and the runner of test programs. On this machine's CPU everything runs in gpu_check_tiny_test.py."""
+"""Tests scripts/gpu-check: the whole schedule at a multiple of its speed, with stages that only sleep, fail, hang or
+print too much; and the runner of test programs. gpu_check_tiny_test.py runs the real stages on this machine's CPU."""
 import argparse
 import contextlib
 import importlib.machinery
@@ -30,16 +30,16 @@ LOADER.exec_module(gpu_check)
 
 FASTER = 20  # The schedule of 460 s takes 23 s.
 SECONDS = 460
-SLACK = 5  # Of this machine, in its own seconds: to start a process and to notice its end.
+SLACK = 5  # Seconds (not divided by FASTER) that this machine may take to start a process and to notice its end.
 
 
 def sleep(seconds, status=0):
-    """A stage that takes so many seconds of the schedule's time."""
+    """Returns the script of a stage that takes so many seconds of the schedule's time."""
     return f"sleep {seconds / FASTER}; exit {status}"
 
 
 def alive(pid):
-    """Whether a process runs; one that is dead and not yet reaped does not."""
+    """Returns whether a process runs. A process that is dead and not yet reaped does not."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -74,9 +74,9 @@ class WholeSchedule(ScheduleCase):
         pids = self.out / "pids"
         limits = {stage.name: stage.limit for stage in gpu_stages.STAGES}
         scripts = {name: sleep(limit / 10) for name, limit in limits.items()}
-        # It ignores SIGTERM and starts a process in a session of its own, as the service does.
+        # This stage ignores SIGTERM and starts a process in a session of its own, as the service does.
         scripts["training"] = f"trap '' TERM; setsid sleep 600 & echo $! >{pids}; sleep 600"
-        scripts["compile"] = "sleep 600"  # In the background.
+        scripts["compile"] = "sleep 600"  # This stage runs in the background.
         scripts["zoo"] = "echo 'gpu-check-finding: {\"line\": \"bf16: wrong\"}'; " + sleep(1, status=1)
         scripts["smoke"] = "kill -SEGV $$"
         scripts["kernels"] = "echo 'gpu-check-finding: {\"why\": \"not here\"}'; exit 77"
@@ -152,7 +152,8 @@ class WholeSchedule(ScheduleCase):
         self.assertIn("gpu-check: 0 passed, 0 failed, 0 killed, 1 skipped, 2 stopped", self.table.getvalue())
 
 
-# A test program like GoogleTest's. "dies" ends the process; "poison" fails, and then all after it in the same process.
+# A test program like GoogleTest's. The test "dies" ends the process. "poison" fails, and so do all tests after it in
+# the same process.
 PROGRAM = """#!/usr/bin/env python3
 import os, sys
 NAMES = ["good", "dies", "after", "poison", "poisoned", "bad"]

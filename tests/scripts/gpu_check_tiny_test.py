@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/gpu-check on this machine's CPU, with small sizes: every stage that needs no GPU passes.
+"""Runs scripts/gpu-check on this machine's CPU with small sizes. Every stage that needs no GPU passes.
 
 Usage: gpu_check_tiny_test.py BUILD_FOLDER
 """

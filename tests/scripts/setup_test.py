@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The output of scripts/setup while it installs, on a terminal and elsewhere, with apt-get, pip and venv faked."""
+"""Tests the output of scripts/setup while it installs, on a terminal and elsewhere, with fake apt-get, pip and venv."""
 import contextlib
 import os
 import pathlib
@@ -13,13 +13,13 @@ import tempfile
 import unittest
 
 SETUP = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "setup"
-SECONDS = 30  # limit for what takes one or two
+SECONDS = 30  # limit for operations that take one or two seconds
 
 FAKES = {
     "dpkg-query": '[ -e "$FAKES/installed" ] && echo "install ok installed"',
     "id": "echo 0",
     "tput": "echo 60",
-    # Waits at the gate until the test continues the installation or makes it fail.
+    # The fake apt-get waits at the gate, a pipe, until the test continues the installation or makes it fail.
     "apt-get": """
 echo "apt-get $1" >> "$FAKES/calls"
 [ "$1" = update ] && exit 0
@@ -28,7 +28,7 @@ read -r go < "$FAKES/gate"
 [ "$go" = on ] || { echo "E: no space left"; exit 100; }
 touch "$FAKES/installed"
 """,
-    # venv creates a python whose pip creates the files that setup checks for at its end.
+    # The fake venv creates a python whose pip creates the files that setup checks for at its end.
     "python3": """
 echo "venv" >> "$FAKES/calls"
 mkdir -p .deps/venv/bin .deps/venv/lib/python3.11/site-packages/torch/lib
@@ -64,7 +64,7 @@ class Setup(unittest.TestCase):
         return process
 
     def end(self, process):
-        """Also kills what still waits at the gate after a failed test."""
+        """Kills the process and, after a failed test, the programs that still wait at the gate."""
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -83,7 +83,7 @@ class Setup(unittest.TestCase):
         process = self.start(its)
         os.close(its)
         said = ""
-        # apt-get waits at the gate, so it can't continue before this output was seen.
+        # apt-get waits at the gate, so it can't continue before the test has seen this output.
         while "Setting up" not in said:
             self.assertTrue(select.select([ours], [], [], SECONDS)[0], f"silent after {said!r}")
             said += os.read(ours, 4096).decode()

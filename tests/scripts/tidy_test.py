@@ -31,7 +31,7 @@ class Sources(unittest.TestCase):
         own = {name for name in self.tidy.git("ls-files", "*.cc") if (self.tidy.ROOT / name).is_file()}
         self.assertGreater(len(own), 100)
         missing = own - set(self.tidy.all_commands())
-        if missing != self.tidy.CUDA_SOURCES:  # all or none: without nvcc none of them is built
+        if missing != self.tidy.CUDA_SOURCES:  # without nvcc none of these sources is built
             self.assertEqual(sorted(missing), [], "neither built nor among what scripts/tidy has flags for")
 
     def test_what_scripts_tidy_has_flags_for_is_there_and_not_built(self):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/watch-picture: the last frame that a program drew on its terminal, and the SVG file made of it."""
+"""Tests scripts/watch-picture: the last frame that a program drew on its terminal, and the SVG file made of it."""
 import importlib.machinery
 import importlib.util
 import pathlib

@@ -10,7 +10,7 @@ import sys
 
 SOURCES = {".h", ".cc", ".cu", ".inc"}
 
-# Headers that only some folders may include, by the word that permits them in ROOMS.
+# Headers that only some folders may include. ROOMS permits them to a folder by these words.
 RESTRICTED = {
     "torch": r"(ATen|c10|torch)/",
     "grpc": r"grpc(pp)?/",

@@ -13,7 +13,7 @@ CALL = re.compile(r"\bError(?:WithMetadata)?\(\s*([^,;(]+(?:\(\))?),\s*([^,;]+),
 CODE = re.compile(r"^(?:absl::)?StatusCode::k(\w+)$")
 LITERAL = re.compile(r'"([A-Z][A-Z0-9_]*)"')
 COMPARED = re.compile(r'(?:\breason|\bReasonOf\([\w.()]*\)) [!=]= "([A-Z][A-Z0-9_]*)"')
-# Reasons that code passes in another way than as a literal of the call.
+# Reasons that code passes in a variable, not as a literal in the call.
 PASSED = {"WAIT_TIMED_OUT"}
 
 

@@ -12,7 +12,7 @@ import unittest
 
 ROOT, BINARIES = map(pathlib.Path, sys.argv[1:3])
 VERSION = re.search(r"^project\(ampd VERSION (\d+\.\d+\.\d+) ", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
-# The changelog names every version that there was.
+# The files that may hold the version. The changelog names every version.
 HOLDERS = {"CMakeLists.txt", "CHANGELOG.md"}
 SOURCES = {".cc", ".h", ".cu", ".proto", ".py", ".sh", ".cmake", ".txt", ".md", ".toml", ".yaml"}
 
