@@ -73,7 +73,8 @@ def export(model, example_inputs, path, dynamic=None):
 
 
 def _traced(model, example_inputs, open_sizes):
-    """The programs by name, and the content of the twin's file. Leaves the model as it was."""
+    """Returns the traced programs by name, and the content of the file about the bfloat16 twin. Leaves the model as it
+    was."""
     kept = KeptState(model)
     try:
         with masks_without_vmap(), layers_op_by_op():
@@ -95,7 +96,7 @@ def _umask():
 
 
 def _open_sizes(example_inputs, dynamic):
-    """The dynamic_shapes argument of torch.export."""
+    """Returns the dynamic_shapes argument of torch.export."""
     dynamic = ({},) * len(example_inputs) if dynamic is None else tuple(dynamic)
     if len(dynamic) != len(example_inputs):
         raise ExportError(f"dynamic has {len(dynamic)} entries for {len(example_inputs)} inputs; give a dict, which may be "

@@ -16,7 +16,7 @@ from .error import ExportError
 
 __all__ = ["Watch", "named", "refuse_hooks"]
 
-CLOSE = 1e-4  # relative to a gradient's norm: equal derivatives may be computed with different rounding
+CLOSE = 1e-4  # share of a gradient's norm by which equal derivatives may differ through rounding
 # Factors for (the inputs, the output's gradient): a backward pass may clip, scale or replace either.
 PROBES = ((1, 1), (1, 1e-6), (1, 1e6), (1, float("nan")), (30, 1), (1e-3, 1))
 
@@ -30,7 +30,7 @@ WITHOUT_CHECKPOINTS = ("call torch.utils.checkpoint with use_reentrant=False, or
 
 
 def named(name, module):
-    """'layers.0 (Linear)': a module's name in messages."""
+    """Returns a module's name in messages: 'layers.0 (Linear)'."""
     return f"{name or 'the model'} ({type(module).__name__})"
 
 
@@ -161,7 +161,8 @@ class Watch:
 
 
 def _draws():
-    """(generator, a value that changes with each draw from it)."""
+    """Returns (name of a generator, a value that changes with each draw from it) for Python's and NumPy's
+    generators."""
     found = [("Python's random module", hash(random.getstate()))]
     if "numpy.random" in sys.modules:
         state = sys.modules["numpy.random"].get_state()
@@ -170,7 +171,8 @@ def _draws():
 
 
 class _Context:
-    """Stands in for the context of a Function's forward that runs as ordinary code: ignores what is saved in it."""
+    """Takes the place of the context in a Function's forward that runs as ordinary code. Ignores what is saved in
+    it."""
 
     def __init__(self, needs_input_grad):
         self.needs_input_grad = needs_input_grad
@@ -183,8 +185,8 @@ class _Context:
 
 
 def _is_derivative(kind, arguments, keywords):
-    """Whether a Function's backward pass returns what PyTorch derives from its forward pass, for inputs and gradients
-    of several scales."""
+    """Returns whether a Function's backward pass returns what PyTorch derives from its forward pass. Tries inputs and
+    gradients of several scales."""
     wanted = [isinstance(one, torch.Tensor) and one.requires_grad for one in arguments]
     if not any(wanted):
         return True  # its backward pass has nothing to return; other trained tensors are compared with the whole model
@@ -200,16 +202,17 @@ def _is_derivative(kind, arguments, keywords):
             derived = _gradients(forward, arguments, input_scale, gradient_scale)
             if derived is not None and not all(map(_is_close, expected or derived, derived)):
                 return False
-    except Exception:  # raised by the user's code, which may not run outside of its place in the model
+    except Exception:  # raised by the user's code, which may fail outside the model that it is a part of
         return False
     return True
 
 
 def _gradients(call, arguments, input_scale, gradient_scale):
-    """The gradients of the inputs that require one. None if an output isn't finite: the inputs are out of range."""
+    """Returns the gradients of the inputs that require one. Returns None if an output isn't finite, because the inputs
+    are then out of range."""
     with torch.enable_grad():
         leaves = [_leaf(one, input_scale) if isinstance(one, torch.Tensor) else one for one in arguments]
-        # Cloned, because the code may write to its inputs.
+        # Clone the inputs, because the code may write to them.
         given = call(*(one.clone() if isinstance(one, torch.Tensor) else one for one in leaves))
         outputs = [one for one in (given if isinstance(given, tuple) else (given,)) if isinstance(one, torch.Tensor)]
         if not all(bool(torch.isfinite(one).all()) for one in outputs):
@@ -228,7 +231,7 @@ def _leaf(tensor, scale):
 
 
 def _drawn(outputs, scale):
-    """A gradient for each output. If `scale` is NaN, the gradient has one NaN in it."""
+    """Returns a gradient for each output. If `scale` is NaN, the gradient has one NaN in it."""
     random_numbers = torch.Generator().manual_seed(3)
     for output in outputs:
         gradient = torch.randn(output.shape, generator=random_numbers).to(output.dtype)

@@ -14,7 +14,7 @@ import torch
 
 __all__ = ["FILE", "content_of"]
 
-FILE = "ampd.bf16_twin.json"  # in the archive's folder "extra"; graph/exported/exported_twin.h describes the format
+FILE = "ampd.bf16_twin.json"  # name in the archive's folder "extra"; graph/exported/exported_twin.h has the format
 FORMAT, VERSION = "ampd.bf16_twin", 1
 # Ops whose inner graphs ampd inlines (graph/exported/exported_inline.cc).
 NESTING = (torch.ops.higher_order.wrap_with_autocast, torch.ops.higher_order.wrap_with_set_grad_enabled)
@@ -28,12 +28,11 @@ class _Differs(Exception):
 
 
 def content_of(programs, model, example_inputs, trace):
-    """The file's content for the programs of a float32 model. None, after a warning, if the model can't be traced in
-    bfloat16 or if its forward takes another path there. `programs`: by the names "train" and "eval"; `trace(model,
-    inputs)` is the function that made them. Changes the programs: where a node reads a cast and the twin's node reads
-    the tensor before the cast, or the other way round, the node reads as the twin's does. In float32 both are the same
-    tensor.
-    """
+    """Returns the file's content for the programs of a float32 model. Returns None, after a warning, if the model
+    can't be traced in bfloat16 or if its forward takes another path there. `programs`: by the names "train" and
+    "eval"; `trace(model, inputs)` is the function that made them. Changes the programs: where a node reads a cast and
+    the twin's node reads the tensor before the cast, or the other way round, the node reads as the twin's does. In
+    float32 both are the same tensor."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the trace of the float32 model has warned already
@@ -55,7 +54,7 @@ def content_of(programs, model, example_inputs, trace):
 
 
 class _Comparison:
-    """Compares a program with its twin, both graph modules. `found`: names of nodes by verdict."""
+    """Compares a program with its twin; both are graph modules. `found`: the names of nodes, by the verdict on them."""
 
     def __init__(self, module, twin):
         self.found = {"meant": [], "follows": []}
@@ -73,12 +72,12 @@ class _Comparison:
             self.found[verdict].append(name)
 
     def _match(self, node, twin):
-        """Whether both nodes read the same, ignoring casts that change nothing in the program."""
+        """Returns whether both nodes read the same, ignoring casts that change nothing in the program."""
         reads = [leaf for leaf in _leaves(node) if isinstance(leaf, torch.fx.Node)]
         wanted = [self._ours[leaf] for leaf in _leaves(twin) if isinstance(leaf, torch.fx.Node)]
         if [_uncast(one) for one in reads] != [_uncast(one) for one in wanted]:
             return False
-        if reads != wanted and node.op != "output":  # the program's signature names what the output reads
+        if reads != wanted and node.op != "output":  # an output must keep reading what the program's signature names
             self._reads.append((node, wanted))
         return True
 
@@ -97,7 +96,7 @@ def _leaves(node):
 
 
 def _uncast(node):
-    """The start of a chain of casts that change nothing."""
+    """Returns the node that is cast, if `node` is the end of a chain of casts that change nothing, else `node`."""
     while node.target in CASTS and _dtype(node.args[0]) == _dtype(node):
         node = node.args[0]
     return node
@@ -108,9 +107,8 @@ def _words(name, node):
 
 
 def _nodes(module, prefix="", calls=None):
-    """(name, node) of all nodes, in execution order. Nodes of inner graphs have the names that they get when those are
-    inlined: "graph_2.add" in the second graph that is called.
-    """
+    """Yields (name, node) for all nodes, in execution order. Nodes of inner graphs have the names that they get when
+    the graphs are inlined: "graph_2.add" in the second graph that is called."""
     calls = calls or itertools.count(1)
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target in NESTING:
@@ -129,7 +127,8 @@ def _constants(node):
 
 
 def _names_dtype(node):
-    """Whether a node sets its result's dtype itself, rather than taking it from the float tensors that it reads."""
+    """Returns whether a node sets its result's dtype itself, rather than taking it from the float tensors that it
+    reads."""
     reads = [_dtype(one) for one in node.all_input_nodes]
     return (node.target == aten.type_as.default or any(isinstance(leaf, torch.dtype) for leaf in _leaves(node))
             or not any(dtype is not None and dtype.is_floating_point for dtype in reads))
@@ -143,7 +142,8 @@ def _limits_of(node):
 
 
 def _verdict(node, twin):
-    """ "meant", "follows", or None if there is nothing to record because the dtype comes from what the node reads."""
+    """Returns "meant" or "follows". Returns None if there is nothing to record, because the dtype comes from what the
+    node reads."""
     if not isinstance(node.target, torch._ops.OpOverload) or _dtype(node) != torch.float32:
         return None
     if repr(_constants(node)) != repr(_constants(twin)):

@@ -19,15 +19,15 @@ from .python_state import KeptState, changed_state, later, plain_state
 __all__ = ["check_file", "check_model", "layers_op_by_op"]
 
 SEED = 11  # for draws in the model, the outputs' gradients, and changes of the parameters
-EQUAL = 1e-6  # relative to a tensor's norm
-MOVEMENTS = 16  # allowed multiple of the movement by the last bits
+EQUAL = 1e-6  # share of a tensor's norm by which equal results may differ
+MOVEMENTS = 16  # allowed multiple of how far the last bits of the parameters move a result
 LAST_BITS = 2**-22
 MODES = {"train": "training", "eval": "evaluation"}
 
 
 @dataclasses.dataclass
 class Results:
-    """The results of one call. Each tensor has its name in messages as the key."""
+    """The results of one call: tensors by their names in messages."""
     outputs: dict
     gradients: dict
     buffers: dict
@@ -103,7 +103,7 @@ class _Check:
                     parameter.copy_(kept[name])
 
     def check_calls(self, inputs):
-        """Checks that later calls return what the first did, and leave the state that the second left."""
+        """Checks that later calls return what the first call did, and leave the state that the second call left."""
         first = self._results_of_model(inputs, Watch(self._model))
         try:
             second = self._results_of_model(inputs)
@@ -188,7 +188,7 @@ class _Check:
         gradients = {}
         for name, parameter in owner.named_parameters(remove_duplicate=owner is self._model):
             if parameter.grad is not None:
-                # A file has tied parameters as separate ones: their gradients are added.
+                # In a file tied parameters are separate ones, so their gradients are added here.
                 called = self._called.get(name, name)
                 gradient = parameter.grad.to_dense() if parameter.grad.is_sparse else parameter.grad
                 key = f"the gradient of {called}"
@@ -216,7 +216,7 @@ class _Check:
             parameter.add_(torch.randn(parameter.shape, generator=random) * size * scale)
 
     def _movement(self, inputs, expected):
-        """How far each result moves when the parameters move by their last bits, by name."""
+        """Returns how far each result moves when the parameters move by their last bits, by name."""
         kept = {name: parameter.detach().clone() for name, parameter in self._parameters.items()}
         try:
             self._move_parameters(LAST_BITS)
@@ -230,7 +230,7 @@ class _Check:
                 for name, one in here.items() if name in there and there[name].shape == one.shape}
 
     def _difference(self, inputs, expected, given):
-        """The name of the first result that differs by more than rounding, or None."""
+        """Returns the name of the first result that differs by more than rounding, or None."""
         movement = {}
         for ours, theirs in zip(expected.parts(), given.parts()):
             if ours is expected.outputs and len(ours) != len(theirs):
@@ -250,7 +250,7 @@ class _Check:
 
 
 def _drawn_like(output):
-    """A gradient for an output: numbers of both signs, none of them small."""
+    """Returns a gradient for an output: numbers of both signs, none of them small."""
     random = torch.Generator().manual_seed(SEED)
     drawn = torch.rand(output.shape, generator=random) + 0.5
     signs = torch.randint(0, 2, output.shape, generator=random) * 2 - 1 if output.dim() > 0 else 1

@@ -1,4 +1,4 @@
-"""Other inputs than the export's example, for checking the programs."""
+"""Makes other inputs than the export's example, with which the programs are checked."""
 import torch
 
 __all__ = ["others"]
@@ -22,7 +22,7 @@ def others(example_inputs, open_sizes):
 
 
 def _other_lengths(example_inputs, open_sizes):
-    """{name of an open size: another size within its bounds}."""
+    """Returns {name of an open size: another size within its bounds}."""
     found = {}
     for tensor, sizes in zip(example_inputs, open_sizes):
         for dimension, size in sizes.items():
@@ -33,7 +33,8 @@ def _other_lengths(example_inputs, open_sizes):
 
 
 def _resized(tensor, batch, lengths, sizes):
-    """The tensor with the open sizes changed: its rows and columns are repeated from the first as often as needed."""
+    """Returns the tensor with the open sizes changed. Its rows and columns are repeated, from the first on, as often as
+    needed."""
     for dimension, size in sizes.items():
         count = batch if dimension == 0 else lengths.get(size.__name__, tensor.shape[dimension])
         tensor = tensor.index_select(dimension, torch.arange(count) % tensor.shape[dimension])
@@ -62,7 +63,7 @@ def _drawn(tensor, random):
 
 
 def _mixed(tensor, random):
-    """The tensor's own values, drawn at random."""
+    """Returns a tensor of the tensor's own values, drawn at random."""
     if tensor.numel() == 0:
         return tensor
     return tensor.flatten()[torch.randint(0, tensor.numel(), tensor.shape, generator=random)]

@@ -36,7 +36,8 @@ def masks_without_vmap():
 
 
 def _all_of(*functions):
-    """A mask function that allows what all of them allow. It multiplies, an op that the import accepts for booleans."""
+    """Returns a mask function that allows what all of the functions allow. It multiplies their results, because the
+    import accepts this op for booleans."""
     def asked(*positions):
         allowed = functions[0](*positions)
         for function in functions[1:]:
@@ -47,7 +48,8 @@ def _all_of(*functions):
 
 
 def _any_of(*functions):
-    """A mask function that allows what at least one of them allows: everything that not all of them forbid."""
+    """Returns a mask function that allows what at least one of the functions allows, which is everything that not all
+    of them forbid."""
     none = _all_of(*(lambda *positions, one=function: torch.logical_not(one(*positions)) for function in functions))
     return lambda *positions: torch.logical_not(none(*positions))
 

@@ -5,7 +5,7 @@ from .backward_code import named
 
 __all__ = ["origin_of"]
 
-CLOSE = 1e-5  # relative to a tensor's norm
+CLOSE = 1e-5  # share of a tensor's norm by which equal results may differ
 
 
 class _Recorded(torch.fx.Interpreter):
@@ -15,7 +15,7 @@ class _Recorded(torch.fx.Interpreter):
         super().__init__(program)
         self._keeps_gradients = keeps_gradients
         self.left = {}  # module's name: list of (tensor, copy of its value)
-        self.entered = {}  # the same for the tensors that enter
+        self.entered = {}  # the same for the tensors that enter the module
         self._kept = {}  # by node
 
     def run_node(self, node):
@@ -38,8 +38,8 @@ def _modules_of(node):
 
 
 def _results_of_modules(model, keeps_gradients, call):
-    """Two values: a list of (name, module, tensor, copy of its value) for each result of a module, in the order in
-    which the modules end; and by module name, copies of the tensors that it was given."""
+    """Returns two values: a list of (name, module, tensor, copy of its value) for each result of a module, in the
+    order in which the modules end; and, by module name, copies of the tensors that the module was given."""
     found, taken = [], {}
 
     def begun(name):
@@ -70,7 +70,8 @@ def _results_of_modules(model, keeps_gradients, call):
 
 
 def origin_of(model, program, inputs, seed, in_backward):
-    """'in layers.0 (Linear)', or '' if unknown. `in_backward`: the outputs are equal, and the gradients differ."""
+    """Returns where the results first differ, 'in layers.0 (Linear)', or '' if that is unknown. `in_backward`: the
+    outputs are equal, and the gradients differ."""
     def run(call):
         torch.manual_seed(seed)
         outputs = [one for one in torch.utils._pytree.tree_leaves(call(*(one.detach().clone() for one in inputs)))

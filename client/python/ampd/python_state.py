@@ -29,14 +29,14 @@ def _is_library(name):
 
 
 def _is_object(value):
-    """Whether the value is an object of a user's class, whose attributes may be state."""
+    """Returns whether the value is an object of a user's class, whose attributes may be state."""
     is_other = isinstance(value, (type, torch.Tensor, torch.nn.Module)) or callable(value)
     return hasattr(value, "__dict__") and not is_other
 
 
 def _holders(model):
-    """(path, container) of every container in which the model's Python code keeps values, from its modules' attributes
-    down."""
+    """Yields (path, container) for every container in which the model's Python code keeps values, from its modules'
+    attributes down."""
     seen = set()
     for name, module in model.named_modules():
         stack = [(name, vars(module), 0)]
@@ -90,7 +90,7 @@ def _digest(number):
 
 
 def _value(held):
-    """The part of a value that can be compared before and after a call, as text; None if there is none."""
+    """Returns, as text, the part of a value that can be compared before and after a call; None if there is none."""
     if isinstance(held, PLAIN):
         return repr(held)
     if isinstance(held, itertools.count):
@@ -112,8 +112,8 @@ def _value(held):
 
 
 def plain_state(model):
-    """{path: value as text} of the plain values that a forward could read and change: in the model's modules, and in
-    their classes and Python files if these are the user's own."""
+    """Returns {path: value as text} for the plain values that a forward could read and change: in the model's modules,
+    and in their classes and Python files if these are the user's own."""
     found = {}
     buffers = {id(tensor) for tensor in (*model.buffers(), *model.parameters())}
     namespaces = list(_holders(model))
@@ -132,7 +132,7 @@ def plain_state(model):
 
 
 def changed_state(before, after):
-    """The first (path, value, other value) in which two plain_states differ, or None."""
+    """Returns the first (path, value, other value) in which two results of plain_state differ, or None."""
     for path in [*before, *(path for path in after if path not in before)]:
         if before.get(path) != after.get(path):
             return path, before.get(path, "nothing"), after.get(path, "nothing")
@@ -140,7 +140,8 @@ def changed_state(before, after):
 
 
 def _clocks():
-    """{a function or class that gives the time: a replacement, ahead by LATER_SECONDS in this thread}."""
+    """Returns {a function or class that gives the time: a replacement that is ahead by LATER_SECONDS in this
+    thread}."""
     ours = threading.get_ident()
 
     def ahead(clock, distance):
