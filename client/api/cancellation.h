@@ -11,7 +11,7 @@ namespace ampd::client {
 // A request to stop, made once (by Ctrl-C) and seen by every waiting thread. Thread-safe.
 class Cancellation {
  public:
-  // Requests the stop and runs the current listener.
+  // Requests the stop and calls the listener, if there is one.
   void Cancel() {
     absl::MutexLock lock(&mutex_);
     cancelled_ = true;
@@ -25,8 +25,8 @@ class Cancellation {
     return cancelled_;
   }
 
-  // Replaces the listener. A listener is called at once if the stop was requested already. An empty function removes
-  // the listener. Once SetListener returns, the previous listener no longer runs.
+  // Sets the listener, a function that the stop calls. If the stop was requested already, calls it at once. An empty
+  // function removes the listener. Once SetListener returns, the previous listener no longer runs.
   void SetListener(std::function<void()> listener) {
     absl::MutexLock lock(&mutex_);
     listener_ = std::move(listener);
@@ -35,7 +35,7 @@ class Cancellation {
     }
   }
 
-  // Waits until the stop or `timeout`. Returns true if the stop was requested.
+  // Waits until the stop is requested, or for `timeout`. Returns true if it was requested.
   bool WaitFor(absl::Duration timeout) {
     absl::MutexLock lock(&mutex_);
     AwaitFor(mutex_, absl::Condition(&cancelled_), timeout);

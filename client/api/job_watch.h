@@ -13,8 +13,8 @@ namespace ampd::client {
 
 // Follows one job across broken connections. After UNAVAILABLE, RESOURCE_EXHAUSTED (the reader is too slow) or a
 // silence of three heartbeats it reopens the stream at the last message's token, so that no message is lost or
-// repeated. After OUT_OF_RANGE (the token is too old) it starts over from a snapshot. Single-threaded: owner the
-// command; the cancellation may come from any thread.
+// repeated. After OUT_OF_RANGE (the token is too old) it starts over from a snapshot. Single-threaded; owner: the
+// command. The cancellation may come from any thread.
 class JobWatch {
  public:
   struct Options {
@@ -37,7 +37,7 @@ class JobWatch {
   // Waits for the next message of the stream, which may be a heartbeat, until `deadline`.
   Next Pull(absl::Duration deadline, v1::WatchJobResponse* message);
 
-  // Why the watch ended; OK after the final message.
+  // Returns why the watch ended; OK after the final message.
   const absl::Status& status() const { return status_; }
 
  private:

@@ -16,11 +16,12 @@ class StreamPull final : public grpc::ClientReadReactor<Response> {
  public:
   enum class Next { kMessage, kTimeout, kEnded };
 
-  // `start` binds this reactor to a call: stub.async()->Method(context, request, reactor).
+  // Starts the call that `start(context, reactor)` makes, by stub.async()->Method(context, request, reactor), with
+  // this object as its reactor.
   template <typename Function>
   explicit StreamPull(Function start) {
     start(&context_, this);
-    // The hold keeps the call from completing while the reader's thread may still call StartRead.
+    // The hold keeps the call from completing while the thread of Pull may still call StartRead.
     this->AddHold();
     this->StartCall();
   }

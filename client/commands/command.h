@@ -45,7 +45,7 @@ using Check = std::function<std::string(const std::string&)>;
 using Value = std::variant<bool*, int*, int64_t*, std::optional<int>*, std::optional<int64_t>*, std::optional<double>*,
                            absl::Duration*, std::string*, std::vector<std::string>*>;
 
-// An option or, if the name has no dashes, a positional argument of a command.
+// An option of a command. A name without dashes makes it a positional argument.
 struct Argument {
   std::string name;  // "--limit", "-f,--file" or "id"
   Value value;       // lives as long as the command's `run`

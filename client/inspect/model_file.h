@@ -26,8 +26,9 @@ struct ModelQuestion {
 // of the policies. Problems are worded as the trainer words them when it fails.
 v1::ModelFile DescribeModel(const graph::ExportedModel& model, const ModelQuestion& question);
 
-// Describes a .pt2 file on this machine, without reading the tensors' data. NOT_FOUND; DATA_LOSS naming the file if it
-// is not an archive of torch.export; INTERNAL if the host can't read it.
+// Reads a .pt2 file on this machine, verifies the content of its tensors, and describes the model. NOT_FOUND if there
+// is no such file; DATA_LOSS, with a message that names the file, if it is not a sound archive of torch.export;
+// INTERNAL if the host can't read it.
 absl::StatusOr<v1::ModelFile> InspectModelFile(const std::string& path, const ModelQuestion& question);
 
 }  // namespace ampd::client

@@ -75,7 +75,7 @@ class TreeBuilder final : public YAML::EventHandler {
     Add(std::move(copy), 0, mark);
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, anchor_t anchor, const std::string& value) override {
-    // "?" is the tag of a plain scalar, "!" the tag of a quoted one.
+    // yaml-cpp gives a plain scalar the tag "?" and a quoted one the tag "!".
     const bool quoted = tag == "!";
     if (IsUnclosed(text_, mark.pos)) {
       Abandon(mark, absl::StrCat("not YAML: the quote ", std::string(1, text_[mark.pos]), " is not closed"));

@@ -14,7 +14,8 @@
 namespace ampd::client {
 namespace {
 
-// Runs between fork and exec, where a process with threads may only make async-signal-safe calls.
+// Becomes the program of a child. Runs between fork and exec, where a process with threads may only make
+// async-signal-safe calls.
 [[noreturn]] void ExecuteAsChild(char* const* arguments, int log, pid_t parent) {
   constexpr int kCannotExecute = 127;
   sigset_t none;

@@ -14,8 +14,8 @@ namespace ampd::client {
 // and gets SIGTERM when ampctl dies. Thread-compatible.
 class Child {
  public:
-  // Appends the program's output to `log_path`. REQUIRES: called on the main thread, because the kernel ends the child
-  // when the thread that started it ends.
+  // Starts the program `command[0]` with the other words as arguments. Appends its output to `log_path`. REQUIRES:
+  // called on the main thread, because the kernel ends the child when the thread that started it ends.
   static absl::StatusOr<Child> Start(const std::vector<std::string>& command, const std::string& log_path);
 
   pid_t pid() const { return pid_; }
