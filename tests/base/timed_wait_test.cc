@@ -23,7 +23,7 @@ extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   return static_cast<int>(result);
 }
 
-// Abseil's locks compute timeouts with this function.
+// Replaces the C library's gettimeofday too, with which Abseil's locks compute timeouts.
 extern "C" int gettimeofday(timeval* time, void* /*zone*/) noexcept {
   const long result = syscall(SYS_gettimeofday, time, nullptr);
   time->tv_sec += 3600;

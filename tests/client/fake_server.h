@@ -536,7 +536,7 @@ class FakeWorkers final : public v1::WorkerAdminService::Service {
   v1::Worker worker_;
 };
 
-// All fake services, on a free loopback port.
+// A server of all fake services on a free loopback port.
 struct FakeServer {
   FakeServer() {
     grpc::EnableDefaultHealthCheckService(true);

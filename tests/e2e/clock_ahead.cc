@@ -1,6 +1,6 @@
-// A library to load before the C library. It lets a program read a wall clock that is one hour ahead of the kernel's. A
-// wait that reads the wall clock and asks the kernel to wait until such a time then lasts one hour too long, as it does
-// if the clock is set back during a wait.
+// A library to load before the C library. It lets a program read a wall clock that is one hour ahead of the kernel's
+// clock. A wait that reads the wall clock, and asks the kernel to wait until a time on it, then lasts one hour too
+// long. The same happens if the clock is set back during a wait.
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
@@ -12,7 +12,7 @@ extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   return static_cast<int>(result);
 }
 
-// Abseil's locks compute timeouts with this function.
+// Replaces the C library's gettimeofday too, with which Abseil's locks compute timeouts.
 extern "C" int gettimeofday(timeval* time, void* /*zone*/) noexcept {
   const long result = syscall(SYS_gettimeofday, time, nullptr);
   time->tv_sec += 3600;

@@ -60,7 +60,8 @@ absl::Status ReadJson(std::string text) {
 }  // namespace
 }  // namespace ampd::graph
 
-// The input is an archive, or the JSON that a checkpoint keeps of one.
+// Reads the input as the JSON that a checkpoint keeps of an archive, if it begins with '{', and otherwise as an
+// archive.
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   const absl::Status status = text.starts_with('{') ? ampd::graph::ReadJson(text)

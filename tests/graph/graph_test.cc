@@ -23,7 +23,7 @@ Node Relu(ValueId x) {
   return {.op = "aten.relu.default", .arguments = {{"self", x}}, .outputs = {}, .module_path = {}};
 }
 
-// x -> relu -> relu_1 -> output y
+// The graph x -> relu -> relu_1 -> output y.
 struct Chain {
   Chain() {
     x = graph.AddInput("x", kVector);

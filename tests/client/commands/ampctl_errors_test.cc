@@ -1,4 +1,4 @@
-// ampctl's error messages: they say what is wrong and what to do next.
+// Tests ampctl's error messages, which say what is wrong and what to do next.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -14,8 +14,8 @@ void AddGanNorm(json& model, const std::string& input, const std::string& result
 
 void AddGanScore(json& model, const std::string& input, const std::string& result);
 
-// fake = BatchNorm1d(4)(Linear(4, 4)(noise)), discriminator_loss = mean(d(images) - d(fake.detach())),
-// generator_loss = mean(d(fake)), with d = Linear(4, 1, bias=False).
+// Returns a model with fake = BatchNorm1d(4)(Linear(4, 4)(noise)), discriminator_loss = mean(d(images) -
+// d(fake.detach())) and generator_loss = mean(d(fake)), where d = Linear(4, 1, bias=False).
 json Gan();
 
 }  // namespace ampd::graph

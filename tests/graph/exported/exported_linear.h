@@ -12,7 +12,7 @@
 // A linear layer in the JSON that torch.export writes, and functions that import such models.
 namespace ampd::graph {
 
-// y = relu(x W^T + b), x: (B, 4), W: (3, 4).
+// Returns the model y = relu(x W^T + b), x: (B, 4), W: (3, 4).
 json Linear();
 
 // The layer of Linear() in a model that computes its own loss from labels.

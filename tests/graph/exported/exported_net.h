@@ -30,9 +30,9 @@ void AddLinear(json& model, const std::string& name, const std::string& path, co
 void AddNorm(json& model, const std::string& input, const std::string& result, const std::string& module,
              const std::vector<json>& sizes);
 
-// The network has a stem of a convolution, a norm and a ReLU in place; three linear layers, the first with a frozen
-// bias; a dropout and a head. It also has a parameter that nothing reads, a parameter tied to the head's, and two
-// counters: the norm's batches and calls. Outputs: the logits and the stem's features.
+// Returns the model of a network. It has a stem of a convolution, a norm and a ReLU in place; three linear layers, the
+// first with a frozen bias; a dropout and a head. It also has a parameter that nothing reads, a parameter tied to the
+// head's, and two counters: the norm's batches and calls. Outputs: the logits and the stem's features.
 json Net();
 
 // Net() with an evaluation program. Training multiplies the logits by lifted_tensor_0 and divides them by

@@ -338,7 +338,7 @@ TEST(ImportProgram, WhatDoesNotHoldTogetherIsNamed) {
   EXPECT_THAT(Refused([](json& m) { GraphOf(m)["outputs"] = json::array(); }), HasSubstr("no tensor as its output 0"));
 }
 
-// The import checks what the engine assumes about a call (graph/exported/call_rules.h).
+// A file may contain any call, so the import checks what the engine assumes about it (graph/exported/call_rules.h).
 TEST(ImportProgram, ACallThatItsOpCantTakeIsNamed) {
   EXPECT_EQ(Refused([](json& m) { GraphOf(m)["nodes"][0]["inputs"].erase(1); }),
             "aten.linear.default of fc (net.py:10): it has no tensor as its weight");
