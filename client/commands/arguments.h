@@ -5,7 +5,7 @@
 
 #include "client/commands/command.h"
 
-// Arguments that several commands have. The parse of each sets the variable whose address it has.
+// Makes arguments that several commands have. Each function gets the address of the variable that the parse sets.
 namespace ampd::client {
 
 Argument JobId(std::string* id);

@@ -36,8 +36,8 @@ using v1::ModelTensor;
 using Kind = ExportedInput::Kind;
 using Programs = absl::StatusOr<graph::ImportedPrograms>;
 
-// The model inputs that every kind of dataset can provide. An input with another name reads the array of that name in
-// a file.
+// The model inputs that datasets fill by these names. An input with another name reads the array of that name in a
+// file.
 constexpr std::string_view kFields[] = {"images", "input_ids", "attention_mask", "token_type_ids"};
 
 // Returns the symbol of the batch size, which is the first dimension of the first input.

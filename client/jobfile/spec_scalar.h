@@ -18,8 +18,8 @@ struct ScalarRefusal {
 
 // Sets the field of `message` from `text`, the value that a person wrote. Adds a value if the field is repeated. The
 // field is a scalar, an enum or a duration. 1e3 is a whole number, an enum value is written by its name, and a
-// duration has a unit. Returns the refusal if the text is not valid; a number that is not finite or not in the type's
-// range is not.
+// duration has a unit. Returns the refusal if the text is not valid, for example a number that is not finite or
+// outside the type's range.
 std::optional<ScalarRefusal> SetScalar(const std::string& text, const google::protobuf::FieldDescriptor& field,
                                        google::protobuf::Message* message);
 

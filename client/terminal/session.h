@@ -26,7 +26,7 @@ struct GlobalOptions {
   bool ascii = false;
 };
 
-// The reason of the error that a wait returns when it timed out although the server answers.
+// The error reason of a wait that timed out although the server answered.
 inline constexpr char kWaitTimedOut[] = "WAIT_TIMED_OUT";
 
 // One run of ampctl: its options, its terminal and its client. Data goes to stdout, messages to stderr.

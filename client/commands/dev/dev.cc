@@ -269,7 +269,8 @@ absl::Status DevRun::Run() {
     for (auto* child : {&server_, &worker_}) {
       const std::string name = child == &server_ ? "server" : "worker";
       if (const auto& exit = (*child)->PollExit(); exit.has_value()) {
-        // The log says why the program ended, unless a signal killed it.
+        // Quote the last line of the log, which says why the program ended. A program that a signal killed has not
+        // logged why.
         const std::string why = absl::StartsWith(*exit, "signal") ? "" : ": " + LastLine(In(name + ".log"));
         return Error(absl::StatusCode::kInternal, "ENDED",
                      absl::StrCat("ampd-", name, " ended, ", *exit, why, "; its log: ", In(name + ".log")));
