@@ -14,8 +14,8 @@
 
 namespace ampd::sim {
 
-// One worker's host: the agent, which decides with the product's own Reconcile, and trainers with their shims, which
-// keep running when the agent ends. The trainers are scripted: they step, save, crash, finish and leave.
+// One worker's host. It has the agent, which decides with the product's own Reconcile, and trainers with their shims,
+// which keep running when the agent ends. The trainers are scripted: they step, save, crash, finish and leave.
 // Single-threaded.
 class Host {
  public:
