@@ -94,7 +94,8 @@ void Agent::Start() {
   trainers_.Adopt();
   options_.counters->num_trainers_adopted += static_cast<int64_t>(trainers_.trainers().size());
   runner_.Adopt();
-  // Poll each once, so that the first report includes their state and those that have ended.
+  // Poll each trainer once, so that the first report includes the trainers' state and the attempts whose trainers have
+  // ended.
   runner_.Poll(options_.clock->SinceBoot());
 }
 

@@ -28,18 +28,18 @@
 
 namespace ampd::agent {
 
-// The worker's one loop. In each round it waits for an event, receives directives and acknowledgements, carries out
-// what Reconcile decides, lets each part do its work, and reports what the worker holds when a report is due. When it
-// is stopped, it announces that to the server, and with `stop_trainers_on_exit` waits for the trainers to leave. The
-// parts that it owns do the rest:
+// The worker's one loop. In each round the agent waits for an event, receives directives and acknowledgements from the
+// server, carries out what Reconcile decides, and lets each of its parts do its work. When a report is due, it reports
+// what the worker holds. When the agent is stopped, it announces that to the server; with `stop_trainers_on_exit` it
+// also makes the trainers leave and waits for them. Its parts:
 //
-//   Reporter        when to report, and as whom
-//   AttemptRunner   the attempts and their trainers
-//   TrainerPool     the processes
-//   AttemptUploads  telemetry and logs
+//   Reporter        the reports: when one is due, and who reports
+//   AttemptRunner   the attempts and the work of their trainers
+//   TrainerPool     the processes of the trainers
+//   AttemptUploads  the uploads of telemetry and logs
 //
-// It looks for living trainers before its first report. Single-threaded: owner the thread of Run; Stop may be called
-// from any thread.
+// Before its first report the agent looks for trainers that an earlier agent left. Single-threaded: owner the thread of
+// Run; Stop may be called from any thread.
 class Agent {
  public:
   struct Options {
@@ -48,7 +48,7 @@ class Agent {
     std::string metrics_address;
     v1::AgentIdentity identity;
     std::string state_folder;
-    std::string ready_file;  // see ready_file.h; empty: none
+    std::string ready_file;  // path (see ready_file.h); empty: no ready file
     std::string checkpoint_root;
     bool checkpoint_root_shared = false;            // whether all workers see the same checkpoints there
     std::map<std::string, std::string> data_roots;  // name to folder
@@ -59,7 +59,7 @@ class Agent {
     absl::Duration cancel_grace = absl::Seconds(10);
     absl::Duration leave_grace = absl::Minutes(5);
     absl::Duration exit_grace = absl::Seconds(20);
-    std::function<std::vector<v1::Device>()> devices;  // the devices' state at the time of the call
+    std::function<std::vector<v1::Device>()> devices;  // returns the devices in their current state
     std::function<void(const std::string&)> log;       // takes one line
     const Clock* clock = nullptr;
     RandomSource* random = nullptr;
@@ -71,8 +71,8 @@ class Agent {
 
   // Finds the shims and trainers that an earlier agent left. Call once, before Run.
   void Start();
-  // Runs until Stop, and then until the server knows that this worker takes no more work, or for one more second. With
-  // `stop_trainers_on_exit` it also waits until the trainers have left or were killed.
+  // Runs until Stop is called, and then at most one more second, until the server knows that this worker accepts no
+  // more work. With `stop_trainers_on_exit` it also waits until the trainers have left or were killed.
   void Run();
   void Stop();
 
@@ -85,20 +85,22 @@ class Agent {
   void Wait();
   void ReceiveArrivals();
   void OnDirective(const v1::WorkerDirective& directive);
-  // Carries out what the newest directive asks for, compared with what the worker holds. `again`: see Reconcile.
+  // Compares the directive with what the worker holds, and carries out the resulting actions. `again`: whether the
+  // directive was processed before and is reconsidered (see Reconcile).
   void ReconcileWith(const v1::WorkerDirective& directive, bool again);
   Holdings CurrentHoldings() const;
   void UpdateDevices();
   void SendReport(absl::Duration now);
-  // The server has accepted this worker, on this stream. Writes the ready file, and logs it.
+  // Called for the first directive on a stream, with which the server accepts this worker. Writes the ready file, and
+  // logs that the worker was accepted.
   void OnAccepted();
 
   // Whether Stop was called and the trainers are to end with the agent.
   bool StopsTrainers() const { return stop_ && options_.stop_trainers_on_exit; }
   // Ends the trainers of a stopping agent. Returns whether it must wait for them.
   bool AwaitTrainers(absl::Duration now);
-  // Returns whether a stopping agent must wait for the server to learn that it stops; until then the server may assign
-  // it work.
+  // Returns whether a stopping agent must still wait for the server to learn that the agent stops. Until then the
+  // server may assign work to it.
   bool AwaitAnnouncement(absl::Duration now);
 
   const Options options_;
@@ -111,8 +113,8 @@ class Agent {
   CheckpointRemover remover_;
   v1::WorkerDirective directive_;  // the newest directive
   absl::Duration lease_deadline_;
-  std::optional<absl::Duration> leave_until_;     // since boot; set once the agent is stopping
-  std::optional<absl::Duration> announce_until_;  // since boot
+  std::optional<absl::Duration> leave_until_;     // deadline of the trainers once the agent is stopping; since boot
+  std::optional<absl::Duration> announce_until_;  // when waiting for the server to learn of the stop ends; since boot
   bool killed_all_ = false;
   UniqueFd stop_fd_;
   std::atomic<bool> stop_ = false;

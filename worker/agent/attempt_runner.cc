@@ -195,7 +195,7 @@ void AttemptRunner::OnTrainerExit(AttemptOnWorker& attempt, const SpawnedTrainer
     End(attempt, OutcomeFromExit(attempt, trainer.exit(), trainer.folder().OomIsAGuess()));
   }
   if (attempt.backlog.OnTrainerExit()) {
-    // The rest is lost with the trainer; nobody should wait for it.
+    // The telemetry that was not received is lost with the trainer, so nobody should wait for it.
     attempt.outcome->set_last_sequence(attempt.backlog.telemetry().received());
   }
   options_.trainers->AllowWarm(attempt.held.device);

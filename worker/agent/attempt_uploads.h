@@ -11,10 +11,10 @@
 
 namespace ampd::agent {
 
-// AttemptUploads moves telemetry and logs of all attempts to the server: it sends what their backlogs choose, reads
-// logs from the spawn folders, and passes acknowledgements on to the backlogs and to the trainers, which then discard
-// what is stored. What is not acknowledged is sent again on the next stream. Times are since boot. Single-threaded:
-// owner the agent's loop.
+// AttemptUploads sends the telemetry and logs of all attempts to the server. Each attempt's AttemptBacklog chooses what
+// is sent next; logs are read from the spawn folders. The server's acknowledgements are passed on to the backlogs and
+// to the trainers, which then discard the telemetry that is stored. Everything that is not acknowledged is sent again
+// on the next stream. Times are since boot. Single-threaded: owner the agent's loop.
 class AttemptUploads {
  public:
   struct Options {
@@ -22,11 +22,12 @@ class AttemptUploads {
     ServerLink* link = nullptr;
     AttemptList* attempts = nullptr;
     TrainerPool* trainers = nullptr;
-    std::function<void()> report_soon;  // a report would say more than the last one
+    std::function<void()> report_soon;  // called when a report would say more than the last one
   };
   explicit AttemptUploads(Options options) : options_(std::move(options)) {}
 
-  // Sends as much as the link takes. Looks for log text at intervals only, because a growing log causes no event.
+  // Sends as much telemetry and log text as the link accepts. A growing log causes no event, so the logs are read at
+  // intervals.
   void SendAll(absl::Duration now);
   void OnStreamOpened();
   void OnAck(const v1::TelemetryAck& ack, absl::Duration now);

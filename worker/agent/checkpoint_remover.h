@@ -17,11 +17,10 @@ namespace ampd::agent {
 absl::Status RemoveBelow(const std::string& root, const std::string& path);
 
 // Removes checkpoints, and whole folders of jobs and attempts, below the checkpoint root. The server repeats a request
-// until a report shows that the agent has received it. From then on the agent is responsible, so it keeps in a file
-// what it can't remove yet, and tries again, also after a restart:
+// until a report shows that the agent has received it. From then on the agent is responsible. It keeps the paths that
+// it can't remove yet in a file, and retries them, also after a restart:
 //
 //   removals := (path '\n')*        paths below the checkpoint root; a path holds no '\n'
-//
 //
 // Single-threaded: owner the agent's loop.
 class CheckpointRemover {
@@ -32,10 +31,11 @@ class CheckpointRemover {
   // Loads the removals that an earlier agent left.
   void Load();
 
-  // The pending removals to try again at `now`, since boot.
+  // Returns the pending removals that are due for a retry at `now`, since boot.
   std::vector<std::string> Due(absl::Duration now) const;
 
-  // Removes each of `paths`. Those that could not be removed, and `later`, are on disk when it returns.
+  // Removes each of `paths`. The paths that could not be removed, and those of `later`, become pending removals, which
+  // are stored on disk before it returns.
   void Remove(const std::vector<std::string>& paths, const std::vector<std::string>& later, absl::Duration now);
 
  private:

@@ -141,7 +141,8 @@ void FillDefaults(Flags& flags) {
                                                         : fs::absolute(flags.checkpoint_root, error).string();
 }
 
-// Host and state folder, shown to people where another agent of this name is refused. Cut to what a report may hold.
+// Names the host and the state folder, cut to the length that a report may hold. People see it in the message that
+// refuses another agent of this name.
 std::string Place(const std::string& state_folder) {
   constexpr size_t kMaxBytes = 512;
   std::error_code error;

@@ -14,7 +14,8 @@ namespace ampd::agent {
 // agent holds no lease of the server). Thread-safe.
 class MetricsEndpoint {
  public:
-  // UNAVAILABLE when it can't listen at `address`; port 0 picks a free one. `counters` and `clock` outlive it.
+  // Listens at `address`; port 0 picks a free port. UNAVAILABLE if it can't listen there. `counters` and `clock`
+  // outlive the endpoint.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Listen(const ListenAddress& address,
                                                                  const std::string& version,
                                                                  const AgentCounters* counters, const Clock* clock);

@@ -7,8 +7,8 @@
 #include "ampd/v1/worker.pb.h"
 
 // The ready file of a worker (--ready-file). It exists once the server has accepted this worker, so that another
-// program can wait for that. The worker removes the file of an earlier one at its start, and replaces it whenever the
-// server accepts it again:
+// program can wait for that. The worker removes the file of an earlier worker when it starts, and replaces its own
+// whenever the server accepts the worker again:
 //
 //   file   := metrics '\n' (device '\n')*
 //   metrics := the worker's metrics address, host:port; empty if it serves none
@@ -22,7 +22,7 @@ absl::Status WriteReadyFile(const std::string& path, const std::string& metrics_
 // Removes the file of an earlier worker. OK if there is none.
 absl::Status RemoveReadyFile(const std::string& path);
 
-// The line of a device, such as "cpu, Xeon, 64000 MiB".
+// Returns the device's line in the ready file, such as "cpu, Xeon, 64000 MiB".
 std::string DescribeDevice(const v1::Device& device);
 
 }  // namespace ampd::agent

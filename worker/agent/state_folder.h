@@ -18,8 +18,8 @@ class StateFolder {
   // Creates the folder if it does not exist. FAILED_PRECONDITION while another agent has it open.
   static absl::StatusOr<StateFolder> Open(const std::string& folder, RandomSource& random);
 
-  // Created with the folder and constant from then on. It distinguishes this agent from others with its name. It is a
-  // secret between the agent and the server, in a file that only the agent's user may read.
+  // The agent's id, created with the folder and constant from then on. It distinguishes this agent from other agents of
+  // the same name. It is a secret between the agent and the server, in a file that only the agent's user may read.
   const std::string& agent_id() const { return agent_id_; }
 
  private:

@@ -5,7 +5,8 @@
 namespace ampd::data {
 namespace {
 
-// The sampler shuffles with the streams numbered like the epochs.
+// kChanges + epoch is the random stream of an epoch's changes. The sampler shuffles with the streams numbered like the
+// epochs.
 constexpr uint64_t kChanges = uint64_t{1} << 63;
 
 constexpr uint64_t kMask = (uint64_t{1} << 31) - 1;

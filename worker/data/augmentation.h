@@ -14,7 +14,7 @@ struct Augmentation {
   bool enabled() const { return crop_padding > 0 || flip; }
 };
 
-// The change of one image.
+// The random change of one image.
 struct ImageChange {
   int64_t top = 0;  // Position of the crop in the padded image, in [0, 2 * crop_padding].
   int64_t left = 0;
@@ -22,8 +22,8 @@ struct ImageChange {
   friend bool operator==(const ImageChange&, const ImageChange&) = default;
 };
 
-// Depends on (seed, epoch, sample) alone, not on the order of reading or on the reader. REQUIRES: crop_padding is in
-// [0, 2^30).
+// Returns the change of a sample's image in an epoch. It depends on (seed, epoch, sample) alone, not on the order of
+// reading or on the reader. REQUIRES: crop_padding is in [0, 2^30).
 ImageChange ChangeOf(const Augmentation& augmentation, int64_t epoch, int64_t sample);
 
 }  // namespace ampd::data

@@ -37,7 +37,7 @@ Batcher::Batch Batcher::Next() {
   return {std::move(item.samples), item.place};
 }
 
-// Returns the items of the next order, the last one first.
+// Waits for the next order and returns its items, the last one first.
 std::vector<Batcher::Item> Batcher::AwaitItems() {
   while (const std::shared_ptr<Order> own = TakeOwnOrder()) {
     GatherAll(*own);

@@ -18,28 +18,30 @@
 
 namespace ampd::data {
 
-// The batches of a training run, or one rank's parts of them, in the sampler's order. Its own threads gather them ahead
-// of their use. How far ahead and on how many threads has no visible effect: the cursor is that of the returned
-// batches, and a batch depends on its position alone. Single-threaded; owner: the training loop.
+// Returns the batches of a training run, or one rank's parts of them, in the sampler's order. The batcher's own threads
+// gather batches before they are asked for. How far ahead, and on how many threads, has no visible effect: cursor()
+// counts only batches that were returned, and the content of a batch depends on its position alone. Single-threaded;
+// owner: the training loop.
 //
 //   Start -> [Next | Seek]* -> the destructor, which ends the threads
 class Batcher {
  public:
-  // Returns the samples at `indices` in `epoch`. Called concurrently on the batcher's threads and the caller's. The
-  // Next() that should return the batch rethrows what it throws.
+  // Returns the samples at `indices` in `epoch`. Called concurrently on the batcher's threads and the caller's. If it
+  // throws, the Next() that should return the batch rethrows the exception.
   using Gather = std::function<Dataset::Samples(const std::vector<int64_t>& indices, int64_t epoch)>;
 
-  // Both are positive. If Next finds no batch, the caller gathers one that no thread has taken, and waits only if there
-  // is none. If `batches` is large, a thread takes several consecutive batches at a time and hands them over together,
-  // because waking a thread takes longer than gathering a small batch.
+  // How far ahead batches are gathered. Both numbers are positive. If the next batch is not ready, Next itself gathers
+  // batches that no thread has taken yet, and waits only if there are none. If `batches` is large, a thread takes
+  // several consecutive batches at a time and hands them over together, because waking a thread takes longer than
+  // gathering a small batch.
   struct Ahead {
-    size_t batches = 1;  // Most batches that are gathered or held before they are asked for.
+    size_t batches = 1;  // Maximum number of batches gathered or held before they are asked for.
     size_t threads = 1;
   };
 
   struct Batch {
     Dataset::Samples samples;
-    Sampler::Cursor place;  // Position to which Seek returns.
+    Sampler::Cursor place;  // The batch's own position: Seek(place) returns to it.
   };
 
   Batcher(const Sampler::Options& options, Gather gather, const Ahead& ahead);
@@ -57,7 +59,7 @@ class Batcher {
   const Sampler::Cursor& cursor() const { return cursor_; }
 
   // Continues at `cursor` and drops what was gathered. Returns false, and changes nothing, if no run with these options
-  // can reach it.
+  // can reach `cursor`.
   bool Seek(const Sampler::Cursor& cursor);
 
  private:
@@ -83,9 +85,11 @@ class Batcher {
   void GatherAll(Order& order);
   std::vector<Item> AwaitItems();
 
-  // An eighth of the limit, so that all threads have orders, with one to spare if some thread has no core.
+  // Number of batches in an order: an eighth of the limit, so that all threads have orders, with one to spare if some
+  // thread has no core.
   size_t items_an_order() const { return std::max<size_t>(1, ahead_.batches / 8); }
-  // The limit on orders_. It excludes the order in items_, whose first item is not ahead but being returned.
+  // Maximum number of orders in orders_. It excludes the order in items_, whose first item is not ahead but being
+  // returned.
   size_t most_orders() const { return (ahead_.batches + 1 - items_an_order()) / items_an_order(); }
 
   bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return orders_.size() < most_orders(); }
@@ -98,12 +102,12 @@ class Batcher {
   const Gather gather_;
   const Ahead ahead_;
   Sampler::Cursor cursor_;
-  std::vector<Item> items_;  // Handed over but not yet returned, the next one last.
+  std::vector<Item> items_;  // Gathered batches that Next has not returned yet, the next one last.
 
   absl::Mutex mutex_;
   std::optional<Sampler> sampler_ ABSL_GUARDED_BY(mutex_);             // Made by the first thread, because it shuffles.
   std::optional<Sampler::Cursor> seek_ ABSL_GUARDED_BY(mutex_);        // A seek that the sampler has not followed yet.
-  std::deque<std::shared_ptr<Order>> orders_ ABSL_GUARDED_BY(mutex_);  // Follow items_; Seek voids them.
+  std::deque<std::shared_ptr<Order>> orders_ ABSL_GUARDED_BY(mutex_);  // Come after items_; Seek drops them.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::vector<std::thread> threads_;

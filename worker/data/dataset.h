@@ -22,9 +22,10 @@
 namespace ampd::data {
 
 // Samples in memory on the CPU. They are images with one class each, windows of a text whose labels are the following
-// tokens, or texts with one class each. Images may also have numbers as labels, and arrays of a file may also have
-// fields in addition to images or instead of them. N samples of D elements each, B in a batch. If a model has no
-// classes (`num_classes` 0), no labels of images are read, and each is 0. Thread-compatible; reading is thread-safe.
+// tokens, or texts with one class each. Images may also have numbers as labels, and arrays of a file may also provide
+// fields (inputs with names of their own) in addition to images or instead of them. In shapes, N is the number of
+// samples, D the number of elements of one, and B the number of samples in a batch. If a model has no classes
+// (`num_classes` 0), the labels of images are not read, and each label is 0. Thread-compatible; reading is thread-safe.
 class Dataset {
  public:
   struct Idx {
@@ -32,7 +33,7 @@ class Dataset {
     DataFile labels;
     double mean = 0;
     double deviation = 1;
-    int64_t limit = 0;  // 0: all
+    int64_t limit = 0;  // Number of samples that are read; 0: all.
     int64_t num_classes = 0;
   };
   // Maps pixels to (value - mean) / deviation. Each list has one number for all channels or one per channel; empty: 0
@@ -131,7 +132,7 @@ class Dataset {
     int64_t bytes() const;  // Bytes of all tensors.
   };
 
-  // Reasons of errors as in data_file.h.
+  // Errors have the reasons that data_file.h describes.
   static absl::StatusOr<Dataset> ReadIdx(const Idx& source);
   static absl::StatusOr<Dataset> ReadCifar(const Cifar& source);
   static absl::StatusOr<Dataset> ReadNumpy(const Numpy& source);
@@ -148,8 +149,8 @@ class Dataset {
   // Shape of one image, (C, H, W); empty if the data does not define its layout.
   std::vector<int64_t> image_shape() const;
   int64_t size() const;
-  int64_t sample_elements() const;  // Elements of the first of those inputs.
-  // The number of texts with a class that were cut.
+  int64_t sample_elements() const;  // Elements per sample of the first of input_names().
+  // The number of texts with a class that were cut to T tokens.
   int64_t num_cut() const { return padded_.has_value() ? padded_->texts.num_cut : 0; }
   // For tokens without a header: a note for people on how the file was read (tokens.h). Empty otherwise.
   const std::string& note() const { return note_; }
@@ -196,7 +197,8 @@ class Dataset {
   at::Tensor images_;  // Contiguous; undefined if there are only fields.
   at::Tensor labels_;
   std::vector<std::pair<std::string, at::Tensor>> fields_;  // Contiguous, (N, ...) each.
-  // Maps the elements of the file to those of a sample: one per channel, or one for all. Only bytes are divided by 255.
+  // Maps the elements of the file to those of a sample: one map per channel, or one for all. Only bytes are divided by
+  // 255.
   std::vector<kernels::PixelScale> channels_;
 };
 

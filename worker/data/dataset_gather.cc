@@ -172,7 +172,7 @@ void Dataset::GatherImages(const std::vector<int64_t>& indices, const Augmentati
   const Element* const all = images_.const_data_ptr<Element>();
   const int64_t elements = images_.numel() / size();
   const auto num_planes =
-      augmentation.enabled() ? images_.size(1) : static_cast<int64_t>(channels_.size());  // Each has an equal part.
+      augmentation.enabled() ? images_.size(1) : static_cast<int64_t>(channels_.size());  // Equal parts of a sample.
   const int64_t of_plane = elements / num_planes;
   const RowsAhead ahead(all, static_cast<size_t>(elements) * sizeof(Element), indices);
   for (size_t place = 0; place < indices.size(); ++place) {

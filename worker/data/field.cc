@@ -66,7 +66,7 @@ std::string TypeText(const Field& field) {
 absl::Status CheckVocabulary(const Array& array, const std::string& name, const char* what, int64_t vocabulary,
                              std::optional<int64_t> ignored) {
   int64_t count = 0;
-  std::optional<int64_t> wrong;  // Position of the first.
+  std::optional<int64_t> wrong;  // Position of the first wrong element.
   int64_t number = 0;
   ForEachElement(array, [&](auto value) {
     if (!wrong.has_value() && (value < 0 || value >= vocabulary) && ignored != static_cast<int64_t>(value)) {

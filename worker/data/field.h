@@ -10,11 +10,11 @@
 #include "absl/status/statusor.h"
 #include "data/array.h"
 
-// Selects the arrays of a file that a model takes, and converts them: N samples along the first dimension. Errors have
-// the reason DATA_ERROR and begin with the array's name in messages.
+// Checks the arrays of a file that a model takes, and converts them to tensors. The first dimension of an array counts
+// its N samples. Errors have the reason DATA_ERROR and begin with the array's name in messages.
 namespace ampd::data {
 
-// An array for the model's input of the same name.
+// Describes the array that a model's input of the same name takes.
 struct Field {
   std::string name;
   ElementType type = ElementType::kFloat32;
@@ -23,14 +23,15 @@ struct Field {
   std::optional<int64_t> ignored;     // With a vocabulary: another integer that is allowed.
 };
 
-// A field and its array as the file has it.
+// A field, and its array as it was read from the file.
 struct FieldArray {
   Field field;
   Array array;
   std::string name;  // Name of the array in messages.
 };
 
-// Labels other than one class per sample: (N, ...), whose extents above 1 are those of `shape`, in order.
+// Describes labels other than one class per sample. Their array is (N, ...); without extents of 1, a sample's extents
+// are those of `shape`, in order.
 struct Targets {
   enum class Kind {
     kNumbers,    // Any type, finite in float32; converted to float.
@@ -63,8 +64,8 @@ absl::StatusOr<at::Tensor> TakeField(FieldArray given);
 // Returns the targets, (N, ...), in the model's shape.
 absl::StatusOr<at::Tensor> TakeTargets(const Array& array, const std::string& name, const Targets& targets);
 
-// Checks that all elements of (N, ...) are finite, and names the first sample that has another. Only float32 can have
-// such elements.
+// Checks that all elements of `samples`, (N, ...), are finite. The error names the first sample with an element that is
+// not. Only float32 can have such elements.
 absl::Status CheckFinite(const at::Tensor& samples, const std::string& name);
 
 }  // namespace ampd::data

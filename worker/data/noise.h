@@ -9,13 +9,14 @@ namespace ampd::data {
 
 // The noise from which a generator makes its images: (B, shape...) standard normal numbers in fp32, one row per sample
 // of a batch in an epoch. Like a sample's augmentation, a row depends on (seed, epoch, sample) alone, so a run that
-// resumes at the same position in the data draws the same. A sample that is repeated in a padded last batch has the
-// same row and the same image again: it weighs more, as among the images, and nothing else depends on distinct rows.
-// `shape`: the shape of a row.
+// resumes at the same position in the data draws the same. A sample that is repeated in a padded last batch gets the
+// same row and the same image again. It therefore has more weight, as in any padded batch; nothing depends on distinct
+// rows. `shape`: the shape of a row.
 at::Tensor NoiseOf(uint64_t seed, int64_t epoch, const std::vector<int64_t>& samples,
                    const std::vector<int64_t>& shape);
 
-// Rows that are the same in every epoch, for showing what a generator makes. Their stream belongs to no sample.
+// Returns noise rows that are the same in every epoch, for showing what a generator makes. They come from a random
+// stream that no sample uses.
 at::Tensor FixedNoiseOf(uint64_t seed, int64_t num_rows, int64_t num_numbers);
 
 }  // namespace ampd::data

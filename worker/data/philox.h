@@ -9,10 +9,10 @@ namespace ampd::data {
 // and a key. Stateless, so the counter is the position in a stream.
 std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-// 64 bits of the stream (seed, stream) at `index`.
+// The 64 random bits at position `index` of the stream (seed, stream).
 uint64_t PhiloxBits(uint64_t seed, uint64_t stream, uint64_t index);
 
-// A standard normal number, from those bits by Box and Muller's transform.
+// A standard normal number, made from PhiloxBits by Box and Muller's transform.
 float PhiloxNormal(uint64_t seed, uint64_t stream, uint64_t index);
 
 }  // namespace ampd::data

@@ -7,8 +7,8 @@ namespace ampd::data {
 
 // How to treat the samples that are left at an epoch's end and do not fill a batch.
 enum class LastBatch {
-  kDrop,  // Omit them. If there are fewer samples than batch_size, each batch is all of them.
-  kPad,   // Fill the batch with samples from the beginning of the same epoch, repeatedly if there are few.
+  kDrop,  // Omit the samples that are left. If the data has fewer samples than batch_size, each batch is all of them.
+  kPad,   // Fill the batch with samples from the beginning of the same epoch, repeatedly if necessary.
 };
 
 // Decides which samples make the next training batch. Every epoch is a permutation of all samples that depends on
@@ -35,14 +35,15 @@ class Sampler {
     int64_t num_ranks = 1;
     int64_t rank = 0;
 
-    // Samples in every batch of all ranks: batch_size, or all samples. REQUIRES: as the constructor.
+    // Number of samples in a batch of all ranks together: batch_size, or all samples if they are fewer (kDrop).
+    // REQUIRES: as the constructor.
     int64_t num_in_batch() const;
     // Batches in an epoch. REQUIRES: as the constructor.
     int64_t num_batches() const;
   };
 
-  // The position of the next batch: `position` samples of `epoch`'s permutation have been used, without those that a
-  // padded batch repeats.
+  // The position of the next batch: `position` samples of `epoch`'s permutation have been used, not counting those that
+  // a padded batch repeats.
   struct Cursor {
     int64_t epoch = 0;
     int64_t position = 0;

@@ -7,7 +7,7 @@
 
 namespace ampd::device {
 
-// Paths of the CUDA driver and of our kernels.
+// Paths of the CUDA driver and of ampd's CUDA kernels.
 struct CudaLibraries {
   std::string driver = "libcuda.so.1";
   std::string plugin;  // a path; empty: libampd_cuda.so beside the running program

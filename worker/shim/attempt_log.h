@@ -10,8 +10,8 @@
 // The output of an attempt's processes, on disk in a spawn folder, bounded in size:
 //
 //   log    := segment*
-//   segment := the file trainer.log.<offset>; offset, in 20 decimal digits, is that of its first byte in the whole
-//   output
+//   segment := the file trainer.log.<offset>; <offset>, in 20 decimal digits, is the position of the segment's first
+//              byte in the whole output
 //
 // The first segment and the newest ones are kept. The segments between them are deleted and leave a gap.
 namespace ampd::shim {
@@ -45,7 +45,7 @@ struct LogPart {
   std::string content;        // empty: there is no more yet
 };
 
-// Up to `max_bytes` of the log from `offset` on.
+// Reads up to `max_bytes` of the log, from `offset` on.
 absl::StatusOr<LogPart> ReadAttemptLog(const std::string& folder, int64_t offset, int64_t max_bytes);
 
 }  // namespace ampd::shim

@@ -13,7 +13,8 @@
 namespace ampd::shim {
 namespace {
 
-// Bounds the passes over the process table. The next call stops a fork bomb that outruns them.
+// Maximum number of passes over the process table in one call. A fork bomb that outruns them is stopped by the next
+// call.
 constexpr int kMaxPasses = 50;
 
 void SignalOne(const ProcessEntry& entry, const std::string& boot_id, int signal) {

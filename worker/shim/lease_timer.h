@@ -4,7 +4,8 @@
 
 namespace ampd::shim {
 
-// Decides when the trainer may compute. Times are since boot. Single-threaded: owner the shim's loop.
+// Decides from the lease whether the trainer may run, is suspended or is to be killed. Times are since boot.
+// Single-threaded: owner the shim's loop.
 //
 //   no lease --Renew--> running --stop_ahead before the deadline--> suspended --Renew--> running
 //      '--unattended limit--> to be killed                             '--suspend limit--> to be killed
@@ -14,12 +15,12 @@ class LeaseTimer {
 
   // Stopping takes time: the shim must be scheduled, and the signal must arrive. The trainer is therefore suspended
   // `stop_ahead` before the deadline. A trainer without a lease only waits for work; it is killed `unattended_limit`
-  // after an agent was last there.
+  // after the last RecordAgent.
   explicit LeaseTimer(absl::Duration stop_ahead = absl::ZeroDuration(),
                       absl::Duration unattended_limit = absl::InfiniteDuration())
       : stop_ahead_(stop_ahead), unattended_limit_(unattended_limit) {}
 
-  // Records that an agent is there.
+  // Records that an agent is connected at `now`.
   void RecordAgent(absl::Duration now) { agent_seen_at_ = now; }
 
   // Extends the lease. A deadline that is not later than the current one changes nothing. A `suspend_limit` of zero

@@ -18,7 +18,8 @@ namespace {
 constexpr int64_t kMaxFileBytes = 1 << 20;
 constexpr absl::Duration kSampleInterval = absl::Milliseconds(20);
 constexpr absl::Duration kCountInterval = absl::Seconds(1);
-// A large process takes time to die: the limit between the kernel's count and the end that the shim sees.
+// Maximum time between the kernel's count of an OOM kill and the moment when the shim sees the process's end. A large
+// process takes time to die.
 constexpr absl::Duration kDeathTime = absl::Seconds(30);
 
 // The value of the line "<key> <value>".
@@ -39,7 +40,7 @@ bool Lists(absl::string_view list, absl::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// The place of a process in the hierarchy that has the memory controller.
+// The control group of a process, in the hierarchy that has the memory controller.
 struct Place {
   bool is_version_1 = false;
   std::string group;  // its path in the hierarchy, "/" for the root
@@ -159,7 +160,7 @@ void OomKills::Sample(pid_t process, absl::Duration now) {
   }
   sampled_at_ = now;
   // While a process exits, which takes a large one some time, the kernel shows its version 1 groups as "/". The groups
-  // read before that are the true ones.
+  // that were read before are the true ones, so keep them.
   const std::string process_folder = absl::StrCat(proc_, "/", process);
   const std::string groups = ReadAll(process_folder + "/cgroup");
   if (!groups.empty() && groups != groups_ && !IsEnding(ReadAll(process_folder + "/stat"))) {
@@ -168,7 +169,7 @@ void OomKills::Sample(pid_t process, absl::Duration now) {
   if (counts_.empty() || now >= counts_.back().time + kCountInterval) {
     counts_.push_back(Read(now));
   }
-  // Keep one count that is older than any end still to be seen.
+  // Keep one count that is older than any process end that VerdictAt may still judge.
   while (counts_.size() > 1 && counts_[1].time <= now - kDeathTime) {
     counts_.pop_front();
   }

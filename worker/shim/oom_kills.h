@@ -12,7 +12,8 @@
 
 namespace ampd::shim {
 
-// An empty file in the spawn folder. It exists if `out_of_memory` of the exit status rests on the machine-wide count.
+// Name of an empty file in the spawn folder. It exists if `out_of_memory` in the exit status is a guess, because only
+// the machine-wide count of OOM kills was available.
 inline constexpr char kOomGuessFile[] = "oom-guess";
 
 // Decides whether the kernel's out-of-memory killer ended a process. The wait status does not say it: it shows SIGKILL,
@@ -20,7 +21,7 @@ inline constexpr char kOomGuessFile[] = "oom-guess";
 // whole machine. A group's count (`memory.events.local`; in version 1 `memory.oom_control`) excludes groups below and
 // beside it, so other jobs do not affect it. The machine's count includes every process on it.
 //
-//   1. Sample now and then while the process lives: finds its group and reads the counts
+//   1. while the process lives, Sample is called now and then; it finds the process's group and reads the counts
 //   2. the process ends; its group may be deleted with it, but the opened counter file can still be read
 //   3. VerdictAt gives the verdict
 //
@@ -29,20 +30,21 @@ class OomKills {
  public:
   enum class Verdict {
     kNone,
-    kOfTheGroup,    // its own group counted an OOM kill at about the time of its end
-    kOfTheMachine,  // its group has no count; the machine counted an OOM kill at about that time
+    kOfTheGroup,    // the process's group counted an OOM kill at about the time of the process's end
+    kOfTheMachine,  // the process's group has no count; the machine counted an OOM kill at about that time
   };
 
   // `proc` is the mount point of procfs.
   explicit OomKills(std::string proc = "/proc") : proc_(std::move(proc)) {}
 
-  // Cheap when called often. A process may move to another group; each call finds the current one.
+  // Reads the counts of the process's current group, because the process may have moved to another one. Cheap when
+  // called often.
   void Sample(pid_t process, absl::Duration now);
   // The verdict on a process that has just ended by SIGKILL.
   Verdict VerdictAt(absl::Duration now) const;
 
  private:
-  // The counts at `time`, since boot.
+  // The numbers of OOM kills that the kernel had counted at `time`, since boot.
   struct Count {
     absl::Duration time;
     std::optional<int64_t> of_the_group;

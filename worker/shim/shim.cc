@@ -33,8 +33,9 @@ constexpr int kExecFailed = 127;
 constexpr absl::Duration kRetry = absl::Milliseconds(200);
 // One block of every usual file system; the exit file is far smaller.
 constexpr size_t kReserveBytes = 4096;
-// Under load a timer wakes the shim some milliseconds late. If it wakes later than this, the trainer stops by itself at
-// the shared lease's deadline. The shortest lease, 100 ms, is renewed every 20 ms.
+// How long before the lease's deadline the trainer is stopped. Under load a timer wakes the shim some milliseconds
+// late. If it wakes later than this, the trainer stops by itself at the shared lease's deadline. The shortest lease,
+// 100 ms, is renewed every 20 ms.
 constexpr absl::Duration kStopAhead = absl::Milliseconds(25);
 
 // Runs in the child, between fork and exec.
@@ -103,7 +104,7 @@ absl::Status Shim::Start() {
   lease_.RecordAgent(options_.clock->SinceBoot());
   // Reserves disk space for the exit file, so that a disk that fills up meanwhile does not keep the device occupied.
   const UniqueFd reserve(open(Reserve().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  WriteAll(reserve.get(), std::string(kReserveBytes, '.')).IgnoreError();  // without it the exit file may still fit
+  WriteAll(reserve.get(), std::string(kReserveBytes, '.')).IgnoreError();  // if this fails, the exit file may still fit
   return StartTrainer();
 }
 

@@ -40,7 +40,7 @@ class Shim {
     std::string folder;
     std::vector<std::string> trainer;  // program and arguments
     AttemptLogWriter::Limits log;
-    absl::Duration unattended_limit = absl::Minutes(10);  // without a lease and without a client
+    absl::Duration unattended_limit = absl::Minutes(10);  // how long a trainer lives without a lease and a client
     const Clock* clock = nullptr;
   };
   explicit Shim(Options options);

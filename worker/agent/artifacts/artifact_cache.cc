@@ -145,7 +145,7 @@ std::string ArtifactCache::NextToDownload() {
   return name;
 }
 
-// `got` is moved in whole, so that no state is shared with the thread that made it.
+// Takes `got` by value, so that the stored status shares no state with the thread that made it.
 void ArtifactCache::RecordResult(const std::string& sha256, absl::Status got) {
   {
     absl::MutexLock lock(&mutex_);
@@ -186,7 +186,8 @@ absl::Status ArtifactCache::Fetch(const std::string& sha256) {
   return got;
 }
 
-// A partial file may hold the rest of a torn write. If it does not match, the whole artifact is downloaded again.
+// A partial file may hold the rest of a torn write. If the downloaded content does not match the digest, the whole
+// artifact is downloaded again.
 absl::Status ArtifactCache::FetchOnce(const std::string& sha256) {
   const std::string partial = PathOf(sha256) + ".partial";
   const bool resumes = access(partial.c_str(), F_OK) == 0;

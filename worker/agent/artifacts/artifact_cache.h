@@ -19,14 +19,15 @@
 
 namespace ampd::agent {
 
-// The artifacts of this worker, each a file "<folder>/<sha256>", and a thread that downloads the wanted artifacts that
-// are missing, one after the other. A file that is here becomes READY at once, or after the next piece of the download
-// in progress. A download that the server can't serve now is retried later and does not delay the others. Downloaded
-// bytes are kept in "<sha256>.partial", and the download resumes from there, also after a restart of the agent. The
-// file gets its final name once its content matches the digest.
+// The artifacts (uploaded files that attempts need) of this worker, each in a file "<folder>/<sha256>", and a thread
+// that downloads the wanted artifacts that are missing, one after the other. A wanted artifact whose file is here
+// becomes READY at once, or after the next piece of the download in progress. A download that the server can't serve
+// now is retried later and does not delay the others. Downloaded bytes are kept in "<sha256>.partial", and the download
+// resumes from there, also after a restart of the agent. The file gets its final name once its content matches the
+// digest.
 //
-// When the files exceed `max_bytes`, the least recently used ones are deleted; when the disk is full, all are. A wanted
-// artifact is never deleted. Thread-safe.
+// When the files exceed `max_bytes`, the least recently used files are deleted. When the disk is full, all files are
+// deleted. The file of a wanted artifact is never deleted. Thread-safe.
 class ArtifactCache {
  public:
   struct Options {
@@ -57,14 +58,15 @@ class ArtifactCache {
   // Returns PENDING until the artifact is here or can't be had. REQUIRES: it is wanted. Never blocks on I/O.
   Lookup Find(const std::string& sha256) const;
   const std::string& folder() const { return options_.folder; }
-  // Readable when an artifact has become READY or FAILED. The caller reads eight bytes from it.
+  // A descriptor that is readable when an artifact has become READY or FAILED. The caller reads eight bytes from it,
+  // which resets it.
   int wake_fd() const { return wake_.get(); }
 
  private:
   struct Wanted {
     Lookup lookup;
     bool is_searched = false;  // whether the folder was searched for its file
-    absl::Duration try_at;     // when the server is asked next, while PENDING; since boot
+    absl::Duration try_at;     // time of the next download try, while PENDING; since boot
     absl::Duration pause;      // delay before the next retry; 0: not tried yet
   };
 
@@ -80,7 +82,8 @@ class ArtifactCache {
   void ScheduleRetry(const std::string& sha256, const absl::Status& got);
   bool HasUnsearchedOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsWanted(const std::string& sha256) const;
-  // Returns UNAVAILABLE if a retry may help, CANCELLED if the artifact is no longer wanted.
+  // Downloads the artifact and verifies its content. Returns UNAVAILABLE if a retry may help, CANCELLED if the artifact
+  // is no longer wanted.
   absl::Status Fetch(const std::string& sha256);
   absl::Status FetchOnce(const std::string& sha256);
   absl::Status DownloadRest(const std::string& sha256);

@@ -8,8 +8,8 @@
 
 namespace ampd::agent {
 
-// ArtifactSource over gRPC, by the server's ArtifactService. A download that takes longer than `deadline` fails with
-// DEADLINE_EXCEEDED; the caller resumes it at the offset that it has reached. Thread-safe.
+// Downloads artifacts over gRPC from the server's ArtifactService. A download that takes longer than `deadline` fails
+// with DEADLINE_EXCEEDED; the caller resumes it at the offset that it has reached. Thread-safe.
 class ArtifactClient final : public ArtifactSource {
  public:
   // `server`: host:port. Connects with the first download.

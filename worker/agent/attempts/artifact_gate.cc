@@ -25,7 +25,7 @@ GateDecision CheckArtifact(const AttemptOnWorker& attempt, const std::optional<i
   if (name.empty()) {
     return {.may_start = true};
   }
-  // Only its Hello shows whether an earlier agent has started the trainer.
+  // Only the trainer's Hello shows whether an earlier agent has already started its work.
   if (!hello.has_value()) {
     return {};
   }

@@ -16,7 +16,7 @@ namespace ampd::agent {
 std::string ArtifactOf(const v1::AttemptDirective& wanted);
 
 // The artifact that the attempt waits for; empty: none. Only attempts that are starting need their artifact: a running
-// one has read its model, and an ended one never will.
+// attempt has read its model already, and an ended attempt never will.
 std::string ArtifactNeededBy(const AttemptOnWorker& attempt);
 
 // The state of an artifact on this worker: here, not here yet, or an error that will not change.
@@ -31,8 +31,8 @@ struct GateDecision {
 };
 
 // Decides on an attempt whose trainer has sent `hello`. The attempt may start if it needs no artifact, if `artifact` is
-// here, or if an earlier agent has already started this trainer with it. It ends if the artifact can't be had, or if it
-// is to leave before the artifact has arrived. Otherwise it waits. REQUIRES: attempt.wanted.
+// here, or if an earlier agent has already started this trainer with it. The attempt ends if the artifact can't be had,
+// or if the attempt is to leave before the artifact has arrived. Otherwise it waits. REQUIRES: attempt.wanted.
 GateDecision CheckArtifact(const AttemptOnWorker& attempt, const std::optional<internal::Hello>& hello,
                            const ArtifactState& artifact);
 

@@ -14,7 +14,7 @@ namespace ampd::agent {
 // One attempt as the agent knows it. Plain data; the agent's loop keeps it up to date.
 struct AttemptOnWorker {
   HeldAttempt held;
-  std::optional<v1::AttemptDirective> wanted;  // empty after an agent restart, until a directive names it
+  std::optional<v1::AttemptDirective> wanted;  // empty after an agent restart, until a directive names the attempt
   std::string spawn_id;                        // empty: no process was started
   int64_t step = 0;
   std::string precision;
@@ -24,14 +24,14 @@ struct AttemptOnWorker {
   v1::Reason leave_reason = v1::REASON_UNSPECIFIED;
   std::optional<absl::Duration> kill_at;  // deadline of a trainer that was asked to leave; since boot
   std::optional<v1::Outcome> outcome;
-  int commanded_connection = 0;  // number of the trainer connection on which all commands were sent
+  int commanded_connection = 0;  // number of the newest trainer connection that got the start command; 0: none
   AttemptBacklog backlog;
 };
 
 // The agent's report of the attempt at `now`, since boot.
 v1::AttemptReport ReportOf(const AttemptOnWorker& attempt, absl::Duration now);
 
-// The state of an attempt that has not ended. `is_suspended`: whether its trainer is.
+// The state of an attempt that has not ended. `is_suspended`: whether its trainer is suspended.
 v1::Attempt::State LivingState(const AttemptOnWorker& attempt, bool is_suspended);
 
 }  // namespace ampd::agent

@@ -10,8 +10,9 @@
 
 namespace ampd::agent {
 
-// Telemetry counts as stalled when the server has stored none of it for this long. The agent waits for telemetry that
-// makes progress, however much there is: the amount is finite, as the trainer's spill file is.
+// Telemetry counts as stalled when the server has stored none of it for this long. While telemetry makes progress, the
+// agent waits for it, however much there is: the amount is finite, because the size of the trainer's spill file is
+// limited.
 inline constexpr absl::Duration kTelemetryStandstill = absl::Seconds(10);
 
 // What one attempt still has to send to the server: its checkpoints, telemetry and log. AttemptBacklog decides what is
@@ -23,25 +24,28 @@ inline constexpr absl::Duration kTelemetryStandstill = absl::Seconds(10);
 //
 // The log is sent one chunk at a time: the next chunk follows when the server has stored the previous one.
 //
-// Once the attempt's outcome is durable (StartDraining), what is left has a limited time. Each stored telemetry batch
-// restarts it.
+// Once the attempt's outcome is durable (StartDraining), the time for sending the rest is limited. Each telemetry batch
+// that the server stores restarts the time limit of the telemetry.
 //
 // Pure: `now` is the time since boot. Single-threaded: owner the attempt.
 class AttemptBacklog {
  public:
-  // From the trainer.
+  // These functions record what the trainer sends.
   void AddTelemetry(v1::TelemetryBatch batch) { relay_.Add(std::move(batch)); }
-  // Replaces an earlier checkpoint of the same step. `after_sequence` is the last telemetry sequence before it; 0: what
-  // was received so far, which is what a trainer of an earlier version means.
+  // Adds a checkpoint, in place of an earlier one of the same step. `after_sequence` is the sequence of the last
+  // telemetry before the checkpoint; 0 means the last sequence received so far, and is sent by trainers of an earlier
+  // version.
   void AddCheckpoint(v1::Checkpoint checkpoint, uint64_t after_sequence, absl::Duration now);
   // The trainer has reported its outcome, and will send telemetry up to `sequence`.
   void ExpectTelemetryUpTo(uint64_t sequence) { expected_sequence_ = sequence; }
   // The trainer has exited. Returns whether telemetry that was expected is lost with it.
   bool OnTrainerExit();
-  // The trainer has connected again, and no longer knows what was acknowledged.
+  // The trainer has connected again and no longer knows what was acknowledged, so ConsumeAcknowledgement returns it
+  // again.
   void OnTrainerConnected() { announced_sequence_ = 0; }
 
-  // To the server. NextBatch returns null if all is sent or enough is in flight.
+  // These functions choose and record what is sent to the server. NextBatch returns null if all telemetry is sent, or
+  // if the maximum number of uploads is in flight.
   const v1::TelemetryBatch* NextBatch() const { return relay_.Next(); }
   void OnBatchSent() { relay_.Sent(); }
   // The offset from which the log is sent next; empty while a chunk is in flight.
@@ -52,15 +56,17 @@ class AttemptBacklog {
   // A stream was opened: everything that is not acknowledged is sent again.
   void OnStreamOpened();
 
-  // From the server. OnAck returns whether a checkpoint can be reported that could not before.
+  // These functions record what the server sends. OnAck returns whether a checkpoint can be reported that could not be
+  // reported before.
   bool OnAck(const v1::TelemetryAck& ack, absl::Duration now);
   // Returns false if the checkpoint was acknowledged before.
   bool AcknowledgeCheckpoint(int64_t step);
   // The sequence up to which the trainer may discard its telemetry; empty if it was already returned.
   std::optional<uint64_t> ConsumeAcknowledgement();
 
-  // The checkpoints that the server should know of at `now`; with `has_ended`, all that it has not acknowledged: the
-  // server still accepts the remaining telemetry of an attempt that ended by itself.
+  // Returns the checkpoints that a report at `now` should name: those whose earlier telemetry is stored or has stalled.
+  // If `has_ended`, returns all checkpoints that the server has not acknowledged, because the server still accepts the
+  // remaining telemetry of an attempt that ended by itself.
   std::vector<v1::Checkpoint> ReportableCheckpoints(absl::Duration now, bool has_ended) const;
 
   void StartDraining(absl::Duration now) { draining_since_ = now; }

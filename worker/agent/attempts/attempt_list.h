@@ -22,14 +22,14 @@ class AttemptList {
   AttemptOnWorker& Add(const v1::AttemptKey& key);
   void RemoveIf(const std::function<bool(const AttemptOnWorker&)>& condition);
 
-  // Return null if there is none.
+  // Both return null if there is no such attempt.
   AttemptOnWorker* Find(const v1::AttemptKey& key) const;
   AttemptOnWorker* FindBySpawn(const std::string& spawn_id) const;
 
   // Replaces the attempts that wait for their device. They are reported as ASSIGNED until they start.
   void SetWaiting(std::vector<v1::AttemptKey> keys) { waiting_ = std::move(keys); }
 
-  // Adds what the worker reports of its attempts at `now`, since boot.
+  // Adds to `report` what the worker reports about its attempts at `now`, since boot.
   void AddTo(v1::WorkerReport* report, absl::Duration now) const;
   std::vector<HeldAttempt> Held() const;
 

@@ -16,15 +16,15 @@ namespace ampd::agent {
 v1::Outcome OutcomeFromExit(const AttemptOnWorker& attempt, const std::optional<internal::ShimStatus>& exit,
                             bool oom_is_a_guess);
 
-// The worker can't start a trainer. The fault is the worker's own (too many processes, a missing program), so another
-// worker may succeed.
+// The outcome if the worker can't start a trainer. The fault is the worker's own (too many processes, a missing
+// program), so another worker may succeed.
 v1::Outcome CannotStartTrainer(const absl::Status& status, int64_t last_step);
 
-// The worker can't have the artifact. `error` is the one of ArtifactCache::Lookup: the fault is the user's, or the
-// worker's if its disk is full or its file system fails.
+// The outcome if the worker can't get the artifact. `error`: that of ArtifactCache::Lookup. The fault is the user's, or
+// the worker's if its disk is full or its file system fails.
 v1::Outcome CannotFetchArtifact(const std::string& artifact, const absl::Status& error, int64_t last_step);
 
-// The attempt was to leave, for `reason`, before its trainer started.
+// The outcome if the attempt was to leave, for `reason`, before its trainer started.
 v1::Outcome LeftBeforeStart(v1::Reason reason, int64_t last_step);
 
 }  // namespace ampd::agent

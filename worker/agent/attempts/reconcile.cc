@@ -33,7 +33,7 @@ v1::Outcome NoSuchDevice(const v1::AttemptDirective& directive) {
   return outcome;
 }
 
-// One comparison. The functions run in the order of their declaration.
+// One comparison of holdings with a directive. Its functions are called in the order in which they are declared.
 class Comparison {
  public:
   Comparison(const Holdings& holdings, const v1::WorkerDirective& directive)

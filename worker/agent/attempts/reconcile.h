@@ -34,8 +34,8 @@ struct Holdings {
   std::vector<HeldAttempt> attempts;
   std::vector<v1::Device> devices;
   v1::DirectiveId reflected;             // the newest directive processed before
-  int64_t last_sent_boottime_nanos = 0;  // send time of the newest report; a renewal of a later report is ignored
-  absl::Duration lease_deadline;         // the worker's lease, since boot; attempts that it starts get it
+  int64_t last_sent_boottime_nanos = 0;  // send time of the newest report; a lease renewal for a later one is ignored
+  absl::Duration lease_deadline;         // end of the worker's lease, since boot; attempts that start get it too
   std::vector<std::string> removals;     // paths below the checkpoint root that are still to be removed
 };
 
@@ -78,9 +78,9 @@ struct RenewAction {
 // then starts, so that two attempts of one job never compute at once.
 struct Actions {
   bool stale = false;                  // the directive is not newer than the reflected one; nothing else is set
-  absl::Duration lease_deadline;       // the worker's lease from now on; it only grows
+  absl::Duration lease_deadline;       // end of the worker's lease from now on; only grows
   std::vector<v1::AttemptKey> kill;    // no longer assigned here: to be killed without a checkpoint
-  std::vector<v1::AttemptKey> forget;  // their outcome is durable, or nobody waits for it
+  std::vector<v1::AttemptKey> forget;  // attempts whose outcome is durable or no longer expected
   std::vector<RenewAction> renew;
   std::vector<LeaveAction> leave;  // save a checkpoint and leave, or cancel
   std::vector<LossScaleAction> loss_scale;
@@ -93,18 +93,19 @@ struct Actions {
   std::vector<std::string> remove_later;  // paths where a trainer may still write: stored on disk as pending removals
 };
 
-// Compares `holdings` with `directive`. Idempotent: once the actions are done, the same directive asks for nothing
-// more. `again` reconsiders the same directive after an attempt ended, to start what waits for the device.
+// Returns the actions that lead from `holdings` to what `directive` asks for. Idempotent: once the actions are done,
+// the same directive asks for nothing more. With `again` the same directive is considered once more, after an attempt
+// ended, to start an attempt that waits for the device.
 //
 //   * a directive that is older than the reflected one, or the same one without `again`, changes nothing;
-//   * an attempt that is held but not named is killed. Once it has ended it is forgotten: the server no longer expects
-//   it;
-//   * an attempt that has reported its outcome keeps its lease, named or not, until its process is gone;
+//   * an attempt that is held but not named by the directive is killed. Once it has ended, it is forgotten, because the
+//     server no longer expects it;
+//   * an attempt that has reported its outcome keeps its lease until its process is gone, whether it is named or not;
 //   * an attempt that is named but not held starts on its device if that is free, waits if it is occupied, and is
-//   refused
-//     if the worker has no such device. If it should no longer run, it ends without a start;
+//     refused if the worker has no such device. If it should no longer run, it ends without a start;
 //   * the same job and attempt number with another token is another attempt;
-//   * "<job>" and "<job>/<attempt>" are removed once no process that writes there is left; a checkpoint at once.
+//   * the folder "<job>" or "<job>/<attempt>" is removed once no process that writes there is left, and a checkpoint at
+//     once.
 //
 // Deterministic: the result depends only on the inputs and the order of their fields.
 Actions Reconcile(const Holdings& holdings, const v1::WorkerDirective& directive, bool again = false);

@@ -10,7 +10,8 @@ namespace {
 
 using v1::TelemetryBatch;
 
-// A newer trainer's columns that this agent does not know would be lost if batches were joined.
+// Whether the batch has columns of a newer trainer that this agent does not know. They would be lost if batches were
+// joined.
 bool HasUnknownColumns(const v1::StepColumns& steps) {
   const auto has_unknown = [](const google::protobuf::Message& message) {
     return !message.GetReflection()->GetUnknownFields(message).empty();
@@ -27,7 +28,7 @@ bool IsJoinable(const TelemetryBatch& batch) {
 
 void TelemetryRelay::Add(TelemetryBatch batch) {
   const auto [first, last] = points::SequenceRange(batch);
-  // A trainer repeats unacknowledged batches on a new connection.
+  // A trainer repeats unacknowledged batches on a new connection; skip a batch that was received before.
   if (last <= received_) {
     return;
   }

@@ -11,9 +11,9 @@ namespace ampd::agent {
 // Telemetry of one attempt on its way from the trainer to the server. The trainer keeps everything until it is
 // acknowledged; the relay's buffer is bounded and may be lost.
 //
-// A few uploads are in flight at a time. Batches that arrive meanwhile are merged, and go as one upload when one in
-// flight is stored. The faster the steps, the more of them share an upload, and none waits longer than the server takes
-// to store what went before.
+// At most kMaxUploads uploads are in flight at a time. Batches that arrive meanwhile are merged, and are sent as one
+// upload when the server has stored one of those in flight. So the faster the steps, the more of them share an upload,
+// and no step waits longer than the server takes to store the uploads before it.
 //
 //   trainer --Add--> [ in flight: 1-3, 4-5, 6, 7 | merged: 8-31 ] --Next, Sent--> server
 //                                 ^------------------Acknowledge--------------------'
@@ -21,19 +21,19 @@ namespace ampd::agent {
 // Merging keeps the content and the order of the sequences. Single-threaded: owner the agent's loop.
 class TelemetryRelay {
  public:
-  // Batches are merged up to these limits. A larger one is sent alone. A trainer's batch has at most 256 KiB plus one
-  // more record, at most a sample of 1 MiB, which is far below gRPC's 4 MiB.
+  // Batches are merged up to these limits. A larger batch is sent alone. A trainer's batch has at most 256 KiB plus one
+  // record of at most 1 MiB (a sample), which is far below gRPC's limit of 4 MiB.
   static constexpr int kMaxMergedPoints = 1024;
   static constexpr size_t kMaxMergedBytes = 256 << 10;
-  // Maximum number of unacknowledged uploads. With more than one, the next already waits at the server when the disk is
-  // ready.
+  // Maximum number of unacknowledged uploads. With more than one, the next upload is already at the server when its
+  // disk has stored the upload before.
   static constexpr size_t kMaxUploads = 4;
 
   void Add(v1::TelemetryBatch batch);
   // The next batch to send; null if all are sent or the maximum is in flight. Sent() advances to the next one.
   const v1::TelemetryBatch* Next() const;
   void Sent() { ++num_sent_; }
-  // For a new stream: everything that is not acknowledged is sent again.
+  // Called when a new stream was opened: everything that is not acknowledged is sent again.
   void Rewind() { num_sent_ = 0; }
   void Acknowledge(uint64_t sequence);
   // The server refuses this telemetry: drops what is buffered and whatever still arrives.

@@ -27,7 +27,7 @@ namespace {
 
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
 constexpr absl::Duration kLastBackoff = absl::Seconds(3);
-// A writer that has not seen the end of its stream by then is cancelled.
+// A writer thread that has not noticed the end of its stream after this time is cancelled.
 constexpr absl::Duration kWriterTimeout = absl::Seconds(1);
 constexpr size_t kMaxTelemetryQueue = 32;
 constexpr size_t kMaxReportQueue = 1;
@@ -42,7 +42,7 @@ class Stream {
     std::shared_ptr<grpc::Channel> channel;
     Open open;
     size_t capacity = 1;          // The queue holds this many messages.
-    bool replace_oldest = false;  // When the queue is full; otherwise Send refuses.
+    bool replace_oldest = false;  // Whether Send to a full queue drops the oldest message; otherwise Send refuses.
     std::function<void()> on_open;
     std::function<void(In)> on_message;
     std::function<void()> on_room;  // A full queue has capacity again.
@@ -263,7 +263,7 @@ struct AttachClient::State {
         arrivals.is_replaced = true;
       }
       Wake();
-      return;  // the agent logs it
+      return;  // the agent logs this case (Reporter::OnReplaced)
     }
     const std::string message = status.ok() ? "the server closed it" : status.error_message();
     const std::string line = reason == "WORKER_NAME_IN_USE"

@@ -8,8 +8,9 @@
 
 namespace ampd::agent {
 
-// ServerLink over gRPC: WorkerService's two streams, each with a reader thread and a writer thread. A lost stream is
-// opened again, with growing pauses and jitter. Keepalive detects a dead peer. Thread-safe.
+// Implements ServerLink with the two gRPC streams of WorkerService. Each stream has a reader thread and a writer
+// thread. A lost stream is opened again after a random pause that grows with each failure. Keepalive pings detect a
+// dead server. Thread-safe.
 class AttachClient final : public ServerLink {
  public:
   struct Options {

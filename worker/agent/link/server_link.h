@@ -6,26 +6,29 @@
 
 namespace ampd::agent {
 
-// The agent's link to the server: the two streams, opened again whenever they are lost. No call blocks, and a sent
-// message is not certain to arrive. Thread-safe.
+// The agent's link to the server: an attach stream for reports and directives, and a telemetry stream for uploads and
+// acknowledgements. Each is opened again whenever it is lost. No call blocks, and a sent message may never arrive.
+// Thread-safe.
 class ServerLink {
  public:
   // Everything that arrived since the last ReceiveArrivals, in order.
   struct Arrivals {
-    int num_attach_streams = 0;     // streams opened since
-    int num_telemetry_streams = 0;  // streams opened since: all telemetry that is not acknowledged must be sent again
+    int num_attach_streams = 0;     // attach streams opened since
+    int num_telemetry_streams = 0;  // telemetry streams opened since; after one, send unacknowledged telemetry again
     std::vector<v1::WorkerDirective> directives;
     std::vector<v1::TelemetryAck> acks;
     bool is_replaced = false;  // another agent with this agent's id has taken its place
   };
 
   virtual ~ServerLink() = default;
-  // Drops the report if there is no stream. Replaces an older report that has not been sent yet.
+  // Queues the report, in place of an older report that has not been sent yet. Drops the report if there is no stream.
   virtual void SendReport(const v1::WorkerReport& report) = 0;
-  // Returns false if the queue is full or there is no stream: try again after the next wake.
+  // Queues the upload. Returns false if the queue is full or there is no stream: then try again when wake_fd() is
+  // readable.
   virtual bool SendTelemetry(const v1::TelemetryUpload& upload) = 0;
   virtual Arrivals ReceiveArrivals() = 0;
-  // Readable when there is something to take, or the queue has capacity again. The caller reads eight bytes from it.
+  // A descriptor that is readable when something has arrived or the telemetry queue has capacity again. The caller
+  // reads eight bytes from it, which resets it.
   virtual int wake_fd() const = 0;
 };
 

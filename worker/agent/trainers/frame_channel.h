@@ -11,19 +11,21 @@
 
 namespace ampd::agent {
 
-// A connection to a Unix socket that carries frames both ways. When it is lost, it is made again, at growing intervals.
-// Nothing blocks. Single-threaded: owner the agent's loop.
+// A connection to a Unix socket that carries frames (base/ipc/frames.h) in both directions. When the connection is
+// lost, it is made again, with growing pauses between the tries. Nothing blocks. Single-threaded: owner the agent's
+// loop.
 class FrameChannel {
  public:
   explicit FrameChannel(std::string path) : path_(std::move(path)) {}
 
-  // Connects if the next attempt is due. Returns true if it has just connected.
+  // Connects if there is no connection and the next try is due. Returns true if it has just connected.
   bool MaybeConnect(absl::Duration now);
 
   // Queues a frame. REQUIRES: connected.
   void Send(const google::protobuf::MessageLite& message);
 
-  // Reads what has arrived, at most one buffer, and sends what is queued. An error means that the connection is lost.
+  // Reads what has arrived, at most one buffer, appends the complete frames to `payloads`, and sends what is queued. An
+  // error means that the connection is lost.
   absl::Status Exchange(std::vector<std::string>* payloads);
 
   void Close();

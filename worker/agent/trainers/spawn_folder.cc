@@ -53,8 +53,8 @@ bool SpawnFolder::Read() {
 }
 
 // The process that becomes the shim creates its log before its program begins, and holds the state folder's lock until
-// then. So without a log there is no shim, and none will come. A crash of the machine may lose the log, which is not
-// synced, but then the boot id has changed.
+// then. So if there is no log, there is no shim, and none will start. A crash of the machine may lose the log, which is
+// not synced, but then the boot id has changed.
 bool SpawnFolder::ShimMayHaveBegun() const {
   const absl::StatusOr<std::string> boot = BootId();
   std::error_code error;

@@ -10,11 +10,11 @@
 
 namespace ampd::agent {
 
-// The folder of one shim and trainer, `<state>/spawn/<spawn id>/`:
+// The folder of one shim (the parent process of a trainer) and its trainer, `<state>/spawn/<spawn id>/`:
 //
 //   record         internal.SpawnRecord, written before the shim starts and replaced atomically
 //   exit           internal.ShimStatus, written by the shim at its end
-//   oom-guess      an empty file beside `exit` (worker/shim/oom_kills.h)
+//   oom-guess      an empty file; exists if the out-of-memory flag in `exit` is a guess (worker/shim/oom_kills.h)
 //   shim.sock      the shim listens here
 //   trainer.sock   the trainer listens here
 //   shim.log       the shim's own messages; it exists before the shim's program begins
@@ -23,19 +23,20 @@ namespace ampd::agent {
 // Thread-compatible.
 class SpawnFolder {
  public:
-  // Makes the folder and writes the record. RESOURCE_EXHAUSTED (DISK_FULL), PERMISSION_DENIED, ...
+  // Makes the folder and writes the record. Returns errors of the file system, such as RESOURCE_EXHAUSTED (DISK_FULL)
+  // or PERMISSION_DENIED.
   static absl::StatusOr<SpawnFolder> Create(const std::string& state_folder, const internal::SpawnRecord& record);
 
-  // Lists all folders for which a shim was started, and removes the others. Those are folders without a readable record
-  // (if the disk damaged the record, the shim ends by itself once lease and limit have run out), and folders of an
-  // agent that ended after writing the record and before starting the shim. REQUIRES: the caller holds the state
-  // folder, so that no earlier agent is starting a shim.
+  // Lists all folders for which a shim was started, and removes the others. The others are folders without a readable
+  // record, and folders of an agent that ended after writing the record and before starting the shim. If the disk
+  // damaged a record, the folder's shim ends by itself once its lease and suspend limit have run out. REQUIRES: the
+  // caller holds the lock of the state folder, so that no earlier agent is starting a shim.
   static std::vector<SpawnFolder> List(const std::string& state_folder);
 
   absl::Status Write(const internal::SpawnRecord& record);
   const internal::SpawnRecord& record() const { return record_; }
 
-  // Empty until the shim has written it.
+  // The exit status; empty until the shim has written it.
   std::optional<internal::ShimStatus> ReadExit() const;
   // Whether the shim only guesses that the kernel's out-of-memory killer ended the trainer.
   bool OomIsAGuess() const;

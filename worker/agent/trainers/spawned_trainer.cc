@@ -35,10 +35,10 @@ bool HasVariable(const std::vector<std::string>& environment, const std::string&
                      [prefix = absl::StrCat(name, "=")](const auto& entry) { return absl::StartsWith(entry, prefix); });
 }
 
-// OpenMP's threads wait for each other many times in a step, and libgomp's threads spin for milliseconds without
-// yielding the core. If other processes want the cores, a step takes 3 to 6 times as long. If they do not, a short spin
-// made no difference in fp32 and up to a tenth in bf16, less than the variation between runs (both measured on two
-// cores). The operator's own setting wins.
+// Makes OpenMP's threads spin only briefly, unless the operator's environment sets how they wait. OpenMP's threads wait
+// for each other many times in a step, and by default libgomp's threads spin for milliseconds without yielding the
+// core. If other processes want the cores, a step then takes 3 to 6 times as long. On free cores a short spin made no
+// difference in fp32 and up to a tenth in bf16, less than the variation between runs (both measured on two cores).
 void AddOpenMpDefaults(std::vector<std::string>& environment) {
   if (!HasVariable(environment, "OMP_WAIT_POLICY") && !HasVariable(environment, "GOMP_SPINCOUNT")) {
     environment.emplace_back("GOMP_SPINCOUNT=1000");

@@ -18,27 +18,27 @@ namespace ampd::agent {
 // The environment variable that holds the spawn's token, in every process below a shim.
 inline constexpr char kTokenVariable[] = "AMPD_SPAWN_TOKEN";
 
-// One shim and its trainer: started here, or found after a restart of the agent. It has exited when the shim has
-// written the exit status, or when neither the shim nor any process with the token is left. Single-threaded: owner the
-// agent's loop.
+// One shim and its trainer, started by this agent or by an earlier one. It counts as exited when the shim has written
+// the exit status, or when neither the shim nor any process with the token is left. Single-threaded: owner the agent's
+// loop.
 //
 //   warm --Bind--> bound --trainer ends--> exited
 class SpawnedTrainer {
  public:
   struct Command {
     std::string shim;
-    std::vector<std::string> trainer;  // program and arguments; the folder's arguments are added
+    std::vector<std::string> trainer;  // program and arguments; the spawn folder and the device are appended
   };
 
-  // Writes the record, then starts the shim and adds it to `reaper`. `record` has id, token, device and, if bound, the
-  // key.
+  // Writes the record, then starts the shim and adds it to `reaper`. `record` has id, token, device and, if the trainer
+  // is bound to an attempt, the attempt's key.
   static absl::StatusOr<std::unique_ptr<SpawnedTrainer>> Start(const std::string& state_folder,
                                                                internal::SpawnRecord record, const Command& command,
                                                                ChildReaper& reaper);
   // Represents a shim that an earlier agent started; it may have ended since.
   static std::unique_ptr<SpawnedTrainer> Adopt(SpawnFolder folder);
 
-  // Binds it to an attempt; writes that to the record first.
+  // Binds the trainer to an attempt; writes that to the record first.
   absl::Status Bind(const v1::AttemptKey& key);
 
   // SetLease renews the lease; Kill ends the trainer and everything below the shim.
@@ -54,7 +54,7 @@ class SpawnedTrainer {
   SpawnFolder& folder() { return folder_; }
   const SpawnFolder& folder() const { return folder_; }
   bool bound() const { return record().has_key(); }
-  // Whether it is suspended or was since the last Poll, so that a suspension between two Polls is noticed.
+  // Whether the trainer is suspended now or was suspended at any time since the last Poll.
   bool suspended() const { return shim_status_.suspended() || was_suspended_; }
   bool trainer_connected() const { return trainer_.connected(); }
   // Whether the shim has confirmed a lease that lasts at least until `deadline`.
@@ -64,7 +64,7 @@ class SpawnedTrainer {
   // The trainer's Hello on its newest connection; empty until it arrives.
   const std::optional<internal::Hello>& hello() const { return hello_; }
   bool exited() const { return exited_; }
-  // Empty if the shim ended without writing its exit status.
+  // The exit status, set when exited() becomes true; empty if the shim ended without writing it.
   const std::optional<internal::ShimStatus>& exit() const { return exit_; }
 
   const FrameChannel& shim_channel() const { return shim_; }

@@ -11,7 +11,7 @@ namespace {
 
 // Minimum interval between starts of warm trainers on one device.
 constexpr absl::Duration kWarmInterval = absl::Seconds(5);
-// The same interval when the last one could not use the device.
+// The same interval if the last warm trainer could not use the device.
 constexpr absl::Duration kBrokenDeviceInterval = absl::Minutes(1);
 
 }  // namespace

@@ -18,8 +18,9 @@
 namespace ampd::agent {
 
 // The trainers of this host, each below its shim. TrainerPool starts them, finds those that an earlier agent left,
-// keeps one warm trainer ready on each free device, hands them out to attempts, and removes what is left of those that
-// ended. It does not know what an attempt is: its owner polls the trainers and talks to them.
+// keeps one warm trainer (started, but without an attempt) ready on each free device, hands trainers out to attempts,
+// and removes the folders of those that ended. It does not know what an attempt is: its owner polls the trainers and
+// talks to them.
 //
 //   Assign --> a warm trainer of the device, bound to the attempt; or one that is started for it
 //   Remove --> forgets a trainer that has exited, and deletes its folder
@@ -35,8 +36,8 @@ class TrainerPool {
     SpawnedTrainer::Command command;
     bool warm = true;
     std::function<void(const std::string&)> log;  // takes one line
-    std::function<void()> on_start;               // a trainer was started
-    std::function<void()> on_device_change;       // MarkUnusable would mark other devices
+    std::function<void()> on_start;               // called when a trainer was started
+    std::function<void()> on_device_change;       // called when MarkUnusable would mark other devices than before
     RandomSource* random = nullptr;
   };
   explicit TrainerPool(Options options) : options_(std::move(options)) {}
@@ -44,7 +45,8 @@ class TrainerPool {
   // Finds the trainers that an earlier agent left, running or not. Call once, first.
   void Adopt();
 
-  // A trainer on the device for the attempt; the pool owns it. Errors of SpawnedTrainer::Start and Bind.
+  // Returns a trainer on the device, bound to the attempt; the pool owns it. Returns the errors of
+  // SpawnedTrainer::Start and Bind.
   absl::StatusOr<SpawnedTrainer*> Assign(const std::string& device, const v1::AttemptKey& key);
 
   // Returns null if there is none.
@@ -52,14 +54,15 @@ class TrainerPool {
   const Trainers& trainers() const { return trainers_; }
   bool empty() const { return trainers_.empty(); }
 
-  // The first message of a warm trainer, which says whether it can use its device.
+  // Handles the first message of a warm trainer, which says whether the trainer can use its device.
   void OnWarmHello(SpawnedTrainer& trainer, const internal::Hello& hello, absl::Duration now);
   // Marks the devices that the newest warm trainers could not use as unhealthy.
   void MarkUnusable(std::vector<v1::Device>* devices) const;
 
-  // Starts warm trainers on devices without a trainer. A device waits some time after each start.
+  // Starts warm trainers on devices without a trainer. After each start on a device, the next start there waits some
+  // time.
   void KeepWarm(const std::vector<v1::Device>& devices, absl::Duration now);
-  // Ends that wait: the device's trainer did its work.
+  // Ends that wait for the device, because a trainer has done its work there.
   void AllowWarm(const std::string& device) { warm_not_before_.erase(device); }
 
   void Remove(const std::string& spawn_id);
@@ -69,10 +72,11 @@ class TrainerPool {
   // Reaps the shims that have ended.
   void Reap();
 
-  // What to poll for: ends of shims, and messages of shims and trainers. Trainers for which `is_blocked` returns true
-  // are not read.
+  // Returns the descriptors to poll, for ends of shims and for messages of shims and trainers. Trainers for which
+  // `is_blocked` returns true are not read.
   std::vector<pollfd> Descriptors(const std::function<bool(const SpawnedTrainer&)>& is_blocked) const;
-  // Whether both connections of every trainer are made. The others have no descriptor to wait for.
+  // Whether every trainer has both of its connections, to the shim and to the trainer. A connection that is not made
+  // yet has no descriptor to poll.
   bool IsConnected() const;
 
  private:
