@@ -13,7 +13,7 @@ absl::Status CheckpointSaver::Save(v1::Checkpoint checkpoint, CheckpointContent 
   if (captured_step_ == checkpoint.step()) {
     return absl::OkStatus();
   }
-  AMPD_RETURN_IF_ERROR(writer_.Wait());  // It reads the snapshot.
+  AMPD_RETURN_IF_ERROR(writer_.Wait());  // The writer's thread reads the snapshot.
   if (const auto newest = writer_.newest(); newest.has_value() && checkpoint.step() <= newest->step()) {
     return absl::OkStatus();
   }
@@ -40,7 +40,7 @@ absl::StatusOr<CheckpointSaver::RollBackSource> CheckpointSaver::LoadForRollBack
   snapshot_ = {};  // Frees memory for the state to load.
   std::vector<v1::Checkpoint> candidates = writer_.written();
   candidates.insert(candidates.end(), earlier_.begin(), earlier_.end());
-  absl::Status damage;  // Damage of the newest one; retention may have deleted older ones.
+  absl::Status damage;  // Why the newest one is unusable; older ones may have been deleted.
   for (const v1::Checkpoint& candidate : candidates) {
     auto loaded = store_.Load(candidate.path(), candidate.manifest_sha256());
     if (loaded.ok()) {

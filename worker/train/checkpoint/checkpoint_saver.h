@@ -25,7 +25,7 @@ class CheckpointSaver {
   // Returns a copy of the state, and may reuse the memory of an earlier one.
   using Capture = absl::FunctionRef<TrainingState(amp::EngineState reuse)>;
 
-  // Where a roll-back goes.
+  // The state to which a roll-back returns.
   struct RollBackSource {
     std::optional<LoadedCheckpoint> checkpoint;  // nullopt: the start of the job.
     std::string path;                            // Path of `checkpoint`.
@@ -38,19 +38,19 @@ class CheckpointSaver {
       : store_(store), earlier_(std::move(earlier)), writer_(std::move(announce)) {}
 
   // Waits for the checkpoint that is being written, captures the state and begins to write it. `checkpoint` has the
-  // attempt, the step and the loss of an evaluation; the rest is filled in. Does nothing if the step was captured
-  // before, or if a checkpoint of a later step exists: after a roll-back past damaged checkpoints steps are run again,
-  // and the server accepts an attempt's checkpoints only in step order.
+  // attempt, the step and, if the step was evaluated, the loss; Save fills in the rest. Does nothing if the step was
+  // captured before, or if a checkpoint of a later step exists: after a roll-back past damaged checkpoints steps are
+  // run again, and the server accepts an attempt's checkpoints only in step order.
   absl::Status Save(v1::Checkpoint checkpoint, CheckpointContent identity, uint64_t after_sequence, Capture capture);
 
-  // As those of CheckpointWriter.
+  // These call the functions of CheckpointWriter with the same names.
   absl::Status Check() const { return writer_.Check(); }
   absl::Status Wait() { return writer_.Wait(); }
   void Join() { writer_.Join(); }
   std::optional<v1::Checkpoint> newest() const { return writer_.newest(); }
 
-  // Waits for the checkpoint that is being written, frees the copy, and loads the newest sound checkpoint.
-  // CHECKPOINT_ERROR if there are earlier ones and none is sound.
+  // Waits for the checkpoint that is being written, frees the copy, and loads the newest sound checkpoint. If there is
+  // none, returns the start of the job, or CHECKPOINT_ERROR if the attempt has `earlier` checkpoints.
   absl::StatusOr<RollBackSource> LoadForRollBack();
 
  private:
@@ -60,7 +60,7 @@ class CheckpointSaver {
   const std::vector<v1::Checkpoint> earlier_;
   std::optional<int64_t> captured_step_;  // Step of the last checkpoint, which may not be written yet.
   TrainingState snapshot_;                // The copy that the checkpoint is written from.
-  CheckpointWriter writer_;               // Last member: it reads those above.
+  CheckpointWriter writer_;               // Last member: its thread reads those above.
 };
 
 }  // namespace ampd::train

@@ -30,7 +30,8 @@ absl::Status Damaged(const std::string& path, const std::string& message) {
   return ErrorWithMetadata(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_ERROR", message, {{kDamaged, path}});
 }
 
-// A full disk keeps its reason; everything else becomes a CHECKPOINT_ERROR.
+// The error for a checkpoint that could not be saved: a full disk keeps its reason, everything else becomes a
+// CHECKPOINT_ERROR.
 absl::Status NotSaved(const absl::Status& status, int64_t step) {
   // Removes the operation from messages like "rename: No such file or directory"; it means nothing to the reader.
   const std::string text(status.message());

@@ -16,7 +16,8 @@ namespace ampd::train {
 // Name of the checkpoint file that holds the model's parameters and buffers.
 inline constexpr char kModelFile[] = "model.safetensors";
 
-// The content of a checkpoint. `state` and `files` hold the training state; `environment` describes where it was made.
+// The content of a checkpoint. `state` and `files` hold the training state; `environment` describes where the
+// checkpoint was made.
 struct CheckpointContent {
   struct File {
     std::string name;                     // "model.safetensors"
@@ -47,7 +48,8 @@ struct LoadedCheckpoint {
   std::string state_hash;
 };
 
-// If the error means that a checkpoint is missing or differs from what was recorded, returns its path; otherwise empty.
+// Returns the path of the checkpoint if the error means that it is missing or differs from what was recorded; otherwise
+// returns an empty string.
 std::string DamagedCheckpoint(const absl::Status& status);
 
 // The file operations of a checkpoint. Virtual, so that a test can make each of them fail.

@@ -27,7 +27,7 @@ namespace ampd::train {
 // Single-threaded; owner: the training loop. Write and Announce run on the writer's thread.
 class CheckpointWriter {
  public:
-  // Makes one checkpoint durable and describes it. Check and Wait rethrow what it throws.
+  // Makes one checkpoint durable and describes it. If it throws, Check and Wait rethrow the exception.
   using Write = std::function<absl::StatusOr<v1::Checkpoint>()>;
   // `after_sequence`: the value that was passed to Begin.
   using Announce = std::function<void(const v1::Checkpoint& checkpoint, uint64_t after_sequence)>;
@@ -46,10 +46,10 @@ class CheckpointWriter {
   // Returns the error of a failed write, without waiting.
   absl::Status Check() const;
 
-  // Waits until no write is in progress; then as Check.
+  // Waits until no write is in progress; then returns what Check returns.
   absl::Status Wait();
 
-  // As Wait, but ignores the error and throws nothing.
+  // Waits until no write is in progress. Returns no error and throws nothing.
   void Join();
 
   // The checkpoint that was announced last.

@@ -27,7 +27,8 @@ class TensorFile {
 // Copies the tensor of one entry out of a parsed file. DATA_LOSS for a boolean that is neither 0 nor 1.
 absl::StatusOr<at::Tensor> ReadTensor(const SafetensorsFile& file, const TensorEntry& entry);
 
-// Copies all tensors out of a safetensors file. DATA_LOSS as for ParseSafetensors and ReadTensor.
+// Copies all tensors out of a safetensors file. DATA_LOSS in the cases in which ParseSafetensors or ReadTensor returns
+// it.
 absl::StatusOr<executor::TensorMap> ReadTensors(std::string_view bytes);
 
 }  // namespace ampd::train

@@ -20,8 +20,8 @@ namespace {
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kFp8File[] = "fp8.safetensors";  // In checkpoints of FP8 runs only.
 
-// Keys of flags in a manifest. They are part of the format of checkpoints and of the state's hash.
-// Used if a step has several phases: "phase.generator.applied_steps", "phase.generator.loss".
+// Keys in a manifest. They are part of the format of checkpoints and of the state's hash. The first three make the keys
+// of phases if a step has several: "phase.generator.applied_steps", "phase.generator.loss".
 constexpr char kPhasePrefix[] = "phase.";
 constexpr char kPhaseSuffix[] = ".applied_steps";
 constexpr char kLossSuffix[] = ".loss";
@@ -50,7 +50,7 @@ absl::Status Take(const LoadedCheckpoint& checkpoint, const std::string& name, I
   return found != checkpoint.state.end() && absl::SimpleAtoi(found->second, &out) ? absl::OkStatus() : Missing(name);
 }
 
-// Reads a number of this type that Hexadecimal wrote.
+// Reads a floating-point number that Hexadecimal wrote.
 template <typename Real>
 absl::Status TakeReal(const LoadedCheckpoint& checkpoint, const std::string& name, Real& out) {
   const auto found = checkpoint.state.find(name);

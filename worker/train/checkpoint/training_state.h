@@ -20,21 +20,22 @@ namespace ampd::train {
 struct TrainingState {
   int64_t step = 0;
   float train_loss = 0;  // Loss of the last step.
-  // The last loss of each phase, by name, if steps have several; train_loss is then the first one's.
+  // The last loss of each phase, by the phase's name, if steps have several phases; train_loss is then the first
+  // phase's.
   std::map<std::string, float> phase_losses;
   data::Sampler::Cursor cursor;
-  int num_replays = 0;  // Replays in a row of the next batch.
+  int num_replays = 0;  // How many times in a row the next batch was replayed.
   bool underflow_reported = false;
   bool fp8_underflow_reported = false;
   bool activations_reported = false;
-  bool uneven_reported = false;  // Warned that batches may count different numbers of labels.
+  bool uneven_reported = false;  // Reported that batches may count different numbers of labels.
   uint64_t applied_order = 0;    // Number of the last live change of the loss scale.
   MonitorState monitor;
   RecoveryState recovery;
   amp::PlateauState plateau;
-  std::optional<double> best_eval_loss;  // Lowest loss that has a checkpoint, if the best one is kept.
+  std::optional<double> best_eval_loss;  // Lowest evaluation loss that has a checkpoint, if the best is kept.
   bool evaluation_pending = false;       // The plateau schedule has not yet seen the evaluation of `step`.
-  bool sample_pending = false;           // The attempt left while it drew the sample of `step`.
+  bool sample_pending = false;           // The sample of `step` is not drawn yet: the attempt had to leave.
   amp::EngineState engine;
 };
 

@@ -34,8 +34,8 @@ void ShowOnly(int number) {
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 
-// The trainer links only LibTorch's CPU part, so that it runs on hosts without CUDA. RTLD_GLOBAL, because
-// libampd_cuda_graph.so, which is opened later, needs these symbols of LibTorch's CUDA part.
+// Loads LibTorch's CUDA part. The trainer links only the CPU part, so that it runs on hosts without CUDA. It is opened
+// with RTLD_GLOBAL, because libampd_cuda_graph.so, which is opened later, needs these symbols of LibTorch's CUDA part.
 absl::Status LoadLibTorchCuda() {
   if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     const char* text = dlerror();

@@ -10,9 +10,9 @@
 namespace ampd::train {
 
 // Opens the device that --device names, for the lifetime of the process: "cpu", or "gpu<n>" in NVML's numbering. For a
-// GPU it makes only that one visible to the process (as cuda:0), starts the driver, loads our kernels and LibTorch's
-// CUDA part, and selects deterministic cuBLAS and cuDNN. Step graphs are loaded if possible. Call once, before any call
-// of LibTorch, because LibTorch's first call decides for good whether there is CUDA. FAILED_PRECONDITION (reason
+// GPU, makes only that GPU visible to the process (as cuda:0), starts the driver, loads our kernels and LibTorch's CUDA
+// part, and selects deterministic cuBLAS and cuDNN. Step graphs are loaded if possible. Call once, before any call of
+// LibTorch, because LibTorch's first call decides for good whether there is CUDA. FAILED_PRECONDITION (reason
 // DEVICE_ERROR) with one line that says what is missing.
 absl::StatusOr<amp::ComputeDevice> OpenComputeDevice(const std::string& id,
                                                      const device::CudaLibraries& libraries = {});
@@ -25,7 +25,8 @@ absl::Status CheckPlacedHere(const v1::Device& placed, const amp::ComputeDevice&
 std::string NameOf(const amp::ComputeDevice& opened);
 
 // Bytes of tensors on the device: the current amount, and the peak since ResetPeakMemory. A GPU's allocator also keeps
-// freed memory and a recorded step's; `reserved_peak_bytes` is the peak of all that it holds, 0 on a CPU.
+// freed memory and the memory of a recorded step; `reserved_peak_bytes` is the peak of all memory that it holds, and 0
+// on a CPU.
 struct DeviceMemory {
   int64_t allocated_bytes = 0;
   int64_t peak_bytes = 0;

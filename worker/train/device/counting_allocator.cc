@@ -41,8 +41,8 @@ void Free(void* data) {
   c10::free_cpu(block);
 }
 
-// Lets the kernel back a large block, up to the end of its last large page, with pages of 2 MB. A pass over the block
-// then misses the TLB 512 times less. This is a hint: if it is refused, the block still works.
+// Asks the kernel to back a large block, up to the end of its last large page, with pages of 2 MB. A pass over the
+// block then misses the TLB 512 times less. This is a hint: if it is refused, the block still works.
 void AskForLargePages(const char* block, size_t bytes) {
   if (bytes < kLargePageBytes) {
     return;

@@ -19,7 +19,7 @@ constexpr int kNumFirst = 20;
 constexpr float kTooMuch = 10;
 constexpr float kNoise = 0.01f;  // Share of the first level below which losses are meaningless.
 constexpr int kMaxDiverged = 32;
-constexpr int kMaxSpiking = 100;   // After that it is the run's new level and no spike.
+constexpr int kMaxSpiking = 100;   // Spikes in a row after which they count as the run's new level.
 constexpr int kMaxNotFinite = 20;  // Skipped steps in a row.
 constexpr int kMaxStuck = 100;
 constexpr int kQuietSteps = 100;
@@ -47,7 +47,8 @@ float Median(std::vector<float> values) {
   return *middle;
 }
 
-// Whether the rule may report. It stays quiet while `holds` and for kQuietSteps after.
+// Whether a rule may report in this step. `holds`: whether the rule's condition holds in it. After a report the rule
+// stays quiet until its condition has not held for kQuietSteps steps.
 bool MaySpeak(bool holds, int& quiet_steps) {
   const bool may = holds && quiet_steps == 0;
   quiet_steps = holds ? kQuietSteps : std::max(0, quiet_steps - 1);
@@ -56,7 +57,7 @@ bool MaySpeak(bool holds, int& quiet_steps) {
 
 bool IsScaled(const StepNumbers& numbers) { return numbers.run.scaling != precision::LossScaleConfig::Kind::kOff; }
 
-// `what`: what was seen. The verdict adds the advice.
+// Makes the finding of a rule. `what`: what the rule saw, for the message. The verdict adds the advice.
 Finding Diverged(const char* rule, Symptom symptom, const std::string& what, const StepNumbers& numbers) {
   const Verdict verdict = JudgeNumbers(symptom, numbers.run);
   return {.kind = v1::Event::DIVERGENCE,
@@ -120,7 +121,7 @@ void DivergenceMonitor::CheckScale(const StepNumbers& numbers, std::vector<Findi
   }
   state_.num_stuck = numbers.skipped && !numbers.scale_moved ? state_.num_stuck + 1 : 0;
   const int bound = IsScaled(numbers) ? kMaxStuck + numbers.hysteresis : kMaxNotFinite;
-  // A non-finite loss is the cause, and has been reported as such.
+  // If a non-finite loss is the cause, it has been reported already.
   if (state_.num_stuck < bound || state_.not_finite_reported) {
     return;
   }
@@ -189,7 +190,7 @@ void DivergenceMonitor::CheckSpike(const StepNumbers& numbers, std::vector<Findi
   ForgetLosses();
 }
 
-// After this the run is judged by the losses that follow.
+// Drops the losses seen so far, so that the run is judged only by the losses that follow.
 void DivergenceMonitor::ForgetLosses() {
   state_.losses.clear();
   state_.num_spiking = 0;

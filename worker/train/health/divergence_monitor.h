@@ -16,7 +16,7 @@ struct StepNumbers {
   float loss = 0;
   float grad_norm = 0;
   float loss_scale = 1;  // Loss scale that multiplied this step's loss.
-  RunFacts run = {};  // Facts that decide end reason and advice. With loss scaling on, some skipped steps are normal.
+  RunFacts run = {};     // Decide end reason and advice. With loss scaling on, some skipped steps are normal.
   // The loss belongs to one of two networks that compete: it rises when the other one gets better.
   bool adversarial = false;
   bool skipped = false;  // The gradients were not finite.
@@ -24,11 +24,11 @@ struct StepNumbers {
   bool backed_off = false;    // The scale moved down.
   float next_loss_scale = 1;  // Loss scale of the next step.
   int hysteresis = 1;         // Overflows that the scaler tolerates before it lowers the scale.
-  bool at_floor = false;      // The scale should have fallen and could not.
+  bool at_floor = false;      // The scale should have fallen, but is at its lower limit.
 };
 
-// Something that the monitor saw, to be reported as an event of this kind. If `reason` is not REASON_UNSPECIFIED, the
-// numbers will not recover by themselves, and on_divergence decides what to do.
+// Something that the monitor saw, to be reported as an event of kind `kind`. If `reason` is not REASON_UNSPECIFIED, the
+// run's numbers will not recover by themselves, and the job's on_divergence decides what to do.
 struct Finding {
   v1::Event::Kind kind = v1::Event::WARNING;
   v1::Reason reason = v1::REASON_UNSPECIFIED;
@@ -44,14 +44,14 @@ struct MonitorState {
   float first_level = 0;      // The largest of the first losses: the level of an untrained model.
   int num_first = 0;          // Losses that `first_level` covers.
   int num_not_finite = 0;     // Skipped steps in a row whose loss was not finite.
-  int num_stuck = 0;          // Skipped steps in a row without a change of the scale, if there is one.
+  int num_stuck = 0;          // Skipped steps in a row in which the loss scale, if any, did not change.
   int num_spiking = 0;        // Steps in a row with a loss far above the earlier ones.
   int num_diverged = 0;       // Spiking steps in a row above the first level.
   int range_quiet_steps = 0;  // Steps until loss_range may report again; 0: it may now.
   int spike_quiet_steps = 0;
   int skips_quiet_steps = 0;
-  bool not_finite_reported = false;  // Reported since the last finite loss.
-  bool floor_reported = false;       // Reported since the scale last moved.
+  bool not_finite_reported = false;  // A non-finite loss was reported since the last finite one.
+  bool floor_reported = false;       // The floor was reported since the scale last moved.
   friend bool operator==(const MonitorState&, const MonitorState&) = default;
 };
 
@@ -60,33 +60,34 @@ struct MonitorState {
 //
 //   WARNING loss_range: within the last 100 losses, one is over 10 times an earlier one. This is the classic warning,
 //     but it ignores falls of that size, which are what training is for.
-//   LOSS_SPIKE loss_spike: a loss is over 10 times the median of the last 100 (20 at least) and above them all. The
-//     noise of batches stays below that.
-//   DIVERGENCE diverged: 32 such losses in a row, all above the largest of the first 20: worse than untrained, for
-//     longer than a bad stretch of data lasts. 100 spikes in a row without that are the run's new level.
-//   DIVERGENCE loss_not_finite: at once on an applied step, without loss scaling, or if all labels are ignored.
-//   Otherwise
-//     after 20 skipped steps in a row, because the scale affects gradients only and cannot repair a loss.
+//   LOSS_SPIKE loss_spike: a loss is over 10 times the median of the last 100 losses (at least 20) and above them all.
+//     The noise of batches stays below that.
+//   DIVERGENCE diverged: 32 spikes in a row, all above the largest of the first 20 losses: worse than an untrained
+//     model, for longer than a bad stretch of data lasts. 100 spikes in a row that are no divergence count as the run's
+//     new level.
+//   DIVERGENCE loss_not_finite: a loss is not finite. Reported at once if the step was applied, if there is no loss
+//     scaling, or if all labels are ignored. Otherwise reported after 20 skipped steps in a row, because the scale
+//     affects gradients only and cannot repair a loss.
 //   DIVERGENCE scale_stuck: 100 skipped steps in a row with one scale, and as many more as the hysteresis tolerates. No
 //     rule of the scaler will end that.
 //   DIVERGENCE gradients_not_finite: 20 skipped steps in a row without loss scaling. Nothing will repair that.
-//   LOSS_SCALE_AT_FLOOR scale_floor: the scale should fall and cannot; reported again only after it moved.
+//   LOSS_SCALE_AT_FLOOR scale_floor: the scale should fall and cannot; reported again only after the scale moved.
 //   WARNING skipped_share: over a quarter of the last 200 steps were skipped. A healthy scaler skips under 1%.
 //
 // The level of an adversarial loss says nothing about the run, so loss_range, loss_spike and diverged ignore it.
 //
-// Losses below 1% of the first level count as that 1%, because tenfold noise below it is meaningless. Pure: no clock,
-// no I/O. Thread-compatible.
+// The first level is the largest of the first 20 losses. A loss below 1% of the first level counts as 1% of it, because
+// a tenfold change below that is only noise. Pure: no clock, no I/O. Thread-compatible.
 class DivergenceMonitor {
  public:
   // REQUIRES: called once a step, in order.
   std::vector<Finding> Observe(const StepNumbers& numbers);
 
-  // Whether nothing looks bad, so that a checkpoint made now is a good one to roll back to.
+  // Whether no loss looks bad now, so that a checkpoint made now is a good one to roll back to.
   bool calm() const { return state_.num_spiking == 0 && state_.num_not_finite == 0 && !state_.not_finite_reported; }
 
   const MonitorState& state() const { return state_; }
-  // Cuts windows that are longer than the monitor's to their newest elements.
+  // Continues from `state`. Windows that are longer than the monitor's are cut to their newest elements.
   void Restore(MonitorState state);
 
  private:

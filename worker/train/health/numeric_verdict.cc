@@ -13,7 +13,7 @@ std::string SmallerUpdates(const RunFacts& facts) {
   return absl::StrCat("lower the learning rate or ", facts.clips ? "" : "set ", "train.clip_grad_norm");
 }
 
-// A wider format is suggested only if fp32 has a wider range.
+// Suggests a wider format, but only if fp32 has a wider range than what the run computes in.
 std::string OrWider(const RunFacts& facts) { return facts.has_narrow_range ? absl::StrCat(", or ", kWider) : ""; }
 
 Verdict NoLabelCounts() {

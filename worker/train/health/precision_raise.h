@@ -10,8 +10,8 @@
 
 namespace ampd::train {
 
-// How much wider than its spec a run computes, after numbers went wrong in the precision that the spec asked for. Part
-// of a checkpoint.
+// By how much a run's precision is wider than that of its spec, because numbers went wrong in the spec's precision.
+// Part of a checkpoint.
 struct PrecisionRaise {
   std::string preset;                     // Replaces the spec's preset; empty: the spec's.
   std::vector<std::string> fp32_modules;  // Modules whose products are computed in fp32.
@@ -19,14 +19,15 @@ struct PrecisionRaise {
   friend bool operator==(const PrecisionRaise&, const PrecisionRaise&) = default;
 };
 
-// Returns the policy with the raise applied. Its own rules for modules and ops remain, after the raise's. If the raise
-// has a preset, formats that the policy names are cleared, so that the preset decides them.
+// Returns the policy with the raise applied. The policy's own rules for modules and ops remain, after those of the
+// raise. If the raise has a preset, formats that the policy names are cleared, so that the preset decides them.
 v1::PrecisionPolicy Raised(v1::PrecisionPolicy policy, const PrecisionRaise& raise);
 
-// Returns the next wider raise, where `now` is what `raise` resolved to. While layers are in FP8: the first time only
-// `module` moves to bf16, if it is one of them; otherwise everything moves to bf16. After that: the first time only
-// `module` moves to fp32, if one is named; otherwise everything moves from fp16 to bf16, if the device supports it, and
-// from there to fp32. Returns nullopt if everything is fp32 already.
+// Returns the raise that follows `raise`, one step wider; nullopt if everything is fp32 already. `now`: the policy that
+// `raise` resolved to. `module`: where the numbers went wrong; empty: unknown. While layers compute in FP8, the first
+// raise moves only `module` to bf16, if it is one of these layers; otherwise everything moves to bf16. After that, the
+// first raise moves only `module` to fp32, if it is known; otherwise everything moves from fp16 to bf16, if the device
+// supports that, and from there to fp32.
 std::optional<PrecisionRaise> Widen(const PrecisionRaise& raise, const precision::ResolvedPolicy& now,
                                     const std::string& module, const v1::Device& device);
 

@@ -37,7 +37,8 @@ void Recovery::Rewind(MonitorState monitor, int num_replays) {
   num_replays_ = num_replays;
 }
 
-// Another fault needs a roll-back that is still allowed, and alternating raises and lowerings must end.
+// Lowers the precision only while roll-backs and lowerings together are below the limit of roll-backs: another fault
+// needs a roll-back that is still allowed, and alternating raises and lowerings must end.
 Decision Recovery::BeforeStep() {
   if (!may_lower() || state_.num_quiet_steps < options_.lower_again_after_steps ||
       state_.num_rollbacks + state_.num_lowerings >= kMaxRollbacks) {
@@ -68,7 +69,8 @@ Decision Recovery::AfterStep(const StepNumbers& numbers, const precision::Resolv
   for (const Finding& finding : findings) {
     decision.findings.push_back(finding);
     if (decision.has_diverged()) {
-      // With a non-finite loss, the fault is older than the backward pass that named a module.
+      // If the loss is not finite, the fault came before the backward pass that named the module, so no module is to
+      // blame.
       OnDivergence(finding, std::isfinite(numbers.loss) ? numbers.run.module : "", policy, decision);
       return decision;
     }

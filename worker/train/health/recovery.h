@@ -39,13 +39,13 @@ struct Decision {
   v1::Reason reason = v1::REASON_UNSPECIFIED;  // kFail: the end reason.
   std::string message = {};                    // kRollBack, kRaise, kFail: why.
   std::string rule = {};                       // kRollBack: the rule of DivergenceMonitor or of the caller.
-  // kRollBack: the precision is wider than before, so the run repeats the data. Otherwise the same data would end the
-  // same way, and the run continues with the data after the place where it went wrong.
+  // kRollBack: whether the precision is wider than before. If so, the run repeats the data. If not, the same data would
+  // fail in the same way, so the run continues with the data after the place where it went wrong.
   bool is_wider = false;
   PrecisionRaise lowered = {};  // kLower: the raise that is reverted.
-  int64_t num_quiet_steps = 0;  // kLower: the steps without a finding that allow it.
+  int64_t num_quiet_steps = 0;  // kLower: the number of steps without a finding, which allows it.
 
-  // Whether the run's numbers will not recover by themselves.
+  // Whether the findings say that the run's numbers will not recover by themselves.
   bool has_diverged() const { return !findings.empty() && findings.back().reason != v1::REASON_UNSPECIFIED; }
 };
 
@@ -58,13 +58,12 @@ struct NonFiniteState {
 };
 
 // Decides how a run reacts to its numbers: whether it continues, replays a batch, rolls back, changes its precision or
-// fails. A decision counts as carried out: the caller computes in `state().raise` from then on. Owns the divergence
-// monitor and the counts that bound the reactions.
+// fails. Recovery assumes that the caller carries out each decision and computes in `state().raise` from then on. Owns
+// the divergence monitor and the counts that limit the reactions.
 //
 //   a skipped step whose scale fell    kReplay up to 8 times in a row, if the job replays skipped batches
-//   numbers that will not recover      by on_divergence: kContinue (WARN), kFail, or kRollBack up to 3 times a job,
-//   with
-//                                      a wider precision if the job asks for it and the data is not to blame
+//   numbers that will not recover      by on_divergence: kContinue (WARN), kFail, or kRollBack up to 3 times a job; the
+//                                      precision is raised if the job asks for it and the data is not to blame
 //   a scale at its floor               by the policy: kContinue, kRaise, or kFail if nothing is wider
 //   a quiet period after a raise       kLower, if the job asks for it and may still roll back
 //
@@ -80,14 +79,17 @@ class Recovery {
 
   explicit Recovery(Options options);
 
-  // Called before a step, so that a run resumed from a checkpoint made now decides the same: kLower or kContinue.
+  // Returns kLower or kContinue. Called before a step, so that a run that resumes from a checkpoint made now decides
+  // the same.
   Decision BeforeStep();
-  // `policy`: what state().raise resolved to. REQUIRES: called once a step, in order.
+  // Decides after a step, from its numbers. `policy`: what state().raise resolved to. REQUIRES: called once a step, in
+  // order.
   Decision AfterStep(const StepNumbers& numbers, const precision::ResolvedPolicy& policy);
-  // A tensor was found at `step`. A symptom that ends no attempt is only reported.
+  // Decides about a non-finite tensor that was found at `step`. A symptom that ends no attempt is only reported.
   Decision OnNonFiniteState(const NonFiniteState& found, int64_t step, const RunFacts& facts,
                             const precision::ResolvedPolicy& policy);
-  // The run is complete, and all of its `num_steps` steps were skipped. `facts` count if no step was observed.
+  // Decides about a complete run whose `num_steps` steps were all skipped. `facts` are used only if no step was
+  // observed.
   Decision OnNothingTrained(int64_t num_steps, const RunFacts& facts) const;
 
   // Whether on_divergence is one of the kinds of roll-back.
@@ -95,7 +97,7 @@ class Recovery {
   // Whether the raise may be reverted later, so that a step must be read before the next one begins.
   bool may_lower() const { return options_.lower_again_after_steps > 0 && is_raised(); }
   bool only_warns() const { return options_.on_divergence == v1::JobSpec::WARN; }
-  // Whether nothing looks bad, so that a checkpoint made now is a good one to roll back to.
+  // Whether no loss looks bad now, so that a checkpoint made now is a good one to roll back to.
   bool calm() const { return monitor_.calm(); }
 
   const RecoveryState& state() const { return state_; }
@@ -103,7 +105,8 @@ class Recovery {
   int num_replays() const { return num_replays_; }
   // Sets the counts of all attempts, from the checkpoint with which an attempt begins.
   void Restore(RecoveryState state) { state_ = std::move(state); }
-  // Returns to the memory of an earlier step. The counts of roll-backs and the raise stay.
+  // Restores the monitor's memory and the number of replays of an earlier step. The counts of roll-backs and the raise
+  // stay.
   void Rewind(MonitorState monitor, int num_replays);
 
  private:
@@ -116,7 +119,7 @@ class Recovery {
   const Options options_;
   DivergenceMonitor monitor_;
   RecoveryState state_;
-  int num_replays_ = 0;                 // Replays in a row of the next batch.
+  int num_replays_ = 0;                 // How many times in a row the next batch was replayed.
   std::optional<RunFacts> last_facts_;  // Facts about the last step.
 };
 

@@ -20,7 +20,7 @@ absl::Status Evaluations::Evaluate() {
     return absl::OkStatus();
   }
   amp::EvalSums sums;
-  bool ignores_all_labels = false;  // In one of the batches.
+  bool ignores_all_labels = false;  // Whether one of the batches has no label that counts.
   amp::Batch first;
   std::string why_uneven;
   for (int64_t begin = 0; begin < plan.eval->size(); begin += plan.eval_batch_size) {

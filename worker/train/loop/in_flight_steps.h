@@ -22,10 +22,10 @@ class InFlightSteps {
 
   struct Step {
     Instant begin;
-    data::Sampler::Cursor place;  // Position of its batch.
+    data::Sampler::Cursor place;  // Position of the step's batch in the data.
     double data_wait_seconds = 0;
     bool reports_gradients = false;
-    std::string why_uneven = {};  // Why its micro-batches may count different numbers of labels; empty: no reason.
+    std::string why_uneven = {};  // Why the micro-batches may count different numbers of labels; empty: they do not.
     std::vector<amp::Batch> micro_batches = {};
   };
   struct ReadStep : Step {
@@ -40,12 +40,13 @@ class InFlightSteps {
 
   bool empty() const { return steps_.empty(); }
   size_t size() const { return steps_.size(); }
-  // The position at which data continues after the last step that was read. `next`: the position after all that were
-  // begun.
+  // The position at which data continues after the last step that was read. `next`: the position after all steps that
+  // were begun.
   data::Sampler::Cursor UnreadFrom(const data::Sampler::Cursor& next) const {
     return steps_.empty() ? next : steps_.front().place;
   }
-  // Rate of the steps that were read, without the first one, which includes LibTorch's setup. 0 if there are no others.
+  // Rate of the steps that were read, without the first one, which includes LibTorch's setup. 0 if no other step was
+  // read.
   double steps_per_second() const {
     return steady_seconds_ > 0 ? static_cast<double>(num_steady_) / steady_seconds_ : 0;
   }

@@ -22,7 +22,7 @@ using v1::Event;
 // Loads the parameters and buffers of the model's file.
 absl::Status LoadExportedState(bool keeps_sources, AttemptPlan& plan, amp::Engine& engine, TelemetryWriter& telemetry) {
   amp::EngineState state = engine.ExportState();
-  // The file chooses the names. Fail now rather than at the first checkpoint.
+  // The file chooses the tensors' names. If a checkpoint can't hold them, fail now rather than at the first checkpoint.
   AMPD_RETURN_IF_ERROR(WithReason(TensorFile::Of(state.model).status(), v1::SPEC_ERROR));
   AMPD_RETURN_IF_ERROR(WithReason(TensorFile::Of(state.optimizer).status(), v1::SPEC_ERROR));
   int64_t num_bytes = 0;

@@ -14,14 +14,14 @@ namespace ampd::train {
 // Single-threaded; owner: TrainingLoop.
 class RecoveryActions {
  public:
-  // All outlive the actions.
+  // The arguments outlive this object.
   RecoveryActions(TrainingRun& run, InFlightSteps& in_flight, CheckpointSaver& checkpoints)
       : run_(run), in_flight_(in_flight), checkpoints_(checkpoints) {}
 
   // Reports the decision's findings.
   absl::Status Report(const Decision& decision);
-  // Carries out the decision's action; a replay is left to the caller. kFail is an error with the decision's reason. A
-  // roll-back drops the steps in flight.
+  // Carries out the decision's action; a replay is left to the caller. For kFail, returns an error with the decision's
+  // reason. A roll-back drops the steps in flight.
   absl::Status Act(const Decision& decision);
 
  private:

@@ -31,7 +31,7 @@ namespace {
 
 using v1::Outcome;
 
-// The first line, without the stack traces that LibTorch appends.
+// The first line of an exception's text, without the stack traces that LibTorch appends.
 std::string FirstLine(const std::string& text) {
   constexpr size_t kMaxBytes = 500;
   return text.substr(0, std::min(text.find('\n'), kMaxBytes));
@@ -53,7 +53,7 @@ bool IsOutOfMemory(const c10::Error& error) {
          absl::StrContains(text, "CUDA error: out of memory");
 }
 
-// From LibTorch's text only the size is useful to people.
+// The message for people when memory ran out. Only the size is useful to them from LibTorch's text.
 std::string OutOfMemoryMessage(const std::string& text, const v1::JobSpec& spec) {
   const std::string before = "ried to allocate ";
   std::string message = "the memory is used up";
@@ -205,7 +205,7 @@ absl::StatusOr<amp::ComputeDevice> WarmUp(const std::string& device_id) {
   InstallCountingAllocator();
   auto device = OpenAndMultiply(device_id);
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-  // This only guards against reads of uninitialized memory, and would write each new tensor once more.
+  // Filling new tensors only guards against reads of uninitialized memory, and would write each of them once more.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
   return device;
 }

@@ -25,25 +25,26 @@ absl::StatusOr<amp::ComputeDevice> WarmUp(const std::string& device_id);
 struct TrainerOptions {
   StepLog& step_log;
   const ComputeLease& lease;
-  // Steps that may be begun before the numbers of an earlier one are read, if the engine allows it. Unset: 1 on a GPU,
-  // which then need not wait for the host, and 0 on a CPU.
+  // Number of steps that may be begun before the numbers of an earlier step are read, if the engine allows it. Unset: 1
+  // on a GPU, which then need not wait for the host, and 0 on a CPU.
   std::optional<int> steps_ahead = {};
   // Whether steps on a GPU are recorded in a CUDA graph and replayed.
   bool cuda_graph = true;
 };
 
 // Runs the attempt to its end on the device that WarmUp returned, and returns how it ended. This is the one place where
-// exceptions of LibTorch and the standard library become typed reasons; it throws none. If the checkpoint is damaged,
-// it uses the newest sound one of start.older_checkpoints.
+// exceptions of LibTorch and the standard library become typed reasons; it throws none. If the checkpoint from which
+// the attempt resumes is damaged, it uses the newest sound one of start.older_checkpoints.
 v1::Outcome RunAttempt(internal::StartAttempt start, const absl::StatusOr<amp::ComputeDevice>& device, AgentLink& link,
                        TelemetryOutbox& outbox, const TrainerOptions& options);
 
-// OUT_OF_MEMORY on any device; DEVICE_ERROR for a fault of a GPU or its libraries; DATA_ERROR for an index out of an
-// op's range; SPEC_ERROR for an op that can't compute the model's values (executor::OpError) or a wrong label count
-// (amp::LabelCountError); INTERNAL for anything else.
+// Returns the reason for an exception of LibTorch: OUT_OF_MEMORY if memory ran out on any device; DEVICE_ERROR for a
+// fault of a GPU or its libraries; DATA_ERROR for an index out of an op's range; SPEC_ERROR for an op that can't
+// compute the model's values (executor::OpError) or a wrong label count (amp::LabelCountError); INTERNAL for anything
+// else.
 v1::Reason ReasonForException(const c10::Error& error);
 
-// The reason of an error's ErrorInfo; INTERNAL if it is not a v1.Reason.
+// The reason in the error's ErrorInfo; INTERNAL if it is not a v1.Reason.
 v1::Reason ReasonFor(const absl::Status& status);
 
 }  // namespace ampd::train

@@ -7,10 +7,10 @@
 
 namespace ampd::train {
 
-// Where a run is, for the agent.
+// The report to the agent about where the run is. `state`: the state of the attempt.
 internal::TrainerState StateReportOf(const TrainingRun& run, v1::Attempt::State state);
 
-// What a run ended with, without the rate of its steps and the hash of its last checkpoint. `last`: its last
+// The final metrics of a run, without the rate of its steps and the hash of its last checkpoint. `last`: the run's last
 // evaluation.
 v1::FinalMetrics FinalMetricsOf(const TrainingRun& run, const std::optional<v1::EvalPoint>& last);
 

@@ -35,7 +35,7 @@ RunFacts StepFacts(const TrainingRun& run, const amp::StepResult& result, const 
   RunFacts facts = FactsOf(run);
   facts.loss_scale = result.loss_scale;
   facts.at_floor = result.scale_change == amp::ScaleChange::kAtFloor;
-  facts.was_updated = run.engine().applied_steps() > (result.skipped ? 0 : 1);  // Before this step.
+  facts.was_updated = run.engine().applied_steps() > (result.skipped ? 0 : 1);  // Whether an update preceded this step.
   facts.loss_is_finite = std::isfinite(result.loss);
   facts.ignores_all_labels = !facts.loss_is_finite && IgnoresAllLabels(run.plan(), place);
   facts.module = result.overflow_module;

@@ -6,7 +6,7 @@
 #include "worker/train/health/numeric_verdict.h"
 #include "worker/train/loop/training_run.h"
 
-// Collects the plain numbers by which health judges a run.
+// Collects the plain numbers by which worker/train/health judges a run.
 namespace ampd::train {
 
 // Facts about the run as it is after the last step.

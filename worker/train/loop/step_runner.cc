@@ -37,7 +37,8 @@ void StepRunner::Begin(bool reports_gradients) {
   const InFlightSteps::Instant asked = Now();
   const data::Batcher::Batch batch = run_.batcher().Next();
   const InFlightSteps::Instant given = Now();
-  // After the wait for data, during which a lease may expire. The wait for a lease is not part of the step.
+  // Wait for a valid lease only after the wait for data, during which the lease may expire. The wait for the lease is
+  // not part of the step's time.
   const absl::Duration leased_at = lease_.AwaitValid(SystemClock());
   const InFlightSteps::Instant begin = Now() - (given - asked);
   const double data_wait_seconds = std::chrono::duration<double>(given - asked).count();

@@ -21,14 +21,14 @@ class StepRunner {
     InFlightSteps::ReadStep begun;
   };
 
-  // All outlive the runner.
+  // The arguments outlive the runner.
   StepRunner(TrainingRun& run, const ComputeLease& lease, StepLog& step_log)
       : run_(run), lease_(lease), step_log_(step_log) {}
 
   // Begins the next step. `reports_gradients`: the step samples its gradients and reports them.
   void Begin(bool reports_gradients);
   // The number of steps that may stay in flight now. It is 0 if the next action depends on the last step's numbers:
-  // before a periodic action or the end, if a skipped batch is replayed, and if one more overflow changes the
+  // before a periodic action or the end, if skipped batches are replayed, and if one more overflow would change the
   // precision.
   size_t MaxInFlight() const;
   // Waits for the oldest step in flight and counts it as done. REQUIRES: there is one.

@@ -49,7 +49,7 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
     AMPD_RETURN_IF_ERROR(React(run_.recovery().BeforeStep()));
     AMPD_RETURN_IF_ERROR(RunPendingActions());
     if (run_.progress().sample_pending) {
-      continue;  // Leaving.
+      continue;  // An order to leave came; the top of the loop obeys it.
     }
     AMPD_RETURN_IF_ERROR(ApplyOrders());
     steps_.Begin(/*reports_gradients=*/context_.link.TakeGradientRequest());
@@ -110,7 +110,7 @@ absl::Status TrainingLoop::ApplyOrders() {
   const std::vector<internal::ApplyLossScale> orders = context_.link.LossScaleOrders(run_.progress().applied_order);
   if (!orders.empty()) {
     AMPD_RETURN_IF_ERROR(EndSteps());
-    rolled_back_ = false;  // The order goes to the current engine.
+    rolled_back_ = false;  // The orders are applied to the engine after the roll-back.
   }
   for (const internal::ApplyLossScale& order : orders) {
     AMPD_RETURN_IF_ERROR(run_.ApplyOrder(order));
@@ -183,7 +183,7 @@ absl::Status TrainingLoop::RunPeriodicActions() {
   return (saves || evaluations_.IsBest()) && finite_checks_.IsGood() ? SaveCheckpoint() : absl::OkStatus();
 }
 
-// Copies the state; the writer's thread does the rest.
+// Copies the state; the writer's thread writes the copy as a checkpoint.
 absl::Status TrainingLoop::SaveCheckpoint() {
   v1::Checkpoint checkpoint;
   checkpoint.set_attempt(context_.start.key().attempt());
@@ -213,7 +213,7 @@ absl::Status TrainingLoop::CheckTrained() {
 absl::StatusOr<Outcome> TrainingLoop::Finish() {
   AMPD_RETURN_IF_ERROR(CheckTrained());
   AMPD_RETURN_IF_ERROR(SaveCheckpoint());
-  AMPD_RETURN_IF_ERROR(checkpoints_.Wait());  // First, so that a failing evaluation loses nothing.
+  AMPD_RETURN_IF_ERROR(checkpoints_.Wait());  // Before the evaluation, so that its failure loses no trained state.
   AMPD_RETURN_IF_ERROR(evaluations_.Evaluate());
   AMPD_RETURN_IF_ERROR(DrawSampleOf(run_, [this] { return must_leave(); }));
   if (run_.progress().sample_pending) {

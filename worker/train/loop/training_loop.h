@@ -28,23 +28,23 @@ namespace ampd::train {
 //           -> checkpoint -> evaluation -> sample
 //
 // This class is the schedule. TrainingRun holds the state, StepRunner makes the steps, Recovery decides about bad
-// numbers and RecoveryActions carries that out, CheckpointSaver writes checkpoints.
+// numbers, RecoveryActions carries out these decisions, and CheckpointSaver writes checkpoints.
 //
 // The last evaluation and the last sample follow the last checkpoint, so that neither their failure nor a kill loses
 // trained state; an attempt that resumes from that checkpoint still makes them. The last loss is in the outcome, not in
 // the checkpoint. An earlier checkpoint follows the sample of its step, so an attempt that resumes from it does not
 // draw that sample again.
 //
-// If ordered to leave while it draws a sample, it stops drawing. If that was a sample before the last step, the exit
-// checkpoint records it as pending, and the next attempt draws it before its first step.
+// If the loop is ordered to leave while it draws a sample, it stops drawing. If that was a sample before the last step,
+// the exit checkpoint records the sample as pending, and the next attempt draws it before its first step.
 //
 // On a GPU the next step is begun before the numbers of the last one are read, so that the device never waits for the
 // host. A reaction to those numbers therefore finds one more step in flight. Every step that was begun is read before
 // an order, an evaluation, a sample, a checkpoint and the end.
 //
 // A checkpoint costs the loop a copy of the state in memory. It is written while training continues, and reported once
-// it is durable. The next checkpoint, a roll-back, leaving and the end wait for that. An error ends the attempt at the
-// next step boundary.
+// it is durable. The next checkpoint, a roll-back, leaving and the end wait until it is durable. An error of the write
+// ends the attempt at the next step boundary.
 //
 // The loop leaves at a step boundary, with a checkpoint, or without one on a cancel. If the numbers go wrong beyond
 // recovery, on_divergence decides: report it and continue, end the attempt, or roll back to the newest checkpoint (the
@@ -69,7 +69,8 @@ class TrainingLoop {
   // Returns how the attempt ended, without last_sequence. Errors carry the reason of a v1.Reason.
   absl::StatusOr<v1::Outcome> Run();
 
-  // Waits for a checkpoint that is being written, which counts however the run ended. REQUIRES: Run() has returned.
+  // Waits for a checkpoint that is being written, because it counts no matter how the run ended. REQUIRES: Run() has
+  // returned.
   void AwaitCheckpoint() { checkpoints_.Join(); }
 
   int64_t step() const { return run_.step(); }

@@ -25,7 +25,7 @@ using v1::Event;
 constexpr char kPrecision[] = "precision";  // Key in a checkpoint's environment.
 
 // A loss scale belongs to one format. The format changes if the policy leaves the choice to the device, or if the
-// precision was raised since. The scale then starts as that of a new run, and orders for the earlier one lapse.
+// precision was raised since. The scale then starts as that of a new run, and orders for the earlier scale lapse.
 void DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, const std::string& preset, amp::Engine& engine,
                                  TrainingState& state) {
   const auto saved = checkpoint.environment.find(kPrecision);
@@ -34,8 +34,8 @@ void DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, const std::
   }
 }
 
-// Whether the checkpoint of the last step lacks an evaluation that the plateau schedule would have seen by now. A
-// longer run that resumes from it makes that evaluation first.
+// Whether the checkpoint of the last step was made before an evaluation that the plateau schedule needs. A longer run
+// that resumes from the checkpoint makes that evaluation first.
 bool LacksEvaluation(const AttemptPlan& plan, int64_t step) {
   return plan.plateau.has_value() && plan.eval.has_value() && step == plan.total_steps &&
          IsDue(step, plan.eval_every_steps);
@@ -97,7 +97,7 @@ absl::Status TrainingRun::MakeEngine() {
 absl::Status TrainingRun::Resume(LoadedCheckpoint& checkpoint) {
   AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(checkpoint));
   if (checkpoint.job_id != start_.key().job_id()) {
-    state.applied_order = 0;       // Orders are numbered within a job.
+    state.applied_order = 0;       // Orders are numbered within a job, and this job has other ones.
     state.best_eval_loss.reset();  // Refers to checkpoints that this job does not keep.
     state.sample_pending = false;
   }
@@ -116,8 +116,8 @@ absl::Status TrainingRun::ReturnTo(LoadedCheckpoint& checkpoint) {
   AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(checkpoint));
   AMPD_RETURN_IF_ERROR(MakeEngine());
   DropScaleOfAnotherPrecision(checkpoint, plan_.policy.preset, *engine_, state);
-  state.applied_order = progress_.applied_order;  // Later orders are undone and not repeated.
-  state.sample_pending = false;                   // Already drawn before the first step.
+  state.applied_order = progress_.applied_order;  // Orders after the checkpoint are undone and not applied again.
+  state.sample_pending = false;                   // Drawn before this attempt's first step.
   if (checkpoint.job_id != start_.key().job_id()) {
     state.best_eval_loss.reset();  // Refers to checkpoints that this job does not keep.
   }
@@ -218,7 +218,7 @@ CheckpointContent TrainingRun::Identity() const {
   CheckpointContent content;
   content.job_id = key.job_id();
   content.attempt = key.attempt();
-  // Only a digest: whoever may read checkpoints must not be able to act for the attempt.
+  // Store only a digest of the token: whoever may read checkpoints must not be able to act for the attempt.
   content.token = Sha256Hex(absl::StrCat("attempt ", key.token())).substr(0, 32);
   const v1::Device& device = start_.device();
   content.environment = {{"cpu_level", at::get_cpu_capability()},

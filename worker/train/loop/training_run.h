@@ -29,8 +29,8 @@ struct Progress {
   std::map<std::string, float> phase_losses;  // As in TrainingState.
   uint64_t applied_order = 0;                 // Number of the last live change of the loss scale.
   std::optional<double> best_eval_loss;       // Lowest loss that has a checkpoint.
-  bool evaluation_pending = false;            // The checkpoint's step still needs its evaluation before the next step.
-  bool sample_pending = false;  // The sample of `step` is pending: an order to leave came while it was drawn.
+  bool evaluation_pending = false;  // The step of the loaded checkpoint must be evaluated before the next step.
+  bool sample_pending = false;      // The sample of `step` is pending: an order to leave came while it was drawn.
 };
 
 // The state of a run: the engine in the run's current precision, the position in the data, the plateau schedule, the
@@ -48,27 +48,29 @@ class TrainingRun {
   absl::Status Begin();
   // Loads the checkpoint with which the attempt resumes, and removes its tensor files.
   absl::Status Resume(LoadedCheckpoint& checkpoint);
-  // Returns to a checkpoint in the run's current precision, and removes its tensor files. What must not happen twice
-  // stays: orders that were applied and samples that were drawn.
+  // Returns to a checkpoint in the run's current precision, and removes its tensor files. Orders that were applied are
+  // not applied again, and samples that were drawn are not drawn again.
   absl::Status ReturnTo(LoadedCheckpoint& checkpoint);
   // Returns to the state before the first step, for an attempt that began there.
   absl::Status ReturnToStart();
-  // Continues from the current state in the precision of recovery().state().raise; only the loss scale starts over.
+  // Makes an engine in the precision of recovery().state().raise, which continues from the current state; only the loss
+  // scale starts over.
   absl::Status ChangePrecision();
   // Applies and reports a live change of the loss scale. REQUIRES: no step is in flight.
   absl::Status ApplyOrder(const internal::ApplyLossScale& order);
 
-  // Collects the state. Reuses the memory of `reuse` where possible (amp::Engine::ExportState).
+  // Returns a copy of the state for a checkpoint. Reuses the memory of `reuse` where possible
+  // (amp::Engine::ExportState).
   TrainingState CaptureState(amp::EngineState reuse) const;
   // The identity and environment of a checkpoint that is made now.
   CheckpointContent Identity() const;
-  // Warns if this checkpoint was made where numerics may differ.
+  // Warns if the checkpoint was made in an environment where numerics may differ.
   absl::Status WarnIfElsewhere(const LoadedCheckpoint& checkpoint) const;
 
   const internal::StartAttempt& start() const { return start_; }
   const AttemptPlan& plan() const { return plan_; }
   const UnevenBatches& uneven_batches() const { return uneven_batches_; }
-  // Whether Begin, Resume or a return made an engine. The other functions require that.
+  // Whether Begin, Resume, ReturnTo or ReturnToStart made an engine. The other functions require one.
   bool has_engine() const { return engine_ != nullptr; }
   amp::Engine& engine() const { return *engine_; }
   TelemetryWriter& telemetry() const { return telemetry_; }

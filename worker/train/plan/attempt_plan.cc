@@ -115,7 +115,7 @@ std::string BytesOf(const google::protobuf::Message& message) {
   return bytes;
 }
 
-// Hashes what determines the numbers, and nothing that may differ between two attempts of one job.
+// Hashes everything that determines the numbers of a job, and nothing that may differ between two of its attempts.
 std::string Digest(const internal::StartAttempt& start) {
   v1::JobSpec spec = start.spec();
   spec.clear_name();

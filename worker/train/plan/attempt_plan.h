@@ -52,20 +52,20 @@ struct AttemptPlan {
   v1::JobSpec::OnDivergence on_divergence = v1::JobSpec::FAIL;
   int64_t lower_again_after_steps = 0;
   bool replay_skipped = false;
-  int steps_ahead = 0;          // Steps that may be begun before the numbers of an earlier one are read.
+  int steps_ahead = 0;          // Steps that may be begun before the numbers of an earlier step are read.
   std::string initial_weights;  // Content of a weights file, also a checkpoint's; empty: none.
   std::string spec_digest;      // SHA-256 of everything that determines the numerics.
 
-  // 0: samples only at the end, or never.
+  // Steps between samples; 0: samples are drawn only at the end, or never.
   int64_t sample_every_steps() const { return sample.has_value() ? sample->every_steps() : 0; }
 };
 
-// Errors have the reason SPEC_ERROR (the spec itself can't be run), DATA_ERROR, or CHECKPOINT_ERROR if the model comes
-// from a checkpoint. The plan's values do not depend on LibTorch's number of
-// threads, which TrainingLoop sets from the plan.
+// Makes the plan, which includes reading the data. Errors have the reason SPEC_ERROR (the spec itself can't be run),
+// DATA_ERROR, or CHECKPOINT_ERROR if the model comes from a checkpoint. The plan's values do not depend on LibTorch's
+// number of threads, which TrainingLoop sets from the plan.
 absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start);
 
-// The policy for `model` after spec, placement and raise. SPEC_ERROR if it can't be run.
+// Derives the policy for `model` from the spec, the placement and the raise. SPEC_ERROR if the policy can't be run.
 absl::StatusOr<precision::ResolvedPolicy> ResolvePrecision(const internal::StartAttempt& start,
                                                            const graph::Graph& model, const PrecisionRaise& raise);
 

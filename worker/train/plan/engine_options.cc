@@ -13,7 +13,8 @@ namespace {
 using amp::OptimizerConfig;
 using amp::ScheduleConfig;
 
-// A sample reads at most 65,536 elements per parameter, so it costs little compared to a step.
+// Steps between samples of the gradients. A sample reads at most 65,536 elements per parameter, so it costs little
+// compared to a step.
 constexpr int64_t kSampleEverySteps = 100;
 
 absl::Status SpecError(const std::string& message) {
@@ -100,7 +101,7 @@ absl::StatusOr<ScheduleConfig> Schedule(const v1::ScheduleSpec& spec, int64_t to
       config.final_ratio = spec.polynomial().final_ratio();
       return config;
     case v1::ScheduleSpec::kPlateau:
-      return config;  // Plateau applies it, at evaluations.
+      return config;  // amp::Plateau applies this schedule, at evaluations.
   }
   return SpecError("the schedule is of a kind that this trainer does not know");
 }

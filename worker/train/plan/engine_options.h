@@ -18,7 +18,7 @@ namespace ampd::train {
 absl::StatusOr<amp::EngineOptions> EngineOptionsOf(const v1::JobSpec& spec, const graph::Graph& model,
                                                    int64_t total_steps);
 
-// nullopt if the schedule depends on steps alone.
+// The spec's plateau schedule; nullopt if the learning rate depends on steps alone.
 std::optional<amp::PlateauConfig> PlateauOf(const v1::ScheduleSpec& spec);
 
 }  // namespace ampd::train

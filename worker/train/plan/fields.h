@@ -17,9 +17,9 @@ struct TakenArrays {
   std::vector<data::Field> fields;  // In the order of the inputs.
 };
 
-// The arrays that the model takes from a file with named arrays: "images", mapped as the source says, and every other
-// input unchanged. Labels and noise are left out. Returns images alone if the model takes nothing else. An error for an
-// input whose type no array can provide.
+// The arrays that the model takes from a file with named arrays: "images", which is mapped as the source says, and an
+// unchanged array for every other input. The inputs for labels and noise are left out. Returns images alone if the
+// model takes nothing else. An error for an input whose type no array can provide.
 absl::StatusOr<TakenArrays> ArraysTakenBy(const graph::Graph& model);
 
 // Shape of the noise of one sample, which the trainer draws; nullopt if the model takes none.

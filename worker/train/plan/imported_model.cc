@@ -49,7 +49,7 @@ bool HasOddTruths(const at::Tensor& tensor) {
          std::any_of(bytes, bytes + tensor.numel(), [](uint8_t b) { return b > 1; });
 }
 
-// An owned copy, contiguous in the order of its dimensions.
+// Copies the tensor out of the archive, contiguous in the order of its dimensions.
 absl::StatusOr<at::Tensor> ReadTensor(const ZipArchive& archive, const std::string& name,
                                       const graph::StoredTensor& stored) {
   AMPD_ASSIGN_OR_RETURN(const std::string bytes, graph::ReadStored(archive, stored));

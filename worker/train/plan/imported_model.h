@@ -17,7 +17,7 @@ namespace ampd::train {
 struct ImportedModel {
   graph::Graph train;
   graph::Graph eval;                  // Shares the state of `train`.
-  std::string json;                   // Kept in checkpoints, besides the state.
+  std::string json;                   // The model as JSON; checkpoints keep it besides the state.
   executor::TensorMap state;          // Parameters and buffers; empty if they come from a checkpoint.
   graph::SavedNames names;            // Names of the state's tensors, as Python saves them.
   std::vector<std::string> warnings;  // Things in the model that may be unintended.
@@ -33,7 +33,7 @@ absl::StatusOr<ImportedModel> OpenImportedModel(const v1::ExportedModelSpec& spe
                                                 int64_t sequence_length = 0);
 
 // Restores the model from the checkpoint that the attempt resumes from; the .pt2 file is no longer needed.
-// CHECKPOINT_ERROR.
+// CHECKPOINT_ERROR if that fails.
 absl::StatusOr<ImportedModel> RestoreImportedModel(const v1::ExportedModelSpec& spec, const CheckpointStore& store,
                                                    const std::string& path, const std::string& manifest_sha256,
                                                    int64_t sequence_length = 0);

@@ -22,9 +22,9 @@ bool MatchesAny(const std::vector<std::string>& globs, const std::string& name) 
   return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return GlobMatches(glob, name); });
 }
 
-// Prefix of a transformers model's names, unless it was saved without its head.
+// Prefix of the names in a transformers model that was saved with its head.
 constexpr char kBase[] = "transformer.";
-// The head, for which GPT-2 has no tensor of its own.
+// Name of the head's weight, for which GPT-2 has no tensor of its own.
 constexpr char kTiedHead[] = "lm_head.weight";
 constexpr char kEmbedding[] = "transformer.wte.weight";
 
@@ -32,7 +32,7 @@ bool IsKnownExtra(const std::string& name) {
   return MatchesAny({kBatchCounters, "*.attn.bias", "*.attn.masked_bias", "*position_ids"}, name);
 }
 
-// Logs up to kMaxLogged names; the error has only the first ones.
+// Logs up to kMaxLogged names of tensors that do not fit; the error message has only the first few.
 void LogMisfits(const TensorMisfits& misfits) {
   constexpr size_t kMaxLogged = 100;
   const std::pair<const char*, const std::vector<std::string>*> kinds[] = {{"missing", &misfits.missing},

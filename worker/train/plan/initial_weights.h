@@ -28,12 +28,12 @@ struct LoadedWeights {
 // side may lack, and buffers that transformers recomputes ("attn.bias", "attn.masked_bias", "position_ids"), which the
 // model may lack. If all names of the model begin with "transformer." and none of the file's do, as in the published
 // GPT-2, the prefix is added to the file's names. A "lm_head.weight" that repeats the embedding is ignored if the head
-// is tied to it. `names` allows more: the file may lack tensors that Python leaves out, and may have a tied parameter
-// under any of its names, or under several with the same content.
+// is tied to it. `names` allows more differences: the file may lack tensors that Python leaves out, and may have a tied
+// parameter under any of its names, or under several with the same content.
 //
-// DATA_LOSS, in one line, if the bytes are not a safetensors file, or with the number and first names of tensors that
-// are missing, extra, or of another shape or kind of dtype, or for a glob that matches nothing on either side. The
-// trainer's log lists up to 100 names. After an error `model` may be partly changed.
+// Returns DATA_LOSS, in one line, if the bytes are not a safetensors file, if a glob matches nothing on either side, or
+// if tensors are missing, extra, or of another shape or kind of dtype; their number and first names are in the message.
+// The trainer's log lists up to 100 names. After an error `model` may be partly changed.
 absl::StatusOr<LoadedWeights> LoadInitialWeights(std::string_view bytes,
                                                  const std::vector<std::string>& initialize_anew,
                                                  executor::TensorMap& model, const graph::SavedNames& names = {});

@@ -20,9 +20,9 @@ struct Labels {
 // The extents of one sample of a value with shape (B, ...).
 std::vector<int64_t> SampleShapeOf(const graph::Shape& shape);
 
-// Derives the labels from the model's head. A model with its own loss takes them from its input "labels": integers have
-// the range that a cross entropy gives them (graph/vocabulary.h), or else any value. SPEC_ERROR if that input has a
-// type that no dataset provides.
+// Derives the labels from the model's head. A model with its own loss takes them from its input "labels": integer
+// labels have the range of the cross entropy that reads them (graph/vocabulary.h); if none does, they may have any
+// value. SPEC_ERROR if that input has a type that no dataset provides.
 absl::StatusOr<Labels> LabelsTakenBy(const graph::Graph& model);
 
 // Whether every label is `ignored`, so that none counts in the loss. False if `ignored` is not set or there are no

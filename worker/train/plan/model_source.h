@@ -12,24 +12,27 @@
 // Finds an attempt's model and its first weights.
 namespace ampd::train {
 
-// Whether the attempt resumes from the checkpoint that it is given. If not, it starts; a checkpoint that it is given
-// all the same belongs to model.initial_checkpoint, and only its weights are used. The server places jobs by the same
-// rule (server/state/job_rules.h).
+// Whether the attempt resumes training from the checkpoint that it is given. If not, it starts from the beginning; if
+// it is given a checkpoint then, that is the one of model.initial_checkpoint, and only its weights are used. The server
+// places jobs by the same rule (server/state/job_rules.h).
 bool ResumesTraining(const internal::StartAttempt& start);
 
-// The checkpoints from before this attempt to which it may roll back, newest first. Empty if it starts.
+// The checkpoints from before this attempt to which it may roll back, newest first. Empty if the attempt does not
+// resume training.
 std::vector<v1::Checkpoint> EarlierCheckpoints(const internal::StartAttempt& start);
 
-// The model that an attempt brings along: from its checkpoint if it resumes from one, otherwise from the file that the
-// spec names. nullopt for a model of the zoo. Errors as OpenImportedModel and RestoreImportedModel.
+// Returns the imported model of an attempt: from the checkpoint if the attempt resumes from one, otherwise from the
+// file that the spec names. nullopt if the model is one of the zoo. Returns the errors of OpenImportedModel and
+// RestoreImportedModel.
 absl::StatusOr<std::optional<ImportedModel>> FindImportedModel(const internal::StartAttempt& start, Locator locate);
 
-// The content of the safetensors file with the model's first weights, from model.initial_weights or
+// Returns the content of the safetensors file with the model's first weights, from model.initial_weights or
 // model.initial_checkpoint. Empty if there is none, and for an attempt that resumes. Errors have the reason DATA_ERROR
 // or CHECKPOINT_ERROR.
 absl::StatusOr<std::string> ReadInitialWeights(const internal::StartAttempt& start, Locator locate);
 
-// The name, for messages, of what ReadInitialWeights reads. REQUIRES: the spec has one of the two.
+// The name, for messages, of what ReadInitialWeights reads. REQUIRES: the spec has model.initial_weights or
+// model.initial_checkpoint.
 std::string NameOfInitialWeights(const v1::ModelSpec& model);
 
 }  // namespace ampd::train

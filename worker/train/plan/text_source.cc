@@ -42,7 +42,7 @@ absl::StatusOr<data::Dataset> OpenTextSource(const v1::DataSource& source, const
   if (source.has_tokens()) {
     const v1::TokensSource& tokens = source.tokens();
     const bool is_language_model =
-        graph::HeadOf(model) == graph::Head::kLanguageModel;  // Otherwise the text is read and then rejected.
+        graph::HeadOf(model) == graph::Head::kLanguageModel;  // For other models the text is read and then rejected.
     AMPD_ASSIGN_OR_RETURN(data::DataFile file, locate(field + ".tokens.path", tokens.path()));
     return data::Dataset::ReadText({.file = std::move(file),
                                     .format = FormatOf(tokens.format()),

@@ -18,7 +18,8 @@ bool IsCrossEntropy(const graph::Node& node) {
   return node.op.starts_with("aten.cross_entropy_loss") || node.op.starts_with("aten.nll_loss");
 }
 
-// The label with which a node compares all labels: a hand-written loss finds labels to leave out this way.
+// Returns the label with which the node compares all labels, which is how a hand-written loss finds the labels to leave
+// out.
 std::optional<int64_t> ComparedLabel(const graph::Graph& model, const graph::Node& node) {
   const auto labels = model.FindInput("labels");
   const bool compares = node.op == "aten.ne.Scalar" || node.op == "aten.eq.Scalar";

@@ -51,7 +51,7 @@ absl::Status AgentConnection::Start() {
 void AgentConnection::Wake() {
   const uint64_t one = 1;
   if (wake_.ok()) {
-    // If the counter is full, the thread will wake anyway.
+    // The write fails only if the counter is full, and then the thread wakes anyway.
     [[maybe_unused]] const ssize_t count = write(wake_.get(), &one, sizeof(one));
   }
 }
@@ -170,7 +170,7 @@ void AgentConnection::Flush() {
       Disconnect();
     }
   }
-  // Telemetry that did not fit continues without waiting for a new record.
+  // If telemetry is left that did not fit, wake again to send it, without waiting for a new record.
   if (agent_.ok() && sent_sequence_ < outbox_.last_sequence()) {
     Wake();
   }

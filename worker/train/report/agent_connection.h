@@ -38,14 +38,14 @@ class AgentConnection {
    public:
     virtual ~Peer() = default;
     virtual internal::TrainerReport MakeHello() = 0;
-    // Return the reports that were not sent yet on this connection, and record them in `sent`.
+    // These two return the reports that were not sent yet on this connection, and record them in `sent`.
     virtual std::vector<internal::TrainerReport> UnsentState(Sent& sent) = 0;
     virtual std::vector<internal::TrainerReport> UnsentCheckpointsAndOutcome(Sent& sent) = 0;
     // Returns false if the command breaks the protocol, which closes the connection.
     virtual bool OnCommand(const internal::TrainerCommand& command) = 0;
   };
 
-  // Both outlive the connection.
+  // `outbox` and `peer` outlive the connection.
   AgentConnection(std::string spawn_folder, TelemetryOutbox& outbox, Peer& peer);
   // Ends the thread.
   ~AgentConnection();
@@ -54,7 +54,7 @@ class AgentConnection {
 
   // Listens and starts the thread.
   absl::Status Start();
-  // Makes the thread look for reports to send.
+  // Makes the connection's thread look for reports to send.
   void Wake();
 
  private:

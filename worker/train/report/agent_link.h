@@ -20,8 +20,8 @@ namespace ampd::train {
 // and receives; whatever was not acknowledged is sent again on the next connection.
 //
 //   1. agent   connects
-//   2. trainer Hello{ready}                       and, once bound, everything that is not acknowledged: its state,
-//                                                 checkpoints, outcome and telemetry
+//   2. trainer Hello{ready}                       and, once bound to an attempt, everything that is not
+//                                                 acknowledged: state, checkpoints, outcome and telemetry
 //   3. agent   StartAttempt                       the first one binds; the same again is ignored; another one closes
 //                                                 the connection
 //   4. trainer TrainerState, TelemetryBatch, ...  as they occur
@@ -46,14 +46,14 @@ class AgentLink final : private AgentConnection::Peer {
   // first.
   std::optional<internal::StartAttempt> WaitForStart(absl::Duration deadline);
   std::optional<internal::LeaveAttempt> leave() const;
-  // Returns orders with a greater number, in order. Of orders that set the same values, only the last remains. Numbers
-  // grow over all attempts of a job.
+  // Returns the orders whose number is greater than `after`, in order. Of orders that set the same values, only the
+  // last one is kept. Numbers grow over all attempts of a job.
   std::vector<internal::ApplyLossScale> LossScaleOrders(uint64_t after) const;
   // Whether gradients were requested since the last call.
   bool TakeGradientRequest();
 
   void ReportState(const internal::TrainerState& state);
-  // The agent handles it after all telemetry up to `after_sequence`.
+  // Reports a checkpoint, which the agent handles after all telemetry up to `after_sequence`.
   void ReportCheckpoint(const v1::Checkpoint& checkpoint, uint64_t after_sequence);
   // Sends the last report; no telemetry may be added after it. Returns false if the agent did not acknowledge it by
   // `deadline`, since boot.
@@ -88,7 +88,8 @@ class AgentLink final : private AgentConnection::Peer {
   void OnSampleGradients(const internal::SampleGradients& request);
   void OnAcknowledge(const internal::AcknowledgeTelemetry& acknowledge);
 
-  // The value for `after_sequence`: 0 if everything up to `sequence` is acknowledged already.
+  // The value for `after_sequence` in a report: `sequence`, or 0 (wait for nothing) if everything up to `sequence` is
+  // acknowledged.
   uint64_t Awaited(uint64_t sequence) const;
   bool StartedOrStopped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return start_.has_value() || stopped_; }
 

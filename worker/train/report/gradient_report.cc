@@ -84,7 +84,7 @@ Module& RowOf(const std::string& module, v1::GradientSamples& report) {
   return row;
 }
 
-// Formats wider than fp16 need no scale.
+// Whether to suggest a loss scale; formats wider than fp16 need none.
 bool MayBeScaled(const std::vector<GradientSample>& samples, const precision::LossScaleConfig& scaling) {
   return scaling.kind != precision::LossScaleConfig::Kind::kOff ||
          std::any_of(samples.begin(), samples.end(),

@@ -13,15 +13,15 @@
 
 namespace ampd::train {
 
-// Findings of the last run of the FP8 canary.
+// Findings of the last step of the FP8 canary, which measures the errors of FP8 layers.
 struct CanaryReport {
   int64_t step = 0;
   std::vector<amp::Fp8Finding> layers;
 };
 
-// Summarizes the samples of one step by module and format, with the loss scale that they have, the canary's findings,
-// and the fault of the forward pass. If `scaling` is on, or some gradients are fp16, it also suggests a loss scale that
-// may be ordered.
+// Summarizes the gradient samples of one step by module and format, with the loss scale that they contain, the canary's
+// findings, and the fault of the forward pass. If `scaling` is on, or some gradients are fp16, it also suggests a loss
+// scale that may be ordered.
 v1::GradientSamples ReportGradients(const std::vector<amp::GradientSample>& samples, double loss_scale,
                                     const precision::LossScaleConfig& scaling, const CanaryReport& canary = {},
                                     const std::optional<amp::ActivationFault>& fault = {});

@@ -10,8 +10,8 @@
 
 namespace ampd::train {
 
-// Writes a line for every step that was started, for tests that prove when an attempt computed: "<boottime nanoseconds>
-// <job> <attempt> <step>". Does nothing unless it was opened. Thread-compatible.
+// Writes a line for every step that was started, so that tests can check when an attempt computed: "<boottime
+// nanoseconds> <job> <attempt> <step>". Does nothing unless it was opened. Thread-compatible.
 class StepLog {
  public:
   StepLog() = default;

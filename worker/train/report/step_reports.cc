@@ -22,7 +22,8 @@ using precision::LossScaleConfig;
 using precision::LossScaleText;
 using v1::Event;
 
-// Micikevicius et al. (2018) saw about 5% of a healthy model's values lost without harm.
+// Share of underflowed values above which to report. Micikevicius et al. (2018) saw about 5% of a healthy model's
+// values lost without harm.
 constexpr double kMaxUnderflowShare = 0.1;
 
 constexpr const char* kFp8Operands[] = {"input", "weight", "gradient"};
@@ -72,7 +73,7 @@ absl::Status StepReports::ReportLossScaleSet(int64_t step, const v1::LossScaleOr
   return telemetry_.Event(Event::LOSS_SCALE_SET, step, absl::StrJoin(texts, "; "), attributes);
 }
 
-// Training continues with the same bits, only slower.
+// The failure is only logged: training continues with the same bits, only slower.
 void StepReports::LogGraphFailure(const std::string& failure) {
   if (failure == graph_failure_) {
     return;

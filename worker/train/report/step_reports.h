@@ -23,9 +23,9 @@ class StepReports {
  public:
   // The findings that were reported and not yet seen gone.
   struct Reported {
-    bool underflow = false;      // Of gradients, since the last sample in which none underflowed.
-    bool fp8_underflow = false;  // Since the canary last found no underflow in FP8.
-    bool activations = false;    // A fault, since the last sampled forward pass without one.
+    bool underflow = false;      // Underflow of gradients, since the last sample without any.
+    bool fp8_underflow = false;  // Underflow in FP8, since the canary last found none.
+    bool activations = false;    // A fault of the forward pass, since the last sampled pass without one.
     bool uneven = false;         // Batches may count different numbers of labels.
   };
   // Runs a step's forward pass again and returns its first fault.
@@ -38,23 +38,27 @@ class StepReports {
   // Continues from an earlier state. A warning about uneven batches counts as reported even if `reported` lacks it.
   void Restore(const Reported& reported);
 
-  // Keeps the findings of a canary step for the reports of gradients that follow.
+  // Keeps the findings of a step of the FP8 canary, which measures the errors of FP8 layers, for the reports of
+  // gradients that follow.
   void RecordCanary(int64_t step, const amp::StepResult& result);
   // Drops the canary's findings, which belong to the engine that was replaced.
   void ForgetCanary() { canary_ = {}; }
 
-  // Reports the values now in force, which can differ from the order because of the policy.
+  // Reports the loss scale and growth interval now in force, which can differ from the order because of the policy's
+  // limits.
   absl::Status ReportLossScaleSet(int64_t step, const v1::LossScaleOrder& order, const amp::LossScaler& scaler,
                                   const std::string& preset);
   absl::Status ReportGradients(int64_t step, const amp::StepResult& result, const precision::ResolvedPolicy& policy);
-  // Does nothing if `why` is empty. `batches`: which ones, for people.
+  // Warns, once, that batches may count different numbers of labels. `why`: the reason; empty: reports nothing.
+  // `batches` names the affected batches in the message.
   absl::Status ReportUneven(int64_t step, const std::string& why, const char* batches);
-  // If the loss is not finite and the step's forward pass was not sampled, calls `find_fault`.
+  // Reports a fault of the step's forward pass. If the pass was not sampled and the loss is not finite, finds the fault
+  // with `find_fault`.
   absl::Status ReportActivations(int64_t step, const amp::StepResult& result, FindFault find_fault);
   // Reports gradients and FP8 operands that underflow, and layers that the canary demoted. `policy` is the step's.
   absl::Status ReportLostPrecision(int64_t step, const amp::StepResult& result,
                                    const precision::ResolvedPolicy& policy);
-  // Logs why steps can't be recorded; empty: they can.
+  // Logs the reason why steps can't be recorded in a CUDA graph, unless it was logged last; empty: they can.
   void LogGraphFailure(const std::string& failure);
 
  private:
@@ -65,7 +69,7 @@ class StepReports {
   TelemetryWriter& telemetry_;
   Reported reported_;
   CanaryReport canary_;        // Findings about the current engine.
-  std::string graph_failure_;  // Logged last.
+  std::string graph_failure_;  // The reason that was logged last.
 };
 
 }  // namespace ampd::train

@@ -15,9 +15,9 @@
 
 namespace ampd::train {
 
-// Keeps the telemetry of one attempt until the server has it. Every step, evaluation, event and sample gets the next
-// sequence number, from 1, and is kept until it is acknowledged. What exceeds the memory limit goes to a file; when the
-// file is full too, Add waits.
+// Keeps the telemetry of one attempt until the server has stored it. Every step, evaluation, event and sample gets the
+// next sequence number, from 1, and is kept until it is acknowledged. What exceeds the memory limit goes to a file;
+// when the file is full too, Add waits.
 //
 //   training thread --Add--> [memory | spill file] --Read--> link thread --frames--> agent
 //                                    ^-----------Acknowledge-----------'
@@ -54,12 +54,12 @@ class TelemetryOutbox {
 
  private:
   struct Kept {
-    std::string payload;  // Empty: in the file.
+    std::string payload;  // The record; empty: it is in the file.
     int64_t offset = 0;
     int64_t size = 0;
   };
 
-  // Waits for capacity for a record and chooses its place. Returns false if the deadline passed first.
+  // Waits for capacity for a record and chooses where it is kept. Returns false if the deadline passed first.
   bool Reserve(int64_t size, absl::Duration deadline, Kept* place);
   bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Spill(const std::string& payload, int64_t offset);

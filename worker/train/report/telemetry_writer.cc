@@ -21,7 +21,7 @@ namespace {
 
 using precision::LossScaleText;
 
-// How long training waits for a server that accepts no telemetry, once all capacity is used up.
+// How long a step waits for capacity in the outbox, if the server accepts no telemetry and all capacity is used up.
 constexpr absl::Duration kMaxWait = absl::Hours(1);
 
 // "the step", or "the generator's step" if only some of its phases were skipped.
@@ -52,7 +52,8 @@ std::string DescribeSkip(const amp::StepResult& result) {
                       result.overflow_parameter, " are not finite", rest, loss);
 }
 
-// A step of several phases has the first one's numbers in the steps' own columns, whichever phase had an overflow.
+// Adds the phases' numbers. The steps' own columns always have the first phase's numbers, whichever phase had an
+// overflow.
 void AddPhases(const std::vector<amp::PhaseResult>& phases, v1::StepColumns& row) {
   row.set_loss(0, phases.front().loss);
   row.set_grad_norm(0, phases.front().grad_norm);

@@ -29,9 +29,9 @@ class TelemetryWriter {
 
   // Adds the step's row, and an event for an overflow and for a change of the loss scale.
   absl::Status Step(int64_t step, const amp::StepResult& result, double next_scale, const StepCosts& costs);
-  // Sets the point's time.
+  // Adds the evaluation, and sets its time.
   absl::Status Eval(v1::EvalPoint point);
-  // `seconds`: how long the sample took.
+  // Adds the sample. `seconds`: how long it took to draw.
   absl::Status Sample(v1::Sample sample, double seconds);
   absl::Status Event(v1::Event::Kind kind, int64_t step, const std::string& message,
                      const std::map<std::string, std::string>& attributes = {});

@@ -10,7 +10,7 @@ namespace ampd::train {
 // A square of pictures with black lines between them. No LibTorch. Thread-compatible.
 class PictureSquare {
  public:
-  // `rows`: the number of rows, and of columns. Each picture is (channels, image_size, image_size).
+  // `rows`: the number of rows, and also of columns. Each picture is (channels, image_size, image_size).
   PictureSquare(int64_t rows, int64_t channels, int64_t image_size);
 
   // Sets the pictures (rows, C, S, S) of one row. -1 is black; 1 is white, or the full colour of a channel. Values

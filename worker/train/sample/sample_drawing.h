@@ -14,8 +14,8 @@
 // Draws the samples of a job while it trains (JobSpec.sample), with its model's generator (models/samples.h).
 namespace ampd::train {
 
-// INVALID_ARGUMENT if the generator can't draw such samples, or if the spec lacks the bounds or defaults that admission
-// sets.
+// Checks that the generator can draw the samples of the spec. INVALID_ARGUMENT if it can't, or if the spec lacks the
+// bounds or defaults that admission sets.
 absl::Status CheckSample(const v1::SampleSpec& spec, const graph::Graph& generator);
 
 // Draws the sample of a step: sample.txt or sample.png, without a sequence. A text is drawn byte by byte; each byte

@@ -10,16 +10,17 @@
 namespace ampd::train {
 namespace {
 
-// Streams from 2^61 on belong to data/noise.cc, and those from 2^63 on to data/augmentation.cc.
+// The random stream of text samples. Streams from 2^61 on belong to data/noise.cc, and those from 2^63 on to
+// data/augmentation.cc.
 constexpr uint64_t kText = uint64_t{1} << 60;
 
-// In [0, 1), from 53 random bits.
+// A random number in [0, 1), from 53 random bits.
 double Uniform(uint64_t seed, int64_t step, int64_t place) {
   const uint64_t bits = data::PhiloxBits(seed, kText | static_cast<uint64_t>(step), static_cast<uint64_t>(place));
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
-// The tokens with finite logits; if `top_k` limits them, only the likeliest, in order.
+// The tokens with finite logits; if `top_k` is positive, only the likeliest, in order of likelihood.
 std::vector<int64_t> Candidates(absl::Span<const float> logits, int64_t top_k) {
   std::vector<int64_t> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);
