@@ -97,7 +97,7 @@ class Agent {
 
   // Whether Stop was called and the trainers are to end with the agent.
   bool StopsTrainers() const { return stop_ && options_.stop_trainers_on_exit; }
-  // Ends the trainers of a stopping agent. Returns whether it must wait for them.
+  // Ends the trainers of a stopping agent. Returns whether the agent must still wait for them.
   bool AwaitTrainers(absl::Duration now);
   // Returns whether a stopping agent must still wait for the server to learn that the agent stops. Until then the
   // server may assign work to it.

@@ -64,7 +64,7 @@ class Reporter {
   std::string incarnation_;
   bool yields_ = false;  // another agent with this id took its place; this one waits until that one is gone
   bool is_attached_ = false;
-  bool is_accepted_ = false;  // by the server, on this stream
+  bool is_accepted_ = false;  // the server has accepted this worker on this stream
   bool is_due_ = false;
   absl::Duration interval_ = absl::Seconds(1);
   absl::Duration next_;

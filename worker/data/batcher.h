@@ -49,7 +49,7 @@ class Batcher {
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
 
-  // REQUIRES: called once, before Next.
+  // Starts the threads. REQUIRES: called once, before Next.
   void Start();
 
   // Returns the batch at cursor(). Waits until it is gathered.

@@ -51,7 +51,7 @@ class Dataset {
   };
   // Arrays as they were read. Images are (N, D), (N, H, W) or (N, C, H, W), or (N, H, W, C) if the channels are last.
   // uint8 is mapped to [0, 1], any other type is converted to float. Labels are integers of (N) or (N, 1), or
-  // `targets`. REQUIRES: it takes images or has fields.
+  // `targets`. REQUIRES: takes_images is true or there are fields.
   struct Arrays {
     Array images;
     Array labels;
@@ -107,7 +107,7 @@ class Dataset {
     DataFile file;
     TokenFormat format = TokenFormat::kAuto;
     int64_t sequence_length = 0;  // T
-    int64_t limit = 0;            // Number of windows; 0: all.
+    int64_t limit = 0;            // Number of windows that are used; 0: all.
     int64_t vocabulary = 0;
   };
 
@@ -116,8 +116,8 @@ class Dataset {
     DataFile file;                // JSON lines
     int64_t sequence_length = 0;  // T
     int64_t pad_token = 0;
-    int64_t limit = 0;                  // Number of lines; 0: all.
-    std::optional<int64_t> vocabulary;  // Unset: unknown.
+    int64_t limit = 0;                  // Number of lines that are read; 0: all.
+    std::optional<int64_t> vocabulary;  // Number of tokens; unset: unknown.
     int64_t num_types = 1;
     int64_t num_classes = 0;
   };
@@ -152,7 +152,7 @@ class Dataset {
   int64_t sample_elements() const;  // Elements per sample of the first of input_names().
   // The number of texts with a class that were cut to T tokens.
   int64_t num_cut() const { return padded_.has_value() ? padded_->texts.num_cut : 0; }
-  // For tokens without a header: a note for people on how the file was read (tokens.h). Empty otherwise.
+  // A note for people on how a token file without a header was read (tokens.h); empty for other data.
   const std::string& note() const { return note_; }
 
   // Returns the samples at `indices`, with images normalised. Runs on the calling thread alone. REQUIRES: each is in
@@ -184,10 +184,11 @@ class Dataset {
   void GatherImages(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch,
                     float* out) const;
 
-  // Images are (N, ...), uint8 or float; labels are (N, ...), contiguous. `normalization` has one number, or one per
-  // channel.
+  // Makes a dataset of images. They are (N, ...), uint8 or float; labels are (N, ...), contiguous. `normalization` has
+  // one number, or one per channel.
   Dataset(at::Tensor images, at::Tensor labels, const Normalization& normalization);
-  // Checks that mean and std map every value that an image may have to a finite one. DATA_ERROR beginning with `name`.
+  // Checks that the normalization maps every value that an image may have to a finite number. DATA_ERROR beginning with
+  // `name`.
   absl::Status CheckMapping(const std::string& name) const;
 
   std::string note_;

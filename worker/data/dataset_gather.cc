@@ -74,7 +74,7 @@ void MapChanged(const Element* in, const Plane& plane, const ImageChange& change
 // large that copying the rows in between takes as long as a memory access.
 class RowsAhead {
  public:
-  // For the rows at `indices`, in their order. Both arguments must outlive this object.
+  // Prefetches the rows at `indices`, in this order. Both arguments must outlive this object.
   RowsAhead(const void* rows, size_t row_bytes, const std::vector<int64_t>& indices)
       : rows_(static_cast<const char*>(rows)),
         row_bytes_(row_bytes),

@@ -41,7 +41,8 @@ bool MayBe(Targets::Kind kind, Value value) {
   return kind == Targets::Kind::kDecisions ? value == 0 || value == 1 : std::isfinite(static_cast<float>(value));
 }
 
-// Converts the elements to `Number`, from `out` on. Returns the position of the first that `kind` rejects, or -1.
+// Converts the elements to `Number`, and writes them from `out` on. Returns the position of the first element that
+// `kind` rejects, or -1.
 template <typename Number>
 int64_t Convert(const Array& array, Targets::Kind kind, Number* out) {
   int64_t count = 0;
@@ -53,7 +54,7 @@ int64_t Convert(const Array& array, Targets::Kind kind, Number* out) {
   return wrong;
 }
 
-// "int64 of (samples, 26)".
+// The type and shape of the field's array, for messages: "int64 of (samples, 26)".
 std::string TypeText(const Field& field) {
   std::string text = absl::StrCat(ElementName(field.type), " of (samples");
   for (const int64_t extent : field.shape) {

@@ -44,24 +44,25 @@ struct Targets {
   std::optional<int64_t> ignored;      // With classes: another integer that is allowed.
 };
 
-// The corresponding type of LibTorch.
+// LibTorch's type for elements of `type`.
 at::ScalarType ToScalarType(ElementType type);
 
-// "(3, 28, 28)".
+// A shape as text for messages: "(3, 28, 28)".
 std::string ShapeText(const std::vector<int64_t>& shape);
 
 // Whether a field of type `wanted` may be read from an array of type `given`: the same type, booleans, narrower
-// integers for integers, or any floating-point type for float32. uint8 is not accepted for float32: images map it.
+// integers for integers, or any floating-point type for float32. uint8 is not accepted for float32, because only images
+// map bytes to numbers.
 bool CanBe(ElementType wanted, ElementType given);
 
 // Checks that the array has a sample, and a type and shape from which the field may be read.
 absl::Status CheckField(const FieldArray& given);
 
-// Returns (N, ...) in the field's type and shape. Checks that numbers in float32 are finite, and that integers are
-// within the vocabulary. REQUIRES: CheckField(given) is OK.
+// Converts the array to a tensor (N, ...) of the field's type and shape. Checks that numbers in float32 are finite, and
+// that integers are within the vocabulary. REQUIRES: CheckField(given) is OK.
 absl::StatusOr<at::Tensor> TakeField(FieldArray given);
 
-// Returns the targets, (N, ...), in the model's shape.
+// Converts the array to a tensor (N, ...) of targets in the model's shape.
 absl::StatusOr<at::Tensor> TakeTargets(const Array& array, const std::string& name, const Targets& targets);
 
 // Checks that all elements of `samples`, (N, ...), are finite. The error names the first sample with an element that is

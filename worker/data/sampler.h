@@ -38,7 +38,7 @@ class Sampler {
     // Number of samples in a batch of all ranks together: batch_size, or all samples if they are fewer (kDrop).
     // REQUIRES: as the constructor.
     int64_t num_in_batch() const;
-    // Batches in an epoch. REQUIRES: as the constructor.
+    // Number of batches in an epoch. REQUIRES: as the constructor.
     int64_t num_batches() const;
   };
 

@@ -30,7 +30,7 @@ std::string ReadProc(const std::string& folder, const char* name) {
   return ReadFile(absl::StrCat(folder, "/", name), kMaxProcFileBytes).value_or("");
 }
 
-// "model name	: Intel ..." -> "Intel ..."
+// The value of a field of /proc/cpuinfo or /proc/meminfo: "Intel ..." for the line "model name : Intel ...".
 std::string FieldIn(const std::string& text, const std::string& field) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(':', 1));
@@ -127,7 +127,7 @@ struct Devices::Nvml {
     return true;
   }
 
-  // "nvmlDeviceGetName returns 15: GPU is lost"; empty when the call went well.
+  // The error text of an NVML call, such as "nvmlDeviceGetName returns 15: GPU is lost"; empty if the call succeeded.
   std::string Trouble(const char* call, int result) const {
     if (result == 0) {
       return "";

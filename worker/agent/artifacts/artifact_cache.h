@@ -55,7 +55,7 @@ class ArtifactCache {
   // Replaces the set of artifacts that this worker's attempts need. The cache forgets the state of all others and may
   // delete their files. Never blocks on I/O.
   void SetWanted(std::set<std::string> sha256s);
-  // Returns PENDING until the artifact is here or can't be had. REQUIRES: it is wanted. Never blocks on I/O.
+  // Returns PENDING until the artifact is here or can't be had. REQUIRES: the artifact is wanted. Never blocks on I/O.
   Lookup Find(const std::string& sha256) const;
   const std::string& folder() const { return options_.folder; }
   // A descriptor that is readable when an artifact has become READY or FAILED. The caller reads eight bytes from it,
@@ -65,7 +65,7 @@ class ArtifactCache {
  private:
   struct Wanted {
     Lookup lookup;
-    bool is_searched = false;  // whether the folder was searched for its file
+    bool is_searched = false;  // whether the folder was searched for the artifact's file
     absl::Duration try_at;     // time of the next download try, while PENDING; since boot
     absl::Duration pause;      // delay before the next retry; 0: not tried yet
   };
@@ -73,7 +73,7 @@ class ArtifactCache {
   void DownloadWanted();
   // Waits until there is something to do. Returns false once the cache is closed.
   bool AwaitWork();
-  // Marks as READY the wanted artifacts whose files are here. Looks once for each.
+  // Marks as READY the wanted artifacts whose files are here. Searches the folder once for each.
   void FindLocalFiles();
   std::string NextUnsearched();
   // The PENDING artifact that is due and should be requested first; empty: none.

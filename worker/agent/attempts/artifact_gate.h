@@ -8,7 +8,7 @@
 #include "ampd/v1/worker_service.pb.h"
 #include "worker/agent/attempts/attempt.h"
 
-// Decides whether a trainer can start with respect to the artifact that its attempt needs. Pure.
+// Decides whether an attempt's trainer may start, or must wait for the artifact that the attempt needs. Pure.
 namespace ampd::agent {
 
 // The artifact that the attempt's trainer reads; empty: none. A trainer that resumes training has its model in the

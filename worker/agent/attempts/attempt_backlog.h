@@ -51,7 +51,7 @@ class AttemptBacklog {
   // The offset from which the log is sent next; empty while a chunk is in flight.
   std::optional<int64_t> NextLogOffset() const;
   void OnLogSent(int64_t end_bytes) { log_sent_bytes_ = end_bytes; }
-  // Sets whether nothing of the log is left to wait for.
+  // `done`: whether there is no more log text to wait for.
   void SetLogDone(bool done) { log_done_ = done; }
   // A stream was opened: everything that is not acknowledged is sent again.
   void OnStreamOpened();

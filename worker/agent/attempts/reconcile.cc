@@ -17,7 +17,8 @@ bool Contains(const google::protobuf::RepeatedPtrField<v1::AttemptKey>& keys, co
   return std::any_of(keys.begin(), keys.end(), [&](const v1::AttemptKey& other) { return SameAttempt(other, key); });
 }
 
-// CANCEL may follow PAUSE; nothing revokes a command that was sent.
+// Whether the command `desired` must be sent after the command `sent`. CANCEL may follow PAUSE; nothing revokes a
+// command that was sent.
 bool IsStronger(Job::Desired desired, Job::Desired sent) {
   return (desired == Job::PAUSE || desired == Job::CANCEL) && desired > sent;
 }

@@ -19,7 +19,8 @@ struct HeldAttempt {
   v1::AttemptKey key;
   std::string device;
   v1::Attempt::State state = v1::Attempt::STARTING;
-  // The last command sent to the trainer. The agent resets it to RUN and 0 on a new connection to the trainer.
+  // The last commands sent to the trainer. On a new connection to the trainer, the agent sends a leave command
+  // (sent_desired other than RUN) again and resets the two numbers to 0.
   v1::Job::Desired sent_desired = v1::Job::RUN;
   uint64_t sent_loss_scale_order = 0;
   uint64_t sent_gradient_request = 0;
@@ -79,15 +80,15 @@ struct RenewAction {
 struct Actions {
   bool stale = false;                  // the directive is not newer than the reflected one; nothing else is set
   absl::Duration lease_deadline;       // end of the worker's lease from now on; only grows
-  std::vector<v1::AttemptKey> kill;    // no longer assigned here: to be killed without a checkpoint
+  std::vector<v1::AttemptKey> kill;    // attempts no longer assigned here: killed without a checkpoint
   std::vector<v1::AttemptKey> forget;  // attempts whose outcome is durable or no longer expected
   std::vector<RenewAction> renew;
-  std::vector<LeaveAction> leave;  // save a checkpoint and leave, or cancel
+  std::vector<LeaveAction> leave;  // attempts to end: with a checkpoint, or cancelled
   std::vector<LossScaleAction> loss_scale;
   std::vector<SampleGradientsAction> sample_gradients;
-  std::vector<RefuseAction> refuse;  // held as ENDED with this outcome from now on; no process starts
+  std::vector<RefuseAction> refuse;  // attempts that become ENDED with this outcome; no process starts
   std::vector<StartAction> start;
-  std::vector<v1::AttemptKey> wait;  // their device is still occupied; reported as ASSIGNED until they start
+  std::vector<v1::AttemptKey> wait;  // attempts whose device is occupied; reported as ASSIGNED until they start
   std::vector<v1::CheckpointKey> acknowledge_checkpoints;
   std::vector<std::string> remove;        // paths below the checkpoint root
   std::vector<std::string> remove_later;  // paths where a trainer may still write: stored on disk as pending removals

@@ -25,8 +25,8 @@ class TelemetryRelay {
   // record of at most 1 MiB (a sample), which is far below gRPC's limit of 4 MiB.
   static constexpr int kMaxMergedPoints = 1024;
   static constexpr size_t kMaxMergedBytes = 256 << 10;
-  // Maximum number of unacknowledged uploads. With more than one, the next upload is already at the server when its
-  // disk has stored the upload before.
+  // Maximum number of unacknowledged uploads. With more than one, the next upload is already at the server when the
+  // server's disk has stored the upload before.
   static constexpr size_t kMaxUploads = 4;
 
   void Add(v1::TelemetryBatch batch);
@@ -36,7 +36,7 @@ class TelemetryRelay {
   // Called when a new stream was opened: everything that is not acknowledged is sent again.
   void Rewind() { num_sent_ = 0; }
   void Acknowledge(uint64_t sequence);
-  // The server refuses this telemetry: drops what is buffered and whatever still arrives.
+  // Called when the server refuses this telemetry: drops what is buffered and whatever still arrives.
   void Refuse();
 
   bool full() const { return num_bytes_ >= kMaxBytes; }
@@ -55,7 +55,7 @@ class TelemetryRelay {
     size_t num_bytes = 0;
     bool joinable = false;
   };
-  // Returns false if `added` can't be merged.
+  // Merges `added` into the last batch. Returns false if they can't be merged.
   bool MergeIntoLast(const Kept& added);
 
   std::deque<Kept> batches_;

@@ -119,7 +119,7 @@ class Stream {
     auto stream = options_.open(&context);
     const bool connected = options_.channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
     const bool answered = connected && Exchange(context, *stream);
-    // The context is not cancelled before, which would hide the status with which the server ended the stream.
+    // Do not cancel the context before this: that would hide the status with which the server ended the stream.
     const grpc::Status status = stream->Finish();
     bool stopped = false;
     {
@@ -168,7 +168,7 @@ class Stream {
     return answered;
   }
 
-  // Writes until the queue is closed or the stream ends, which the reader sees too.
+  // Writes messages until the queue is closed or the stream ends. The reader notices the end of the stream, too.
   void Write(Queue& queue, grpc::ClientReaderWriterInterface<Out, In>& stream) {
     std::optional<Out> message;
     do {
@@ -253,8 +253,8 @@ struct AttachClient::State {
     }
     Wake();
   }
-  // Logs why the stream ended. A repeated error is not logged again until the server has accepted this worker in
-  // between.
+  // Logs why the stream ended. An error like the last one is logged again only after the server has accepted this
+  // worker in between.
   void OnStreamEnded(const grpc::Status& status, bool connected) {
     const std::string reason = ReasonOf(FromGrpcStatus(status));
     if (reason == "REPLACED") {

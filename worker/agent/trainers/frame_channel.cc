@@ -40,7 +40,7 @@ bool FrameChannel::MaybeConnect(absl::Duration now) {
 
 void FrameChannel::Send(const google::protobuf::MessageLite& message) {
   EncodeFrame(message, &outgoing_);
-  Flush().IgnoreError();  // the next Exchange sees a lost connection
+  Flush().IgnoreError();  // if the connection is lost, the next Exchange returns the error
 }
 
 absl::Status FrameChannel::Flush() {

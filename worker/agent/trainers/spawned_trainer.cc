@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<SpawnedTrainer>> SpawnedTrainer::Start(const std:
   if (absl::StatusOr<ProcessIdentity> identity = IdentityOf(*pid); identity.ok()) {
     record.set_shim_start_ticks(identity->start_ticks);
   }
-  // If this second write fails, the shim is still found: by its socket, and by its token.
+  // If this second write, of the shim's pid, fails, the shim is still found: by its socket, and by its token.
   trainer->folder_.Write(record).IgnoreError();
   return trainer;
 }

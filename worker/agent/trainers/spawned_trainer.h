@@ -46,8 +46,8 @@ class SpawnedTrainer {
   void Kill();
   void SendToTrainer(const internal::TrainerCommand& command);
 
-  // Connects, exchanges frames, and detects the end. Returns the trainer's reports. If `read_trainer` is false, the
-  // reports stay in the socket, which blocks the trainer.
+  // Connects to the shim and to the trainer if necessary, exchanges frames with both, and detects their end. Returns
+  // the trainer's reports. If `read_trainer` is false, the reports stay in the socket, which blocks the trainer.
   std::vector<internal::TrainerReport> Poll(absl::Duration now, bool read_trainer);
 
   const internal::SpawnRecord& record() const { return folder_.record(); }

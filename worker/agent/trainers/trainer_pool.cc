@@ -121,7 +121,7 @@ void TrainerPool::KillAll() {
   }
 }
 
-// An agent that is a container's first process also gets orphaned processes as children.
+// Reaps the shims, and orphaned processes too: an agent that is a container's first process gets those as children.
 void TrainerPool::Reap() {
   shims_.Reap();
   ReapAdopted([](pid_t) { return false; });

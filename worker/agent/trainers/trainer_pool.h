@@ -49,20 +49,20 @@ class TrainerPool {
   // SpawnedTrainer::Start and Bind.
   absl::StatusOr<SpawnedTrainer*> Assign(const std::string& device, const v1::AttemptKey& key);
 
-  // Returns null if there is none.
+  // Returns null if there is no such trainer.
   SpawnedTrainer* Find(const std::string& spawn_id) const;
   const Trainers& trainers() const { return trainers_; }
   bool empty() const { return trainers_.empty(); }
 
   // Handles the first message of a warm trainer, which says whether the trainer can use its device.
   void OnWarmHello(SpawnedTrainer& trainer, const internal::Hello& hello, absl::Duration now);
-  // Marks the devices that the newest warm trainers could not use as unhealthy.
+  // Marks as unhealthy the devices that the newest warm trainers could not use.
   void MarkUnusable(std::vector<v1::Device>* devices) const;
 
   // Starts warm trainers on devices without a trainer. After each start on a device, the next start there waits some
   // time.
   void KeepWarm(const std::vector<v1::Device>& devices, absl::Duration now);
-  // Ends that wait for the device, because a trainer has done its work there.
+  // Ends KeepWarm's wait for the device. Called when a trainer has done its work there.
   void AllowWarm(const std::string& device) { warm_not_before_.erase(device); }
 
   void Remove(const std::string& spawn_id);
@@ -85,7 +85,7 @@ class TrainerPool {
   const Options options_;
   Trainers trainers_;
   ChildReaper shims_;                                      // shims that this agent started and that have not ended
-  std::map<std::string, absl::Duration> warm_not_before_;  // by device
+  std::map<std::string, absl::Duration> warm_not_before_;  // earliest start of a warm trainer, by device
   std::map<std::string, std::string> device_errors_;       // by device, from its newest warm trainer; empty: no error
 };
 

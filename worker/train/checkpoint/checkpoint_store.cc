@@ -65,7 +65,7 @@ absl::Status CheckPath(const std::string& path) {
   return absl::OkStatus();
 }
 
-// The entries of a folder that may not exist, as far as it can be read.
+// The entries of a folder, as far as it can be read; empty if it does not exist.
 std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> entries;
   std::error_code error;

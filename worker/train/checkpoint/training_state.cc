@@ -88,7 +88,7 @@ std::string JoinFlags(const std::vector<bool>& flags) {
   return text;
 }
 
-// Names and counters, in one list for writing and reading.
+// The names and counters of the monitor's state, in one list for both writing and reading.
 std::vector<std::pair<std::string, int*>> Counters(MonitorState& monitor) {
   return {{"monitor.first", &monitor.num_first},
           {"monitor.not_finite", &monitor.num_not_finite},

@@ -26,7 +26,8 @@ absl::Status DeviceError(const std::string& message) {
   return Error(absl::StatusCode::kFailedPrecondition, "DEVICE_ERROR", message);
 }
 
-// NVML numbers GPUs by their place on the bus; CUDA does so only with this variable.
+// Makes only this GPU visible to CUDA. NVML numbers GPUs by their place on the bus; CUDA does so only if
+// CUDA_DEVICE_ORDER says so.
 void ShowOnly(int number) {
   setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*overwrite=*/1);
   setenv("CUDA_VISIBLE_DEVICES", std::to_string(number).c_str(), /*overwrite=*/1);

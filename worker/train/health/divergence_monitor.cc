@@ -40,7 +40,7 @@ void KeepNewest(std::vector<Value>& window, size_t max_size) {
   }
 }
 
-// The upper median if the number is even. REQUIRES: not empty.
+// The median; the upper one if the number of values is even. REQUIRES: `values` is not empty.
 float Median(std::vector<float> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());

@@ -80,7 +80,7 @@ struct MonitorState {
 // a tenfold change below that is only noise. Pure: no clock, no I/O. Thread-compatible.
 class DivergenceMonitor {
  public:
-  // REQUIRES: called once a step, in order.
+  // Judges a step and returns what was found. REQUIRES: called once a step, in order.
   std::vector<Finding> Observe(const StepNumbers& numbers);
 
   // Whether no loss looks bad now, so that a checkpoint made now is a good one to roll back to.

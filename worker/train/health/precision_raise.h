@@ -31,7 +31,7 @@ v1::PrecisionPolicy Raised(v1::PrecisionPolicy policy, const PrecisionRaise& rai
 std::optional<PrecisionRaise> Widen(const PrecisionRaise& raise, const precision::ResolvedPolicy& now,
                                     const std::string& module, const v1::Device& device);
 
-// "in bf16", "with middle in fp32"; empty if there is no raise.
+// A phrase for messages, such as "in bf16" or "with middle in fp32"; empty if there is no raise.
 std::string Describe(const PrecisionRaise& raise);
 
 }  // namespace ampd::train

@@ -11,10 +11,11 @@ namespace {
 using precision::LossScaleConfig;
 using Action = Decision::Action;
 
-// A job that went wrong this often will go wrong again.
+// Maximum number of roll-backs of a job. A job that went wrong this often will go wrong again.
 constexpr int kMaxRollbacks = 3;
 
-// Eight halvings are a factor of 256; an overflow that remains is not caused by the scale.
+// Maximum number of replays of a batch. Eight halvings of the scale are a factor of 256; an overflow that remains then
+// is not caused by the scale.
 constexpr int kMaxReplays = 8;
 
 void Fail(v1::Reason reason, std::string message, Decision& decision) {

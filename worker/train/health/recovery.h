@@ -24,7 +24,7 @@ struct RecoveryState {
   friend bool operator==(const RecoveryState&, const RecoveryState&) = default;
 };
 
-// What a run does next because of its numbers.
+// The next action of a run because of its numbers.
 struct Decision {
   enum class Action {
     kContinue,

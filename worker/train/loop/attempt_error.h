@@ -13,7 +13,7 @@ inline absl::Status AttemptError(v1::Reason reason, const std::string& message) 
   return Error(absl::StatusCode::kFailedPrecondition, v1::Reason_Name(reason), message);
 }
 
-// Gives an error this reason; OK stays OK.
+// Returns the error with `reason` as its reason; OK stays OK.
 inline absl::Status WithReason(const absl::Status& status, v1::Reason reason) {
   return status.ok() ? status : AttemptError(reason, std::string(status.message()));
 }

@@ -28,7 +28,7 @@ struct Progress {
   float train_loss = 0;
   std::map<std::string, float> phase_losses;  // As in TrainingState.
   uint64_t applied_order = 0;                 // Number of the last live change of the loss scale.
-  std::optional<double> best_eval_loss;       // Lowest loss that has a checkpoint.
+  std::optional<double> best_eval_loss;       // Lowest evaluation loss that has a checkpoint.
   bool evaluation_pending = false;  // The step of the loaded checkpoint must be evaluated before the next step.
   bool sample_pending = false;      // The sample of `step` is pending: an order to leave came while it was drawn.
 };

@@ -33,7 +33,7 @@ int64_t ElementsOf(const graph::Shape& shape) {
   return elements;
 }
 
-// (C, H, W); empty if the input is not an image.
+// The shape (C, H, W) of an image input; empty if the input is not an image.
 std::vector<int64_t> ImageShapeOf(const graph::Shape& shape) {
   constexpr size_t kRankOfImages = 4;
   return shape.size() == kRankOfImages ? SampleShapeOf(shape) : std::vector<int64_t>();
@@ -123,7 +123,8 @@ absl::Status CheckSize(const data::Dataset& data, const graph::TensorType& type)
   return absl::OkStatus();
 }
 
-// "float32 of (1, 28, 28)", without the batch dimension. Fields have the model's types, all others one of these three.
+// The type and shape of a sample for messages, such as "float32 of (1, 28, 28)", without the batch dimension. Fields
+// have the model's types, all other tensors one of these three.
 std::string TypeText(const at::Tensor& sample) {
   return absl::StrCat(sample.is_floating_point()          ? "float32"
                       : sample.scalar_type() == at::kBool ? "bool"

@@ -19,7 +19,7 @@ struct TakenArrays {
 
 // The arrays that the model takes from a file with named arrays: "images", which is mapped as the source says, and an
 // unchanged array for every other input. The inputs for labels and noise are left out. Returns images alone if the
-// model takes nothing else. An error for an input whose type no array can provide.
+// model takes nothing else. Returns an error if no array can provide the type of an input.
 absl::StatusOr<TakenArrays> ArraysTakenBy(const graph::Graph& model);
 
 // Shape of the noise of one sample, which the trainer draws; nullopt if the model takes none.

@@ -51,7 +51,7 @@ absl::StatusOr<Labels> LabelsOfOwnLoss(const graph::Graph& model) {
                 .targets = std::move(targets)};
 }
 
-// "int64 of (3)", for one sample.
+// The type and shape of the labels of one sample, for messages: "int64 of (3)".
 std::string TypeText(bool is_number, const std::vector<int64_t>& shape) {
   return absl::StrCat(is_number ? "float32" : "int64", " of (", absl::StrJoin(shape, ", "), ")");
 }

@@ -26,7 +26,7 @@ namespace ampd::train {
 // Wake is thread-safe; call everything else on one thread.
 class AgentConnection {
  public:
-  // What was sent on a connection besides telemetry.
+  // Describes what was sent on a connection besides telemetry.
   struct Sent {
     uint64_t state_version = 0;
     size_t num_checkpoints = 0;
@@ -76,7 +76,7 @@ class AgentConnection {
   std::thread thread_;
   std::atomic<bool> closing_ = false;
 
-  // The connection. Used by the thread only.
+  // The state of the connection, used by the thread only.
   UniqueFd agent_;
   FrameDecoder decoder_;
   std::string outgoing_;

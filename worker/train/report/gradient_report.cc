@@ -161,7 +161,7 @@ v1::ActivationFault ToProto(const amp::ActivationFault& fault) {
 
 namespace {
 
-// "aten.mul.Tensor of layers.0"; "the input images".
+// The place of a fault, for messages: "aten.mul.Tensor of layers.0" or "the input images".
 std::string PlaceOf(const std::string& op, const std::string& module, const std::string& value) {
   if (!op.starts_with("aten.") && !op.starts_with("ampd.")) {
     return absl::StrCat("the ", op, " ", value);

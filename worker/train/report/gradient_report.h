@@ -26,7 +26,7 @@ v1::GradientSamples ReportGradients(const std::vector<amp::GradientSample>& samp
                                     const precision::LossScaleConfig& scaling, const CanaryReport& canary = {},
                                     const std::optional<amp::ActivationFault>& fault = {});
 
-// A one-line summary.
+// A one-line summary of the gradient samples.
 std::string Describe(const v1::GradientSamples& gradients);
 
 v1::ActivationFault ToProto(const amp::ActivationFault& fault);
@@ -40,8 +40,8 @@ struct ModuleLoss {
   double share = 0;
 };
 
-// "layers.0 0.812, layers.2 0.333": the largest share of each module, worst first. Includes only shares above `bound`,
-// and at most eight.
+// The largest share of each module, worst first, as text: "layers.0 0.812, layers.2 0.333". Includes only shares above
+// `bound`, and at most eight.
 std::string WorstModules(const std::vector<ModuleLoss>& losses, double bound);
 
 }  // namespace ampd::train

@@ -24,7 +24,8 @@ using precision::LossScaleText;
 // How long a step waits for capacity in the outbox, if the server accepts no telemetry and all capacity is used up.
 constexpr absl::Duration kMaxWait = absl::Hours(1);
 
-// "the step", or "the generator's step" if only some of its phases were skipped.
+// Names the skipped work in messages: "the step", or "the step of the generator" if only some of its phases were
+// skipped.
 std::string SkippedWork(const amp::StepResult& result) {
   std::vector<std::string> names;
   for (const amp::PhaseResult& phase : result.phases) {
@@ -118,7 +119,7 @@ absl::Status TelemetryWriter::ScaleEvents(int64_t step, const amp::StepResult& r
     case amp::ScaleChange::kBackedOff:
       return Event(v1::Event::LOSS_SCALE_BACKED_OFF, step, absl::StrCat("the loss scale fell to ", scale),
                    {{"scale", scale}});
-    case amp::ScaleChange::kAtFloor:  // The monitor reports it, once.
+    case amp::ScaleChange::kAtFloor:  // The monitor reports this change, once.
       return absl::OkStatus();
   }
   return absl::OkStatus();
