@@ -54,8 +54,8 @@ void AttemptRunner::Apply(const Actions& actions, const v1::WorkerDirective& dir
   for (const v1::CheckpointKey& key : actions.acknowledge_checkpoints) {
     AcknowledgeCheckpoint(key);
   }
-  // Report at once only after a refusal or an acknowledged outcome. Every report is answered with a directive, so
-  // reporting at once for what each directive repeats would never end.
+  // Report at once only after a refusal or an acknowledged outcome. The server answers every report with a directive,
+  // so reporting at once after actions that every directive repeats would never end.
   if (!actions.refuse.empty() || !actions.forget.empty()) {
     options_.report_soon();
   }

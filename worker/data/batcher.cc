@@ -78,7 +78,7 @@ void Batcher::Run() {
   }
 }
 
-// Returns null if the thread must stop.
+// Returns the next order for one of the batcher's threads to gather, or null if the thread must stop.
 std::shared_ptr<Batcher::Order> Batcher::TakeOrder() {
   const absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(this, &Batcher::MayGather));

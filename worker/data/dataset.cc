@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMaxSyntheticElements = int64_t{1} << 30;
 
-// Streams of a seed's random bits.
+// Numbers of the random streams that are drawn from a seed.
 constexpr uint64_t kPrototypes = 0;
 constexpr uint64_t kTrainingNoise = 1;
 constexpr uint64_t kEvaluationNoise = 2;

@@ -187,8 +187,7 @@ class Dataset {
   // Makes a dataset of images. They are (N, ...), uint8 or float; labels are (N, ...), contiguous. `normalization` has
   // one number, or one per channel.
   Dataset(at::Tensor images, at::Tensor labels, const Normalization& normalization);
-  // Checks that the normalization maps every value that an image may have to a finite number. DATA_ERROR beginning with
-  // `name`.
+  // Checks that every value that an image may have is mapped to a finite one. DATA_ERROR beginning with `name`.
   absl::Status CheckMapping(const std::string& name) const;
 
   std::string note_;
@@ -198,8 +197,7 @@ class Dataset {
   at::Tensor images_;  // Contiguous; undefined if there are only fields.
   at::Tensor labels_;
   std::vector<std::pair<std::string, at::Tensor>> fields_;  // Contiguous, (N, ...) each.
-  // Maps the elements of the file to those of a sample: one map per channel, or one for all. Only bytes are divided by
-  // 255.
+  // Map elements of the file to those of a sample, per channel or one for all. Only bytes are divided by 255.
   std::vector<kernels::PixelScale> channels_;
 };
 

@@ -79,7 +79,8 @@ absl::Status CheckCount(const std::string& what, const std::vector<int64_t>& sha
                                             ShapeText(leading.shape), " in ", leading.name));
 }
 
-// Checks that the arrays have shapes of samples, equally many, and not too many.
+// Checks that the arrays have shapes of samples and equally many samples, and that the samples fit into
+// kMaxDatasetBytes.
 absl::Status CheckShapes(const Dataset::Arrays& source) {
   const std::vector<int64_t>& shape = source.images.shape;
   if (source.takes_images && (shape.size() < 2 || shape.size() > 4 || source.images.bytes.empty())) {

@@ -22,7 +22,7 @@ constexpr absl::Duration kCountInterval = absl::Seconds(1);
 // process takes time to die.
 constexpr absl::Duration kDeathTime = absl::Seconds(30);
 
-// The value of the line "<key> <value>".
+// The value in the line "<key> <value>" of `text`; empty if there is no such line.
 std::optional<int64_t> ValueOf(absl::string_view key, absl::string_view text) {
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');

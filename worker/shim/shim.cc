@@ -38,7 +38,7 @@ constexpr size_t kReserveBytes = 4096;
 // 100 ms, is renewed every 20 ms.
 constexpr absl::Duration kStopAhead = absl::Milliseconds(25);
 
-// Runs in the child, between fork and exec.
+// Makes a child process the trainer. Runs in the child, between fork and exec.
 [[noreturn]] void BecomeTrainer(const std::vector<std::string>& command, const ComputeLease& lease, int output) {
   setsid();
   lease.PassOn();
@@ -218,7 +218,8 @@ void Shim::AcceptClient() {
   }
 }
 
-// Returns false if the client is gone or sent something that is not a command.
+// Reads the client's commands and obeys them. Returns false if the client is gone or sent something that is not a
+// command.
 bool Shim::ReadClient(Client& client) {
   char buffer[4096];
   const ssize_t size = read(client.socket.get(), buffer, sizeof(buffer));
@@ -298,7 +299,7 @@ void Shim::ReadOutput() {
   }
 }
 
-// Returns true if nothing is left to do.
+// Completes as much of the shutdown as possible. Returns true if nothing is left to do.
 bool Shim::Finish() {
   if (!KillDescendants()) {
     return false;
@@ -325,7 +326,7 @@ internal::ShimStatus Shim::Status() const {
 
 void Shim::Broadcast() {
   const internal::ShimStatus status = Status();
-  // A client that does not read is shut down; it sees the end of its connection and connects again.
+  // A client that does not read is disconnected; it sees the end of its connection and connects again.
   std::erase_if(clients_, [&](auto& client) {
     if (!WriteFrame(client.first, status).ok()) {
       shutdown(client.first, SHUT_RDWR);

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The server's final answers (no such artifact, a bad request or damaged data) stay; all other errors become
+// Keeps the server's final errors (no such artifact, a bad request or damaged data). All other errors become
 // UNAVAILABLE, so that the download is retried.
 absl::Status AsServerError(const absl::Status& downloaded) {
   const bool is_final =
@@ -186,8 +186,8 @@ absl::Status ArtifactCache::Fetch(const std::string& sha256) {
   return got;
 }
 
-// A partial file may hold the rest of a torn write. If the downloaded content does not match the digest, the whole
-// artifact is downloaded again.
+// Downloads what the partial file lacks. That file may hold the rest of a torn write: if the content then does not
+// match the digest, downloads the whole artifact again.
 absl::Status ArtifactCache::FetchOnce(const std::string& sha256) {
   const std::string partial = PathOf(sha256) + ".partial";
   const bool resumes = access(partial.c_str(), F_OK) == 0;

@@ -33,7 +33,7 @@ GateDecision CheckArtifact(const AttemptOnWorker& attempt, const std::optional<i
     return {.may_start = true};
   }
   if (attempt.held.state == v1::Attempt::ENDED) {
-    return {};  // its artifact is no longer wanted
+    return {};  // an ended attempt needs no artifact
   }
   if (artifact.is_here) {
     return {.may_start = true};

@@ -55,7 +55,8 @@ class Comparison {
   }
 
  private:
-  // A lease counts from when the report was sent. A renewal of a report that this agent has not sent yet is ignored.
+  // Renews the worker's lease, which counts from the time when the report that the directive answers was sent. An
+  // answer to a report that this agent has not sent is ignored.
   void RenewLease() {
     lease_deadline_ = holdings_.lease_deadline;
     const int64_t from = directive_.renewal_of_boottime_nanos();
@@ -146,7 +147,7 @@ class Comparison {
     }
   }
 
-  // Whether a process may still write to the folder. A killed process ends a little later.
+  // Whether a process may still write to the folder, which is also the case between a kill and the process's end.
   bool IsInUse(const std::string& folder) const {
     return std::any_of(holdings_.attempts.begin(), holdings_.attempts.end(), [&](const HeldAttempt& held) {
       const std::string& job = held.key.job_id();

@@ -45,7 +45,7 @@ class Stream {
     bool replace_oldest = false;  // Whether Send to a full queue drops the oldest message; otherwise Send refuses.
     std::function<void()> on_open;
     std::function<void(In)> on_message;
-    std::function<void()> on_room;  // A full queue has capacity again.
+    std::function<void()> on_room;  // Called when a full queue has capacity again.
     // `connected`: whether the stream was established before it ended.
     std::function<void(const grpc::Status&, bool connected)> on_end;
   };

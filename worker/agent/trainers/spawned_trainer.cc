@@ -224,7 +224,7 @@ void SpawnedTrainer::DetectExit() {
   if (exit_.has_value()) {
     exited_ = true;
   } else if (!ShimIsAlive()) {
-    // The shim wrote the file before it ended, or never will. The processes that it left behind are found by their
+    // The shim wrote its exit file before it ended, or never will. The processes that it left behind are found by their
     // token.
     exit_ = folder_.ReadExit();
     const std::vector<ProcessIdentity> left = ProcessesStartedWith(kTokenVariable, folder_.record().token());

@@ -35,8 +35,8 @@ void ShowOnly(int number) {
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 
-// Loads LibTorch's CUDA part. The trainer links only the CPU part, so that it runs on hosts without CUDA. It is opened
-// with RTLD_GLOBAL, because libampd_cuda_graph.so, which is opened later, needs these symbols of LibTorch's CUDA part.
+// Loads LibTorch's CUDA part. The trainer links only the CPU part, so that it runs on hosts without CUDA. The CUDA part
+// is opened with RTLD_GLOBAL, because libampd_cuda_graph.so, which is opened later, needs its symbols.
 absl::Status LoadLibTorchCuda() {
   if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     const char* text = dlerror();
@@ -53,7 +53,7 @@ absl::Status LoadLibTorchCuda() {
   return absl::OkStatus();
 }
 
-// "GPU-5ae67c3f-...", in NVML's format.
+// The UUID as text in NVML's format: "GPU-5ae67c3f-...".
 std::string UuidText(const uint8_t (&uuid)[16]) {
   const std::string hex = absl::BytesToHexString({reinterpret_cast<const char*>(uuid), sizeof(uuid)});
   return absl::StrCat("GPU-", hex.substr(0, 8), "-", hex.substr(8, 4), "-", hex.substr(12, 4), "-", hex.substr(16, 4),

@@ -205,7 +205,7 @@ void DivergenceMonitor::CheckRange(const StepNumbers& numbers, std::vector<Findi
     worst = std::max(worst, loss / smallest);
   };
   std::for_each(state_.losses.begin(), state_.losses.end(), take);
-  take(numbers.loss);  // The losses do not contain spikes, so add this one.
+  take(numbers.loss);  // `state_.losses` has no spikes, so add this loss, which may be one.
   if (MaySpeak(worst > kTooMuch, state_.range_quiet_steps)) {
     findings.push_back(Warning(
         v1::Event::WARNING, absl::StrCat("within the last ", kMaxLosses, " steps the loss rose ", worst, "-fold"),

@@ -129,7 +129,7 @@ void Recovery::OnDivergence(const Finding& finding, const std::string& module, c
   decision.action = Action::kRollBack;
   decision.message = finding.message;
   decision.rule = finding.attributes.at("rule");
-  const bool is_of_data = finding.reason == v1::DATA_ERROR;  // No precision helps.
+  const bool is_of_data = finding.reason == v1::DATA_ERROR;  // No wider precision helps then.
   if (options_.on_divergence == v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION && !is_of_data) {
     if (auto wider = Widen(state_.raise, policy, module, options_.device); wider.has_value()) {
       state_.raise = *std::move(wider);

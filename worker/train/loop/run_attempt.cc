@@ -45,7 +45,8 @@ Outcome Failed(v1::Reason reason, const std::string& message) {
   return outcome;
 }
 
-// A failed allocation on a CPU, or outside LibTorch's own allocator on a GPU, is recognized by its text alone.
+// Whether an allocation failed. On a CPU, or outside LibTorch's own allocator on a GPU, only the error's text shows
+// that.
 bool IsOutOfMemory(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
   return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||

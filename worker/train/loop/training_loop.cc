@@ -177,7 +177,7 @@ absl::Status TrainingLoop::RunPeriodicActions() {
   if (IsDue(run_.step(), plan.sample_every_steps())) {
     AMPD_RETURN_IF_ERROR(DrawSampleOf(run_, [this] { return must_leave(); }));
     if (run_.progress().sample_pending) {
-      return absl::OkStatus();  // Leaving makes the checkpoint.
+      return absl::OkStatus();  // Leave() makes the checkpoint.
     }
   }
   return (saves || evaluations_.IsBest()) && finite_checks_.IsGood() ? SaveCheckpoint() : absl::OkStatus();

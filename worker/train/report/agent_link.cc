@@ -144,7 +144,7 @@ bool AgentLink::OnCommand(const TrainerCommand& command) {
       OnAcknowledge(command.acknowledge());
       return true;
     case TrainerCommand::KIND_NOT_SET:
-      return true;  // A command of a later agent version.
+      return true;  // Ignores a command of a later agent version.
   }
   return true;
 }

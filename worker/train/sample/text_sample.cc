@@ -53,7 +53,7 @@ int64_t DrawToken(absl::Span<const float> logits, const TokenDraw& draw, double 
     sums.push_back(sum);
   }
   const auto drawn = std::upper_bound(sums.begin(), sums.end(), uniform * sum);
-  // Rounding may make the product equal to the sum.
+  // Rounding may make `uniform * sum` equal to `sum`; no sum is larger then, so draw the last token.
   return drawn == sums.end() ? tokens.back() : tokens[static_cast<size_t>(drawn - sums.begin())];
 }
 
