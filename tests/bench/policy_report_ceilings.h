@@ -5,14 +5,17 @@
 
 #include "worker/amp/step/step_kernels.h"
 
-// What the device's memory and multipliers can do at most, and how near the optimizer step comes.
+// Measures the highest rates that the device's memory and its matrix products reach, and how near the optimizer step
+// comes to the rate of the memory.
 namespace ampd::bench {
 
-// One line per ceiling: a copy of memory, and products of square matrices per format. `tiny`: sizes for a CPU. A
-// product that the device refuses has an "error". Throws LibTorch's errors of the copy.
+// Returns one report line per measured maximum: one for a copy of memory, and one for each format and size of a product
+// of square matrices. If `tiny`, the sizes are small enough for a CPU. The line of a product that the device refuses
+// has an "error". Throws LibTorch's errors of the copy.
 std::vector<nlohmann::ordered_json> MeasureCeilings(const amp::ComputeDevice& device, bool tiny);
 
-// The AdamW update of bf16 weights beside a copy of memory. Throws LibTorch's errors.
+// Measures the AdamW update of bf16 weights, and a copy of memory to compare it with. Returns one report line. Throws
+// LibTorch's errors.
 nlohmann::ordered_json MeasureOptimizer(const amp::ComputeDevice& device, bool tiny);
 
 }  // namespace ampd::bench

@@ -12,24 +12,25 @@
 // The networks of policy_report, with random batches for them.
 namespace ampd::bench {
 
-// Sizes of a report's batches. `tiny` networks and batches are for a CPU, to see that everything runs.
+// Sizes of a report's batches. If `tiny`, networks and batches are small, so that a CPU can check that everything runs.
 struct NetworkOptions {
   int num_batches = 50;
-  int64_t batch_size = 0;  // 0: the network's own.
+  int64_t batch_size = 0;  // 0: the network's own batch size.
   bool tiny = false;
 };
 
-// A network and batches of one shape on the CPU.
+// A network, and batches for it on the CPU, all of one shape.
 struct Network {
   graph::Graph model;
   std::vector<amp::Batch> batches;
 };
 
-// Names of all networks: first the small ones of every kind of model, then gpt2-124m and resnet50 (its stem for small
-// images), which have the initial weights and first batch of scripts/gpu_peers.py.
+// Returns the names of all networks: first a small one of every kind of model, then gpt2-124m and resnet50 (with the
+// stem for small images). The last two have the same initial weights and first batch as in scripts/gpu_peers.py.
 std::vector<std::string_view> NetworkNames();
 
-// NOT_FOUND if there is no such network. Seeds LibTorch's default generator for the batches.
+// Makes the network `name` and its batches. Returns NOT_FOUND if there is no network of this name. Seeds LibTorch's
+// default generator, which draws the batches.
 absl::StatusOr<Network> MakeNetwork(std::string_view name, const NetworkOptions& options);
 
 }  // namespace ampd::bench

@@ -12,23 +12,24 @@
 namespace ampd::bench {
 
 struct TrainingOptions {
-  bool op_by_op = true;           // Where steps are replayed: also run them op by op and compare.
+  bool op_by_op = true;           // If the device replays steps, also run them op by op and compare.
   bool nondeterministic = false;  // Also run with algorithms that need not be deterministic.
   bool compare_cpu = false;       // On a GPU: also run on the CPU and compare the losses.
 };
 
-// One cell of the report, as described in policy_report.cc. A preset that the device does not have is "skipped"; an
-// error of LibTorch or of ours is "error". Throws nothing.
+// Trains the network under the preset and returns one line of the report, as policy_report.cc describes it. If the
+// device does not have the preset, the line has "skipped"; after an error of LibTorch or ampd it has "error". Throws
+// nothing.
 nlohmann::ordered_json ReportPreset(std::string_view network_name, const std::string& preset, const Network& network,
                                     const amp::ComputeDevice& device, const TrainingOptions& options);
 
 struct TurnOptions {
-  bool replays = true;            // Where the device has step graphs.
-  bool nondeterministic = false;  // With algorithms that need not be deterministic.
+  bool replays = true;            // Replay steps if the device has step graphs.
+  bool nondeterministic = false;  // Use algorithms that need not be deterministic.
 };
 
-// For each line "N" on stdin takes N steps on the first batch, and prints the seconds per step, the last loss and the
-// peak of allocated bytes, until stdin ends. Throws LibTorch's errors.
+// Reads lines from stdin until it ends. For each line "N" takes N steps on the first batch, and prints the seconds per
+// step, the last loss and the peak of allocated bytes. Throws LibTorch's errors.
 absl::Status TakeTurns(const std::string& preset, const Network& network, const amp::ComputeDevice& device,
                        const TurnOptions& options);
 

@@ -5,8 +5,8 @@
 
 namespace ampd {
 
-// The CPU that runs the benchmark, described as a worker describes it to the server. Its instruction sets decide what a
-// policy resolves to.
+// Describes the CPU that runs the benchmark as a worker describes it to the server. Its instruction sets decide which
+// formats a policy resolves to.
 inline v1::Device ThisCpu() {
   device::Devices::Options options;
   options.only = {"cpu"};

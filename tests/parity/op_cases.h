@@ -11,27 +11,29 @@
 
 namespace ampd::parity {
 
-// One call of an op of the engine's table, in one form of its arguments (tests/parity/op_forms.py) and with its inputs
-// in certain dtypes, and what PyTorch computes for it under autocast.
+// One call of an op of the engine's table: one form of the op's arguments (tests/parity/op_forms.py), with certain
+// dtypes of its inputs. Also what PyTorch computes for the call under autocast.
 struct OpCase {
-  // A model of this one call, as an import gives it. Its tensors are inputs, parameters and buffers named "slot<i>";
-  // its results are outputs "result<i>".
+  // A model that consists of this one call, as an import makes it. The call's tensors are inputs, parameters and
+  // buffers named "slot<i>"; its results are outputs named "result<i>".
   graph::Graph graph{"case"};
   executor::TensorMap slots;
-  // Dtypes of the results under autocast. Empty if PyTorch returns no result; then `fails` says why.
+  // Dtypes of the results under autocast. Empty if PyTorch fails; `fails` is then its error.
   std::vector<graph::Dtype> gives;
   std::string fails;
-  // Values under autocast on a CPU, by output and by slot.
+  // What PyTorch computes under autocast on a CPU: the results by name of the output, the gradients by name of the
+  // slot.
   executor::TensorMap results;
   executor::TensorMap gradients;
 
   const std::string& op() const { return graph.nodes().front().op; }
-  // Returns the node as tests print it, with the dtypes of its inputs.
+  // Returns the call as tests print it, with the dtypes of its inputs.
   std::string Text() const;
 };
 
-// Returns all cases as oracle_autocast.py runs them: on a "cpu", as for a "cuda" device, or not at all ("none"). Errors
-// as for RunOracle.
+// Returns all cases, with what oracle_autocast.py computes for them. `device`: "cpu" runs the ops under a CPU's
+// autocast, "cuda" under a GPU's (only dtypes are computed if there is no GPU), "none" runs no op under autocast.
+// `low`: the narrow dtype of the cases and of autocast. Returns RunOracle's errors.
 absl::StatusOr<std::vector<OpCase>> RunOpCases(const std::string& device, graph::Dtype low);
 
 }  // namespace ampd::parity

@@ -10,13 +10,13 @@
 
 namespace ampd::parity {
 
-// Returns the program of a case under a preset, made as the engine makes it. Errors as for ResolvePolicy and
+// Returns the program of a case under a preset, made as the engine makes it. Returns the errors of ResolvePolicy and
 // ApplyPrecision.
 absl::StatusOr<graph::Graph> UnderPreset(const OpCase& one, const std::string& preset, const v1::Device& device);
 
 struct OpRun {
-  executor::TensorMap results;    // By output.
-  executor::TensorMap gradients;  // By slot.
+  executor::TensorMap results;    // By name of the output.
+  executor::TensorMap gradients;  // By name of the slot.
 };
 
 // Runs a program of a case forward and backward on the CPU, with the engine's ops. INTERNAL if LibTorch throws, or if a

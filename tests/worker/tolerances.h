@@ -6,17 +6,19 @@
 
 namespace ampd {
 
-// How far apart results may be that differ by what a number format rounds away. The one place for it: tests that
-// compare kernels, networks or devices across formats take their bounds from here, by the narrower format. 0: nothing
-// is compared so, but for equality.
+// How far apart two results may be that differ only by a number format's rounding. All tests that compare kernels,
+// networks or devices across formats take their bounds from this table, by the narrower of the two formats. A bound of
+// 0 means that no test uses it, or that the results must be equal.
 struct Tolerance {
   std::string_view format;
-  // Half a unit in the last place, relative: a result that is rounded once.
+  // Bound for a result that is rounded once: half a unit in the last place, relative to the result.
   double rounding = 0;
-  // Losses of a small network over tens of steps against the same run in the next wider format (bf16 for FP8, fp32 for
-  // the others), relative to the first loss: what the roundings of a few layers add up to.
+  // Bound for the losses of a small network over tens of steps, compared with the same run in the next wider format
+  // (bf16 for FP8, fp32 for the others). Relative to the first loss. It allows for the accumulated rounding of a few
+  // layers.
   double wider = 0;
-  // Losses of the same run on a GPU and on a CPU, each relative: the order of sums differs. Of tf32, against fp32.
+  // Bound for each loss of a run on a GPU, compared with the same run on a CPU and relative to that loss. They differ
+  // because the order of sums differs. A run in tf32 is compared with one in fp32.
   double device = 0;
 };
 
@@ -25,7 +27,7 @@ inline constexpr Tolerance kTolerances[] = {
     {"fp16", 0x1p-11, 0.01, 2e-2}, {"fp8", 0x1p-4, 0.02, 0},
 };
 
-// A format without a row fails the test, and its tolerances are those of equality.
+// Returns the tolerances of a format. If the table has no row for it, the test fails, and all returned bounds are 0.
 inline Tolerance ToleranceOf(std::string_view format) {
   for (const Tolerance& tolerance : kTolerances) {
     if (tolerance.format == format) {

@@ -7,7 +7,7 @@
 
 namespace ampd::agent {
 
-// A link that keeps what is sent, in place of a server. Single-threaded.
+// A link to no server: it stores the reports and uploads that the agent sends. Single-threaded.
 class FakeLink final : public ServerLink {
  public:
   void SendReport(const v1::WorkerReport& report) override { reports.push_back(report); }
@@ -23,7 +23,7 @@ class FakeLink final : public ServerLink {
 
   std::vector<v1::WorkerReport> reports;
   std::vector<v1::TelemetryUpload> uploads;
-  size_t capacity = 1000;  // Uploads beyond it are not taken.
+  size_t capacity = 1000;  // Maximum size of `uploads`; further uploads are refused.
   Arrivals arrivals;
 };
 

@@ -19,36 +19,37 @@ namespace ampd::agent {
 // (Want), and stores telemetry as the real server does. Thread-safe.
 class FakeServer final : public v1::WorkerService::Service {
  public:
-  // Picks a free port if `port` is 0.
+  // Starts the server on `port`, or on a free port if `port` is 0.
   explicit FakeServer(absl::Duration lease, int port = 0);
   ~FakeServer() override;
 
   std::string address() const;
 
-  // Assigns the attempt to the worker from the next directive on, until Drop or until its outcome arrives. `artifact`:
-  // the model's artifact, if not empty.
+  // Assigns the first attempt of `job` to the worker from the next directive on, until Drop or until the attempt's
+  // outcome arrives. `artifact`: the digest of the model's artifact; empty if the model has none.
   v1::AttemptKey Want(const std::string& job, const std::string& script, v1::Job::Desired desired = v1::Job::RUN,
                       const std::string& artifact = "");
   void Drop(const std::string& job);
   void Delete(const std::string& path);
-  // A silent server answers no report, so that the lease runs out.
+  // A silent server answers no report, so that the worker's lease expires.
   void SetSilent(bool silent);
-  // A busy server stores and acknowledges no telemetry; uploads wait.
+  // A busy server stores and acknowledges no telemetry until it is no longer busy; uploads wait.
   void SetBusy(bool busy);
   // AddArtifact serves the content under its digest, which it returns. While artifacts are hidden, every call is
   // UNAVAILABLE.
   std::string AddArtifact(const std::string& content);
   void HideArtifacts(bool hidden);
-  // Downloads send their content and then nothing, until the client ends them.
+  // Makes each download send the whole content and then stay open until the client ends it.
   void StallArtifacts();
-  // Ends every Attach stream with `status` at its next report; OK: stops doing so.
+  // From this call on, ends every Attach stream with `status` at the stream's next report. With OK, streams are no
+  // longer ended.
   void EndStreamsWith(const grpc::Status& status);
 
   // Waits until `condition` holds; checks it after every report and upload. Returns false after the deadline.
   bool WaitFor(const std::function<bool(const FakeServer&)>& condition, absl::Duration timeout = absl::Seconds(20));
 
-  // ---- For use in conditions, under the lock that WaitFor holds.
-  std::string StateOf(const std::string& job) const;  // such as "RUNNING"; "" if it is not reported
+  // ---- For the conditions of WaitFor, which calls them under its lock.
+  std::string StateOf(const std::string& job) const;  // such as "RUNNING"; "" if the job is not reported
   int64_t StepOf(const std::string& job) const;
   const v1::Outcome* OutcomeOf(const std::string& job) const;
   uint64_t stored(const std::string& job) const;
@@ -60,11 +61,12 @@ class FakeServer final : public v1::WorkerService::Service {
   const v1::WorkerReport& report() const { return report_; }  // the newest report
   int num_ended_streams() const { return num_ended_streams_; }
   int num_checkpoints() const { return num_checkpoints_; }
-  // Counts checkpoints of unfinished attempts that were reported before the telemetry up to them was stored.
+  // The number of checkpoints of unfinished attempts that were reported before all telemetry that precedes them was
+  // stored.
   int num_early_checkpoints() const { return num_early_checkpoints_; }
   int num_gaps() const { return num_gaps_; }
-  std::vector<v1::Sample> samples(const std::string& job) const;  // samples, each counted when it is first stored
-  size_t largest_upload() const { return largest_upload_; }       // bytes
+  std::vector<v1::Sample> samples(const std::string& job) const;  // in the order in which they were first stored
+  size_t largest_upload() const { return largest_upload_; }       // in bytes
   int num_downloads() const { return num_downloads_; }
   int num_uploads() const { return num_uploads_; }  // uploads with telemetry, not those with log text only
 

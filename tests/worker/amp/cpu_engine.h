@@ -13,10 +13,10 @@ namespace ampd::amp {
 
 v1::PrecisionPolicy PresetNamed(const std::string& name);
 
-// The policy for `program`, which includes its losses. Throws if the policy cannot be resolved.
+// Resolves the policy for `program`, a graph that includes its losses. Throws if the policy cannot be resolved.
 precision::ResolvedPolicy Resolved(const v1::PrecisionPolicy& policy, const graph::Graph& program);
 
-// An engine that trains `model`, which outputs logits, under the policy. Throws if there can be none.
+// Returns an engine that trains `model`, which outputs logits, under the policy. Throws if the engine cannot be made.
 std::unique_ptr<Engine> CpuEngine(const graph::Graph& model, const v1::PrecisionPolicy& policy,
                                   const EngineOptions& options);
 

@@ -13,17 +13,18 @@ namespace ampd::amp {
 inline constexpr int kImageSize = 8;
 inline constexpr int kClasses = 4;
 
-// A LeNet that can learn the classes below. It has one convolution for each element of `widths`, with that many
-// channels.
+// A LeNet that can learn the classes of MakeBatch. For each element of `widths` it has one convolution with that number
+// of channels.
 graph::Graph SmallLenet(const std::vector<int>& widths);
 
-// Class c has a bright row c, plus noise. Images are (size, 1, kImageSize, kImageSize).
+// A batch of `size` images with their classes. An image of class c is noise with a bright row c. The images are a
+// tensor (size, 1, kImageSize, kImageSize).
 Batch MakeBatch(uint64_t seed, int64_t size);
 
 // The bytes of a contiguous tensor.
 std::string Bytes(const at::Tensor& tensor);
 
-// One digest over every bit of the training state.
+// Returns one digest over every bit of the engine's training state.
 std::string DigestOf(const Engine& engine);
 
 }  // namespace ampd::amp

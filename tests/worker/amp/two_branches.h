@@ -13,8 +13,9 @@ struct TwoBranches {
   std::optional<graph::Graph> eval;  // The model for evaluation; see EngineOptions::eval_model.
 };
 
-// The model that stochastic_depth_test.cc trains. Each test program links its own definition: a graph of the builder
-// (built_two_branches.cc), or one that torch.export wrote (tests/parity/exported_two_branches.cc).
+// Returns the model that stochastic_depth_test.cc trains. Each test program links its own definition of this function:
+// one builds the graph with GraphBuilder (built_two_branches.cc), the other reads a graph that torch.export wrote
+// (tests/parity/exported_two_branches.cc).
 //
 // The model's output "predictions" is the sum of two branches of `images` (B, size). Each branch multiplies the images
 // by one weight per feature, "first.weight" and "second.weight" (size), initially 0, and drops samples with the

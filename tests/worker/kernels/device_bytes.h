@@ -10,15 +10,15 @@
 
 namespace ampd::kernels {
 
-// Device memory with a host array's content, including its guards. `misaligned_by` shifts all of it off the alignment
-// that wide accesses need.
+// A copy in device memory of a host array, including the guard bytes around it. `misaligned_by`: by how many bytes the
+// copy is shifted off the alignment that wide accesses need.
 class DeviceBytes {
  public:
   explicit DeviceBytes(const Bytes& content, size_t misaligned_by = 0) : size_(content.size()), begin_(misaligned_by) {
     EXPECT_EQ(cudaMalloc(&data_, begin_ + size_), cudaSuccess);
     EXPECT_EQ(cudaMemcpy(as<void>(), content.data(), size_, cudaMemcpyDefault), cudaSuccess);
   }
-  // Holds a single value.
+  // Returns device memory that holds a single value.
   template <typename T>
   static DeviceBytes Of(const T& value) {
     return DeviceBytes(BytesFrom(std::vector<T>{value}));

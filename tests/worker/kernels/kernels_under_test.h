@@ -6,8 +6,8 @@
 
 namespace ampd::kernels {
 
-// The kernels that cuda_kernels_test.cc compares with the CPU's; null if they cannot run here, and `why` gets the
-// reason.
+// Returns the kernels that cuda_kernels_test.cc compares with the CPU's. Returns null, and the reason in `why`, if they
+// cannot run on this machine.
 const CudaKernels* KernelsUnderTest(std::string* why);
 
 }  // namespace ampd::kernels

@@ -10,7 +10,8 @@
 #include "base/random.h"
 #include "worker/kernels/tensor_row.h"
 
-// Tensors for tests of the step's passes: every storage layout, with random numbers between guards.
+// Tensors for tests of the kernels' passes over parameters and gradients, in every storage layout. Their numbers are
+// random and lie between guard bytes, which show writes out of bounds.
 namespace ampd::kernels {
 
 using Bytes = std::vector<std::byte>;
@@ -59,7 +60,7 @@ inline Bytes Stored(const std::vector<float>& numbers, Format format) {
   return BytesFrom(narrow);
 }
 
-// The storage layout of a tensor.
+// The formats in which a parameter's gradient, value and moments are stored.
 struct Layout {
   Format gradient = Format::kFloat32;
   Format parameter = Format::kFloat32;

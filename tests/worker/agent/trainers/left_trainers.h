@@ -28,7 +28,9 @@ class LeftTrainers {
   const std::string& state_folder() const { return state_folder_; }
   std::string PathOf(const std::string& id) const { return state_folder_ + "/spawn/" + id; }
 
-  // Adds a trainer on device "cpu" whose shim is this process, so that it counts as running; warm without a `job`.
+  // Adds a trainer on device "cpu" that runs the first attempt of `job`; with an empty `job`, a warm one that waits for
+  // a job. Its shim (the process that starts and watches a trainer) is this test's process, so the trainer counts as
+  // running.
   void Add(const std::string& id, const std::string& job = "") const {
     internal::SpawnRecord record;
     record.set_spawn_id(id);
@@ -44,7 +46,7 @@ class LeftTrainers {
     EXPECT_TRUE(SpawnFolder::Create(state_folder_, record).ok());
   }
 
-  // Writes the exit status that its shim leaves.
+  // Ends the trainer: writes the exit status as its shim does when `signal` has killed the trainer.
   void End(const std::string& id, int signal) const {
     internal::ShimStatus status;
     status.set_exited(true);

@@ -10,9 +10,10 @@
 #include <memory>
 #include <vector>
 
-// The part of CUDA that worker/kernels/cuda and its test use, on the host, so that the kernels' own source is compiled
-// as C++ and runs without a GPU. A block's threads are contexts; one host thread runs them in turn, each until it waits
-// for the others. Blocks run one after the other, and device memory is the heap. One launch at a time.
+// Implements on the host the part of CUDA that worker/kernels/cuda and its test use, so that the kernels' own source is
+// compiled as C++ and runs without a GPU. The threads of a block are contexts (ucontext); one host thread runs them in
+// turn, each until it waits for the others. Blocks run one after the other, and device memory is the heap. Only one
+// launch may run at a time.
 //
 // The emulation tests what a kernel computes: indices, tails, formats, reductions, the order of operations. It cannot
 // detect races between warps, memory ordering problems, or errors in nvcc's code; those need a GPU (scripts/gpu-check).
@@ -54,13 +55,13 @@ inline constexpr unsigned kMaxThreads = 1024;
 inline constexpr unsigned kWarpSize = 32;
 inline constexpr size_t kStackBytes = size_t{1} << 17;
 
-// State of the current launch: where its threads return when they wait or end, each thread's context, and how many
-// ended.
+// State of the current launch: the context to which its threads return when they wait or end, each thread's context,
+// and the number of threads that have ended.
 inline ucontext_t launcher;
 inline std::vector<ucontext_t> contexts;
 inline unsigned num_ended = 0;
 
-// The stack of a thread, shared by all launches and allocated once.
+// Returns the stack of a thread. Stacks are allocated once and reused by all launches.
 inline std::byte* StackOf(unsigned thread) {
   static auto* const stacks = new std::vector<std::unique_ptr<std::byte[]>>(kMaxThreads);
   std::unique_ptr<std::byte[]>& stack = (*stacks)[thread];
@@ -70,8 +71,8 @@ inline std::byte* StackOf(unsigned thread) {
   return stack.get();
 }
 
-// Runs body() as each of the threads of a block, until all of them have ended. The threads move from one barrier to the
-// next together, so they must all end in the same round.
+// Runs body() once in each thread of a block, and returns when all threads have ended. All threads reach a barrier
+// before any thread passes it, so they must all end after the same barrier.
 template <typename Body>
 void RunThreads(unsigned num_threads, const Body& body) {
   static const Body* running = nullptr;
@@ -132,7 +133,7 @@ struct cudaLaunchConfig_t {
   cudaStream_t stream = nullptr;
 };
 
-// Runs the whole grid before it returns.
+// Runs all blocks of the grid before it returns.
 template <typename... Parameters>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Parameters... arguments) {

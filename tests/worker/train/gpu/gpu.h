@@ -7,13 +7,14 @@
 
 namespace ampd::train {
 
-// This host's first GPU, opened once, because a process has one device for its lifetime.
+// Returns this host's first GPU, or the error of opening it. The GPU is opened once, because a process has one device
+// for its lifetime.
 inline const absl::StatusOr<amp::ComputeDevice>& Gpu() {
   static const auto* gpu = new absl::StatusOr<amp::ComputeDevice>(WarmUp("gpu0"));
   return *gpu;
 }
 
-// A device as placement describes it.
+// Describes a GPU, or a CPU if `gpu` is false, as the server describes an attempt's device to the trainer.
 inline v1::Device Described(bool gpu) {
   v1::Device device;
   device.set_kind(gpu ? v1::Device::GPU : v1::Device::CPU);

@@ -17,13 +17,13 @@ namespace ampd::train {
 // Runs the real ampd-trainer and talks to it as an agent does. Every wait fails the test after a minute.
 class FakeAgent {
  public:
-  // Creates the spawn folder `folder` and starts a trainer with it. `steps_ahead`: value of --steps-ahead; nullopt: the
-  // trainer's default for the device.
+  // Creates the spawn folder `folder` and starts a trainer that uses it. `steps_ahead` is the trainer's flag
+  // --steps-ahead; with nullopt the trainer uses its default for the device.
   FakeAgent(const std::string& folder, const std::string& device, std::optional<int> steps_ahead);
   // Kills the trainer if it is still running.
   ~FakeAgent();
 
-  // Waits for the socket, connects, and reads the Hello.
+  // Waits for the trainer's socket, connects, and returns the Hello that the trainer sends.
   internal::Hello Connect();
   void Disconnect() { socket_.Reset(); }
 
@@ -33,10 +33,10 @@ class FakeAgent {
   void Acknowledge(uint64_t sequence, bool outcome = false);
   void Kill(int signal);
 
-  // Reads one report into the fields below. Returns false if the trainer closed the connection.
+  // Reads one report of the trainer into the fields below. Returns false if the trainer closed the connection.
   bool Read();
   void ReadUntil(const std::function<bool()>& enough);
-  // Returns the exit code, or minus the signal.
+  // Waits until the trainer ends. Returns its exit code, or the negative number of the signal that killed it.
   int WaitForExit();
 
   struct Step {
@@ -45,7 +45,7 @@ class FakeAgent {
     double loss_scale = 0;
     bool skipped = false;
     double learning_rate = 0;
-    // For a GAN only.
+    // Set only for a GAN, like the three fields that follow.
     std::optional<float> generator_loss = {};
     float generator_grad_norm = 0;
     bool generator_skipped = false;
@@ -53,21 +53,22 @@ class FakeAgent {
     friend bool operator==(const Step&, const Step&) = default;
   };
 
-  // Numbers that differ from run to run.
+  // A step's numbers that differ from run to run.
   struct Cost {
     float samples_per_second = 0;
     float data_wait_seconds = 0;
   };
 
-  std::map<int64_t, Step> steps;      // By step.
+  std::map<int64_t, Step> steps;      // Telemetry by step.
   std::map<int64_t, Cost> costs;      // Costs of those steps.
-  std::map<uint64_t, int> sequences;  // How often each was received.
+  std::map<uint64_t, int> sequences;  // How often each record was received, by its sequence.
   std::vector<v1::Event> events;
   std::vector<v1::EvalPoint> evals;
   std::vector<v1::Sample> samples;
   std::vector<v1::Checkpoint> checkpoints;
-  std::map<int64_t, uint64_t> sequence_of;       // By step.
-  std::map<int64_t, uint64_t> checkpoint_after;  // By step: the telemetry that must be stored before the checkpoint.
+  std::map<int64_t, uint64_t> sequence_of;  // The sequence of each step's telemetry, by step.
+  std::map<int64_t, uint64_t>
+      checkpoint_after;  // Last sequence that the server must store before the checkpoint, by step.
   uint64_t outcome_after = 0;
   // Kinds of reports received on this connection, without repeats: t(elemetry), c(heckpoint), o(utcome).
   std::string order;
