@@ -49,7 +49,7 @@ std::unique_ptr<amp::Engine> MakeEngine(int num_layers, int width) {
   const auto resolved =
       precision::ResolvePolicy(policy, *graph::WithLossHead(model), cpu, precision::OptimizerKind::kAdam);
   auto engine = amp::Engine::Create(model, resolved.value(), options).value();
-  engine->Step({{at::rand({1, width}), at::randint(0, width, {1}, at::kLong)}});  // Uniform moments would be easy.
+  engine->Step({{at::rand({1, width}), at::randint(0, width, {1}, at::kLong)}});  // Makes the moments vary.
   return engine;
 }
 

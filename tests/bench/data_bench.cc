@@ -1,4 +1,4 @@
-// How fast the trainer's batches arrive, and how long a step waits for them.
+// Measures how fast the trainer reads batches, and how long a step waits for its batch.
 //
 //   data_bench epochs idx|tokens FOLDER   for each line "epoch" on stdin reads the data once in a new order and prints
 //                                         the seconds; for "check" it does the same and prints the sums of the samples
@@ -70,7 +70,7 @@ data::Batcher::Ahead AheadOf(const data::Dataset& dataset, int64_t batch_size) {
       .threads = static_cast<size_t>(precision::GatherThreads(static_cast<int>(std::thread::hardware_concurrency())))};
 }
 
-// A dataset and a batcher as an attempt sets them up.
+// A dataset and a batcher that are set up as for an attempt of a job.
 struct Source {
   Source(data::Dataset samples, int64_t batch_size)
       : dataset(std::move(samples)),

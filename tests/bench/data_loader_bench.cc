@@ -1,4 +1,5 @@
-// LibTorch's C++ DataLoader over the files of data_bench: MNIST through LibTorch's own dataset, and windows of tokens.
+// Measures LibTorch's C++ DataLoader on the files of data_bench: MNIST through LibTorch's own dataset, and windows of
+// tokens.
 //
 //   data_loader_bench idx|tokens FOLDER WORKERS   answers lines on stdin as `data_bench epochs` does
 

@@ -1,4 +1,4 @@
-// How long the server computes for an EstimateJob, without the RPC.
+// Measures how long the server computes the answer to an EstimateJob, without the RPC.
 //
 //   estimate_bench NETWORK ROUNDS
 //
@@ -44,7 +44,7 @@ v1::EstimateJobRequest Request(const std::string& text) {
   return request;
 }
 
-// Returns the median in milliseconds.
+// Returns the median time of a computation in milliseconds, and the number of candidates in its answer.
 double MedianTime(const v1::EstimateJobRequest& request, int rounds, int* num_candidates) {
   std::vector<double> times;
   for (int i = 0; i < rounds; ++i) {

@@ -1,12 +1,12 @@
-// The optimizer step over GPT-2 124M's parameters: fp32 masters, bf16 working copies and scaled bf16 gradients.
-// Compares ampd (pre-pass, then one pass that unscales, clips, updates and rounds), LibTorch's C++ optimizer with the
-// same steps, and a copy, a read and a triad of buffers of the same sizes.
+// Measures the optimizer step over GPT-2 124M's parameters: fp32 masters, bf16 working copies and scaled bf16
+// gradients. Compares ampd (a pre-pass, then one pass that unscales, clips, updates and rounds) with LibTorch's C++
+// optimizer doing the same, and with a copy, a read and a triad of buffers of the same sizes.
 //
 //   optimizer_step_bench THREADS LAYERS VOCABULARY   (GPT-2 124M has 12 and 50257) reads contestants from stdin, one a
 //                                   line, takes one step of each and prints the seconds: ours, libtorch, copy, read,
 //                                   triad. "check" prints the sum of all absolute masters of ampd and of LibTorch.
 //
-// scripts/bench runs it beside PyTorch, turn by turn.
+// scripts/bench runs this program and PyTorch in turns.
 
 #include <chrono>
 #include <cmath>
@@ -144,7 +144,7 @@ class LibTorch {
   std::unique_ptr<torch::optim::AdamW> optimizer_;
 };
 
-// Buffers of the same sizes: three fp32 tensors of every shape.
+// Buffers for the copy, the read and the triad: three fp32 tensors of the shape of every parameter.
 struct Buffers {
   std::vector<at::Tensor> a, b, c;
 

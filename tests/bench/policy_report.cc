@@ -1,5 +1,6 @@
-// Trains networks under presets on a device, and measures the device: the losses, speeds and memory of each, whether
-// replayed steps give the same losses as steps that run op by op, and the optimizer step beside a copy of memory.
+// Trains networks under presets on a device. Reports the losses, speed and memory of each training, and whether
+// replayed steps give the same losses as steps that run op by op. Also measures the device itself, and the optimizer
+// step in comparison with a copy of memory.
 //
 //   policy_report DEVICE [FLAG...]   DEVICE: cpu or gpu<n>
 //   policy_report presets            prints the names of all presets
@@ -18,8 +19,8 @@
 //                        steps on one batch and print the seconds per step, the last loss and the peak of allocated
 //                        bytes. With --no-replay op by op, with --nondeterministic so.
 //
-// Opens the device as the trainer does. Each line of the output is a JSON object, printed as soon as it is known, so
-// that a crash loses only what was running:
+// The program opens the device as the trainer does. Each line of the output is a JSON object. It is printed as soon as
+// its measurement ends, so that a crash loses only the measurement that was running:
 //   {"what": "device", "device", "replays", "why_not"}
 //   {"what": "training", "network", "preset"} and one of
 //     "skipped": why the device does not have the preset
@@ -88,7 +89,7 @@ std::vector<std::string> Presets() {
   return names;
 }
 
-// The names in a flag's value.
+// Returns the names that a flag's value lists, separated by commas. "all" stands for all names, "none" for no name.
 std::vector<std::string> Listed(absl::string_view value, std::vector<std::string> (*all)()) {
   return value == "all" ? all() : value == "none" ? std::vector<std::string>() : absl::StrSplit(value, ',');
 }
@@ -155,7 +156,7 @@ absl::StatusOr<bool> ReportNetwork(const std::string& name, const amp::ComputeDe
   return any_error;
 }
 
-// Runs a measurement, which prints its lines, and returns whether it had an error.
+// Runs a measurement that prints its lines, and returns whether it had an error.
 template <typename Measurement>
 bool Measure(const char* what, Measurement measurement) {
   try {

@@ -26,7 +26,7 @@ constexpr int64_t kTinyCopiedNumbers = int64_t{4} << 20;
 constexpr int64_t kMatrixSize = 8192;
 constexpr int64_t kTinyMatrixSize = 256;
 
-// The median of several runs, each of them awaited.
+// Returns the median time of several runs of `work`, each of which the host awaits.
 double SecondsOf(const amp::ComputeDevice& device, const std::function<void()>& work) {
   constexpr int kRepeats = 10;
   const at::Tensor probe = at::empty({1}, at::TensorOptions(at::kFloat).device(device.device)).zero_();
@@ -91,7 +91,8 @@ std::vector<ordered_json> MeasureCeilings(const amp::ComputeDevice& device, bool
 }
 
 ordered_json MeasureOptimizer(const amp::ComputeDevice& device, bool tiny) {
-  // It reads and writes 28 bytes a parameter: bf16 gradients and working copies, fp32 masters and moments.
+  // The optimizer step reads and writes 28 bytes per parameter: bf16 gradients and working copies, fp32 masters and
+  // moments.
   constexpr double kBytes = 28;
   const int64_t num_parameters = tiny ? kTinyCopiedNumbers : kCopiedNumbers;
   const auto kernels = amp::StepKernels::Make(device);

@@ -9,9 +9,9 @@
 // comes to the rate of the memory.
 namespace ampd::bench {
 
-// Returns one report line per measured maximum: one for a copy of memory, and one for each format and size of a product
-// of square matrices. If `tiny`, the sizes are small enough for a CPU. The line of a product that the device refuses
-// has an "error". Throws LibTorch's errors of the copy.
+// Returns one report line per measured maximum: one for a copy of memory, and one for a product of square matrices in
+// each format. If `tiny`, the sizes are small enough for a CPU. The line of a product that the device refuses has an
+// "error". Throws LibTorch's errors of the copy.
 std::vector<nlohmann::ordered_json> MeasureCeilings(const amp::ComputeDevice& device, bool tiny);
 
 // Measures the AdamW update of bf16 weights, and a copy of memory to compare it with. Returns one report line. Throws

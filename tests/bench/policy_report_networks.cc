@@ -22,19 +22,19 @@ namespace {
 
 constexpr uint64_t kDataSeed = 11;  // The same as in scripts/gpu_peers.py.
 
-// What a network reads. Letters of shapes: B batch, T length.
+// The kind of data that a network reads. In shapes, B is the batch size and T the length of a text.
 enum class Reads { kImages, kTokens, kTexts };
 
 struct Row {
   std::string_view name;
-  std::string_view model;            // A ModelSpec as text; empty: a GPT of models/gpt.h.
-  std::string_view tiny_model = {};  // Empty: `model`.
+  std::string_view model;            // A ModelSpec as text. If empty, the network is a GPT of models/gpt.h.
+  std::string_view tiny_model = {};  // If empty, the same as `model`.
   models::GptConfig gpt = {};
   models::GptConfig tiny_gpt = {};
   Reads reads = Reads::kImages;
-  std::vector<int64_t> sample;  // (C, H, W) or (T).
+  std::vector<int64_t> sample;  // Shape of a sample: (C, H, W) or (T).
   std::vector<int64_t> tiny_sample = {};
-  int64_t classes = 10;  // Or the size of the vocabulary.
+  int64_t classes = 10;  // Number of classes, or the size of the vocabulary.
   int64_t tiny_classes = 0;
   int64_t batch_size = 32;
 };
@@ -50,7 +50,7 @@ constexpr std::string_view kBert =
 constexpr std::string_view kLstm = "rnn {cell: LSTM vocab_size: 1000 embedding_size: 32 hidden_size: 64}";
 constexpr std::string_view kGru = "rnn {cell: GRU vocab_size: 1000 embedding_size: 32 hidden_size: 64}";
 
-// One network of every kind. gpt2 has dropout and enough classes for the cross entropy in parts.
+// Returns one network of every kind. gpt2 has dropout, and enough classes that its cross entropy is computed in parts.
 const std::vector<Row>& Rows() {
   static const auto* const rows = new std::vector<Row>{
       {.name = "gpt",
@@ -100,7 +100,7 @@ absl::StatusOr<graph::Graph> BuildModel(const Row& row, bool tiny) {
   return models::BuildModel(spec, row.reads == Reads::kImages ? 0 : row.sample[0]);
 }
 
-// Texts of different lengths, padded with 0.
+// Returns texts of different lengths, padded with 0.
 amp::Batch Texts(const std::vector<int64_t>& shape, int64_t num_classes) {
   const at::Tensor tokens = at::randint(1, kTextVocabulary, shape, at::kLong);                   // (B, T)
   const at::Tensor lengths = at::randint(shape[1] / 2, shape[1] + 1, {shape[0], 1}, at::kLong);  // (B, 1)
@@ -119,7 +119,7 @@ amp::Batch MakeBatch(Reads reads, const std::vector<int64_t>& shape, int64_t num
     return {images, at::randint(0, num_classes, {shape[0]}, at::kLong)};
   }
   const at::Tensor tokens = at::randint(0, num_classes, shape, at::kLong);
-  return {tokens, tokens.mul(3).add(1).remainder(num_classes)};  // The next token is a function of the last one.
+  return {tokens, tokens.mul(3).add(1).remainder(num_classes)};  // A token determines the next.
 }
 
 }  // namespace

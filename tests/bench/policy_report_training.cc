@@ -34,7 +34,8 @@ using nlohmann::ordered_json;
 constexpr size_t kUntimedSteps = 5;  // These steps choose algorithms, allocate memory and record graphs.
 constexpr uint64_t kWeightSeed = 7;  // The same as in scripts/gpu_peers.py.
 
-// While it exists, LibTorch may choose algorithms that are not deterministic, and cuDNN may try several.
+// While an object of this class exists, LibTorch may choose algorithms that are not deterministic, and cuDNN may try
+// several.
 class Nondeterministic {
  public:
   Nondeterministic() { Allow(true); }
@@ -51,7 +52,7 @@ class Nondeterministic {
   }
 };
 
-// Describes the device as placement knows it.
+// Describes the device as the server's placement knows it.
 v1::Device Described(const amp::ComputeDevice& device) {
   if (!device.device.is_cuda()) {
     return ThisCpu();
@@ -88,14 +89,15 @@ absl::StatusOr<std::unique_ptr<amp::Engine>> MakeEngine(const precision::Resolve
   return amp::Engine::Create(network.model, policy, options);
 }
 
-// Frees what earlier trainings left in the allocator, so that peaks are those of the next one.
+// Frees the memory that earlier trainings left in the allocator, so that the next peaks are those of the next training.
 void StartMemory(const amp::ComputeDevice& device) {
   if (device.device.is_cuda()) {
     c10::getDeviceAllocator(device.device.type())->emptyCache();
   }
 }
 
-// Takes steps as the trainer does: on a GPU one is begun before the numbers of the last one are read.
+// Takes steps as the trainer does: on a GPU, each step is begun before the numbers of the previous step are read.
+// Returns the losses.
 std::vector<float> TakeSteps(amp::Engine& engine, const std::vector<amp::Batch>& batches, bool on_gpu) {
   std::vector<float> losses;
   const auto take_down_to = [&](int num_left) {
@@ -112,17 +114,18 @@ std::vector<float> TakeSteps(amp::Engine& engine, const std::vector<amp::Batch>&
 }
 
 struct Run {
-  std::vector<float> losses;  // Of all steps, from the first.
+  std::vector<float> losses;  // Losses of all steps, from the first.
   double steps_per_second = 0;
   int64_t skipped_steps = 0;
   train::DeviceMemory memory;
   int64_t graph_bytes = 0;
   bool replayed = false;
   std::string graph_failure;
-  ordered_json host_waits;  // Whether the host waits between Enqueue and Take; null if nothing can detect it.
+  ordered_json host_waits;  // Whether the host waits while it enqueues a step; null if the device cannot detect it.
 };
 
-// Returns whether the host waits in one step. LibTorch's check throws at such a wait, and the step is then abandoned.
+// Returns whether the host waits for the device while it enqueues one step. LibTorch's check throws at such a wait, and
+// the step is then abandoned.
 bool HostWaits(amp::Engine& engine, const amp::StepGraphs& graphs, const amp::Batch& batch) {
   graphs.forbid_waits(true);
   bool waits = false;
@@ -143,7 +146,7 @@ absl::StatusOr<Run> Train(const precision::ResolvedPolicy& policy, const Network
   const bool on_gpu = device.device.is_cuda();
   StartMemory(device);
   AMPD_ASSIGN_OR_RETURN(const std::unique_ptr<amp::Engine> engine, MakeEngine(policy, network, device));
-  train::ResetPeakMemory(device);  // Before the first step: a replay allocates nothing.
+  train::ResetPeakMemory(device);  // Before the first step, because a replay allocates nothing.
   Run run;
   run.losses = TakeSteps(*engine, std::vector<amp::Batch>(kUntimedSteps, network.batches[0]), on_gpu);
   const absl::Time begin = absl::Now();
@@ -161,7 +164,7 @@ absl::StatusOr<Run> Train(const precision::ResolvedPolicy& policy, const Network
   return run;
 }
 
-// The largest difference of two runs' losses, relative to the first loss.
+// Returns the largest difference between the losses of two runs, relative to the first loss.
 double LargestDifference(const std::vector<float>& losses, const std::vector<float>& others) {
   double largest = 0;
   for (size_t i = 0; i < losses.size(); ++i) {
@@ -211,7 +214,7 @@ absl::Status Fill(const std::string& preset, const Network& network, const amp::
                                                         : absl::OkStatus();
 }
 
-// The first line of an error, without LibTorch's stack.
+// Returns the first line of an error's text, without LibTorch's stack trace.
 std::string FirstLine(const char* text) {
   const std::string_view all = text;
   return std::string(all.substr(0, all.find('\n')));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every subcommand of scripts/bench runs and prints the keys that it promises. Each takes one turn, which measures
-nothing.
+"""Checks that every subcommand of scripts/bench runs and prints the keys that it promises. Each takes only one turn, so
+its numbers mean nothing.
 
 Usage: smoke_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
@@ -20,7 +20,7 @@ PRESETS = {"fp32", "bf16", "fp16"}
 
 
 def keys_of(answer):
-    """The answer's structure: every number, text and null is replaced by {}."""
+    """Returns the structure of an answer: every number, text and null in it is replaced by {}."""
     if isinstance(answer, dict):
         return {key: keys_of(value) for key, value in answer.items()}
     if isinstance(answer, list):

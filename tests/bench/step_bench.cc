@@ -1,4 +1,5 @@
-// Steps per second of the engine on the MNIST CNN, per preset, interleaved in rounds.
+// Measures the engine's steps per second on the MNIST CNN under several presets. The presets take turns, round by
+// round.
 //
 //   step_bench BATCH_SIZE ROUNDS PRESET...   prints one JSON line a preset: {"preset","steps_per_second"} (median)
 

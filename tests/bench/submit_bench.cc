@@ -1,4 +1,5 @@
-// Durable CreateJob calls per second against a running server, with a fixed number of calls outstanding.
+// Measures how many durable CreateJob calls per second a running server answers while a fixed number of calls is
+// outstanding.
 //
 //   submit_bench ADDRESS OUTSTANDING SECONDS
 //       prints {"outstanding","calls","seconds","calls_per_second","p50_ms","p99_ms"}
@@ -40,7 +41,8 @@ v1::JobSpec SmallJob() {
   return spec;
 }
 
-// Keeps `outstanding` calls in flight until the deadline. Each chain starts its next call when the last one ends.
+// Keeps `outstanding` calls in flight until the deadline: in each of as many chains, the next call starts when the
+// previous one ends.
 class Load {
  public:
   Load(const std::string& address, int outstanding, absl::Duration length)

@@ -1,10 +1,10 @@
-// Whole training steps of one network under one preset: forward, backward, clip and AdamW.
+// Measures whole training steps of one network under one preset: forward pass, backward pass, clipping and AdamW.
 //
 //   train_step_bench NETWORK PRESET THREADS [sampled]   NETWORK: mlp, cnn or gpt; sampled: every step also samples its
 //                                                       gradients
 //
-// For each line "N" on stdin takes N steps on one batch, and prints the seconds per step and the last loss.
-// scripts/train_step.py does the same in PyTorch, from the same weights and samples.
+// For each line "N" on stdin, the program takes N steps on one batch, and prints the seconds per step and the last
+// loss. scripts/train_step.py does the same in PyTorch, from the same weights and samples.
 
 #include <cstdio>
 #include <cstdlib>

@@ -38,14 +38,16 @@ v1::Device DeviceNamed(const std::string& name) {
 
 std::string PresetOf(Dtype low) { return low == Dtype::kBFloat16 ? "torch-amp-bf16" : "torch-amp-fp16"; }
 
-// Returns whether PyTorch computes the case in another way. The engine's GRU is one op, which computes in its input's
-// dtype. PyTorch's GRU on a CPU lowers the products inside it, so its result is not in its input's dtype if its states
-// have another dtype. PyTorch's LSTM in fp16 does the same, because oneDNN has no LSTM in fp16.
+// Returns whether PyTorch on a CPU computes the case in other dtypes than the engine. The engine's GRU is one op, which
+// computes in its input's dtype. In PyTorch's GRU, autocast casts only the products inside it to the low dtype, so if
+// the states have another dtype than the input, so has the result. PyTorch's LSTM in fp16 does the same, because oneDNN
+// has no LSTM in fp16.
 bool ComputesOtherwise(const OpCase& one, Dtype low) {
   return one.op() == "aten.gru.input" || (one.op() == "aten.lstm.input" && low == Dtype::kFloat16);
 }
 
-// In bf16 oneDNN's gradients of an LSTM differ from those in fp32 by 2%, and those of a second layer's weights by 70%.
+// Returns whether the case's gradients are too inexact to compare. In bf16, oneDNN's gradients of an LSTM differ from
+// those in fp32 by 2%, and for a second layer's weights by 70%.
 bool HasRoughGradients(const OpCase& one) { return one.op() == "aten.lstm.input"; }
 
 class AutocastParity : public testing::TestWithParam<const char*> {};
@@ -59,7 +61,8 @@ TEST_P(AutocastParity, EveryOpHasArguments) {
     tried.insert(one.op());
   }
   for (const graph::OpRow& row : graph::AllOps()) {
-    // A cast states its dtype itself, and ops that write in place are removed before a policy is applied.
+    // Two kinds of ops need no arguments in op_forms.py: a cast, which states its dtype itself, and ops that write in
+    // place, which are removed before a policy is applied.
     const bool is_tried = row.op == "aten.to.dtype" || !row.in_place_of.empty() || tried.contains(std::string(row.op));
     EXPECT_TRUE(is_tried) << row.op << " has no arguments in op_forms.py";
   }
@@ -95,7 +98,7 @@ TEST_P(AutocastParity, EveryFormReturnsTheDtypeThatTorchAutocastReturns) {
   }
 }
 
-// Returns the norm of the difference, relative to the norm of theirs.
+// Returns the norm of the difference, relative to the norm of `theirs`.
 double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
   const double difference = ours.to(at::kDouble).sub(theirs.to(at::kDouble)).norm().item<double>();
   return difference == 0 ? 0 : difference / std::max(theirs.to(at::kDouble).norm().item<double>(), 1e-6);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What ampd.export learns about a model's dtypes from its bfloat16 twin, and how `ampctl model inspect` uses it.
+"""Tests what ampd.export learns about a model's dtypes from the model's bfloat16 twin (a second export of it, in
+bfloat16), and how `ampctl model inspect` uses the result.
 
 Usage: bf16_twin_test.py FOLDER_OF_BINARIES [REPORT.xml]. Needs no server.
 """
@@ -145,8 +146,8 @@ class Bf16Twin(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def export(self, model, inputs, expected_warning=None):
-        """Returns by program the ops whose dtype is meant as written and those whose dtype follows their input; None if
-        the file has no twin."""
+        """Returns for each program the ops whose dtype is meant as written, and those whose dtype follows their input.
+        Returns None if the file has no twin."""
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             ampd.export(model, inputs, self.folder / "model.pt2")
@@ -172,7 +173,7 @@ class Bf16Twin(unittest.TestCase):
         return json.loads(done.stdout)
 
     def drop_twin(self):
-        """Rewrites the file without its twin."""
+        """Rewrites the exported file without its bfloat16 twin."""
         path = self.folder / "model.pt2"
         with zipfile.ZipFile(path) as archive:
             entries = [(info.filename, archive.read(info)) for info in archive.infolist() if FILE not in info.filename]

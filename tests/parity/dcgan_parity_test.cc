@@ -55,10 +55,10 @@ double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).norm().item<double>() / theirs.norm().item<double>();
 }
 
-// The archive that Python exported for an image size.
+// Returns the name of the archive that Python exported for an image size.
 std::string ArchiveOf(int image_size) { return absl::StrCat("dcgan-", image_size, ".pt2"); }
 
-// Returns what Python computed for a size. Computed once per size.
+// Returns the tensors that oracle_dcgan.py computed for an image size. They are computed once per size.
 const absl::StatusOr<TensorMap>& OracleOf(int image_size) {
   static auto* const known = new std::map<int, absl::StatusOr<TensorMap>>();
   const auto it = known->find(image_size);
@@ -79,7 +79,7 @@ class DcganParity : public testing::TestWithParam<int> {
     oracle_ = *oracle;
   }
 
-  // Returns the oracle's tensors with this prefix, named without it.
+  // Returns the oracle's tensors whose names start with `prefix`, by the rest of the name.
   TensorMap Named(const std::string& prefix) const {
     TensorMap found;
     for (const auto& [name, tensor] : oracle_) {
@@ -122,9 +122,10 @@ class DcganParity : public testing::TestWithParam<int> {
     return engine;
   }
 
-  // The losses and gradients of each player equal PyTorch's.
+  // Checks that the losses and gradients of each player (discriminator and generator) equal PyTorch's.
   void ExpectGradients(const graph::Graph& model, const std::string& start, const std::string& gradients) const;
-  // Twenty steps follow PyTorch's: the losses, every tensor after them, and the images that the generator then makes.
+  // Checks that twenty steps follow PyTorch's: the losses, every tensor after the steps, and the images that the
+  // trained generator makes.
   void ExpectTrainingFollows(const graph::Graph& model, Kind kind, const std::string& start,
                              const std::string& name) const;
 
@@ -141,7 +142,7 @@ TEST_P(DcganParity, FirstWeightsAreTheTutorialsAndDrawnAlike) {
     const at::Tensor& own = ours.at(name);
     ASSERT_EQ(own.sizes(), tensor.sizes()) << name;
     const double deviation = tensor.numel() > 1 ? tensor.std().item<double>() : 0;
-    if (deviation == 0) {  // includes counts of batches
+    if (deviation == 0) {  // always so for counts of batches
       EXPECT_TRUE(own.equal(tensor)) << name;
       continue;
     }
@@ -223,12 +224,13 @@ TEST_P(DcganParity, TrainingWithAdamWFollowsPyTorchs) {
   ExpectTrainingFollows(model_, Kind::kAdamW, "start/", "adamw/");
 }
 
-// In evaluation mode norms are frozen: they use their running statistics and do not change them.
+// A module in evaluation mode is trained. Its norms are frozen: they use their running statistics and do not change
+// them.
 TEST_P(DcganParity, TrainingInEvaluationModeFollowsPyTorchs) {
   ExpectTrainingFollows(graph::EvalProgram(model_), Kind::kAdamW, "adamw/after/", "eval/");
 }
 
-// Evaluates PyTorch's own trained weights.
+// The engine and PyTorch evaluate the same weights, which PyTorch trained.
 TEST_P(DcganParity, EvaluationAgrees) {
   const std::string trained = "adamw/";
   const auto run = [&](const graph::Graph& program) {
@@ -247,7 +249,8 @@ TEST_P(DcganParity, EvaluationAgrees) {
   EXPECT_LE(RelativeError(run(both), oracle_.at(trained + "eval/generator_loss")), kForwardTolerance);
 }
 
-// The zoo's networks, exported from Python as one module that makes its fake images once for both losses.
+// The networks are exported from Python as one module, which makes its fake images once for both losses. They train to
+// the same bits as the networks of ampd's own model library.
 TEST_P(DcganParity, ExportedItTrainsToTheSameBits) {
   v1::ExportedModelSpec spec;
   spec.set_head(v1::ExportedModelSpec::GAN);
@@ -286,7 +289,7 @@ TEST(Dcgan, TrainsUnderEveryPolicy) {
     const auto resolved = precision::ResolvePolicy(policy, model, cpu, precision::OptimizerKind::kAdam);
     ASSERT_TRUE(resolved.ok()) << resolved.status();
     amp::EngineOptions options;
-    // With a generator that hardly moves, the discriminator memorizes its images.
+    // The generator's rate is so low that its images hardly change, so the discriminator can memorize them.
     for (const auto& [player, rate] : {std::pair("discriminator", 2e-3), {"generator", 1e-6}}) {
       options.phases.push_back(
           {.name = player, .loss = absl::StrCat(player, "_loss"), .parameters = absl::StrCat(player, ".*")});

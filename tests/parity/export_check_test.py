@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ampd.export refuses because no file can hold it, and models with masks of several kinds that it exports
+"""Tests that ampd.export refuses models that no file can hold, and that it exports models with masks of several kinds
 unchanged.
 
 Usage: export_check_test.py. Needs no binaries.
@@ -30,7 +30,7 @@ num_calls = 0
 
 
 class Net(nn.Module):
-    """Two layers, with the subject of a case between them."""
+    """Two layers, with a function between them that the test is about."""
 
     def __init__(self, between=None):
         super().__init__()
@@ -42,7 +42,7 @@ class Net(nn.Module):
 
 
 def function(forward, backward):
-    """Makes a torch.autograd.Function of the two functions."""
+    """Makes a torch.autograd.Function of a forward and a backward function."""
     return type("Own", (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
 
 
@@ -72,7 +72,7 @@ class WithContext(torch.autograd.Function):
         return gradient * ctx.scale * 0.5, None
 
 
-# Functions that change gradients: always, for some sizes, or for some inputs.
+# Functions whose backward pass is not their derivative: always, for some sizes, or for some inputs.
 FUNCTIONS = {
     "reversed": function(lambda ctx, x: x.view_as(x), lambda ctx, gradient: -gradient),
     "straight through": function(lambda ctx, x: torch.round(x), lambda ctx, gradient: gradient),
@@ -365,7 +365,7 @@ class Masks(ExportCase):
         net.train()(*inputs).sum().backward()
         given = dict(programs["train"].named_parameters())
         for name, parameter in net.named_parameters():
-            if name != "model.model.embed_tokens.weight":  # tied: the file has it twice
+            if name != "model.model.embed_tokens.weight":  # tied: the file has this tensor twice
                 torch.testing.assert_close(given[name].grad, parameter.grad, rtol=1e-4, atol=1e-5)
 
     def test_layers_with_other_masks_keep_their_own(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that the zoo's graphs have the ops, arguments and shapes that torch.export gives for the same modules, and
-what ampd.export makes of PyTorch's own layers.
+"""Checks that the graphs of ampd's own models (the zoo) have the ops, arguments and shapes that torch.export gives for
+the same modules. Also checks how ampd.export exports PyTorch's own layers.
 
 Usage: export_test.py GOLDEN_FOLDER
 
@@ -41,7 +41,8 @@ def argument_text(value):
 
 
 def exported_nodes(model, sample_shape):
-    """Returns the same for the nodes that torch.export makes of a module, with every default argument written out."""
+    """Returns (op, {argument: text}, shape as text) for every node that torch.export makes of a module, with all
+    default arguments."""
     batch = torch.export.Dim("batch", min=2, max=1024)
     program = torch.export.export(model.train(), (torch.zeros(4, *sample_shape),), dynamic_shapes=({0: batch},))
     nodes = []
@@ -63,7 +64,8 @@ class ExportTest(unittest.TestCase):
         self.assertEqual([op for op, _, _ in ours], [op for op, _, _ in theirs])
         for (op, arguments, shape), (_, expected, expected_shape) in zip(ours, theirs):
             self.assertEqual(shape, expected_shape, op)
-            # An argument that our graph leaves out takes the schema's default, as in the export.
+            # Only the arguments in our graph are compared: one that our graph leaves out has its schema's default, as
+            # in the export.
             self.assertEqual(arguments, {name: expected.get(name) for name in arguments}, op)
 
     def test_lenet(self):

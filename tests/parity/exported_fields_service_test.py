@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Exported models with several inputs on files of several arrays: trained and evaluated by the service, and compared
-with PyTorch's own loop over the same batches.
+"""Tests exported models with several inputs on files with several arrays: the service trains and evaluates them, and
+the results are compared with PyTorch's own loop over the same batches.
 
 Usage: exported_fields_service_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by
 their ids.
@@ -41,7 +41,7 @@ TENSORS = "{safetensors: {file: root/scenes.safetensors, images: pixels, labels:
 
 
 class Tower(torch.nn.Module):
-    """Numbers and categories as inputs, as in models of clicks."""
+    """A model with numbers and categories as inputs, like models that predict clicks."""
 
     def __init__(self):
         super().__init__()
@@ -54,7 +54,7 @@ class Tower(torch.nn.Module):
 
 
 class Scene(torch.nn.Module):
-    """A picture, facts about it, and a mask of the known facts."""
+    """A model with three inputs: a picture, facts about it, and a mask of the known facts."""
 
     def __init__(self):
         super().__init__()
@@ -89,7 +89,8 @@ class Fields(DataRootCase):
 
     @classmethod
     def write(cls, name, **changed):
-        """Writes integers narrower than the model's inputs, and an array that no model reads."""
+        """Writes a data file whose integers are narrower than the model's inputs, and which has an array that no model
+        reads."""
         arrays = {"numeric": cls.numeric.numpy(), "categories": cls.categories.numpy().astype("int32"),
                   "clicked": cls.clicked.numpy(), "notes": numpy.zeros((3, 7), "complex64")} | changed
         numpy.savez_compressed(cls.root / name, **{key: array for key, array in arrays.items() if array is not None})
@@ -99,7 +100,7 @@ class Fields(DataRootCase):
                               "steps": STEPS, "parts": 1, "every": 8} | more))
 
     def trained(self, module, text):
-        """Returns the evaluations, and the module with the weights after training."""
+        """Trains with the service. Returns the evaluations, and the module with the weights after training."""
         final = self.run_job(text)
         self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
         evals = [point for segment in self.service.read("job", "points", final["id"])["segments"]
@@ -124,7 +125,8 @@ class Fields(DataRootCase):
         return losses
 
     def expect_as_python(self, ours, theirs, inputs, final, point):
-        """`ours` is the module as the service trained it; `theirs` has the weights that were exported."""
+        """Compares the service's training with a training in PyTorch. `ours`: the module as the service trained it.
+        `theirs`: the module with the exported weights."""
         for mine, wanted in zip(self.losses(final), self.loop(theirs, inputs), strict=True):
             self.assertLess(abs(mine / wanted - 1), 1e-5)
         for name, wanted in theirs.state_dict().items():

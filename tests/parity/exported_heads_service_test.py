@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Exported models with each loss head, and one with texts of any length: trained and evaluated by the service, and
-compared with PyTorch on their final weights.
+"""Tests exported models with each loss head, and one with texts of any length: the service trains and evaluates them,
+and PyTorch evaluates the same final weights.
 
 Usage: exported_heads_service_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their
 ids.
@@ -137,7 +137,8 @@ class TokenLoss(torch.nn.Module):
 
 
 class NormByHand(Net):
-    """The normed values are large: in fp16 their squares are infinite, and one over the root is 0."""
+    """A norm written by hand, of values so large that in fp16 their squares are infinite, and the inverse of the root
+    is 0."""
 
     def __init__(self):
         super().__init__(CLASSES)
@@ -212,7 +213,7 @@ class Heads(DataRootCase):
             ampd.export(TextClasses(), (cls.words[:4, :5],), cls.root / f"{name}.pt2", dynamic=({1: length},))
 
     def trained(self, module, **job):
-        """Returns the evaluations, and the module with the weights after training."""
+        """Trains with the service. Returns the evaluations, and the module with the weights after training."""
         final = self.run_job(JOB.format(**{"preset": "fp32", **job}))
         self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
         evals = [point for segment in self.service.read("job", "points", final["id"])["segments"]
@@ -225,7 +226,8 @@ class Heads(DataRootCase):
         return final, evals[-1], module.eval()
 
     def load_exported(self, module, job):
-        """Loads the weights as a user does: the file of `checkpoint export` has exactly Python's names."""
+        """Loads the trained weights as a user does: the file that `checkpoint export` writes has exactly the names of
+        the Python module."""
         saved = next(self.service.folder.rglob(job["checkpoints"][-1]["path"]))
         code, _, err = self.service.ampctl("checkpoint", "export", "--force", str(saved), str(self.root / "exported"))
         self.assertEqual(code, 0, err)
@@ -296,7 +298,7 @@ class Heads(DataRootCase):
         (self.root / "text.bin").write_bytes(struct.pack(f"<{len(text)}H", *text))
         source = f"{{tokens: {{path: root/text.bin, format: UINT16, sequence_length: {LENGTH}}}}}"
         windows = torch.tensor(text[:-1]).view(SAMPLES, LENGTH), torch.tensor(text[1:]).view(SAMPLES, LENGTH)
-        for preset in ("fp16", "bf16", "fp32"):  # its head is tied to its table; masks come from the file
+        for preset in ("fp16", "bf16", "fp32"):  # GPT-2's head is tied to its embedding table; masks come from the file
             _, point, model = self.trained(Text(), model="gpt2.pt2", more=", head: LANGUAGE_MODEL", data=source,
                                            preset=preset)
         self.expect_begins_with(model, point["loss"], model="gpt2.pt2", more=", head: LANGUAGE_MODEL", data=source)
@@ -308,8 +310,8 @@ class Heads(DataRootCase):
             f"sequence_length: {LENGTH}", "sequence_length: 17"))
 
     def expect_begins_with(self, module, loss, **job):
-        """Runs jobs that start from Python's saved file of the module, with tied tensors saved once and under each
-        name."""
+        """Runs jobs that start from a weights file that Python saved: once with tied tensors saved a single time, once
+        with them saved under each name."""
         state = {name: tensor.clone() for name, tensor in module.state_dict().items()}
         save_model(module, str(self.root / "once"))
         save_file(state, self.root / "twice")
@@ -323,7 +325,7 @@ class Heads(DataRootCase):
 
     @torch.no_grad()
     def test_attention_that_drops_weights_drops_none_in_evaluation(self):
-        """The file has only the training program."""
+        """The exported file has only the training program, from which the service derives the evaluation."""
         class Dropping(TextClasses):
             def attention(self, query, key, value):
                 return functional.scaled_dot_product_attention(query, key, value, dropout_p=0.3)
@@ -397,7 +399,7 @@ class Heads(DataRootCase):
 
         labels = torch.randint(0, CLASSES, self.words.shape)
         lengths = torch.arange(SAMPLES) % LENGTH + 1
-        labels[torch.arange(LENGTH) >= lengths.sort().values[:, None]] = -100  # few at first, then more
+        labels[torch.arange(LENGTH) >= lengths.sort().values[:, None]] = -100  # the first texts have few labels
         save_file({"input_ids": self.words, "labels": labels}, self.root / "tagged.safetensors")
         for module, name in ((TokenLoss(), "tokens.pt2"), (Bert(), "bert.pt2")):
             ampd.export(module, (self.words[:4], labels[:4]), self.root / name)

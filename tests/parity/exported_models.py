@@ -200,7 +200,7 @@ def decisions():
 
 
 def small_text(**other):
-    """Settings shared by the configurations of BERT and its relatives."""
+    """Returns the settings that the configurations of BERT and its relatives share."""
     return dict(vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
                 max_position_embeddings=LENGTH + 2, hidden_dropout_prob=0, attention_probs_dropout_prob=0, num_labels=3,
                 **other)
@@ -391,7 +391,7 @@ def small_efficientnet():
                                            dropout=0, stochastic_depth_prob=0, last_channel=64, num_classes=CLASSES)
 
 
-# {model: (function that makes it, function that makes its input)}.
+# {model: (function that makes the model, function that makes its input)}.
 MODELS = {
     "mlp": (Mlp, lambda: images(8)),
     "cnn": (Cnn, lambda: images(8)),

@@ -42,14 +42,14 @@ namespace {
 
 using Tensors = std::map<std::string, at::Tensor>;
 
-constexpr double kTolerance = 1e-5;  // After 20 steps, relative to the largest element.
-constexpr double kLeastMove = 1e-4;  // Least move of a trained parameter besides its decay, also relative.
+constexpr double kTolerance = 1e-5;  // For a tensor after 20 steps, relative to its largest element.
+constexpr double kLeastMove = 1e-4;  // Least change of a trained parameter besides its decay, also relative.
 constexpr uint64_t kSeed = 11;       // The same as in oracle_exported.py.
 constexpr double kWeightDecay = 0x1p-6;
 constexpr std::string_view kOther = "other.";
 constexpr char kNativeBf16[] = "avx512_bf16";
 
-// Returns the spec with the head of the model, for models without a cross entropy.
+// Returns the model's spec. It names the loss head if the model is not trained with a cross entropy.
 v1::ExportedModelSpec SpecOf(const std::string& name) {
   static const auto* const heads =
       new std::map<std::string, v1::ExportedModelSpec::Head>{{"regressor", v1::ExportedModelSpec::REGRESSION},
@@ -63,7 +63,7 @@ v1::ExportedModelSpec SpecOf(const std::string& name) {
   return spec;
 }
 
-// A model as Python exported it, and what Python computed with it. Exported once for all tests.
+// A model as Python exported it, and the results that Python computed with it. A model is exported once for all tests.
 struct Case {
   train::ImportedModel model;
   Tensors oracle;
@@ -72,7 +72,7 @@ struct Case {
     const int64_t index = step % oracle.at("labels").size(0);
     amp::Batch batch{oracle.at("images").select(0, index), oracle.at("labels").select(0, index)};
     for (const auto& [name, tensor] : oracle) {
-      if (name.starts_with(kOther)) {  // A mask, which datasets store as booleans.
+      if (name.starts_with(kOther)) {  // A mask, in the dtype of the model's input: datasets store masks as booleans.
         batch.others[name.substr(kOther.size())] = tensor.select(0, index).to(at::kBool);
       }
     }
@@ -93,8 +93,8 @@ absl::StatusOr<Case> Export(const std::string& name) {
   return Case{*std::move(model), *std::move(oracle)};
 }
 
-// Returns those of `names` that this run compares. A relative of each model left out is always compared, of another
-// size or with another head.
+// Returns those of `names` that this run compares. For each model that it leaves out, it keeps a related one: of
+// another size or with another head.
 std::vector<const char*> Everyday(std::vector<const char*> names) {
   std::erase_if(names, [](const char* name) {
     return !IsCompared(name, {"resnet18", "resnet50", "mobilenet_v3_small", "shufflenet_v2_x0_5", "densenet121",
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ExportedParity,
                                                      "bert_own_loss"})),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-// Returns the parameters as leaves with gradients, and copies of the buffers.
+// Returns copies of the model's parameters as leaves that require gradients, and copies of its buffers.
 executor::TensorMap Leaves(const train::ImportedModel& model) {
   executor::TensorMap state = model.state;
   for (auto& [name, tensor] : state) {
@@ -179,14 +179,15 @@ executor::TensorMap Leaves(const train::ImportedModel& model) {
   return state;
 }
 
-// Returns the largest difference, relative to the largest element.
+// Returns the largest difference between elements, relative to the largest element.
 double Distance(const at::Tensor& ours, const at::Tensor& theirs) {
   const double largest = theirs.abs().max().item<double>();
   return ours.sub(theirs).abs().max().item<double>() / std::max(largest, 1e-3);
 }
 
-// PyTorch's own run of the file may give other bits than the module, as for the bias of T5's positions, because the
-// export orders its sum over the batch differently. In that case ours must equal the file's.
+// Gradients equal those of the module in PyTorch. When PyTorch runs the exported file, it may give other bits than for
+// the module: for T5's position bias, the export orders the sum over the batch differently. In that case our gradient
+// must equal that of the file.
 TEST_P(ExportedParity, ForwardAndAllGradientsAreEagersToTheBit) {
   const graph::Graph program = graph::WithLossHead(case_->model.train).value();
   graph::Graph both = program;
@@ -263,9 +264,9 @@ std::unique_ptr<amp::Engine> EngineOf(const Case& example, const v1::PrecisionPo
   return engine;
 }
 
-// Some published models are represented here by their small configurations. Their last norms are over only four
-// numbers, so a difference in the last bit leads to another course within 20 steps, even between PyTorch's own two
-// forms of AdamW. The rates and epsilons are explained at SETTINGS in oracle_exported.py.
+// Some published models are represented here by their small configurations. In the published sizes the last norms are
+// over only four numbers, so a difference in the last bit leads to another course of training within 20 steps, even
+// between PyTorch's own two forms of AdamW. The rates and epsilons are explained at SETTINGS in oracle_exported.py.
 class ExportedTraining : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedTraining,
                          testing::ValuesIn(Everyday({"mlp",
@@ -308,8 +309,8 @@ INSTANTIATE_TEST_SUITE_P(Models, ExportedTraining,
                                                      "bert_own_loss"})),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-// Checks how far the steps moved each parameter in PyTorch, besides its decay. A parameter that did not move would
-// agree with PyTorch without proving anything. The oracle names the parameters whose true gradient is zero; they must
+// Checks how far the steps moved each parameter in PyTorch, besides its decay: if a parameter did not move, its
+// agreement with PyTorch would prove nothing. The oracle names the parameters whose true gradient is zero; they must
 // not move.
 TEST_P(ExportedTraining, EveryParameterMovesButThoseWithoutAGradient) {
   const double rate = case_->oracle.at("learning_rate").item<double>();
@@ -376,7 +377,8 @@ std::multiset<graph::Dtype> DtypesOf(const graph::Graph& model, const char* pres
   return dtypes;
 }
 
-// The same graph as from a file without the bfloat16 twin.
+// Returns the graph as it is read from a file that has no bfloat16 twin (a second export of the model, in bfloat16,
+// which shows which dtypes follow the input).
 graph::Graph WithoutTwin(graph::Graph model) {
   std::vector<graph::Node> nodes = model.nodes();
   for (graph::Node& node : nodes) {
@@ -390,7 +392,7 @@ class ExportedTwin : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedTwin, testing::Values("efficientnet_b0"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-// The products of a block's output with noise, and of squeezed channels with their scale, are all in bf16.
+// With the twin, the products of each residual block's output with noise are in bf16; without it they are in fp32.
 TEST_P(ExportedTwin, NoiseOfStochasticDepthTakesTheDtypeOfItsBlock) {
   const std::multiset<graph::Dtype> dtypes = DtypesOf(case_->model.train, "bf16", "aten.mul.Tensor");
   const std::multiset<graph::Dtype> without = DtypesOf(WithoutTwin(case_->model.train), "bf16", "aten.mul.Tensor");
@@ -398,15 +400,15 @@ TEST_P(ExportedTwin, NoiseOfStochasticDepthTakesTheDtypeOfItsBlock) {
   EXPECT_EQ(dtypes.count(graph::Dtype::kFloat32) + 9, without.count(graph::Dtype::kFloat32)) << "one a residual block";
 }
 
-// Returns the largest difference of losses, relative to those of `theirs`.
+// Returns the largest difference between losses of the same step, relative to the loss in `theirs`.
 double LossDistance(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).abs().div(theirs.abs()).max().item<double>();
 }
 
-// Leaves out models whose course is decided by a random draw (the stochastic depth of efficientnet_b0) or, as above, by
-// a last bit. They may exceed the bound if PyTorch happens to give the same bits with one thread and two: resnet50,
-// shufflenet_v2_x0_5 and densenet121, which was within the bound on an AMD EPYC and 27% off on an Intel Xeon. Their
-// small configurations are compared here.
+// The list leaves out models whose course of training is decided by a random draw (the stochastic depth of
+// efficientnet_b0) or by a last bit (resnet50, shufflenet_v2_x0_5 and densenet121). The latter may exceed the bound if
+// PyTorch happens to give the same bits with one thread and with two: densenet121 was within the bound on an AMD EPYC
+// and 27% off on an Intel Xeon. The small configurations of these models are compared instead.
 class ExportedBf16 : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedBf16,
                          testing::ValuesIn(Everyday({"mlp",
@@ -451,19 +453,20 @@ INSTANTIATE_TEST_SUITE_P(Models, ExportedBf16,
                                                      "bert_own_loss"})),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-// Returns the norm of the difference, relative to that of theirs.
+// Returns the norm of the difference, relative to the norm of `theirs`.
 double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
   const double difference = ours.sub(theirs).norm().item<double>();
   return difference == 0 ? 0 : difference / theirs.norm().item<double>();
 }
 
-// Returns the tolerated difference from PyTorch, given how far PyTorch with another number of threads is from itself.
+// Returns the tolerated difference from PyTorch. `spread`: the difference between PyTorch's own results with one thread
+// and with two.
 double Bf16Bound(double spread) {
   constexpr double kLeast = 0.02;
   return std::max(kLeast, 2 * spread);
 }
 
-// A CPU that computes bf16 products in fp32, and one with native bf16 products, as autocast uses them.
+// Returns two CPUs: one that computes bf16 products in fp32, and one with native bf16 products, which autocast uses.
 std::vector<v1::Device> Cpus() {
   std::vector<v1::Device> cpus = {PlainCpu(), PlainCpu()};
   cpus[1].add_instruction_sets(kNativeBf16);
@@ -477,8 +480,8 @@ bool IsHere(const v1::Device& cpu) {
                      [](const std::string& set) { return std::find(here->begin(), here->end(), set) != here->end(); });
 }
 
-// Native bf16 products are compared with autocast itself, and products in fp32 with autocast whose products are in fp32
-// too.
+// A run with native bf16 products is compared with autocast itself. A run that computes products in fp32 is compared
+// with an autocast that does so, too.
 TEST_P(ExportedBf16, GradientsAreAutocasts) {
   for (const v1::Device& cpu : Cpus()) {
     if (!IsHere(cpu)) {
@@ -510,7 +513,7 @@ TEST_P(ExportedBf16, GradientsAreAutocasts) {
       const double spread = RelativeError(case_->oracle.at("gradient_bf16_two." + parameter.name), autocasts);
       num_equal += at::equal(ours, theirs) ? 1 : 0;
       if (case_->oracle.contains("still." + parameter.name)) {
-        continue;  // Its gradient is rounding alone.
+        continue;  // The parameter's true gradient is zero: the numbers are only rounding errors.
       }
       const double error = RelativeError(ours, theirs);
       EXPECT_LE(error, Bf16Bound(spread)) << parameter.name << (is_native ? "" : " in fp32");
@@ -530,7 +533,7 @@ TEST_P(ExportedBf16, TwentyStepsFollowAutocasts) {
   const double bound = Bf16Bound(LossDistance(case_->oracle.at("losses_bf16_two"), theirs));
   for (const v1::Device& cpu : Cpus()) {
     if (!IsHere(cpu)) {
-      continue;  // The test above prints that.
+      continue;  // The test above prints that this CPU is skipped.
     }
     const bool is_native = cpu.instruction_sets_size() > 0;
     const std::unique_ptr<amp::Engine> engine = EngineOf(*case_, PresetNamed("torch-amp-bf16"), cpu);
@@ -555,8 +558,8 @@ TEST_P(ExportedBf16, TwentyStepsFollowAutocasts) {
   }
 }
 
-// Runs on a CPU, where fp16 is emulated. The models have products of every kind, including addmm, bmm, matmul and
-// attention with its own scale.
+// Tests in fp16 on a CPU, where fp16 is emulated. Together the models have products of every kind, including addmm,
+// bmm, matmul and attention with its own scale.
 class ExportedFp16 : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedFp16,
                          testing::ValuesIn(Everyday({"cnn", "slices", "mixed", "vit", "swin", "lstm", "gpt2", "llama",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A model of a user's own Python file, exported by ampd.export and trained by the service.
+"""Tests a model from a user's own Python file: ampd.export exports it, and the service trains it.
 
 Usage: exported_service_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
@@ -76,7 +76,8 @@ class ExportedModels(DataRootCase):
         return again.eval()((self.pixels.float() / 255).unsqueeze(1))
 
     def expect_pythons_evaluation(self, job):
-        """The last evaluation equals Python's for the saved weights. Returns the classes that it predicts, and ours."""
+        """Checks that the job's last evaluation equals Python's with the saved weights. Returns the classes that Python
+        predicts, and those that the service predicts."""
         self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
         logits, point = self.logits(job), self.evals(job)[-1]
         loss = torch.nn.functional.cross_entropy(logits, self.labels.long()).item()
@@ -242,14 +243,14 @@ class ExportedModels(DataRootCase):
         job = self.run_job(JOB.replace("mine.pt2}", f"mine.pt2}}, {beginning}").replace(
             "adamw: {learning_rate: 0.005}", "sgd: {learning_rate: 1e-30}").replace(f"steps: {STEPS},", "steps: 1,"))
         self.expect_pythons_evaluation(job)
-        _, loaded = self.told(job, "WEIGHTS_LOADED")  # follows the event for the exported file
+        _, loaded = self.told(job, "WEIGHTS_LOADED")  # the second such event; the first is for the exported file
         return load_file(self.checkpoint(job) / "model.safetensors"), loaded["attributes"]["num_tensors"]
 
     def test_it_begins_with_the_weights_of_a_file(self):
         other = Mine()
         with torch.no_grad():
             for parameter in other.parameters():
-                parameter.add_(0.01)  # no parameter is zero; the smallest step would change a zero
+                parameter.add_(0.01)  # makes no parameter zero: even the smallest step would change a zero
         save_file(other.state_dict(), self.root / "other.safetensors")
         saved, num_tensors = self.begin_with("initial_weights: root/other.safetensors")
         self.assertEqual(num_tensors, str(len(saved)))
@@ -257,7 +258,7 @@ class ExportedModels(DataRootCase):
             self.assertTrue(torch.equal(saved[name], parameter), name)
         saved, num_tensors = self.begin_with('initial_weights: root/other.safetensors, initialize_anew: ["head.*"]')
         self.assertEqual(num_tensors, str(len(saved) - 2))
-        for name, parameter in self.model.named_parameters():  # as it was exported
+        for name, parameter in self.model.named_parameters():  # the model still has the exported parameters
             begun = parameter if name.startswith("head.") else other.get_parameter(name)
             self.assertTrue(torch.equal(saved[name], begun), name)
 
@@ -291,7 +292,8 @@ class ExportedModels(DataRootCase):
 
     def test_gradients_that_underflow_are_told_of_the_module_where_they_do(self):
         class Small(torch.nn.Module):
-            """The weights are so small that, at a batch of 4096, gradients are below fp16's smallest normal number."""
+            """A model with weights so small that, at a batch size of 4096, gradients are below fp16's smallest normal
+            number."""
 
             def __init__(self):
                 super().__init__()

@@ -60,8 +60,8 @@ std::unique_ptr<amp::Engine> MakeEngine(const std::string& rule) {
   return amp::Engine::Create(Gan(), *resolved, options).value();
 }
 
-// The first weights are PyTorch's for the same seed, except the weights that read the first feature of the noise, which
-// are 0.
+// Sets the weights that read the first feature of the noise to 0, as the oracle does, and checks that all initial
+// weights are then PyTorch's for the same seed.
 void TakeFirstWeights(const std::map<std::string, at::Tensor>& oracle, amp::Engine& engine) {
   amp::EngineState state = engine.ExportState();
   state.model.at("generator.0.weight").select(1, 0).zero_();
@@ -120,7 +120,7 @@ void Follow(const std::string& rule, int64_t steps, Skips* skips) {
     const at::Tensor losses = oracle->at("discriminator_loss");
     EXPECT_LT(losses[steps - 1].item<float>(), 0.8 * losses[0].item<float>()) << "the oracle must have learned";
   }
-  // Skipped steps count too: each step runs the discriminator's norm three times.
+  // The discriminator's norm counts its batches in skipped steps, too. Each step runs the norm three times.
   const at::Tensor count = engine->ExportState().model.at(kCount);
   EXPECT_TRUE(at::equal(count, oracle->at(std::string("after/") + kCount))) << rule;
   EXPECT_EQ(count.item<int64_t>(), 3 * steps);

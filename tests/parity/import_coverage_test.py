@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Every kind of torchvision classification model and transformers text model that docs/imported-models-reference.md lists as
-accepted: exported as a user does, and read by `ampctl model inspect`, which names each op that the list lacks.
+"""Exports every kind of torchvision classification model and transformers text model that
+docs/imported-models-reference.md lists as accepted, as a user does, and reads it with `ampctl model inspect`, which
+names each op that ampd does not have.
 
 Usage: import_coverage_test.py FOLDER_OF_BINARIES [REPORT.xml]. Needs no server. exported_parity_test.cc compares
 numbers.
@@ -25,7 +26,7 @@ from torch import nn
 import ampd
 from service_case import BINARIES, main
 
-# {one model of each family, as torchvision publishes it: the size of its images}.
+# {name of a model: size of its images}, with one published torchvision model of each family.
 PICTURES = {
     "alexnet": 224, "convnext_tiny": 32, "densenet121": 32, "efficientnet_b0": 32, "efficientnet_v2_s": 32, "googlenet": 64,
     "inception_v3": 299, "maxvit_t": 224, "mnasnet0_5": 32, "mobilenet_v2": 32, "mobilenet_v3_small": 32,
@@ -33,7 +34,7 @@ PICTURES = {
     "swin_t": 64, "swin_v2_t": 64, "vgg11_bn": 32, "vit_b_32": 224, "wide_resnet50_2": 32,
 }
 FLAGS = ["--preset", "bf16", "--preset", "fp8-block"]
-# In training these return a named tuple with the logits of the main head and of auxiliary heads.
+# In training, these models return a named tuple with the logits of the main head and of auxiliary heads.
 TUPLES = {"googlenet", "inception_v3"}
 
 ROPE = dict(num_key_value_heads=2)
@@ -66,7 +67,7 @@ DECODERS = {
     "phi": ("Phi", {}),
     "qwen2": ("Qwen2", ROPE),
     "qwen3": ("Qwen3", ROPE | HEADS),
-    # In these some layers attend only to the last positions, and others to all.
+    # In the models from here on, some layers attend only to the last positions, and others to all.
     "exaone4": ("Exaone4", ROPE | MIXED),
     "gemma2": ("Gemma2", ROPE | HEADS | MIXED),
     "gemma3": ("Gemma3", ROPE | HEADS | MIXED),
@@ -124,7 +125,7 @@ class ImportCoverage(unittest.TestCase):
             self.assertEqual(told.get("problems", []), [])
             self.assertEqual([one["name"] for one in told["programs"]], ["train", "eval"])
             self.assertEqual(len(told["policies"]), 2)
-            # Parameters of auxiliary heads are left out.
+            # The inspection lists all parameters. Those of auxiliary heads are UNUSED, not TRAINED.
             parameters = {one["name"]: one["role"] for one in told["tensors"] if one["kind"] == "PARAMETER"}
             self.assertEqual(set(parameters), {name for name, _ in model.named_parameters(remove_duplicate=False)})
             self.assertIn("TRAINED", parameters.values())

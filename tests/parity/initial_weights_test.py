@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A job starts from a file that Python's safetensors wrote, and its evaluation equals PyTorch's, under every policy.
+"""Tests jobs that start from a weights file that Python's safetensors wrote: under every policy, the evaluation equals
+PyTorch's.
 
 Usage: initial_weights_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
@@ -16,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from service_case import DataRootCase, main
 
 CLASSES, PIXELS, SAMPLES = 6, 16, 64
-# The rate is so small that no weight moves: the evaluation after the first step is that of the file.
+# The rate is so small that no weight changes, so the evaluation after the first step is one of the file's weights.
 JOB = f"""
 name: from-python
 model: {{mlp: {{in_features: {PIXELS}, hidden: [32, 16], num_classes: {CLASSES}}}, initial_weights: root/model.safetensors}}

@@ -1,5 +1,5 @@
-// The zoo's models against the same torch.nn.Modules in PyTorch: names, first weights, loss, gradients, 50 training
-// steps, evaluation.
+// Compares the models of ampd's model library (the zoo) with the same torch.nn.Modules in PyTorch: names, initial
+// weights, loss, gradients, 50 training steps, evaluation.
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -106,7 +106,7 @@ double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).norm().item<double>() / theirs.norm().item<double>();
 }
 
-// Returns what PyTorch computed for a model. Computed once per model.
+// Returns the tensors that PyTorch computed for a model. They are computed once per model.
 const absl::StatusOr<TensorMap>& OracleOf(const std::string& model) {
   static auto* const known = new std::map<std::string, absl::StatusOr<TensorMap>>();
   const auto it = known->find(model);

@@ -1,6 +1,7 @@
 """Calls of every op of the engine's table.
 
-FORMS has for each op the forms of its arguments that may compute in other dtypes than its plainest form.
+FORMS maps each op to functions that return calls: one in its plainest form, and one for each form of its arguments that
+may compute in other dtypes.
 """
 import torch
 
@@ -89,7 +90,7 @@ def recurrent(num_states, num_gates, layers=1, biases=True, bidirectional=False,
                 bidirectional, batch_first)
 
 
-# {op: its plainest form}.
+# {op: a function that returns a call in the op's plainest form}.
 PLAIN = {
     "aten.addmm.default": lambda: call(x(square()), x(square()), x(square())),
     "aten.bmm.default": lambda: call(x(stack()), x(stack())),
@@ -224,7 +225,7 @@ PLAIN = {
 
 FLOAT = torch.float32
 
-# {op: further forms}.
+# {op: functions that return calls in further forms of its arguments}.
 MORE = {
     "aten.addmm.default": [lambda: call(x(square()), x(square()), x(square()), beta=0.5, alpha=2.0),
                            lambda: call(x(real(SIZE)), x(square()), x(square()))],
@@ -351,7 +352,7 @@ def slots_of(arguments, named):
 
 
 def filled(arguments, named, tensors):
-    """Returns the call with `tensors` in the places of slots_of()."""
+    """Returns the call with its slots replaced by `tensors`, in the order of slots_of()."""
     rest = iter(tensors)
 
     def fill(argument):
@@ -363,8 +364,8 @@ def filled(arguments, named, tensors):
 
 
 def dtypes_of(slots, low):
-    """Yields the assignments of float32 and `low` to a case's inputs: all in one, all in the other and, with several
-    inputs, the first in another dtype than the rest."""
+    """Yields assignments of dtypes to a case's inputs: all float32, all `low` and, if there are several inputs, the
+    first in one of the two and the rest in the other."""
     inputs = [i for i, slot in enumerate(slots) if slot.kind == "input"]
     ways = [(torch.float32, torch.float32)] + ([(low, low)] if inputs else [])
     ways += [(low, torch.float32), (torch.float32, low)] if len(inputs) > 1 else []

@@ -33,7 +33,7 @@ executor::OpRegistry EngineOps() {
   return registry;
 }
 
-// Returns leaves in the dtypes in which the program stores them.
+// Returns copies of the case's tensors as leaves, in the dtypes in which the program stores them.
 executor::TensorMap LeavesOf(const OpCase& one, const graph::Graph& program) {
   executor::TensorMap leaves = one.slots;
   for (auto& [name, tensor] : leaves) {

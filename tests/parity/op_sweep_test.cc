@@ -1,7 +1,7 @@
 // Runs every op of the engine's table under every preset: forward and backward in the engine's executor, in each form
-// of its arguments and with its inputs in one dtype and in several. A policy that cannot compute an op refuses it with
-// a typed reason before anything runs. An accepted op never throws, and never returns another dtype than the program
-// states.
+// of its arguments and with its inputs in one dtype and in several. If a policy cannot compute an op, it is refused
+// with a typed reason before anything runs. An accepted op never throws, and never returns another dtype than the
+// program states.
 
 #include <gtest/gtest.h>
 

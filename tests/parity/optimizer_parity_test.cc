@@ -1,4 +1,5 @@
-// The optimizers against torch.optim's over the same gradients, with a parameter group and an average of the weights.
+// Compares the optimizers with torch.optim's on the same gradients, with a parameter group and an average of the
+// weights.
 
 #include <gtest/gtest.h>
 

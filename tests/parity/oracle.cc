@@ -26,7 +26,7 @@ struct CloseFile {
 };
 using FilePtr = std::unique_ptr<std::FILE, CloseFile>;
 
-// The process of oracle_server.py. It ends when its requests end, which is when the test program ends.
+// The process of oracle_server.py. It ends when its standard input is closed, which happens when the test program ends.
 struct Server {
   FilePtr requests, answers;
 };
@@ -56,7 +56,7 @@ absl::StatusOr<Server> StartServer() {
   return server;
 }
 
-// Returns OK if the oracle ended with status 0. Runs one oracle at a time.
+// Runs an oracle, and waits until it ends. Returns OK if it ended with status 0. Only one oracle runs at a time.
 absl::Status Ask(const std::string& oracle, const std::vector<std::string>& arguments) {
   static auto* const server = new absl::StatusOr<Server>(StartServer());
   AMPD_RETURN_IF_ERROR(server->status());

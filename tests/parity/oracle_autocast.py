@@ -26,7 +26,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import op_forms
 import tensor_file
 
-# On a GPU these call cuDNN before the dispatcher decides on a dtype. On some CPUs oneDNN has no LSTM in float16.
+# Ops whose cases fail if the device at hand cannot run them. For "cuda" they call cuDNN before the dispatcher decides
+# on a dtype. On some CPUs oneDNN has no LSTM in float16.
 RECURRENT = ("aten.gru.input", "aten.lstm.input")
 NEEDS_ITS_DEVICE = "needs its device"
 # Models call the in-place form of this op, which has a derivative.

@@ -38,7 +38,8 @@ SEED = 20
 STEPS = 20
 BATCH_SIZE = 8
 LATENT, CHANNELS, GENERATOR, DISCRIMINATOR = 6, 2, 8, 8
-# Two players amplify mere rounding. Epsilon keeps rounding from steering the steps, and a low rate keeps them short.
+# When two networks train against each other, rounding errors grow. Epsilon keeps gradients that are only rounding from
+# deciding a step's direction, and the low rate keeps the steps short.
 LEARNING_RATE = 2**-15
 EPSILON = 2**-9
 WEIGHT_DECAY = 2**-6
@@ -93,7 +94,7 @@ class Dcgan(nn.Module):
 
 
 class Exported(Dcgan):
-    """Written as for a training loop of one's own: the fake images are made once."""
+    """Both networks in one module, as a user writes it: the fake images are made once for both losses."""
 
     def forward(self, images, noise):
         fake = self.generator.main(noise.view(-1, LATENT, 1, 1))
@@ -105,7 +106,7 @@ class Exported(Dcgan):
 
 
 def initialise(module):
-    """The tutorial's weights_init."""
+    """Initializes a module's weights: the tutorial's weights_init."""
     name = type(module).__name__
     if "Conv" in name:
         nn.init.normal_(module.weight, 0.0, 0.02)
@@ -178,7 +179,7 @@ def main():
     image_size = int(sys.argv[1])
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
-    # The layout that the engine uses for convolution weights: sums in another layout are rounded differently.
+    # The engine uses this memory layout for convolution weights; in another layout sums would be rounded differently.
     model = Dcgan(image_size).apply(initialise).to(memory_format=torch.channels_last)
     tensors = named("state", model.state_dict())
     with torch.no_grad():

@@ -42,27 +42,30 @@ from wide_products import wide_products
 STEPS = 20
 SEED = 11
 
-# AdamW's rate and epsilon. Epsilon has its default wherever the gradients allow. AdamW divides by the root of the
-# squared gradients, so a gradient that is zero except for rounding moves its parameter by the full rate, in a direction
-# that the last bits decide. For models with such parameters, epsilon is above that rounding and below all other
-# gradients.
+# Pairs of AdamW's rate and epsilon. Epsilon has its default wherever the gradients allow. AdamW divides by the root of
+# the squared gradients, so if a gradient is zero except for rounding, its parameter moves by the full rate, in a
+# direction that the last bits decide. For models with such parameters, epsilon is above the rounding and below all
+# other gradients.
 USUAL = (2**-10, 1e-8)
-# Attention's keys have a bias, of their own or in one tensor with queries and values. A softmax is not affected by it.
+# For attention whose keys have a bias, in its own tensor or in one with queries and values. The bias has no true
+# gradient, because it does not affect the softmax.
 KEYS = (2**-10, 2**-17)
-# The same after a head that isn't small, where the rounding of the gradients isn't small either.
+# As KEYS, for a model whose head is not small, so that the rounding of the gradients isn't small either.
 LARGE_HEAD = (2**-10, 2**-12)
-# Biases before a batch norm, which cancels them, and gradients that pass through several such norms.
+# For models with biases before a batch norm, which cancels them, and with gradients that pass through several such
+# norms.
 NORMS = (2**-13, 2**-12)
-# The same at AdamW's usual rate, for a head that starts so small that the gradients behind it are small; and for ReLUs
-# without norms, where epsilon keeps a jump of a gradient small.
+# SMALL_HEAD is as NORMS at AdamW's usual rate, for a head that starts so small that the gradients of the layers before
+# it are small. NO_NORMS is for ReLUs without norms, where epsilon keeps the effect of a jump of a gradient small.
 SMALL_HEAD = (2**-10, 2**-12)
 NO_NORMS = (2**-13, 2**-7)
-# Only losses in bf16 are compared. At a higher rate PyTorch differs from itself between layouts or thread counts by
-# more than a comparison could detect.
+# For models whose losses are compared only in bf16. At a higher rate, PyTorch's own losses differ between memory
+# layouts or thread counts by so much that a comparison would detect nothing.
 PUBLISHED = (2**-15, 2**-12)
-# ReLUs: if rounding moves an activation across the kink, a gradient jumps. A low rate keeps this from growing.
+# For models with ReLUs: if rounding moves an activation across the kink at 0, a gradient jumps. The low rate keeps such
+# differences from growing.
 KINKS = (2**-13, 1e-8)
-# At the usual rate the loss falls to 0.02 within the 20 steps, and bf16 can't resolve 2% of that.
+# For a model whose loss falls to 0.02 within the 20 steps at the usual rate; bf16 can't resolve 2% of that.
 SLOW = (2**-14, 1e-8)
 SETTINGS = {
     "cnn": NORMS, "regressor": NORMS, "multi_label": NORMS, "own_loss": NORMS,
@@ -74,9 +77,9 @@ SETTINGS = {
     "modernbert": SLOW,
 }
 
-# {model: pattern of its parameters whose true gradient is zero, and which therefore only decay}.
+# {model: pattern for the names of the parameters whose true gradient is zero, so that only decay changes them}.
 KEY_BIASES = r"(key|k_lin)\.bias$"
-FIRST_BIAS = r"features\.0\.bias$"  # of a convolution before a batch norm
+FIRST_BIAS = r"features\.0\.bias$"  # the bias of a convolution before a batch norm
 STILL = {
     "bert": KEY_BIASES, "bert_masked": KEY_BIASES, "roberta": KEY_BIASES, "distilbert": KEY_BIASES,
     "electra": KEY_BIASES, "bert_own_loss": KEY_BIASES, "deberta": r"pos_key_proj\.bias$",
@@ -87,12 +90,12 @@ STILL = {
     "small_efficientnet": r"(features\.1\.0\.block\.2|block\.3)\.1\.bias$",
 }
 
-# As published, these have norms over the few numbers that their last stages keep of small images. A last bit decides
-# the course of their steps, and PyTorch's own two forms of AdamW differ by up to 0.3. Their small configurations are
-# compared instead.
+# Published models that are not trained in fp32. For small images their last norms are over only a few numbers, so a
+# last bit decides the course of training, and PyTorch's own two forms of AdamW differ by up to 0.3. Their small
+# configurations are compared in fp32 instead.
 ONLY_BF16 = {"resnet18", "mobilenet_v3_small"}
-# The course of training these models depends on single last bits in bf16 too, and for efficientnet_b0 on a random draw.
-# Their training is not compared, only the forward pass, the gradients and the dtypes.
+# Models whose training is not compared, only the forward pass, the gradients and the dtypes. Their course of training
+# depends on single last bits in bf16, too, and that of efficientnet_b0 on a random draw.
 NOT_TRAINED = {"resnet50", "shufflenet_v2_x0_5", "densenet121", "efficientnet_b0"}
 
 
@@ -100,7 +103,8 @@ def cross_entropy(logits, labels, reduction):
     return functional.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction=reduction)
 
 
-# {model without a cross entropy: the loss of its output; None: the output is the loss}.
+# {model: function that computes the loss of its output}, for models without a cross entropy. None: the output is the
+# loss.
 LOSSES = {
     "regressor": lambda output, labels, reduction: functional.mse_loss(output, labels, reduction=reduction),
     "multi_label": lambda output, labels, reduction: functional.binary_cross_entropy_with_logits(
@@ -129,8 +133,8 @@ def gradients_of(model, batch, low=False):
 
 
 def perturb(model):
-    """Moves biases, norms, and ViT's head and class token away from their initial values: those are equal to each
-    other, and a value of 0 has no size to compare with."""
+    """Moves biases, norms, and ViT's head and class token away from their initial values. Those are all equal, so an
+    exchange would go unnoticed, and a relative difference from 0 means nothing."""
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 1 or not parameter.any():
@@ -138,7 +142,8 @@ def perturb(model):
 
 
 def keep_gradients_of_narrow_images(model):
-    """Makes convolutions of images with fewer columns than the stride compute in fp32 under autocast, on cast inputs.
+    """Under autocast, makes convolutions of images with fewer columns than the stride compute in fp32, on inputs
+    rounded to bf16.
 
     In bf16 oneDNN (3.10) leaves a part of their weights' gradient uninitialized.
     """
@@ -155,9 +160,9 @@ def keep_gradients_of_narrow_images(model):
 
 
 def train(model, batches, low):
-    """Returns the losses of 20 steps, and leaves the model in its state after them. `low`: under autocast."""
+    """Trains the model for 20 steps, under autocast if `low`, and returns the losses."""
     keep_gradients_of_narrow_images(model)
-    # The layout that the engine uses for convolution weights: sums in another layout are rounded differently.
+    # The engine uses this memory layout for convolution weights; in another layout sums would be rounded differently.
     model.train().to(memory_format=torch.channels_last)
     rate, epsilon = SETTINGS.get(sys.argv[1], USUAL)
     optimizer = torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=rate, weight_decay=2**-6,
@@ -187,7 +192,7 @@ def low_gradients(model, batch):
 
 
 def followed_low(model, batches):
-    """Returns what autocast gives for the first batch and for 20 steps, with one thread and with two."""
+    """Returns the results of the first batch and of 20 steps under autocast, with one thread and with two."""
     rate, epsilon = SETTINGS.get(sys.argv[1], USUAL)
     tensors = {"learning_rate": torch.tensor(rate), "epsilon": torch.tensor(epsilon)}
     for threads, prefix in ((1, "bf16"), (2, "bf16_two")):
@@ -216,7 +221,7 @@ def followed(model, batches):
 
 def main():
     name, archive, output = sys.argv[1:]
-    torch.backends.mha.set_fastpath_enabled(False)  # an evaluation op that rounds differently from the layers
+    torch.backends.mha.set_fastpath_enabled(False)  # in evaluation, a fused op that rounds differently from the layers
     torch.set_num_threads(1)
     torch.manual_seed(7)
     make, feed = MODELS[name]
@@ -231,7 +236,7 @@ def main():
     tensors["output"], gradients = gradients_of(copy.deepcopy(model).train(), batches[0])
     tensors |= {f"gradient.{key}": gradient for key, gradient in gradients.items()}
     _, of_file = gradients_of(load_pt2(archive).exported_programs["train"].module(), batches[0])
-    called = {}  # each parameter's name to the first name of its tensor, which is another's for tied parameters
+    called = {}  # {name of a parameter: first name of its tensor}; tied parameters share the first name
     first = {}
     for key, parameter in model.named_parameters(remove_duplicate=False):
         called[key] = first.setdefault(parameter, key)

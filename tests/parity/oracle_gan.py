@@ -76,7 +76,7 @@ class Trainer:
         self.model = Gan()
         with torch.no_grad():
             self.model.generator[0].weight[:, 0] = 0
-        # At these rates rounding does not grow over the steps.
+        # At these rates rounding errors do not grow over the steps.
         self.optimizers = [
             torch.optim.SGD(self.model.discriminator.parameters(), lr=2**-7, momentum=0.5),
             torch.optim.Adam(self.model.generator.parameters(), lr=2**-11, betas=(0.5, 0.999))]

@@ -48,7 +48,7 @@ class Mlp(nn.Module):
 
 
 class Zoo(nn.Module):
-    """One of every other layer that GraphBuilder has."""
+    """A network with one of every layer of GraphBuilder that the other models do not have."""
 
     def __init__(self):
         super().__init__()

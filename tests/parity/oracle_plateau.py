@@ -15,7 +15,8 @@ import tensor_file
 
 
 def make_losses(generator, count):
-    """Returns a falling, noisy curve with flat stretches. In float32, so that both sides read the same numbers."""
+    """Returns losses that fall with noise and flat stretches. They are float32, so that PyTorch and ampd read the same
+    numbers."""
     losses, level = [], 8.0
     for _ in range(count):
         level *= generator.choice([0.9, 0.999] + 8 * [1.0])

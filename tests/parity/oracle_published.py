@@ -30,8 +30,8 @@ class Gpt2:
     """The same model as SmallGpt2 of the test. It has more positions than the sequences use."""
 
     LEARNING_RATE = 2**-9
-    # The biases of keys have no gradient except rounding, because a softmax is not affected by them; epsilon makes that
-    # harmless.
+    # Biases of attention's keys do not affect the softmax, so their gradients are only rounding errors. This epsilon is
+    # large enough that such gradients do not move the biases.
     EPSILON = 2**-17
 
     def __init__(self):
@@ -40,8 +40,8 @@ class Gpt2:
         self.model = hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=61, n_positions=16, n_embd=48, n_layer=3, n_head=4,
                                                       resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
 
-    # Returns the parameters to move away from their initial values: those give no activation large enough to
-    # distinguish the forms of GELU.
+    # Returns the parameters that are moved away from their initial values. With the initial values, no activation would
+    # be large enough to distinguish the forms of GELU.
     def perturbed(self):
         return self.model.parameters()
 
@@ -60,11 +60,13 @@ class Images:
     """A model of torchvision on small images, in batches of 8."""
 
     def __init__(self, model, image_size, num_classes):
-        # The layout that the engine uses for convolution weights: sums in another layout are rounded differently.
+        # The engine uses this memory layout for convolution weights; in another layout sums would be rounded
+        # differently.
         self.model = model.to(memory_format=torch.channels_last)
         self.image_size, self.num_classes = image_size, num_classes
 
-    # Biases and norm weights start equal, so an exchange of two of them would go unnoticed.
+    # Returns the parameters that are moved away from their initial values: biases and norm weights. All of them start
+    # equal, so an exchange of two would go unnoticed.
     def perturbed(self):
         return (parameter for parameter in self.model.parameters() if parameter.dim() == 1)
 
@@ -80,7 +82,8 @@ class Images:
 
 
 class EfficientNet(Images):
-    # Rounding grows with each step: the labels are random, and a bias in front of a norm has a gradient of rounding alone.
+    # A low rate and a large epsilon, because rounding errors grow with each step: the labels are random, and the
+    # gradient of a bias before a norm is only rounding.
     LEARNING_RATE = 2**-11
     EPSILON = 2**-6
 
@@ -88,8 +91,8 @@ class EfficientNet(Images):
         super().__init__(torchvision.models.efficientnet_b0(num_classes=7, dropout=0.0, stochastic_depth_prob=0.0), 64, 7)
 
     def calm(self):
-        """Makes the logits small: a large loss makes each step magnify rounding. In another memory layout PyTorch follows
-        itself within 1.2e-5 from here."""
+        """Makes the logits small, because with a large loss each step magnifies rounding errors. From these weights,
+        two runs of PyTorch in different memory layouts agree within 1.2e-5."""
         self.model.classifier[1].weight.mul_(0.05)
 
 
@@ -110,9 +113,10 @@ class Resnet(Images):
     def calm(self):
         """Moves the model to a state in which rounding hardly grows from step to step.
 
-        From the first weights PyTorch does not follow itself in another memory layout: half of the rectifiers' inputs are
-        near zero, where rounding decides whether a gradient passes, and the labels are random. In this state most
-        rectifiers (nearly all of the deep model's many) are well away from zero, and branches add little to their sums.
+        From the initial weights, two runs of PyTorch in different memory layouts do not agree: half of the rectifiers'
+        inputs are near zero, where rounding decides whether a gradient passes, and the labels are random. In this state
+        the inputs of most rectifiers (in the deep model, of nearly all) are well away from zero, and branches add
+        little to their sums.
         """
         is_deep = hasattr(self.model.layer1[0], "bn3")
         last = "bn3" if is_deep else "bn2"
@@ -121,9 +125,9 @@ class Resnet(Images):
                 ends_branch = name.endswith(last)
                 norm.weight.mul_(0.25 if ends_branch else 1)
                 norm.bias.add_(1 if ends_branch else 3.5 if is_deep else 2.5)
-        # Features well above zero make large logits, and with a large loss each step magnifies rounding. From here
-        # PyTorch follows itself in another memory layout within 1e-6, and from the deep model's larger logits within
-        # 1e-3.
+        # Makes the logits smaller: features well above zero make large logits, and with a large loss each step
+        # magnifies rounding errors. From these weights, two runs of PyTorch in different memory layouts agree within
+        # 1e-6, or within 1e-3 for the deep model with its larger logits.
         self.model.fc.weight.mul_(0.02 if is_deep else 0.1)
 
 
@@ -148,7 +152,7 @@ class Bert:
     def saved_tensors(self):
         return saved_by_transformers(self.model)
 
-    # The texts contain the padding token too: its embedding is not trained there.
+    # Texts also contain the padding token, whose embedding is not trained.
     def batches(self):
         lengths = torch.randint(1, 11, (STEPS, 4, 1))
         mask = (torch.arange(10) < lengths).to(torch.int64)
@@ -236,7 +240,7 @@ def prefixed(prefix, tensors, names):
 
 
 def train(case, inputs, labels, names, prefix=""):
-    """Takes the steps in the mode that the model is in, and returns the results."""
+    """Trains over the batches, in the mode that the model is in, and returns the results."""
     optimizer = torch.optim.AdamW(case.model.parameters(), lr=case.LEARNING_RATE, weight_decay=2**-6, eps=case.EPSILON)
     tensors, losses = {}, []
     for step in range(STEPS):
@@ -255,12 +259,12 @@ def train(case, inputs, labels, names, prefix=""):
 
 @torch.no_grad()
 def settle(case, inputs):
-    """Sets the norms' statistics to those of the batches: after only a few steps they would still contain the initial
-    ones."""
+    """Sets the norms' running statistics to those of the batches. After only a few steps of training, they would still
+    contain the initial statistics."""
     norms = [module for module in case.model.modules() if isinstance(module, nn.BatchNorm2d)]
     for norm in norms:
         norm.reset_running_stats()
-        norm.momentum = None  # the mean over all batches
+        norm.momentum = None  # running statistics are the mean over all batches
     for step in range(STEPS if norms else 0):
         case.logits({name: batches[step] for name, batches in inputs.items()})
 
@@ -284,7 +288,8 @@ def main():
     tensors |= {"labels": labels, "learning_rate": torch.tensor(case.LEARNING_RATE), "epsilon": torch.tensor(case.EPSILON)}
     start = {name: tensor.clone() for name, tensor in case.model.state_dict().items()}
     tensors |= train(case, inputs, labels, names)
-    # Evaluation mode starts from the first weights too: without normalization, trained weights would give large logits.
+    # Training in evaluation mode starts from the initial weights, too: without normalization by the batch, trained
+    # weights would give large logits.
     case.model.load_state_dict(start)
     settle(case, inputs)
     tensors |= prefixed("eval/start/", case.model.state_dict(), names)

@@ -28,7 +28,7 @@ MICRO_BATCHES = 4
 EMA_DECAY = 0.9375
 VOCABULARY, LENGTH, SEQUENCES = 17, 16, 8
 
-# {name: (model, rate of AdamW, rate of SGD)}. The rates are low enough that rounding does not grow.
+# {name: (model, rate of AdamW, rate of SGD)}. The rates are low enough that rounding errors do not grow.
 MODELS = {
     "cnn": (lambda: Lenet(1, 28, [32, 64], 128, 10), 2**-13, 2**-8),
     "resnet": (lambda: Resnet([8, 16], [1, 1], 1, 10), 1.5 * 2**-10, 2**-8),
@@ -45,7 +45,8 @@ def make_optimizer(model_name, name, decays, parameters):
 
 
 def make_images():
-    """Class prototypes with noise of the same size, so that there is something to learn."""
+    """Returns images and labels. An image is a prototype of its class plus noise of the same size, so that there is
+    something to learn."""
     generator = torch.Generator().manual_seed(SEED)
     prototypes = torch.randn(10, 1, 28, 28, generator=generator)
     labels = torch.randint(0, 10, (NUM_BATCHES, BATCH_SIZE), generator=generator)
@@ -54,7 +55,8 @@ def make_images():
 
 
 def make_tokens():
-    """A rule from token to token. Every fourth label is random, so that the loss stays away from zero."""
+    """Returns tokens and labels. A rule gives each token from the one before it. Every fourth label is random, so that
+    the loss stays away from zero."""
     generator = torch.Generator().manual_seed(SEED)
     shape = (NUM_BATCHES, SEQUENCES, LENGTH)
     tokens = torch.randint(0, VOCABULARY, shape, generator=generator)
@@ -69,7 +71,8 @@ def loss_of(model, preset, images, labels):
 
 
 def backward(model, preset, images, labels, num_parts):
-    """Returns the mean loss. The gradients are those of the mean over all parts."""
+    """Runs the backward pass of a batch in parts, so that gradients are those of the mean loss over all parts. Returns
+    this loss."""
     total = 0.0
     for part_images, part_labels in zip(images.chunk(num_parts), labels.chunk(num_parts)):
         loss = loss_of(model, preset, part_images, part_labels) / num_parts

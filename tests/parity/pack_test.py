@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`ampctl data pack` writes the same images as Pillow makes of the pictures, in the order of torchvision's ImageFolder.
+"""Tests that `ampctl data pack` writes the same images as Pillow makes of the pictures, in the order of torchvision's
+ImageFolder.
 
 Usage: pack_test.py FOLDER_OF_BINARIES [REPORT.xml]. Needs no server.
 """
@@ -51,7 +52,7 @@ class Pack(unittest.TestCase):
 
     @classmethod
     def picture(cls, size):
-        """Noise over a slope, so that a wrong filter or a wrong position shows."""
+        """Makes a picture of noise over a slope of brightness, so that a wrong filter or a wrong position shows."""
         width, height = size
         slope = numpy.linspace(0, 150, width)[None, :, None] + numpy.linspace(0, 50, height)[:, None, None]
         noise = cls.random.integers(0, 56, (height, width, 3))
@@ -87,7 +88,7 @@ class Pack(unittest.TestCase):
         images, _, _ = self.pack("set", "--stretch")
         expected, _, _ = self.theirs("set", "RGB", lambda picture: picture)
         differences = numpy.abs(images.astype(int) - expected.astype(int))
-        self.assertLessEqual(differences.max(), 1)  # Pillow resizes columns first where they shrink the most
+        self.assertLessEqual(differences.max(), 1)  # Pillow may resize columns before rows, which rounds differently
         self.assertLess((differences > 0).mean(), 0.1)
 
     def test_jpeg_files_are_decoded_as_by_pillow(self):
@@ -99,7 +100,7 @@ class Pack(unittest.TestCase):
         images, labels, _ = self.pack("photos")
         expected, targets, _ = self.theirs("photos", "RGB", centred)
         numpy.testing.assert_array_equal(labels, targets)
-        # Pillow contains its own libjpeg-turbo.
+        # A difference of 1 is allowed, because Pillow decodes with its own libjpeg-turbo.
         self.assertLessEqual(numpy.abs(images.astype(int) - expected.astype(int)).max(), 1)
 
     def write(self, name, colour):
@@ -108,8 +109,8 @@ class Pack(unittest.TestCase):
         Image.new("RGB", (WIDTH, HEIGHT), colour).save(path, "PNG")
 
     def test_files_and_classes_are_those_that_imagefolder_lists(self):
-        """Folders within classes, links, hidden names, capitals, and names whose order depends on how it is
-        computed."""
+        """The picture folder has folders within classes, links, hidden names, capitals, and names that different rules
+        sort differently."""
         names = ("b/a.png", "b/deep/er/a.png", "b/deep/b.png", "b/deep-x/a.png", "b/deep.x/a.png", "b/deep x/a.png", "b/Z.PNG",
                  "b/z.png", "b/\u00e9.png", "b/e.JpEg", "b/.hidden.png", "b/.png", "B/only/below/x.jpg", "a a/x.png", "a/x.png",
                  "a-/x.png", "a.b/x.png", "\u00c4/x.png", "\U0001f600/x.png", "\uffe5/x.png", ".dot/x.png", "10/x.png", "9/x.png")

@@ -1,4 +1,4 @@
-// The plateau schedule against torch.optim.lr_scheduler.ReduceLROnPlateau.
+// Compares the plateau schedule with torch.optim.lr_scheduler.ReduceLROnPlateau.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
-// The zoo's models against those of transformers, torchvision and torch.nn: names and shapes of a checkpoint's tensors,
-// first weights, logits, gradients and training, in both modes.
+// Compares the models of ampd's model library (the zoo) with those of transformers, torchvision and torch.nn: names and
+// shapes of a checkpoint's tensors, initial weights, logits, gradients and training, in training mode and in evaluation
+// mode.
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ constexpr double kForwardTolerance = 1e-5;
 constexpr double kGradientTolerance = 1e-4;
 constexpr double kTrainingTolerance = 1e-4;
 
-// Each model has the same sizes as in oracle_published.py.
+// Each function returns a model with the same sizes as in oracle_published.py.
 
 graph::Graph Lenet() {
   v1::LenetSpec spec;
@@ -131,7 +132,7 @@ double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).norm().item<double>() / theirs.norm().item<double>();
 }
 
-// Returns the oracle's tensors with this prefix, named without it.
+// Returns the oracle's tensors whose names start with `prefix`, by the rest of the name.
 TensorMap Named(const std::map<std::string, at::Tensor>& oracle, const std::string& prefix) {
   TensorMap found;
   for (const auto& [name, tensor] : oracle) {
@@ -158,7 +159,7 @@ struct Case {
 
 void PrintTo(const Case& model, std::ostream* out) { *out << model.name; }
 
-// Returns what Python computed for a model. Computed once per model.
+// Returns the tensors that Python computed for a model. They are computed once per model.
 const absl::StatusOr<TensorMap>& OracleOf(const std::string& model) {
   static auto* const known = new std::map<std::string, absl::StatusOr<TensorMap>>();
   const auto it = known->find(model);
@@ -174,7 +175,8 @@ class PublishedModelParity : public testing::TestWithParam<Case> {
     oracle_ = *oracle;
   }
 
-  // Returns the input in the dtype of the model's input: the oracle stores a mask as numbers.
+  // Returns the batch of a step for one of the model's inputs. A mask is converted to booleans, because the oracle
+  // stores it as numbers.
   at::Tensor InputOf(graph::ValueId input, int64_t step) const {
     const at::Tensor given = oracle_.at("input/" + model_.value(input).name)[step].contiguous();
     return model_.type(input).dtype == graph::Dtype::kBool ? given.to(at::kBool) : given;
@@ -198,8 +200,8 @@ class PublishedModelParity : public testing::TestWithParam<Case> {
     return Bound(program, state)->Run(amp::InputsOf(program, BatchOf(0), at::Device(at::kCPU)))[0];
   }
 
-  // Returns Python's tensors in the engine's layout, as leaves with gradients. They are copies, because a run writes
-  // running statistics.
+  // Returns copies of Python's tensors as leaves that require gradients, in the engine's memory layout. They are copies
+  // because a run changes running statistics.
   TensorMap Leaves(const std::string& prefix) const {
     TensorMap state = Named(oracle_, prefix);
     for (auto& [name, tensor] : state) {
@@ -211,7 +213,8 @@ class PublishedModelParity : public testing::TestWithParam<Case> {
     return state;
   }
 
-  // Compares the model in one of its modes, with the tensors `start`, with what Python computed in that mode.
+  // Runs the model in one of its modes with the tensors `start`, and compares logits and gradients with Python's in
+  // that mode.
   void ExpectLogitsAndGradients(const graph::Graph& program, const std::string& start, const std::string& mode) const;
   void ExpectTrainingFollows(const graph::Graph& program, const std::string& start, const std::string& mode) const;
 
@@ -242,7 +245,8 @@ TEST_P(PublishedModelParity, FirstWeightsAreDrawnAlike) {
     EXPECT_LT(tolerance, 0.6) << name << " has too few numbers to tell";
     EXPECT_NEAR(own_deviation / deviation, 1, tolerance) << name;
     EXPECT_NEAR(own.mean().item<double>() / deviation, 0, tolerance) << name;
-    // The largest value of a uniform distribution is 1.73 standard deviations.
+    // Both distributions must be of the same kind: the largest value of a uniform distribution is 1.73 standard
+    // deviations, and a normal distribution has larger ones.
     EXPECT_EQ(own.abs().max().item<double>() < 2 * own_deviation, tensor.abs().max().item<double>() < 2 * deviation)
         << name << " is of another distribution";
   }
@@ -298,7 +302,7 @@ void PublishedModelParity::ExpectTrainingFollows(const graph::Graph& program, co
     parameters.insert(parameter.name);
   }
   for (const auto& [name, theirs] : after) {
-    if (!mode.empty() && !parameters.contains(name)) {  // A buffer in evaluation mode.
+    if (!mode.empty() && !parameters.contains(name)) {  // Evaluation mode must not change buffers.
       EXPECT_TRUE(ours.at(name).equal(before.at(name))) << name << " changed";
     } else if (absl::EndsWith(name, "num_batches_tracked")) {
       EXPECT_TRUE(ours.at(name).equal(theirs)) << name;
@@ -312,7 +316,8 @@ void PublishedModelParity::ExpectTrainingFollows(const graph::Graph& program, co
 
 TEST_P(PublishedModelParity, TrainingFollows) { ExpectTrainingFollows(model_, "start/", ""); }
 
-// In evaluation mode norms are frozen: they use their running statistics and do not change them.
+// A module in evaluation mode is trained. Its norms are frozen: they use their running statistics and do not change
+// them.
 TEST_P(PublishedModelParity, TrainingInEvaluationModeFollows) {
   ExpectTrainingFollows(graph::EvalProgram(model_), "eval/start/", "eval/");
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Jobs start from files that transformers and torchvision saved, and these libraries load the files that jobs save.
+"""Tests that jobs start from weights files that transformers and torchvision saved, and that these libraries load the
+files that jobs save.
 
 Usage: published_weights_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
@@ -20,7 +21,7 @@ from transformers import BertConfig, BertForSequenceClassification, GPT2Config, 
 from service_case import DataRootCase, main
 
 VOCABULARY, LENGTH, SAMPLES, LABELS = 61, 12, 40, 3
-# The rate is so small that no weight moves.
+# The rate is so small that no weight changes.
 JOB = """
 name: from-transformers
 model: {{{model}, initial_weights: root/saved/model.safetensors}}
@@ -32,7 +33,7 @@ train: {{steps: 1, num_threads: 1}}
 BERT = (f"bert_classifier: {{num_hidden_layers: 2, hidden_size: 32, num_attention_heads: 4, intermediate_size: 64, "
         f"max_position_embeddings: 16, vocab_size: {VOCABULARY}, num_labels: {LABELS}}}")
 GPT2 = f"gpt2: {{n_layer: 2, n_embd: 32, n_head: 4, n_positions: 16, vocab_size: {VOCABULARY}}}"
-# Batches are in the order of the file, as the Python loop takes them.
+# The job reads batches in the order of the file, as the Python loop does.
 IMAGES_JOB = """
 name: from-torchvision
 model: {{{model}, initial_weights: root/images.safetensors}}
@@ -46,7 +47,7 @@ optimizer: {{sgd: {{learning_rate: {rate}, momentum: {momentum}}}}}
 train: {{steps: {steps}, num_threads: 1}}
 """
 IMAGE_BATCH, IMAGE_STEPS, RATE, MOMENTUM = 20, 3, 2**-6, 0.875
-NUM_SEEN = 2  # batches that the norms have counted before the job
+NUM_SEEN = 2  # number of batches that the norms have counted before the job
 # Relative tolerance of the loss: the error of rounding weights and activations to the format.
 TOLERANCE = {"fp32": 1e-6, "bf16": 1e-2, "fp16": 1e-3}
 STATE_TOLERANCE = 1e-5  # for a tensor after the steps, relative to its largest element
@@ -60,7 +61,7 @@ def away_from_first_values(model):
 
 
 def away_from_alike(model):
-    """Adds noise to biases and norm weights: they start equal, and an exchange of two of them would go unnoticed."""
+    """Adds noise to biases and norm weights: all of them start equal, so an exchange of two would go unnoticed."""
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 1:
@@ -69,7 +70,7 @@ def away_from_alike(model):
 
 
 def trained_in_python(model, images, labels):
-    """Trains like the job and returns the losses of its steps."""
+    """Trains in PyTorch like the job, and returns the losses of the steps."""
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
     losses = []
     for step in range(IMAGE_STEPS):
@@ -84,7 +85,7 @@ def trained_in_python(model, images, labels):
 
 
 def distance(ours, theirs):
-    """The largest difference, relative to the largest element."""
+    """Returns the largest difference between elements, relative to the largest element."""
     return ((ours - theirs).abs().max() / theirs.abs().max()).item()
 
 
@@ -104,7 +105,7 @@ class PublishedWeights(DataRootCase):
         return saved
 
     def expect_loads(self, saved, kind, model, inputs):
-        """The tensors that the job saved form, with the model's configuration, a folder that transformers loads."""
+        """Checks that transformers loads a folder with the tensors that the job saved and the model's configuration."""
         folder = self.root / "again"
         folder.mkdir(exist_ok=True)
         shutil.copy(self.root / "saved" / "config.json", folder)
@@ -157,8 +158,8 @@ class PublishedWeights(DataRootCase):
         return images, labels
 
     def trained_and_exported(self, spec):
-        """Returns the job that starts from images.safetensors, and the tensors that `checkpoint export` writes of its
-        end."""
+        """Runs a job that starts from images.safetensors. Returns it, and the tensors that `checkpoint export` writes
+        of its last checkpoint."""
         job = self.run_job(IMAGES_JOB.format(model=spec, batch_size=IMAGE_BATCH, steps=IMAGE_STEPS, rate=RATE,
                                              momentum=MOMENTUM))
         self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
@@ -169,7 +170,7 @@ class PublishedWeights(DataRootCase):
         return job, load_file(exported)
 
     def expect_evaluation(self, job, model, images, labels):
-        """The job's last evaluation equals that of torchvision's module."""
+        """Checks that the job's last evaluation equals that of torchvision's module."""
         with torch.no_grad():
             logits = model.eval()(images)
         final = job["attempts"][-1]["outcome"]["finalMetrics"]
@@ -179,14 +180,16 @@ class PublishedWeights(DataRootCase):
         self.assertEqual(final["evalAccuracy"], (logits.argmax(1) == labels).double().mean().item())
 
     def expect_torchvisions(self, build, spec, still=r"(?!)"):
-        """A torchvision state_dict goes through a job and back, strictly, and ends as training in Python leaves it.
+        """Checks that a job loads a torchvision state_dict, that torchvision strictly loads what the job saves, and
+        that the trained tensors are those of training in Python.
 
         `still` matches parameters whose true gradient is zero: biases that a following norm cancels.
         """
         torch.manual_seed(7)
         torch.set_num_threads(1)  # like the job: with several threads sums are rounded differently
         images, labels = self.save_images()
-        # The layout that the engine uses for convolution weights: sums in another layout are rounded differently.
+        # The engine uses this memory layout for convolution weights; in another layout sums would be rounded
+        # differently.
         model = away_from_alike(build()).to(memory_format=torch.channels_last).train()
         with torch.no_grad():
             for _ in range(NUM_SEEN):

@@ -1,4 +1,4 @@
-// The loss scaler against torch.amp.GradScaler from the wheel.
+// Compares the loss scaler with PyTorch's torch.amp.GradScaler.
 
 #include <gtest/gtest.h>
 

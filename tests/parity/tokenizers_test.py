@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`ampctl data tokenize` writes the same tokens as the tokenizers of Hugging Face transformers make of the same text.
+"""Tests that `ampctl data tokenize` writes the same tokens as the tokenizers of Hugging Face transformers make of the
+same text.
 
 Usage: tokenizers_test.py FOLDER_OF_BINARIES [REPORT.xml]. Needs no server and no network: vocabularies are trained
 here.
@@ -30,22 +31,23 @@ it's they're we'll I'm can't -- "quoted" (1611) 3.14 x2 100% $5 a_b#c@d e/f\tTAB
 漢字かな交じり文、中国,한국어 텍스트. हिन्दी देवनागरी ไทย 🙂👩‍👩‍👧 e\u0301 \u00a0\u2003\u3000 ½ Ⅷ ٣ ² ﬁ\u00ad\u200b\ufeff
 <|endoftext|> don\u2019t \u201cyes\u201d \u2014 \u2026 supercalifragilisticexpialidocious aaaaaaaaaaaaaaaaaaaa
 """
-SPECIAL = "a [CLS] b [SEP] [UNK][MASK]c\n"  # BertTokenizer always keeps these apart
-# Categories of unassigned code points and surrogates. The compared libraries have different versions of Unicode.
+SPECIAL = "a [CLS] b [SEP] [UNK][MASK]c\n"  # BertTokenizer never splits special tokens
+# Unicode categories of unassigned code points (Cn) and surrogates (Cs). Code points that an older version of Unicode
+# does not assign are left out, because the compared libraries have different versions.
 YOUNG = {"Cn", "Cs"}
 # Code points whose full and simple lower case differ, or whose lower case depends on their place in the word.
 SPECIAL_CASES = {0x3A3}
 
 
 def assigned():
-    """Returns every code point that Unicode 14 (Python 3.11) knows, without the special cases."""
+    """Returns every code point that Unicode 14 (Python 3.11) assigns, except SPECIAL_CASES."""
     return [chr(value) for value in range(0x110000)
             if unicodedata.category(chr(value)) not in YOUNG and value not in SPECIAL_CASES]
 
 
 def settled():
-    """Returns those with the same category since Unicode 3.2: the tables of transformers' fast tokenizers are not the
-    newest."""
+    """Returns the assigned code points whose category has not changed since Unicode 3.2, because the tables of
+    transformers' fast tokenizers are not the newest."""
     return [c for c in assigned() if unicodedata.ucd_3_2_0.category(c) == unicodedata.category(c)]
 
 
@@ -99,7 +101,7 @@ class Tokenizers(unittest.TestCase):
             self.assert_same(ours, theirs, kind.__name__)
 
     def test_every_code_point_ends_words_as_gpt2s_pattern_does(self):
-        # Every pair of bytes merges, so that each boundary between words is visible in the tokens.
+        # The vocabulary merges every pair of bytes, so that each boundary between words shows in the tokens.
         alphabet = sorted(json.loads((self.folder / "vocab.json").read_text()).items(), key=lambda entry: entry[1])
         letters = [token for token, _ in alphabet if len(token) == 1][:256]
         vocabulary = {token: number for number, token in enumerate(letters)}
@@ -150,7 +152,8 @@ class Tokenizers(unittest.TestCase):
                                    for i, text in enumerate(texts)])
 
     def test_tables_of_pythons_csv_are_the_texts_that_were_written(self):
-        """With tabs and commas, and in each way of quoting. pandas' to_csv writes with the same module."""
+        """The tables have tabs or commas, and each way of quoting. Python's csv module writes them, as it does for
+        pandas' to_csv."""
         random = numpy.random.default_rng(11)
         parts = ["a", "plain words", '"', '""', "\t", ",", "\n", "\n\n", "é", '"quoted"', " ", "x,y", "'"]
         texts = ["".join(random.choice(parts, random.integers(1, 8))) for _ in range(300)] + ['say "hi"', 'a"b\tc\nd']

@@ -1,4 +1,4 @@
-// The engine's training against PyTorch's from the wheel: from the same weights, on the same batches, with as many
+// Compares the engine's training with PyTorch's, from the same weights, on the same batches and with the same number of
 // threads.
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ constexpr double kEmaDecay = 0.9375;
 
 constexpr double kFp32Tolerance = 1e-4;
 
-// A training run. The fields are the oracle's arguments.
+// Describes a training run. The fields are the arguments of oracle_training.py.
 struct Recipe {
   std::string model;
   std::string preset = "fp32";
@@ -131,7 +131,7 @@ double EvalLoss(const Trained& trained, const Tensors& oracle) {
   return sums.loss / static_cast<double>(sums.num_samples);
 }
 
-// Returns what PyTorch computes for the run. Its preset "bf16" is CPU autocast.
+// Returns the tensors that PyTorch computes for the run. With the preset "bf16", PyTorch uses CPU autocast.
 Tensors OracleOf(const Recipe& run) {
   const std::string preset = run.preset == "fp32" ? "fp32" : "bf16";
   const auto oracle =
@@ -140,7 +140,8 @@ Tensors OracleOf(const Recipe& run) {
   return oracle.value_or(Tensors());
 }
 
-// Returns the largest relative difference. `wrong` describes the first step whose difference exceeds its tolerance.
+// Returns the largest relative difference between numbers of the same step. `wrong` receives a description of the first
+// step whose difference exceeds its tolerance.
 double LargestDifference(const std::vector<float>& ours, const at::Tensor& theirs,
                          const std::vector<double>& tolerances, std::string& wrong) {
   double worst = 0;
@@ -175,7 +176,7 @@ void ExpectLearned(const at::Tensor& losses) {
   EXPECT_LT(values[losses.numel() - 1], 0.8 * values[0]) << "the oracle must have learned something";
 }
 
-// Returns the norm of the difference over all parameters, relative to the norm of theirs.
+// Returns the norm of the difference between our parameters and PyTorch's, relative to the norm of PyTorch's.
 double WeightsApart(const Trained& trained, const Tensors& oracle) {
   double difference = 0;
   double norm = 0;
@@ -200,10 +201,11 @@ TEST(TrainingParity, Fp32LossesFollowPyTorch) {
   }
 }
 
-// Returns the larger of 2% and twice the difference of PyTorch from itself with another number of threads.
+// Returns a relative tolerance: 2%, or twice `own_spread` if that is more. `own_spread` is the relative difference
+// between PyTorch's own results with 1 and 2 threads.
 double ToleranceBeside(double own_spread) { return std::max(0.02, 2 * own_spread); }
 
-// Returns that tolerance for each step's loss.
+// Returns the tolerance of ToleranceBeside for each step's loss.
 std::vector<double> TolerancesBeside(const Tensors& oracle) {
   const at::Tensor& losses = oracle.at("losses");
   const at::Tensor spreads = oracle.at("losses_one_thread").sub(losses).abs().div(losses);
@@ -215,7 +217,8 @@ std::vector<double> TolerancesBeside(const Tensors& oracle) {
   return tolerances;
 }
 
-// The run follows autocast in bf16 within these tolerances in every step.
+// Checks that the run under each preset follows PyTorch's bf16 autocast in every step, within the tolerances of
+// TolerancesBeside.
 void ExpectFollowsAutocast(Recipe run, const std::vector<std::string>& presets) {
   run.preset = "bf16";
   const Tensors oracle = OracleOf(run);
@@ -240,8 +243,8 @@ TEST(TrainingParity, Bf16LossesOfTheGptFollowAutocast) {
   ExpectFollowsAutocast({.model = "gpt", .num_steps = 100}, {"torch-amp-bf16"});
 }
 
-// Returns how far running statistics are from PyTorch's, in the units that a batch norm divides by: standard deviations
-// for means, which may be near zero, and variances for variances.
+// Returns the difference between running statistics and PyTorch's, as a multiple of the standard deviation for means
+// (which may be near zero), and of the variance for variances.
 double StatisticsApart(const std::string& name, const at::Tensor& statistics, const Tensors& oracle) {
   const bool is_mean = name.ends_with("running_mean");
   const std::string norm = name.substr(0, name.rfind('.'));

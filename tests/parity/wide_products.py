@@ -20,8 +20,8 @@ def wide_products():
     """While the context lasts, bfloat16 operands of PRODUCTS are widened to float32, and their results are rounded once
     to bfloat16. Yields an object whose `num_widened` counts the products.
 
-    For an input that is not contiguous, PyTorch splits a linear layer into products by batch and rounds each of them,
-    then their sums and the sums with the bias. Here it is one product.
+    For an input that is not contiguous, PyTorch itself splits a linear layer into one product per batch element, and
+    rounds each product, their sums, and the sums with the bias. In this context the layer is one product, rounded once.
     """
     linear = functional.linear
     whole = lambda input, weight, bias=None: linear(input.contiguous(), weight, bias)
@@ -30,7 +30,8 @@ def wide_products():
 
 
 class _Widening(TorchDispatchMode):
-    """Runs below autograd, so it also sees the products of the backward pass."""
+    """Widens products as wide_products() says. It runs below autograd, so it also sees the products of the backward
+    pass."""
 
     def __init__(self):
         super().__init__()
@@ -44,7 +45,7 @@ class _Widening(TorchDispatchMode):
         args, kwargs = _cast((args, kwargs), torch.bfloat16, torch.float32)
         result = func(*args, **kwargs)
         if func == ATTENTION:
-            return _cast(result[0], torch.float32, torch.bfloat16), result[1]  # the sums of exponentials stay float32
+            return _cast(result[0], torch.float32, torch.bfloat16), result[1]  # result[1], sums of exponentials, stays float32
         return _cast(result, torch.float32, torch.bfloat16)
 
 
