@@ -23,7 +23,7 @@ using internal::ShimStatus;
 using internal::TrainerCommand;
 using internal::TrainerReport;
 
-// The sockets of a spawn folder, in place of a shim and a trainer. Single-threaded.
+// Plays both a shim and a trainer: has the sockets of a spawn folder and reads what the agent sends. Single-threaded.
 class FakeTrainer {
  public:
   explicit FakeTrainer(const std::string& folder)
@@ -33,7 +33,7 @@ class FakeTrainer {
   void Accept() {
     shim_ = *AcceptUnix(shim_listener_.get());
     trainer_ = *AcceptUnix(trainer_listener_.get());
-    // A message that never comes fails the test instead of blocking it.
+    // With this limit, a message that never comes fails the test instead of blocking it.
     const timeval limit = {20, 0};
     for (const int fd : {shim_.get(), trainer_.get()}) {
       EXPECT_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
@@ -65,7 +65,7 @@ class FakeTrainer {
   UniqueFd trainer_;
 };
 
-// Has no artifact; never asked, because the cache's thread does not run.
+// An artifact source that is never asked, because the cache's thread does not run in these tests.
 class NoSource final : public ArtifactSource {
  public:
   absl::Status Download(const std::string&, int64_t, const OnPiece&) override { return absl::UnimplementedError(""); }
@@ -115,7 +115,7 @@ class AttemptRunnerTest : public testing::Test {
     directive.mutable_id()->set_epoch(7);
     return directive;
   }
-  // An action that starts `job` on the CPU, with a lease of a minute.
+  // Returns the action that starts `job` on the CPU, with a lease of a minute.
   StartAction StartOf(const std::string& job) const {
     StartAction start;
     *start.directive.mutable_key() = LeftTrainers::Key(job);
@@ -127,7 +127,7 @@ class AttemptRunnerTest : public testing::Test {
   }
   void Apply(const Actions& actions, bool may_start = true) { runner_.Apply(actions, Directive(), may_start); }
 
-  // A warm trainer of the CPU that the pool has adopted.
+  // Adds a warm trainer (started in advance, without a job) for the CPU, which the pool adopts.
   FakeTrainer AddWarm() {
     left_.Add("warm");
     trainers_.Adopt();
@@ -145,7 +145,7 @@ class AttemptRunnerTest : public testing::Test {
     return trainer.NextCommand();
   }
 
-  // The attempts as they are reported: "j1:RUNNING j2:ASSIGNED".
+  // Returns the attempts and states that the agent reports, such as "j1:RUNNING j2:ASSIGNED".
   std::string Reported() const {
     v1::WorkerReport report;
     attempts_.AddTo(&report, Now());

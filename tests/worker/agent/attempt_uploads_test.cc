@@ -14,7 +14,7 @@ namespace {
 constexpr absl::Duration kNow = absl::Seconds(1000);
 constexpr absl::Duration kLogInterval = absl::Milliseconds(300);
 
-// One attempt with a trainer that an earlier agent left.
+// Tests with one attempt, whose trainer an earlier agent started and left running.
 class AttemptUploadsTest : public testing::Test {
  protected:
   AttemptUploadsTest() {
@@ -52,7 +52,8 @@ class AttemptUploadsTest : public testing::Test {
     return ack;
   }
 
-  // Sends what is due at `now` and returns it: "1..1" for telemetry, "log 5 text" for a log chunk at offset 5.
+  // Sends the uploads that are due at `now` and returns them as text: "1..1" for telemetry with these sequences, "log 5
+  // text" for a chunk of the log at offset 5.
   std::string Sent(absl::Duration now) {
     link_.uploads.clear();
     uploads_.SendAll(now);

@@ -58,7 +58,8 @@ grpc::Status FakeServer::Artifacts::DownloadArtifact(grpc::ServerContext* contex
     piece.set_content(found->second.substr(static_cast<size_t>(request->offset_bytes())));
   }
   writer->Write(piece);
-  // Sends empty pieces, which never fill the flow-control window, because nothing here signals the end of a call.
+  // Keeps the download open until the client ends it. The only way to notice that is to keep sending; empty pieces
+  // never fill the flow-control window.
   while (is_stalled && !context->IsCancelled() && writer->Write(v1::DownloadArtifactResponse())) {
   }
   return grpc::Status::OK;

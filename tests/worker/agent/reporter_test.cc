@@ -34,7 +34,7 @@ class ReporterTest : public testing::Test {
   absl::Duration Now() const { return clock_.SinceBoot(); }
   bool IsDue() const { return reporter_.NextReport(Now()) <= Now(); }
 
-  // Sends a report and returns it as the server gets it.
+  // Sends a report and returns it as the server receives it.
   v1::WorkerReport Send(bool stopping = false) {
     v1::WorkerReport content;
     content.set_stopping(stopping);

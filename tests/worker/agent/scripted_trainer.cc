@@ -107,7 +107,7 @@ class ScriptedTrainer {
   int64_t StepNanos() const { return 1000 * Number("pause_us", 1000); }
   bool computing() const { return key_.has_value() && !outcome_.has_value(); }
 
-  // Waits for one event and handles it; a negative timeout waits without limit.
+  // Waits for one event and handles it. With a negative timeout, waits without limit.
   void HandleEvent(int64_t timeout_nanos) {
     pollfd waits[2] = {{listener_.get(), POLLIN, 0}, {agent_.get(), POLLIN, 0}};
     const timespec timeout = {timeout_nanos / 1'000'000'000, timeout_nanos % 1'000'000'000};

@@ -1,4 +1,4 @@
-// The real ampd-worker and ampd-shim with scripted trainers, against a fake server.
+// Tests of the real ampd-worker and ampd-shim with scripted trainers and a fake server.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -46,10 +46,12 @@ struct Step {
   int64_t boot_nanos = 0;
 };
 
-// Half of the time limit for a connection: a loaded host, and TSan's second at a program's end, need some of it.
+// How soon the worker must react: half of the time limit for a connection. A loaded host needs some of this time, and
+// so does TSan, which takes a second at a program's end.
 constexpr absl::Duration kPromptly = absl::Seconds(5);
 
-// A port that refuses connections, or accepts them and never answers. Only a gRPC server can listen on it as well.
+// A port that refuses connections, or that accepts them and never answers. A gRPC server, but no other program, can
+// listen on the same port.
 class UnusedPort {
  public:
   explicit UnusedPort(bool listening) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -81,7 +83,7 @@ class Worker : public testing::Test {
 
   ~Worker() override {
     Kill(SIGKILL);
-    // Repeats until none is found: a shim may start its trainer between being found and being killed.
+    // Kills in rounds until no process is left: a shim may start its trainer after it is found and before it is killed.
     for (auto left = Survivors(); !left.empty(); left = Survivors()) {
       for (const ProcessIdentity& identity : left) {
         if (auto process = ProcessHandle::Open(identity); process.ok()) {
@@ -118,7 +120,7 @@ class Worker : public testing::Test {
       argv.push_back(argument.data());
     }
     argv.push_back(nullptr);
-    // Everything started below inherits this variable, so that the test can count what is left.
+    // All processes of the test inherit this variable, so that the test can find those that are left.
     std::vector<char*> env;
     for (char** entry = environ; *entry != nullptr; ++entry) {
       env.push_back(*entry);
@@ -136,7 +138,7 @@ class Worker : public testing::Test {
     posix_spawn_file_actions_destroy(&actions);
   }
 
-  // Reads what the worker has logged. Returns false if nothing came.
+  // Reads new lines of the worker's log. Returns false if none came within the time limit.
   bool ReadLog(int timeout_millis) {
     pollfd readable = {log_pipe_.get(), POLLIN, 0};
     char bytes[4096];
@@ -163,7 +165,7 @@ class Worker : public testing::Test {
     return count;
   }
 
-  // Waits for a worker that ends by itself, reads the rest of its log, and returns its exit code.
+  // Waits until the worker ends by itself, reads the rest of its log, and returns its exit code.
   int WaitForExit() {
     int status = 0;
     waitpid(std::exchange(worker_, 0), &status, 0);
@@ -190,11 +192,11 @@ class Worker : public testing::Test {
     return count;
   }
 
-  // All living processes that were started for this test.
+  // Returns all living processes that were started for this test.
   std::vector<ProcessIdentity> Survivors() { return ProcessesStartedWith("AMPD_TEST_FOLDER", state_); }
 
-  // Command lines of the survivors that do not end within the time limit. When a shim begins to end, it has already
-  // sent everything that the worker waits for.
+  // Returns the command lines of the processes that do not end within a time limit. It waits because a shim may still
+  // be ending: it has then already sent everything that the worker waits for.
   std::vector<std::string> Remaining() {
     constexpr int kEndMillis = 10'000;
     std::vector<std::string> commands;
@@ -224,8 +226,8 @@ class Worker : public testing::Test {
     return outcome;
   }
 
-  // Waits until the attempt is no longer reported and its processes are gone. Left are the worker and `num_warm` warm
-  // trainers, each with its shim.
+  // Waits until the attempt is no longer reported, and only the worker and `num_warm` warm trainers, each with its
+  // shim, are left.
   bool WaitForCleanup(const std::string& job, size_t num_warm) {
     return server_.WaitFor([&](const FakeServer& server) {
       return server.StateOf(job).empty() && Survivors().size() == 1 + 2 * num_warm;
@@ -246,7 +248,7 @@ class Worker : public testing::Test {
   std::string environment_;
   pid_t worker_ = 0;
   UniqueFd log_pipe_;
-  std::string log_;  // log of all workers, as far as it was read
+  std::string log_;  // log of all workers of this test, as far as it was read
 };
 
 TEST_F(Worker, RunsAnAttemptToItsEnd_AndStoresEveryPointAndTheLog) {
@@ -272,7 +274,7 @@ class WorkerWithATrainer : public Worker, public testing::WithParamInterface<con
 INSTANTIATE_TEST_SUITE_P(OfThisVersionAndOlder, WorkerWithATrainer, testing::Values("", "old,"),
                          [](const auto& info) { return *info.param == '\0' ? "ThisVersion" : "Older"; });
 
-// The restarted agent gets the checkpoint and the outcome before the telemetry that waits at the trainer.
+// The trainer sends the restarted agent the checkpoint and the outcome before the telemetry that is still unsent.
 TEST_P(WorkerWithATrainer, RestartedAgent_ReportsCheckpointOutcomeAndAllTelemetry) {
   server_.SetBusy(true);
   StartWorker({"--no-warm"});
@@ -280,7 +282,7 @@ TEST_P(WorkerWithATrainer, RestartedAgent_ReportsCheckpointOutcomeAndAllTelemetr
   server_.Want("j1", script);
   ASSERT_TRUE(WaitForOutcome("j1").has_value());
   Kill(SIGKILL);
-  server_.Want("j1", script);  // otherwise it might be killed before it has reported its outcome again
+  server_.Want("j1", script);  // otherwise the attempt might be killed before it has reported its outcome again
   server_.SetBusy(false);
   StartWorker({"--no-warm"});
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.stored("j1") == 3000; }));
@@ -305,7 +307,7 @@ TEST_P(WorkerWithATrainer, Checkpoint_IsReportedWhenTheTelemetryBeforeItIsStored
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_early_checkpoints() == 0; }, {}));
 }
 
-// The rest of the telemetry follows: the server accepts it from an attempt that ended by itself.
+// The telemetry follows later, because the server accepts it from an attempt that ended by itself.
 TEST_F(Worker, OutcomeAndItsCheckpoint_DoNotWaitForTelemetry) {
   server_.SetBusy(true);
   StartWorker({"--no-warm"});
@@ -318,7 +320,8 @@ TEST_F(Worker, OutcomeAndItsCheckpoint_DoNotWaitForTelemetry) {
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.stored("j1") == 20; }));
 }
 
-// A directive answers each report at once, so a directive that caused a report would start an endless exchange.
+// The server answers each report at once with a directive. If a directive caused a report, there would be an endless
+// exchange.
 TEST_F(Worker, EndedAttemptWhoseTelemetryIsNotStored_IsNotReportedMoreOftenThanTheInterval) {
   server_.SetBusy(true);
   StartWorker({"--no-warm"});
@@ -339,7 +342,8 @@ TEST_F(Worker, EndedAttemptWhoseTelemetryIsNotStored_IsNotReportedMoreOftenThanT
   });
   server_.SetBusy(false);
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.stored("j1") == 20; }));
-  // This is well before it would be killed: its lease was renewed, so it was never stopped.
+  // The trainer ends well before the deadline at which it would be killed. Its lease was renewed, so it was never
+  // stopped.
   EXPECT_TRUE(server_.WaitFor([&](const FakeServer&) { return Survivors().size() == 1; }, absl::Seconds(5)));
 }
 
@@ -398,7 +402,8 @@ TEST_F(Worker, TwoJobsOnOneDevice_RunOneAfterTheOther) {
   EXPECT_EQ(finished.size(), 2u);
 }
 
-// The shim has the variable too; the worker itself keeps the environment that it was given.
+// The worker sets GOMP_SPINCOUNT for the shim, which passes it on to the trainer. The worker's own environment stays as
+// it is.
 TEST_F(Worker, Trainer_WaitsForItsThreadsWithoutHoldingTheCore) {
   unsetenv("GOMP_SPINCOUNT");
   unsetenv("OMP_WAIT_POLICY");
@@ -420,7 +425,7 @@ TEST_F(Worker, DeviceThatItsWarmTrainerCannotUse_IsOfferedAsUnhealthyUntilOneCan
   StartWorker();
   EXPECT_TRUE(server_.WaitFor(
       [&](const FakeServer& server) { return server.DeviceText() == absl::StrCat("cpu unhealthy: ", error); }));
-  // The useless trainer ends; only the worker is left.
+  // The trainer that cannot use the device ends; only the worker is left.
   EXPECT_TRUE(server_.WaitFor([&](const FakeServer&) { return Survivors().size() == 1; }));
   Kill(SIGKILL);
   fs::remove(state_ + "/device_error");
@@ -549,7 +554,7 @@ TEST_F(Worker, LeaseThatRunsOut_StopsTheTrainerUntilItIsRenewed) {
   }
   const int64_t stopped_nanos = absl::ToInt64Nanoseconds(SystemClock().SinceBoot());
   const size_t num_steps = Steps().size();
-  // Wait for a whole lease: nothing may compute while stopped.
+  // Wait for a whole lease, in which the stopped trainer must compute nothing.
   server_.WaitFor([](const FakeServer&) { return false; }, kLease);
   EXPECT_EQ(Steps().size(), num_steps);
   server_.SetSilent(false);
@@ -568,7 +573,7 @@ TEST_F(Worker, LeaseThatRunsOut_StopsTheTrainerUntilItIsRenewed) {
 
 TEST_F(Worker, AgentStoppedBeyondItsLease_NoStepStartsAfterTheDeadline) {
   StartWorker();
-  // Slow enough for its reports to fit into the socket while nobody reads.
+  // The trainer is so slow that its reports fit into the socket while nobody reads them.
   server_.Want("j1", "pause_us=20000");
   ASSERT_TRUE(RunsAt("j1", 5));
   const int64_t stopped_nanos = absl::ToInt64Nanoseconds(SystemClock().SinceBoot());
@@ -581,7 +586,7 @@ TEST_F(Worker, AgentStoppedBeyondItsLease_NoStepStartsAfterTheDeadline) {
   const size_t num_before = Steps().size();
   ASSERT_TRUE(server_.WaitFor(
       [&](const FakeServer& server) { return server.StepOf("j1") > static_cast<int64_t>(num_before); }));
-  // A step in progress may end a little after the deadline; the next one must not begin.
+  // A step in progress may end a little after the lease's deadline, but no further step may begin.
   const int64_t deadline = stopped_nanos + absl::ToInt64Nanoseconds(kLease + absl::Milliseconds(100));
   for (const Step& step : Steps()) {
     EXPECT_FALSE(step.boot_nanos > deadline && step.boot_nanos < continued_nanos) << "step " << step.number;
@@ -612,7 +617,7 @@ TEST_F(Worker, AgentKilledAndRestarted_FindsItsTrainerAndLosesNoPoint) {
   EXPECT_EQ(pids.size(), 1u) << "the trainer was started again";
 }
 
-// Such an agent leaves only the record.
+// An agent that ends before its shim begins leaves only the record of the trainer.
 TEST_F(Worker, AttemptWhoseAgentEndedBeforeItsShimBegan_IsStarted) {
   internal::SpawnRecord record;
   record.set_spawn_id("unborn");
@@ -628,7 +633,7 @@ TEST_F(Worker, AttemptWhoseAgentEndedBeforeItsShimBegan_IsStarted) {
   EXPECT_EQ(Steps().size(), 20u);
 }
 
-// A trainer that has read its artifact needs neither the server nor the cache to have it.
+// Once a trainer has read its artifact, neither the server nor the cache needs to have it.
 TEST_F(Worker, AgentKilledAndRestarted_NeedsNoArtifactThatItsTrainerHasRead) {
   const std::string artifact = server_.AddArtifact("a model");
   StartWorker();
@@ -647,8 +652,8 @@ TEST_F(Worker, AgentKilledAndRestarted_NeedsNoArtifactThatItsTrainerHasRead) {
   EXPECT_EQ(outcome->last_sequence(), Steps().size());
 }
 
-// For a trainer that must make progress while no agent renews its lease, even on a slow host. Reports are further
-// apart.
+// Tests in which a trainer must make progress while no agent renews its lease, even on a slow host. With a longer
+// lease, the agent also reports less often.
 class WorkerWithALongLease : public Worker {
  protected:
   WorkerWithALongLease() : Worker(15 * kLease) {}
@@ -824,7 +829,8 @@ TEST_F(Worker, AgentThatACopyOfItsStateFolderDisplaced_LogsItOnceAndYieldsUntilI
   ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_ended_streams() >= 3; }));
   ASSERT_TRUE(WaitForLog("another agent took over as worker w1 with the id of this one's state folder " + state_));
   server_.EndStreamsWith(grpc::Status::OK);
-  // The first accepted report yields; the later ones are those of any other worker.
+  // The first report that the server accepts has `yields` set (the worker gives way to the other agent); later ones do
+  // not.
   bool yielded = false;
   EXPECT_TRUE(server_.WaitFor([&](const FakeServer& server) {
     yielded |= server.report().yields() && server.report().incarnation() != before;
@@ -852,7 +858,7 @@ TEST_F(Worker, ServerThatComesLater_IsFoundWithinTheLongestPause) {
   const UnusedPort port(/*listening=*/false);
   StartWorker({"--no-warm", "--server", port.address()});
   ASSERT_TRUE(WaitForLog("can't connect to " + port.address()));
-  // Wait long enough for the pauses to grow.
+  // Wait until the pauses between the worker's attempts to connect have grown.
   server_.WaitFor([](const FakeServer&) { return false; }, absl::Seconds(4));
   const absl::Time came = absl::Now();
   FakeServer late(kLease, port.number());
@@ -909,7 +915,7 @@ TEST_F(Worker, DeletedCheckpoint_TakesItsEmptyFoldersAlong) {
   ASSERT_TRUE(server_.WaitFor([&](const FakeServer&) { return !fs::exists(root + "/j2/1"); }));
   EXPECT_FALSE(fs::exists(root + "/j1"));
   EXPECT_TRUE(fs::exists(root + "/j2/2/step-9"));
-  // No link is followed, not even to another folder below the root.
+  // The worker follows no symbolic link when it removes checkpoints, not even to another folder below the root.
   EXPECT_TRUE(fs::exists(root + "/real/1/step-5"));
   EXPECT_TRUE(fs::exists(root + "/real/2/step-9"));
   EXPECT_TRUE(fs::is_symlink(root + "/link"));

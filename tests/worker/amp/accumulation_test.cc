@@ -77,7 +77,8 @@ ValueId Call(graph::Graph& graph, std::string op, std::vector<graph::Argument> a
                        "value", std::move(type));
 }
 
-// A model with its own loss, written by hand: the mean squared error over a mask; NaN if the mask is empty.
+// Returns a model with its own loss, written by hand: the mean squared error over a mask, or NaN if the mask is empty.
+// If `tells_count`, the model also outputs the number of labels.
 graph::Graph MaskedError(bool tells_count = true) {
   GraphBuilder b("masked_error");
   const ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), kFeatures}});
@@ -96,7 +97,8 @@ graph::Graph MaskedError(bool tells_count = true) {
   return graph;
 }
 
-// A cross entropy with class weights, which is a mean over the labels' weights.
+// Returns a model with a cross entropy with class weights, which divides the sum of the losses by the sum of the
+// labels' weights.
 graph::Graph WeightedClasses() {
   GraphBuilder b("weighted_classes");
   const ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), kFeatures}});
@@ -150,7 +152,7 @@ struct Trained {
   TensorMap model;
 };
 
-// One step of gradient descent at a rate of 1, so that the weights show the gradients.
+// Takes one step of gradient descent at a rate of 1, so that the weights show the gradients.
 Trained Train(const graph::Graph& model, const std::vector<Batch>& batches, const v1::PrecisionPolicy& policy,
               EngineOptions options = {}) {
   options.optimizer = {.kind = OptimizerConfig::Kind::kSgd, .learning_rate = 1};
@@ -274,7 +276,7 @@ TEST(Accumulation, AModelWithoutACountWeighsSamples) {
   EXPECT_GT(std::abs(whole.result.loss - parts.result.loss), 1e-3) << "it can't be known";
 }
 
-// The loss of each part alone.
+// Returns the losses of the parts, each computed by itself.
 std::vector<float> LossesOf(const graph::Graph& model, const std::vector<Batch>& parts,
                             const v1::PrecisionPolicy& policy) {
   std::vector<float> losses;

@@ -1,4 +1,5 @@
-// Faults of a forward pass in fp16 (emulated here) are reported, and intended zeros and infinities are not.
+// Tests that numeric faults of a forward pass in fp16 (emulated here) are reported, and that intended zeros and
+// infinities are not.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -56,7 +57,7 @@ class Network {
     return graph_.AddNode({.op = op, .arguments = std::move(arguments), .outputs = {}, .module_path = module}, "value",
                           {Dtype::kFloat32, shape.value_or(type().shape)});
   }
-  // The mean of squares of each sample, (B, 1).
+  // Returns the mean of the squares of each sample, (B, 1).
   ValueId MeanSquare() {
     const ValueId squares = Call("aten.mul.Tensor", {{"self", x_}, {"other", x_}});
     const ValueId mean =
@@ -125,7 +126,8 @@ graph::Graph Scaled(double factor) {
   return std::move(net).Finish(scaled);
 }
 
-// Products of samples with each other, weighted by a softmax; `masked` hides some with an infinite mask.
+// A network in which a softmax over the products of samples mixes the samples. If `masked`, an infinite mask hides some
+// of them.
 graph::Graph Mixed(bool masked) {
   Network net;
   const graph::Shape scores_shape = {Dim::Batch(), kFeatures};
@@ -221,7 +223,7 @@ TEST(ActivationFault, WhatTheModelMeansIsNone) {
         << preset << ": an exponential";
     EXPECT_EQ(StepOf(Mixed(true), BatchOf(1), preset).activation_fault, std::nullopt) << preset << ": a mask";
   }
-  GraphBuilder b("zeros");  // A branch that starts at zero, after an inactive ReLU
+  GraphBuilder b("zeros");  // A branch whose weights start at zero, after an inactive ReLU
   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), kFeatures}});
   x = b.Linear("off", x, kFeatures, graph::Initializer::Constant(-1));
   x = b.Linear("zero", b.Dropout("drop", b.Relu("relu", x), 0.9), kFeatures, graph::Initializer::Constant(0));

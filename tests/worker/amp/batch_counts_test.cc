@@ -26,7 +26,7 @@ using graph::ValueId;
 constexpr char kOnce[] = "once.num_batches_tracked";
 constexpr char kTwice[] = "twice.num_batches_tracked";
 
-// One norm that runs once per forward pass, and one that runs twice.
+// A model with a norm that runs once per forward pass, and another that runs twice.
 graph::Graph Norms() {
   GraphBuilder b("norms");
   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kImageSize, kImageSize}});
@@ -113,7 +113,7 @@ TEST(BatchCounts, AnExportedStateKeepsThoseThatItHas) {
   EXPECT_EQ(after.model.at(kOnce).item<int64_t>(), 1);
 }
 
-// An older checkpoint has no counts.
+// Checkpoints of older versions have no counts of batches.
 TEST(BatchCounts, BeginAtZeroWhereTheImportedStateLacksThem) {
   const auto engine = NormsEngine();
   engine->Step({BatchOf(1)});

@@ -40,7 +40,8 @@ using ::testing::HasSubstr;
 constexpr int64_t kBatchSize = 6;
 constexpr int kWarmUps = 3;
 
-// A convolution, batch norm and dropout: everything that a step may write or draw besides weights.
+// A network with a convolution, a batch norm and dropout: besides weights, a step changes running statistics and draws
+// random numbers.
 graph::Graph NormAndDropout() {
   GraphBuilder b("norm_and_dropout");
   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kImageSize, kImageSize}});
@@ -79,7 +80,7 @@ EngineOptions AdamW() {
   return options;
 }
 
-// An engine on a CPU with native bf16, with the emulated CUDA kernels.
+// Returns an engine on a CPU with native bf16 that uses the emulated CUDA kernels.
 std::unique_ptr<Engine> MakeEngine(const graph::Graph& model, const v1::PrecisionPolicy& policy, EngineOptions options,
                                    const StepGraphs* graphs) {
   v1::Device cpu;
@@ -106,7 +107,7 @@ std::string TextOf(const StepResult& result) {
   return text;
 }
 
-// Two engines with the same model and policy; one of them records.
+// Tests with two engines that have the same model and policy; one of them records its steps.
 class CapturedStepTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -286,7 +287,7 @@ TEST_F(CapturedStepTest, AStepThatRunsAsItIsInTightMemory_TakesTheRecordingsPlac
     Step({RandomBatch()});  // The first of these steps samples.
   }
   ASSERT_EQ(GraphCounts().replays, 2);
-  TightStep({RandomBatch()});  // This step samples.
+  TightStep({RandomBatch()});  // This step samples its gradients.
   EXPECT_FALSE(captured_->replays());
   for (int i = 0; i < 3; ++i) {
     TightStep({RandomBatch()});
@@ -419,7 +420,7 @@ TEST_F(CapturedStepTest, PhasesOfAGan_AreReplayedUnderBothRules) {
   }
 }
 
-// A model that reads numbers and adds a row of a table to them.
+// A model with two inputs: it reads numbers, and adds the row of a table that the other input names.
 graph::Graph Tower() {
   GraphBuilder b("tower");
   const ValueId numbers = b.Input("numbers", {Dtype::kFloat32, {Dim::Batch(), 5}});
@@ -441,7 +442,7 @@ TEST_F(CapturedStepTest, FieldsWithoutImages_AreReplayedToo) {
 }
 
 TEST_F(CapturedStepTest, WhatCannotBeRecorded_RunsAsItIsAndSaysWhy) {
-  for (const int failing : {1, 34, 54}) {  // The first op, one of the backward pass, one of the second micro-batch.
+  for (const int failing : {1, 34, 54}) {  // Ops of the forward pass, backward pass, second micro-batch.
     GraphCounts() = {};
     FailingOp() = failing;
     Make(NormAndDropout(), Preset("bf16"));
@@ -510,7 +511,7 @@ TEST_F(CapturedFp8Test, TheCanarysStepsRunAsTheyAre_AndWhenTheyDemoteStepsAreRec
   for (Engine* engine : {eager_.get(), captured_.get()}) {
     ASSERT_TRUE(engine->ImportState(in_fp8).ok());
   }
-  Steps(2);  // The first of them is a canary step again.
+  Steps(2);  // The first of these steps is a canary step again.
   EXPECT_EQ(GraphCounts().replays, 3);
   EXPECT_EQ(GraphCounts().warm_ups, 2 * kWarmUps + 1);
 }

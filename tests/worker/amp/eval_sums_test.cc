@@ -27,7 +27,8 @@ namespace {
 
 constexpr int64_t kClasses = 5;
 
-// The evaluation program of a layer whose output has the head's name; the values it computes do not matter here.
+// Returns the evaluation program of a layer whose output has the name of the loss head. The tests do not use the values
+// that it computes.
 graph::Graph EvalProgramOf(graph::Head head) {
   graph::GraphBuilder b("layer");
   b.Output(std::string(graph::OutputNamesOf(head).front()),
@@ -35,7 +36,7 @@ graph::Graph EvalProgramOf(graph::Head head) {
   return graph::WithEvalHead(std::move(b).Build().value()).value();
 }
 
-// F1 by its definition, from precision and recall of sets of samples.
+// Returns F1 by its definition, from precision and recall. `wanted` and `given` are sets of samples.
 double F1Of(const std::set<size_t>& wanted, const std::set<size_t>& given) {
   std::vector<size_t> both;
   std::set_intersection(wanted.begin(), wanted.end(), given.begin(), given.end(), std::back_inserter(both));
@@ -47,7 +48,7 @@ double F1Of(const std::set<size_t>& wanted, const std::set<size_t>& given) {
   return 2 * precision * recall / (precision + recall);
 }
 
-// The number of labels that are not ignored.
+// Returns the number of labels that are not ignored.
 double CountOf(const at::Tensor& labels) { return labels.ne(graph::kIgnoredLabel).sum().item<double>(); }
 
 EvalSums Classified(const std::vector<int64_t>& predicted, const std::vector<int64_t>& labels) {
@@ -113,7 +114,7 @@ TEST(SumsOf, EveryDecisionCountsForItsClass) {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// The evaluation program of a model that outputs its input.
+// Returns the evaluation program of a model that outputs its input.
 graph::Graph OfGivenLogits(graph::Shape shape) {
   graph::Graph model("given");
   model.AddOutput("logits", model.AddInput("images", {graph::Dtype::kFloat32, std::move(shape)}));

@@ -55,7 +55,7 @@ TEST(FindNonFinite, TheFirstTensorIsNamedWithWhatItIs) {
             "the buffer mask has 1 element that is NaN");
 }
 
-// Every non-finite number of the state is found, in the tensor that holds it.
+// The search finds a non-finite number wherever it is in the engine's state, and names the tensor that holds it.
 TEST(FindNonFinite, AnEngineLooksAtAllOfItsState) {
   EngineOptions options{.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 0.01, .ema_decay = 0.9}};
   for (const char* preset : {"fp32", "fp16", "bf16"}) {

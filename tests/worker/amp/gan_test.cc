@@ -30,7 +30,7 @@ constexpr int64_t kNoise = 6;
 constexpr int64_t kBatch = 8;
 constexpr double kRate = 0x1p-7;
 constexpr int64_t kWarmup = 1000;
-// Positions of the phases in a step.
+// Positions of the phases (one for each loss) in a step.
 constexpr size_t kDiscriminator = 0;
 constexpr size_t kGenerator = 1;
 
@@ -45,9 +45,10 @@ struct Fault {
 
 double Uniform(SeededRandom& random) { return static_cast<double>(random.Next() >> 11) * 0x1p-52 - 1; }
 
-// Real images are brighter to the right. A NaN among them reaches only the discriminator's loss. The first feature of
-// the noise is 0 and is read with weights of 0, which therefore stay 0. If it is 3e38 instead, it changes no output of
-// the generator, but the gradient of those weights overflows, and no other.
+// Returns a batch of real images, which are brighter to the right, and noise. The discriminator's fault is a NaN in an
+// image, which reaches only the discriminator's loss. The first feature of the noise is 0, and the weights that read it
+// are 0 and stay so. The generator's fault is a first feature of 3e38: it changes no output of the generator, but the
+// gradient of those weights, and no other, overflows.
 Batch MakeGanBatch(uint64_t seed, const Fault& fault = {}) {
   SeededRandom random(seed);
   Batch batch;
@@ -111,7 +112,7 @@ v1::PrecisionPolicy Dynamic(const std::string& preset, Rule rule, double initial
 
 constexpr char kCount[] = "discriminator.3.num_batches_tracked";
 
-// The bytes of one player's weights and moments.
+// Returns the bytes of the weights and moments of one player, the discriminator or the generator.
 std::string BytesOf(const EngineState& state, const std::string& player) {
   std::string bytes;
   for (const TensorMap* map : {&state.model, &state.optimizer}) {
@@ -251,8 +252,8 @@ TEST(EachAlone, CountsAreThePhasesOwn) {
   EXPECT_EQ(state.skipped_steps, 3);
 }
 
-// A later phase reads what an earlier one updated under EACH_ALONE, and the weights from before the step under
-// ALL_TOGETHER.
+// Under EACH_ALONE, a phase reads the weights that earlier phases of the step have updated. Under ALL_TOGETHER, it
+// reads the weights from before the step.
 TEST(Phases, RunInOrderUnderEachAloneAndOnTheSameWeightsUnderAllTogether) {
   const auto losses = [](Rule rule, double discriminator_rate) {
     auto engine = MakeEngine(Dynamic("fp32", rule), 3, Phases(discriminator_rate));

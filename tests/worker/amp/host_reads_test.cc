@@ -21,8 +21,8 @@ constexpr int64_t kVocabulary = 64;
 constexpr int64_t kSequence = 16;
 constexpr uint64_t kCanaryEverySteps = 2;
 
-// Counts ops, on every thread, whose result the host must know before it can continue. Direct reads of a CPU tensor's
-// memory are not detected.
+// Counts, on all threads, the ops whose result the host must know before it can continue. It does not detect direct
+// reads of a CPU tensor's memory.
 class HostReads {
  public:
   HostReads()

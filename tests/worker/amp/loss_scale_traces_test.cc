@@ -63,7 +63,7 @@ class Torch final : public Rule {
   int tracker_ = 0;
 };
 
-// Our own fp16 preset: torch's rule between 1 and 2^24.
+// The rule of ampd's fp16 preset: torch's rule with the scale kept between 1 and 2^24.
 class Bounded final : public Rule {
  public:
   bool Update(bool overflow) override {
@@ -233,7 +233,7 @@ LossScaleConfig Config(double initial, int interval, int hysteresis = 1) {
   return config;
 }
 
-// The configuration of our scaler, and the rule that it must reproduce.
+// A configuration of ampd's scaler, and the rule that it must reproduce.
 struct Trace {
   std::string name;
   LossScaleConfig config;
@@ -257,7 +257,7 @@ std::vector<Trace> AllTraces() {
           {"megatron", OfPreset("megatron-fp16"), [] { return std::make_unique<Megatron>(); }}};
 }
 
-// Whether the engine would end the run at this step.
+// Returns whether ampd would end the run at a step with this change of the scale.
 bool Ends(const LossScaleConfig& config, ScaleChange change) {
   return change == ScaleChange::kAtFloor && config.at_floor == LossScaleConfig::AtFloor::kFail;
 }

@@ -21,7 +21,7 @@ LossScaleConfig Dynamic(double initial, int interval) {
   return config;
 }
 
-// The scale after each character of `flags`: 'x' overflow, '.' good step.
+// Returns the scale after each character of `flags`: 'x' is an overflow, '.' a good step.
 std::string Trace(LossScaler& scaler, const std::string& flags) {
   std::string trace;
   for (const char flag : flags) {
@@ -36,7 +36,7 @@ TEST(LossScaler, BacksOffOnOverflowAndGrowsAfterTheInterval) {
   EXPECT_EQ(Trace(scaler, "x...x..x..."), "512 512 512 1024 512 512 512 256 256 256 512 ");
 }
 
-// torch.amp.GradScaler's kernel, reimplemented from its definition: amp_update_scale in the project's reference notes.
+// Reimplements the kernel of torch.amp.GradScaler, amp_update_scale, from its definition.
 struct TorchRule {
   float scale = 1;
   int tracker = 0;

@@ -36,7 +36,7 @@ struct Network {
   const char* name;
   graph::Graph (*build)();
   Batch (*batch)();
-  const char* blocks;  // Modules for checkpoint segments.
+  const char* blocks;  // Name pattern of the modules that form checkpoint segments.
 };
 
 graph::Graph Gpt() {
@@ -146,7 +146,7 @@ Batch SeededBatch(const Network& network) {
   return network.batch();
 }
 
-// Losses of the first steps of AdamW.
+// Returns the losses of the first steps of AdamW.
 std::vector<double> LossesOf(const Network& network, const std::string& preset) {
   const auto engine = MakeEngine(network, preset, {});
   const Batch batch = SeededBatch(network);
@@ -178,7 +178,7 @@ TEST(Networks, LearnInEveryPresetAndFollowFp32) {
   }
 }
 
-// Blocks of width 128, one of which is neither the first nor the last.
+// A GPT with three blocks of width 128, so that one block is neither the first nor the last.
 graph::Graph WiderGpt() {
   return models::BuildGpt({.num_layers = 3,
                            .width = 128,
@@ -253,7 +253,7 @@ TEST(Networks, CheckpointSegmentsChangeNoBitOfTheTraining) {
   }
 }
 
-// During its lifetime, malloc returns memory full of large numbers.
+// While an object of this class exists, malloc returns memory full of large numbers.
 class FilledMemory {
  public:
   FilledMemory() { mallopt(M_PERTURB, 1); }
@@ -262,7 +262,7 @@ class FilledMemory {
   FilledMemory& operator=(const FilledMemory&) = delete;
 };
 
-// A convolution whose stride is wider than its image, like the last ones of a deep network on small images.
+// A convolution whose stride is wider than its image, like the last convolutions of a deep network on small images.
 graph::Graph NarrowImage() {
   graph::GraphBuilder b("narrow_image");
   graph::ValueId x = b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 16, 1, 1}});

@@ -62,7 +62,7 @@ std::unique_ptr<Engine> MakeEngine(const P& policy, const OptimizerConfig& optim
   return CpuEngine(SmallLenet({4}), policy, options);
 }
 
-// A learnable batch: the brightest quarter is the class.
+// Returns a batch that can be learned: the brightest quarter of an image gives its class.
 Batch MakeBatch() {
   const at::Tensor labels = at::randint(0, 4, {32}, at::kLong);
   at::Tensor images = at::rand({32, 1, 8, 8});
@@ -181,7 +181,8 @@ TEST(OptimizerState, EveryWayToStoreWeightsLearns) {
   }
 }
 
-// Any fp32 master survives being split in halves and joined again; bf16 weights alone keep its upper half.
+// An fp32 master that is split in two halves and joined again has the same bits. Without the lower half, it is rounded
+// to bf16.
 TEST(OptimizerState, HalvesKeepEveryBitOfImportedMasters) {
   const auto fp32 = MakeEngine(Preset("fp32"), AdamW());
   fp32->Step({MakeBatch()});

@@ -1,4 +1,4 @@
-// Every preset trains a network with one op of each kind that presets treat differently, on a CPU.
+// Tests that every preset trains a network on a CPU. The network has an op of each kind that presets treat differently.
 
 #include <gtest/gtest.h>
 
@@ -84,7 +84,8 @@ TEST_P(EveryPreset, GoesOnBitForBitFromAnExportedState) {
   }
 }
 
-// The masters after a few steps of two micro-batches each.
+// Returns the masters after a few steps of two micro-batches each. `accumulation`: the format in which gradients are
+// summed.
 TensorMap AfterAccumulatedSteps(v1::PrecisionPolicy::Dtype accumulation) {
   v1::PrecisionPolicy policy = PresetNamed("bf16");
   policy.set_accumulation(accumulation);

@@ -68,10 +68,10 @@ struct Recording {
 };
 
 Recording* under_way = nullptr;
-int num_recorded = 0;  // Number of existing recordings.
+int num_recorded = 0;  // Number of recordings that exist.
 bool replays = false;
 
-// Memory of recordings is never freed: someone may still hold a tensor in it after its graph is gone.
+// Allocates memory for recordings. It is never freed, because a tensor may still use it after its graph is destroyed.
 class PoolAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -112,7 +112,7 @@ void InstallPool() {
   c10::SetCPUAllocator(&PoolAllocator::Get(), kAboveTheDefault);
 }
 
-// Replaces every tensor of a value by the result of `visit` on it.
+// Returns a copy of `value` in which every tensor is replaced by the result of `visit` on it.
 template <typename Visit>
 IValue MapTensors(const IValue& value, const Visit& visit) {
   if (value.isTensor()) {

@@ -20,7 +20,8 @@ using graph::ValueId;
 constexpr int kImageSize = 6;
 constexpr int kClasses = 4;
 
-// A convolution, batch norm and dropout: everything that a step may write or draw besides weights.
+// A network with a convolution, a batch norm and dropout: besides weights, a step changes running statistics and draws
+// random numbers.
 graph::Graph NormAndDropout() {
   GraphBuilder b("norm_and_dropout");
   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kImageSize, kImageSize}});
@@ -192,7 +193,8 @@ TEST(RandomNumbers, AStateMovedToAnotherEngineGoesOnBitForBit) {
   ExpectSameTensors(whole->ExportState(), resumed->ExportState());
 }
 
-// The middle layer reads large values and outputs small ones: only its own weight's gradient overflows fp16.
+// Returns an engine for a network whose middle layer reads large values and outputs small ones, so that only the
+// gradient of that layer's weight overflows fp16.
 std::unique_ptr<Engine> OverflowingInTheMiddle(double scale) {
   auto engine = MakeEngine(Mlp(), Static("fp16", scale));
   EngineState state = engine->ExportState();

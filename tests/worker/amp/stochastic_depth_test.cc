@@ -19,7 +19,7 @@ namespace ampd::amp {
 namespace {
 
 constexpr int64_t kMicroBatches = 2;
-constexpr int64_t kSamples = 64;  // Per micro-batch.
+constexpr int64_t kSamples = 64;  // Samples in a micro-batch.
 constexpr int64_t kAll = kMicroBatches * kSamples;
 constexpr int64_t kSteps = 300;
 constexpr std::array<double, 2> kProbabilities = {0.3, 0.1};  // Drop probability of each branch.
@@ -64,7 +64,7 @@ void ExpectShare(const at::Tensor& truths, double probability, const std::string
   EXPECT_NEAR(share, probability, 5 * std::sqrt(probability * (1 - probability) / count)) << what;
 }
 
-// Checks that two draws with these probabilities are independent.
+// Checks that two draws with the probabilities `of_one` and `of_other` are independent.
 void ExpectIndependent(const at::Tensor& one, double of_one, const at::Tensor& other, double of_other,
                        const std::string& what) {
   ExpectShare(one.logical_and(other), of_one * of_other, what);

@@ -22,8 +22,9 @@ constexpr int kClasses = 4;
 
 constexpr int kBatchSize = 8192;
 
-// The factor on the logits, as in maximal-update parametrisation and temperatures. A sample's share of the loss's
-// gradient is at most 1 / kBatchSize; with this factor that is 2.4e-8, and fp16's smallest number is 6e-8.
+// The factor on the logits; maximal-update parametrisation and temperatures also have such a factor. A sample's share
+// of the loss's gradient is at most 1 / kBatchSize. With this factor that becomes 2.4e-8, and fp16's smallest number is
+// 6e-8.
 constexpr double kMultiplier = 2e-4;
 
 graph::Graph Classifier() {
@@ -57,7 +58,7 @@ Batch MakeBatch(uint64_t seed) {
   return batch;
 }
 
-// Accuracy on new samples after 60 steps.
+// Trains for 60 steps and returns the accuracy on new samples.
 double Train(const v1::PrecisionPolicy& policy) {
   EngineOptions options;
   // The large rate makes up for kMultiplier. AdamW's steps do not depend on the size of nonzero gradients.

@@ -31,10 +31,10 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
-// An artifact source with a script for each call. Thread-safe.
+// An artifact source whose downloads follow a script. Thread-safe.
 class ScriptedSource final : public ArtifactSource {
  public:
-  // One scripted call: passes on `num_bytes`, then ends with `status`.
+  // One scripted download: passes on `num_bytes`, then ends with `status`.
   struct Call {
     size_t num_bytes = 1 << 20;
     absl::Status status;
@@ -82,7 +82,7 @@ class ScriptedSource final : public ArtifactSource {
     cancelled_ = true;
   }
 
-  // Adds an artifact and returns its digest. `served` replaces the content that is sent.
+  // Adds an artifact and returns its digest. If `served` is not empty, downloads send it in place of the content.
   std::string Add(const std::string& content, const std::string& served = "") {
     absl::MutexLock lock(&mutex_);
     contents_[Sha256Hex(content)] = served.empty() ? content : served;
@@ -96,17 +96,17 @@ class ScriptedSource final : public ArtifactSource {
     absl::MutexLock lock(&mutex_);
     blocked_ = true;
   }
-  // Every download of `name` fails as if the server were out of reach.
+  // Makes every download of `name` fail as if the server were unreachable.
   void Refuse(const std::string& name) {
     absl::MutexLock lock(&mutex_);
     refused_ = name;
   }
-  // Runs `during` in the next call, before its first piece.
+  // Runs `during` in the next download, before its first piece.
   void DoInTheNextCall(std::function<void(const OnPiece&)> during) {
     absl::MutexLock lock(&mutex_);
     during_ = std::move(during);
   }
-  // The start offsets of the calls since the last ConsumeOffsets.
+  // Returns the start offsets of the downloads since the last call of ConsumeOffsets.
   std::vector<int64_t> ConsumeOffsets() {
     absl::MutexLock lock(&mutex_);
     return std::exchange(offsets_, {});
@@ -265,7 +265,7 @@ TEST_F(ArtifactCacheTest, FullCache_EvictsTheLeastRecentlyUsedButNoWantedArtifac
   EXPECT_EQ(Fetch(a), "READY");
   EXPECT_EQ(Fetch(b), "READY");
   EXPECT_EQ(Fetch(a), "READY");
-  // File times are coarse, so set an old one.
+  // Sets an old time of the file, because file times are too coarse to tell recent uses apart.
   const timespec old[2] = {{1000, 0}, {1000, 0}};
   ASSERT_EQ(utimensat(AT_FDCWD, (folder_ + "/" + b).c_str(), old, 0), 0);
   EXPECT_EQ(Fetch(c), "READY");

@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kArtifact[] = "aaaa";
 
-// An attempt whose trainer was not started yet, and that needs the artifact.
+// An attempt that needs an artifact and whose trainer was not started yet.
 AttemptOnWorker Waiting() {
   AttemptOnWorker attempt;
   attempt.held.key.set_job_id("j1");
@@ -21,7 +21,7 @@ AttemptOnWorker Waiting() {
   return attempt;
 }
 
-// "start", "wait", or the kind and reason of the outcome.
+// Returns the gate's decision: "start", "wait", or the kind and reason of the outcome.
 std::string Decide(const AttemptOnWorker& attempt, const ArtifactState& artifact,
                    const std::optional<internal::Hello>& hello = internal::Hello()) {
   const GateDecision decision = CheckArtifact(attempt, hello, artifact);

@@ -39,7 +39,8 @@ void AddCheckpoint(AttemptBacklog& backlog, int64_t step, uint64_t after_sequenc
   backlog.AddCheckpoint(std::move(checkpoint), after_sequence, kNow);
 }
 
-// Telemetry up to sequence 25, and a checkpoint of step 20 that follows it.
+// A backlog with telemetry up to sequence 25, and with a checkpoint of step 20 that must be reported after the
+// telemetry up to `after_sequence` is stored.
 AttemptBacklog WithCheckpoint(uint64_t after_sequence = 25) {
   AttemptBacklog backlog;
   backlog.AddTelemetry(Steps(1, 25));
@@ -47,7 +48,7 @@ AttemptBacklog WithCheckpoint(uint64_t after_sequence = 25) {
   return backlog;
 }
 
-// The steps of the checkpoints that can be reported: "20 40".
+// Returns the steps of the checkpoints that may be reported, such as "20 40".
 std::string Reportable(const AttemptBacklog& backlog, absl::Duration now = kNow, bool has_ended = false) {
   return absl::StrJoin(backlog.ReportableCheckpoints(now, has_ended), " ",
                        [](std::string* text, const auto& item) { absl::StrAppend(text, item.step()); });
@@ -67,7 +68,7 @@ TEST(AttemptBacklog, CheckpointBehindTelemetryThatStandsStill_IsReported) {
   const absl::Duration almost = kTelemetryStandstill - absl::Milliseconds(1);
   EXPECT_EQ(Reportable(backlog, kNow + almost), "");
   EXPECT_EQ(Reportable(backlog, kNow + kTelemetryStandstill), "20");
-  // Telemetry that makes progress is waited for, however long it takes.
+  // While the server keeps storing telemetry, the checkpoint waits for it, however long that takes.
   absl::Duration stored_at = kNow;
   for (uint64_t sequence = 1; sequence <= 24; ++sequence) {
     stored_at += almost;
@@ -132,7 +133,7 @@ TEST(AttemptBacklog, Log_IsSentChunkByChunkAndAgainOnTheNextStream) {
   backlog.OnLogSent(180);
   backlog.OnStreamOpened();
   EXPECT_EQ(backlog.NextLogOffset(), 100);
-  // The server stored more than this agent sent: an earlier agent did.
+  // The server has stored more than this agent sent, because an earlier agent sent it.
   backlog.OnAck(Ack(0, /*log_bytes=*/500), kNow);
   EXPECT_EQ(backlog.NextLogOffset(), 500);
 }

@@ -17,7 +17,7 @@ v1::AttemptKey Key(const std::string& job) {
   return key;
 }
 
-// What is reported: "j1:RUNNING j2:ASSIGNED".
+// Returns the attempts and states that are reported, such as "j1:RUNNING j2:ASSIGNED".
 std::string Reported(const AttemptList& attempts) {
   v1::WorkerReport report;
   attempts.AddTo(&report, absl::Seconds(100));

@@ -63,7 +63,7 @@ std::string Text(const std::vector<v1::AttemptKey>& keys) {
   });
 }
 
-// All requested actions on one line.
+// Returns all requested actions as one line of text.
 std::string Text(const Actions& actions) {
   std::string text = actions.stale ? "stale;" : "";
   auto add = [&](const std::string& verb, const auto& list) {
@@ -284,7 +284,7 @@ TEST(Reconcile, OlderAndRepeatedDirectives_ChangeNothing) {
   EXPECT_EQ(Text(Reconcile(holdings, Directive(1, 3))), "kill j1/1;");
 }
 
-// A naive worker that carries out the actions, at once or later, under random directives.
+// A simple model of a worker: it gets random directives, and carries out the resulting actions at once or later.
 class RandomWorker {
  public:
   explicit RandomWorker(uint64_t seed) : random_(seed) { holdings_.devices = {Cpu("d0"), Cpu("d1"), Cpu("d2")}; }
@@ -307,7 +307,8 @@ class RandomWorker {
  private:
   int Below(int limit) { return static_cast<int>(random_.Next() % limit); }
 
-  // A forgotten attempt may stay for a while, as if its telemetry were not stored yet.
+  // Ends random attempts, and removes random ones that the server has forgotten. A forgotten attempt may stay for a
+  // while, as if its telemetry were not stored yet.
   void SometimesEnd() {
     std::erase_if(holdings_.attempts, [&](const HeldAttempt& held) { return held.forgotten && Below(2) == 0; });
     for (HeldAttempt& held : holdings_.attempts) {
@@ -392,7 +393,7 @@ TEST(Reconcile, FolderOfWhatStillLives_IsRemovedOnceItsProcessIsGone) {
     directive.add_delete_checkpoints()->set_path(path);
   }
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "kill j1/2;remove j1/1 j1/2/step-5 j11 j2/2;later j1 j1/2;");
-  // The outcome is reported, but the process is still there.
+  // The attempt's outcome has been reported, but its process is still running.
   holdings.attempts[0].state = Attempt::ENDED;
   holdings.attempts[0].forgotten = true;
   holdings.removals = {"j1", "j1/2"};

@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using v1::TelemetryBatch;
 
-// Adds one record to `batch`; the sequence determines its kind.
+// Adds one record to `batch`. The sequence determines the record's kind.
 void AddRecord(TelemetryBatch& batch, uint64_t sequence) {
   if (sequence % 7 == 3) {
     batch.add_evals()->set_sequence(sequence);
@@ -52,7 +52,7 @@ TelemetryBatch Steps(uint64_t first, uint64_t last) {
   return batch;
 }
 
-// The content of a batch by sequence: "step 4 loss 2".
+// Returns the records of a batch by sequence, as texts such as "step 4 loss 2".
 std::map<uint64_t, std::string> Content(const TelemetryBatch& batch) {
   std::map<uint64_t, std::string> content;
   const auto add = [&](uint64_t sequence, std::string text) {
@@ -88,7 +88,7 @@ std::vector<std::string> SendAll(TelemetryRelay& relay) {
   return sent;
 }
 
-// Fills the relay's maximum of uploads in flight with one step each, starting at sequence 1.
+// Sends as many uploads as may be in flight, each with one step, starting at sequence 1.
 void FillUploads(TelemetryRelay& relay) {
   for (uint64_t sequence = 1; sequence <= TelemetryRelay::kMaxUploads; ++sequence) {
     relay.Add(Steps(sequence, sequence));
@@ -107,7 +107,7 @@ TEST(TelemetryRelay, WhatComesWhileUploadsAreOnTheirWay_GoesAsOne) {
   ASSERT_NE(relay.Next(), nullptr);
   EXPECT_EQ(Content(*relay.Next()), Content(Records(5, 11)));
   EXPECT_THAT(SendAll(relay), ElementsAre("5 6 7 8 9 10 11"));
-  // The first batch is in flight, so new records form another one.
+  // The merged batch is in flight, so new records form another batch.
   relay.Add(Records(12, 12));
   relay.Acknowledge(4);
   EXPECT_THAT(SendAll(relay), ElementsAre("12"));
@@ -140,7 +140,7 @@ TEST(TelemetryRelay, MergedBatch_KeepsItsBounds) {
     relay.Acknowledge(next - 1);
   }
   EXPECT_TRUE(relay.empty());
-  EXPECT_EQ(num_batches, 3 + 5);  // The minimum within the limits: the third has room for two of the large ones.
+  EXPECT_EQ(num_batches, 3 + 5);  // The fewest batches within the bounds; the third has two large events.
 }
 
 TelemetryBatch LargeSample(uint64_t sequence) {
@@ -253,7 +253,7 @@ TEST(TelemetryRelay, RefusedAttempt_HoldsNothing) {
   EXPECT_EQ(relay.acknowledged(), 8u);
 }
 
-// A trainer that repeats batches, streams that break at any time, and a server that stores what follows without a gap.
+// The trainer repeats batches, streams break at any time, and the server stores only records that follow without a gap.
 TEST(TelemetryRelay, RandomStreams_EveryRecordArrivesOnceAndUnchanged) {
   constexpr uint64_t kNumRecords = 2000;
   for (uint64_t seed = 0; seed < 50; ++seed) {

@@ -25,7 +25,7 @@ class SpawnFolders : public testing::Test {
   }
   ~SpawnFolders() override { fs::remove_all(state_); }
 
-  // Creates a folder as an agent of this boot does before it starts a shim.
+  // Creates a spawn folder as an agent does before it starts a shim.
   SpawnFolder Create(const std::string& id) {
     internal::SpawnRecord record;
     record.set_spawn_id(id);
@@ -65,7 +65,7 @@ TEST_F(SpawnFolders, OneThatNoShimBeganIn_IsRemoved) {
   EXPECT_FALSE(fs::exists(folder.path()));
 }
 
-// A crash of the machine may lose what was not synced: the log, and the record with the shim's pid.
+// After a crash of the machine, files that were not synced may be missing: the log, and the record with the shim's pid.
 TEST_F(SpawnFolders, OneOfAnotherBoot_IsListedWithoutALogToo) {
   SpawnFolder folder = Create("earlier");
   internal::SpawnRecord record = folder.record();

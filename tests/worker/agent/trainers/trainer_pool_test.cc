@@ -18,7 +18,7 @@ using testing::IsEmpty;
 
 constexpr absl::Duration kNow = absl::Seconds(1000);
 
-// A pool on a state folder. Its shim is a program that ends at once.
+// Tests with a pool on a state folder. As the shim the pool starts a program that ends at once.
 class TrainerPoolTest : public testing::Test {
  protected:
   TrainerPool::Options Options() {
@@ -46,7 +46,7 @@ class TrainerPoolTest : public testing::Test {
     return hello;
   }
 
-  // Why the device "cpu" is unhealthy; empty if it is healthy.
+  // Returns the reason why the device "cpu" is unhealthy; empty if it is healthy.
   std::string CpuError() const {
     std::vector<v1::Device> devices = Devices({"cpu"});
     pool_.MarkUnusable(&devices);

@@ -28,7 +28,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 
 at::Tensor Codes(const at::Tensor& in_fp8) { return in_fp8.view(at::kByte); }
 
-// Numbers of every magnitude in fp32, including midpoints between two neighbours of a format.
+// Returns fp32 numbers of every magnitude, including midpoints between neighbouring FP8 numbers.
 at::Tensor AllSizes() {
   SeededRandom random(1);
   at::Tensor numbers = at::empty({1 << 20});

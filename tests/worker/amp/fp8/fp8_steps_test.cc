@@ -29,7 +29,7 @@ constexpr size_t kCanaryEverySteps = 4;
 constexpr int kHistory = 3;
 constexpr double kNoBound = 1e9;
 
-// Six linear layers. Those between the first and the last compute in FP8 under every FP8 preset.
+// A network of six linear layers. The layers between the first and the last compute in FP8 under every FP8 preset.
 graph::Graph DeepMlp() {
   v1::ModelSpec spec;
   spec.mutable_mlp()->set_in_features(kImageSize * kImageSize);
@@ -177,7 +177,8 @@ TEST_P(Fp8StepsTest, TheCanarysIsTakenBeforeAnotherBegins) {
 // The scale if the largest amax in the history is `amax`. `largest`: the largest number of the format.
 float ScaleOf(float amax, float largest) { return 1.0F / amax * largest; }
 
-// Amaxes enter the history newest first, and scales follow it; a skipped step changes neither.
+// After an applied step, its amax is the first in the history, and the scale follows from the history. A skipped step
+// changes neither.
 TEST(Fp8Steps, HistoriesMoveWithAppliedStepsOnlyAndScalesFollowThem) {
   const auto engine = MakeEngine("fp8-delayed", kNoBound);
   constexpr float kLargest[] = {448, 448, 57344};
@@ -206,7 +207,7 @@ TEST(Fp8Steps, HistoriesMoveWithAppliedStepsOnlyAndScalesFollowThem) {
   }
 }
 
-// Two networks with one loss each; their middle layers compute in FP8.
+// A model of two networks with one loss each. Their middle layers compute in FP8.
 graph::Graph TwoTowers() {
   using graph::Dim;
   graph::GraphBuilder b("two_towers");

@@ -29,7 +29,7 @@ using Scaling = Fp8Recipe::Scaling;
 constexpr at::ScalarType kE4M3 = at::kFloat8_e4m3fn;
 constexpr at::ScalarType kE5M2 = at::kFloat8_e5m2;
 
-// The value of a code, from the definition of the formats (Micikevicius et al. 2022, table 1).
+// Returns the value of an FP8 code by the definition of the formats (Micikevicius et al. 2022, table 1).
 double Decode(int code, at::ScalarType format) {
   const int mantissa_bits = format == kE4M3 ? 3 : 2;
   const int bias = format == kE4M3 ? 7 : 15;
@@ -37,13 +37,13 @@ double Decode(int code, at::ScalarType format) {
   const int exponent = (code & 0x7f) >> mantissa_bits;
   const double sign = (code & 0x80) != 0 ? -1 : 1;
   if (format == kE4M3 ? (code & 0x7f) == 0x7f : exponent == 31) {
-    return std::numeric_limits<double>::quiet_NaN();  // E5M2's infinities are never produced either.
+    return std::numeric_limits<double>::quiet_NaN();  // E5M2's infinities, which nothing produces, count as NaN.
   }
   const double fraction = std::ldexp(mantissa, -mantissa_bits);
   return sign * (exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias));
 }
 
-// The nearest number of a format, ties to the even code, and at most the largest.
+// Rounds to the nearest number of a format, ties to the even code. Larger numbers become the format's largest.
 double Nearest(double number, at::ScalarType format) {
   double best = 0;
   int best_code = 0;
@@ -162,7 +162,7 @@ TEST(Fp8Blocks, TransposedStandForTheTransposedMatrix) {
   EXPECT_TRUE(at::equal(quantized.Transposed().Widened(), quantized.Widened().t()));
 }
 
-// LibTorch's own FP8 product, which a GPU uses, compared with products of the widened matrices.
+// Compares LibTorch's own FP8 product, which GPUs use, with the product of the matrices in fp32, which emulates it.
 TEST(Fp8Product, OfTensorCoresIsTheEmulatedOne) {
   Fp8Recipe recipe = RecipeOf(Scaling::kCurrent);
   for (const int64_t inner : {64, 40}) {
@@ -182,7 +182,7 @@ TEST(Fp8Product, OfTensorCoresIsTheEmulatedOne) {
   }
 }
 
-// The results of one layer for a given problem.
+// The result and the gradients that one layer computes for a problem.
 struct Computed {
   at::Tensor result;
   at::Tensor input_gradient;
@@ -225,8 +225,8 @@ Computed RunLayer(const c10::intrusive_ptr<Fp8Layers>& layers, const Problem& pr
   return {result.detach(), input.grad(), weight.grad(), bias.grad()};
 }
 
-// Quantizes to FP8 by the definition, one block at a time: the scale is the power of two that brings the largest
-// magnitude of the block to at most the largest number.
+// Rounds a matrix to FP8 by the definition, one block at a time. A block's scale is the largest power of two with which
+// the block's largest magnitude does not exceed the format's largest number.
 at::Tensor InFp8(const at::Tensor& matrix, int64_t block_rows, int64_t block_columns, at::ScalarType format) {
   const at::Tensor numbers = matrix.to(at::kDouble).contiguous();
   at::Tensor back = at::zeros_like(numbers);
@@ -295,13 +295,15 @@ TEST(LinearFp8, ProductsOutsideOfItAreThoseOfBf16) {
   EXPECT_TRUE(at::equal(mixed.weight_gradient, weight.grad()));
 }
 
-// Ends a step as the engine does: EndStep on the device, then the canary's findings.
+// Ends a step as the engine does, first on the device (EndStep), then on the host. Returns the findings if it was a
+// canary step.
 std::vector<Fp8Finding> EndStep(Fp8Layers& layers, bool applied) {
   layers.EndStep(at::full({}, !applied, at::kBool));
   return layers.Judge(!applied);
 }
 
-// Scales of delayed scaling by an independent model: a history of the last amaxes, newest first, of applied steps only.
+// Compares the scales of delayed scaling with an independent model: a history of the amaxes of the last applied steps,
+// newest first.
 TEST(Fp8Delayed, ScalesFollowTheAmaxesOfAppliedSteps) {
   Fp8Recipe recipe = RecipeOf(Scaling::kDelayed);
   recipe.power_of_two_scales = false;

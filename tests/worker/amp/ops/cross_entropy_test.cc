@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kMean = 1;
 constexpr int64_t kSum = 2;
 constexpr int64_t kClasses = 5003;
-constexpr int64_t kRows = 431;  // Three parts on a CPU, the last one incomplete.
+constexpr int64_t kRows = 431;  // On a CPU, the op computes these rows in three parts, the last one incomplete.
 
 struct Pass {
   at::Tensor loss;
@@ -66,7 +66,7 @@ TEST(CrossEntropy, IsLibTorchsToTheBit) {
   }
 }
 
-// The op that made the logits, and whether their gradient is written over them.
+// A way to make the logits, and whether the op then writes their gradient over them.
 struct Origin {
   const char* name;
   at::Tensor (*make)(const at::Tensor& leaf);

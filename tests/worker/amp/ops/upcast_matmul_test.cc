@@ -25,7 +25,7 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 using Op = std::function<at::Tensor(const Tensors&)>;
 
-// The result, then the gradients of the leaves.
+// Returns the result of the op, followed by the gradients of the arguments.
 Tensors BothPasses(const Tensors& arguments, const at::Tensor& gradient, const Op& op) {
   Tensors leaves;
   for (const at::Tensor& argument : arguments) {
@@ -142,8 +142,8 @@ TEST(UpcastMatmul, RoundResultsAndGradientsOnce) {
   }
 }
 
-// Attention in 16 bits by the op is compared with fp32 attention on the same operands. A trained mask is the last of
-// the operands; a mask of truth values is passed separately.
+// A case in which the op's attention on 16-bit operands is compared with fp32 attention on the same operands. If
+// `mask_trains`, the mask is the last operand; other masks are passed separately.
 struct AttentionCase {
   std::string name;
   std::vector<std::vector<int64_t>> shapes;  // Shapes of the query, key and value.
@@ -167,7 +167,8 @@ std::vector<AttentionCase> AttentionCases() {
           {"three dimensions", {{3, 9, 8}, {3, 9, 8}, {3, 9, 8}}, false, {}}};
 }
 
-// The result is saved in 16 bits, as by a device's kernel, so the gradients are close to those of fp32.
+// The op saves its result in 16 bits for the backward pass, as a GPU's kernel does. The gradients are therefore close
+// to those in fp32, but not equal.
 TEST(UpcastMatmul, AttendInFp32) {
   executor::OpRegistry registry;
   RegisterUpcastMatmul(registry);

@@ -57,7 +57,7 @@ std::vector<kernels::GradientStats> ComputeGradStats(StepKernels& passes, const 
   return stats;
 }
 
-// All bits that the passes write, in one string.
+// Runs all passes and returns all bits that they write as one string.
 std::string BitsAfterAllPasses(const kernels::CpuKernels* loops, int num_threads,
                                const std::vector<StepTensors>& start) {
   at::set_num_threads(num_threads);
