@@ -287,7 +287,7 @@ TEST_F(CapturedStepTest, AStepThatRunsAsItIsInTightMemory_TakesTheRecordingsPlac
     Step({RandomBatch()});  // The first of these steps samples.
   }
   ASSERT_EQ(GraphCounts().replays, 2);
-  TightStep({RandomBatch()});  // This step samples its gradients.
+  TightStep({RandomBatch()});  // This step samples, too.
   EXPECT_FALSE(captured_->replays());
   for (int i = 0; i < 3; ++i) {
     TightStep({RandomBatch()});

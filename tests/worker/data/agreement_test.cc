@@ -1,6 +1,6 @@
-// Tests files that are given where other formats are expected. Jobs and `ampctl data inspect` must agree on each: a
-// reader accepts a file only if inspection calls it a valid file of that format. The same holds for `ampctl model
-// inspect` and the trainer.
+// Tests files that are given where other formats are expected. Jobs and `ampctl data inspect` must agree on each file:
+// a reader accepts it only if inspection calls it a valid file of the reader's format. In the same way, `ampctl model
+// inspect` and the trainer must agree on models.
 #include <gmock/gmock.h>
 #include <zip.h>
 
@@ -43,7 +43,7 @@ std::string BytesOf(const std::vector<Number>& numbers) {
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number)};
 }
 
-// Tokens below 50,257 in no particular order.
+// Returns tokens below 50,257 in no particular order.
 template <typename Number>
 std::string TokenBytes(int64_t count) {
   std::vector<Number> tokens;
@@ -113,8 +113,8 @@ class AgreementTest : public DataFolderTest {
     return archive.ok() ? archive->Read(archive->names().at(0), 0) : absl::StatusOr<Array>(archive.status());
   }
 
-  // The formats whose reader accepts the file, as for a job that names that source. "TOKENS" means tokens in format
-  // AUTO.
+  // Returns the formats whose reader accepts the file when a job names it as a source of that format. "TOKENS" means
+  // tokens in format AUTO.
   std::set<std::string> TakenBy() {
     const DataFile file = At("f");
     std::set<std::string> taken;
@@ -136,7 +136,7 @@ class AgreementTest : public DataFolderTest {
     return taken;
   }
 
-  // The format that inspection finds, if the file is valid.
+  // Returns the format that inspection finds, or nothing if the file is not valid.
   std::set<std::string> InspectedAs() {
     const auto report = InspectFile(At("f"));
     if (!report.ok() || !report->problems().empty()) {
@@ -146,7 +146,7 @@ class AgreementTest : public DataFolderTest {
     return {absl::StrContains(name, "TOKENS") ? "TOKENS" : name};
   }
 
-  // Files by description, with the formats of which they are valid files.
+  // Returns {description: (content of a file, formats in which the file is valid)}.
   std::map<std::string, std::pair<std::string, std::set<std::string>>> Table() {
     const std::string tokens16 = TokenBytes<uint16_t>(3000);
     const std::string tokens32 = TokenBytes<uint32_t>(3000);
@@ -260,7 +260,8 @@ TEST_F(AgreementTest, TokensWhoseFormatIsSaid_AreWhatInspectionOfThatFormatTells
   }
 }
 
-// Uses the table's files, none of which is a model, and those of the fuzz targets, some of which are.
+// The test uses the files of Table(), none of which is a model, and those of the fuzz targets, some of which are
+// models.
 TEST_F(AgreementTest, Models_AreRefusedByTheTrainerWhereInspectionRefusesThem) {
   std::map<std::string, std::string> files;
   for (const auto& [what, row] : Table()) {

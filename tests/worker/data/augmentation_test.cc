@@ -34,7 +34,8 @@ Dataset Images(ElementType type) {
                                .num_classes = 2});
 }
 
-// Applies the change to one image, element by element: the padded image's value at that place, mirrored if needed.
+// Applies the change to one image, element by element: each element is the padded image's value at the shifted and, if
+// needed, mirrored position.
 at::Tensor Changed(const at::Tensor& image, const at::Tensor& black, const ImageChange& change, int64_t padding) {
   at::Tensor out = image.clone();
   for (int64_t c = 0; c < kChannels; ++c) {
@@ -65,7 +66,7 @@ void ExpectChanged(const Dataset& data, const at::Tensor& black, const Augmentat
 TEST(Augmentation, Images_AreCroppedOutOfABlackBorderAndMirrored) {
   const float black[] = {-1, -0.125, 0};  // The values to which a zero of the file is mapped.
   const at::Tensor of_channels = at::stack({at::full({}, black[0]), at::full({}, black[1]), at::full({}, black[2])});
-  for (const int64_t padding : {0, 1, 4, 9}) {  // With 9, some crops are all border.
+  for (const int64_t padding : {0, 1, 4, 9}) {  // With a padding of 9, some crops have only border.
     for (const bool flip : {false, true}) {
       SCOPED_TRACE(testing::Message() << padding << " " << flip);
       const Augmentation augmentation = {.crop_padding = padding, .flip = flip, .seed = 3};
@@ -101,7 +102,7 @@ TEST(Augmentation, Changes_DependOnSeedEpochAndSample) {
   EXPECT_GT(differ(here, [&](int64_t i) { return ChangeOf(augmentation, 7, i + 1); }), 90);
 }
 
-// Each count is within 5 standard deviations of a fair draw.
+// How often each position and mirroring is drawn is within 5 standard deviations of a fair draw.
 TEST(Augmentation, PlacesAndMirrorImages_AreDrawnFairly) {
   constexpr int kDraws = 90000;
   const Augmentation augmentation = {.crop_padding = 1, .flip = true, .seed = 11};

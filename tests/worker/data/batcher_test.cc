@@ -20,7 +20,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// A batch that identifies its source: its labels are the indices, and its image is the epoch.
+// Returns a batch that shows what it was made of: its labels are the indices of the samples, and its image is the
+// epoch.
 Dataset::Samples Telling(const std::vector<int64_t>& indices, int64_t epoch) {
   Dataset::Samples samples = {at::empty({1}, at::kLong), at::empty({static_cast<int64_t>(indices.size())}, at::kLong)};
   *samples.images.data_ptr<int64_t>() = epoch;
@@ -181,7 +182,7 @@ TEST(Batcher, ASeekAmongBatchesThatCameTogether_ForgetsTheRest) {
 
 TEST(Batcher, SmallBatches_ComeTogether) {
   absl::Mutex mutex;
-  std::map<std::thread::id, std::vector<int64_t>> gathered;  // By thread: the first sample of each batch.
+  std::map<std::thread::id, std::vector<int64_t>> gathered;  // First sample of each batch, by thread.
   const auto gather = [&](const std::vector<int64_t>& indices, int64_t epoch) {
     const absl::MutexLock lock(&mutex);
     gathered[std::this_thread::get_id()].push_back(indices.front());
@@ -202,7 +203,8 @@ TEST(Batcher, SmallBatches_ComeTogether) {
   }
 }
 
-// The batcher's own threads wait until the caller has gathered something.
+// Checks that the caller of Next() gathers a batch itself if no other thread does: the batcher's own threads wait until
+// it has gathered one.
 void ExpectCallerGathers(const Batcher::Ahead& ahead) {
   absl::Notification caller_gathered;
   const auto gather = [&, caller = std::this_thread::get_id()](const std::vector<int64_t>& indices, int64_t epoch) {

@@ -65,7 +65,7 @@ std::vector<int64_t> Numbers(const at::Tensor& tensor) {
   return {tensor.data_ptr<int64_t>(), tensor.data_ptr<int64_t>() + tensor.numel()};
 }
 
-// 11 tokens, 20 to 30.
+// Returns a text file's content: the 11 tokens from 20 to 30.
 std::string Text() {
   std::string text;
   for (char token = 20; token <= 30; ++token) {
@@ -79,7 +79,7 @@ TEST_F(DatasetTest, WindowsOfAText_LieEndToEndAndAreLabelledByTheNextTokens) {
   const auto data = Dataset::ReadText({.file = {root_, "text", "the text"}, .sequence_length = 3, .vocabulary = 31});
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_THAT(data->input_names(), ElementsAre("input_ids"));
-  EXPECT_EQ(data->size(), 3);  // 10 labels, of which one is left over.
+  EXPECT_EQ(data->size(), 3);  // 10 labels fill three windows; one label is left over.
   EXPECT_EQ(data->sample_elements(), 3);
   const Dataset::Samples samples = data->Get({2, 0});
   EXPECT_THAT(samples.images.sizes().vec(), ElementsAre(2, 3));
@@ -108,7 +108,7 @@ TEST_F(DatasetTest, ALimitOfAText_CountsWindows) {
   Write("text", Text());
   const auto data =
       Dataset::ReadText({.file = {root_, "text", "the text"}, .sequence_length = 3, .limit = 2, .vocabulary = 27});
-  ASSERT_TRUE(data.ok()) << data.status();  // The tokens that follow would be outside the vocabulary.
+  ASSERT_TRUE(data.ok()) << data.status();  // The tokens after the limit would be outside the vocabulary.
   EXPECT_EQ(data->size(), 2);
   EXPECT_THAT(Numbers(data->Get({1}).labels), ElementsAre(24, 25, 26));
 }
@@ -127,7 +127,7 @@ TEST_F(DatasetTest, MoreLabelsThanImages_IsADataError) {
   EXPECT_EQ(data.status().message(), "the labels: 3 labels for 2 images in the images");
 }
 
-// (N, D) or more dimensions of uint8, counting from 0.
+// Returns an array of uint8 of this shape, (N, D) or with more dimensions, whose elements count from 0.
 Array Bytes(std::vector<int64_t> shape) {
   Array array{.shape = std::move(shape)};
   array.bytes.resize(ArrayBytes(array.type, array.shape, 1 << 20));
@@ -191,7 +191,7 @@ TEST_F(DatasetTest, ElementsThatAreNotBytes_AreTakenAsTheyAre) {
 }
 
 TEST_F(DatasetTest, ArraysThatGrowBeyondTheLimitInMemory_AreDataErrors) {
-  constexpr int64_t kCount = int64_t{1} << 29;  // 0.5 GiB of labels in a file are 4 GiB here.
+  constexpr int64_t kCount = int64_t{1} << 29;  // 0.5 GiB of uint8 labels in a file are 4 GiB of int64 in memory.
   Dataset::Arrays source = TwoSamples(Bytes({2, 2}));
   source.images.shape = {kCount, 1};
   source.labels.shape = {kCount};
@@ -210,7 +210,7 @@ TEST_F(DatasetTest, LabelsInAColumn_AreLabels) {
 
 using Kind = Targets::Kind;
 
-// A dataset of two samples with these targets.
+// Makes a dataset of two samples with these targets.
 absl::StatusOr<Dataset> Targeted(Kind kind, std::vector<int64_t> shape, Array labels) {
   Dataset::Arrays source = TwoSamples(Bytes({2, 2}));
   source.labels = std::move(labels);
@@ -353,7 +353,7 @@ TEST_F(DatasetTest, SyntheticNoise_IsStandardNormal) {
     all[i] = static_cast<int64_t>(i);
   }
   const at::Tensor noise = data->Get(all).images.sub(clean->Get({0}).images);
-  EXPECT_NEAR(noise.mean().item<double>(), 0, 0.015);  // Over 4 standard errors of 100,000 samples.
+  EXPECT_NEAR(noise.mean().item<double>(), 0, 0.015);  // More than 4 standard errors of the mean of 100,000 samples.
   EXPECT_NEAR(noise.pow(2).mean().item<double>(), 1, 0.02);
   EXPECT_NEAR(noise.pow(4).mean().item<double>(), 3, 0.15);
 }

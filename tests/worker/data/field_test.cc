@@ -1,4 +1,4 @@
-// Datasets of several arrays, each for the model's input of the same name.
+// Tests datasets of several arrays (fields), each for the model's input of the same name.
 #include "worker/data/field.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ Array Counting(int64_t first, int64_t count) {
 const Field kNumeric = {.name = "numeric", .type = ElementType::kFloat32, .shape = {2}};
 const Field kCategories = {.name = "categories", .type = ElementType::kInt64, .shape = {3}};
 
-// Six samples, without images.
+// Six samples of two fields, numbers and categories, without images.
 Dataset::Arrays Tower() {
   std::vector<double> numeric;
   for (int i = 0; i < 2 * kSamples; ++i) {
@@ -72,7 +72,7 @@ at::Tensor Taken(const Field& field, Array array) {
   return *std::move(samples);
 }
 
-// The error of Dataset::FromArrays after a change to Tower().
+// Changes the arrays of Tower() and returns the error of Dataset::FromArrays for them.
 std::string ErrorOf(const std::function<void(Dataset::Arrays&)>& change) {
   Dataset::Arrays source = Tower();
   change(source);
@@ -214,7 +214,7 @@ TEST(Field, ElementsThatTheModelCannotTake_AreErrorsThatNameTheSample) {
 }
 
 TEST(Field, ArraysThatGrowBeyondTheLimitInMemory_AreErrors) {
-  constexpr int64_t kCount = int64_t{1} << 30;  // 1 GiB of booleans in a file are 8 GiB here.
+  constexpr int64_t kCount = int64_t{1} << 30;  // 1 GiB of booleans in a file are 8 GiB in memory.
   EXPECT_THAT(ErrorOf([](auto& source) {
                 source.num_classes = 0;
                 source.fields.erase(source.fields.begin());
@@ -239,7 +239,7 @@ std::string NpyOf(const std::string& type, const std::string& shape, const std::
   return Npy(absl::StrCat("{'descr': '", type, "', 'fortran_order': False, 'shape': ", shape, ", }"), elements);
 }
 
-// Two samples: two fields that are read, and one array that is not.
+// An archive of two samples: labels, two fields, and an array that nothing reads.
 const std::pair<std::string, std::string> kEntries[] = {
     {"y", NpyOf("|u1", "(2,)", std::string("\1\0", 2))},
     {"numeric", NpyOf("<f4", "(2, 2)", std::string("\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40", 16))},

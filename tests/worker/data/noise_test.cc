@@ -45,7 +45,8 @@ TEST(NoiseOf, ItsNumbersAreNormalAndNoneComesTwice) {
   EXPECT_EQ(rows.size(), samples.size());
 }
 
-// The shuffle of an epoch, a sample's augmentation and the noise of synthetic data use the same seed.
+// The noise's random stream differs from those of the shuffle, of augmentation and of synthetic data, which use the
+// same seed.
 TEST(NoiseOf, IsOfAStreamOfItsOwn) {
   const float first = NoiseOf(kSeed, 0, {0}, {1}).item<float>();
   for (const uint64_t stream : {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{1} << 63}) {

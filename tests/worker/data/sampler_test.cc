@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Known answers of Random123's kat_vectors for philox4x32 with 10 rounds.
+// The expected numbers are from kat_vectors of Random123, for philox4x32 with 10 rounds.
 TEST(Philox, KnownAnswers) {
   EXPECT_THAT(Philox({0, 0, 0, 0}, {0, 0}), ElementsAre(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
   EXPECT_THAT(Philox({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
@@ -69,8 +69,8 @@ TEST(Sampler, FewerSamplesThanABatch_ArePaddedOverAndOver) {
   }
 }
 
-// For any sizes, the unpadded batches are those of kDrop. A padded one continues with the epoch's permutation and then
-// from its beginning.
+// For any sizes, an epoch's batches follow the epoch's permutation, as with LastBatch::kDrop. The last batch is padded
+// with samples from the beginning of the permutation.
 TEST(Sampler, EveryPaddedEpoch_HasEverySampleAndBeginsAsTheOneThatDrops) {
   for (int64_t num_samples = 1; num_samples <= 12; ++num_samples) {
     for (int64_t batch_size = 1; batch_size <= 15; ++batch_size) {
@@ -153,7 +153,7 @@ TEST(Sampler, ACursorThatNoRunReaches_IsRefused) {
   }
 }
 
-// Samplers of all ranks, which take their parts of each batch.
+// The samplers of all ranks. Each sampler takes its rank's part of a batch.
 class Ranks {
  public:
   Ranks(Sampler::Options options, int64_t num_ranks) {
@@ -163,7 +163,7 @@ class Ranks {
     }
   }
 
-  // The parts of the next batch, in the order of ranks.
+  // Returns the parts of the next batch, in the order of ranks.
   std::vector<std::vector<int64_t>> Next() {
     std::vector<std::vector<int64_t>> parts;
     for (Sampler& sampler : samplers_) {

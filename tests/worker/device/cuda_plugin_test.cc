@@ -15,7 +15,7 @@ using testing::Not;
 
 std::string TestLibrary(const std::string& name) { return std::string(AMPD_TEST_LIBRARIES) + "/lib" + name + ".so"; }
 
-// Expects a one-line typed error, and the plugin not to be loaded.
+// Checks that opening the libraries fails with a typed error, whose message is one line and contains `text`.
 void ExpectRefusal(const CudaLibraries& libraries, const std::string& text) {
   const auto kernels = OpenCudaKernels(libraries);
   ASSERT_FALSE(kernels.ok());

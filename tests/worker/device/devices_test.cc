@@ -51,7 +51,7 @@ TEST(Devices, UnknownDevice_IsAnErrorThatNamesThoseThatAreThere) {
 
 std::string TestLibrary(const std::string& name) { return std::string(AMPD_TEST_LIBRARIES) + "/lib" + name + ".so"; }
 
-// A host with a fake NVML that the test controls through `nvml_`.
+// Tests on a host with a fake NVML, which the test controls through `nvml_`.
 class FakeGpus : public testing::Test {
  protected:
   explicit FakeGpus(const std::string& name = "fake_nvml")
@@ -76,7 +76,7 @@ class FakeGpus : public testing::Test {
   }
 
   const std::string path_;
-  const std::unique_ptr<void, int (*)(void*)> library_;  // keeps one fake loaded through the test
+  const std::unique_ptr<void, int (*)(void*)> library_;  // keeps the fake library loaded during the test
   FakeNvml* const nvml_;
 };
 
@@ -85,7 +85,7 @@ class FakeGpusLackingAFunction : public FakeGpus {
   FakeGpusLackingAFunction() : FakeGpus("fake_nvml_lacking") {}
 };
 
-// "gpu0 Fake H0 GPU-00... 8.6 unhealthy: why"
+// Returns a text such as "gpu0 Fake H0 GPU-00... 8.6 unhealthy: why".
 std::string Line(const v1::Device& gpu) {
   return absl::StrCat(gpu.id(), " ", gpu.name(), " ", gpu.uuid(), " ", gpu.capability_major(), ".",
                       gpu.capability_minor(), gpu.unhealthy() ? " unhealthy: " : "", gpu.unhealthy_reason());
@@ -157,7 +157,7 @@ TEST_F(FakeGpus, GpuThatCannotBeIdentified_StaysUnhealthyWithTheReason_AndTheOth
         std::pair{"nvmlDeviceGetCudaComputeCapability", "gpu1 Fake H1 GPU-00000000-0000-0000-0000-000000000001 0.0"}}) {
     Fail(call);
     Devices devices = Discover();
-    Fail("");  // a GPU that could not be identified stays so
+    Fail("");  // does not help: a GPU that could not be identified stays unhealthy
     const std::vector<v1::Device> current = devices.Current();
     ASSERT_EQ(current.size(), 3u) << call;
     EXPECT_EQ(Line(current[1]), kGpu0);

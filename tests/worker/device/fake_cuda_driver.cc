@@ -1,4 +1,5 @@
-// A CUDA driver with the functions that cuda_plugin.cc calls. The number of devices and the version are macros.
+// A fake CUDA driver with the functions that cuda_plugin.cc calls. The build defines the number of devices, the version
+// and the error of cuInit.
 extern "C" {
 
 int cuInit(unsigned /*flags*/) { return FAKE_INIT_ERROR; }

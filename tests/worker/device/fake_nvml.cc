@@ -1,5 +1,5 @@
-// An NVML with the functions that devices.cc calls, with the signatures of nvml.h. With FAKE_WITHOUT_MEMORY the last of
-// the functions is missing.
+// A fake NVML with the functions that devices.cc calls, with the signatures of nvml.h. If FAKE_WITHOUT_MEMORY is
+// defined, the last function is missing.
 #include "tests/worker/device/fake_nvml.h"
 
 #include <cstdio>
@@ -30,7 +30,7 @@ static bool Fails(const char* call) { return std::strcmp(call, fake_nvml.failing
 
 static bool FailsOf(const Gpu* gpu, const char* call) { return gpu->number == fake_nvml.failing_gpu && Fails(call); }
 
-// Like NVML, copies the whole text or nothing.
+// Copies a text into the caller's buffer. Like NVML, copies the whole text or nothing.
 static int Copy(const char* prefix, const Gpu* gpu, char* text, unsigned length) {
   const int needed = std::snprintf(text, length, "%s%u", prefix, gpu->number);
   return needed < static_cast<int>(length) ? kSuccess : kInsufficientSize;

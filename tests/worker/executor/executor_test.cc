@@ -44,7 +44,7 @@ using ::testing::HasSubstr;
 
 const TensorType kVector = {Dtype::kFloat32, {Dim::Batch(), 4}};
 
-// A convolution, pooling and a linear layer; B images of 2 x 6 x 6, 5 classes.
+// A network with a convolution, pooling and a linear layer. It reads B images of 2 x 6 x 6 and has 5 classes.
 Graph Cnn() {
   GraphBuilder b("cnn");
   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 2, 6, 6}});
@@ -73,7 +73,7 @@ Node MakeNode(std::string op, std::vector<graph::Argument> arguments) {
   return {.op = std::move(op), .arguments = std::move(arguments), .outputs = {}, .module_path = {}};
 }
 
-// x -> one node -> output y
+// Returns the graph x -> node -> output y.
 Graph OneNode(Node node) {
   Graph graph("one");
   graph.AddInput("x", kVector);
@@ -366,8 +366,8 @@ TEST(OpRegistryDeathTest, ANameOfAnotherNamespaceOrTwiceEndsTheProcess) {
   EXPECT_DEATH(registry.Register("aten.relu.default", nullptr), "not of namespace ampd");
 }
 
-// Runs x -> a -> b -> c -> output, where each letter is a doubling that records, at its start and its end, how many
-// earlier values are alive.
+// Runs the chain x -> a -> b -> c -> output. Each of a, b and c doubles its input, and records at its start and at its
+// end how many of the chain's values are alive.
 class Lifetimes {
  public:
   Lifetimes() {

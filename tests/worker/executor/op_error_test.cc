@@ -32,7 +32,7 @@ using torch::autograd::variable_list;
 
 constexpr char kWhere[] = "ampd.broken of layer (net.py:3)";
 
-// Returns its input, and throws in the backward pass.
+// A function that returns its input, and throws in the backward pass.
 struct BrokenFunction : torch::autograd::Function<BrokenFunction> {
   static at::Tensor forward(AutogradContext*, const at::Tensor& input) { return input.clone(); }
   static variable_list backward(AutogradContext*, variable_list) { throw std::runtime_error("no gradient today"); }
@@ -46,7 +46,7 @@ Node NodeOf(const char* op, ValueId self, const char* path) {
   return {.op = op, .arguments = {{"self", self}}, .outputs = {}, .module_path = path, .source = "net.py:3"};
 }
 
-// sum(sigmoid(broken(relu(w)))).
+// Returns a program that computes sum(sigmoid(broken(relu(w)))).
 Graph Program(const std::string& segment = "") {
   Graph graph("program");
   const graph::TensorType type = {Dtype::kFloat32, {4}};

@@ -107,7 +107,7 @@ class RandomGraph {
     return {graph_.AddNode(std::move(node), "part", {Dtype::kFloat32, shape}), std::move(result)};
   }
 
-  // Adds a row or some columns of a part.
+  // Adds a node that takes a row or some columns of a part.
   void AddPartOf(const Part& whole) {
     const int64_t dim = Below(static_cast<int>(whole.result.dim()));
     const auto size = static_cast<int>(whole.result.size(dim));
@@ -123,7 +123,7 @@ class RandomGraph {
     }
   }
 
-  // Writes the newest part, takes a part of it, or writes an older one.
+  // Adds a node that writes into a part, which is often the newest one, or that takes a part of it.
   void ChangePart() {
     const Part part =
         Below(4) > 0 ? parts_.back() : parts_[static_cast<size_t>(Below(static_cast<int>(parts_.size())))];
@@ -200,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(RandomGraphs, WritingGraphs, testing::Values(kWithViews
 TEST_P(WritingGraphs, KeepTheirResultsWithoutDeadNodesAndOutOfPlaceOrAreRefused) {
   int refused = 0;
   int rewritten = 0;
-  int put_back = 0;  // Graphs with a scatter that puts a written part back.
+  int put_back = 0;  // Number of graphs with a scatter that puts a written part back.
   for (uint32_t seed = 0; seed < kSeeds; ++seed) {
     const RandomGraph random(seed, GetParam());
     ASSERT_TRUE(Equal(random.Run(random.graph()), random.expected())) << "seed " << seed;

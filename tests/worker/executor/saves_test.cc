@@ -1,4 +1,5 @@
-// Compares what the op table says that ops save for the backward pass with what this LibTorch's autograd keeps alive.
+// Compares which tensors an op saves for the backward pass according to the op table with those that LibTorch's
+// autograd keeps alive.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/ones.h>
@@ -28,7 +29,7 @@ using graph::Operand;
 using graph::ValueId;
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
-// An argument: a tensor or a constant.
+// An argument of an op: a tensor or a constant.
 struct Given {
   std::string name;
   std::variant<at::Tensor, Operand> value;
@@ -39,14 +40,15 @@ struct OpCall {
   std::vector<Given> arguments;  // Arguments with the same name form one list argument.
 };
 
-// A tensor that is not a leaf, so that autograd's node for leaves does not keep it.
+// Returns a random tensor that needs a gradient and is not a leaf, because autograd's node for a leaf would keep it
+// alive.
 at::Tensor Trained(at::IntArrayRef sizes) { return at::rand(sizes).requires_grad_(true).add(0.01); }
 
 at::Tensor Labels() { return at::zeros({3}, at::kLong); }
 
 Operand Ints(std::vector<int64_t> list) { return list; }
 
-// One layer of five hidden features over two sequences of three positions.
+// Returns a call of a recurrent op: one layer of five hidden features over two sequences of three positions.
 OpCall Recurrent(const std::string& op, int num_states, int64_t num_gates) {
   constexpr int64_t kHidden = 5;
   OpCall call{op, {{"input", Trained({2, 3, 4})}}};
@@ -155,7 +157,7 @@ std::vector<OpCall> Calls() {
       {"aten.unsqueeze.default", {{"self", Trained({3, 4})}, {"dim", Operand(int64_t{1})}}},
       {"aten.view.default", {{"self", Trained({3, 4})}, {"size", Ints({12})}}},
       unary("aten.zeros_like.default"),
-      // Ops that only imported models have.
+      // Ops that occur only in imported models.
       unary("aten.clone.default"),
       unary("aten.contiguous.default"),
       along("aten.cumsum.default"),
@@ -278,13 +280,13 @@ Dtype DtypeOf(const at::Tensor& tensor) {
 
 int NumResults(const std::string& op) { return op == "aten.lstm.input" ? 3 : op == "aten.gru.input" ? 2 : 1; }
 
-// Whether an argument of this name is a list.
+// Returns whether the call's argument of this name is a list.
 bool IsList(const OpCall& call, const std::string& name) {
   return name == "tensors" || name == "params" || (name == "indices" && call.op == "aten.index.Tensor") ||
          (name == "hx" && call.op == "aten.lstm.input");
 }
 
-// A graph of the one node, with an input for each tensor; moves the tensors out of the call.
+// Returns a graph with only the call's node, and an input for each tensor. Moves the tensors from the call to `inputs`.
 Graph GraphOf(OpCall& call, std::vector<at::Tensor>& inputs) {
   Graph graph("one");
   Node node = {.op = call.op, .arguments = {}, .outputs = {}, .module_path = {}};

@@ -137,7 +137,8 @@ TEST_F(Segments, AttentionThatDropsWeights_DropsTheSameOnesAgain) {
   ExpectSameBits(RunOnce(Segmented(graph, {"a"}), inputs), plain);
 }
 
-// x -> fc -> y; the segment "m" begins with y += fc(y) in place and continues from there.
+// A graph whose segment "m" changes a value from outside: y = linear(x) is computed before the segment, which then
+// computes y += linear(x) in place and continues with y.
 Graph InPlace() {
   Graph graph("in_place");
   const graph::TensorType type = {Dtype::kFloat32, {Dim::Batch(), 4}};

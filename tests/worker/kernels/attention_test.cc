@@ -56,7 +56,7 @@ class Matrix {
   std::vector<uint16_t> memory_;
 };
 
-// Attention by its definition, in double.
+// Computes attention and its gradients by the definition, in double.
 class Reference {
  public:
   Reference(const AttentionShape& shape, const Matrix& query, const Matrix& key, const Matrix& value,
@@ -126,7 +126,7 @@ class Reference {
   const size_t size_;
 };
 
-// The largest error as a share of the largest sum of magnitudes.
+// Returns the largest error, relative to the largest sum of magnitudes.
 double ErrorOf(const Matrix& got, const Reference::Rows& expected) {
   double error = 0, largest = 0;
   for (size_t t = 0; t < expected.size(); ++t) {
@@ -209,7 +209,7 @@ TEST_F(Attention, EqualsItsDefinitionForEveryShapeThatBlocksAndTilesLeaveARestOf
         const Reference expected(shape, passes.query, passes.key, passes.value, passes.gradient);
         const std::string what =
             std::to_string(length) + "x" + std::to_string(width) + (is_causal ? ", causal" : ", full");
-        const double rounding = ToleranceOf("bf16").rounding;  // Error from the rounded weights and results.
+        const double rounding = ToleranceOf("bf16").rounding;  // Rounding error of attention weights and results.
         EXPECT_LT(ErrorOf(passes.result, expected.result), rounding) << what;
         EXPECT_LT(ErrorOf(passes.query_gradient, expected.query_gradient), 2 * rounding) << what;
         EXPECT_LT(ErrorOf(passes.key_gradient, expected.key_gradient), 2 * rounding) << what;

@@ -29,7 +29,7 @@ struct Matrix {
   Format source_format = Format::kFloat32;
   Fp8Format format = Fp8Format::kE4M3;
   Fp8Scaling scaling;
-  size_t misaligned_by = 0;  // Offset of the source, in bytes.
+  size_t misaligned_by = 0;  // Offset of the source from its alignment, in bytes.
   std::vector<float> numbers;
 };
 
@@ -45,7 +45,7 @@ Matrix RandomMatrix(uint64_t seed, int64_t rows, int64_t columns, Format source_
   return matrix;
 }
 
-// The scale of each number; the numbers of a rectangle share it.
+// Returns the scale of each number. All numbers of a block of `block_rows` x `block_columns` share a scale.
 std::vector<float> Scales(const Matrix& matrix, int64_t block_rows, int64_t block_columns) {
   std::vector<float> scales(matrix.numbers.size());
   for (int64_t top = 0; top < matrix.rows; top += block_rows) {
@@ -72,7 +72,7 @@ bool SameNumber(float a, float b) {
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || (std::isnan(a) && std::isnan(b));
 }
 
-// One output, with guards around the part that a kernel writes.
+// One output of a kernel, with guards around the memory that the kernel may write.
 struct Output {
   Output(size_t num_codes, size_t num_scales)
       : codes(Bytes(num_codes + 2 * kGuardBytes, kGuard)),
@@ -103,7 +103,7 @@ size_t NumScales(Grain grain, int64_t rows, int64_t columns) {
   return grain == Grain::kTensor ? 1 : static_cast<size_t>(down * across);
 }
 
-// The index of the inverse scale for element (r, c) of an output (rows, columns).
+// Returns the index of the inverse scale for element (r, c) of an output (rows, columns).
 size_t ScaleAt(Grain grain, int64_t rows, int64_t columns, int64_t r, int64_t c) {
   const int64_t across = (columns + kFp8Block - 1) / kFp8Block;
   switch (grain) {
@@ -180,7 +180,7 @@ class CudaFp8KernelsTest : public CudaTest {
     ExpectForm(matrix, Scales(matrix, wide, rows ? 1 : wide), made, grain, true);
   }
 
-  // Checks every critical shape, in every format, aligned and not.
+  // Checks the outputs for every critical shape and format, aligned and not.
   void ExpectAllQuantized(Grain grain) {
     const std::pair<int64_t, int64_t> shapes[] = {{1, 1}, {3, 5}, {16, 128}, {128, 128}, {200, 136}, {129, 257}};
     uint64_t seed = 1;
@@ -198,7 +198,7 @@ class CudaFp8KernelsTest : public CudaTest {
     ExpectQuantized(matrix, grain);
   }
 
-  // A non-finite number affects exactly the numbers that share its scale.
+  // Checks that a non-finite number affects exactly the numbers that share its scale.
   void ExpectPoisoned(Grain grain) {
     for (const float poison : {kInf, -kInf, std::nanf("")}) {
       Matrix matrix = RandomMatrix(5, 150, 144, Format::kFloat32, Fp8Format::kE4M3);
@@ -228,7 +228,8 @@ TEST_F(CudaFp8KernelsTest, Zeros_AreZerosWithTheScaleOfTheSmallestAmax) {
   }
 }
 
-// The search for the amax covers more than one chunk, and its last pack is incomplete.
+// The amax (the largest magnitude) of a tensor is found wherever it is: the tensor has more than one chunk, and its
+// last pack of elements is incomplete.
 TEST_F(CudaFp8KernelsTest, Tensor_AmaxIsOfAllChunks) {
   Matrix matrix = RandomMatrix(8, 3, 16385, Format::kFloat32, Fp8Format::kE5M2);
   for (const size_t at : {size_t{0}, size_t{kChunkElements - 1}, size_t{kChunkElements}, matrix.numbers.size() - 1}) {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// One tensor on the host, for the plain loops, and on the device.
+// One tensor twice: on the host, for the plain loops, and on the device, for the kernels.
 struct Tensor {
   Tensor(uint64_t seed, int64_t count, const Layout& layout, size_t misaligned_by)
       : layout(layout), host(seed, count, layout), misaligned_by(misaligned_by) {
@@ -42,7 +42,7 @@ struct Tensor {
     });
   }
 
-  // Checks that the device has the host's bits, including the guards.
+  // Checks that the arrays on the device have the same bits as those on the host, including the guards.
   void ExpectEqual() const {
     for (const auto& [name, bytes] : host.arrays()) {
       EXPECT_TRUE(on_device.at(name)->Read() == bytes) << host.Name() << ": " << name;
@@ -57,7 +57,7 @@ struct Tensor {
 
 class CudaKernelsTest : public CudaTest {
  protected:
-  // Makes one table with every storage layout in every critical size, aligned and not.
+  // Makes tensors with every storage layout and every critical size, aligned and not.
   void MakeTensors() {
     for (const Layout& layout : Layouts()) {
       for (const int64_t count : {1, 3, 8, 15, 2047, 2049, 16385}) {
@@ -71,7 +71,8 @@ class CudaKernelsTest : public CudaTest {
     tensors_.push_back(std::make_unique<Tensor>(seed, count, layout, misaligned_by));
   }
 
-  // If `with_momentum` is false, leaves the moments out. `numbered`: rows are numbered by their position.
+  // Returns the device's table of all tensors. If `with_momentum` is false, the rows have no first moments. If
+  // `numbered`, each row's number is its position.
   CudaTable Table(bool with_momentum = true, bool numbered = false) {
     std::vector<TensorRow> rows;
     CudaTable table;
@@ -254,7 +255,8 @@ TEST_F(CudaKernelsTest, ADecisionToSkip_LeavesEverythingAsItWas) {
   }
 }
 
-// Two phases with more gradients than a block has threads; the second overflows in every other step.
+// The state of a step with two phases, one of which has more gradients than a block has threads. The second phase
+// overflows in every other step.
 class Steps {
  public:
   static constexpr int64_t kFacts[] = {300, 5};

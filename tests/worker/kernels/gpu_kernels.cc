@@ -1,4 +1,4 @@
-// The kernels of libampd_cuda.so in the test's folder, opened as the trainer opens them.
+// Provides the kernels of libampd_cuda.so in the test's folder, opened as the trainer opens them.
 #include <gtest/gtest.h>
 
 #include "tests/host_gpu.h"

@@ -27,7 +27,7 @@ TEST(Float16, EveryBitPatternSurvivesTheRoundTrip) {
   }
 }
 
-// The value of a finite fp16 bit pattern by the format's definition.
+// Returns the value of a finite fp16 bit pattern by the format's definition.
 double Float16ByDefinition(uint32_t bits) {
   const int exponent = static_cast<int>(bits >> 10 & 31);
   const double fraction = (bits & 0x3ff) / 1024.0;
@@ -71,8 +71,8 @@ TEST(BFloat16, RoundsToTheNearestAndTiesToEvenAndKeepsSpecials) {
   EXPECT_EQ(ToBFloat16(std::numeric_limits<float>::max()), 0x7f80);
 }
 
-// Runs `pass` with the plain loops and with every set that this machine has, on every storage layout in every critical
-// size, and compares all bits. The range begins and ends inside the tensor.
+// Runs `pass` with the plain loops and with every instruction set that this machine has, on tensors of every storage
+// layout and critical size, and compares all bits. The range that `pass` gets begins and ends inside the tensor.
 template <typename Pass>
 void ExpectEverySetEqualsThePlainLoops(Pass pass) {
   int num_sets = 0;
@@ -132,7 +132,7 @@ TEST(InstructionSets, GradStatsCountsEveryKindOfNonFiniteElementWhereverItIs) {
   }
 }
 
-// Finite gradients may be so large that their squares exceed the range of a float.
+// The squares of large finite gradients exceed the range of a float, so their sum is a double.
 TEST(InstructionSets, GradStatsDoesNotOverflowOnLargeFiniteElements) {
   const std::vector<float> numbers(100, std::numeric_limits<float>::max());
   TensorRow row;
@@ -202,7 +202,8 @@ TEST(InstructionSets, UpdateSgdGivesThePlainLoopsBitsWithAndWithoutMomentum) {
   }
 }
 
-// The working copy of large tensors is streamed past the caches if possible, in whole lines.
+// The working copy of large tensors is written past the caches where the instruction set allows it, in whole cache
+// lines.
 TEST(InstructionSets, UpdatesOfLargeTensorsGiveThePlainLoopsBits) {
   constexpr int64_t kLarge = (1 << 20) + 77;
   constexpr int64_t kElementsPerLine = 32;
@@ -272,8 +273,8 @@ TEST_P(PerFormat, AccumulateAddsInFp32) {
   }
 }
 
-// Adam as in its paper (Kingma and Ba 2015, algorithm 1), in double; with `l2` false, Loshchilov and Hutter's decoupled
-// decay.
+// The expected values are Adam's by its paper (Kingma and Ba 2015, algorithm 1), in double. If `l2` is false, decay is
+// decoupled as in Loshchilov and Hutter's AdamW.
 TEST_P(PerFormat, AdamFollowsItsPaper) {
   for (const bool l2 : {false, true}) {
     Store(RandomNumbers(5, 64, -6, 0));
@@ -310,7 +311,7 @@ TEST_P(PerFormat, SgdFollowsTorchsRule) {
     Store(RandomNumbers(7, 64, -6, 0));
     std::vector<float> parameter = RandomNumbers(8, 64, -3, 0);
     std::vector<double> expected(parameter.begin(), parameter.end());
-    std::vector<float> buffer(64, 1e30f);  // Its content before the first step must not matter.
+    std::vector<float> buffer(64, 1e30f);  // The buffer's content before the first step must not matter.
     std::vector<double> expected_buffer(64);
     row_.parameter = parameter.data();
     row_.first_moment = buffer.data();

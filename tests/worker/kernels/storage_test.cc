@@ -55,7 +55,7 @@ TEST(Halves, TheUpperHalfIsTheNearestNumberAndATieGoesAwayFromZero) {
   EXPECT_EQ(UpperHalf(std::numeric_limits<float>::infinity()), 0x7f80);
 }
 
-// The counters and keys of the test vectors that come with Random123, the authors' own code.
+// The counters, keys and results are test vectors of Random123, the authors' own code.
 TEST(Philox, GivesItsAuthorsNumbers) {
   const auto words = [](PhiloxBlock block) {
     return std::array{block.words[0], block.words[1], block.words[2], block.words[3]};
@@ -111,7 +111,7 @@ TEST_P(EverySet, RoundSplitsMastersIntoWeightsAndRemainder) {
   const std::vector<float> numbers = RandomNumbers(3, 1001);
   std::vector<uint16_t> weights(1001), remainder(1001);
   TensorRow row;
-  row.parameter = const_cast<float*>(numbers.data());  // Only read.
+  row.parameter = const_cast<float*>(numbers.data());  // The kernel only reads it.
   row.working = weights.data();
   row.remainder = remainder.data();
   row.working_format = kBf16;
@@ -167,8 +167,9 @@ TEST_P(EverySet, StochasticRoundingIsRightInTheMeanWhereNearestLosesEverything) 
     return sum / kCount;
   };
   EXPECT_EQ(run(false), 0);
-  // Each element goes up by 2^-7 with probability 1/128, 64 times: a standard deviation of 2^-7 * sqrt(64 * 127) / 128
-  // = 5.5e-3, and for the mean over 20000 elements 3.9e-5. The bound is five standard deviations.
+  // In each of 64 steps, an element grows by 2^-7 with probability 1/128. The standard deviation is 2^-7 * sqrt(64 *
+  // 127) / 128 = 5.5e-3 for an element, and 3.9e-5 for the mean over 20000 elements. The bound is five standard
+  // deviations.
   EXPECT_NEAR(run(true), kSteps * kStep, 5 * 3.9e-5);
 }
 

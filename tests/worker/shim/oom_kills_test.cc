@@ -17,7 +17,7 @@ using Verdict = OomKills::Verdict;
 
 constexpr pid_t kPid = 77;
 
-// A fake procfs and control group hierarchies, as files.
+// Tests with a fake procfs and fake control group hierarchies, made of files.
 class OomKillsTest : public testing::Test {
  protected:
   OomKillsTest() {
@@ -44,7 +44,7 @@ class OomKillsTest : public testing::Test {
     Write(absl::StrCat("/unified", group, "/", file),
           absl::StrCat("low 0\nhigh 0\nmax 7\noom ", kills + 1, "\noom_kill ", kills, "\noom_group_kill 0\n"));
   }
-  // Looks, and advances the clock to the next look.
+  // Advances the clock by a second, and samples the counts of the process's control groups.
   void Sample() { kills_.Sample(kPid, now_ += absl::Seconds(1)); }
   Verdict VerdictAt() { return kills_.VerdictAt(now_); }
 
@@ -115,7 +115,7 @@ TEST_F(OomKillsTest, ProcessThatIsMoved_IsLookedForWhereItIs) {
   EXPECT_EQ(VerdictAt(), Verdict::kOfTheGroup);
 }
 
-// A process that has ended has no groups any more: the last known ones count.
+// A process that has ended is in no control group any more, so the last known group counts.
 TEST_F(OomKillsTest, ProcessThatIsGone_WasWhereItWasLast) {
   Groups("0::/a\n");
   Events("/a", "memory.events.local", 0);
@@ -126,7 +126,8 @@ TEST_F(OomKillsTest, ProcessThatIsGone_WasWhereItWasLast) {
   EXPECT_EQ(VerdictAt(), Verdict::kOfTheGroup);
 }
 
-// From the moment when a process begins to exit, the kernel shows its version 1 groups as "/".
+// As soon as a process begins to exit, the kernel shows its version 1 control groups as "/". The group in which it was
+// before then counts.
 TEST_F(OomKillsTest, ProcessThatEndsSlowly_IsInTheGroupWhereItWas) {
   Mounts(Mount("/", "/memory", "cgroup", "rw,memory"));
   Groups("4:memory:/jobs/a\n");

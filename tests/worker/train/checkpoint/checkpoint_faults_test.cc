@@ -1,5 +1,5 @@
-// A checkpoint is complete or absent. Tests saves that are killed or meet a full disk at any of their system calls, and
-// files that were damaged afterwards.
+// Tests that a checkpoint is complete or absent: saves are killed or meet a full disk at each of their system calls.
+// Also tests that files that are damaged after a save are detected.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ class CheckpointFaultsTest : public testing::Test {
                      {"optimizer.safetensors", {optimizer_}}};
     return content;
   }
-  // Saves in a separate process, so that this one stays single-threaded.
+  // Saves a checkpoint in a separate process, so that this process stays single-threaded.
   TrappedRun Save(int64_t step, const Fate& fate, const std::string& folder = "root") const {
     std::filesystem::create_directories(root_ / folder);
     return RunTrapped(fate, [&] {
@@ -72,7 +72,8 @@ class CheckpointFaultsTest : public testing::Test {
                                                       : kOtherError;
     });
   }
-  // The hash that the server would have recorded, the same in every folder.
+  // Returns the hash of the checkpoint's manifest, which the server would have recorded. It is the same in every
+  // folder.
   std::string ManifestSha(int64_t step, const std::string& folder = "root") const {
     const auto text = ReadFile(absl::StrCat((root_ / folder).string(), "/", PathOf(step), "/state.json"), 1 << 20);
     return text.ok() ? Sha256Hex(*text) : "";
@@ -80,7 +81,7 @@ class CheckpointFaultsTest : public testing::Test {
   static std::string PathOf(int64_t step) { return absl::StrCat("j-abc/1/step-", step); }
   bool Exists(int64_t step) const { return std::filesystem::exists(root_ / "root" / PathOf(step)); }
 
-  // Loads the checkpoint and compares every byte with what was to be saved.
+  // Loads the checkpoint and compares every byte with the content that was to be saved.
   absl::Status Check(int64_t step, const std::string& manifest_sha256) const {
     CheckpointIo io;
     const auto loaded = CheckpointStore(root_ / "root", io).Load(PathOf(step), manifest_sha256);
@@ -92,7 +93,8 @@ class CheckpointFaultsTest : public testing::Test {
     return loaded.status();
   }
 
-  // Checks what must hold whatever happened to the save of step 20, and that the next save still works.
+  // Checks what must hold after any fault in the save of step 20: the earlier checkpoint is whole, the one of step 20
+  // is whole or absent, and the next save works.
   void ExpectAllOrNothing() {
     EXPECT_TRUE(Check(10, before_sha_).ok()) << "the one before is gone";
     if (Exists(20)) {
@@ -107,8 +109,8 @@ class CheckpointFaultsTest : public testing::Test {
     std::filesystem::remove_all(root_ / "root" / PathOf(20));
   }
 
-  // Makes an earlier checkpoint, and returns the calls of an undisturbed save of the next one. Empty if calls can't be
-  // traced.
+  // Saves the checkpoint of step 10, and returns the system calls of an undisturbed save of step 20. Returns no calls
+  // if calls can't be traced here.
   std::vector<std::string> Prepare() {
     const TrappedRun before = Save(10, {});
     if (!before.supported) {
@@ -125,7 +127,7 @@ class CheckpointFaultsTest : public testing::Test {
   }
 
   static constexpr uint64_t kSeed = 20260103;
-  static constexpr size_t kModelBytes = (9 << 20) + 1;  // More than one write, past the page cache and through it.
+  static constexpr size_t kModelBytes = (9 << 20) + 1;  // Needs several writes, some of which bypass the page cache.
   static constexpr size_t kOptimizerBytes = 20'000;
 
   std::filesystem::path root_;
@@ -135,7 +137,7 @@ class CheckpointFaultsTest : public testing::Test {
   std::string after_sha_;
 };
 
-// Saves in which each system call that changes files can be counted and given a fate.
+// Tests of saves in which each system call that changes files is counted and can meet a fault.
 class TrappedSaveTest : public CheckpointFaultsTest {
  protected:
   void SetUp() override {
@@ -147,7 +149,7 @@ class TrappedSaveTest : public CheckpointFaultsTest {
     }
   }
 
-  std::vector<std::string> calls_;  // Calls of an undisturbed save.
+  std::vector<std::string> calls_;  // System calls of an undisturbed save.
 };
 
 TEST_F(TrappedSaveTest, KilledAtAnyOfItsSystemCalls_ASaveLeavesAllOrNothing) {
@@ -160,7 +162,7 @@ TEST_F(TrappedSaveTest, KilledAtAnyOfItsSystemCalls_ASaveLeavesAllOrNothing) {
     num_whole += Exists(20) ? 1 : 0;
     ExpectAllOrNothing();
   }
-  // The rename is neither the first nor the last call.
+  // Only saves killed after the rename leave a whole checkpoint, and the rename is neither the first nor the last call.
   EXPECT_GT(num_whole, 0);
   EXPECT_LT(num_whole, static_cast<int>(calls_.size()) / 2);
   EXPECT_GE(std::count(calls_.begin(), calls_.end(), "write"), 4) << absl::StrJoin(calls_, " ");
@@ -174,14 +176,14 @@ TEST_F(TrappedSaveTest, WithADiskThatIsFullAtAnyOfItsSystemCalls_ASaveSaysSoAndL
       SCOPED_TRACE(absl::StrCat(std::strerror(error), " at call ", at, ", ", call));
       const TrappedRun run = Save(20, {.at = at, .error = error});
       ASSERT_GE(static_cast<int>(run.calls.size()), at) << "it met no such call";
-      // An EIO from preallocating space is ignored, because a real fault also makes the write fail.
+      // A save ignores EIO when it preallocates space, because a real fault of the disk also makes the write fail.
       EXPECT_EQ(run.exit_code, call == "fallocate" && error == EIO ? kSaved : expected);
       ExpectAllOrNothing();
     }
   }
 }
 
-// checkpoint_store_test flips every bit of a small checkpoint; this one has a more usual size.
+// Tests of damage to a checkpoint of a more usual size. checkpoint_store_test flips every bit of a small checkpoint.
 class DamagedCheckpointTest : public CheckpointFaultsTest {
  protected:
   void SetUp() override {
@@ -203,7 +205,8 @@ class DamagedCheckpointTest : public CheckpointFaultsTest {
   std::string Whole(int64_t step, const std::string& name) const {
     return ReadFile((root_ / "root" / PathOf(step) / name).string(), 1 << 20).value();
   }
-  // Replaces a file of step 10 by `bytes`. Returns whether they differ and loading fails.
+  // Replaces a file of step 10 by `bytes`, loads the checkpoint, and puts the file back. Returns whether `bytes` differ
+  // from the file and loading failed.
   bool IsDamageAndDetected(const std::string& name, const std::string& bytes) {
     const std::string whole = Whole(10, name);
     const std::string file = root_ / "root" / PathOf(10) / name;
@@ -252,13 +255,13 @@ TEST_F(DamagedCheckpointTest, BlocksThatWereNeverWrittenAndFilesOfOthers_AreDete
     if (random.Next() % 2 == 0) {
       bytes.replace(random.Next() % whole.size(), 512, std::string(512, '\0'));
       bytes.resize(whole.size());
-    } else {  // Or its beginning.
+    } else {  // A file of step 20, or its beginning, replaces the file.
       bytes = Whole(20, AnyName(random));
       bytes.resize(random.Next() % 2 == 0 ? bytes.size() : whole.size());
     }
     num_damaged += IsDamageAndDetected(name, bytes) ? 1 : 0;
   }
-  EXPECT_GT(num_damaged, 100);  // A file that is equal in step 20 has the same bytes.
+  EXPECT_GT(num_damaged, 100);  // Not all 200, because files may be equal in step 20.
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Fails operation number `fail_at`, counted from 1, with a full disk, and counts all operations.
+// File operations of which number `fail_at`, counted from 1, fails with `error` (a full disk by default). Counts all
+// operations.
 class FailingIo final : public CheckpointIo {
  public:
   int fail_at = 0;
@@ -196,7 +197,7 @@ TEST_F(CheckpointStoreTest, WhicheverOperationFails_TheCheckpointBeforeStays) {
   }
 }
 
-// Uses the system's file operations, with no file allowed to be larger than a block.
+// This test uses the system's file operations, and limits the size of files to a block.
 TEST_F(CheckpointStoreTest, AFileThatMayNotGrow_IsAnErrorAndNothingIsLeftOfIt) {
   CheckpointIo io;
   CheckpointStore store(root_, io);

@@ -18,10 +18,10 @@ v1::Checkpoint At(int64_t step) {
   return checkpoint;
 }
 
-// A disk whose writes end when the test orders it.
+// A disk on which a write ends only when the test calls Finish.
 class SlowDisk {
  public:
-  // A write of step `step`, which begins and then waits for Finish.
+  // Returns a write of a checkpoint of step `step`. When it runs, it waits for Finish.
   CheckpointWriter::Write Writing(int64_t step) {
     return [this, step]() -> absl::StatusOr<v1::Checkpoint> {
       begun_.Notify();
@@ -54,7 +54,7 @@ class CheckpointWriterTest : public testing::Test {
     return announced_;
   }
 
-  // Declared before the writer, whose destructor still announces.
+  // Declared before the writer, so that they outlive it: the writer's destructor still announces a checkpoint.
   absl::Mutex mutex_;
   std::string announced_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<CheckpointWriter> writer_ = std::make_unique<CheckpointWriter>(Announcing());

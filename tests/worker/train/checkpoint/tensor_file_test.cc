@@ -70,7 +70,7 @@ TEST(CountingAllocator, CountsTensorsToTheByte) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(aligned.data_ptr()) % 64, 0u);
 }
 
-// The flags (proc_pid_smaps(5), VmFlags) of the mapping that contains an address.
+// Returns the flags (proc_pid_smaps(5), VmFlags) of the memory mapping that contains an address.
 std::string FlagsOfMappingAt(uintptr_t address) {
   std::ifstream smaps("/proc/self/smaps");
   bool is_inside = false;

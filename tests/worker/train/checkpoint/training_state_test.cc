@@ -14,7 +14,7 @@ namespace {
 
 class TrainingStateTest : public testing::Test {
  protected:
-  // The state as a checkpoint returns it.
+  // Returns the checkpoint that is loaded after the state was saved.
   static LoadedCheckpoint Saved(const TrainingState& state) {
     LoadedCheckpoint checkpoint;
     checkpoint.step = state.step;
@@ -128,7 +128,7 @@ TEST_F(TrainingStateTest, WithAnyScalarMissing_IsACheckpointErrorThatNamesIt) {
   for (const auto& [name, text] : whole.state) {
     if (name == "num_replays" || name == "told_underflow" || name == "plateau.best_loss" ||
         name == "recovery.lowerings") {
-      continue;  // Its absence marks an older checkpoint.
+      continue;  // Checkpoints of older versions lack it.
     }
     LoadedCheckpoint checkpoint = whole;
     checkpoint.state.erase(name);

@@ -34,7 +34,7 @@ constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
 constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #endif
 
-// All calls that change files on any architecture; openat only if it creates.
+// All system calls that change files, for every architecture. openat counts only if it may create a file.
 constexpr Call kCalls[] = {
     {SYS_openat, "openat"},       {SYS_write, "write"},
     {SYS_writev, "writev"},       {SYS_pwrite64, "pwrite64"},
@@ -65,13 +65,14 @@ constexpr auto kThirdArgumentAt = static_cast<uint32_t>(offsetof(seccomp_data, a
 
 sock_filter Load(uint32_t offset) { return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset); }
 sock_filter Return(uint32_t action) { return BPF_STMT(BPF_RET | BPF_K, action); }
-// Skips `then` instructions if equal, `otherwise` instructions if not.
+// Returns an instruction that skips `then` instructions if the loaded value equals `value`, and `otherwise`
+// instructions if not.
 sock_filter IfEqual(uint32_t value, uint8_t then, uint8_t otherwise) {
   return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, then, otherwise);
 }
 
 std::vector<sock_filter> Filter() {
-  // Calls of another architecture do not come from this build, so they are allowed.
+  // The filter allows calls of other architectures, because they do not come from this build.
   std::vector<sock_filter> filter = {Load(kArchitectureAt), IfEqual(kArchitecture, 1, 0), Return(SECCOMP_RET_ALLOW),
                                      Load(kNumberAt)};
   for (const Call& call : kCalls) {
@@ -89,7 +90,8 @@ std::vector<sock_filter> Filter() {
   return filter;
 }
 
-// Returns a descriptor that reports this process's calls from now on; -1 if it is not available.
+// Returns a descriptor that reports the calls that this process makes from now on, or -1 if the kernel does not allow
+// it.
 int TrapMyself() {
   std::vector<sock_filter> filter = Filter();
   const sock_fprog program = {static_cast<unsigned short>(filter.size()), filter.data()};
@@ -99,7 +101,7 @@ int TrapMyself() {
   return static_cast<int>(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program));
 }
 
-// Sends one byte, with a descriptor if there is one.
+// Sends one byte over the socket, together with the descriptor `fd` unless it is -1.
 void SendDescriptor(int socket, int fd) {
   char byte = 0;
   iovec data = {&byte, 1};
@@ -137,7 +139,7 @@ UniqueFd ReceiveDescriptor(int socket) {
   return UniqueFd(fd);
 }
 
-// Lets calls through until the process is gone or has met its fate.
+// Counts the process's calls and lets them proceed, until the process is gone or has met its fault.
 void Supervise(int listener, pid_t child, const Fate& fate, TrappedRun& run) {
   for (;;) {
     pollfd wait = {listener, POLLIN, 0};
@@ -145,7 +147,7 @@ void Supervise(int listener, pid_t child, const Fate& fate, TrappedRun& run) {
       continue;
     }
     if ((wait.revents & POLLIN) == 0) {
-      return;  // It watches no process any more.
+      return;  // The process is gone.
     }
     seccomp_notif call = {};
     if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) {

@@ -1,4 +1,5 @@
-// Compares the memory estimate with what a training step really holds, as measured by the counting allocator.
+// Compares the estimate of memory with the memory that a training step really uses, as the counting allocator measures
+// it.
 
 #include "precision/memory.h"
 
@@ -46,7 +47,7 @@ struct Network {
   const char* name;
   graph::Graph (*build)();
   int64_t batch_size;
-  const char* blocks;  // Modules for checkpoint segments.
+  const char* blocks;  // Name pattern of the modules that form checkpoint segments.
 };
 
 graph::Graph Mlp() {
@@ -130,7 +131,7 @@ v1::Device Cpu() {
   return cpu;
 }
 
-// Computes bf16 products in fp32.
+// A CPU that computes bf16 products in fp32.
 v1::Device SlowBf16Cpu() {
   v1::Device cpu = Cpu();
   cpu.set_name("Intel(R) Xeon(R) Processor");
@@ -155,7 +156,7 @@ precision::MemoryModel MemoryOf(const graph::Graph& model, const precision::Reso
   return precision::MemoryModel::Create(programs, policy, setup).value();
 }
 
-// Peak bytes of tensors in a second step, including everything that persists.
+// Returns the peak of the bytes of all tensors in the second step, including the tensors that persist between steps.
 int64_t MeasuredPeak(const graph::Graph& model, const precision::ResolvedPolicy& policy, int64_t batch_size,
                      const precision::TrainingSetup& setup) {
   const int64_t before = GetCpuMemory().allocated_bytes;
@@ -182,7 +183,7 @@ int64_t MeasuredPeak(const graph::Graph& model, const precision::ResolvedPolicy&
   return GetCpuMemory().peak_bytes - before;
 }
 
-// Predicts, measures, and prints both.
+// Predicts and measures the peak, prints both, and returns their ratio.
 double PredictedOverMeasured(const Network& network, const std::string& preset, const precision::TrainingSetup& setup,
                              const v1::Device& cpu = Cpu()) {
   const graph::Graph model = network.build();
@@ -211,8 +212,7 @@ TEST(MemoryModel, PeakIsWithinATenthOfTheMeasured) {
             setup.checkpoint_segments = {network.blocks};
           }
           const double ratio = PredictedOverMeasured(network, preset, setup);
-          // Emulated formats compute through fp32 copies, which no device makes. They are printed above and not
-          // bounded.
+          // Emulated formats need fp32 copies, which a real device does not make, so their ratio is only printed.
           if (!policy_is_emulated) {
             EXPECT_NEAR(ratio, 1, 0.1) << network.name << " " << preset << " x" << num_micro_batches << segments;
           }
@@ -236,7 +236,7 @@ TEST(MemoryModel, CountsTheWideCopiesOfProductsOfBf16) {
   }
 }
 
-// Peak bytes of tensors in an evaluation after a step, including everything that persists.
+// Returns the peak of the bytes of all tensors in an evaluation after a step, including the tensors that persist.
 int64_t MeasuredEvaluationPeak(const graph::Graph& model, const precision::ResolvedPolicy& policy, int64_t step_size,
                                int64_t evaluation_size) {
   const int64_t before = GetCpuMemory().allocated_bytes;
@@ -337,7 +337,8 @@ graph::Graph Dcgan() {
   return models::BuildDcgan(spec).value();
 }
 
-// A step of two losses, both of which use both networks. With ALL_TOGETHER the gradients of one wait for the other.
+// A step has two losses, each of which uses both networks. With ALL_TOGETHER, the gradients of one loss are kept until
+// those of the other are computed.
 TEST(MemoryModel, TwoNetworksWithAnOptimizerEachAreWithinATenth) {
   InstallCountingAllocator();
   at::set_num_threads(1);
@@ -389,8 +390,8 @@ TEST(MemoryModel, RecurrentLayersAreWithinATenth) {
   }
 }
 
-// Twelve bytes per parameter between two steps under AdamW, where bf16 with fp32 masters takes fourteen: FP8 values are
-// made from the upper halves of the masters and not kept. The tables of scales come in addition.
+// Under AdamW, a parameter takes twelve bytes between two steps; bf16 with fp32 masters takes fourteen. FP8 values are
+// made from the upper halves of the masters and not kept. The tables of scales take a little more.
 TEST(MemoryModel, WeightsOfFp8LayersAreStoredOnce) {
   InstallCountingAllocator();
   const graph::Graph model = UntiedGpt();
@@ -414,7 +415,7 @@ TEST(MemoryModel, WeightsOfFp8LayersAreStoredOnce) {
   EXPECT_LE(lasting, 12 * num_elements + 4096);
 }
 
-// Bytes that a step holds in addition to what persists.
+// Returns the peak of the bytes that a step uses in addition to the tensors that persist.
 int64_t ActivationPeak(const graph::Graph& model, const std::string& preset, const std::vector<std::string>& segments) {
   constexpr int64_t kBatch = 4;
   const auto policy = Resolve(model, preset);
@@ -439,7 +440,7 @@ TEST(CheckpointSegments, ATwelveLayerGptNeedsAThirdOfTheActivations) {
   }
 }
 
-// One layer.
+// A layer to test, as a function that adds it to a graph.
 struct Layer {
   const char* name;
   graph::Shape shape;
@@ -494,7 +495,7 @@ const std::vector<Layer>& Layers() {
   return *layers;
 }
 
-// Bytes that remain after a forward pass: the result and what autograd saved.
+// Returns the bytes that remain allocated after a forward pass: the result, and the tensors that autograd saved.
 int64_t MeasuredKept(const graph::Graph& graph) {
   executor::TensorMap state = executor::InitialState(graph, 1);
   for (const graph::State& parameter : graph.parameters()) {
@@ -516,7 +517,7 @@ TEST(EstimateRun, WhatEachLayerKeepsIsExact) {
   for (const Layer& layer : Layers()) {
     graph::GraphBuilder b("one");
     const ValueId parameter = b.Parameter("x", layer.shape, graph::Initializer::Normal(1));
-    // Only its reader may keep this value.
+    // The layer reads a value that no other node keeps.
     b.Output("y", layer.add(b, b.Add("", parameter, parameter)));
     const graph::Graph graph = std::move(b).Build().value();
     EXPECT_EQ(graph::EstimateRun(graph, 1).after_forward.total(), MeasuredKept(graph)) << layer.name;
@@ -534,7 +535,8 @@ graph::Graph Changed(const graph::Graph& model, const std::function<void(graph::
   return std::move(rewriter).Finish();
 }
 
-// Adds dropout of scores, and views that may copy because the result then has another memory layout.
+// Returns the model with dropout of attention's scores. The result then has another memory layout, so views of it may
+// copy.
 graph::Graph Dropping(const graph::Graph& model) {
   return Changed(model, [](graph::Node& node) {
     if (node.op == "aten.view.default") {
@@ -569,7 +571,8 @@ TEST(MemoryModel, CountsTheScoresOfAttentionThatDropsSome) {
   }
 }
 
-// Attention of three heads whose parts come from one value, as in a model, plus a parameter of the scores' shape.
+// Returns attention of three heads, whose queries, keys and values are parts of one value, as in a model. A parameter
+// of the scores' shape is added, which tests use as a mask.
 graph::Graph AttentionAndMask() {
   Builder b("one");
   const ValueId x = b.Parameter("x", {2, 4, 36}, graph::Initializer::Normal(1));

@@ -1,5 +1,5 @@
-// Compares FP8 on a GPU with the CPU: the kernels on LibTorch's tensors, LibTorch's products, a small GPT. Skipped
-// without a GPU; scripts/gpu-check runs it on one.
+// Compares FP8 on a GPU with FP8 on the CPU: the kernels on LibTorch's tensors, LibTorch's products, and the training
+// of a small GPT. Skipped without a GPU; scripts/gpu-check runs it on one.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -41,7 +41,7 @@ class GpuFp8Test : public testing::Test {
 
   static at::Tensor OnGpu(const at::Tensor& tensor) { return tensor.to(Gpu()->device); }
 
-  // A random matrix in FP8, on the GPU.
+  // Returns a random FP8 matrix on the GPU.
   static Fp8Matrix InFp8(int64_t rows, int64_t columns, Fp8Grain grain, at::ScalarType format = at::kFloat8_e4m3fn) {
     const at::Tensor matrix = at::randn({rows, columns}).mul(at::rand({rows, 1}).add(0.01));
     const auto quantizer = Fp8Quantizer::Make({}, *Gpu());
@@ -89,8 +89,10 @@ TEST_F(GpuFp8Test, ProductsOfTensors_AreThoseInFp32) {
   }
 }
 
-// The forward product and the input's gradient multiply rows by squares; the weight's gradient multiplies rows by rows.
-// 5 blocks are not a multiple of 4, 150 rows not of 16, and a sum of 200 ends inside a block.
+// The products of a layer with scales per block: the forward product and the input's gradient multiply a matrix with a
+// scale per row block by one with a scale per square; the weight's gradient multiplies two with row blocks. The sizes
+// are awkward: 5 blocks are not a multiple of 4, 150 rows are not a multiple of 16, and a sum over 200 ends inside a
+// block.
 TEST_F(GpuFp8Test, ProductsOfBlocks_AreThoseInFp32) {
   if (!amp::NativeFp8Of(*Gpu()).blocks) {
     std::printf("no product of blocks on this GPU: fp8-block multiplies in fp32\n");
@@ -114,7 +116,7 @@ TEST_F(GpuFp8Test, ProductsOfBlocks_AreThoseInFp32) {
 constexpr int64_t kVocabulary = 64;
 constexpr int64_t kSequence = 32;
 
-// `ahead`: begin steps before the last one's numbers are read.
+// Trains a small GPT and returns its losses. If `ahead`, each step begins before the previous step's numbers are read.
 std::vector<float> Losses(const std::string& preset, const std::vector<amp::Batch>& batches, bool gpu,
                           bool ahead = false) {
   const graph::Graph model =
@@ -145,7 +147,7 @@ std::vector<float> Losses(const std::string& preset, const std::vector<amp::Batc
   return losses;
 }
 
-// One preset each, so that an exception under one hides no other.
+// Each test runs one preset, so that an exception under one preset does not hide the others.
 class GpuFp8PresetTest : public GpuFp8Test, public testing::WithParamInterface<const char*> {};
 
 std::vector<amp::Batch> TokenBatches() {
@@ -157,8 +159,9 @@ std::vector<amp::Batch> TokenBatches() {
   return batches;
 }
 
-// Prints both curves, so that a failure on a machine that is at hand once can be judged. The loss falls to a twentieth,
-// and Adam turns small differences of gradients near 0 into whole steps, so the bound is relative to the first loss.
+// The test prints both loss curves, so that a failure can be judged without another run on the GPU. The later bound is
+// relative to the first loss: the loss falls to a twentieth, and Adam turns small differences of gradients near 0 into
+// whole steps.
 TEST_P(GpuFp8PresetTest, ASmallGptFollowsTheEmulatedOne) {
   const std::vector<amp::Batch> batches = TokenBatches();
   const std::vector<float> cpu = Losses(GetParam(), batches, false);

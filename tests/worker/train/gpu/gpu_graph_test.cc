@@ -65,7 +65,7 @@ amp::Batch Tokens() {
 struct Trained {
   std::vector<std::string> steps;
   amp::EngineState state;
-  double seconds = 0;  // Time of the second half.
+  double seconds = 0;  // Time of the second half of the steps.
   bool replays = false;
   std::string failure;
 };
@@ -137,12 +137,12 @@ class GpuGraphTest : public testing::Test {
   }
 };
 
-// Runs steps of two such micro-batches and checks that the host does not wait.
+// Runs steps of two micro-batches, which `batch` makes, and checks that the host does not wait for the device.
 void ExpectNoWaits(amp::Engine& engine, amp::Batch (*batch)(), const char* preset) {
   const amp::StepGraphs& graphs = *Gpu()->graphs;
   for (uint64_t i = 0; i < kSteps; ++i) {
     const std::vector<amp::Batch> batches = {batch(), batch()};
-    graphs.forbid_waits(i > 0);  // The first step copies the scalars to the device and is FP8's canary step.
+    graphs.forbid_waits(i > 0);  // Step 0 may wait: it copies scalars and measures FP8's error.
     EXPECT_NO_THROW(engine.Enqueue(batches, 100 + i)) << preset << " step " << i;
     graphs.forbid_waits(false);
     engine.AwaitStep();
@@ -157,7 +157,7 @@ std::vector<std::vector<amp::Batch>> TokenSteps() {
   return steps;
 }
 
-// One preset each, so that an exception under one hides no other.
+// Each test runs one preset, so that an exception under one preset does not hide the others.
 class GpuGraphPresetTest : public GpuGraphTest, public testing::WithParamInterface<const char*> {};
 
 std::string PresetInName(const testing::TestParamInfo<const char*>& info) {
@@ -177,8 +177,8 @@ TEST_P(GpuGraphImagesTest, ReplaysGiveTheBitsOfStepsThatRunOpByOp) {
   ExpectSameBits(NormAndDropout(), GetParam(), steps);
 }
 
-// The host does not wait between Enqueue and AwaitStep. LibTorch itself detects the waits. A recording also fails if
-// anything waits.
+// The host does not wait for the device between Enqueue and AwaitStep. LibTorch itself detects waits, and a recording
+// also fails if anything waits.
 TEST_P(GpuGraphImagesTest, NothingMakesTheHostWaitFromEnqueueToTake) {
   for (const bool replayed : {false, true}) {
     const auto engine = Make(NormAndDropout(), GetParam(), replayed);

@@ -18,7 +18,8 @@ using ::testing::IsEmpty;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// A monitored run; each call is a step. Findings are recorded as "12:loss_spike".
+// A run that a DivergenceMonitor observes. Each call below is a step. `found` lists the findings as texts such as
+// "12:loss_spike", with the step.
 class WatchedRun {
  public:
   explicit WatchedRun(int hysteresis = 1) : hysteresis_(hysteresis) {}
@@ -36,7 +37,7 @@ class WatchedRun {
              .hysteresis = hysteresis_,
              .at_floor = at_floor});
   }
-  // Losses that fall from 2.3 to 0.5, as in a healthy run, with noise of a third.
+  // Runs steps whose losses fall from 2.3 to 0.5, as in a healthy run, with noise of a third.
   void ApplyHealthy(int num_steps) {
     for (int i = 0; i < num_steps; ++i) {
       const double noise = 0.66 + 0.66 * static_cast<double>(random_.Next() >> 11) * 0x1p-53;
@@ -72,7 +73,8 @@ TEST(DivergenceMonitor, AHealthyRunIsSilentAndCalm) {
   EXPECT_THAT(run.found, IsEmpty());
 }
 
-// A discriminator's loss falls to almost nothing, and rises again when the generator learns to deceive it.
+// In a GAN, high losses are no finding: a discriminator's loss falls to almost nothing, and rises again when the
+// generator learns to deceive it.
 TEST(DivergenceMonitor, HowHighAnAdversarialLossIsSaysNothing) {
   const auto losses_of = [](int step) { return step % 200 < 100 ? 0.01f : 9.0f; };
   WatchedRun gan;
@@ -255,7 +257,7 @@ TEST(DivergenceMonitor, OverAQuarterOfSkippedStepsIsAWarning) {
   EXPECT_THAT(run.found[0], HasSubstr(":skipped_share"));
 }
 
-// Arbitrary numbers.
+// Returns arbitrary numbers of a step.
 StepNumbers RandomNumbers(SeededRandom& random, int64_t step) {
   StepNumbers numbers{.step = step};
   const uint64_t kind = random.Next() % 20;

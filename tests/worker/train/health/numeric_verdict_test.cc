@@ -20,7 +20,7 @@ constexpr Symptom kSymptoms[] = {Symptom::kLoss,      Symptom::kGradients,      
                                  Symptom::kHighLoss,  Symptom::kEvaluationLoss, Symptom::kParameter,
                                  Symptom::kStatistic, Symptom::kAverage,        Symptom::kMoment};
 
-// Whether only an update can cause the symptom, so that there must have been one.
+// Returns whether only an update of the parameters can cause the symptom.
 bool NeedsUpdate(Symptom symptom) {
   return symptom == Symptom::kHighLoss || symptom == Symptom::kParameter || symptom == Symptom::kAverage ||
          symptom == Symptom::kMoment;

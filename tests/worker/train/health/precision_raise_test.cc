@@ -43,7 +43,7 @@ PrecisionPolicy Preset(const std::string& name) {
   return policy;
 }
 
-// The precisions of a run, raise by raise.
+// Returns the precisions through which a run goes when it is raised again and again.
 std::vector<std::string> Way(const PrecisionPolicy& policy, const v1::Device& device, const std::string& module) {
   std::vector<std::string> way;
   PrecisionRaise raise;

@@ -30,7 +30,7 @@ v1::Device Gpu() {
   return device;
 }
 
-// A policy that computes in `compute`, with a dynamic loss scale.
+// Returns a policy that computes in the format `compute`, with a dynamic loss scale.
 precision::ResolvedPolicy Policy(graph::Dtype compute,
                                  LossScaleConfig::AtFloor at_floor = LossScaleConfig::AtFloor::kClamp) {
   precision::ResolvedPolicy policy;
@@ -43,12 +43,12 @@ precision::ResolvedPolicy Policy(graph::Dtype compute,
 const graph::Dtype kFp16 = graph::Dtype::kFloat16;
 const graph::Dtype kFp32 = graph::Dtype::kFloat32;
 
-// Steps of a run with a dynamic loss scale.
+// Returns the numbers of an applied step in a run with a dynamic loss scale.
 StepNumbers Applied(float loss = 1) {
   return {.loss = loss, .grad_norm = 1, .loss_scale = 64, .run = {.scaling = LossScaleConfig::Kind::kDynamic}};
 }
 
-// The loss of an applied step is not finite, which is reported at once.
+// Returns the numbers of an applied step whose loss is not finite.
 StepNumbers Diverged(const std::string& module = "") {
   StepNumbers numbers = Applied(kNan);
   numbers.run.loss_is_finite = false;
@@ -63,7 +63,7 @@ StepNumbers IgnoresAllLabels() {
   return numbers;
 }
 
-// The gradients overflowed, and the scale fell.
+// Returns the numbers of a step that was skipped because its gradients overflowed, after which the loss scale fell.
 StepNumbers BackedOff() {
   StepNumbers numbers = Applied();
   numbers.grad_norm = kNan;
@@ -78,7 +78,7 @@ StepNumbers AtFloor() {
   return numbers;
 }
 
-// "fail NONFINITE_LOSS", "roll back, in bf16", "raise, in bf16".
+// Returns a text such as "fail NONFINITE_LOSS", "roll back, in bf16" or "raise, in bf16".
 std::string TextOf(const Decision& decision, const Recovery& recovery) {
   const std::string raise = Describe(recovery.state().raise);
   switch (decision.action) {

@@ -1,4 +1,4 @@
-// Runs the training loop in this process, on a disk that waits and fails when the test orders it.
+// Tests that run the training loop in this process, on a disk whose writes wait or fail as the test wants.
 #include "worker/train/loop/training_loop.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +21,9 @@
 namespace ampd::train {
 namespace {
 
-// The first file of step 7 is written only when Release is called. The file of step `fails_at` is never written,
-// because the disk is full. For the steps in `damages`, the weights are removed as soon as the checkpoint is complete.
+// File operations that follow a script. If `holds`, the weights of step 7 are written only after Release is called.
+// Files of step `fails_at` are never written, because the disk is full. For the steps in `damages`, the weights file is
+// emptied as soon as the checkpoint is complete.
 class ScriptedIo final : public CheckpointIo {
  public:
   bool holds = false;
@@ -58,7 +59,7 @@ class ScriptedIo final : public CheckpointIo {
 
 class TrainingLoopTest : public TrainerTest {
  protected:
-  // A loop over `start` with its own outbox and an agent that never connects.
+  // An attempt: a training loop over `start` with its own telemetry outbox, and with an agent that never connects.
   struct Attempt {
     Attempt(const StartAttempt& to_start, const std::string& folder, CheckpointIo& io)
         : start(to_start),
@@ -72,7 +73,7 @@ class TrainingLoopTest : public TrainerTest {
       loop = std::make_unique<TrainingLoop>(PlanAttempt(start).value(),
                                             TrainingLoop::Context{start, link, outbox, store, step_log, lease});
     }
-    // Waits for a step of a run in which every record is a step.
+    // Waits until the run has done `step` steps. REQUIRES: every telemetry record of the run is a step.
     void AwaitStep(uint64_t step) {
       absl::MutexLock lock(&mutex);
       const auto is_there = [this, step]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return num_records >= step; };
@@ -95,7 +96,7 @@ class TrainingLoopTest : public TrainerTest {
     std::unique_ptr<TrainingLoop> loop;
   };
 
-  // The names of all checkpoints, and of leftovers.
+  // Returns the names of all folders of checkpoints, including those of incomplete ones.
   std::vector<std::string> Folders() const {
     std::vector<std::string> names;
     const std::filesystem::path attempt = root_ / "checkpoints/j-abc/1";
@@ -127,7 +128,7 @@ TEST_F(TrainingLoopTest, TrainingGoesOnWhileACheckpointIsWrittenUpToTheNextOne) 
   training.join();
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(Folders(), std::vector<std::string>({"step-14", "step-21", "step-28", "step-30", "step-7"}));
-  // The checkpoint does not contain what was trained meanwhile.
+  // The checkpoint of step 7 has the state of step 7, although training continued while it was written.
   const auto hash_of = [&](int attempt) {
     const std::string path = absl::StrCat("j-abc/", attempt, "/step-7");
     const auto manifest = ReadFile(absl::StrCat(start.checkpoint_root(), "/", path, "/state.json"), 1 << 20);
@@ -144,7 +145,7 @@ TEST_F(TrainingLoopTest, WithoutALease_NoStepBegins) {
   attempt.lease = ComputeLease::Create().value();
   absl::StatusOr<Outcome> outcome;
   std::thread training([&] { outcome = attempt.loop->Run(); });
-  // The lease has expired already, so no step may come; a step of this model takes less than a millisecond.
+  // This lease has expired already, so no step may begin. A step of this model takes less than a millisecond.
   attempt.lease.Extend(SystemClock().SinceBoot());
   EXPECT_FALSE(attempt.HasStepWithin(absl::Milliseconds(200)));
   attempt.lease.Extend(SystemClock().SinceBoot() + absl::Hours(1));
@@ -192,7 +193,7 @@ TEST_F(TrainingLoopTest, ARunThatIsCancelled_LeavesTheCheckpointThatItWasWriting
   EXPECT_EQ(Folders().back(), "step-7");
 }
 
-// Twelve steps with a checkpoint after every second one. The loss of the ninth batch is not finite.
+// Runs of twelve steps with a checkpoint after every second one. The loss of the ninth batch is not finite.
 class RollBackOverDamageTest : public TrainingLoopTest {
  protected:
   StartAttempt ToDiverge(int attempt = 1) {
@@ -204,7 +205,7 @@ class RollBackOverDamageTest : public TrainingLoopTest {
     start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK);
     return start;
   }
-  // The events of a run of the given kind.
+  // Returns the events of one kind in a run's outbox.
   static std::vector<v1::Event> EventsIn(const TelemetryOutbox& outbox, v1::Event::Kind kind) {
     const auto batch = outbox.Read(0, 1 << 20);
     std::vector<v1::Event> events;
@@ -268,7 +269,8 @@ TEST_F(RollBackOverDamageTest, AResumedAttemptGoesBackBeyondItsOwnCheckpoints) {
   EXPECT_EQ(EventsIn(attempt.outbox, v1::Event::CHECKPOINT_DAMAGED).size(), 1u);
 }
 
-// A checkpoint of a spike would be the target of the next roll-back.
+// A run that may roll back must not save a checkpoint during a spike of its loss, because the next roll-back would
+// return to it.
 TEST_F(TrainingLoopTest, ARunThatIsPausedWhileItsLossSpikes_LeavesNoCheckpointWhereItMayRollBack) {
   Attempt whole(Mlp("fp32", 7), Folder(), io_);
   ASSERT_TRUE(whole.loop->Run().ok());

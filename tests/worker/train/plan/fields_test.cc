@@ -25,7 +25,8 @@ const TensorType kMask = {Dtype::kBool, {Dim::Batch(), 8}};
 
 graph::Graph Built(GraphBuilder builder) { return std::move(builder).Build().value(); }
 
-// A classifier with inputs of these names and types, the first of which holds numbers.
+// Returns a classifier with inputs of these names and types. The first input must hold numbers: the classifier reads
+// only it.
 graph::Graph Classifier(const std::vector<std::pair<std::string, TensorType>>& inputs) {
   GraphBuilder builder("classifier");
   std::vector<ValueId> values;

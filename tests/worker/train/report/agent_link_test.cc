@@ -19,13 +19,13 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The agent's end of one connection. Every wait fails the test after a minute.
+// The agent's end of one connection. If nothing comes within a minute, the test fails.
 class Agent {
  public:
   explicit Agent(const std::string& folder) : socket_(ConnectUnix(folder + "/trainer.sock").value()) {}
 
-  // The next report as a short text: "hello", "state 3", "step 7", "checkpoint 7 after 2", "outcome after 2"; "closed"
-  // at the end of the stream.
+  // Reads the next report and returns it as a short text: "hello", "state 3", "step 7", "checkpoint 7 after 2" or
+  // "outcome after 2". Returns "closed" at the end of the stream.
   std::string Read() {
     pollfd wait = {socket_.get(), POLLIN, 0};
     if (poll(&wait, 1, 60'000) != 1) {
@@ -193,7 +193,7 @@ TEST_F(AgentLinkTest, LossScaleOrders_TheLastOneForTheSameValuesRemains) {
   agent.SetLossScale(1, 64, 0);
   agent.SetLossScale(2, 0, 100);
   agent.SetLossScale(3, 32, 0);
-  agent.SetLossScale(3, 16, 0);  // Repeated after a reconnect.
+  agent.SetLossScale(3, 16, 0);  // Repeats the number 3, so the link ignores it.
   agent.Start("job");
   EXPECT_TRUE(link_.WaitForStart(absl::InfiniteDuration()).has_value());
   std::vector<uint64_t> numbers;

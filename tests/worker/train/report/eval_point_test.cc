@@ -5,7 +5,8 @@
 namespace ampd::train {
 namespace {
 
-// Eight samples, six classes: five of class 0 are classified correctly, and three of class 2 as class 1.
+// Sums of an evaluation with eight samples and six classes: five samples of class 0 are classified correctly, and three
+// of class 2 as class 1.
 amp::EvalSums SixClasses() {
   amp::EvalSums sums;
   sums.loss = 4;

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 constexpr precision::LossScaleConfig kOff = {};
 constexpr precision::LossScaleConfig kScaled = {.kind = precision::LossScaleConfig::Kind::kDynamic, .cap = 0x1p24};
 
-// A sample of `count` elements with this value in one parameter.
+// Returns the gradient sample of one parameter, whose gradient has `count` elements, all equal to `value`.
 amp::GradientSample Sample(const std::string& module, const std::string& parameter, int64_t count, double value,
                            at::ScalarType dtype = at::kHalf) {
   amp::GradientSample sample = amp::SampleGradient(at::full({count}, value, at::TensorOptions(dtype)), dtype);

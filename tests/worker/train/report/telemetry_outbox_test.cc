@@ -108,7 +108,8 @@ TEST_F(TelemetryOutboxTest, ASpillFileThatCantBeWritten_IsAnErrorAndNothingIsTak
   EXPECT_EQ(outbox.last_sequence(), 0u);
 }
 
-// Compares with a plain list: random adds, reads and acknowledgements with little memory, so that most records spill.
+// After random adds, reads and acknowledgements, the outbox has the same records as a plain list. Its memory is small,
+// so most records are spilled to the file.
 TEST_F(TelemetryOutboxTest, RandomUse_GivesWhatAPlainListGives) {
   const uint64_t seed = 77;
   SCOPED_TRACE(absl::StrCat("seed ", seed));

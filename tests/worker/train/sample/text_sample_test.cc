@@ -102,7 +102,8 @@ TEST(DrawText, DependsOnSeedAndStepAlone) {
   EXPECT_GT(std::set<char>(text.begin(), text.end()).size(), 20u) << "a number of its own for every place";
 }
 
-// The stream differs from those of an epoch's shuffle, of augmentation, and of noise for generators.
+// The random stream of drawn text differs from the streams of an epoch's shuffle, of augmentation, and of noise for
+// generators.
 TEST(DrawText, IsOfAStreamOfItsOwn) {
   constexpr uint64_t kSeed = 5;
   const std::string text = DrawText(Spec("\n", 1), kSeed, 0, [](std::string_view) { return std::vector<float>(128); });

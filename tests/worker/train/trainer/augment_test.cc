@@ -1,4 +1,4 @@
-// The real ampd-trainer with a fake agent, on images that change from epoch to epoch.
+// Tests of the real ampd-trainer with a fake agent, on images that are augmented differently in each epoch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 class AugmentTest : public TrainerTest {
  protected:
-  // Four epochs of ten steps.
+  // An attempt with four epochs of ten steps on images.
   StartAttempt Images(const std::string& job, int crop_padding, bool flip) {
     StartAttempt start = Mlp("fp32", 40);
     start.mutable_key()->set_job_id(job);

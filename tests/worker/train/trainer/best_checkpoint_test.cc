@@ -15,7 +15,7 @@ using ::testing::SizeIs;
 
 class BestCheckpointTest : public TrainerTest {
  protected:
-  // An attempt with a learning rate at which the loss goes up and down.
+  // An attempt with a learning rate so high that the loss goes up and down.
   StartAttempt Restless(int64_t checkpoint_every_steps) {
     StartAttempt start = Mlp("fp32", 30);
     start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(0.3);
@@ -33,7 +33,7 @@ class BestCheckpointTest : public TrainerTest {
     return steps;
   }
 
-  // Steps of the evaluations with the lowest loss so far.
+  // Returns the steps of those evaluations whose loss was the lowest so far.
   static std::vector<int64_t> BestSteps(const FakeAgent& agent) {
     std::vector<int64_t> steps;
     double best = std::numeric_limits<double>::infinity();
@@ -54,7 +54,7 @@ TEST_F(BestCheckpointTest, EveryEvaluationWithTheLeastLossSoFar_IsFollowedByAChe
   EXPECT_THAT(expected, SizeIs(Gt(2u)));
   EXPECT_THAT(expected, SizeIs(Lt(29u))) << "every evaluation was an improvement";
   if (expected.back() != 30) {
-    expected.push_back(30);  // Every run keeps the last one.
+    expected.push_back(30);  // Every run keeps its last checkpoint.
   }
   EXPECT_EQ(StepsOf(agent->checkpoints), expected);
   const v1::Checkpoint last = agent->checkpoints.back();

@@ -1,4 +1,5 @@
-// The real ampd-trainer with a fake agent, and checkpoints that were damaged after they were recorded.
+// Tests of the real ampd-trainer with a fake agent, and with checkpoints that were damaged after the server recorded
+// them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +19,7 @@ enum class Damage { kChanged, kCutShort, kFileMissing, kManifestMissing, kFolder
 
 class DamagedCheckpointTest : public TrainerTest {
  protected:
-  // Twenty-one steps of the job j-abc, with checkpoints at 7, 14 and 21.
+  // Runs twenty-one steps of the job j-abc, with checkpoints at steps 7, 14 and 21.
   void SetUp() override {
     TrainerTest::SetUp();
     whole_ = RunToOutcome(Mlp("fp32", 21));
@@ -57,7 +58,8 @@ class DamagedCheckpointTest : public TrainerTest {
     }
   }
 
-  // The second attempt, to step 28, from the newest of three checkpoints.
+  // The second attempt of the job. It runs to step 28 from the newest of three checkpoints, and may fall back to the
+  // older ones.
   StartAttempt Second() {
     StartAttempt start = Resumed(Mlp("fp32", 28), At(21));
     *start.add_older_checkpoints() = At(14);

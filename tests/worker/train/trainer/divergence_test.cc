@@ -1,4 +1,4 @@
-// The real ampd-trainer with a fake agent, and numbers that go wrong.
+// Tests of the real ampd-trainer with a fake agent, in trainings with numeric failures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -95,7 +95,8 @@ TEST_F(DivergenceTest, WeightsThatUnderflowInFp8_AreReportedOnceWithTheirShare) 
   start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);
   start.mutable_spec()->mutable_precision()->mutable_fp8()->set_canary_every_steps(10);
   start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1e-12);  // The weights stay unchanged.
-  // Beside a diagonal of ones, which fills E4M3's range, a millionth is below half of E4M3's smallest number.
+  // The scale maps the ones of the diagonal to E4M3's largest number. With this scale, the other weights of a millionth
+  // are below half of E4M3's smallest number, so they become zero.
   at::Tensor weight = at::full({16, 16}, 1e-6);
   weight.fill_diagonal_(1);
   UseWeights(start, root_,
@@ -137,8 +138,8 @@ TEST_F(DivergenceTest, AScaleAtItsFloor_InTheWidestPrecisionEndsTheAttempt) {
 
 TEST_F(DivergenceTest, AModelThatFp16CannotTrain_StopsAtTheFloorOfOneAndGoesOnWider) {
   StartAttempt start = Mlp("fp16", 250);
-  // The first layer's gradient is the pixels, up to 392, times the second layer's gradient, about 400. That exceeds
-  // fp16's range with any scale from 1 on.
+  // The first layer's gradient is the product of the pixels, up to 392, and the second layer's gradient, about 400.
+  // With any loss scale from 1 on, that exceeds fp16's range.
   UseIdx(start, 48, -1);
   UseWeights(start, root_,
              {{"layers.0.weight", at::full({16, 12}, 1e-3)},
@@ -208,7 +209,7 @@ TEST_F(DivergenceTest, GradientsThatUnderflowBehindCasts_AreReportedLikeThoseOfF
   }
 }
 
-// A learning rate at which activations overflow fp16 but not bf16.
+// Sets a learning rate at which activations overflow fp16, but not bf16.
 StartAttempt TooFastForFp16(StartAttempt start) {
   v1::MlpSpec& mlp = *start.mutable_spec()->mutable_model()->mutable_mlp();
   mlp.clear_hidden();
@@ -295,7 +296,7 @@ TEST_F(DivergenceTest, TheSameLearningRateWithoutAFallBack_EndsTheAttempt) {
 
 TEST_F(DivergenceTest, RollBack_GoesOnBehindTheBatchThatWasAtFault) {
   StartAttempt start = Mlp("fp16", 12);
-  UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);  // In the sixth batch.
+  UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);  // A sample of the sixth batch.
   start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_off();
   start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
   start.mutable_spec()->mutable_checkpoint()->set_every_steps(4);
@@ -320,12 +321,12 @@ TEST_F(DivergenceTest, RollBack_GoesOnBehindTheBatchThatWasAtFault) {
   EXPECT_THAT(agent->checkpoints, SizeIs(3)) << "4, 8 and 12";
 }
 
-// A roll-back over a batch, between checkpoints.
+// The run rolls back to a checkpoint because of a bad batch, with and without a step that has begun already.
 TEST_F(DivergenceTest, AStepBegunBeforeTheLastOneIsRead_ChangesNothingThatIsReported) {
   std::vector<std::unique_ptr<FakeAgent>> runs;
   for (const int ahead : {0, 1}) {
     StartAttempt start = Mlp("fp16", 26);
-    UseIdx(start, 8 * 20, /*bright=*/8 * 8 + 3);  // In the ninth batch.
+    UseIdx(start, 8 * 20, /*bright=*/8 * 8 + 3);  // A sample of the ninth batch.
     start.mutable_key()->set_job_id(absl::StrCat("j-ahead-", ahead));
     start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_off();
     start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
@@ -359,7 +360,8 @@ TEST_F(DivergenceTest, RollBack_WithoutACheckpointGoesBackToTheStartAndGivesUpAf
   EXPECT_THAT(EventsOf(*agent, Event::DIVERGENCE), SizeIs(4));
 }
 
-// With these weights only the middle layer's gradient overflows: it reads large values and passes small ones on.
+// Gives the middle layer weights with which it reads large values and outputs small ones, so that only the gradient of
+// that layer overflows.
 void OverflowInTheMiddle(StartAttempt& start, const std::filesystem::path& root) {
   v1::MlpSpec& mlp = *start.mutable_spec()->mutable_model()->mutable_mlp();
   mlp.add_hidden(16);
@@ -398,8 +400,8 @@ TEST_F(DivergenceTest, OneLayerWhoseGradientOverflows_IsNamedAndRaisedAlone) {
   EXPECT_LT(agent->steps[160].loss, 0.9 * agent->steps[1].loss) << "and it learns";
 }
 
-// With almost no epsilon, an operand that is all zero gets an infinite scale, which users of Transformer Engine saw as
-// NaN. A head of zeros sends back such gradients in the first step.
+// If epsilon is almost 0, an FP8 operand of zeros gets an infinite scale. Users of Transformer Engine met this fault as
+// NaNs. Here a head of zeros makes the gradients in the first step zero.
 TEST_F(DivergenceTest, Fp8LayersWhoseGradientsAreNotFinite_GoBackAndAreRaisedToBf16OneAndThenAll) {
   StartAttempt start = Mlp("fp8", 160);
   for (int i = 0; i < 2; ++i) {
@@ -511,7 +513,7 @@ TEST_F(DivergenceTest, ABatchWhoseLossIsNotFinite_IsNotReplayed) {
   UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);
   start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
   Dynamic(start).set_initial(1);
-  Dynamic(start).set_floor(0x1p-10);  // The scale could fall.
+  Dynamic(start).set_floor(0x1p-10);  // The scale could still fall.
   start.mutable_spec()->mutable_train()->set_replay_skipped(true);
   const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
@@ -523,8 +525,8 @@ TEST_F(DivergenceTest, ABatchWhoseLossIsNotFinite_IsNotReplayed) {
   EXPECT_EQ(agent->outcome->final_metrics().skipped_steps(), 1);
 }
 
-// An MLP with two hidden layers whose loss is finite, and whose gradients exceed fp32's range: numbers of 2e-38 go
-// through weights of 1e19 and 1e21.
+// Makes the model an MLP with two hidden layers whose loss is finite, and whose gradients exceed fp32's range:
+// activations of 2e-38 are multiplied by weights of 1e19 and 1e21.
 void UseSteepWeights(StartAttempt& start, const std::filesystem::path& root) {
   start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);
   at::Tensor last = at::zeros({3, 16});
@@ -599,7 +601,8 @@ TEST_F(DivergenceTest, InitialWeightsThatAreNotFinite_AreADataErrorThatNamesFile
   EXPECT_EQ(Run(anew).kind(), Outcome::FINISHED) << "what is not taken may be anything";
 }
 
-// Activations of 1e25 have a variance beyond fp32's range, but a norm makes them finite.
+// A network whose activations of 1e25 have a variance beyond fp32's range, so that a norm's running variance overflows,
+// while the activations after the norm are finite.
 StartAttempt WithOverflowingStatistics(StartAttempt start) {
   v1::JobSpec& spec = *start.mutable_spec();
   v1::ResnetSpec& resnet = *spec.mutable_model()->mutable_resnet();

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kWaitMs = 60'000;
 
-// Waits until `path` exists, woken by changes of its folder.
+// Waits until `path` exists. Looks again at every change of its folder.
 void AwaitFile(const std::filesystem::path& path) {
   const UniqueFd watch(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   inotify_add_watch(watch.get(), path.parent_path().c_str(), IN_CREATE | IN_MOVED_TO);
@@ -61,7 +61,7 @@ FakeAgent::~FakeAgent() {
 internal::Hello FakeAgent::Connect() {
   AwaitFile(folder_ + "/trainer.sock");
   auto socket = ConnectUnix(folder_ + "/trainer.sock");
-  // Between bind and listen the socket exists but refuses connections.
+  // Between the trainer's bind and listen, the socket exists but refuses connections.
   while (!socket.ok() && absl::IsUnavailable(socket.status())) {
     socket = ConnectUnix(folder_ + "/trainer.sock");
   }

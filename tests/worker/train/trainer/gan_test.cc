@@ -1,4 +1,4 @@
-// The real ampd-trainer with a fake agent, training two networks against each other.
+// Tests of the real ampd-trainer with a fake agent, in which two networks train against each other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ using v1::LossScale;
 
 class GanTest : public TrainerTest {
  protected:
-  // DCGAN with a few channels on 40 images, in batches of 8.
+  // An attempt to train a DCGAN with few channels on 40 images, in batches of 8.
   StartAttempt Gan(const std::string& precision, int64_t steps, int attempt = 1) {
     StartAttempt start = Mlp(precision, steps, attempt);
     v1::JobSpec& spec = *start.mutable_spec();
@@ -46,7 +46,7 @@ class GanTest : public TrainerTest {
     return start;
   }
 
-  // The scale starts where everything overflows, falls until nothing does, and rises again.
+  // Sets a loss scale that starts so high that every step overflows, falls until none does, and rises again.
   static void SearchScale(StartAttempt& start, LossScale::OptimizerSkip rule) {
     LossScale& scaling = *start.mutable_spec()->mutable_precision()->mutable_loss_scale();
     scaling.set_optimizer_skip(rule);
@@ -70,7 +70,7 @@ class GanTest : public TrainerTest {
     return counts;
   }
 
-  // The same checkpoint without its counts, as that of another job.
+  // Saves a copy of the checkpoint without the norms' counts of batches, for another job.
   v1::Checkpoint WithoutCounts(v1::Checkpoint checkpoint) {
     const LoadedCheckpoint loaded = Loaded(checkpoint);
     executor::TensorMap model = ReadTensors(loaded.files.at("model.safetensors")).value();
@@ -130,7 +130,8 @@ TEST_F(GanTest, ASkippedStepIsThatOfOneNetworkOrOfBothAsTheRuleSays) {
     StartAttempt start = Gan("fp16", 60);
     start.mutable_key()->set_job_id(rule == LossScale::EACH_ALONE ? "j-alone" : "j-together");
     SearchScale(start, rule);
-    // A discriminator that is soon certain has small gradients, and gives its generator large ones.
+    // With a high rate, the discriminator is soon certain. Its own gradients are then small, and those that it gives
+    // the generator are large, so that only one of the two overflows.
     v1::ParameterGroup& critic = *start.mutable_spec()->mutable_optimizer()->add_groups();
     critic.set_match("discriminator.*");
     critic.set_learning_rate(2e-2);
@@ -158,8 +159,8 @@ TEST_F(GanTest, ASkippedStepIsThatOfOneNetworkOrOfBothAsTheRuleSays) {
   }
 }
 
-// Micro-batches, clipping, averages and a separate learning rate for the discriminator, with skipped steps before and
-// after the kill.
+// The jobs have micro-batches, clipping, averages and a separate learning rate for the discriminator. Steps are skipped
+// before and after the kill.
 TEST_F(GanTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) {
   constexpr int64_t kSteps = 40;
   const std::pair<const char*, LossScale::OptimizerSkip> cases[] = {{"fp32", LossScale::EACH_ALONE},
@@ -209,7 +210,7 @@ TEST_F(GanTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) {
   }
 }
 
-// Two micro-batches per step, on which the discriminator runs three times and the generator once.
+// In each of two micro-batches of a step, the discriminator runs three times and the generator once.
 TEST_F(GanTest, NormsCountTheBatchesThatTheyHaveSeen) {
   StartAttempt start = Gan("fp32", 14);
   start.mutable_spec()->mutable_train()->set_gradient_accumulation(2);
@@ -236,7 +237,7 @@ TEST_F(GanTest, ACheckpointOfBeforeBatchesWereCountedGoesOnFromZero) {
   EXPECT_EQ(CountsOf(Loaded(resumed->checkpoints.back()))["generator.main.1.num_batches_tracked"], 7);
 }
 
-// An attempt that finds all steps done reports the same metrics as the one before.
+// An attempt that starts from the checkpoint of the last step reports the same metrics as the attempt before.
 TEST_F(GanTest, ACheckpointOfTheLastStepHasBothLosses) {
   StartAttempt start = Gan("fp32", 14);
   const auto whole = RunToOutcome(start);
@@ -265,7 +266,7 @@ TEST_F(GanTest, SegmentsChangeNoNumber) {
 
 TEST_F(GanTest, OtherSeedsAndOtherEpochsDrawOtherNoise) {
   StartAttempt start = Gan("fp32", 10);
-  // Nothing else is random then: the batches repeat, and no weight changes.
+  // With these settings the batches repeat and no weight changes, so only the noise is random.
   start.mutable_spec()->mutable_data()->set_keep_order(true);
   start.mutable_spec()->mutable_optimizer()->mutable_adam()->set_learning_rate(1e-30);
   const auto agent = RunToOutcome(start);

@@ -1,4 +1,4 @@
-// The real ampd-trainer with a fake agent, and attempts that start with the weights of another job.
+// Tests of the real ampd-trainer with a fake agent, in which attempts start with the weights of another job.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ class InitialCheckpointTest : public TrainerTest {
     return *found;
   }
 
-  // A job j-next that starts with it.
+  // An attempt of the job j-next that starts with the weights of the checkpoint `source`.
   StartAttempt Beginning(const v1::Checkpoint& source) {
     StartAttempt start = Mlp("bf16", 20);
     start.mutable_key()->set_job_id("j-next");
@@ -55,7 +55,7 @@ TEST_F(InitialCheckpointTest, ItsWeightsAndNothingElse_AreWhatTheJobBeginsWith) 
   by_file.mutable_key()->set_job_id("j-file");
   (*by_file.mutable_data_roots())["root"] = (root_ / "checkpoints").string();
   by_file.mutable_spec()->mutable_model()->set_initial_weights("root/" + source.path() + "/model.safetensors");
-  // Nobody else may read a checkpoint until its owner permits it.
+  // As a file, the checkpoint can be read only if its owner permits others to read it.
   std::filesystem::permissions(root_ / "checkpoints" / source.path() / "model.safetensors",
                                std::filesystem::perms::others_read, std::filesystem::perm_options::add);
   const auto expected = RunToOutcome(by_file);

@@ -1,4 +1,4 @@
-// The real ampd-trainer with a fake agent, on samples that do not fill the last batch of an epoch.
+// Tests of the real ampd-trainer with a fake agent, on samples that do not fill the last batch of an epoch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ TEST_F(LastBatchTest, WhereBatchesFillTheEpoch_PaddingChangesNothing) {
   EXPECT_EQ(pad->steps, drop->steps);
 }
 
-// A batch that has every sample twice has the same mean loss as one that has each once.
+// The padded batch has every sample twice, so its mean loss is that of a batch that has each sample once.
 TEST_F(LastBatchTest, FewerSamplesThanABatch_AreTrainedOnOverAndOver) {
   const auto drop = RunToOutcome(Epochs("j-drop", 4, 6, 12, v1::DataSpec::DROP));
   const auto pad = RunToOutcome(Epochs("j-pad", 4, 6, 12, v1::DataSpec::PAD));
@@ -68,7 +68,8 @@ TEST_F(LastBatchTest, FewerSamplesThanABatch_AreTrainedOnOverAndOver) {
   EXPECT_EQ(Run(cut).kind(), Outcome::FINISHED);
 }
 
-// With four steps per epoch: before the padded batch of the second epoch, and after that of the seventh.
+// An epoch has four steps. The job resumes before the padded batch of the second epoch, and after the padded batch of
+// the seventh.
 TEST_F(LastBatchTest, AJobThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStopped) {
   const StartAttempt start = Epochs("j-resumed", 8, 40, 12, v1::DataSpec::PAD);
   const auto whole = RunToOutcome(start);

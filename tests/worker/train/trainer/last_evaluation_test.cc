@@ -1,5 +1,4 @@
-// The real ampd-trainer with a fake agent: what remains at the end of a run if its last evaluation fails or never
-// happens.
+// Tests of the real ampd-trainer with a fake agent: what a run leaves if its last evaluation fails or never happens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +13,7 @@ using ::testing::SizeIs;
 
 using LastEvaluationTest = TrainerTest;
 
-// A layer so wide that a batch of the evaluation would take a terabyte, and one of a step 8 MiB.
+// Makes a layer so wide that it needs a terabyte for a batch of the evaluation, but only 8 MiB for a batch of a step.
 StartAttempt TooLargeToEvaluate(StartAttempt start) {
   v1::MlpSpec& mlp = *start.mutable_spec()->mutable_model()->mutable_mlp();
   mlp.clear_hidden();
@@ -45,7 +44,7 @@ TEST_F(LastEvaluationTest, WithoutMemoryForIt_WhatWasTrainedIsSaved) {
   EXPECT_TRUE(finished->outcome->final_metrics().has_eval_loss());
 }
 
-// A run that was killed after its last checkpoint left only that.
+// A run that was killed between its last checkpoint and its last evaluation leaves only the checkpoint.
 TEST_F(LastEvaluationTest, ARunKilledBeforeIt_EvaluatesAndEndsAsTheWholeOne) {
   for (const int64_t eval_every_steps : {0, 5}) {
     for (const bool keep_best : {false, true}) {

@@ -1,4 +1,4 @@
-// The real ampd-trainer with a fake agent, and a learning rate that follows the evaluations.
+// Tests of the real ampd-trainer with a fake agent, with a learning rate that depends on the evaluations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using v1::Event;
 
 class PlateauTest : public TrainerTest {
  protected:
-  // An evaluation at every second step; only a loss below a tenth of the best counts as an improvement.
+  // An attempt with an evaluation at every second step. Only a loss below a tenth of the best counts as an improvement.
   StartAttempt Demanding(int attempt) {
     StartAttempt start = Mlp("fp32", 30, attempt);
     start.mutable_spec()->mutable_eval()->set_every_steps(2);
@@ -60,7 +60,8 @@ TEST_F(PlateauTest, ARunResumedAnywhere_EndsAsTheWholeOne) {
   }
 }
 
-// The checkpoint at the end precedes the evaluation there, which a longer run has seen.
+// A run's last checkpoint is saved before its last evaluation. A longer run that starts from it must still take this
+// evaluation into account.
 TEST_F(PlateauTest, ALongerRunFromTheEndOfAShorterOne_EndsAsTheWholeOne) {
   StartAttempt longer = Demanding(1);
   longer.mutable_spec()->mutable_train()->set_steps(40);

@@ -1,4 +1,4 @@
-// The real ampd-trainer with a fake agent, and samples of what it learns.
+// Tests of the real ampd-trainer with a fake agent, in which the model generates samples during training.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -45,7 +45,7 @@ std::vector<int64_t> StepsOf(const std::vector<v1::Sample>& samples) {
 
 class SampleTest : public TrainerTest {
  protected:
-  // A byte-level GPT-2 that learns one line by heart.
+  // An attempt in which a byte-level GPT-2 learns one line by heart.
   StartAttempt Gpt2(const std::string& precision, int64_t steps) {
     StartAttempt start = Mlp(precision, steps);
     start.mutable_key()->set_job_id("j-" + precision);
@@ -114,7 +114,8 @@ TEST_F(SampleTest, AGpt2_WritesWhatItHasLearned) {
       EXPECT_THAT(sample.content(), StartsWith("the "));
       EXPECT_EQ(text::FindInvalidUtf8(sample.content()), std::string::npos);
     }
-    // A context of 16 bytes determines the position in the line; four bytes may precede either of two words.
+    // The first bytes of a sample are not compared: the four bytes of the prompt occur before two different words. A
+    // context of 16 bytes determines the position in the line.
     const std::string& last = agent->samples.back().content();
     ASSERT_EQ(last.size(), 64u);
     EXPECT_THAT(std::string(kLine) + kLine + kLine, HasSubstr(last.substr(20)));
@@ -167,7 +168,8 @@ TEST_F(SampleTest, AGenerator_DrawsASquareOfPictures) {
       EXPECT_GT(at(14, 14), 0);
     }
     EXPECT_NE(agent->samples[0].content(), agent->samples[1].content()) << "the generator has learned";
-    // At first they are very similar: running statistics take a while to match the generator.
+    // Only the last sample is compared. At first a sample's pictures are very similar, because running statistics take
+    // a while to match the generator.
     const auto last = images::DecodePicture(agent->samples.back().content());
     ASSERT_TRUE(last.ok()) << last.status();
     const auto* const row = &last->pixels[size_t{3} * 88 * 14];
@@ -180,7 +182,7 @@ struct Case {
   bool is_gan;
 };
 
-// With averages and dropout: samples do not change any number of the training.
+// Samples do not change any number of the training, not even with averages and dropout.
 TEST_F(SampleTest, NumbersOfTheTrainingAreThoseWithoutSamples) {
   for (const auto& [precision, is_gan] :
        {Case{"bf16", false}, {"fp8-delayed", false}, {"fp32", true}, {"fp16", true}}) {
@@ -196,14 +198,14 @@ TEST_F(SampleTest, NumbersOfTheTrainingAreThoseWithoutSamples) {
     EXPECT_EQ(sampled->samples.size(), 7u);
     ASSERT_EQ(sampled->steps.size(), plain->steps.size());
     for (const auto& [step, numbers] : sampled->steps) {
-      if (!numbers.skipped) {  // The norm of a skipped step may be NaN.
+      if (!numbers.skipped) {  // A skipped step's norm may be NaN, which equals nothing.
         EXPECT_EQ(numbers, plain->steps[step]) << "step " << step;
       }
     }
     const v1::FinalMetrics& metrics = sampled->outcome->final_metrics();
     EXPECT_EQ(metrics.state_hash(), plain->outcome->final_metrics().state_hash());
     EXPECT_EQ(metrics.skipped_steps(), plain->outcome->final_metrics().skipped_steps());
-    // Sampling keeps nothing for a backward pass.
+    // Sampling keeps no tensors for a backward pass, so the peak of memory is almost the same.
     EXPECT_LE(static_cast<double>(metrics.peak_memory_bytes()),
               1.02 * static_cast<double>(plain->outcome->final_metrics().peak_memory_bytes()));
   }
@@ -238,7 +240,8 @@ TEST_F(SampleTest, KilledAndResumed_ItDrawsWhatTheRunNeverInterruptedDraws) {
   }
 }
 
-// A checkpoint follows the sample of its step, but the last checkpoint precedes it.
+// A checkpoint is saved after the sample of its step. Only the last checkpoint is saved before the sample, so an
+// attempt that starts from it generates the sample.
 TEST_F(SampleTest, FromACheckpoint_NoSampleIsLeftOut) {
   StartAttempt start = Gpt2("fp32", 14);
   AskForText(start, 7);
@@ -253,12 +256,13 @@ TEST_F(SampleTest, FromACheckpoint_NoSampleIsLeftOut) {
   EXPECT_EQ(again->samples[0].content(), whole->samples[1].content());
 }
 
-// For a sample in the middle, and for the last one, whose checkpoint precedes it.
+// The trainer is ordered to leave during a sample in the middle of the run, and during the last sample, which follows
+// the last checkpoint.
 TEST_F(SampleTest, OrderedToLeaveWhileItDraws_ItLeavesThatSampleToTheNextAttempt) {
   StartAttempt start = Gpt2("fp32", 10);
   AskForText(start, 5);
   start.mutable_spec()->mutable_sample()->mutable_text()->set_tokens(models::kMaxSampleTokens);
-  start.mutable_spec()->mutable_model()->mutable_gpt2()->set_n_layer(6);  // This takes seconds.
+  start.mutable_spec()->mutable_model()->mutable_gpt2()->set_n_layer(6);  // Makes a sample take seconds.
   start.mutable_key()->set_job_id("j-whole");
   const auto whole = RunToOutcome(start);
   ASSERT_THAT(StepsOf(whole->samples), ElementsAre(5, 10));

@@ -1,4 +1,4 @@
-// The real ampd-trainer with a fake agent, on text.
+// Tests of the real ampd-trainer with a fake agent, on text.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,13 +21,13 @@ constexpr int kVocabulary = 17;
 
 class TextTest : public TrainerTest {
  protected:
-  // Two bytes per token.
+  // Writes a file with two bytes per token.
   void WriteText(const std::string& name, const std::vector<uint16_t>& tokens) {
     std::ofstream file(root_ / name, std::ios::binary);
     file.write(reinterpret_cast<const char*>(tokens.data()), static_cast<std::streamsize>(2 * tokens.size()));
   }
 
-  // Nine in ten tokens follow from the token before.
+  // Returns tokens of which about nine in ten follow from the token before.
   static std::vector<uint16_t> Text(size_t size) {
     std::mt19937 random(7);
     std::vector<uint16_t> tokens = {1};
@@ -74,12 +74,12 @@ TEST_F(TextTest, AGpt2_LearnsInEveryPrecisionAndReportsItsPerplexity) {
     EXPECT_FALSE(metrics.has_eval_accuracy());
     EXPECT_FALSE(metrics.has_eval_top5_accuracy());
     ASSERT_EQ(agent->evals.size(), 1u);
-    EXPECT_EQ(agent->evals[0].num_samples(), 31 * 16);  // Tokens of the windows that 500 tokens fill.
+    EXPECT_EQ(agent->evals[0].num_samples(), 31 * 16);  // 500 tokens fill 31 windows of 16 tokens.
     EXPECT_EQ(agent->evals[0].perplexity(), metrics.eval_perplexity());
   }
 }
 
-// With dropout, whose numbers depend on the position in the data.
+// The model has dropout, whose random numbers depend on the position in the data.
 TEST_F(TextTest, AGpt2ThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStopped) {
   for (const char* precision : {"fp32", "bf16", "fp16", "fp8-delayed"}) {
     SCOPED_TRACE(precision);
@@ -111,7 +111,7 @@ TEST_F(TextTest, ATokenBeyondTheVocabulary_IsADataErrorThatNamesItsPlace) {
               HasSubstr("data.eval.tokens.path \"text/val.bin\": token 321 is 17; the model's vocabulary has 17"));
 }
 
-// A file whose tokens are twice as wide holds the same text.
+// The same text is written with tokens of 16 bits and of 32 bits. The trainer must find the width itself.
 TEST_F(TextTest, TokensWithoutAHeader_AreReadAsTheirNumbersSay) {
   StartAttempt start = Gpt2("fp32", 3);
   const auto narrow = RunToOutcome(start);
@@ -133,7 +133,8 @@ TEST_F(TextTest, TokensWithoutAHeader_AreReadAsTheirNumbersSay) {
   EXPECT_THAT(EventsOf(*narrow, v1::Event::DATA_READ)[0].message(), HasSubstr("read as tokens of 16 bits"));
 }
 
-// Texts of 3 to 16 tokens, whose class is the more frequent kind of token. Every second line has types, too.
+// Tests on texts of 3 to 16 tokens. A text's class is the kind of token that is more frequent in it. Every second line
+// also has token types.
 class TextsTest : public TextTest {
  protected:
   void WriteTexts(const std::string& name, int count, unsigned seed) {
@@ -164,7 +165,7 @@ class TextsTest : public TextTest {
     StartAttempt start = Gpt2(precision, steps);
     v1::JobSpec& spec = *start.mutable_spec();
     v1::BertClassifierSpec& bert = *spec.mutable_model()->mutable_bert_classifier();
-    // With the learning rate of the others, a network with its norms after its sums diverges.
+    // BERT has its norms after its sums. With the learning rate of the other models, such a network diverges.
     spec.mutable_optimizer()->mutable_adamw()->set_learning_rate(0.003);
     spec.mutable_schedule()->set_warmup_steps(10);
     bert.set_num_hidden_layers(3);
@@ -246,7 +247,7 @@ TEST_F(TextsTest, ARecurrentNetwork_LearnsInEveryPrecision) {
   }
 }
 
-// With dropout between the layers.
+// The network has dropout between its layers.
 TEST_F(TextsTest, ARecurrentNetworkThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStopped) {
   for (const v1::RnnSpec::Cell cell : {v1::RnnSpec::LSTM, v1::RnnSpec::GRU}) {
     for (const char* precision : {"fp32", "bf16", "fp16"}) {

@@ -34,7 +34,7 @@ inline std::vector<int64_t> StepsOf(const std::vector<v1::Event>& events) {
   return steps;
 }
 
-// Folders of a test, and small attempts to run in them with a FakeAgent.
+// The folders of a test, and small attempts that the test runs in them with a FakeAgent.
 class TrainerTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -44,13 +44,13 @@ class TrainerTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
 
-  // The value with which the ctest entries worker_train_*_ahead run the trainers; nullopt in the others.
+  // The value of --steps-ahead for the trainers: set in the ctest entries worker_train_*_ahead, nullopt in all others.
   static std::optional<int> StepsAhead() {
     const char* const ahead = std::getenv("AMPD_TRAINER_STEPS_AHEAD");
     return ahead == nullptr ? std::nullopt : std::optional(std::stoi(ahead));
   }
 
-  // The device on which attempts run that name no other. scripts/gpu-check sets it to gpu0.
+  // The device of attempts that name no other: gpu0 if scripts/gpu-check runs the test, otherwise the CPU.
   static std::string TrainerDevice() {
     const char* const device = std::getenv("AMPD_TRAINER_DEVICE");
     return device == nullptr ? "cpu" : device;
@@ -61,9 +61,9 @@ class TrainerTest : public testing::Test {
 
   std::string Folder() { return (root_ / absl::StrCat("spawn", ++num_folders_)).string(); }
 
-  // Each sample has 12 pixels, of which four are 1 and show which of three classes it has; `mean` and `std` map 0 and 1
-  // to 0 and about 392. The sample at `bright`, if any, has one pixel of 255, which is mapped to 1e5, beyond fp16's
-  // range.
+  // Makes the attempt train on images in IDX files. An image has 12 pixels: four are 1, and which four shows its class,
+  // one of three. The normalization maps the pixels 0 and 1 to 0 and about 392. The image at index `bright`, if there
+  // is one, has a pixel of 255, which is mapped to 1e5, beyond fp16's range.
   void UseIdx(StartAttempt& start, int num_samples, int bright) {
     std::ofstream images(root_ / "images", std::ios::binary);
     std::ofstream labels(root_ / "labels", std::ios::binary);
@@ -122,7 +122,7 @@ class TrainerTest : public testing::Test {
     return start;
   }
 
-  // The second attempt of a job.
+  // Returns the second attempt of the job, which starts from the checkpoint.
   static StartAttempt Resumed(StartAttempt start, const v1::Checkpoint& checkpoint) {
     start.mutable_key()->set_attempt(2);
     start.mutable_key()->set_token("second");
@@ -137,7 +137,8 @@ class TrainerTest : public testing::Test {
     source.set_seed(9);
   }
 
-  // Runs an attempt to its outcome, and acknowledges it.
+  // Reads until the attempt's outcome and all telemetry before it have arrived, acknowledges them, and waits until the
+  // trainer ends.
   void Finish(FakeAgent& agent) {
     agent.ReadUntil([&] {
       return agent.outcome.has_value() && (agent.outcome_after == 0 || agent.sequences.contains(agent.outcome_after));
@@ -146,7 +147,7 @@ class TrainerTest : public testing::Test {
     EXPECT_EQ(agent.WaitForExit(), 0);
   }
 
-  // Runs an attempt to its outcome, and returns the agent with everything that it received.
+  // Runs an attempt to its end. Returns the agent, with everything that it received.
   std::unique_ptr<FakeAgent> RunToOutcome(const StartAttempt& start, std::optional<int> steps_ahead = StepsAhead()) {
     auto agent = std::make_unique<FakeAgent>(Folder(), TrainerDevice(), steps_ahead);
     agent->Connect();

@@ -1,4 +1,4 @@
-// The real ampd-trainer with a fake agent.
+// Tests of the real ampd-trainer with a fake agent.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Averages, groups, and, in bf16, weights without masters: all state that an optimizer can keep.
+// Makes the optimizer keep all kinds of state: averages, groups and, in bf16, weights without masters.
 void KeepMoreState(v1::JobSpec& spec) {
   spec.mutable_optimizer()->set_ema_decay(0.75);
   v1::ParameterGroup& biases = *spec.mutable_optimizer()->add_groups();
@@ -148,12 +148,12 @@ TEST_F(TrainerTest, AnAttemptThatIsPlacedOnAnotherDevice_IsADeviceError) {
   StartAttempt start = Mlp("bf16", 10);
   start.mutable_device()->set_id("gpu3");
   start.mutable_device()->set_kind(v1::Device::GPU);
-  const Outcome outcome = Run(start);  // A trainer for the CPU.
+  const Outcome outcome = Run(start);  // Runs on a trainer for the CPU.
   EXPECT_EQ(outcome.reason(), v1::DEVICE_ERROR) << outcome.ShortDebugString();
   EXPECT_EQ(outcome.message(), "the attempt is placed on gpu3 and this trainer computes on cpu");
 }
 
-// One preset each, so that on a GPU a failure under one hides no other.
+// Each test runs one preset, so that a failure under one preset on a GPU does not hide the others.
 class TrainerGpuTest : public TrainerTest, public testing::WithParamInterface<const char*> {};
 
 TEST_P(TrainerGpuTest, AnAttemptForAGpu_TrainsThere) {
@@ -177,11 +177,11 @@ TEST_P(TrainerGpuTest, AnAttemptForAGpu_TrainsThere) {
 INSTANTIATE_TEST_SUITE_P(Presets, TrainerGpuTest, testing::Values("fp32", "tf32", "bf16", "fp16"),
                          [](const testing::TestParamInfo<const char*>& info) { return std::string(info.param); });
 
-// A preset and a round, whose attempts have their own seed. Rounds differ in what the optimizer keeps.
+// A preset, and a round. Each round has its own seed, and rounds differ in the state that the optimizer keeps.
 using ResumeCase = std::tuple<const char*, int>;
 class TrainerResumeTest : public TrainerTest, public testing::WithParamInterface<ResumeCase> {};
 
-// Killed at a random step and resumed from the last checkpoint that the agent has.
+// A trainer is killed at a random step. The next one resumes from the last checkpoint that was reported to the agent.
 TEST_P(TrainerResumeTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) {
   const auto& [precision, round] = GetParam();
   const uint64_t seed = 20260101 + static_cast<uint64_t>(round);
@@ -190,7 +190,7 @@ TEST_P(TrainerResumeTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterru
   constexpr int64_t kSteps = 60;
   StartAttempt start = Mlp(precision, kSteps);
   start.mutable_spec()->mutable_train()->set_seed(random());
-  start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);  // A layer between the outer ones, for FP8.
+  start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);  // Outer layers are not in FP8.
   if (round == 2) {
     KeepMoreState(*start.mutable_spec());
   }
@@ -246,7 +246,8 @@ TEST_F(TrainerTest, ANewConnection_ReceivesEverythingThatIsNotAcknowledged) {
   EXPECT_EQ(hello.key().job_id(), "j-abc");
   agent.ReadUntil(
       [&] { return agent.outcome.has_value() && agent.sequences.contains(agent.outcome->last_sequence()); });
-  // From 4 on without a gap. 1 to 3 come again only if the connection broke before the acknowledgement was read.
+  // The trainer sends all telemetry from sequence 4 on without a gap. It sends 1 to 3 again only if the connection
+  // broke before it read their acknowledgement.
   EXPECT_LE(agent.sequences.begin()->first, 4u);
   EXPECT_EQ(agent.sequences.rbegin()->first, agent.outcome->last_sequence());
   EXPECT_EQ(agent.sequences.size(), agent.outcome->last_sequence() - agent.sequences.begin()->first + 1);
@@ -429,7 +430,8 @@ TEST_F(TrainerTest, LossScaleOrdersOfOneStep_AreBothInEffect) {
   EXPECT_EQ(agent.steps[3].loss_scale, 256);
 }
 
-// Otherwise the later changes of the scale would be lost whenever another worker takes over the job.
+// An order is not applied again by the job's next attempt. Otherwise later changes of the scale would be lost whenever
+// another worker takes over the job.
 TEST_F(TrainerTest, ALossScaleOrder_IsAppliedOnceOverTheAttemptsOfAJob) {
   FakeAgent agent = Spawn();
   agent.Connect();
@@ -496,7 +498,7 @@ TEST_F(TrainerTest, ARequestForGradients_ReportsWhatTheCanaryLastSawOfLayersInFp
 TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryFormat) {
   for (const auto& [precision, dtype] : {std::pair("fp16", "float16"), {"bf16", "bfloat16"}, {"fp32", "float32"}}) {
     StartAttempt start = Mlp(precision, 1 << 30);
-    start.mutable_key()->set_job_id(absl::StrCat("j-", precision));  // Its checkpoints differ from the others'.
+    start.mutable_key()->set_job_id(absl::StrCat("j-", precision));  // Keeps the checkpoints apart.
     FakeAgent agent = Spawn();
     agent.Connect();
     agent.Start(start);
@@ -513,7 +515,7 @@ TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryForma
       agent.ReadUntil([&] {
         if (!agent.sequences.empty()) {
           agent.Acknowledge(
-              agent.sequences.rbegin()->first);  // Otherwise the trainer waits for capacity before its next step.
+              agent.sequences.rbegin()->first);  // Otherwise the trainer's outbox becomes full, and it waits.
         }
         return answered(number);
       });
@@ -552,9 +554,9 @@ TEST_F(TrainerTest, MissingData_IsADataErrorThatNamesTheFile) {
   EXPECT_THAT(outcome.message(), testing::Not(HasSubstr(root_.string())));
 }
 
-// A write lease temporarily prevents everyone else from opening the file.
+// While this test holds a write lease on the file (F_SETLEASE), nobody else can open the file.
 TEST_F(TrainerTest, HostThatCanNotReadNow_IsNotTheDatasFault) {
-  signal(SIGIO, SIG_IGN);  // Signals the lease's holder that somebody wants to open the file.
+  signal(SIGIO, SIG_IGN);  // The kernel sends SIGIO when somebody wants to open the file.
   const UniqueFd leased(open((root_ / "images").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   ASSERT_EQ(fcntl(leased.get(), F_SETLEASE, F_WRLCK), 0) << std::strerror(errno);
   StartAttempt start = Mlp("fp32", 5);
@@ -570,7 +572,7 @@ TEST_F(TrainerTest, HostThatCanNotReadNow_IsNotTheDatasFault) {
                         "Resource temporarily unavailable"));
 }
 
-// This holds for any user that runs the trainer: that root may read everything is not a reason to.
+// The trainer refuses a file that others may not read, even if the trainer itself could read it, for example as root.
 TEST_F(TrainerTest, FileThatOthersMayNotRead_IsOpenedForNoJob) {
   StartAttempt start = Mlp("fp32", 5);
   (*start.mutable_data_roots())["root"] = root_.string();
@@ -688,7 +690,7 @@ TEST_F(TrainerTest, ALossThatIsNotFinite_EndsTheAttempt) {
   EXPECT_EQ(Run(start).reason(), v1::NONFINITE_LOSS);
 }
 
-// A loss scale under which every step overflows, and which does not change.
+// Sets a loss scale that does not change. The tests use scales under which every step overflows.
 StartAttempt WithStaticScale(StartAttempt start, double scale) {
   start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_fixed()->set_scale(scale);
   return start;
