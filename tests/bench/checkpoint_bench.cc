@@ -1,10 +1,11 @@
-// The cost of a checkpoint of an MLP under AdamW in fp32: its weights and both moments.
+// Measures the cost of a checkpoint of an MLP under AdamW in fp32, which has the weights and both moments.
 //
 //   checkpoint_bench FOLDER NUM_LAYERS WIDTH   reads lines from stdin. For each line "save" it takes the copy that
 //                                              training waits for, makes it durable below FOLDER as the trainer does,
 //                                              and prints the seconds of both and the bytes
 //
-// scripts/checkpoint.py saves tensors of the same shapes with PyTorch and safetensors, turn by turn.
+// scripts/checkpoint.py runs this program in turns with a program that saves tensors of the same shapes with PyTorch
+// and safetensors.
 
 #include <cstdio>
 #include <cstdlib>

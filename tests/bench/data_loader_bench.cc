@@ -32,7 +32,7 @@ constexpr int64_t kWindowTokens = 256;
 constexpr double kMean = 0.286;
 constexpr double kDeviation = 0.353;
 
-// Windows of tokens below 32768, which fit int16 unchanged.
+// A dataset of windows of tokens. The tokens are below 32768, so they fit int16 unchanged.
 class Windows : public data::datasets::Dataset<Windows> {
  public:
   explicit Windows(const std::string& path) {

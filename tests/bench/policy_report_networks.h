@@ -9,7 +9,7 @@
 #include "graph/graph.h"
 #include "worker/amp/phase.h"
 
-// The networks of policy_report, with random batches for them.
+// The networks that policy_report trains, with random batches for them.
 namespace ampd::bench {
 
 // Sizes of a report's batches. If `tiny`, networks and batches are small, so that a CPU can check that everything runs.

@@ -1,6 +1,6 @@
-// The torch-amp presets against PyTorch's own autocast. Every op of the engine's table is run under torch.autocast of
-// the wheel, for CPUs and for GPUs: in each form of its arguments, and with its inputs in one dtype and in several. The
-// graph under the preset must have the same dtypes. On a CPU the engine's executor must also give the same results and
+// Compares the torch-amp presets with PyTorch's own autocast. Every op of the engine's table runs under torch.autocast,
+// for CPUs and for GPUs: in each form of its arguments, and with its inputs in one dtype and in several. The graph
+// under the preset must have the same dtypes. On a CPU the engine's executor must also give the same results and
 // gradients.
 
 #include <ATen/ops/norm.h>

@@ -1,4 +1,5 @@
-// The networks of PyTorch's DCGAN tutorial against PyTorch's: names, first weights, losses, gradients and training.
+// Compares ampd's networks of PyTorch's DCGAN tutorial with the tutorial's own: names, initial weights, losses,
+// gradients and training.
 
 #include <gtest/gtest.h>
 
@@ -277,7 +278,7 @@ TEST_P(DcganParity, ExportedItTrainsToTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, DcganParity, testing::Values(28, 32, 64));
 
-// Under every policy both networks keep training with finite numbers.
+// Under every policy, the networks train without numeric faults, and the discriminator learns.
 TEST(Dcgan, TrainsUnderEveryPolicy) {
   const graph::Graph model = Dcgan(28);
   v1::Device cpu;

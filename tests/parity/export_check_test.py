@@ -111,7 +111,7 @@ class BackwardCode(ExportCase):
         for name, own in FUNCTIONS.items():
             with self.subTest(name):
                 self.refused(Net(lambda net, h: own.apply(h)), "the model (Net) has the torch.autograd.Function 'Own'")
-        kept = FUNCTIONS["reversed"].apply  # a module may keep the function like this
+        kept = FUNCTIONS["reversed"].apply  # a module may call the function through a variable
         self.refused(Net(lambda net, h: kept(h)), "the torch.autograd.Function 'Own'")
         self.refused(Net(lambda net, h: WithContext.apply(h, 2.0)), "'WithContext'")
 

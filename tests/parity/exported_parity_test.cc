@@ -1,5 +1,5 @@
-// Models exported by the test environment's torch, run in the trainer's own engine, against PyTorch running the same
-// modules on one thread: fp32, bf16 under autocast, fp16.
+// Compares models that PyTorch exported, run in the trainer's engine, with the same modules run in PyTorch on one
+// thread: in fp32, in bf16 under autocast, and in fp16.
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -362,7 +362,7 @@ TEST_P(ExportedTraining, TwentyStepsOfAdamWFollowPyTorchs) {
               worst_loss, worst, std::abs(sums.loss - theirs) / theirs);
 }
 
-// Returns the dtypes of the results of an op's nodes in the graph under a preset.
+// Returns the result dtypes of all nodes with the op `op`, in the graph of the model under a preset.
 std::multiset<graph::Dtype> DtypesOf(const graph::Graph& model, const char* preset, std::string_view op) {
   const graph::Graph program = graph::WithLossHead(model).value();
   const auto resolved =

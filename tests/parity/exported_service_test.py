@@ -205,7 +205,7 @@ class ExportedModels(DataRootCase):
     def test_a_lone_program_of_training_is_evaluated_with_its_flags_flipped(self):
         self.save(Mine().train(), "lone.pt2")
         job = self.run_job(JOB.replace("mine.pt2", "lone.pt2"))
-        self.expect_pythons_evaluation(job)  # dropout or missing running statistics would change the loss
+        self.expect_pythons_evaluation(job)  # with dropout, or without running statistics, the loss would differ
         self.assertLess(self.evals(job)[-1]["loss"], 0.5 * self.evals(job)[0]["loss"])
         self.assertNotIn("WARNING", self.service.events(job["id"]))
 

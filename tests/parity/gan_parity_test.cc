@@ -1,5 +1,5 @@
-// A GAN with two optimizers against PyTorch: losses from the same weights and data, and traces of scale and skips
-// against torch.amp.GradScaler with an overflow forced in one of the optimizers.
+// Compares a GAN with two optimizers with PyTorch: the losses, from the same weights and data, and the loss scale and
+// skipped steps, with torch.amp.GradScaler and overflows that are forced for one of the optimizers.
 
 #include <gtest/gtest.h>
 
@@ -85,7 +85,7 @@ void ExpectClose(float ours, float theirs, const std::string& where, double* wor
   }
 }
 
-// The number of steps in which only the discriminator, only the generator, or both were skipped.
+// The numbers of steps in which the update of only the discriminator, of only the generator, or of both was skipped.
 struct Skips {
   int discriminator = 0;
   int generator = 0;

@@ -42,7 +42,8 @@ HEADS = dict(head_dim=16)
 SHORT = dict(max_position_embeddings=40)
 MIXED = dict(sliding_window=4, layer_types=["sliding_attention", "full_attention"])
 LATE = dict(sliding_window=4, use_sliding_window=True, max_window_layers=1)
-# {family: (text before "ForSequenceClassification" or "ForCausalLM", further settings of its small configuration)}.
+# {family: (class name before "ForSequenceClassification" or "ForCausalLM", further settings of its small
+# configuration)}.
 ENCODERS = {
     "albert": ("Albert", dict(embedding_size=32)),
     "bert": ("Bert", {}),

@@ -19,8 +19,8 @@ struct OpRun {
   executor::TensorMap gradients;  // By name of the slot.
 };
 
-// Runs a program of a case forward and backward on the CPU, with the engine's ops. INTERNAL if LibTorch throws, or if a
-// result has another dtype than the program states.
+// Runs a case's program forward and backward on the CPU, with the engine's ops. Returns INTERNAL if LibTorch throws, or
+// if a result has another dtype than the program states.
 absl::StatusOr<OpRun> RunProgram(const OpCase& one, const graph::Graph& program);
 
 }  // namespace ampd::parity

@@ -30,7 +30,7 @@ import tensor_file
 # on a dtype. On some CPUs oneDNN has no LSTM in float16.
 RECURRENT = ("aten.gru.input", "aten.lstm.input")
 NEEDS_ITS_DEVICE = "needs its device"
-# Models call the in-place form of this op, which has a derivative.
+# In place of this op, its in-place form is run: models call that form, and it has a derivative.
 COPY = "aten.copy.default"
 NO_DERIVATIVE = "aten.bernoulli.p"
 

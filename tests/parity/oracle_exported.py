@@ -84,7 +84,8 @@ STILL = {
     "bert": KEY_BIASES, "bert_masked": KEY_BIASES, "roberta": KEY_BIASES, "distilbert": KEY_BIASES,
     "electra": KEY_BIASES, "bert_own_loss": KEY_BIASES, "deberta": r"pos_key_proj\.bias$",
     "cnn": r"stem\.0\.bias$", "regressor": FIRST_BIAS, "multi_label": FIRST_BIAS, "own_loss": FIRST_BIAS,
-    # Biases of norms that are followed by only a 1x1 convolution and the next norm.
+    # The next three models: biases of norms that are followed only by a 1x1 convolution and the next norm, which
+    # cancels them.
     "small_mobilenet_v3": r"features\.([12]\.block\.2|3\.block\.3)\.1\.bias$",
     "small_shufflenet_v2": r"(branch1\.1|branch2\.4)\.bias$",
     "small_efficientnet": r"(features\.1\.0\.block\.2|block\.3)\.1\.bias$",

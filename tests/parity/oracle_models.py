@@ -187,7 +187,7 @@ def make_batches(name, shape, num_classes, batch_size):
         tokens = torch.randint(0, num_classes, (STEPS, batch_size, *shape))
         return tokens, (3 * tokens + 1) % num_classes
     labels = torch.randint(0, num_classes, (STEPS, batch_size))
-    # Class prototypes plus noise, so that there is something to learn.
+    # An image is the prototype of its class plus noise, so that there is something to learn.
     return torch.randn(num_classes, *shape)[labels] + torch.randn(STEPS, batch_size, *shape), labels
 
 

@@ -35,7 +35,7 @@ SPECIAL = "a [CLS] b [SEP] [UNK][MASK]c\n"  # BertTokenizer never splits special
 # Unicode categories of unassigned code points (Cn) and surrogates (Cs). Code points that an older version of Unicode
 # does not assign are left out, because the compared libraries have different versions.
 YOUNG = {"Cn", "Cs"}
-# Code points whose full and simple lower case differ, or whose lower case depends on their place in the word.
+# Code points whose lower case depends on their position in the word (the capital sigma).
 SPECIAL_CASES = {0x3A3}
 
 
@@ -116,7 +116,7 @@ class Tokenizers(unittest.TestCase):
         self.assert_same(ours, fast.encode(text), "GPT2TokenizerFast")
 
     def test_word_pieces_are_berts(self):
-        # On cased text BertTokenizer composes accents and the fast tokenizer does not.
+        # There is no case of BertTokenizer with cased text: it composes accents there, and the fast tokenizer does not.
         for kind, cased, text in ((BertTokenizer, False, CORPUS), (BertTokenizerFast, False, CORPUS + SPECIAL),
                                   (BertTokenizerFast, True, CORPUS + SPECIAL)):
             vocabulary = f"{'cased' if cased else 'uncased'}-vocab.txt"

@@ -83,7 +83,7 @@ OptimizerConfig ConfigOf(const Recipe& run) {
   return config;
 }
 
-// An engine, and the results of its steps so far.
+// A trained engine, and the results of its steps.
 struct Trained {
   std::unique_ptr<amp::Engine> engine;
   std::vector<float> losses;
@@ -95,7 +95,7 @@ amp::Batch BatchOf(const Tensors& oracle, int64_t step) {
   return {oracle.at("images").select(0, index), oracle.at("labels").select(0, index)};
 }
 
-// Trains with the engine on the oracle's batches.
+// Trains the run's model with the engine on the oracle's batches.
 Trained Train(const Recipe& run, const Tensors& oracle) {
   at::set_num_threads(run.preset == "fp32" ? 1 : 2);
   v1::PrecisionPolicy policy;

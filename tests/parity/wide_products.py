@@ -45,7 +45,7 @@ class _Widening(TorchDispatchMode):
         args, kwargs = _cast((args, kwargs), torch.bfloat16, torch.float32)
         result = func(*args, **kwargs)
         if func == ATTENTION:
-            return _cast(result[0], torch.float32, torch.bfloat16), result[1]  # the second is a float32 sum
+            return _cast(result[0], torch.float32, torch.bfloat16), result[1]  # the sums of exponentials stay float32
         return _cast(result, torch.float32, torch.bfloat16)
 
 

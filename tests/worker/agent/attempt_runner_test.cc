@@ -29,7 +29,7 @@ class FakeTrainer {
   explicit FakeTrainer(const std::string& folder)
       : shim_listener_(*ListenUnix(folder + "/shim.sock")), trainer_listener_(*ListenUnix(folder + "/trainer.sock")) {}
 
-  // REQUIRES: the agent has connected.
+  // Accepts the agent's connections. REQUIRES: the agent has connected.
   void Accept() {
     shim_ = *AcceptUnix(shim_listener_.get());
     trainer_ = *AcceptUnix(trainer_listener_.get());
@@ -133,7 +133,7 @@ class AttemptRunnerTest : public testing::Test {
     trainers_.Adopt();
     return FakeTrainer(left_.PathOf("warm"));
   }
-  // Starts `job` on the trainer, under a confirmed lease.
+  // Starts `job` on the trainer, under a confirmed lease, and returns the command that the trainer receives.
   TrainerCommand StartOn(FakeTrainer& trainer, const std::string& job) {
     Actions actions;
     actions.start.push_back(StartOf(job));

@@ -35,8 +35,8 @@ class FakeServer final : public v1::WorkerService::Service {
   void SetSilent(bool silent);
   // A busy server stores and acknowledges no telemetry until it is no longer busy; uploads wait.
   void SetBusy(bool busy);
-  // AddArtifact serves the content under its digest, which it returns. While artifacts are hidden, every call is
-  // UNAVAILABLE.
+  // AddArtifact makes the server serve an artifact with this content, and returns its digest. While artifacts are
+  // hidden, every download fails with UNAVAILABLE.
   std::string AddArtifact(const std::string& content);
   void HideArtifacts(bool hidden);
   // Makes each download send the whole content and then stay open until the client ends it.

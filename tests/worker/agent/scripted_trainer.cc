@@ -15,7 +15,8 @@
 // If the file FOLDER/../../device_error exists, its content is the device error in Hello.
 //
 // Every step writes a line "pid step boottime_nanos" to FOLDER/../../steps (in the agent's state folder), so that a
-// test can see when it computed. Telemetry is kept until it is acknowledged, and sent again on a new connection.
+// test can see when the trainer computed. The trainer keeps telemetry until it is acknowledged, and sends it again on a
+// new connection.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -203,7 +204,7 @@ class ScriptedTrainer {
     SendTelemetry(batch);
   }
 
-  // REQUIRES: the batch contains the last sequence.
+  // Keeps a batch until it is acknowledged, and sends it. REQUIRES: the batch contains the last sequence.
   void SendTelemetry(const ampd::v1::TelemetryBatch& batch) {
     kept_[sequence_] = batch;
     TrainerReport report;

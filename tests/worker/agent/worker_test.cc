@@ -100,7 +100,7 @@ class Worker : public testing::Test {
     std::fputs(log_.c_str(), stderr);
   }
 
-  // Options in `more` replace the defaults.
+  // Starts the worker. Options in `more` replace the default options of the same name.
   void StartWorker(std::vector<std::string> more = {}) {
     std::vector<std::string> arguments = {std::string(AMPD_BIN_DIR) + "/ampd-worker"};
     const std::vector<std::pair<std::string, std::string>> defaults = {
@@ -362,7 +362,7 @@ TEST_F(Worker, ServerThatIsBusy_GetsManyStepsInOneUpload) {
   EXPECT_TRUE(WaitForCleanup("j1", 0));
 }
 
-// Sends more samples than the agent buffers while the server is busy, so that the trainer has to wait.
+// While the server is busy, the trainer sends more samples than the agent buffers, so that it has to wait.
 TEST_F(Worker, Samples_ReachTheServerWholeAndOnce) {
   constexpr size_t kMostOfGrpc = 4 << 20;
   StartWorker();
@@ -538,7 +538,7 @@ TEST_F(Worker, LeaseThatRunsOut_StopsTheTrainerUntilItIsRenewed) {
   server_.Want("j1", "");
   ASSERT_TRUE(RunsAt("j1", 5));
   server_.SetSilent(true);
-  // The process table shows stopped processes.
+  // Returns whether the process table shows one of the processes as stopped.
   const auto stopped = [&] {
     for (const ProcessIdentity& identity : Survivors()) {
       const auto entry = ReadProcess(identity.pid);
@@ -578,7 +578,8 @@ TEST_F(Worker, AgentStoppedBeyondItsLease_NoStepStartsAfterTheDeadline) {
   ASSERT_TRUE(RunsAt("j1", 5));
   const int64_t stopped_nanos = absl::ToInt64Nanoseconds(SystemClock().SinceBoot());
   kill(worker_, SIGSTOP);
-  // Wait for three leases: the last lease counts from a report that was sent before the stop.
+  // Wait for the time of three leases, so that the lease has expired: it counts from a report that was sent before the
+  // stop.
   server_.WaitFor([](const FakeServer&) { return false; }, 3 * kLease);
   const int64_t continued_nanos = absl::ToInt64Nanoseconds(SystemClock().SinceBoot());
   kill(worker_, SIGCONT);

@@ -266,7 +266,7 @@ class TightMemory {
   ~TightMemory() { FreeBytes() = std::numeric_limits<int64_t>::max(); }
 };
 
-// Runs a step of the recording engine in tight memory, after computing the expected result with the other engine.
+// Runs a step on the recording engine in tight memory, and compares it with the same step on the other engine.
 void CapturedStepTest::TightStep(const std::vector<Batch>& micro_batches) {
   const uint64_t stream = 100 + static_cast<uint64_t>(num_steps_++);
   const std::string expected = TextOf(eager_->Step(micro_batches, stream));

@@ -90,7 +90,8 @@ TEST(SumsOf, ClassesAreCountedExactlyOverBatchesOfAnySize) {
 }
 
 TEST(MacroF1, IsScikitLearnsOnItsOwnExample) {
-  // sklearn.metrics.f1_score: y_true [0, 1, 2, 0, 1, 2], y_pred [0, 2, 1, 0, 0, 1], macro: 0.8 / 3.
+  // The example in the documentation of sklearn.metrics.f1_score: for y_true [0, 1, 2, 0, 1, 2] and y_pred [0, 2, 1, 0,
+  // 0, 1], the macro F1 is 0.8 / 3.
   EvalSums sums = Classified({0, 2, 1, 0, 0, 1}, {0, 1, 2, 0, 1, 2});
   sums.classes.resize(3);
   EXPECT_DOUBLE_EQ(MacroF1(sums.classes), 0.8 / 3);

@@ -36,7 +36,7 @@ int64_t& FreeBytes();
 
 const StepGraphs* RecordedGraphs();
 
-// The emulated kernels; their launches are recorded while a step is recorded.
+// Returns the emulated kernels. While a step is recorded, their launches are recorded, too.
 const kernels::CudaKernels* RecordableKernels();
 
 }  // namespace ampd::amp

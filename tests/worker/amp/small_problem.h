@@ -21,7 +21,7 @@ graph::Graph SmallLenet(const std::vector<int>& widths);
 // tensor (size, 1, kImageSize, kImageSize).
 Batch MakeBatch(uint64_t seed, int64_t size);
 
-// The bytes of a contiguous tensor.
+// Returns the bytes of a contiguous tensor.
 std::string Bytes(const at::Tensor& tensor);
 
 // Returns one digest over every bit of the engine's training state.

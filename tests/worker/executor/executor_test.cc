@@ -391,7 +391,7 @@ class Lifetimes {
         graph.AddNode(MakeNode("aten.add.Tensor", {{"self", c}, {"other", read_again ? a : c}}), "y", kVector);
     graph.AddOutput("y", sum);
     const auto executor = Bound(graph, {}, registry_);
-    std::vector<at::Tensor> inputs;  // An initializer list would hold the tensor through the run.
+    std::vector<at::Tensor> inputs;  // An initializer list would keep the tensor alive.
     inputs.push_back(at::ones({2, 4}));
     values_.emplace_back(inputs[0].getIntrusivePtr());
     at::Tensor output = executor->Run(std::move(inputs))[0];

@@ -81,7 +81,7 @@ struct Layout {
   }
 };
 
-// The layouts that policies use, and every pair of formats that one pass converts between.
+// Returns the layouts that policies use, and layouts with every pair of formats between which one pass converts.
 inline std::vector<Layout> Layouts() {
   constexpr Format kBf16 = Format::kBFloat16;
   std::vector<Layout> layouts = {

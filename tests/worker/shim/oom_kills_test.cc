@@ -81,7 +81,7 @@ TEST_F(OomKillsTest, EndsBelowAndBeside_AreNotTheGroups) {
     Events(group, "memory.events.local", 1);
     Events(group, "memory.events", 1);
   }
-  Events("/a", "memory.events", 1);  // includes the count of the child group
+  Events("/a", "memory.events", 1);  // memory.events includes the count of the child group
   EXPECT_EQ(VerdictAt(), Verdict::kNone);
 }
 

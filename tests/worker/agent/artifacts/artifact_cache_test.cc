@@ -149,7 +149,7 @@ class ArtifactCacheTest : public testing::Test {
     cache_ = std::make_unique<ArtifactCache>(std::move(options));
     cache_->Start();
   }
-  // Waits for the artifact. Returns "READY", or the code of the error.
+  // Waits until the cache has the artifact or has failed to get it. Returns "READY" or the error's code.
   std::string Await(const std::string& sha256) {
     for (;;) {
       const ArtifactCache::Lookup lookup = cache_->Find(sha256);
@@ -280,7 +280,7 @@ TEST_F(ArtifactCacheTest, FullCache_EvictsTheLeastRecentlyUsedButNoWantedArtifac
 }
 
 TEST_F(ArtifactCacheTest, FullDisk_EvictsUnwantedArtifactsAndLeavesNoPartialFile) {
-  // Simulates a disk that holds eight bytes.
+  // Replaces the cache's writes by those of a simulated disk that holds eight bytes.
   write_ = [this](int fd, std::string_view bytes) {
     size_t num_bytes = 0;
     for (const std::string& file : Files()) {

@@ -103,7 +103,7 @@ TEST(AttemptBacklog, CheckpointWhoseTelemetryTheServerRefuses_IsReported) {
 TEST(AttemptBacklog, AcknowledgedCheckpoint_IsReportedNoMore) {
   AttemptBacklog backlog = WithCheckpoint();
   AddCheckpoint(backlog, 40, 25);
-  AddCheckpoint(backlog, 40, 25);  // the trainer repeats it on a new connection
+  AddCheckpoint(backlog, 40, 25);  // a repeated checkpoint, as after a trainer's reconnect
   backlog.OnAck(Ack(25), kNow);
   EXPECT_EQ(Reportable(backlog), "20 40");
   EXPECT_TRUE(backlog.AcknowledgeCheckpoint(20));
@@ -151,7 +151,7 @@ TEST(AttemptBacklog, TelemetryThatWasNotAcknowledged_IsSentAgainOnTheNextStream)
 TEST(AttemptBacklog, Telemetry_IsDoneWhenAllThatTheTrainerHasIsStored) {
   AttemptBacklog backlog;
   EXPECT_TRUE(backlog.TelemetryIsDone(kNow));
-  backlog.ExpectTelemetryUpTo(25);  // the outcome was reported before the telemetry
+  backlog.ExpectTelemetryUpTo(25);  // the trainer reports the outcome before its telemetry
   EXPECT_FALSE(backlog.TelemetryIsDone(kNow));
   backlog.AddTelemetry(Steps(1, 25));
   EXPECT_FALSE(backlog.TelemetryIsDone(kNow));

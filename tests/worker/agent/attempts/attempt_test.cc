@@ -9,7 +9,7 @@ namespace {
 
 constexpr absl::Duration kNow = absl::Seconds(100);
 
-// A running attempt with a checkpoint of step 20 that follows telemetry up to sequence 25.
+// A running attempt with a checkpoint of step 20, before which telemetry up to sequence 25 must be stored.
 AttemptOnWorker WithCheckpoint() {
   AttemptOnWorker attempt;
   attempt.held.state = v1::Attempt::RUNNING;

@@ -78,7 +78,7 @@ std::string Sequences(const TelemetryBatch& batch) {
                        [](std::string* text, const auto& entry) { absl::StrAppend(text, entry.first); });
 }
 
-// Sends all batches that the relay offers.
+// Sends all batches that the relay offers, and returns them as texts.
 std::vector<std::string> SendAll(TelemetryRelay& relay) {
   std::vector<std::string> sent;
   while (const TelemetryBatch* batch = relay.Next()) {

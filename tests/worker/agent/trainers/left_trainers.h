@@ -15,7 +15,8 @@
 
 namespace ampd::agent {
 
-// A state folder with the spawn folders of trainers that an earlier agent left. No process runs. Thread-compatible.
+// A state folder with the spawn folders of trainers that an earlier agent left. No trainer really runs.
+// Thread-compatible.
 class LeftTrainers {
  public:
   LeftTrainers() {

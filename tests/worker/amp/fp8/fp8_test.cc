@@ -102,7 +102,7 @@ TEST(Fp8Matrix, RoundsToTheNearestNumberAndSaturates) {
 }
 
 TEST(Fp8Matrix, TiesGoToTheEvenCode) {
-  // 17 lies between 16 (even) and 18 (odd) of E4M3, 19 between 18 and 20 (even).
+  // Ties of E4M3: 17 is between 16 (even code) and 18 (odd code), 19 between 18 and 20 (even code).
   const at::Tensor ties = at::arange(17, 21, 2).to(at::kFloat).reshape({1, 2});
   const at::Tensor back = Quantize(ties, One(), One(), {1, 2}, kE4M3).Widened();
   EXPECT_EQ(back[0][0].item<float>(), 16);

@@ -60,7 +60,7 @@ class FakeAgent {
   };
 
   std::map<int64_t, Step> steps;      // Telemetry by step.
-  std::map<int64_t, Cost> costs;      // Costs of those steps.
+  std::map<int64_t, Cost> costs;      // Costs by step.
   std::map<uint64_t, int> sequences;  // How often each record was received, by its sequence.
   std::vector<v1::Event> events;
   std::vector<v1::EvalPoint> evals;
@@ -70,7 +70,8 @@ class FakeAgent {
   std::map<int64_t, uint64_t>
       checkpoint_after;  // Last sequence that the server must store before the checkpoint, by step.
   uint64_t outcome_after = 0;
-  // Kinds of reports received on this connection, without repeats: t(elemetry), c(heckpoint), o(utcome).
+  // The kinds of reports on this connection in their order: 't' for telemetry, 'c' for a checkpoint, 'o' for the
+  // outcome. Reports of one kind in a row count once.
   std::string order;
   std::optional<v1::Outcome> outcome;
   internal::TrainerState state;
