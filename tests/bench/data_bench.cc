@@ -36,7 +36,7 @@
 namespace ampd {
 namespace {
 
-// The same values as in scripts/data_loading.py and data_loader_bench.
+// The constants below have the same values as in scripts/data_loading.py and data_loader_bench.
 constexpr int64_t kImagesABatch = 250;
 constexpr int64_t kWindowsABatch = 32;
 constexpr int64_t kWindowTokens = 256;
@@ -63,7 +63,7 @@ data::Dataset Windows(const std::string& folder) {
       .value();
 }
 
-// The same settings as in the training loop.
+// Returns the settings with which the training loop reads batches ahead.
 data::Batcher::Ahead AheadOf(const data::Dataset& dataset, int64_t batch_size) {
   return {
       .batches = static_cast<size_t>(precision::BatchesAhead(dataset.Get({0}).bytes() * batch_size)),

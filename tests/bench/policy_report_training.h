@@ -8,7 +8,7 @@
 #include "tests/bench/policy_report_networks.h"
 #include "worker/amp/step/step_kernels.h"
 
-// Trains one network under one preset and reports how it went.
+// Trains one network under one preset and reports its losses, speed and memory.
 namespace ampd::bench {
 
 struct TrainingOptions {

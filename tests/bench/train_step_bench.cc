@@ -31,7 +31,7 @@
 namespace ampd {
 namespace {
 
-// The same values as in scripts/train_step.py.
+// The constants below have the same values as in scripts/train_step.py.
 constexpr uint64_t kWeightSeed = 7;
 constexpr uint64_t kDataSeed = 11;
 constexpr int64_t kVocabulary = 2048;

@@ -37,7 +37,7 @@ constexpr double kGradientTolerance = 1e-4;
 constexpr double kTrainingTolerance = 1e-4;
 constexpr const char* kPlayers[] = {"discriminator", "generator"};
 
-// The same spec as in oracle_dcgan.py.
+// Returns the same spec as in oracle_dcgan.py.
 v1::DcganSpec SpecOf(int image_size) {
   v1::DcganSpec spec;
   spec.set_image_size(image_size);

@@ -23,7 +23,7 @@ namespace {
 
 using amp::OptimizerConfig;
 
-// The same values as in oracle_gan.py.
+// The same seed as in oracle_gan.py.
 constexpr uint64_t kSeed = 20;
 constexpr double kTolerance = 1e-4;
 constexpr char kCount[] = "discriminator.3.num_batches_tracked";

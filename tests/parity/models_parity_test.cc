@@ -29,7 +29,7 @@ using graph::Dim;
 using graph::Dtype;
 using graph::Graph;
 
-// The same values as in oracle_models.py.
+// The seed and the number of steps are those of oracle_models.py.
 constexpr uint64_t kSeed = 20;
 constexpr int64_t kSteps = 50;
 constexpr double kRelativeTolerance = 1e-5;

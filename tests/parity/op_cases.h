@@ -21,8 +21,8 @@ struct OpCase {
   // Dtypes of the results under autocast. Empty if PyTorch fails; `fails` is then its error.
   std::vector<graph::Dtype> gives;
   std::string fails;
-  // What PyTorch computes under autocast on a CPU: the results by name of the output, the gradients by name of the
-  // slot.
+  // Results and gradients that PyTorch computes under autocast on a CPU: the results by name of the output, the
+  // gradients by name of the slot.
   executor::TensorMap results;
   executor::TensorMap gradients;
 

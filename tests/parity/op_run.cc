@@ -57,7 +57,7 @@ executor::TensorMap LeavesOf(const OpCase& one, const graph::Graph& program) {
   return leaves;
 }
 
-// The same function as gradient_for() in oracle_autocast.py.
+// Returns the same gradient as gradient_for() in oracle_autocast.py.
 at::Tensor GradientFor(const at::Tensor& result) {
   const at::Tensor numbers = at::arange(result.numel(), at::TensorOptions(at::kFloat));
   return numbers.remainder(7).div(8).add(0.25).reshape(result.sizes()).to(result.scalar_type());

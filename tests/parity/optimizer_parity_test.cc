@@ -18,7 +18,7 @@ using Kind = OptimizerConfig::Kind;
 constexpr int64_t kSteps = 100;
 constexpr double kTolerance = 1e-6;  // For values of about 1.
 
-// The same configurations as in oracle_optimizer.py.
+// Returns the optimizer configuration that has this name in oracle_optimizer.py.
 OptimizerConfig ConfigOf(const std::string& name) {
   OptimizerConfig config;
   config.kind = name == "adamw" ? Kind::kAdamW : name == "adam" ? Kind::kAdam : Kind::kSgd;

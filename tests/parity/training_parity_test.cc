@@ -29,7 +29,7 @@ namespace {
 using amp::OptimizerConfig;
 using Tensors = std::map<std::string, at::Tensor>;
 
-// The same values as in oracle_training.py.
+// The constants below have the same values as in oracle_training.py.
 constexpr uint64_t kSeed = 20;
 constexpr double kMaxNorm = 0x1p-2;
 constexpr int64_t kMicroBatches = 4;
@@ -125,7 +125,7 @@ Trained Train(const Recipe& run, const Tensors& oracle) {
   return trained;
 }
 
-// Returns the mean loss on the first batch, with the averaged weights if there are any.
+// Returns the mean loss of the trained model on the first batch, with the averaged weights if there are any.
 double EvalLoss(const Trained& trained, const Tensors& oracle) {
   const amp::EvalSums sums = trained.engine->Evaluate(BatchOf(oracle, 0));
   return sums.loss / static_cast<double>(sums.num_samples);

@@ -17,8 +17,8 @@ struct Tolerance {
   // (bf16 for FP8, fp32 for the others). Relative to the first loss. It allows for the accumulated rounding of a few
   // layers.
   double wider = 0;
-  // Bound for each loss of a run on a GPU, compared with the same run on a CPU and relative to that loss. They differ
-  // because the order of sums differs. A run in tf32 is compared with one in fp32.
+  // Bound for each loss of a run on a GPU, compared with the same run on a CPU and relative to that loss. The losses
+  // differ because sums are added in another order. A run in tf32 is compared with a run in fp32 on the CPU.
   double device = 0;
 };
 

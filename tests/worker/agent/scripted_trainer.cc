@@ -1,5 +1,5 @@
-// A trainer without training, for tests of the shim and the agent: speaks trainer.proto and follows the job's name, a
-// comma-separated list of words:
+// A trainer that does not train, for tests of the shim and the agent. It speaks trainer.proto and follows a script,
+// which is the job's name: a comma-separated list of words.
 //
 //   steps=N      runs N steps, each with telemetry, then reports FINISHED (default: runs until it is asked to leave)
 //   pause_us=N   pauses between two steps, as a computation would                   (default 1000)

@@ -265,7 +265,7 @@ TEST_F(ArtifactCacheTest, FullCache_EvictsTheLeastRecentlyUsedButNoWantedArtifac
   EXPECT_EQ(Fetch(a), "READY");
   EXPECT_EQ(Fetch(b), "READY");
   EXPECT_EQ(Fetch(a), "READY");
-  // Sets an old time of the file, because file times are too coarse to tell recent uses apart.
+  // Sets an old time of the file, because file times are too coarse to distinguish recent uses.
   const timespec old[2] = {{1000, 0}, {1000, 0}};
   ASSERT_EQ(utimensat(AT_FDCWD, (folder_ + "/" + b).c_str(), old, 0), 0);
   EXPECT_EQ(Fetch(c), "READY");

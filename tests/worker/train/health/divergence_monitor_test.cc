@@ -73,7 +73,7 @@ TEST(DivergenceMonitor, AHealthyRunIsSilentAndCalm) {
   EXPECT_THAT(run.found, IsEmpty());
 }
 
-// In a GAN, high losses are no finding: a discriminator's loss falls to almost nothing, and rises again when the
+// High losses in a GAN are not reported: a discriminator's loss falls to almost nothing, and rises again when the
 // generator learns to deceive it.
 TEST(DivergenceMonitor, HowHighAnAdversarialLossIsSaysNothing) {
   const auto losses_of = [](int step) { return step % 200 < 100 ? 0.01f : 9.0f; };

@@ -44,7 +44,7 @@ graph::Graph Reshaping() {
   return std::move(builder).Build().value();
 }
 
-// A classifier without an embedding table, so that no table tells the size of its vocabulary.
+// A classifier without an embedding table, so that the size of its vocabulary is unknown.
 graph::Graph WithoutTable() {
   GraphBuilder builder("without table");
   builder.Input("input_ids", {Dtype::kInt64, {Dim::Batch(), kLength}});

@@ -55,7 +55,8 @@ TEST_F(InitialCheckpointTest, ItsWeightsAndNothingElse_AreWhatTheJobBeginsWith) 
   by_file.mutable_key()->set_job_id("j-file");
   (*by_file.mutable_data_roots())["root"] = (root_ / "checkpoints").string();
   by_file.mutable_spec()->mutable_model()->set_initial_weights("root/" + source.path() + "/model.safetensors");
-  // As a file, the checkpoint can be read only if its owner permits others to read it.
+  // A trainer refuses a weights file that others may not read, which includes checkpoints, so this file is made
+  // readable.
   std::filesystem::permissions(root_ / "checkpoints" / source.path() / "model.safetensors",
                                std::filesystem::perms::others_read, std::filesystem::perm_options::add);
   const auto expected = RunToOutcome(by_file);
