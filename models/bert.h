@@ -25,6 +25,8 @@ namespace ampd::models {
 //
 // Inputs "input_ids" (B, T), int64; "attention_mask" (B, T), bool, true at the text's positions; and "token_type_ids"
 // (B, T), int64. Output "logits" (B, L).
+
+// Sets the fields of the spec that are unset to their defaults.
 void FillDefaults(v1::BertClassifierSpec& spec);
 
 // Builds the model for sequences of `sequence_length` tokens; 0 means max_position_embeddings. Returns INVALID_ARGUMENT

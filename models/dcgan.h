@@ -25,6 +25,8 @@ namespace ampd::models {
 // The fake images count once in the generator's running statistics. The tutorial makes the fake images once for both
 // losses; here the program of each loss makes them. Inputs "images" (B, C, S, S) and "noise" (B, Z); outputs: the two
 // losses, fp32 scalars.
+
+// Sets the fields of the spec that are unset to their defaults.
 void FillDefaults(v1::DcganSpec& spec);
 
 // Returns INVALID_ARGUMENT with one violation per wrong field; paths begin with "model.dcgan".

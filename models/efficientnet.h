@@ -21,9 +21,12 @@ namespace ampd::models {
 //   convolutions: normal, kaiming's with fan-out; no bias except in squeeze and excitation, where it is 0
 //   classifier: uniform within 1 / sqrt(num_classes), its bias 0
 //
-// Input "images" (B, in_channels, image_size, image_size); output "logits" (B, num_classes). Returns INVALID_ARGUMENT
-// with one violation per wrong field; paths begin with "model.efficientnet_b0".
+// Input "images" (B, in_channels, image_size, image_size); output "logits" (B, num_classes).
+
+// Sets the fields of the spec that are unset to their defaults.
 void FillDefaults(v1::EfficientNetSpec& spec);
+
+// Returns INVALID_ARGUMENT with one violation per wrong field; paths begin with "model.efficientnet_b0".
 absl::StatusOr<graph::Graph> BuildEfficientNet(const v1::EfficientNetSpec& spec);
 
 }  // namespace ampd::models

@@ -20,6 +20,8 @@ namespace ampd::models {
 //
 // Input "input_ids" (B, T), int64; output "logits" (B, T, V). As in transformers' files, the weight of lm_head has no
 // name of its own: it is transformer.wte.weight.
+
+// Sets the fields of the spec that are unset to their defaults.
 void FillDefaults(v1::Gpt2Spec& spec);
 
 // Builds the model for sequences of `sequence_length` tokens; 0 means n_positions. Returns INVALID_ARGUMENT with one

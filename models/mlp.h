@@ -12,6 +12,8 @@ namespace ampd::models {
 //   forward(images): layers(flatten(images, 1))
 //
 // Input "images" (B, in_features); output "logits" (B, num_classes).
+
+// Sets the fields of the spec that are unset to their defaults.
 void FillDefaults(v1::MlpSpec& spec);
 
 // Returns INVALID_ARGUMENT with one violation per wrong field; paths begin with "model.mlp".

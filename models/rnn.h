@@ -25,6 +25,8 @@ namespace ampd::models {
 //
 // Inputs "input_ids" (B, T), int64, and "attention_mask" (B, T), bool, true at the text's positions, which come first;
 // output "logits" (B, L).
+
+// Sets the fields of the spec that are unset to their defaults.
 void FillDefaults(v1::RnnSpec& spec);
 
 // Builds the model for sequences of `sequence_length` tokens; 0 means 256. Returns INVALID_ARGUMENT with one violation

@@ -66,8 +66,8 @@ void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
                   "Write the bound ports here once the server listens: gRPC, then metrics, a line each");
   AddDuration(app, "--lease", "How long a worker may run without hearing from the server", absl::Milliseconds(100),
               &config->lease);
-  AddDuration(app, "--margin", "What is waited beyond the lease before a worker counts as lost", absl::Milliseconds(10),
-              &config->lease_margin);
+  AddDuration(app, "--margin", "Time after a worker's lease has expired until the worker counts as lost",
+              absl::Milliseconds(10), &config->lease_margin);
   AddDuration(app, "--suspend-limit", "How long a trainer whose lease ran out waits for a new one", absl::Seconds(0),
               &config->suspend_limit);
   AddDuration(app, "--local-checkpoint-wait", "How long a job waits for the worker that has its checkpoints",

@@ -34,8 +34,8 @@ inline constexpr int kMaxWorkerMessageBytes = 16 << 20;
 class IdleStream {
  public:
   virtual ~IdleStream() = default;
-  // Called when the server shuts down. The stream then ends at once if it is waiting for its client, otherwise before
-  // it would wait again. Must neither block nor call OpenStreams, except closing().
+  // Called when the server shuts down. A stream that is waiting for its client ends at once; any other ends when it is
+  // next about to wait. Must not block, and must not call any function of OpenStreams except closing().
   virtual void OnClosing() = 0;
 };
 

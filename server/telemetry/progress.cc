@@ -17,8 +17,8 @@ void SetTime(int64_t unix_micros, google::protobuf::Timestamp* time) {
   time->set_nanos(static_cast<int32_t>(unix_micros % 1'000'000) * 1000);
 }
 
-// Returns what an outcome contains of a job's progress, for a job that ended long ago. The outcome has no final metrics
-// if the trainer was stopped.
+// Rebuilds a job's progress from its last outcome, for a finished job that the board no longer has. The outcome has no
+// final metrics if the trainer was stopped.
 v1::Progress FromOutcome(const v1::Outcome& outcome) {
   v1::Progress progress;
   const v1::FinalMetrics& metrics = outcome.final_metrics();

@@ -50,8 +50,9 @@ class Dataset {
     int64_t num_classes = 0;
   };
   // Arrays as they were read. Images are (N, D), (N, H, W) or (N, C, H, W), or (N, H, W, C) if the channels are last.
-  // uint8 is mapped to [0, 1], any other type is converted to float. Labels are integers of (N) or (N, 1), or
-  // `targets`. REQUIRES: takes_images is true or there are fields.
+  // uint8 is mapped to [0, 1], any other type is converted to float. Labels are integers of shape (N) or
+  // (N, 1); a model that takes other labels has them in `targets`. The functions that take Arrays require that
+  // takes_images is true or that there are `fields`.
   struct Arrays {
     Array images;
     Array labels;

@@ -45,7 +45,7 @@ class Shim {
   };
   explicit Shim(Options options);
 
-  // Returns once the trainer has ended, no process is left below, and the exit status is on disk.
+  // Returns once the trainer has ended, no process below the shim is left, and the exit status is on disk.
   absl::Status Run();
 
  private:

@@ -7,7 +7,7 @@ namespace ampd::client {
 // The command group `ampctl artifact` with all its commands.
 Command ArtifactCommands();
 
-// The commands of the group; each is defined in the file that has its name.
+// The subcommands of `ampctl artifact`. Each is defined in the file that has its name.
 Command ListArtifactsCommand();
 Command UploadArtifactCommand();
 Command DownloadArtifactCommand();

@@ -7,7 +7,7 @@ namespace ampd::client {
 // The command group `ampctl checkpoint` with all its commands.
 Command CheckpointCommands();
 
-// The commands of the group; each is defined in the file that has its name.
+// The subcommands of `ampctl checkpoint`. Each is defined in the file that has its name.
 Command ListCheckpointsCommand();
 Command ShowCheckpointCommand();
 Command VerifyCheckpointCommand();

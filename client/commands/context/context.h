@@ -7,7 +7,7 @@ namespace ampd::client {
 // The command group `ampctl context` with all its commands.
 Command ContextCommands();
 
-// The commands of the group; each is defined in the file that has its name.
+// The subcommands of `ampctl context`. Each is defined in the file that has its name.
 Command AddContextCommand();
 Command UseContextCommand();
 Command ListContextsCommand();

@@ -7,7 +7,7 @@ namespace ampd::client {
 // The command group `ampctl data` with all its commands.
 Command DataCommands();
 
-// The commands of the group; each is defined in the file that has its name.
+// The subcommands of `ampctl data`. Each is defined in the file that has its name.
 Command InspectDataCommand();
 Command TokenizeDataCommand();
 Command PackDataCommand();

@@ -7,7 +7,7 @@ namespace ampd::client {
 // The command group `ampctl job` with all its commands.
 Command JobCommands();
 
-// The commands of the group; each is defined in the file that has its name.
+// The subcommands of `ampctl job`. Each is defined in the file that has its name.
 Command SubmitJobCommand();
 Command ListJobsCommand();
 Command ShowJobCommand();

@@ -7,7 +7,7 @@ namespace ampd::client {
 // The command group `ampctl model` with all its commands.
 Command ModelCommands();
 
-// The commands of the group; each is defined in the file that has its name.
+// The subcommands of `ampctl model`. Each is defined in the file that has its name.
 Command InspectModelCommand();
 
 }  // namespace ampd::client

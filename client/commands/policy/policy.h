@@ -7,7 +7,7 @@ namespace ampd::client {
 // The command group `ampctl policy` with all its commands.
 Command PolicyCommands();
 
-// The commands of the group; each is defined in the file that has its name.
+// The subcommands of `ampctl policy`. Each is defined in the file that has its name.
 Command ListPoliciesCommand();
 Command ShowPolicyCommand();
 

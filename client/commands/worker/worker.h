@@ -7,7 +7,7 @@ namespace ampd::client {
 // The command group `ampctl worker` with all its commands.
 Command WorkerCommands();
 
-// The commands of the group; each is defined in the file that has its name.
+// The subcommands of `ampctl worker`. Each is defined in the file that has its name.
 Command ListWorkersCommand();
 Command DrainWorkerCommand();
 Command UndrainWorkerCommand();

@@ -35,7 +35,8 @@ class JobModel {
     bool drained = false;
   };
 
-  // Apply an update to a job, given by its id, or to a worker, given by its name. They return the expected result.
+  // Each of these functions applies one update to the model: to the job with the id, or to the worker with the name. It
+  // returns the result that the server's state should give for the same update.
   Verdict Create(const std::string& id);
   Verdict Cancel(const std::string& id);
   Verdict Pause(const std::string& id);

@@ -126,8 +126,8 @@ graph::Graph Scaled(double factor) {
   return std::move(net).Finish(scaled);
 }
 
-// A network in which a softmax over the products of samples mixes the samples. If `masked`, an infinite mask hides some
-// of them.
+// A network whose output is a softmax over the squares of each sample's features. If `masked`, a mask of -inf hides
+// some of the squares, as the mask of an attention does.
 graph::Graph Mixed(bool masked) {
   Network net;
   const graph::Shape scores_shape = {Dim::Batch(), kFeatures};

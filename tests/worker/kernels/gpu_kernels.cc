@@ -1,4 +1,4 @@
-// Provides the kernels of libampd_cuda.so in the test's folder, opened as the trainer opens them.
+// Gives tests the CUDA kernels: loads libampd_cuda.so from the test's own folder, as the trainer does.
 #include <gtest/gtest.h>
 
 #include "tests/host_gpu.h"

@@ -9,7 +9,7 @@
 namespace ampd::kernels {
 namespace {
 
-// Pairs of a mean and a deviation. The reciprocal of the last deviation is infinite.
+// Pairs of a mean and a standard deviation. The last deviation is so small that its reciprocal is infinite in fp32.
 constexpr std::pair<float, float> kScales[] = {
     {0, 1}, {0.286F, 0.353F}, {0.4914F, 0.247F}, {-3, 1e-3F}, {0.5F, 1e-40F}};
 

@@ -64,7 +64,8 @@ class AttemptBacklog {
   // The sequence up to which the trainer may discard its telemetry; empty if it was already returned.
   std::optional<uint64_t> ConsumeAcknowledgement();
 
-  // Returns the checkpoints that a report at `now` should name: those whose earlier telemetry is stored or has stalled.
+  // Returns the checkpoints that a report at `now` should name. A checkpoint is named once the server has stored all
+  // telemetry of the steps before it, or once storing that telemetry has made no progress for too long.
   // If `has_ended`, returns all checkpoints that the server has not acknowledged, because the server still accepts the
   // remaining telemetry of an attempt that ended by itself.
   std::vector<v1::Checkpoint> ReportableCheckpoints(absl::Duration now, bool has_ended) const;

@@ -15,10 +15,10 @@
 
 namespace ampd::train {
 
-// The socket at which the agent reaches its trainer: trainer.sock in the spawn folder. It serves one connection at a
-// time on its own thread; a new connection replaces the old one and receives everything again that is not acknowledged.
-// It frames and sends reports, remembers what it sent on this connection, reads the outbox for telemetry, and hands
-// commands to its peer, which decides what they mean.
+// The trainer's end of its connection with the agent. It listens on trainer.sock in the spawn folder and serves one
+// connection at a time on its own thread; a new connection replaces the old one and receives everything again that is
+// not acknowledged. It sends reports, remembers what it sent on this connection, and reads telemetry from the outbox.
+// It passes commands to a Peer, which carries them out.
 //
 //   on a new connection   Hello, state, checkpoints and outcome, telemetry
 //   whenever it is woken  state, telemetry, then checkpoints and outcome
