@@ -144,7 +144,7 @@ class TrainerFaults(ServiceCase):
         large = JOB.replace("num_samples: 256", "num_samples: 1000000")  # 3 GB
         with Service(BINARIES) as service:
             service.start_worker(limits="ulimit -v 3000000")
-            self.expect_failure(service, service.submit(large), "OUT_OF_MEMORY", "no memory for", "or the data")
+            self.expect_failure(service, service.submit(large), "OUT_OF_MEMORY", "no memory for", "data set")
 
 
 if __name__ == "__main__":
