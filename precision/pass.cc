@@ -91,11 +91,13 @@ class PrecisionPass {
       KeepBeforeCast(std::move(node), *dtype);
       return absl::OkStatus();
     }
+    bool needs_casts = policy_.norms_need_one_dtype && IsNormOfTwoDtypes(node);
     if (decision.fp8_layer.has_value()) {
       ReplaceByFp8(node, *decision.fp8_layer, policy_.fp8_layers[*decision.fp8_layer].products);
-    } else if (decision.upcast && !ReplaceByWide(node) && decision.compute == Dtype::kFloat16) {
-      return KeepBetweenCasts(std::move(node));
-    } else if (policy_.norms_need_one_dtype && IsNormOfTwoDtypes(node)) {
+    } else if (decision.upcast) {
+      needs_casts = !ReplaceByWide(node) && decision.compute == Dtype::kFloat16;
+    }
+    if (needs_casts) {
       return KeepBetweenCasts(std::move(node));
     }
     rewriter_.Keep(std::move(node));
