@@ -113,6 +113,10 @@ absl::Status CheckPhases(const v1::StepColumns& steps) {
     if (phase.loss_size() != length || phase.grad_norm_size() != length || phase.skipped_size() != length) {
       return Malformed("the columns of a phase differ in length from those of its steps");
     }
+    if (phase.name().size() > kMaxPhaseNameBytes) {
+      return Malformed(
+          absl::StrCat("the name of a phase has ", phase.name().size(), " bytes; at most ", kMaxPhaseNameBytes));
+    }
     if (phase.name().empty() || !names.insert(phase.name()).second) {
       return Malformed("a phase has no name, or two have the same");
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace ampd::points {
 
 // The largest number of phases of a step. A model with several losses has one phase for each.
 inline constexpr int kMaxPhases = 16;
+inline constexpr size_t kMaxPhaseNameBytes = 256;
 
 inline int NumSteps(const v1::StepColumns& steps) { return steps.sequence_size(); }
 
@@ -23,7 +25,8 @@ void CompleteColumns(v1::StepColumns* steps);
 std::vector<v1::PhaseLoss> PhaseLosses(const v1::FinalMetrics& metrics);
 
 // Returns INVALID_ARGUMENT (reason MALFORMED_TELEMETRY) if columns differ in length, if a sequence is 0 or not greater
-// than the one before, if a phase has no name, if two phases have the same name, or if there are more than kMaxPhases.
+// than the one before, if a phase has no name or one of more than kMaxPhaseNameBytes, if two phases have the same name,
+// or if there are more than kMaxPhases.
 absl::Status CheckSteps(const v1::StepColumns& steps);
 
 // Appends the rows [begin, end) of `from` to `to`. If only one of the two has a phase, the other one's rows get zeros

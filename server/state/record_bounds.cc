@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kMaxMessageBytes = 4 << 10;
 constexpr size_t kMaxShortTextBytes = 256;  // Names and hashes.
+constexpr size_t kMaxPhasesBytes = 4 << 10;
 constexpr size_t kMaxAttributeBytes = 1 << 10;
 constexpr int kMaxAttributes = 32;
 constexpr size_t kMaxGradientBytes = 1 << 20;
@@ -80,6 +81,11 @@ void CheckAttempt(const std::string& field, const v1::AttemptReport& attempt, Si
   check.AtMost(kMaxShortTextBytes, field + ".precision", attempt.precision().size());
   check.AtMost(kMaxShortTextBytes, field + ".outcome.final_metrics.state_hash",
                attempt.outcome().final_metrics().state_hash().size());
+  size_t phases = 0;
+  for (const v1::PhaseLoss& phase : attempt.outcome().final_metrics().phases()) {
+    phases += phase.ByteSizeLong();
+  }
+  check.AtMost(kMaxPhasesBytes, field + ".outcome.final_metrics.phases", phases);
   for (int i = 0; i < attempt.checkpoints_size(); ++i) {
     const v1::Checkpoint& checkpoint = attempt.checkpoints(i);
     const std::string of_checkpoint = absl::StrCat(field, ".checkpoints[", i, "]");

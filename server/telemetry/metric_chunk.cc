@@ -47,6 +47,9 @@ absl::StatusOr<v1::TelemetryBatch> DecodePoints(std::string_view chunk) {
   }
   if (batch.has_steps()) {
     points::CompleteColumns(batch.mutable_steps());
+    if (!points::CheckSteps(batch.steps()).ok()) {
+      return Damaged();
+    }
   }
   return batch;
 }

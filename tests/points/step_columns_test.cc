@@ -57,7 +57,15 @@ TEST(CheckSteps, ColumnsSequencesAndPhasesThatDoNotFit_AreRefused) {
   EXPECT_FALSE(CheckSteps(phases).ok()) << "a longer column";
   EXPECT_FALSE(CheckSteps(Steps({1}, {"a", "a"})).ok()) << "two of one name";
   EXPECT_FALSE(CheckSteps(Steps({1}, {""})).ok()) << "no name";
-  EXPECT_FALSE(CheckSteps(Steps({1}, std::vector<std::string>(kMaxPhases + 1, "a"))).ok()) << "too many";
+  EXPECT_TRUE(CheckSteps(Steps({1}, {std::string(kMaxPhaseNameBytes, 'a')})).ok());
+  EXPECT_FALSE(CheckSteps(Steps({1}, {std::string(kMaxPhaseNameBytes + 1, 'a')})).ok()) << "too long a name";
+  std::vector<std::string> names;
+  for (int i = 1; i <= kMaxPhases; ++i) {
+    names.emplace_back(i, 'a');
+  }
+  EXPECT_TRUE(CheckSteps(Steps({1}, names)).ok());
+  names.emplace_back("b");
+  EXPECT_FALSE(CheckSteps(Steps({1}, names)).ok()) << "too many";
 }
 
 TEST(AppendSteps, PhasesGoWithTheirRows) {

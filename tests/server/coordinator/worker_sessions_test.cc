@@ -246,6 +246,10 @@ TEST_F(WorkerSessionsTest, AReportThatIsLargerThanAnyAgentMakesItIsRefusedByFiel
             "attempts[0].precision");
   EXPECT_EQ(refusal([&](v1::WorkerReport* report) { report->add_attempts()->add_checkpoints()->set_state_hash(huge); }),
             "attempts[0].checkpoints[0].state_hash");
+  EXPECT_EQ(refusal([&](v1::WorkerReport* report) {
+              report->add_attempts()->mutable_outcome()->mutable_final_metrics()->add_phases()->set_name(huge);
+            }),
+            "attempts[0].outcome.final_metrics.phases");
   EXPECT_EQ(refusal([](v1::WorkerReport*) {}), "taken");
 }
 

@@ -338,6 +338,12 @@ TEST(MetricChunk, PointsOfAnEarlierVersion_AreReadWithPhases) {
   EXPECT_TRUE(read->steps().generator_loss().empty());
 }
 
+TEST(MetricChunk, PointsWhoseColumnsDifferInLength_AreDamaged) {
+  v1::TelemetryBatch stored = Steps(1, 2);
+  stored.mutable_steps()->mutable_loss()->RemoveLast();
+  EXPECT_EQ(DecodePoints(EncodePoints(stored)).status().code(), absl::StatusCode::kDataLoss);
+}
+
 TEST_F(MetricStoreTest, RefusesMalformedTelemetryAndKeepsNothingOfIt) {
   v1::TelemetryBatch ragged = Steps(1, 2);
   ragged.mutable_steps()->add_loss(1);
