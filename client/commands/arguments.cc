@@ -29,6 +29,16 @@ Argument Yes(bool* confirmed) {
   return {.name = "-y,--yes", .value = confirmed, .help = "Do not ask for confirmation"};
 }
 
+Argument OutputFile(std::string* path) {
+  return {.name = "file",
+          .value = path,
+          .text = "FILE",
+          .help = "File to write",
+          .required = true,
+          .check = CheckNotEmpty,
+          .suggest = SuggestFiles};
+}
+
 Argument Force(bool* replace) { return {.name = "--force", .value = replace, .help = "Replace an existing file"}; }
 
 Argument AttemptNumber(int* attempt) {

@@ -14,6 +14,9 @@ Argument JobIds(std::vector<std::string>* ids);
 // -y: the command deletes without asking first.
 Argument Yes(bool* confirmed);
 
+// The path of a file that the command writes.
+Argument OutputFile(std::string* path);
+
 // --force: replaces an existing file.
 Argument Force(bool* replace);
 

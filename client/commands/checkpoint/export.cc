@@ -7,8 +7,6 @@
 #include "client/commands/arguments.h"
 #include "client/commands/checkpoint/checkpoint.h"
 #include "client/commands/checkpoint/find_checkpoint.h"
-#include "client/commands/checks.h"
-#include "client/commands/suggestions.h"
 #include "client/render/format.h"
 #include "client/terminal/output.h"
 
@@ -51,13 +49,7 @@ Command ExportCheckpointCommand() {
           .help = "Write the model in a checkpoint's folder to a safetensors file",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {CheckpointFolderPath(&options->folder),
-                        {.name = "file",
-                         .value = &options->file,
-                         .text = "FILE",
-                         .help = "File to write",
-                         .required = true,
-                         .check = CheckNotEmpty,
-                         .suggest = SuggestFiles},
+                        OutputFile(&options->file),
                         {.name = "--averages",
                          .value = &options->averages,
                          .help = "Export the moving averages of optimizer.ema_decay instead of the weights"},
