@@ -11,7 +11,8 @@ constexpr std::string_view kEllipsis = "...";
 
 uint32_t ByteAt(std::string_view text, size_t at) { return static_cast<uint8_t>(text[at]); }
 
-// Decodes the character of two or more bytes at `at`. REQUIRES: the character is valid UTF-8 of `num_bytes`.
+// Decodes the UTF-8 character that begins at byte `at` and has `num_bytes` bytes. REQUIRES: it is valid, and has at
+// least two bytes.
 uint32_t CodePoint(std::string_view text, size_t at, size_t num_bytes) {
   uint32_t point = ByteAt(text, at) & (0x7FU >> num_bytes);
   for (size_t i = 1; i < num_bytes; ++i) {

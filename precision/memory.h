@@ -89,8 +89,8 @@ struct MemoryEstimate {
 class MemoryModel {
  public:
   // Returns INVALID_ARGUMENT or UNIMPLEMENTED from the graph passes. `work` counts the nodes that the model visits, and
-  // can stop it (graph/work.h); after that, results are meaningless. `work` may be null; otherwise it must outlive the
-  // model.
+  // can make it stop early (graph/work.h); the results are then meaningless. A null `work` sets no limit; any other
+  // must outlive the model.
   static absl::StatusOr<MemoryModel> Create(const TrainedPrograms& programs, const ResolvedPolicy& policy,
                                             const TrainingSetup& setup, graph::Work* work = nullptr);
 

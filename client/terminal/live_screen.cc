@@ -54,9 +54,9 @@ void LiveScreen::Suspend() {
   if (is_entered_) {
     WriteAll(kLeave);
   }
-  // Stops every thread of the process here. The lock keeps a drawing thread from writing over the shell before that.
-  // kill() would not do: another thread may receive its signal, and this thread would draw again before the process
-  // stops.
+  // SIGSTOP stops every thread of the process. This function still holds the lock, so no other thread draws over the
+  // shell before that. kill() would not do: another thread may receive its signal, and this thread would draw again
+  // before the process stops.
   std::raise(SIGSTOP);
   if (is_entered_) {
     WriteAll(kEnter + Frame(shown_));

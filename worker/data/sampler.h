@@ -42,8 +42,8 @@ class Sampler {
     int64_t num_batches() const;
   };
 
-  // The position of the next batch: `position` samples of `epoch`'s permutation have been used, not counting those that
-  // a padded batch repeats.
+  // Where the next batch begins: after `position` samples of the permutation of epoch `epoch`. Samples that a padded
+  // batch repeats are not counted.
   struct Cursor {
     int64_t epoch = 0;
     int64_t position = 0;
