@@ -47,6 +47,11 @@ target_compile_options(ampd_warnings INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(ampd_warnings INTERFACE -Wno-unknown-warning-option)
 endif()
+if(CMAKE_UNITY_BUILD)
+  # A unity build includes the sources, so GCC takes them for headers. It warns of a class of a header that has a member
+  # whose type is in an unnamed namespace.
+  target_compile_options(ampd_warnings INTERFACE -Wno-subobject-linkage)
+endif()
 target_include_directories(ampd_warnings INTERFACE "${CMAKE_SOURCE_DIR}")
 
 if(AMPD_SANITIZER STREQUAL "asan")

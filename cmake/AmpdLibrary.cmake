@@ -3,7 +3,9 @@
 #
 # ampd_library(NAME HDRS SRCS DEPS [TORCH])   a static library, or an interface library if there are no SRCS
 # ampd_binary(NAME SRCS DEPS [TORCH])         a program, named NAME without a prefix
-# ampd_test(NAME SRCS DEPS [TORCH] [TIMEOUT] [LABELS])  a GoogleTest program in tests/<room>, which is one CTest entry
+# ampd_test(NAME SRCS DEPS [TORCH] [APART] [TIMEOUT] [LABELS])  a GoogleTest program in tests/<room>, which is one CTest
+#                                             entry. APART: its sources define the same names in their unnamed
+#                                             namespaces, so a unity build compiles them one by one
 # ampd_optimize(TARGETS...)                   compiles libraries with -O2 in the debug and sanitizer builds too
 # ampd_long_test(NAME COMMAND ENVIRONMENT TIMEOUT)  a CTest entry <NAME>_long for a test with more rounds, as its
 #                                             ENVIRONMENT sets; only `scripts/test --long` (ctest -C long) runs it
@@ -99,7 +101,7 @@ function(ampd_binary)
 endfunction()
 
 function(ampd_test)
-  cmake_parse_arguments(T "TORCH" "NAME;TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(T "TORCH;APART" "NAME;TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
   _ampd_has_torch(_has_torch)
   if(T_TORCH AND NOT _has_torch)
     return()
@@ -107,10 +109,16 @@ function(ampd_test)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 300)
   endif()
+  if(AMPD_SANITIZER)
+    math(EXPR T_TIMEOUT "3 * ${T_TIMEOUT}")  # Sanitizers make programs several times slower.
+  endif()
   _ampd_target(_target "${T_NAME}")
   string(APPEND _target _test)
   add_executable(${_target} ${T_SRCS})
   set_target_properties(${_target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  if(T_APART)
+    set_target_properties(${_target} PROPERTIES UNITY_BUILD OFF)
+  endif()
   target_link_libraries(${_target} PRIVATE ${T_DEPS} ampd_warnings GTest::gtest GTest::gmock GTest::gtest_main)
   _ampd_sanitizer(${_target})
   target_compile_options(${_target} PRIVATE ${AMPD_TEST_OPTIONS})

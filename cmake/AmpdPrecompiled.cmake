@@ -9,9 +9,6 @@
 # are mixed in a sanitizer build). So a source with its own compile options has the property SKIP_PRECOMPILE_HEADERS, and a
 # library with its own options has DISABLE_PRECOMPILE_HEADERS. The libraries of ampd_optimize have precompiled headers of
 # their own, except those with LibTorch: too few would use one.
-#
-# With the plugin instantiate_early.cc, GCC instantiates the templates that the headers use once in the precompiled header
-# instead of in each source; clang does so by itself.
 
 set(_standard
   <algorithm> <chrono> <cmath> <cstdint> <deque> <filesystem> <functional> <map> <memory> <mutex> <optional> <set>
@@ -21,38 +18,6 @@ set(_messages "<ampd/v1/job_service.pb.h>" "<ampd/v1/worker_service.pb.h>")
 set(_torch <ATen/Context.h> <ATen/core/Tensor.h> <ATen/core/ivalue.h> <c10/core/DeviceGuard.h>)
 set(_test <fstream> <gmock/gmock.h> <gtest/gtest.h>)
 
-# Compiles the plugin for the compiler in use. Sets OUT to the option that loads the plugin, or to "" if the compiler
-# can't load one.
-function(_ampd_instantiate_early OUT)
-  set(${OUT} "" PARENT_SCOPE)
-  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    return()
-  endif()
-  set(_source "${CMAKE_SOURCE_DIR}/cmake/instantiate_early.cc")
-  set(_plugin "${CMAKE_BINARY_DIR}/instantiate_early.so")
-  set_property(DIRECTORY "${CMAKE_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${_source}")
-  execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=plugin
-    OUTPUT_VARIABLE _folder OUTPUT_STRIP_TRAILING_WHITESPACE)
-  if(NOT EXISTS "${_folder}/include/gcc-plugin.h")
-    message(STATUS "Precompiled headers: no headers for GCC's plugins (gcc-12-plugin-dev), so sources compile slower")
-    return()
-  endif()
-  execute_process(
-    COMMAND "${CMAKE_CXX_COMPILER}" -O1 -fno-rtti -fno-exceptions -shared -fPIC -isystem "${_folder}/include"
-            -o "${_plugin}" "${_source}"
-    RESULT_VARIABLE _status ERROR_VARIABLE _error)
-  if(NOT _status EQUAL 0)
-    message(WARNING "Precompiled headers: cmake/instantiate_early.cc does not compile, so sources compile slower\n${_error}")
-    return()
-  endif()
-  # ccache hashes the plugin's path as it is written. A path relative to Ninja's folder makes objects equal in every
-  # build folder.
-  if(CMAKE_GENERATOR STREQUAL "Ninja")
-    set(_plugin "./instantiate_early.so")
-  endif()
-  set(${OUT} "-fplugin=${_plugin}" PARENT_SCOPE)
-endfunction()
-
 function(_ampd_precompiled_header NAME)
   cmake_parse_arguments(P "" "" "OPTIONS;HEADERS;DEPS" ${ARGN})
   set(_target "ampd_precompiled_${NAME}")
@@ -60,13 +25,12 @@ function(_ampd_precompiled_header NAME)
   target_link_libraries(${_target} PRIVATE ampd_warnings ${P_DEPS}
     absl::status absl::statusor absl::strings absl::synchronization absl::time)
   target_compile_options(${_target} PRIVATE ${P_OPTIONS})
-  target_precompile_headers(${_target} PRIVATE ${P_HEADERS} <cmake/instantiate_early.h>)
+  target_precompile_headers(${_target} PRIVATE ${P_HEADERS})
 endfunction()
 
 # Adds the targets that compile the precompiled headers. REQUIRES: the libraries that the headers belong to are
 # defined.
 function(ampd_add_precompiled_headers)
-  _ampd_instantiate_early(_early)
   set(_tests "")
   if(AMPD_BUILD_TESTS)
     set(_tests _test)
@@ -74,7 +38,7 @@ function(ampd_add_precompiled_headers)
   foreach(_suffix "" ${_tests})
     set(_headers ${_standard})
     set(_deps)
-    set(_options ${_early})
+    set(_options)
     if(_suffix)
       list(APPEND _headers ${_test})
       set(_deps GTest::gtest GTest::gmock)
@@ -88,8 +52,8 @@ function(ampd_add_precompiled_headers)
     endif()
   endforeach()
   if(CMAKE_BUILD_TYPE STREQUAL "Debug")
-    _ampd_precompiled_header(plain_optimized OPTIONS ${_early} -O2 HEADERS ${_standard})
-    _ampd_precompiled_header(messages_optimized OPTIONS ${_early} -O2 HEADERS ${_standard} ${_messages} DEPS proto_messages)
+    _ampd_precompiled_header(plain_optimized OPTIONS -O2 HEADERS ${_standard})
+    _ampd_precompiled_header(messages_optimized OPTIONS -O2 HEADERS ${_standard} ${_messages} DEPS proto_messages)
   endif()
 endfunction()
 

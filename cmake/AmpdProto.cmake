@@ -21,6 +21,7 @@ function(_ampd_protoc NAME SUFFIX FLAGS SRCS)
     list(APPEND _outputs ${_files})
   endforeach()
   add_library(${NAME} STATIC ${_outputs})
+  set_target_properties(${NAME} PROPERTIES UNITY_BUILD OFF)  # Generated sources define the same macros.
   target_include_directories(${NAME} SYSTEM PUBLIC ${AMPD_GENERATED})
   if(AMPD_SANITIZER STREQUAL "asan")
     # Do not check protobuf's own code for undefined behaviour: protobuf does that, and the checks would double the

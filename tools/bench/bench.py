@@ -25,7 +25,7 @@ from gradient_sample import bench_gradient_sample
 from optimizer_step import bench_optimizer_step
 from train_step import bench_train_step
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 START_SECONDS = 60
 OUTSTANDING = (1, 32, 256)
 

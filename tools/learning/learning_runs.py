@@ -10,7 +10,7 @@ import typing
 import bible_texts
 import sample_pictures
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
 PRECISIONS = ("bf16", "fp32")
 

@@ -84,7 +84,9 @@ RAN = re.compile(r"^\[ +(RUN|OK|FAILED|SKIPPED) +\] (\S+?)(?:,|$| \()")
 
 
 def listed_tests(context, program, pattern):
-    text = context.start(program, "--gtest_list_tests", f"--gtest_filter={pattern}").communicate()[0]
+    """Returns the names of a program's tests. If it does not start or has none, its output becomes a finding."""
+    process = context.start(program, "--gtest_list_tests", f"--gtest_filter={pattern}")
+    text = process.communicate()[0]
     names, suite = [], ""
     for line in text.splitlines():
         word = line.split("#")[0].strip()
@@ -92,6 +94,8 @@ def listed_tests(context, program, pattern):
             names.append(suite + word)
         elif word.endswith("."):
             suite = word
+    if process.returncode != 0 or not names:
+        finding(line=f"{program} lists no tests for {pattern}: {text.strip()[-300:]}", why=f"{program} lists no tests")
     return names
 
 
@@ -152,9 +156,10 @@ def resume(context):
 
 # policy_report.
 
-def report(context, arguments):
+def report(context, arguments, environment=None):
     """Yields the objects that policy_report prints."""
-    for line in echo(context.start("policy_report", *arguments, *(["--tiny"] if context.tiny else []))):
+    tiny = ["--tiny"] if context.tiny else []
+    for line in echo(context.start("policy_report", *arguments, *tiny, env=environment or {})):
         if line.startswith("{"):
             yield json.loads(line)
 
@@ -162,6 +167,7 @@ def report(context, arguments):
 def summary_of(cell):
     """Returns the result of a network under a preset as a finding, and whether something is wrong. The finding has no
     losses, and a line only if something is wrong."""
+    cell = cell | {"network": pathlib.PurePath(cell["network"]).name}  # An exported model's is a path.
     fields = {key: cell[key] for key in ("network", "preset", "error", "skipped", "emulated", "replayed", "graph_failure",
                                          "host_waits", "same_losses_op_by_op", "largest_difference_from_cpu",
                                          "skipped_steps", "steps_per_second") if cell.get(key) not in (None, "", 0)}
@@ -173,6 +179,7 @@ def summary_of(cell):
 
 ZOO = ("mlp", "lenet", "gpt", "gpt2", "bert", "lstm", "gru", "resnet18", "efficientnet")
 TINY_ZOO = ("mlp", "gpt")
+COMPARED_PRESETS = ("fp32", "bf16", "fp16")
 PROCESSES = 4
 
 
@@ -180,18 +187,19 @@ def zoo_network(context, network, presets):
     """Trains one network under the presets. If the process dies under a preset, that preset is not tried again, and
     the presets that it did not reach run in a fresh process. On a GPU each preset with an error also runs once more in
     a fresh process."""
-    flags = [f"--networks={network}", "--batch=8", "--steps=4", "--compare-cpu"]
+    flags = [f"--networks={network}", "--batch=8", "--steps=4", f"--compare-cpu={','.join(COMPARED_PRESETS)}"]
+    threads = {"OMP_NUM_THREADS": str(max(1, os.cpu_count() // PROCESSES))}
     cells, waiting = {}, list(presets)
     while waiting and context.left() > 5:
         before = len(cells)
-        for cell in report(context, [context.device, *flags, f"--presets={','.join(waiting)}"]):
+        for cell in report(context, [context.device, *flags, f"--presets={','.join(waiting)}"], threads):
             if cell["what"] == "training":
                 cells[cell["preset"]] = cell
         if len(cells) == before:
             cells[waiting[0]] = {"network": network, "preset": waiting[0], "error": "the process died"}
         waiting = [preset for preset in presets if preset not in cells]
     for preset in [preset for preset, cell in cells.items() if "error" in cell and context.on_gpu]:
-        for cell in report(context, [context.device, *flags, f"--presets={preset}"]):
+        for cell in report(context, [context.device, *flags, f"--presets={preset}"], threads):
             cells[preset] = cell if cell["what"] == "training" else cells[preset]
     bad = False
     for cell in cells.values():
@@ -225,6 +233,31 @@ def zoo(context):
     return len(good) == num_networks and all(good)
 
 
+IMPORT_PRESETS = ("fp32", "bf16", "fp16", "torch-amp-bf16", "keras-mixed-bfloat16")
+TINY_IMPORTS, TINY_IMPORT_PRESETS = 1, ("bf16",)
+
+
+def imports(context):
+    """Trains exported models under some presets and compares with the CPU."""
+    folder = context.bundle.folder / "models"
+    names = sorted(str(path.with_suffix("")) for path in folder.glob("*.pt2")) if folder.is_dir() else []
+    if not names:
+        raise Skip("the bundle has no exported models")
+    presets = TINY_IMPORT_PRESETS if context.tiny else IMPORT_PRESETS
+    waiting = names[:TINY_IMPORTS] if context.tiny else names
+    num_names = len(waiting)
+    good = []
+
+    def work():
+        while waiting and context.left() > 5:
+            good.append(zoo_network(context, waiting.pop(0), presets))
+
+    at_once([work] * (1 if context.tiny else PROCESSES))
+    finding(line=f"{len(good)} of {num_names} exported models under {len(presets)} presets, "
+                 f"{good.count(False)} with something wrong")
+    return len(good) == num_names and all(good)
+
+
 def out_of_memory(context):
     """Checks that a step that does not fit into memory fails with a typed error, and that the process can train
     afterwards."""
@@ -252,6 +285,30 @@ def ceilings(context):
     return good
 
 
+LISTED_KERNELS = 8  # How many kernels of a network the table lists.
+
+
+def profile(context):
+    """Measures the time of each kernel in a step of the two large networks."""
+    good = []
+    for network in ("gpt",) if context.tiny else ("gpt2-124m", "resnet50"):
+        for cell in report(context, [context.device, f"--networks={network}", "--presets=bf16", "--steps=5",
+                                     "--no-op-by-op", "--kernels"]):
+            if cell["what"] != "training":
+                continue
+            kernels, steps = cell.get("kernels", []), cell.get("profiled_steps", 1)
+            milliseconds = sum(kernel["milliseconds"] for kernel in kernels) / steps
+            launches = sum(kernel["count"] for kernel in kernels) / steps
+            finding(line=f"{network}: {milliseconds:.2f} ms in {launches:.0f} launches {cell.get('error', '')}",
+                    network=network, milliseconds=milliseconds, launches=launches)
+            for number, kernel in enumerate(kernels):
+                line = {"line": f"  {kernel['milliseconds'] / steps:7.3f} ms {kernel['count'] / steps:5.0f} x "
+                                f"{kernel['name'][:100]}"} if number < LISTED_KERNELS and not context.tiny else {}
+                finding(network=network, **kernel, **line)
+            good.append(bool(kernels))
+    return bool(good) and all(good)
+
+
 def optimizer(context):
     """Measures the optimizer step, beside a copy of memory."""
     for cell in report(context, [context.device, "--networks=none", "--optimizer"]):
@@ -272,12 +329,13 @@ data:
   batch_size: %(batch)d
 precision: {preset: bf16}
 optimizer: {adamw: {learning_rate: 1e-3}}
-train: {steps: %(steps)d, seed: 5}
+train: {steps: %(steps)d, seed: 5, deterministic: %(deterministic)s}
 """
-SMALL = {"model": "{depth: 18, stem: CIFAR}", "shape": "[3, 32, 32]", "samples": 256, "batch": 64, "steps": 30}
+SMALL = {"model": "{depth: 18, stem: CIFAR}", "shape": "[3, 32, 32]", "samples": 256, "batch": 64, "steps": 30, "deterministic": "true"}
 TINY = SMALL | {"batch": 4, "steps": 3}
 # Takes about 50 MB of activations per sample.
-TOO_LARGE = {"model": "{depth: 50, num_classes: 10}", "shape": "[3, 224, 224]", "samples": 4000, "batch": 4000, "steps": 2}
+TOO_LARGE = {"model": "{depth: 50, stem: CIFAR}", "shape": "[3, 64, 64]", "samples": 4000, "batch": 4000, "steps": 2,
+             "deterministic": "true"}
 
 
 def ask_service(context, folder, *arguments, seconds=30):
@@ -319,14 +377,18 @@ def service(context):
         device = ",".join(attempt.get("devices", []))
         final = attempt.get("outcome", {}).get("finalMetrics", {})
         finding(line=f"{job.get('state')} on {device or 'nothing'}; {final.get('stepsPerSecond', 0):.1f} steps/s, "
-                     f"{int(final.get('peakMemoryBytes', 0)) / 2**20:.0f} MiB {job.get('message', '')[:80]}",
+                     f"{int(final.get('peakMemoryBytes', 0)) / 2**20:.0f} MiB, "
+                     f"{final.get('energyJoules', 0):.1f} J {job.get('message', '')[:80]}",
                 state=job.get("state"), device=device)
         good = job.get("state") == "SUCCEEDED" and device == context.device
         if context.on_gpu:
+            varies = run_job(context, folder, "varies", SMALL | {"deterministic": "false"})
+            finding(line=f"a job that need not be deterministic: {varies.get('state')} {varies.get('message', '')[:80]}")
+            good = good and varies.get("state") == "SUCCEEDED"
             large = run_job(context, folder, "large", TOO_LARGE)
             finding(line=f"a job that does not fit: {large.get('state')} {large.get('reason', '')} "
                          f"{large.get('message', '')[:80]}")
-            good = good and large.get("state") != "SUCCEEDED"
+            good = good and (large.get("state"), large.get("reason")) == ("FAILED", "OUT_OF_MEMORY")
         return good
     finally:
         print((folder / "dev.log").read_text(encoding="utf-8", errors="replace")[-20000:])
@@ -350,6 +412,10 @@ class Stage:
     alone: bool = False  # Whether it waits until none runs in the background, because it measures time or memory.
 
 
+# What the contests count, how many of it a step has, and how many with small sizes.
+TOKENS = ("tokens", 8 * 1024, 2 * 32)
+IMAGES = ("images", 256, 2)
+
 STAGES = [
     Stage("facts", 15, "1-start", facts, ("policy_report", "ampd-trainer")),
     Stage("compile", 150, "5-peers", compile_peers, ("policy_report",), background=True),
@@ -361,13 +427,18 @@ STAGES = [
                                                ("worker_train_gpu_test", "*GpuGraph*"),
                                                ("worker_train_gpu_test", "*GpuFp8*")), ("worker_train_gpu_test",)),
     Stage("zoo", 60, "3-zoo", zoo, ("policy_report",)),
+    Stage("imports", 50, "3-zoo", imports, ("policy_report",)),
     Stage("trainer", 20, "2-tests", gpu_tests(("worker_train_trainer_test", "*TrainsThere*")),
           ("worker_train_trainer_test", "ampd-trainer")),
     Stage("resume", 30, "2-tests", resume, ("worker_train_trainer_test", "ampd-trainer")),
     Stage("out-of-memory", 20, "1-start", out_of_memory, ("policy_report",), alone=True),
     Stage("ceilings", 15, "4-speed", ceilings, ("policy_report",), alone=True),
-    Stage("gpt2", 100, "4-speed", contest("gpt2-124m", "tokens", 8 * 1024, 2 * 32), ("policy_report",), alone=True),
-    Stage("resnet50", 100, "4-speed", contest("resnet50", "images", 256, 2), ("policy_report",), alone=True),
+    Stage("profile", 40, "4-speed", profile, ("policy_report",), alone=True),
+    Stage("gpt2", 60, "4-speed", contest("gpt2-124m", *TOKENS), ("policy_report",), alone=True),
+    Stage("resnet50", 50, "4-speed", contest("resnet50", *IMAGES), ("policy_report",), alone=True),
+    Stage("gpt2-formats", 45, "4-speed", contest("gpt2-124m", *TOKENS, formats=True), ("policy_report",), alone=True),
+    Stage("resnet50-formats", 55, "4-speed", contest("resnet50", *IMAGES, formats=True), ("policy_report",),
+          alone=True),
     Stage("optimizer", 20, "4-speed", optimizer, ("policy_report",), alone=True),
     Stage("service", 40, "6-service", service, ("ampctl", "ampd-server", "ampd-worker", "ampd-shim", "ampd-trainer")),
 ]

@@ -8,7 +8,7 @@ import sys
 
 from optimizer_step import Contestant
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS_A_TURN = {"mlp": 4, "cnn": 4, "gpt": 1}
 WARM_UP_TURNS = 2
 LOSS_TOLERANCE = 0.02  # relative to the first loss: bf16 rounds in other places

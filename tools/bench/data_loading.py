@@ -13,7 +13,7 @@ import tempfile
 
 from optimizer_step import Contestant
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 IMAGES, PIXELS, IMAGES_A_BATCH = 60_000, 28 * 28, 250  # the size that LibTorch's MNIST requires
 WINDOWS, WINDOW_TOKENS, WINDOWS_A_BATCH, VOCABULARY = 16_000, 256, 32, 8192
 WORKERS = (0, 2)

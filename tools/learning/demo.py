@@ -16,7 +16,7 @@ import time
 
 import learning_runs
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 START_SECONDS = 60
 # fp16 starts with so high a loss scale that the first steps overflow, back off and recover while the reader watches.
 INITIAL_SCALE = 2**26

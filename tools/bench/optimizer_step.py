@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAYERS, VOCABULARY = 12, 50257
 SMOKE_LAYERS, SMOKE_VOCABULARY = 1, 1000
 BYTES_A_PARAMETER = 30  # bf16 gradient read twice; master and both moments read and written; bf16 copy written

@@ -9,7 +9,7 @@ import time
 
 from optimizer_step import Contestant
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAYERS, WIDTH = 7, 3450  # weights and both moments: 1.0 GB
 SMOKE_LAYERS, SMOKE_WIDTH = 2, 1000
 SETTLE_SECONDS = 3

@@ -30,7 +30,7 @@ class Bundle:
     def models(self):
         """Returns the folder that has oracle_models.py: it is in the bundle or, for a build folder, in the source
         tree."""
-        return next((folder for folder in (self.folder / "parity", HERE.parent / "tests/parity")
+        return next((folder for folder in (self.folder / "parity", HERE.parents[1] / "tests/parity")
                      if (folder / "oracle_models.py").exists()), None)
 
 
@@ -50,6 +50,7 @@ class Context:
         self.on_gpu = options.device != "cpu"
         self._torch = options.torch
         self._environment = None
+        self._lock = threading.Lock()
 
     def left(self):
         """Returns the seconds until this stage is killed."""
@@ -66,14 +67,18 @@ class Context:
 
     def environment(self):
         """Returns the environment for our programs. python and nvidia-smi do not get it, so they use the machine's own
-        libraries."""
-        if self._environment is None:
-            self._environment = {**os.environ, "AMPD_PROGRAMS": str(self.bundle.folder / "bin"),
-                                 "GOMP_SPINCOUNT": "1000"}
-            if (self.bundle.folder / "lib").is_dir():  # Programs in a build folder find their libraries themselves.
-                path = [self.bundle.folder / "lib", f"{self.torch()}/lib", os.environ.get("LD_LIBRARY_PATH", "")]
-                self._environment["LD_LIBRARY_PATH"] = ":".join(str(part) for part in path if str(part))
-        return self._environment
+        libraries. Thread-safe."""
+        with self._lock:
+            if self._environment is None:
+                self._environment = self._make_environment()
+            return self._environment
+
+    def _make_environment(self):
+        made = {**os.environ, "AMPD_PROGRAMS": str(self.bundle.folder / "bin"), "GOMP_SPINCOUNT": "1000"}
+        if (self.bundle.folder / "lib").is_dir():  # Programs in a build folder find their libraries themselves.
+            path = [self.bundle.folder / "lib", f"{self.torch()}/lib", os.environ.get("LD_LIBRARY_PATH", "")]
+            made["LD_LIBRARY_PATH"] = ":".join(str(part) for part in path if str(part))
+        return made
 
     def start(self, name, *arguments, **options):
         return subprocess.Popen([str(self.bundle.program(name)), *map(str, arguments)], stdout=subprocess.PIPE,
