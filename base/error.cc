@@ -42,8 +42,8 @@ void AttachViolations(const std::vector<FieldViolation>& violations, absl::Statu
   Attach(*status, kBadRequestUrl, request);
 }
 
-// The largest sizes of the message and of the details in a truncated error. Within kMaxErrorBytes they leave enough
-// bytes for the violations.
+// The largest size of the message in a truncated error, percent-encoded. With the limits below it leaves enough bytes
+// of kMaxErrorBytes for the violations.
 constexpr size_t kMaxEncodedMessageBytes = 900;
 constexpr size_t kMaxDetailBytes = 2300;  // About 3,070 bytes in base64.
 constexpr size_t kMaxMetadataBytes = 700;
@@ -184,6 +184,16 @@ absl::Status UnsupportedFields(const std::vector<FieldViolation>& fields) {
                                           {{"field", violations.front().field}});
   AttachViolations(violations, &status);
   return status;
+}
+
+absl::Status WithPrefix(std::string_view prefix, const absl::Status& status) {
+  if (status.ok()) {
+    return status;
+  }
+  absl::Status prefixed(status.code(), absl::StrCat(std::string(prefix), ": ", status.message()));
+  status.ForEachPayload(
+      [&prefixed](absl::string_view type, const absl::Cord& details) { prefixed.SetPayload(type, details); });
+  return prefixed;
 }
 
 absl::Status WithRetryDelay(absl::Status status, absl::Duration delay) {

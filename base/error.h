@@ -44,6 +44,9 @@ absl::Status UnsupportedField(std::string_view field, std::string_view why);
 // name all. REQUIRES: `fields` is not empty; each description gives the cause.
 absl::Status UnsupportedFields(const std::vector<FieldViolation>& fields);
 
+// Returns the status with `prefix` and ": " before its message, and with the same details. OK stays OK.
+absl::Status WithPrefix(std::string_view prefix, const absl::Status& status);
+
 // Returns the status with a RetryInfo: the delay after which the client may retry the call.
 absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);
 

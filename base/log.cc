@@ -15,8 +15,8 @@
 namespace ampd {
 namespace {
 
-// The fields of the log line that this thread is writing; null if the line has none. Passed to the sinks in this way
-// because they format a line on the thread that logs it.
+// The fields of the log line that this thread is writing; null if the line has none. A thread-local variable can pass
+// them to the sinks, because each line is formatted on the thread that logs it.
 thread_local const LogFields* current_fields = nullptr;
 
 std::string TimeText(spdlog::log_clock::time_point time) {

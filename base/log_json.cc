@@ -11,7 +11,7 @@ std::string JsonLine(const std::string& time, const std::string& level, std::str
     const std::string key = line.contains(name) ? "field_" + name : name;
     std::visit([&](const auto& told) { line[key] = told; }, value);
   }
-  // The line is written in ASCII only, because Unicode has further characters that separate lines.
+  // Write the line in ASCII only, because some readers also split lines at Unicode's line separators.
   return line.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

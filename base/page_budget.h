@@ -4,8 +4,8 @@
 
 namespace ampd::server {
 
-// The maximum size of all items of one response: gRPC clients accept 4 MiB by default. No single item is larger than
-// kMaxItemBytes, so that there is space for data added to it later (a job's progress).
+// The limit for the total size of the items in one response. gRPC clients accept 4 MiB by default. A stored item is
+// limited to kMaxItemBytes, which leaves space for data that is added to it later (a job's progress).
 inline constexpr size_t kMaxPageBytes = 3 << 20;
 inline constexpr size_t kMaxItemBytes = 2 << 20;
 

@@ -5,7 +5,7 @@
 // if the sources use a reason that has no row, if a row's reason is not used, or if a status code differs from the row.
 namespace ampd {
 
-// Which group of people meets a reason first; docs/errors.md is divided by these groups.
+// The group of people who meet a reason first. docs/errors.md has one section for each group.
 enum class MetBy {
   kCaller,       // The caller of the API, for example through ampctl.
   kModel,        // A user whose model or policy does not fit.
@@ -180,8 +180,9 @@ inline constexpr ReasonRow kReasons[] = {
 
     {"ADDRESS_TAKEN", "FAILED_PRECONDITION", MetBy::kCommandLine, "`ampctl dev` cannot listen on its port.",
      "Use `--port 0 --metrics-port 0`."},
-    {"BAD_CONTEXT_FILE", "INVALID_ARGUMENT", MetBy::kCommandLine, "A line of the file of contexts is malformed.",
-     "Correct the line that the message names."},
+    {"BAD_CONTEXT_FILE", "INVALID_ARGUMENT", MetBy::kCommandLine,
+     "The file of contexts cannot be read or written, or a line of it is malformed.",
+     "Do what the message says, or name the server with `--address`."},
     {"CONTEXT_NOT_FOUND", "NOT_FOUND", MetBy::kCommandLine, "There is no context of that name.",
      "See `ampctl context list`."},
     {"DEV_RUNNING", "FAILED_PRECONDITION", MetBy::kCommandLine, "Another `ampctl dev` runs in this folder.",
@@ -190,6 +191,9 @@ inline constexpr ReasonRow kReasons[] = {
      "Read the log that the message names."},
     {"ENDED", "INTERNAL", MetBy::kCommandLine, "The server or worker of `ampctl dev` ended.",
      "Read the log that the message names."},
+    {"JOB_AMBIGUOUS", "INVALID_ARGUMENT", MetBy::kCommandLine,
+     "Several jobs have the given name, or an id that begins with the given text.",
+     "Give the id of one of the jobs that the error lists."},
     {"NOT_OURS", "FAILED_PRECONDITION", MetBy::kCommandLine, "`ampctl dev` did not make the folder to be deleted.",
      "Delete it yourself, or choose another folder."},
     {"WAIT_TIMED_OUT", "DEADLINE_EXCEEDED", MetBy::kCommandLine, "The time of `--timeout` or of a start is over.",

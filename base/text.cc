@@ -24,17 +24,21 @@ uint32_t CodePoint(std::string_view text, size_t at, size_t num_bytes) {
 // Whether the code point is a control character (C0, DEL or C1), or a Unicode character that ends a line or changes the
 // direction of text.
 bool NeedsEscape(uint32_t point) {
-  return point < 0x20 || (point >= 0x7F && point < 0xA0) || (point >= 0x200E && point <= 0x200F) ||
+  return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x061C || (point >= 0x200E && point <= 0x200F) ||
          (point >= 0x2028 && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
 }
 
-void AppendEscaped(std::string_view character, std::string* line) {
-  if (character == "\n" || character == "\t" || character == "\r") {
-    absl::StrAppend(line, character == "\n" ? "\\n" : character == "\t" ? "\\t" : "\\r");
-    return;
-  }
-  for (const char c : character) {
-    absl::StrAppend(line, "\\x", absl::Hex(static_cast<uint8_t>(c), absl::kZeroPad2));
+std::string EscapedPoint(uint32_t point) {
+  switch (point) {
+    case '\n':
+      return "\\n";
+    case '\t':
+      return "\\t";
+    case '\r':
+      return "\\r";
+    default:
+      return point < 0x20 ? absl::StrCat("\\x", absl::Hex(point, absl::kZeroPad2))
+                          : absl::StrCat("\\u", absl::Hex(point, absl::kZeroPad4));
   }
 }
 
@@ -71,6 +75,21 @@ std::string Shortened(std::string_view text, size_t max_bytes) {
   return absl::StrCat(std::string(text.substr(0, end)), "...");
 }
 
+std::optional<size_t> FirstInvalidUtf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t num_bytes = Utf8CharacterBytes(text, at);
+    if (num_bytes == 0) {
+      return at;
+    }
+    at += num_bytes;
+  }
+  return std::nullopt;
+}
+
+std::string NotUtf8(std::string_view text, size_t at) {
+  return absl::StrCat("the byte 0x", absl::Hex(ByteAt(text, at), absl::kZeroPad2), " at offset ", at, " is not UTF-8");
+}
+
 std::string ValidUtf8(std::string_view text) {
   std::string valid;
   for (size_t at = 0; at < text.size();) {
@@ -85,15 +104,18 @@ std::string OneLine(std::string_view text) {
   std::string line;
   for (size_t at = 0; at < text.size();) {
     const size_t num_bytes = Utf8CharacterBytes(text, at);
-    const std::string_view character = text.substr(at, num_bytes == 0 ? 1 : num_bytes);
-    const bool is_plain =
-        num_bytes > 0 && !NeedsEscape(num_bytes == 1 ? ByteAt(text, at) : CodePoint(text, at, num_bytes));
-    if (is_plain) {
-      line += character;
-    } else {
-      AppendEscaped(character, &line);
+    if (num_bytes == 0) {
+      absl::StrAppend(&line, "\\x", absl::Hex(ByteAt(text, at), absl::kZeroPad2));
+      ++at;
+      continue;
     }
-    at += character.size();
+    const uint32_t point = num_bytes == 1 ? ByteAt(text, at) : CodePoint(text, at, num_bytes);
+    if (NeedsEscape(point)) {
+      line += EscapedPoint(point);
+    } else {
+      line += text.substr(at, num_bytes);
+    }
+    at += num_bytes;
   }
   return line;
 }

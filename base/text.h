@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,11 +16,18 @@ std::string Shortened(std::string_view text, size_t max_bytes);
 // at < text.size().
 size_t Utf8CharacterBytes(std::string_view text, size_t at);
 
+// Returns the offset of the first byte that is not valid UTF-8, or nothing if all of the text is.
+std::optional<size_t> FirstInvalidUtf8(std::string_view text);
+
+// Says that the byte at `at` is not UTF-8: "the byte 0xe9 at offset 12 is not UTF-8".
+std::string NotUtf8(std::string_view text, size_t at);
+
 // Returns the text with each byte that is not valid UTF-8 replaced by '?'.
 std::string ValidUtf8(std::string_view text);
 
-// Converts the text to a single line. Characters that would break the line or control a terminal, and bytes that are
-// not valid UTF-8, are escaped as in C: "\n" and "\x1b" become a backslash and letters.
+// Converts the text to a single line that cannot control a terminal. Control characters, marks that change the
+// direction of text, and other ends of lines are escaped as in C and JSON: "\n", "\x1b", "\u202e". A byte that is not
+// valid UTF-8 becomes "\xff".
 std::string OneLine(std::string_view text);
 
 }  // namespace ampd

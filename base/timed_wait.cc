@@ -19,8 +19,8 @@
 namespace ampd {
 namespace {
 
-// One wait of a thread, on a condition or on a condition variable. `has_rung` is set when the time is over. The
-// waiter's mutex guards `has_rung`; the Ringer's mutex guards `ring_at`.
+// One wait of a thread, either on a condition or on a condition variable. The Ringer sets `has_rung` when the time is
+// over. The waiter's mutex guards `has_rung`; the Ringer's mutex guards `ring_at`.
 struct Wait {
   absl::Mutex* mutex = nullptr;
   const absl::Condition* condition = nullptr;
@@ -36,7 +36,7 @@ bool IsOver(Wait* wait) { return wait->has_rung || wait->condition->Eval(); }
 class Ringer {
  public:
   Ringer() : timer_(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC)) {
-    // The new thread blocks all signals; other threads of the process wait for them.
+    // Start the thread with all signals blocked, because other threads of the process wait for signals.
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -62,7 +62,7 @@ class Ringer {
   }
 
  private:
-  // If another thread holds a waiter's mutex, the Ringer tries again to lock it after this pause.
+  // The pause before the Ringer tries again to lock a waiter's mutex that another thread holds.
   static constexpr absl::Duration kRetry = absl::Milliseconds(1);
 
   void SetTimer() {
@@ -140,9 +140,9 @@ bool AwaitFor(absl::Mutex& mutex, const absl::Condition& condition, absl::Durati
 }  // namespace ampd
 
 #ifndef __SANITIZE_THREAD__  // That build's programs have their own definitions (tests/sanitizer/absl_tsan.cc).
-// These two functions replace those of Debian's shared libabsl, which wait by the wall clock: the dynamic linker
-// prefers a program's definitions to a library's. gRPC's timers (keepalive, deadlines, pauses before reconnecting) wait
-// only through them.
+// Replacements for two functions of Debian's shared libabsl, whose timed waits depend on the wall clock. The dynamic
+// linker prefers a program's definitions to a library's. gRPC uses these two functions for all its timers (keepalive,
+// deadlines, pauses before reconnecting).
 namespace absl {
 ABSL_NAMESPACE_BEGIN
 

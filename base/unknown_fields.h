@@ -5,10 +5,10 @@
 
 namespace ampd::server {
 
-// Checks that this server knows every field that is set in `message`, so that a request of a newer or wrong client is
-// not partly ignored. Returns INVALID_ARGUMENT with a violation for `message` and each message within it that has
-// unknown fields; the violation names the fields' numbers and the message's type. Messages in repeated fields and maps
-// are checked too. Messages packed in a google.protobuf.Any are not, but no request has one.
+// Checks that this server knows every field that is set in `message`, so that it does not silently ignore a part of a
+// request from a newer or faulty client. Returns INVALID_ARGUMENT with a violation for `message` and each message
+// within it that has unknown fields; the violation names the fields' numbers and the message's type. Also checks
+// messages in repeated fields and maps, but not messages packed in a google.protobuf.Any, which no request has.
 absl::Status CheckFieldsAreKnown(const google::protobuf::Message& message);
 
 // Clears the message and marks it as the result of bytes that could not be parsed.

@@ -44,7 +44,7 @@ class WallClockWatch {
   const Clock* const clock_;
   mutable absl::Mutex mutex_;
   absl::Duration offset_ ABSL_GUARDED_BY(mutex_);  // The wall clock minus the boot clock.
-  // The boot clock's time from which the wall clock is steady. Minus infinity: it has been steady from the start.
+  // The time since boot from which the wall clock is steady. Minus infinity: it has been steady from the start.
   absl::Duration steady_from_ ABSL_GUARDED_BY(mutex_) = -absl::InfiniteDuration();
 };
 

@@ -11,13 +11,13 @@ namespace {
 
 constexpr int64_t kMaxChannels = 4;
 
-struct Layout {
+struct ShapeLayout {
   int64_t channels = 1;
   int64_t inner = 1;  // Number of consecutive elements that belong to the same channel.
 };
 
 // Determines which elements belong to which channel: element number i belongs to channel i / inner % channels.
-Layout LayoutOf(const std::vector<int64_t>& shape) {
+ShapeLayout ShapeLayoutOf(const std::vector<int64_t>& shape) {
   if (shape.size() == 4 && shape[1] <= kMaxChannels) {
     return {shape[1], shape[2] * shape[3]};
   }
@@ -29,7 +29,7 @@ void ReportElements(const Array& array, v1::DatasetArray& report) {
   if (array.bytes.empty()) {
     return;  // There is nothing to count, and the other dimensions may be huge.
   }
-  const Layout layout = LayoutOf(array.shape);
+  const ShapeLayout layout = ShapeLayoutOf(array.shape);
   std::vector<double> mean(layout.channels, 0);
   std::vector<double> squares(layout.channels, 0);  // Squared distances from the mean (Welford's method).
   std::vector<int64_t> count(layout.channels, 0);

@@ -17,8 +17,8 @@ using ByteSource = absl::FunctionRef<absl::StatusOr<size_t>(uint8_t* out, size_t
 // The maximum number of bytes of samples that a dataset holds in memory.
 inline constexpr int64_t kMaxDatasetBytes = int64_t{4} << 30;
 
-// Reads exactly `size` bytes. `name` is the file's name in error messages. Uses memory for the bytes that the source
-// holds, even if `size` is larger.
+// Reads exactly `size` bytes. `name` is the file's name in error messages. Allocates memory only for bytes that the
+// source really has, so a damaged `size` can't exhaust the memory.
 absl::StatusOr<std::vector<uint8_t>> ReadExactly(ByteSource source, const std::string& name, int64_t size);
 
 // Returns DATA_ERROR if the source has bytes left.

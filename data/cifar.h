@@ -9,14 +9,14 @@
 
 // CIFAR-10 and CIFAR-100 in their binary version, plain or gzip. A file consists of records only:
 //
-//   CIFAR-10 record  := label pixel*           3,073 bytes
-//   CIFAR-100 record := coarse fine pixel*     3,074 bytes
-//   pixel* := 3 channels (red, green, blue) of 32 rows of 32, each a byte; labels are bytes below 10, 20 and 100
+//   CIFAR-10 record  := label pixel*           3,073 bytes; label: a byte below 10
+//   CIFAR-100 record := coarse fine pixel*     3,074 bytes; coarse: a byte below 20; fine: a byte below 100
+//   pixel* := 3 channels (red, green, blue) of 32 rows of 32, each a byte
 //
 // The file is read strictly. It is rejected if a record is cut off, if a label is not below its number of classes, or
-// if the content is recognized (content.h) as another format or as the other version of CIFAR. With a limit, samples
-// after the last wanted one are not checked. Error messages name the file and the value; the errors' reasons are those
-// of data_file.h.
+// if the content is recognized (content.h) as another format or as the other version of CIFAR. If the caller limits the
+// number of samples, later samples are not checked. Error messages name the file and the value; the errors' reasons are
+// those of data_file.h.
 namespace ampd::data {
 
 struct CifarImages {

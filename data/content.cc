@@ -69,7 +69,7 @@ char FirstThatIsNoBlank(std::string_view content) {
   return first == std::string_view::npos ? '\0' : content[first];
 }
 
-// Determines the content's format for one file (LookAt).
+// Reads one file and determines the format of its content, for LookAt.
 class Look {
  public:
   explicit Look(const DataFile& file) : file_(file) {}
@@ -252,8 +252,8 @@ class Look {
     if (width.token_bytes != 0) {
       return Found(width.token_bytes == 2 ? v1::DatasetFile::UINT16_TOKENS : v1::DatasetFile::UINT32_TOKENS, width.why);
     }
-    // The numbers are not tokens either. If the file has the size of CIFAR records, it is a CIFAR file with wrong
-    // labels.
+    // The content is in none of the formats. If the file has the size of whole CIFAR records, it is nevertheless called
+    // a CIFAR file: reading it as one gives an error that names the wrong labels.
     const auto has_size_of = [this](CifarLabels kind) {
       return content_.size_bytes % CifarRecordOf(kind).num_bytes() == 0;
     };

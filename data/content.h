@@ -14,8 +14,8 @@ namespace ampd::data {
 
 struct FileContent {
   v1::DatasetFile::Format format = v1::DatasetFile::FORMAT_UNSPECIFIED;
-  // A text for messages. If `format` is unspecified: what the file is instead, or why its content fits two formats. For
-  // tokens without a header: how their width was found. Empty otherwise.
+  // Explains the format in messages. If `format` is unspecified, it says what the file is instead, or why the content
+  // fits two formats. For tokens without a header, it says how their width was found. Otherwise it is empty.
   std::string why;
   std::string begin;          // The first bytes of the content, decompressed.
   int64_t content_bytes = 0;  // Size after decompression.
@@ -29,9 +29,9 @@ struct FileContent {
 // format.
 absl::StatusOr<FileContent> LookAt(const DataFile& file);
 
-// Returns DATA_ERROR if the content is certainly in another format than the one expected: it has that format's
-// signature, or is text. `expected` describes for the message what the file should be, for example "tokens without a
-// header". REQUIRES: `begin` meets the requirement of ContentOf.
+// Returns DATA_ERROR if the content is certainly not in the expected format: it has the signature of another format, or
+// it is text. `expected` describes the expected content for the message, for example "tokens without a header".
+// REQUIRES: `begin` is all of the content, or at least its first 4,096 bytes.
 absl::Status RefuseOtherFormats(std::string_view begin, int64_t content_bytes, const std::string& name,
                                 const std::string& expected);
 

@@ -10,11 +10,11 @@
 
 namespace ampd::data {
 
-// Which files a job may open, decided by the files' mode bits and group, whatever user the process runs as. So a worker
-// that may read everything does not pass that right on to everyone who submits jobs.
+// Which files a job may open. The decision depends on the files' mode bits and group, not on the user that runs the
+// process. So a worker that may read every file does not give that right to everyone who submits jobs.
 struct ReadRights {
-  // If true, only files that all users or the members of `group` may read. If false, every file that the process may
-  // read.
+  // If true, a job may open only files that all users or the members of `group` may read. If false, it may open every
+  // file that the process may read.
   bool shared_only = false;
   std::optional<gid_t> group;
 };
@@ -37,7 +37,7 @@ absl::StatusOr<UniqueFd> OpenDataFile(const DataFile& file);
 // the job.
 absl::Status DataError(const std::string& name, const std::string& what);
 
-// An error with the reason DEVICE_ERROR: a disk, a network or the host failed, and no change of the data can fix that.
+// An error with the reason DEVICE_ERROR: a disk, a network or the host failed, and a change of the data can't fix that.
 // The job is queued again without using one of its retries.
 absl::Status HostError(const std::string& name, const std::string& what);
 

@@ -13,10 +13,10 @@
 //   labels := 0x00000801 count label*                   label: u8
 //   0x..., count, rows, columns := u32, big-endian
 //
-// The file is read strictly: the content must hold exactly as many bytes as its header says. With a limit below
-// `count`, nothing after the last wanted sample is checked. The reader uses memory for the bytes that the file holds,
-// even if its header claims more. Error messages name the file and the value; the errors' reasons are those of
-// data_file.h.
+// The file is read strictly: the content must hold exactly as many bytes as its header says. If the caller wants fewer
+// than `count` samples, the bytes after the last wanted one are not checked. The reader uses memory for the bytes that
+// the file holds, even if its header claims more. Error messages name the file and the value; the errors' reasons are
+// those of data_file.h.
 namespace ampd::data {
 
 struct IdxImages {

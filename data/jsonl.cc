@@ -16,10 +16,10 @@
 namespace ampd::data {
 namespace {
 
-constexpr size_t kChunkBytes = size_t{1} << 20;
+constexpr size_t kReadBytes = size_t{1} << 20;
 
-// Upper bounds that hold for any model: tokens are stored in 32 bits and types in 8, and a model's number of classes is
-// an int32.
+// Upper bounds that hold for any model: a token is stored in 32 bits and a token type in 8, and the number of classes
+// is an int32.
 constexpr int64_t kMostTokens = int64_t{1} << 32;
 constexpr int64_t kMostTypes = 256;
 constexpr int64_t kMostClasses = std::numeric_limits<int32_t>::max();
@@ -225,9 +225,9 @@ absl::Status ForEachText(const DataFile& file, const JsonlLimits& limits,
   AMPD_ASSIGN_OR_RETURN(ByteStream stream, ByteStream::Open(file));
   LineChecker lines(file.name, limits, visit);
   std::string pending;  // The beginning of a line whose end has not been read yet.
-  std::string chunk(kChunkBytes, '\0');
-  for (size_t count = kChunkBytes; count == kChunkBytes && !lines.is_full();) {
-    AMPD_ASSIGN_OR_RETURN(count, stream.Read(reinterpret_cast<uint8_t*>(chunk.data()), kChunkBytes));
+  std::string chunk(kReadBytes, '\0');
+  for (size_t count = kReadBytes; count == kReadBytes && !lines.is_full();) {
+    AMPD_ASSIGN_OR_RETURN(count, stream.Read(reinterpret_cast<uint8_t*>(chunk.data()), kReadBytes));
     std::string_view rest(chunk.data(), count);
     for (size_t end = rest.find('\n'); end != std::string_view::npos && !lines.is_full(); end = rest.find('\n')) {
       pending.append(rest.substr(0, end));

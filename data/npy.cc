@@ -148,7 +148,7 @@ class DictParser {
   Header header_;
 };
 
-absl::StatusOr<ElementType> TypeOf(const std::string& descr, const std::string& name) {
+absl::StatusOr<ElementType> DescrType(const std::string& descr, const std::string& name) {
   constexpr std::array<std::pair<std::string_view, ElementType>, 9> kTypes = {{{"b1", ElementType::kBool},
                                                                                {"u1", ElementType::kUint8},
                                                                                {"i1", ElementType::kInt8},
@@ -206,7 +206,7 @@ absl::StatusOr<Header> ReadHeader(ByteSource source, const std::string& name) {
 absl::StatusOr<Array> ReadNpy(ByteSource source, const std::string& name, int64_t limit) {
   AMPD_ASSIGN_OR_RETURN(Header header, ReadHeader(source, name));
   Array array;
-  AMPD_ASSIGN_OR_RETURN(array.type, TypeOf(*header.descr, name));
+  AMPD_ASSIGN_OR_RETURN(array.type, DescrType(*header.descr, name));
   array.shape = *std::move(header.shape);
   if (*header.fortran_order && array.shape.size() > 1) {
     return DataError(name, "in Fortran order; store it with numpy.ascontiguousarray");

@@ -22,8 +22,8 @@ namespace {
 constexpr uint64_t kLengthBytes = 8;
 
 // Reads up to `size` bytes from `offset` on; fewer only at the end of the file.
-absl::StatusOr<size_t> ReadAt(const UniqueFd& file, const std::string& name, uint64_t offset, uint8_t* out,
-                              size_t size) {
+absl::StatusOr<size_t> ReadBytesAt(const UniqueFd& file, const std::string& name, uint64_t offset, uint8_t* out,
+                                   size_t size) {
   size_t done = 0;
   while (done < size) {
     const ssize_t count = pread(file.get(), out + done, size - done, static_cast<off_t>(offset + done));
@@ -68,7 +68,7 @@ absl::StatusOr<TensorArrays> TensorArrays::Open(const DataFile& file) {
   const auto size = static_cast<uint64_t>(status.st_size);
   std::string prefix(std::min(size, kLengthBytes + kMaxSafetensorsHeaderBytes), '\0');
   AMPD_ASSIGN_OR_RETURN(const size_t count,
-                        ReadAt(opened, file.name, 0, reinterpret_cast<uint8_t*>(prefix.data()), prefix.size()));
+                        ReadBytesAt(opened, file.name, 0, reinterpret_cast<uint8_t*>(prefix.data()), prefix.size()));
   prefix.resize(count);
   auto header = ParseSafetensorsHeader(prefix, size);
   if (!header.ok()) {
@@ -105,7 +105,7 @@ absl::StatusOr<Array> TensorArrays::Read(const std::string& name, int64_t limit)
   }
   uint64_t offset = header_.data_begin + tensor->begin;
   const auto source = [&](uint8_t* out, size_t wanted) -> absl::StatusOr<size_t> {
-    AMPD_ASSIGN_OR_RETURN(const size_t count, ReadAt(file_, what, offset, out, wanted));
+    AMPD_ASSIGN_OR_RETURN(const size_t count, ReadBytesAt(file_, what, offset, out, wanted));
     offset += count;
     return count;
   };

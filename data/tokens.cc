@@ -23,27 +23,27 @@ namespace {
 
 constexpr int64_t kHeaderBytes = int64_t{256} * 4;
 constexpr int64_t kChunkTokens = 1 << 19;
-constexpr int64_t kBeginBytes = 1 << 16;
+constexpr int64_t kExaminedBytes = 1 << 16;
 constexpr int64_t kMostOf16 = 1 << 16;
 
 // The fields of llm.c's header that distinguish the two widths of its tokens.
-struct Header {
+struct LlmCHeader {
   int32_t magic;
   int32_t version;
   int64_t token_bytes;
 };
-constexpr Header kHeaders[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+constexpr LlmCHeader kHeaders[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 
 // Where the tokens are in a file, and how wide they are.
-struct Layout {
+struct FileLayout {
   int64_t begin = 0;
   int64_t token_bytes = 2;
   int64_t count = 0;
 };
 
-const Header* FindHeader(int32_t magic) {
+const LlmCHeader* FindHeader(int32_t magic) {
   const auto* const found = std::find_if(std::begin(kHeaders), std::end(kHeaders),
-                                         [magic](const Header& header) { return header.magic == magic; });
+                                         [magic](const LlmCHeader& header) { return header.magic == magic; });
   return found == std::end(kHeaders) ? nullptr : found;
 }
 
@@ -90,14 +90,14 @@ class Reader {
   int64_t size_;
 };
 
-absl::StatusOr<Layout> LayoutOfLlmC(const Reader& reader) {
+absl::StatusOr<FileLayout> LayoutOfLlmC(const Reader& reader) {
   std::array<int32_t, 3> words = {};
   if (reader.size() < kHeaderBytes) {
     return DataError(reader.name(), absl::StrCat("has ", reader.size(), " bytes; llm.c's header has ", kHeaderBytes));
   }
   AMPD_RETURN_IF_ERROR(reader.Read(0, sizeof(words), words.data()));
   const auto [magic, version, count] = words;
-  const Header* const header = FindHeader(magic);
+  const LlmCHeader* const header = FindHeader(magic);
   if (header == nullptr) {
     return DataError(reader.name(), absl::StrCat("magic ", magic, ", expected 20240520 or 20240801"));
   }
@@ -110,15 +110,15 @@ absl::StatusOr<Layout> LayoutOfLlmC(const Reader& reader) {
     return DataError(reader.name(), absl::StrCat("the header tells of ", count, " tokens of ", header->token_bytes,
                                                  " bytes; behind it are ", held, " bytes"));
   }
-  return Layout{kHeaderBytes, header->token_bytes, count};
+  return FileLayout{kHeaderBytes, header->token_bytes, count};
 }
 
-absl::StatusOr<Layout> LayoutOfPlain(const Reader& reader, int64_t token_bytes) {
+absl::StatusOr<FileLayout> LayoutOfPlain(const Reader& reader, int64_t token_bytes) {
   if (reader.size() % token_bytes != 0) {
     return DataError(reader.name(),
                      absl::StrCat("has ", reader.size(), " bytes, no whole number of tokens of ", token_bytes));
   }
-  return Layout{0, token_bytes, reader.size() / token_bytes};
+  return FileLayout{0, token_bytes, reader.size() / token_bytes};
 }
 
 // The token format that was chosen by the file's content.
@@ -165,7 +165,7 @@ absl::StatusOr<Choice> Choose(const DataFile& file, const Reader& reader, TokenF
   if (format == TokenFormat::kLlmC) {
     return Choice{format, ""};
   }
-  std::string begin(static_cast<size_t>(std::min(reader.size(), kBeginBytes)), '\0');
+  std::string begin(static_cast<size_t>(std::min(reader.size(), kExaminedBytes)), '\0');
   AMPD_RETURN_IF_ERROR(reader.Read(0, static_cast<int64_t>(begin.size()), begin.data()));
   AMPD_RETURN_IF_ERROR(RefuseOtherFormats(begin, reader.size(), file.name, "tokens and nothing else"));
   AMPD_ASSIGN_OR_RETURN(const TokenWidth told,
@@ -181,13 +181,13 @@ absl::StatusOr<Choice> Choose(const DataFile& file, const Reader& reader, TokenF
                                 : ""};
 }
 
-absl::StatusOr<Layout> LayoutOf(const Reader& reader, TokenFormat format) {
+absl::StatusOr<FileLayout> FileLayoutOf(const Reader& reader, TokenFormat format) {
   return format == TokenFormat::kLlmC ? LayoutOfLlmC(reader)
                                       : LayoutOfPlain(reader, format == TokenFormat::kUint16 ? 2 : 4);
 }
 
 template <typename Token>
-absl::StatusOr<Tokens> ReadAll(const Reader& reader, const Layout& layout, int64_t vocabulary) {
+absl::StatusOr<Tokens> ReadAll(const Reader& reader, const FileLayout& layout, int64_t vocabulary) {
   std::vector<Token> tokens(static_cast<size_t>(layout.count));
   for (int64_t begin = 0; begin < layout.count; begin += kChunkTokens) {
     const int64_t count = std::min(kChunkTokens, layout.count - begin);
@@ -210,7 +210,7 @@ absl::StatusOr<TokenFile> ReadTokens(const DataFile& file, TokenFormat format, i
                                      std::optional<int64_t> vocabulary) {
   AMPD_ASSIGN_OR_RETURN(const Reader reader, Reader::Open(file));
   AMPD_ASSIGN_OR_RETURN(Choice choice, Choose(file, reader, format, vocabulary));
-  AMPD_ASSIGN_OR_RETURN(Layout layout, LayoutOf(reader, choice.format));
+  AMPD_ASSIGN_OR_RETURN(FileLayout layout, FileLayoutOf(reader, choice.format));
   layout.count = limit > 0 ? std::min(limit, layout.count) : layout.count;
   if (layout.count * layout.token_bytes > kMaxTokenBytes) {
     return DataError(file.name, absl::StrCat(layout.count, " tokens are more than ", kMaxTokenBytes, " bytes"));

@@ -17,11 +17,11 @@
 //   uint16 := token*                                          token: u16
 //   uint32 := token*                                          token: u32
 //
-// A content that is certainly of another format, such as a NumPy array, is rejected whatever format is declared
-// (content.h). The file is read strictly: an llm.c file must hold exactly as many tokens as its header says, the other
-// formats a whole number of tokens, and every token must be below the vocabulary's size. With a limit below the number
-// of tokens, nothing after the last wanted token is checked. Error messages name the file and the value; the errors'
-// reasons are those of data_file.h.
+// A file whose content is certainly in another format (content.h), such as a NumPy array, is rejected, even if the job
+// declares a token format. The file is read strictly: an llm.c file must hold exactly as many tokens as its header
+// says, the other formats a whole number of tokens, and every token must be below the vocabulary's size. If the caller
+// limits the number of tokens, nothing after the last wanted token is checked. Error messages name the file and the
+// value; the errors' reasons are those of data_file.h.
 namespace ampd::data {
 
 inline constexpr int64_t kMaxTokenBytes = int64_t{64} << 30;
@@ -38,7 +38,7 @@ using Tokens = std::variant<std::vector<uint16_t>, std::vector<uint32_t>>;
 
 struct TokenFile {
   Tokens tokens;
-  // A note for people, only for tokens without a header: how their width was found, or that the numbers do not look
+  // A note for the user, only for tokens without a header: how their width was found, or that the numbers do not look
   // like the declared format. Empty for llm.c's files.
   std::string note;
 };

@@ -8,7 +8,7 @@
 namespace ampd::graph {
 namespace {
 
-// Whether every dimension except `without` has size 1.
+// Whether every dimension except the one with index `without` has size 1.
 bool IsOneBeside(const Shape& shape, int64_t batch_size, size_t without) {
   for (size_t i = 0; i < shape.size(); ++i) {
     if (i != without && shape[i].At(batch_size) != 1) {
@@ -29,7 +29,8 @@ bool HasOneValueAChannel(const Node& node, const Shape& input, int64_t batch_siz
          IsOneBeside(input, batch_size, 1);
 }
 
-// Whether a group norm gets only one value per group. In this check a group's channels and the samples count together.
+// Whether a group norm gets only one value per group. Like PyTorch's own check, counts the values of all samples of the
+// batch together, although the norm treats each sample alone.
 bool HasOneValueAGroup(const Node& node, const Shape& input, int64_t batch_size) {
   const Operand* const operand = node.Find("num_groups");
   const auto* const groups = operand == nullptr ? nullptr : std::get_if<int64_t>(operand);

@@ -77,10 +77,10 @@ class GraphBuilder {
   // Indices int64 (...), table (N, C) -> (..., C): the rows of the table with these indices. The row at
   // `padding_index`, if given, gets no gradient.
   ValueId Embedding(std::string_view path, ValueId indices, ValueId table, std::optional<int64_t> padding_index = {});
-  // Attention over heads, (B, heads, T, D) each -> (B, heads, T, D). The result has the query's memory layout, so that
-  // heads which were cut out of (B, T, C) by View and Transpose(1, 2) are joined again without a copy. There is no
-  // dropout, and it is best not to give a mask, so that LibTorch uses its flash kernel on every device. `mask`: bool,
-  // broadcast to (B, heads, T, T), true where a query sees a key.
+  // Attention over heads, (B, heads, T, D) each -> (B, heads, T, D). The result has the query's memory layout. So heads
+  // that View and Transpose(1, 2) cut out of (B, T, C) are joined again without a copy. There is no dropout. `mask`:
+  // bool, broadcast to (B, heads, T, T), true where a query sees a key. Without a mask LibTorch uses its flash kernel
+  // on every device; with one it may not.
   ValueId Attention(std::string_view path, ValueId query, ValueId key, ValueId value, bool is_causal,
                     std::optional<ValueId> mask = {});
   ValueId Relu(std::string_view path, ValueId x);
@@ -130,8 +130,8 @@ class GraphBuilder {
   ValueId TakePositions(std::string_view path, ValueId x, ValueId positions);
   // (B, T, C) -> zeros (1, B, hidden_size) of x's dtype: the state before the first position.
   ValueId RecurrentStart(std::string_view path, ValueId x, int64_t hidden_size);
-  // One direction of one layer, (B, T, C), state (1, B, H) -> (B, T, H). Both states of an LSTM begin with `start`. The
-  // parameters are "<path>.weight_ih_<suffix>" and so on; the suffix is "l0" or "l0_reverse".
+  // One direction of one recurrent layer: x (B, T, C), start (1, B, H) -> (B, T, H). An LSTM uses `start` for both of
+  // its states. The parameters are "<path>.weight_ih_<suffix>" and so on; the suffix is "l0" or "l0_reverse".
   ValueId Recurrent(std::string_view path, ValueId x, ValueId start, RecurrentCell cell, std::string_view suffix);
   // Concatenates along `dim`; all other dimensions must agree. REQUIRES: parts is not empty.
   ValueId Concat(std::string_view path, const std::vector<ValueId>& parts, int64_t dim);
@@ -155,7 +155,7 @@ class GraphBuilder {
   bool Require(bool ok, std::string_view path, std::string_view what);
   ValueId Emit(std::string_view path, std::string_view op, std::vector<Argument> arguments, Shape shape,
                Dtype dtype = Dtype::kFloat32);
-  // Emits an op that shows x in another shape.
+  // Emits an op that returns a view of x with another shape.
   ValueId EmitView(std::string_view path, std::string_view op, ValueId x, std::vector<Argument> arguments, Shape shape);
   ValueId Elementwise(std::string_view path, std::string_view op, ValueId x);
   ValueId Binary(std::string_view path, std::string_view op, ValueId x, ValueId y);

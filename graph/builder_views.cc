@@ -9,7 +9,7 @@ namespace ampd::graph {
 namespace {
 
 // The number of elements of a shape, possibly a multiple of the batch size; nothing if it has two batch dimensions.
-std::optional<Dim> ElementsOf(const Shape& shape) {
+std::optional<Dim> SizeProduct(const Shape& shape) {
   int64_t factor = 1;
   int num_batches = 0;
   for (const Dim& dim : shape) {
@@ -40,8 +40,8 @@ ValueId GraphBuilder::EmitView(std::string_view path, std::string_view op, Value
 }
 
 ValueId GraphBuilder::View(std::string_view path, ValueId x, Shape shape) {
-  if (!Require(status_.ok() && ElementsOf(shape).has_value() && ElementsOf(shape) == ElementsOf(this->shape(x)), path,
-               "a view has as many elements as what it shows")) {
+  if (!Require(status_.ok() && SizeProduct(shape).has_value() && SizeProduct(shape) == SizeProduct(this->shape(x)),
+               path, "a view has as many elements as what it shows")) {
     return x;
   }
   const std::vector<int64_t> sizes = ViewSizes(shape);

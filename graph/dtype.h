@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 // Element types of tensors, as a graph names them.
@@ -11,6 +12,7 @@ enum class Dtype { kFloat64, kFloat32, kBFloat16, kFloat16, kFloat8E4M3, kFloat8
 
 // Python's name for the type, for example "bfloat16".
 std::string_view DtypeName(Dtype dtype);
+inline std::string DtypeText(Dtype dtype) { return std::string(DtypeName(dtype)); }
 
 // The inverse of DtypeName; nothing for any other name.
 std::optional<Dtype> DtypeFromName(std::string_view name);

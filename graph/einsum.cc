@@ -25,7 +25,8 @@ bool IsOne(const Dim& dim) { return dim == Dim(1); }
 
 std::vector<int64_t> Numbers(const Dims& dims) { return {dims.begin(), dims.end()}; }
 
-// The product of the sizes of dimensions; nothing if a graph can't hold it.
+// The product of the sizes of dimensions. Nothing if a graph can't represent it: it overflows, or has the batch size
+// twice.
 std::optional<Dim> ProductOf(const Shape& shape, const Dims& dims) {
   int64_t factor = 1;
   bool is_batch = false;
@@ -45,7 +46,7 @@ struct Tensor {
   Shape shape;
 };
 
-// The dtype of a product of two equal or two floating-point dtypes.
+// The dtype of the product of two tensors. REQUIRES: the dtypes are equal, or both are floating-point.
 Dtype DtypeOfProduct(Dtype left, Dtype right) {
   const bool is_double = left == Dtype::kFloat64 || right == Dtype::kFloat64;
   return left == right ? left : is_double ? Dtype::kFloat64 : Dtype::kFloat32;
@@ -56,7 +57,8 @@ class Decomposition {
  public:
   Decomposition(const Node& node, Rewriter& rewriter) : node_(node), rewriter_(rewriter) {}
 
-  // The operand with its dimensions moved to their places, and size 1 at places that it lacks.
+  // Returns the operand with each of its dimensions moved to its place in the einsum, and with dimensions of size 1 at
+  // the other places.
   Tensor InPlaces(Tensor tensor, const Dims& dims, size_t num_places) {
     constexpr size_t kNone = SIZE_MAX;
     Dims permutation(num_places, kNone);
@@ -93,8 +95,8 @@ class Decomposition {
                 IsFloatingPoint(tensor.dtype) ? tensor.dtype : Dtype::kInt64, std::move(shape));
   }
 
-  // The product of two tensors, summed over `summed`, whose dimensions remain with size 1. Nothing if a graph can't
-  // hold it.
+  // Returns the product of two tensors, summed over the dimensions `summed`, which stay in the result with size 1.
+  // Nothing if a graph can't represent the result.
   std::optional<Tensor> Multiply(const Tensor& left, const Tensor& right, const Dims& summed) {
     if (summed.empty()) {
       Shape shape;
@@ -131,7 +133,7 @@ class Decomposition {
                 std::move(shape));
   }
 
-  // A view of the tensor with its dimensions in this order.
+  // Returns a view of the tensor with its dimensions in the order `order`.
   Tensor InOrder(const Tensor& tensor, const Dims& order) {
     Shape shape;
     for (const size_t dim : order) {
@@ -142,8 +144,8 @@ class Decomposition {
   }
 
  private:
-  // Dimensions of a matrix product, in four groups: those of both factors and the result, of the left factor and the
-  // result, of both factors only, and of the right factor and the result.
+  // The dimensions of a matrix product in four groups. `both`: in both factors and the result. `left`, `right`: in one
+  // factor and the result. `summed`: in both factors, but not in the result.
   struct Groups {
     const Dims &both, &left, &summed, &right;
   };
@@ -242,7 +244,7 @@ class Einsum {
   Einsum(const Node& node, EinsumEquation equation, std::vector<int64_t> path)
       : node_(node), equation_(std::move(equation)), path_(std::move(path)), counts_(equation_.num_places) {}
 
-  // Returns the value that replaces the result; nothing if a graph can't hold the einsum.
+  // Returns the value that replaces the result; nothing if a graph can't represent the einsum.
   std::optional<ValueId> Decompose(const std::vector<Tensor>& operands, Rewriter& rewriter) {
     Decomposition parts(node_, rewriter);
     std::deque<Tensor> left;
@@ -272,15 +274,16 @@ class Einsum {
   }
 
  private:
-  // Emits the unchanged operand as the result of an op, which a policy may lower.
+  // Emits an op that returns the whole operand unchanged. So the result belongs to an op, which a policy may lower, and
+  // not to an input.
   static Tensor Whole(const Tensor& operand, Decomposition& parts) {
     Dims order(operand.shape.size());
     std::iota(order.begin(), order.end(), size_t{0});
     return parts.InOrder(operand, order);
   }
 
-  // Removes the next pair of operands from the list `left`, multiplies the two, and sums over the places that no other
-  // operand has.
+  // Removes the next pair of operands from the list `left` and multiplies the two. Sums over the places (dimensions of
+  // the einsum) that no remaining operand has.
   std::optional<Tensor> MultiplyNext(std::deque<Tensor>& left, size_t step, Decomposition& parts) {
     auto i = static_cast<ptrdiff_t>(path_.empty() ? 0 : std::min(path_[2 * step], path_[2 * step + 1]));
     auto j = static_cast<ptrdiff_t>(path_.empty() ? 1 : std::max(path_[2 * step], path_[2 * step + 1]));
@@ -311,7 +314,7 @@ absl::Status BadEinsum(const Node& node, std::string_view why) {
   return Error(absl::StatusCode::kInvalidArgument, "BAD_EINSUM", absl::StrCat(node.Where(), ": ", std::string(why)));
 }
 
-// Whether all sizes at the same place are equal, or 1.
+// Whether the operands' sizes fit together: at each place of the equation all sizes are equal, or 1.
 bool GoTogether(const EinsumEquation& equation, const std::vector<Tensor>& operands) {
   std::vector<Dim> sizes(equation.num_places, Dim(1));
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -327,7 +330,7 @@ bool GoTogether(const EinsumEquation& equation, const std::vector<Tensor>& opera
   return true;
 }
 
-// Whether DtypeOfProduct applies to each product of the operands.
+// Whether the operands can be multiplied: all their dtypes are floating-point, or all are equal (DtypeOfProduct).
 bool HaveAProduct(const std::vector<Tensor>& operands) {
   const auto is_floating = [](const Tensor& operand) { return IsFloatingPoint(operand.dtype); };
   const auto is_as_first = [&](const Tensor& operand) { return operand.dtype == operands[0].dtype; };

@@ -59,8 +59,8 @@ absl::StatusOr<std::string> ResultOf(absl::string_view written, bool is_given, c
   return labels;
 }
 
-// Assigns places to labels in the order of their first occurrence; "..." gets as many places as the largest number of
-// dimensions that it covers in an operand.
+// Assigns places (dimensions of the whole einsum) to labels in the order of their first occurrence. "..." gets as many
+// places as the largest number of dimensions that it covers in an operand.
 class Places {
  public:
   explicit Places(size_t num_covered) : num_covered_(num_covered) {}

@@ -12,7 +12,8 @@ namespace ampd::graph {
 // A parsed einsum equation. Its labels are numbered as places: the dimensions of the result first, then those that are
 // summed over.
 struct EinsumEquation {
-  // For each operand, the place of each of its dimensions. A place that occurs twice in one operand takes its diagonal.
+  // For each operand, the place of each of its dimensions. If a place occurs twice in one operand, the einsum uses the
+  // diagonal of the two dimensions.
   std::vector<std::vector<size_t>> operands;
   size_t num_places = 0;
   size_t num_results = 0;  // Places below this belong to the result.

@@ -69,32 +69,33 @@ struct Argument {
   friend bool operator==(const Argument&, const Argument&) = default;
 };
 
-// One call of an op. `op` is an ATen overload as torch.export spells it ("aten.conv2d.default"), or one of our own ops,
-// whose names begin with "ampd."; the arguments of our own ops are positional, in the order given here.
+// One call of an op. `op` is an ATen overload as torch.export spells it ("aten.conv2d.default"), or one of ampd's own
+// ops, whose names begin with "ampd." (precision/pass.h). The arguments of ampd's own ops are positional.
 struct Node {
   std::string op;
   std::vector<Argument> arguments;
   std::vector<ValueId> outputs;
   std::string module_path;  // Path of its module, for example "features.0"; empty: none.
-  // Neighbouring nodes with the same segment run again in the backward pass (graph/segments.h); empty: none.
+  // The name of the checkpoint segment to which the node belongs; empty: none. The nodes of a segment run again in the
+  // backward pass (graph/segments.h).
   std::string segment = {};
   std::string source = {};   // "net.py:31", the line of user code that led to this node; empty: not known.
   std::string part_of = {};  // The model's op that this node is a part of, "aten.einsum.default"; empty: none.
   // The model itself requests fp32, by torch.autocast(enabled=False) or an explicit dtype: no policy lowers the node.
   bool keeps_fp32 = false;
-  // The dtype that the node names is only that of the export: a policy that lowers the node's input lowers this dtype
-  // too.
+  // The node names a dtype only because the model was exported in it: a policy that lowers the dtype of the node's
+  // input lowers this dtype too.
   bool follows_dtype = false;
   bool without_gradient = false;  // The model runs it under torch.no_grad().
-  // The model writes the result over the first value that the node reads, which determines the result's dtype. A policy
-  // does not change that dtype, whatever it computes the node in.
+  // In the model, the node writes its result over the first value that it reads. So the result keeps that value's
+  // dtype, even if a policy computes the node in another one.
   bool is_written_in_place = false;
 
   // The operand of an argument; null if the node does not have it.
   const Operand* Find(std::string_view argument) const;
   // Sets an argument; appends it if it is missing.
   void Set(std::string_view argument, Operand operand);
-  // The value given as `argument`; nothing if it is missing or not a value.
+  // The value given as `argument`; nothing if the argument is missing or is not a value.
   std::optional<ValueId> ValueOf(std::string_view argument) const;
   // All values that the node reads, in the order of its arguments, with repetitions.
   std::vector<ValueId> Uses() const;

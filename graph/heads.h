@@ -37,11 +37,11 @@ std::string_view TakenBy(Head head);
 // Whether the head takes an output of this type. A head of several outputs takes the same type for all of them.
 bool Takes(Head head, const TensorType& output);
 
-// The default head for an output of this type: one with a cross entropy. Nothing if the type does not decide it.
+// The default head for an output of this type: a head with a cross entropy. Nothing if the type does not imply one.
 std::optional<Head> HeadOf(const TensorType& output);
 
-// The head that takes an output of the model; never kGan. Nothing if there is none, as for a model of several losses
-// (graph/losses.h), which is trained without a head.
+// The head that takes an output of the model, found by the output's name; never kGan. Nothing if there is none, as for
+// a model with several losses (graph/losses.h), which is trained without a head.
 std::optional<Head> HeadOf(const Graph& model);
 
 // Whether each prediction is either right or wrong, so that an accuracy can be computed.

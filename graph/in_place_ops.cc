@@ -19,7 +19,8 @@
 namespace ampd::graph {
 namespace {
 
-// The scatter op that replaces the part shown by a view; empty for views that have none.
+// The scatter op that writes a new part into the tensor of which `view` shows a part. Empty for views that have no such
+// op.
 std::string_view ScatterOf(const Node& view) {
   return view.op == "aten.slice.Tensor" ? "aten.slice_scatter.default"
          : view.op == "aten.select.int" ? "aten.select_scatter.default"
@@ -33,7 +34,8 @@ std::string_view ScatterOf(const Node& view) {
 //   read(%whole)                            %scattered = slice_scatter(%whole, %filled, ...)
 //                                           read(%scattered)
 //
-// and so on through views of views. No other value may show the memory and be read afterwards.
+// A write to a view of a view becomes one such op per view. It is an error if any further value that shows the memory
+// is read after the write.
 class InPlacePass {
  public:
   explicit InPlacePass(const Graph& graph)
@@ -125,8 +127,8 @@ class InPlacePass {
     return self.has_value() ? std::optional(Whole{*self, &node}) : std::nullopt;
   }
 
-  // The values that contain `written`, from the innermost outwards, up to the last one that is in `read`; stops early
-  // where a part can't be put back. Values that show the same memory without a view are left out if they are not in
+  // The values that contain `written`, from the innermost outwards, up to the last one that is in `read`. Stops early
+  // at a view whose part can't be scattered back. Omits values that are the same memory (without a view) and are not in
   // `read`. Removes the returned values from `read`.
   std::vector<Whole> WholesOf(ValueId written, std::set<ValueId>& read) const {
     std::vector<Whole> wholes;
@@ -185,7 +187,7 @@ class InPlacePass {
     return absl::OkStatus();
   }
 
-  // Puts the result of `node` in place of the part, in each of the wholes.
+  // Replaces each of `wholes` by a copy that contains the result of `node` as its part.
   void PutBack(const Node& node, const std::vector<Whole>& wholes) {
     ValueId part = node.outputs[0];
     for (const Whole& whole : wholes) {
@@ -218,8 +220,8 @@ class InPlacePass {
   std::vector<bool> is_made_;                 // For each value: a node made it.
   std::vector<bool> is_trained_;              // For each value: it has a gradient.
   std::vector<int> last_reads_;  // For each value: last node that reads it, kNone, or beyond all nodes for an output.
-  // For each memory, by the index of its value: the values made so far that show it. Values that no later node reads
-  // are removed from time to time.
+  // For each memory, by the index of its value: the values so far that show it. ReadBehind removes those that no later
+  // node reads.
   std::map<int, std::vector<ValueId>> shown_;
 };
 

@@ -39,7 +39,7 @@ ValueId Flat(Graph& graph, ValueId logits) {
               {graph.type(logits).dtype, {Dim::Batch(shape[0].factor() * shape[1].factor()), shape[2]}});
 }
 
-// WithLossHead for a model with its own loss.
+// Does the work of WithLossHead for a model that computes its own loss: keeps only the output "loss".
 Graph WithLossAlone(Graph model) {
   model.SetOutputs({{"loss", *model.FindOutput("loss")}});
   return model;

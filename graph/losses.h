@@ -9,7 +9,7 @@
 // Models that are trained on several losses of their own instead of a head's loss (graph/heads.h).
 namespace ampd::graph {
 
-// One of a model's losses, and the parameters that it trains.
+// One of a model's losses, and the parameters that this loss trains.
 struct Loss {
   std::string network;     // "generator"
   std::string output;      // "generator_loss", an fp32 scalar.

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "graph/fused_batch_norms.h"
+
 namespace ampd::graph {
 namespace {
 
@@ -20,8 +22,8 @@ std::vector<OpRow> ComputingRows() {
       {.op = "aten.linear.default", .op_class = kLower, .saves = {"input", "weight"}},
       {.op = "aten.matmul.default", .op_class = kLower, .saves = {"self", "other"}},
       {.op = "aten.mm.default", .op_class = kLower, .saves = {"self", "mat2"}},
-      // The arguments saved by LibTorch's flash kernel, as on a GPU without a mask; OpMemory has those of other
-      // kernels. The softmax is not saved. Instead of a bool mask, the numbers that it adds to the scores are saved.
+      // `saves` lists what LibTorch's flash kernel saves on a GPU without a mask; OpMemory knows what its other kernels
+      // save. The softmax is not saved. For a bool mask, the kernels save the numbers that the mask adds to the scores.
       {.op = "aten.scaled_dot_product_attention.default",
        .op_class = kLower,
        .saves = {"query", "key", "value", "result", "result.logsumexp", "result.added_mask"},
@@ -51,7 +53,7 @@ std::vector<OpRow> ComputingRows() {
        .fp32_arguments = {"weight", "bias"},
        .result_like = "input",
        .saves = {"input", "weight", "bias", "result.mean", "result.rstd"}},
-      // Several inputs of one dtype.
+      // Ops that convert their inputs to one dtype, the widest.
       {.op = "aten.add.Tensor", .op_class = kPromote, .passes_gradient = true},
       {.op = "aten.add_.Tensor",
        .op_class = kPromote,
@@ -295,7 +297,11 @@ const std::vector<OpRow>& AllOps() {
 }
 
 std::string_view ComputedBy(std::string_view op) {
-  static constexpr std::pair<std::string_view, std::string_view> kWide[] = {
+  static constexpr std::pair<std::string_view, std::string_view> kOurs[] = {
+      {kFusedBatchNorm, "aten.batch_norm.default"},
+      {"ampd.layer_norm", "aten.layer_norm.default"},
+      {"ampd.add_layer_norm", "aten.layer_norm.default"},
+      {"ampd.linear", "aten.linear.default"},
       {"ampd.linear_wide", "aten.linear.default"},
       {"ampd.conv2d_wide", "aten.conv2d.default"},
       {"ampd.conv_transpose2d_wide", "aten.conv_transpose2d.input"},
@@ -303,8 +309,8 @@ std::string_view ComputedBy(std::string_view op) {
       {"ampd.lstm_wide", "aten.lstm.input"},
       {"ampd.attention_wide", "aten.scaled_dot_product_attention.default"}};
   const auto* const found =
-      std::find_if(std::begin(kWide), std::end(kWide), [&](const auto& w) { return w.first == op; });
-  return found == std::end(kWide) ? op : found->second;
+      std::find_if(std::begin(kOurs), std::end(kOurs), [&](const auto& ours) { return ours.first == op; });
+  return found == std::end(kOurs) ? op : found->second;
 }
 
 const OpRow* FindOp(std::string_view op) {

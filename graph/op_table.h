@@ -54,8 +54,8 @@ struct OpRow {
 // Null if the op is not allowed.
 const OpRow* FindOp(std::string_view op);
 
-// For one of our ops that compute through fp32 ("ampd.linear_wide"), the ATen op that it stands for; for any other op,
-// `op` itself.
+// For one of our ops that stands for an ATen op ("ampd.linear_wide", "ampd.layer_norm", a fused batch norm), that ATen
+// op; for any other op, `op` itself.
 std::string_view ComputedBy(std::string_view op);
 
 // All rows, ordered by name.

@@ -25,7 +25,7 @@ inline constexpr char kFreshCopy[] = "aten.lift_fresh_copy.default";
 // Replaces each kFreshCopy by its source. REQUIRES: there are no in-place ops (WithoutInPlaceOps).
 Graph WithoutFreshCopies(const Graph& graph);
 
-// The evaluation program of a model that was built for training: without dropout, with norms that use their running
+// The evaluation program of a model that was built for training: it has no dropout, and its norms use their running
 // statistics.
 Graph EvalProgram(const Graph& graph);
 
@@ -39,11 +39,11 @@ Graph EvalProgram(const Graph& graph);
 // INVALID_ARGUMENT (reason NO_HEAD) if the model has none of these outputs.
 absl::StatusOr<Graph> WithLossHead(const Graph& model);
 
-// The training program for one of the model's losses, an fp32 scalar output: only the nodes that lead to it, with this
-// loss as the only output. Running statistics of other norms are not written. A norm that leads to several losses
-// writes its statistics only in the program of the last one: a step runs the norm in each program, but the model
-// updates the statistics once. Inputs, parameters and buffers stay. INVALID_ARGUMENT (reason NO_LOSS) if the model has
-// no such output; other errors as WithoutInPlaceOps.
+// The training program for one of the model's losses, an fp32 scalar output. It has only the nodes that lead to this
+// loss, and the loss is its only output. Norms that do not lead to it are not in the program. A norm that leads to
+// several losses writes its statistics only in the program of the last one: a step runs the norm in each program, but
+// the model updates the statistics once. Inputs, parameters and buffers stay. INVALID_ARGUMENT (reason NO_LOSS) if the
+// model has no such output; other errors as WithoutInPlaceOps.
 absl::StatusOr<Graph> LossProgram(const Graph& model, std::string_view loss);
 
 // The output of a model with its own loss that states how many labels the loss is the mean of.

@@ -29,14 +29,15 @@ class Rewriter {
 
   const Graph& target() const { return target_; }
 
-  // Appends a node of the source, with its uses replaced as requested so far. The caller may have changed the node.
+  // Appends a node of the source, which the caller may have changed. Replaces the values that it reads as earlier calls
+  // of ReplaceUses requested.
   void Keep(Node node);
   // Appends a node with one new output, and returns that output. The name gets a suffix if it is already used.
   ValueId Emit(Node node, std::string_view output_name, TensorType type);
-  // Replaces every later use of `from`, by a node or an output of the graph, by `to`. Uses that an earlier ReplaceUses
-  // redirected to `from` are replaced too.
+  // Replaces `from` by `to` in every later node and in the graph's outputs. Also replaces values that an earlier
+  // ReplaceUses replaced by `from`.
   void ReplaceUses(ValueId from, ValueId to);
-  // The value that currently replaces a value of the source.
+  // Returns the value that currently replaces `value`, a value of the source.
   ValueId Resolve(ValueId value) const;
   // Changes the type of a value of the copy or of the source.
   void SetType(ValueId value, TensorType type) { target_.SetType(value, std::move(type)); }

@@ -45,7 +45,8 @@ std::unordered_set<std::string> ModulesOf(const Graph& graph) {
 
 bool IsPattern(const std::string& glob) { return glob.find_first_of("*?[") != std::string::npos; }
 
-// The modules that a glob matches. A plain name is looked up, because there may be one for each layer.
+// The modules that a glob matches. A glob without wildcards is looked up in the set and not compared with every module,
+// because a job may name every layer.
 std::vector<std::string> MatchedModules(const std::string& glob, const std::unordered_set<std::string>& modules) {
   std::vector<std::string> matched;
   if (IsPattern(glob)) {
@@ -84,7 +85,8 @@ std::string SegmentFor(const std::unordered_set<std::string>& segments, const st
   return outermost;
 }
 
-// For each value: the index of the last node that reads it, plus 1. For an output the number is beyond all nodes.
+// For each value: the index of the last node that reads it, plus 1; 0 if nothing reads it. For an output, the number of
+// nodes plus 1.
 std::vector<size_t> LastReads(const Graph& graph, Work& work) {
   std::vector<size_t> last_reads(static_cast<size_t>(graph.num_values()), 0);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
@@ -142,7 +144,7 @@ std::vector<Segment> SegmentsOf(const Graph& graph, Work* work) {
 }
 
 Node ForSecondRun(Node node) {
-  if (const OpRow* row = FindOp(node.op); row != nullptr) {
+  if (const OpRow* row = FindOp(ComputedBy(node.op)); row != nullptr) {
     for (std::string_view written : row->writes) {
       node.Set(written, std::monostate());
     }

@@ -11,13 +11,13 @@
 // Activation checkpointing: nodes that run again in the backward pass, so that the tensors they save need not be kept.
 namespace ampd::graph {
 
-// Neighbouring nodes of a graph, [begin, end), that all belong to one checkpoint segment or all to none.
+// Neighbouring nodes of a graph, [begin, end), that belong to one checkpoint segment, or that belong to none.
 struct Segment {
   size_t begin = 0;
   size_t end = 0;
   bool recomputed = false;
-  // For a recomputed segment: `inputs` are the earlier values that its second run reads; `outputs` are its own values
-  // that are read outside it.
+  // For a recomputed segment: `inputs` are values from before the segment that its second run reads; `outputs` are
+  // values of the segment that are read outside it.
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
 };

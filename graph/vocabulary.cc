@@ -26,7 +26,7 @@ NumElements ElementsOf(const Shape& shape) {
   return elements;
 }
 
-// The argument of which the node's result shows every element unchanged; nothing if there is none.
+// The argument whose elements all occur unchanged in the node's result; nothing if there is none.
 std::optional<ValueId> ShownWhole(const Graph& model, const Node& node) {
   const OpRow* const row = FindOp(node.op);
   const auto shown = row == nullptr || !row->in_place_of.empty() ? std::nullopt : node.ValueOf(row->views);
@@ -38,7 +38,7 @@ std::optional<ValueId> ShownWhole(const Graph& model, const Node& node) {
   return after.num_batches == before.num_batches && after.factor >= before.factor ? shown : std::nullopt;
 }
 
-// The input, and all values that show every element of it in another shape.
+// The input, and all values that contain every element of it, unchanged, in another shape.
 std::set<ValueId> WholesOf(const Graph& model, ValueId input) {
   std::set<ValueId> wholes = {input};
   for (const Node& node : model.nodes()) {

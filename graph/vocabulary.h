@@ -8,19 +8,19 @@
 
 namespace ampd::graph {
 
-// The integers that an input may hold: 0 to below `num_numbers`, and one value that a loss ignores.
+// The integers that an input may hold: those from 0 to num_numbers - 1, and `ignored`, which a loss leaves out.
 struct NumberRange {
   int64_t num_numbers = 0;
   std::optional<int64_t> ignored;
 };
 
-// The range of an input that the model uses as indices, unchanged or reshaped: rows of a table, positions along a
-// dimension, or classes as the target of a cross entropy. If it is used several times, returns the smallest of the
-// ranges, and the value that all uses ignore. Nothing if the whole input is never used as indices: a part of it, such
-// as a column, may hold other numbers than the rest.
+// The range of the integers in an input that the model uses as indices, unchanged or reshaped: rows of a table,
+// positions along a dimension, or classes as the target of a cross entropy. If there are several such uses, returns the
+// smallest of their ranges, and the value that all of them ignore. Nothing if the whole input is never used as indices:
+// a part of it, such as a column, may hold other numbers than the rest.
 std::optional<NumberRange> NumbersOf(const Graph& model, std::string_view input);
 
-// NumbersOf without the ignored value.
+// The number of integers that NumbersOf returns, without the ignored value.
 std::optional<int64_t> VocabularyOf(const Graph& model, std::string_view input);
 
 // The label that a model's own loss leaves out of its mean: the ignored label of a cross entropy whose target is made

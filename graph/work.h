@@ -17,7 +17,7 @@ class Work {
   static constexpr int64_t kNodesBetweenQuestions = 4096;
 
   Work() = default;
-  // `is_abandoned` returns whether nobody waits for the result; it is called on the computing thread.
+  // `is_abandoned` returns true if nobody waits for the result any more. It is called on the computing thread.
   explicit Work(std::function<bool()> is_abandoned) : is_abandoned_(std::move(is_abandoned)) {}
 
   void Visit(int64_t num_nodes = 1) {

@@ -18,8 +18,8 @@ using graph::GraphBuilder;
 using graph::Initializer;
 using graph::ValueId;
 
-constexpr double kDeviation = 0.02;
-constexpr double kDropout = 0.1;
+constexpr double kBertDeviation = 0.02;
+constexpr double kBertDropout = 0.1;
 constexpr double kEpsilon = 1e-12;
 constexpr int64_t kPadToken = 0;  // BertConfig's pad_token_id.
 constexpr int64_t kMaxTypes = 256;
@@ -73,12 +73,13 @@ class Bert {
   ValueId Embeddings(ValueId tokens, ValueId types) {
     const std::string path = "bert.embeddings";
     const int64_t width = spec_.hidden_size();
-    const ValueId words =
-        b_.Parameter(path + ".word_embeddings.weight", {spec_.vocab_size(), width}, Initializer::Normal(kDeviation));
-    const ValueId positions = b_.Parameter(path + ".position_embeddings.weight",
-                                           {spec_.max_position_embeddings(), width}, Initializer::Normal(kDeviation));
+    const ValueId words = b_.Parameter(path + ".word_embeddings.weight", {spec_.vocab_size(), width},
+                                       Initializer::Normal(kBertDeviation));
+    const ValueId positions =
+        b_.Parameter(path + ".position_embeddings.weight", {spec_.max_position_embeddings(), width},
+                     Initializer::Normal(kBertDeviation));
     const ValueId of_types = b_.Parameter(path + ".token_type_embeddings.weight", {spec_.type_vocab_size(), width},
-                                          Initializer::Normal(kDeviation));
+                                          Initializer::Normal(kBertDeviation));
     ValueId x = b_.Embedding(path + ".word_embeddings", tokens, words, kPadToken);
     x = b_.Add(path, x, b_.Embedding(path + ".token_type_embeddings", types, of_types));
     x = b_.Add(path, x, b_.Rows(path + ".position_embeddings", positions, sequence_length_));
@@ -113,7 +114,7 @@ class Bert {
   }
 
   ValueId Linear(const std::string& path, ValueId x, int64_t out_features) {
-    return b_.Linear(path, x, out_features, Initializer::Normal(kDeviation));
+    return b_.Linear(path, x, out_features, Initializer::Normal(kBertDeviation));
   }
   ValueId Norm(const std::string& path, ValueId x) { return b_.LayerNorm(path, x, kEpsilon); }
   ValueId Dropout(const std::string& path, ValueId x) {
@@ -140,7 +141,7 @@ void FillDefaults(v1::BertClassifierSpec& spec) {
   if (spec.vocab_size() == 0) spec.set_vocab_size(30522);
   if (spec.type_vocab_size() == 0) spec.set_type_vocab_size(2);
   if (spec.num_labels() == 0) spec.set_num_labels(2);
-  if (!spec.has_dropout()) spec.set_dropout(kDropout);
+  if (!spec.has_dropout()) spec.set_dropout(kBertDropout);
 }
 
 absl::StatusOr<graph::Graph> BuildBertClassifier(const v1::BertClassifierSpec& spec, int64_t sequence_length) {

@@ -8,7 +8,7 @@
 
 namespace ampd::models {
 
-// transformers' BertForSequenceClassification, with its names and its initialisation. Letters: B batch, T
+// Hugging Face transformers' BertForSequenceClassification, with its names and its initialisation. Letters: B batch, T
 // sequence_length, C hidden_size, L num_labels.
 //
 //   bert.embeddings: dropout(LayerNorm(word_embeddings(input_ids) + token_type_embeddings(token_type_ids) +
@@ -20,13 +20,14 @@ namespace ampd::models {
 //     attention_mask is true
 //   classifier(dropout(tanh(bert.pooler.dense(x[:, 0])))) = Linear(C, L)
 //   weights: normal, standard deviation 0.02; biases 0; LayerNorm's epsilon: 1e-12
-//   The word embedding of token 0 (pad_token_id) has no gradient. transformers initialises it to zeros, this model like
-//   the other embeddings; the difference shows only if a text itself contains token 0.
+//
+// The word embedding of token 0 (pad_token_id) has no gradient. This model initialises it like all other embeddings,
+// but transformers sets it to zeros. The difference shows only if a text itself contains token 0.
 //
 // Inputs "input_ids" (B, T), int64; "attention_mask" (B, T), bool, true at the text's positions; and "token_type_ids"
 // (B, T), int64. Output "logits" (B, L).
 
-// Sets the fields of the spec that are unset to their defaults.
+// Sets the unset fields of the spec to their defaults.
 void FillDefaults(v1::BertClassifierSpec& spec);
 
 // Builds the model for sequences of `sequence_length` tokens; 0 means max_position_embeddings. Returns INVALID_ARGUMENT

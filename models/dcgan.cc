@@ -19,18 +19,18 @@ using graph::GraphBuilder;
 using graph::Initializer;
 using graph::ValueId;
 
-constexpr double kDeviation = 0.02;
+constexpr double kInitialDeviation = 0.02;
 constexpr double kLeak = 0.2;
 constexpr int64_t kKernel = 4;  // Kernel size of every convolution that halves or doubles an image.
 
-// How often the image's size is halved until it is the kernel size of the innermost convolution.
-struct Stages {
+// The sizes from an image down to the innermost feature map. Each stage of the networks halves (or doubles) the size.
+struct GanStages {
   int64_t first = 0;  // Pixels.
   int num_halvings = 0;
 };
 
-Stages StagesOf(int64_t image_size) {
-  Stages stages{.first = image_size};
+GanStages StagesOf(int64_t image_size) {
+  GanStages stages{.first = image_size};
   for (; stages.first > 7; stages.first /= 2) {
     ++stages.num_halvings;
   }
@@ -49,7 +49,7 @@ std::vector<FieldViolation> Violations(const v1::DcganSpec& dcgan) {
   return std::move(limits).violations();
 }
 
-// Builds both networks; layers are numbered as in each Sequential.
+// Builds the generator and the discriminator. Layers have the numbers that torch.nn.Sequential would give them.
 class Dcgan {
  public:
   Dcgan(GraphBuilder& b, const v1::DcganSpec& spec) : b_(b), spec_(spec), stages_(StagesOf(spec.image_size())) {}
@@ -90,21 +90,22 @@ class Dcgan {
 
   ValueId Grown(const std::string& path, int layer, ValueId x, graph::Conv2dOptions options) {
     options.bias = false;
-    options.weight = Initializer::Normal(kDeviation);
+    options.weight = Initializer::Normal(kInitialDeviation);
     return b_.ConvTranspose2d(Path(path, layer), x, options);
   }
   ValueId Shrunk(const std::string& path, int layer, ValueId x, graph::Conv2dOptions options) {
     options.bias = false;
-    options.weight = Initializer::Normal(kDeviation);
+    options.weight = Initializer::Normal(kInitialDeviation);
     return b_.Conv2d(Path(path, layer), x, options);
   }
   ValueId Norm(const std::string& path, ValueId x) {
-    return b_.BatchNorm2d(path, x, 0.1, 1e-5, {.kind = Initializer::Kind::kNormal, .value = 1, .bound = kDeviation});
+    return b_.BatchNorm2d(path, x, 0.1, 1e-5,
+                          {.kind = Initializer::Kind::kNormal, .value = 1, .bound = kInitialDeviation});
   }
 
   GraphBuilder& b_;
   const v1::DcganSpec& spec_;
-  const Stages stages_;
+  const GanStages stages_;
 };
 
 absl::StatusOr<v1::DcganSpec> Checked(v1::DcganSpec spec) {
@@ -138,8 +139,8 @@ absl::StatusOr<graph::Graph> BuildDcgan(const v1::DcganSpec& spec) {
   const ValueId noise = Noise(b, dcgan);
   const ValueId fake = networks.Generate(noise);
   const ValueId of_real = networks.Score(images);
-  // `fake` appears once in the graph, but each loss has its own program, which makes these images itself. Only the
-  // images of the last program enter the generator's running statistics.
+  // `fake` appears once in the graph. But each loss is computed by a program of its own, which generates the fake
+  // images again. Only the last of these programs updates the generator's running statistics.
   const ValueId of_constant_fake = networks.Score(b.Detach("", fake));
   const ValueId of_fake = networks.Score(fake);
   const ValueId loss_of_real = b.BinaryCrossEntropy("", of_real, b.OnesLike("", of_real));

@@ -10,23 +10,25 @@ namespace ampd::models {
 // B batch, Z latent_size, C channels, S image_size, G generator_features, D discriminator_features.
 //
 //   generator.main = Sequential(ConvTranspose2d(Z, n G, first), BatchNorm2d, ReLU,
-//                               [ConvTranspose2d(., half of them, 4, stride=2, padding=1), BatchNorm2d, ReLU]...,
+//                               [ConvTranspose2d(k, k / 2, 4, stride=2, padding=1), BatchNorm2d, ReLU]...,
 //                               ConvTranspose2d(G, C, 4, stride=2, padding=1), Tanh)
 //   discriminator.main = Sequential(Conv2d(C, D, 4, stride=2, padding=1), LeakyReLU(0.2),
-//                               [Conv2d(., twice of them, 4, stride=2, padding=1), BatchNorm2d, LeakyReLU(0.2)]...,
+//                               [Conv2d(k, 2 k, 4, stride=2, padding=1), BatchNorm2d, LeakyReLU(0.2)]...,
 //                               Conv2d(n D, 1, first))
-//   first = 4 for images of 32 or 64 pixels, 7 for 28; no layer has a bias; n = 2 to the number of bracketed parts
-//   weights: normal, standard deviation 0.02, around 1 for BatchNorm2d; the loss includes the discriminator's sigmoid
+//   k = channels of the layer before; first = 4 for images of 32 or 64 pixels, 7 for 28
+//   n = 2 to the number of bracketed parts; no layer has a bias
+//   weights: normal with standard deviation 0.02; the mean is 1 for BatchNorm2d and 0 for the others
 //
 //   fake = generator(noise)
 //   discriminator_loss = bce(discriminator(images), 1) + bce(discriminator(fake.detach()), 0)
 //   generator_loss = bce(discriminator(fake), 1), with bce = binary_cross_entropy_with_logits
 //
-// The fake images count once in the generator's running statistics. The tutorial makes the fake images once for both
-// losses; here the program of each loss makes them. Inputs "images" (B, C, S, S) and "noise" (B, Z); outputs: the two
-// losses, fp32 scalars.
+// The discriminator ends without the tutorial's sigmoid, because bce contains it. The tutorial generates the fake
+// images once for both losses; here the program of each loss generates them, but only one program updates the
+// generator's running statistics. Inputs "images" (B, C, S, S) and "noise" (B, Z); outputs: the two losses, fp32
+// scalars.
 
-// Sets the fields of the spec that are unset to their defaults.
+// Sets the unset fields of the spec to their defaults.
 void FillDefaults(v1::DcganSpec& spec);
 
 // Returns INVALID_ARGUMENT with one violation per wrong field; paths begin with "model.dcgan".

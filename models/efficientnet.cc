@@ -22,7 +22,7 @@ using graph::GraphBuilder;
 using graph::Initializer;
 using graph::ValueId;
 
-// A stage: blocks of one width, of which the first has the stride.
+// A sequence of blocks with the same number of output channels. Only the first block has the stage's stride.
 struct Stage {
   int64_t expansion;
   int64_t kernel_size;
@@ -37,10 +37,10 @@ constexpr Stage kStages[] = {{1, 3, 1, 32, 16, 1},  {6, 3, 2, 16, 24, 2},   {6, 
                              {6, 5, 1, 80, 112, 3}, {6, 5, 2, 112, 192, 4}, {6, 3, 1, 192, 320, 1}};
 constexpr int64_t kNumBlocks = 16;
 constexpr int64_t kLastChannels = 1280;
-constexpr double kDropout = 0.2;
+constexpr double kClassifierDropout = 0.2;
 constexpr double kStochasticDepth = 0.2;
 
-struct Block {
+struct BlockShape {
   int64_t expanded_channels;
   int64_t kernel_size;
   int64_t stride;
@@ -80,14 +80,14 @@ ValueId ConvNormSilu(GraphBuilder& b, const std::string& path, ValueId x, const 
   return b.Silu(path + ".2", ConvNorm(b, path, x, options));
 }
 
-ValueId SqueezeExcitation(GraphBuilder& b, const std::string& path, ValueId x, const Block& block) {
+ValueId SqueezeExcitation(GraphBuilder& b, const std::string& path, ValueId x, const BlockShape& block) {
   ValueId scale = b.GlobalAvgPool2d(path + ".avgpool", x);
   scale = b.Silu(path + ".activation", Convolution(b, path + ".fc1", scale, {.out_channels = block.in_channels / 4}));
   scale = Convolution(b, path + ".fc2", scale, {.out_channels = block.expanded_channels});
   return b.Mul(path, x, b.Sigmoid(path + ".scale_activation", scale));
 }
 
-ValueId InvertedResidual(GraphBuilder& b, const std::string& path, ValueId x, const Block& block) {
+ValueId InvertedResidual(GraphBuilder& b, const std::string& path, ValueId x, const BlockShape& block) {
   int part = 0;
   const auto next = [&path, &part] { return absl::StrCat(path, ".block.", part++); };
   ValueId y = x;
@@ -136,7 +136,7 @@ void FillDefaults(v1::EfficientNetSpec& spec) {
   if (spec.num_classes() == 0) spec.set_num_classes(1000);
   if (spec.in_channels() == 0) spec.set_in_channels(3);
   if (spec.image_size() == 0) spec.set_image_size(224);
-  if (!spec.has_dropout()) spec.set_dropout(kDropout);
+  if (!spec.has_dropout()) spec.set_dropout(kClassifierDropout);
   if (!spec.has_stochastic_depth_prob()) spec.set_stochastic_depth_prob(kStochasticDepth);
 }
 

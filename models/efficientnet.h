@@ -23,7 +23,7 @@ namespace ampd::models {
 //
 // Input "images" (B, in_channels, image_size, image_size); output "logits" (B, num_classes).
 
-// Sets the fields of the spec that are unset to their defaults.
+// Sets the unset fields of the spec to their defaults.
 void FillDefaults(v1::EfficientNetSpec& spec);
 
 // Returns INVALID_ARGUMENT with one violation per wrong field; paths begin with "model.efficientnet_b0".

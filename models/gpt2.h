@@ -8,8 +8,8 @@
 
 namespace ampd::models {
 
-// transformers' GPT2LMHeadModel, with its names and its initialisation. Letters: B batch, T sequence_length, C n_embd,
-// P n_positions, V vocab_size.
+// Hugging Face transformers' GPT2LMHeadModel, with its names and its initialisation. Letters: B batch, T
+// sequence_length, C n_embd, P n_positions, V vocab_size.
 //
 //   transformer = {wte: Embedding(V, C), wpe: Embedding(P, C), drop, h and ln_f of models/decoder.h}
 //   linear layers: Conv1D, with weights (in, out)
@@ -18,10 +18,10 @@ namespace ampd::models {
 //   forward(input_ids): lm_head(ln_f(h(drop(wte(input_ids) + wpe.weight[:T])))), lm_head.weight = wte.weight
 //   weights: normal, standard deviation 0.02, for c_proj 0.02 / sqrt(2 n_layer); biases 0
 //
-// Input "input_ids" (B, T), int64; output "logits" (B, T, V). As in transformers' files, the weight of lm_head has no
-// name of its own: it is transformer.wte.weight.
+// Input "input_ids" (B, T), int64; output "logits" (B, T, V). lm_head shares its weight with transformer.wte, so files
+// store only transformer.wte.weight, as those of transformers do.
 
-// Sets the fields of the spec that are unset to their defaults.
+// Sets the unset fields of the spec to their defaults.
 void FillDefaults(v1::Gpt2Spec& spec);
 
 // Builds the model for sequences of `sequence_length` tokens; 0 means n_positions. Returns INVALID_ARGUMENT with one

@@ -13,7 +13,7 @@ namespace ampd::models {
 //
 // Input "images" (B, in_features); output "logits" (B, num_classes).
 
-// Sets the fields of the spec that are unset to their defaults.
+// Sets the unset fields of the spec to their defaults.
 void FillDefaults(v1::MlpSpec& spec);
 
 // Returns INVALID_ARGUMENT with one violation per wrong field; paths begin with "model.mlp".

@@ -47,7 +47,7 @@ ValueId ConvNorm(GraphBuilder& b, const std::string& conv, const std::string& no
   return b.BatchNorm2d(norm, b.Conv2d(conv, x, options));
 }
 
-// The branch of a basic block, to which the block's input is added.
+// One branch of a residual block: two 3 x 3 convolutions. The caller adds the block's input to its result.
 ValueId Basic(GraphBuilder& b, const std::string& path, ValueId x, int64_t width, int64_t stride) {
   x = ConvNorm(b, path + ".conv1", path + ".bn1", x,
                {.out_channels = width, .kernel_size = 3, .stride = stride, .padding = 1});

@@ -36,10 +36,11 @@ struct ResnetConfig {
 // with one violation per wrong field; paths begin with "model.resnet".
 absl::StatusOr<graph::Graph> BuildResnet(const ResnetConfig& config);
 
-// These build ResNet-18, 34 or 50 from a job's spec. With the stem for large images it is torchvision's resnet18(),
-// resnet34() or resnet50(); with the stem for small images, the variant commonly trained on CIFAR-10.
+// The following functions build ResNet-18, 34 or 50 from a job's spec. With the stem for large images, the result is
+// torchvision's resnet18(), resnet34() or resnet50(). With the stem for small images, it is the variant commonly
+// trained on CIFAR-10.
 
-// Sets the fields of the spec that are unset to their defaults.
+// Sets the unset fields of the spec to their defaults.
 void FillDefaults(v1::ResnetSpec& spec);
 absl::StatusOr<graph::Graph> BuildResnet(const v1::ResnetSpec& spec);
 

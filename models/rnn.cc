@@ -65,8 +65,8 @@ class Rnn {
  private:
   static constexpr char kPath[] = "rnn";
 
-  // The outputs of a layer's forward and backward direction, (B, T, H) each. `backward` is in its own order, from each
-  // text's last position to its first.
+  // The outputs of a layer's forward and backward direction, (B, T, H) each. `backward` is reversed: its first position
+  // is that of the text's last token.
   struct Directions {
     ValueId forward;
     ValueId backward;

@@ -20,13 +20,14 @@ namespace ampd::models {
 //                                   enforce_sorted=False)
 //     states = the last layer's h_n, (D, B, H), of rnn(packed)
 //     classifier(cat(states, 1))
-// So only a text's own positions affect the result, and the amount of padding changes nothing. The graph reaches this
-// without packing: the backward direction of a layer reads each text's own positions from the last to the first.
+//
+// So only the tokens of a text affect its result, not the padding after them. The graph computes the same without
+// packing: the backward direction of a layer reads the tokens of each text from the last to the first.
 //
 // Inputs "input_ids" (B, T), int64, and "attention_mask" (B, T), bool, true at the text's positions, which come first;
 // output "logits" (B, L).
 
-// Sets the fields of the spec that are unset to their defaults.
+// Sets the unset fields of the spec to their defaults.
 void FillDefaults(v1::RnnSpec& spec);
 
 // Builds the model for sequences of `sequence_length` tokens; 0 means 256. Returns INVALID_ARGUMENT with one violation

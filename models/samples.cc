@@ -8,8 +8,8 @@
 namespace ampd::models {
 namespace {
 
-// A file of incompressible pixels needs 1/kFramingShare more than the pixels: deflate's blocks add 5 bytes in 16 KiB,
-// and PNG's chunks 12 in 8 KiB.
+// PNG's overhead for pixels that do not compress: 1/kFramingShare of their size. Deflate's blocks add 5 bytes in 16
+// KiB, and PNG's chunks 12 in 8 KiB.
 constexpr int64_t kFramingShare = 400;
 // Bytes for the file's signature, header and end, with a large margin.
 constexpr int64_t kFramingBytes = 1024;

@@ -16,13 +16,13 @@ inline constexpr int32_t kMaxSampleTokens = 4096;
 inline constexpr int32_t kMaxSampleRows = 16;
 // Vocabulary size if a token is a byte.
 inline constexpr int64_t kByteVocabulary = 256;
-// Pixels between neighbouring pictures in a sample that shows a square of pictures.
+// The gap in pixels between neighbouring pictures in a sample of images.
 inline constexpr int64_t kSampleGap = 2;
 
-// Builds the part of a job's model that generates samples; its parameters and buffers have the model's names. For gpt2
-// this is the whole model for sequences of the job's length, "input_ids" (B, T) to "logits" (B, T, vocabulary). For
-// dcgan it is the generator, "noise" (B, Z) to "images" (B, C, S, S) between -1 and 1. Returns the errors of
-// BuildModel, and INVALID_ARGUMENT (field "sample") for any other model.
+// Builds the part of a job's model that generates samples. Its parameters and buffers have the same names as in the
+// whole model. For gpt2 it is the whole model for sequences of the job's length, "input_ids" (B, T) to "logits" (B, T,
+// vocabulary). For dcgan it is the generator, "noise" (B, Z) to "images" (B, C, S, S) between -1 and 1. Returns the
+// errors of BuildModel, and INVALID_ARGUMENT (field "sample") for any other model.
 absl::StatusOr<graph::Graph> BuildGenerator(const v1::JobSpec& spec);
 
 // The side in pixels of a square of `rows` by `rows` pictures, each with sides of `image_size` pixels.

@@ -49,8 +49,8 @@ const v1::PhaseColumns* FindPhase(const v1::StepColumns& steps, const std::strin
   return found == steps.phases().end() ? nullptr : &*found;
 }
 
-// Adds to `to` the phases of `from` that it lacks, with the phase's name and zeros for the `length_before` rows that
-// `to` already has.
+// Adds to `to` every phase that only `from` has. The added phase gets zeros for the `length_before` rows that `to`
+// already has.
 void AddMissingPhases(const v1::StepColumns& from, int length_before, v1::StepColumns* to) {
   for (const v1::PhaseColumns& phase : from.phases()) {
     if (FindPhase(*to, phase.name()) == nullptr) {
@@ -72,8 +72,8 @@ void AppendPhases(const v1::StepColumns& from, int begin, int end, int length_be
   }
 }
 
-// Converts a GAN's steps of older trainers to phases. They have the discriminator's numbers in the columns that all
-// steps have, and the generator's numbers in four further columns.
+// Converts the steps of a GAN, as older trainers sent them, to phases. In those steps the discriminator's numbers are
+// in the general columns, such as `loss`, and the generator's are in columns of their own, such as `generator_loss`.
 void ReplaceGeneratorColumns(v1::StepColumns* steps) {
   if (steps->generator_loss().empty()) {
     return;

@@ -21,7 +21,8 @@ inline int NumSteps(const v1::StepColumns& steps) { return steps.sequence_size()
 // trainer does not know newer columns, and converts a GAN's older generator columns to phases.
 void CompleteColumns(v1::StepColumns* steps);
 
-// The last loss of each phase. If an older trainer made the metrics, the phases are the two of a GAN.
+// Returns the last loss of each phase. Metrics of older trainers have no phases; for a GAN of such a trainer, returns
+// its discriminator's and its generator's loss.
 std::vector<v1::PhaseLoss> PhaseLosses(const v1::FinalMetrics& metrics);
 
 // Returns INVALID_ARGUMENT (reason MALFORMED_TELEMETRY) if columns differ in length, if a sequence is 0 or not greater
@@ -29,8 +30,8 @@ std::vector<v1::PhaseLoss> PhaseLosses(const v1::FinalMetrics& metrics);
 // or if there are more than kMaxPhases.
 absl::Status CheckSteps(const v1::StepColumns& steps);
 
-// Appends the rows [begin, end) of `from` to `to`. If only one of the two has a phase, the other one's rows get zeros
-// for it. REQUIRES: 0 <= begin <= end <= NumSteps(from); CheckSteps is OK for both.
+// Appends the rows [begin, end) of `from` to `to`. A phase that only `from` or only `to` has is kept, with zeros in the
+// rows that come from the other one. REQUIRES: 0 <= begin <= end <= NumSteps(from); CheckSteps is OK for both.
 void AppendSteps(const v1::StepColumns& from, int begin, int end, v1::StepColumns* to);
 
 // The index of the first row whose sequence is greater than `sequence`; NumSteps if there is none.

@@ -142,6 +142,14 @@ bool MiscomputesNarrowConv(Dtype dtype, const v1::Device& device) {
 
 bool NormsNeedOneDtype(const v1::Device& device) { return device.kind() == v1::Device::GPU; }
 
+bool AdaptivePoolsVary(const v1::Device& device) { return device.kind() == v1::Device::GPU; }
+
+bool FusesLinearCrossEntropy(const v1::Device& device) { return device.kind() == v1::Device::GPU; }
+
+bool FusesLayerNorms(const v1::Device& device) { return device.kind() == v1::Device::GPU; }
+
+bool FusesLinears(const v1::Device& device) { return device.kind() == v1::Device::GPU; }
+
 bool IsEmulated(const v1::PrecisionPolicy& policy, const v1::Device& device) {
   const Preset* preset = FindPreset(policy.preset());
   if (preset == nullptr) {

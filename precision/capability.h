@@ -13,11 +13,12 @@ class Device;
 class PrecisionPolicy;
 }  // namespace ampd::v1
 
-// Decides whether and how a device can run a policy. Only these functions know that; placement, admission and the
-// trainer call them.
+// Decides whether a device can run a policy, and how. Placement, admission and the trainer call these functions and
+// have no rules of their own.
 namespace ampd::precision {
 
-// Why a device cannot run a policy. `needed` and `available` are CUDA compute capabilities times ten; 0 for a CPU.
+// The reason why a device cannot run a policy. `needed` and `available` are CUDA compute capabilities times ten; both
+// are 0 for a CPU.
 struct CapabilityGap {
   int needed = 0;
   int available = 0;
@@ -49,8 +50,8 @@ absl::Status CheckCapability(const v1::PrecisionPolicy& policy, const v1::Device
 // Whether the device emulates a format: results are exact, but computed slowly.
 bool IsEmulated(graph::Dtype dtype, const v1::Device& device);
 
-// Whether the device emulates the products of an FP8 recipe. FP8 products are native on a GPU, with one scale per block
-// only at compute capability 9; elsewhere the quantized numbers are multiplied in fp32.
+// Whether the device emulates the products of an FP8 recipe by multiplying the quantized numbers in fp32. A GPU has
+// native FP8 products; with one scale per block only at compute capability 9.
 bool IsEmulated(const Fp8Recipe& recipe, const v1::Device& device);
 
 // Whether any of the policy's formats is emulated. REQUIRES: the policy names one preset.
@@ -64,9 +65,24 @@ bool WidensProducts(graph::Dtype dtype, const v1::Device& device);
 // part of the weights' gradient stays uninitialised. True for bf16 on a CPU (oneDNN 3.10, LibTorch 2.11).
 bool MiscomputesNarrowConv(graph::Dtype dtype, const v1::Device& device);
 
-// Whether the device's layer norm and group norm need weights that have their input's dtype. LibTorch's CUDA kernels
-// do; its CPU kernels, and its batch norms on all devices, also accept fp32 weights with a 16-bit input.
+// Whether LibTorch's layer norm and group norm on the device need weights that have their input's dtype. Its CUDA
+// kernels need this. Its CPU kernels, and its batch norms on all devices, also accept fp32 weights with a 16-bit input.
 bool NormsNeedOneDtype(const v1::Device& device);
+
+// Whether the device pools adaptively only with algorithms that are not deterministic (graph/determinism.h).
+bool AdaptivePoolsVary(const v1::Device& device);
+
+// Whether the device has an op that computes a linear layer together with the cross entropy of its results
+// (precision/linear_cross_entropy.h). Every GPU does.
+bool FusesLinearCrossEntropy(const v1::Device& device);
+
+// Whether layer norms on the device are computed by ampd's own kernels, together with the additions and casts around
+// them (precision/fused_norms.h). These kernels exist for GPUs.
+bool FusesLayerNorms(const v1::Device& device);
+
+// Whether the device has an op that computes a linear layer with a bias and its gradients (precision/fused_linears.h).
+// Every GPU does.
+bool FusesLinears(const v1::Device& device);
 
 // Chooses the preset in which the device would run the policy: the first candidate (CandidatePresets) that it computes
 // natively, or else the first that it can run at all. If it can run none, returns nothing and sets `gap` to the reason

@@ -12,13 +12,14 @@
 namespace ampd::precision {
 namespace {
 
-// The range of possible numbers of blocks is first divided into this many equal intervals, and only their ends are
-// tried. A model with at most this many blocks is searched completely.
+// BlockSearch divides the range of possible numbers of blocks into this many equal intervals, and first tries only
+// their ends. For a model with at most this many blocks it tries every number.
 constexpr size_t kIntervals = 16;
-// If none fits, the intervals on both sides of the number with the least memory are divided into this many parts each.
+// If no number fits, the two intervals beside the number that needs least memory are divided into this many parts each.
 constexpr size_t kParts = 4;
 
-// Searches the number N of first blocks for ChooseSegments. Computes the memory with N blocks at most once for each N.
+// Searches the number of blocks for ChooseSegments: how many of the model's first blocks run again. Estimates the
+// memory at most once for each number.
 class BlockSearch {
  public:
   BlockSearch(const MemoryModel& memory, std::vector<std::string> blocks, int64_t batch_size, int64_t bytes)
@@ -49,8 +50,8 @@ class BlockSearch {
   }
 
   // Tries numbers of blocks from `from` to `to`, `interval` apart. If one fits, returns true and sets least_ to a
-  // number that fits while one block less does not. Otherwise returns false, and least_ is the number that needs least
-  // memory of all tried so far.
+  // number that fits, while the number below it does not. Otherwise returns false; then least_ is the number that needs
+  // the least memory of all that were tried so far.
   absl::StatusOr<bool> Look(size_t from, size_t to, size_t interval) {
     for (size_t count = from, last = from;; last = count, count = std::min(count + interval, to)) {
       AMPD_ASSIGN_OR_RETURN(const bool fits, Fits(count));
@@ -67,7 +68,7 @@ class BlockSearch {
     }
   }
 
-  // Finds by bisection a number in (too_few, fits] that fits while the number below it does not, and sets least_ to it.
+  // Sets least_ to a number in (too_few, fits] that fits, while the number below it does not. Finds it by bisection.
   // REQUIRES: `fits` fits, `too_few` does not.
   absl::Status Narrow(size_t too_few, size_t fits) {
     while (fits > too_few + 1) {

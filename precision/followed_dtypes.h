@@ -11,14 +11,14 @@ namespace ampd::precision {
 // Tracks the values of a graph whose dtype should follow the dtype of other values, so that the precision pass can
 // choose it. The pass adds every node in order and queries the result.
 //
-// A model that needs fp32 somewhere usually returns to the original dtype, `norm(x.float()).to(x.dtype)`, and makes
-// noise and masks in the dtype of the tensor they are for. The exported graph has the dtype float32 in both cases; it
-// marks the second kind (back to x.dtype, noise, masks) with Node::follows_dtype. Therefore:
-// * a value that is fp32 because the model requests it (Node::keeps_fp32), and what is computed from it, follows the
-//   narrowest dtype that went into it: a cast that follows produces this dtype;
-// * a value that follows and was made without floating-point values, from constants, truth values or whole numbers,
-//   yields: it does not widen what it is combined with. So does a 0-dim value that is cast to follow,
-//   `scale.to(x.dtype)`.
+// A model that needs fp32 for some ops usually casts their result back, `norm(x.float()).to(x.dtype)`. It also makes
+// noise and masks in the dtype of the tensor with which they are combined. In the exported graph all these dtypes are
+// float32. Node::follows_dtype marks those that mean the dtype of another tensor: the cast back, the noise and the
+// masks. Therefore:
+// * A marked cast of a value that is fp32 because the model requests it (Node::keeps_fp32), or that is computed from
+//   such a value, returns the narrowest dtype from which the value was computed.
+// * A marked value that was made only from constants, bools or integers yields: it does not widen the result when it is
+//   combined with another value. A 0-dim value yields too if a marked cast made it, `scale.to(x.dtype)`.
 //
 // Single-threaded; owner: the pass.
 class FollowedDtypes {
@@ -44,8 +44,8 @@ class FollowedDtypes {
   std::map<graph::ValueId, Origin> origins_;  // Only values that follow another dtype than their own.
 };
 
-// Whether a node is a cast that the model contains. The model names the dtype of such a cast, so the policy does not
-// change it.
+// Whether a node is a cast that the model itself contains. The model names the dtype of such a cast, so the policy does
+// not change it.
 bool IsCast(const graph::Node& node);
 
 }  // namespace ampd::precision

@@ -13,9 +13,8 @@ namespace ampd::precision {
 namespace {
 
 using graph::Dtype;
+using graph::DtypeText;
 using P = v1::PrecisionPolicy;
-
-std::string Name(Dtype dtype) { return std::string(graph::DtypeName(dtype)); }
 
 // Applies the policy's fields to the preset's formats one by one, and records violations.
 class FormatsBuilder {
@@ -24,7 +23,7 @@ class FormatsBuilder {
       : policy_(policy), harm_is_meant_(policy.allow_unsafe() || !preset.caveat.empty()), formats_(preset.formats) {}
 
   void TakeCompute(Dtype compute) {
-    // The other formats that equalled the preset's compute format change together with it.
+    // The other formats that have the preset's compute format change with it, unless it is fp32.
     const Dtype before = std::exchange(formats_.compute, compute);
     const bool was_low = before != Dtype::kFloat32;
     for (Dtype* dtype : {&formats_.accumulation, &formats_.reduction, &formats_.optimizer_state}) {
@@ -49,7 +48,7 @@ class FormatsBuilder {
     }
     if (*parameter != Dtype::kFloat32 && *parameter != formats_.compute) {
       Wrong("parameter", absl::StrCat("is ", P::Dtype_Name(policy_.parameter()),
-                                      "; it must be fp32 or the compute format, ", Name(formats_.compute)));
+                                      "; it must be fp32 or the compute format, ", DtypeText(formats_.compute)));
     } else if (policy_.cast_mode() == P::CAST && *parameter != Dtype::kFloat32) {
       Wrong("parameter", "excludes cast_mode CAST, which keeps parameters in fp32");
     } else if (policy_.cast_mode() == P::MASTER && *parameter == Dtype::kFloat32 &&
@@ -74,7 +73,7 @@ class FormatsBuilder {
       case P::bf16_remainder16:
         formats_.master = Masters::kRemainder16;
         if (formats_.parameter != Dtype::kBFloat16) {
-          Wrong("master", absl::StrCat("is bf16_remainder16; the parameters are ", Name(formats_.parameter)));
+          Wrong("master", absl::StrCat("is bf16_remainder16; the parameters are ", DtypeText(formats_.parameter)));
         }
         break;
       default:
@@ -87,13 +86,14 @@ class FormatsBuilder {
     if (const auto gradient = StorageDtype(policy_.gradient());
         gradient.value_or(formats_.parameter) != formats_.parameter) {
       Wrong("gradient", absl::StrCat("is ", P::Dtype_Name(policy_.gradient()),
-                                     "; gradients have the parameters' format, ", Name(formats_.parameter)));
+                                     "; gradients have the parameters' format, ", DtypeText(formats_.parameter)));
     }
     if (const auto sum = StorageDtype(policy_.accumulation()); sum.has_value()) {
       formats_.accumulation = *sum;
       if (*sum != Dtype::kFloat32 && *sum != formats_.parameter) {
-        Wrong("accumulation", absl::StrCat("is ", P::Dtype_Name(policy_.accumulation()),
-                                           "; it must be fp32 or the parameters' format, ", Name(formats_.parameter)));
+        Wrong("accumulation",
+              absl::StrCat("is ", P::Dtype_Name(policy_.accumulation()),
+                           "; it must be fp32 or the parameters' format, ", DtypeText(formats_.parameter)));
       }
     }
   }

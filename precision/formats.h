@@ -9,7 +9,7 @@
 
 namespace ampd::precision {
 
-// The kind of optimizer, as far as it restricts the policy: Adam's and AdamW's small updates vanish in bf16 parameters.
+// The kind of optimizer, for rules that depend on it: bf16 parameters lose the small updates of Adam and AdamW.
 enum class OptimizerKind { kSgd, kAdam };
 
 // The tensor format in which numbers of an API dtype are stored: fp32 for fp32 and tf32, bf16, or fp16; nothing for any

@@ -19,7 +19,8 @@ using Scaling = Fp8Recipe::Scaling;
 
 constexpr std::string_view kLinear = "aten.linear.default";
 
-// Features must be multiples of these: tensor cores need multiples of 16, and a block is 128 wide.
+// The numbers of a layer's input and output features must be multiples of kMultiple, which tensor cores need, or of
+// kBlockMultiple if there is one scale per block, which is 128 wide.
 constexpr int64_t kMultiple = 16;
 constexpr int64_t kBlockMultiple = 128;
 

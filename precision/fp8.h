@@ -23,15 +23,17 @@ bool UsesFp8(const v1::PrecisionPolicy& policy, const Preset& preset);
 // Nothing if FP8 is not requested.
 std::optional<Fp8Recipe> ResolveFp8Recipe(const v1::PrecisionPolicy& policy, const Preset& preset);
 
-// The number of which a linear layer's input features and output features must both be multiples to compute in FP8.
+// A linear layer can compute in FP8 only if the number of its input features and the number of its output features are
+// multiples of the number that this function returns.
 int64_t Fp8Multiple(const Fp8Recipe& recipe);
 
 // Selects the layers that compute in FP8, and writes them to `fp8_layers` and `fp8_layers_by_module` of `resolved`.
 // REQUIRES: the recipe and the rules of `resolved` are filled. By default it selects the linear layers whose products
-// are computed in bf16 or fp32 and whose features are multiples of Fp8Multiple, except for the graph's last linear
-// layer (the head) and those of the first and the last numbered block ("transformer.h.0"; a layer of an MLP is a
-// block). A rule that names FP8 adds a layer, a rule that names another format excludes it. Returns INVALID_ARGUMENT if
-// a rule adds a layer whose features do not fit; adds a warning for each other layer whose features do not fit.
+// are computed in bf16 or fp32 and whose features are multiples of Fp8Multiple. The default excludes the graph's last
+// linear layer (the head) and the layers in the first and the last numbered block ("transformer.h.0"; in an MLP each
+// layer is a block). A rule that names FP8 adds a layer, a rule that names another format excludes it. Returns
+// INVALID_ARGUMENT if a rule adds a layer whose features do not fit; adds a warning for each other layer whose features
+// do not fit.
 absl::Status SelectFp8Layers(const v1::PrecisionPolicy& policy, const graph::Graph& graph, ResolvedPolicy& resolved);
 
 // If the policy requests FP8 but no layer computes in it: the reason. Otherwise empty.

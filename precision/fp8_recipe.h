@@ -28,8 +28,8 @@ struct Fp8Recipe {
   friend bool operator==(const Fp8Recipe&, const Fp8Recipe&) = default;
 };
 
-// The major compute capability of the only generation of GPUs whose tensor cores multiply matrices with one scale per
-// block.
+// The major compute capability of the GPUs whose tensor cores multiply matrices with one scale per block. Only this
+// generation can do so.
 inline constexpr int kFp8BlockCapabilityMajor = 9;
 
 std::string_view ScalingName(Fp8Recipe::Scaling scaling);

@@ -9,12 +9,12 @@ namespace ampd::precision {
 // Copies the fields that are set in the message to `config`, and keeps the others.
 void Override(const v1::DynamicLossScale& message, LossScaleConfig* config);
 
-// Converts a loss-scale rule to a message in which every value is filled in. An unset floor in it means no floor, and
-// an unset cap no cap.
+// Converts a loss-scale rule to a message with every value. In this message an unset floor means no floor, and an unset
+// cap means no cap.
 v1::LossScale ToMessage(const LossScaleConfig& config);
 
-// The inverse of ToMessage: no preset fills in unset values. Returns INVALID_ARGUMENT with all violations if values are
-// out of range.
+// Converts a message back to the rule from which ToMessage made it. Values that are not set are not taken from a
+// preset. Returns INVALID_ARGUMENT with all violations if values are out of range.
 absl::StatusOr<LossScaleConfig> LossScaleOf(const v1::LossScale& message);
 
 }  // namespace ampd::precision

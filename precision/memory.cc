@@ -12,6 +12,7 @@
 #include "ampd/v1/worker.pb.h"
 #include "base/glob.h"
 #include "base/status_macros.h"
+#include "graph/fused_batch_norms.h"
 #include "graph/op_table.h"
 #include "graph/passes.h"
 #include "graph/segments.h"
@@ -42,8 +43,8 @@ int64_t Bytes(const graph::TensorType& type, int64_t batch_size = 0) {
   return Elements(type, batch_size) * graph::ItemSizeBytes(type.dtype);
 }
 
-// Bytes per element that the optimizer holds as the master: 4 for fp32, 2 for the lower 16 bits beside a bf16 leaf,
-// otherwise 0. The master of an fp32 leaf is the leaf itself.
+// Bytes per element of a parameter's master: 4 for fp32, 2 for the lower 16 bits that complete a bf16 leaf, otherwise
+// 0. An fp32 leaf is its own master.
 int64_t MasterBytes(Dtype leaf, Masters masters) {
   if (leaf == Dtype::kFloat32 || masters == Masters::kFloat32) {
     return 4;
@@ -110,6 +111,11 @@ int NumMoments(const v1::OptimizerSpec& optimizer) {
     return 2;
   }
   return optimizer.sgd().momentum() == 0 ? 0 : 1;
+}
+
+bool HasBatchNorms(const graph::Graph& program) {
+  return std::any_of(program.nodes().begin(), program.nodes().end(),
+                     [](const graph::Node& node) { return node.op == "aten.batch_norm.default"; });
 }
 
 }  // namespace
@@ -194,6 +200,9 @@ absl::StatusOr<MemoryModel> MemoryModel::WithSegments(const std::vector<std::str
       AMPD_RETURN_IF_ERROR(work_->status());
     }
     AMPD_ASSIGN_OR_RETURN(phase.program, graph::WithCheckpointSegments(phase.program, segments));
+    if (setup_.on_gpu && HasBatchNorms(phase.program)) {
+      phase.fused = graph::WithFusedBatchNorms(phase.program);
+    }
   }
   return model;
 }
@@ -294,8 +303,8 @@ MemoryEstimate MemoryModel::PhaseAt(const Phase& phase, int64_t batch_size) cons
   if (setup_.on_gpu) {
     estimate.inputs += InputBytes(batch_size);  // Input of a step that is not replayed from the recording.
   }
-  const graph::RunMemory run =
-      graph::EstimateRun(phase.program, batch_size, {.trained = phase.trained, .on_gpu = setup_.on_gpu, .work = work_});
+  const graph::RunMemory run = graph::EstimateRun(phase.fused.has_value() ? *phase.fused : phase.program, batch_size,
+                                                  {.trained = phase.trained, .on_gpu = setup_.on_gpu, .work = work_});
   estimate.gradients = phase.other_gradients + phase.gradient_sums + std::max(phase.kept_gradients, run.peak.gradients);
   estimate.activations = run.peak.activations;
   estimate.workspace += run.peak.workspace;

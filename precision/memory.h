@@ -32,18 +32,19 @@ struct TrainingSetup {
   bool on_gpu = false;                           // Steps are recorded (CUDA graph), and cuBLAS keeps workspaces.
 };
 
-// The number of threads on which a trainer gathers (assembles) batches in advance if it may run on `num_cores`: all
-// cores but one, at least 1 and at most kGatherThreads. The training loop gathers too when it has to wait, and more
-// threads than cores would delay the batch that is needed next.
+// The maximum number of threads on which a trainer gathers (assembles) batches in advance.
 inline constexpr int kGatherThreads = 2;
+// The number of threads on which a trainer gathers batches in advance if it may run on `num_cores`: all cores but one,
+// at least 1 and at most kGatherThreads. The training loop gathers too when it has to wait, and more threads than cores
+// would delay the batch that is needed next.
 int GatherThreads(int num_cores);
 
-// The number of batches, of `batch_bytes` each, that a trainer gathers in advance into host memory, on up to
-// kGatherThreads threads. It is at least one ready batch and one per thread; for small batches it is as many as fit
-// into kBytesAhead, at most kMostAhead.
+// The least number of batches that a trainer gathers in advance: one ready batch, and one per thread.
 inline constexpr int64_t kLeastAhead = 1 + kGatherThreads;
 inline constexpr int64_t kMostAhead = 64;
 inline constexpr int64_t kBytesAhead = int64_t{2} << 20;
+// The number of batches, of `batch_bytes` each, that a trainer gathers in advance into host memory. For small batches
+// it is as many as fit into kBytesAhead, at most kMostAhead; it is never less than kLeastAhead.
 int64_t BatchesAhead(int64_t batch_bytes);
 // The memory of the batches gathered in advance, in bytes. It may count up to one batch more than BatchesAhead, so that
 // it never falls when the batch grows.
@@ -52,8 +53,8 @@ int64_t BytesAhead(int64_t batch_bytes);
 // The programs (graphs) that a training run executes, before a precision policy is applied. Made once, for any number
 // of policies.
 struct TrainedPrograms {
-  // Makes the programs of `model`, in the form that the engine accepts. Returns INVALID_ARGUMENT in the cases in which
-  // graph::WithLossHead does, and if `evaluates` is true for a model that computes its own losses.
+  // Makes the programs of `model`, in the form that the engine accepts. Returns the INVALID_ARGUMENT errors of
+  // graph::WithLossHead. Also returns INVALID_ARGUMENT if `evaluates` is true, but the model computes its own losses.
   static absl::StatusOr<TrainedPrograms> Of(const graph::Graph& model, bool evaluates);
   // The same for a model with a separate evaluation program, `eval_model`; null: the model is not evaluated.
   static absl::StatusOr<TrainedPrograms> Of(const graph::Graph& model, const graph::Graph* eval_model);
@@ -81,16 +82,17 @@ struct MemoryEstimate {
 };
 
 // The memory of training one model under one policy, as a function of the batch size. Created once; queries take
-// milliseconds. For a CPU the model is exact except for what single ops need while they run, and within 10% of what the
-// trainer measures. A step with several losses counts as much as its most expensive loss. For a GPU the model adds
-// cuBLAS's workspaces and the inputs of the recorded step (CUDA graph), which are held all the time. It does not add
-// the recorded step's working memory, which is released if memory is short (worker/amp/captured_step.h), nor the
-// allocator's rounding, cuDNN's workspaces and CUDA itself. Thread-compatible.
+// milliseconds. For a CPU the model is exact except for what single ops need while they run, and within 10% of the
+// measured peak. The data set and the copy of the state from which checkpoints are written are not included. A step
+// with several losses counts as much as its most expensive loss. For a GPU the model adds cuBLAS's workspaces and the
+// inputs of the recorded step (CUDA graph), which are held all the time. It does not add the recorded step's working
+// memory, which is released if memory is short (worker/amp/captured_step.h), nor the allocator's rounding, cuDNN's
+// workspaces and CUDA itself. Thread-compatible.
 class MemoryModel {
  public:
-  // Returns INVALID_ARGUMENT or UNIMPLEMENTED from the graph passes. `work` counts the nodes that the model visits, and
-  // can make it stop early (graph/work.h); the results are then meaningless. A null `work` sets no limit; any other
-  // must outlive the model.
+  // Creates the model. Returns the errors of the graph passes, which are INVALID_ARGUMENT or UNIMPLEMENTED. `work`
+  // counts the nodes that the model visits, and can stop it early (graph/work.h); the results are then meaningless. A
+  // null `work` sets no limit; any other must outlive the model.
   static absl::StatusOr<MemoryModel> Create(const TrainedPrograms& programs, const ResolvedPolicy& policy,
                                             const TrainingSetup& setup, graph::Work* work = nullptr);
 
@@ -109,6 +111,8 @@ class MemoryModel {
   // The program of one loss.
   struct Phase {
     graph::Graph program;
+    // The program as a GPU runs it, with fused batch norms. Nothing: as `program`.
+    std::optional<graph::Graph> fused = {};
     std::string trained = "*";    // Glob on the names of the parameters that the loss trains.
     int64_t gradient_sums = 0;    // fp32 sums over micro-batches, held beside one micro-batch's gradients.
     int64_t kept_gradients = 0;   // The leaves' gradients, if micro-batches are summed in them.
@@ -141,12 +145,13 @@ struct SegmentChoice {
   bool fits = false;
 };
 
-// Chooses the smallest number N such that a step with `batch_size` samples per micro-batch fits into `bytes` if the
-// model's first N blocks run again; or, if no N fits, the N with which it needs least. The first blocks are chosen
-// because their values would otherwise be held longest. For a model with more than 16 blocks not every N is tried, so
-// that the time grows with the model and not with its square: either the chosen N fits and N - 1 does not, or N needs
-// least among those tried. The segments of `setup` are ignored. `work` has the meaning that it has in
-// MemoryModel::Create. Returns the errors of MemoryModel::Create, and CANCELLED if `work` was stopped.
+// Chooses how many of the model's first blocks run again in the backward pass: the smallest number N with which a step
+// with `batch_size` samples per micro-batch fits into `bytes`, or, if no number fits, the one with which the step needs
+// the least memory. It takes the first blocks because their values would be held longest. For a model with more than 16
+// blocks it tries only some numbers, so that the time grows in proportion to the model and not to its square. N may
+// then be larger than necessary; but N - 1 does not fit, or, if no number that was tried fits, N needs the least memory
+// of these. The segments of `setup` are ignored. `work` is used as by MemoryModel::Create. Returns the errors of
+// MemoryModel::Create, and CANCELLED if `work` was stopped.
 absl::StatusOr<SegmentChoice> ChooseSegments(const TrainedPrograms& programs, const ResolvedPolicy& policy,
                                              TrainingSetup setup, int64_t batch_size, int64_t bytes,
                                              graph::Work* work = nullptr);

@@ -32,8 +32,8 @@ OpClass ClassInTorchCpu(const OpRow& row) {
   if (IsLoss(row.op)) {
     return OpClass::kFp32;
   }
-  // torch.autocast's CPU list lacks the generic convolution and the GRU. Products inside a GRU use the lower format all
-  // the same, and its results have the input's format. An LSTM runs in an op of oneDNN, which is on the list.
+  // torch.autocast's CPU list has no entry for the generic convolution and the GRU, so their results have their input's
+  // format. Autocast still lowers the products inside a GRU. An LSTM runs in an op of oneDNN, which is on the list.
   const bool unlisted =
       IsOneOf(row.op, {"aten.convolution.default", "aten.gru.input"}) || row.op_class == OpClass::kFp32;
   return unlisted ? OpClass::kAsInput : row.op_class;

@@ -28,9 +28,9 @@ graph::OpClass ClassIn(OpList list, const graph::OpRow& row);
 // the op use that entry; otherwise each part uses the entry of its own op.
 bool ListsWhole(OpList list, const graph::OpRow& row);
 
-// Whether an activation is cast again for each op that reads it, as in torch.autocast and Apex, which cache only casts
-// of parameters. If so, the gradients from all readers are summed in the activation's own format; with one shared cast
-// they are summed in the format of the cast. Casting again costs a copy for each op that saves its input.
+// Whether an activation is cast again for each op that reads it. This holds for torch.autocast and Apex, which cache
+// only casts of parameters. If so, the gradients from all readers are summed in the activation's own format; with one
+// shared cast they are summed in the format of the cast. Casting again costs a copy for each op that saves its input.
 bool CastsAtEachUse(OpList list);
 
 }  // namespace ampd::precision

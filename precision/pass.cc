@@ -14,6 +14,9 @@
 #include "graph/rewriter.h"
 #include "precision/bans.h"
 #include "precision/followed_dtypes.h"
+#include "precision/fused_linears.h"
+#include "precision/fused_norms.h"
+#include "precision/linear_cross_entropy.h"
 #include "precision/replaced_ops.h"
 
 namespace ampd::precision {
@@ -87,11 +90,14 @@ class PrecisionPass {
     }
     followed_.Add(source, decision.op_class);
     FillWithinRange(node);
+    if (policy_.adaptive_pools_vary) {
+      ReplaceByAveragePool(node, source_);
+    }
     if (is_cast_back) {
       KeepBeforeCast(std::move(node), *dtype);
       return absl::OkStatus();
     }
-    bool needs_casts = policy_.norms_need_one_dtype && IsNormOfTwoDtypes(node);
+    bool needs_casts = policy_.norms_need_one_dtype && IsNormOfTwoDtypes(node) && !WillBeFused(node);
     if (decision.fp8_layer.has_value()) {
       ReplaceByFp8(node, *decision.fp8_layer, policy_.fp8_layers[*decision.fp8_layer].products);
     } else if (decision.upcast) {
@@ -104,8 +110,8 @@ class PrecisionPass {
     return absl::OkStatus();
   }
 
-  // Handles a product that computes in its inputs' dtype, such as a GRU under autocast on a CPU: if the inputs are
-  // below fp32, the product is treated as one that computes in their dtype.
+  // Changes the decision for a product that computes in its inputs' dtype, such as a GRU under autocast on a CPU. If
+  // that dtype is below fp32, the product is treated like one for which the policy chose this dtype.
   void LowerWhatComesNarrow(const Node& node, std::optional<Dtype> dtype, OpDecision& decision) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     const bool is_product = row != nullptr && row->op_class == OpClass::kLower;
@@ -116,8 +122,8 @@ class PrecisionPass {
     }
   }
 
-  // Whether the node is a norm that reads weights in another dtype than its input. Batch norms are excluded, because
-  // every device supports that for them.
+  // Whether the node is a norm that reads weights in another dtype than its input. False for batch norms, because every
+  // device accepts different dtypes for them.
   bool IsNormOfTwoDtypes(const Node& node) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     return row != nullptr && node.op != "aten.batch_norm.default" &&
@@ -127,9 +133,12 @@ class PrecisionPass {
            });
   }
 
-  // Keeps a node between casts, for an op without a "_wide" form: casts its arguments to fp32, computes in fp32, and
-  // rounds the result. The values are those that a "_wide" form would give, but the fp32 arguments are saved for the
-  // backward pass.
+  // Whether WithFusedNorms will replace the node by an op that takes different dtypes.
+  bool WillBeFused(const Node& node) const { return policy_.fuses_layer_norms && node.op == "aten.layer_norm.default"; }
+
+  // Keeps a node between casts, for an op that has no "_wide" form: casts its arguments to fp32, computes in fp32, and
+  // rounds the result. The values are those that a "_wide" form would give. But the fp32 arguments are saved for the
+  // backward pass, which takes more memory.
   absl::Status KeepBetweenCasts(Node node) {
     if (node.outputs.size() != 1) {
       return UnsupportedField("precision.preset", absl::StrCat(node.op, " has no fp16 form on a CPU"));
@@ -139,8 +148,8 @@ class PrecisionPass {
     return absl::OkStatus();
   }
 
-  // If the node writes in place, the dtype of the tensor that it writes, which its result has whatever it computes in.
-  // Otherwise nothing.
+  // For a node that writes in place: the dtype of the tensor that it writes. The result must have this dtype, whatever
+  // the node computes in. For any other node: nothing.
   std::optional<Dtype> DtypeWrittenBy(const Node& node) const {
     if (!node.is_written_in_place) {
       return std::nullopt;
@@ -167,8 +176,8 @@ class PrecisionPass {
 
   Dtype TypeOf(ValueId value) const { return rewriter_.target().type(rewriter_.Resolve(value)).dtype; }
 
-  // Sets the dtype of the node's floating-point results, except for a node that names the dtype itself, such as a cast:
-  // it keeps that dtype unless it follows another one.
+  // Sets the dtype of the node's floating-point results. A node that names its dtype itself, such as a cast, keeps it,
+  // unless it is marked with follows_dtype.
   void SetResultTypes(Node& node, Dtype dtype) {
     const Operand* const given = node.Find("dtype");
     const Dtype* const named = given == nullptr ? nullptr : std::get_if<Dtype>(given);
@@ -204,8 +213,9 @@ class PrecisionPass {
 
   bool IsNumber(ValueId value) const { return rewriter_.target().type(rewriter_.Resolve(value)).shape.empty(); }
 
-  // The floating-point inputs that determine the dtype in which the node computes. As in PyTorch, 0-dim values do not
-  // count beside other values, and for an op whose result is like one argument only that argument counts.
+  // The floating-point inputs that determine the dtype in which the node computes. If the op's result has the dtype of
+  // one argument (result_like), only this argument does. Otherwise all inputs do, except that 0-dim inputs count only
+  // if all are 0-dim, as in PyTorch.
   std::vector<ValueId> DtypeGiversOf(const Node& node) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     if (const auto like = row == nullptr ? std::nullopt : node.ValueOf(row->result_like); like.has_value()) {
@@ -219,8 +229,8 @@ class PrecisionPass {
     return values;
   }
 
-  // If the node is a norm whose running statistics are stored below fp32, their dtype: the norm must compute in it,
-  // because statistics that the norm writes cannot be cast. Otherwise nothing.
+  // For a norm whose running statistics are stored below fp32: their dtype. The norm must compute in it, because
+  // statistics that the norm writes cannot be cast. For any other node: nothing.
   std::optional<Dtype> NarrowStatistics(const Node& node) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     for (const std::string_view name : row == nullptr ? std::vector<std::string_view>() : row->writes) {
@@ -324,7 +334,14 @@ absl::StatusOr<graph::Graph> ApplyPrecision(const graph::Graph& graph, const Res
   // In-place ops are replaced first, because a cast of the argument that an op writes would redirect the write to a
   // temporary.
   AMPD_ASSIGN_OR_RETURN(const graph::Graph plain, graph::WithoutInPlaceOps(graph));
-  return PrecisionPass(plain, policy).Run();
+  AMPD_ASSIGN_OR_RETURN(graph::Graph converted, PrecisionPass(plain, policy).Run());
+  if (policy.fuses_layer_norms) {
+    converted = WithFusedNorms(converted);
+  }
+  if (policy.fuses_linear_cross_entropy) {
+    converted = WithLinearCrossEntropies(converted);
+  }
+  return policy.fuses_linears ? WithFusedLinears(converted) : std::move(converted);
 }
 
 }  // namespace ampd::precision

@@ -84,8 +84,8 @@ bool IsCast(const graph::Node& node, const OpDecision& decision, graph::ValueId 
                                          [&](std::string_view name) { return node.ValueOf(name) == value; }));
 }
 
-// The storage dtype that module rules give a parameter: their dtype if they agree, fp32 if they differ. Nothing if no
-// rule matches one of the nodes that read the parameter.
+// The storage dtype that module rules give a parameter. It is the rules' dtype if they agree, and fp32 if they differ.
+// Nothing if a node that reads the parameter matches no rule.
 std::optional<Dtype> StoredByRules(const std::vector<Reader>& readers) {
   std::optional<Dtype> stored;
   for (const Reader& reader : readers) {
@@ -132,8 +132,7 @@ Masters MasterOf(const Formats& formats, Dtype stored) {
   return formats.master == Masters::kRemainder16 && stored != Dtype::kBFloat16 ? Masters::kFloat32 : formats.master;
 }
 
-// If the node is a view, which returns the elements of a value in another shape or order: that value. Otherwise, also
-// for a cast, nothing.
+// For a view: the value whose elements it returns in another shape or order. For any other node, also a cast: nothing.
 std::optional<graph::ValueId> ShownBy(const graph::Node& node) {
   const graph::OpRow* row = graph::FindOp(node.op);
   return row == nullptr || !row->passes_gradient || node.op == "aten.to.dtype" ? std::nullopt
@@ -189,9 +188,9 @@ std::optional<size_t> FindFp8Layer(const ResolvedPolicy& policy, const std::stri
   return layer == policy.fp8_layers_by_module.end() ? std::nullopt : std::optional(layer->second);
 }
 
-// Whether torch.autocast on a CPU keeps this call in fp32, although not every call of the op. This holds for a pad with
-// the image's own values (replicate, and reflect of up to two dimensions; reflect of three is not in PyTorch 2.11's
-// list).
+// Whether torch.autocast on a CPU keeps this call in fp32, although it does not keep every call of the op in fp32. This
+// holds for a pad with the image's own values: replicate, and reflect of up to two dimensions (reflect of three is not
+// in PyTorch 2.11's list).
 bool IsFp32Form(OpList list, const graph::Node& node) {
   const graph::Operand* const mode = node.Find("mode");
   const auto* const text = mode == nullptr ? nullptr : std::get_if<std::string>(mode);
@@ -325,6 +324,10 @@ absl::StatusOr<ResolvedPolicy> ResolvePolicy(const PrecisionPolicy& policy, cons
   resolved.upcast_narrow_dtypes =
       ProductDtypes(resolved, [&](Dtype dtype) { return MiscomputesNarrowConv(dtype, device); });
   resolved.norms_need_one_dtype = NormsNeedOneDtype(device);
+  resolved.adaptive_pools_vary = AdaptivePoolsVary(device);
+  resolved.fuses_linear_cross_entropy = FusesLinearCrossEntropy(device);
+  resolved.fuses_layer_norms = FusesLayerNorms(device);
+  resolved.fuses_linears = FusesLinears(device);
   FillTable(graph, resolved);
   Warn(policy, graph, resolved);
   WarnOfSlowness(graph, device, resolved);

@@ -78,10 +78,14 @@ struct ResolvedPolicy {
   OpList op_list = OpList::kAmpd;
   std::vector<graph::Dtype> emulated_dtypes;  // The used formats that the device emulates.
   std::vector<graph::Dtype> upcast_dtypes;    // The used formats whose products the device computes in fp32.
-  // The used formats whose convolutions are computed in fp32 if images are narrower than the stride
-  // (MiscomputesNarrowConv).
+  // The policy's formats whose convolutions are computed in fp32 if images are narrower than the stride, because the
+  // device would compute them wrongly (MiscomputesNarrowConv).
   std::vector<graph::Dtype> upcast_narrow_dtypes;
-  bool norms_need_one_dtype = false;  // The result of NormsNeedOneDtype for the device.
+  bool norms_need_one_dtype = false;        // The result of NormsNeedOneDtype for the device.
+  bool adaptive_pools_vary = false;         // The result of AdaptivePoolsVary for the device.
+  bool fuses_linear_cross_entropy = false;  // The result of FusesLinearCrossEntropy for the device.
+  bool fuses_layer_norms = false;           // The result of FusesLayerNorms for the device.
+  bool fuses_linears = false;               // The result of FusesLinears for the device.
   LossScaleConfig loss_scale;
   std::optional<Fp8Recipe> fp8;
   std::vector<Fp8Layer> fp8_layers;

@@ -12,7 +12,8 @@ using OptimizerSkip = LossScaleConfig::OptimizerSkip;
 
 constexpr double kNoCap = std::numeric_limits<double>::infinity();  // The scale may grow to infinity.
 
-// Formats in which parameters that only ops in `compute` read are stored in `compute`, with fp32 masters.
+// Formats with parameters stored below fp32: a parameter that only ops in the format `compute` read is stored in
+// `compute`, with an fp32 master.
 Formats WithMasters(Dtype compute) { return {.compute = compute, .parameter = compute, .master = Masters::kFloat32}; }
 
 // Formats in which parameters are fp32 and are cast to `compute` in the graph.
@@ -29,8 +30,8 @@ Formats WholeModel(Dtype compute, Dtype accumulation, Dtype reduction) {
           .reduction = reduction};
 }
 
-// Formats for FP8, in which weights are stored once: the bf16 parameter, from which FP8 is made, is the upper half of
-// the fp32 master, and the lower 16 bits are kept beside it.
+// Formats for FP8 in which each weight is stored only once. The bf16 parameter, from which FP8 is made, is the upper
+// half of the fp32 master; the lower 16 bits are stored beside it.
 Formats WithHalvedMasters() {
   return {.compute = Dtype::kBFloat16, .parameter = Dtype::kBFloat16, .master = Masters::kRemainder16};
 }
@@ -59,11 +60,15 @@ LossScaleConfig Megatron() {
 
 std::vector<Preset> MakeOwn() {
   return {
-      {"fp32", "everything in fp32, products of matrices in ieee", {}, OpList::kAmpd, {}},
-      {"tf32", "fp32, products of matrices rounded to tf32 on a GPU", {.tf32_matmul = true}, OpList::kAmpd, {}},
-      {"bf16", "bf16 products over fp32 masters, no loss scaling", WithMasters(Dtype::kBFloat16), OpList::kAmpd, {}},
-      {"fp16", "fp16 products over fp32 masters, dynamic loss scaling", WithMasters(Dtype::kFloat16), OpList::kAmpd,
-       Own()},
+      {"fp32", "everything in fp32, matmuls in full fp32", {}, OpList::kAmpd, {}},
+      {"tf32", "fp32, matmuls rounded to tf32 on a GPU", {.tf32_matmul = true}, OpList::kAmpd, {}},
+      {"bf16",
+       "bf16 matmuls over fp32 master weights, no loss scaling",
+       WithMasters(Dtype::kBFloat16),
+       OpList::kAmpd,
+       {}},
+      {"fp16", "fp16 matmuls over fp32 master weights, dynamic loss scaling", WithMasters(Dtype::kFloat16),
+       OpList::kAmpd, Own()},
   };
 }
 
@@ -94,8 +99,8 @@ std::vector<Preset> MakeOfTorchApexKeras() {
       {"apex-o0", "Apex's fp32 baseline", {}, OpList::kAmpd, ApexWithoutScale()},
       {"apex-o1", "Apex's patched functions in fp16, fp32 parameters", WithCasts(Dtype::kFloat16), OpList::kApexO1,
        Apex()},
-      {"apex-o2", "a fp16 model with fp32 batch norms and fp32 masters", apex_o2, OpList::kModelCast, Apex()},
-      {"apex-o3", "everything in fp16 without masters, to see how fast it could be", apex_o3, OpList::kModelCast,
+      {"apex-o2", "an fp16 model with fp32 batch norms and fp32 master weights", apex_o2, OpList::kModelCast, Apex()},
+      {"apex-o3", "everything in fp16 without master weights, to see how fast it could be", apex_o3, OpList::kModelCast,
        ApexWithoutScale(),
        "apex-o3 updates fp16 weights without masters: updates below half a unit in the last place are lost"},
       {"keras-mixed-float16", "Keras's mixed_float16 with its LossScaleOptimizer", WithCasts(Dtype::kFloat16),
@@ -108,17 +113,17 @@ std::vector<Preset> MakeOfDeepSpeedMegatron() {
   const Dtype fp16 = Dtype::kFloat16;
   const Dtype bf16 = Dtype::kBFloat16;
   return {
-      {"deepspeed-fp16", "DeepSpeed's fp16: a fp16 model, fp32 masters, gradients summed in fp16",
+      {"deepspeed-fp16", "DeepSpeed's fp16: an fp16 model, fp32 master weights, gradients summed in fp16",
        WholeModel(fp16, fp16, fp16), OpList::kModelCast, DeepSpeed()},
       {"deepspeed-bf16",
-       "DeepSpeed's bf16: a bf16 model, fp32 masters, gradients summed in fp32",
+       "DeepSpeed's bf16: a bf16 model, fp32 master weights, gradients summed in fp32",
        WholeModel(bf16, Dtype::kFloat32, bf16),
        OpList::kModelCast,
        {}},
-      {"megatron-fp16", "Megatron's fp16: a fp16 model, fp32 masters, scale from 2^32", WholeModel(fp16, fp16, fp16),
-       OpList::kMegatron, Megatron()},
+      {"megatron-fp16", "Megatron's fp16: an fp16 model, fp32 master weights, scale from 2^32",
+       WholeModel(fp16, fp16, fp16), OpList::kMegatron, Megatron()},
       {"megatron-bf16",
-       "Megatron's bf16: a bf16 model, fp32 masters, gradients summed and reduced in fp32",
+       "Megatron's bf16: a bf16 model, fp32 master weights, gradients summed and reduced in fp32",
        WholeModel(bf16, Dtype::kFloat32, Dtype::kFloat32),
        OpList::kMegatron,
        {}},

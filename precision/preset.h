@@ -27,8 +27,8 @@ struct Formats {
   // Storage format of parameters. If it is fp32 and `compute` is narrower, parameters are cast in the graph, as in
   // torch.amp.
   graph::Dtype parameter = graph::Dtype::kFloat32;
-  // If true, all parameters and buffers are stored in the format `parameter`. If false, only parameters that are read
-  // exclusively by ops in the format `compute`.
+  // If true, all parameters and buffers are stored in the format `parameter`. If false, this holds only for parameters
+  // that are read exclusively by ops in the format `compute`.
   bool whole_model = false;
   bool fp32_batch_norm = false;  // With whole_model: the parameters and statistics of batch norms stay fp32.
   Masters master = Masters::kNone;

@@ -10,13 +10,13 @@
 namespace ampd::precision {
 namespace {
 
-std::string Name(graph::Dtype dtype) { return std::string(graph::DtypeName(dtype)); }
+using graph::DtypeText;
 
 std::string FormatsText(const Formats& formats) {
-  std::string text =
-      absl::StrCat("formats compute=", Name(formats.compute), " parameter=", Name(formats.parameter),
-                   " master=", std::string(MastersName(formats.master)), " accumulation=", Name(formats.accumulation),
-                   " reduction=", Name(formats.reduction), " optimizer_state=", Name(formats.optimizer_state));
+  std::string text = absl::StrCat(
+      "formats compute=", DtypeText(formats.compute), " parameter=", DtypeText(formats.parameter),
+      " master=", std::string(MastersName(formats.master)), " accumulation=", DtypeText(formats.accumulation),
+      " reduction=", DtypeText(formats.reduction), " optimizer_state=", DtypeText(formats.optimizer_state));
   for (const auto& [set, word] : {std::pair(formats.whole_model, " whole_model"),
                                   {formats.fp32_batch_norm, " fp32_batch_norm"},
                                   {formats.stochastic_rounding, " stochastic_rounding"},
@@ -61,8 +61,8 @@ std::string ScalingLine(const LossScaleConfig& scale) {
 
 std::string Fp8Text(const Fp8Recipe& recipe) {
   const bool delayed = recipe.scaling == Fp8Recipe::Scaling::kDelayed;
-  return absl::StrCat("fp8 scaling=", std::string(ScalingName(recipe.scaling)), " forward=", Name(recipe.forward),
-                      " gradient=", Name(recipe.gradient),
+  return absl::StrCat("fp8 scaling=", std::string(ScalingName(recipe.scaling)), " forward=", DtypeText(recipe.forward),
+                      " gradient=", DtypeText(recipe.gradient),
                       delayed ? absl::StrCat(" history=", recipe.amax_history_length, " margin=", recipe.margin) : "",
                       recipe.power_of_two_scales ? " power_of_two_scales" : "", " amax_epsilon=", recipe.amax_epsilon,
                       " canary=", recipe.canary_every_steps, " bound=", recipe.canary_bound, "\n");
@@ -78,12 +78,12 @@ std::string Fp8OpText(const Fp8Recipe& recipe, const Fp8Products& products) {
       others.emplace_back(word);
     }
   }
-  return absl::StrCat(Name(recipe.forward), others.empty() ? "" : " but for ", absl::StrJoin(others, " and "));
+  return absl::StrCat(DtypeText(recipe.forward), others.empty() ? "" : " but for ", absl::StrJoin(others, " and "));
 }
 
 std::string ComputeText(const ResolvedPolicy& policy, const OpDecision& decision) {
   if (!decision.fp8_layer.has_value()) {
-    return Name(decision.compute);
+    return DtypeText(decision.compute);
   }
   return Fp8OpText(*policy.fp8, policy.fp8_layers[*decision.fp8_layer].products);
 }
@@ -96,11 +96,12 @@ std::string ToText(const ResolvedPolicy& policy) {
                    ScalingLine(policy.loss_scale), policy.fp8.has_value() ? Fp8Text(*policy.fp8) : "", "ops as in ",
                    std::string(OpListName(policy.op_list)), "\n");
   for (const ParameterRow& row : policy.parameters) {
-    absl::StrAppend(&text, "parameter ", row.name, " ", Name(row.dtype), row.master == Masters::kNone ? "" : " master=",
+    absl::StrAppend(&text, "parameter ", row.name, " ", DtypeText(row.dtype),
+                    row.master == Masters::kNone ? "" : " master=",
                     row.master == Masters::kNone ? "" : std::string(MastersName(row.master)), "\n");
   }
   for (const BufferRow& row : policy.buffers) {
-    absl::StrAppend(&text, "buffer ", row.name, " ", Name(row.dtype), "\n");
+    absl::StrAppend(&text, "buffer ", row.name, " ", DtypeText(row.dtype), "\n");
   }
   for (const OpRow& row : policy.ops) {
     absl::StrAppend(&text, "op ", row.op, " ", std::string(graph::OpClassName(row.decision.op_class)));

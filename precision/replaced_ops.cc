@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "graph/determinism.h"
 #include "precision/pass.h"
 
 namespace ampd::precision {
@@ -59,6 +60,16 @@ bool ReplaceByParts(Node& node, const graph::Graph& source) {
   }
   node.arguments = {Take(node, "self"), Take(node, "target"), reduction};
   node.op = "ampd.cross_entropy";
+  return true;
+}
+
+bool ReplaceByAveragePool(Node& node, const graph::Graph& source) {
+  const auto windows = graph::EqualWindows(source, node);
+  if (!windows.has_value()) {
+    return false;
+  }
+  node.arguments = {Take(node, "self"), {"kernel_size", *windows}, {"stride", *windows}};
+  node.op = "aten.avg_pool2d.default";
   return true;
 }
 

@@ -8,10 +8,9 @@ namespace ampd::precision {
 namespace {
 
 using graph::Dtype;
+using graph::DtypeText;
 using graph::OpClass;
 using P = v1::PrecisionPolicy;
-
-std::string Name(Dtype dtype) { return std::string(graph::DtypeName(dtype)); }
 
 // The API's name of a format. REQUIRES: policies may name the format.
 P::Dtype FieldOf(Dtype dtype) {
@@ -97,13 +96,13 @@ v1::PolicyTable ToMessage(const ResolvedPolicy& policy) {
   for (const ParameterRow& row : policy.parameters) {
     v1::PolicyTable::Parameter& parameter = *table.add_parameters();
     parameter.set_name(row.name);
-    parameter.set_dtype(Name(row.dtype));
+    parameter.set_dtype(DtypeText(row.dtype));
     parameter.set_master(row.master == Masters::kNone ? "" : std::string(MastersName(row.master)));
   }
   for (const BufferRow& row : policy.buffers) {
     v1::PolicyTable::Buffer& buffer = *table.add_buffers();
     buffer.set_name(row.name);
-    buffer.set_dtype(Name(row.dtype));
+    buffer.set_dtype(DtypeText(row.dtype));
   }
   for (const OpRow& row : policy.ops) {
     v1::PolicyTable::Op& op = *table.add_ops();
@@ -111,7 +110,7 @@ v1::PolicyTable ToMessage(const ResolvedPolicy& policy) {
     op.set_module(row.module_path);
     op.set_policy(ToMessage(row.decision.op_class));
     const Dtype dtype = row.decision.fp8_layer.has_value() ? policy.fp8->forward : row.decision.compute;
-    op.set_dtype(row.decision.op_class == OpClass::kLower ? Name(dtype) : "");
+    op.set_dtype(row.decision.op_class == OpClass::kLower ? DtypeText(dtype) : "");
     op.set_emulated(row.decision.emulated);
   }
   *table.mutable_warnings() = {policy.warnings.begin(), policy.warnings.end()};

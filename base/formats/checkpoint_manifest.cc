@@ -38,7 +38,7 @@ bool Is(const json& number) {
              : number.is_number_integer() && number.get<int64_t>() >= std::numeric_limits<Integer>::min();
 }
 
-// Whether the manifest has a well-formed "identity", so that its fields can be read without further checks.
+// Returns whether the manifest has a well-formed "identity", so that its fields can be read without further checks.
 bool TellsItsRun(const json& manifest) {
   const auto identity = manifest.find("identity");
   const auto has = [&](const char* name, auto is_right) {

@@ -104,7 +104,8 @@ bool IsPickle(std::string_view begin) {
          kNextOpcodes.find(begin[2]) != std::string_view::npos;
 }
 
-// Recognises UTF-16 by its byte order mark and some ASCII characters, each of which has one zero byte in its two.
+// Recognises UTF-16 by its byte order mark. The kind is certain if the text has enough ASCII characters: in UTF-16, one
+// of the two bytes of such a character is zero.
 Content Utf16Of(std::string_view begin) {
   const bool is_little = begin.starts_with("\xff\xfe"sv);
   if ((!is_little && !begin.starts_with("\xfe\xff"sv)) || begin.size() < 4) {
@@ -134,8 +135,9 @@ bool IsText(std::string_view begin) {
   return false;
 }
 
-// Recognises safetensors: eight bytes of length, then a JSON object. The kind is certain if the length fits the
-// content. If it does not fit, the file is still safetensors if the eight bytes are not text.
+// Recognises safetensors: eight bytes with the length of the header, then the header, a JSON object. If the length fits
+// the content, the kind is certain. If it does not fit, eight bytes of text mean that this is another kind, and other
+// bytes mean that it is probably safetensors.
 Content SafetensorsOf(std::string_view begin, int64_t num_bytes) {
   constexpr size_t kLengthBytes = 8;
   const uint64_t length = LittleEndian(begin, 0, kLengthBytes);

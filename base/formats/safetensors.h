@@ -53,9 +53,9 @@ uint64_t SafetensorsDtypeBytes(std::string_view dtype);
 // Parses a whole file. Returns DATA_LOSS if the file breaks one of the rules above; the message names the fault.
 absl::StatusOr<SafetensorsFile> ParseSafetensors(std::string_view bytes);
 
-// Parses only the header of a file of `file_bytes` that begins with `prefix`, for files that are not read into memory.
-// `prefix` must be the whole file or at least 8 + kMaxSafetensorsHeaderBytes bytes of it. Checks the tensors' offsets
-// like ParseSafetensors.
+// Parses only the header of a file of `file_bytes`, for files that are not read into memory. `prefix` is the beginning
+// of the file: the whole file, or at least 8 + kMaxSafetensorsHeaderBytes bytes. Checks the tensors' offsets like
+// ParseSafetensors.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view prefix, uint64_t file_bytes);
 
 // Encodes the length and the header of a file. The tensors' bytes must follow in the order of `header.tensors`; the

@@ -36,7 +36,7 @@ absl::Status OpenError(int code) {
   return status;
 }
 
-uint64_t LittleEndian(const std::string& bytes, size_t at, size_t size) {
+uint64_t NumberAt(const std::string& bytes, size_t at, size_t size) {
   uint64_t number = 0;
   for (size_t i = size; i > 0; --i) {
     number = number << 8 | static_cast<uint8_t>(bytes[at + i - 1]);
@@ -59,17 +59,18 @@ std::pair<uint64_t, uint64_t> DirectoryIn(int file, const std::string& tail, siz
   constexpr size_t kLocatorBytes = 20;
   constexpr size_t kLargeRecordBytes = 56;
   if (at >= kLocatorBytes && tail.compare(at - kLocatorBytes, 4, "PK\6\7") == 0) {
-    const std::string large = BytesAt(file, LittleEndian(tail, at - kLocatorBytes + 8, 8), kLargeRecordBytes);
+    const std::string large = BytesAt(file, NumberAt(tail, at - kLocatorBytes + 8, 8), kLargeRecordBytes);
     if (large.size() == kLargeRecordBytes) {
-      return {LittleEndian(large, 32, 8), LittleEndian(large, 40, 8)};
+      return {NumberAt(large, 32, 8), NumberAt(large, 40, 8)};
     }
   }
-  return {LittleEndian(tail, at + 10, 2), LittleEndian(tail, at + 12, 4)};
+  return {NumberAt(tail, at + 10, 2), NumberAt(tail, at + 12, 4)};
 }
 
-// libzip reads the whole directory into memory, several times its size, before it can be asked anything. So this
-// function first checks the directory's size, as stated in every end record that libzip may choose: those whose comment
-// ends with the file.
+// Checks that the archive's directory has at most `max_entries` entries and not too many bytes. libzip can't check
+// this, because it reads the whole directory when it opens an archive, and takes several times the directory's size in
+// memory. The size is stated in an end record. This function checks every end record that libzip may choose: those
+// whose comment ends with the file.
 absl::Status CheckDirectory(int file, int64_t file_bytes, int64_t max_entries) {
   constexpr size_t kRecordBytes = 22;
   constexpr int64_t kMaxCommentBytes = 65'535;
@@ -78,7 +79,7 @@ absl::Status CheckDirectory(int file, int64_t file_bytes, int64_t max_entries) {
   const int64_t size = std::min<int64_t>(file_bytes, kRecordBytes + kMaxCommentBytes + kRecordBytes);
   const std::string tail = BytesAt(file, static_cast<uint64_t>(file_bytes - size), static_cast<size_t>(size));
   for (size_t at = tail.find("PK\5\6"); at != std::string::npos; at = tail.find("PK\5\6", at + 1)) {
-    if (tail.size() - at < kRecordBytes || LittleEndian(tail, at + 20, 2) != tail.size() - at - kRecordBytes) {
+    if (tail.size() - at < kRecordBytes || NumberAt(tail, at + 20, 2) != tail.size() - at - kRecordBytes) {
       continue;
     }
     const auto [num_entries, num_bytes] = DirectoryIn(file, tail, at);

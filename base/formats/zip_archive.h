@@ -40,9 +40,9 @@ class ZipEntry {
 // Thread-compatible.
 class ZipArchive {
  public:
-  // Opens an archive. Returns DATA_LOSS if its directory has more than `max_entries` entries, or more bytes than 256
-  // for each of `max_entries`. This is checked before the directory is read, because reading it takes several times its
-  // size in memory.
+  // Opens an archive. Returns DATA_LOSS if its directory has more than `max_entries` entries, or is larger than 256
+  // bytes times `max_entries` (or than 1 MiB, if that is more). This is checked before the directory is read, because
+  // reading it takes several times its size in memory.
   static absl::StatusOr<ZipArchive> Open(UniqueFd file, int64_t max_entries);
 
   // The entries' names as raw bytes, in the order of the archive.

@@ -16,7 +16,7 @@
 namespace ampd {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{1} << 20;
+constexpr size_t kCopyBytes = size_t{1} << 20;
 
 absl::Status CheckDestination(const std::string& path, bool replace) {
   struct stat status = {};
@@ -67,7 +67,7 @@ PendingFile::~PendingFile() {
 absl::Status PendingFile::Append(std::string_view bytes) {
   buffer_.append(bytes);
   size_ += static_cast<int64_t>(bytes.size());
-  return buffer_.size() < kBufferBytes ? absl::OkStatus() : Flush();
+  return buffer_.size() < kCopyBytes ? absl::OkStatus() : Flush();
 }
 
 absl::Status PendingFile::Flush() {

@@ -31,9 +31,9 @@ class ChildReaper {
   std::map<pid_t, UniqueFd> children_;  // Maps each pid to its pidfd.
 };
 
-// Reaps ended children that this process did not start. A process has such children if it is the first process of a
-// container or a subreaper, or if the program that started them replaced itself with this one by exec. Does not reap
-// children for which `is_own` returns true, because other code waits for them. Does not block.
+// Reaps ended children that this process did not start. A process gets such children in three cases: it is the first
+// process of a container; it is a subreaper; or it took the place, by exec, of a program that had children. Does not
+// reap children for which `is_own` returns true, because other code waits for them. Does not block.
 void ReapAdopted(const std::function<bool(pid_t)>& is_own);
 
 }  // namespace ampd

@@ -13,16 +13,16 @@ namespace ampd {
 
 // The deadline until which a trainer may begin steps. It lies in shared memory that the shim (the trainer's supervising
 // parent process) writes and the trainer reads. The shim stops the trainer when the lease expires, but on a busy
-// machine the shim may wake late. A trainer that checks the deadline before each step begins no step after it, however
-// late the shim is.
+// machine the shim may wake late. The trainer also checks the deadline before each step, so it begins no step after the
+// deadline, however late the shim is.
 //
 //   1. shim     Create(); after the fork, before the exec: PassOn()
 //   2. trainer  Inherit(), which takes the descriptor out of the environment
 //   3. shim     Extend(deadline) with every renewal
 //   4. trainer  AwaitValid() before every step
 //
-// Between the check and the step's first op the kernel may still preempt the trainer. To cover that, and work that a
-// device still computes, the server waits a margin beyond the lease. Thread-safe, except for moves.
+// Two gaps remain: the kernel may preempt the trainer between the check and the step's first op, and a device may still
+// compute after the deadline. For these the server waits a margin beyond the lease. Thread-safe, except for moves.
 class ComputeLease {
  public:
   // An object without a lease: always valid, for a trainer that runs without a shim.

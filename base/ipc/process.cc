@@ -77,7 +77,8 @@ absl::StatusOr<ProcessHandle> ProcessHandle::Open(const ProcessIdentity& identit
   if (!pidfd.ok()) {
     return errno == ESRCH ? Gone(identity.pid) : ErrnoError(errno, "open a process");
   }
-  // The process table is read after the pidfd was opened, so that the process compared is the pidfd's.
+  // Read the process table only after the pidfd is open. If the entry then has the expected start time, the process has
+  // kept its pid all the time, so the pidfd refers to it.
   AMPD_ASSIGN_OR_RETURN(const ProcessEntry entry, ReadProcess(identity.pid));
   if (entry.start_ticks != identity.start_ticks || entry.state == 'Z') {
     return Gone(identity.pid);

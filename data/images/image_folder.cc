@@ -15,6 +15,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/formats/safetensors.h"
 #include "base/formats/safetensors_json.h"
 #include "base/io/file.h"
@@ -32,10 +33,6 @@ namespace fs = std::filesystem;
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
 constexpr size_t kMaxClasses = 65536;
 constexpr int64_t kMaxBytes = int64_t{4} << 30;  // Limit of a job's samples in memory (data/byte_source.h).
-
-absl::Status Named(const std::string& path, const absl::Status& status) {
-  return status.ok() ? status : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
-}
 
 struct ClassFolder {
   std::string name;
@@ -70,15 +67,16 @@ absl::StatusOr<Entries> EntriesOf(const fs::path& folder) {
     (at->is_directory(leads_nowhere) ? entries.folders : entries.files).push_back(at->path().filename().string());
   }
   if (error) {
-    return Named(folder.string(), ErrnoError(error.value(), "read the folder"));
+    return WithPrefix(folder.string(), ErrnoError(error.value(), "read the folder"));
   }
   std::sort(entries.folders.begin(), entries.folders.end());
   std::sort(entries.files.begin(), entries.files.end());
   return entries;
 }
 
-// Collects the pictures of one class in the order of torchvision's ImageFolder: folders by their whole paths, which is
-// not the order of a walk ("cat-x" comes before "cat/x"), and the files of each folder by name.
+// Collects the pictures of one class in the order of torchvision's ImageFolder. Folders are sorted by their whole
+// paths, so "cat-x" comes before "cat/x"; a walk through the tree would visit them in another order. The files of a
+// folder are sorted by name.
 class ClassWalk {
  public:
   explicit ClassWalk(PackSummary& summary) : summary_(summary) {}
@@ -100,7 +98,7 @@ class ClassWalk {
   absl::Status Enter(const std::string& folder) {
     struct stat status = {};
     if (stat(folder.c_str(), &status) != 0) {
-      return Named(folder, ErrnoError(errno, "read the folder"));
+      return WithPrefix(folder, ErrnoError(errno, "read the folder"));
     }
     const std::pair identity(status.st_dev, status.st_ino);
     if (std::find(above_.begin(), above_.end(), identity) != above_.end()) {
@@ -213,8 +211,8 @@ absl::Status AppendImages(const std::vector<ClassFolder>& classes, int64_t num_i
   for (const ClassFolder& one : classes) {
     for (const std::string& path : one.files) {
       const auto planes = PackPicture(path, options);
-      AMPD_RETURN_IF_ERROR(Named(path, planes.status()));
-      AMPD_RETURN_IF_ERROR(Named(options.destination, out.Append(*planes)));
+      AMPD_RETURN_IF_ERROR(WithPrefix(path, planes.status()));
+      AMPD_RETURN_IF_ERROR(WithPrefix(options.destination, out.Append(*planes)));
       if (!options.progress(++num_done, num_images)) {
         return absl::CancelledError("stopped");
       }
@@ -255,11 +253,11 @@ absl::StatusOr<PackSummary> PackFolder(const PackOptions& options) {
   }
   AMPD_ASSIGN_OR_RETURN(const std::string header, HeaderOf(classes, num_images, options));
   auto out = PendingFile::Create(options.destination, options.replace);
-  AMPD_RETURN_IF_ERROR(Named(options.destination, out.status()));
-  AMPD_RETURN_IF_ERROR(Named(options.destination, out->Append(header)));
+  AMPD_RETURN_IF_ERROR(WithPrefix(options.destination, out.status()));
+  AMPD_RETURN_IF_ERROR(WithPrefix(options.destination, out->Append(header)));
   AMPD_RETURN_IF_ERROR(AppendImages(classes, num_images, options, *out));
-  AMPD_RETURN_IF_ERROR(Named(options.destination, out->Append(LabelsOf(classes))));
-  AMPD_RETURN_IF_ERROR(Named(options.destination, out->Commit()));
+  AMPD_RETURN_IF_ERROR(WithPrefix(options.destination, out->Append(LabelsOf(classes))));
+  AMPD_RETURN_IF_ERROR(WithPrefix(options.destination, out->Commit()));
   return summary;
 }
 

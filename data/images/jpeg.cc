@@ -14,8 +14,8 @@ struct Destroy {
   void operator()(tjhandle handle) const { tjDestroy(handle); }
 };
 
-// The largest number of pixels per byte of the file. A real file has fewer, because a block of 64 pixels needs at least
-// one bit. The bound prevents a hostile header from causing a large allocation.
+// The largest accepted number of pixels per byte of a JPEG file. A real file has fewer, because a block of 64 pixels
+// needs at least one bit. The limit prevents a hostile header from causing a large allocation.
 constexpr int64_t kMaxPixelsOfAByte = 1024;
 
 absl::Status Failed(tjhandle handle) {

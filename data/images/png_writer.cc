@@ -22,13 +22,13 @@ struct Sink {
   std::array<char, 128> error = {};
 };
 
-[[noreturn]] void Fail(png_structp png, png_const_charp message) {
+[[noreturn]] void FailWriting(png_structp png, png_const_charp message) {
   auto* const sink = static_cast<Sink*>(png_get_error_ptr(png));
   std::snprintf(sink->error.data(), sink->error.size(), "%s", message);
   png_longjmp(png, 1);
 }
 
-void Ignore(png_structp, png_const_charp) {}
+void IgnoreWarning(png_structp, png_const_charp) {}
 
 void Write(png_structp png, png_bytep bytes, size_t size) {
   auto* const sink = static_cast<Sink*>(png_get_io_ptr(png));
@@ -63,7 +63,7 @@ class Writer {
  public:
   explicit Writer(size_t max_bytes) {
     sink_.max_bytes = max_bytes;
-    png_ = png_create_write_struct(PNG_LIBPNG_VER_STRING, &sink_, Fail, Ignore);
+    png_ = png_create_write_struct(PNG_LIBPNG_VER_STRING, &sink_, FailWriting, IgnoreWarning);
     info_ = png_ == nullptr ? nullptr : png_create_info_struct(png_);
   }
   ~Writer() { png_destroy_write_struct(&png_, &info_); }

@@ -17,11 +17,10 @@ struct Box {
 // The largest rectangle in the middle of a picture that has the aspect ratio width / height.
 Box CentredBox(const Picture& picture, int64_t width, int64_t height);
 
-// Resizes the part `box` of a picture to width x height with a triangle filter that is as wide as a pixel of the
-// result: it averages the area when shrinking, and interpolates bilinearly when growing. Bit for bit equal to Pillow's
-// resize with BILINEAR of the cropped picture if both sides change in the same ratio; otherwise Pillow may filter
-// columns before rows, and values may differ by one. REQUIRES: the box lies within the picture; width and height are in
-// [1, kMaxSide].
+// Resizes the part `box` of a picture to width x height. Uses a triangle filter: it averages when shrinking, and
+// interpolates bilinearly when growing. The result equals that of Pillow, which crops the picture to `box` and resizes
+// it with BILINEAR, bit for bit if both sides change in the same ratio. Otherwise Pillow may filter columns before
+// rows, and values may differ by one. REQUIRES: the box lies within the picture; width and height are in [1, kMaxSide].
 Picture Resize(const Picture& picture, const Box& box, int64_t width, int64_t height);
 
 }  // namespace ampd::images

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/error.h"
 #include "base/formats/json.h"
 #include "base/io/pending_file.h"
 #include "base/status_macros.h"
@@ -25,7 +26,8 @@ struct Labelled {
   int64_t label = 0;
 };
 
-// Converts rows of a table and lines of JSON to texts and labels. The caller adds the line to error messages.
+// Converts rows of a table and lines of JSON to texts and labels. Errors do not name the line; the caller adds its
+// number.
 class LabelledReader {
  public:
   explicit LabelledReader(const LabelledTextOptions& options) : options_(options) {}
@@ -101,8 +103,8 @@ class LabelledReader {
   size_t label_column_ = 0;
 };
 
-// Writes a text's tokens and its label as a line in the format that a job reads. The caller adds the line to error
-// messages.
+// Writes a text's tokens and its label as a line in the format that a job reads. Errors do not name the text's line;
+// the caller adds its number.
 absl::StatusOr<std::string> LineOf(const Tokens& tokens, int64_t label) {
   if (tokens.empty()) {
     return absl::DataLossError("its text has no token; a job takes texts of one or more");
@@ -115,10 +117,6 @@ absl::StatusOr<std::string> LineOf(const Tokens& tokens, int64_t label) {
   }
   line += '\n';
   return line;
-}
-
-absl::Status Named(const std::string& path, const absl::Status& status) {
-  return status.ok() ? status : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
 // Encodes one text, with the prefix before and the suffix after its tokens. Updates the summary.
@@ -147,12 +145,12 @@ class Writer {
 
   // Writes one text, or returns the error in `labelled`. `place` names the text's line for error messages.
   absl::Status Add(const std::string& place, const absl::StatusOr<Labelled>& labelled, const TextFile& file) {
-    AMPD_RETURN_IF_ERROR(Named(place, labelled.status()));
+    AMPD_RETURN_IF_ERROR(WithPrefix(place, labelled.status()));
     const Tokens tokens = TokensOf(labelled->text, options_, tokenizer_, summary_);
     summary_.num_classes = std::max(summary_.num_classes, labelled->label + 1);
     const auto written = LineOf(tokens, labelled->label);
-    AMPD_RETURN_IF_ERROR(Named(place, written.status()));
-    AMPD_RETURN_IF_ERROR(Named(options_.destination, out_.Append(*written)));
+    AMPD_RETURN_IF_ERROR(WithPrefix(place, written.status()));
+    AMPD_RETURN_IF_ERROR(WithPrefix(options_.destination, out_.Append(*written)));
     return options_.progress(file.num_read(), file.num_bytes()) ? absl::OkStatus() : absl::CancelledError("stopped");
   }
 
@@ -160,7 +158,7 @@ class Writer {
     if (summary_.num_texts == 0) {
       return absl::DataLossError(absl::StrCat(options_.text, ": has no text"));
     }
-    AMPD_RETURN_IF_ERROR(Named(options_.destination, out_.Commit()));
+    AMPD_RETURN_IF_ERROR(WithPrefix(options_.destination, out_.Commit()));
     return summary_;
   }
 
@@ -182,12 +180,13 @@ absl::Status AddTable(const LabelledTextOptions& options, TextFile& file, Writer
   for (bool is_heading = true;; is_heading = false) {
     const absl::Status read = table.Next(&cells);
     const std::string place = absl::StrCat(options.text, ":", table.line());
-    // An error whose message begins with the file's path already names the line.
-    AMPD_RETURN_IF_ERROR(absl::StartsWith(read.message(), options.text) ? read : Named(place, read));
+    // Errors that begin with the file's path are complete. The others do not name the line, so `place` is added to
+    // them.
+    AMPD_RETURN_IF_ERROR(absl::StartsWith(read.message(), options.text) ? read : WithPrefix(place, read));
     if (cells.empty()) {
       return absl::OkStatus();
     }
-    AMPD_RETURN_IF_ERROR(is_heading ? Named(place, reader.ReadHeading(cells))
+    AMPD_RETURN_IF_ERROR(is_heading ? WithPrefix(place, reader.ReadHeading(cells))
                                     : writer.Add(place, reader.ReadRow(cells), file));
   }
 }
@@ -217,7 +216,7 @@ absl::StatusOr<LabelledTextSummary> WriteLabelledText(const LabelledTextOptions&
   }
   AMPD_ASSIGN_OR_RETURN(TextFile file, TextFile::Open(options.text));
   auto out = PendingFile::Create(options.destination, options.replace);
-  AMPD_RETURN_IF_ERROR(Named(options.destination, out.status()));
+  AMPD_RETURN_IF_ERROR(WithPrefix(options.destination, out.status()));
   Writer writer(options, tokenizer, *std::move(out));
   AMPD_RETURN_IF_ERROR(file.is_json() ? AddJsonLines(options, file, writer) : AddTable(options, file, writer));
   return writer.Finish();

@@ -70,7 +70,7 @@ absl::StatusOr<bool> ReadRecord(TextFile& file, bool is_csv, std::string* record
   }
 }
 
-// What was found in a table about the meaning of its quotation marks.
+// Facts about a table's quotation marks, from which QuotesBetweenTabs determines their meaning.
 struct MarksInTable {
   bool fit_csv = true;
   bool fit_plain = true;          // Every line has as many cells as the first.

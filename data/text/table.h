@@ -24,11 +24,13 @@ struct TableFormat {
   Quotes quotes = Quotes::kNone;  // Not kAuto.
 };
 
-// Detects the format of a file. Tabs separate cells if the first line contains one; otherwise commas do. If `quotes` is
-// kAuto, the meaning of quotation marks is detected as follows. With commas, the marks are CSV's (kCsv). With tabs,
-// they are CSV's if every mark of the file follows CSV's rules and some marks would make no sense otherwise; they are
-// part of the text if a mark violates CSV's rules or the file has none. Returns DATA_LOSS naming the line if both
-// meanings are possible. Reads the whole file unless `quotes` gives the meaning.
+// Detects the format of a table. Tabs separate cells if the first line contains one; otherwise commas do. If `quotes`
+// is not kAuto, it is the meaning of quotation marks. If it is kAuto, the marks of a table with commas are CSV's
+// (kCsv), and those of a table with tabs are examined in the whole file:
+//
+//   kCsv        All marks follow CSV's rules, and some would make no sense as text.
+//   kNone       There are no marks, or they violate CSV's rules and none is doubled.
+//   DATA_LOSS   The marks decide for neither meaning; the error names the line.
 absl::StatusOr<TableFormat> FormatOfTable(const std::string& path, Quotes quotes);
 
 // Reads the records of a table one after the other. Thread-compatible.

@@ -20,11 +20,12 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 
 bool IsAsciiSpace(char byte) { return byte == ' ' || byte == '\n'; }
 
-// Whether the byte is an ASCII letter, digit or sign, and therefore certainly not white space. Bytes of characters
-// beyond ASCII, and ASCII's rarer white space, are not.
+// Whether the byte is an ASCII letter, digit or sign, so that it is certainly not white space. False for white space,
+// control characters and the bytes of characters beyond ASCII.
 bool IsAsciiWord(char byte) { return byte > ' ' && byte < 0x7F; }
 
-// The last position in `text` at which a piece may end (before white space that follows a word); 0: none.
+// The last position in `text` at which the text may be cut into pieces: before white space that follows a word. 0 if
+// there is none.
 size_t LastCut(std::string_view text) {
   for (size_t at = text.size(); at-- > 1;) {
     if (IsAsciiSpace(text[at]) && IsAsciiWord(text[at - 1])) {

@@ -9,9 +9,9 @@
 
 namespace ampd::text {
 
-// A text file that is read in pieces. Each piece ends before white space that follows something else, because a token
-// ends there. A UTF-8 byte order mark at the beginning is skipped, unless the caller asks for arbitrary bytes. Error
-// messages name the file. Thread-compatible.
+// A text file that is read in pieces. Cutting the text must not change its tokens, so each piece ends between a word
+// and the white space after it. A UTF-8 byte order mark at the beginning is skipped, unless the caller asks for
+// arbitrary bytes. Error messages name the file. Thread-compatible.
 class TextFile {
  public:
   // Opens a text file. Returns DATA_LOSS if the content is certainly not text (base/formats/content_kind.h), for

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/io/pending_file.h"
 #include "base/status_macros.h"
 #include "data/text/text_file.h"
@@ -20,10 +21,6 @@ namespace {
 constexpr int64_t kMaxOf16 = int64_t{1} << 16;
 
 using Header = std::array<int32_t, 256>;
-
-absl::Status Named(const std::string& path, const absl::Status& status) {
-  return status.ok() ? status : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
-}
 
 // llm.c's header for a file with this width and number of tokens.
 Header HeaderOf(int64_t token_bytes, int64_t num_tokens) {
@@ -60,9 +57,9 @@ absl::StatusOr<TokenFileSummary> WriteTokenFile(const TokenFileOptions& options,
   AMPD_ASSIGN_OR_RETURN(TextFile text, TextFile::Open(options.text, options.any_format));
   summary.is_json = text.is_json();
   auto file = PendingFile::Create(options.destination, options.replace);
-  AMPD_RETURN_IF_ERROR(Named(options.destination, file.status()));
+  AMPD_RETURN_IF_ERROR(WithPrefix(options.destination, file.status()));
   if (has_header) {
-    AMPD_RETURN_IF_ERROR(Named(options.destination, file->Append(BytesOf(HeaderOf(summary.token_bytes, 0)))));
+    AMPD_RETURN_IF_ERROR(WithPrefix(options.destination, file->Append(BytesOf(HeaderOf(summary.token_bytes, 0)))));
   }
   Tokens tokens;
   while (true) {
@@ -72,7 +69,7 @@ absl::StatusOr<TokenFileSummary> WriteTokenFile(const TokenFileOptions& options,
     }
     tokens.clear();
     tokenizer.Encode(piece, &tokens);
-    AMPD_RETURN_IF_ERROR(Named(options.destination, AppendTokens(tokens, summary.token_bytes, *file)));
+    AMPD_RETURN_IF_ERROR(WithPrefix(options.destination, AppendTokens(tokens, summary.token_bytes, *file)));
     summary.num_tokens += static_cast<int64_t>(tokens.size());
     if (!options.progress(text.num_read(), text.num_bytes())) {
       return absl::CancelledError("stopped");
@@ -85,9 +82,9 @@ absl::StatusOr<TokenFileSummary> WriteTokenFile(const TokenFileOptions& options,
   }
   if (has_header) {
     const Header header = HeaderOf(summary.token_bytes, summary.num_tokens);
-    AMPD_RETURN_IF_ERROR(Named(options.destination, file->Overwrite(0, BytesOf(header))));
+    AMPD_RETURN_IF_ERROR(WithPrefix(options.destination, file->Overwrite(0, BytesOf(header))));
   }
-  AMPD_RETURN_IF_ERROR(Named(options.destination, file->Commit()));
+  AMPD_RETURN_IF_ERROR(WithPrefix(options.destination, file->Commit()));
   return summary;
 }
 

@@ -3,7 +3,8 @@
 #include <string>
 #include <string_view>
 
-// The Unicode classes of characters that tokenizers distinguish, looked up in ICU. Each comment names the class.
+// Functions that look up the Unicode class of a character in ICU, as tokenizers need it. The comment beside each
+// function names its class.
 namespace ampd::text {
 
 bool IsSpace(char32_t value);        // White_Space

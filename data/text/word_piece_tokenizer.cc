@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kMaxWordCodePoints = 100;
 
-// The characters that BERT treats as Chinese, each a word of its own: the ideographs, but not Hangul, Hiragana and
-// Katakana, which are written with spaces or in runs.
+// The ideographs, which BERT treats as Chinese: each of them is a separate word. Hangul, Hiragana and Katakana are not
+// among them.
 constexpr std::pair<char32_t, char32_t> kIdeographs[] = {{0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF},
                                                          {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F}, {0x2B820, 0x2CEAF},
                                                          {0xF900, 0xFAFF},   {0x2F800, 0x2FA1F}};
@@ -33,7 +33,7 @@ bool IsDropped(char32_t value) {
   return value == 0 || value == 0xFFFD || (!IsBreak(value) && value != ' ' && IsControl(value));
 }
 
-// Whether the character is a word of its own. ASCII's symbols count as punctuation.
+// Whether the character is always a separate word. ASCII's symbols count as punctuation.
 bool StandsAlone(char32_t value) {
   const bool is_alphanumeric =
       (value >= '0' && value <= '9') || (value >= 'A' && value <= 'Z') || (value >= 'a' && value <= 'z');

@@ -17,8 +17,8 @@ namespace ampd::text {
 // and, unless `cased`, removes accents and converts to lower case. A word is then cut from its start into pieces, each
 // the longest one that the vocabulary has. If the vocabulary has no fitting piece, or the word has more than 100
 // characters, the word becomes [UNK]. Special tokens are not recognized: "[SEP]" is ordinary text. Gives the same
-// tokens as BertTokenizerFast of Hugging Face transformers with split_special_tokens. Their BertTokenizer gives others
-// for composed accents of cased text and for the lower case of a capital sigma at the end of a word.
+// tokens as BertTokenizerFast of Hugging Face transformers with split_special_tokens. The slower BertTokenizer of
+// transformers differs in two cases: composed accents in cased text, and a capital sigma at the end of a word.
 class WordPieceTokenizer : public Tokenizer {
  public:
   // Makes the tokenizer from the content of vocab.txt: one token per line, numbered from 0; inner pieces begin with

@@ -15,8 +15,8 @@
 namespace ampd::graph {
 namespace {
 
-// A call with its arguments as numbers. Arguments that are missing or of another kind read as nothing, and no rule
-// applies to them.
+// A call of an op, whose arguments are read as numbers. An argument that is missing or of another kind reads as
+// nothing; rules do not apply to it.
 class Call {
  public:
   Call(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
@@ -100,17 +100,17 @@ int64_t At(const std::vector<int64_t>& list, size_t i, int64_t missing) {
 }
 
 // Windows with larger sizes are rejected, so that sums of a few sizes can't overflow.
-constexpr int64_t kMaxSize = int64_t{1} << 31;
+constexpr int64_t kMaxWindowSize = int64_t{1} << 31;
 
 std::string CheckWindow(const Window& window) {
   const std::pair<const char*, int64_t> positive[] = {
       {"kernel size", window.kernel}, {"stride", window.stride}, {"dilation", window.dilation}};
   for (const auto& [name, size] : positive) {
-    if (size < 1 || size > kMaxSize) {
+    if (size < 1 || size > kMaxWindowSize) {
       return Refusal(name, static_cast<double>(size), "1 or more");
     }
   }
-  return window.padding < 0 || window.padding > kMaxSize
+  return window.padding < 0 || window.padding > kMaxWindowSize
              ? Refusal("padding", static_cast<double>(window.padding), "0 or more")
              : "";
 }
@@ -269,15 +269,16 @@ std::string CheckPadding(const Call& call) {
   for (size_t i = 0; i < pad.size(); ++i) {
     const auto size = SizeOf((*input)[input->size() - 1 - i / 2]);
     const int64_t other = pad[i % 2 == 0 ? i + 1 : i - 1];
-    if (pad[i] < -kMaxSize || pad[i] > kMaxSize || (size.has_value() && pad[i] < 0 && *size + pad[i] + other < 1)) {
+    if (pad[i] < -kMaxWindowSize || pad[i] > kMaxWindowSize ||
+        (size.has_value() && pad[i] < 0 && *size + pad[i] + other < 1)) {
       return absl::StrCat("its pad of ", pad[i], " and ", other, " leaves nothing of a size of ", size.value_or(0));
     }
   }
   return "";
 }
 
-// The rule of torch.nn.functional: reflection needs a size larger than the padding, and circular padding at least as
-// large.
+// Checks the rule of torch.nn.functional: in reflect mode the padding must be smaller than the size, and in circular
+// mode it must not be larger.
 std::string CheckPaddingMode(const Call& call, std::string_view mode) {
   const Shape* const input = call.ShapeOf("self");
   const std::vector<int64_t> pad = call.List("pad");

@@ -22,8 +22,8 @@ struct Rule {
   size_t most = kAny;
 };
 
-// Rules for the ops whose memory depends on single dimensions (graph/memory/op_memory.cc), or that a policy replaces by
-// the engine's own (precision/pass.cc).
+// Rules for two kinds of ops: those whose memory depends on the sizes of single dimensions (graph/memory/op_memory.cc),
+// and those that a policy replaces by ops of ampd (precision/pass.cc).
 const std::vector<Rule>& Rules() {
   static const auto* const rules = new std::vector<Rule>{
       {"aten.batch_norm.default", "input", 2},

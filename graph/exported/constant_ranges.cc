@@ -15,14 +15,14 @@
 namespace ampd::graph {
 namespace {
 
-// The range of a tensor's numbers, both ends included. The tensor holds both ends.
+// The smallest and the largest number in a tensor of integers. The tensor contains both.
 struct Range {
   int64_t least = 0;
   int64_t most = 0;
 };
 using Ranges = std::map<ValueId, Range>;
 
-// Larger numbers are not followed, so that nothing overflows.
+// A range with larger numbers counts as unknown, so that sums can't overflow.
 constexpr int64_t kMaxNumber = int64_t{1} << 40;
 
 std::optional<int64_t> Whole(const Node& node, std::string_view argument, std::optional<int64_t> missing = {}) {
@@ -50,7 +50,8 @@ std::optional<Range> RangeOf(const Node& node, std::string_view argument, const 
   return number.has_value() ? std::optional(Range{*number, *number}) : std::nullopt;
 }
 
-// Handles only a sum with a single number: with two tensors the extremes need not coincide.
+// The range of the sum or difference of a tensor and a single number. Nothing for two tensors, because their extremes
+// may be at different positions.
 std::optional<Range> Sum(const Node& node, const Ranges& ranges, int64_t sign) {
   const auto self = RangeOf(node, "self", ranges);
   const auto other = RangeOf(node, "other", ranges);

@@ -17,7 +17,7 @@ using nlohmann::json;
 
 constexpr char kOwnSuffix[] = "@eval";
 
-// Compares constants by content, within the bounds of OwnConstants.
+// Compares constants by content, within the limits that OwnConstants states.
 class Comparison {
  public:
   explicit Comparison(const ZipArchive& archive) : archive_(archive) {}
@@ -77,7 +77,7 @@ void UseOwnConstants(const JsonCursor& json, ExportedModel& model) {
   ReadStoredTensors(json, kConstantsFolder, own, kOwnSuffix);
   std::set<std::string> used;
   for (ExportedInput& input : model.eval->inputs) {
-    // Buffers are shared: they have the same name in both programs.
+    // Only constants are renamed. Buffers have the same name in both programs.
     const std::string name = input.name + kOwnSuffix;
     if (input.kind == ExportedInput::Kind::kConstant && own.contains(name)) {
       input.name = name;

@@ -11,8 +11,8 @@
 
 // Constants of a file's evaluation program. torch.export stores the constants of each program separately, even equal
 // ones, and numbers the inline ones of each from 0: lifted_tensor_0 of one program may be lifted_tensor_1 of the other,
-// or absent there. A constant of the evaluation program that differs from the training program's, or exists only there,
-// is called its own, and is named "<name>@eval".
+// or absent there. The evaluation program's "own" constants are those that differ from the training program's constant
+// of the same name, or exist only in the evaluation program. They are named "<name>@eval".
 namespace ampd::graph {
 
 // The keys of the tables of constants in ExportedModel::json.
@@ -21,12 +21,13 @@ inline constexpr char kEvalConstants[] = "eval_constants";
 
 // Returns the evaluation program's table of constants, reduced to its own ones; an empty string if it has none.
 // `train`, `eval`: each program's table, the archive's data/constants/*_constants_config.json. Constants of the same
-// name and layout are compared by content, for at most 1,024 of them and 64 MiB; the rest count as the program's own.
-// Errors as ReadExportedModel. REQUIRES: both tables are valid JSON.
+// name and layout are compared by content, but at most 1,024 of them with together at most 64 MiB; further ones count
+// as the program's own. Errors as ReadExportedModel. REQUIRES: both tables are valid JSON.
 absl::StatusOr<std::string> OwnConstants(const ZipArchive& archive, std::string_view train, std::string_view eval);
 
-// Makes the evaluation program read its own constants, and adds these to the model's state. `json`: the table that
-// OwnConstants returned for the file. Errors go to the cursor's status. REQUIRES: the model has an evaluation program,
+// Gives the evaluation program the constants that differ from the training program's: adds them to the model's state
+// under new names, and makes the evaluation program read them from there. `json`: the table that OwnConstants returned
+// for the model's file. Errors go to the cursor's status. REQUIRES: the model has an evaluation program,
 // and the model's state has been read.
 void UseOwnConstants(const JsonCursor& json, ExportedModel& model);
 

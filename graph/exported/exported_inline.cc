@@ -21,7 +21,7 @@ struct NestedCall {
   bool keeps_fp32 = false;
 };
 
-// The position of the graph among a node's arguments; those after it are the graph's inputs.
+// The position of the nested graph among the node's arguments. The arguments after it are the nested graph's inputs.
 std::optional<size_t> GraphIn(const ExportedNode& node) {
   for (size_t i = 0; i < node.arguments.size(); ++i) {
     if (std::holds_alternative<GraphPointer>(node.arguments[i].second)) {
@@ -84,8 +84,8 @@ class Inliner {
   }
 
  private:
-  // The context of inlined nodes: a prefix for the names that they define, and the names that replace the graph's
-  // inputs.
+  // The context in which the nodes of a nested graph are inlined: a prefix for the names that they define, and the
+  // names that replace the nested graph's inputs.
   struct Scope {
     std::string prefix;
     std::map<std::string, std::string> inputs;
@@ -99,7 +99,7 @@ class Inliner {
     std::string NumberOf(const std::string& name) const { return name.empty() ? name : prefix + name; }
   };
 
-  // NOLINTNEXTLINE(misc-no-recursion): as deep as the reader of the JSON lets graphs be within each other.
+  // NOLINTNEXTLINE(misc-no-recursion): the reader of the JSON bounds the depth of nested graphs.
   absl::Status AddNodes(const ExportedGraph& graph, const Scope& scope) {
     for (const ExportedNode& node : graph.nodes) {
       AMPD_ASSIGN_OR_RETURN(const std::optional<NestedCall> call, CallOf(node));

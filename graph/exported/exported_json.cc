@@ -113,8 +113,8 @@ MemoryFormat ReadMemoryFormat(const JsonCursor& json) {
 
 ExportedGraph ReadGraph(const JsonCursor& json, int depth);
 
-// Reads a truth value: a constant, or the name of one that the program computes from sizes. Assertions on such a name
-// are left out; for any other op it is an unknown number.
+// Reads a bool: a constant, or the name of a bool that the program computes from sizes. Such a name is returned as the
+// name of an unknown number (SizeName): the import omits assertions on it, and rejects any other op that uses it.
 ExportedArgument ReadTruthName(const JsonCursor& json) {
   const auto [kind, value] = json.Choice();
   if (kind == "as_bool") {
@@ -153,7 +153,8 @@ ExportedArgument ReadArgument(const JsonCursor& json, int depth) {
 }
 
 // Parses "L__self__,,Net;L__self__layer1,layer1,Sequential": keys, paths and types, the outermost module first. A
-// second call of a module has "@1". Returns the path of the innermost module, and adds all of them to `types`.
+// second call of a module has "@1" after its path. Returns the path of the innermost module, and adds the types of all
+// modules to `types`.
 std::string ReadModules(const std::string& stack, std::map<std::string, std::string>& types) {
   std::string innermost;
   for (const absl::string_view module : absl::StrSplit(stack, absl::MaxSplits(';', kMaxModules))) {
@@ -281,8 +282,8 @@ int64_t ReadNumber(const JsonCursor& json) {
   return size.factor;
 }
 
-// Whether the view stays within the largest size of a stored tensor, and has no more elements than the part of the
-// entry that it spans. So a tensor that is small in the file is small in memory.
+// Whether the view stays within the largest size of a stored tensor, and has at most as many elements as the part of
+// its entry from the start to its last element. So strides of 0 can't make a large tensor of a small file.
 bool IsWithinBounds(const StoredTensor& tensor) {
   __int128 last = tensor.offset;
   __int128 elements = 1;
@@ -362,7 +363,8 @@ void ReadStoredTensors(const JsonCursor& json, const std::string& folder, std::m
                        const std::string& suffix) {
   for (const auto& [key, one] : json["config"].Members(kMaxTensors)) {
     const std::string name = key.empty() ? key : key + suffix;
-    // Checkpoints use these names, and the optimizer appends ".momentum_buffer" and the like.
+    // Reject names that can't be used elsewhere: checkpoints use them, and the optimizer appends ".momentum_buffer" and
+    // the like.
     if (name.empty() || name.size() > kMaxNameBytes || HasControl(name)) {
       one.Fail(absl::StrCat("has no name of 1 to ", kMaxNameBytes, " bytes without control characters"));
     }

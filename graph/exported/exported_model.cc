@@ -93,8 +93,8 @@ absl::Status EntryError(const std::string& name, const absl::Status& error) {
   return absl::IsUnavailable(error) ? error : BadExport(absl::StrCat(name, ": ", error.message()));
 }
 
-// Reads an entry as text. If it has more than `max_bytes`, returns RESOURCE_EXHAUSTED, or BAD_EXPORT if `max_bytes` is
-// the limit for all files, kMaxExportedJsonBytes.
+// Reads an entry as text. A longer text than `max_bytes` is an error: RESOURCE_EXHAUSTED, or BAD_EXPORT if `max_bytes`
+// is not below kMaxExportedJsonBytes, the limit for every file.
 absl::StatusOr<std::string> ReadText(const ZipArchive& archive, const std::string& folder, const std::string& name,
                                      int64_t max_bytes = kMaxExportedJsonBytes) {
   const auto index = archive.Find(folder + name);
@@ -173,7 +173,8 @@ absl::Status CheckInputs(const ExportedProgram& program, const std::map<std::str
   return given == tensors ? absl::OkStatus() : BadExport("the inputs of the program are not those of its signature");
 }
 
-// Checks a program against the file's state, inlines its nested graphs and marks the dtypes by the twin.
+// Checks a program against the file's state, inlines its nested graphs, and marks the dtypes that the bfloat16 twin
+// lists (graph/exported/exported_twin.h).
 absl::Status Finish(ExportedProgram& program, const std::map<std::string, StoredTensor>& state,
                     const TwinTensors& twin) {
   AMPD_RETURN_IF_ERROR(CheckInputs(program, state));
@@ -326,8 +327,8 @@ absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive, int64
   for (const auto& [part, file] : parts) {
     AMPD_ASSIGN_OR_RETURN(texts[part], ReadText(archive, folder, file, max_json_bytes));
     max_json_bytes -= static_cast<int64_t>(texts[part].size());
-    // Each file is parsed alone before it is inserted into the whole, so that its text cannot end its part early and
-    // add others.
+    // Each file is parsed alone before its text is inserted into the JSON of the model. So the text can't close the
+    // JSON value that holds it and add further members.
     const auto parsed = Parse(texts[part]);
     if (!parsed.ok()) {
       return BadExport(absl::StrCat(file, ": ", parsed.status().message()));
@@ -356,8 +357,7 @@ absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTe
   if (!index.has_value()) {
     return needed == 0 ? absl::StatusOr<std::string>("") : BadExport(absl::StrCat("the archive has no ", tensor.entry));
   }
-  // Reads only the bytes that the tensor reaches, because a file can make an entry's unpacked size as large as it
-  // likes.
+  // Reads only the bytes that the tensor needs. The rest of the entry may unpack to any size.
   auto content = archive.ReadStart(*index, needed);
   if (!content.ok()) {
     return EntryError(tensor.entry, content.status());

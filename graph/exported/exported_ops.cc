@@ -140,7 +140,7 @@ std::set<std::string> CountersOf(const ExportedProgram& program) {
     }
   }
   const std::map<std::string, int> readers = CountReaders(program.graph);
-  // A module that is called again continues its count: each count is the input of the next.
+  // If the program calls a module several times, each call adds to the count that the previous call returned.
   std::map<std::string, std::vector<std::string>> counts;  // All counts of a buffer, by the last one.
   for (const std::string& buffer : buffers) {
     counts[buffer] = {buffer};

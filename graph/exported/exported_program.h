@@ -15,12 +15,13 @@
 #include "base/formats/zip_archive.h"
 #include "graph/dtype.h"
 
-// The content of a file of torch.export.save, checked while it is read: plain data, which nothing here runs. Nested
-// graphs are inlined (graph/exported/exported_inline.h). The import (graph/exported/import.h) turns it into a graph.
+// The content of a file of torch.export.save as plain data, which is checked while it is read and never executed.
+// Nested graphs are inlined (graph/exported/exported_inline.h). The import (graph/exported/import.h) converts it to a
+// graph.
 namespace ampd::graph {
 
-// One size of a tensor: `factor`, multiplied by `symbol` if that is not empty; the run gives the symbol a value.
-// `factor` may be negative in a number that is not a size.
+// One size of a tensor, or another number computed from sizes: `factor`, multiplied by `symbol` if that is not empty.
+// The symbol gets its value when the program runs. `factor` is negative only for a number that is not a size.
 struct ExportedSize {
   int64_t factor = 1;
   std::string symbol;
@@ -38,7 +39,7 @@ struct TensorName {
   std::string name;
 };
 
-// An integer, or the name of one that the program computes from sizes.
+// An integer, or the name of an integer that the program computes from sizes.
 struct SizeName {
   std::string name;
   int64_t number = 0;
@@ -132,12 +133,12 @@ SavedNames SavedNamesOf(const std::map<std::string, StoredTensor>& stored, const
 // from ReadExportedModel.
 int64_t ReachOf(const StoredTensor& tensor);
 
-// A model as one file holds it.
+// The content of one .pt2 file.
 struct ExportedModel {
   ExportedProgram train;
   std::optional<ExportedProgram> eval;  // Nothing if the file has only one program.
   std::map<std::string, StoredTensor> state;
-  // The JSON source of all of the above, for ParseExportedModel. Checkpoints keep it.
+  // The JSON from which ParseExportedModel makes the members above. Checkpoints keep it.
   //
   //   json := {"format": "ampd.exported_model", "version": 1, "weights": W, "constants": C, "eval_constants": E,
   //            "programs": {name: P}, "twin": T}
@@ -151,8 +152,8 @@ struct ExportedModel {
 inline constexpr int64_t kMaxExportedEntries = 100'000;
 inline constexpr int64_t kMaxExportedJsonBytes = int64_t{64} << 20;
 inline constexpr int64_t kMaxStoredTensorBytes = int64_t{8} << 30;
-// All tensors of an archive together must not exceed kFreeStoredBytes or kMaxUnpacking times the archive's size:
-// torch.export stores them unpacked, and a small file must not use up a worker's memory.
+// All tensors of an archive together may have at most kFreeStoredBytes, or kMaxUnpacking times the archive's size if
+// that is more. The limit keeps a small file from using up a worker's memory; torch.export does not compress tensors.
 inline constexpr int64_t kFreeStoredBytes = int64_t{256} << 20;
 inline constexpr int64_t kMaxUnpacking = 16;
 
@@ -171,8 +172,8 @@ absl::StatusOr<ExportedModel> ParseExportedModel(std::string text);
 // Errors as ReadExportedModel.
 absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTensor& tensor);
 
-// Reads every tensor's content as far as ReadStored does, in pieces, and verifies the checksums of entries that end
-// there. Errors as ReadExportedModel.
+// Reads every tensor's content in pieces, as far as ReadStored reads it. Verifies the checksum of an entry that ends
+// where its tensor ends. Errors as ReadExportedModel.
 absl::Status VerifyContent(const ZipArchive& archive, const ExportedModel& model);
 
 // INVALID_ARGUMENT with the reason BAD_EXPORT.

@@ -5,13 +5,13 @@
 namespace ampd::graph {
 namespace {
 
-constexpr char kFormat[] = "ampd.bf16_twin";
-constexpr int64_t kVersion = 1;
-constexpr size_t kMaxTensors = 100'000;
+constexpr char kTwinFormat[] = "ampd.bf16_twin";
+constexpr int64_t kTwinVersion = 1;
+constexpr size_t kMaxTwinTensors = 100'000;
 
 std::set<std::string> ReadTensors(const JsonCursor& json) {
   std::set<std::string> tensors;
-  for (const JsonCursor& one : json.List(kMaxTensors)) {
+  for (const JsonCursor& one : json.List(kMaxTwinTensors)) {
     if (!tensors.insert(one.Text()).second) {
       one.Fail("is there twice");
     }
@@ -22,8 +22,8 @@ std::set<std::string> ReadTensors(const JsonCursor& json) {
 }  // namespace
 
 TwinTensors ReadTwin(const JsonCursor& json, const std::string& program) {
-  if (json["format"].Text() != kFormat || json["version"].Integer() != kVersion) {
-    json["format"].Fail(absl::StrCat("is not ", kFormat, ", version ", kVersion));
+  if (json["format"].Text() != kTwinFormat || json["version"].Integer() != kTwinVersion) {
+    json["format"].Fail(absl::StrCat("is not ", kTwinFormat, ", version ", kTwinVersion));
   }
   const JsonCursor of_program = json["programs"][program];
   return {ReadTensors(of_program["meant"]), ReadTensors(of_program["follows"])};

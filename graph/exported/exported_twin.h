@@ -13,26 +13,26 @@
 //   extra/ampd.bf16_twin.json := {"format": "ampd.bf16_twin", "version": 1, "programs": {"train": P, "eval": P}}
 //   P := {"meant": [tensor, ...], "follows": [tensor, ...]}
 //
-// Each tensor is the only result of a node and is float32 in the program. The lists give its name after nested graphs
-// are inlined (graph/exported/exported_inline.h). "meant": it is float32 in the bfloat16 program too, or has other
-// numbers there. "follows": it is bfloat16 there; this includes a masked_fill with the smallest or the largest number
-// of its dtype, which in the program is float32's. Other nodes whose results have the dtype of their inputs are in
-// neither list, and so are casts that change nothing in both programs.
+// A listed tensor is float32 in the float32 program, and is the only result of its node. It is listed by its name after
+// nested graphs are inlined (graph/exported/exported_inline.h). "meant": in the twin it is float32 too, or has other
+// numbers. "follows": in the twin it is bfloat16; this includes a masked_fill with the smallest or the largest number
+// of its dtype, which is another number in the twin. A node whose result has the dtype of its input in both programs is
+// in neither list, so a cast among these changes nothing.
 namespace ampd::graph {
 
 inline constexpr char kTwinFile[] = "extra/ampd.bf16_twin.json";
 
-// The two lists of one program.
+// The lists "meant" and "follows" of one program.
 struct TwinTensors {
   std::set<std::string> meant;
   std::set<std::string> follows;
 };
 
-// Reads the two lists of one program. `json`: the file's content. Errors go to the cursor's status.
+// Reads the lists "meant" and "follows" of one program. `json`: the file's content. Errors go to the cursor's status.
 TwinTensors ReadTwin(const JsonCursor& json, const std::string& program);
 
-// Sets ExportedNode::named_dtype. INVALID_ARGUMENT (reason BAD_EXPORT) for a tensor in both lists, and for one that the
-// lists may not name.
+// Sets ExportedNode::named_dtype. INVALID_ARGUMENT (reason BAD_EXPORT) for a tensor that is in both lists, and for one
+// that is not the only result of a node or not float32.
 absl::Status MarkNamedDtypes(const TwinTensors& twin, ExportedGraph& graph);
 
 }  // namespace ampd::graph

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 36;
 
-// Whether an assertion only concerns layouts: attention checks whether the length equals a head's width, and strides
-// whether two sizes are equal. The numbers are the same either way.
+// Whether an assertion only says that two sizes differ, which matters for memory layouts but not for the results.
+// For example, attention asserts it for the length and a head's width, and the computation of strides for two sizes.
 bool IsOfALayout(const std::string& relation) {
   return absl::StartsWith(relation, "Unequality(") && !absl::StrContains(relation, "FloorDiv(") &&
          !absl::StrContains(relation, "Mod(");
@@ -60,8 +60,8 @@ absl::Status ExportedTypes::Bind(int64_t sequence_length) {
   return values_.empty() ? absl::OkStatus() : CheckAsserts(program_.graph);
 }
 
-// Checks the program's assertions about its sizes: a model that branches on its length was exported for one branch, and
-// asserts that branch's condition.
+// Checks the program's assertions about its sizes. If a model branches on its length, the program has only one of the
+// branches, and asserts the condition of that branch.
 absl::Status ExportedTypes::CheckAsserts(const ExportedGraph& graph) const {
   for (const ExportedNode& node : graph.nodes) {
     const ExportedArgument* const asserted =

@@ -12,17 +12,17 @@
 
 namespace ampd::graph {
 
-// Converts the sizes of an exported program to a graph's: numbers, and multiples of the batch size. Keeps a reference
-// to the program. Errors are INVALID_ARGUMENT with the reason BAD_EXPORT.
+// Converts the sizes of tensors in an exported program to sizes of a graph, each of which is a number or a multiple of
+// the batch size. Keeps a reference to the program. Errors are INVALID_ARGUMENT with the reason BAD_EXPORT.
 class ExportedTypes {
  public:
-  // The batch size is the symbol of the first input's first size. If the export left the length of inputs (B,
-  // positions) open, the length is `sequence_length`; 0: not known. The error's reason is SPEC_ERROR if the program's
-  // range of lengths or its assertions on sizes exclude this length.
+  // Determines the sizes that the export left open. The batch size is the symbol of the first input's first size. The
+  // length of inputs (B, positions) is `sequence_length`; 0: not known. The error's reason is SPEC_ERROR if the
+  // program's range of lengths or its assertions on sizes exclude this length.
   static absl::StatusOr<ExportedTypes> Of(const ExportedProgram& program, int64_t sequence_length = 0);
 
   absl::StatusOr<TensorType> TypeOf(const std::string& tensor) const;
-  // An integer, which may be negative. `what`: for messages.
+  // Converts an integer of the program, which may be negative. `what`: its description in messages.
   absl::StatusOr<Dim> DimOf(const SizeName& size, const std::string& what) const;
   absl::StatusOr<Shape> ShapeOf(const std::vector<SizeName>& sizes, const std::string& what) const;
 

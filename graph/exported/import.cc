@@ -31,8 +31,8 @@ class Importer {
     std::set<std::string> trained;
   };
 
-  // `state`: the state of the training program's graph; null if this is the training program, where all parameters that
-  // require gradients are trained.
+  // `state` is the state of the training program's graph. Null if `program` is the training program, in which all
+  // parameters that require gradients are trained.
   Importer(const ExportedModel& model, const ExportedProgram& program, const ExportedTypes& types,
            const ImportOptions& options, const State* state)
       : model_(model),
@@ -97,8 +97,8 @@ class Importer {
     return absl::OkStatus();
   }
 
-  // Adds the constants that only the evaluation program reads, because the graphs of both programs have the same state:
-  // that of the training program's graph.
+  // Adds to the training program the constants that only the evaluation program reads. The two programs share their
+  // state, so the graph of the training program must have all of it.
   void AddConstantsOfEvaluation() {
     if (&program_ != &model_.train) {
       return;
@@ -194,7 +194,7 @@ class Importer {
     }
     const auto* const source = node.arguments.empty() ? nullptr : std::get_if<TensorName>(&node.arguments[0].second);
     AMPD_ASSIGN_OR_RETURN(ValueId value, Find(source == nullptr ? "" : source->name));
-    // A program may write this copy of a constant, but not the constant itself.
+    // Keep the copy as a node: a program may write this copy of a constant in place, but not the constant itself.
     if (OpOf(node) == kFreshCopy) {
       const Node copy{.op = kFreshCopy, .arguments = {{"self", value}}, .outputs = {}, .module_path = {}};
       value = graph_.AddNode(copy, node.tensors[0], graph_.type(value));
@@ -274,7 +274,8 @@ class Importer {
     return absl::OkStatus();
   }
 
-  // REQUIRES: the argument has none of the kinds above.
+  // The operand for an argument that is a plain constant. REQUIRES: the argument is none of the kinds that the caller
+  // handles, such as tensors and sizes.
   static Operand Constant(const ExportedArgument& argument) {
     return std::visit(
         [](const auto& constant) -> Operand {
@@ -290,13 +291,13 @@ class Importer {
         argument);
   }
 
-  // Adapts a node where the export fixed something for its machine or its memory layouts. For example, images may lie
-  // channels-last here, and then a view in another shape must be a copy.
+  // Changes a node that the export made for its own machine or memory layout. For example, this engine may keep images
+  // channels-last, where a view with another shape must be a copy, so aten.view becomes aten.reshape.
   absl::Status Adapt(const ExportedNode& node, Node& added) const {
     if (added.op == "aten.batch_norm.default") {
       added.Set("cudnn_enabled", true);
     } else if (added.op == "aten.embedding.default") {
-      // Gradients of a table are dense here, with the same numbers as sparse ones.
+      // The engine computes dense gradients for tables. They have the same numbers as sparse ones.
       std::erase_if(added.arguments, [](const Argument& argument) { return argument.name == "sparse"; });
     } else if (added.op == "aten.view.default") {
       added.op = "aten.reshape.default";
@@ -313,7 +314,7 @@ class Importer {
     return absl::OkStatus();
   }
 
-  // Turns aten.narrow into a slice, because a write to a slice can be put back into the whole (WithoutInPlaceOps).
+  // Replaces aten.narrow by a slice, because WithoutInPlaceOps can replace a write to a slice, but not to a narrow.
   absl::Status NarrowAsSlice(const ExportedNode& node, Node& added) const {
     const auto start = added.Find("start"), length = added.Find("length");
     const auto* const first = start == nullptr ? nullptr : std::get_if<int64_t>(start);

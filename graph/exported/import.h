@@ -14,33 +14,33 @@ namespace ampd::graph {
 
 // A job's settings for an exported model.
 struct ImportOptions {
-  // The index of the program's output that the head takes, or of the first one for a head of several outputs. Other
+  // The index of the program's output that the head takes; the index of the first one if the head takes several. Other
   // outputs are left out.
   int output = 0;
   std::optional<Head> head;  // Nothing: a head with a cross entropy, by the output's type.
-  // kOwnLoss only: the program's output with the number of labels that the loss is the mean of; nothing if there is
-  // none.
+  // The index of the output that states the number of labels of which the loss is the mean; nothing if the model has no
+  // such output. Only for the head kOwnLoss.
   std::optional<int> count_output = {};
   InputNames inputs;
   int64_t sequence_length = 0;  // Length of the training texts; 0: there are no texts.
 };
 
 // The graph of an exported program, without in-place ops. Its parameters are the trained tensors; everything else in
-// the file becomes a buffer. Both have Python's names. Inputs and outputs have the zoo's names: a single input is
-// "images", or "input_ids" if it holds integers; several inputs keep their own names. The options may rename inputs.
-// Outputs are named as the head expects, whatever their types.
+// the file becomes a buffer. Parameters and buffers have Python's names. Inputs and outputs are named like those of the
+// built-in models: a single input is "images", or "input_ids" if it holds integers; several inputs keep their own
+// names. The options may rename inputs. Outputs are named as the head expects, whatever their types.
 //
-// * If there are several inputs, one with a name of the zoo's comes first in the graph.
+// * If there are several inputs, one that has the name of a built-in model's input comes first in the graph.
 // * A parameter without requires_grad, or that the outputs of the training program do not depend on, becomes a buffer:
 //   training does not change it.
-// * Tied parameters, which share one place, all have the name of the first.
+// * Tied parameters, which are stored in one place, all have the name of the first.
 // * A norm's count of its batches (BatchNorm's num_batches_tracked) becomes a batch counter, not a buffer. Any other
 //   count that nothing reads is left out, and so is a buffer that the training program does not have.
 // * The symbol of the first input's first size is the batch size. The only other symbol is the length of inputs (B,
 //   positions), which is `sequence_length` (0: the job has none).
-// * A cast to the dtype that a tensor already has is left out, unless the model's bfloat16 twin gives it a meaning
-//   (NamedDtype): with kMeant the cast keeps fp32, and with kFollows it is marked (Node::follows_dtype).
-// * Every tensor lies on the run's device: devices, layouts and assertions on them are left out.
+// * A cast to the dtype that a tensor already has is left out, unless the model's bfloat16 twin lists it (NamedDtype):
+//   with kMeant the cast keeps fp32, and with kFollows it is marked (Node::follows_dtype).
+// * All tensors are on the device on which the job runs: devices, layouts and assertions on them are left out.
 //
 // INVALID_ARGUMENT (reason BAD_EXPORT; UNKNOWN_OP for an op that models may not use) naming the op, its module and the
 // line of the model's source.
@@ -52,11 +52,12 @@ absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedPr
 // the training program draws random numbers even without dropout.
 absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, const ImportOptions& options = {});
 
-// ImportProgram's messages for all ops of a program that models may not use, each once, for people who inspect a file.
+// Returns an error message, as ImportProgram has it, for each op of the program that models may not use. Each message
+// occurs once. For people who inspect a file.
 std::vector<std::string> RefusedOps(const ExportedProgram& program);
 
-// Whether the program was exported in evaluation mode: it has dropout, or norms with running statistics, and none of
-// them is in training mode.
+// Whether the program was exported in evaluation mode: it has dropout or norms with running statistics, and all of
+// these are in evaluation mode.
 bool IsEvalMode(const Graph& graph);
 
 // The programs that a job trains and evaluates.
@@ -66,10 +67,10 @@ struct ImportedPrograms {
   std::vector<std::string> warnings;  // What the user may not have intended.
 };
 
-// Imports the training and the evaluation program. Returns the errors of ImportProgram and ImportEvalProgram, and
+// Imports the training and the evaluation program. Returns the errors of ImportProgram and ImportEvalProgram. Returns
 // INVALID_ARGUMENT with the reason SPEC_ERROR for an output that the head does not take, for an input "labels" with a
-// head other than kOwnLoss, for a model without trained parameters, and with kGan for a trained parameter that does not
-// lead to its own network's loss.
+// head other than kOwnLoss, and for a model without trained parameters. With kGan it also refuses a trained parameter
+// that does not affect the loss of the network (generator or discriminator) to which it belongs.
 absl::StatusOr<ImportedPrograms> ImportPrograms(const ExportedModel& model, const ImportOptions& options);
 
 }  // namespace ampd::graph

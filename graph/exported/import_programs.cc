@@ -34,7 +34,7 @@ const Node* FindRandom(const Graph& graph) {
   return nullptr;
 }
 
-// A hint at the head that takes an output of this type; empty if none does.
+// Returns advice that names a head which takes an output of this type; empty if there is none.
 std::string Advice(const TensorType& output) {
   for (const Head head : {Head::kOwnLoss, Head::kRegression}) {
     if (Takes(head, output)) {

@@ -19,8 +19,9 @@ namespace ampd::graph {
 //   for (const JsonCursor& one : root["list"].List(100)) { ... }
 //   AMPD_RETURN_IF_ERROR(status);   // before using what was read
 //
-// The status keeps the first error, a value that is missing or of another kind ("a.count: is no whole number");
-// everything read after it is empty or 0. The JSON and the status must outlive their cursors. Thread-compatible.
+// An error is a value that is missing or of another kind. The status keeps the first error ("a.count: is no whole
+// number"); everything that is read after an error is empty or 0. The JSON and the status must outlive their cursors.
+// Thread-compatible.
 class JsonCursor {
  public:
   JsonCursor(const nlohmann::json& json, absl::Status& status) : json_(&json), status_(&status) {}

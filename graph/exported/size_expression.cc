@@ -11,7 +11,7 @@
 namespace ampd::graph {
 namespace {
 
-constexpr int kMaxDepth = 8;
+constexpr int kMaxNesting = 8;
 constexpr int64_t kMaxFactor = int64_t{1} << 40;
 constexpr int64_t kMaxPower = 4;
 
@@ -124,10 +124,10 @@ class Parser {
     return piece;
   }
 
-  // NOLINTNEXTLINE(misc-no-recursion): bounded by kMaxDepth.
+  // NOLINTNEXTLINE(misc-no-recursion): bounded by kMaxNesting.
   Size Expression(int depth) {
     const auto function = Until('(');
-    if (!function.has_value() || depth == kMaxDepth) {
+    if (!function.has_value() || depth == kMaxNesting) {
       return std::nullopt;
     }
     if (*function == "Symbol") {

@@ -10,21 +10,22 @@
 
 namespace ampd::graph {
 
-// For each symbol, the name of a size that the export left open, its value in a run.
+// The values of symbols in a run. A symbol is the name of a size that the export left open.
 using SymbolValues = std::map<std::string, int64_t>;
 
-// A size as torch.export writes it, in SymPy's printed form:
+// Parses a size as torch.export writes it, in SymPy's printed form:
 //
 //   expression := symbol | "Integer(" number ")" | function "(" expression {", " expression} ")"
 //   function   := "Add" | "Mul" | "Pow" | "Min" | "Max" | "FloorDiv" | "Mod"
 //   symbol     := "Symbol('" name "'" {", " property} ")"
 //
-// Returns an integer, or an integer multiplied by one symbol of unknown value; anything else is returned as `unknown`.
-// An expression that is unknown without `values` may be an integer with them.
+// `values` replaces symbols by numbers. Returns an integer, or an integer multiplied by one symbol without a value; any
+// other expression is returned as `unknown`.
 ExportedSize ParseSizeExpression(std::string_view text, const SymbolValues& values = {});
 
-// Whether a program's assertion about its sizes holds: relation "(" expression ", " expression ")" of two numbers, with
-// SymPy's names, "Unequality(...)". Nothing if it has another form or a symbol of unknown value.
+// Parses a program's assertion about its sizes, and returns whether it holds. The text is relation "(" expression ", "
+// expression ")", with SymPy's names for relations, such as "Unequality". Nothing if the text has another form, or a
+// symbol that has no value in `values`.
 std::optional<bool> ParseSizeRelation(std::string_view text, const SymbolValues& values);
 
 }  // namespace ampd::graph

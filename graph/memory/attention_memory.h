@@ -15,8 +15,8 @@ struct AttentionSizes {
   bool is_narrow = false;  // Its inputs have 16 bits and are cast to fp32.
 };
 
-// Bytes saved for the backward pass: query, key and value in the memory order that the products need, the softmax, and
-// with dropout its mask and the product of both. Measured against LibTorch 2.11.
+// Bytes saved for the backward pass: query, key and value in the memory order that the products need, and the softmax.
+// With dropout, also its mask and the softmax multiplied by this mask. Measured against LibTorch 2.11.
 int64_t AttentionSavedBytes(const AttentionSizes& sizes);
 
 // Additional bytes needed while the attention runs (Forward), and while its backward pass runs (Backward).

@@ -151,7 +151,7 @@ class Run {
     }
   }
 
-  // Releases values that nothing reads after a node, if the node `first_own` or a later one defined them.
+  // Releases the values that the node at `index` reads last, if the node at `first_own` or a later one defined them.
   void DropValues(size_t index, size_t first_own) {
     const Node& node = graph_.nodes()[index];
     std::set<ValueId> ends;
@@ -195,7 +195,9 @@ class Run {
   std::vector<std::pair<ValueId, int>> InputGradients(const Node& node, int incoming) {
     std::vector<std::pair<ValueId, int>> results;
     for (ValueId use : node.Uses()) {
-      if (ops_.IsTrained(use)) {
+      if (!results.empty() && ops_.IsTrained(use) && ops_.SharesGradient(node, results[0].first, use)) {
+        results.emplace_back(use, blocks_.Hold(results[0].second));
+      } else if (ops_.IsTrained(use)) {
         results.emplace_back(use, InputGradient(node, use, incoming));
       }
     }
@@ -213,7 +215,8 @@ class Run {
     return blocks_.Allocate(HeldBlocks::kWorkspace, ops_.Bytes(use));
   }
 
-  // Sums gradients like autograd: in place, if nothing else holds the gradient to which one is added.
+  // Adds a gradient to the sum of a value's gradients, like autograd: in place if nothing else holds one of the two
+  // tensors, otherwise in a new tensor.
   void AddGradient(ValueState& value, int gradient) {
     if (!value.gradient.has_value()) {
       value.gradient = gradient;

@@ -3,21 +3,37 @@
 #include <algorithm>
 
 #include "base/glob.h"
+#include "graph/fused_batch_norms.h"
 #include "graph/modes.h"
 
 namespace ampd::graph {
 namespace {
 
-// This op saves its weight unchanged, and its input in FP8 if the weight gradient is a product in FP8.
+// The op "ampd.linear_fp8" saves its weight unchanged, and its input in FP8 if the weight gradient is a product in FP8.
 const OpRow kLinearFp8 = {
     .op = "ampd.linear_fp8", .op_class = OpClass::kLower, .saves = {"weight", "result.input_fp8"}};
 
-// This op processes its rows in parts, and again in the backward pass.
+// The op "ampd.cross_entropy" saves no logarithms: it computes them for a part of its rows at a time, and computes them
+// again in the backward pass.
 const OpRow kCrossEntropy = {.op = "ampd.cross_entropy", .op_class = OpClass::kFp32, .saves = {"self", "target"}};
+
+// The op "ampd.linear_cross_entropy" writes the gradient of its logits over them. It saves its weight, or a padded
+// copy.
+const OpRow kLinearCrossEntropy = {.op = "ampd.linear_cross_entropy",
+                                   .op_class = OpClass::kLower,
+                                   .saves = {"input", "weight", "target", "result.loss_head"}};
+
+// The op "ampd.layer_norm" saves no bias, and "ampd.add_layer_norm" saves the sum, its first result.
+const OpRow kLayerNorm = {.op = "ampd.layer_norm", .saves = {"input", "weight", "result.mean", "result.rstd"}};
+const OpRow kAddLayerNorm = {.op = "ampd.add_layer_norm", .saves = {"result", "weight", "result.mean", "result.rstd"}};
+
+constexpr std::string_view kLinear = "ampd.linear";
+
+bool IsFusedNorm(const Node& node) { return node.op == kLayerNorm.op || node.op == kAddLayerNorm.op; }
 
 // The row of a node's op; for an op that computes through fp32, the row of the op it replaces.
 const OpRow* RowOf(const Node& node) {
-  for (const OpRow* const row : {&kLinearFp8, &kCrossEntropy}) {
+  for (const OpRow* const row : {&kLinearFp8, &kCrossEntropy, &kLinearCrossEntropy, &kLayerNorm, &kAddLayerNorm}) {
     if (node.op == row->op) {
       return row;
     }
@@ -25,8 +41,12 @@ const OpRow* RowOf(const Node& node) {
   return FindOp(ComputedBy(node.op));
 }
 
-// Whether the op computes in fp32 copies of its arguments: 16-bit products, and FP8 products that no device computes.
-bool IsWide(const Node& node) { return node.op.starts_with("ampd.") && node.op != kCrossEntropy.op; }
+// Whether the op computes in fp32 copies of its arguments. This holds for 16-bit products ("_wide") and for FP8
+// products, which no CPU computes natively.
+bool IsWide(const Node& node) {
+  return node.op.starts_with("ampd.") && node.op != kCrossEntropy.op && node.op != kLinearCrossEntropy.op &&
+         node.op != kFusedBatchNorm && node.op != kLinear && !IsFusedNorm(node);
+}
 
 // The argument's value, or the values of its list.
 std::vector<ValueId> ValuesOf(const Node& node, std::string_view argument) {
@@ -55,8 +75,16 @@ bool IsRecurrent(const Node& node) {
   return op == "aten.gru.input" || op == "aten.lstm.input";
 }
 
-// What a node saves: `row.saves`, with two exceptions. Pooling to one pixel is a mean and saves nothing. An FP8 linear
-// layer whose weight gradient is not a product in FP8 saves its input as it is.
+// Whether the node is a fused batch norm with a ReLU.
+bool EndsInRelu(const Node& node) {
+  const Operand* const relu = node.Find("relu");
+  return node.op == kFusedBatchNorm && relu != nullptr && *relu == Operand(true);
+}
+
+// What a node saves: `row.saves`, with three exceptions. Pooling to one pixel is a mean and saves nothing. An FP8
+// linear layer whose weight gradient is not a product in FP8 saves its input as it is. A fused batch norm with an
+// addition and a ReLU also saves its result; without the addition, its backward pass computes the result again from the
+// input.
 std::vector<std::string_view> SavesOf(const Node& node, const OpRow& row) {
   const Operand* size = node.Find("output_size");
   if (size != nullptr && *size == Operand(std::vector<int64_t>{1, 1})) {
@@ -65,6 +93,11 @@ std::vector<std::string_view> SavesOf(const Node& node, const OpRow& row) {
   const Operand* in_fp8 = node.Find("weight_gradient");
   if (in_fp8 != nullptr && *in_fp8 == Operand(false)) {
     return {"weight", "input"};
+  }
+  if (EndsInRelu(node) && node.ValueOf("residual").has_value()) {
+    std::vector<std::string_view> saves = row.saves;
+    saves.push_back("result");
+    return saves;
   }
   return row.saves;
 }
@@ -94,8 +127,8 @@ void OpMemory::Mark(const Node& node) {
   }
 }
 
-// Convolutions use channels-last weights (worker/amp/step/format.cc) and return channels-last images; later ops keep
-// the order.
+// Whether a result of the node lies channels-last in memory. Convolutions use channels-last weights
+// (worker/amp/step/format.cc) and return channels-last images; later ops keep the order.
 bool OpMemory::IsChannelsLast(const Node& node, ValueId output) const {
   if (graph_.type(output).shape.size() < 4 || node.op == "aten.transpose.int" || node.op == "aten.view.default") {
     return false;
@@ -134,7 +167,11 @@ std::vector<OpMemory::Kept> OpMemory::Keeps(const Node& node) const {
   if (MakesScores(node)) {
     return {{std::nullopt, AttentionSavedBytes(AttentionSizesOf(node))}};
   }
-  for (std::string_view name : SavesOf(node, *RowOf(node))) {
+  std::vector<std::string_view> saves = SavesOf(node, *RowOf(node));
+  if (node.op == kLinearCrossEntropy.op && PadsClasses(LossHeadSizesOf(node))) {
+    std::erase(saves, "weight");
+  }
+  for (std::string_view name : saves) {
     if (name.starts_with("result.")) {
       kept.push_back({std::nullopt, InnerBytes(node, name)});
     } else if (name == "result") {
@@ -147,8 +184,9 @@ std::vector<OpMemory::Kept> OpMemory::Keeps(const Node& node) const {
   return kept;
 }
 
-// Whether attention has no flash kernel. On a CPU LibTorch has none that drops scores, gives a mask its gradient or
-// accepts a mask of three dimensions, and none for shapes other than (B, heads, T, D) with the same D for all.
+// Whether LibTorch computes the attention with all scores in memory, because it has no flash kernel for it. On a CPU
+// this holds if there is dropout, if the mask has a gradient or three dimensions, and for shapes other than (B, heads,
+// T, D) with the same D for all.
 bool OpMemory::MakesScores(const Node& node) const {
   if (on_gpu_ || RowOf(node)->op != "aten.scaled_dot_product_attention.default") {
     return false;
@@ -177,7 +215,8 @@ AttentionSizes OpMemory::AttentionSizesOf(const Node& node) const {
           .is_narrow = graph_.type(query).dtype != Dtype::kFloat32};
 }
 
-// A 16-bit layer may compute in fp32. REQUIRES: the node is one recurrent layer or several.
+// The sizes of a recurrent op. A 16-bit layer counts as fp32 if its op computes in fp32 copies. REQUIRES: the node is
+// one recurrent layer or several.
 RecurrentSizes OpMemory::RecurrentSizesOf(const Node& node) const {
   const auto is = [&node](std::string_view argument) {
     const Operand* const operand = node.Find(argument);
@@ -199,7 +238,8 @@ RecurrentSizes OpMemory::RecurrentSizesOf(const Node& node) const {
           .item_bytes = ItemSizeBytes(IsWide(node) ? Dtype::kFloat32 : result.dtype)};
 }
 
-// Bytes that a recurrent layer saves. A layer that computes through fp32 also saves its parameters in fp32.
+// Bytes that a recurrent layer saves for its backward pass. A layer that computes in fp32 copies also saves its
+// parameters in fp32.
 int64_t OpMemory::PositionBytes(const Node& node) const {
   const Operand* const train = node.Find("train");
   if (train != nullptr && *train == Operand(false)) {
@@ -210,6 +250,14 @@ int64_t OpMemory::PositionBytes(const Node& node) const {
     wide_parameters += IsWide(node) ? WideBytes(parameter) : 0;
   }
   return wide_parameters + RecurrentSavedBytes(RecurrentSizesOf(node));
+}
+
+LossHeadSizes OpMemory::LossHeadSizesOf(const Node& node) const {
+  const TensorType& weight = graph_.type(*node.ValueOf("weight"));
+  return {.num_rows = Elements(*node.ValueOf("target")),
+          .num_classes = weight.shape[0].factor(),
+          .num_features = weight.shape[1].factor(),
+          .item_bytes = ItemSizeBytes(weight.dtype)};
 }
 
 // Bytes of an internal tensor that an op saves.
@@ -235,6 +283,9 @@ int64_t OpMemory::InnerBytes(const Node& node, std::string_view name) const {
   if (name == "result.positions") {
     return PositionBytes(node);
   }
+  if (name == "result.loss_head") {
+    return LossHeadSavedBytes(LossHeadSizesOf(node));
+  }
   if (name == "result.log_softmax") {
     return Bytes(*node.ValueOf("self"));
   }
@@ -246,7 +297,8 @@ int64_t OpMemory::InnerBytes(const Node& node, std::string_view name) const {
   return rows * static_cast<int64_t>(sizeof(float));
 }
 
-// Convolutions copy an image of several channels into channels-last order first, in every pass that reads it.
+// Bytes of the channels-last copy of its input that a convolution makes in every pass that reads the input. There is no
+// copy if the input is channels-last already or has one channel.
 int64_t OpMemory::ImageCopy(const Node& node) const {
   if (!IsConvolution(node)) {
     return 0;
@@ -255,7 +307,7 @@ int64_t OpMemory::ImageCopy(const Node& node) const {
   return states_[Index(input)].channels_last || graph_.type(input).shape[1].factor() == 1 ? 0 : Bytes(input);
 }
 
-// Bytes of the fp32 copies that an op which computes through fp32 (IsWide) works on.
+// Bytes of all fp32 copies that the node works on. REQUIRES: its op computes in fp32 copies (IsWide).
 int64_t OpMemory::WideCopies(const Node& node) const {
   int64_t bytes = 0;
   for (const auto& list : {node.Uses(), node.outputs}) {
@@ -266,8 +318,9 @@ int64_t OpMemory::WideCopies(const Node& node) const {
   return bytes;
 }
 
-// Bytes that the backward pass of such an op (IsWide) needs, all in fp32: the gradient of the result and the saved
-// tensors, then the gradients of the arguments. A linear layer computes the latter one by one.
+// Bytes that the node's backward pass needs, all in fp32: the gradient of the result, the saved tensors, and the
+// gradients of the arguments. A linear layer holds only one gradient of an argument at a time. REQUIRES: its op
+// computes in fp32 copies (IsWide).
 int64_t OpMemory::WideBackward(const Node& node) const {
   if (!IsConvolution(node) && node.op != "ampd.linear_wide") {
     return 2 * WideCopies(node);
@@ -286,26 +339,58 @@ int64_t OpMemory::UnsummedLoss(const Node& node) const {
   return is_by_element ? Bytes(*node.ValueOf("self")) : 0;
 }
 
-// The fp32 numbers that a cross entropy over many classes computes from its logits at once.
+// Bytes of one fp32 number per logit in the part of the rows that "ampd.cross_entropy" processes at a time. Its kernels
+// for a GPU need none.
 int64_t OpMemory::LogarithmPart(const Node& node) const {
-  if (node.op != kCrossEntropy.op) {
+  if (node.op != kCrossEntropy.op || on_gpu_) {
     return 0;
   }
   const ValueId logits = *node.ValueOf("self");
   const int64_t num_classes = graph_.type(logits).shape[1].factor();
   const int64_t row_bytes = num_classes * static_cast<int64_t>(sizeof(float));
-  return std::min(WideBytes(logits), CrossEntropyRows(num_classes, /*on_gpu=*/false) * row_bytes);
+  return std::min(WideBytes(logits), CrossEntropyRows(num_classes) * row_bytes);
+}
+
+// Bytes of the partial sums of a fused batch norm, at most: each of its blocks stores two fp32 numbers for each channel
+// that it sums, and there are two more for each channel (worker/kernels/cuda/batch_norm_kernels.h).
+int64_t OpMemory::PartialSums(const Node& node) const {
+  if (node.op != kFusedBatchNorm) {
+    return 0;
+  }
+  constexpr int64_t kMostSums = kBatchNormSumBlocks * kBatchNormSumChannels;
+  const int64_t channels = graph_.type(node.outputs[0]).shape[1].factor();
+  return 2 * (std::max(kMostSums, channels) + channels) * static_cast<int64_t>(sizeof(float));
+}
+
+// Bytes of the partial sums from which a fused norm computes the gradients of its weight and bias.
+int64_t OpMemory::NormPartials(const Node& node) const {
+  int64_t columns = 0;
+  for (const char* const name : {"weight", "bias"}) {
+    const auto value = node.ValueOf(name);
+    columns = IsFusedNorm(node) && value.has_value() && IsTrained(*value) ? Elements(*value) : columns;
+  }
+  return kLayerNormPartials * 2 * columns * static_cast<int64_t>(sizeof(float));
+}
+
+// Bytes of the partial sums from which "ampd.linear" computes the gradient of its bias, at most: each block stores one
+// fp32 number for each column that it sums (worker/kernels/cuda/column_sum_kernels.h).
+int64_t OpMemory::BiasPartials(const Node& node) const {
+  if (node.op != kLinear || !IsTrained(*node.ValueOf("bias"))) {
+    return 0;
+  }
+  const int64_t columns = Elements(*node.ValueOf("bias"));
+  return (kColumnSumBlocks * std::min(columns, kColumnSumTile) + columns) * static_cast<int64_t>(sizeof(float));
 }
 
 int64_t OpMemory::ForwardWorkspace(const Node& node) const {
   const int64_t scores = MakesScores(node) ? AttentionForwardBytes(AttentionSizesOf(node)) : 0;
   // The two LogarithmParts: the logits in fp32, and their logarithms.
-  return scores + 2 * LogarithmPart(node) + ImageCopy(node) + UnsummedLoss(node) +
+  return scores + 2 * LogarithmPart(node) + ImageCopy(node) + UnsummedLoss(node) + PartialSums(node) +
          (IsWide(node) ? WideCopies(node) : 0);
 }
 
-// After flattening, the gradient is in the order of the channels, and max-pooling of channels-last images then computes
-// in its own copies.
+// Bytes of the copies that max-pooling of channels-last images makes in its backward pass. It makes copies if its
+// result was flattened, because then the gradient has the order of the channels.
 int64_t OpMemory::PoolingCopies(const Node& node) const {
   if (node.op != "aten.max_pool2d.default" || !states_[Index(node.outputs[0])].flattened_by_copy) {
     return 0;
@@ -321,8 +406,8 @@ int64_t OpMemory::UnsummedGradient(const Node& node) const {
   return is_repeated ? Bytes(node.outputs[0]) : 0;
 }
 
-// On a CPU, oneDNN sums the weight gradient of a depthwise convolution in fp32 blocks of 16 x 16 channels, one per
-// channel, and rounds the blocks as they are.
+// Bytes that oneDNN needs on a CPU for the weight gradient of a depthwise convolution. It sums the gradient in fp32
+// blocks of 16 x 16 channels, one block per channel, and rounds whole blocks.
 int64_t OpMemory::BlockedWeights(const Node& node) const {
   constexpr int64_t kBlockElements = int64_t{16} * 16;
   const Operand* const groups = node.Find("groups");
@@ -337,8 +422,8 @@ int64_t OpMemory::BlockedWeights(const Node& node) const {
   return is_depthwise ? kBlockElements * (WideBytes(weight) + rounded_bytes) : 0;
 }
 
-// On a CPU, oneDNN reads the weights of a transposed convolution in the order of a plain one, and returns their
-// gradient in that order.
+// Bytes of the copies that oneDNN makes of a transposed convolution's weights on a CPU: it reads them in the order of a
+// plain convolution, and returns their gradient in that order.
 int64_t OpMemory::TurnedWeights(const Node& node) const {
   if (RowOf(node)->op != "aten.conv_transpose2d.input") {
     return 0;
@@ -354,18 +439,23 @@ int64_t OpMemory::BackwardWorkspace(const Node& node) const {
   const int64_t scores = MakesScores(node) ? AttentionBackwardBytes(AttentionSizesOf(node)) : 0;
   // The three LogarithmParts: the logarithms, their gradients and the gradients of the logits.
   return scores + gates + between + 3 * LogarithmPart(node) + ImageCopy(node) + PoolingCopies(node) +
-         UnsummedGradient(node) + BlockedWeights(node) + TurnedWeights(node) + (IsWide(node) ? WideBackward(node) : 0);
-}
-
-int64_t CrossEntropyRows(int64_t num_classes, bool on_gpu) {
-  const int64_t bytes = int64_t{on_gpu ? 128 : 4} << 20;
-  return std::max<int64_t>(1, bytes / (num_classes * static_cast<int64_t>(sizeof(float))));
+         UnsummedGradient(node) + BlockedWeights(node) + TurnedWeights(node) + PartialSums(node) + NormPartials(node) +
+         BiasPartials(node) + (IsWide(node) ? WideBackward(node) : 0);
 }
 
 bool OpMemory::PassesGradient(const Node& node, ValueId argument) const {
   const ValueId result = node.outputs[0];
+  if (node.op == kFusedBatchNorm) {
+    return !EndsInRelu(node) && node.ValueOf("residual") == argument;
+  }
   return RowOf(node)->passes_gradient && graph_.type(argument).dtype == graph_.type(result).dtype &&
          Elements(argument) == Elements(result);
+}
+
+bool OpMemory::SharesGradient(const Node& node, ValueId argument, ValueId other) const {
+  const auto is_addend = [&](ValueId value) { return node.ValueOf("self") == value || node.ValueOf("other") == value; };
+  return node.op == kAddLayerNorm.op && is_addend(argument) && is_addend(other) &&
+         graph_.type(argument).dtype == graph_.type(other).dtype;
 }
 
 bool OpMemory::WritesGradientOver(const Node& node, ValueId argument) const {

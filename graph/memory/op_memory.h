@@ -8,20 +8,26 @@
 
 #include "graph/graph.h"
 #include "graph/memory/attention_memory.h"
+#include "graph/memory/loss_memory.h"
 #include "graph/memory/recurrent_memory.h"
 #include "graph/op_table.h"
 
 namespace ampd::graph {
 
-// The number of rows for which "ampd.cross_entropy" holds the logarithms of all classes at once. They fill 4 MiB, or
-// 128 MiB on a GPU, where fewer parts mean fewer kernel launches.
-int64_t CrossEntropyRows(int64_t num_classes, bool on_gpu);
+// How ampd's CUDA kernels divide their sums. These constants equal those of worker/kernels/cuda, which this folder may
+// not include; worker/amp/ops checks that.
+inline constexpr int64_t kLayerNormPartials = 264;    // Partial sums of each weight and each bias of a layer norm.
+inline constexpr int64_t kBatchNormSumBlocks = 528;   // Thread blocks that sum the channels of a batch norm.
+inline constexpr int64_t kBatchNormSumChannels = 64;  // Channels that one of them sums, at most.
+inline constexpr int64_t kColumnSumBlocks = 264;      // Thread blocks that sum the columns of a matrix.
+inline constexpr int64_t kColumnSumTile = 256;        // Columns that one of them sums, at most.
 
 // The memory of each node of a program, as LibTorch's CPU ops run it: which results have their own memory, what is
-// saved for the backward pass, and what is needed only while an op runs. This follows from the op table, and from which
-// values are trained and which lie in memory channels-last; the constructor determines both for each node in turn. For
-// a GPU only attention is treated differently, because its kernels there never hold all scores. Thread-compatible.
-// REQUIRES: the program outlives it; every op is in the op table or one that ApplyPrecision inserts.
+// saved for the backward pass, and what is needed only while an op runs. This depends on the op table, on which values
+// are trained, and on which values lie channels-last in memory. The estimate for a GPU differs only for attention
+// and for the cross entropy over many classes, whose kernels never hold all scores or all logarithms.
+// Thread-compatible. REQUIRES: the program outlives it; every op is in the op table or one that ApplyPrecision or
+// WithFusedBatchNorms inserts.
 class OpMemory {
  public:
   // `trained`: glob on the names of trained parameters.
@@ -50,6 +56,9 @@ class OpMemory {
   // Whether the gradient of an argument is the same tensor as the gradient of the node's result.
   bool PassesGradient(const Node& node, ValueId argument) const;
 
+  // Whether one tensor is the gradient of both arguments (worker/amp/ops/layer_norm.cc).
+  bool SharesGradient(const Node& node, ValueId argument, ValueId other) const;
+
   // Whether the gradient of an argument is written over the argument if nothing else holds the argument
   // (worker/amp/ops/cross_entropy.cc).
   bool WritesGradientOver(const Node& node, ValueId argument) const;
@@ -70,6 +79,7 @@ class OpMemory {
   AttentionSizes AttentionSizesOf(const Node& node) const;
   RecurrentSizes RecurrentSizesOf(const Node& node) const;
   int64_t PositionBytes(const Node& node) const;
+  LossHeadSizes LossHeadSizesOf(const Node& node) const;
   int64_t InnerBytes(const Node& node, std::string_view name) const;
   int64_t ImageCopy(const Node& node) const;
   int64_t WideCopies(const Node& node) const;
@@ -78,8 +88,11 @@ class OpMemory {
   int64_t UnsummedGradient(const Node& node) const;
   int64_t UnsummedLoss(const Node& node) const;
   int64_t LogarithmPart(const Node& node) const;
+  int64_t NormPartials(const Node& node) const;
+  int64_t BiasPartials(const Node& node) const;
   int64_t BlockedWeights(const Node& node) const;
   int64_t TurnedWeights(const Node& node) const;
+  int64_t PartialSums(const Node& node) const;
 
   const Graph& graph_;
   const int64_t batch_size_;

@@ -5,7 +5,7 @@
 namespace ampd::graph {
 namespace {
 
-constexpr int64_t kFloatBytes = 4;
+constexpr int64_t kFp32Bytes = 4;
 
 // Bytes of oneDNN's workspace for one direction of one layer.
 int64_t OneDnnWorkspace(const RecurrentSizes& sizes, int64_t in_features) {
@@ -14,7 +14,7 @@ int64_t OneDnnWorkspace(const RecurrentSizes& sizes, int64_t in_features) {
   const int64_t num_states = sizes.length + 1;
   const int64_t gates = 4 * sizes.hidden * sizes.length * sizes.item_bytes;
   const int64_t states = (2 * widest + 3 * sizes.hidden) * num_states * sizes.item_bytes;
-  const int64_t gradients = (8 * widest + 5 * sizes.hidden) * num_states * kFloatBytes / 2;
+  const int64_t gradients = (8 * widest + 5 * sizes.hidden) * num_states * kFp32Bytes / 2;
   return sizes.batch * (gates + states + gradients);
 }
 

@@ -1,0 +1,179 @@
+#include "base/units.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "base/text.h"
+
+namespace ampd {
+namespace {
+
+constexpr size_t kMaxShownText = 60;
+
+// The length of the unsigned decimal number at the beginning of `text`: "12" or "1.5"; 0 if there is none.
+size_t NumberLength(std::string_view text) {
+  size_t length = 0;
+  size_t num_digits = 0;
+  size_t num_points = 0;
+  for (; length < text.size() && (absl::ascii_isdigit(text[length]) || text[length] == '.'); ++length) {
+    (text[length] == '.' ? num_points : num_digits) += 1;
+  }
+  return num_digits > 0 && num_points <= 1 ? length : 0;
+}
+
+size_t UnitLength(std::string_view text) {
+  size_t length = 0;
+  while (length < text.size() && absl::ascii_isalpha(text[length])) {
+    ++length;
+  }
+  return length;
+}
+
+// Parses a number and its unit, such as "1.5" and "h".
+std::optional<absl::Duration> ParsePart(std::string_view number, std::string_view unit) {
+  const bool is_days = unit == "d";
+  absl::Duration duration;
+  if (unit.empty() ||
+      !absl::ParseDuration(absl::StrCat(std::string(number), is_days ? "h" : std::string(unit)), &duration)) {
+    return std::nullopt;
+  }
+  return is_days ? duration * 24 : duration;
+}
+
+std::optional<int64_t> BytesPerUnit(const std::string& lower_unit) {
+  static constexpr std::pair<const char*, int64_t> kUnits[] = {
+      {"b", 1},
+      {"kib", int64_t{1} << 10},
+      {"mib", int64_t{1} << 20},
+      {"gib", int64_t{1} << 30},
+      {"tib", int64_t{1} << 40},
+      {"kb", 1'000},
+      {"mb", 1'000'000},
+      {"gb", 1'000'000'000},
+      {"tb", 1'000'000'000'000},
+  };
+  for (const auto& [name, bytes] : kUnits) {
+    if (lower_unit == name) {
+      return bytes;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string Refusal(std::string_view text, const char* words, const std::string& guess) {
+  return absl::StrCat("'", Shortened(text, kMaxShownText), "' is not ", words,
+                      guess.empty() ? "" : absl::StrCat("; did you mean '", guess, "'?"));
+}
+
+}  // namespace
+
+std::optional<absl::Duration> ParseDuration(std::string_view text) {
+  constexpr absl::Duration kLongest = absl::Seconds(315'576'000'000);
+  if (text == "0") {
+    return absl::ZeroDuration();
+  }
+  absl::Duration sum;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const size_t number = NumberLength(rest);
+    const size_t unit = UnitLength(rest.substr(number));
+    const auto part = number == 0 ? std::nullopt : ParsePart(rest.substr(0, number), rest.substr(number, unit));
+    if (!part.has_value()) {
+      return std::nullopt;
+    }
+    sum += *part;
+    rest.remove_prefix(number + unit);
+  }
+  return text.empty() || sum > kLongest ? std::nullopt : std::optional(sum);
+}
+
+std::optional<int64_t> ParseByteCount(std::string_view text) {
+  const size_t length = NumberLength(text);
+  const std::string number(text.substr(0, length));
+  std::string_view unit = text.substr(length);
+  if (length == 0) {
+    return std::nullopt;
+  }
+  if (unit.empty()) {
+    int64_t bytes = 0;
+    return absl::SimpleAtoi(number, &bytes) ? std::optional(bytes) : std::nullopt;
+  }
+  if (unit.front() == ' ') {
+    unit.remove_prefix(1);
+  }
+  const std::optional<int64_t> per_unit = BytesPerUnit(absl::AsciiStrToLower(std::string(unit)));
+  int64_t whole = 0;
+  if (per_unit.has_value() && absl::SimpleAtoi(number, &whole)) {
+    const bool fits = whole <= std::numeric_limits<int64_t>::max() / *per_unit;
+    return fits ? std::optional(whole * *per_unit) : std::nullopt;
+  }
+  double fraction = 0;
+  if (!per_unit.has_value() || !absl::SimpleAtod(number, &fraction)) {
+    return std::nullopt;
+  }
+  // Below 2^53 a double holds every whole number of bytes exactly.
+  const double bytes = std::nearbyint(fraction * static_cast<double>(*per_unit));
+  constexpr double kExact = 9007199254740992.0;
+  const bool has_part_of_byte = *per_unit == 1 && bytes != fraction;
+  return bytes >= kExact || has_part_of_byte ? std::nullopt : std::optional(static_cast<int64_t>(bytes));
+}
+
+std::string GuessDuration(std::string_view text) {
+  // Longer words come first, because one word contains another.
+  std::string guess = absl::StrReplaceAll(absl::AsciiStrToLower(std::string(text)), {{"milliseconds", "ms"},
+                                                                                     {"millisecond", "ms"},
+                                                                                     {"seconds", "s"},
+                                                                                     {"second", "s"},
+                                                                                     {"secs", "s"},
+                                                                                     {"sec", "s"},
+                                                                                     {"minutes", "m"},
+                                                                                     {"minute", "m"},
+                                                                                     {"mins", "m"},
+                                                                                     {"min", "m"},
+                                                                                     {"hours", "h"},
+                                                                                     {"hour", "h"},
+                                                                                     {"hrs", "h"},
+                                                                                     {"hr", "h"},
+                                                                                     {"days", "d"},
+                                                                                     {"day", "d"},
+                                                                                     {" ", ""}});
+  if (!guess.empty() && NumberLength(guess) == guess.size()) {
+    guess += "s";
+  }
+  return guess != text && ParseDuration(guess).has_value() ? guess : "";
+}
+
+std::string GuessByteCount(std::string_view text) {
+  const size_t length = NumberLength(text);
+  std::string unit = absl::AsciiStrToUpper(std::string(text.substr(length)));
+  absl::StripAsciiWhitespace(&unit);
+  const bool is_binary = unit.size() > 1 && unit[1] == 'I';
+  if (length == 0 || unit.empty() || !absl::StrContains("KMGT", unit.substr(0, 1))) {
+    return "";
+  }
+  const std::string guess =
+      absl::StrCat(std::string(text.substr(0, length)), unit.substr(0, 1), is_binary ? "iB" : "B");
+  return guess != text && ParseByteCount(guess).has_value() ? guess : "";
+}
+
+std::string NotADuration(std::string_view text) { return Refusal(text, kDurationWords, GuessDuration(text)); }
+
+std::string NotAByteCount(std::string_view text) { return Refusal(text, kByteCountWords, GuessByteCount(text)); }
+
+std::string ByteCountText(int64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  while (bytes != 0 && bytes % 1024 == 0 && unit + 1 < std::size(kUnits)) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return absl::StrCat(bytes, kUnits[unit]);
+}
+
+}  // namespace ampd

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "graph/graph.h"
+
+namespace ampd::precision {
+
+// Combines a linear layer and the cross entropy of its results into one op, for devices of which
+// FusesLinearCrossEntropy holds (precision/capability.h):
+//
+//   logits = aten.linear.default(input, weight, bias)
+//   samples = aten.view.default(logits, ...)      any number of ops that only change the shape, or cast to fp32
+//   loss = ampd.cross_entropy(samples, target, reduction)
+//     =>
+//   loss = ampd.linear_cross_entropy(input, weight, bias, target, reduction)
+//
+// This is done if every value between the two is read once and is not an output, and if input, weight, bias and logits
+// have one dtype; the logits keep it. Linear layers in FP8 ("ampd.linear_fp8") and in fp32 copies ("ampd.linear_wide")
+// are left alone. The new node belongs to the linear layer's module.
+graph::Graph WithLinearCrossEntropies(const graph::Graph& program);
+
+}  // namespace ampd::precision
