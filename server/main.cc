@@ -27,8 +27,8 @@
 
 namespace {
 
-// Raises the limit of file descriptors as far as possible, because each connection and each file needs one. The server
-// limits its connections by this limit.
+// Raises the process's limit of file descriptors as far as possible, because each connection and each file needs one.
+// The server derives its limit of connections from it.
 void RaiseFileLimit() {
   rlimit files = {};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -37,12 +37,13 @@ void RaiseFileLimit() {
   }
 }
 
-// Limits malloc to one arena per core, at least two. By default glibc gives contending threads up to eight arenas per
-// core, and each arena keeps its freed memory. gRPC has many threads: after a million points were sent past stalled
+// Limits malloc to one arena per core, at least two. By default glibc lets contending threads create up to eight arenas
+// per core, and each arena keeps its freed memory. gRPC has many threads: after a million points were sent past stalled
 // watchers, a server with the limit held 5 MiB less memory than one without it.
 void BoundArenas() { mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency()))); }
 
-// Returns free memory to the system. A flood of calls leaves it between used blocks, where glibc keeps it until asked.
+// Returns free memory to the system. After many calls at once, glibc holds free memory between used blocks and does not
+// return it by itself.
 void GiveBackMemory() {
   constexpr size_t kMuch = size_t{64} << 20;
   if (mallinfo2().fordblks > kMuch) {
@@ -53,8 +54,8 @@ void GiveBackMemory() {
 // Time between checks for free memory.
 constexpr absl::Duration kBetweenTrims = absl::Seconds(5);
 
-// Turns off the check of every lock for cycles that Debian's Abseil makes, except in debug builds, where it is useful.
-// The check takes one lock for all threads; under load it costs a tenth of the calls.
+// Turns off deadlock detection in release builds. Debian's Abseil checks the order of locks at every lock operation,
+// and takes one lock that all threads share; under load this makes calls a tenth slower. Debug builds keep the check.
 void TrustLockOrder() {
 #ifdef NDEBUG
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
@@ -74,7 +75,7 @@ void CannotGoOn(const ampd::server::ServerConfig& config, const absl::Status& wh
 // Waits for the first reason to stop. Thread-safe.
 class Leaving {
  public:
-  // An OK status means a requested stop. Returns false when stopping has already begun.
+  // Begins to stop the process; `why` is OK if the stop was requested. Returns false if stopping has already begun.
   bool Begin(const absl::Status& why) {
     absl::MutexLock lock(&mutex_);
     return !std::exchange(has_begun_, true) && (why_ = why, true);
@@ -91,10 +92,12 @@ class Leaving {
   absl::Status why_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Time that the server needs beyond the grace of the calls, to write what it holds and to end its threads.
+// How much longer than the calls' grace period the server may take to stop. It needs this time to write pending data
+// and to end its threads.
 constexpr absl::Duration kStopMargin = absl::Seconds(5);
 
-// Ends the process when the server does not stop in time. Everything acknowledged is on disk by then.
+// Stops the server. If the server does not stop in time, ends the process; everything that the server acknowledged is
+// on disk by then.
 void StopInTime(ampd::server::Server* server, absl::Duration grace) {
   absl::Mutex mutex;
   bool has_stopped = false;
@@ -123,8 +126,8 @@ int main(int argc, char** argv) {
     std::fprintf(parsed.exit_code == 0 ? stdout : stderr, "%s\n", parsed.output.c_str());
     return parsed.exit_code;
   }
-  // The server starts no processes. As the first process of a container it inherits orphans, which the kernel then
-  // reaps.
+  // Lets the kernel reap child processes. The server starts none, but as the first process of a container it inherits
+  // orphans.
   std::signal(SIGCHLD, SIG_IGN);
   BoundArenas();
   TrustLockOrder();

@@ -53,14 +53,14 @@ struct Storage {
   bool is_lost = false;  // Whether the data directory is gone. Used by the ticker only.
 };
 
-// The parts from which workers and watching clients are served.
+// The parts that serve workers and watching clients.
 struct Feeds {
   ProgressBoard progress;
   MetricsHub hub;
   WorkerStreams streams;
 };
 
-// The coordinator, the models that it reads, and the snapshots of its jobs and workers for /metrics.
+// The coordinator, the models that it reads, and the maker of the snapshots of jobs and workers that /metrics shows.
 struct Core {
   Core(const ServerConfig& config, const Storage& storage, StateListener* listener, JobTable* table,
        ProgressBoard* progress)
@@ -154,7 +154,8 @@ absl::Status Server::Parts::OpenStorage() {
   return absl::OkStatus();
 }
 
-// The callbacks use the coordinator. They are called only after the store's Start, when the coordinator exists.
+// The callbacks given to the store use the coordinator. The store calls them only after its Start, when the coordinator
+// exists.
 absl::Status Server::Parts::OpenArtifacts() {
   ArtifactStore::Options options;
   options.folder = config.data_dir + "/artifacts";
@@ -238,7 +239,8 @@ ScrapePage::Options Server::Parts::PageOptions(std::shared_ptr<prometheus::Colle
           .more = {std::make_shared<ProcessCollector>(), std::move(beside)}};
 }
 
-// Called only by a scrape, when the gRPC server exists.
+// Copies the totals of other parts into the metrics. Only a scrape calls it, and scrapes begin when the gRPC server
+// exists.
 void Server::Parts::UpdateMetrics() {
   const Ledger::Counters counters = storage.ledger->counters();
   metrics.SetJournal(counters.num_groups, counters.num_updates);
@@ -247,7 +249,8 @@ void Server::Parts::UpdateMetrics() {
   metrics.SetConnections(connections.num_open, connections.num_refused, connections.num_evicted);
 }
 
-// Reports a fatal error if the data directory is gone, because the server could not keep its promises any more.
+// Reports a fatal error if the data directory is gone, because nothing that the server acknowledges would then be
+// durable.
 void Server::Parts::CheckFolder() {
   const absl::Status status = storage.folder->Check();
   if (status.ok() || std::exchange(storage.is_lost, true)) {
@@ -273,7 +276,7 @@ HealthMonitor::Options Server::Parts::HealthOptions() {
                     const std::string& line) { Log(is_good ? spdlog::level::info : spdlog::level::warn, line); }};
 }
 
-// May be called twice: each step then does nothing.
+// Stops all parts in order. A second call does nothing.
 void Server::Parts::Stop() {
   health.BeginLeaving();
   if (grpc != nullptr) {
@@ -287,7 +290,8 @@ void Server::Parts::Stop() {
   if (core != nullptr) {
     core->coordinator.scheduler().Stop();  // Its thread commits to the ledger, which still exists here.
   }
-  // Commits queued updates and calls the coordinator's listener, so the coordinator is destroyed later.
+  // The ledger is destroyed first. It commits the updates that are still queued and calls the coordinator's listener
+  // for them.
   storage.ledger.reset();
   grpc.reset();
   core.reset();
@@ -301,7 +305,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   auto parts = std::make_unique<Parts>(config, std::move(more), std::move(on_fatal));
   AMPD_RETURN_IF_ERROR(CheckBindable(config.listen));
   AMPD_RETURN_IF_ERROR(CheckBindable(config.metrics_listen));
-  // From here on the destructor of Server stops in order what was started.
+  // From here on, if a step fails, the destructor of Server stops the parts that were started, in order.
   std::unique_ptr<Server> server(new Server(std::move(parts)));
   AMPD_RETURN_IF_ERROR(server->parts_->OpenStorage());
   AMPD_RETURN_IF_ERROR(server->parts_->StartCore());

@@ -2,52 +2,62 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "base/version.h"
 
 namespace ampd::server {
 namespace {
 
-// Adds a flag for a duration in the format of Go and systemd: 300ms, 10s, 5m, 1h30m.
+// Adds a flag for a duration: 300ms, 10s, 1h30m, 30d.
 void AddDuration(CLI::App* app, const char* name, const std::string& help, absl::Duration at_least,
                  absl::Duration* value) {
   CLI::Option* option = app->add_option_function<std::string>(
       name,
       [=](const std::string& text) {
-        absl::Duration parsed;
-        if (!absl::ParseDuration(text, &parsed) || parsed < at_least) {
-          throw CLI::ValidationError(name, absl::StrCat("'", text, "' is not a duration of at least ",
-                                                        absl::FormatDuration(at_least), ", such as 10s or 1h30m"));
+        const std::optional<absl::Duration> parsed = ParseDuration(text);
+        if (!parsed.has_value()) {
+          throw CLI::ValidationError(name, NotADuration(text));
         }
-        *value = parsed;
+        if (*parsed < at_least) {
+          throw CLI::ValidationError(name, absl::StrCat("'", text, "' is less than ", absl::FormatDuration(at_least)));
+        }
+        *value = *parsed;
       },
       help);
   option->type_name("DURATION")->default_str(absl::FormatDuration(*value));
 }
 
-// Adds a flag for the age at which something is deleted; zero means never.
+// Adds a flag for how long something is kept; zero means for ever.
 void AddAge(CLI::App* app, const char* name, const std::string& help, absl::Duration* value) {
   constexpr absl::Duration kLongest = absl::Hours(24 * 365 * 100);
-  AddDuration(app, name, help + "; 0 is never", absl::ZeroDuration(), value);
+  AddDuration(app, name, help + " (0 = for ever)", absl::ZeroDuration(), value);
   app->get_option(name)->check([=](const std::string& text) {
-    absl::Duration parsed;
-    return absl::ParseDuration(text, &parsed) && parsed > kLongest
-               ? absl::StrCat("'", text, "' is more than 100 years; 0 is never")
+    return ParseDuration(text).value_or(absl::ZeroDuration()) > kLongest
+               ? absl::StrCat("'", text, "' is more than 100 years; 0 means for ever")
                : std::string();
   });
 }
 
-// Adds a flag for a size, such as 1048576, 256MiB or 2GB; units are powers of 1024.
-void AddSize(CLI::App* app, const char* name, const char* help, int64_t* value) {
-  app->add_option(name, *value, help)
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
-      ->option_text(absl::StrCat("BYTES=", *value));
+// Adds a flag for a size, such as 1048576, 256MiB or 2GB.
+void AddSize(CLI::App* app, const char* name, const std::string& help, int64_t* value) {
+  CLI::Option* option = app->add_option_function<std::string>(
+      name,
+      [=](const std::string& text) {
+        const std::optional<int64_t> bytes = ParseByteCount(text);
+        if (!bytes.has_value()) {
+          throw CLI::ValidationError(name, NotAByteCount(text));
+        }
+        *value = *bytes;
+      },
+      help);
+  option->type_name("SIZE")->default_str(ByteCountText(*value));
 }
 
 struct Addresses {
@@ -56,55 +66,68 @@ struct Addresses {
 };
 
 void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
-  app->add_option("--listen", addresses->listen, "Loopback host:port of the gRPC API; port 0 lets the system choose")
+  app->add_option("--listen", addresses->listen, "Loopback host:port of the gRPC API (port 0 picks a free port)")
       ->capture_default_str();
-  app->add_option("--metrics-listen", addresses->metrics_listen, "Loopback host:port of /metrics, /healthz and /readyz")
+  app->add_option("--metrics-listen", addresses->metrics_listen,
+                  "Loopback host:port of /metrics, /healthz and /readyz (port 0 picks a free port)")
       ->capture_default_str();
-  app->add_option("--data-dir", config->data_dir, "Folder of journal and metric store; made when it is missing")
+  app->add_option("--data-dir", config->data_dir,
+                  "Folder for all data of the server, such as its journal; created if it is missing")
       ->required();
-  app->add_option("--port-file", config->port_file,
-                  "Write the bound ports here once the server listens: gRPC, then metrics, a line each");
-  AddDuration(app, "--lease", "How long a worker may run without hearing from the server", absl::Milliseconds(100),
-              &config->lease);
-  AddDuration(app, "--margin", "Time after a worker's lease has expired until the worker counts as lost",
+  app->add_option(
+      "--port-file", config->port_file,
+      "File to write once the server listens: the gRPC port in its first line, the metrics port in its second");
+  AddDuration(app, "--lease", "Length of a worker's lease: how long the worker may run without hearing from the server",
+              absl::Milliseconds(100), &config->lease);
+  AddDuration(app, "--margin",
+              "How long the server waits after a worker's lease has expired; then the worker counts as lost",
               absl::Milliseconds(10), &config->lease_margin);
-  AddDuration(app, "--suspend-limit", "How long a trainer whose lease ran out waits for a new one", absl::Seconds(0),
-              &config->suspend_limit);
-  AddDuration(app, "--local-checkpoint-wait", "How long a job waits for the worker that has its checkpoints",
+  AddDuration(app, "--suspend-limit",
+              "How long a trainer whose lease has expired stays suspended, waiting for a new lease; then it is killed",
+              absl::Seconds(0), &config->suspend_limit);
+  AddDuration(app, "--local-checkpoint-wait",
+              "How long a job waits for the return of a lost worker that has its checkpoints; then it starts over on "
+              "another worker",
               absl::Seconds(0), &config->local_checkpoint_wait);
   AddAge(app, "--archive-after",
-         "How long after its end a job leaves memory for the history table on disk, where it is found as before",
+         "How long after its end a job stays in memory; then it moves to a table on disk, where calls still find it",
          &config->archive_after);
-  AddAge(app, "--retention",
-         "How long after a job's end its points, events, logs and samples are deleted, and its record too if it has no "
-         "checkpoint left",
-         &config->retention);
-  AddAge(app, "--checkpoint-retention",
-         "How long after a job's end its checkpoints are deleted, the last one too. Without this flag they stay until "
-         "ampctl job delete or ampctl checkpoint delete",
-         &config->checkpoint_retention);
-  AddAge(app, "--worker-retention", "How long after its loss a worker is removed from the list",
-         &config->worker_retention);
-  AddDuration(app, "--metrics-linger", "How long series of a finished job stay in /metrics; 0 is not at all",
+  AddAge(
+      app, "--retention",
+      "How long after a job's end its points, events, logs and samples are kept. The job's record is deleted with them "
+      "if the job has no checkpoint left",
+      &config->retention);
+  AddAge(
+      app, "--checkpoint-retention",
+      "How long after a job's end its checkpoints are kept, even the last one. By default they stay until ampctl job "
+      "delete or ampctl checkpoint delete",
+      &config->checkpoint_retention);
+  AddAge(app, "--worker-retention", "How long a lost worker stays in the list of workers", &config->worker_retention);
+  AddDuration(app, "--metrics-linger", "How long the series of a finished job stay in /metrics (0 = not at all)",
               absl::Seconds(0), &config->metrics_linger);
-  AddDuration(app, "--drain-grace", "How long calls under way may take after SIGTERM", absl::Seconds(0),
+  AddDuration(app, "--drain-grace", "How long running calls may take to finish after SIGTERM", absl::Seconds(0),
               &config->drain_grace);
-  app->add_option("--metrics-max-jobs", config->metrics_max_jobs, "Most jobs with series of their own in /metrics")
+  app->add_option("--metrics-max-jobs", config->metrics_max_jobs,
+                  "Maximum number of jobs that have series of their own in /metrics")
       ->check(CLI::Range(0, 100'000))
       ->option_text(absl::StrCat("N=", config->metrics_max_jobs));
-  AddSize(app, "--min-free-space", "New jobs are refused while the data directory's disk has less room than this",
+  AddSize(app, "--min-free-space", "Refuse new jobs while less space than this is free on the disk of --data-dir",
           &config->min_free_bytes);
-  AddSize(app, "--reserve-space", "Room kept in the data directory for cancels and ends on a full disk",
+  AddSize(app, "--reserve-space",
+          "Disk space to reserve in --data-dir, so that jobs can be cancelled and can end even if the disk is full",
           &config->reserve_bytes);
-  AddSize(app, "--artifact-quota-bytes", "Most that uploaded files and the samples of jobs may take on disk",
+  AddSize(app, "--artifact-quota-bytes", "Maximum disk space of all uploaded files and samples of jobs together",
           &config->artifact_quota_bytes);
   AddAge(app, "--artifact-retention",
-         "How long after the last request for it an uploaded file that no live job names is deleted",
+         "How long an uploaded file is kept after the last request for it; files of jobs that have not ended are kept "
+         "longer",
          &config->artifact_retention);
-  app->add_option("--log-level", config->log_level, "What goes to stderr: debug, info, warning or error")
+  app->add_option("--log-level", config->log_level,
+                  "Lowest level that is logged to stderr: debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->option_text("LEVEL=" + config->log_level);
-  app->add_option("--log-format", config->log_format, "How lines on stderr look: text, or json, an object a line")
+  app->add_option("--log-format", config->log_format,
+                  "Format of the log on stderr: text, or json (one object per line)")
       ->check(CLI::IsMember({"text", "json"}))
       ->option_text("FORMAT=" + config->log_format);
   app->set_version_flag("--version", VersionLine("ampd-server"));
@@ -128,7 +151,7 @@ absl::Status ResolveAddresses(const Addresses& addresses, ServerConfig* config) 
 }  // namespace
 
 ParsedConfig ParseServerConfig(int argc, const char* const* argv) {
-  CLI::App app("The scheduler of ampd: accepts training jobs over gRPC and assigns them to workers.", "ampd-server");
+  CLI::App app("The server of ampd: accepts training jobs over gRPC and assigns them to workers.", "ampd-server");
   ParsedConfig parsed;
   Addresses addresses;
   AddOptions(&app, &addresses, &parsed.config);

@@ -41,8 +41,8 @@ class StateFollower final : public StateListener {
   // Reads the live jobs, their progress, and the workers that are known at the start of the server. Call it before the
   // ledger and the store start.
   absl::Status RecoverState(const Ledger& ledger);
-  // Deletes histories whose deletion was lost in a crash, whether their job still exists or not. A history is checked
-  // when nothing was added to it for `retention`.
+  // Deletes histories whose deletion was lost in a crash: those of deleted jobs, and those that retention has deleted
+  // from jobs that still exist. Checks only histories to which nothing was added for longer than `retention`.
   void SweepHistories(const JobQueries& queries, absl::Duration retention);
 
   void OnJob(const JobPtr& job) override;

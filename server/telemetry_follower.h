@@ -11,7 +11,8 @@
 
 namespace ampd::server {
 
-// Notified of what the metric store has written and read, on the store's threads. Implementations must be quick.
+// Receives notice of what the metric store has written and read. Called on the store's threads. Implementations must be
+// quick.
 class TelemetryListener {
  public:
   virtual ~TelemetryListener() = default;
@@ -27,7 +28,7 @@ class TelemetryListener {
 void ListenTo(MetricStore::Options* store, TelemetryListener* listener);
 
 // Passes what the metric store has written on to the jobs' progress, to watchers and to the server's metrics, and logs
-// what goes wrong. Thread-safe, as the store calls it.
+// errors of the store. Thread-safe, because the store calls it on several threads.
 class TelemetryFollower final : public TelemetryListener {
  public:
   TelemetryFollower(ProgressBoard* progress, MetricsHub* hub, ServerMetrics* metrics)

@@ -43,13 +43,14 @@ bool IsName(const std::string& name) {
 // Shortens text that a user wrote, for a message.
 std::string Shown(const std::string& text) { return Shortened(text, 80); }
 
-// The graph to resolve the policy against. Only an FP8 policy depends on the model; any other gets an empty graph,
-// which is cheaper, because submits are frequent.
+// Returns the graph against which the policy is resolved. Only an FP8 policy depends on the model. Any other policy
+// gets an empty graph, because that is cheaper and jobs are submitted often.
 graph::Graph GraphFor(const v1::JobSpec& spec, const graph::Graph* model, const precision::Preset& preset) {
   return model != nullptr && precision::UsesFp8(spec.precision(), preset) ? *model : graph::Graph("policy");
 }
 
-// Refuses FP8 if no layer of the model can compute in it and the policy lists no other preset to choose.
+// Refuses an FP8 policy if no layer of the model can compute in FP8, unless the policy lists another preset as an
+// alternative or sets allow_unsafe.
 void RefuseUselessFp8(const v1::JobSpec& spec, const precision::ResolvedPolicy& resolved, const graph::Graph& graph,
                       Findings& findings) {
   const v1::PrecisionPolicy& policy = spec.precision();
@@ -66,8 +67,8 @@ v1::Device AnyDevice(v1::Device::Kind kind) {
   return device;
 }
 
-// Returns the error with which a trainer on this kind of device would refuse an op that the policy bans, in any of the
-// programs.
+// Returns the error with which a trainer on this kind of device would refuse the job because one of the programs has an
+// op that the policy bans. OK if no program has such an op.
 absl::Status CheckBansOn(v1::Device::Kind kind, const v1::PrecisionPolicy& policy,
                          const std::vector<graph::Graph>& programs, precision::OptimizerKind optimizer) {
   const auto resolved = precision::ResolvePolicy(policy, graph::Graph("policy"), AnyDevice(kind), optimizer);
@@ -80,7 +81,8 @@ absl::Status CheckBansOn(v1::Device::Kind kind, const v1::PrecisionPolicy& polic
   return absl::OkStatus();
 }
 
-// The programs that may have an op which a policy bans. Models of the zoo have none, except by op rules.
+// The programs in which a policy may ban an op. Built-in models have no op that presets ban, so their programs are
+// needed only if the spec's op_rules could ban one.
 std::vector<graph::Graph> ProgramsWithBans(const v1::JobSpec& spec, const AdmittedModel* model) {
   std::vector<graph::Graph> programs;
   if (model == nullptr || (!spec.model().has_exported() && spec.precision().op_rules().empty())) {

@@ -17,10 +17,10 @@ namespace ampd::server {
 //   UNIMPLEMENTED     nothing is wrong, but a field is set that this server does not support; names the first one
 absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::ExportedModel* uploaded = nullptr);
 
-// Whether a job can accept an order to its loss scaler. The order is checked against the rule and the precision of the
-// job's newest attempt, or, before the first attempt, against the precision that the spec asks for. Returns OK if only
-// the device will decide about the precision. If a later attempt has another precision, its trainer clamps the scale to
-// that precision's bounds and reports it.
+// Checks an order, which is a live change of a job's loss scaler. The order is checked against the loss-scale rule and
+// the precision of the job's newest attempt or, before the first attempt, against the precision that the spec requests.
+// Returns OK if that precision is not known before a device is chosen. If a later attempt has another precision, its
+// trainer clamps the scale to the bounds of that precision and reports it.
 //
 //   FAILED_PRECONDITION  (reason LOSS_SCALE_OFF) the job does not scale its loss
 //   INVALID_ARGUMENT     the scale is below the floor or above the cap

@@ -17,11 +17,12 @@ constexpr int64_t kMaxNameBytes = 256;
 constexpr int64_t kCifarChannels = 3;
 constexpr int64_t kCifarNumbers = kCifarChannels * 32 * 32;
 
-using Numbers = google::protobuf::RepeatedField<double>;
+using RepeatedNumbers = google::protobuf::RepeatedField<double>;
 
 // Checks mean and std, each of which has one number or one for each channel. `channels`: the number of channels; 0: not
 // known here.
-void AdmitNormalization(const std::string& field, int channels, Numbers* mean, Numbers* std, Findings& findings) {
+void AdmitNormalization(const std::string& field, int channels, RepeatedNumbers* mean, RepeatedNumbers* std,
+                        Findings& findings) {
   if (mean->empty()) mean->Add(0);
   if (std->empty()) std->Add(1);
   for (const auto& [name, numbers] : {std::pair(field + ".mean", mean), std::pair(field + ".std", std)}) {

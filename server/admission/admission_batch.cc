@@ -11,8 +11,8 @@
 namespace ampd::server {
 namespace {
 
-// The number of samples in a training batch, as far as it is known. A file may have fewer than batch_size samples,
-// which only the worker knows.
+// Returns the number of samples in a training batch. It is batch_size, or fewer if a synthetic dataset has fewer
+// samples. A file may have fewer samples, too, but only the worker knows that.
 int64_t BatchOf(const v1::DataSpec& data) {
   const bool is_filled = data.last_batch() == v1::DataSpec::PAD || !data.train().has_synthetic();
   const int64_t wanted = data.batch_size();

@@ -111,7 +111,7 @@ void TakeImportError(const graph::ExportedModel& model, const absl::Status& erro
   }
 }
 
-// The names of the inputs that a source provides. The samples come first.
+// The names of the inputs that a source provides, the input with the samples first.
 std::vector<std::string_view> InputsOf(const v1::DataSource& source) {
   if (source.has_jsonl()) {
     return {"input_ids", "attention_mask", "token_type_ids"};
@@ -155,7 +155,8 @@ int64_t Elements(const std::vector<int64_t>& shape) {
 // are.
 bool HasNamedArrays(const v1::DataSource& source) { return source.has_safetensors() || !source.npz().file().empty(); }
 
-// Names an input of the model that the data lacks, or samples that the model does not accept. Empty: everything fits.
+// Returns a sentence about an input of the model that the data lacks, or about samples that the model does not accept.
+// Empty if everything fits.
 std::string WhyInputsMisfit(const v1::DataSource& source, const graph::Graph& model) {
   if (HasNamedArrays(source)) {
     return "";

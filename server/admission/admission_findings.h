@@ -39,7 +39,7 @@ class Findings {
       Wrong(std::move(field), absl::StrCat("is ", value, "; must be ", least, " to ", most));
     }
   }
-  // Requires a finite number between the limits. `open_*` excludes the limit itself.
+  // Requires a finite number between `least` and `most`. `open_least` and `open_most` exclude the limit itself.
   void Real(std::string field, double value, double least, double most, bool open_least = false,
             bool open_most = false) {
     const bool fits = std::isfinite(value) && (open_least ? value > least : value >= least) &&
@@ -50,7 +50,8 @@ class Findings {
     }
   }
 
-  // Adds the fields of an UNIMPLEMENTED or INVALID_ARGUMENT status that another component returned.
+  // Adds the violations in a status from another component: UNIMPLEMENTED adds unsupported fields, any other code adds
+  // errors.
   void Take(const absl::Status& status) {
     for (const FieldViolation& violation : ViolationsOf(status)) {
       if (absl::IsUnimplemented(status)) {
@@ -85,16 +86,16 @@ struct AdmittedModel {
   std::vector<std::string> warnings;      // Settings that may not be what the user meant.
 };
 
-// Each function checks one part of the spec and fills its defaults in. `model` is what AdmitModel returned. It is null
+// Each function checks one part of the spec and fills in its defaults. `model` is the result of AdmitModel. It is null
 // if the model has errors or if only the worker has its file; checks that depend on the model are then skipped.
-// AdmitData and AdmitSample receive only a zoo model, CheckExportedData only an exported one.
-// `sequence_length`: the data's; 0 means the longest. `uploaded`: the content of an exported model's file; null: not
-// known.
+// AdmitData and AdmitSample are called only with built-in models, CheckExportedData only with exported ones.
+// `sequence_length` is that of the data; 0 means the longest. `uploaded` is the content of an exported model's file;
+// null if it was not read.
 std::optional<AdmittedModel> AdmitModel(v1::ModelSpec* model, int64_t sequence_length,
                                         const graph::ExportedModel* uploaded, Findings& findings);
 std::optional<AdmittedModel> AdmitExported(const v1::ExportedModelSpec& exported, int64_t sequence_length,
                                            const graph::ExportedModel* uploaded, Findings& findings);
-// Explains why nothing is known about an exported model that was not read.
+// Explains why the server has not read the exported model: only the worker has the file, or the model is too large.
 std::string WhyUnseen(const v1::ExportedModelSpec& exported);
 // Checks that the data has labels the head can use and, if the model is known, samples that it accepts.
 void CheckExportedData(const v1::JobSpec& spec, const graph::Graph* model, Findings& findings);
@@ -105,12 +106,13 @@ void AdmitSafetensors(const std::string& field, v1::SafetensorsSource* source, F
 void AdmitPrecision(v1::JobSpec* spec, const AdmittedModel* model, Findings& findings);
 void AdmitTraining(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitResources(v1::JobSpec* spec, Findings& findings);
-// Checks that the model can run on every batch size that the spec leads to, as far as the sizes are known without the
-// data's files. REQUIRES: the data's defaults are filled in.
+// Checks that the model can run with the size of every training and evaluation batch, and of every micro-batch. Sizes
+// that depend on the data's files are not checked. REQUIRES: the data's defaults are filled in.
 void CheckBatches(const v1::JobSpec& spec, const AdmittedModel& model, Findings& findings);
 // Checks that mean and std map the bytes of images to finite numbers.
 void CheckByteMapping(const std::string& field, double mean, double std, Findings& findings);
-// REQUIRES: the model's defaults are filled in.
+// Checks the samples that the job is to generate (SampleSpec) and fills in their defaults. REQUIRES: the model's
+// defaults are filled in.
 void AdmitSample(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 
 // Checks a path of the form "<root>/<path>": relative, without "..", empty parts or control characters. The first part

@@ -14,7 +14,8 @@ namespace {
 constexpr int64_t kMaxParameters = int64_t{1} << 31;
 constexpr int64_t kMaxSampleNumbers = 1 << 28;
 
-// The number of elements of a tensor of this shape; if it has a batch dimension, the number for one sample.
+// The number of elements of a tensor with this shape. A batch dimension counts as 1, so the result is the number for
+// one sample.
 int64_t Numbers(const graph::Shape& shape) {
   int64_t count = 1;
   for (const graph::Dim& dim : shape) {
@@ -90,7 +91,8 @@ void AdmitSynthetic(const std::string& field, v1::SyntheticSource* source, const
   }
 }
 
-// Does not compare the sequence length with the model's positions; the model's own checks do.
+// Checks a source of tokens. The model's own checks compare the sequence length with the longest that the model
+// accepts.
 void AdmitTokens(const std::string& field, v1::TokensSource* tokens, Findings& findings) {
   AdmitPath(field + ".path", tokens->path(), findings);
   if (!v1::TokensSource::Format_IsValid(tokens->format())) {
@@ -102,7 +104,8 @@ void AdmitTokens(const std::string& field, v1::TokensSource* tokens, Findings& f
   findings.Range(field + ".limit", tokens->limit(), 0, int64_t{1} << 40);
 }
 
-// Does not compare the sequence length with the model's positions; the model's own checks do.
+// Checks a source of texts in a JSONL file. The model's own checks compare the sequence length with the longest that
+// the model accepts.
 void AdmitJsonl(const std::string& field, const v1::JsonlSource& jsonl, const graph::Graph* model, Findings& findings) {
   AdmitPath(field + ".path", jsonl.path(), findings);
   if (jsonl.sequence_length() == 0) {

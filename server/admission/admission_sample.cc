@@ -9,7 +9,8 @@
 namespace ampd::server {
 namespace {
 
-// `is_sound`, in the functions below: the model has no errors, so checks that depend on its sizes are possible.
+// The parameter `is_sound` of the functions below: whether the model has no errors. Checks that depend on the model's
+// sizes are made only then.
 
 constexpr size_t kMaxPromptBytes = 4096;
 constexpr double kMaxTemperature = 1e6;

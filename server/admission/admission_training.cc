@@ -1,6 +1,9 @@
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "graph/determinism.h"
+#include "graph/heads.h"
 #include "graph/segments.h"
 #include "models/models.h"
 #include "server/admission/admission_findings.h"
@@ -118,6 +121,21 @@ void AdmitLength(const v1::TrainSpec& train, Findings& findings) {
   }
 }
 
+// A job that is deterministic, and may run on a GPU, may not have ops that a GPU computes only with other algorithms:
+// its first step there would fail.
+void AdmitDeterminism(v1::JobSpec* spec, const graph::Graph* model, Findings& findings) {
+  if (!spec->train().has_deterministic()) spec->mutable_train()->set_deterministic(true);
+  if (!spec->train().deterministic() || spec->resources().kind() == v1::ResourceSpec::CPU || model == nullptr) {
+    return;
+  }
+  if (const auto op = graph::FindNondeterministicOp(*model); op.has_value()) {
+    findings.Wrong("train.deterministic",
+                   absl::StrCat(op->what, " (", op->op, op->module_path.empty() ? "" : " in ", op->module_path,
+                                ") has no deterministic algorithm on a GPU: set train.deterministic to false, or "
+                                "resources.kind to CPU"));
+  }
+}
+
 // Checks that the trainer will accept the globs of checkpoint_segments, with the trainer's own checks.
 void AdmitSegments(const v1::JobSpec& spec, const graph::Graph* model, Findings& findings) {
   const std::vector<std::string> globs(spec.train().checkpoint_segments().begin(),
@@ -136,6 +154,45 @@ void AdmitSegments(const v1::JobSpec& spec, const graph::Graph* model, Findings&
   }
   for (const FieldViolation& violation : ViolationsOf(graph::WithCheckpointSegments(*model, globs).status())) {
     findings.Wrong(violation.field, violation.description);
+  }
+}
+
+// The head of the job's model; nothing if only the worker can tell.
+std::optional<graph::Head> HeadOf(const v1::ModelSpec& spec, const graph::Graph* model) {
+  return model != nullptr ? graph::HeadOf(*model)
+                          : graph::HeadNamed(v1::ExportedModelSpec::Head_Name(spec.exported().head()));
+}
+
+// Checks that evaluations yield the metric that early stopping watches.
+void AdmitStopMetric(const v1::EarlyStopping& stopping, std::optional<graph::Head> head, Findings& findings) {
+  if (!v1::EarlyStopping::Metric_IsValid(stopping.metric())) {
+    return findings.Wrong("train.early_stopping.metric",
+                          absl::StrCat("is ", stopping.metric(), "; must be EVAL_LOSS or EVAL_ACCURACY"));
+  }
+  if (stopping.metric() == v1::EarlyStopping::EVAL_ACCURACY && head.has_value() && !graph::HasAccuracy(*head)) {
+    findings.Wrong("train.early_stopping.metric",
+                   absl::StrCat("is EVAL_ACCURACY; an evaluation with the head ", std::string(graph::HeadName(*head)),
+                                " has no accuracy, so use EVAL_LOSS"));
+  }
+}
+
+void AdmitEarlyStopping(v1::JobSpec* spec, const graph::Graph* model, Findings& findings) {
+  if (!spec->train().has_early_stopping()) {
+    return;
+  }
+  if (models::IsGan(spec->model())) {
+    return findings.Wrong("train.early_stopping", absl::StrCat("is set; model.", models::KindOf(spec->model()),
+                                                               " is not evaluated, so there is no metric to watch"));
+  }
+  v1::EarlyStopping* const stopping = spec->mutable_train()->mutable_early_stopping();
+  if (stopping->metric() == v1::EarlyStopping::METRIC_UNSPECIFIED) stopping->set_metric(v1::EarlyStopping::EVAL_LOSS);
+  if (!stopping->has_patience()) stopping->set_patience(3);
+  findings.Range("train.early_stopping.patience", stopping->patience(), 1, 1'000'000);
+  findings.Real("train.early_stopping.min_delta", stopping->min_delta(), 0, kMaxReal);
+  AdmitStopMetric(*stopping, HeadOf(spec->model(), model), findings);
+  if (!spec->data().has_eval() || spec->eval().every_steps() == 0) {
+    findings.Wrong("train.early_stopping",
+                   "needs data.eval and eval.every_steps, because it depends on the results of evaluations");
   }
 }
 
@@ -158,7 +215,9 @@ void AdmitTrain(v1::JobSpec* spec, const graph::Graph* model, Findings& findings
                    absl::StrCat("would train the networks of model.", models::KindOf(spec->model()),
                                 " that were not skipped on the same batch twice; leave it out"));
   }
+  AdmitEarlyStopping(spec, model, findings);
   AdmitSegments(*spec, model, findings);
+  AdmitDeterminism(spec, model, findings);
 }
 
 void AdmitEvalAndCheckpoint(v1::JobSpec* spec, Findings& findings) {

@@ -51,7 +51,8 @@ struct Way {
   int64_t LargestBatch(int64_t memory_bytes) const { return memory.LargestBatch(memory_bytes) * num_micro_batches; }
 };
 
-// Computes how the job would train under this policy on this device. REQUIRES: the policy names one preset.
+// Plans how the job would train under this policy on this device: its micro-batches, checkpoint segments and memory.
+// REQUIRES: the policy names one preset.
 absl::StatusOr<Way> Plan(const v1::JobSpec& spec, const TrainedPrograms& programs, const v1::PrecisionPolicy& policy,
                          const v1::Device& device, graph::Work* work) {
   AMPD_ASSIGN_OR_RETURN(precision::ResolvedPolicy resolved,

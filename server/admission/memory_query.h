@@ -10,12 +10,12 @@
 #include "graph/exported/exported_program.h"
 #include "graph/work.h"
 
-// Memory that training needs, predicted from the model's graph. Pure. Takes microseconds per node of the model for each
-// preset and device, and with train.memory_budget_bytes some twenty times that. `work` counts the effort and may stop
-// the computation, which then returns CANCELLED.
+// Predicts the memory that training needs from the model's graph. Pure. The prediction takes microseconds per node of
+// the model for each preset and device; with train.memory_budget_bytes it takes about twenty times as long. `work`
+// counts the effort and may stop the computation, which then returns CANCELLED.
 namespace ampd::server {
 
-// `uploaded`, below: the exported model that the spec names, if it was read; null: not known.
+// The parameter `uploaded` of the functions below is the exported model that the spec names; null if it was not read.
 
 // JobService.EstimateJob: the memory of a job's steps and evaluations, for each way it may run. `workers` are the
 // workers that the job could run on, with only the devices that it could use. Errors are documented at the service.

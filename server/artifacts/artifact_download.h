@@ -11,8 +11,8 @@
 
 namespace ampd::server {
 
-// Sends an artifact's content to one reader, in pieces, from an offset on. Does not depend on gRPC. Single-threaded:
-// owner is whoever calls Next, one at a time.
+// Sends an artifact's content to one reader, in pieces, beginning at an offset. Does not depend on gRPC.
+// Single-threaded: the caller of Next owns it, and only one thread calls Next at a time.
 class ArtifactDownload {
  public:
   struct Step {

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kSchemaVersion = 1;
 
-// Each name has a number, and numbers are never reused. A listing can therefore resume where it stopped even if names
-// are replaced meanwhile.
+// Each name gets a number, which is never used again. Thanks to the numbers a listing can resume where it stopped, even
+// if names were replaced in the meantime.
 constexpr char kSchema[] = R"sql(
 BEGIN IMMEDIATE;
 CREATE TABLE artifacts(number INTEGER PRIMARY KEY AUTOINCREMENT, name BLOB UNIQUE NOT NULL, sha256 BLOB NOT NULL,
@@ -35,7 +35,7 @@ absl::StatusOr<ArtifactRow> ReadRow(const SqliteStatement& statement) {
   return row;
 }
 
-// Runs `take` on every row. Always resets the statement afterwards.
+// Calls `take` with every row. Always resets the statement afterwards.
 template <typename Take>
 absl::Status ForEachRow(SqliteStatement& statement, Take take) {
   for (;;) {

@@ -34,7 +34,7 @@ class ArtifactIndex {
   absl::Status Put(const ArtifactRow& row);
   absl::StatusOr<std::optional<ArtifactRow>> Find(const std::string& name);
   absl::Status Remove(const std::string& name);
-  // Removes all names of a content.
+  // Removes all names of the content with this SHA-256.
   absl::Status RemoveContent(const std::string& sha256);
   absl::Status SetUseTime(const std::string& name, absl::Time time);
 

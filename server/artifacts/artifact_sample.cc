@@ -16,12 +16,12 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 
-constexpr size_t kMaxFileNameBytes = 64;
+constexpr size_t kMaxSampleNameBytes = 64;
 constexpr size_t kMaxMediaTypeBytes = 64;
 constexpr size_t kMaxSampleBytes = size_t{1} << 20;
 
 bool IsFileName(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxFileNameBytes && name.front() != '.' &&
+  return !name.empty() && name.size() <= kMaxSampleNameBytes && name.front() != '.' &&
          std::all_of(name.begin(), name.end(),
                      [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; });
 }
@@ -29,9 +29,9 @@ bool IsFileName(std::string_view name) {
 absl::Status CheckSample(const v1::Sample& sample) {
   std::vector<FieldViolation> violations;
   if (!IsFileName(sample.file_name())) {
-    violations.push_back({"sample.file_name",
-                          absl::StrCat("is \"", Shortened(sample.file_name(), kMaxFileNameBytes), "\"; must have 1 to ",
-                                       kMaxFileNameBytes, " of a-z, 0-9, '-' and '.', and not begin with '.'")});
+    violations.push_back({"sample.file_name", absl::StrCat("is \"", Shortened(sample.file_name(), kMaxSampleNameBytes),
+                                                           "\"; must have 1 to ", kMaxSampleNameBytes,
+                                                           " of a-z, 0-9, '-' and '.', and not begin with '.'")});
   }
   if (sample.step() < 0) {
     violations.push_back({"sample.step", absl::StrCat("is ", sample.step(), "; must be 0 or more")});
@@ -62,7 +62,7 @@ ArtifactRow RowOf(const std::string& job, int32_t attempt, const v1::Sample& sam
   return row;
 }
 
-// Whether the stored sample `before` stays. Otherwise `row` replaces it.
+// Whether the stored sample `before` is kept. If not, `row` replaces it.
 bool Stays(const ArtifactRow& before, const ArtifactRow& row) {
   return before.attempt > row.attempt ||
          (before.attempt == row.attempt && before.artifact.sha256() == row.artifact.sha256());

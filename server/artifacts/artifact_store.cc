@@ -58,7 +58,8 @@ absl::StatusOr<std::unique_ptr<ArtifactStore>> ArtifactStore::Open(Options optio
   return store;
 }
 
-// A crash can leave a content without a name, but never a name without a content, unless somebody removed a file.
+// Makes the folder and the index consistent. After a crash a content may lack its name, because its name is recorded
+// last. A name lacks its content only if somebody removed the file.
 absl::Status ArtifactStore::Recover() {
   absl::MutexLock index_lock(&index_mutex_);
   AMPD_ASSIGN_OR_RETURN(auto contents, index_.Contents());
@@ -66,8 +67,8 @@ absl::Status ArtifactStore::Recover() {
   std::error_code error;
   std::vector<std::string> file_names;
   for (const auto& entry : std::filesystem::directory_iterator(options_.folder, error)) {
-    // Entries that are not regular files, such as "lost+found", do not belong to the store. The error of an entry that
-    // vanished meanwhile does not matter.
+    // Skips entries that are not regular files, such as "lost+found": they do not belong to the store. `gone` is
+    // ignored, because it only means that an entry was deleted since it was listed.
     std::error_code gone;
     if (entry.is_regular_file(gone)) {
       file_names.push_back(entry.path().filename().string());
@@ -95,7 +96,7 @@ absl::Status ArtifactStore::RecoverFile(const std::string& file_name, const std:
     return absl::OkStatus();
   }
   if (!CheckDigest("", sha256).ok() || contents.contains(sha256)) {
-    // It is a temporary file, or a partial file that was left although the content is complete.
+    // The file is a temporary one, or the partial file of a content that is already complete. Both kinds are removed.
     return unlink(PathOf(file_name).c_str()) == 0 ? absl::OkStatus() : ErrnoError(errno, "remove a file");
   }
   if (file_name == sha256 && rename(PathOf(sha256).c_str(), PartialPathOf(sha256).c_str()) != 0) {
@@ -118,7 +119,8 @@ absl::Status ArtifactStore::DropNamesWithoutContent(std::map<std::string, int64_
       ++content;
       continue;
     }
-    // On other disk errors the file may still exist, and a dropped name cannot be restored.
+    // Only ENOENT shows that the file is gone. After any other error the file may still exist, so its name must stay: a
+    // dropped name cannot be restored.
     if (errno != ENOENT) {
       return ErrnoError(errno, absl::StrCat("look for the file of artifact ", content->first));
     }
@@ -133,7 +135,7 @@ int64_t ArtifactStore::num_bytes() const {
   return num_bytes_;
 }
 
-// Returns a very large number if the free space is unknown.
+// Returns the free space on the disk, or the largest int64 if it is unknown.
 int64_t ArtifactStore::FreeBytes() const {
   struct statvfs disk = {};
   if (statvfs(options_.folder.c_str(), &disk) != 0) {
@@ -215,15 +217,16 @@ absl::StatusOr<ArtifactHold> ArtifactStore::Hold(const std::string& sha256) {
   }
   ++found->second.num_holds;
   found->second.use_time = options_.clock->Now();
-  // The release finds the upload, because a held upload is not removed from the map.
+  // `at` finds the upload when the hold is released, because an upload with a hold is never removed from the map.
   return ArtifactHold(nullptr, [this, sha256](void*) {
     absl::MutexLock release(&mutex_);
     --uploads_.at(sha256).num_holds;
   });
 }
 
-// Checks the holds before it looks for live jobs. A hold is released only after its job is live, so no job is missed
-// between the two checks. While `deleting` is set, no hold is granted.
+// Marks the artifact as being deleted, unless a hold protects it or a live job names it. The holds are checked before
+// the live jobs: a new job's hold is released only when the job is live, so one of the two checks sees the job. While
+// `deleting` is set, Hold grants no hold.
 absl::Status ArtifactStore::MarkDeleting(const std::string& name, absl::Time used_before) {
   {
     absl::MutexLock lock(&mutex_);
@@ -267,7 +270,8 @@ absl::Status ArtifactStore::DeleteUnlessUsed(const std::string& name, absl::Time
 
 absl::Status ArtifactStore::RemoveName(const v1::Artifact& artifact) {
   AMPD_RETURN_IF_ERROR(index_.Remove(artifact.name()));
-  // The name is removed already. If its content could not be removed, the next start of the server removes it.
+  // The name is removed, so the deletion has succeeded. If removing the content fails, the next start of the server
+  // removes it.
   (void)RemoveContentWithoutName(artifact);
   return absl::OkStatus();
 }

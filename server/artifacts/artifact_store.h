@@ -24,7 +24,7 @@
 
 namespace ampd::server {
 
-// While it lives, the upload that it was issued for is not deleted.
+// Protects an upload from deletion as long as the object lives.
 using ArtifactHold = std::shared_ptr<void>;
 
 // Stores the files of the cluster: uploads of clients, named by the SHA-256 of their content, and samples of jobs. Each
@@ -34,10 +34,10 @@ using ArtifactHold = std::shared_ptr<void>;
 //   1. Bytes are written to "<sha256>.partial". If the upload breaks off, that file is kept for a day.
 //   2. When all bytes have arrived, the file is synced, read back and compared with the digest.
 //   3. The file is renamed to "<sha256>" and the folder is synced.
-//   4. The name is recorded; now the artifact exists. Open undoes a step 3 without a step 4.
+//   4. The name is recorded; now the artifact exists. After a crash between steps 3 and 4, Open undoes step 3.
 //
-// An upload that no live job names is deleted when nobody has asked for it for `retention`. Samples are deleted with
-// their job. All methods except Hold, DeleteJob and num_bytes block on the disk. Thread-safe.
+// An upload is deleted if no live job names it and no request has named it for the time `retention`. Samples are
+// deleted with their job. All methods except Hold, DeleteJob and num_bytes block on the disk. Thread-safe.
 class ArtifactStore {
  public:
   struct Options {
@@ -69,7 +69,9 @@ class ArtifactStore {
   void Stop();
 
   // ---- Uploads; artifact_upload.cc. INVALID_ARGUMENT if a digest is malformed.
-  // Returns how much of the content has arrived. Postpones the upload's expiry, as every request for it does.
+  //
+  // Returns how many bytes of the content have arrived. Postpones the upload's expiry; every request for the upload
+  // does so.
   absl::StatusOr<v1::Upload> GetUpload(const std::string& sha256);
   // The result of BeginUpload: the existing artifact, or the object that receives the content.
   struct Begun {
@@ -116,7 +118,7 @@ class ArtifactStore {
 
  private:
   friend class ArtifactUpload;
-  // What is kept in memory about each upload, for operations that must not wait for the disk.
+  // The facts about one upload that are kept in memory, for operations that must not wait for the disk.
   struct Upload {
     int num_holds = 0;
     bool deleting = false;
@@ -140,7 +142,8 @@ class ArtifactStore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   // Free space on the disk.
   int64_t FreeBytes() const;
-  // `free_bytes`: the result of FreeBytes(), read before the lock was taken.
+  // Checks that the quota and the disk have space for `wanted_bytes` more. `free_bytes` is the result of FreeBytes(),
+  // which the caller reads before it takes the lock.
   absl::Status CheckRoom(int64_t wanted_bytes, int64_t free_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::StatusOr<ArtifactRow> FindRow(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
@@ -148,17 +151,18 @@ class ArtifactStore {
   absl::Status RemoveName(const v1::Artifact& artifact) ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   absl::Status RemoveContentWithoutName(const v1::Artifact& artifact) ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   absl::Status AddContent(const std::string& sha256, std::string_view content);
-  // Marks the artifact as being deleted, unless it is in use. `used_before`: as for DeleteUnlessUsed.
+  // Marks the artifact as being deleted, unless it is in use or was used at or after `used_before`.
   absl::Status MarkDeleting(const std::string& name, absl::Time used_before);
   void FinishDeleting(const std::string& name, bool deleted);
 
   absl::StatusOr<std::optional<v1::Artifact>> FindUpload(const std::string& sha256);
   absl::StatusOr<uint64_t> ClaimPartial(const v1::UploadArtifactRequest& request);
-  // For ArtifactUpload. Between BeginWrite and EndWrite no other upload touches the file. BeginWrite returns ABORTED
-  // (reason UPLOAD_TAKEN_OVER) to an upload that is no longer the owner.
+  // Reserves the partial file for a write of this upload. No other upload touches the file before EndWrite. Returns
+  // ABORTED (reason UPLOAD_TAKEN_OVER) if another upload has become the owner.
   absl::Status BeginWrite(const std::string& sha256, uint64_t owner, int64_t num_bytes);
   void EndWrite(const std::string& sha256, int64_t num_bytes, bool ok);
-  // Lets other uploads use the file again after Finish. `is_over`: the partial content is gone, so it is forgotten.
+  // Called when ArtifactUpload::Finish ends: other uploads may use the partial file again. If `is_over`, the partial
+  // file no longer exists, and its entry is removed.
   void EndFinish(const std::string& sha256, bool is_over);
   absl::StatusOr<v1::Artifact> Record(const std::string& sha256, int64_t size_bytes, const std::string& file_name);
 
@@ -167,7 +171,8 @@ class ArtifactStore {
   absl::Status DeleteSamples(const std::string& job);
   void DropOldPartials();
   absl::Status DeleteUnusedUploads();
-  // As Delete, but only for an upload that nobody has asked for since `used_before`; FAILED_PRECONDITION otherwise.
+  // Deletes an upload as Delete does, but returns FAILED_PRECONDITION if a request has named it at or after
+  // `used_before`.
   absl::Status DeleteUnlessUsed(const std::string& name, absl::Time used_before);
   absl::Status StoreUseTimes();
   bool HasWorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !deleted_jobs_.empty(); }
@@ -175,12 +180,11 @@ class ArtifactStore {
   const Options options_;
   std::thread thread_;
 
-  // Held during index calls and during the file moves that must agree with the index, so waiting for it may take as
-  // long as the disk does.
+  // Guards the index and the file moves that must agree with it. Its holder may wait for the disk.
   absl::Mutex index_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   ArtifactIndex index_ ABSL_GUARDED_BY(index_mutex_);
 
-  // Never held while waiting for the disk.
+  // Guards the state in memory. Its holder never waits for the disk.
   mutable absl::Mutex mutex_;
   std::map<std::string, Upload> uploads_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Partial> partials_ ABSL_GUARDED_BY(mutex_);

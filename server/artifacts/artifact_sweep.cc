@@ -98,7 +98,7 @@ void ArtifactStore::DropOldPartials() {
     absl::MutexLock lock(&mutex_);
     for (auto& [sha256, partial] : partials_) {
       if (!partial.is_busy && partial.write_time < before) {
-        // The file is about to be unlinked, so neither its owner nor another upload may continue with it.
+        // The file is about to be unlinked. Neither its owner nor another upload may append to it any more.
         partial.owner = 0;
         partial.is_busy = true;
         old.push_back(sha256);
@@ -111,8 +111,7 @@ void ArtifactStore::DropOldPartials() {
   }
 }
 
-// Deletes uploads that nobody has asked for during the retention. An upload that a live job names counts as asked for
-// now.
+// Deletes uploads that no request has named for the retention time. Uploads that live jobs name count as used now.
 absl::Status ArtifactStore::DeleteUnusedUploads() {
   const absl::Time now = options_.clock->Now();
   const absl::Time before = now - options_.retention;

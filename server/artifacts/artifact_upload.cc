@@ -68,7 +68,8 @@ absl::StatusOr<v1::Upload> ArtifactStore::GetUpload(const std::string& sha256) {
   AMPD_RETURN_IF_ERROR(CheckDigest("sha256", sha256));
   v1::Upload upload;
   {
-    // Read before the name is looked up: if the upload finishes in between, at least the name is found.
+    // The partial upload is looked up before the artifact: if the upload completes between the two lookups, the second
+    // one finds the artifact.
     absl::MutexLock lock(&mutex_);
     const auto found = partials_.find(sha256);
     upload.set_received_bytes(found == partials_.end() ? 0 : found->second.received_bytes);
@@ -81,8 +82,8 @@ absl::StatusOr<v1::Upload> ArtifactStore::GetUpload(const std::string& sha256) {
   return upload;
 }
 
-// Claims the partial content for a new upload. Returns the upload's number, which may write from now on; 0 if the
-// content is already complete.
+// Makes a new upload the owner of the partial content. Returns the number of the upload, or 0 if the content is already
+// complete. Only the owner may write the content.
 absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const v1::UploadArtifactRequest& request) {
   const int64_t free_bytes = FreeBytes();
   absl::MutexLock lock(&mutex_);
@@ -235,8 +236,8 @@ absl::Status ArtifactUpload::Append(std::string_view piece) {
   return written;
 }
 
-// The digest is computed from the file on disk, because the content may have come in several uploads, before and after
-// a crash.
+// Completes the upload. The digest is computed from the file on disk, not from the received pieces, because they may
+// have come in several uploads, before and after a crash.
 absl::StatusOr<v1::Artifact> ArtifactUpload::Finish() {
   if (received_bytes_ != size_bytes_) {
     return Error(StatusCode::kInvalidArgument, "INCOMPLETE_UPLOAD",

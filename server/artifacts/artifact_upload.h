@@ -13,8 +13,9 @@ namespace ampd::server {
 
 class ArtifactStore;
 
-// Receives the content of one upload, piece by piece. Single-threaded: owner is whoever calls it, one at a time. The
-// store must outlive it. If it is destroyed before Finish, the bytes received so far are kept for the next upload.
+// Receives the content of one upload, piece by piece. If the object is destroyed before Finish, the bytes received so
+// far are kept for the next upload of the content. The store must outlive it. Single-threaded: its caller owns it, and
+// only one thread calls it at a time.
 class ArtifactUpload {
  public:
   static constexpr size_t kMaxPieceBytes = size_t{1} << 20;

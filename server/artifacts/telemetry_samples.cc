@@ -9,9 +9,9 @@
 namespace ampd::server {
 namespace {
 
-// Whether a sample that was not stored is dropped, so that the worker does not send it again. Another try would fail
-// again, or keep failing while the disk is full. The stream carries the telemetry of all attempts of its worker, which
-// must not wait for the samples of one.
+// Whether a sample that could not be stored is dropped instead of being sent again by the worker. It is dropped if it
+// is malformed, or if the quota or the disk is full, because another try would most likely fail too. One stream carries
+// the telemetry of all of a worker's attempts, so waiting for the samples of one attempt would hold up the others.
 bool IsRefused(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || ReasonOf(status) == "ARTIFACT_QUOTA" || ReasonOf(status) == "DISK_FULL";
 }

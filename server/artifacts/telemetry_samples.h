@@ -7,10 +7,10 @@
 
 namespace ampd::server {
 
-// Moves the samples of an attempt's telemetry into the artifact store. In the batch only the sequence of each sample
-// remains, because it counts among the other sequences. A sample that cannot be kept, because it is malformed or the
-// quota or the disk is full, is replaced by an event TELEMETRY_REFUSED of the same sequence. The rest of the batch is
-// stored as usual, and nobody sends the sample again.
+// Moves the samples in a batch of telemetry into the artifact store. In the batch each sample keeps only its sequence,
+// because sequences must have no gaps. A sample that cannot be kept, because it is malformed or the quota or the disk
+// is full, is replaced by an event TELEMETRY_REFUSED with the sample's sequence. The rest of the batch is stored as
+// usual, and the worker does not send the sample again.
 //
 // On any other error, most likely of the disk, the batch is unchanged and must be sent again. Blocks on the disk.
 absl::Status StoreSamples(const v1::AttemptKey& key, absl::Time now, ArtifactStore* store, v1::TelemetryBatch* batch);

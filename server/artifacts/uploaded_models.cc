@@ -14,12 +14,12 @@
 namespace ampd::server {
 namespace {
 
-// Limits for one model: many times more than the largest published models have. Analysing a model takes time quadratic
-// in these numbers.
+// The largest number of nodes of a model that the server reads; many times that of the largest published models. The
+// time to analyse a model grows with the square of the number of nodes and of tensors.
 constexpr size_t kMaxNodes = 16'384;
 constexpr size_t kMaxTensors = 16'384;
 
-// The least size that a cached model counts for, which bounds the number of cached models.
+// A cached model counts with at least this size towards kept_json_bytes, which bounds the number of cached models.
 constexpr int64_t kLeastWeightBytes = 64 << 10;
 
 constexpr char kField[] = "model.exported.artifact";

@@ -15,14 +15,14 @@
 
 namespace ampd::server {
 
-// Reads the programs of exported models from uploaded files. The server then knows what a job needs, and what a trainer
-// would refuse, before a worker has the file. The content of tensors is not read, except for constants of the two
+// Reads the programs of exported models from uploaded files. The server then knows, before a worker has the file, what
+// a job needs and why a trainer would refuse it. The content of tensors is not read, except for constants of the two
 // programs.
 //
-// A file comes from outside. If it has more JSON than Options::max_json_bytes, or more nodes or tensors than real
-// models have, it is left to the worker, which risks only itself. Only one file is read at a time, because reading
-// takes ten times the size of its JSON in memory, and thirty times for a malicious file. Recently used results are
-// cached, so that a hundred jobs of one model read it once. Thread-safe.
+// Files are untrusted. If a file has more JSON than Options::max_json_bytes, or more nodes or tensors than real models
+// have, the server does not read it and leaves the check to the worker. Only one file is read at a time, because
+// reading takes ten times the size of its JSON in memory, and thirty times for a malicious file. Recently used results
+// are cached, so that a hundred jobs of one model read it once. Thread-safe.
 class UploadedModels {
  public:
   struct Options {

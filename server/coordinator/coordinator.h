@@ -11,9 +11,9 @@
 
 namespace ampd::server {
 
-// Connects the parts that decide how the state changes: the commands of clients, the sessions of workers, the scheduler
-// and the expiry. It passes what the ledger has published on to these parts and to the listener, and decides nothing
-// itself. Its callers use the parts directly.
+// Owns the parts that decide how the state changes: the commands of clients, the sessions of workers, the scheduler and
+// the expiry. Callers use these parts directly. The coordinator itself decides nothing; it only passes the records that
+// the ledger publishes on to the parts and to the listener.
 //
 //   1. client: commands().CreateJob -> committed, and answered; the scheduler places it if a device is free
 //   2. OnDirectiveDue(worker)       -> the stream sends sessions().CurrentDirective(worker)
@@ -29,8 +29,8 @@ class Coordinator {
   // Registers itself as the ledger's listener. REQUIRES: options.listener is set.
   explicit Coordinator(const Options& options);
 
-  // Records in the journal that a life of the server begins (one life lasts from a start of the process to its end).
-  // Call once, before anything else and after the ledger's Start. Blocks until the record is on disk.
+  // Records in the journal that a life of the server begins; a life is one run of the server's process. Call once,
+  // before anything else and after the ledger's Start. Blocks until the record is on disk.
   absl::Status Start();
   // Calls Expiry::Tick and Scheduler::Wake.
   void Tick();

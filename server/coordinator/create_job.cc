@@ -40,8 +40,9 @@ absl::Status CheckRequestId(const std::string& request_id) {
   return absl::OkStatus();
 }
 
-// Returns a callback that holds an artifact until just before the client is answered. By then a created job names the
-// artifact. If the job was refused, nothing must keep the client from deleting the artifact.
+// Returns a callback that releases the artifact and then answers the client with `done`. If a job was created, it names
+// the artifact by now, which protects the artifact. If not, the client may delete the artifact as soon as it has the
+// answer.
 JobDone ReleaseAndAnswer(std::shared_ptr<void> artifact, JobDone done) {
   return [artifact = std::move(artifact), done = std::move(done)](const absl::StatusOr<JobPtr>& job) mutable {
     artifact.reset();
@@ -58,7 +59,9 @@ absl::Status CheckUnfinished(const Job& job) {
   return ErrorWithMetadata(
       StatusCode::kFailedPrecondition, "WRONG_STATE",
       absl::StrCat("job ", job.id(), " is ", state,
-                   job.state() == Job::SUCCEEDED ? "; it has finished, and nothing is left to continue"
+                   job.state() == Job::SUCCEEDED ? "; it has finished, and nothing is left to continue; to train "
+                                                   "further from its weights, submit a job with "
+                                                   "model.initial_checkpoint"
                                                  : "; only a job that has ended can be continued from its checkpoint"),
       {{"job", job.id()}, {"state", state}});
 }

@@ -13,8 +13,8 @@ using internal::JobRecord;
 using v1::Attempt;
 using v1::Job;
 
-// Adds the older checkpoints that the worker reaches, for an attempt whose start_from is damaged. A null worker is not
-// registered and has no attempts.
+// Adds the older checkpoints that the worker can reach. The worker starts from one of them if start_from is damaged.
+// Adds nothing if `worker` is null, which means that the worker is not registered.
 void AddOlderCheckpoints(const JobRecord& record, const WorkerRecordPtr& worker, v1::AttemptDirective* directive) {
   if (!directive->has_start_from() || worker == nullptr) {
     return;
@@ -39,25 +39,22 @@ v1::AttemptDirective ToDirective(const JobRecord& record, const WorkerRecordPtr&
   *directive.mutable_devices() = attempt.devices();
   if (record.has_start_from()) {
     *directive.mutable_start_from() = record.start_from();
+    directive.set_weights_only(!ResumesTraining(job.spec(), record.start_from()));
   }
   AddOlderCheckpoints(record, worker, &directive);
   directive.set_precision(attempt.precision());
   if (attempt.has_loss_scale()) {
     *directive.mutable_loss_scale() = attempt.loss_scale();
   }
-  if (record.loss_scale_order_number() > 0) {
-    *directive.mutable_loss_scale_order() = record.loss_scale_order();
-    directive.set_loss_scale_order_number(record.loss_scale_order_number());
-  }
-  if (record.has_earlier_loss_scale_order()) {
-    *directive.mutable_earlier_loss_scale_order() = record.earlier_loss_scale_order();
+  if (record.has_live_loss_scale()) {
+    *directive.mutable_live_loss_scale() = record.live_loss_scale();
   }
   directive.set_gradient_request_number(record.gradient_request_number());
   return directive;
 }
 
-// Acknowledges the reported facts that are on disk or will never be needed, so that the worker need not report them
-// again.
+// Acknowledges those reported facts that are on disk, or that the server will never need, so that the worker stops
+// reporting them.
 void Acknowledge(const v1::WorkerReport& report, const ClusterState& state, v1::WorkerDirective* directive) {
   for (const v1::AttemptReport& reported : report.attempts()) {
     const JobRecordPtr record = state.FindJob(reported.key().job_id());
@@ -78,8 +75,8 @@ void Acknowledge(const v1::WorkerReport& report, const ClusterState& state, v1::
   }
 }
 
-// Returns the number of the first directive that contained the item. `number` is the number of the directive being
-// built, which is the first one if no earlier one contained the item.
+// Returns the number of the first directive that contained the item. If no earlier directive contained it, that is
+// `number`, the directive that is being built.
 uint64_t FirstSent(const std::map<std::string, uint64_t>& first_sent, const std::string& item, uint64_t number) {
   const auto before = first_sent.find(item);
   return before == first_sent.end() ? number : before->second;

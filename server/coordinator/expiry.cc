@@ -93,8 +93,9 @@ void Expiry::ArchiveEndedJobs(const ClusterState& state, Updates* updates) const
   }
 }
 
-// The wall clock is read only once for each job, when this life first sees the job. Therefore a clock that is set later
-// makes no job expire early or late.
+// Ends the jobs whose deadline has passed. For each job the wall clock is read only once, when this run of the server
+// first sees the job; after that the clock since boot counts. A wall clock that is set later therefore changes no
+// deadline.
 void Expiry::ExpireDeadlines(const ClusterState& state, Updates* updates) {
   std::map<std::string, absl::Duration> started;
   const absl::Duration now = options_.clock->SinceBoot();
@@ -120,7 +121,7 @@ void Expiry::RestartUnreachableJobs(const ClusterState& state, Updates* updates)
   const absl::Duration now = options_.clock->SinceBoot();
   for (const auto& [key, record] : state.queue()) {
     const std::optional<v1::Checkpoint> start = StartPoint(*record);
-    if (!start.has_value() || !start->local() || !GoesOn(record->job().spec(), *start)) {
+    if (!start.has_value() || !start->local() || !ResumesTraining(record->job().spec(), *start)) {
       continue;
     }
     const WorkerRecordPtr holder = state.FindWorker(start->worker());
@@ -143,9 +144,9 @@ void Expiry::RestartUnreachableJobs(const ClusterState& state, Updates* updates)
   unreachable_since_ = std::move(unreachable);
 }
 
-// Removes the workers that have been lost for the retention. A wall clock that leapt forward must not remove workers
-// that were lost a moment ago. They must therefore also have been lost by the boot clock, which does not leap, for the
-// retention, but at most for an hour.
+// Removes the workers that have been lost for worker_retention by the wall clock. If the wall clock leaps forward,
+// workers that were lost a moment ago must stay. Therefore a worker must also have been lost by the clock since boot,
+// which does not leap, for worker_retention or one hour, whichever is shorter.
 void Expiry::RemoveLostWorkers(const ClusterState& state, Updates* updates) {
   if (options_.worker_retention <= absl::ZeroDuration()) {
     return;

@@ -14,11 +14,11 @@
 
 namespace ampd::server {
 
-// Does what is due by time: declares silent workers lost and removes them later, cancels jobs at their deadline,
-// restarts jobs whose checkpoint is out of reach, moves ended jobs out of memory, and deletes what is past its
-// retention. Leases, deadlines and waits use the clock since boot, which nobody can set. Retention uses the wall clock,
-// as long as that is steady. Single-threaded; owner: the thread that calls Coordinator::Tick. ClockIsSteady may be
-// called from any thread.
+// Makes the changes that are due because time has passed: declares silent workers lost and removes them later, cancels
+// jobs at their deadline, restarts jobs whose checkpoint is out of reach, moves ended jobs out of memory, and deletes
+// data whose retention is over. Leases, deadlines and waits use the clock since boot, which nobody can set. Retention
+// uses the wall clock, as long as that is steady. Single-threaded; owner: the thread that calls Coordinator::Tick.
+// ClockIsSteady may be called from any thread.
 class Expiry {
  public:
   struct Options {
@@ -33,13 +33,13 @@ class Expiry {
   };
   explicit Expiry(const Options& options) : options_(options), clock_watch_(options.clock) {}
 
-  // Compares the wall clock with the newest time in the journal. Call once, before the beginning of this server life is
-  // recorded in the journal.
+  // Compares the wall clock with the newest time in the journal. Call it once, before the start of this life of the
+  // server is recorded in the journal.
   void CheckClock();
   // Call it every few hundred milliseconds.
   void Tick();
 
-  // Whether anything may be deleted by its age now.
+  // Whether the wall clock is steady, so that data may be deleted by its age.
   bool ClockIsSteady() const { return clock_watch_.IsSteady(); }
 
  private:
@@ -56,11 +56,11 @@ class Expiry {
 
   const Options options_;
   WallClockWatch clock_watch_;
-  // By job: since when a queued job's local checkpoint is out of reach.
+  // For each queued job whose local checkpoint no worker can reach: the time since boot when that was first seen.
   std::map<std::string, absl::Duration> unreachable_since_;
-  // By job: when a job with a deadline started, by the clock since boot.
+  // For each job with a deadline: the time at which it started, by the clock since boot.
   std::map<std::string, absl::Duration> started_since_boot_;
-  // By worker: since when this life of the server has known the worker as lost.
+  // For each lost worker: the time since boot at which this run of the server first saw that the worker was lost.
   std::map<std::string, absl::Duration> lost_since_;
   absl::Duration next_sweep_;
   absl::Duration next_deletion_;

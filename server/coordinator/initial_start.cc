@@ -28,7 +28,8 @@ absl::Status JobCommands::ResolveStart(internal::CreateJob* create) const {
                         ResolveInitialCheckpoint((*source)->job(), create->mutable_spec()));
   if (is_any_newest) {  // A reference that gives a step allows no other step.
     for (v1::Checkpoint& older : OlderThan(**source, create->clone_start())) {
-      // Only checkpoints in that job's folder: by the path the worker decides to load only the weights.
+      // Takes only the checkpoints in that job's own folder. The worker loads only their weights, and recognises by the
+      // path that it must do so.
       if (JobOfPath(older.path()) == reference.job_id()) {
         older.set_step(0);
         *create->add_older_starts() = std::move(older);
@@ -44,7 +45,8 @@ absl::Status JobCommands::CheckStart(internal::CreateJob* create) const {
   }
   const std::string& path = create->clone_start().path();
   const std::string keeper = JobOfPath(path);
-  // Read before the record is looked up, so that the commit notices if the job leaves the memory after this.
+  // The state is read before the record is looked up. If the job leaves the memory in between, the commit refuses the
+  // update.
   create->set_start_is_hot(
       options_.ledger->Read([&](const ClusterState& state) { return state.FindJob(keeper) != nullptr; }));
   const absl::StatusOr<JobRecordPtr> record = options_.queries->FindRecord(keeper);

@@ -108,7 +108,8 @@ void JobCommands::UpdateJob(const v1::UpdateJobRequest& request, JobDone done) {
   if (!record.ok()) {
     return done(record.status());
   }
-  // An order to a finished job is not checked here, because the commit refuses it with WRONG_STATE.
+  // The order of a finished job is not checked here, because the commit refuses every order for such a job with
+  // WRONG_STATE.
   if (update.change_job().has_loss_scale_order() && !IsTerminal((*record)->job().state())) {
     const absl::Status status = AdmitOrder(update.change_job().loss_scale_order(), **record);
     if (!status.ok()) {

@@ -19,12 +19,12 @@ namespace ampd::server {
 using JobDone = std::function<void(absl::StatusOr<JobPtr>)>;
 using Done = std::function<void(absl::Status)>;
 
-// The commands of clients that change jobs. Each command checks its request, commits one update and answers with the
-// job as it is after the update; job_service.proto has the contract of each. No crash undoes a change that was
-// answered.
+// The commands with which clients change jobs. Each command checks its request, commits one update and answers with the
+// job as it is after the update. The answer comes only after the update is on disk. job_service.proto documents each
+// command.
 //
 // `done` is called exactly once: on the ledger's thread, or on the caller's if nothing had to be written. It must be
-// quick. A command that names a job which is not in memory, or an initial checkpoint, may block on the disk; CreateJob
+// quick. A command may block on the disk if it names an initial checkpoint, or a job that is not in memory; CreateJob
 // and CloneJob of a spec with an artifact may block as ModelFinder::Find does. Nothing else here blocks. Thread-safe.
 class JobCommands {
  public:
@@ -63,11 +63,11 @@ class JobCommands {
   void CommitNewJob(internal::CreateJob create, JobDone done);
   // RESOURCE_EXHAUSTED if the disk or the memory has no capacity for a job whose spec has `spec_bytes`.
   absl::Status CheckCapacity(size_t spec_bytes) const;
-  // Checks the spec and fills in its defaults. Reads an uploaded model for that, except for a repeated request, and
-  // except for a job that resumes from a checkpoint, which contains the model.
+  // Checks the spec and fills in its defaults. An uploaded model is read for the check. It is not read for a repeated
+  // request, nor for a job that resumes from a checkpoint, which contains the model.
   absl::StatusOr<Admitted> Admit(const v1::JobSpec& spec, const std::string& request_id, bool resumes) const;
-  // If the spec names an initial checkpoint of another job, resolves it into `create`. NOT_FOUND if there is no such
-  // job. Other errors: those of ResolveInitialCheckpoint and CheckStart.
+  // If the spec names an initial checkpoint of another job, finds that checkpoint and stores it in `create`. NOT_FOUND
+  // if there is no such job. Other errors: those of ResolveInitialCheckpoint and CheckStart.
   absl::Status ResolveStart(internal::CreateJob* create) const;
   // Returns NOT_FOUND (CHECKPOINT_NOT_FOUND) if the checkpoint that the job begins with is no longer kept. If the job
   // that keeps the checkpoint is in memory, the commit checks it again.

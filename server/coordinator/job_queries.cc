@@ -8,6 +8,7 @@
 #include "base/page_budget.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "server/coordinator/answer_limits.h"
 #include "server/state/attempt_tokens.h"
 #include "server/state/job_rules.h"
 #include "server/state/placement.h"
@@ -17,17 +18,15 @@ namespace {
 
 using absl::StatusCode;
 
-constexpr size_t kMaxShownBytes = 80;
+}  // namespace
 
-absl::StatusOr<JobRecordPtr> ParseRecord(const std::string& bytes) {
+absl::StatusOr<JobRecordPtr> ParseJobRecord(const std::string& bytes) {
   auto record = std::make_shared<internal::JobRecord>();
   if (!record->ParseFromString(bytes)) {
     return Error(StatusCode::kDataLoss, "STORE_CORRUPT", "a record of the history table is damaged");
   }
   return record;
 }
-
-}  // namespace
 
 bool JobQueries::IsInMemory(const std::string& id) const {
   return options_.ledger->Read([&](const ClusterState& state) { return state.FindJob(id) != nullptr; });
@@ -43,7 +42,7 @@ absl::StatusOr<JobRecordPtr> JobQueries::FindRecord(const std::string& id) const
     return Error(StatusCode::kNotFound, "JOB_NOT_FOUND",
                  absl::StrCat("there is no job ", Shortened(id, kMaxShownBytes)));
   }
-  return ParseRecord(*archived);
+  return ParseJobRecord(*archived);
 }
 
 absl::StatusOr<JobPtr> JobQueries::GetJob(const std::string& id) const {
@@ -51,12 +50,33 @@ absl::StatusOr<JobPtr> JobQueries::GetJob(const std::string& id) const {
   return JobOf(record);
 }
 
+JobQueries::Place JobQueries::FindPlace(const v1::Job* job) const {
+  LiveWorkers live = options_.sessions->Live();
+  return options_.ledger->Read([&](const ClusterState& state) {
+    return Place{.fleet = Fleet(state, std::move(live)),
+                 .first_queued = state.queue().empty() ? "" : state.queue().begin()->second->job().id(),
+                 .jobs_ahead = job == nullptr ? 0 : CountAhead(state, *job)};
+  });
+}
+
+void JobQueries::AddPending(v1::Job* job) const {
+  const absl::StatusOr<JobRecordPtr> record =
+      job->state() == v1::Job::QUEUED ? FindRecord(job->id()) : absl::StatusOr<JobRecordPtr>(nullptr);
+  if (!record.ok() || *record == nullptr) {
+    return;
+  }
+  const Place place = FindPlace(nullptr);
+  PendingReasons reasons({&place.fleet, place.first_queued, absl::ToUnixMicros(options_.clock->Now())});
+  if (std::optional<v1::Pending> pending = reasons.Find(**record); pending.has_value()) {
+    *job->mutable_pending() = *std::move(pending);
+  }
+}
+
 absl::StatusOr<v1::ExplainJobResponse> JobQueries::ExplainJob(const v1::ExplainJobRequest& request) const {
   AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, FindRecord(request.id()));
-  const LiveWorkers live = options_.sessions->Live();
-  const int64_t now = absl::ToUnixMicros(options_.clock->Now());
+  const Place place = FindPlace(&record->job());
   v1::ExplainJobResponse response =
-      options_.ledger->Read([&](const ClusterState& state) { return ExplainWaiting(state, live, *record, now); });
+      ExplainWaiting(place.fleet, place.jobs_ahead, *record, absl::ToUnixMicros(options_.clock->Now()));
   response.set_num_devices(response.devices_size());
   PageBudget budget;
   int num_shown = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,9 +12,13 @@
 #include "server/coordinator/worker_sessions.h"
 #include "server/ledger/ledger.h"
 #include "server/state/cluster_state.h"
+#include "server/state/placement.h"
 #include "server/state/retention.h"
 
 namespace ampd::server {
+
+// Reads a record of the history table. DATA_LOSS (STORE_CORRUPT) if it is damaged.
+absl::StatusOr<JobRecordPtr> ParseJobRecord(const std::string& bytes);
 
 // Answers questions about jobs from the published records and the history table. Changes nothing. A question about a
 // job that is not in memory may block on the disk; the others are quick. Thread-safe.
@@ -35,8 +40,9 @@ class JobQueries {
   // Returns the job without `progress`, which server/telemetry adds. Errors: those of FindRecord.
   absl::StatusOr<JobPtr> GetJob(const std::string& id) const;
 
-  // See job_service.proto for the contract of each.
+  // The calls of JobService with these names; job_service.proto documents them.
   absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request) const;
+  absl::StatusOr<v1::FindJobsResponse> FindJobs(const v1::FindJobsRequest& request) const;
   absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const v1::ExplainJobRequest& request) const;
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) const;
 
@@ -47,8 +53,8 @@ class JobQueries {
   // Returns the device as its worker registered it; nothing if the worker was removed.
   std::optional<v1::Device> FindDevice(const std::string& worker, const std::string& device) const;
 
-  // Facts about an attempt whose telemetry may be stored. The attempt is its job's current one, or it reported its own
-  // end.
+  // What the server needs to know before it stores the telemetry of an attempt: only the job's current attempt, or one
+  // that reported its own end, may add telemetry.
   struct AttemptPlace {
     int64_t from_step = 0;  // The step of the checkpoint that it started from.
     bool ended = false;
@@ -59,8 +65,24 @@ class JobQueries {
 
   // Sets `job->retention`: when the data that the job leaves behind will be deleted.
   void AddRetention(v1::Job* job) const { *job->mutable_retention() = RetentionOf(*job, options_.retention); }
+  // Sets `job->pending` if the job is queued: why it waits. Compares the job with every device.
+  void AddPending(v1::Job* job) const;
 
  private:
+  // Everything that decides whether a queued job is placed, at one moment.
+  struct Place {
+    Fleet fleet;
+    std::string first_queued;  // Id of the job that is placed first; empty: no job is queued.
+    int jobs_ahead = 0;        // The number of jobs that are placed before the given one.
+  };
+  // Returns jobs with this name, and jobs whose id begins with the text; at most `limit` of each kind from the hot
+  // state and from the history table. A job may be there twice.
+  absl::StatusOr<std::vector<JobRecordPtr>> RecordsLike(const std::string& text, int limit) const;
+  // `job` may be null.
+  Place FindPlace(const v1::Job* job) const;
+  // Sets `pending` of the queued jobs on a page; `records` has the jobs' records by submit order.
+  void AddPending(const std::map<int64_t, JobRecordPtr>& records, v1::ListJobsResponse* page) const;
+
   const Options options_;
 };
 

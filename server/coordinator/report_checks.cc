@@ -125,12 +125,22 @@ std::string MetricOddity(const v1::FinalMetrics& metrics) {
   if (metrics.skipped_steps() < 0 || metrics.skipped_steps() > kMaxSteps) {
     return absl::StrCat("final_metrics.skipped_steps is ", metrics.skipped_steps());
   }
+  if (!std::isfinite(metrics.energy_joules()) || metrics.energy_joules() < 0) {
+    return "final_metrics.energy_joules is no energy";
+  }
   if ((metrics.has_eval_accuracy() && !IsShare(metrics.eval_accuracy())) ||
       (metrics.has_eval_f1() && !IsShare(metrics.eval_f1())) ||
       (metrics.has_eval_top5_accuracy() && !IsShare(metrics.eval_top5_accuracy()))) {
     return "a share in final_metrics is not between 0 and 1";
   }
   return metrics.state_hash().empty() || IsSha256(metrics.state_hash()) ? "" : "final_metrics.state_hash is no SHA-256";
+}
+
+// Whether train.early_stopping may have ended a job at this step: the job is evaluated there, and often enough before.
+bool MayStopEarlyAt(const v1::JobSpec& spec, int64_t step) {
+  const int64_t every_steps = spec.eval().every_steps();
+  return spec.train().has_early_stopping() && every_steps > 0 && step > 0 && step % every_steps == 0 &&
+         step / every_steps >= spec.train().early_stopping().patience();
 }
 
 // Whether losses of the job may be infinite or NaN: with WARN, training continues in spite of them.
@@ -199,10 +209,13 @@ std::string FindOddity(const JobRecord& record, const v1::Attempt& attempt, cons
     return "";
   }
   const bool is_recorded = record.last_checkpoint_attempt() == attempt.number();
-  const int64_t least = std::max(attempt.from_step(), is_recorded ? record.last_checkpoint_step() : 0);
-  if (total_steps > 0 && outcome.last_step() < total_steps) {
+  const bool stopped_early = outcome.last_step() < total_steps;
+  if (stopped_early && !MayStopEarlyAt(record.job().spec(), outcome.last_step())) {
     return absl::StrCat("it finished at step ", outcome.last_step(), " of ", total_steps);
   }
+  // An attempt whose checkpoint is damaged begins with an older one, so it may stop early before `from_step`.
+  const int64_t least =
+      std::max(stopped_early ? 0 : attempt.from_step(), is_recorded ? record.last_checkpoint_step() : 0);
   if (outcome.last_step() < least) {
     return absl::StrCat("it finished at step ", outcome.last_step(), ", before step ", least);
   }
@@ -218,7 +231,7 @@ std::string FindOddity(const JobRecord& record, const v1::Attempt& attempt, cons
 Outcome InPlaceOf(const Outcome& outcome, const std::string& oddity) {
   Outcome failed;
   failed.set_kind(Outcome::FAILED);
-  failed.set_reason(oddity == kNotFinite ? v1::NONFINITE_LOSS : v1::INTERNAL);
+  failed.set_reason(oddity == kNotFinite ? v1::Reason::NONFINITE_LOSS : v1::Reason::INTERNAL);
   failed.set_message(absl::StrCat("the worker reported an end that can't be: ", oddity));
   failed.set_last_step(std::clamp<int64_t>(outcome.last_step(), 0, kMaxSteps));
   return failed;

@@ -58,7 +58,7 @@ v1::Outcome OutcomeOf(const v1::AttemptReport& report) {
   v1::Outcome outcome = report.outcome();
   if (outcome.kind() == v1::Outcome::KIND_UNSPECIFIED) {
     outcome.set_kind(v1::Outcome::FAILED);
-    outcome.set_reason(v1::INTERNAL);
+    outcome.set_reason(v1::Reason::INTERNAL);
     outcome.set_message("the worker reported no outcome");
   }
   BoundOutcome(&outcome);
@@ -79,7 +79,8 @@ std::string IngestCheckpoints(const v1::AttemptReport& reported, const JobRecord
                               Updates* updates) {
   std::string oddity;
   for (const v1::Checkpoint& checkpoint : reported.checkpoints()) {
-    // With any other path, workers would delete files that are not the checkpoint's.
+    // Only the checkpoint's own path is accepted. With any other path, deleting the checkpoint would make workers
+    // delete other files.
     const bool is_in_place = checkpoint.path() == PathOf(reported.key().job_id(), checkpoint);
     const std::string why = is_in_place ? FindOddity(record, reported.key(), checkpoint) : "a checkpoint's path";
     oddity = why.empty() ? oddity : why;
@@ -92,8 +93,8 @@ std::string IngestCheckpoints(const v1::AttemptReport& reported, const JobRecord
   return oddity;
 }
 
-// Records that the attempt ended. An outcome that can't be true is replaced by a failure, and a sentence about it is
-// returned; otherwise returns an empty string.
+// Records that the attempt ended, and returns an empty string. If the outcome can't be true, records a failure instead,
+// and returns a sentence about what is wrong.
 std::string IngestOutcome(const v1::AttemptReport& reported, const JobRecord& record, const Attempt& attempt,
                           absl::Time now, Updates* updates) {
   internal::EndAttempt& change = *updates->emplace_back(NewUpdate(now)).mutable_end_attempt();
@@ -133,7 +134,8 @@ std::string IngestAttempt(const std::string& worker, const v1::AttemptReport& re
   return oddity.empty() ? "" : absl::StrCat("attempt ", NameOf(reported.key()), ": ", oddity, " can't be true");
 }
 
-// Ends the attempts that the worker has lost: its report reflects a directive that contained them, but lacks them.
+// Ends the attempts that the worker has lost. An attempt is lost if the worker's report lacks it although the report
+// reflects a directive that contained it.
 void DetectVanished(const WorkerSession& session, const ClusterState& state, absl::Time now, Updates* updates) {
   const v1::WorkerReport& report = session.report;
   if (report.reflected().epoch() != state.epoch()) {
@@ -152,12 +154,13 @@ void DetectVanished(const WorkerSession& session, const ClusterState& state, abs
     internal::EndAttempt& change = *updates->emplace_back(NewUpdate(now)).mutable_end_attempt();
     *change.mutable_key() = key;
     change.mutable_outcome()->set_kind(v1::Outcome::GONE);
-    change.mutable_outcome()->set_reason(v1::WORKER_LOST);
+    change.mutable_outcome()->set_reason(v1::Reason::WORKER_LOST);
     change.mutable_outcome()->set_message("the worker has no trace of it");
   }
 }
 
-// Ends the deletions that the worker has done: those in a directive that its report reflects.
+// Records which deletions the worker has done. A deletion is done if the worker's report reflects a directive that
+// contained it.
 void ConfirmDeletions(const WorkerSession& session, const ClusterState& state, absl::Time now, Updates* updates) {
   const WorkerRecordPtr record = state.FindWorker(session.report.worker());
   if (record == nullptr || session.report.reflected().epoch() != state.epoch()) {

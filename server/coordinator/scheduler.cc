@@ -97,8 +97,9 @@ void Scheduler::Wake() {
   is_awake_ = true;
 }
 
-// Does not wake the scheduler. If the assignment was committed, its publication does that. If it was refused, perhaps
-// because the ledger is full, it must not be tried again in a tight loop.
+// Marks that the job's assignment was committed or refused. Does not wake the scheduler. After a commit, the published
+// record wakes it. After a refusal, perhaps because the ledger is full, placement must not be tried again in a tight
+// loop.
 void Scheduler::OnSettled(const std::string& job) {
   absl::MutexLock lock(&mutex_);
   marks_.settled.insert(job);

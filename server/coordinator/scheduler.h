@@ -47,7 +47,7 @@ class Scheduler {
   ~Scheduler() { Stop(); }
 
   void Start();
-  // After it returns, nothing is placed. Idempotent.
+  // Stops the thread; nothing is placed afterwards. Idempotent.
   void Stop();
 
   void OnPublished(const Publication& publication);
@@ -59,7 +59,7 @@ class Scheduler {
   // Places the jobs that can begin now. Returns how many assignments it committed.
   size_t RunOnce();
 
-  // The number of comparisons of a job with a device. Call it on the thread that calls RunOnce.
+  // The number of times that a job was compared with a device. Call it on the thread that calls RunOnce.
   int64_t num_examined() const { return table_.num_examined(); }
 
  private:

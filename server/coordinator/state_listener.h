@@ -34,11 +34,12 @@ class StateListener {
   // `line` describes a problem of a worker that an operator should know: another agent claims the worker's name, or its
   // reports are inconsistent. Reported once while it stays the same. Called from any thread.
   virtual void OnWorkerTrouble(const std::string& /*worker*/, const std::string& /*line*/) {}
-  // The wall clock leapt by `leap`, or differs by `leap` from the newest time in the journal. Afterwards, nothing is
-  // deleted by its age for WallClockWatch::kQuiet. Called from the thread that calls Coordinator::Start or Tick.
+  // Called when the wall clock has leapt by `leap`, or differs by `leap` from the newest time in the journal. For
+  // WallClockWatch::kQuiet after the call, nothing is deleted by its age. Called from the thread that calls
+  // Coordinator::Start or Tick.
   virtual void OnClockLeap(absl::Duration /*leap*/) {}
-  // A search for jobs that can begin has ended: how many jobs waited, and how many of them were placed. Called from any
-  // thread.
+  // Called at the end of each search for jobs that can begin, with the number of jobs that waited and of those that
+  // were placed. Called from any thread.
   virtual void OnPlacement(size_t /*num_waiting*/, size_t /*num_placed*/, absl::Duration /*time*/) {}
 };
 

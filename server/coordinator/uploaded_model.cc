@@ -4,11 +4,10 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "server/coordinator/answer_limits.h"
 
 namespace ampd::server {
 namespace {
-
-constexpr size_t kMaxShownBytes = 80;
 
 absl::Status ArtifactNotFound(const std::string& artifact) {
   const std::string shown = Shortened(artifact, kMaxShownBytes);

@@ -6,15 +6,13 @@
 #include "base/page_budget.h"
 #include "base/page_size.h"
 #include "base/status_macros.h"
+#include "server/coordinator/answer_limits.h"
 #include "server/coordinator/updates.h"
 #include "server/coordinator/worker_sessions.h"
 #include "server/coordinator/worker_view.h"
 
 namespace ampd::server {
 namespace {
-
-constexpr int kDefaultPage = 50;
-constexpr int kMaxPage = 500;
 
 const WorkerSession* FindSession(const std::map<std::string, WorkerSession>& sessions, const std::string& worker) {
   const auto session = sessions.find(worker);

@@ -10,7 +10,7 @@
 
 namespace ampd::server {
 
-// The state of one worker that is not in the journal. It lasts as long as this life of the server.
+// The facts about one worker that are not in the journal. They are lost when the server's process ends.
 struct WorkerSession {
   v1::AgentIdentity agent;
   std::string incarnation;
@@ -19,8 +19,8 @@ struct WorkerSession {
   absl::Time report_time;
   absl::Duration report_since_boot;
   bool losing = false;  // Its loss is being written to disk; its lease is not renewed.
-  // The number of the first directive of this life that contained an attempt (key: "job/attempt") or a deletion (key:
-  // path).
+  // Maps each attempt ("job/attempt") to the number of the first directive of this server process that contained it.
+  // The next member does the same for deletions, by path.
   std::map<std::string, uint64_t> first_sent;
   std::map<std::string, uint64_t> first_sent_deletion;
   std::string rival;  // A sentence about another agent that claims the name; empty: none.

@@ -31,9 +31,10 @@ absl::Status Replaced(const v1::WorkerReport& report) {
                             " with the id of this one's state folder: ", report.agent().place()));
 }
 
-// Checks a report whose agent id is that of the worker's present agent. The sender is that agent, perhaps restarted, or
-// an agent with a copy of its state folder. A copy elsewhere reports another place (host and folder) and is refused. A
-// copy at the same place looks like a restart; the agent that it displaces reports that it yields, and is refused.
+// Checks a report that has the id of the worker's present agent. Its sender is either that agent, perhaps restarted, or
+// an agent that runs on a copy of that agent's state folder. A copy on another host or in another folder reports
+// another place and is refused. A copy at the same place can't be told from a restart, so it replaces the present
+// agent. The replaced agent reports that it yields, and is refused.
 absl::Status CheckCopy(const v1::WorkerReport& report, const v1::AgentIdentity& holder, const WorkerSession& session) {
   const std::string& place = report.agent().place();
   if (!holder.place().empty() && !place.empty() && holder.place() != place) {
@@ -65,7 +66,8 @@ absl::Status WorkerSessions::Start() {
     }
     return state.life();
   });
-  // Every lease starts over, because an earlier life may have renewed it right before its end.
+  // Every lease starts over at its full length. Leases are not in the journal, and an earlier run of the server may
+  // have renewed one just before that run ended.
   for (const std::string& worker : workers) {
     liveness_.Renew(worker, options_.clock->SinceBoot());
   }
@@ -94,16 +96,17 @@ absl::Status WorkerSessions::CheckAgent(const v1::WorkerReport& report, const Wo
       {{"worker", report.worker()}, {"holder", holder.place()}, {"refused", report.agent().place()}});
 }
 
-// If the worker's registration is on disk, the worker is silent when it was declared lost. Otherwise it has no attempts
-// and cannot be declared lost, so the age of its last report decides.
+// Whether another agent may take the worker's name. A worker whose registration is on disk is silent once it is
+// declared lost. A worker without a registration on disk has no attempts and is never declared lost, so the age of its
+// last report decides.
 bool WorkerSessions::IsSilent(const WorkerSession& session, const internal::WorkerRecord* record) const {
   return record == nullptr
              ? options_.clock->SinceBoot() - session.report_since_boot > options_.lease + options_.lease_margin
              : record->lost() && !session.losing;
 }
 
-// Stores the rival (another agent that claims the worker's name), to be shown with the worker. Reports it to operators
-// once while it stays the same.
+// Stores the refusal of a rival (another agent that claims the worker's name), which is shown with the worker. Reports
+// the refusal to operators, once while its text stays the same.
 void WorkerSessions::RecordRival(const v1::WorkerReport& report, const absl::Status& refusal, WorkerSession* session) {
   session->rival_since_boot = options_.clock->SinceBoot();
   const std::string line(refusal.message());
@@ -172,7 +175,8 @@ absl::StatusOr<v1::WorkerDirective> WorkerSessions::HandleReport(const v1::Worke
     bool renew = false;
     if (is_new) {
       options_.ledger->Read([&](const ClusterState& state) {
-        // A worker whose registration is not on disk yet may renew: it holds nothing that could be assigned elsewhere.
+        // Renews the worker's lease unless the worker is lost. This is safe even if its registration is not on disk
+        // yet: then it has no attempts that could be given to another worker.
         const WorkerRecordPtr record = state.FindWorker(report.worker());
         renew = (record == nullptr || !record->lost()) && !session.losing;
         ingested = IngestReport(session, state, options_.clock->Now());
@@ -200,7 +204,8 @@ absl::StatusOr<v1::WorkerDirective> WorkerSessions::CurrentDirective(const std::
 }
 
 v1::WorkerDirective WorkerSessions::NextDirective(const std::string& worker, WorkerSession* session, bool renew) {
-  // The numbers of directives increase across all lives of the server, without a write to the journal for each.
+  // The upper bits of a directive's number are the number of this run of the server. Directive numbers therefore grow
+  // across restarts, without a record in the journal for each.
   const uint64_t number = life_ << 32 | next_directive_++;
   v1::WorkerDirective directive =
       options_.ledger->Read([&](const ClusterState& state) { return BuildDirective(state, worker, number, session); });

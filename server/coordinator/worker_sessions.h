@@ -24,17 +24,17 @@
 
 namespace ampd::server {
 
-// The conversations with the workers in this life of the server: what each agent reported last, the leases, and the
-// directives. It decides which agent has a worker's name, turns reports into updates, and answers them. Operators list,
-// drain and remove workers through it. It does not decide when a worker is lost; Expiry does.
+// Talks to the workers: keeps what each agent reported last and the leases, and builds the directives. It decides which
+// agent has a worker's name, turns reports into updates, and answers them. Operators list, drain and remove workers
+// through it. It does not decide when a worker is lost; Expiry does.
 //
 //   1. worker: report             -> HandleReport: its facts are committed, the answer is the directive, which renews
 //                                    the lease
 //   2. the facts are on disk      -> StateListener::OnDirectiveDue(worker)
 //   3. the worker's stream sends CurrentDirective(worker), which acknowledges them
 //
-// A worker's session lasts from its first report, or its registration in an earlier life, until it is removed.
-// Thread-safe.
+// A worker's session lasts from its first report, or its registration in an earlier life of the server, until the
+// worker is removed. Thread-safe.
 class WorkerSessions {
  public:
   struct Options {
@@ -52,8 +52,8 @@ class WorkerSessions {
 
   explicit WorkerSessions(const Options& options) : options_(options), liveness_(options.lease, options.lease_margin) {}
 
-  // Records in the journal that this life of the server begins, and starts every lease over. Call once, before anything
-  // else and after the ledger's Start. Blocks until the record is on disk.
+  // Records in the journal that this life (run) of the server begins, and starts every lease over. Call once, before
+  // anything else and after the ledger's Start. Blocks until the record is on disk.
   absl::Status Start();
 
   // Processes a report and returns the directive that renews the worker's lease. A later directive acknowledges the
@@ -64,12 +64,13 @@ class WorkerSessions {
   // A report that is older than one already processed is ignored, and the directive renews nothing. Facts about an
   // attempt that can't be true are skipped.
   absl::StatusOr<v1::WorkerDirective> HandleReport(const v1::WorkerReport& report);
-  // The current directive for a worker, without renewing its lease. NOT_FOUND unless this incarnation sent the worker's
-  // last report in this life of the server: a directive holds attempt tokens, which are secrets of that incarnation.
+  // Returns the current directive for a worker, without renewing its lease. NOT_FOUND if this incarnation of the agent
+  // did not send the worker's last report, or if the report came before the server was restarted. A directive holds
+  // attempt tokens, which only that incarnation may know.
   absl::StatusOr<v1::WorkerDirective> CurrentDirective(const std::string& worker, const std::string& incarnation);
 
-  // The calls of operators; worker_admin_service.proto has the contract of each. `done` is called exactly once, on the
-  // ledger's thread, or on the caller's if the ledger is full; it must be quick.
+  // The calls of operators, which worker_admin_service.proto documents. `done` is called exactly once, on the ledger's
+  // thread, or on the caller's if the ledger is full; it must be quick.
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request) const;
   void DrainWorker(const v1::DrainWorkerRequest& request, WorkerDone done);
   void UndrainWorker(const v1::UndrainWorkerRequest& request, WorkerDone done);
@@ -77,15 +78,16 @@ class WorkerSessions {
 
   // The workers whose last report is younger than the lease.
   LiveWorkers Live() const;
-  // What the worker reported last, fresh or not; nothing if it has not reported or is being lost.
+  // Returns the facts that the worker reported last, however old. Returns nothing if the worker has not reported yet or
+  // its loss is being committed.
   std::optional<WorkerFacts> FindFacts(const std::string& worker) const;
 
-  // Returns the workers whose lease and margin have run out and whose loss is not being committed yet. The caller then
-  // commits their loss. From then on no report renews their lease, so the lease is still expired when the loss is on
-  // disk.
+  // Returns the workers whose lease and margin have run out, except those whose loss is already being committed. The
+  // caller commits their loss. From now on no report renews their leases, so the leases are still expired when the loss
+  // is on disk.
   std::vector<std::string> BeginLosses();
-  // Call when the state refused the loss of the worker. The worker may then renew its lease again. If it is not
-  // registered, its session ends, because nothing else would ever end it.
+  // Call it if the state refused to record the worker as lost. The worker may then renew its lease again. The session
+  // of a worker that is not registered ends, because nothing else would ever end it.
   void AbandonLoss(const std::string& worker, bool is_registered);
 
   // Processes what the ledger has published. Returns the workers whose directive may have changed.
@@ -95,12 +97,13 @@ class WorkerSessions {
   // Returns the worker as clients see it, or NOT_FOUND (WORKER_NOT_FOUND).
   absl::StatusOr<v1::Worker> FindView(const std::string& worker) const;
   void CommitDrained(const std::string& worker, bool drained, WorkerDone done);
-  // Refuses a second agent with the same name: both would run the same attempts.
+  // Refuses a report of a second agent with the worker's name. Otherwise both agents would run the same attempts.
   absl::Status CheckAgent(const v1::WorkerReport& report, const WorkerSession& session) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the worker has been silent for so long that another agent may take its name.
   bool IsSilent(const WorkerSession& session, const internal::WorkerRecord* record) const;
-  // Stores the report in the session and sets `is_new`, unless the report is older than one already processed.
+  // Stores the report in the session and sets `is_new` to true. A report that is not newer than the stored one is not
+  // stored, and `is_new` becomes false.
   absl::Status AdoptReport(const v1::WorkerReport& report, WorkerSession* session, bool* is_new)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AdoptIncarnation(const v1::WorkerReport& report, WorkerSession* session)
@@ -112,8 +115,8 @@ class WorkerSessions {
   v1::WorkerDirective NextDirective(const std::string& worker, WorkerSession* session, bool renew)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<WorkerFacts> FactsOf(const WorkerSession& session) const;
-  // Returns a time since boot. Rivals (other agents that claim a worker's name) are shown if they last claimed it after
-  // that time.
+  // Returns the time since boot after which a rival (another agent that claims a worker's name) must have made its last
+  // claim to be shown with the worker.
   absl::Duration RivalsSince() const;
 
   const Options options_;

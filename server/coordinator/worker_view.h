@@ -9,7 +9,7 @@ namespace ampd::server {
 
 // Returns the worker as clients see it: its record, its jobs, its state, and what its agent reported last. `session` is
 // null if the worker has not reported in this life of the server. A rival (another agent that claims the worker's name)
-// is left out if it last claimed the name before `rivals_since`, a time since boot. Pure.
+// is shown only if its last claim came at or after `rivals_since`, a time since boot. Pure.
 v1::Worker ViewOf(const ClusterState& state, const internal::WorkerRecord& record, const WorkerSession* session,
                   absl::Duration rivals_since);
 

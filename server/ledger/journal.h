@@ -15,6 +15,7 @@ namespace ampd::server {
 // A finished job to be added to the history table. `record` is a serialized internal.JobRecord.
 struct ArchivedJob {
   std::string id;
+  std::string name;
   int64_t submit_order = 0;
   int64_t end_unix_micros = 0;
   std::string record;
@@ -35,12 +36,12 @@ struct JournalGroup {
   std::vector<std::string> deleted;   // Ids to remove from the history table, if present.
 };
 
-// Stores the state's updates. One writer: the ledger's committer makes every call that changes it. The history table
-// may be read from any thread at any time.
+// Stores the state's updates. There is one writer: only the ledger's committer calls functions that change the journal.
+// The history table may be read from any thread at any time.
 //
 // Guarantees, tested by one conformance suite for all implementations: a group for which Append returned OK survives
-// any crash. A group whose Append did not return is stored completely or not at all. Recover returns snapshot and
-// updates without a gap.
+// any crash. A group whose Append did not return is stored completely or not at all. Recover returns the snapshot and
+// all updates after it, without a gap.
 class Journal {
  public:
   struct Recovered {
@@ -63,10 +64,14 @@ class Journal {
 
   // Finds a record in the history table, as it was archived.
   virtual absl::StatusOr<std::optional<std::string>> FindArchived(const std::string& id) = 0;
+  // Return the newest `limit` records of jobs with this name, and the first `limit` records, in the order of ids, of
+  // jobs whose id begins with this prefix. The number of records is also limited as for ListArchived.
+  virtual absl::StatusOr<std::vector<std::string>> FindArchivedNamed(const std::string& name, int limit) = 0;
+  virtual absl::StatusOr<std::vector<std::string>> FindArchivedWithPrefix(const std::string& prefix, int limit) = 0;
   // The number of records in the history table.
   virtual absl::StatusOr<int64_t> CountArchived() = 0;
-  // Lists records with submit_order below `before`, newest first. Returns `limit` records, or fewer if they exceed some
-  // megabytes; none only at the end.
+  // Lists records with a submit_order below `before`, newest first: at most `limit` records, and fewer if they exceed
+  // some megabytes. The list is empty only if no such record is left.
   virtual absl::StatusOr<std::vector<std::string>> ListArchived(int64_t before, int limit) = 0;
   // Lists records of jobs that ended before the given time and come after `after`, in the order of ends, oldest first.
   // The number of records is limited as for ListArchived.

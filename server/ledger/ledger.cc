@@ -23,17 +23,19 @@ absl::Status CannotReplay(uint64_t index, std::string_view why) {
 }
 
 ArchivedJob ToArchive(const internal::JobRecord& record) {
-  return {record.job().id(), record.job().submit_order(), TimeUtil::TimestampToMicroseconds(record.job().end_time()),
+  const v1::Job& job = record.job();
+  return {job.id(), job.spec().name(), job.submit_order(), TimeUtil::TimestampToMicroseconds(job.end_time()),
           record.SerializeAsString()};
 }
 
 [[noreturn]] void Die(const absl::Status& status) {
-  // The process must end, because it is unknown what is on disk. A new process reads it.
+  // After a failed write it is unknown what is on disk, so the process must end. The next process reads what is there.
   Log(spdlog::level::critical, absl::StrCat("the journal can't be written: ", std::string(status.message())));
   std::abort();
 }
 
-// The id of the job that a client's update names and that may be in the history table; empty if there is none.
+// Returns the id of the job that a client's update names and that may be in the history table. Empty if the update
+// names no such job.
 std::string JobNamedBy(const internal::Update& update, const ClusterState& state) {
   switch (update.kind_case()) {
     case internal::Update::kCreateJob: {
@@ -272,11 +274,11 @@ void Ledger::CompactIfDue() {
   if (last_index_ - snapshot_index_ < interval || last_index_ < next_compaction_) {
     return;
   }
-  // If the compaction fails, it is tried again only some updates later, because each try reads the whole state or
-  // waits.
+  // The next attempt comes only some updates later, even if this one fails: each attempt reads the whole state or waits
+  // for the event store.
   next_compaction_ = last_index_ + std::max<uint64_t>(1, interval / 16);
-  // Compacts only if all events are durable, because lost events can be produced again from updates, but not from a
-  // snapshot.
+  // The journal is compacted only if all events are durable. Lost events can be produced again from the updates, but
+  // not from a snapshot.
   if (options_.flush_events && !options_.flush_events()) {
     return;
   }

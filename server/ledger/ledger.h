@@ -42,15 +42,15 @@ class Ledger {
     int snapshot_every = 50'000;  // Updates between snapshots.
     size_t max_group = 1024;
     size_t max_queue = 65'536;
-    // Returns whether all published events are durable in the store of events. Called before the ledger drops updates,
-    // because lost events can be produced again from the updates. If it returns false, the updates are kept. May be
-    // null.
+    // Returns whether all published events are durable in the event store. Called before the ledger drops updates,
+    // because lost events can be produced again only from the updates. If it returns false, the updates are kept. May
+    // be null.
     std::function<bool()> flush_events;
   };
 
   // Reads the journal. DATA_LOSS when it can't be replayed; UNIMPLEMENTED when a newer server wrote it.
   static absl::StatusOr<std::unique_ptr<Ledger>> Open(Options options);
-  // Commits what is queued, then ends.
+  // Commits the queued updates, then ends the committer's thread.
   ~Ledger();
 
   // The listener is called for each group when the group is on disk and visible to Read, before the callers are
@@ -65,13 +65,13 @@ class Ledger {
 
   // `done` is called exactly once: on the committer's thread, or on the caller's thread if the queue is full or closed.
   void Commit(internal::Update update, CommitDone done);
-  // Commits the update and waits for its result. If there is no committer's thread, commits everything that is queued.
+  // Commits the update and waits for its result. Without a committer's thread it commits all queued updates itself.
   // REQUIRES: not called on the committer's thread.
   absl::StatusOr<Applied> CommitAndWait(internal::Update update);
   // Commits one group of queued updates. Returns false if none was queued. REQUIRES: not started.
   bool CommitGroup();
 
-  // Runs `read` on the durable state. Must be quick; must not commit and wait.
+  // Runs `read` on the durable state and returns its result. `read` must be quick, and must not wait for a commit.
   template <typename Function>
   auto Read(Function&& read) const {
     absl::ReaderMutexLock lock(&published_mutex_);
@@ -101,8 +101,8 @@ class Ledger {
   void CommitLoop();
   std::vector<Waiting> TakeGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_);
   void ApplyOne(Waiting waiting, Group& group);
-  // If a client's update names a job that is in the history table, adds the job's record to the update. Takes the
-  // changes of the group so far into account.
+  // If a client's update names a job that is in the history table, adds the job's record to the update. The record is
+  // the one that the earlier updates of the group leave behind.
   absl::Status AttachArchivedRecord(const Group& group, internal::Update* update) const;
   absl::StatusOr<std::optional<internal::JobRecord>> FindArchived(const Group& group, const std::string& id) const;
   void CommitOneGroup(std::vector<Waiting> waiting);

@@ -66,6 +66,34 @@ absl::StatusOr<std::vector<std::string>> MemoryJournal::ListArchived(int64_t bef
   return records;
 }
 
+absl::StatusOr<std::vector<std::string>> MemoryJournal::FindArchivedNamed(const std::string& name, int limit) {
+  absl::MutexLock lock(&disk_->mutex);
+  std::vector<std::string> records;
+  for (auto job = disk_->finished.rbegin(); job != disk_->finished.rend(); ++job) {
+    if (job->second.name == name && static_cast<int>(records.size()) < limit) {
+      records.push_back(job->second.record);
+    }
+  }
+  return records;
+}
+
+absl::StatusOr<std::vector<std::string>> MemoryJournal::FindArchivedWithPrefix(const std::string& prefix, int limit) {
+  absl::MutexLock lock(&disk_->mutex);
+  std::map<std::string, std::string> by_id;
+  for (const auto& [order, job] : disk_->finished) {
+    if (job.id.starts_with(prefix)) {
+      by_id[job.id] = job.record;
+    }
+  }
+  std::vector<std::string> records;
+  for (const auto& [id, record] : by_id) {
+    if (static_cast<int>(records.size()) < limit) {
+      records.push_back(record);
+    }
+  }
+  return records;
+}
+
 absl::StatusOr<int64_t> MemoryJournal::CountArchived() {
   absl::MutexLock lock(&disk_->mutex);
   return static_cast<int64_t>(disk_->finished.size());

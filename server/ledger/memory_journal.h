@@ -31,6 +31,8 @@ class MemoryJournal final : public Journal {
   absl::Status Append(const JournalGroup& group) override;
   absl::Status Compact(uint64_t index, const std::string& snapshot) override;
   absl::StatusOr<std::optional<std::string>> FindArchived(const std::string& id) override;
+  absl::StatusOr<std::vector<std::string>> FindArchivedNamed(const std::string& name, int limit) override;
+  absl::StatusOr<std::vector<std::string>> FindArchivedWithPrefix(const std::string& prefix, int limit) override;
   absl::StatusOr<int64_t> CountArchived() override;
   absl::StatusOr<std::vector<std::string>> ListArchived(int64_t before, int limit) override;
   absl::StatusOr<std::vector<std::string>> ListEnded(EndPosition after, int64_t before_unix_micros, int limit) override;

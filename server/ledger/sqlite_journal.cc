@@ -13,20 +13,22 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/state/cluster_state.h"
 
 namespace ampd::server {
 namespace {
 
-constexpr int kSchemaVersion = 1;
+constexpr int kSchemaVersion = 2;
 constexpr size_t kMaxReadBytes = 16 << 20;  // The most bytes that are read from the history table at once.
 constexpr char kSchema[] =
     "BEGIN IMMEDIATE;"
     "CREATE TABLE updates(idx INTEGER PRIMARY KEY, bytes BLOB NOT NULL);"
     "CREATE TABLE snapshots(id INTEGER PRIMARY KEY CHECK (id = 1), idx INTEGER NOT NULL, bytes BLOB NOT NULL);"
     "CREATE TABLE finished_jobs(id TEXT PRIMARY KEY, submit_order INTEGER NOT NULL UNIQUE,"
-    " end_time INTEGER NOT NULL, bytes BLOB NOT NULL) WITHOUT ROWID;"
+    " end_time INTEGER NOT NULL, bytes BLOB NOT NULL, name TEXT NOT NULL DEFAULT '') WITHOUT ROWID;"
     "CREATE INDEX finished_by_end ON finished_jobs(end_time);"
-    "PRAGMA user_version = 1;"
+    "CREATE INDEX finished_by_name ON finished_jobs(name, submit_order);"
+    "PRAGMA user_version = 2;"
     "COMMIT;";
 
 absl::Status Corrupt(std::string_view what) {
@@ -38,6 +40,29 @@ absl::StatusOr<int64_t> QueryInt(SqliteDatabase& database, std::string_view sql)
   AMPD_ASSIGN_OR_RETURN(SqliteStatement query, database.Prepare(sql));
   AMPD_ASSIGN_OR_RETURN(const bool has_row, query.Step());
   return has_row ? query.Int(0) : 0;
+}
+
+// Sets the names of all finished jobs from their records. Reads one record at a time, in the order of ids, because the
+// statement that reads must not see rows that are being written.
+absl::Status FillNames(SqliteDatabase& database) {
+  AMPD_ASSIGN_OR_RETURN(SqliteStatement next, database.Prepare("SELECT id, bytes FROM finished_jobs WHERE id > ?1"
+                                                               " ORDER BY id LIMIT 1"));
+  AMPD_ASSIGN_OR_RETURN(SqliteStatement set, database.Prepare("UPDATE finished_jobs SET name = ?2 WHERE id = ?1"));
+  std::string id;
+  while (true) {
+    AMPD_ASSIGN_OR_RETURN(const bool has_row, next.Bind(1, std::string_view(id)).Step());
+    if (!has_row) {
+      return absl::OkStatus();
+    }
+    id = next.Bytes(0);
+    internal::JobRecord record;
+    const std::string_view bytes = next.Bytes(1);
+    if (!record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+      return Corrupt(absl::StrCat("the record of the finished job ", id, " can't be read"));
+    }
+    next.Reset();
+    AMPD_RETURN_IF_ERROR(set.Bind(1, std::string_view(id)).Bind(2, std::string_view(record.job().spec().name())).Run());
+  }
 }
 
 }  // namespace
@@ -99,7 +124,24 @@ absl::Status SqliteJournal::OpenWriter() {
     AMPD_RETURN_IF_ERROR(writer_.Execute(kSchema));
     AMPD_RETURN_IF_ERROR(SyncFolder(options_.data_dir));
   }
-  return CheckIntegrity();
+  AMPD_RETURN_IF_ERROR(CheckIntegrity());
+  return *version == 1 ? AddNames() : absl::OkStatus();
+}
+
+// Converts a file of version 1: adds the names of the finished jobs. The conversion is one transaction, so a crash
+// leaves the file as it was.
+absl::Status SqliteJournal::AddNames() {
+  AMPD_RETURN_IF_ERROR(
+      writer_.Execute("BEGIN IMMEDIATE; ALTER TABLE finished_jobs ADD COLUMN name TEXT NOT NULL DEFAULT ''"));
+  absl::Status status = FillNames(writer_);
+  if (status.ok()) {
+    status = writer_.Execute(
+        "CREATE INDEX finished_by_name ON finished_jobs(name, submit_order); PRAGMA user_version = 2; COMMIT");
+  }
+  if (!status.ok()) {
+    (void)writer_.Execute("ROLLBACK");
+  }
+  return status;
 }
 
 absl::Status SqliteJournal::CheckIntegrity() {
@@ -109,7 +151,8 @@ absl::Status SqliteJournal::CheckIntegrity() {
     return has_row.status();
   }
   const std::string answer(has_row.ok() && *has_row ? check.Bytes(0) : "");
-  // For a page that can't be read, SQLite also returns an answer instead of an error. Such a page may be undamaged.
+  // If SQLite can't read a page, it reports that in the answer instead of as an error. The page may be undamaged, so
+  // this is no corruption.
   if (absl::StrContains(answer, "failed to get page") || absl::StrContains(answer, "unable to get the page")) {
     return Error(absl::StatusCode::kInternal, "STORE_ERROR", "the journal can't be read");
   }
@@ -120,7 +163,7 @@ absl::Status SqliteJournal::PrepareStatements() {
   AMPD_ASSIGN_OR_RETURN(add_update_, writer_.Prepare("INSERT INTO updates(idx, bytes) VALUES(?1, ?2)"));
   AMPD_ASSIGN_OR_RETURN(
       add_finished_,
-      writer_.Prepare("INSERT INTO finished_jobs(id, submit_order, end_time, bytes) VALUES(?1, ?2, ?3, ?4)"
+      writer_.Prepare("INSERT INTO finished_jobs(id, submit_order, end_time, bytes, name) VALUES(?1, ?2, ?3, ?4, ?5)"
                       " ON CONFLICT(id) DO UPDATE SET bytes = excluded.bytes"));
   AMPD_ASSIGN_OR_RETURN(delete_finished_, writer_.Prepare("DELETE FROM finished_jobs WHERE id = ?1"));
   AMPD_ASSIGN_OR_RETURN(put_snapshot_,
@@ -134,6 +177,12 @@ absl::Status SqliteJournal::OpenReader() {
   AMPD_ASSIGN_OR_RETURN(reader_, SqliteDatabase::Open(options_.data_dir + "/journal.db", /*create=*/false));
   AMPD_RETURN_IF_ERROR(reader_.Execute("PRAGMA wal_autocheckpoint=0; PRAGMA query_only=1"));
   AMPD_ASSIGN_OR_RETURN(find_finished_, reader_.Prepare("SELECT bytes FROM finished_jobs WHERE id = ?1"));
+  AMPD_ASSIGN_OR_RETURN(
+      find_named_,
+      reader_.Prepare("SELECT bytes FROM finished_jobs WHERE name = ?1 ORDER BY submit_order DESC LIMIT ?2"));
+  AMPD_ASSIGN_OR_RETURN(
+      find_with_prefix_,
+      reader_.Prepare("SELECT bytes FROM finished_jobs WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3"));
   AMPD_ASSIGN_OR_RETURN(count_finished_, reader_.Prepare("SELECT count(*) FROM finished_jobs"));
   AMPD_ASSIGN_OR_RETURN(
       list_finished_,
@@ -172,8 +221,8 @@ absl::StatusOr<Journal::Recovered> SqliteJournal::Recover() {
 
 absl::Status SqliteJournal::Append(const JournalGroup& group) {
   absl::Status status = AppendOnce(group);
-  // The disk is full, which the reserve exists for: cancels and ends must still be stored. Submits are refused long
-  // before.
+  // If the disk is full, the reserved space is released for this append, because cancels and ends of jobs must still be
+  // stored. Submits are refused long before that.
   if (absl::IsResourceExhausted(status) && ReleaseReserve()) {
     status = AppendOnce(group);
   }
@@ -199,7 +248,8 @@ absl::Status SqliteJournal::WriteGroup(const JournalGroup& group) {
   }
   for (const ArchivedJob& job : group.archived) {
     add_finished_.Bind(1, std::string_view(job.id)).Bind(2, job.submit_order).Bind(3, job.end_unix_micros);
-    AMPD_RETURN_IF_ERROR(add_finished_.Bind(4, std::string_view(job.record)).Run());
+    add_finished_.Bind(4, std::string_view(job.record)).Bind(5, std::string_view(job.name));
+    AMPD_RETURN_IF_ERROR(add_finished_.Run());
   }
   for (const std::string& id : group.deleted) {
     AMPD_RETURN_IF_ERROR(delete_finished_.Bind(1, std::string_view(id)).Run());
@@ -244,6 +294,21 @@ absl::StatusOr<std::vector<std::string>> SqliteJournal::Records(SqliteStatement&
   }
   statement.Reset();
   return records;
+}
+
+absl::StatusOr<std::vector<std::string>> SqliteJournal::FindArchivedNamed(const std::string& name, int limit) {
+  absl::MutexLock lock(&reader_mutex_);
+  find_named_.Bind(1, std::string_view(name)).Bind(2, static_cast<int64_t>(limit));
+  return Records(find_named_);
+}
+
+absl::StatusOr<std::vector<std::string>> SqliteJournal::FindArchivedWithPrefix(const std::string& prefix, int limit) {
+  absl::MutexLock lock(&reader_mutex_);
+  // Ids are ASCII, so no id that begins with the prefix comes after the prefix with the highest character behind it.
+  const std::string end = prefix + "\x7f";
+  find_with_prefix_.Bind(1, std::string_view(prefix)).Bind(2, std::string_view(end));
+  find_with_prefix_.Bind(3, static_cast<int64_t>(limit));
+  return Records(find_with_prefix_);
 }
 
 absl::StatusOr<int64_t> SqliteJournal::CountArchived() {

@@ -20,11 +20,12 @@ namespace ampd::server {
 //
 //   updates(idx INTEGER PRIMARY KEY, bytes)         internal.Update
 //   snapshots(id = 1, idx, bytes)                   internal.Snapshot, one row
-//   finished_jobs(id, submit_order, end_time, bytes) internal.JobRecord
+//   finished_jobs(id, submit_order, end_time, bytes, name) internal.JobRecord
 //
-// The schema's version is PRAGMA user_version. The file "lock" in the directory is locked (flock) as long as the
-// journal lives. The file "reserve" reserves disk space: it is deleted when an append meets a full disk, and created
-// again when there is space.
+// The schema's version is PRAGMA user_version. A file of version 1, which lacks the names, is converted when it is
+// opened; that takes some seconds per 100,000 finished jobs. The file "lock" in the directory is locked
+// (flock) as long as the journal lives. The file "reserve" reserves disk space: it is deleted when an append meets a
+// full disk, and created again when there is space.
 class SqliteJournal final : public Journal {
  public:
   struct Options {
@@ -41,6 +42,8 @@ class SqliteJournal final : public Journal {
   absl::Status Append(const JournalGroup& group) override;
   absl::Status Compact(uint64_t index, const std::string& snapshot) override;
   absl::StatusOr<std::optional<std::string>> FindArchived(const std::string& id) override;
+  absl::StatusOr<std::vector<std::string>> FindArchivedNamed(const std::string& name, int limit) override;
+  absl::StatusOr<std::vector<std::string>> FindArchivedWithPrefix(const std::string& prefix, int limit) override;
   absl::StatusOr<int64_t> CountArchived() override;
   absl::StatusOr<std::vector<std::string>> ListArchived(int64_t before, int limit) override;
   absl::StatusOr<std::vector<std::string>> ListEnded(EndPosition after, int64_t before_unix_micros, int limit) override;
@@ -53,6 +56,7 @@ class SqliteJournal final : public Journal {
   absl::Status OpenWriter();
   absl::Status OpenReader();
   absl::Status CheckIntegrity();
+  absl::Status AddNames();
   absl::Status PrepareStatements();
   absl::Status AppendOnce(const JournalGroup& group);
   absl::Status WriteGroup(const JournalGroup& group);
@@ -71,6 +75,8 @@ class SqliteJournal final : public Journal {
   SqliteStatement find_finished_ ABSL_GUARDED_BY(reader_mutex_);
   SqliteStatement list_finished_ ABSL_GUARDED_BY(reader_mutex_);
   SqliteStatement list_ended_ ABSL_GUARDED_BY(reader_mutex_);
+  SqliteStatement find_named_ ABSL_GUARDED_BY(reader_mutex_);
+  SqliteStatement find_with_prefix_ ABSL_GUARDED_BY(reader_mutex_);
   SqliteStatement count_finished_ ABSL_GUARDED_BY(reader_mutex_);
 };
 

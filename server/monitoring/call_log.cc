@@ -12,7 +12,8 @@ namespace {
 
 constexpr size_t kMaxMessageBytes = 512;
 
-// Returns a higher level if the server is at fault or lacks a resource.
+// The log level for a refused call: error if the server is at fault, warning if a resource or a permission is lacking,
+// info for everything else.
 spdlog::level::level_enum LevelOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInternal:

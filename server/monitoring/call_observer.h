@@ -17,7 +17,8 @@ class CallObserver {
   virtual void Finished(std::string_view method, absl::StatusCode code, absl::Duration time, bool is_stream) = 0;
   virtual void StreamOpened(std::string_view method) = 0;
   virtual void StreamMessageSent(std::string_view method) = 0;
-  // A call or a stream ended with this error, for another reason than that its client left. `peer`: as gRPC names it.
+  // Called when a call or a stream ended with this error. Not called if it ended because its client left. `peer` is the
+  // address of the client in gRPC's format.
   virtual void Refused(std::string_view /*method*/, const absl::Status& /*status*/, const std::string& /*peer*/) {}
   // The first report on a stream was accepted.
   virtual void WorkerAttached(const std::string& /*worker*/, const std::string& /*peer*/) {}

@@ -30,8 +30,8 @@ void ChangeLog::JobMoved(const v1::Job& job, const v1::Event& event) {
     fields.emplace_back("from", v1::Job::State_Name(event.from_state()));
   }
   fields.emplace_back("to", v1::Job::State_Name(event.to_state()));
-  if (event.reason() != v1::REASON_UNSPECIFIED) {
-    fields.emplace_back("reason", v1::Reason_Name(event.reason()));
+  if (event.reason() != v1::Reason::REASON_UNSPECIFIED) {
+    fields.emplace_back("reason", v1::Reason::Code_Name(event.reason()));
   }
   if (event.attempt() > 0) {
     fields.emplace_back("attempt", int64_t{event.attempt()});

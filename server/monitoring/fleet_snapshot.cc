@@ -14,9 +14,7 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-std::string Lower(const std::string& word) { return absl::AsciiStrToLower(word); }
-
-// Families by name, in the order in which they were declared.
+// Collects metric families. They are found by name and kept in the order in which they were declared.
 class Page {
  public:
   void Declare(const char* name, const char* help, MetricType type) {
@@ -35,7 +33,7 @@ class Page {
     metric.counter.value = value;
     family.metric.push_back(std::move(metric));
   }
-  // Leaves out families without a sample, because a HELP line alone is useless.
+  // Returns the families. Leaves out families without a sample, because a HELP line alone is useless.
   std::vector<MetricFamily> Take() && {
     std::erase_if(families_, [](const MetricFamily& family) { return family.metric.empty(); });
     return std::move(families_);
@@ -109,7 +107,8 @@ void AddQueues(const FleetSnapshot& snapshot, Page* page) {
     for (v1::Job::State state : AllStates<v1::Job::State>(v1::Job::State_descriptor())) {
       if (!IsTerminal(state)) {
         auto found = snapshot.live_jobs.find({queue, state});
-        page->Add("ampd_jobs", {Label("queue", queue), Label("state", Lower(v1::Job::State_Name(state)))},
+        page->Add("ampd_jobs",
+                  {Label("queue", queue), Label("state", absl::AsciiStrToLower(v1::Job::State_Name(state)))},
                   found == snapshot.live_jobs.end() ? 0 : static_cast<double>(found->second));
       }
     }
@@ -168,7 +167,7 @@ void AddWorkers(const FleetSnapshot& snapshot, Page* page) {
     }
   }
   for (v1::Worker::State state : AllStates<v1::Worker::State>(v1::Worker::State_descriptor())) {
-    page->Add("ampd_workers", {Label("state", Lower(v1::Worker::State_Name(state)))},
+    page->Add("ampd_workers", {Label("state", absl::AsciiStrToLower(v1::Worker::State_Name(state)))},
               static_cast<double>(workers[state]));
   }
   for (const auto& [state, count] : gpus) {

@@ -11,7 +11,8 @@
 namespace ampd::server {
 namespace {
 
-// With fewer free descriptors than this, the next file that a store opens may fail.
+// The server is not ready if fewer descriptors than this are free, because the next file that a store opens may then
+// fail.
 constexpr int64_t kFewDescriptors = 16;
 
 }  // namespace

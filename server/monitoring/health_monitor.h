@@ -31,7 +31,7 @@ class HealthMonitor {
     // Receives the results of Look when they have changed; initially all checks pass. Not called while the server shuts
     // down.
     std::function<void(const Results&)> show;
-    // Receives a line for the log when a check begins to fail or passes again.
+    // Receives a log line when a check begins to fail, and when it passes again.
     std::function<void(bool is_good, const std::string& line)> log;
   };
   explicit HealthMonitor(Options options) : options_(std::move(options)) { results_.fill(true); }

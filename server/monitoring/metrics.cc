@@ -27,11 +27,9 @@ const Histogram::BucketBoundaries kCycleBuckets = {0.0001, 0.001, 0.01, 0.1, 1};
 const Histogram::BucketBoundaries kWaitBuckets = {1, 5, 15, 60, 300, 900, 3600, 14400, 86400};
 const Histogram::BucketBoundaries kRunBuckets = {10, 60, 300, 900, 3600, 14400, 86400, 259200, 604800};
 
-std::string Lower(const std::string& word) { return absl::AsciiStrToLower(word); }
-
-// Whether an attempt that ended for this reason counts as a requeue, if it did not end its job.
-bool IsRequeue(v1::Reason reason) {
-  return reason == v1::WORKER_LOST || reason == v1::PREEMPTED || reason == v1::WORKER_DRAINED;
+// Whether an attempt that ended for this reason, and whose job continues, counts as a requeue.
+bool IsRequeue(v1::Reason::Code reason) {
+  return reason == v1::Reason::WORKER_LOST || reason == v1::Reason::PREEMPTED || reason == v1::Reason::WORKER_DRAINED;
 }
 
 double SecondsBetween(const google::protobuf::Timestamp& from, const google::protobuf::Timestamp& to) {
@@ -128,13 +126,13 @@ void ServerMetrics::CreateOutcomes() {
   for (const char* result : {"succeeded", "failed", "cancelled"}) {
     finished_.Add({{"queue", "default"}, {"result", result}});
   }
-  const google::protobuf::EnumDescriptor* reasons = v1::Reason_descriptor();
+  const google::protobuf::EnumDescriptor* reasons = v1::Reason::Code_descriptor();
   for (int i = 0; i < reasons->value_count(); ++i) {
-    const auto reason = static_cast<v1::Reason>(reasons->value(i)->number());
+    const auto reason = static_cast<v1::Reason::Code>(reasons->value(i)->number());
     if (IsRequeue(reason)) {
-      requeues_.Add({{"reason", Lower(v1::Reason_Name(reason))}});
-    } else if (reason > v1::USER_PAUSED) {
-      failures_.Add({{"reason", Lower(v1::Reason_Name(reason))}});
+      requeues_.Add({{"reason", absl::AsciiStrToLower(v1::Reason::Code_Name(reason))}});
+    } else if (reason > v1::Reason::USER_PAUSED) {
+      failures_.Add({{"reason", absl::AsciiStrToLower(v1::Reason::Code_Name(reason))}});
     }
   }
 }
@@ -172,10 +170,10 @@ void ServerMetrics::JobChanged(const v1::Job* before, const v1::Job& after) {
   if (!IsTerminal(after.state()) || before == nullptr || IsTerminal(before->state())) {
     return;
   }
-  const std::string result = Lower(v1::Job::State_Name(after.state()));
+  const std::string result = absl::AsciiStrToLower(v1::Job::State_Name(after.state()));
   finished_.Add({{"queue", queue}, {"result", result}}).Increment();
   if (after.state() == v1::Job::FAILED) {
-    failures_.Add({{"reason", Lower(v1::Reason_Name(after.reason()))}}).Increment();
+    failures_.Add({{"reason", absl::AsciiStrToLower(v1::Reason::Code_Name(after.reason()))}}).Increment();
   }
   if (after.has_start_time()) {
     run_.Add({{"queue", queue}, {"result", result}}, kRunBuckets)
@@ -195,7 +193,7 @@ void ServerMetrics::CountAttempts(const v1::Job* before, const v1::Job& after) {
   const bool had_ended = before->attempts().empty() || before->attempts().rbegin()->state() == v1::Attempt::ENDED;
   if (!had_ended && last.state() == v1::Attempt::ENDED && !IsTerminal(after.state()) &&
       IsRequeue(last.outcome().reason())) {
-    requeues_.Add({{"reason", Lower(v1::Reason_Name(last.outcome().reason()))}}).Increment();
+    requeues_.Add({{"reason", absl::AsciiStrToLower(v1::Reason::Code_Name(last.outcome().reason()))}}).Increment();
   }
 }
 

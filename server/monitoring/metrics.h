@@ -42,7 +42,7 @@ class ServerMetrics final : public CallObserver {
   void TelemetryRefused() { store_errors_.Add({{"operation", "malformed"}}).Increment(); }
   void StoreWrite(absl::Duration time, bool ok);
   void StoreRead(absl::Duration time);
-  // Sets totals that other components count.
+  // Sets a total that another component counts; so do the next functions.
   void SetPointsDropped(int64_t total);
   void SetJobsSuppressed(int64_t total);
   void SetJournal(int64_t num_flushes, int64_t num_updates);

@@ -13,7 +13,7 @@
 
 namespace ampd::server {
 
-// Takes the snapshot that /metrics shows. At most `max_jobs` jobs get series of their own, running jobs first.
+// Takes the snapshot that /metrics shows. At most `max_jobs` jobs get their own series, running jobs first.
 // Thread-compatible.
 class MetricsSnapshotter {
  public:

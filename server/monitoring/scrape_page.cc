@@ -22,7 +22,7 @@ std::string ScrapePage::Render(absl::Time now) {
       options_.update_metrics();
     }
     collector_.Show(options_.take_snapshot(now));
-    // The fleet is collected before the registry, because collecting it sets the registry's totals of shown jobs.
+    // Collects the families of jobs and workers first, because this sets the registry's totals of shown jobs.
     std::vector<prometheus::MetricFamily> fleet = collector_.Collect();
     families = options_.metrics->registry()->Collect();
     Append(std::move(fleet), &families);

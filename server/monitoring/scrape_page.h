@@ -16,23 +16,24 @@
 
 namespace ampd::server {
 
-// Renders the page of /metrics. All its numbers are of one moment: no change of a job is counted while the page is
-// rendered, and a change is counted in every family or in none. Thread-safe.
+// Renders the page of /metrics. All numbers on a page are from the same moment: while the page is rendered, no change
+// of a job is counted, so a change appears in all families or in none. Thread-safe.
 class ScrapePage {
  public:
   struct Options {
     ServerMetrics* metrics = nullptr;
     std::function<std::shared_ptr<const FleetSnapshot>(absl::Time now)> take_snapshot;
-    // Copies totals that other components count into `metrics`. May be null.
+    // Sets the totals in `metrics` that other components count. May be null.
     std::function<void()> update_metrics;
-    // Shown after the server's own families; null pointers are skipped.
+    // More families, which the page shows after the server's own. Null pointers are skipped.
     std::vector<std::shared_ptr<prometheus::Collectable>> more;
   };
   explicit ScrapePage(Options options) : options_(std::move(options)), collector_(options_.metrics) {}
 
   // Returns the page in the text format of Prometheus.
   std::string Render(absl::Time now);
-  // Looks at the jobs between scrapes, so that the total of jobs beyond the cap of series includes short-lived jobs.
+  // Looks at the jobs between scrapes. Without it, jobs that live only between two scrapes would be missing in the
+  // total of jobs beyond `max_jobs`.
   void Look(absl::Time now);
   // Runs `change`, which counts a change of a job. Never runs it while a page is rendered.
   void Count(const std::function<void()>& change);

@@ -63,7 +63,7 @@ double NumOpenFiles() {
     ++num_entries;
   }
   closedir(folder);
-  // Without ".", ".." and the descriptor of the folder itself.
+  // Three entries are not counted: ".", ".." and the descriptor with which the folder itself is read.
   return num_entries - 3;
 }
 

@@ -20,11 +20,11 @@
 namespace ampd::server {
 namespace {
 
-// A connection with fewer received bytes has sent only its greeting. The HTTP/2 preface, an empty SETTINGS frame and
-// its acknowledgement have 42 bytes. With the settings of real clients the greeting has some 100 bytes; with their
-// first call a connection has received more than 200.
+// A connection from which fewer bytes than this have arrived has sent only its HTTP/2 greeting, and no call yet. The
+// smallest greeting (preface, empty SETTINGS frame, acknowledgement) has 42 bytes. The greeting of real clients has
+// about 100 bytes; with their first call, more than 200 bytes have arrived.
 constexpr uint64_t kGreetingBytes = 160;
-// How long to wait for a free descriptor before retrying.
+// The pause before the acceptor tries again after descriptors have run out.
 constexpr int kRetryMillis = 50;
 // Time between checks for closed connections: kLookMillis while idle, and never less than kBetweenLooks.
 constexpr int kLookMillis = 1000;
@@ -102,7 +102,8 @@ bool Acceptor::HadRoom() {
 void Acceptor::Run() {
   bool is_short = false;
   while (!stopping_) {
-    // During a shortage the listener is always readable, so only the timeout paces the retries.
+    // During a shortage of descriptors only `wake_` is polled. The listener would always be readable, and the retries
+    // would have no pause.
     pollfd waited[] = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
     const int num_ready = poll(waited, is_short ? 1 : 2, is_short ? kRetryMillis : kLookMillis);
     if (num_ready == 0) {
@@ -165,7 +166,8 @@ bool Acceptor::Evict() {
   while (!silent_.empty() && !evicted) {
     const Connection one = silent_.front();
     silent_.pop_front();
-    // The copy refers to the same socket, even if the descriptor's number is closed or reused meanwhile.
+    // Duplicates the descriptor, so that the checks below are about one socket even if the original descriptor is
+    // closed and its number is reused in the meantime.
     const UniqueFd copy(fcntl(one.fd, F_DUPFD_CLOEXEC, 0));
     if (!copy.ok() && IsShortage(errno)) {
       silent_.push_front(one);

@@ -19,8 +19,8 @@ namespace ampd::server {
 // reserved for the journal, the stores, uploads and the HTTP listener. At least 16.
 int MaxConnections(int64_t max_descriptors);
 
-// Accepts connections and hands them on, as long as it lives. Unlike gRPC 1.51's own listener, it keeps working after
-// the process ran out of file descriptors, and it limits the number of connections.
+// Accepts connections and passes them to `on_connection` for as long as the acceptor lives. Unlike gRPC 1.51's own
+// listener, it keeps working after the process ran out of file descriptors, and it limits the number of connections.
 //
 // When max_connections are open, or no descriptor is left, a new connection replaces the oldest connection that has
 // sent no more than the HTTP/2 greeting; a client that is served sends a call right after the greeting. If there is no
@@ -68,8 +68,8 @@ class Acceptor {
 
   Acceptor(Options options, ListenAddress bound, UniqueFd listener, UniqueFd wake);
   void Run();
-  // Accepts all waiting connections. Returns false when descriptors have run out or accept failed; call it again a
-  // little later.
+  // Accepts all waiting connections. Returns false if descriptors have run out or accept failed; the caller then
+  // retries after a pause.
   bool AcceptWaiting();
   void Take(UniqueFd connection);
   // Removes closed connections from the lists; does nothing if the last check was very recent.
@@ -90,7 +90,7 @@ class Acceptor {
 
   int64_t num_closed_ = 0;  // The number of refused and evicted connections at the last HadRoom.
 
-  // Used by the thread only.
+  // Only the acceptor's thread uses this member and the next three.
   std::deque<Connection> silent_;                            // Oldest first; no call was seen on them yet.
   std::deque<Connection> calling_;                           // A call was seen.
   absl::Duration last_look_ = -absl::InfiniteDuration();     // Since boot.

@@ -38,8 +38,8 @@ absl::Status CheckLaterMessage(const v1::UploadArtifactRequest& request) {
 }
 
 // Receives one upload. Each message is processed on the pool of uploads before the next one is read, so at any time
-// either a read is in flight or a task runs. The read or task that finishes the call touches nothing afterwards. The
-// object keeps itself alive until OnDone, which comes after the last read and the last task.
+// either a read is in flight or a task runs. The code that finishes the call, in a read or a task, uses no member
+// afterwards. The object deletes itself in OnDone, which comes after the last read and the last task.
 class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactRequest>, public IdleStream {
  public:
   UploadReactor(const ArtifactService::Options& options, std::string peer, v1::Artifact* response)
@@ -78,7 +78,8 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
 
   void OnDone() override {
     environment_.open_streams->Remove(this);
-    // Waits until the thread that finished the call has released the lock.
+    // The thread that finished the call may still hold the lock. It must release the lock before this object is
+    // deleted.
     mutex_.Lock();
     mutex_.Unlock();
     delete this;
@@ -91,7 +92,8 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     return Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down");
   }
 
-  // If the server is closing, the call ends here. If it begins to close later, OnClosing is called.
+  // Reads the next message, or ends the call if the server is closing. If the server begins to close during the read,
+  // OnClosing ends the call.
   void ReadNext() {
     absl::MutexLock lock(&mutex_);
     if (environment_.open_streams->closing()) {
@@ -126,7 +128,8 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     return upload_->Append(request_.content());
   }
 
-  // Called when the client sends no more messages or has left. An incomplete upload is kept.
+  // Called when the client sends no more messages or has left. Completes the upload. If bytes are missing, the received
+  // bytes are kept for the client's next upload.
   void TakeEnd() {
     if (upload_ == nullptr) {
       return End(InvalidFields({{"sha256", "must be set: the upload has no message"}}));
@@ -144,7 +147,8 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     EndLocked(status);
   }
 
-  // gRPC calls OnDone on a thread of its own, never from within Finish.
+  // Ends the call. Finish is called under the lock, which is safe because gRPC calls OnDone on another thread, never
+  // from within Finish.
   void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     state_ = State::ENDED;
     upload_ = nullptr;
@@ -160,7 +164,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
   ArtifactStore* const store_;
   WorkPool* const pool_;
   v1::Artifact* const response_;
-  // Used by the read or by the task, never by both at once.
+  // A read and a task never run at the same time, so `request_` and `upload_` need no lock.
   v1::UploadArtifactRequest request_;
   std::unique_ptr<ArtifactUpload> upload_;
 

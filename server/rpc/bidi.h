@@ -79,7 +79,8 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
 
   void OnDone() override {
     environment_.open_streams->Remove();
-    // Destroyed last, after the lock is released, because it may be the last reference to this object.
+    // Takes over the object's reference to itself, which may be the last one, so that the object is deleted only after
+    // the lock is released.
     std::shared_ptr<BidiReactor> self;
     {
       absl::MutexLock lock(&mutex_);
@@ -126,7 +127,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
     EndLocked(status);
   }
 
-  // Returns a reference that keeps the reactor alive until a callback has run.
+  // Returns a reference to this reactor. A callback that holds it keeps the reactor alive.
   std::shared_ptr<BidiReactor> self() {
     absl::MutexLock lock(&mutex_);
     return self_;

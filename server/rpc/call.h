@@ -30,7 +30,7 @@ namespace ampd::server {
 inline constexpr size_t kMaxClientMessageBytes = 4 << 20;
 inline constexpr int kMaxWorkerMessageBytes = 16 << 20;
 
-// A stream that may wait for its client without a time limit.
+// The base of a stream that may wait for its client without a time limit.
 class IdleStream {
  public:
   virtual ~IdleStream() = default;
@@ -39,10 +39,11 @@ class IdleStream {
   virtual void OnClosing() = 0;
 };
 
-// Counts the open streams, for which a drain waits. Thread-safe.
+// Counts the open streams, so that a shutdown can wait until they have ended. Thread-safe.
 class OpenStreams {
  public:
-  // Notifies the idle streams. Downloads check closing() before every message; other streams are ended by their owners.
+  // Begins the shutdown: notifies the idle streams. Downloads check closing() before every message; the owners of all
+  // other streams end them.
   void BeginClosing() {
     absl::MutexLock lock(&mutex_);
     closing_ = true;
@@ -52,7 +53,7 @@ class OpenStreams {
   }
   bool closing() const { return closing_; }
 
-  // Counts a stream that begins. `idle`: the stream itself, if it is an IdleStream.
+  // Counts a stream that begins. If the stream is an IdleStream, `idle` points to it.
   void Add(IdleStream* idle = nullptr) {
     absl::MutexLock lock(&mutex_);
     ++count_;
@@ -60,7 +61,7 @@ class OpenStreams {
       idle_.insert(idle);
     }
   }
-  // Counts a stream that ended. `idle`: as for Add; it is not notified any more.
+  // Counts a stream that ended. `idle` is the pointer given to Add; that stream gets no more notifications.
   void Remove(IdleStream* idle = nullptr) {
     absl::MutexLock lock(&mutex_);
     --count_;
@@ -117,8 +118,9 @@ inline FinishCall Finisher(const CallEnvironment& environment, grpc::CallbackSer
   };
 }
 
-// INVALID_ARGUMENT when the request's bytes cannot be parsed, or have fields that this server does not know. For
-// CreateJob the coordinator checks unknown fields, because a repeat of an older request is still answered.
+// Returns INVALID_ARGUMENT if the request's bytes cannot be parsed, or have fields that this server does not know.
+// Unknown fields of CreateJob are checked later, by the coordinator, because a repeated request of an older client must
+// still be answered.
 template <typename Request>
 absl::Status CheckBytes(const Request& request) {
   absl::Status status = CheckReadable(request);
@@ -128,7 +130,7 @@ absl::Status CheckBytes(const Request& request) {
   return status;
 }
 
-// Serves one unary call. Checks guard, size, fields and id, then runs `work`, which receives FinishCall and must not
+// Serves one unary call. Checks access, size, fields and id, then runs `work`, which gets the FinishCall and must not
 // block. Response and request live until FinishCall is called.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::CallbackServerContext* context,
@@ -151,8 +153,8 @@ grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::C
   return reactor;
 }
 
-// Runs `task` and then `then` on a thread of `pool` (WorkPool::TryPost). One of the two finishes the call. If too many
-// tasks are waiting in the pool, neither runs, and the call finishes with an error.
+// Runs `task` and then `then` on a thread of `pool` (WorkPool::TryPost); one of them must finish the call. If too many
+// tasks are waiting in the pool, neither runs, and the call ends with RESOURCE_EXHAUSTED.
 inline void PostOrRefuse(WorkPool* pool, const FinishCall& finish, std::function<void()> task,
                          std::function<void()> then = nullptr) {
   if (!pool->TryPost(std::move(task), std::move(then))) {
@@ -162,7 +164,7 @@ inline void PostOrRefuse(WorkPool* pool, const FinishCall& finish, std::function
   }
 }
 
-// Serves a unary call as ServeUnary does, but runs `work`, which may block, on a thread of `pool`.
+// Serves a unary call with the checks of ServeUnary, but runs `work`, which may block, on a thread of `pool`.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeOnPool(WorkPool* pool, const CallEnvironment& environment,
                                       grpc::CallbackServerContext* context, std::string_view method,
@@ -172,7 +174,8 @@ grpc::ServerUnaryReactor* ServeOnPool(WorkPool* pool, const CallEnvironment& env
   });
 }
 
-// Serves a unary call as ServeOnPool does, on environment.pool. `work` returns the status of the call.
+// Serves a unary call with the checks of ServeUnary. Runs `work`, which may block and returns the status of the call,
+// on environment.pool.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeBlocking(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                                         std::string_view method, const Request& request, Work work) {

@@ -25,7 +25,8 @@ namespace ampd::server {
 namespace {
 
 constexpr int kNumPoolThreads = 4;
-// The end of an upload syncs and reads back the whole file; a disk handles about two of these at a time well.
+// Number of threads for uploads. The end of an upload syncs the whole file and reads it back, and a disk does about two
+// of these at a time well.
 constexpr int kNumUploadThreads = 2;
 constexpr int kNumModelThreads = 2;  // While one thread reads a model, the other serves calls whose model is cached.
 constexpr size_t kMaxPoolTasks = 4096;
@@ -41,16 +42,17 @@ constexpr absl::Duration kLastWords = absl::Milliseconds(500);
 // Half of the cores, because estimates are compute-bound.
 int NumEstimateThreads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2); }
 
-// Clients and agents ping every 20 s or slower. A connection without a call for 10 min is closed.
+// Limits what one client can cost the server. Clients and agents ping every 20 s or slower. A connection without a call
+// for 10 min is closed.
 //
-// Streams per connection: a stream beyond the limit is not refused; the client's call waits unseen until another stream
-// has ended. At the usual limit of 100, a dashboard that watches more jobs than that over its one connection would
+// Streams per connection: gRPC does not refuse a stream beyond the limit; the call waits, without notice, until another
+// stream has ended. At the usual limit of 100, a dashboard that watches more than 100 jobs over one connection would
 // stall.
 //
 // A stream buffers at most 1 MiB of unread data. gRPC's own window starts at 4 MiB and grows with what arrives within a
-// round trip, so a server that is short of processor time would let its clients send, and would buffer, tens of
-// megabytes. A connection transfers one message that is being read, up to 1 MiB, per round trip. ampctl's uploads, in
-// pieces of 1 MiB, reach 20 MB/s where an answer takes 50 ms.
+// round trip, so a server that is short of processor time would buffer tens of megabytes for its clients. With the
+// fixed window, at most 1 MiB of the message that is being read arrives per round trip; with 50 ms per round trip,
+// ampctl's uploads, in pieces of 1 MiB, reach 20 MB/s.
 //
 // Connections have no maximum age: gRPC 1.51 does not notify a service before it closes a connection, so watches and
 // Attach streams, which live as long as jobs do, would be cut off. They would resume without a gap, but each time
@@ -199,16 +201,16 @@ void GrpcServer::Drain(absl::Duration grace) {
     return;
   }
   parts_->server->GetHealthCheckService()->Shutdown();
-  // Streams end before the listener stops, so that their final status still arrives.
+  // Streams end before the listener stops. Otherwise their final status would not reach the clients.
   parts_->hub->Close();
   parts_->streams->Close();
   parts_->open_streams.BeginClosing();
   parts_->open_streams.AwaitNone(grace);
   parts_->acceptor->Stop();
-  // Bounded, because Shutdown also waits for idle clients to close their connections, which some never do.
+  // The wait has a limit. Shutdown also waits until idle clients close their connections, and some never do.
   parts_->server->Shutdown(GrpcDeadlineIn(std::min(grace, kLastWords)));
   parts_->ticker.Stop();
-  // Stops after the streams have ended: a directive that became due may still be on its way to one of them.
+  // The pool stops only after the streams have ended, because a task may still be sending a directive to one of them.
   parts_->pool.Stop();
   parts_->uploads.Stop();
   parts_->model_pool.Stop();  // It posts to the next pool.

@@ -48,8 +48,8 @@ class GrpcServer {
   Acceptor::Counters connections() const;
   // Returns Acceptor::HadRoom.
   bool HadConnectionRoom();
-  // Publishes the results of kHealthChecks, by HealthCheckId. Each check is a health service of its own name; the
-  // health of the server and of its services is whether all checks pass.
+  // Publishes the results of kHealthChecks; `results` is indexed by HealthCheckId. Each check is a gRPC health service
+  // with the check's name. The server as a whole and its services are healthy if all checks pass.
   void ShowHealth(const std::array<bool, std::size(kHealthChecks)>& results);
   // Sets health to NOT_SERVING, ends streams with UNAVAILABLE and gives calls in flight `grace` to finish. After it
   // returns, no call of this gRPC server uses the coordinator or the store any more. Idempotent.

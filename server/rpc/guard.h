@@ -10,8 +10,8 @@ class ServerContextBase;
 
 namespace ampd::server {
 
-// The access check before every call: may this peer call this method? A server that listens only on loopback admits
-// every local user. A peer from elsewhere is refused, whatever the listener. Thread-safe.
+// The access check before every call: may this peer call this method? Every local user may. Peers on other hosts are
+// refused, whatever address the server listens on. Thread-safe.
 class Guard {
  public:
   // OK, or PERMISSION_DENIED. `method` is the full name, "ampd.v1.JobService/CreateJob".

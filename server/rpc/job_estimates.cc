@@ -75,6 +75,7 @@ grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* contex
                          return finish(job.status());
                        }
                        *response = *std::move(job);
+                       options_.queries->AddPending(response);
                        PredictAndFinish(context, response, finish);
                      });
 }

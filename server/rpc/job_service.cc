@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "base/page_size.h"
 #include "base/status_macros.h"
+#include "base/version.h"
 #include "points/telemetry_batch.h"
 #include "server/rpc/stream.h"
 #include "server/telemetry/log_session.h"
@@ -47,7 +48,7 @@ void MoveSegment(PointSegment segment, v1::ListMetricPointsResponse* response) {
   *to->mutable_evals() = std::move(*segment.batch.mutable_evals());
 }
 
-// Returns a callback that wakes the stream's reactor without keeping it alive.
+// Returns a callback that wakes the stream's reactor if the reactor still exists. The callback does not keep it alive.
 template <typename Reactor>
 std::function<void()> Wake(const std::shared_ptr<Reactor>& reactor) {
   return [weak = std::weak_ptr<Reactor>(reactor)] {
@@ -57,7 +58,7 @@ std::function<void()> Wake(const std::shared_ptr<Reactor>& reactor) {
   };
 }
 
-// Calls ServeOnPool, or ServeUnary if `pool` is null.
+// Serves a call on `pool` (ServeOnPool) or, if `pool` is null, on gRPC's own thread (ServeUnary).
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeOn(WorkPool* pool, const CallEnvironment& environment,
                                   grpc::CallbackServerContext* context, std::string_view method, const Request& request,
@@ -109,6 +110,15 @@ grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* con
                  *request, create);
 }
 
+grpc::ServerUnaryReactor* JobService::GetServerInfo(grpc::CallbackServerContext* context,
+                                                    const v1::GetServerInfoRequest* request, v1::ServerInfo* response) {
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/GetServerInfo", *request,
+                    [response](const FinishCall& finish) {
+                      response->set_version(Version());
+                      finish(absl::OkStatus());
+                    });
+}
+
 grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
                                                v1::ListJobsResponse* response) {
   return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/ListJobs", *request,
@@ -117,6 +127,15 @@ grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* cont
                          for (v1::Job& job : *response->mutable_jobs()) {
                            Complete(&job);
                          }
+                         return absl::OkStatus();
+                       });
+}
+
+grpc::ServerUnaryReactor* JobService::FindJobs(grpc::CallbackServerContext* context, const v1::FindJobsRequest* request,
+                                               v1::FindJobsResponse* response) {
+  return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/FindJobs", *request,
+                       [=, this]() -> absl::Status {
+                         AMPD_ASSIGN_OR_RETURN(*response, options_.queries->FindJobs(*request));
                          return absl::OkStatus();
                        });
 }

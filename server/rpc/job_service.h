@@ -35,8 +35,12 @@ class JobService final : public v1::JobService::CallbackService {
 
   grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext*, const v1::CreateJobRequest*, v1::Job*) override;
   grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext*, const v1::GetJobRequest*, v1::Job*) override;
+  grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext*, const v1::GetServerInfoRequest*,
+                                          v1::ServerInfo*) override;
   grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext*, const v1::ListJobsRequest*,
                                      v1::ListJobsResponse*) override;
+  grpc::ServerUnaryReactor* FindJobs(grpc::CallbackServerContext*, const v1::FindJobsRequest*,
+                                     v1::FindJobsResponse*) override;
   grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext*, const v1::CancelJobRequest*, v1::Job*) override;
   grpc::ServerUnaryReactor* PauseJob(grpc::CallbackServerContext*, const v1::PauseJobRequest*, v1::Job*) override;
   grpc::ServerUnaryReactor* ResumeJob(grpc::CallbackServerContext*, const v1::ResumeJobRequest*, v1::Job*) override;
@@ -69,14 +73,15 @@ class JobService final : public v1::JobService::CallbackService {
   void Complete(v1::Job* job) const;
   // Whether the model is an uploaded file. A call with such a model may have to wait until the file was read.
   static bool NamesArtifact(const v1::ModelSpec& model) { return !model.exported().artifact().empty(); }
-  // Returns the pool that serves a call which names this job. If the call will not read the disk, returns null: gRPC's
-  // own thread serves it.
+  // Returns the pool that serves calls about this job, or null if the job is in memory: such calls read no disk, so
+  // gRPC's own thread serves them.
   WorkPool* PoolFor(const std::string& job) const;
-  // Returns the pool that serves a call which creates a job with this model; null as above.
+  // Returns the pool that serves a call which creates a job with this model. Returns null if the call will not read the
+  // disk: gRPC's own thread serves it.
   WorkPool* PoolFor(const v1::ModelSpec& model) const;
   absl::StatusOr<v1::Job> JobWithProgress(const std::string& id) const;
-  // Computes the answer to a call from the model that a spec names. Runs on a thread for estimates. Counts its effort
-  // in `work`, which may stop it.
+  // A function that computes the answer to a call from the model that a spec names. It runs on a thread for estimates.
+  // It counts its effort in `work`, which may stop it.
   using Estimate = std::function<absl::Status(const UploadedModel& model, graph::Work& work)>;
   // Finds the model, runs `estimate` on the pool for estimates, and finishes the call with the status that it returns.
   // The estimate is stopped when the client leaves.

@@ -36,7 +36,7 @@ class PeakMemo {
   }
 
  private:
-  // Job, attempt and precision, which may change within an attempt.
+  // The key of a cached peak: job, attempt and precision. The precision may change within an attempt.
   using Key = std::tuple<std::string, int, std::string>;
   static Key KeyOf(const v1::Job& job) { return {job.id(), job.attempts_size(), job.attempts().rbegin()->precision()}; }
 

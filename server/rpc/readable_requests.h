@@ -9,10 +9,11 @@
 #include "ampd/v1/worker_service.pb.h"
 #include "base/unknown_fields.h"
 
-// How requests are parsed. gRPC's default ends a call whose bytes cannot be parsed before any service sees it: a unary
-// call with UNIMPLEMENTED and no text, and a stream as if the client had ended it. Here such a message is passed on,
-// marked as unreadable, so that the service answers INVALID_ARGUMENT (CheckReadable). Every header of rpc/ with a
-// service includes this before gRPC's templates are instantiated for it. A test sends unparsable bytes to every method.
+// Makes gRPC pass requests that cannot be parsed on to the services. By default gRPC ends such a call before any
+// service sees it: a unary call with UNIMPLEMENTED and no text, and a stream as if the client had ended it. With this
+// header the service gets the message, marked as unreadable, and answers INVALID_ARGUMENT (CheckReadable). Every header
+// of rpc/ with a service must include this header before gRPC's templates are instantiated. A test sends unparsable
+// bytes to every method.
 namespace ampd::server {
 
 template <typename Request>
@@ -42,7 +43,12 @@ class SerializationTraits<ampd::v1::CreateJobRequest> : public ampd::server::Rea
 template <>
 class SerializationTraits<ampd::v1::GetJobRequest> : public ampd::server::ReadsAnyBytes<ampd::v1::GetJobRequest> {};
 template <>
+class SerializationTraits<ampd::v1::GetServerInfoRequest>
+    : public ampd::server::ReadsAnyBytes<ampd::v1::GetServerInfoRequest> {};
+template <>
 class SerializationTraits<ampd::v1::ListJobsRequest> : public ampd::server::ReadsAnyBytes<ampd::v1::ListJobsRequest> {};
+template <>
+class SerializationTraits<ampd::v1::FindJobsRequest> : public ampd::server::ReadsAnyBytes<ampd::v1::FindJobsRequest> {};
 template <>
 class SerializationTraits<ampd::v1::CancelJobRequest> : public ampd::server::ReadsAnyBytes<ampd::v1::CancelJobRequest> {
 };

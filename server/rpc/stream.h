@@ -24,7 +24,8 @@ namespace ampd::server {
 //                 time, on the pool
 //
 // and calls Kick, through a weak pointer, when it may have something to send. The ticker calls Kick once a second
-// anyway. A client that takes no message for `kWriteDeadline` is disconnected; it can resume with its last token.
+// anyway. A client that takes no message for `kWriteDeadline` is disconnected; it can resume with the resume token of
+// its last message.
 //
 // At any time at most one of these runs: a pump (the loop on the pool that calls Next), or a write. The object keeps
 // itself alive until OnDone.

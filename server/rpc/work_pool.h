@@ -10,19 +10,19 @@
 
 namespace ampd::server {
 
-// Threads for work that may block on the disk, so that no gRPC thread does. At most `capacity` tasks wait. When that
-// many wait, TryPost returns false and the caller sheds load. Thread-safe.
+// Threads for work that may block on the disk, so that gRPC's threads never block. At most `capacity` tasks wait. If
+// that many wait already, TryPost returns false, and the caller refuses the work. Thread-safe.
 class WorkPool {
  public:
   WorkPool(int num_threads, size_t capacity) : num_threads_(num_threads), capacity_(capacity) {}
   ~WorkPool() { Stop(); }
 
   void Start();
-  // Returns false when too many tasks wait, or after Stop. `then`, if any, runs on the task's thread after the task is
-  // destroyed and the thread counts as free. Therefore a client that is answered in `then` finds the task's resources
-  // released and the thread ready for its next call.
+  // Posts a task. Returns false if too many tasks wait, or after Stop. `then`, if given, runs on the task's thread when
+  // the task has been destroyed and the thread counts as free. A client that is answered in `then` can therefore rely
+  // on two things: the task's resources are released, and the thread is free for the client's next call.
   bool TryPost(std::function<void()> task, std::function<void()> then = nullptr);
-  // As TryPost, but also returns false if no thread is free to begin the task at once.
+  // Posts a task as TryPost does, but only if a thread is free to begin it at once; otherwise returns false.
   bool TryPostIfIdle(std::function<void()> task, std::function<void()> then = nullptr);
   // Runs all posted tasks and returns when they are done. Idempotent; REQUIRES: not called by a task.
   void Stop();

@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::string_view kAttach = "ampd.v1.WorkerService/Attach";
 constexpr std::string_view kReportTelemetry = "ampd.v1.WorkerService/ReportTelemetry";
-// The most uploads of a stream that wait for the disk. The next upload is read when one of them is durable.
+// How many uploads of one stream may wait for the disk. The next upload is read when one of them is durable.
 constexpr int kMaxUploads = 16;
 
-// One worker's Attach stream. Every report is answered by a directive, and a directive is also sent when one is due.
+// One worker's Attach stream. It answers every report with a directive, and also sends a directive whenever one is due.
 class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirective> {
  public:
   AttachReactor(const WorkerService::Options& options, std::string peer)
@@ -30,8 +30,8 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
         return;
       }
     }
-    // Runs on the pool because the coordinator may be the caller. If the pool is full, the answer to the next report
-    // contains the directive.
+    // SendDue runs on the pool, because the coordinator calls this function and must not be called back from it. If the
+    // pool is full, the answer to the worker's next report contains the directive.
     if (!options_.environment->pool->TryPost([this, keep = self()] { SendDue(); })) {
       absl::MutexLock lock(&due_mutex_);
       due_ = false;
@@ -46,7 +46,8 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
       return;
     }
     {
-      // Directives are sent in the order in which they were built.
+      // `order_mutex_` is held while a directive is built and queued, so that directives are sent in the order in which
+      // they were built.
       absl::MutexLock lock(&order_mutex_);
       absl::StatusOr<v1::WorkerDirective> directive = options_.sessions->HandleReport(report);
       if (!directive.ok()) {
@@ -54,8 +55,9 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
         return;
       }
       if (is_first) {
-        // Attach not before now: a report that was refused must not end the stream of the agent that has the name.
-        // Attach before the answer is sent, so that this stream is the worker's when the worker has the answer.
+        // Attach ends the worker's previous stream, so it comes only after the report was accepted: a refused report
+        // must not end the stream of the agent that has the name. It comes before the answer, so that this stream is
+        // the worker's when the worker has the answer.
         worker_ = report.worker();
         incarnation_ = report.incarnation();
         options_.streams->Attach(worker_, self());
@@ -82,7 +84,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
   }
 
   const WorkerService::Options& options_;
-  // Set by the first accepted report, before anybody can call DirectiveDue.
+  // Empty until the first accepted report sets it. DirectiveDue is called only after that.
   std::string worker_;
   std::string incarnation_;
   absl::Mutex order_mutex_;
@@ -90,7 +92,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
   bool due_ ABSL_GUARDED_BY(due_mutex_) = false;
 };
 
-// One telemetry stream. Every upload is checked against the owner of its attempt, stored, and acknowledged when it is
+// One telemetry stream. Every upload must come from the owner of its attempt. It is stored, and acknowledged when it is
 // durable.
 class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::TelemetryAck> {
  public:
@@ -115,8 +117,8 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
       StoreAndRead(std::move(upload), place->from_step);
       return;
     }
-    // Samples are written before the batch is queued, on a thread that may wait for the disk. The next upload is read
-    // afterwards, to keep the order.
+    // Samples are written before the rest of the batch is queued. This happens on a thread of the pool, because it may
+    // wait for the disk. To keep the order, the next upload is read only after it.
     auto shared = std::make_shared<v1::TelemetryUpload>(std::move(upload));
     if (!options_.environment->pool->TryPost([this, shared, from_step = place->from_step, keep = self()] {
           TakeSamples(std::move(*shared), from_step);
@@ -180,7 +182,8 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
     const auto [first, last] = points::SequenceRange(upload.batch());
     TelemetryAppend append{key.job_id(), key.attempt(), from_step, std::move(*upload.mutable_batch())};
     const absl::Status queued = options_.store->AppendTelemetry(std::move(append), done);
-    // A retry would be malformed again, so the batch is skipped and an event of the job reports it.
+    // A batch that is malformed stays malformed when it is sent again. It is therefore skipped, and an event of the job
+    // reports that.
     return absl::IsInvalidArgument(queued)
                ? options_.store->SkipTelemetry(
                      {key.job_id(), key.attempt(), from_step, first, last, std::string(queued.message())}, done)
@@ -221,7 +224,8 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
   absl::Mutex uploads_mutex_;
   int num_uploads_ ABSL_GUARDED_BY(uploads_mutex_) = 0;
   bool half_closed_ ABSL_GUARDED_BY(uploads_mutex_) = false;
-  // Whether a read is in flight, or OnMessage is running, which decides at its end whether to read next.
+  // Whether no further read may be started: a read is in flight, or OnMessage is running and starts the next read
+  // itself.
   bool reading_ ABSL_GUARDED_BY(uploads_mutex_) = true;
 };
 

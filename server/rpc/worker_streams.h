@@ -22,8 +22,8 @@ class WorkerStream {
 // The open streams: the newest Attach stream of each worker by name, and all telemetry streams. Thread-safe.
 class WorkerStreams {
  public:
-  // Makes `stream` the Attach stream of the worker, and ends the worker's previous one. After Close, ends `stream`
-  // instead.
+  // Makes `stream` the Attach stream of the worker and ends the worker's previous Attach stream. After Close, `stream`
+  // is ended, too.
   void Attach(const std::string& worker, const std::shared_ptr<WorkerStream>& stream);
   void AddTelemetry(const std::shared_ptr<WorkerStream>& stream);
   void DirectiveDue(const std::string& worker);

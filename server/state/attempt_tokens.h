@@ -7,14 +7,14 @@
 #include "ampd/internal/journal.pb.h"
 #include "ampd/v1/worker_service.pb.h"
 
-// Fencing: an attempt's token shows who may act for the attempt.
+// Fencing: each attempt has a secret token, and only a sender that knows the token may act for the attempt.
 namespace ampd::server {
 
 // The error FAILED_PRECONDITION with reason FENCED: the sender is not the attempt's current owner.
 absl::Status Fenced(const v1::AttemptKey& key);
 
-// Finds the attempt of that number if its token matches the key's. The pointer lives as long as the record. NOT_FOUND
-// when the job has no such attempt or has forgotten it; FENCED when the token differs.
+// Finds the attempt with the key's number, and checks that the key has its token. The pointer lives as long as the
+// record. NOT_FOUND if the job never had such an attempt or no longer keeps it; FENCED if the token differs.
 absl::StatusOr<const v1::Attempt*> FindAttemptByToken(const internal::JobRecord& record, const v1::AttemptKey& key);
 
 // Whether the attempt ended with an outcome that it or its shim reported.

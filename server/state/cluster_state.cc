@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "server/state/job_rules.h"
+#include "server/state/live_loss_scale.h"
 #include "server/state/transition.h"
 
 namespace ampd::server {
@@ -56,6 +57,7 @@ void ClusterState::PutJob(const JobRecordPtr& record) {
     Unindex(*before);
   } else {
     order_of_.emplace(job.id(), job.submit_order());
+    orders_named_[job.spec().name()].insert(job.submit_order());
     next_submit_order_ = std::max(next_submit_order_, job.submit_order() + 1);
     if (!record->request_id().empty()) {
       internal::AcceptedRequest& request = requests_[record->request_id()];
@@ -91,6 +93,11 @@ void ClusterState::RemoveJob(const std::string& id) {
   Unindex(*record);
   jobs_.erase(record->job().submit_order());
   order_of_.erase(id);
+  const auto named = orders_named_.find(record->job().spec().name());
+  named->second.erase(record->job().submit_order());
+  if (named->second.empty()) {
+    orders_named_.erase(named);
+  }
 }
 
 JobRecordPtr ClusterState::FindJob(const std::string& id) const {
@@ -101,6 +108,25 @@ JobRecordPtr ClusterState::FindJob(const std::string& id) const {
 WorkerRecordPtr ClusterState::FindWorker(const std::string& name) const {
   const auto worker = workers_.find(name);
   return worker == workers_.end() ? nullptr : worker->second;
+}
+
+std::vector<JobRecordPtr> ClusterState::JobsNamed(const std::string& name, size_t limit) const {
+  std::vector<JobRecordPtr> jobs;
+  if (const auto orders = orders_named_.find(name); orders != orders_named_.end()) {
+    for (auto order = orders->second.rbegin(); order != orders->second.rend() && jobs.size() < limit; ++order) {
+      jobs.push_back(jobs_.at(*order));
+    }
+  }
+  return jobs;
+}
+
+std::vector<JobRecordPtr> ClusterState::JobsWithPrefix(const std::string& prefix, size_t limit) const {
+  std::vector<JobRecordPtr> jobs;
+  for (auto entry = order_of_.lower_bound(prefix);
+       entry != order_of_.end() && entry->first.starts_with(prefix) && jobs.size() < limit; ++entry) {
+    jobs.push_back(jobs_.at(entry->second));
+  }
+  return jobs;
 }
 
 std::vector<JobRecordPtr> ClusterState::JobsOn(const std::string& worker) const {
@@ -151,7 +177,9 @@ ClusterState ClusterState::FromSnapshot(const internal::Snapshot& snapshot) {
     state.PutWorker(std::make_shared<internal::WorkerRecord>(record));
   }
   for (const internal::JobRecord& record : snapshot.jobs()) {
-    state.PutJob(std::make_shared<internal::JobRecord>(record));
+    auto job = std::make_shared<internal::JobRecord>(record);
+    ConvertLossScaleOrders(job.get());
+    state.PutJob(std::move(job));
   }
   for (const internal::AcceptedRequest& request : snapshot.requests()) {
     state.requests_[request.request_id()] = request;

@@ -1,11 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -52,12 +52,13 @@ struct Applied {
   int64_t time_unix_micros = 0;                // When the update was asked for.
 };
 
-// All state of the server: jobs, workers, accepted requests. Changed only by Apply, which is deterministic: no clock,
-// no randomness, no thread, no file. The same updates in the same order give the same state, byte for byte, and the
-// same events. After a crash the events are published again, and a history recognises those it has by (job, sequence).
+// The whole state of the server: jobs, workers, accepted requests. Only Apply changes it. Apply is deterministic (no
+// clock, no randomness, no thread, no file): the same updates in the same order give the same state, byte for byte, and
+// the same events. After a crash the events are published again, and the history of a job skips the events that it has,
+// which it recognises by (job, sequence).
 //
-// A server has two instances: the committer's head, which Apply changes, and the readers' copy, which takes over
-// touched records by Adopt when they are on disk. Thread-compatible.
+// A server has two instances: the committer's head, which Apply changes, and the readers' copy. The copy gets the
+// changed records by Adopt when they are on disk. Thread-compatible.
 class ClusterState {
  public:
   // Queued jobs in the order in which they are placed: higher priority first, then submit order.
@@ -80,9 +81,13 @@ class ClusterState {
   internal::Snapshot ToSnapshot(uint64_t index) const;
   static ClusterState FromSnapshot(const internal::Snapshot& snapshot);
 
-  // Null when there is none.
+  // Returns the job's record from memory, or null if there is none.
   JobRecordPtr FindJob(const std::string& id) const;
   WorkerRecordPtr FindWorker(const std::string& name) const;
+  // Return the jobs in memory that have this name, or whose id begins with this prefix: the newest `limit` of the jobs
+  // with the name, and the first `limit` in the order of ids.
+  std::vector<JobRecordPtr> JobsNamed(const std::string& name, size_t limit) const;
+  std::vector<JobRecordPtr> JobsWithPrefix(const std::string& prefix, size_t limit) const;
 
   const std::map<int64_t, JobRecordPtr>& jobs() const { return jobs_; }  // By submit order.
   const std::map<std::string, WorkerRecordPtr>& workers() const { return workers_; }
@@ -113,7 +118,8 @@ class ClusterState {
   size_t spec_bytes_ = 0;
   int64_t next_submit_order_ = 1;
   std::map<int64_t, JobRecordPtr> jobs_;
-  std::unordered_map<std::string, int64_t> order_of_;
+  std::map<std::string, int64_t> order_of_;                // By id.
+  std::map<std::string, std::set<int64_t>> orders_named_;  // By name.
   std::map<QueueKey, JobRecordPtr> queue_;
   std::map<std::string, std::set<int64_t>> on_worker_;
   std::map<std::string, WorkerRecordPtr> workers_;

@@ -16,23 +16,24 @@ using v1::Job;
 
 constexpr int kDefaultMaxRetries = 2;
 
-// The state of a job whose attempt has ended and that is neither finished nor given up.
+// The state of an unfinished job whose attempt has ended: PAUSED if the user wants that, otherwise QUEUED.
 Job::State RestingState(const Job& job) { return job.desired() == Job::PAUSE ? Job::PAUSED : Job::QUEUED; }
 
 int MaxRetries(const Job& job) { return job.spec().has_max_retries() ? job.spec().max_retries() : kDefaultMaxRetries; }
 
 std::string MessageOf(const Job& job, const v1::Outcome& outcome) {
-  const std::string what = outcome.message().empty() ? v1::Reason_Name(outcome.reason()) : outcome.message();
+  const std::string what = outcome.message().empty() ? v1::Reason::Code_Name(outcome.reason()) : outcome.message();
   return absl::StrCat("attempt ", job.num_attempts(), ": ", what);
 }
 
 absl::Status GoToRest(const v1::Outcome& outcome, JobEdit& edit) {
   const Job::State to = RestingState(edit.job());
-  const v1::Reason reason = to == Job::PAUSED ? v1::USER_PAUSED : outcome.reason();
+  const v1::Reason::Code reason = to == Job::PAUSED ? v1::Reason::USER_PAUSED : outcome.reason();
   return edit.Move(to, reason, to == Job::PAUSED ? "" : MessageOf(edit.job(), outcome));
 }
 
-// Handles the end of an attempt that failed, disappeared, or left without being asked to.
+// Decides what follows after an attempt failed, disappeared, or left without having been asked to: a retry, or the end
+// of the job.
 absl::Status RetryOrFail(const v1::Outcome& outcome, JobEdit& edit) {
   const Blame blame = BlameFor(outcome.reason());
   Job& job = edit.job();
@@ -43,7 +44,7 @@ absl::Status RetryOrFail(const v1::Outcome& outcome, JobEdit& edit) {
     return edit.Move(Job::FAILED, outcome.reason(), MessageOf(job, outcome));
   }
   if (fruitless >= kMaxAttemptsWithoutCheckpoint) {
-    return edit.Move(Job::FAILED, v1::NO_PROGRESS,
+    return edit.Move(Job::FAILED, v1::Reason::NO_PROGRESS,
                      absl::StrCat(fruitless, " attempts in a row ended without a new checkpoint; the last: ",
                                   MessageOf(job, outcome)));
   }
@@ -56,9 +57,9 @@ absl::Status RetryOrFail(const v1::Outcome& outcome, JobEdit& edit) {
 
 absl::Status EndCancelled(const v1::Outcome& outcome, JobEdit& edit) {
   if (edit.record().deadline_expired()) {
-    return edit.Move(Job::FAILED, v1::DEADLINE, "the job's deadline passed");
+    return edit.Move(Job::FAILED, v1::Reason::DEADLINE, "the job's deadline passed");
   }
-  return edit.Move(Job::CANCELLED, v1::USER_CANCELLED,
+  return edit.Move(Job::CANCELLED, v1::Reason::USER_CANCELLED,
                    outcome.kind() == v1::Outcome::FINISHED ? "it finished while being cancelled" : "");
 }
 
@@ -67,7 +68,7 @@ absl::Status EndCancelled(const v1::Outcome& outcome, JobEdit& edit) {
 JobEdit::JobEdit(const internal::JobRecord& base, int64_t time_unix_micros)
     : record_(std::make_shared<internal::JobRecord>(base)), time_unix_micros_(time_unix_micros) {}
 
-absl::Status JobEdit::Move(Job::State to, v1::Reason reason, std::string message) {
+absl::Status JobEdit::Move(Job::State to, v1::Reason::Code reason, std::string message) {
   const Job::State from = job().state();
   if (!IsLegalMove(from, to)) {
     return Error(
@@ -143,7 +144,7 @@ absl::Status EndNewestAttempt(const v1::Outcome& outcome, JobEdit& edit) {
     return EndCancelled(outcome, edit);
   }
   if (outcome.kind() == v1::Outcome::FINISHED) {
-    return edit.Move(Job::SUCCEEDED, v1::SUCCEEDED_NORMALLY, "");
+    return edit.Move(Job::SUCCEEDED, v1::Reason::SUCCEEDED_NORMALLY, outcome.message());
   }
   if (outcome.kind() == v1::Outcome::LEFT && state == Job::PAUSING) {
     return GoToRest(outcome, edit);

@@ -24,7 +24,7 @@ class JobEdit {
   int64_t time_unix_micros() const { return time_unix_micros_; }
 
   // FAILED_PRECONDITION (reason ILLEGAL_MOVE) when the table does not allow the move.
-  absl::Status Move(v1::Job::State to, v1::Reason reason, std::string message);
+  absl::Status Move(v1::Job::State to, v1::Reason::Code reason, std::string message);
   // Adds an event to the job, with its number and time set.
   v1::Event& AddEvent(v1::Event::Kind kind);
   // Adds an attempt. Only the newest kAttemptsKept attempts are kept.

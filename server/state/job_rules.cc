@@ -53,7 +53,7 @@ bool IsLegalMove(Job::State from, Job::State to) {
     case Job::PAUSED:
       return to == Job::QUEUED || to == Job::CANCELLED || to == Job::FAILED;
     case Job::CANCELLING:
-      // A cancelled job whose deadline has passed ends as FAILED.
+      // A job in CANCELLING can still end as FAILED, because its deadline may pass.
       return to == Job::CANCELLED || to == Job::FAILED;
     default:
       return false;
@@ -73,34 +73,35 @@ bool IsNews(const internal::AdvanceAttempt& told, const Attempt& known) {
   return IsProgress(known.state(), told.state()) || other_precision || other_steps;
 }
 
-Blame BlameFor(v1::Reason reason) {
+Blame BlameFor(v1::Reason::Code reason) {
   switch (reason) {
-    case v1::USER_CANCELLED:
-    case v1::USER_PAUSED:
+    case v1::Reason::USER_CANCELLED:
+    case v1::Reason::USER_PAUSED:
       return Blame::NOBODY;
-    case v1::WORKER_LOST:
-    case v1::PREEMPTED:
-    case v1::WORKER_DRAINED:
-    case v1::DEVICE_ERROR:
+    case v1::Reason::WORKER_LOST:
+    case v1::Reason::PREEMPTED:
+    case v1::Reason::WORKER_DRAINED:
+    case v1::Reason::DEVICE_ERROR:
       return Blame::INFRASTRUCTURE;
-    case v1::OUT_OF_MEMORY:
-    case v1::NONFINITE_LOSS:
-    case v1::NONFINITE_GRADIENTS:
-    case v1::NONFINITE_STATE:
-    case v1::LOSS_SCALE_COLLAPSED:
-    case v1::DIVERGED:
-    case v1::DATA_ERROR:
-    case v1::SPEC_ERROR:
-    case v1::DEADLINE:
+    case v1::Reason::OUT_OF_MEMORY:
+    case v1::Reason::NONFINITE_LOSS:
+    case v1::Reason::NONFINITE_GRADIENTS:
+    case v1::Reason::NONFINITE_STATE:
+    case v1::Reason::LOSS_SCALE_COLLAPSED:
+    case v1::Reason::DIVERGED:
+    case v1::Reason::DATA_ERROR:
+    case v1::Reason::SPEC_ERROR:
+    case v1::Reason::DEADLINE:
       return Blame::USER;
     default:
-      // Crashes, checkpoints that can't be written, internal errors, and reasons that only newer workers know.
+      // The default covers crashes, checkpoints that can't be written, internal errors, and reasons that only newer
+      // workers know.
       return Blame::JOB;
   }
 }
 
 bool Reaches(const internal::WorkerRecord& worker, const v1::Checkpoint& checkpoint) {
-  if (!checkpoint.local()) {
+  if (!checkpoint.local() && worker.worker().checkpoint_root_shared()) {
     return true;
   }
   const std::string agent = AgentDigest(worker.agent());
@@ -137,7 +138,7 @@ absl::Status NoLongerKept(const std::string& job) {
       {{"job", job}});
 }
 
-bool GoesOn(const v1::JobSpec& spec, const v1::Checkpoint& start) {
+bool ResumesTraining(const v1::JobSpec& spec, const v1::Checkpoint& start) {
   return !spec.model().has_initial_checkpoint() ||
          JobOfPath(start.path()) != spec.model().initial_checkpoint().job_id();
 }
@@ -152,12 +153,12 @@ std::vector<v1::Checkpoint> OlderThan(const internal::JobRecord& record, const v
   if (is_own) {
     older.assign(std::next(found), kept.rend());
   }
-  // The checkpoint that the job began with is added only if the job resumed training from it. If it gave only the
-  // weights, the run would start over instead of resuming from an older step.
-  if (is_own && record.has_clone_start() && GoesOn(record.job().spec(), record.clone_start())) {
+  // Adds the checkpoint that the job began with, but only if the job resumed training from it. If it only lent its
+  // weights, starting from it would start the run over, instead of resuming it at an older step.
+  if (is_own && record.has_clone_start() && ResumesTraining(record.job().spec(), record.clone_start())) {
     older.push_back(record.clone_start());
   }
-  if (!is_own || (record.has_clone_start() && GoesOn(record.job().spec(), record.clone_start()))) {
+  if (!is_own || (record.has_clone_start() && ResumesTraining(record.job().spec(), record.clone_start()))) {
     older.insert(older.end(), record.older_starts().begin(), record.older_starts().end());
   }
   return older;

@@ -39,14 +39,15 @@ enum class Blame {
   JOB,             // Retried while retries are left.
   USER,            // Not retried, because it would end the same way.
 };
-Blame BlameFor(v1::Reason reason);
+Blame BlameFor(v1::Reason::Code reason);
 
-// Whether the worker finds the checkpoint below its root. A local checkpoint exists only under the agent that saved it,
-// not under another agent that took the name since. An empty agent id (from older records) matches any agent.
+// Whether the worker can reach the checkpoint's files. A worker whose root is shared can reach every checkpoint that
+// is not local. Other checkpoints only the agent that saved them can reach, not another agent that has taken over the
+// worker's name. An empty agent id (from older records) matches any agent.
 bool Reaches(const internal::WorkerRecord& worker, const v1::Checkpoint& checkpoint);
 
-// A digest that distinguishes agents without revealing their id, which would allow others to impersonate the agent.
-// Empty without an id.
+// Returns a digest of the agent's id. It distinguishes agents without revealing the id, with which others could
+// impersonate the agent. Empty if the agent has no id.
 std::string AgentDigest(const v1::AgentIdentity& agent);
 
 // Whether the checkpoint was recorded; it may have been deleted since.
@@ -58,16 +59,15 @@ std::string PathOf(const std::string& job, const v1::Checkpoint& checkpoint);
 // The job whose folder contains the checkpoint of this path. A path begins with the job's id.
 std::string JobOfPath(const std::string& path);
 bool Keeps(const v1::Job& job, const std::string& path);
-// The error NOT_FOUND for a job that was to begin with a checkpoint of `job`, which was deleted.
+// The error NOT_FOUND for a request to begin a job with a checkpoint of `job` that has been deleted.
 absl::Status NoLongerKept(const std::string& job);
 
-// Whether an attempt that starts from the checkpoint resumes training at its step. Otherwise, for the checkpoint of
-// model.initial_checkpoint, it begins at step 0 with only the weights. The worker uses the same rule
-// (train::ResumesTraining).
-bool GoesOn(const v1::JobSpec& spec, const v1::Checkpoint& start);
+// Whether an attempt that starts from this checkpoint resumes training at the checkpoint's step. If not, the checkpoint
+// is that of model.initial_checkpoint: the attempt takes only its weights and begins at step 0.
+bool ResumesTraining(const v1::JobSpec& spec, const v1::Checkpoint& start);
 
-// The checkpoints to fall back to when `start`, the job's StartPoint, is damaged: those recorded before it, newest
-// first.
+// Returns the checkpoints from which the job's next attempt can start instead if `start`, the result of StartPoint, is
+// damaged. They were recorded before it; newest first.
 std::vector<v1::Checkpoint> OlderThan(const internal::JobRecord& record, const v1::Checkpoint& start);
 
 // A job fails when this many attempts in a row ended without a new checkpoint.

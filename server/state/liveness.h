@@ -8,10 +8,10 @@
 
 namespace ampd::server {
 
-// Tracks which workers are past their lease. A worker counts its lease from when it sent a report, the server from when
-// it received it, which is later. The margin covers the difference in the rates of the two clocks. After a restart of
-// the server every lease starts over, because an earlier life may have renewed it. Time is an argument: CLOCK_BOOTTIME.
-// Thread-compatible.
+// Tracks which workers are past their lease. The server counts a lease from the moment at which it received the
+// worker's report. That is later than the moment at which the worker sent the report, from which the worker counts. The
+// margin covers the difference in the rates of the two clocks. After a restart of the server every lease starts over,
+// because the previous server process may have renewed it. Time is an argument: CLOCK_BOOTTIME. Thread-compatible.
 class Liveness {
  public:
   Liveness(absl::Duration lease, absl::Duration margin) : allowance_(lease + margin) {}

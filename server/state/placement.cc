@@ -1,6 +1,11 @@
 #include "server/state/placement.h"
 
+#include <iterator>
+#include <set>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
 
 namespace ampd::server {
 namespace {
@@ -9,73 +14,94 @@ using internal::JobRecord;
 using precision::PresetChoice;
 using v1::Device;
 using v1::DeviceVerdict;
+using v1::PendingReason;
 
-std::vector<Candidate> AllDevices(const ClusterState& state, const LiveWorkers& live) {
-  std::vector<Candidate> candidates;
-  for (const auto& [name, record] : state.workers()) {
-    const auto facts = live.find(name);
-    for (const Device& device : record->worker().devices()) {
-      candidates.push_back({record.get(), &device, facts == live.end() ? nullptr : &facts->second,
-                            state.DeviceIsHeld(name, device.id())});
-    }
+// A page of 500 jobs with messages of this size stays below the size that clients accept.
+constexpr size_t kMaxReasonBytes = 600;
+
+std::set<std::string> HeldDevices(const ClusterState& state, const std::string& worker) {
+  std::set<std::string> held;
+  for (const JobRecordPtr& record : state.JobsOn(worker)) {
+    const v1::Attempt& attempt = *record->job().attempts().rbegin();
+    held.insert(attempt.devices().begin(), attempt.devices().end());
   }
-  return candidates;
+  return held;
 }
 
 // Ranks reasons from the most hopeful to the least. A job's reason for waiting is that of its most hopeful device.
-int Hope(v1::PendingReason reason) {
+int Hope(PendingReason::Code reason) {
   switch (reason) {
-    case v1::PLACEMENT_DUE:
+    case PendingReason::PLACEMENT_DUE:
       return 0;
-    case v1::DEVICE_BUSY:
+    case PendingReason::DEVICE_BUSY:
       return 1;
-    case v1::INSUFFICIENT_MEMORY:
+    case PendingReason::INSUFFICIENT_MEMORY:
       return 2;
-    case v1::WAITING_FOR_CHECKPOINT_WORKER:
+    case PendingReason::WAITING_FOR_CHECKPOINT_WORKER:
       return 3;
-    case v1::WORKER_UNAVAILABLE:
+    case PendingReason::WORKER_UNAVAILABLE:
       return 4;
-    case v1::CAPABILITY_TOO_LOW:
+    case PendingReason::CAPABILITY_TOO_LOW:
       return 5;
+    case PendingReason::PENDING_REASON_UNSPECIFIED:  // There is no device.
+      return 7;
     default:
       return 6;
   }
 }
 
-int CountAhead(const ClusterState& state, const v1::Job& job) {
-  int ahead = 0;
-  for (const auto& [key, record] : state.queue()) {
-    if (record->job().id() == job.id()) {
-      break;
-    }
-    ++ahead;
+// Compares the job with the device. Returns whether it suits the job.
+bool Examine(const JobRecord& record, const std::optional<v1::Checkpoint>& start, const Candidate& candidate,
+             DeviceVerdict* verdict) {
+  PresetChoice choice;
+  const bool suits = Suits(record, start, candidate, &choice, verdict);
+  if (suits) {
+    IsFreeFor(record.job().spec(), candidate, verdict);
   }
-  return ahead;
+  return suits;
 }
 
-void Conclude(const v1::Job& job, v1::ExplainJobResponse* response) {
-  const DeviceVerdict* best = nullptr;
-  for (const DeviceVerdict& verdict : response->devices()) {
-    if (best == nullptr || Hope(verdict.reason()) < Hope(best->reason())) {
-      best = &verdict;
-    }
+v1::Pending Conclude(const JobRecord& record, const DeviceVerdict& best, bool fits, bool is_behind,
+                     int64_t now_unix_micros) {
+  v1::Pending pending;
+  pending.set_reason(best.reason());
+  pending.set_no_worker_fits(!fits);
+  if (WaitsForRetry(record, now_unix_micros)) {
+    pending.set_reason(PendingReason::RETRY_BACKOFF);
+    pending.set_message(absl::StrCat(
+        "the next attempt begins in ",
+        absl::FormatDuration(absl::Seconds((record.not_before_unix_micros() - now_unix_micros) / 1'000'000 + 1)),
+        " at the earliest"));
+  } else if (best.reason() == PendingReason::PENDING_REASON_UNSPECIFIED) {
+    pending.set_reason(PendingReason::NO_WORKERS);
+    pending.set_message("no worker has ever reported a device");
+  } else {
+    const bool waits_its_turn = best.reason() == PendingReason::PLACEMENT_DUE && is_behind;
+    pending.set_reason(waits_its_turn ? PendingReason::BEHIND_OTHERS : best.reason());
+    pending.set_message(
+        Shortened(absl::StrCat(best.message(), " (", best.worker(), "/", best.device(), ")"), kMaxReasonBytes));
   }
-  if (best == nullptr) {
-    response->set_reason(v1::NO_WORKERS);
-    response->set_message("no worker has ever reported a device");
-    return;
-  }
-  const bool behind = best->reason() == v1::PLACEMENT_DUE && response->jobs_ahead() > 0;
-  response->set_reason(behind ? v1::BEHIND_OTHERS : best->reason());
-  response->set_message(
-      absl::StrCat("job ", job.id(), ": ", best->message(), " (", best->worker(), "/", best->device(), ")"));
+  return pending;
 }
 
 }  // namespace
 
+Fleet::Fleet(const ClusterState& state, LiveWorkers live) : live_(std::move(live)) {
+  for (const auto& [name, record] : state.workers()) {
+    const auto facts = live_.find(name);
+    const std::set<std::string> held = HeldDevices(state, name);
+    for (const Device& device : record->worker().devices()) {
+      devices_.push_back(
+          {record.get(), &device, facts == live_.end() ? nullptr : &facts->second, held.contains(device.id())});
+    }
+    workers_.push_back(record);
+  }
+}
+
 std::vector<v1::Worker> MatchingWorkers(const ClusterState& state, const LiveWorkers& live, const v1::JobSpec& spec) {
   std::vector<v1::Worker> workers;
-  for (const Candidate& candidate : AllDevices(state, live)) {
+  const Fleet fleet(state, live);
+  for (const Candidate& candidate : fleet.devices()) {
     DeviceVerdict verdict;
     if (!WorkerServes(spec, candidate, &verdict) || !DeviceMatches(spec, /*begins=*/true, candidate, &verdict)) {
       continue;
@@ -90,30 +116,66 @@ std::vector<v1::Worker> MatchingWorkers(const ClusterState& state, const LiveWor
   return workers;
 }
 
-v1::ExplainJobResponse ExplainWaiting(const ClusterState& state, const LiveWorkers& live, const JobRecord& record,
+int CountAhead(const ClusterState& state, const v1::Job& job) {
+  const auto place = state.queue().find({-job.spec().priority(), job.submit_order()});
+  return place == state.queue().end() ? 0 : static_cast<int>(std::distance(state.queue().begin(), place));
+}
+
+v1::ExplainJobResponse ExplainWaiting(const Fleet& fleet, int jobs_ahead, const JobRecord& record,
                                       int64_t now_unix_micros) {
   v1::ExplainJobResponse response;
   response.set_state(record.job().state());
   if (record.job().state() != v1::Job::QUEUED) {
-    response.set_reason(v1::NOT_PENDING);
+    response.set_reason(PendingReason::NOT_PENDING);
     response.set_message(absl::StrCat("job ", record.job().id(), " is ", v1::Job::State_Name(record.job().state())));
     return response;
   }
-  response.set_jobs_ahead(CountAhead(state, record.job()));
-  for (const Candidate& candidate : AllDevices(state, live)) {
-    PresetChoice choice;
-    CanBegin(record, StartPoint(record), candidate, &choice, response.add_devices());
+  response.set_jobs_ahead(jobs_ahead);
+  const std::optional<v1::Checkpoint> start = StartPoint(record);
+  const DeviceVerdict none;
+  const DeviceVerdict* best = &none;
+  bool fits = false;
+  for (const Candidate& candidate : fleet.devices()) {
+    DeviceVerdict* const verdict = response.add_devices();
+    fits |= Examine(record, start, candidate, verdict);
+    best = Hope(verdict->reason()) < Hope(best->reason()) ? verdict : best;
   }
-  if (WaitsForRetry(record, now_unix_micros)) {
-    response.set_reason(v1::RETRY_BACKOFF);
-    response.set_message(absl::StrCat(
-        "the next attempt begins in ",
-        absl::FormatDuration(absl::Seconds((record.not_before_unix_micros() - now_unix_micros) / 1'000'000 + 1)),
-        " at the earliest"));
-    return response;
-  }
-  Conclude(record.job(), &response);
+  const v1::Pending pending = Conclude(record, *best, fits, jobs_ahead > 0, now_unix_micros);
+  response.set_reason(pending.reason());
+  response.set_message(pending.message());
+  response.set_no_worker_fits(pending.no_worker_fits());
   return response;
+}
+
+const PendingReasons::Outlook* PendingReasons::FindOutlook(const JobRecord& record) {
+  const std::string needs = NeedsOf(record);
+  if (const auto known = by_needs_.find(needs); known != by_needs_.end()) {
+    return &known->second;
+  }
+  const auto num_devices = static_cast<int64_t>(options_.fleet->devices().size());
+  if (!by_needs_.empty() && num_examined_ + num_devices > options_.max_examined) {
+    return nullptr;
+  }
+  num_examined_ += num_devices;
+  Outlook& outlook = by_needs_[needs];
+  const std::optional<v1::Checkpoint> start = StartPoint(record);
+  for (const Candidate& candidate : options_.fleet->devices()) {
+    DeviceVerdict verdict;
+    outlook.fits |= Examine(record, start, candidate, &verdict);
+    if (Hope(verdict.reason()) < Hope(outlook.best.reason())) {
+      outlook.best = std::move(verdict);
+    }
+  }
+  return &outlook;
+}
+
+std::optional<v1::Pending> PendingReasons::Find(const JobRecord& record) {
+  const Outlook* const outlook = record.job().state() == v1::Job::QUEUED ? FindOutlook(record) : nullptr;
+  if (outlook == nullptr) {
+    return std::nullopt;
+  }
+  return Conclude(record, outlook->best, outlook->fits, record.job().id() != options_.first_queued,
+                  options_.now_unix_micros);
 }
 
 }  // namespace ampd::server

@@ -17,8 +17,8 @@ using precision::PresetChoice;
 using v1::Device;
 using v1::DeviceVerdict;
 
-// The data roots that the job needs. `begins`: it does not resume from a checkpoint, so it also needs the roots of the
-// model's file and initial weights.
+// The data roots that the job needs. If `begins`, the job does not resume from a checkpoint, so it also needs the data
+// roots of the model's file and of the initial weights.
 std::set<std::string> DataRootsOf(const v1::JobSpec& spec, bool begins) {
   std::set<std::string> roots;
   const auto add = [&](const std::string& path) {
@@ -49,7 +49,7 @@ std::set<std::string> DataRootsOf(const v1::JobSpec& spec, bool begins) {
   return roots;
 }
 
-void Say(DeviceVerdict* verdict, v1::PendingReason reason, std::string message) {
+void Say(DeviceVerdict* verdict, v1::PendingReason::Code reason, std::string message) {
   verdict->set_reason(reason);
   verdict->set_message(std::move(message));
 }
@@ -69,7 +69,8 @@ bool HasMemory(int64_t needed, int64_t available, const char* what, DeviceVerdic
   }
   verdict->set_needed(needed);
   verdict->set_available(available);
-  Say(verdict, v1::INSUFFICIENT_MEMORY, absl::StrCat("the job declares ", needed, " bytes, ", what, " ", available));
+  Say(verdict, v1::PendingReason::INSUFFICIENT_MEMORY,
+      absl::StrCat("the job declares ", needed, " bytes, ", what, " ", available));
   return false;
 }
 
@@ -81,9 +82,13 @@ bool ReachesCheckpoint(const v1::Job& job, const std::optional<v1::Checkpoint>& 
   const std::string which = job.checkpoints().empty()
                                 ? absl::StrCat("the checkpoint ", start->path(), ", with which the job begins,")
                                 : absl::StrCat("the job's checkpoint at step ", start->step());
-  const bool same_name = start->worker() == candidate.worker->worker().name();
-  Say(verdict, v1::WAITING_FOR_CHECKPOINT_WORKER,
-      absl::StrCat(which, " is on worker ", start->worker(), same_name ? ", which was another agent then" : ""));
+  const std::string& name = candidate.worker->worker().name();
+  const std::string why = start->worker() == name ? ", which was another agent then"
+                          : start->local()
+                              ? ""
+                              : absl::StrCat(", and ", name, " was started without --checkpoint-root-shared");
+  Say(verdict, v1::PendingReason::WAITING_FOR_CHECKPOINT_WORKER,
+      absl::StrCat(which, " is on worker ", start->worker(), why));
   return false;
 }
 
@@ -93,19 +98,19 @@ bool WorkerServes(const v1::JobSpec& spec, const Candidate& candidate, DeviceVer
   const v1::Worker& worker = candidate.worker->worker();
   const std::string& wanted = spec.resources().worker();
   if (!wanted.empty() && wanted != worker.name()) {
-    Say(verdict, v1::NO_MATCHING_DEVICE, absl::StrCat("the job wants worker ", wanted));
+    Say(verdict, v1::PendingReason::NO_MATCHING_DEVICE, absl::StrCat("the job wants worker ", wanted));
     return false;
   }
   if (candidate.worker->lost() || candidate.facts == nullptr) {
-    Say(verdict, v1::WORKER_UNAVAILABLE, absl::StrCat("worker ", worker.name(), " does not report"));
+    Say(verdict, v1::PendingReason::WORKER_UNAVAILABLE, absl::StrCat("worker ", worker.name(), " does not report"));
     return false;
   }
   if (candidate.facts->is_stopping) {
-    Say(verdict, v1::WORKER_UNAVAILABLE, absl::StrCat("worker ", worker.name(), " is stopping"));
+    Say(verdict, v1::PendingReason::WORKER_UNAVAILABLE, absl::StrCat("worker ", worker.name(), " is stopping"));
     return false;
   }
   if (worker.drained()) {
-    Say(verdict, v1::WORKER_UNAVAILABLE,
+    Say(verdict, v1::PendingReason::WORKER_UNAVAILABLE,
         absl::StrCat("worker ", worker.name(), " is drained; ampctl worker undrain ", worker.name(), " ends that"));
     return false;
   }
@@ -116,31 +121,32 @@ bool DeviceMatches(const v1::JobSpec& spec, bool begins, const Candidate& candid
   const v1::ResourceSpec& wanted = spec.resources();
   const bool is_gpu = candidate.device->kind() == Device::GPU;
   if ((wanted.kind() == v1::ResourceSpec::GPU && !is_gpu) || (wanted.kind() == v1::ResourceSpec::CPU && is_gpu)) {
-    Say(verdict, v1::NO_MATCHING_DEVICE, absl::StrCat("the job wants a ", v1::ResourceSpec::Kind_Name(wanted.kind())));
+    Say(verdict, v1::PendingReason::NO_MATCHING_DEVICE,
+        absl::StrCat("the job wants a ", v1::ResourceSpec::Kind_Name(wanted.kind())));
     return false;
   }
   if (candidate.device->unhealthy()) {
     const std::string& reason = candidate.device->unhealthy_reason();
-    Say(verdict, v1::NO_MATCHING_DEVICE, absl::StrCat("the device is unhealthy", reason.empty() ? "" : ": ", reason));
+    Say(verdict, v1::PendingReason::NO_MATCHING_DEVICE,
+        absl::StrCat("the device is unhealthy", reason.empty() ? "" : ": ", reason));
     return false;
   }
   for (const std::string& root : DataRootsOf(spec, begins)) {
     const auto& roots = candidate.worker->data_roots();
     if (std::find(roots.begin(), roots.end(), root) == roots.end()) {
-      Say(verdict, v1::NO_MATCHING_DEVICE, NoDataRoot(*candidate.worker, root));
+      Say(verdict, v1::PendingReason::NO_MATCHING_DEVICE, NoDataRoot(*candidate.worker, root));
       return false;
     }
   }
   return true;
 }
 
-bool CanBegin(const JobRecord& record, const std::optional<v1::Checkpoint>& start, const Candidate& candidate,
-              PresetChoice* choice, DeviceVerdict* verdict) {
+bool Suits(const JobRecord& record, const std::optional<v1::Checkpoint>& start, const Candidate& candidate,
+           PresetChoice* choice, DeviceVerdict* verdict) {
   const v1::JobSpec& spec = record.job().spec();
-  const int64_t declared = spec.resources().memory_bytes();
   verdict->set_worker(candidate.worker->worker().name());
   verdict->set_device(candidate.device->id());
-  const bool begins = !start.has_value() || !GoesOn(spec, *start);
+  const bool begins = !start.has_value() || !ResumesTraining(spec, *start);
   if (!WorkerServes(spec, candidate, verdict) || !DeviceMatches(spec, begins, candidate, verdict)) {
     return false;
   }
@@ -149,25 +155,50 @@ bool CanBegin(const JobRecord& record, const std::optional<v1::Checkpoint>& star
   if (!chosen.has_value()) {
     verdict->set_needed(gap.needed);
     verdict->set_available(gap.available);
-    Say(verdict, v1::CAPABILITY_TOO_LOW, gap.message);
+    Say(verdict, v1::PendingReason::CAPABILITY_TOO_LOW, gap.message);
     return false;
   }
   *choice = *chosen;
-  if (!HasMemory(declared, candidate.device->memory_total_bytes(), "the device has", verdict) ||
-      !ReachesCheckpoint(record.job(), start, candidate, verdict)) {
-    return false;
-  }
+  return HasMemory(spec.resources().memory_bytes(), candidate.device->memory_total_bytes(), "the device has",
+                   verdict) &&
+         ReachesCheckpoint(record.job(), start, candidate, verdict);
+}
+
+bool IsFreeFor(const v1::JobSpec& spec, const Candidate& candidate, DeviceVerdict* verdict) {
   if (candidate.held) {
-    Say(verdict, v1::DEVICE_BUSY, "the device holds another attempt");
+    Say(verdict, v1::PendingReason::DEVICE_BUSY, "the device holds another attempt");
     return false;
   }
+  const int64_t declared = spec.resources().memory_bytes();
   const auto free = candidate.facts->free_bytes.find(candidate.device->id());
   const int64_t free_bytes = free == candidate.facts->free_bytes.end() ? 0 : free->second;
   if (declared > 0 && !HasMemory(declared, free_bytes, "the device has free", verdict)) {
     return false;
   }
-  Say(verdict, v1::PLACEMENT_DUE, "the device is free");
+  Say(verdict, v1::PendingReason::PLACEMENT_DUE, "the device is free");
   return true;
+}
+
+bool CanBegin(const JobRecord& record, const std::optional<v1::Checkpoint>& start, const Candidate& candidate,
+              PresetChoice* choice, DeviceVerdict* verdict) {
+  return Suits(record, start, candidate, choice, verdict) && IsFreeFor(record.job().spec(), candidate, verdict);
+}
+
+std::string NeedsOf(const JobRecord& record) {
+  const v1::JobSpec& spec = record.job().spec();
+  const std::optional<v1::Checkpoint> start = StartPoint(record);
+  const bool begins = !start.has_value() || !ResumesTraining(spec, *start);
+  // Each part is preceded by its length, so that different parts never make the same text.
+  std::string needs = record.job().checkpoints().empty() ? "-" : "+";
+  const std::string start_bytes = start.has_value() ? start->SerializeAsString() : "";
+  for (const std::string& part :
+       {spec.resources().SerializeAsString(), spec.precision().SerializeAsString(), start_bytes}) {
+    absl::StrAppend(&needs, part.size(), ":", part);
+  }
+  for (const std::string& root : DataRootsOf(spec, begins)) {
+    absl::StrAppend(&needs, root.size(), ":", root);
+  }
+  return needs;
 }
 
 bool WaitsForRetry(const JobRecord& record, int64_t now_unix_micros) {

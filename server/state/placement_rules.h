@@ -30,17 +30,30 @@ struct Candidate {
   bool held;
 };
 
-// Whether the job may run on the worker, and whether the worker is in service. If not, the verdict says why.
+// Returns true if the worker is in service and the job may run on it. If not, the verdict says why.
 bool WorkerServes(const v1::JobSpec& spec, const Candidate& candidate, v1::DeviceVerdict* verdict);
 
-// Whether the device is of the wanted kind, healthy, and has the job's data. If not, the verdict says why. `begins`:
-// the job does not resume from a checkpoint, so it also needs the data roots of the model's file and initial weights.
+// Returns true if the device is of the wanted kind, healthy, and has the job's data. If not, the verdict says why. If
+// `begins`, the job does not resume from a checkpoint, so it also needs the data roots of the model's file and of the
+// initial weights.
 bool DeviceMatches(const v1::JobSpec& spec, bool begins, const Candidate& candidate, v1::DeviceVerdict* verdict);
 
-// Whether the job can begin on the device now; if so, `choice` is the precision. The verdict is the reason why not, or
-// PLACEMENT_DUE.
+// Returns true if the job could begin on the device if nothing else ran there; `choice` is then the precision. If not,
+// the verdict says why.
+bool Suits(const internal::JobRecord& record, const std::optional<v1::Checkpoint>& start, const Candidate& candidate,
+           precision::PresetChoice* choice, v1::DeviceVerdict* verdict);
+
+// Returns true if a device that suits the job is free now; the verdict is then PLACEMENT_DUE. If not, the verdict says
+// why.
+bool IsFreeFor(const v1::JobSpec& spec, const Candidate& candidate, v1::DeviceVerdict* verdict);
+
+// Suits and IsFreeFor: returns true if the job can begin on the device now.
 bool CanBegin(const internal::JobRecord& record, const std::optional<v1::Checkpoint>& start, const Candidate& candidate,
               precision::PresetChoice* choice, v1::DeviceVerdict* verdict);
+
+// Returns a text that is the same for two jobs if Suits and IsFreeFor have the same verdict on them for every device.
+// Different texts mean nothing.
+std::string NeedsOf(const internal::JobRecord& record);
 
 // Whether the job has to wait before its next attempt. A wait longer than any retry delay is ignored, because it means
 // that the clock was set back meanwhile.

@@ -103,7 +103,8 @@ void PlacementTable::PutFacts(const std::string& worker, std::optional<WorkerFac
   WorkerEntry& entry = workers_[worker];
   std::set<std::string> changed;
   if (facts.has_value()) {
-    // While a worker's facts are too old its devices are not considered, so fresh facts mark all of them as changed.
+    // If the previous facts were too old, the worker's devices were not considered, so the new facts mark all of them
+    // as changed.
     const bool was_fresh = entry.facts.has_value() && now <= entry.facts->fresh_until;
     for (const auto& [device, free_bytes] : facts->free_bytes) {
       if (!was_fresh || free_bytes > FreeBytes(*entry.facts, device)) {
@@ -160,7 +161,7 @@ void PlacementTable::EndWaits(int64_t now_unix_micros) {
   };
   while (!waits_.empty() && end(*waits_.begin())) {
   }
-  // Also ends waits that are longer than any retry delay. They were recorded before the clock was set back.
+  // A wait that is longer than any retry delay was recorded before the clock was set back. Such waits end, too.
   while (!waits_.empty() && end(*waits_.rbegin())) {
   }
 }
@@ -234,8 +235,8 @@ std::vector<Placement> PlacementTable::Place(int64_t now_unix_micros, absl::Dura
       placements.push_back(*std::move(placement));
     }
   }
-  // No change is left to examine: each changed job and device was compared with everything that could fit. A device
-  // that becomes free later is marked as changed then.
+  // Everything that changed has been examined: each changed job and device was compared with all devices and jobs that
+  // could fit. If a device becomes free later, it is marked as changed then.
   changed_jobs_.clear();
   changed_devices_.clear();
   return placements;

@@ -26,8 +26,8 @@ struct Placement {
 };
 
 // The waiting jobs and the free devices, kept up to date one record at a time. Decides which jobs begin now, and where.
-// Jobs are considered by priority, then submit order; a job that fits nowhere does not block those behind it. A device
-// holds one attempt. AUTO prefers a GPU, then a device that computes the policy natively.
+// Jobs are considered by priority, then submit order; a job that fits nowhere does not block the jobs behind it. A
+// device holds one attempt. AUTO prefers a GPU, then a device that computes the policy natively.
 //
 // Place compares only what changed since the last call: a changed job with the free devices, and a changed device with
 // the waiting jobs. Its decisions are the same as those of a table that was just filled from the same records.
@@ -35,7 +35,7 @@ struct Placement {
 //   1. Put*   -> the record is marked as changed
 //   2. Place  -> placements; each job and its device are reserved
 //   3. Settle -> the placement was committed or refused: the reservation ends
-//   4. PutJob -> the job's record as it is after that
+//   4. PutJob -> the job's record, as it is after the commit or refusal
 //
 // Thread-compatible.
 class PlacementTable {
@@ -53,7 +53,8 @@ class PlacementTable {
 
   // Jobs that are queued and have no reservation.
   size_t num_waiting() const { return queue_.size(); }
-  // "worker/device" of each free device, in the order in which equal ones are preferred.
+  // Returns "worker/device" for each free device. Among devices that suit a job equally well, an earlier one is
+  // preferred.
   std::vector<std::string> FreeDevices() const;
   // The number of comparisons of a job with a device.
   int64_t num_examined() const { return num_examined_; }

@@ -11,7 +11,8 @@ struct RetentionPolicy {
   absl::Duration history = absl::Hours(24 * 30);      // Points, events, logs and samples, after the job's end.
   absl::Duration checkpoints = absl::ZeroDuration();  // After the job's end.
   bool has_any() const { return history > absl::ZeroDuration() || checkpoints > absl::ZeroDuration(); }
-  // How long after a job's end the first of its data may be due for deletion. REQUIRES: has_any().
+  // The shortest of the retention times that are not zero: until it has passed after a job's end, none of the job's
+  // data is due for deletion. REQUIRES: has_any().
   absl::Duration shortest() const;
 };
 

@@ -10,6 +10,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "server/state/attempt_tokens.h"
 #include "server/state/job_rules.h"
+#include "server/state/live_loss_scale.h"
 
 namespace ampd::server {
 namespace {
@@ -31,22 +32,6 @@ absl::Status WrongState(const Job& job, std::string_view what) {
   return ErrorWithMetadata(StatusCode::kFailedPrecondition, "WRONG_STATE",
                            absl::StrCat("job ", job.id(), " is ", state, " and can't be ", std::string(what)),
                            {{"job", job.id()}, {"state", state}});
-}
-
-// Makes `order` the job's newest order, with the next number. Settings of the previous order that the new one does not
-// replace stay in force: they are kept as the earlier order.
-void Take(const v1::LossScaleOrder& order, JobRecord& record) {
-  v1::LossScaleOrder before = record.loss_scale_order();
-  if (order.has_scale()) before.clear_scale();
-  if (order.has_growth_interval()) before.clear_growth_interval();
-  if (order.has_scale() && order.has_growth_interval()) {
-    record.clear_earlier_loss_scale_order();
-  } else if (before.has_scale() || before.has_growth_interval()) {
-    record.mutable_earlier_loss_scale_order()->set_number(record.loss_scale_order_number());
-    *record.mutable_earlier_loss_scale_order()->mutable_order() = before;
-  }
-  *record.mutable_loss_scale_order() = order;
-  record.set_loss_scale_order_number(record.loss_scale_order_number() + 1);
 }
 
 }  // namespace
@@ -163,8 +148,8 @@ absl::Status Transition::CheckStart(const internal::CreateJob& create) const {
   const std::string keeper = JobOfPath(path);
   const JobRecordPtr record = state_.FindJob(keeper);
   if (record == nullptr) {
-    // The job that keeps the checkpoint left the memory after the request was checked: it was archived or deleted. When
-    // the client repeats the call, the check finds out which.
+    // The job that keeps the checkpoint has left the memory since the request was checked: it was archived or deleted.
+    // If the client repeats the call, the request is checked again and the outcome is clear.
     return WithRetryDelay(Error(StatusCode::kUnavailable, "CHECKPOINT_MOVED",
                                 absl::StrCat("job ", keeper, ", whose checkpoint it is, is being put away")),
                           absl::Seconds(1));
@@ -240,7 +225,7 @@ absl::Status Transition::Cancel(JobEdit& edit) {
   }
   job.set_desired(Job::CANCEL);
   const Job::State to = IsActive(job.state()) ? Job::CANCELLING : Job::CANCELLED;
-  AMPD_RETURN_IF_ERROR(edit.Move(to, v1::USER_CANCELLED, ""));
+  AMPD_RETURN_IF_ERROR(edit.Move(to, v1::Reason::USER_CANCELLED, ""));
   edit.Finish(&applied_);
   return absl::OkStatus();
 }
@@ -255,9 +240,9 @@ absl::Status Transition::Pause(JobEdit& edit) {
   }
   job.set_desired(Job::PAUSE);
   if (job.state() == Job::PAUSING) {  // Its trainer leaves for another reason, and will not be restarted.
-    job.set_reason(v1::USER_PAUSED);
+    job.set_reason(v1::Reason::USER_PAUSED);
   } else {
-    AMPD_RETURN_IF_ERROR(edit.Move(IsActive(job.state()) ? Job::PAUSING : Job::PAUSED, v1::USER_PAUSED, ""));
+    AMPD_RETURN_IF_ERROR(edit.Move(IsActive(job.state()) ? Job::PAUSING : Job::PAUSED, v1::Reason::USER_PAUSED, ""));
   }
   edit.Finish(&applied_);
   return absl::OkStatus();
@@ -275,7 +260,7 @@ absl::Status Transition::Resume(JobEdit& edit) {
   // Only a paused job is queued at once. A trainer that is leaving can't be called back; its job is queued when it has
   // left.
   if (job.state() == Job::PAUSED) {
-    AMPD_RETURN_IF_ERROR(edit.Move(Job::QUEUED, v1::REASON_UNSPECIFIED, ""));
+    AMPD_RETURN_IF_ERROR(edit.Move(Job::QUEUED, v1::Reason::REASON_UNSPECIFIED, ""));
   }
   edit.Finish(&applied_);
   return absl::OkStatus();
@@ -296,7 +281,7 @@ absl::Status Transition::Do(const internal::ChangeJob& change) {
     edit.job().mutable_spec()->set_priority(change.priority());
   }
   if (change.has_loss_scale_order()) {
-    Take(change.loss_scale_order(), edit.record());
+    ApplyLossScaleOrder(change.loss_scale_order(), &edit.record());
   }
   if (change.sample_gradients()) {
     edit.record().set_gradient_request_number(record->gradient_request_number() + 1);
@@ -309,7 +294,8 @@ bool Transition::StartsAnother(const std::string& path) const {
   return std::any_of(state_.jobs().begin(), state_.jobs().end(), [&](const auto& entry) {
     const JobRecord& other = *entry.second;
     const std::string& start = other.clone_start().path();
-    // The path decides, because a clone of a clone may begin with a checkpoint of the first job.
+    // The path decides, not the job from which `other` was cloned: a clone of a clone may begin with a checkpoint of
+    // the first job.
     return (start == path || absl::StartsWith(start, absl::StrCat(path, "/"))) && !IsTerminal(other.job().state());
   });
 }
@@ -369,7 +355,7 @@ absl::Status Transition::Do(const internal::ExpireDeadline& expire) {
   edit.job().set_desired(Job::CANCEL);
   edit.record().set_deadline_expired(true);
   const Job::State to = IsActive(edit.job().state()) ? Job::CANCELLING : Job::FAILED;
-  AMPD_RETURN_IF_ERROR(edit.Move(to, v1::DEADLINE, "the job's deadline passed"));
+  AMPD_RETURN_IF_ERROR(edit.Move(to, v1::Reason::DEADLINE, "the job's deadline passed"));
   edit.Finish(&applied_);
   return absl::OkStatus();
 }

@@ -77,13 +77,13 @@ class Transition {
   // Orders workers to delete the job's folders below the checkpoint roots, with all files, recorded or not.
   void DeleteFolders(const internal::JobRecord& record);
   // If the next assignment will drop the job's oldest attempt from the record, orders the worker to delete that
-  // attempt's folder. Does nothing if the deletion of the job will delete that folder, too.
+  // attempt's folder. Does nothing if the folder will be deleted together with the job.
   void DeleteFolderOfForgotten(const internal::JobRecord& record);
   void DeletePath(const std::string& worker, const v1::CheckpointKey& key);
-  // Drops all checkpoints except the newest ones that the spec keeps, and the best if the spec keeps it.
+  // Drops all checkpoints except the newest ones that the spec keeps and, if the spec says so, the best one.
   void DropOldCheckpoints(const internal::JobRecord& record, JobEdit& edit);
-  // `path` names a checkpoint or the folder of a job. Whether an unfinished job starts from that checkpoint, or from
-  // one in that folder.
+  // Whether an unfinished job starts from the checkpoint `path` or, if `path` is the folder of a job, from a checkpoint
+  // in that folder.
   bool StartsAnother(const std::string& path) const;
 
   const ClusterState& state_;

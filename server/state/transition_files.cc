@@ -48,7 +48,8 @@ void Transition::DeletePath(const std::string& worker, const v1::CheckpointKey& 
     return;
   }
   auto& waiting = *EditWorker(*record).mutable_delete_checkpoints();
-  // Pending deletions below the folder are removed, because the folder's deletion includes them.
+  // The order to delete a folder includes everything in it, so earlier orders to delete something in the folder are
+  // dropped.
   const std::string below = key.path() + "/";
   waiting.erase(std::remove_if(waiting.begin(), waiting.end(),
                                [&](const v1::CheckpointKey& other) { return absl::StartsWith(other.path(), below); }),
@@ -76,8 +77,8 @@ void Transition::DeleteFolders(const JobRecord& record) {
   for (const v1::Checkpoint& checkpoint : record.job().checkpoints()) {
     workers.insert(checkpoint.worker());
   }
-  // Also orders the deletion from lost workers, for when they return: an agent ends what it still runs of the job
-  // before it deletes.
+  // Lost workers get the order as well, for the time when they return. An agent first ends the attempts of the job that
+  // it still runs, then deletes.
   for (const std::string& worker : std::set<std::string>(workers)) {
     workers.insert(ReachableWorker(worker));
   }

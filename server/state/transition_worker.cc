@@ -25,8 +25,8 @@ using internal::JobRecord;
 using v1::Attempt;
 using v1::Job;
 
-// Checks only that the path does not lead out of the root, because old journals may hold any relative path. The
-// coordinator has checked that the path belongs to the attempt.
+// Checks only that the path does not lead out of the checkpoint root, because old journals may hold any relative path.
+// The coordinator has already checked that the path belongs to the attempt.
 absl::Status CheckCheckpoint(const v1::Checkpoint& checkpoint, const v1::AttemptKey& key) {
   const std::vector<std::string> parts = absl::StrSplit(checkpoint.path(), '/');
   const bool climbs = std::find(parts.begin(), parts.end(), "..") != parts.end();
@@ -75,7 +75,7 @@ int64_t LastRecordedStep(const JobRecord& record, int attempt) {
 v1::Outcome LostOutcome() {
   v1::Outcome outcome;
   outcome.set_kind(v1::Outcome::GONE);
-  outcome.set_reason(v1::WORKER_LOST);
+  outcome.set_reason(v1::Reason::WORKER_LOST);
   outcome.set_message("the worker's lease ran out");
   return outcome;
 }
@@ -102,7 +102,7 @@ absl::Status MoveAttempt(Attempt::State to, JobEdit& edit) {
       *edit.job().mutable_start_time() = attempt.start_time();
     }
     if (edit.job().state() == Job::STARTING) {
-      AMPD_RETURN_IF_ERROR(edit.Move(Job::RUNNING, v1::REASON_UNSPECIFIED, ""));
+      AMPD_RETURN_IF_ERROR(edit.Move(Job::RUNNING, v1::Reason::REASON_UNSPECIFIED, ""));
     }
   }
   if (to == Attempt::SUSPENDED) {
@@ -151,7 +151,7 @@ absl::Status Transition::Do(const internal::SetDrained& set) {
     if (state == Job::STARTING || state == Job::RUNNING) {
       JobEdit edit = Edit(*record);
       AMPD_RETURN_IF_ERROR(
-          edit.Move(Job::PAUSING, v1::WORKER_DRAINED, absl::StrCat("worker ", set.worker(), " is drained")));
+          edit.Move(Job::PAUSING, v1::Reason::WORKER_DRAINED, absl::StrCat("worker ", set.worker(), " is drained")));
       edit.Finish(&applied_);
     }
   }
@@ -251,7 +251,7 @@ absl::Status Transition::Do(const internal::AssignAttempt& assign) {
   event.set_step(attempt.from_step());
   (*event.mutable_attributes())["worker"] = assign.worker();
   (*event.mutable_attributes())["precision"] = assign.precision();
-  AMPD_RETURN_IF_ERROR(edit.Move(Job::STARTING, v1::REASON_UNSPECIFIED, ""));
+  AMPD_RETURN_IF_ERROR(edit.Move(Job::STARTING, v1::Reason::REASON_UNSPECIFIED, ""));
   edit.Finish(&applied_);
   return absl::OkStatus();
 }

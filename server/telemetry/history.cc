@@ -102,7 +102,7 @@ std::optional<HistoryCursor> FromResumeToken(std::string_view token) {
       !absl::SimpleAtoi(parts[2], &cursor.sequence) || !absl::SimpleAtoi(parts[3], &cursor.event)) {
     return std::nullopt;
   }
-  // SQLite stores these numbers as signed integers, so larger ones can't exist.
+  // SQLite stores these numbers as signed integers. A larger number in a token can't come from this server.
   constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
   return cursor.sequence <= kMax && cursor.event <= kMax ? std::optional(cursor) : std::nullopt;
 }

@@ -72,8 +72,9 @@ struct PointSegment {
 };
 
 // Merges points and events into one order: an event of a trainer by its position in the attempt's telemetry, an event
-// of the server by time. If `more_points` (`more_events`) says that the history has more points (events) than are
-// given, the merge stops where the order of the rest is unknown. What it leaves out is read again for the next page.
+// of the server by time. `more_points` says that the history has more points than are given, and `more_events` the same
+// of events. The merge then stops where the order of the remaining ones is unknown; what it leaves out is read again
+// for the next page.
 std::vector<HistoryItem> MergeHistory(const std::vector<PointSegment>& points, const std::vector<v1::Event>& events,
                                       bool more_points, bool more_events);
 

@@ -42,7 +42,8 @@ absl::Status LogSession::Begin() {
 absl::StatusOr<bool> LogSession::AttemptHasEnded() {
   AMPD_ASSIGN_OR_RETURN(const v1::Job job, options_.get_job());
   if (job.num_attempts() != attempt_) {
-    // A queued job has no attempt yet; its log will be that of the first attempt.
+    // If the reader began while the job was queued, there was no attempt yet. The log is then that of the first
+    // attempt, which has not ended.
     const bool was_waiting_for_first = attempt_ == 0;
     AMPD_RETURN_IF_ERROR(FindAttempt(job));
     return !was_waiting_for_first && job.num_attempts() != attempt_;
@@ -57,7 +58,8 @@ LogSession::Step LogSession::Next() {
       return {Step::END, {}, begun};
     }
   }
-  // The end is checked before the read: if the attempt has ended, everything that it wrote in time is in the page.
+  // The end is checked before the log is read. If the attempt has ended by then, all of its log that arrived in time is
+  // stored.
   absl::StatusOr<bool> ended = AttemptHasEnded();
   if (!ended.ok()) {
     return {Step::END, {}, ended.status()};

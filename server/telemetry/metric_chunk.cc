@@ -26,7 +26,7 @@ std::string Compress(std::string_view bytes) {
 
 absl::StatusOr<std::string> Decompress(std::string_view frame) {
   unsigned long long size = ZSTD_getFrameContentSize(frame.data(), frame.size());
-  // This also covers zstd's two error values, which are the largest integers.
+  // zstd returns its two error values as the largest integers, so this check covers them, too.
   if (size > kMaxContentBytes) {
     return Damaged();
   }

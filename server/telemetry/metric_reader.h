@@ -61,7 +61,7 @@ class MetricReader {
   absl::StatusOr<std::vector<std::string>> ListJobsIdleSince(absl::Time time, int max_jobs);
 
  private:
-  // Points up to (attempt, sequence) with a step beyond `after_step` are superseded.
+  // Says which points are superseded: those up to (attempt, sequence) whose step is greater than `after_step`.
   struct Supersession {
     int32_t attempt;
     uint64_t sequence;

@@ -238,8 +238,8 @@ void MetricStore::WriteLoop() {
   }
 }
 
-// Puts the server's events back at the head of the queue in their order, unless the store is closing. All other
-// operations of the group fail, and so does every queued Flush.
+// Called when a transaction failed. Events of the server go back to the head of the queue in their order, unless the
+// store is closing. All other operations of the group fail, and so does every queued Flush.
 void MetricStore::AfterFailure(std::vector<Operation>* group) {
   std::deque<Operation> queue;
   std::vector<Operation> answered;

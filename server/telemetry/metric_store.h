@@ -22,8 +22,8 @@
 
 namespace ampd::server {
 
-// Stores what jobs report, points, events and log text, in a SQLite file of its own. The state of the cluster is the
-// ledger's, but this file is as durable: whatever was acknowledged survives a crash.
+// Stores the telemetry of jobs (points, events and log text) in its own SQLite file. The file is as durable as the
+// ledger's journal: whatever was acknowledged survives a crash.
 //
 // One thread does the queued writes, many in one transaction. An append is acknowledged after it is on disk. Right
 // before that its new items are passed to `on_stored`, in the order in which they were stored, so publishing from
@@ -43,7 +43,7 @@ class MetricStore {
     absl::Duration retry_delay = absl::Seconds(1);  // Between retries while the disk accepts no writes.
     int64_t max_log_bytes = 8 << 20;                // Limit for one attempt's log; the oldest text is dropped first.
     int num_readers = 2;
-    // These two are called on the store's thread and must be quick.
+    // `on_stored` and `on_log_stored` are called on the store's thread and must be quick.
     std::function<void(const StoredHistory&)> on_stored;
     std::function<void(const std::string& job, int32_t attempt)> on_log_stored;
     // Called after each transaction.
@@ -66,20 +66,22 @@ class MetricStore {
   // `done` is called on the store's thread, exactly once, if and only if the call returns OK. Only the sequences of
   // samples are recorded; their content is in the artifact store.
   absl::Status AppendTelemetry(TelemetryAppend append, ExtentDone done);
-  // `sequence` of each event is the server's own number for the job; stored events get their position in the job's
-  // history. Blocks while the queue is full and the disk accepts writes.
-  // Nobody else sends these events again, so while the disk accepts no writes they stay queued in order. The ledger
-  // keeps the updates that produced them until Flush reports that they are durable. RESOURCE_EXHAUSTED when the queue
-  // has reached twice its bound; the next server then produces the events again, and until then Flush returns false.
+  // Appends events of the server. `sequence` of each event is the server's own number for the job; a stored event gets
+  // its position in the job's history instead. Blocks while the queue is full and the disk accepts writes.
+  //
+  // Nobody else sends these events again. Therefore, while the disk accepts no writes, the events stay queued in order,
+  // and the ledger keeps the updates that produced them until Flush says that they are durable. RESOURCE_EXHAUSTED if
+  // the queue has reached twice its bound. Flush then returns false until the server is restarted, and the next server
+  // process produces the events again.
   absl::Status AppendServerEvents(std::string job, std::vector<v1::Event> events, Done done);
   absl::Status AppendLog(std::string job, int32_t attempt, v1::LogChunk chunk, ExtentDone done);
   // Records that telemetry with the given sequences was refused as malformed. An event with the reason `why` is stored
-  // in its place, and later telemetry follows without a gap. `done` gets INVALID_ARGUMENT when the range is larger than
-  // a batch can be.
+  // in place of the telemetry, so later telemetry follows without a gap. `done` gets INVALID_ARGUMENT if the range is
+  // larger than a batch can be.
   absl::Status SkipTelemetry(TelemetrySkip skip, ExtentDone done);
   absl::Status DeleteJob(std::string job, Done done);
-  // Returns when the writer has tried to store everything that was appended before the call. Returns true when all
-  // events of the server are durable.
+  // Waits until the writer has tried to store everything that was appended before the call. Returns true if all events
+  // of the server are durable.
   bool Flush();
 
   // Runs `read` with a reader from the pool; waits for a reader when all are busy. Blocks on the disk.

@@ -25,7 +25,7 @@ struct TelemetryAppend {
   v1::TelemetryBatch batch;
 };
 
-// A range of sequences whose telemetry is left out of the store.
+// A range of sequences whose telemetry was refused and is not stored.
 struct TelemetrySkip {
   std::string job;
   int32_t attempt = 0;
@@ -64,8 +64,8 @@ class MetricWriter {
   // skipped.
   absl::StatusOr<StoredHistory> AppendServerEvents(const std::string& job, const std::vector<v1::Event>& events,
                                                    absl::Time now);
-  // Adds the chunk to the attempt's log. The chunk is not stored if text is missing before it that it does not report
-  // as dropped.
+  // Adds the chunk to the attempt's log. A chunk that would leave a gap in the log is not stored, unless it reports the
+  // missing text as dropped.
   absl::StatusOr<AttemptExtent> AppendLog(const std::string& job, int32_t attempt, const v1::LogChunk& chunk);
   absl::Status DeleteJob(const std::string& job);
 

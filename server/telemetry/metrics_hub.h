@@ -17,7 +17,7 @@
 
 namespace ampd::server {
 
-// Buffers, for one watcher of a job, what the watcher has not taken yet. The buffer is bounded, even if the watcher
+// A buffer for one watcher of a job. It holds what the watcher has not taken yet, and is bounded even if the watcher
 // takes nothing:
 //
 //   CATCHING_UP  The watcher reads the store. On overflow the buffer is cleared and `lapped` is set, because the store
@@ -25,7 +25,7 @@ namespace ampd::server {
 //   LIVE         Beyond their bound, the oldest points are dropped and counted. Events are never dropped: beyond their
 //                bound the subscription is OVERFLOWED, and the watcher has to watch again with its resume token.
 //
-// Only the newest job record is kept. Thread-safe.
+// Only the newest of the job's records is kept. Thread-safe.
 class Subscription {
  public:
   struct Limits {
@@ -50,8 +50,8 @@ class Subscription {
   Taken Take();
   // Starts to catch up and clears the buffered points and events.
   void StartCatchUp();
-  // Returns true when nothing was lost since StartCatchUp; the subscription is then live. Returns false when it was
-  // lapped; the watcher then has to read the store to its end once more.
+  // Ends the catching up: returns true if nothing was lost since StartCatchUp, and the subscription is then live.
+  // Returns false if the buffer overflowed; the watcher must then read the store to its end once more.
   bool TryGoLive();
 
  private:

@@ -17,8 +17,8 @@ void SetTime(int64_t unix_micros, google::protobuf::Timestamp* time) {
   time->set_nanos(static_cast<int32_t>(unix_micros % 1'000'000) * 1000);
 }
 
-// Rebuilds a job's progress from its last outcome, for a finished job that the board no longer has. The outcome has no
-// final metrics if the trainer was stopped.
+// Makes a job's progress from its last outcome, for a finished job that is no longer on the board. Parts of the
+// progress are missing if the trainer was stopped, because the outcome then has no final metrics.
 v1::Progress FromOutcome(const v1::Outcome& outcome) {
   v1::Progress progress;
   const v1::FinalMetrics& metrics = outcome.final_metrics();
@@ -80,7 +80,7 @@ uint32_t SkippedPhases(const v1::StepColumns& steps, int row) {
 
 int64_t TotalSteps(const v1::Job& job) {
   int64_t total = job.spec().train().steps();
-  // Any total will do: attempts with a total all have the same data.
+  // The totals of all attempts are equal, because all attempts have the same data.
   for (const v1::Attempt& attempt : job.attempts()) {
     total = attempt.total_steps() > 0 ? attempt.total_steps() : total;
   }
@@ -101,7 +101,8 @@ void ProgressBoard::AddItem(const HistoryItem& item, State* state) {
     return;
   }
   if (item.attempt > state->entry.attempt) {
-    // The skipped steps of the curve are kept, because it continues from the checkpoint; everything else starts over.
+    // A new attempt continues the loss curve from a checkpoint, so the skipped steps of the curve are kept. Everything
+    // else starts over.
     State fresh;
     fresh.entry.attempt = item.attempt;
     fresh.skipped_steps = std::move(state->skipped_steps);

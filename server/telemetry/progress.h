@@ -21,8 +21,8 @@ namespace ampd::server {
 int64_t TotalSteps(const v1::Job& job);
 
 // Tracks how far each job is: its latest point, sums over the newest attempt, and the skipped steps of the curve (the
-// points that no rollback or later attempt superseded). Updated by the store, in its order. Kept in memory and restored
-// from the store after a restart. Thread-safe.
+// points that no rollback or later attempt superseded). The store updates the board in the order in which it stores
+// items. The board is in memory and is restored from the store after a restart. Thread-safe.
 class ProgressBoard {
  public:
   void Update(const StoredHistory& stored);

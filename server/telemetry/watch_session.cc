@@ -41,8 +41,8 @@ WatchSession::Step WatchSession::Next() {
 }
 
 WatchSession::Step WatchSession::Begin() {
-  // Subscribe before reading the store. An item stored in between is then in both, and the cursor filters out the
-  // second.
+  // The subscription begins before the store is read, so no item is missed. An item stored in between arrives twice,
+  // and the cursor filters out the second one.
   subscription_ = options_.hub->Subscribe(options_.job, options_.on_ready);
   absl::StatusOr<v1::Job> job = options_.get_job();
   if (!job.ok()) {
@@ -127,7 +127,7 @@ WatchSession::Step WatchSession::NextLive() {
         }
         return ForItem(taken.item);
       case Subscription::Taken::JOB:
-        // The watcher's first snapshot may be newer than this record, which is then left out.
+        // Leaves out a record that is older than the one that the watcher has already received.
         if (VersionOf(*taken.job) < version_) {
           continue;
         }
@@ -154,7 +154,8 @@ WatchSession::Step WatchSession::NextLive() {
     if (!*complete && options_.clock->SinceBoot() - terminal_since_ < options_.final_wait) {
       return WaitOrBeat();
     }
-    // The terminal state's own event may not be on disk yet, and a failing disk may not accept it.
+    // Waits for the event of the terminal state if it is not on disk yet, but not forever, because a failing disk may
+    // never accept it.
     if (!options_.store->Flush() && options_.clock->SinceBoot() - terminal_since_ < options_.final_wait) {
       return WaitOrBeat();
     }
@@ -226,8 +227,8 @@ void WatchSession::AddProgress(v1::Job* job) const {
   }
 }
 
-// Adds the latest progress to live points. While history is replayed it is left out, because it does not belong to the
-// points beside it.
+// Adds the job's latest progress to a message with live points. Messages that replay the history get none, because it
+// does not belong to their points.
 void WatchSession::AddProgress(v1::WatchJobResponse* message) const {
   if (phase_ != Phase::LIVE || !options_.progress) {
     return;

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ampd/v1/job.pb.h"
+
+namespace ampd::server {
+
+// The filter of ListJobs: a condition on jobs that was parsed from a text. ListJobsRequest.filter describes the
+// language for its users. Its grammar, with blanks between the tokens:
+//
+//   filter = either
+//   either = both { "OR" both }
+//   both   = factor { "AND" factor }
+//   factor = { "NOT" } ( "(" either ")" | term )
+//   term   = COLUMN ( "=" | "==" | "!=" ) VALUE
+//
+// Immutable.
+class JobFilter {
+ public:
+  // Makes a filter that every job matches.
+  JobFilter() = default;
+  // INVALID_ARGUMENT names the place in the text, and what is expected there. An empty text gives a filter that every
+  // job matches.
+  static absl::StatusOr<JobFilter> Parse(std::string_view text);
+
+  bool Matches(const v1::Job& job) const;
+  bool matches_all() const { return root_.kind == Node::Kind::kAll; }
+
+ private:
+  friend class FilterParser;
+  struct Node {
+    enum class Kind { kAll, kTerm, kAnd, kOr };
+    Kind kind = Kind::kAll;
+    bool is_negated = false;
+    std::vector<Node> children;  // Only kAnd and kOr have children.
+    // The other fields belong to kTerm.
+    std::string column;
+    std::string pattern;  // A glob, or the exact text; not used for the column "state".
+    uint32_t states = 0;  // Bit i is set if the state i matches; only for the column "state".
+  };
+  static bool Holds(const Node& node, const v1::Job& job);
+  static bool TermHolds(const Node& term, const v1::Job& job);
+
+  Node root_;
+};
+
+}  // namespace ampd::server

@@ -1,0 +1,76 @@
+// Finds the jobs that a person may mean by a text, in memory (the hot state) and in the history table.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "server/coordinator/job_queries.h"
+
+namespace ampd::server {
+namespace {
+
+constexpr int kMaxMatches = 20;
+constexpr size_t kMinPrefixBytes = 5;  // "j-" and three characters; client/commands/find_job.cc names this limit.
+
+void AddMatch(const v1::Job& job, v1::FindJobsResponse* response) {
+  v1::FindJobsResponse::Match* match = response->add_matches();
+  match->set_id(job.id());
+  match->set_name(job.spec().name());
+  match->set_state(job.state());
+  *match->mutable_create_time() = job.create_time();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<JobRecordPtr>> JobQueries::RecordsLike(const std::string& text, int limit) const {
+  const auto hot_limit = static_cast<size_t>(limit);
+  const bool may_be_prefix = text.size() >= kMinPrefixBytes && text.starts_with("j-");
+  // The hot state is read before the history table. A job that is moved to the history table in between is then found
+  // twice, not missed.
+  std::vector<JobRecordPtr> records = options_.ledger->Read([&](const ClusterState& state) {
+    std::vector<JobRecordPtr> found = state.JobsNamed(text, hot_limit);
+    if (may_be_prefix) {
+      const std::vector<JobRecordPtr> more = state.JobsWithPrefix(text, hot_limit);
+      found.insert(found.end(), more.begin(), more.end());
+    }
+    return found;
+  });
+  AMPD_ASSIGN_OR_RETURN(std::vector<std::string> archived, options_.ledger->history().FindArchivedNamed(text, limit));
+  if (may_be_prefix) {
+    AMPD_ASSIGN_OR_RETURN(const std::vector<std::string> more,
+                          options_.ledger->history().FindArchivedWithPrefix(text, limit));
+    archived.insert(archived.end(), more.begin(), more.end());
+  }
+  for (const std::string& bytes : archived) {
+    AMPD_ASSIGN_OR_RETURN(records.emplace_back(), ParseJobRecord(bytes));
+  }
+  return records;
+}
+
+absl::StatusOr<v1::FindJobsResponse> JobQueries::FindJobs(const v1::FindJobsRequest& request) const {
+  if (request.text().empty()) {
+    return InvalidFields({{"text", "must be set"}});
+  }
+  v1::FindJobsResponse response;
+  const absl::StatusOr<JobRecordPtr> exact = FindRecord(request.text());
+  if (exact.ok()) {
+    AddMatch((*exact)->job(), &response);
+    return response;
+  }
+  if (!absl::IsNotFound(exact.status())) {
+    return exact.status();
+  }
+  AMPD_ASSIGN_OR_RETURN(const std::vector<JobRecordPtr> records, RecordsLike(request.text(), kMaxMatches + 1));
+  std::map<int64_t, JobRecordPtr> by_order;
+  for (const JobRecordPtr& record : records) {
+    by_order.emplace(record->job().submit_order(), record);
+  }
+  for (auto entry = by_order.rbegin(); entry != by_order.rend() && response.matches_size() < kMaxMatches; ++entry) {
+    AddMatch(entry->second->job(), &response);
+  }
+  response.set_more(by_order.size() > kMaxMatches);
+  return response;
+}
+
+}  // namespace ampd::server
