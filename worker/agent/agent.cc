@@ -13,10 +13,11 @@
 namespace ampd::agent {
 namespace {
 
-// Poll interval while the agent waits for something without an event: a socket that does not exist yet, a growing log.
+// Poll interval while the agent waits for something that causes no event: a socket that does not exist yet, a growing
+// log.
 constexpr absl::Duration kBusyWake = absl::Milliseconds(20);
 constexpr absl::Duration kIdleWake = absl::Milliseconds(500);
-// A stopping agent waits this long for the server to acknowledge its announcement.
+// How long a stopping agent waits for the server to acknowledge the report that announces the stop.
 constexpr absl::Duration kAnnounceTime = absl::Seconds(1);
 
 Reporter::Options ReporterOptions(const Agent::Options& options) {
@@ -94,8 +95,8 @@ void Agent::Start() {
   trainers_.Adopt();
   options_.counters->num_trainers_adopted += static_cast<int64_t>(trainers_.trainers().size());
   runner_.Adopt();
-  // Poll each trainer once, so that the first report includes the trainers' state and the attempts whose trainers have
-  // ended.
+  // Poll each trainer once, so that the first report includes the trainers' states and the attempts whose trainers have
+  // exited.
   runner_.Poll(options_.clock->SinceBoot());
 }
 
@@ -198,8 +199,8 @@ void Agent::ReconcileWith(const v1::WorkerDirective& directive, bool again) {
   }
   lease_deadline_ = actions.lease_deadline;
   options_.counters->lease_deadline_nanos = absl::ToInt64Nanoseconds(lease_deadline_);
-  // An attempt assigned while the worker stops would be cut short or left behind. It waits instead, and the server
-  // gives it to another worker, or to this one after its restart.
+  // While the worker stops, new attempts wait instead of starting, because they would soon be killed or abandoned. The
+  // server then gives a waiting attempt to another worker, or to this one after its restart.
   runner_.Apply(actions, directive, /*may_start=*/!stop_);
   remover_.Remove(actions.remove, actions.remove_later, options_.clock->SinceBoot());
 }
@@ -250,7 +251,7 @@ bool Agent::AwaitAnnouncement(absl::Duration now) {
 bool Agent::AwaitTrainers(absl::Duration now) {
   if (!leave_until_.has_value()) {
     leave_until_ = now + options_.exit_grace;
-    runner_.LeaveAll(v1::WORKER_DRAINED, *leave_until_);
+    runner_.LeaveAll(v1::Reason::WORKER_DRAINED, *leave_until_);
   }
   if (!killed_all_ && (attempts_.empty() || now >= *leave_until_)) {
     killed_all_ = true;

@@ -28,18 +28,18 @@
 
 namespace ampd::agent {
 
-// The worker's one loop. In each round the agent waits for an event, receives directives and acknowledgements from the
-// server, carries out what Reconcile decides, and lets each of its parts do its work. When a report is due, it reports
-// what the worker holds. When the agent is stopped, it announces that to the server; with `stop_trainers_on_exit` it
-// also makes the trainers leave and waits for them. Its parts:
+// The worker's main loop. In each round the agent waits for an event, receives directives and acknowledgements from the
+// server, carries out what Reconcile decides, and runs its parts. When a report is due, it reports the worker's devices
+// and attempts to the server. When the agent is stopped, it announces that to the server; with `stop_trainers_on_exit`
+// it also makes the trainers leave and waits for them. Its parts:
 //
-//   Reporter        the reports: when one is due, and who reports
-//   AttemptRunner   the attempts and the work of their trainers
-//   TrainerPool     the processes of the trainers
-//   AttemptUploads  the uploads of telemetry and logs
+//   Reporter        decides when a report is due, adds the agent's identity and sends it
+//   AttemptRunner   runs the attempts and talks to their trainers
+//   TrainerPool     starts and ends the trainer processes
+//   AttemptUploads  uploads telemetry and logs
 //
-// Before its first report the agent looks for trainers that an earlier agent left. Single-threaded: owner the thread of
-// Run; Stop may be called from any thread.
+// Before its first report the agent looks for trainers that an earlier agent left. Single-threaded; owner: the thread
+// that calls Run. Stop may be called from any thread.
 class Agent {
  public:
   struct Options {
@@ -69,9 +69,9 @@ class Agent {
   };
   explicit Agent(Options options);
 
-  // Finds the shims and trainers that an earlier agent left. Call once, before Run.
+  // Finds the shims and trainers that an earlier agent left running. Call once, before Run.
   void Start();
-  // Runs until Stop is called, and then at most one more second, until the server knows that this worker accepts no
+  // Runs until Stop is called, and then for at most one second more, until the server knows that this worker accepts no
   // more work. With `stop_trainers_on_exit` it also waits until the trainers have left or were killed.
   void Run();
   void Stop();
@@ -85,8 +85,8 @@ class Agent {
   void Wait();
   void ReceiveArrivals();
   void OnDirective(const v1::WorkerDirective& directive);
-  // Compares the directive with what the worker holds, and carries out the resulting actions. `again`: whether the
-  // directive was processed before and is reconsidered (see Reconcile).
+  // Compares the directive with the worker's attempts, devices and pending removals, and carries out the resulting
+  // actions. `again`: whether the directive was processed before (see Reconcile).
   void ReconcileWith(const v1::WorkerDirective& directive, bool again);
   Holdings CurrentHoldings() const;
   void UpdateDevices();
@@ -95,12 +95,12 @@ class Agent {
   // logs that the worker was accepted.
   void OnAccepted();
 
-  // Whether Stop was called and the trainers are to end with the agent.
+  // Whether the agent is stopping and must end its trainers before it exits.
   bool StopsTrainers() const { return stop_ && options_.stop_trainers_on_exit; }
   // Ends the trainers of a stopping agent. Returns whether the agent must still wait for them.
   bool AwaitTrainers(absl::Duration now);
-  // Returns whether a stopping agent must still wait for the server to learn that the agent stops. Until then the
-  // server may assign work to it.
+  // Returns whether a stopping agent must wait longer for the server to learn that it stops. Until then the server may
+  // still assign work to the agent.
   bool AwaitAnnouncement(absl::Duration now);
 
   const Options options_;

@@ -28,6 +28,7 @@ internal::TrainerCommand StartCommand(const AttemptOnWorker& attempt, const Atte
   }
   if (attempt.wanted->has_start_from()) {
     *start.mutable_start_from() = attempt.wanted->start_from();
+    start.set_weights_only(attempt.wanted->weights_only());
   }
   *start.mutable_older_checkpoints() = attempt.wanted->older_checkpoints();
   for (const v1::Device& device : *options.devices) {
@@ -166,7 +167,7 @@ void AttemptRunner::MaybeSendStart(AttemptOnWorker& attempt, SpawnedTrainer& tra
     Leave(attempt, attempt.held.sent_desired, attempt.leave_reason);
     attempt.kill_at = kill_at;
   }
-  attempt.held.sent_loss_scale_order = 0;
+  attempt.held.sent_loss_scale = 0;
   attempt.held.sent_gradient_request = 0;
   attempt.backlog.OnTrainerConnected();
   reconcile_requested_ = true;
@@ -195,7 +196,8 @@ void AttemptRunner::OnTrainerExit(AttemptOnWorker& attempt, const SpawnedTrainer
     End(attempt, OutcomeFromExit(attempt, trainer.exit(), trainer.folder().OomIsAGuess()));
   }
   if (attempt.backlog.OnTrainerExit()) {
-    // The telemetry that was not received is lost with the trainer, so nobody should wait for it.
+    // The trainer has exited before sending all of its telemetry. Lower the outcome's last sequence to what the agent
+    // received, so that nobody waits for the rest.
     attempt.outcome->set_last_sequence(attempt.backlog.telemetry().received());
   }
   options_.trainers->AllowWarm(attempt.held.device);

@@ -19,11 +19,11 @@
 
 namespace ampd::agent {
 
-// AttemptRunner runs the attempts of a worker: it carries out Reconcile's actions on them, and keeps each attempt up to
-// date with its trainer. It sends a trainer its start command once the trainer's lease is confirmed and the artifact
-// that the attempt needs is here. It sends orders to the trainer, reads its reports, kills it at its deadline, and lets
-// it exit once everything of its attempt was sent to the server. AttemptUploads sends telemetry and logs.
-// Single-threaded: owner the agent's loop.
+// Runs the attempts of a worker. AttemptRunner carries out Reconcile's actions on the attempts, and updates each
+// attempt from its trainer's reports. It sends a trainer its start command once the trainer's lease is confirmed and
+// the artifact that the attempt needs is on this worker. Afterwards it sends orders, reads reports, and kills the
+// trainer if it misses a deadline to leave. Once everything of the attempt was sent to the server, it lets the trainer
+// exit. AttemptUploads sends telemetry and logs. Single-threaded; owner: the agent's loop.
 //
 //   Apply{start} --> trainer assigned --lease, artifact--> start sent --> reports --> outcome --Apply{forget}-->
 //   Release
@@ -50,23 +50,23 @@ class AttemptRunner {
   // TrainerPool::Adopt was called.
   void Adopt();
 
-  // Carries out the actions, which Reconcile made from `directive`. If `may_start` is false, the attempts that should
+  // Carries out `actions`, which Reconcile derived from `directive`. If `may_start` is false, attempts that should
   // start wait instead.
   void Apply(const Actions& actions, const v1::WorkerDirective& directive, bool may_start);
 
   // Exchanges messages with all trainers, and updates the attempts from the trainers' reports and exits.
   void Poll(absl::Duration now);
-  // Lets a trainer exit once its outcome is durable and its telemetry is stored. Then removes the attempt and the
-  // trainer's folder.
+  // Once an attempt's outcome is durable and its telemetry is stored, acknowledges the outcome to the trainer, which
+  // then exits. Then removes the attempt and the trainer's folder.
   void Release(absl::Duration now);
-  // Asks every attempt to save a checkpoint and leave. An attempt that has not left at `deadline`, since boot, is
+  // Orders every attempt to save a checkpoint and leave. Attempts that have not left at `deadline`, since boot, are
   // killed.
-  void LeaveAll(v1::Reason reason, absl::Duration deadline);
+  void LeaveAll(v1::Reason::Code reason, absl::Duration deadline);
 
   // Whether the trainer's reports must not be read now, because the telemetry buffer of its attempt is full.
   bool IsBlocked(const SpawnedTrainer& trainer) const;
-  // Returns whether the newest directive should be reconsidered, because a device became free or a trainer needs its
-  // orders again. Resets that request.
+  // Returns whether the newest directive should be processed again, because a device became free or a trainer must
+  // receive its orders again. Returns true only once for each such request.
   bool ConsumeReconcileRequest();
 
  private:
@@ -75,21 +75,21 @@ class AttemptRunner {
   void OnState(AttemptOnWorker& attempt, const internal::TrainerState& state);
   void OnTrainerExit(AttemptOnWorker& attempt, const SpawnedTrainer& trainer);
   void UpdateState(AttemptOnWorker& attempt, const SpawnedTrainer& trainer);
-  // Sends the start command, and repeats a leave command, once per trainer connection and only under a lease that the
-  // shim has confirmed.
+  // Sends the start command once per connection to the trainer, and only after the shim has confirmed a lease. If the
+  // attempt was ordered to leave, sends that order again too.
   void MaybeSendStart(AttemptOnWorker& attempt, SpawnedTrainer& trainer);
-  // Sends the command to the attempt's trainer. Returns false, and sends nothing, if the trainer has not got its start
-  // command yet.
+  // Sends the command to the attempt's trainer. Sends nothing and returns false if the trainer has not received its
+  // start command yet.
   bool SendTo(const AttemptOnWorker& attempt, const internal::TrainerCommand& command);
   void SendOrders(const Actions& actions);
   void Start(const StartAction& start);
-  void Leave(AttemptOnWorker& attempt, v1::Job::Desired desired, v1::Reason reason);
+  void Leave(AttemptOnWorker& attempt, v1::Job::Desired desired, v1::Reason::Code reason);
   void Kill(AttemptOnWorker& attempt);
   void End(AttemptOnWorker& attempt, v1::Outcome outcome);
   void AcknowledgeCheckpoint(const v1::CheckpointKey& key);
   void SetWantedArtifacts();
-  // Returns whether the attempt needs no artifact or its artifact is here, as CheckArtifact decides. If CheckArtifact
-  // ends the attempt, ends it here and kills its trainer.
+  // Whether CheckArtifact lets the attempt start. If CheckArtifact returns an outcome instead, ends the attempt with it
+  // and kills the trainer.
   bool HasArtifact(AttemptOnWorker& attempt, SpawnedTrainer& trainer);
 
   const Options options_;

@@ -54,8 +54,9 @@ void AttemptRunner::Apply(const Actions& actions, const v1::WorkerDirective& dir
   for (const v1::CheckpointKey& key : actions.acknowledge_checkpoints) {
     AcknowledgeCheckpoint(key);
   }
-  // Report at once only after a refusal or an acknowledged outcome. The server answers every report with a directive,
-  // so reporting at once after actions that every directive repeats would never end.
+  // Report at once only after a refusal or an acknowledged outcome, which happen once. The server answers every report
+  // with a directive, and every directive repeats the other actions, so reporting after those would cause an endless
+  // exchange.
   if (!actions.refuse.empty() || !actions.forget.empty()) {
     options_.report_soon();
   }
@@ -71,12 +72,11 @@ bool AttemptRunner::SendTo(const AttemptOnWorker& attempt, const internal::Train
 }
 
 void AttemptRunner::SendOrders(const Actions& actions) {
-  for (const LossScaleAction& order : actions.loss_scale) {
+  for (const LossScaleAction& change : actions.loss_scale) {
     internal::TrainerCommand command;
-    command.mutable_loss_scale()->set_number(order.number);
-    *command.mutable_loss_scale()->mutable_order() = order.order;
-    if (AttemptOnWorker& attempt = *options_.attempts->Find(order.key); SendTo(attempt, command)) {
-      attempt.held.sent_loss_scale_order = order.number;
+    *command.mutable_live_loss_scale() = change.settings;
+    if (AttemptOnWorker& attempt = *options_.attempts->Find(change.key); SendTo(attempt, command)) {
+      attempt.held.sent_loss_scale = change.settings.number();
     }
   }
   for (const SampleGradientsAction& request : actions.sample_gradients) {
@@ -91,8 +91,8 @@ void AttemptRunner::SendOrders(const Actions& actions) {
 void AttemptRunner::Start(const StartAction& start) {
   AttemptOnWorker& attempt = options_.attempts->Add(start.directive.key());
   attempt.held.device = start.device;
-  // Nothing may compute without a lease: a deadline of now suspends the attempt until a lease comes. An earlier
-  // deadline would be wrong, because the suspend limit counts from it.
+  // An attempt must not compute without a lease. If there is none, a deadline of now suspends the attempt until a lease
+  // arrives. The deadline must not be earlier, because the suspend limit counts from it.
   attempt.held.lease_deadline = std::max(start.lease_deadline, options_.clock->SinceBoot());
   attempt.wanted = start.directive;
   const absl::StatusOr<SpawnedTrainer*> trainer = options_.trainers->Assign(start.device, start.directive.key());
@@ -107,7 +107,7 @@ void AttemptRunner::Start(const StartAction& start) {
   options_.report_soon();
 }
 
-void AttemptRunner::LeaveAll(v1::Reason reason, absl::Duration deadline) {
+void AttemptRunner::LeaveAll(v1::Reason::Code reason, absl::Duration deadline) {
   for (const auto& attempt : *options_.attempts) {
     if (attempt->held.state != Attempt::ENDED) {
       Leave(*attempt, Job::PAUSE, reason);
@@ -116,7 +116,7 @@ void AttemptRunner::LeaveAll(v1::Reason reason, absl::Duration deadline) {
   }
 }
 
-void AttemptRunner::Leave(AttemptOnWorker& attempt, Job::Desired desired, v1::Reason reason) {
+void AttemptRunner::Leave(AttemptOnWorker& attempt, Job::Desired desired, v1::Reason::Code reason) {
   const absl::Duration now = options_.clock->SinceBoot();
   attempt.held.sent_desired = desired;
   attempt.leave_reason = reason;

@@ -11,10 +11,10 @@
 
 namespace ampd::agent {
 
-// AttemptUploads sends the telemetry and logs of all attempts to the server. Each attempt's AttemptBacklog chooses what
-// is sent next; logs are read from the spawn folders. The server's acknowledgements are passed on to the backlogs and
-// to the trainers, which then discard the telemetry that is stored. Everything that is not acknowledged is sent again
-// on the next stream. Times are since boot. Single-threaded: owner the agent's loop.
+// Sends the telemetry and logs of all attempts to the server. Each attempt's AttemptBacklog chooses what is sent next;
+// logs are read from the spawn folders. The server's acknowledgements go to the backlogs and to the trainers, which
+// then discard the telemetry that is stored. Everything that is not acknowledged is sent again on the next stream.
+// Times are since boot. Single-threaded; owner: the agent's loop.
 class AttemptUploads {
  public:
   struct Options {

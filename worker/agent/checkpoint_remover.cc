@@ -22,7 +22,7 @@ namespace {
 
 constexpr absl::Duration kRetryInterval = absl::Minutes(1);
 constexpr int64_t kMaxFileBytes = 64 << 20;
-// Maximum depth of a removed tree: "<job>/<attempt>/step-<n>/<file>" and as many levels again.
+// Maximum depth of a tree that is removed: twice the four levels of "<job>/<attempt>/step-<n>/<file>".
 constexpr int kMaxDepth = 8;
 
 // Opens the folder `path` below `root`, or `root` itself for "". Follows no link and does not leave the root.

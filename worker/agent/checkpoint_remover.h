@@ -17,25 +17,25 @@ namespace ampd::agent {
 absl::Status RemoveBelow(const std::string& root, const std::string& path);
 
 // Removes checkpoints, and whole folders of jobs and attempts, below the checkpoint root. The server repeats a request
-// until a report shows that the agent has received it. From then on the agent is responsible. It keeps the paths that
-// it can't remove yet in a file, and retries them, also after a restart:
+// until a report shows that the agent has received it. From then on the agent must carry it out. It keeps the paths
+// that it can't remove yet in a file, and retries them, also after a restart:
 //
-//   removals := (path '\n')*        paths below the checkpoint root; a path holds no '\n'
+//   removals := (path '\n')*        paths below the checkpoint root; a path contains no '\n'
 //
-// Single-threaded: owner the agent's loop.
+// Single-threaded; owner: the agent's loop.
 class CheckpointRemover {
  public:
-  // `log` gets one line for each failure; repeats are not logged.
+  // `log` receives one line for each new failure.
   CheckpointRemover(std::string root, std::string file, std::function<void(const std::string&)> log);
 
-  // Loads the removals that an earlier agent left.
+  // Loads the removals that an earlier agent left pending.
   void Load();
 
   // Returns the pending removals that are due for a retry at `now`, since boot.
   std::vector<std::string> Due(absl::Duration now) const;
 
-  // Removes each of `paths`. The paths that could not be removed, and those of `later`, become pending removals, which
-  // are stored on disk before it returns.
+  // Removes `paths`. Those that could not be removed, and all of `later`, become pending removals, which are stored on
+  // disk before Remove returns.
   void Remove(const std::vector<std::string>& paths, const std::vector<std::string>& later, absl::Duration now);
 
  private:

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "base/ipc/signals.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/units.h"
 #include "base/version.h"
 #include "base/worker_name.h"
 #include "worker/agent/agent.h"
@@ -34,6 +36,7 @@
 #include "worker/agent/ready_file.h"
 #include "worker/agent/state_folder.h"
 #include "worker/device/devices.h"
+#include "worker/device/gpu_monitor.h"
 
 namespace {
 
@@ -57,6 +60,7 @@ struct Flags {
   std::string ready_file;  // empty: write none
   std::vector<std::string> devices;
   int num_threads = 0;
+  bool no_gpu_metrics = false;
   bool no_warm = false;
   bool stop_trainers_on_exit = false;
   double exit_grace_seconds = 20;
@@ -82,7 +86,7 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "worker";
 }
 
-// The path of a program in this program's folder.
+// The path of a program that is installed in the same folder as this one.
 std::string ProgramBeside(const std::string& program) {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
@@ -92,33 +96,43 @@ std::string ProgramBeside(const std::string& program) {
 void DeclareFlags(CLI::App& app, Flags& flags) {
   app.add_option("--server", flags.server, "host:port of the server")->capture_default_str();
   app.add_option("--name", flags.name, "name of the worker (default: the host name)");
-  app.add_option("--state-dir", flags.state_folder, "folder for the state of this agent")->required();
+  app.add_option("--state-dir", flags.state_folder, "folder for the state of this worker")->required();
   app.add_option("--checkpoint-root", flags.checkpoint_root,
-                 "folder for checkpoints (default: checkpoints in --state-dir)");
+                 "folder for checkpoints (default: the folder checkpoints in --state-dir)");
   app.add_flag("--checkpoint-root-shared", flags.checkpoint_root_shared,
-               "all workers of the server share this checkpoint root, so jobs can move between them");
-  app.add_option("--data-root", flags.data_roots, "name=path of a folder from which jobs may read data; repeatable");
+               "declare that all workers of the server share this checkpoint root, so that jobs can move between them");
+  app.add_option("--data-root", flags.data_roots,
+                 "NAME=PATH: let jobs read data from the folder PATH, under the name NAME; repeatable");
   app.add_option("--data-group", flags.data_group,
-                 "also let jobs read files of this group, a name or number (default: only world-readable files)");
+                 "name or number of a group whose files jobs may also read (default: only world-readable files)");
   app.add_option("--shim", flags.shim, "path of ampd-shim (default: in the folder of ampd-worker)");
   app.add_option("--trainer", flags.trainer, "path of ampd-trainer (default: in the folder of ampd-worker)");
   app.add_option("--device", flags.devices,
                  "offer only this device (cpu, gpu0, ...); repeatable (default: all devices of the host)");
-  app.add_option("--threads", flags.num_threads, "threads of the CPU device (0: one per core)")
+  app.add_option("--threads", flags.num_threads, "number of threads of the CPU device (default 0 = one per core)")
       ->check(CLI::Range(0, 4096));
   app.add_option("--metrics-listen", flags.metrics_listen,
                  "loopback host:port of /metrics, /healthz and /readyz (default: not served)");
+  app.add_flag("--no-gpu-metrics", flags.no_gpu_metrics,
+               "leave the state of GPUs out of /metrics, for example where NVIDIA's dcgm-exporter runs");
   app.add_option(
       "--ready-file", flags.ready_file,
-      "write this file once the server has accepted the worker: the metrics address, then one device a line");
-  app.add_option("--artifact-cache-bytes", flags.artifact_cache_bytes,
-                 "maximum size of downloaded artifacts in --state-dir; artifacts in use are never deleted")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
-      ->option_text(absl::StrCat("BYTES=", flags.artifact_cache_bytes));
-  app.add_flag("--no-warm", flags.no_warm, "do not start trainers ahead of jobs");
+      "file to write once the server has accepted the worker: the metrics address, then one line for each device");
+  app.add_option_function<std::string>(
+         "--artifact-cache-bytes",
+         [bytes = &flags.artifact_cache_bytes](const std::string& text) {
+           const std::optional<int64_t> parsed = ampd::ParseByteCount(text);
+           if (!parsed.has_value()) {
+             throw CLI::ValidationError("--artifact-cache-bytes", ampd::NotAByteCount(text));
+           }
+           *bytes = *parsed;
+         },
+         "maximum size of downloaded artifacts in --state-dir; artifacts in use are never deleted")
+      ->type_name("SIZE")
+      ->default_str(ampd::ByteCountText(flags.artifact_cache_bytes));
+  app.add_flag("--no-warm", flags.no_warm, "do not start a trainer before a job needs it");
   app.add_flag("--stop-trainers-on-exit", flags.stop_trainers_on_exit,
-               "on exit, let trainers save a checkpoint and leave, then kill the rest");
+               "on exit, let trainers save a checkpoint and end; kill those that still run after --exit-grace");
   app.add_option("--log-format", flags.log_format, "format of the log on stderr: text, or json (one object per line)")
       ->check(CLI::IsMember({"text", "json"}))
       ->option_text("FORMAT=" + flags.log_format);
@@ -126,7 +140,8 @@ void DeclareFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->option_text("LEVEL=" + flags.log_level);
   app.set_version_flag("--version", ampd::VersionLine("ampd-worker"));
-  app.add_option("--exit-grace", flags.exit_grace_seconds, "seconds that --stop-trainers-on-exit waits for trainers")
+  app.add_option("--exit-grace", flags.exit_grace_seconds,
+                 "number of seconds for which --stop-trainers-on-exit waits for trainers")
       ->capture_default_str();
 }
 
@@ -141,8 +156,8 @@ void FillDefaults(Flags& flags) {
                                                         : fs::absolute(flags.checkpoint_root, error).string();
 }
 
-// Names the host and the state folder, cut to the length that a report may hold. People see it in the message that
-// refuses another agent of this name.
+// Names the host and the state folder, cut to the maximum length in a report. If two agents use the same worker name,
+// the message that refuses the second one shows this text.
 std::string Place(const std::string& state_folder) {
   constexpr size_t kMaxBytes = 512;
   std::error_code error;
@@ -150,7 +165,7 @@ std::string Place(const std::string& state_folder) {
   return absl::StrCat(HostName(), ":", error ? state_folder : real.string()).substr(0, kMaxBytes);
 }
 
-// Parses "name=path" pairs; `why` names the first wrong one.
+// Parses "name=path" pairs. If one is wrong, sets `why` to a message that names it.
 std::map<std::string, std::string> ParseDataRoots(const std::vector<std::string>& pairs, std::string* why) {
   std::map<std::string, std::string> roots;
   for (const std::string& pair : pairs) {
@@ -165,7 +180,7 @@ std::map<std::string, std::string> ParseDataRoots(const std::vector<std::string>
   return roots;
 }
 
-// The number of a group of this host, given by name or number.
+// The id of a group of this host, given by name or number.
 absl::StatusOr<gid_t> ParseGroup(const std::string& text) {
   std::string buffer(size_t{1} << 16, '\0');
   struct group found = {};
@@ -191,7 +206,7 @@ absl::StatusOr<ampd::device::Devices> FindDevices(const Flags& flags) {
   return ampd::device::Devices::Discover(options);
 }
 
-// The options that follow from the flags; Run sets the others.
+// Converts the flags to the agent's options. Run sets the remaining options.
 ampd::agent::Agent::Options OptionsOf(const Flags& flags, const std::string& agent_id) {
   ampd::agent::Agent::Options options;
   options.name = flags.name;
@@ -245,7 +260,7 @@ int RunAgent(const Flags& flags, ampd::agent::Agent::Options options, ampd::Sign
 
 int Run(const Flags& flags, ampd::SignalThread& signals) {
   if (const absl::Status name = ampd::CheckWorkerName(flags.name); !name.ok()) {
-    return Fail(kUsage, absl::StrCat("--name (the host's if not given) ", std::string(name.message())),
+    return Fail(kUsage, absl::StrCat("--name (default: the host name) ", std::string(name.message())),
                 flags.log_format);
   }
   std::string why;
@@ -295,9 +310,13 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
   }
   options.devices = [&devices] { return devices->Current(); };
   options.counters = &counters;
+  std::unique_ptr<ampd::device::GpuMonitor> gpus;
   std::unique_ptr<ampd::agent::MetricsEndpoint> metrics;
   if (listen.ok()) {
-    auto listening = ampd::agent::MetricsEndpoint::Listen(*listen, ampd::Version(), &counters, &ampd::SystemClock());
+    gpus = flags.no_gpu_metrics ? nullptr : ampd::device::GpuMonitor::Open(flags.devices);
+    auto listening = ampd::agent::MetricsEndpoint::Listen(
+        *listen,
+        {.version = ampd::Version(), .counters = &counters, .clock = &ampd::SystemClock(), .gpus = gpus.get()});
     if (!listening.ok()) {
       return Fail(kAddress, std::string(listening.status().message()), flags.log_format);
     }

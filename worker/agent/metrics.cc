@@ -4,6 +4,7 @@
 #include <prometheus/text_serializer.h>
 #include <unistd.h>
 
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "base/error.h"
 #include "base/io/file.h"
 #include "http/listener.h"
+#include "worker/agent/gpu_metrics.h"
 
 namespace ampd::agent {
 namespace {
@@ -49,11 +51,11 @@ double CpuSeconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// The content that the routes serve. Each scrape takes one snapshot of the counters.
+// Produces the pages of the agent's HTTP endpoint. Each scrape takes one snapshot of the counters.
 class AgentPages {
  public:
-  AgentPages(std::string version, const AgentCounters* counters, const Clock* clock)
-      : version_(std::move(version)), counters_(*counters), clock_(*clock) {}
+  explicit AgentPages(const MetricsEndpoint::Sources& sources)
+      : version_(sources.version), counters_(*sources.counters), clock_(*sources.clock), gpus_(sources.gpus) {}
 
   // Seconds until the lease runs out; negative once it has.
   double LeaseSeconds() const {
@@ -82,6 +84,10 @@ class AgentPages {
     families.push_back(Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", ResidentBytes()));
     families.push_back(
         Counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", CpuSeconds()));
+    if (gpus_ != nullptr) {
+      std::vector<MetricFamily> of_gpus = GpuMetrics(gpus_->Read(), gpus_->driver_version());
+      std::move(of_gpus.begin(), of_gpus.end(), std::back_inserter(families));
+    }
     return families;
   }
 
@@ -89,6 +95,7 @@ class AgentPages {
   const std::string version_;
   const AgentCounters& counters_;
   const Clock& clock_;
+  device::GpuMonitor* const gpus_;
 };
 
 http::Router Routes(const std::shared_ptr<const AgentPages>& pages) {
@@ -117,13 +124,11 @@ MetricsEndpoint::MetricsEndpoint(std::unique_ptr<State> state) : state_(std::mov
 MetricsEndpoint::~MetricsEndpoint() = default;
 
 absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(const ListenAddress& address,
-                                                                         const std::string& version,
-                                                                         const AgentCounters* counters,
-                                                                         const Clock* clock) {
+                                                                         const Sources& sources) {
   http::Listener::Options options;
   options.address = address;
   options.max_connections = kMaxConnections;
-  options.router = Routes(std::make_shared<const AgentPages>(version, counters, clock));
+  options.router = Routes(std::make_shared<const AgentPages>(sources));
   absl::StatusOr<std::unique_ptr<http::Listener>> listener = http::Listener::Start(std::move(options));
   if (!listener.ok()) {
     return Error(absl::StatusCode::kUnavailable, "ADDRESS_UNAVAILABLE",

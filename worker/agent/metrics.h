@@ -7,18 +7,23 @@
 #include "base/clock.h"
 #include "base/io/listen_address.h"
 #include "worker/agent/agent_counters.h"
+#include "worker/device/gpu_monitor.h"
 
 namespace ampd::agent {
 
 // The agent's HTTP endpoint: /metrics for Prometheus, /healthz (200 while the agent runs) and /readyz (503 while the
-// agent holds no lease of the server). Thread-safe.
+// server has granted the agent no valid lease). Thread-safe.
 class MetricsEndpoint {
  public:
-  // Listens at `address`; port 0 picks a free port. UNAVAILABLE if it can't listen there. `counters` and `clock`
-  // outlive the endpoint.
-  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Listen(const ListenAddress& address,
-                                                                 const std::string& version,
-                                                                 const AgentCounters* counters, const Clock* clock);
+  // What the pages show. Everything outlives the endpoint.
+  struct Sources {
+    std::string version;
+    const AgentCounters* counters;
+    const Clock* clock;
+    device::GpuMonitor* gpus = nullptr;  // read at each scrape; null: no metrics of GPUs
+  };
+  // Listens at `address`; port 0 picks a free port. UNAVAILABLE if it can't listen there.
+  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Listen(const ListenAddress& address, const Sources& sources);
   ~MetricsEndpoint();
 
   int port() const;

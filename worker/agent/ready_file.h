@@ -6,9 +6,9 @@
 #include "absl/status/status.h"
 #include "ampd/v1/worker.pb.h"
 
-// The ready file of a worker (--ready-file). It exists once the server has accepted this worker, so that another
-// program can wait for that. The worker removes the file of an earlier worker when it starts, and replaces its own
-// whenever the server accepts the worker again:
+// The ready file of a worker (--ready-file). Other programs can wait for it: it exists once the server has accepted
+// this worker. A worker that starts removes the file of an earlier worker, and replaces its own file whenever the
+// server accepts it again:
 //
 //   file   := metrics '\n' (device '\n')*
 //   metrics := the worker's metrics address, host:port; empty if it serves none

@@ -68,7 +68,8 @@ void Reporter::Send(v1::WorkerReport content, absl::Duration now) {
   content.set_metrics_address(options_.metrics_address);
   content.set_checkpoint_root_shared(options_.checkpoint_root_shared);
   content.mutable_data_roots()->Assign(options_.data_roots.begin(), options_.data_roots.end());
-  // Set last: the lease counts from this time, so it must not be later than the sending.
+  // Set the send time last: the lease counts from this time, so it must be close to the moment of sending but not after
+  // it.
   last_send_boottime_nanos_ = absl::ToInt64Nanoseconds(options_.clock->SinceBoot());
   content.set_send_boottime_nanos(last_send_boottime_nanos_);
   options_.link->SendReport(content);

@@ -13,17 +13,16 @@
 
 namespace ampd::agent {
 
-// Reporter sends the worker's reports. It decides when one is due, and fills in who reports: the agent's identity, its
-// incarnation (a random id, replaced when the agent starts over) and the report's number. The caller of Send supplies
-// the content.
+// Sends the worker's reports. Reporter decides when a report is due, and adds the agent's identity, its incarnation (a
+// random id, replaced when the agent starts over) and the report's number. The caller of Send provides the rest.
 //
-//   1. OnStreamOpened    a report is due at once: the server has to accept the worker again
-//   2. Send              at most one report an interval, or at once after ReportSoon
-//   3. OnDirective       the server has accepted the worker; its lease gives the interval
-//   4. OnReplaced        another agent with the same id took this one's place: this agent starts over as a new
-//                        incarnation and yields (waits for the other one to leave) until the server accepts it
+//   1. OnStreamOpened    a report is due at once, so that the server accepts the worker again
+//   2. Send              at most one report per interval, or at once after ReportSoon
+//   3. OnDirective       the server has accepted the worker; the interval follows from the lease
+//   4. OnReplaced        another agent with the same id has taken over: this agent starts over as a new incarnation and
+//                        yields (waits for the other one to leave) until the server accepts it
 //
-// Times are since boot. Single-threaded: owner the agent's loop.
+// Times are since boot. Single-threaded; owner: the agent's loop.
 class Reporter {
  public:
   struct Options {
@@ -43,20 +42,21 @@ class Reporter {
 
   void OnStreamOpened();
   void OnReplaced();
-  // Records a directive that is not stale. Returns whether it is the first one on this stream, with which the server
-  // accepts this worker.
+  // Records a directive that is not stale. Returns whether it is the first one on this stream, which means that the
+  // server has accepted this worker.
   bool OnDirective(const v1::WorkerDirective& directive);
 
   void ReportSoon() { is_due_ = true; }
   // When the next report is due, at `now` or later; InfiniteDuration without a stream.
   absl::Duration NextReport(absl::Duration now) const;
-  // Completes `content` and sends it. `content` says what the worker holds and whether the agent stops.
+  // Completes the report `content` and sends it. The caller sets what the worker holds and whether the agent is
+  // stopping.
   void Send(v1::WorkerReport content, absl::Duration now);
 
   bool is_attached() const { return is_attached_; }
-  // When the newest report was sent, since boot. A lease renewal that refers to a later report is not for this agent.
+  // Send time of the newest report, since boot. A lease renewal for a later report is not meant for this agent.
   int64_t last_send_boottime_nanos() const { return last_send_boottime_nanos_; }
-  // Whether the server has received a report that says that the agent stops.
+  // Whether the server has received a report that says that the agent is stopping.
   bool StopIsKnown() const { return first_stopping_ > 0 && acknowledged_ >= first_stopping_; }
 
  private:

@@ -8,11 +8,11 @@
 
 namespace ampd::agent {
 
-// Creates `folder` if it does not exist, and writes and deletes a file in it to see that it can. An error names the
-// folder and the cause in one line; `what` is the name for the folder in that line.
+// Creates `folder` if it does not exist, and writes and deletes a file in it to check that it is writable. An error is
+// one line that names the folder and the cause; `what` is the folder's name in that line.
 absl::Status CheckWritable(const std::string& folder, const std::string& what);
 
-// The folder of one agent's state. No other agent can open it while this object lives. Thread-compatible.
+// The folder that holds one agent's state. No other agent can open it while this object lives. Thread-compatible.
 class StateFolder {
  public:
   // Creates the folder if it does not exist. FAILED_PRECONDITION while another agent has it open.

@@ -16,15 +16,15 @@ namespace {
 using graph::Node;
 using graph::Operand;
 using graph::ValueId;
-using Kind = ActivationFault::Kind;
+using FaultKind = ActivationFault::Kind;
 
 constexpr int64_t kMaxElements = 65'536;
 
 constexpr std::string_view kCasts[] = {"aten.to.dtype", "aten._to_copy.default"};
-// Ops that produce infinities only when asked to.
+// Ops that produce an infinity only because the model wants one: they write a constant, or take the logarithm of a 0.
 constexpr std::string_view kFills[] = {"aten.full.default", "aten.full_like.default", "aten.fill.Tensor",
                                        "aten.masked_fill.Scalar", "aten.log.default"};
-// Ops whose overflow in a divisor is harmless: even if they did not overflow, the reciprocal would be too small for the
+// Ops that may overflow in a divisor without harm: without the overflow, the quotient would still be too small for the
 // format.
 constexpr std::string_view kExponentials[] = {"aten.exp.default"};
 
@@ -33,26 +33,29 @@ bool IsOneOf(const Node& node, const std::string_view (&ops)[n]) {
   return std::find(std::begin(ops), std::end(ops), node.op) != std::end(ops);
 }
 
+// An op with two results, a sum and its norm (precision/fused_norms.h).
+constexpr std::string_view kAddNorm = "ampd.add_layer_norm";
+
 // An op whose result is zero only where a factor is zero (apart from underflow), and the arguments that are its
 // factors.
-struct Product {
+struct ProductOp {
   std::string_view op;
   std::string_view factors[2];
 };
 
-constexpr Product kProducts[] = {{"aten.mul.Tensor", {"self", "other"}},
-                                 {"aten.div.Tensor", {"self", "other"}},
-                                 {"aten.linear.default", {"input", "weight"}},
-                                 {"aten.conv2d.default", {"input", "weight"}},
-                                 {"aten.convolution.default", {"input", "weight"}},
-                                 {"aten.conv_transpose2d.input", {"input", "weight"}},
-                                 {"aten.matmul.default", {"self", "other"}},
-                                 {"aten.mm.default", {"self", "mat2"}},
-                                 {"aten.bmm.default", {"self", "mat2"}},
-                                 {"aten.addmm.default", {"mat1", "mat2"}},
-                                 {"aten.einsum.default", {"tensors", ""}},
-                                 {"aten.to.dtype", {"self", ""}},
-                                 {"aten._to_copy.default", {"self", ""}}};
+constexpr ProductOp kProducts[] = {{"aten.mul.Tensor", {"self", "other"}},
+                                   {"aten.div.Tensor", {"self", "other"}},
+                                   {"aten.linear.default", {"input", "weight"}},
+                                   {"aten.conv2d.default", {"input", "weight"}},
+                                   {"aten.convolution.default", {"input", "weight"}},
+                                   {"aten.conv_transpose2d.input", {"input", "weight"}},
+                                   {"aten.matmul.default", {"self", "other"}},
+                                   {"aten.mm.default", {"self", "mat2"}},
+                                   {"aten.bmm.default", {"self", "mat2"}},
+                                   {"aten.addmm.default", {"mat1", "mat2"}},
+                                   {"aten.einsum.default", {"tensors", ""}},
+                                   {"aten.to.dtype", {"self", ""}},
+                                   {"aten._to_copy.default", {"self", ""}}};
 
 std::optional<double> NumberOf(const Operand& operand) {
   if (const auto* const whole = std::get_if<int64_t>(&operand)) {
@@ -73,8 +76,8 @@ std::optional<ValueId> DivisorOf(const Node& node) {
   return is_inverse || is_negative_power ? node.ValueOf("self") : std::nullopt;
 }
 
-// A sample of a tensor with any memory layout, copied to the CPU in fp32: evenly spaced indices of as many first
-// dimensions as needed, and all indices of the others.
+// Copies a sample of a tensor to the CPU in fp32: the elements at evenly spaced indices of the first dimensions (as few
+// dimensions as suffice) and at all indices of the others. The tensor may have any memory layout.
 at::Tensor SampleOf(const at::Tensor& tensor) {
   std::vector<int64_t> sizes = tensor.sizes().vec();
   std::vector<int64_t> strides = tensor.strides().vec();
@@ -103,13 +106,13 @@ std::string DtypeText(at::ScalarType dtype) {
 
 }  // namespace
 
-std::string_view NameOf(Kind kind) {
+std::string_view NameOf(FaultKind kind) {
   switch (kind) {
-    case Kind::kNotFinite:
+    case FaultKind::kNotFinite:
       return "NOT_FINITE";
-    case Kind::kDividedOut:
+    case FaultKind::kDividedOut:
       return "DIVIDED_OUT";
-    case Kind::kVanished:
+    case FaultKind::kVanished:
       return "VANISHED";
   }
   return "";
@@ -149,11 +152,11 @@ void ActivationSampler::Observe(ValueId value, const at::Tensor& tensor) {
     return;
   }
   if (IsDividedOut(*node, facts)) {
-    first_ = FaultAt(Kind::kDividedOut, OriginOf(*DivisorOf(*node)));
+    first_ = FaultAt(FaultKind::kDividedOut, OriginOf(*DivisorOf(*node)));
     first_->zero_module = node->module_path;
     first_->zero_op = graph::ComputedBy(node->op);
   } else if (Vanishes(*node, facts, tensor.detach())) {
-    first_ = FaultAt(Kind::kVanished, value);
+    first_ = FaultAt(FaultKind::kVanished, value);
   }
 }
 
@@ -190,7 +193,7 @@ bool ActivationSampler::IsDividedOut(const Node& node, const Facts& result) cons
 
 bool ActivationSampler::Vanishes(const Node& node, const Facts& result, const at::Tensor& tensor) const {
   const auto* const product = std::find_if(std::begin(kProducts), std::end(kProducts),
-                                           [&](const Product& one) { return one.op == graph::ComputedBy(node.op); });
+                                           [&](const ProductOp& one) { return one.op == graph::ComputedBy(node.op); });
   if (product == std::end(kProducts) || result.num_zero < result.num_elements) {
     return false;
   }
@@ -205,7 +208,7 @@ bool ActivationSampler::Vanishes(const Node& node, const Facts& result, const at
   return !tensor.any().item<bool>();  // The elements that were not sampled must be zero too.
 }
 
-// Whether at most half of a factor's numbers are zero and all are finite.
+// Whether a factor can't explain a zero result: it has no NaN or infinity, and at most half of its numbers are zero.
 bool ActivationSampler::IsDense(const Operand& factor) const {
   if (const auto* const list = std::get_if<std::vector<std::optional<ValueId>>>(&factor)) {
     return std::all_of(list->begin(), list->end(),
@@ -232,13 +235,15 @@ ValueId ActivationSampler::OriginOf(ValueId value) const {
     }
     value = *bad;
   }
-  return value;
+  // A norm that also computes the sum before it: the fault began in the sum if that has one.
+  const Node* const node = MakerOf(value);
+  return node != nullptr && node->op == kAddNorm && FactsOf(node->outputs[0]).has_fault() ? node->outputs[0] : value;
 }
 
-ActivationFault ActivationSampler::FaultAt(Kind kind, ValueId value) const {
+ActivationFault ActivationSampler::FaultAt(FaultKind kind, ValueId value) const {
   const Facts& facts = FactsOf(value);
   const Node* node = MakerOf(value);
-  // A cast that the policy put behind an op is attributed to that op.
+  // If the policy inserted a cast after an op, the fault is attributed to that op and not to the cast.
   while (node != nullptr && IsOneOf(*node, kCasts) && node->ValueOf("self").has_value() &&
          MakerOf(*node->ValueOf("self")) != nullptr) {
     value = *node->ValueOf("self");
@@ -248,10 +253,10 @@ ActivationFault ActivationSampler::FaultAt(Kind kind, ValueId value) const {
   fault.kind = kind;
   fault.value = program_.value(value).name;
   fault.dtype = DtypeText(facts.dtype);
-  fault.share = kind == Kind::kVanished ? 1 : facts.ShareNotFinite();
+  fault.share = kind == FaultKind::kVanished ? 1 : facts.ShareNotFinite();
   if (node != nullptr) {
     fault.module = node->module_path;
-    fault.op = graph::ComputedBy(node->op);
+    fault.op = node->op == kAddNorm && value == node->outputs[0] ? "aten.add.Tensor" : graph::ComputedBy(node->op);
     return fault;
   }
   const auto is_value = [value](const graph::State& state) { return state.value == value; };
@@ -264,7 +269,7 @@ std::optional<ActivationFault> ActivationSampler::Fault() const {
   for (const graph::Output& output : program_.outputs()) {
     const Facts& facts = FactsOf(output.value);
     if (facts.num_nan + facts.num_infinite > 0) {
-      return FaultAt(Kind::kNotFinite, OriginOf(output.value));
+      return FaultAt(FaultKind::kNotFinite, OriginOf(output.value));
     }
   }
   return first_;

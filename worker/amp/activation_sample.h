@@ -38,16 +38,18 @@ std::string_view NameOf(ActivationFault::Kind kind);  // "DIVIDED_OUT"
 // elements of each value: those at evenly spaced indices of the first dimensions and at all indices of the others. It
 // changes no value.
 //
-// Most zeros and infinities are intended and are not faults. Zeros come from inactive ReLUs, dropout, masks, padding,
-// and weights that start at zero, along with their products. Infinities come from masks that are filled with them and
-// from sums with such masks; a softmax turns them into zeros again. The faults are:
-//   kDividedOut  A divisor (also the argument of rsqrt or of a negative power) is infinite without being intended.
-//                An exponential that overflows does not count: its reciprocal should be zero, as in x / (1 + exp(-x)).
+// The faults are:
+//   kDividedOut  A divisor (also the argument of rsqrt or of a negative power) overflowed to infinity. The overflow
+//                of an exponential does not count: its reciprocal should be zero, as in x / (1 + exp(-x)).
 //   kVanished    A product, quotient or cast is zero everywhere, although none of its factors is zero in more than
 //                half of its elements.
 //   kNotFinite   The op that made the loss infinite or NaN, found by going backwards from the loss.
-// An infinity is intended if the node fills with it, if it is in a buffer, or if all infinities that the node reads are
-// intended. Non-finite numbers that lead to none of these faults (tanh turns infinity into 1) are not reported.
+//
+// Most zeros and infinities are intended and are not faults. Zeros come from inactive ReLUs, dropout, masks, padding,
+// weights that start at zero, and products of all these. Infinities come from masks that are filled with them and from
+// sums with such masks; a softmax turns them into zeros again. An infinity counts as intended if it was written by a
+// fill op, if it is in a buffer, or if the op that produced it read only intended infinities. Infinite and NaN values
+// that lead to none of the three faults (tanh turns infinity into 1) are not reported.
 //
 // Observes one run. Waits for the device at every value. Single-threaded; owner: the phase.
 class ActivationSampler final : public executor::RunObserver {

@@ -18,11 +18,12 @@ namespace ampd::amp {
 // is recorded. After that, steps of this shape are replayed and all others run directly. Steps that warm up or are
 // recorded read their micro-batches from tensors that persist; each step's data is copied into them.
 //
-// A recording keeps its working memory between replays too, so other work on the device has that much less. Nothing
-// else may use this memory: parts that look free belong to the next replay. A step that runs directly therefore asks
-// for memory before it starts. An evaluation, which can be repeated, asks only after it ran out of memory. If there is
-// too little, the recording is dropped, and the next step of its shape is recorded again, which costs about as much as
-// running one step directly. So a job never needs more memory than it would without a recording.
+// A recording keeps its working memory between replays, so less is left for other work on the device. Nothing else may
+// use this memory, even where it looks free: the next replay needs it. If there is too little memory for other work,
+// the recording is dropped, and the next step of its shape is recorded again, which costs about as much as running one
+// step directly. Before a step runs directly, MakeRoomFor decides this. An evaluation can be repeated, so the recording
+// is dropped only after the evaluation ran out of memory. So a job never needs more memory than it would without a
+// recording.
 //
 // A step that cannot be recorded keeps running directly, with the same results. Single-threaded; owner: the engine.
 class CapturedStep {
@@ -33,25 +34,25 @@ class CapturedStep {
   // REQUIRES: `kernels`, which the steps run with, outlives this.
   CapturedStep(const StepGraphs& graphs, StepKernels& kernels, c10::Device device);
 
-  // Replays the step, or runs it directly after freeing memory for it. `seeds` are the seeds for the recorder's random
-  // ops.
+  // Replays the step, or runs it directly after freeing memory for it. `seeds`: the seeds of the step's random ops, one
+  // per phase and micro-batch; empty if no program is random.
   void Run(const std::vector<Batch>& micro_batches, const std::vector<uint64_t>& seeds, Step step);
 
-  // Drops the recording and restarts the warm-up. Call it when steps will give the device different work from now on.
-  // REQUIRES: no step is in flight.
+  // Drops the recording and restarts the warm-up. Call it when later steps will launch other kernels than the recorded
+  // one, for example because FP8's canary demoted a layer. REQUIRES: no step is in flight.
   void Forget();
 
-  // Call before a step on these micro-batches runs directly. Drops the recording unless there is enough memory beside
-  // it: as much as the recorded step uses, plus a quarter for what FP8's canary computes in addition. A step with more
-  // samples than the recorded one always drops it.
+  // Makes room for a step that will run directly on these micro-batches. Drops the recording if the step has more
+  // samples than the recorded one, or if the free memory is less than 1.25 times what the recording uses. The extra
+  // quarter is for the products that FP8's canary computes in addition.
   void MakeRoomFor(const std::vector<Batch>& micro_batches);
   // Drops the recording and its memory; a replay in flight still completes. Returns false if nothing was recorded.
   bool ReleaseGraph();
 
   bool captured() const { return captured_; }
-  // The memory that the recording keeps; 0 if nothing is recorded.
+  // The bytes of memory that the recording keeps; 0 if nothing is recorded.
   int64_t own_bytes() const { return captured_ ? graph_->memory().own_bytes : 0; }
-  // Why no step will be replayed; empty while one may be.
+  // Why steps can't be recorded; empty if they can.
   const std::string& failure() const { return failure_; }
 
  private:

@@ -15,7 +15,11 @@
 #include "worker/amp/engine_programs.h"
 #include "worker/amp/fp8/fp8_linear.h"
 #include "worker/amp/ops/attention.h"
+#include "worker/amp/ops/batch_norm.h"
 #include "worker/amp/ops/cross_entropy.h"
+#include "worker/amp/ops/layer_norm.h"
+#include "worker/amp/ops/linear.h"
+#include "worker/amp/ops/linear_cross_entropy.h"
 #include "worker/amp/ops/upcast_matmul.h"
 #include "worker/amp/phase_ownership.h"
 #include "worker/amp/step/cuda_math.h"
@@ -35,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Prepare(const graph::Graph& graph, con
   AMPD_ASSIGN_OR_RETURN(const graph::Graph converted, precision::ApplyPrecision(graph, policy));
   AMPD_ASSIGN_OR_RETURN(const graph::Graph program,
                         graph::WithCheckpointSegments(graph::WithoutDeadNodes(converted), checkpoint_segments));
-  return Executor::Create(WithRegisteredAttention(program, registry), registry);
+  return Executor::Create(WithRegisteredBatchNorms(WithRegisteredAttention(program, registry), registry), registry);
 }
 
 // The policy's row for a parameter or buffer; nothing if the policy does not name it.
@@ -88,7 +92,11 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
   } else {
     RegisterAttention(engine->programs_->registry);
   }
-  RegisterCrossEntropy(engine->programs_->registry);
+  RegisterBatchNorm(engine->programs_->registry, options.device);
+  RegisterCrossEntropy(engine->programs_->registry, options.device);
+  RegisterLayerNorm(engine->programs_->registry, options.device);
+  RegisterLinear(engine->programs_->registry, options.device);
+  RegisterLinearCrossEntropy(engine->programs_->registry, options.device);
   RegisterUpcastMatmul(engine->programs_->registry);
   if (!policy.fp8_layers.empty()) {
     engine->programs_->fp8 = c10::make_intrusive<Fp8Layers>(*policy.fp8, policy.fp8_layers, options.device);
@@ -220,8 +228,8 @@ void Engine::LoadScalars() {
   known_rate_factor_ = rate_factor_;
 }
 
-// The answer depends on whether the pending step is a canary step. canary() describes the last step begun, which is
-// that one, because no step may begin while a canary step is pending.
+// Returns 0 while a canary step is pending, otherwise 1. canary() describes the step begun last. That is the pending
+// one, because no step may begin after a canary step until its result was read.
 int Engine::max_pending() const { return !pending_.empty() && programs_->fp8 && programs_->fp8->canary() ? 0 : 1; }
 
 void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_stream) {
@@ -302,8 +310,8 @@ std::vector<PhaseSamples> Engine::RunStep(const std::vector<Batch>& micro_batche
   }
   if (skips_together_) {
     kernels_->Decide(control, 0, control.num_phases);
-    // Phases finish in reverse order, so that a buffer which several phases wrote is restored to its value before the
-    // first of them.
+    // Finishing restores the buffers of skipped phases. If several phases wrote a buffer, the first phase's saved copy
+    // must be restored last, so the phases finish in reverse order.
     std::for_each(phases_.rbegin(), phases_.rend(), [](const auto& phase) { phase->Finish(); });
   }
   kernels_->EndStep(control);

@@ -32,23 +32,24 @@ struct EngineOptions {
   uint64_t seed = 0;                     // Seeds the initial weights and the random numbers.
   // Modules that are computed again in the backward pass, in the form that graph::WithCheckpointSegments accepts.
   std::vector<std::string> checkpoint_segments = {};
-  // Number of steps between samples of activations and of gradients that were rounded to fp16; 0: only on request.
+  // How often a step samples its activations and those gradients that were rounded to fp16: once in this many steps. 0:
+  // only on request.
   int64_t sample_every_steps = 0;
   ComputeDevice device;
-  // For a model with several losses: the phases of a step, in order. Each has its own optimizer, schedule and clip,
-  // which replace the fields above. Every parameter belongs to exactly one phase. Empty: one phase over all parameters,
-  // with the loss of the model's head.
+  // The phases of a step, in order, for a model with several losses. Each phase has its own optimizer, schedule and
+  // clip, which replace the fields above. Every parameter belongs to exactly one phase. If the list is empty, there is
+  // one phase over all parameters, with the loss of the model's head.
   std::vector<PhaseOptions> phases = {};
-  // The model for evaluation, with the same state and head. Set for an imported model, where graph::EvalProgram would
-  // not do.
+  // The model for evaluation, with the same state and head as the training model. Only set for an imported model,
+  // because graph::EvalProgram can't derive its evaluation from the training model.
   std::optional<graph::Graph> eval_model = {};
   // The part of the model that Generate runs: one input, one output, and parameters and buffers of the model.
   std::optional<graph::Graph> generator = {};
 };
 
-// The result of one step. With several phases, the inherited fields are those of the first phase with an overflow, or
-// else of the first phase; samples are those of all phases, and the activation fault is the first one among the phases.
-// `phases` has the results of all phases, in order.
+// The result of one step. With several phases, `phases` has the result of each, in order. The inherited fields then
+// describe the first phase with an overflow, or the first phase if none has one. There are two exceptions: `samples`
+// has those of all phases, and the activation fault is the first that any phase found.
 struct StepResult : PhaseResult {
   float loss_scale = 1;  // The scale that multiplied this step's losses.
   ScaleChange scale_change = ScaleChange::kNone;
@@ -56,8 +57,8 @@ struct StepResult : PhaseResult {
   std::vector<PhaseResult> phases;
 };
 
-// Every bit that the next steps depend on, apart from the data: fp32 tensors on the CPU by their Python names, and
-// scalars.
+// The state of training. Together with the data it determines all later steps, bit for bit. Tensors are in fp32 on the
+// CPU, by their Python names.
 struct EngineState {
   TensorMap model;      // Masters, buffers, and counts of batches (int64).
   TensorMap optimizer;  // Moments and averages.
@@ -65,7 +66,7 @@ struct EngineState {
   LossScalerState scaler;
   int64_t applied_steps = 0;  // Steps that all phases applied.
   int64_t skipped_steps = 0;  // Steps that at least one phase skipped.
-  // With several phases, the steps that each applied, by its name; empty for a single phase.
+  // For each phase, by name, the number of steps that it applied. Empty for a single phase.
   std::map<std::string, int64_t> applied_by_phase;
 };
 
@@ -121,9 +122,9 @@ class Engine {
   int num_pending() const { return static_cast<int>(pending_.size()); }
   // How many steps may be pending when another is enqueued: 1, or 0 after FP8's canary step, which may demote layers.
   int max_pending() const;
-  // Whether a recorded step is ready for replays (replays), and why steps cannot be recorded although the device has
-  // step graphs (graph_failure; empty if nothing failed).
+  // Whether steps are replayed: one is recorded and ready.
   bool replays() const { return captured_ && captured_->captured(); }
+  // Why steps can't be recorded although the device has step graphs; empty if nothing failed.
   std::string graph_failure() const { return captured_ ? captured_->failure() : ""; }
   // The memory that a recorded step keeps between its replays.
   int64_t graph_bytes() const { return captured_ ? captured_->own_bytes() : 0; }
@@ -137,15 +138,16 @@ class Engine {
   // the CPU. Draws no random numbers. REQUIRES: the options have a generator.
   at::Tensor Generate(const at::Tensor& input);
 
-  // The loss scaler as of the last step taken. Changes take effect with the next step. REQUIRES: no step is pending
-  // when the scaler or the rate factor is set, or a state is exported or imported.
+  // The host's copy of the loss scaler, after the last step that AwaitStep returned. Changes take effect with the next
+  // step. REQUIRES: no step is pending when the scaler or the rate factor is set, or a state is exported or imported.
   LossScaler& scaler() { return scaler_; }
-  // Makes the next step sample its gradients, in every format, and its activations.
+  // Makes the next step sample its activations and, whatever format they were rounded to, its gradients.
   void SampleNextStep() { samples_next_step_ = true; }
-  // Runs the forward pass of a step on these micro-batches again, on the current weights and with the same dropout, and
-  // returns the first fault. Returns nothing if there is too little memory to look. Changes no state.
+  // Finds the first fault in the forward pass of a step: runs it again on these micro-batches, with the current weights
+  // and the same dropout. Returns nothing if there is no fault, or too little memory for the run. Changes no state.
   std::optional<ActivationFault> FindActivationFault(const std::vector<Batch>& micro_batches, uint64_t random_stream);
-  // Sets an additional factor on the schedule's rates, from the next step on. It is not part of the exported state.
+  // Multiplies the schedule's learning rates by `factor`, from the next step on. The factor is not part of the exported
+  // state.
   void set_rate_factor(double factor) { rate_factor_ = factor; }
   // The numbers of steps that were applied and skipped, up to the last one that AwaitStep returned.
   int64_t applied_steps() const { return applied_steps_; }
@@ -155,8 +157,8 @@ class Engine {
   // is pending.
   std::optional<NonFinite> FindNonFinite() const;
 
-  // Returns copies, which later steps do not change. Reuses the memory of tensors in `reuse`, an earlier state, where
-  // shape and format match.
+  // Returns a copy of the state, which later steps do not change. Writes into the tensors of `reuse`, an earlier state,
+  // where shape and format match, instead of allocating memory.
   EngineState ExportState(EngineState reuse = {}) const;
   // Returns INVALID_ARGUMENT (reason BAD_STATE) if the state belongs to another model or optimizer; the engine is
   // unusable then. A count of batches that an older state lacks starts at 0.
@@ -196,7 +198,7 @@ class Engine {
   std::unique_ptr<StepScalars> scalars_;
   std::unique_ptr<CapturedStep> captured_;  // Null if steps are not recorded.
   int64_t captured_fp8_changes_ = 0;        // Fp8Layers::num_changes() of the recorded step.
-  // The state that `scalars_` were last known to hold; nothing: they must be loaded.
+  // The scaler state that the device's scalars are known to hold. Empty if the next step must load them first.
   std::optional<LossScalerState> known_scaler_;
   double known_rate_factor_ = 1;
   std::deque<std::vector<PhaseSamples>> pending_;  // Samples of each pending step, by phase.

@@ -47,8 +47,8 @@ void CountDecisions(const at::Tensor& predicted, const at::Tensor& labels, std::
   }
 }
 
-// Computes EvalSums::num_top5. `logits`: (B, classes), more than five, on any device; `labels`: (B) int64. This is not
-// computed by nodes of the program, where a rule of the policy could round a sample's own logit but not those it is
+// Computes EvalSums::num_top5. `logits`: (B, classes), more than five, on any device; `labels`: (B) int64. The program
+// has no nodes for it, because a rule of the policy could round the logit of the label but not the logits that it is
 // compared with.
 int64_t CountTop5(const at::Tensor& logits, const at::Tensor& labels) {
   const at::Tensor here = labels.to(logits.device()).reshape({-1, 1});                        // (B, 1)

@@ -24,20 +24,21 @@ struct EvalSums {
   double loss = 0;          // Sum of the losses of everything that num_counted counts.
   double num_counted = 0;   // Divisor of the loss: num_labels, or the model's own count if it computes its own loss.
   int64_t num_correct = 0;  // Correct labels, if the head has an accuracy.
-  // The number of samples whose label is among the five largest logits: fewer than five other classes have a larger
-  // one. Set only if each sample belongs to one class and there are more than five classes. A NaN is larger than every
-  // number, and a class whose logit is NaN is never among the five.
+  // The number of samples whose label has one of the five largest logits. Set only if each sample belongs to one class
+  // and there are more than five classes. If logits are equal, all of them count as being among the five. A NaN is
+  // larger than every number, but a label whose logit is NaN is never among the five.
   std::optional<int64_t> num_top5;
-  // Number of compared values: classes of samples, tokens of a language model (both without graph::kIgnoredLabel),
-  // numbers of a regression, or decisions. For a model that computes its own loss, one per sample.
+  // The number of values that were compared with a label: samples of a classifier or tokens of a language model
+  // (neither includes those labelled graph::kIgnoredLabel), numbers of a regression, or decisions. For a model that
+  // computes its own loss, it is the number of samples.
   int64_t num_labels = 0;
   int64_t num_samples = 0;  // Number of samples; for a language model, of all tokens; for classes, of all labels.
   std::vector<ClassCounts> classes;  // Set if the head predicts classes.
 };
 
-// The sums over one batch. `program` is graph::WithEvalHead of a model with this head and `num_classes`; `outputs` are
-// its outputs; `labels` are on the CPU; `num_counted` is LabelCounter::CountOf the batch. If `num_counted` is 0, the
-// loss is left out. Waits for the outputs' device and copies a few numbers per sample from it.
+// Computes the sums over one batch. `program`: graph::WithEvalHead of the model; `outputs`: what it computed for the
+// batch; `labels`: on the CPU; `num_counted`: LabelCounter::CountOf the batch. If `num_counted` is 0, the batch adds
+// nothing to the loss. Waits for the outputs' device and copies a few numbers per sample from it.
 EvalSums SumsOf(graph::Head head, int64_t num_classes, const graph::Graph& program,
                 const std::vector<at::Tensor>& outputs, const at::Tensor& labels, double num_counted);
 

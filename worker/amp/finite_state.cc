@@ -17,7 +17,8 @@ using Kind = StateTensor::Kind;
 
 bool MayBeWrong(const StateTensor& state) { return state.tensor.is_floating_point() && state.tensor.numel() > 0; }
 
-// Whether a tensor with these extremes has numbers that its kind may not have. The extremes are NaN if any element is.
+// Whether a tensor whose smallest and largest element are `least` and `greatest` is faulty. Both are NaN if any element
+// is. Constants may hold infinities; all other kinds must be finite.
 bool IsWrong(Kind kind, double least, double greatest) {
   return kind == Kind::kConstant ? std::isnan(least) || std::isnan(greatest)
                                  : !std::isfinite(least) || !std::isfinite(greatest);

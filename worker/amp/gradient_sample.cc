@@ -11,7 +11,7 @@
 namespace ampd::amp {
 namespace {
 
-constexpr int64_t kMaxElements = 65'536;
+constexpr int64_t kMaxGradientElements = 65'536;
 constexpr int kWantedExponent = 12;
 constexpr double kLargestScale = 0x1p127;  // The largest power of two in fp32.
 
@@ -42,7 +42,7 @@ double GradientSample::UnderflowShare() const {
 GradientSample SampleGradient(const at::Tensor& gradient, at::ScalarType format) {
   GradientSample sample;
   sample.dtype = format;
-  const int64_t stride = std::max<int64_t>(1, (gradient.numel() + kMaxElements - 1) / kMaxElements);
+  const int64_t stride = std::max<int64_t>(1, (gradient.numel() + kMaxGradientElements - 1) / kMaxGradientElements);
   sample.num_elements = (gradient.numel() + stride - 1) / stride;
   // Widening to fp32 is exact, so zero, subnormal and non-finite numbers stay distinct.
   const at::Tensor here =

@@ -10,7 +10,8 @@
 
 namespace ampd::amp {
 
-// How one parameter's scaled gradient fills the range of the format that its numbers were rounded to.
+// A histogram of one parameter's scaled gradient. It shows how the numbers use the range of the format to which they
+// were rounded.
 struct GradientSample {
   // Exponents of the smallest and the largest fp32 number.
   static constexpr int kLeastExponent = -149;
@@ -32,16 +33,17 @@ struct GradientSample {
   int SmallestNormalExponent() const;
 
   // The number of subnormal elements, which have lost bits, as a share of all nonzero elements. Zeros do not count,
-  // because many are intended (an inactive ReLU); if some gradients underflow to zero, others are subnormal.
+  // because many are intended (an inactive ReLU). Gradients that underflowed to zero are noticed nevertheless, because
+  // then others are subnormal.
   double UnderflowShare() const;
 };
 
-// Samples at most 65,536 elements, evenly spaced over the tensor, on any device. `format` is the format that the
-// numbers were rounded to; the tensor may be a wider copy. REQUIRES: `format` is fp16, bf16 or fp32; the tensor is
-// dense.
+// Samples at most 65,536 elements, evenly spaced over the tensor, on any device. `format` is the format to which the
+// numbers were rounded; the tensor may hold them in a wider one. REQUIRES: `format` is fp16, bf16 or fp32; the tensor
+// is dense.
 GradientSample SampleGradient(const at::Tensor& gradient, at::ScalarType format);
 
-// The loss scale, `scale` times a power of two, at which the largest gradient would have the exponent 12, an eighth of
+// Suggests a loss scale: `scale` times the power of two that gives the largest gradient the exponent 12, an eighth of
 // the number at which fp16 overflows. Returns `scale` itself if all gradients are zero or one is not finite. Clamped to
 // `range`.
 double SuggestScale(const std::vector<GradientSample>& samples, double scale, const precision::ScaleRange& range);

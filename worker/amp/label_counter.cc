@@ -16,8 +16,8 @@
 namespace ampd::amp {
 namespace {
 
-// Reads a scalar of one of the types that graph::LabelCountProgram allows for a count. Reads memory directly, because
-// ops that return numbers to the host make a device wait.
+// Reads a count: a scalar of one of the types that graph::LabelCountProgram allows. Reads memory directly rather than
+// by item(), so that no op of a step is one that waits for a device.
 double NumberIn(const at::Tensor& count) {
   switch (count.scalar_type()) {
     case at::kLong:

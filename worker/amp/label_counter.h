@@ -22,14 +22,16 @@ struct LabelCountError : c10::Error {
   using c10::Error::Error;
 };
 
-// Determines how much each batch counts: the number of labels that its loss is the mean of. If the loss of each batch
-// is weighted by its share of all labels, the losses of several batches add up to the loss of one batch with all of
-// them, and so do the gradients. The loss decides what is counted:
-//   with a cross entropy           the labels other than kIgnoredLabel
-//   with another loss of a head    the numbers that are compared
-//   with a loss of the model's own the value of its output graph::kLabelCount
-//   otherwise                      the samples
-// All of this is computed on the CPU, where the batches come from, before a step begins. Single-threaded; owner: the
+// Counts the labels of each batch, that is, the number of values of which its loss is the mean. If the loss of each
+// batch is weighted by its share of all labels, the losses of several batches add up to the loss of one batch with all
+// samples, and so do the gradients. The loss decides what is counted:
+//
+//   a cross entropy                    the labels other than kIgnoredLabel
+//   another loss of a head             the numbers that the loss compares
+//   a loss that the model computes     the value of its output graph::kLabelCount, if it has one
+//   anything else                      the samples
+//
+// The counts are computed on the CPU, where the batches come from, before a step begins. Single-threaded; owner: the
 // engine.
 class LabelCounter {
  public:
@@ -38,17 +40,17 @@ class LabelCounter {
   static absl::StatusOr<LabelCounter> Create(const graph::Graph& model, std::optional<graph::Head> head,
                                              const executor::OpRegistry& registry);
 
-  // Copies the buffers that the model's own count reads, with their current values. Errors: those of Executor::Bind
+  // Copies the current values of the buffers that the model's own label count reads. Errors: those of Executor::Bind
   // (reason BAD_STATE).
   absl::Status Bind(const executor::TensorMap& buffers);
 
-  // Returns how much the batch counts. Throws LabelCountError if the model's own count is negative or not finite.
-  // REQUIRES: Bind was called.
+  // Returns the batch's label count. Throws LabelCountError if the model computes the count itself and the result is
+  // negative or not finite. REQUIRES: Bind was called.
   double CountOf(const Batch& batch) const;
 
-  // If there are several micro-batches, sets the share of each: its part of all labels, or equal shares if none has
-  // labels. Returns for each micro-batch whether it has no labels while others do; an empty list if none is like that.
-  // Throws like CountOf.
+  // Sets the share of each micro-batch if there are several: its part of all labels, or equal shares if none has
+  // labels. Returns for each micro-batch whether it has no labels while others do. The list is empty if this is true of
+  // none. Throws like CountOf.
   std::vector<bool> Weigh(std::vector<Batch>& micro_batches) const;
 
  private:

@@ -21,12 +21,12 @@ using LossScalerState = kernels::ScalerState;
 //   no overflow:  tracker += 1; when it reaches the interval, tracker = 0, the hysteresis is refilled, and
 //                 scale *= growth up to the cap; under a finite cap, a product that is not finite is rejected
 //
-// Two deliberate differences from the sources: an interval that an order lowers below the tracker takes effect at the
-// next good step, where their test for equality would miss it until the next overflow; and an ordered scale is clamped
-// to [floor, cap].
+// A user may also set the scale or the interval while the job runs. This differs from the sources in two ways. The new
+// scale is clamped to [floor, cap]. And if the new interval is below the tracker, the scale grows at the next good
+// step; the sources test whether the two are equal, so there the scale would not grow before the next overflow.
 //
 // The scale is an fp32 number. During training it is updated on the device by the same rule (kernels::UpdateScale).
-// This class holds the host's copy and applies orders to it. Thread-compatible.
+// This class holds the host's copy, and sets it when the user does. Thread-compatible.
 class LossScaler {
  public:
   explicit LossScaler(const precision::LossScaleConfig& config);
@@ -37,8 +37,9 @@ class LossScaler {
   // Updates the scale after one step, by the device's rule. `found_inf`: the step's gradients were not finite.
   ScaleChange Update(bool found_inf);
 
-  // Applies a live order: a change of the scale or the interval that a user orders while the job runs. The new scale,
-  // clamped to its range, starts a new interval. A scaler that is off ignores orders; a static one accepts the scale.
+  // Sets the scale or the interval, when a user orders it while the job runs. A new scale is clamped to its range and
+  // starts a new interval. A scaler that is off ignores the call. A static one never grows, so only the scale has an
+  // effect.
   void Set(std::optional<double> scale, std::optional<int> growth_interval);
 
   const kernels::ScalerRule& rule() const { return rule_; }

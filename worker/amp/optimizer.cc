@@ -11,7 +11,8 @@ using Kind = OptimizerConfig::Kind;
 
 namespace {
 
-// The rate and decay of the first group that matches, and the optimizer's own where the group sets none.
+// The parameter's learning rate and weight decay: those of the first group that matches its name. What the group does
+// not set, and all if no group matches, comes from the optimizer.
 ParameterGroup NumbersOf(const std::string& name, const OptimizerConfig& config) {
   ParameterGroup numbers;
   for (const ParameterGroup& group : config.groups) {

@@ -43,28 +43,31 @@ struct OptimizerConfig {
   uint64_t rounding_seed = 0;       // For stochastic rounding; its stream depends only on this and the step number.
 };
 
-// SGD, AdamW and Adam, numerically those of torch.optim, over parameters in any storage. An average starts as its
-// parameter and is updated by average += (1 - ema_decay) * (parameter - average). The optimizer has no step counter:
-// the number of a step is in the decision. Single-threaded; owner: the trainer's step loop.
+// The optimizers SGD, AdamW and Adam, with the numerics of torch.optim. Parameters may be stored in any of the ways
+// that parameter.h describes. Averages of parameters are optional: an average starts as its parameter, and each step
+// adds (1 - ema_decay) * (parameter - average). The optimizer has no step counter, because a step's decision holds the
+// number of the step. Single-threaded; owner: the trainer's step loop.
 class Optimizer {
  public:
   // Allocates moments on the device of the masters. REQUIRES: `parameters` and `kernels` outlive the optimizer.
   Optimizer(const OptimizerConfig& config, const std::vector<Parameter>& parameters, StepKernels& kernels);
 
-  // Takes one step, unless `decision` is to skip it, and writes the parameters. `gradients` are in the order of the
-  // parameters, with their strides, in any of the formats. REQUIRES: `decision` is in the device's memory and was made
-  // by rule().
+  // Takes one step and writes the parameters; does nothing if `decision` says to skip the step. `gradients`: one per
+  // parameter, in order, with its strides, in fp32, bf16 or fp16. REQUIRES: `decision` is in the device's memory and
+  // was made by rule().
   void Step(const std::vector<at::Tensor>& gradients, const kernels::StepDecision* decision);
 
-  // The rule by which this optimizer's steps are decided; the caller sets its schedule and clip.
+  // The rule for the decisions about this optimizer's steps (kernels/step_control.h). The caller fills in its schedule
+  // and clip.
   kernels::PhaseRule rule() const;
 
-  // In the order of the parameters, fp32, with their strides; empty without `ema_decay`.
+  // The averages, one per parameter, in order: fp32, with the parameter's strides. Empty without `ema_decay`.
   const std::vector<at::Tensor>& averages() const { return averages_; }
 
   // Moments by "<parameter>.<moment>" and averages by "<parameter>.average", as they are stored.
   std::vector<std::pair<std::string, at::Tensor>> NamedState() const;
-  // Moments and averages by the same names, as contiguous fp32 copies. Reuses matching tensors of `reuse` (CopyInto).
+  // Contiguous fp32 copies of the moments and averages, by the names that NamedState gives. Reuses matching tensors of
+  // `reuse` (CopyInto).
   TensorMap ExportState(TensorMap& reuse) const;
   // Returns INVALID_ARGUMENT (reason BAD_STATE) if a tensor is missing or has another shape; nothing is changed then.
   // If `num_steps` is 0, the averages start as the parameters, whatever the state holds.

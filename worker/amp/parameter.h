@@ -8,17 +8,22 @@
 
 namespace ampd::amp {
 
-// One trained tensor. The graph reads `leaf`, and autograd gives it a gradient. The optimizer updates its fp32 master,
-// which is stored in one of three ways: as `master`, which is the leaf itself if the policy stores the parameter in
-// fp32; in halves, the upper one in a bf16 leaf and the lower one in `remainder`; or not at all, and then the optimizer
-// updates the leaf. All tensors have the same strides, so that loops over their memory meet the same elements.
+// One trained tensor. The graph reads `leaf`, and autograd gives it a gradient. The optimizer updates the parameter's
+// fp32 master, which is stored in one of three ways:
+//
+//   master      In `master`; this is the leaf itself if the policy stores the parameter in fp32.
+//   remainder   In two halves: the upper one is a bf16 leaf, the lower one is in `remainder`.
+//   none        Not at all: the optimizer updates the leaf.
+//
+// All tensors have the same strides, so a loop over their memory visits the same elements.
 struct Parameter {
   std::string name;
   at::Tensor master;  // fp32.
   at::Tensor leaf;
   at::Tensor remainder;     // int16.
   bool stochastic = false;  // A leaf without a master is rounded stochastically.
-  // The format that the numbers of its gradient were rounded to; narrower than the leaf's if a cast follows the leaf.
+  // The format to which the numbers of the gradient were rounded. Narrower than the leaf's format if the graph casts
+  // the leaf.
   at::ScalarType gradient_format = at::kFloat;
 };
 
@@ -27,7 +32,8 @@ struct Parameter {
 Parameter MakeParameter(const std::string& name, const at::Tensor& initial, at::ScalarType dtype,
                         precision::Masters masters, StepKernels& kernels);
 
-// The fp32 master, or the leaf widened to fp32 if there is none: a contiguous copy on the CPU, in `reuse` as CopyInto.
+// Returns a contiguous copy on the CPU of the fp32 master, or of the leaf widened to fp32 if there is no master. Writes
+// into `reuse` if it matches (CopyInto).
 at::Tensor MasterOf(const Parameter& parameter, at::Tensor reuse = {});
 
 // Sets the master, and rounds it into the leaf without autograd noticing. `value` has the parameter's shape.

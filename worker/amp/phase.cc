@@ -11,7 +11,6 @@
 #include "ATen/Context.h"
 #include "ATen/core/Generator.h"
 #include "ATen/ops/empty_like.h"
-#include "ATen/ops/where.h"
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "c10/util/Exception.h"
@@ -39,7 +38,8 @@ const at::Tensor& FieldOf(const graph::Graph& program, const Batch& batch, graph
   if (other != batch.others.end()) {
     return other->second;
   }
-  // The program of one phase may begin with another input than the model does.
+  // `batch.images` holds the model's first input. In the program of one phase, another input may come first; then the
+  // model's first input is recognized by the name "images".
   const bool may_be_first = input == program.inputs().front() || name == "images";
   TORCH_CHECK(may_be_first && batch.images.defined(), "the batch has no ", name);
   return batch.images;
@@ -93,7 +93,8 @@ absl::Status Phase::Bind(TensorMap state) {
     state[parameter.name] = parameter.leaf;
   }
   for (const std::string& name : written_names_) {
-    written_.push_back({state.at(name), at::empty_like(state.at(name))});
+    kept_.push_back({state.at(name), at::empty_like(state.at(name))});
+    restored_.push_back({kept_.back().to, kept_.back().from});
   }
   return program_->Bind(state);
 }
@@ -151,11 +152,9 @@ std::optional<ActivationFault> Phase::FindActivationFault(const std::vector<Batc
       fault = sampler.Fault();
     }
   } catch (const c10::OutOfMemoryError&) {
-    // If the check fails, training continues without it.
+    // Too little memory to look for a fault: the search is given up, and training continues.
   }
-  for (const WrittenBuffer& one : written_) {
-    one.buffer.copy_(one.kept);
-  }
+  kernels_.Copy(restored_, /*if_skipped=*/nullptr);
   return fault;
 }
 
@@ -194,19 +193,14 @@ PhaseResult Phase::Conclude(const StepRecord& record) {
   return result;
 }
 
-// The buffers are saved once for all micro-batches of a step, because these are skipped together.
+// Saves the buffers that the program will write. Once per step is enough, because a skipped step skips all its
+// micro-batches.
 void Phase::KeepBuffers() {
-  at::NoGradGuard no_grad;
-  for (const WrittenBuffer& one : written_) {
-    one.kept.copy_(one.buffer);
-  }
+  const at::NoGradGuard no_grad;
+  kernels_.Copy(kept_, /*if_skipped=*/nullptr);
 }
 
-void Phase::RollBackBuffers() {
-  for (const WrittenBuffer& one : written_) {
-    one.buffer.copy_(at::where(scalars_->skip(number_), one.kept, one.buffer));
-  }
-}
+void Phase::RollBackBuffers() { kernels_.Copy(restored_, scalars_->decision(number_)); }
 
 uint64_t Phase::SeedOf(uint64_t random_stream, size_t micro_batch) const {
   const uint64_t of_step = SeededRandom(SeededRandom(setup_.seed).Next() + random_stream).Next();
@@ -225,8 +219,8 @@ void Phase::SeedRandomOps(const StepConditions& step, size_t micro_batch, size_t
   generator.set_current_seed(SeedOf(step.random_stream, micro_batch));
 }
 
-// Returns an empty string while the step is recorded, because the program must not run again then. If recording throws,
-// the caller runs the step directly.
+// Returns where a backward pass failed, as text for an error message. Runs the program again to find the module, except
+// while a step is recorded, because the recording would include that run.
 std::string Phase::FindBackwardFault(const Batch& batch, bool is_recorded) {
   std::string where;
   try {
@@ -260,7 +254,8 @@ PhaseSamples Phase::ForwardBackwardSampled(const Batch& batch, const StepConditi
 
 void Phase::ForwardBackward(const Batch& batch, bool is_recorded, executor::RunObserver* observer) {
   const at::Tensor loss = program_->Run(InputsOf(program_->graph(), batch, setup_.device), observer)[0];
-  // The gradient of the scaled mean over all labels of the step, without a multiplication of the loss itself.
+  // The loss is not multiplied by the loss scale and the micro-batch's share. Starting the backward pass with their
+  // product as the gradient has the same effect.
   const at::Tensor gradient = ShareOf(scalars_->loss_scale(), batch).to(loss.scalar_type());
   try {
     loss.backward(gradient);
@@ -290,7 +285,8 @@ std::vector<GradientSample> Phase::SampleGradients(bool of_every_format) const {
   return samples;
 }
 
-// Moves the gradients off the leaves. Those of a single micro-batch are kept as they are; several are summed in fp32.
+// Takes the gradients from the leaves. If `accumulate` is true, adds them to the sums in fp32; otherwise they keep
+// their format.
 void Phase::GatherGradients(bool accumulate) {
   at::NoGradGuard no_grad;
   std::vector<at::Tensor> taken(parameters_.size());
@@ -324,7 +320,7 @@ TensorMap Phase::EvaluationWeights() {
   return weights;
 }
 
-// Averages are rounded to the leaf's format when the first batch after a step needs them.
+// Does nothing unless a step has begun since the last call, because only steps change the averages.
 void Phase::RoundAverages() {
   if (averages_rounded_) {
     return;

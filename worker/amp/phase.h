@@ -37,8 +37,8 @@ struct Batch {
 // The number of samples in a batch. REQUIRES: the batch has images or another input.
 int64_t NumSamples(const Batch& batch);
 
-// The program's inputs from the batch, in order. A bool mask is converted to numbers if the program reads those. Throws
-// c10::Error for an input that the batch lacks.
+// The program's inputs from the batch, in order. If an input is a mask of numbers and the batch has a bool mask, the
+// mask is converted. Throws c10::Error for an input that the batch lacks.
 std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch, c10::Device device);
 
 // One loss of a model, the parameters that it trains and their optimizer.
@@ -58,10 +58,10 @@ struct PhaseResult {
   float grad_norm = 0;  // After unscaling, before clipping; not finite on an overflow.
   double learning_rate = 0;
   bool skipped = false;  // Nothing was updated.
-  // On an overflow: the first parameter, in the order of the backward pass, whose gradient has non-finite elements; the
-  // module that reads this parameter; the number of these elements; then, over all parameters, the number of non-finite
-  // elements and of parameters that have any. If the loss is finite, the overflow began at this parameter; otherwise it
-  // began in the forward pass or in the data.
+  // This field and the next four describe an overflow. The first three name a parameter, the module that reads it, and
+  // the number of its gradient's non-finite elements: the first such parameter in the order of the backward pass. The
+  // last two count the non-finite elements, and the parameters that have any, over all parameters. If the loss is
+  // finite, the overflow began at the named parameter; otherwise it began in the forward pass or in the data.
   std::string overflow_parameter;
   std::string overflow_module;
   int64_t overflow_count = 0;
@@ -73,7 +73,7 @@ struct PhaseResult {
   std::optional<ActivationFault> activation_fault;  // The fault found in that forward pass.
 };
 
-// Samples of a phase's step.
+// What a phase sampled in one step.
 struct PhaseSamples {
   std::vector<GradientSample> gradients;
   bool has_activations = false;
@@ -81,8 +81,9 @@ struct PhaseSamples {
 };
 
 // A part of the engine's step: the program of one loss, and the parameters, gradients, optimizer and schedule that
-// belong to it. A phase has gradients of its own parameters only; the others are constants of its program. Its counts
-// and its schedule follow the steps that it applied itself. Single-threaded; owner: the engine.
+// belong to it. A phase computes gradients only for its own parameters; the other parameters are constants of its
+// program. It counts the steps that it applied itself, and its schedule depends on this count. Single-threaded; owner:
+// the engine.
 class Phase {
  public:
   struct Setup {
@@ -96,15 +97,17 @@ class Phase {
     uint64_t random_stream = 0;
     bool samples = false;               // Sample activations, and gradients that were rounded to fp16.
     bool samples_every_format = false;  // Also sample gradients of all other formats.
-    // For each micro-batch: whether it has no labels while others do, so that it runs forward only. Empty: none is like
-    // that.
+    // For each micro-batch: whether it has no labels while others do. Such a micro-batch runs forward only. An empty
+    // list means that there is none.
     std::vector<bool> counts_nothing = {};
-    // If set, records the step. Micro-batch i of n in the phase with index p uses the recorder's seed p * n + i.
+    // If set, the step is recorded. In the phase with index p, micro-batch i of n uses the recorder's seed number p * n
+    // + i.
     StepGraph* recorder = nullptr;
   };
 
-  // `source` is `program`'s graph before the precision pass; its nodes still read the parameters themselves. REQUIRES:
-  // `kernels` outlives the phase; `parameters` are parameters of the program.
+  // `source` is the graph from which the precision pass made `program`. The phase needs it to find which module reads a
+  // parameter, because the nodes of `program` may read casts of it instead. REQUIRES: `kernels` outlives the phase;
+  // `parameters` are parameters of the program.
   Phase(Setup setup, const graph::Graph& source, std::unique_ptr<executor::Executor> program,
         std::vector<Parameter> parameters, StepKernels& kernels);
   Phase(const Phase&) = delete;
@@ -114,19 +117,20 @@ class Phase {
   // Executor::Bind (reason BAD_STATE).
   absl::Status Bind(TensorMap state);
 
-  // Makes the phase use the scalars that `scalars` holds for the phase with index `number`. REQUIRES: `scalars`
-  // outlives the phase.
+  // Makes the phase read and write the scalars of the phase with index `number`. Call before the first step. REQUIRES:
+  // `scalars` outlives the phase.
   void Use(const StepScalars& scalars, size_t number);
-  // Whether the phase has gradients rounded to fp16, which a sampling step would sample.
+  // Whether gradients of the phase were rounded to fp16. If not, a step that is due for sampling has nothing to sample.
   bool has_samples() const;
-  // The rule by which the device decides the steps of this phase.
+  // The rule by which the device makes this phase's decisions: skip or update, and with which factors.
   kernels::PhaseRule rule() const;
 
   // For each batch counter, by name: how much one micro-batch adds to it.
   const std::map<std::string, int64_t>& batches_counted() const { return batches_counted_; }
 
-  // Whether the program has random ops (is_random), and the seed from which they start in a micro-batch (SeedOf).
+  // Whether the program has random ops.
   bool is_random() const { return is_random_; }
+  // The seed with which the random ops of a micro-batch start.
   uint64_t SeedOf(uint64_t random_stream, size_t micro_batch) const;
 
   // Host-side bookkeeping at the start of every step, whether it is run or replayed.
@@ -141,7 +145,7 @@ class Phase {
   // Completes what Compute began, after the decision: updates the parameters, or, if the step is skipped, restores the
   // buffers from before Compute. Does not wait.
   void Finish();
-  // Returns the result of the step with this record, and counts the step. Call in the order of the steps.
+  // Returns the phase's result of a step from the step's record, and counts the step. Call in the order of the steps.
   PhaseResult Conclude(const StepRecord& record);
 
   const std::string& name() const { return setup_.options.name; }
@@ -149,7 +153,7 @@ class Phase {
   // The number of steps that this phase applied, up to the last step passed to Conclude.
   int64_t applied_steps() const { return applied_steps_; }
 
-  // For each parameter, by name, the tensor that an evaluation reads: the average if the optimizer keeps averages,
+  // The tensors that an evaluation reads, by the names of the parameters: the average if the optimizer keeps averages,
   // otherwise the leaf. Every call returns the same tensors.
   TensorMap EvaluationWeights();
   // Rounds the averages into the leaves' format, if a step has begun since the last call.
@@ -171,11 +175,6 @@ class Phase {
     size_t parameter = 0;
     std::string module;
   };
-  struct WrittenBuffer {
-    at::Tensor buffer;
-    at::Tensor kept;  // Its value before Compute.
-  };
-
   void FindBackwardOrder(const graph::Graph& source);
   void DropGradients();
   void SeedRandomOps(const StepConditions& step, size_t micro_batch, size_t num_micro_batches) const;
@@ -198,7 +197,9 @@ class Phase {
   StepKernels& kernels_;
   Optimizer optimizer_;
   std::vector<Reader> backward_order_;
-  std::vector<WrittenBuffer> written_;
+  // The buffers that the program writes, and their values before Compute: copies to keep and to restore them.
+  std::vector<TensorCopy> kept_;
+  std::vector<TensorCopy> restored_;
   const StepScalars* scalars_ = nullptr;
   size_t number_ = 0;
   int64_t applied_steps_ = 0;

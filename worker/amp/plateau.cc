@@ -5,7 +5,7 @@
 namespace ampd::amp {
 namespace {
 
-// ReduceLROnPlateau's `eps`: a smaller fall is not applied.
+// `eps` of ReduceLROnPlateau: the rate is not changed if it would fall by less.
 constexpr double kMinFall = 1e-8;
 
 }  // namespace

@@ -22,9 +22,9 @@ struct PlateauState {
   friend bool operator==(const PlateauState&, const PlateauState&) = default;
 };
 
-// The learning rate over evaluations. It is multiplied by the factor when the evaluation loss has stopped falling. This
-// is ReduceLROnPlateau in mode "min" with a relative threshold, applied to the optimizer's rate; parameter groups with
-// their own rates keep their ratio to it. A NaN loss is not an improvement. Pure. Thread-compatible.
+// Lowers the learning rate when the evaluation loss has stopped falling: multiplies it by the factor. This is
+// ReduceLROnPlateau in mode "min" with a relative threshold, applied to the optimizer's rate. Parameter groups with
+// their own rates keep their ratio to that rate. A NaN loss is not an improvement. Pure. Thread-compatible.
 class Plateau {
  public:
   Plateau(const PlateauConfig& config, double learning_rate) : config_(config), learning_rate_(learning_rate) {}

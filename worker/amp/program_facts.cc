@@ -10,8 +10,8 @@
 namespace ampd::amp {
 namespace {
 
-// Whether the node runs in training mode. An op without a training argument always does; a node that omits the argument
-// does not.
+// Whether the node runs in training mode. An op without a training argument is always in training mode. A node that
+// omits its op's training argument is not.
 bool IsTraining(const graph::OpRow& row, const graph::Node& node) {
   return row.training_argument.empty() || graph::Trains(row, node);
 }

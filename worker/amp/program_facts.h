@@ -7,28 +7,29 @@
 
 #include "graph/graph.h"
 
-// Properties of the training program that a step needs besides running it.
+// Properties of the training program that the engine needs to know before it runs a step.
 namespace ampd::amp {
 
 // Names of the buffers that a run writes although they are inputs: running statistics. Each occurs once.
 std::vector<std::string> WrittenBuffers(const graph::Graph& program);
 
-// For each batch counter, by name: how many batches a run adds to it. Counters to which a run adds none are left out.
+// How many batches a run adds to each batch counter, by the counter's name. Counters to which a run adds none are left
+// out.
 std::map<std::string, int64_t> BatchesCounted(const graph::Graph& program);
 
 // Whether a run draws random numbers.
 bool IsRandom(const graph::Graph& program);
 
-// A parameter and the module that reads it last in the forward pass; the path of the module that owns it if none reads
-// it.
+// A parameter, and the module that reads it last in the forward pass. If no module reads the parameter, it is the one
+// that owns it.
 struct ParameterReader {
   std::string parameter;
   std::string module_path;
 };
 
-// All parameters in the order in which the backward pass meets them: first those of the module that reads last.
-// Parameters with the same reader stay in the model's order. A fault in the backward pass enters at the first parameter
-// in this order that it touches, and spreads to those after it.
+// All parameters in the order in which the backward pass computes their gradients. It starts with the module that reads
+// parameters last in the forward pass; parameters with the same reader stay in the model's order. So if a fault arises
+// in the backward pass, the first faulty gradient in this order is the one where it arose.
 std::vector<ParameterReader> BackwardOrder(const graph::Graph& program);
 
 }  // namespace ampd::amp

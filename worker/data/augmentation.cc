@@ -5,14 +5,14 @@
 namespace ampd::data {
 namespace {
 
-// kChanges + epoch is the random stream of an epoch's changes. The sampler shuffles with the streams numbered like the
-// epochs.
+// The image changes of an epoch are drawn from the random stream kChanges + epoch. The offset keeps it apart from the
+// stream with the number `epoch`, from which the sampler draws.
 constexpr uint64_t kChanges = uint64_t{1} << 63;
 
 constexpr uint64_t kMask = (uint64_t{1} << 31) - 1;
 
 // A number in [0, bound) from 31 random bits; the bias is under bound / 2^31.
-int64_t Below(uint64_t bits, int64_t bound) {
+int64_t BelowBound(uint64_t bits, int64_t bound) {
   return static_cast<int64_t>(((bits & kMask) * static_cast<uint64_t>(bound)) >> 31);
 }
 
@@ -22,8 +22,8 @@ ImageChange ChangeOf(const Augmentation& augmentation, int64_t epoch, int64_t sa
   const uint64_t bits =
       PhiloxBits(augmentation.seed, kChanges | static_cast<uint64_t>(epoch), static_cast<uint64_t>(sample));
   const int64_t num_places = 2 * augmentation.crop_padding + 1;
-  return {.top = Below(bits, num_places),
-          .left = Below(bits >> 31, num_places),
+  return {.top = BelowBound(bits, num_places),
+          .left = BelowBound(bits >> 31, num_places),
           .mirrored = augmentation.flip && (bits >> 63) != 0};
 }
 

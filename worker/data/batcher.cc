@@ -37,7 +37,8 @@ Batcher::Batch Batcher::Next() {
   return {std::move(item.samples), item.place};
 }
 
-// Waits for the next order and returns its items, the last one first.
+// Waits until the next group of batches is gathered, and returns them in reverse order, so that the caller can take
+// them from the end.
 std::vector<Batcher::Item> Batcher::AwaitItems() {
   while (const std::shared_ptr<Order> own = TakeOwnOrder()) {
     GatherAll(*own);
@@ -53,7 +54,8 @@ std::vector<Batcher::Item> Batcher::AwaitItems() {
   return std::move(order->items);
 }
 
-// Returns an order for the caller to gather, or null if there is none or the next batch is ready.
+// Returns a new group of batches for the calling thread to gather. Returns null if the next batch is ready, or if no
+// more batches may be gathered ahead.
 std::shared_ptr<Batcher::Order> Batcher::TakeOwnOrder() {
   const absl::MutexLock lock(&mutex_);
   return !IsReady() && HasRoom() ? NewOrder() : nullptr;
@@ -78,7 +80,8 @@ void Batcher::Run() {
   }
 }
 
-// Returns the next order for one of the batcher's threads to gather, or null if the thread must stop.
+// Returns a new group of batches for one of the batcher's threads to gather. Waits until it may be gathered ahead;
+// returns null if the thread must stop.
 std::shared_ptr<Batcher::Order> Batcher::TakeOrder() {
   const absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(this, &Batcher::MayGather));

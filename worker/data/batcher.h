@@ -72,7 +72,7 @@ class Batcher {
     std::exception_ptr error;  // Set instead of `samples`.
   };
 
-  // The batches that one thread gathers together.
+  // A group of consecutive batches that one thread gathers.
   struct Order {
     std::vector<Item> items;   // Owned by the gathering thread until they are gathered.
     bool is_gathered = false;  // Guarded by mutex_.
@@ -85,11 +85,11 @@ class Batcher {
   void GatherAll(Order& order);
   std::vector<Item> AwaitItems();
 
-  // Number of batches in an order: an eighth of the limit, so that all threads have orders, with one to spare if some
-  // thread has no core.
+  // The number of batches in an order, the group that a thread gathers at once. With an eighth of the limit there are
+  // enough orders for all threads, and a spare one in case some thread is not running.
   size_t items_an_order() const { return std::max<size_t>(1, ahead_.batches / 8); }
-  // Maximum number of orders in orders_. It excludes the order in items_, whose first item is not ahead but being
-  // returned.
+  // The maximum number of orders in orders_. They share the limit of `ahead_` with the order in items_; its first item
+  // does not count as ahead, because it is about to be returned.
   size_t most_orders() const { return (ahead_.batches + 1 - items_an_order()) / items_an_order(); }
 
   bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return orders_.size() < most_orders(); }

@@ -50,9 +50,9 @@ class Dataset {
     int64_t num_classes = 0;
   };
   // Arrays as they were read. Images are (N, D), (N, H, W) or (N, C, H, W), or (N, H, W, C) if the channels are last.
-  // uint8 is mapped to [0, 1], any other type is converted to float. Labels are integers of shape (N) or
-  // (N, 1); a model that takes other labels has them in `targets`. The functions that take Arrays require that
-  // takes_images is true or that there are `fields`.
+  // uint8 is mapped to [0, 1], any other type is converted to float. Labels are integers of shape (N) or (N, 1). If the
+  // model takes other labels, `targets` has them. The functions that take Arrays require that takes_images is true or
+  // that there are `fields`.
   struct Arrays {
     Array images;
     Array labels;
@@ -126,8 +126,9 @@ class Dataset {
   struct Samples {
     at::Tensor images;  // (B, ...) float; for texts, tokens (B, T) int64. Undefined if there are only fields.
     at::Tensor labels;  // (B), or (B, T) for windows of a text; int64. Targets are (B, ...), in their own type.
-    // Other inputs by name. Fields are as the model takes them. Texts with a class have "attention_mask", (B, T) bool,
-    // true at the text's own tokens, and "token_type_ids", (B, T) int64.
+    // Inputs of the model besides the images, by name: the fields, with the type and shape that the model takes. For
+    // texts with a class they are "attention_mask", (B, T) bool, true at the text's own tokens, and "token_type_ids",
+    // (B, T) int64.
     std::map<std::string, at::Tensor> others = {};
 
     int64_t bytes() const;  // Bytes of all tensors.
@@ -159,8 +160,9 @@ class Dataset {
   // Returns the samples at `indices`, with images normalised. Runs on the calling thread alone. REQUIRES: each is in
   // [0, size).
   Samples Get(const std::vector<int64_t>& indices) const;
-  // As above, with the changes that `augmentation` makes to images in an epoch. The padding is the value to which a
-  // zero of the file is mapped. REQUIRES: image_shape() is not empty, or the augmentation does nothing.
+  // Returns the samples at `indices`, with images changed as `augmentation` does in `epoch` and then normalised.
+  // Padding has the value to which a zero of the file is mapped. REQUIRES: each index is in [0, size); image_shape() is
+  // not empty, or the augmentation does nothing.
   Samples Get(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch) const;
 
  private:
@@ -188,7 +190,8 @@ class Dataset {
   // Makes a dataset of images. They are (N, ...), uint8 or float; labels are (N, ...), contiguous. `normalization` has
   // one number, or one per channel.
   Dataset(at::Tensor images, at::Tensor labels, const Normalization& normalization);
-  // Checks that every value that an image may have is mapped to a finite one. DATA_ERROR beginning with `name`.
+  // Checks that normalization maps every possible pixel value to a finite number. Otherwise returns DATA_ERROR; the
+  // message begins with `name`.
   absl::Status CheckMapping(const std::string& name) const;
 
   std::string note_;
@@ -198,7 +201,8 @@ class Dataset {
   at::Tensor images_;  // Contiguous; undefined if there are only fields.
   at::Tensor labels_;
   std::vector<std::pair<std::string, at::Tensor>> fields_;  // Contiguous, (N, ...) each.
-  // Map elements of the file to those of a sample, per channel or one for all. Only bytes are divided by 255.
+  // The mappings from elements of the file to elements of a sample: one per channel, or one for all channels. Only
+  // bytes are divided by 255.
   std::vector<kernels::PixelScale> channels_;
 };
 

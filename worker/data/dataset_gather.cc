@@ -70,8 +70,8 @@ void MapChanged(const Element* in, const Plane& plane, const ImageChange& change
   }
 }
 
-// Prefetches rows, because they lie anywhere and the processor predicts at most the rest of one row. The distance is so
-// large that copying the rows in between takes as long as a memory access.
+// Prefetches rows before they are read. They are not consecutive, so the processor's own prefetcher predicts at most
+// the rest of one row. A row is requested so early that copying the rows before it takes as long as a memory access.
 class RowsAhead {
  public:
   // Prefetches the rows at `indices`, in this order. Both arguments must outlive this object.

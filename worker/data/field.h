@@ -30,8 +30,8 @@ struct FieldArray {
   std::string name;  // Name of the array in messages.
 };
 
-// Describes labels other than one class per sample. Their array is (N, ...); without extents of 1, a sample's extents
-// are those of `shape`, in order.
+// Describes labels other than one class per sample. Their array is (N, ...). The shape of a sample in it must equal
+// `shape`, not counting extents of 1.
 struct Targets {
   enum class Kind {
     kNumbers,    // Any type, finite in float32; converted to float.
@@ -50,9 +50,9 @@ at::ScalarType ToScalarType(ElementType type);
 // A shape as text for messages: "(3, 28, 28)".
 std::string ShapeText(const std::vector<int64_t>& shape);
 
-// Whether a field of type `wanted` may be read from an array of type `given`: the same type, booleans, narrower
-// integers for integers, or any floating-point type for float32. uint8 is not accepted for float32, because only images
-// map bytes to numbers.
+// Whether a field of type `wanted` may be read from an array of type `given`. Every type may be read as itself,
+// booleans as every type, narrower integers as wider ones, and every floating-point type as float32. Integers may not
+// be read as float32, because only images map bytes to numbers.
 bool CanBe(ElementType wanted, ElementType given);
 
 // Checks that the array has a sample, and a type and shape from which the field may be read.

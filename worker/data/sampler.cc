@@ -14,8 +14,8 @@ __extension__ typedef unsigned __int128 Uint128;
 // A number below `bound`; the bias is under bound / 2^64.
 uint64_t Below(uint64_t bits, uint64_t bound) { return static_cast<uint64_t>((Uint128{bits} * bound) >> 64); }
 
-// Position in a batch where the `rank`-th of `num_ranks` parts begins, and the previous part ends. The first parts are
-// longer.
+// The position in a batch where the part of rank `rank` begins, and that of the previous rank ends. If the samples
+// can't be divided equally, the first parts get one more.
 int64_t PartBegin(int64_t num_in_batch, int64_t num_ranks, int64_t rank) {
   return num_in_batch / num_ranks * rank + std::min(num_in_batch % num_ranks, rank);
 }

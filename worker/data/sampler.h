@@ -12,13 +12,14 @@ enum class LastBatch {
 };
 
 // Decides which samples make the next training batch. Every epoch is a permutation of all samples that depends on
-// (seed, epoch) alone, cut into batches of one size. The cursor is all that must be checkpointed. Thread-compatible.
+// (seed, epoch) alone, cut into batches of one size. A checkpoint needs nothing but the cursor. Thread-compatible.
 //
-// If several ranks take a step together, each has a sampler that differs in `rank` alone. The batch is that of a single
-// rank, and rank r takes the r-th of num_ranks contiguous parts of it, so the number of ranks does not affect what is
-// trained on. Parts are equal, except if a batch is all samples because they are fewer than batch_size (kDrop): then
-// the first ranks have one more if needed, and ranks beyond the number of samples have none. Cursors count the samples
-// of all ranks and are equal on all of them, so a run can resume with any number of ranks that divides batch_size.
+// If several ranks take a step together, each has a sampler that differs in `rank` alone. They divide the batch that a
+// single rank would get into num_ranks contiguous parts, and rank r takes part r. So the number of ranks does not
+// affect what is trained on. The parts are equal, with one exception (kDrop): if there are fewer samples than
+// batch_size, the batch has all of them. Then the first ranks have one more if needed, and ranks beyond the number of
+// samples have none. Cursors count the samples of all ranks and are equal on all of them, so a run can resume with any
+// number of ranks that divides batch_size.
 //
 //   10 samples in batches of 4, kPad, in order     rank 0 of 2    rank 1 of 2    cursors afterwards
 //   0 1 2 3                                        0 1            2 3            {0, 4}
@@ -36,9 +37,9 @@ class Sampler {
     int64_t rank = 0;
 
     // Number of samples in a batch of all ranks together: batch_size, or all samples if they are fewer (kDrop).
-    // REQUIRES: as the constructor.
+    // REQUIRES: the options meet the requirements of the constructor.
     int64_t num_in_batch() const;
-    // Number of batches in an epoch. REQUIRES: as the constructor.
+    // Number of batches in an epoch. REQUIRES: the options meet the requirements of the constructor.
     int64_t num_batches() const;
   };
 

@@ -29,8 +29,8 @@ Function* Find(void* library, const char* symbol) {
 // A CUDA version as text: "13.0" for 13000.
 std::string VersionText(int version) { return absl::StrCat(version / 1000, ".", version % 1000 / 10); }
 
-// Initializes the driver, checks that it has a device, and returns the CUDA version that it supports. The driver's
-// functions are declared here as in cuda.h.
+// Initializes the CUDA driver, checks that there is a device, and returns the CUDA version that the driver supports.
+// The driver's functions are declared here as in cuda.h.
 absl::StatusOr<int> StartDriver(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

@@ -13,13 +13,12 @@ struct CudaLibraries {
   std::string plugin;  // a path; empty: libampd_cuda.so beside the running program
 };
 
-// The kernels of libampd_cuda.so, valid until the process ends: nothing is ever unloaded. Opens the library only on a
-// host with a CUDA driver and a device, so that other hosts load nothing. FAILED_PRECONDITION (reason DEVICE_ERROR)
-// with one line that names what is missing: the driver, a device that this process may use, the library, or a matching
-// version of one of them.
+// Loads libampd_cuda.so and returns its kernels, which stay valid until the process ends. Loads the library only on a
+// host with a CUDA driver and a device. FAILED_PRECONDITION (reason DEVICE_ERROR) with one line that names what is
+// missing: the driver, a device that this process may use, the library, or a matching version of one of them.
 absl::StatusOr<const kernels::CudaKernels*> OpenCudaKernels(const CudaLibraries& libraries = {});
 
-// The path of a file in the running program's folder.
+// The path of the file `name` in the folder of the running program.
 std::string BesideThisProgram(const std::string& name);
 
 }  // namespace ampd::device

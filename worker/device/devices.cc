@@ -1,6 +1,5 @@
 #include "worker/device/devices.h"
 
-#include <dlfcn.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/io/file.h"
+#include "worker/device/nvml_library.h"
 
 namespace ampd::device {
 namespace {
@@ -30,7 +30,7 @@ std::string ReadProc(const std::string& folder, const char* name) {
   return ReadFile(absl::StrCat(folder, "/", name), kMaxProcFileBytes).value_or("");
 }
 
-// The value of a field of /proc/cpuinfo or /proc/meminfo: "Intel ..." for the line "model name : Intel ...".
+// The value of `field` in the text of /proc/cpuinfo or /proc/meminfo, such as "Intel ..." for "model name : Intel ...".
 std::string FieldIn(const std::string& text, const std::string& field) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(':', 1));
@@ -67,57 +67,35 @@ v1::Device Cpu(const Devices::Options& options) {
 
 }  // namespace
 
-// The functions of NVML that are used, as nvml.h declares them.
+// The functions of NVML that Devices calls, with their types from nvml.h, and the GPUs that were found.
 struct Devices::Nvml {
   struct Memory {
     unsigned long long total, free, used;
   };
-  using Handle = void*;
+  using Handle = NvmlLibrary::Gpu;
   struct Gpu {
     Handle handle = nullptr;
     std::string trouble;  // why this GPU could not be identified; it stays unhealthy then
   };
 
-  void* library = nullptr;
-  int (*init)() = nullptr;
-  int (*shutdown)() = nullptr;
+  std::unique_ptr<NvmlLibrary> library;
   int (*count)(unsigned*) = nullptr;
   int (*handle_by_index)(unsigned, Handle*) = nullptr;
   int (*name)(Handle, char*, unsigned) = nullptr;
   int (*uuid)(Handle, char*, unsigned) = nullptr;
   int (*capability)(Handle, int*, int*) = nullptr;
   int (*memory)(Handle, Memory*) = nullptr;
-  const char* (*error_text)(int) = nullptr;
   std::vector<Gpu> gpus;  // by GPU number
 
-  ~Nvml() {
-    if (library != nullptr) {
-      if (shutdown != nullptr) {
-        shutdown();
-      }
-      dlclose(library);
-    }
-  }
-
-  template <typename Function>
-  bool Find(const char* symbol, Function* function) {
-    *function = reinterpret_cast<Function>(dlsym(library, symbol));
-    return *function != nullptr;
-  }
-
-  // Returns false if there is no usable NVML.
+  // Loads NVML from `path` and lists the GPUs. Returns false if NVML is missing or can't be used.
   bool Open(const std::string& path) {
-    library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    library = NvmlLibrary::Load(path);
     unsigned num_gpus = 0;
-    if (library == nullptr || !Find("nvmlInit_v2", &init) || !Find("nvmlDeviceGetCount_v2", &count) ||
-        !Find("nvmlDeviceGetHandleByIndex_v2", &handle_by_index) || !Find("nvmlDeviceGetName", &name) ||
-        !Find("nvmlDeviceGetUUID", &uuid) || !Find("nvmlDeviceGetCudaComputeCapability", &capability) ||
-        !Find("nvmlDeviceGetMemoryInfo", &memory) || init() != 0) {
-      return false;
-    }
-    Find("nvmlShutdown", &shutdown);
-    Find("nvmlErrorString", &error_text);
-    if (count(&num_gpus) != 0) {
+    if (library == nullptr || !library->Find("nvmlDeviceGetCount_v2", &count) ||
+        !library->Find("nvmlDeviceGetHandleByIndex_v2", &handle_by_index) ||
+        !library->Find("nvmlDeviceGetName", &name) || !library->Find("nvmlDeviceGetUUID", &uuid) ||
+        !library->Find("nvmlDeviceGetCudaComputeCapability", &capability) ||
+        !library->Find("nvmlDeviceGetMemoryInfo", &memory) || !library->Start() || count(&num_gpus) != 0) {
       return false;
     }
     for (unsigned i = 0; i < num_gpus; ++i) {
@@ -127,15 +105,9 @@ struct Devices::Nvml {
     return true;
   }
 
-  // The error text of an NVML call, such as "nvmlDeviceGetName returns 15: GPU is lost"; empty if the call succeeded.
-  std::string Trouble(const char* call, int result) const {
-    if (result == 0) {
-      return "";
-    }
-    return absl::StrCat(call, " returns ", result, error_text == nullptr ? "" : absl::StrCat(": ", error_text(result)));
-  }
+  std::string Trouble(const char* call, int result) const { return library->ErrorText(call, result); }
 
-  // Reads the constant properties; returns the error text of the first call that fails, or "".
+  // Reads the GPU's constant properties. Returns the error text of the first call that fails, or "".
   std::string Identify(Handle handle, v1::Device* device) const {
     char text[kNvmlTextBytes] = {};
     if (const int result = name(handle, text, sizeof(text)); result != 0) {

@@ -9,8 +9,8 @@
 
 namespace ampd::device {
 
-// The devices of a host that can compute. GPUs are found through NVML, opened at run time; without the library there
-// are no GPUs. The CPU is always there, as "cpu", with its instruction sets. Thread-compatible.
+// The devices of this host that can train. GPUs are found through NVML, which is loaded at run time; without NVML there
+// are no GPUs. The CPU always exists, as the device "cpu", and lists its instruction sets. Thread-compatible.
 class Devices {
  public:
   struct Options {
@@ -19,14 +19,14 @@ class Devices {
     std::string nvml_library = "libnvidia-ml.so.1";
     std::string proc_folder = "/proc";
   };
-  // NOT_FOUND if `only` names a device that does not exist; the message lists those that do.
+  // Finds the devices. NOT_FOUND if `only` names a device that does not exist; the message lists those that do.
   static absl::StatusOr<Devices> Discover(const Options& options);
   ~Devices();
   Devices(Devices&&) noexcept;
 
-  // The devices with their current memory. A GPU that NVML can't query is unhealthy, with NVML's error as the reason,
-  // and shows no memory. It recovers when NVML reports its memory again; a GPU that could not be identified stays
-  // unhealthy.
+  // The devices with their current memory. A GPU that NVML can't query is unhealthy, with NVML's error as the reason
+  // and without memory sizes. It becomes healthy when NVML reports its memory again. A GPU that could not be identified
+  // at the start stays unhealthy.
   std::vector<v1::Device> Current();
 
  private:
@@ -38,10 +38,10 @@ class Devices {
   std::unique_ptr<Nvml> nvml_;
 };
 
-// The instruction sets in a /proc/cpuinfo that matter for training, in a fixed order.
+// The instruction sets that matter for training, in a fixed order, from the text of /proc/cpuinfo.
 std::vector<std::string> InstructionSetsIn(const std::string& cpuinfo);
 
-// The value of `field` in a /proc/meminfo, in bytes; 0 if the field is missing.
+// The value of `field` in the text of /proc/meminfo, in bytes; 0 if the field is missing.
 int64_t MemoryFieldIn(const std::string& meminfo, const std::string& field);
 
 }  // namespace ampd::device

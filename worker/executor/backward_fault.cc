@@ -13,10 +13,11 @@
 namespace ampd::executor {
 namespace {
 
-using torch::autograd::Node;
+using AutogradNode = torch::autograd::Node;
 using torch::autograd::variable_list;
 
-// Records that a node of autograd is about to run. Nodes of one device run one after the other.
+// Records which autograd node runs next, so that the node that throws is known. The nodes of one device run one at a
+// time.
 class NoteHook : public torch::autograd::FunctionPreHook {
  public:
   NoteHook(std::string where, std::shared_ptr<std::string> running)
@@ -32,19 +33,19 @@ class NoteHook : public torch::autograd::FunctionPreHook {
   const std::shared_ptr<std::string> running_;
 };
 
-// The call that made a node; empty if no call made it, as for a leaf's node.
-std::string MakerOf(const Node& node, const std::vector<TracedCall>& calls) {
+// The traced call that created an autograd node; empty if none did, as for the node of a parameter.
+std::string MakerOf(const AutogradNode& node, const std::vector<TracedCall>& calls) {
   const auto call = std::find_if(calls.begin(), calls.end(), [&](const TracedCall& one) {
     return node.sequence_nr() >= one.first_node && node.sequence_nr() < one.end_node;
   });
   return call == calls.end() ? "" : call->where;
 }
 
-void AddHooks(Node& last, const std::vector<TracedCall>& calls, const std::shared_ptr<std::string>& running) {
-  std::set<Node*> seen = {&last};
-  std::vector<Node*> found = {&last};
+void AddHooks(AutogradNode& last, const std::vector<TracedCall>& calls, const std::shared_ptr<std::string>& running) {
+  std::set<AutogradNode*> seen = {&last};
+  std::vector<AutogradNode*> found = {&last};
   while (!found.empty()) {
-    Node* const node = found.back();
+    AutogradNode* const node = found.back();
     found.pop_back();
     node->add_pre_hook(std::make_unique<NoteHook>(MakerOf(*node, calls), running));
     for (const torch::autograd::Edge& edge : node->next_edges()) {

@@ -8,9 +8,9 @@
 
 namespace ampd::executor {
 
-// Finds the op of the program whose backward pass throws, and returns it as text for messages (graph::Node::Where);
-// empty if none does. To find it, runs the program once more, forward and then backward from its first output, so that
-// ordinary runs need no tracing. Call it after the backward pass has thrown. REQUIRES: grad mode is on.
+// Finds the op of the program whose backward pass throws, and returns its description for messages
+// (graph::Node::Where); empty if no op throws. Runs the program once more, forward and then backward from its first
+// output, so that ordinary runs need no tracing. Call it after a backward pass has thrown. REQUIRES: grad mode is on.
 std::string FindBackwardFault(Executor& program, std::vector<at::Tensor> inputs);
 
 }  // namespace ampd::executor

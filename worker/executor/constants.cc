@@ -16,7 +16,7 @@ using c10::TypeKind;
 
 std::vector<double> Widened(const std::vector<int64_t>& list) { return {list.begin(), list.end()}; }
 
-// Converts a constant to the type of one argument; an optional type is unwrapped first.
+// Converts a constant to the type of an argument in an op's schema. Optional types are unwrapped first.
 class Converter {
  public:
   explicit Converter(const c10::Argument& argument) : argument_(argument), type_(argument.type()) {
@@ -74,7 +74,7 @@ class Converter {
     return element_ == TypeKind::FloatType ? std::optional(IValue(list)) : std::nullopt;
   }
 
-  // Schemas represent ScalarType as int.
+  // The schemas of LibTorch's ops give a dtype argument (ScalarType) the type int.
   std::optional<IValue> operator()(graph::Dtype dtype) const {
     return Is(TypeKind::IntType) ? std::optional(ToIValue(graph::Operand(dtype))) : std::nullopt;
   }

@@ -5,7 +5,7 @@
 
 namespace ampd::executor {
 
-// LibTorch's name for the type.
+// Converts a dtype of a graph to LibTorch's ScalarType.
 at::ScalarType ToScalarType(graph::Dtype dtype);
 
 }  // namespace ampd::executor

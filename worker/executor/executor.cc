@@ -41,8 +41,8 @@ absl::StatusOr<at::Tensor> TakeState(const TensorMap& from, const State& state, 
   return tensor;
 }
 
-// Returns an input in its declared shape. All inputs of a run have one batch size, set by the first input that has a
-// batch dimension.
+// Returns an input of a run in its declared shape. Checks that all inputs have the same batch size; the first input
+// with a batch dimension sets it.
 at::Tensor AsDeclared(at::Tensor input, const graph::Value& value, std::optional<int64_t>& batch_size) {
   const TensorType& type = value.type;
   TORCH_CHECK(input.defined(), "input ", value.name, " is undefined");

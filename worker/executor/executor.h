@@ -25,29 +25,29 @@ struct TracedCall {
   uint64_t end_node = 0;
 };
 
-// Receives the values of a run while they exist: parameters, buffers and inputs first, then the results of the nodes in
-// order. It does not receive values that are computed again in the backward pass.
+// Receives the values of a run as they are computed: parameters, buffers and inputs first, then the results of the
+// nodes in order. Does not receive values that the backward pass computes again.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
   virtual void Observe(graph::ValueId value, const at::Tensor& tensor) = 0;
 };
 
-// Runs one graph with LibTorch, node by node through the dispatcher; autograd records it if the caller's grad mode is
-// on. Handles, constants and default arguments are resolved once, at creation; a run only makes the calls.
+// Runs one graph with LibTorch, node by node through the dispatcher. Autograd records the run if the caller's grad mode
+// is on. Ops, constants and default arguments are looked up once, by Create; a run only makes the calls.
 //
-// 1. Create() from a graph. It is an error if this LibTorch lacks an op or argument.
-// 2. Bind() parameters and buffers. They are not copied: a parameter that requires gradients receives them, and
-//    the next run sees what an optimizer writes into it. Bind again to replace them.
-// 3. Run() as often as wanted.
+// 1. Create() from a graph. Fails if this LibTorch lacks an op or argument.
+// 2. Bind() parameters and buffers. They are not copied: a parameter that requires gradients receives them, and the
+//    next run uses what an optimizer has written into it. Bind again to replace them.
+// 3. Run() any number of times.
 //
-// A value is dropped as soon as its last reader has it, so that only what autograd saved stays in memory. Run() throws
-// LibTorch's errors: those of an op as OpError, which names the node (worker/executor/op_error.h), others as
-// c10::Error. Single-threaded; owner: the trainer's step loop.
+// A value is freed as soon as the last node that reads it has it, so that only what autograd saved stays in memory.
+// Run() throws LibTorch's errors: those of an op as OpError, which names the node (worker/executor/op_error.h), others
+// as c10::Error. Single-threaded; owner: the trainer's step loop.
 class Executor {
  public:
-  // Returns INVALID_ARGUMENT (reason UNKNOWN_OP or BAD_ARGUMENT), naming node and argument. `registry` holds our own
-  // ops that the graph uses, and is read only during this call.
+  // Returns INVALID_ARGUMENT (reason UNKNOWN_OP or BAD_ARGUMENT), naming node and argument. `registry` holds the
+  // "ampd." ops that the graph may use, and is read only during this call.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const graph::Graph& graph, const OpRegistry& registry);
   virtual ~Executor() = default;
 

@@ -82,7 +82,7 @@ variable_list Gather(const std::vector<size_t>& indices, const std::vector<at::T
   return tensors;
 }
 
-// The default generator of a device; random ops draw from it.
+// Access to the state of a device's default generator, from which random ops draw.
 class RandomState {
  public:
   explicit RandomState(c10::Device device) : generator_(at::globalContext().defaultGenerator(device)) {}
@@ -100,7 +100,8 @@ class RandomState {
   at::Generator generator_;
 };
 
-// Makes a device's generator draw from another state during its lifetime. Does nothing without a state.
+// Sets a device's generator to `state` while this object lives, and then restores the earlier state. Does nothing if
+// `state` is empty.
 class RandomStateGuard {
  public:
   RandomStateGuard(c10::Device device, const std::optional<at::Tensor>& state) : random_(device) {
@@ -164,7 +165,7 @@ struct SegmentFunction : Function<SegmentFunction> {
   }
 
  private:
-  // Number of arguments of forward() before the inputs.
+  // Number of arguments of forward() that precede the inputs.
   static constexpr size_t kOtherArguments = 3;
 
   static std::optional<at::Tensor> RandomStateOf(AutogradContext& context) {
@@ -184,7 +185,7 @@ struct SegmentFunction : Function<SegmentFunction> {
     return Gather(segment.outputs, values);
   }
 
-  // Removes results that take no part in the backward pass.
+  // Removes outputs, with their gradients, that take no part in the backward pass.
   static void KeepWithGradient(variable_list& outputs, variable_list& gradients) {
     size_t kept = 0;
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -197,7 +198,8 @@ struct SegmentFunction : Function<SegmentFunction> {
     gradients.resize(kept);
   }
 
-  // Places the gradients of the trained inputs at their positions among all arguments of forward().
+  // Returns one gradient for each argument of forward(): those in `found` for the inputs that require gradients, and
+  // undefined tensors for all others.
   static variable_list Spread(variable_list found, const variable_list& inputs) {
     variable_list results(kOtherArguments + inputs.size());
     auto next = found.begin();
@@ -215,7 +217,7 @@ void RunSegment(const c10::intrusive_ptr<CompiledSegment>& segment, const RunCon
   if (!at::GradMode::is_enabled()) {
     return Interpret(segment->first, conditions, values);
   }
-  // Autograd sees the elements of a list as inputs only if it is passed as a TensorList.
+  // Pass the inputs as a TensorList, because autograd does not see the elements of other lists as inputs.
   const variable_list inputs = Gather(segment->inputs, values);
   variable_list outputs = SegmentFunction::apply(segment, conditions, &values, at::TensorList(inputs));
   for (size_t i = 0; i < outputs.size(); ++i) {

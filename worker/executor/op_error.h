@@ -7,8 +7,8 @@
 
 namespace ampd::executor {
 
-// An error of one op of a program, forward or backward. The message names the op, its module and the line of the
-// model's source, as far as they are known, followed by LibTorch's text.
+// An error of one op of a program, in its forward or backward pass. The message names the op, its module and the line
+// of the model's source, as far as they are known, followed by LibTorch's text.
 class OpError : public c10::Error {
  public:
   OpError(const std::string& where, const std::string& what, bool is_index_error = false)
@@ -21,8 +21,9 @@ class OpError : public c10::Error {
   bool is_index_error_;
 };
 
-// Rethrows the current exception as an OpError of the op that `where` names. Exceptions that belong to no op are
-// rethrown unchanged: out-of-memory and device errors, and an OpError. REQUIRES: called in a catch block.
+// Rethrows the current exception as an OpError that names the op `where`. Rethrows exceptions unchanged that belong to
+// no op, such as out-of-memory and device errors, and those that are an OpError already. REQUIRES: called in a catch
+// block.
 [[noreturn]] void ThrowAsOpError(absl::FunctionRef<std::string()> where);
 
 }  // namespace ampd::executor

@@ -12,16 +12,16 @@ struct IValue;
 
 namespace ampd::executor {
 
-// One of our own ops, called like LibTorch's boxed kernels: the stack holds the node's arguments in the node's order
+// An "ampd." op, called like LibTorch's boxed kernels: the stack holds the node's arguments in the node's order
 // (tensors, None, numbers, lists; a dtype as an int64 holding the at::ScalarType), and the op replaces them with its
-// results. An op that trains records itself with autograd (torch::autograd::Function).
+// results. An op with gradients records itself with autograd (torch::autograd::Function).
 using BoxedOp = std::function<void(std::vector<c10::IValue>& stack)>;
 
-// The ops whose names begin with "ampd.", by name ("ampd.linear_wide"). The folders that own the ops register them
-// once, before executors are made. Thread-compatible.
+// The ops whose names begin with "ampd.", by name ("ampd.linear_wide"). The folder that implements an op registers it
+// once, before any Executor is created. Thread-compatible.
 class OpRegistry {
  public:
-  // REQUIRES: the name begins with "ampd." and is not registered yet; otherwise ends the process.
+  // Registers an op. REQUIRES: the name begins with "ampd." and is not registered yet; otherwise the process ends.
   void Register(std::string_view name, BoxedOp op);
   // Returns the op with this name, or null if there is none.
   const BoxedOp* Find(std::string_view name) const;

@@ -36,19 +36,41 @@ absl::Status BadArgument(const Node& node, std::string_view argument, std::strin
                absl::StrCat(node.Where(), ": argument ", std::string(argument), " ", std::string(why)));
 }
 
-size_t Index(ValueId id) { return static_cast<size_t>(id.index); }
+size_t IndexOf(ValueId id) { return static_cast<size_t>(id.index); }
 
 std::vector<std::optional<size_t>> Indices(const ValueList& list) {
   std::vector<std::optional<size_t>> indices;
   for (const auto& id : list) {
-    indices.push_back(id.has_value() ? std::optional(Index(*id)) : std::nullopt);
+    indices.push_back(id.has_value() ? std::optional(IndexOf(*id)) : std::nullopt);
   }
   return indices;
 }
 
+bool IsNumber(const Operand* operand) {
+  return operand != nullptr && (std::holds_alternative<int64_t>(*operand) || std::holds_alternative<double>(*operand) ||
+                                std::holds_alternative<bool>(*operand));
+}
+
+// The op by which the node is computed: its own, or its form for numbers if it has numbers in place of tensors. Most
+// ops read such a number as it is, but these would copy it to a GPU as a tensor: the host would wait for the device,
+// and a recording of the step would fail.
+std::string FormFor(const Node& node) {
+  if (node.op == "aten.where.self") {
+    const bool self = IsNumber(node.Find("self")), other = IsNumber(node.Find("other"));
+    return self && other ? "aten.where.Scalar"
+           : self        ? "aten.where.ScalarSelf"
+           : other       ? "aten.where.ScalarOther"
+                         : node.op;
+  }
+  if ((node.op == "aten.fill.Tensor" || node.op == "aten.fill_.Tensor") && IsNumber(node.Find("value"))) {
+    return node.op == "aten.fill.Tensor" ? "aten.fill.Scalar" : "aten.fill_.Scalar";
+  }
+  return node.op;
+}
+
 // "aten.conv2d.default" -> ("aten::conv2d", "").
 absl::StatusOr<c10::OperatorHandle> FindHandle(const Node& node) {
-  const std::vector<std::string> parts = absl::StrSplit(node.op, '.');
+  const std::vector<std::string> parts = absl::StrSplit(FormFor(node), '.');
   if (parts.size() != 3) {
     return UnknownOp(node, "is not of the form namespace.name.overload");
   }
@@ -80,7 +102,7 @@ absl::Status PlaceOperand(const Node& node, const c10::Argument& argument, const
     if (!IsTensor(argument.type())) {
       return BadArgument(node, argument.name(), "does not take a tensor");
     }
-    instruction.values.push_back({position, Index(*value)});
+    instruction.values.push_back({position, IndexOf(*value)});
     return absl::OkStatus();
   }
   if (const auto* list = std::get_if<ValueList>(&operand)) {
@@ -158,7 +180,7 @@ absl::Status CompileCustom(const Node& node, const OpRegistry& registry, Instruc
   for (size_t i = 0; i < node.arguments.size(); ++i) {
     const Operand& operand = node.arguments[i].operand;
     if (const auto* value = std::get_if<ValueId>(&operand)) {
-      instruction.values.push_back({i, Index(*value)});
+      instruction.values.push_back({i, IndexOf(*value)});
     } else if (const auto* list = std::get_if<ValueList>(&operand)) {
       instruction.lists.push_back({i, Indices(*list), true});
     } else {
@@ -168,7 +190,7 @@ absl::Status CompileCustom(const Node& node, const OpRegistry& registry, Instruc
   return absl::OkStatus();
 }
 
-// Computes aten.copy, with the gradients of aten.copy_; LibTorch's aten.copy has no gradient.
+// Computes aten.copy with the gradients of aten.copy_, because LibTorch's aten.copy has no gradient.
 struct CopyFunction : torch::autograd::Function<CopyFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& self, const at::Tensor& src) {
     context->saved_data["sizes"] = src.sizes().vec();
@@ -201,27 +223,27 @@ absl::StatusOr<Instruction> CompileNode(const Node& node, const OpRegistry& regi
   instruction.no_gradient = row != nullptr && row->no_gradient;
   instruction.where = node.Where();
   for (ValueId output : node.outputs) {
-    instruction.results.push_back(Index(output));
+    instruction.results.push_back(IndexOf(output));
   }
   return instruction;
 }
 
-// Values that stay after their last reader has run.
+// Marks the values that are not freed after their last use: parameters, buffers and outputs.
 std::vector<bool> KeptValues(const Graph& graph) {
   std::vector<bool> kept(static_cast<size_t>(graph.num_values()), false);
   for (const auto* states : {&graph.parameters(), &graph.buffers()}) {
     for (const graph::State& state : *states) {
-      kept[Index(state.value)] = true;
+      kept[IndexOf(state.value)] = true;
     }
   }
   for (const graph::Output& output : graph.outputs()) {
-    kept[Index(output.value)] = true;
+    kept[IndexOf(output.value)] = true;
   }
   return kept;
 }
 
-// Marks the last use of each value. Called on instructions in reverse order, so that the first use that it sees is the
-// last one.
+// Marks where the instruction uses a value for the last time. Call it on the instructions in reverse order:
+// `used_later` records the values that later instructions use.
 void MarkLastUses(Instruction& instruction, std::vector<bool>& used_later) {
   for (size_t result : instruction.results) {
     if (!used_later[result]) {
@@ -263,12 +285,12 @@ absl::StatusOr<Instruction> CompileSegment(const Graph& graph, const graph::Segm
     AMPD_ASSIGN_OR_RETURN(compiled->second.emplace_back(), CompileNode(graph::ForSecondRun(node), registry));
   }
   for (ValueId input : segment.inputs) {
-    compiled->inputs.push_back(Index(input));
+    compiled->inputs.push_back(IndexOf(input));
   }
   std::vector<bool> used_later(compiled->num_values, false);
   for (ValueId output : segment.outputs) {
-    compiled->outputs.push_back(Index(output));
-    used_later[Index(output)] = true;
+    compiled->outputs.push_back(IndexOf(output));
+    used_later[IndexOf(output)] = true;
   }
   MarkLastUses(compiled->second, used_later);
   Instruction instruction;

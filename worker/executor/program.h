@@ -10,24 +10,27 @@
 #include "graph/graph.h"
 #include "worker/executor/op_registry.h"
 
-// A graph prepared for running: everything known before the first run is looked up here, once.
+// A graph compiled for the executor: everything that does not depend on a run is looked up once.
 namespace ampd::executor {
 
-// The position of a value on the stack. `last`: nothing reads the value afterwards, so it is moved there.
+// Where an instruction reads a value: at position `argument` of its stack. `last`: no later instruction reads the
+// value, so it is moved there.
 struct ValueUse {
   size_t argument = 0;
   size_t value = 0;
   bool last = false;
 };
 
-// The position on the stack of a list of tensors, and the values of its entries; an entry without a value is None.
+// Where an instruction reads a list of tensors: at position `argument` of its stack. `values` are the list's entries;
+// an empty one is None.
 struct ListUse {
   size_t argument = 0;
   std::vector<std::optional<size_t>> values;
   bool of_optionals = false;  // Tensor?[] rather than Tensor[].
 };
 
-// The position on the stack of a list of sizes, some of which are multiples of the run's batch size.
+// Where an instruction reads a list of sizes: at position `argument` of its stack. A size may be a multiple of the
+// run's batch size.
 struct SizesUse {
   size_t argument = 0;
   graph::Shape sizes;
@@ -35,7 +38,8 @@ struct SizesUse {
 
 struct CompiledSegment;
 
-// One call, or a segment. `stack` holds constants and default arguments, with holes for `values`, `lists` and `sizes`.
+// One op call, or a checkpoint segment. `stack` is the call's argument list: it holds the constants and default
+// arguments; a run fills in `values`, `lists` and `sizes`.
 struct Instruction {
   std::optional<c10::OperatorHandle> handle;  // An ATen op; otherwise `custom` or `segment` is set.
   BoxedOp custom;
@@ -52,8 +56,8 @@ struct Instruction {
   std::string where;          // The node as named in messages.
 };
 
-// A checkpoint segment (graph/segments.h): run once in the forward pass, and again, recorded, in the backward pass. The
-// segment's autograd node keeps it alive.
+// A checkpoint segment (graph/segments.h): runs once in the forward pass without being recorded, and again in the
+// backward pass, where autograd records it. The autograd node of the segment keeps this object alive.
 struct CompiledSegment : torch::CustomClassHolder {
   std::vector<Instruction> first;   // Over the values of the whole run.
   std::vector<Instruction> second;  // Over fresh values, from `inputs` to `outputs`.
@@ -63,8 +67,8 @@ struct CompiledSegment : torch::CustomClassHolder {
   bool random = false;  // An op draws random numbers.
 };
 
-// The instructions of a graph, in order. Parameters, buffers and outputs are never dropped. Returns INVALID_ARGUMENT
-// with reason UNKNOWN_OP or BAD_ARGUMENT.
+// Compiles a graph to instructions, in the order of its nodes. Parameters, buffers and outputs are never dropped after
+// their last use. Returns INVALID_ARGUMENT with reason UNKNOWN_OP or BAD_ARGUMENT.
 absl::StatusOr<std::vector<Instruction>> Compile(const graph::Graph& graph, const OpRegistry& registry);
 
 }  // namespace ampd::executor

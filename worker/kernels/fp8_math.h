@@ -8,7 +8,8 @@
 #include "worker/kernels/host_device.h"
 
 // Conversion of numbers to FP8, for the CUDA kernels and for the tests that compare them with LibTorch's CPU ops
-// (worker/amp/fp8/fp8_tensor.h), bit for bit. Compiled without contraction, every device gives the same codes.
+// (worker/amp/fp8/fp8_tensor.h), bit for bit. Compiled without contraction (fused multiply-adds), every device gives
+// the same codes.
 namespace ampd::kernels {
 
 enum class Fp8Format { kE4M3, kE5M2 };
@@ -23,8 +24,8 @@ struct Fp8Scaling {
   bool power_of_two = true;      // Rounds the scale down, so that scaling itself loses no bits.
 };
 
-// A magnitude as an integer that grows with it and is largest for NaN. A maximum of such integers hides no non-finite
-// number and does not depend on the order.
+// A magnitude as an integer that is larger for larger magnitudes, and largest for NaN. So the maximum of such integers
+// is not finite if any number is not, and it does not depend on the order.
 AMPD_HOST_DEVICE inline uint32_t MagnitudeBits(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffff; }
 
 // The scale, by which numbers are multiplied before they are rounded. NaN if the amax is not finite.
@@ -37,14 +38,15 @@ AMPD_HOST_DEVICE inline float Fp8Scale(float amax, const Fp8Scaling& scaling) {
   return scaling.power_of_two ? std::bit_cast<float>(std::bit_cast<uint32_t>(scale) & kSignAndExponent) : scale;
 }
 
-// The code of the nearest number in a format with these mantissa bits and this bias, ties to even. A number beyond the
-// largest finite one gets the code of that; NaN gets 0x7f.
+// The FP8 code of the nearest number in a format with these mantissa bits and this exponent bias; ties go to even. A
+// number beyond the largest finite one gets the code of the largest. NaN gets 0x7f.
 template <int kMantissaBits, int kBias>
 AMPD_HOST_DEVICE inline uint8_t NearestFp8(float value, float largest) {
   constexpr int kShift = 23 - kMantissaBits;
   constexpr uint32_t kRebased = (127u - kBias) << 23;
   constexpr uint32_t kSmallestNormal = kRebased + (1u << 23);
-  // Near this number, fp32's spacing equals that of the subnormals, so adding it makes the hardware round.
+  // At this magnitude, neighbouring fp32 numbers are as far apart as the FP8 format's subnormal numbers. So adding it
+  // to a number makes the hardware round to a subnormal.
   constexpr uint32_t kBesideSubnormals = (127u + 24 - kBias - kMantissaBits) << 23;
   const uint32_t magnitude = MagnitudeBits(value);
   const uint32_t most = std::bit_cast<uint32_t>(largest);

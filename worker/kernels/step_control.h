@@ -10,8 +10,8 @@
 #include "worker/kernels/step_math.h"
 
 // The decisions between the backward pass and the update, made on the parameters' device: whether the step is skipped,
-// the factor on the gradients, the learning rate, the step's number, and the next loss scale. The host reads none of
-// them in between. One source for the CPU and for the CUDA kernels.
+// the factor on the gradients, the learning rate, the step's number, and the next loss scale. The host does not read
+// them before the update. The CPU and the CUDA kernels use the same source.
 namespace ampd::kernels {
 
 // The effect of an update on the loss scale.
@@ -55,7 +55,8 @@ AMPD_HOST_DEVICE inline ScaleChange Grow(const ScalerRule& rule, ScalerState& st
   if (rule.refill_on_every_good_step) {
     state.hysteresis_left = rule.hysteresis;
   }
-  // Not a test for equality: an interval that an order lowered below the tracker takes effect now.
+  // The tracker may be above the interval, because a user may lower the interval while the job runs. So this is not a
+  // test for equality.
   if (++state.growth_tracker < state.growth_interval) {
     return ScaleChange::kNone;
   }
@@ -91,7 +92,7 @@ struct StepDecision {
   double sqrt_correction2 = 1;
 };
 
-// Both return the step with the decided values filled in.
+// The overloads of Decided return the step with the values that the decision determines.
 AMPD_HOST_DEVICE inline AdamStep Decided(AdamStep step, const StepDecision& decision) {
   step.correction1 = decision.correction1;
   step.sqrt_correction2 = decision.sqrt_correction2;
@@ -103,7 +104,7 @@ AMPD_HOST_DEVICE inline SgdStep Decided(SgdStep step, const StepDecision& decisi
   return step;
 }
 
-// The constants of a run by which a phase's steps are decided.
+// The settings on which a phase's decisions depend; constant during a run.
 struct PhaseRule {
   ScheduleConfig schedule;
   double max_norm = 0;  // The gradients' norm is clipped to this; 0: no clipping.
@@ -132,7 +133,8 @@ struct StepBlock {
   ScaleChange scale_change = ScaleChange::kNone;
 };
 
-// Pointers to the step's block, the phases' blocks and the stats, in the device's memory.
+// Pointers to the scalars of a step, in the device's memory: those that all phases share, those of each phase, and the
+// stats of all gradients.
 struct StepControl {
   StepBlock* step = nullptr;
   PhaseBlock* phases = nullptr;
@@ -140,15 +142,15 @@ struct StepControl {
   int32_t num_phases = 0;
 };
 
-// Decides whether a phase's gradients can be applied, from the sum of its stats. A step with non-finite gradients is
-// skipped even without a loss scaler, so that the weights keep their values. It is also skipped if the scale fell so
-// low that its reciprocal is not finite.
+// Sets whether a phase skips its update, from the sum of its stats. A step with non-finite gradients is skipped even
+// without a loss scaler, so that the weights keep their values. It is also skipped if the scale fell so low that its
+// reciprocal is not finite.
 AMPD_HOST_DEVICE inline void CheckFinite(const StepBlock& step, const GradientStats& sum, PhaseBlock& phase) {
   phase.decision.norm = std::sqrt(sum.sum_squares) / step.scaler.scale;
   phase.decision.skip = sum.num_non_finite > 0 || !IsFinite(1.0f / step.scaler.scale);
 }
 
-// Called once it is known whether the update happens: computes the scalars that the update uses.
+// Computes the scalars that the update uses. Call after it is known whether the phase skips its update.
 AMPD_HOST_DEVICE inline void FinalizeDecision(const StepBlock& step, PhaseBlock& phase) {
   StepDecision& decision = phase.decision;
   const PhaseRule& rule = phase.rule;
@@ -168,7 +170,8 @@ AMPD_HOST_DEVICE inline void FinalizeDecision(const StepBlock& step, PhaseBlock&
   }
 }
 
-// For `num_phases` checked phases from `first` on: either all update or none.
+// Decides that `num_phases` phases, from `first` on, either all update or all skip. REQUIRES: CheckFinite was called
+// for each.
 AMPD_HOST_DEVICE inline void FinalizeTogether(const StepControl& control, int32_t first, int32_t num_phases) {
   bool skip = false;
   for (int32_t i = first; i < first + num_phases; ++i) {
@@ -180,7 +183,7 @@ AMPD_HOST_DEVICE inline void FinalizeTogether(const StepControl& control, int32_
   }
 }
 
-// The tail, after the last phase: one update of the loss scale, which backs off if any phase was skipped.
+// Ends the step after the last phase: updates the loss scale once. The scale backs off if any phase was skipped.
 AMPD_HOST_DEVICE inline void EndStep(const StepControl& control) {
   bool found_inf = false;
   for (int32_t i = 0; i < control.num_phases; ++i) {

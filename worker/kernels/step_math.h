@@ -6,11 +6,11 @@
 #include "worker/kernels/host_device.h"
 #include "worker/kernels/tensor_row.h"
 
-// What one optimizer step does to one element, for the CPU's loops and the CUDA kernels. The order of operations is
-// part of the contract: compiled without contraction, every device gives the same bits.
+// The update of one element in one optimizer step, for the CPU's loops and the CUDA kernels. The order of operations is
+// part of the contract. Compiled without contraction (fused multiply-adds), every device gives the same bits.
 namespace ampd::kernels {
 
-// Result of the pre-pass for one gradient, from one read.
+// Statistics of one gradient, computed by the pre-pass in one read.
 struct GradientStats {
   double sum_squares = 0;  // Over the elements as stored; not finite if any element is not.
   int64_t num_non_finite = 0;
@@ -21,14 +21,15 @@ struct StepScalars {
   float gradient_scale = 1;  // Unscales and clips: every gradient is multiplied by it when read.
   double rate_factor = 1;    // The schedule's factor on every row's learning rate.
   double average_decay = 0;  // Weight of a row's average in its next value.
-  // Random bits are a function of (seed, step, row's number, element), so a checkpoint needs only these two numbers.
+  // Random bits for rounding are a function of this seed, the step, the row's number and the element. So a checkpoint
+  // needs to hold only the seed and the step.
   uint64_t rounding_seed = 0;
   int64_t step = 0;
 };
 
-// One step of torch.optim.AdamW, with decoupled weight decay, or of torch.optim.Adam if `l2` is set: then the decay is
-// added to the gradient. The corrections are 1 - beta1^t and sqrt(1 - beta2^t) for step number t. Learning rate and
-// weight decay come from the row.
+// One step of torch.optim.AdamW, with decoupled weight decay. If `l2` is set, it is a step of torch.optim.Adam, which
+// adds the decay to the gradient. The corrections are 1 - beta1^t and sqrt(1 - beta2^t) for step number t. Learning
+// rate and weight decay come from the row.
 struct AdamStep {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -46,7 +47,7 @@ struct SgdStep {
   bool first = false;
 };
 
-// The step's numbers for one row, in the precision in which elements are updated.
+// The constants of one Adam step for one row, in fp32, the precision of the update.
 struct AdamNumbers {
   AMPD_HOST_DEVICE AdamNumbers(const AdamStep& step, const StepScalars& scalars, const TensorRow& row)
       : scale(scalars.gradient_scale),

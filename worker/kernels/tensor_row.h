@@ -6,9 +6,8 @@
 
 namespace ampd::kernels {
 
-// One tensor as a step's passes over all tensors read it, on a CPU or a GPU. Pointers that a pass does not use may be
-// null. On a GPU, accesses are 16 bytes wide if all pointers of a row are multiples of 16, as LibTorch's allocations
-// are.
+// One tensor as the passes of a step see it, on a CPU or a GPU. Pointers that a pass does not use may be null. On a
+// GPU, accesses are 16 bytes wide if all pointers of a row are multiples of 16, as LibTorch's allocations are.
 struct TensorRow {
   const void* gradient = nullptr;
   float* accumulated = nullptr;
@@ -30,8 +29,8 @@ struct TensorRow {
   uint32_t number = 0;      // Index in the pass; selects the row's stats and its stream of random bits.
 };
 
-// A pass processes its tensors in chunks of this many elements. A chunk is the work of one thread block and of one call
-// of a CPU loop. Squares are summed per chunk, so that a norm does not depend on the number of threads.
+// The number of elements in a chunk. A thread block, or a call of a CPU loop, processes one chunk of a tensor. Squares
+// are summed per chunk, so that a norm does not depend on the number of threads.
 inline constexpr int64_t kChunkElements = 16384;
 
 inline constexpr int64_t NumChunks(int64_t count) { return (count + kChunkElements - 1) / kChunkElements; }

@@ -45,7 +45,7 @@ std::map<int64_t, int64_t> ListSegments(const std::string& folder) {
   return segments;
 }
 
-// The offset of the segment that holds the first kept byte at or after `offset`; empty: there is none.
+// The offset of the segment that contains the first kept byte at or after `offset`; empty if no such byte was kept.
 std::optional<int64_t> SegmentFor(const std::map<int64_t, int64_t>& segments, int64_t offset) {
   for (const auto& [begin, size] : segments) {
     if (begin + size > offset) {

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "base/io/file.h"
 
-// The output of an attempt's processes, on disk in a spawn folder, bounded in size:
+// The log of an attempt's processes: their output, stored in a spawn folder with a bounded size:
 //
 //   log    := segment*
 //   segment := the file trainer.log.<offset>; <offset>, in 20 decimal digits, is the position of the segment's first
@@ -16,8 +16,8 @@
 // The first segment and the newest ones are kept. The segments between them are deleted and leave a gap.
 namespace ampd::shim {
 
-// Writes the log. A failed write loses its bytes and leaves a gap; it never stops the trainer. Single-threaded: owner
-// the shim's loop.
+// Writes the log of an attempt. If a write fails, its bytes are lost and leave a gap, but the trainer continues.
+// Single-threaded; owner: the shim's loop.
 class AttemptLogWriter {
  public:
   struct Limits {

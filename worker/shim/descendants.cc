@@ -13,8 +13,8 @@
 namespace ampd::shim {
 namespace {
 
-// Maximum number of passes over the process table in one call. A fork bomb that outruns them is stopped by the next
-// call.
+// Maximum number of passes over the process table in one call. If processes fork faster than that, the next call
+// continues.
 constexpr int kMaxPasses = 50;
 
 void SignalOne(const ProcessEntry& entry, const std::string& boot_id, int signal) {

@@ -1,17 +1,17 @@
 #pragma once
 
+// Signals the descendants: all processes below the calling process, which must be the subreaper of all of them. Signals
+// go through pidfds, after the process's start time was compared again. Single-threaded; owner: the shim's loop.
 namespace ampd::shim {
 
-// These functions act on every process below the calling process, which is the subreaper of all of them. They send
-// signals through pidfds, after checking parent and start time once more. Single-threaded: owner the shim's loop.
-
-// Sends `signal` to all these processes. Returns how many there were.
+// Sends `signal` to all descendants. Returns the number of descendants found.
 int SignalDescendants(int signal);
 
-// Sends SIGSTOP until every process found is stopped, so that a process that was just forked does not escape.
+// Stops all descendants. Sends SIGSTOP until every descendant found is stopped, so that a newly forked one does not
+// escape.
 void StopDescendants();
 
-// Sends SIGKILL to all these processes. Returns true if none is left; otherwise call it again after the next SIGCHLD.
+// Kills all descendants. Returns true if none is left; if some are, call it again after the next SIGCHLD.
 bool KillDescendants();
 
 }  // namespace ampd::shim

@@ -4,18 +4,18 @@
 
 namespace ampd::shim {
 
-// Decides from the lease whether the trainer may run, is suspended or is to be killed. Times are since boot.
-// Single-threaded: owner the shim's loop.
+// Decides from the lease whether the trainer may run, must be suspended or must be killed. Times are since boot.
+// Single-threaded; owner: the shim's loop.
 //
 //   no lease --Renew--> running --stop_ahead before the deadline--> suspended --Renew--> running
-//      '--unattended limit--> to be killed                             '--suspend limit--> to be killed
+//      '--unattended_limit--> kill                                     '--suspend_limit--> kill
 class LeaseTimer {
  public:
   enum class Verdict { kRun, kSuspend, kKill };
 
-  // Stopping takes time: the shim must be scheduled, and the signal must arrive. The trainer is therefore suspended
-  // `stop_ahead` before the deadline. A trainer without a lease only waits for work; it is killed `unattended_limit`
-  // after the last RecordAgent.
+  // The trainer is suspended `stop_ahead` before the lease's deadline, because waking the shim and delivering the
+  // signal take time. A trainer without a lease only waits for work, and is killed if no agent was connected for
+  // `unattended_limit`.
   explicit LeaseTimer(absl::Duration stop_ahead = absl::ZeroDuration(),
                       absl::Duration unattended_limit = absl::InfiniteDuration())
       : stop_ahead_(stop_ahead), unattended_limit_(unattended_limit) {}
@@ -29,7 +29,7 @@ class LeaseTimer {
 
   Verdict VerdictAt(absl::Duration now) const;
 
-  // Returns when the verdict will change if nobody renews the lease; InfiniteDuration if it will not change.
+  // Returns when the verdict will change if the lease is not renewed; InfiniteDuration if it will not change.
   absl::Duration NextChange(absl::Duration now) const;
 
   absl::Duration deadline() const { return deadline_; }

@@ -1,6 +1,6 @@
 // ampd-shim --folder FOLDER -- PROGRAM [ARGUMENT ...]
 //
-// The agent starts one for each trainer. See shim.h.
+// The parent process of one trainer. The agent starts one shim for each trainer. See shim.h.
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: ampd-shim --folder FOLDER -- PROGRAM [ARGUMENT ...]\n");
     return 2;
   }
-  // Close every file that the agent had open.
+  // Close every file that the shim inherited from the agent.
   close_range(3, ~0u, 0);
   ampd::shim::Shim::Options options;
   options.folder = argv[2];

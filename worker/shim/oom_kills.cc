@@ -18,8 +18,8 @@ namespace {
 constexpr int64_t kMaxFileBytes = 1 << 20;
 constexpr absl::Duration kSampleInterval = absl::Milliseconds(20);
 constexpr absl::Duration kCountInterval = absl::Seconds(1);
-// Maximum time between the kernel's count of an OOM kill and the moment when the shim sees the process's end. A large
-// process takes time to die.
+// Maximum time from the kernel's count of an OOM kill until the shim sees that the process has exited. A process with
+// much memory takes long to exit.
 constexpr absl::Duration kDeathTime = absl::Seconds(30);
 
 // The value in the line "<key> <value>" of `text`; empty if there is no such line.
@@ -40,13 +40,14 @@ bool Lists(absl::string_view list, absl::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// The control group of a process, in the hierarchy that has the memory controller.
+// The control group (cgroup) of a process, in the hierarchy that has the memory controller.
 struct Place {
   bool is_version_1 = false;
   std::string group;  // its path in the hierarchy, "/" for the root
 };
 
-// Parses /proc/PID/cgroup: the line "4:memory:/a/b" or, if there is none, "0::/a/b".
+// Finds the memory control group in the text of /proc/PID/cgroup: the line "4:memory:/a/b" for version 1 or, if there
+// is none, "0::/a/b" for version 2.
 std::optional<Place> PlaceOf(absl::string_view groups) {
   std::optional<Place> place;
   for (const absl::string_view line : absl::StrSplit(groups, '\n')) {
@@ -61,7 +62,8 @@ std::optional<Place> PlaceOf(absl::string_view groups) {
   return place;
 }
 
-// A line of mountinfo: id, parent, device, root, mount point, ..., "-", type, source, file system options.
+// One mount of a cgroup hierarchy, from a line of /proc/self/mountinfo: id, parent, device, root, mount point, ...,
+// "-", type, source, file system options.
 struct Mount {
   std::string root;
   std::string point;
@@ -82,7 +84,7 @@ std::optional<Mount> MountOf(const Place& place, absl::string_view mounts) {
   return std::nullopt;
 }
 
-// The group's folder below the mount point; empty if it is outside of this mount.
+// The folder of the control group below the mount point; empty if this mount does not show the group.
 std::optional<std::string> FolderOf(const Place& place, const Mount& mount) {
   absl::string_view below = place.group;
   if (mount.root != "/" && (!absl::ConsumePrefix(&below, mount.root) || !(below.empty() || below[0] == '/'))) {
@@ -94,8 +96,8 @@ std::optional<std::string> FolderOf(const Place& place, const Mount& mount) {
   return absl::StrCat(mount.point, absl::StripSuffix(below, "/"));
 }
 
-// Opens the file that counts the OOM kills of the group. In version 2 that is the file of the nearest group, upwards,
-// that has the memory controller.
+// Opens the file that counts the control group's OOM kills. In version 2 the group itself may lack the memory
+// controller; then opens the file of its nearest ancestor that has it.
 UniqueFd OpenCounter(const Place& place, const Mount& mount, std::string folder) {
   const auto open_in = [](const std::string& in, const char* file) {
     return UniqueFd(open(absl::StrCat(in, "/", file).c_str(), O_RDONLY | O_CLOEXEC));
@@ -103,8 +105,8 @@ UniqueFd OpenCounter(const Place& place, const Mount& mount, std::string folder)
   if (place.is_version_1) {
     return open_in(folder, "memory.oom_control");
   }
-  // Kernels before 5.2 only have memory.events. It counts the same here: a group with processes has no child groups
-  // with the controller.
+  // Kernels before 5.2 have only memory.events. Its count is the same here, because a group that contains processes has
+  // no child groups with the memory controller.
   UniqueFd counter = open_in(folder, "memory.events.local");
   counter = counter.ok() ? std::move(counter) : open_in(folder, "memory.events");
   while (!counter.ok() && folder.size() > mount.point.size()) {
@@ -116,8 +118,8 @@ UniqueFd OpenCounter(const Place& place, const Mount& mount, std::string folder)
 
 std::string ReadAll(const std::string& path) { return ReadFile(path, kMaxFileBytes).value_or(""); }
 
-// Whether a process has begun to exit, by its /proc/PID/stat: PF_EXITING in the flags, the ninth field. The command may
-// contain spaces and parentheses; the last parenthesis ends it.
+// Whether a process has begun to exit, from its /proc/PID/stat: the ninth field, the flags, contains PF_EXITING. Parses
+// from the last parenthesis, because the command in the second field may contain spaces and parentheses.
 bool IsEnding(absl::string_view stat) {
   constexpr size_t kFlags = 6;  // index after the command
   constexpr uint32_t kExiting = 0x4;
@@ -159,8 +161,8 @@ void OomKills::Sample(pid_t process, absl::Duration now) {
     return;
   }
   sampled_at_ = now;
-  // While a process exits, which takes a large one some time, the kernel shows its version 1 groups as "/". The groups
-  // that were read before are the true ones, so keep them.
+  // While a process exits, the kernel shows its version 1 control group as "/". A process with much memory takes some
+  // time to exit, so ignore what the kernel shows then and keep the groups that were read before.
   const std::string process_folder = absl::StrCat(proc_, "/", process);
   const std::string groups = ReadAll(process_folder + "/cgroup");
   if (!groups.empty() && groups != groups_ && !IsEnding(ReadAll(process_folder + "/stat"))) {
@@ -169,7 +171,8 @@ void OomKills::Sample(pid_t process, absl::Duration now) {
   if (counts_.empty() || now >= counts_.back().time + kCountInterval) {
     counts_.push_back(Read(now));
   }
-  // Keep one count that is older than any process end that VerdictAt may still judge.
+  // VerdictAt needs a count from before the OOM kill, and takes the oldest one. So drop the oldest count only if the
+  // next one is older than kDeathTime.
   while (counts_.size() > 1 && counts_[1].time <= now - kDeathTime) {
     counts_.pop_front();
   }

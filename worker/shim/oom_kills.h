@@ -12,20 +12,20 @@
 
 namespace ampd::shim {
 
-// Name of an empty file in the spawn folder. It exists if `out_of_memory` in the exit status is a guess, because only
-// the machine-wide count of OOM kills was available.
+// Name of an empty file in the spawn folder. If it exists, `out_of_memory` in the exit status is a guess, because only
+// the machine's count of OOM kills was available.
 inline constexpr char kOomGuessFile[] = "oom-guess";
 
-// Decides whether the kernel's out-of-memory killer ended a process. The wait status does not say it: it shows SIGKILL,
-// which anybody may send. The kernel counts OOM kills for each control group with a memory controller, and for the
-// whole machine. A group's count (`memory.events.local`; in version 1 `memory.oom_control`) excludes groups below and
-// beside it, so other jobs do not affect it. The machine's count includes every process on it.
+// Decides whether the kernel's out-of-memory (OOM) killer ended a process. The wait status shows only SIGKILL, which
+// anybody may send. The kernel counts OOM kills for each control group with a memory controller, and for the whole
+// machine. A group's count (`memory.events.local`; in version 1 `memory.oom_control`) includes only the group itself,
+// so other jobs do not affect it. The machine's count includes all processes.
 //
-//   1. while the process lives, Sample is called now and then; it finds the process's group and reads the counts
-//   2. the process ends; its group may be deleted with it, but the opened counter file can still be read
-//   3. VerdictAt gives the verdict
+//   1. while the process lives, Sample is called regularly; it finds the process's group and reads the counts
+//   2. the process exits; its group may be deleted too, but the open counter file can still be read
+//   3. VerdictAt compares the counts and returns the verdict
 //
-// Single-threaded: owner the shim's loop.
+// Single-threaded; owner: the shim's loop.
 class OomKills {
  public:
   enum class Verdict {
@@ -37,10 +37,10 @@ class OomKills {
   // `proc` is the mount point of procfs.
   explicit OomKills(std::string proc = "/proc") : proc_(std::move(proc)) {}
 
-  // Reads the counts of the process's current group, because the process may have moved to another one. Cheap when
+  // Reads the OOM counts at `now`, for the control group that the process is in at that time. Cheap, so it may be
   // called often.
   void Sample(pid_t process, absl::Duration now);
-  // The verdict on a process that has just ended by SIGKILL.
+  // Decides about a process that has just been ended by SIGKILL.
   Verdict VerdictAt(absl::Duration now) const;
 
  private:

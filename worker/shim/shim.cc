@@ -29,16 +29,17 @@ namespace {
 constexpr int kProtocol = 1;
 constexpr size_t kMaxClients = 8;
 constexpr int kExecFailed = 127;
-// Retry interval of the shutdown: for a full disk at the exit file, or a process that does not die.
+// Retry interval while the shim ends: if the disk is too full for the exit file, or if a process has not exited yet.
 constexpr absl::Duration kRetry = absl::Milliseconds(200);
-// One block of every usual file system; the exit file is far smaller.
+// Size of the file that reserves disk space for the exit file: one block of common file systems. The exit file is
+// smaller.
 constexpr size_t kReserveBytes = 4096;
-// How long before the lease's deadline the trainer is stopped. Under load a timer wakes the shim some milliseconds
-// late. If it wakes later than this, the trainer stops by itself at the shared lease's deadline. The shortest lease,
-// 100 ms, is renewed every 20 ms.
+// How long before the lease's deadline the shim stops the trainer. Under load the shim's timer fires some milliseconds
+// late. If it is later than this, the trainer stops by itself at the deadline, which it reads from the shared lease.
+// The shortest lease, 100 ms, is renewed every 20 ms.
 constexpr absl::Duration kStopAhead = absl::Milliseconds(25);
 
-// Makes a child process the trainer. Runs in the child, between fork and exec.
+// Turns the calling child process into the trainer. Runs in the child, between fork and exec.
 [[noreturn]] void BecomeTrainer(const std::vector<std::string>& command, const ComputeLease& lease, int output) {
   setsid();
   lease.PassOn();
@@ -47,8 +48,8 @@ constexpr absl::Duration kStopAhead = absl::Milliseconds(25);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
   signal(SIGHUP, SIG_IGN);  // as in the shim: a closing terminal ends no job
-  // When memory runs out, the kernel should kill the trainer before the agent and the shim. The kernel may ignore the
-  // score.
+  // Raises the score by which the kernel chooses a process to kill when memory runs out, so that it kills the trainer
+  // before the agent and the shim. An error is ignored, because the score is only a hint.
   WriteAll(UniqueFd(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)).get(), "500").IgnoreError();
   const int null = open("/dev/null", O_RDONLY);
   dup2(null, STDIN_FILENO);
@@ -102,7 +103,8 @@ absl::Status Shim::Start() {
   AMPD_ASSIGN_OR_RETURN(listener_, ListenUnix(absl::StrCat(options_.folder, "/shim.sock")));
   AMPD_ASSIGN_OR_RETURN(shared_lease_, ComputeLease::Create());
   lease_.RecordAgent(options_.clock->SinceBoot());
-  // Reserves disk space for the exit file, so that a disk that fills up meanwhile does not keep the device occupied.
+  // Reserve disk space for the exit file now. If the disk fills up before the trainer exits, the shim could not write
+  // the file and could not end, and the device would stay occupied.
   const UniqueFd reserve(open(Reserve().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   WriteAll(reserve.get(), std::string(kReserveBytes, '.')).IgnoreError();  // if this fails, the exit file may still fit
   return StartTrainer();
@@ -127,7 +129,7 @@ absl::Status Shim::StartTrainer() {
   return absl::OkStatus();
 }
 
-// Waits for one event and handles all that have happened.
+// Waits until at least one event has happened, and handles all events that have.
 void Shim::RunOnce() {
   std::vector<pollfd> waits = {{signals_.get(), POLLIN, 0}, {timer_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
   if (output_.ok()) {
@@ -218,8 +220,8 @@ void Shim::AcceptClient() {
   }
 }
 
-// Reads the client's commands and obeys them. Returns false if the client is gone or sent something that is not a
-// command.
+// Reads the commands that the client has sent and carries them out. Returns false if the client is gone or has sent
+// something that is not a command.
 bool Shim::ReadClient(Client& client) {
   char buffer[4096];
   const ssize_t size = read(client.socket.get(), buffer, sizeof(buffer));
@@ -286,7 +288,7 @@ void Shim::Kill() {
 
 void Shim::ReadOutput() {
   char buffer[64 << 10];
-  // Bounded, so that a trainer that writes all the time cannot delay the lease.
+  // Limit the number of reads, so that a trainer that writes all the time cannot delay the lease.
   for (int i = 0; i < 16 && output_.ok(); ++i) {
     const ssize_t size = read(output_.get(), buffer, sizeof(buffer));
     if (size > 0) {
@@ -299,7 +301,7 @@ void Shim::ReadOutput() {
   }
 }
 
-// Completes as much of the shutdown as possible. Returns true if nothing is left to do.
+// Does as much of the shutdown as is possible now. Returns true if nothing is left to do.
 bool Shim::Finish() {
   if (!KillDescendants()) {
     return false;
@@ -309,7 +311,7 @@ bool Shim::Finish() {
   const absl::Status written =
       WriteFileAtomically(absl::StrCat(options_.folder, "/exit"), Status().SerializeAsString());
   Broadcast();
-  // If the folder was removed, nobody needs the exit file.
+  // A missing folder means that the agent has removed it and does not need the exit file.
   return written.ok() || access(options_.folder.c_str(), F_OK) != 0;
 }
 
@@ -326,7 +328,7 @@ internal::ShimStatus Shim::Status() const {
 
 void Shim::Broadcast() {
   const internal::ShimStatus status = Status();
-  // A client that does not read is disconnected; it sees the end of its connection and connects again.
+  // Disconnect a client that does not read its messages. The client notices that and connects again.
   std::erase_if(clients_, [&](auto& client) {
     if (!WriteFrame(client.first, status).ok()) {
       shutdown(client.first, SHUT_RDWR);

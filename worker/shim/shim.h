@@ -20,8 +20,9 @@
 
 namespace ampd::shim {
 
-// The parent of one trainer and of everything that it starts. It keeps the trainer's lease, log and exit status, and
-// leaves no process behind. It survives the agent; an agent may connect to shim.sock in the spawn folder at any time.
+// The parent process of one trainer and of everything that the trainer starts. It keeps the trainer's lease, log and
+// exit status, and leaves no process behind. It continues when the agent ends; an agent may connect to shim.sock in the
+// spawn folder at any time.
 //
 //   1. agent   starts the shim in a new session; the shim listens, then starts the trainer
 //   2. agent   connects                         -> ShimStatus{trainer_pid}
@@ -29,11 +30,11 @@ namespace ampd::shim {
 //   4. the deadline comes                       -> all processes are stopped just before it, ShimStatus{suspended}; if
 //                                                  the stop is late, the trainer begins no step (ComputeLease)
 //   5. agent   ShimCommand{later deadline}      -> all processes continue, ShimStatus
-//   6. no lease and no agent for long           -> all processes are killed: no agent would ever use this trainer
-//   7. the trainer ends                         -> the processes left below are killed, the file `exit` is written,
+//   6. no lease and no agent for long           -> all processes are killed, because no agent will use this trainer
+//   7. the trainer ends                         -> the remaining processes are killed, the file `exit` is written,
 //                                                  ShimStatus{exited}, the shim ends
 //
-// Single-threaded: owner the main thread.
+// Single-threaded; owner: the main thread.
 class Shim {
  public:
   struct Options {

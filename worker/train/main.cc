@@ -15,6 +15,7 @@
 #include "worker/train/report/agent_link.h"
 #include "worker/train/report/step_log.h"
 #include "worker/train/report/telemetry_outbox.h"
+#include "worker/train/report/torch_warnings.h"
 
 namespace {
 
@@ -47,6 +48,7 @@ int Run(const Flags& flags) {
     }
     step_log = *std::move(opened);
   }
+  const ampd::train::TorchWarnings warnings;
   const auto device = ampd::train::WarmUp(flags.device);
   if (!device.ok()) {
     std::fprintf(stderr, "ampd-trainer: %s can't be used: %s\n", flags.device.c_str(),
@@ -61,7 +63,7 @@ int Run(const Flags& flags) {
   signals.Start([&link](int) {
     ampd::internal::LeaveAttempt leave;
     leave.set_desired(ampd::v1::Job::PAUSE);
-    leave.set_reason(ampd::v1::WORKER_DRAINED);
+    leave.set_reason(ampd::v1::Reason::WORKER_DRAINED);
     link.Stop(leave);
   });
   const auto start = link.WaitForStart(absl::InfiniteDuration());

@@ -22,15 +22,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Keeps the server's final errors (no such artifact, a bad request or damaged data). All other errors become
-// UNAVAILABLE, so that the download is retried.
+// Leaves the errors unchanged that a retry can't fix: no such artifact, a bad request, damaged data. Turns all other
+// errors into UNAVAILABLE, so that the download is retried.
 absl::Status AsServerError(const absl::Status& downloaded) {
   const bool is_final =
       absl::IsNotFound(downloaded) || absl::IsInvalidArgument(downloaded) || absl::IsDataLoss(downloaded);
   return downloaded.ok() || is_final ? downloaded : absl::UnavailableError(downloaded.message());
 }
 
-// Marks an error as this host's (DISK_FULL or DEVICE_ERROR), whatever the system call returned: the artifact is intact.
+// Turns an error of a file operation into one that blames this host: DISK_FULL stays, everything else becomes
+// DEVICE_ERROR. Otherwise the artifact itself could seem missing or damaged.
 absl::Status AsHostError(const absl::Status& failed) {
   return failed.ok() || ReasonOf(failed) == "DISK_FULL"
              ? failed
@@ -123,7 +124,7 @@ std::string ArtifactCache::NextUnsearched() {
 
 void ArtifactCache::FindLocalFiles() {
   for (std::string sha256 = NextUnsearched(); !sha256.empty(); sha256 = NextUnsearched()) {
-    // The modification time records the last use.
+    // The file's modification time records when the artifact was last used.
     if (utimensat(AT_FDCWD, PathOf(sha256).c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0) {
       RecordResult(sha256, absl::OkStatus());
     }
@@ -145,7 +146,7 @@ std::string ArtifactCache::NextToDownload() {
   return name;
 }
 
-// Takes `got` by value, so that the stored status shares no state with the thread that made it.
+// Takes `got` by value and moves it, so that no other thread shares the stored status.
 void ArtifactCache::RecordResult(const std::string& sha256, absl::Status got) {
   {
     absl::MutexLock lock(&mutex_);
@@ -186,8 +187,9 @@ absl::Status ArtifactCache::Fetch(const std::string& sha256) {
   return got;
 }
 
-// Downloads what the partial file lacks. That file may hold the rest of a torn write: if the content then does not
-// match the digest, downloads the whole artifact again.
+// Downloads the bytes that the partial file lacks, and verifies the content. A partial file from before may contain
+// damaged bytes of an interrupted write: if the digest does not match, deletes it and downloads the whole artifact
+// again.
 absl::Status ArtifactCache::FetchOnce(const std::string& sha256) {
   const std::string partial = PathOf(sha256) + ".partial";
   const bool resumes = access(partial.c_str(), F_OK) == 0;
@@ -239,7 +241,7 @@ absl::Status ArtifactCache::Verify(const std::string& sha256) {
   return AsHostError(SyncFolder(options_.folder));
 }
 
-// Partial files count towards the limit and are deleted like others.
+// Counts partial files towards the limit and deletes them like complete ones.
 void ArtifactCache::Evict(int64_t max_bytes) {
   struct File {
     fs::file_time_type used;
@@ -262,7 +264,7 @@ void ArtifactCache::Evict(int64_t max_bytes) {
   }
   std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.used < b.used; });
   for (const File& file : files) {
-    // Checked for each file, because an artifact may become wanted meanwhile.
+    // Ask IsWanted again for each file, because an artifact may become wanted while others are deleted.
     if (num_bytes > max_bytes && !IsWanted(file.sha256) && unlink(file.path.c_str()) == 0) {
       num_bytes -= file.num_bytes;
     }

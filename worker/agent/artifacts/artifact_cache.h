@@ -19,12 +19,12 @@
 
 namespace ampd::agent {
 
-// The artifacts (uploaded files that attempts need) of this worker, each in a file "<folder>/<sha256>", and a thread
-// that downloads the wanted artifacts that are missing, one after the other. A wanted artifact whose file is here
-// becomes READY at once, or after the next piece of the download in progress. A download that the server can't serve
-// now is retried later and does not delay the others. Downloaded bytes are kept in "<sha256>.partial", and the download
-// resumes from there, also after a restart of the agent. The file gets its final name once its content matches the
-// digest.
+// Stores the artifacts (uploaded files that attempts need) of this worker, each in a file "<folder>/<sha256>". A thread
+// downloads the wanted artifacts that are missing, one after the other. If the file of a wanted artifact exists
+// already, the artifact becomes READY at once, or, during a download, after the next piece of that download. If the
+// server is not available, the download is retried later and does not delay others. Downloaded bytes are kept in
+// "<sha256>.partial". The download resumes from there, also after a restart of the agent. The file gets its final name
+// once its content matches the digest.
 //
 // When the files exceed `max_bytes`, the least recently used files are deleted. When the disk is full, all files are
 // deleted. The file of a wanted artifact is never deleted. Thread-safe.
@@ -42,20 +42,21 @@ class ArtifactCache {
   };
   explicit ArtifactCache(Options options);
   void Start();
-  // Cancels the download in progress; the next agent resumes it.
+  // Cancels the download in progress. The next agent process resumes it.
   ~ArtifactCache();
 
   struct Lookup {
     enum State { PENDING, READY, FAILED } state = PENDING;
-    // Set with FAILED. If the server can't provide the artifact: NOT_FOUND, INVALID_ARGUMENT, or DATA_LOSS (the content
-    // does not match the digest). If this host can't store it: RESOURCE_EXHAUSTED if its disk is full, otherwise
-    // INTERNAL.
+    // Why the state is FAILED. If the server can't provide the artifact: NOT_FOUND, INVALID_ARGUMENT, or DATA_LOSS (the
+    // content does not match the digest). If this host can't store it: RESOURCE_EXHAUSTED if its disk is full,
+    // otherwise INTERNAL.
     absl::Status error;
   };
-  // Replaces the set of artifacts that this worker's attempts need. The cache forgets the state of all others and may
+  // Replaces the set of artifacts that this worker's attempts need. The cache forgets all other artifacts and may
   // delete their files. Never blocks on I/O.
   void SetWanted(std::set<std::string> sha256s);
-  // Returns PENDING until the artifact is here or can't be had. REQUIRES: the artifact is wanted. Never blocks on I/O.
+  // Returns the state of an artifact: PENDING until its file exists here or its download has failed for good. REQUIRES:
+  // the artifact is wanted. Never blocks on I/O.
   Lookup Find(const std::string& sha256) const;
   const std::string& folder() const { return options_.folder; }
   // A descriptor that is readable when an artifact has become READY or FAILED. The caller reads eight bytes from it,
@@ -71,12 +72,12 @@ class ArtifactCache {
   };
 
   void DownloadWanted();
-  // Waits until there is something to do. Returns false once the cache is closed.
+  // Waits until an artifact must be searched for or downloaded. Returns false once the cache is closed.
   bool AwaitWork();
-  // Marks as READY the wanted artifacts whose files are here. Searches the folder once for each.
+  // Looks for the files of wanted artifacts in the folder, once per artifact, and marks those that exist as READY.
   void FindLocalFiles();
   std::string NextUnsearched();
-  // The PENDING artifact that is due and should be requested first; empty: none.
+  // The PENDING artifact whose download is due first; empty: none is due.
   std::string NextToDownload();
   void RecordResult(const std::string& sha256, absl::Status got);
   void ScheduleRetry(const std::string& sha256, const absl::Status& got);

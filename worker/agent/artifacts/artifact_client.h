@@ -9,10 +9,10 @@
 namespace ampd::agent {
 
 // Downloads artifacts over gRPC from the server's ArtifactService. A download that takes longer than `deadline` fails
-// with DEADLINE_EXCEEDED; the caller resumes it at the offset that it has reached. Thread-safe.
+// with DEADLINE_EXCEEDED; the caller can then resume it from the bytes that it has. Thread-safe.
 class ArtifactClient final : public ArtifactSource {
  public:
-  // `server`: host:port. Connects with the first download.
+  // `server`: host:port. The first download opens the connection.
   explicit ArtifactClient(const std::string& server, absl::Duration deadline = absl::Minutes(10));
   ~ArtifactClient() override;
 

@@ -15,12 +15,12 @@ class ArtifactSource {
   using OnPiece = std::function<absl::Status(std::string_view)>;
 
   virtual ~ArtifactSource() = default;
-  // Passes the content of artifact `name` from byte `offset` on to `on_piece`, piece by piece. Blocks until all of it
-  // is passed on. If `on_piece` returns an error, stops and returns that error. Other errors are the server's:
-  // NOT_FOUND if there is no such artifact, INVALID_ARGUMENT if `offset` is beyond the artifact's end, UNAVAILABLE if
-  // the server is out of reach.
+  // Passes the content of artifact `name` from byte `offset` on to `on_piece`, piece by piece. Returns when all of it
+  // is passed on. If `on_piece` returns an error, stops and returns that error. Errors of the server: NOT_FOUND if
+  // there is no such artifact, INVALID_ARGUMENT if `offset` is beyond the artifact's end, UNAVAILABLE if the server
+  // can't be reached.
   virtual absl::Status Download(const std::string& name, int64_t offset, const OnPiece& on_piece) = 0;
-  // Makes the running downloads, and all later ones, fail with CANCELLED.
+  // Cancels all running downloads. These and all later ones fail with CANCELLED.
   virtual void Cancel() = 0;
 };
 

@@ -1,17 +1,12 @@
 #include "worker/agent/attempts/artifact_gate.h"
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "worker/agent/attempts/outcomes.h"
 
 namespace ampd::agent {
 
 std::string ArtifactOf(const v1::AttemptDirective& wanted) {
-  const v1::ModelSpec& model = wanted.spec().model();
-  const bool has_weights_alone =
-      model.has_initial_checkpoint() &&
-      absl::StartsWith(wanted.start_from().path(), absl::StrCat(model.initial_checkpoint().job_id(), "/"));
-  return wanted.has_start_from() && !has_weights_alone ? std::string() : model.exported().artifact();
+  const bool resumes = wanted.has_start_from() && !wanted.weights_only();
+  return resumes ? std::string() : wanted.spec().model().exported().artifact();
 }
 
 std::string ArtifactNeededBy(const AttemptOnWorker& attempt) {
@@ -25,7 +20,7 @@ GateDecision CheckArtifact(const AttemptOnWorker& attempt, const std::optional<i
   if (name.empty()) {
     return {.may_start = true};
   }
-  // Only the trainer's Hello shows whether an earlier agent has already started its work.
+  // The trainer may already run this attempt, started by an earlier agent. Only its Hello shows that, so wait for it.
   if (!hello.has_value()) {
     return {};
   }

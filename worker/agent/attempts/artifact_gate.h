@@ -11,15 +11,15 @@
 // Decides whether an attempt's trainer may start, or must wait for the artifact that the attempt needs. Pure.
 namespace ampd::agent {
 
-// The artifact that the attempt's trainer reads; empty: none. A trainer that resumes training has its model in the
-// checkpoint, by the rule of train::ResumesTraining (worker/train/plan/model_source.cc).
+// The artifact from which the trainer loads the model; empty: none. A trainer that resumes training needs none, because
+// the checkpoint contains the model.
 std::string ArtifactOf(const v1::AttemptDirective& wanted);
 
-// The artifact that the attempt waits for; empty: none. Only attempts that are starting need their artifact: a running
-// attempt has read its model already, and an ended attempt never will.
+// The artifact that the attempt waits for; empty: none. Only a starting attempt needs its artifact: a running attempt
+// has already loaded its model, and an ended attempt will not load it.
 std::string ArtifactNeededBy(const AttemptOnWorker& attempt);
 
-// The state of an artifact on this worker: here, not here yet, or an error that will not change.
+// The state of an artifact on this worker: stored here, not stored yet, or failed for good.
 struct ArtifactState {
   bool is_here = false;
   absl::Status error;
@@ -30,9 +30,10 @@ struct GateDecision {
   std::optional<v1::Outcome> outcome;  // set if the attempt ends without a start; its trainer is then killed
 };
 
-// Decides on an attempt whose trainer has sent `hello`. The attempt may start if it needs no artifact, if `artifact` is
-// here, or if an earlier agent has already started this trainer with it. The attempt ends if the artifact can't be had,
-// or if the attempt is to leave before the artifact has arrived. Otherwise it waits. REQUIRES: attempt.wanted.
+// Decides what happens to an attempt whose trainer has sent `hello`. It may start if it needs no artifact, if the
+// artifact is here, or if an earlier agent has already started the trainer with this attempt. It ends if the artifact
+// can't be downloaded, or if the attempt was ordered to leave before the artifact arrived. Otherwise it waits.
+// REQUIRES: attempt.wanted is set.
 GateDecision CheckArtifact(const AttemptOnWorker& attempt, const std::optional<internal::Hello>& hello,
                            const ArtifactState& artifact);
 

@@ -21,14 +21,14 @@ struct AttemptOnWorker {
   bool emulated = false;
   int64_t total_steps = 0;
   v1::Attempt::State trainer_state = v1::Attempt::STARTING;
-  v1::Reason leave_reason = v1::REASON_UNSPECIFIED;
+  v1::Reason::Code leave_reason = v1::Reason::REASON_UNSPECIFIED;
   std::optional<absl::Duration> kill_at;  // deadline of a trainer that was asked to leave; since boot
   std::optional<v1::Outcome> outcome;
   int commanded_connection = 0;  // number of the newest trainer connection that got the start command; 0: none
   AttemptBacklog backlog;
 };
 
-// The agent's report of the attempt at `now`, since boot.
+// Makes the agent's report on the attempt at `now`, since boot.
 v1::AttemptReport ReportOf(const AttemptOnWorker& attempt, absl::Duration now);
 
 // The state of an attempt that has not ended. `is_suspended`: whether its trainer is suspended.

@@ -12,8 +12,8 @@
 
 namespace ampd::agent {
 
-// The attempts of a worker: those that it holds, and those that wait for their device. Pure. Single-threaded: owner the
-// agent's loop.
+// The attempts of a worker: those that were started or refused here, and those that wait for their device. Pure.
+// Single-threaded; owner: the agent's loop.
 class AttemptList {
  public:
   using Items = std::vector<std::unique_ptr<AttemptOnWorker>>;
@@ -22,14 +22,14 @@ class AttemptList {
   AttemptOnWorker& Add(const v1::AttemptKey& key);
   void RemoveIf(const std::function<bool(const AttemptOnWorker&)>& condition);
 
-  // Both return null if there is no such attempt.
+  // Finds an attempt by its key; null if there is none.
   AttemptOnWorker* Find(const v1::AttemptKey& key) const;
   AttemptOnWorker* FindBySpawn(const std::string& spawn_id) const;
 
   // Replaces the attempts that wait for their device. They are reported as ASSIGNED until they start.
   void SetWaiting(std::vector<v1::AttemptKey> keys) { waiting_ = std::move(keys); }
 
-  // Adds to `report` what the worker reports about its attempts at `now`, since boot.
+  // Adds the state of all attempts at `now`, since boot, to `report`.
   void AddTo(v1::WorkerReport* report, absl::Duration now) const;
   std::vector<HeldAttempt> Held() const;
 

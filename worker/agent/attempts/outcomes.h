@@ -11,20 +11,20 @@
 // The outcomes that the agent writes itself, for attempts whose trainer reports none. Pure.
 namespace ampd::agent {
 
-// The outcome of a trainer that ended without reporting one. `exit` is empty if its exit status was lost.
+// The outcome of an attempt whose trainer exited without reporting one. `exit` is empty if the exit status was lost.
 // `oom_is_a_guess`: see SpawnFolder::OomIsAGuess.
 v1::Outcome OutcomeFromExit(const AttemptOnWorker& attempt, const std::optional<internal::ShimStatus>& exit,
                             bool oom_is_a_guess);
 
-// The outcome if the worker can't start a trainer. The fault is the worker's own (too many processes, a missing
-// program), so another worker may succeed.
+// The outcome of an attempt for which the worker can't start a trainer. The cause is on this worker (too many
+// processes, a missing program), so another worker may succeed.
 v1::Outcome CannotStartTrainer(const absl::Status& status, int64_t last_step);
 
-// The outcome if the worker can't get the artifact. `error`: that of ArtifactCache::Lookup. The fault is the user's, or
-// the worker's if its disk is full or its file system fails.
+// The outcome of an attempt whose artifact the worker can't download. `error`: the error of ArtifactCache::Lookup.
+// Blames the worker if its disk is full or its file system fails, and otherwise the user.
 v1::Outcome CannotFetchArtifact(const std::string& artifact, const absl::Status& error, int64_t last_step);
 
-// The outcome if the attempt was to leave, for `reason`, before its trainer started.
-v1::Outcome LeftBeforeStart(v1::Reason reason, int64_t last_step);
+// The outcome of an attempt that was ordered to leave, for `reason`, before its trainer started.
+v1::Outcome LeftBeforeStart(v1::Reason::Code reason, int64_t last_step);
 
 }  // namespace ampd::agent

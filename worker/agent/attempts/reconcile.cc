@@ -17,8 +17,8 @@ bool Contains(const google::protobuf::RepeatedPtrField<v1::AttemptKey>& keys, co
   return std::any_of(keys.begin(), keys.end(), [&](const v1::AttemptKey& other) { return SameAttempt(other, key); });
 }
 
-// Whether the command `desired` must be sent after the command `sent`. CANCEL may follow PAUSE; nothing revokes a
-// command that was sent.
+// Whether the agent must send the order `desired` to a trainer that has received the order `sent`. A CANCEL may follow
+// a PAUSE; no order is ever revoked.
 bool IsStronger(Job::Desired desired, Job::Desired sent) {
   return (desired == Job::PAUSE || desired == Job::CANCEL) && desired > sent;
 }
@@ -26,7 +26,7 @@ bool IsStronger(Job::Desired desired, Job::Desired sent) {
 v1::Outcome NoSuchDevice(const v1::AttemptDirective& directive) {
   v1::Outcome outcome;
   outcome.set_kind(v1::Outcome::FAILED);
-  outcome.set_reason(v1::DEVICE_ERROR);
+  outcome.set_reason(v1::Reason::DEVICE_ERROR);
   outcome.set_message(directive.devices().empty()
                           ? "the server named no device for the attempt"
                           : absl::StrCat("the worker has no device '", directive.devices(0), "'"));
@@ -34,7 +34,7 @@ v1::Outcome NoSuchDevice(const v1::AttemptDirective& directive) {
   return outcome;
 }
 
-// One comparison of holdings with a directive. Its functions are called in the order in which they are declared.
+// Compares the worker's holdings with one directive. Run() calls the other functions in the order of their declaration.
 class Comparison {
  public:
   Comparison(const Holdings& holdings, const v1::WorkerDirective& directive)
@@ -55,8 +55,8 @@ class Comparison {
   }
 
  private:
-  // Renews the worker's lease, which counts from the time when the report that the directive answers was sent. An
-  // answer to a report that this agent has not sent is ignored.
+  // Renews the worker's lease. The directive answers one of the agent's reports; the lease counts from the time when
+  // that report was sent. Ignores an answer to a report that this agent has not sent.
   void RenewLease() {
     lease_deadline_ = holdings_.lease_deadline;
     const int64_t from = directive_.renewal_of_boottime_nanos();
@@ -80,8 +80,8 @@ class Comparison {
       occupied_.insert(held.device);
     }
     const v1::AttemptDirective* wanted = FindWanted(held.key);
-    // An attempt that has reported its outcome computes no more, but without a lease its trainer would be stopped
-    // before it has handed over its telemetry.
+    // An ended attempt computes no more, but it keeps its lease: without one, its trainer would be suspended before it
+    // has sent all of its telemetry.
     const bool may_live = (wanted != nullptr || held.state == Attempt::ENDED) && !held.killed;
     if (may_live && held.occupies_device && lease_deadline_ > held.lease_deadline) {
       actions_.renew.push_back({held.key, lease_deadline_, ToDuration(directive_.suspend_limit())});
@@ -103,12 +103,8 @@ class Comparison {
     if (IsStronger(wanted.desired(), held.sent_desired)) {
       actions_.leave.push_back({held.key, wanted.desired(), wanted.desired_reason()});
     }
-    if (const v1::NumberedLossScaleOrder& earlier = wanted.earlier_loss_scale_order();
-        earlier.number() > held.sent_loss_scale_order) {
-      actions_.loss_scale.push_back({held.key, earlier.number(), earlier.order()});
-    }
-    if (wanted.has_loss_scale_order() && wanted.loss_scale_order_number() > held.sent_loss_scale_order) {
-      actions_.loss_scale.push_back({held.key, wanted.loss_scale_order_number(), wanted.loss_scale_order()});
+    if (wanted.live_loss_scale().number() > held.sent_loss_scale) {
+      actions_.loss_scale.push_back({held.key, wanted.live_loss_scale()});
     }
     if (wanted.gradient_request_number() > held.sent_gradient_request) {
       actions_.sample_gradients.push_back({held.key, wanted.gradient_request_number()});
@@ -120,7 +116,7 @@ class Comparison {
                        [&](const HeldAttempt& held) { return SameAttempt(held.key, key); });
   }
 
-  // Whether an attempt of this job with another token still occupies a device here.
+  // Whether some attempt of this job still occupies a device of this worker.
   bool JobOccupiesDevice(const std::string& job) const {
     return std::any_of(holdings_.attempts.begin(), holdings_.attempts.end(),
                        [&](const HeldAttempt& held) { return held.key.job_id() == job && held.occupies_device; });
@@ -147,7 +143,8 @@ class Comparison {
     }
   }
 
-  // Whether a process may still write to the folder, which is also the case between a kill and the process's end.
+  // Whether a process may still write to the folder. A killed attempt may still write until its last process has
+  // exited.
   bool IsInUse(const std::string& folder) const {
     return std::any_of(holdings_.attempts.begin(), holdings_.attempts.end(), [&](const HeldAttempt& held) {
       const std::string& job = held.key.job_id();

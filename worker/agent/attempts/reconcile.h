@@ -9,20 +9,20 @@
 #include "ampd/v1/worker.pb.h"
 #include "ampd/v1/worker_service.pb.h"
 
-// The agent's decisions: compares what the worker holds with what the server wants. Pure: no clock, no process, no
-// file, no randomness. The simulation runs the same code.
+// Decides what the agent does: compares the worker's attempts with what the server wants. Pure: no clock, no process,
+// no file, no randomness. The simulation runs the same code.
 namespace ampd::agent {
 
-// One attempt that the worker holds: from its start (or refusal) until its outcome is acknowledged and nothing of it is
-// left.
+// An attempt that the worker holds: one that it has started or refused, until the outcome is acknowledged and no
+// process or unsent telemetry of it is left.
 struct HeldAttempt {
   v1::AttemptKey key;
   std::string device;
   v1::Attempt::State state = v1::Attempt::STARTING;
-  // The last commands sent to the trainer. On a new connection to the trainer, the agent sends a leave command
-  // (sent_desired other than RUN) again and resets the two numbers to 0.
+  // The last orders sent to the trainer. When the agent connects to the trainer again, it repeats an order to leave
+  // (sent_desired other than RUN) and resets the two numbers below to 0, so that those orders are sent again too.
   v1::Job::Desired sent_desired = v1::Job::RUN;
-  uint64_t sent_loss_scale_order = 0;
+  uint64_t sent_loss_scale = 0;  // the number of the settings
   uint64_t sent_gradient_request = 0;
   absl::Duration lease_deadline;  // since boot
   bool killed = false;            // a kill is in progress
@@ -30,7 +30,7 @@ struct HeldAttempt {
   bool forgotten = false;         // no longer reported; kept until its telemetry is stored
 };
 
-// Everything that the worker holds.
+// The state of a worker that Reconcile compares with a directive.
 struct Holdings {
   std::vector<HeldAttempt> attempts;
   std::vector<v1::Device> devices;
@@ -55,13 +55,12 @@ struct RefuseAction {
 struct LeaveAction {
   v1::AttemptKey key;
   v1::Job::Desired desired = v1::Job::PAUSE;
-  v1::Reason reason = v1::REASON_UNSPECIFIED;
+  v1::Reason::Code reason = v1::Reason::REASON_UNSPECIFIED;
 };
 
 struct LossScaleAction {
   v1::AttemptKey key;
-  uint64_t number = 0;
-  v1::LossScaleOrder order;
+  v1::LiveLossScale settings;
 };
 
 struct SampleGradientsAction {
@@ -75,8 +74,8 @@ struct RenewAction {
   absl::Duration suspend_limit;
 };
 
-// The actions that a directive asks for, in the order in which the agent takes them. Kills come first, then renewals,
-// then starts, so that two attempts of one job never compute at once.
+// The actions that a directive requires, in the order in which the agent carries them out. Kills come first, then lease
+// renewals, then starts, so that two attempts of one job never compute at once.
 struct Actions {
   bool stale = false;                  // the directive is not newer than the reflected one; nothing else is set
   absl::Duration lease_deadline;       // end of the worker's lease from now on; only grows
@@ -94,29 +93,31 @@ struct Actions {
   std::vector<std::string> remove_later;  // paths where a trainer may still write: stored on disk as pending removals
 };
 
-// Returns the actions that lead from `holdings` to what `directive` asks for. Idempotent: once the actions are done,
-// the same directive asks for nothing more. With `again` the same directive is considered once more, after an attempt
-// ended, to start an attempt that waits for the device.
+// Returns the actions that bring a worker from `holdings` to the state that `directive` asks for. Idempotent: after
+// these actions, the same directive requires no further action. After an attempt has ended, the newest directive is
+// processed again, with `again`, so that an attempt that waits for the device can start.
 //
-//   * a directive that is older than the reflected one, or the same one without `again`, changes nothing;
-//   * an attempt that is held but not named by the directive is killed. Once it has ended, it is forgotten, because the
-//     server no longer expects it;
-//   * an attempt that has reported its outcome keeps its lease until its process is gone, whether it is named or not;
-//   * an attempt that is named but not held starts on its device if that is free, waits if it is occupied, and is
-//     refused if the worker has no such device. If it should no longer run, it ends without a start;
-//   * the same job and attempt number with another token is another attempt;
-//   * the folder "<job>" or "<job>/<attempt>" is removed once no process that writes there is left, and a checkpoint at
-//     once.
+//   * A directive that is older than the newest processed one changes nothing. Nor does the same one without `again`.
+//   * An attempt that the worker holds but the directive does not name is killed. Once it has ended, it is forgotten,
+//     because the server no longer expects it.
+//   * An attempt that has reported its outcome keeps its lease until its process has exited, even if the directive does
+//     not name it.
+//   * An attempt that the directive names but the worker does not hold starts if its device is free, waits if the
+//     device is occupied, and is refused if the worker has no such device. If it should no longer run, it ends without
+//     a start.
+//   * The same job and attempt number with another token is another attempt.
+//   * The folder "<job>" or "<job>/<attempt>" is removed once no process can write there any more. A checkpoint is
+//     removed at once.
 //
 // Deterministic: the result depends only on the inputs and the order of their fields.
 Actions Reconcile(const Holdings& holdings, const v1::WorkerDirective& directive, bool again = false);
 
 absl::Duration ToDuration(const google::protobuf::Duration& duration);
 
-// Whether `a` and `b` name the same attempt: job, number and token.
+// Whether `a` and `b` name the same attempt: their job, attempt number and token are equal.
 bool SameAttempt(const v1::AttemptKey& a, const v1::AttemptKey& b);
 
-// Whether directive `a` was issued after `b`.
+// Whether the server issued directive `a` after directive `b`.
 bool IsNewer(const v1::DirectiveId& a, const v1::DirectiveId& b);
 
 }  // namespace ampd::agent

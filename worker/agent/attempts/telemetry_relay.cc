@@ -10,8 +10,7 @@ namespace {
 
 using v1::TelemetryBatch;
 
-// Whether the batch has columns of a newer trainer that this agent does not know. They would be lost if batches were
-// joined.
+// Whether the batch has columns of a newer trainer that this agent does not know. Merging would lose them.
 bool HasUnknownColumns(const v1::StepColumns& steps) {
   const auto has_unknown = [](const google::protobuf::Message& message) {
     return !message.GetReflection()->GetUnknownFields(message).empty();
@@ -19,7 +18,7 @@ bool HasUnknownColumns(const v1::StepColumns& steps) {
   return has_unknown(steps) || std::any_of(steps.phases().begin(), steps.phases().end(), has_unknown);
 }
 
-// Whether the batch may be joined with others: the server accepts it, and all of it is known.
+// Whether the batch may be merged with others: it is well-formed, so the server accepts it, and has no unknown columns.
 bool IsJoinable(const TelemetryBatch& batch) {
   return points::CheckBatch(batch).ok() && !HasUnknownColumns(batch.steps());
 }
@@ -28,7 +27,7 @@ bool IsJoinable(const TelemetryBatch& batch) {
 
 void TelemetryRelay::Add(TelemetryBatch batch) {
   const auto [first, last] = points::SequenceRange(batch);
-  // A trainer repeats unacknowledged batches on a new connection; skip a batch that was received before.
+  // On a new connection a trainer sends unacknowledged batches again. Skip a batch that was received before.
   if (last <= received_) {
     return;
   }
@@ -48,7 +47,7 @@ void TelemetryRelay::Add(TelemetryBatch batch) {
   }
 }
 
-// A batch that the server would drop is not joined with others, so that nothing else is dropped with it.
+// A batch that the server would drop is not merged with others, because the server would then drop the others too.
 bool TelemetryRelay::MergeIntoLast(const Kept& added) {
   if (batches_.size() <= num_sent_) {
     return false;

@@ -8,42 +8,43 @@
 
 namespace ampd::agent {
 
-// Telemetry of one attempt on its way from the trainer to the server. The trainer keeps everything until it is
-// acknowledged; the relay's buffer is bounded and may be lost.
+// Passes the telemetry of one attempt from the trainer to the server. The trainer keeps all telemetry until it is
+// acknowledged, so the relay's buffer may be lost; its size is limited.
 //
-// At most kMaxUploads uploads are in flight at a time. Batches that arrive meanwhile are merged, and are sent as one
-// upload when the server has stored one of those in flight. So the faster the steps, the more of them share an upload,
-// and no step waits longer than the server takes to store the uploads before it.
+// At most kMaxUploads uploads are in flight at a time. Batches that arrive meanwhile are merged. When the server has
+// stored an upload, they are sent as one upload. So the faster the steps are, the more of them share an upload, and no
+// step waits longer than the server takes to store the uploads before it.
 //
 //   trainer --Add--> [ in flight: 1-3, 4-5, 6, 7 | merged: 8-31 ] --Next, Sent--> server
 //                                 ^------------------Acknowledge--------------------'
 //
-// Merging keeps the content and the order of the sequences. Single-threaded: owner the agent's loop.
+// Merging keeps the content and the order of the records. Single-threaded; owner: the agent's loop.
 class TelemetryRelay {
  public:
-  // Batches are merged up to these limits. A larger batch is sent alone. A trainer's batch has at most 256 KiB plus one
-  // record of at most 1 MiB (a sample), which is far below gRPC's limit of 4 MiB.
+  // Maximum number of points in a merged batch; kMaxMergedBytes limits its size. A larger batch is sent alone. A
+  // trainer's batch has at most 256 KiB plus one record of at most 1 MiB (a sample), which is far below gRPC's limit of
+  // 4 MiB.
   static constexpr int kMaxMergedPoints = 1024;
   static constexpr size_t kMaxMergedBytes = 256 << 10;
-  // Maximum number of unacknowledged uploads. With more than one, the next upload is already at the server when the
-  // server's disk has stored the upload before.
+  // Maximum number of unacknowledged uploads. With more than one, the server can store the next upload as soon as it
+  // has stored the previous one, without waiting for the network.
   static constexpr size_t kMaxUploads = 4;
 
   void Add(v1::TelemetryBatch batch);
-  // The next batch to send; null if all are sent or the maximum is in flight. Sent() advances to the next one.
+  // The next batch to send; null if all are sent or kMaxUploads are in flight. Sent() advances to the batch after it.
   const v1::TelemetryBatch* Next() const;
   void Sent() { ++num_sent_; }
   // Called when a new stream was opened: everything that is not acknowledged is sent again.
   void Rewind() { num_sent_ = 0; }
   void Acknowledge(uint64_t sequence);
-  // Called when the server refuses this telemetry: drops what is buffered and whatever still arrives.
+  // Called when the server refuses this attempt's telemetry. Drops all buffered telemetry, and all that arrives later.
   void Refuse();
 
   bool full() const { return num_bytes_ >= kMaxBytes; }
   bool empty() const { return batches_.empty(); }
   bool refused() const { return refused_; }
   uint64_t received() const { return received_; }
-  // The trainer may discard everything up to this sequence.
+  // The sequence up to which the trainer may discard its telemetry.
   uint64_t acknowledged() const { return refused_ ? received_ : acknowledged_; }
 
  private:

@@ -27,13 +27,13 @@ namespace {
 
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
 constexpr absl::Duration kLastBackoff = absl::Seconds(3);
-// A writer thread that has not noticed the end of its stream after this time is cancelled.
+// How long the writer thread may take to notice that its stream has ended. After that it is cancelled.
 constexpr absl::Duration kWriterTimeout = absl::Seconds(1);
 constexpr size_t kMaxTelemetryQueue = 32;
 constexpr size_t kMaxReportQueue = 1;
 
-// One bidirectional stream that is reopened until Stop. Sends Out to the server and receives In. Messages wait in a
-// queue that lives as long as one connection: what a lost connection has not sent is dropped. Thread-safe.
+// A bidirectional gRPC stream that is reopened until Stop. Sends Out to the server and receives In. Messages wait in a
+// queue; when the connection is lost, the messages still in the queue are dropped. Thread-safe.
 template <typename Out, typename In>
 class Stream {
  public:
@@ -93,10 +93,10 @@ class Stream {
     absl::Duration backoff = kFirstBackoff;
     Ending ending = Ending::kUnanswered;
     while (!Stopped()) {
-      // A first failure to connect is reported at once. After it the call waits for a connection, because gRPC only
-      // makes one while a call waits.
+      // If the connection fails for the first time, report that at once. From then on, let the call wait for a
+      // connection, because gRPC connects only while a call waits.
       ending = RunOnce(/*wait_for_connection=*/ending == Ending::kNoConnection);
-      // A server that answers is healthy. After its restart, lease renewal must not wait for pauses that grew before.
+      // The server answered, so start over with a short pause: after a server restart, the lease must be renewed soon.
       if (ending == Ending::kAnswered) {
         backoff = kFirstBackoff;
       }
@@ -115,11 +115,12 @@ class Stream {
       }
       context_ = &context;
     }
-    // Returns once there is a connection, an attempt to connect has failed, or Stop has cancelled it.
+    // Returns when the channel is connected, when the attempt to connect has failed, or when Stop has cancelled it.
     auto stream = options_.open(&context);
     const bool connected = options_.channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
     const bool answered = connected && Exchange(context, *stream);
-    // Do not cancel the context before this: that would hide the status with which the server ended the stream.
+    // Do not cancel the context before Finish, because that would hide the status with which the server ended the
+    // stream.
     const grpc::Status status = stream->Finish();
     bool stopped = false;
     {
@@ -133,7 +134,7 @@ class Stream {
     return answered ? Ending::kAnswered : connected ? Ending::kUnanswered : Ending::kNoConnection;
   }
 
-  // Runs until the stream ends. Returns whether anything arrived on it.
+  // Runs until the stream ends. Returns whether the server sent any message on it.
   bool Exchange(grpc::ClientContext& context, grpc::ClientReaderWriterInterface<Out, In>& stream) {
     const auto queue = std::make_shared<Queue>(options_.capacity);
     {
@@ -168,7 +169,7 @@ class Stream {
     return answered;
   }
 
-  // Writes messages until the queue is closed or the stream ends. The reader notices the end of the stream, too.
+  // Writes messages until the queue is closed or the stream ends. If a write fails, the reader notices the end as well.
   void Write(Queue& queue, grpc::ClientReaderWriterInterface<Out, In>& stream) {
     std::optional<Out> message;
     do {
@@ -179,7 +180,7 @@ class Stream {
     } while (message.has_value() && stream.Write(*message));
   }
 
-  // Waits between half and all of `backoff`, so that the workers of a fleet do not reconnect in step.
+  // Waits for a random time between half of `backoff` and all of it, so that workers do not all reconnect at once.
   void Pause(absl::Duration backoff) {
     const double share = 0.5 + 0.5 * static_cast<double>(SystemRandom().Next() >> 11) * 0x1p-53;
     absl::MutexLock lock(&mutex_);
@@ -253,8 +254,7 @@ struct AttachClient::State {
     }
     Wake();
   }
-  // Logs why the stream ended. An error like the last one is logged again only after the server has accepted this
-  // worker in between.
+  // Logs why the stream ended. Logs the same error again only if the server has accepted this worker since.
   void OnStreamEnded(const grpc::Status& status, bool connected) {
     const std::string reason = ReasonOf(FromGrpcStatus(status));
     if (reason == "REPLACED") {

@@ -15,7 +15,7 @@ std::shared_ptr<grpc::Channel> MakeServerChannel(const std::string& server) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMillis);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  // In spite of its name this is not a pause: it is the time limit for one attempt to connect, handshake included.
+  // Despite its name this is no pause: it limits the time of one attempt to connect, handshake included.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 3'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
   // Channels with the same arguments would share a connection, and a long download would delay reports.

@@ -23,8 +23,8 @@ class ServerLink {
   virtual ~ServerLink() = default;
   // Queues the report, in place of an older report that has not been sent yet. Drops the report if there is no stream.
   virtual void SendReport(const v1::WorkerReport& report) = 0;
-  // Queues the upload. Returns false if the queue is full or there is no stream: then try again when wake_fd() is
-  // readable.
+  // Queues the upload. Returns false if the queue is full or there is no stream; the caller then tries again when
+  // wake_fd() is readable.
   virtual bool SendTelemetry(const v1::TelemetryUpload& upload) = 0;
   virtual Arrivals ReceiveArrivals() = 0;
   // A descriptor that is readable when something has arrived or the telemetry queue has capacity again. The caller

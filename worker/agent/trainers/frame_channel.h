@@ -11,9 +11,8 @@
 
 namespace ampd::agent {
 
-// A connection to a Unix socket that carries frames (base/ipc/frames.h) in both directions. When the connection is
-// lost, it is made again, with growing pauses between the tries. Nothing blocks. Single-threaded: owner the agent's
-// loop.
+// A connection to a Unix socket that carries frames (base/ipc/frames.h) in both directions. Connects again after a lost
+// connection, with growing pauses. No call blocks. Single-threaded; owner: the agent's loop.
 class FrameChannel {
  public:
   explicit FrameChannel(std::string path) : path_(std::move(path)) {}
@@ -24,7 +23,7 @@ class FrameChannel {
   // Queues a frame. REQUIRES: connected.
   void Send(const google::protobuf::MessageLite& message);
 
-  // Reads what has arrived, at most one buffer, appends the complete frames to `payloads`, and sends what is queued. An
+  // Reads at most one buffer of data, appends the complete frames in it to `payloads`, and sends queued frames. An
   // error means that the connection is lost.
   absl::Status Exchange(std::vector<std::string>* payloads);
 

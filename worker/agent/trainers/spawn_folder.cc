@@ -52,9 +52,10 @@ bool SpawnFolder::Read() {
   return bytes.ok() && record_.ParseFromString(*bytes);
 }
 
-// The process that becomes the shim creates its log before its program begins, and holds the state folder's lock until
-// then. So if there is no log, there is no shim, and none will start. A crash of the machine may lose the log, which is
-// not synced, but then the boot id has changed.
+// Whether the shim may have started. The process that becomes the shim creates the shim's log, and holds the lock of
+// the state folder until the shim's program begins. The caller holds that lock now, so without a log no shim has
+// started and none will. A crash of the machine may lose the log, which is not synced, but then the boot id has
+// changed.
 bool SpawnFolder::ShimMayHaveBegun() const {
   const absl::StatusOr<std::string> boot = BootId();
   std::error_code error;

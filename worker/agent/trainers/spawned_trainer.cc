@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<SpawnedTrainer>> SpawnedTrainer::Start(const std:
   if (absl::StatusOr<ProcessIdentity> identity = IdentityOf(*pid); identity.ok()) {
     record.set_shim_start_ticks(identity->start_ticks);
   }
-  // If this second write, of the shim's pid, fails, the shim is still found: by its socket, and by its token.
+  // Writing the record again adds the shim's pid. If that fails, the shim is still found by its socket and its token.
   trainer->folder_.Write(record).IgnoreError();
   return trainer;
 }
@@ -159,7 +159,8 @@ std::vector<internal::TrainerReport> SpawnedTrainer::Poll(absl::Duration now, bo
   if (exited_) {
     return reports;
   }
-  // Read the trainer first: when the shim reports its end, its last messages are still in its socket.
+  // Read the trainer's messages before the shim's. When the shim reports that the trainer has exited, the trainer's
+  // last messages may still be in the socket.
   if (trainer_.MaybeConnect(now)) {
     ++num_trainer_connections_;
     hello_.reset();
@@ -224,8 +225,8 @@ void SpawnedTrainer::DetectExit() {
   if (exit_.has_value()) {
     exited_ = true;
   } else if (!ShimIsAlive()) {
-    // The shim wrote its exit file before it ended, or never will. The processes that it left behind are found by their
-    // token.
+    // The shim is gone. If it wrote an exit file, the file exists now. Processes that the shim left behind are found by
+    // their token and killed.
     exit_ = folder_.ReadExit();
     const std::vector<ProcessIdentity> left = ProcessesStartedWith(kTokenVariable, folder_.record().token());
     for (const ProcessIdentity& identity : left) {

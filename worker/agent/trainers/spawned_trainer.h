@@ -15,12 +15,12 @@
 
 namespace ampd::agent {
 
-// The environment variable that holds the spawn's token, in every process below a shim.
+// Name of an environment variable that holds the spawn's token. Every process below a shim inherits it.
 inline constexpr char kTokenVariable[] = "AMPD_SPAWN_TOKEN";
 
-// One shim and its trainer, started by this agent or by an earlier one. It counts as exited when the shim has written
-// the exit status, or when neither the shim nor any process with the token is left. Single-threaded: owner the agent's
-// loop.
+// One shim and its trainer, started by this agent or by an earlier one. The trainer counts as exited when the shim has
+// written the exit status, or when the shim and all processes with the spawn's token (kTokenVariable) are gone.
+// Single-threaded; owner: the agent's loop.
 //
 //   warm --Bind--> bound --trainer ends--> exited
 class SpawnedTrainer {
@@ -30,36 +30,40 @@ class SpawnedTrainer {
     std::vector<std::string> trainer;  // program and arguments; the spawn folder and the device are appended
   };
 
-  // Writes the record, then starts the shim and adds it to `reaper`. `record` has id, token, device and, if the trainer
-  // is bound to an attempt, the attempt's key.
+  // Writes the record, then starts the shim and adds it to `reaper`. The caller sets the id, token and device in
+  // `record`, and the attempt's key if the trainer is bound to an attempt.
   static absl::StatusOr<std::unique_ptr<SpawnedTrainer>> Start(const std::string& state_folder,
                                                                internal::SpawnRecord record, const Command& command,
                                                                ChildReaper& reaper);
-  // Represents a shim that an earlier agent started; it may have ended since.
+  // Makes the object for a shim that an earlier agent started. The shim may have ended since.
   static std::unique_ptr<SpawnedTrainer> Adopt(SpawnFolder folder);
 
-  // Binds the trainer to an attempt; writes that to the record first.
+  // Binds the trainer to an attempt, by writing the attempt's key to the record.
   absl::Status Bind(const v1::AttemptKey& key);
 
-  // SetLease renews the lease; Kill ends the trainer and everything below the shim.
+  // Renews the lease to `deadline`. If the lease runs out, the shim suspends the trainer, and kills it after
+  // `suspend_limit`.
   void SetLease(absl::Duration deadline, absl::Duration suspend_limit);
+  // Makes the shim kill the trainer and all other processes below the shim.
   void Kill();
   void SendToTrainer(const internal::TrainerCommand& command);
 
-  // Connects to the shim and to the trainer if necessary, exchanges frames with both, and detects their end. Returns
-  // the trainer's reports. If `read_trainer` is false, the reports stay in the socket, which blocks the trainer.
+  // Connects to the shim and to the trainer if necessary, exchanges messages with them, and detects that they have
+  // exited. Returns the trainer's reports. If `read_trainer` is false, the reports stay in the socket, which blocks the
+  // trainer.
   std::vector<internal::TrainerReport> Poll(absl::Duration now, bool read_trainer);
 
   const internal::SpawnRecord& record() const { return folder_.record(); }
   SpawnFolder& folder() { return folder_; }
   const SpawnFolder& folder() const { return folder_; }
   bool bound() const { return record().has_key(); }
+  bool killed() const { return command_.kill(); }  // Whether Kill was called. The trainer may not have exited yet.
   // Whether the trainer is suspended now or was suspended at any time since the last Poll.
   bool suspended() const { return shim_status_.suspended() || was_suspended_; }
   bool trainer_connected() const { return trainer_.connected(); }
-  // Whether the shim has confirmed a lease that lasts at least until `deadline`.
+  // Whether the shim has confirmed a lease that lasts until `deadline` or longer.
   bool HasLease(absl::Duration deadline) const;
-  // Number of connections made to the trainer so far. When it grows, the trainer must get its commands again.
+  // Number of connections made to the trainer so far. When it grows, the agent must send its commands again.
   int num_trainer_connections() const { return num_trainer_connections_; }
   // The trainer's Hello on its newest connection; empty until it arrives.
   const std::optional<internal::Hello>& hello() const { return hello_; }

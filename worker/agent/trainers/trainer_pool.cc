@@ -11,7 +11,7 @@ namespace {
 
 // Minimum interval between starts of warm trainers on one device.
 constexpr absl::Duration kWarmInterval = absl::Seconds(5);
-// The same interval if the last warm trainer could not use the device.
+// Minimum interval between starts of warm trainers on a device that the last warm trainer could not use.
 constexpr absl::Duration kBrokenDeviceInterval = absl::Minutes(1);
 
 }  // namespace
@@ -25,7 +25,7 @@ void TrainerPool::Adopt() {
 
 absl::StatusOr<SpawnedTrainer*> TrainerPool::Assign(const std::string& device, const v1::AttemptKey& key) {
   for (const auto& [id, trainer] : trainers_) {
-    if (!trainer->bound() && !trainer->exited() && trainer->record().device() == device) {
+    if (!trainer->bound() && !trainer->killed() && !trainer->exited() && trainer->record().device() == device) {
       AMPD_RETURN_IF_ERROR(trainer->Bind(key));
       return trainer.get();
     }
@@ -121,7 +121,8 @@ void TrainerPool::KillAll() {
   }
 }
 
-// Reaps the shims, and orphaned processes too: an agent that is a container's first process gets those as children.
+// Reaps the shims that have exited, and orphaned processes: an agent that is the first process of a container becomes
+// the parent of orphans.
 void TrainerPool::Reap() {
   shims_.Reap();
   ReapAdopted([](pid_t) { return false; });

@@ -18,15 +18,14 @@
 namespace ampd::agent {
 
 // The trainers of this host, each below its shim. TrainerPool starts them, finds those that an earlier agent left,
-// keeps one warm trainer (started, but without an attempt) ready on each free device, hands trainers out to attempts,
-// and removes the folders of those that ended. It does not know what an attempt is: its owner polls the trainers and
-// talks to them.
+// keeps one warm trainer (started, but without an attempt) ready on each free device, assigns trainers to attempts, and
+// removes the folders of those that have exited. Its owner polls the trainers and exchanges messages with them.
 //
-//   Assign --> a warm trainer of the device, bound to the attempt; or one that is started for it
+//   Assign --> binds a warm trainer of the device to the attempt; starts a trainer if there is none
 //   Remove --> forgets a trainer that has exited, and deletes its folder
 //
 // A warm trainer that can't use its device is ended, and MarkUnusable reports the device as unhealthy until a later
-// warm trainer can use it. Times are since boot. Single-threaded: owner the agent's loop.
+// warm trainer can use it. Times are since boot. Single-threaded; owner: the agent's loop.
 class TrainerPool {
  public:
   using Trainers = std::map<std::string, std::unique_ptr<SpawnedTrainer>>;  // by spawn id
@@ -42,10 +41,10 @@ class TrainerPool {
   };
   explicit TrainerPool(Options options) : options_(std::move(options)) {}
 
-  // Finds the trainers that an earlier agent left, running or not. Call once, first.
+  // Finds the trainers that an earlier agent left, running or not. Call once, before any other function.
   void Adopt();
 
-  // Returns a trainer on the device, bound to the attempt; the pool owns it. Returns the errors of
+  // Returns a trainer on the device and binds it to the attempt; the pool owns the trainer. Returns the errors of
   // SpawnedTrainer::Start and Bind.
   absl::StatusOr<SpawnedTrainer*> Assign(const std::string& device, const v1::AttemptKey& key);
 
@@ -59,10 +58,10 @@ class TrainerPool {
   // Marks as unhealthy the devices that the newest warm trainers could not use.
   void MarkUnusable(std::vector<v1::Device>* devices) const;
 
-  // Starts warm trainers on devices without a trainer. After each start on a device, the next start there waits some
-  // time.
+  // Starts warm trainers on devices without a trainer. Limits how often it does so on the same device.
   void KeepWarm(const std::vector<v1::Device>& devices, absl::Duration now);
-  // Ends KeepWarm's wait for the device. Called when a trainer has done its work there.
+  // Lets KeepWarm start a warm trainer on the device without a pause. Called when a trainer has ended its attempt
+  // there.
   void AllowWarm(const std::string& device) { warm_not_before_.erase(device); }
 
   void Remove(const std::string& spawn_id);
@@ -72,11 +71,10 @@ class TrainerPool {
   // Reaps the shims that have ended.
   void Reap();
 
-  // Returns the descriptors to poll, for ends of shims and for messages of shims and trainers. Trainers for which
-  // `is_blocked` returns true are not read.
+  // Returns the descriptors to poll, for exits of shims and for messages of shims and trainers. Leaves out the
+  // connections to trainers for which `is_blocked` returns true.
   std::vector<pollfd> Descriptors(const std::function<bool(const SpawnedTrainer&)>& is_blocked) const;
-  // Whether every trainer has both of its connections, to the shim and to the trainer. A connection that is not made
-  // yet has no descriptor to poll.
+  // Whether there is a connection to each trainer and to its shim. A missing connection has no descriptor to poll.
   bool IsConnected() const;
 
  private:

@@ -114,8 +114,9 @@ void Fp8Layers::Compare(size_t layer, Fp8Product product, const at::Tensor& in_f
   Raise(errors_[Index(layer)][Index(product)], error);
 }
 
-// History and scales of Transformer Engine's delayed scaling: the newest amax is put first, and the scale follows from
-// the largest of the history. If all are zero, the scale stays. Written in place, where a captured step expects it.
+// Transformer Engine's delayed scaling. The step's amax (largest magnitude) becomes the first entry of the history, and
+// the scale follows from the largest entry. A scale stays if its whole history is zero or the step was skipped. All
+// tensors are updated in place, because recorded steps read them at fixed addresses.
 void Fp8Layers::EndStep(const at::Tensor& skipped) {
   if (recipe_.scaling != Scaling::kDelayed) {
     return;

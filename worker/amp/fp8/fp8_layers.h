@@ -21,14 +21,16 @@ enum class Fp8Product { kForward, kInputGradient, kWeightGradient };
 inline constexpr int kFp8Operands = 3;
 inline constexpr int kFp8Products = 3;
 
-// Which dimensions of an operand (R, C) the products sum over; blocks of 128 lie along them.
+// The dimensions of an operand (R, C) that its products sum over. With block scales, the blocks of 128 numbers lie
+// along these dimensions.
 struct Fp8Sums {
   bool over_columns = false;
   bool over_rows = false;
   bool any() const { return over_columns || over_rows; }
 };
 
-// The operand in the forms that the products need; each product sums over the columns of its form.
+// An operand quantized for its products. A product sums over the columns of its matrices, so one that sums over rows
+// needs the transposed matrix.
 struct Fp8Operands {
   Fp8Matrix over_columns;  // (R, C); without data unless requested.
   Fp8Matrix over_rows;     // (C, R); without data unless requested.
@@ -43,23 +45,24 @@ struct Fp8Finding {
   bool demoted = false;                  // An error passed the bound: the layer leaves FP8 from now on.
 };
 
-// The linear layers that compute in FP8. Holds their scales, the findings of the canary (a check that compares FP8
-// products with exact ones in some steps), and which layers the canary demoted.
+// The linear layers that compute in FP8. Holds their scales, the findings of the canary, and which layers the canary
+// demoted. The canary is a check: in some steps it compares FP8 products with exact ones, and a layer with too large an
+// error is demoted, that is, it computes in a wider format from then on.
 //
 //   BeginStep()   sets whether this step is a canary step
 //   Quantize()    called by the op, in the forward and the backward pass
 //   Compare()     called by the op, in canary steps
-//   EndStep()     computes the scales of the next steps from this step's amaxes, on the device
+//   EndStep()     computes the scales of the next steps from this step's amaxes (largest magnitudes), on the device
 //   Judge()       reads the canary's measurements and demotes layers, once the host knows that the step was applied
 //
-// Scales change only between steps, so that all micro-batches, checkpoint segments that run again and evaluations
-// quantize alike. A skipped step leaves the scales unchanged and demotes no layer. Delayed scaling uses the current
-// amax while there is no history.
+// Scales change only between steps, so micro-batches, recomputed checkpoint segments and evaluations quantize alike. A
+// skipped step leaves the scales unchanged and demotes no layer. With delayed scaling, a layer without a history of
+// amaxes uses the current amax.
 //
 // All numbers stay on the device, in tensors with fixed addresses, so a step may begin before the host knows the result
-// of the last one. Only the canary's step must be judged before another begins: a demotion changes the device's work,
-// and so always takes effect from the next step on, however far ahead steps are enqueued. Single-threaded, except for
-// the backward pass, which runs on autograd's thread while the step waits for it.
+// of the last one. A canary step is the exception: Judge must run before the next step begins, because a demotion
+// changes the kernels that the next step launches. So a demotion always takes effect with the step after the canary
+// step. Single-threaded, except for the backward pass, which runs on autograd's thread while the step waits for it.
 class Fp8Layers : public torch::CustomClassHolder {
  public:
   Fp8Layers(const precision::Fp8Recipe& recipe, const std::vector<precision::Fp8Layer>& layers,
@@ -67,14 +70,15 @@ class Fp8Layers : public torch::CustomClassHolder {
 
   const precision::Fp8Recipe& recipe() const { return recipe_; }
   bool demoted(size_t layer) const { return demoted_[layer]; }
-  // Grows whenever the set of demoted layers changes, because steps then give the device different work.
+  // The number of times that the set of demoted layers has changed. After a change, steps launch other kernels, so a
+  // recorded step is out of date.
   int64_t num_changes() const { return num_changes_; }
-  // Whether this is a canary step, in which products are compared.
+  // Whether this is a canary step, in which FP8 products are compared with exact ones.
   bool canary() const { return canary_; }
 
   void BeginStep(int64_t step);
 
-  // Quantizes an operand of a layer by its recipe. `records`: whether this is part of a training step and its
+  // Quantizes an operand of a layer for its products. `records`: whether this is part of a training step, whose
   // measurements are recorded. REQUIRES: `matrix` is (R, C), fp32 or bf16.
   Fp8Operands Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums, bool records);
 
@@ -84,14 +88,15 @@ class Fp8Layers : public torch::CustomClassHolder {
     return Product(a, b, bias, dtype, fast_accumulation, native_);
   }
 
-  // Records the error of a product against the same product in the compute format; the largest error of a step counts.
+  // Records the relative error of `in_fp8`, compared with `exact`, the same product in the compute format. Of all
+  // errors recorded in a step, the largest counts.
   void Compare(size_t layer, Fp8Product product, const at::Tensor& in_fp8, const at::Tensor& exact);
 
-  // Ends the last step begun. `skipped`: bool, 0-dim, on the device. Does not wait.
+  // Ends the step that the last BeginStep began. `skipped`: bool, 0-dim, on the device. Does not wait.
   void EndStep(const at::Tensor& skipped);
 
-  // After EndStep, returns the canary's findings for the last step begun, one per layer that was still in FP8. Empty if
-  // that step was not a canary step or was skipped. After a canary step the call waits for the device.
+  // Returns the canary's findings for the step that ended last, one per layer that was still in FP8. Empty if that was
+  // not a canary step or was skipped. After a canary step the call waits for the device. REQUIRES: EndStep was called.
   std::vector<Fp8Finding> Judge(bool skipped);
 
   // The state of the layers as tensors on the CPU, by "MODULE.scale" and the like. A tensor that is missing on import,
@@ -111,7 +116,8 @@ class Fp8Layers : public torch::CustomClassHolder {
   std::vector<bool> demoted_;
   int64_t num_changes_ = 0;
   bool canary_ = false;
-  // L layers, three operands or products each, H steps of history; fp32 on the device.
+  // Shapes of the following tensors: L layers, 3 operands or products of each, H steps of history. All are fp32 on the
+  // device.
   at::Tensor scales_;      // (L, 3), delayed scaling only; 0: no amax was seen
   at::Tensor history_;     // (L, 3, H), delayed scaling only, newest first
   at::Tensor of_step_;     // (4, L, 3), measurements of the step so far; the next four are views of it

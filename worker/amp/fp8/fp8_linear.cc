@@ -9,6 +9,7 @@
 #include "ATen/core/grad_mode.h"
 #include "ATen/core/ivalue.h"
 #include "ATen/ops/linear.h"
+#include "worker/amp/step/format.h"
 
 namespace ampd::amp {
 namespace {
@@ -18,7 +19,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// A layer, and how one pass computes it.
+// The layer that an op computes, and which of its products are in FP8.
 struct Call {
   c10::intrusive_ptr<Fp8Layers> layers;
   size_t layer = 0;
@@ -26,10 +27,8 @@ struct Call {
   bool records = false;  // The pass is part of a training step, so autograd records it.
 };
 
-// A tensor (*, C) as a matrix (N, C).
-at::Tensor AsMatrix(const at::Tensor& tensor) { return tensor.reshape({-1, tensor.size(-1)}); }
-
-// `in_fp8`: the input (N, I), if the product is in FP8.
+// Computes input (N, I) times weight (O, I) transposed, plus the bias: (N, O). `in_fp8` is the quantized input; it is
+// read only if the product is in FP8.
 at::Tensor ForwardProduct(const Call& call, const Fp8Matrix& in_fp8, const at::Tensor& input, const at::Tensor& weight,
                           const std::optional<at::Tensor>& bias) {
   if (!call.products.forward) {
@@ -44,7 +43,8 @@ at::Tensor ForwardProduct(const Call& call, const Fp8Matrix& in_fp8, const at::T
   return result;
 }
 
-// gradient (N, O), in FP8 or in its own format, weight (O, I) -> (N, I)
+// Computes the gradient of the input: gradient (N, O) times weight (O, I), in FP8 or in the gradient's own format.
+// Returns (N, I). `in_fp8`: the quantized gradient.
 at::Tensor InputGradient(const Call& call, const Fp8Operands& in_fp8, const at::Tensor& gradient,
                          const at::Tensor& weight) {
   if (!call.products.input_gradient) {
@@ -60,7 +60,8 @@ at::Tensor InputGradient(const Call& call, const Fp8Operands& in_fp8, const at::
   return result;
 }
 
-// gradient (N, O), in FP8 or in its own format, the input in FP8 (I, N) or in its own format (N, I) -> (O, I)
+// Computes the gradient of the weight (O, I): gradient (N, O) transposed times input (N, I), in FP8 or in their own
+// format. `in_fp8`: the quantized gradient. `input_in_fp8`: the quantized input, transposed (I, N).
 at::Tensor WeightGradient(const Call& call, const Fp8Operands& in_fp8, const at::Tensor& gradient,
                           const Fp8Matrix& input_in_fp8, const at::Tensor& input, at::ScalarType dtype) {
   if (!call.products.weight_gradient) {
@@ -131,7 +132,8 @@ struct LinearFp8 : Function<LinearFp8> {
     return {block[0], block[1]};
   }
 
-  // Saves the weight, the input if a product in its own format will need it, and the transposed input in FP8.
+  // Saves tensors for the backward pass: the weight; the input, if the backward pass computes a product from it without
+  // FP8; and the transposed input in FP8.
   static void Keep(AutogradContext* context, const Call& call, const Fp8Matrix& in_fp8, const at::Tensor& input,
                    const at::Tensor& weight) {
     auto& data = context->saved_data;

@@ -16,7 +16,7 @@ enum class Fp8Grain {
   kSquares,  // Those of a block of 128x128.
 };
 
-// The requested forms of a matrix (R, C).
+// Which FP8 matrices to make of a matrix (R, C).
 struct Fp8Order {
   Fp8Grain grain = Fp8Grain::kTensor;
   at::ScalarType format = at::kFloat8_e4m3fn;
@@ -32,9 +32,9 @@ struct Fp8Forms {
 };
 
 // Quantizes matrices to FP8 under a recipe. On a CPU it uses LibTorch's ops on fp32 copies. On a GPU it uses the
-// kernels of libampd_cuda.so, which read the matrix once, or twice if a scale follows from all numbers. Both give the
-// same bits, except with a known scale for a matrix that is not finite: then all elements are NaN, but with different
-// bits. Thread-compatible.
+// kernels of libampd_cuda.so, which read the matrix once, or twice if the scale is computed from all elements. The
+// results are the same bit for bit, with one exception: if the scale is known and the matrix has an infinity or NaN,
+// all results are NaN, but with different bits. Thread-compatible.
 class Fp8Quantizer {
  public:
   static std::unique_ptr<Fp8Quantizer> Make(const precision::Fp8Recipe& recipe, const ComputeDevice& device);

@@ -15,11 +15,11 @@
 namespace ampd::amp {
 namespace {
 
-// Tensor cores need sums over a multiple of this many numbers.
+// Tensor cores require that the dimension that a product sums over is a multiple of this number.
 constexpr int64_t kSumMultiple = 16;
 
-// With block scales, tensor cores need whole blocks along the sum, and read the scales of 128x128 blocks four at a
-// time.
+// With block scales, tensor cores require that the dimension that a product sums over consists of whole blocks. They
+// read the scales of 128x128 blocks four at a time.
 constexpr int64_t kBlock = 128;
 constexpr int64_t kScaleMultiple = 4;
 

@@ -16,7 +16,8 @@
 #include "ATen/ops/nll_loss.h"
 #include "ATen/ops/zeros_like.h"
 #include "graph/heads.h"
-#include "graph/memory/op_memory.h"
+#include "graph/memory/loss_memory.h"
+#include "worker/amp/ops/loss_kernels.h"
 
 namespace ampd::amp {
 namespace {
@@ -27,10 +28,10 @@ using torch::autograd::variable_list;
 
 constexpr int64_t kIgnored = graph::kIgnoredLabel;
 
-// Calls body(begin, rows) for every part of the rows.
+// Splits the rows into parts, and calls body(begin, rows) for each part.
 template <typename Body>
 void ForEachPart(const at::Tensor& logits, const Body& body) {
-  const int64_t part = graph::CrossEntropyRows(logits.size(1), logits.is_cuda());
+  const int64_t part = graph::CrossEntropyRows(logits.size(1));
   for (int64_t begin = 0; begin < logits.size(0); begin += part) {
     body(begin, std::min(part, logits.size(0) - begin));
   }
@@ -40,9 +41,9 @@ at::Tensor LogSoftmaxOf(const at::Tensor& logits, int64_t begin, int64_t rows) {
   return at::log_softmax(logits.narrow(0, begin, rows), 1, at::kFloat);
 }
 
-// Whether the backward pass may write over logits that it got from the saved variables, because nothing will read their
-// memory again. They may be held only by the saved variables and the caller; if they are a view, only the view may hold
-// the tensor behind it. graph::OpMemory relies on this.
+// Whether the backward pass may write over the logits that the forward pass saved. It may if nothing else will read
+// their memory: only the saved variables and the caller hold the tensor and, if it is a view, only the view holds the
+// tensor behind it. graph::OpMemory relies on this.
 bool MayWriteOver(const at::Tensor& logits) {
   constexpr size_t kSavedVariableAndCaller = 2;
   if (at::GradMode::is_enabled() || logits.use_count() != kSavedVariableAndCaller ||
@@ -63,7 +64,8 @@ struct CrossEntropy : Function<CrossEntropy> {
     });
     context->save_for_backward({logits, target});
     context->saved_data["reduction"] = reduction;
-    // This equals the loss over all classes, because only the targets' logarithms count.
+    // `picked` holds only the target's log-probability, as if it were the only class. The loss is the same as over all
+    // classes, because nll_loss reads no other one.
     return at::nll_loss(picked, at::zeros_like(target).masked_fill_(target.eq(kIgnored), kIgnored), /*weight=*/{},
                         reduction, kIgnored);
   }
@@ -78,7 +80,8 @@ struct CrossEntropy : Function<CrossEntropy> {
       of_row = of_row.div(ignored.logical_not().sum().to(at::kFloat));
     }
     const at::Tensor of_rows = of_row.expand({logits.size(0)}).masked_fill(ignored, 0).unsqueeze(1);  // (N, 1)
-    // Writes over the logits through an alias with their version counter, so that a second backward pass is rejected.
+    // detach() makes an alias with the same version counter. Writing to it raises the counter, so that autograd rejects
+    // a second backward pass, which would read overwritten logits.
     at::Tensor found = MayWriteOver(logits) ? logits.detach() : at::empty_like(logits);
     ForEachPart(logits, [&](int64_t begin, int64_t rows) {
       const at::Tensor logarithms = LogSoftmaxOf(logits, begin, rows);
@@ -90,11 +93,51 @@ struct CrossEntropy : Function<CrossEntropy> {
   }
 };
 
+// The same with ampd's CUDA kernels.
+struct CudaCrossEntropy : Function<CudaCrossEntropy> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& target,
+                            int64_t reduction, const c10::intrusive_ptr<LossKernels>& kernels) {
+    LossKernels::Rows rows = {.logits = logits.stride(1) == 1 ? logits : logits.contiguous(),
+                              .target = target.contiguous(),
+                              .reduction = reduction};
+    at::Tensor loss = kernels->Forward(rows);
+    context->save_for_backward({rows.logits, rows.target, rows.log_sum_exp, rows.num_counted});
+    context->saved_data["reduction"] = reduction;
+    context->saved_data["kernels"] = c10::IValue::make_capsule(kernels);
+    return loss;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& logits = saved[0];
+    at::Tensor found = MayWriteOver(logits) ? logits.detach() : at::empty_like(logits);
+    const LossKernels::Rows rows = {.logits = logits,
+                                    .target = saved[1],
+                                    .reduction = context->saved_data["reduction"].toInt(),
+                                    .log_sum_exp = saved[2],
+                                    .num_counted = saved[3]};
+    c10::static_intrusive_pointer_cast<LossKernels>(context->saved_data["kernels"].toCapsule())
+        ->Backward(rows, gradients[0], found);
+    return {found, at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+void OnCpu(std::vector<c10::IValue>& stack) {
+  at::Tensor loss = CrossEntropy::apply(stack[0].toTensor(), stack[1].toTensor(), stack[2].toInt());
+  stack = {std::move(loss)};
+}
+
 }  // namespace
 
-void RegisterCrossEntropy(executor::OpRegistry& registry) {
-  registry.Register("ampd.cross_entropy", [](std::vector<c10::IValue>& stack) {
-    at::Tensor loss = CrossEntropy::apply(stack[0].toTensor(), stack[1].toTensor(), stack[2].toInt());
+void RegisterCrossEntropy(executor::OpRegistry& registry, const ComputeDevice& device) {
+  constexpr char kName[] = "ampd.cross_entropy";
+  if (device.cuda_kernels == nullptr) {
+    registry.Register(kName, OnCpu);
+    return;
+  }
+  const auto kernels = c10::make_intrusive<LossKernels>(device);
+  registry.Register(kName, [kernels](std::vector<c10::IValue>& stack) {
+    at::Tensor loss = CudaCrossEntropy::apply(stack[0].toTensor(), stack[1].toTensor(), stack[2].toInt(), kernels);
     stack = {std::move(loss)};
   });
 }

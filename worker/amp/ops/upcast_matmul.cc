@@ -177,7 +177,7 @@ std::vector<at::Tensor> WideList(const c10::IValue& list) {
   return wide;
 }
 
-// Autograd records the layers op by op; the casts round the gradients.
+// No autograd function is needed: autograd records the layers op by op, and the casts round the gradients.
 void LstmWide(std::vector<c10::IValue>& stack) {
   const at::ScalarType type = stack[0].toTensor().scalar_type();
   const auto [result, hidden, cell] =

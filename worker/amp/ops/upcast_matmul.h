@@ -4,8 +4,8 @@
 
 namespace ampd::amp {
 
-// Registers the products that policies in 16 bits use on a CPU that multiplies such numbers more slowly than fp32,
-// wrongly (precision::MiscomputesNarrowConv), or not at all:
+// Registers matrix products that compute in fp32 for policies in 16 bits. They are used on a CPU that multiplies 16-bit
+// numbers more slowly than fp32, wrongly (precision::MiscomputesNarrowConv), or not at all:
 //
 //   ampd.linear_wide(input (*, I), weight (O, I), bias (O) or None) -> (*, O)
 //   ampd.conv2d_wide(input (B, C, H, W), weight (O, C/groups, kH, kW), bias (O) or None, stride, padding, dilation,
@@ -20,11 +20,12 @@ namespace ampd::amp {
 //                  dropout, train, bidirectional, batch_first) -> output, h, c: as aten.lstm.input
 //   ampd.gru_wide(input, h, [...], the same) -> output, h: as aten.gru.input
 //
-// Inputs, results, gradients and what is saved for the backward pass are float16 or bfloat16, all of the first
-// argument's type, each rounded once (the sums of attention's exponentials are fp32). Inside, numbers are upcast and
-// products are summed in fp32, as tensor cores do. So overflow, underflow and rounding are those of a device with
-// products of that format; the speed is fp32's. The recurrent ops have arguments, results and gradients in 16 bits;
-// their state between positions, and what they save, is fp32. Deterministic for a fixed number of threads.
+// Inputs, results, gradients and what is saved for the backward pass are float16 or bfloat16, in the format of the
+// first argument. Each is rounded once. (Attention also saves the sums of its exponentials, in fp32.) Inside an op, the
+// inputs are upcast and products are summed in fp32, as tensor cores do. So overflow, underflow and rounding are the
+// same as on a device that multiplies in that format, but the speed is that of fp32. The recurrent ops also take and
+// return 16-bit numbers; their state between positions, and what they save, is fp32. Deterministic for a fixed number
+// of threads.
 void RegisterUpcastMatmul(executor::OpRegistry& registry);
 
 }  // namespace ampd::amp

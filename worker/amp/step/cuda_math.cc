@@ -4,7 +4,7 @@
 
 namespace ampd::amp {
 
-// Uses these setters rather than setFloat32Precision, because LibTorch's getters throw if both ways have been mixed.
+// The older setters are used rather than setFloat32Precision, because LibTorch's getters throw if a process uses both.
 void UseCudaMath(const precision::ResolvedPolicy& policy) {
   at::Context& context = at::globalContext();
   context.setAllowTF32CuBLAS(policy.formats.tf32_matmul);

@@ -92,7 +92,8 @@ class CudaStepGraph final : public StepGraph {
     graph_->replay();
   }
 
-  // The allocator keeps memory that tensors released and can reuse it for others, except what belongs to the graph.
+  // Free memory includes what the allocator has cached, that is, memory of released tensors that it can reuse. It
+  // excludes the memory of the graph, even if it looks unused.
   Memory memory() const override {
     const Taken taken = TakenOf(device_);
     const auto free = static_cast<int64_t>(cuda::CUDACachingAllocator::get()->getMemoryInfo(device_.index()).first);
@@ -135,8 +136,8 @@ class CudaStepGraph final : public StepGraph {
     } catch (...) {
       error = std::current_exception();
     }
-    // capture_end is needed after an error too, or the stream would keep recording. If it then throws as well, the
-    // first error caused that.
+    // capture_end is called after an error too, because the stream would keep recording otherwise. Then it may also
+    // throw; this second error is dropped, because the first one caused it.
     try {
       graph_->capture_end();
     } catch (const c10::Error&) {
@@ -147,9 +148,9 @@ class CudaStepGraph final : public StepGraph {
     }
   }
 
-  // After a failed recording LibTorch's allocator may still ask the graph which streams belong to it, so the graph
-  // object is leaked; its memory is released. The default generator may still be in recording mode, so it gets a fresh
-  // state.
+  // Cleans up after a failed recording. The graph object is leaked, because LibTorch's allocator may still ask it which
+  // streams belong to it; its memory is released. The default generator may still be in recording mode, so it gets a
+  // fresh state.
   void Abandon() {
     (void)graph_.release();
     for (const auto end : {cuda::CUDACachingAllocator::endAllocateToPool, cuda::CUDACachingAllocator::releasePool}) {

@@ -73,8 +73,14 @@ class CudaStepKernels final : public StepKernels {
     Check(kernels_.round(Upload(RowsToRound(tensors), rounded_), Stream()));
   }
 
+  void Copy(const std::vector<TensorCopy>& copies, const kernels::StepDecision* if_skipped) override {
+    // A step copies twice, with different rows, so each kind has its own.
+    UploadedRows& last = if_skipped == nullptr ? copied_ : restored_;
+    Check(kernels_.copy(Upload(RowsToCopy(copies), last), if_skipped, Stream()));
+  }
+
  private:
-  // The last rows of one kind of pass, on the host and on the device.
+  // The rows that were last written to the device for one kind of pass: a copy on the host and the device's memory.
   struct UploadedRows {
     std::vector<std::byte> here;
     at::Tensor there;
@@ -83,9 +89,9 @@ class CudaStepKernels final : public StepKernels {
   at::TensorOptions BytesHere() const { return at::TensorOptions().dtype(at::kByte).device(device_); }
   at::Tensor Bytes(size_t count) const { return at::empty({static_cast<int64_t>(count)}, BytesHere()); }
 
-  // Writes the rows to the device, unless they equal the last ones: the allocator usually gives a step's gradients the
-  // same memory as in the previous step. Passes and copies share one stream, so a pass that has not run yet still reads
-  // its own rows.
+  // Writes the rows to the device, unless they equal those that were written last. That is usual, because the allocator
+  // tends to give a step's gradients the same memory as in the previous step. Passes and copies share one stream, so a
+  // pass that is still waiting there reads its own rows before they are overwritten.
   CudaTable Upload(const StepRows& rows, UploadedRows& last) {
     const auto bytes = std::as_bytes(std::span(rows.rows));
     step_bytes_ += bytes.size();
@@ -102,8 +108,8 @@ class CudaStepKernels final : public StepKernels {
     return TableOf(rows, last.there.defined() ? last.there.const_data_ptr() : nullptr);
   }
 
-  // The address where the rows will be after EndRecording has copied them. Every pass of a recorded step has its own
-  // place, in memory that the graph uses for nothing else.
+  // Returns the device address of a recorded pass's rows. EndRecording copies the rows there. Every pass of a recorded
+  // step has a separate place, in memory that is not used for anything else.
   const void* Record(std::span<const std::byte> bytes) {
     const size_t begin = recorded_.here.size();
     TORCH_CHECK(begin + bytes.size() <= recorded_.there.nbytes(), "a step with ", begin + bytes.size(),
@@ -133,7 +139,7 @@ class CudaStepKernels final : public StepKernels {
 
   const kernels::CudaKernels& kernels_;
   const c10::Device device_;
-  UploadedRows measured_, accumulated_, updated_, rounded_;
+  UploadedRows measured_, accumulated_, updated_, rounded_, copied_, restored_;
   size_t step_bytes_ = 0;  // Bytes of rows in the step so far.
   size_t most_step_bytes_ = 0;
   bool is_recording_ = false;

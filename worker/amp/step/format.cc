@@ -20,6 +20,8 @@ kernels::Format FormatOf(const at::Tensor& tensor) {
 
 void BumpVersion(const at::Tensor& leaf) { leaf.unsafeGetTensorImpl()->bump_version(); }
 
+at::Tensor AsMatrix(const at::Tensor& tensor) { return tensor.reshape({-1, tensor.size(-1)}); }
+
 // Sets the strides by a copy. A weight with one input channel is contiguous in both orders, so contiguous() would leave
 // its strides as they are, and its convolution would run in the slow order.
 at::Tensor InTrainingLayout(const at::Tensor& tensor) {

@@ -9,9 +9,12 @@ namespace ampd::amp {
 // The format of a tensor as the kernels name it. Throws c10::Error for any format other than float, bfloat16 and half.
 kernels::Format FormatOf(const at::Tensor& tensor);
 
-// Records that a kernel wrote the leaf without autograd noticing. A later backward pass over a graph that saved the old
-// content then fails instead of using the changed one.
+// Call after a kernel has written the leaf, which autograd does not notice. A later backward pass over a graph that
+// saved the old content then fails, instead of using the new content.
 void BumpVersion(const at::Tensor& leaf);
+
+// A tensor (*, C) as a matrix (N, C), without a copy if its strides allow that.
+at::Tensor AsMatrix(const at::Tensor& tensor);
 
 // The tensor in its training layout. Convolutions with channels-last weights, and the ops after them, run about 1.8
 // times as fast on a CPU (measured on the MNIST CNN). Every other tensor keeps its order.
@@ -20,9 +23,9 @@ at::Tensor InTrainingLayout(const at::Tensor& tensor);
 // A copy on the CPU that shares no memory with `tensor`, without gradients, in row-major order.
 at::Tensor ContiguousCopy(const at::Tensor& tensor);
 
-// Like ContiguousCopy, a copy on the CPU, but in `dtype`. Uses the memory of `reuse` if that has this shape and dtype,
-// because writing to fresh pages takes longer than the copy. Otherwise data from a GPU goes to pinned memory, which the
-// GPU fills at the bus's rate. `reuse` may be undefined; nothing else may use it.
+// Returns a copy on the CPU like ContiguousCopy, but in `dtype`. Writes into `reuse` if it has this shape and dtype,
+// because writing to fresh pages takes longer than the copy. Otherwise allocates memory; for data from a GPU it is
+// pinned, so that the GPU fills it at the bus's full rate. `reuse` may be undefined; nothing else may use it.
 at::Tensor CopyInto(at::Tensor reuse, const at::Tensor& tensor, at::ScalarType dtype);
 
 }  // namespace ampd::amp

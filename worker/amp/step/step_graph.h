@@ -27,14 +27,15 @@ class StepGraph {
  public:
   virtual ~StepGraph() = default;
 
-  // Runs the step on the stream where one will be recorded, after the work already given to LibTorch's current stream;
-  // later work on the current stream runs after the step.
+  // Runs the step without recording it, on the stream that Capture will use. The step runs after the work already given
+  // to LibTorch's current stream, and before later work on that stream.
   virtual void WarmUp(absl::FunctionRef<void()> step) = 0;
 
-  // Records the step, with `num_seeds` seeds. Returns an empty string on success; otherwise the reason in one line, and
-  // the graph is unusable. REQUIRES: called once.
+  // Records the step, with `num_seeds` seeds. Returns an empty string on success. Otherwise returns the reason in one
+  // line, and the graph is unusable. REQUIRES: called once.
   virtual std::string Capture(size_t num_seeds, absl::FunctionRef<void()> step) = 0;
-  // REQUIRES: called by the step while it is recorded; `number` is less than `num_seeds`.
+  // Called by the step while it is recorded: random ops after this call use seed `number` of a replay. REQUIRES:
+  // `number` is less than `num_seeds`.
   virtual void UseSeed(size_t number) = 0;
 
   // Launches the recorded step on LibTorch's current stream. REQUIRES: Capture recorded a step with as many seeds.
@@ -44,7 +45,7 @@ class StepGraph {
     int64_t own_bytes = 0;   // Kept for the recorded step, also between its replays.
     int64_t free_bytes = 0;  // Memory that everything else may still allocate on the device.
   };
-  // The memory as it is now; does not wait for the device. REQUIRES: Capture recorded a step.
+  // Returns the current memory use. Does not wait for the device. REQUIRES: Capture recorded a step.
   virtual Memory memory() const = 0;
 };
 

@@ -17,7 +17,7 @@ using kernels::TensorRow;
 template <typename Body>
 void ForEachChunk(const StepRows& table, const Body& body) {
   at::parallel_for(0, table.num_chunks, 1, [&](int64_t first, int64_t last) {
-    // The last row that begins at or before the first chunk.
+    // Find the row that contains the first chunk.
     auto row = std::upper_bound(table.rows.begin(), table.rows.end(), first,
                                 [](int64_t chunk, const TensorRow& one) { return chunk < one.first_chunk; }) -
                1;
@@ -99,6 +99,15 @@ class CpuStepKernels final : public StepKernels {
   void Round(const std::vector<StepTensors>& tensors) override {
     ForEachChunk(RowsToRound(tensors),
                  [&](const TensorRow& row, int64_t begin, int64_t end, int64_t) { loops_.round(row, begin, end); });
+  }
+
+  void Copy(const std::vector<TensorCopy>& copies, const kernels::StepDecision* if_skipped) override {
+    if (if_skipped != nullptr && !if_skipped->skip) {
+      return;
+    }
+    for (const TensorCopy& copy : copies) {
+      copy.to.copy_(copy.from);
+    }
   }
 
  private:

@@ -14,8 +14,8 @@
 namespace ampd::amp {
 
 // The device on which an engine computes, and its kernels, which are never freed. If `cuda_kernels` is null, the CPU's
-// loops are used; if `cpu_kernels` is null, those of the widest instruction set of this machine; if `graphs` is null,
-// steps are not recorded.
+// loops are used. If `cpu_kernels` is null, they are those of the widest instruction set that this machine has. If
+// `graphs` is null, steps are not recorded.
 struct ComputeDevice {
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   const kernels::CudaKernels* cuda_kernels = nullptr;
@@ -24,7 +24,7 @@ struct ComputeDevice {
   std::string why_no_graphs = {};  // Why a GPU has no graphs, as text for messages.
 };
 
-// One parameter's tensors for an update. All have the same strides, so that loops over their memory meet the same
+// One parameter's tensors for an update. All have the same strides, so a loop over their memory visits the same
 // elements.
 struct StepTensors {
   at::Tensor gradient;      // In any of the formats; undefined: the parameter is left alone.
@@ -39,10 +39,16 @@ struct StepTensors {
   double weight_decay = 0;
 };
 
-// The step's passes over all parameters, and the decisions between them, on one device. A CPU processes them chunk by
-// chunk on LibTorch's threads, with the same bits for any number of threads. A GPU processes all in one launch
-// (ComputeGradStats: two) on LibTorch's current stream, and nothing here waits for it. GPU errors are thrown as
-// c10::OutOfMemoryError or c10::AcceleratorError. Single-threaded; owner: the engine.
+// A tensor and a copy of it, with the same dtype, sizes and strides.
+struct TensorCopy {
+  at::Tensor from;
+  at::Tensor to;
+};
+
+// The passes of a step over all parameters (sums, updates, roundings), and the decisions between them, on one device. A
+// CPU processes the tensors chunk by chunk on LibTorch's threads, with the same bits for any number of threads. A GPU
+// processes all tensors in one launch (ComputeGradStats: two) on LibTorch's current stream, and no function waits for
+// it. GPU errors are thrown as c10::OutOfMemoryError or c10::AcceleratorError. Single-threaded; owner: the engine.
 class StepKernels {
  public:
   static std::unique_ptr<StepKernels> Make(const ComputeDevice& device);
@@ -52,28 +58,34 @@ class StepKernels {
   // memory.
   virtual void ComputeGradStats(const std::vector<at::Tensor>& gradients, kernels::GradientStats* stats) = 0;
 
-  // Decides whether `num_phases` phases, from `first_phase` on, update: all of them or none, by their stats.
+  // Decides by their stats whether phases update: those from `first_phase` to `first_phase + num_phases - 1`, either
+  // all or none.
   virtual void Decide(const kernels::StepControl& control, int first_phase, int num_phases) = 0;
   // Ends a step, after its last update (kernels::EndStep).
   virtual void EndStep(const kernels::StepControl& control) = 0;
 
-  // Call before the passes that are recorded in a step graph; they may have no more rows than the passes of an earlier
-  // step. EndRecording copies once to the device what the recorded passes read from the host.
+  // Call BeginRecording before a step's passes are recorded in a step graph, and EndRecording after them. EndRecording
+  // copies the rows that the recorded passes read to the device. REQUIRES: an earlier step had at least as many rows.
   virtual void BeginRecording() {}
   virtual void EndRecording() {}
 
   // sums[i] += gradients[i], in fp32. REQUIRES: sums[i] is defined if gradients[i] is.
   virtual void Accumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums) = 0;
 
-  // One optimizer step, unless `decision`, in the device's memory, is to skip it. The decision overrides the fields of
-  // `step` that it also has. Writes masters, moments, averages and leaves, the leaves without autograd noticing.
+  // Takes one optimizer step; does nothing if `decision`, in the device's memory, says to skip it. Fields that `step`
+  // and the decision both have are read from the decision. Writes masters, moments, averages and leaves. Autograd does
+  // not notice that the leaves change.
   virtual void UpdateAdam(const kernels::AdamStep& step, const kernels::StepDecision* decision,
                           const std::vector<StepTensors>& tensors) = 0;
   virtual void UpdateSgd(const kernels::SgdStep& step, const kernels::StepDecision* decision,
                          const std::vector<StepTensors>& tensors) = 0;
 
-  // Rounds masters into their leaves, and sets remainders where they are defined. Uses no other tensors.
+  // Rounds masters into their leaves, and sets remainders where they are defined. Does not read or write other tensors.
   virtual void Round(const std::vector<StepTensors>& tensors) = 0;
+
+  // Copies tensors, bit for bit. If `if_skipped` is set, in the device's memory, does so only if that decision says to
+  // skip the step. REQUIRES: all tensors are dense, in fp32 or a 16-bit format.
+  virtual void Copy(const std::vector<TensorCopy>& copies, const kernels::StepDecision* if_skipped) = 0;
 };
 
 }  // namespace ampd::amp

@@ -100,4 +100,18 @@ StepRows RowsToRound(const std::vector<StepTensors>& tensors) {
   return table;
 }
 
+StepRows RowsToCopy(const std::vector<TensorCopy>& copies) {
+  StepRows table;
+  for (size_t i = 0; i < copies.size(); ++i) {
+    TensorRow row;
+    row.parameter = copies[i].from.data_ptr();
+    row.parameter_format = FormatOf(copies[i].from);
+    row.working = copies[i].to.data_ptr();
+    row.working_format = row.parameter_format;
+    row.count = copies[i].from.numel();
+    Add(row, i, table);
+  }
+  return table;
+}
+
 }  // namespace ampd::amp

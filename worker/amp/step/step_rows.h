@@ -20,5 +20,6 @@ StepRows RowsToAccumulate(const std::vector<at::Tensor>& gradients, const std::v
 StepRows RowsToUpdate(const std::vector<StepTensors>& tensors);
 // Rows for the tensors that have a copy to round to.
 StepRows RowsToRound(const std::vector<StepTensors>& tensors);
+StepRows RowsToCopy(const std::vector<TensorCopy>& copies);
 
 }  // namespace ampd::amp

@@ -26,7 +26,7 @@ at::Tensor HostBytes(size_t count, bool pinned) {
   return at::empty({static_cast<int64_t>(count)}, at::TensorOptions().dtype(at::kByte).pinned_memory(pinned));
 }
 
-c10::Stream CurrentStream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
+c10::Stream StreamOf(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
 
 }  // namespace
 
@@ -92,7 +92,7 @@ void StepScalars::Send() {
   Sent& sent = sent_.emplace_back(Sent{HostBytes(BytesOf(start_), is_cuda), c10::Event(device_.type())});
   sent.bytes.copy_(bytes_, /*non_blocking=*/true);
   if (is_cuda) {
-    sent.arrived.record(CurrentStream(device_));
+    sent.arrived.record(StreamOf(device_));
   }
 }
 

@@ -11,7 +11,7 @@
 
 namespace ampd::amp {
 
-// The scalars of a step after it ran, as the host reads them.
+// The host's copy of the scalars that the device computed in one step.
 struct StepRecord {
   kernels::StepBlock step;
   std::vector<kernels::PhaseBlock> phases;
@@ -42,7 +42,7 @@ class StepScalars {
   // applied so far.
   void Load(const kernels::ScalerState& scaler, double rate_factor, const std::vector<int64_t>& applied);
 
-  // Sends the record of the last step to the host, after that step.
+  // Sends a copy of the scalars to the host, ordered after the work of the last step.
   void Send();
   // Waits until the oldest step whose record was sent is done, and returns the record. REQUIRES: there is such a step.
   StepRecord AwaitStep();

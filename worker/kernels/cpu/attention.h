@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 
-// Causal or full attention of one head in bf16, forward and backward, on a CPU that multiplies bf16. Products are
-// summed in fp32 and exponentials are fp32, so it rounds no more than LibTorch's flash kernel, which computes products
-// through fp32 on CPUs not made by Intel. Probabilities are computed again in the backward pass. Every head is computed
-// separately in a fixed order, so the bits do not depend on the number of threads.
+// Causal or full attention of one head in bf16, forward and backward, for CPUs with bf16 products. Sums of products and
+// exponentials are fp32, so results are rounded no more than those of LibTorch's flash kernel, which on CPUs not made
+// by Intel multiplies in fp32. The backward pass computes the probabilities again. Every head is computed separately in
+// a fixed order, so the bits do not depend on the number of threads.
 namespace ampd::kernels {
 
 struct AttentionShape {
@@ -23,7 +23,7 @@ struct Rows {
   int64_t stride = 0;
 };
 
-// One head's (T, D) in bf16.
+// A matrix (T, D) of one head, such as its queries, in bf16.
 using ConstHead = Rows<const uint16_t>;
 using Head = Rows<uint16_t>;
 
@@ -31,7 +31,7 @@ struct AttentionInputs {
   ConstHead query, key, value;
 };
 
-// The forward pass's results, and the gradient of its result, from which the backward pass starts.
+// What the backward pass reads besides the inputs: the results of the forward pass, and the gradient of `result`.
 struct AttentionResults {
   ConstHead result;
   const float* log_sums = nullptr;

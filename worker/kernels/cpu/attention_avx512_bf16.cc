@@ -47,7 +47,7 @@ void StoreHead(const float* sums, int64_t sums_stride, const float* factors, int
 Head RowsFrom(const Head& head, int64_t row) { return {head.data + row * head.stride, head.stride}; }
 Left AsLeft(const ConstHead& head, int64_t row) { return {head.data + row * head.stride, head.stride}; }
 
-// Allocates parts of the scratch memory; if there is none, only counts their bytes.
+// Allocates parts of the scratch memory `memory`. If that is null, only counts the bytes that would be needed.
 class Scratch {
  public:
   explicit Scratch(void* memory) : memory_(static_cast<char*>(memory)) {}
@@ -84,9 +84,9 @@ struct ForwardScratch {
   float* sums;        // (kBlock, D)
 };
 
-// Computes the exponentials of one row of scores relative to the largest score: for the first `visible` scores, and
-// zeros from there up to `columns`. Returns 1 over the sum of these, and sets `log_sum` to the logarithm of the sum of
-// the scores' own exponentials.
+// Computes the softmax weights of one row of scores, not yet divided by their sum: `weights` are the exponentials of
+// the first `visible` scores relative to the largest score, followed by zeros up to `columns`. Returns 1 over the sum
+// of the weights. Sets `log_sum` to the logarithm of the sum of the exponentials of the scores themselves.
 float Exponentials(const AttentionShape& shape, const float* scores, int64_t visible, int64_t columns,
                    uint16_t* weights, float* log_sum) {
   __m512 largest = _mm512_set1_ps(-__builtin_inff());
@@ -189,7 +189,7 @@ void PrepareBackward(const AttentionShape& shape, const AttentionInputs& inputs,
   __builtin_memset(scratch.query_sums, 0, static_cast<size_t>(shape.length * shape.width) * sizeof(float));
 }
 
-// 16 weights and score gradients of one key, computed from the products in the scratch at `place`.
+// The weights and score gradients of one key and 16 queries, computed from the products in the scratch at `place`.
 struct KeyLanes {
   __m512 weights, score_gradients;
 };

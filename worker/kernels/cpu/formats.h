@@ -5,8 +5,8 @@
 
 #include "worker/kernels/host_device.h"
 
-// The 16-bit formats, bit by bit, rounded to nearest even, as IEEE 754 and every accelerator do, unless stated
-// otherwise. Header-only so that the loops over tensors vectorise.
+// Conversions between fp32 and the 16-bit formats, written with operations on bits. Unless stated otherwise, they round
+// to nearest even, as IEEE 754 and all accelerators do. Header-only so that the loops over tensors vectorise.
 namespace ampd::kernels {
 
 enum class Format { kFloat32, kBFloat16, kFloat16 };
@@ -61,7 +61,8 @@ AMPD_HOST_DEVICE inline uint16_t ToFloat16(float value) {
   const uint32_t magnitude = bits & 0x7fffffff;
   const uint32_t rebased = magnitude - (112u << 23);
   const uint32_t normal = (rebased + 0xfff + ((rebased >> 13) & 1)) >> 13;
-  // Below the smallest normal: adding 0.5 leaves value / 2^-24, rounded by the hardware, in the low bits.
+  // Rounds numbers below the smallest normal one: adding 0.5 makes the hardware round them to multiples of 2^-24, and
+  // leaves the multiple in the low bits.
   const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000;
   const uint32_t is_subnormal = 0u - static_cast<uint32_t>(magnitude < 0x38800000);
   const uint32_t is_infinite = 0u - static_cast<uint32_t>(magnitude >= 0x477ff000);  // 65520 and above

@@ -17,8 +17,8 @@ struct Reciprocal {
   float low;
 };
 
-// Both are static: each file that includes this is compiled for its own instruction set, and the linker must not merge
-// them.
+// This function and Quotient are static, because each file that includes them is compiled for its own instruction set,
+// and the linker must not merge the copies.
 static inline Reciprocal ReciprocalOf(float divisor) {
   const double exact = 1.0 / static_cast<double>(divisor);
   const auto high = static_cast<float>(exact);

@@ -13,21 +13,21 @@ namespace ampd::kernels {
 struct CpuKernels {
   const char* name;
 
-  // Statistics of the gradient. Sums the squares in 32 lanes, element begin + i in lane i % 32; then adds lanes l and l
-  // + 16, and sums these pairs in order.
+  // Computes the statistics of the gradient's elements [begin, end). Squares are summed in 32 lanes: element begin + i
+  // is added to lane i % 32. Then lanes l and l + 16 are added, and these 16 sums are added up in order.
   GradientStats (*compute_grad_stats)(const TensorRow& row, int64_t begin, int64_t end);
 
   // accumulated[i] += gradient[i]
   void (*accumulate)(const TensorRow& row, int64_t begin, int64_t end);
 
-  // Update parameter, moments and average, and write the rounded parameter to `working` if set: one read and one write
-  // of each. The average uses the parameter before it is rounded.
+  // Update parameter, moments and average, and write the rounded parameter to `working` if set. Each tensor is read and
+  // written once. The average uses the parameter before it is rounded.
   void (*update_adam)(const AdamStep& step, const StepScalars& scalars, const TensorRow& row, int64_t begin,
                       int64_t end);
   void (*update_sgd)(const SgdStep& step, const StepScalars& scalars, const TensorRow& row, int64_t begin, int64_t end);
 
-  // working[i] = parameter[i], rounded, and remainder[i] = its lower half, if set. REQUIRES: the parameter is fp32 and
-  // `working` is set; with a remainder `working` is bf16.
+  // Sets working[i] to parameter[i], rounded, and remainder[i], if set, to the lower half of parameter[i]. REQUIRES:
+  // the parameter is fp32 and `working` is set; with a remainder `working` is bf16.
   void (*round)(const TensorRow& row, int64_t begin, int64_t end);
 };
 

@@ -2,7 +2,11 @@
 
 #include <cstdint>
 
+#include "worker/kernels/cuda/batch_norm_kernels.h"
+#include "worker/kernels/cuda/column_sum_kernels.h"
 #include "worker/kernels/cuda/fp8_kernels.h"
+#include "worker/kernels/cuda/layer_norm_kernels.h"
+#include "worker/kernels/cuda/loss_kernels.h"
 #include "worker/kernels/step_control.h"
 #include "worker/kernels/step_math.h"
 #include "worker/kernels/tensor_row.h"
@@ -10,16 +14,16 @@
 // The plain interface of libampd_cuda.so, without types of LibTorch or CUDA. A program that links neither opens the
 // library at run time (worker/device/cuda_plugin.h) and calls through the table that its one exported function returns.
 //
-// The step's passes over all tensors are compute_grad_stats, accumulate, update and round, with one launch for each
-// (two for compute_grad_stats). They equal the CPU's loops (cpu/step_kernels.h) bit for bit, except for the order in
-// which compute_grad_stats adds up the squares. Between compute_grad_stats and update, decide reads the results of
+// The step's passes over all tensors are compute_grad_stats, accumulate, update, round and copy, with one launch for
+// each (two for compute_grad_stats). They equal the CPU's loops (cpu/step_kernels.h) bit for bit, except for the order
+// in which compute_grad_stats adds up the squares. Between compute_grad_stats and update, decide reads the results of
 // compute_grad_stats and writes the decisions for update, on the device. Nothing here allocates, synchronises or keeps
 // state, and every pass is deterministic.
 namespace ampd::kernels {
 
-// Incremented with every change to what follows, to fp8_kernels.h, to the structs of step_math.h and step_control.h, to
-// TensorRow or to Format.
-inline constexpr uint32_t kCudaKernelsVersion = 5;
+// Incremented with every change to the rest of this file, to the other headers of this folder that it includes, to the
+// structs of step_math.h and step_control.h, to TensorRow or to Format.
+inline constexpr uint32_t kCudaKernelsVersion = 6;
 inline constexpr char kCudaKernelsSymbol[] = "ampd_cuda_kernels";
 
 // All tensors of a pass. All pointers are to device memory. REQUIRES: each tensor's first_chunk is the number of chunks
@@ -61,18 +65,27 @@ struct CudaKernels {
   // Checks the stats of `num_phases` phases, from `first_phase` on, and decides whether all of them update or none.
   int (*decide)(StepControl control, int32_t first_phase, int32_t num_phases, void* stream);
 
-  // Update parameter, moments and average, and write the rounded parameter to `working` if set, unless `decision`, in
-  // device memory, is to skip. The decision overrides the fields of `step` that it also has.
+  // Update parameter, moments and average, and write the rounded parameter to `working` if set. Do nothing if
+  // `decision`, in device memory, says to skip the step. Fields that `step` and the decision both have are read from
+  // the decision.
   int (*update_adam)(CudaTable table, const AdamStep* step, const StepDecision* decision, void* stream);
   int (*update_sgd)(CudaTable table, const SgdStep* step, const StepDecision* decision, void* stream);
 
   // Ends the step, after its last update (EndStep in step_control.h).
   int (*end_step)(StepControl control, void* stream);
 
-  // working[i] = parameter[i], rounded, and remainder[i] = its lower half, if set.
+  // Sets working[i] to parameter[i], rounded, and remainder[i], if set, to the lower half of parameter[i].
   int (*round)(CudaTable table, void* stream);
 
+  // Copies parameter[i] to working[i] without a change; both have the format of the parameter. If `if_skipped`, in
+  // device memory, is set, does so only if that decision says to skip the step.
+  int (*copy)(CudaTable table, const StepDecision* if_skipped, void* stream);
+
   const CudaFp8Kernels* fp8;
+  const CudaLossKernels* loss;
+  const CudaBatchNormKernels* batch_norm;
+  const CudaLayerNormKernels* layer_norm;
+  const CudaColumnSumKernels* column_sum;
 };
 
 }  // namespace ampd::kernels

@@ -2,10 +2,10 @@
 #include "worker/kernels/cuda/launch.h"
 #include "worker/kernels/tensor_row.h"
 
-// A thread block processes a tile of 128x128 numbers, and each thread 8x8 of them in registers. So a thread holds eight
+// A thread block quantizes a tile of 128x128 numbers. Each thread holds 8x8 of them in registers, so it has eight
 // adjacent codes along rows and along columns, and writes the matrix and its transpose in pieces of 8 bytes without
-// using shared memory. A warp covers 64 rows of 32 columns: it writes 32 bytes of each row and 64 of each transposed
-// row, and reads 64 bytes of each row of 16-bit numbers.
+// using shared memory. A warp covers 64 rows of 32 columns. It reads 64 bytes of each row of 16-bit numbers, and writes
+// 32 bytes of each row and 64 bytes of each transposed row.
 namespace ampd::kernels {
 namespace {
 
@@ -157,8 +157,8 @@ __device__ void StoreCodes(const CudaFp8Output& output, int64_t rows, int64_t co
   }
 }
 
-// Stores the thread's codes into the plain output (below, into the transposed one). code_of(r, c): the code for the
-// thread's row r and column c.
+// StorePlain stores the thread's codes into the plain output, StoreTransposed into the transposed one. code_of(r, c):
+// the code for the thread's row r and column c.
 template <typename CodeOf>
 __device__ void StorePlain(const CudaFp8Matrix& matrix, const Place& place, CodeOf code_of) {
   StoreCodes(matrix.plain, matrix.rows, matrix.columns, place.row, place.column, code_of);
@@ -202,7 +202,8 @@ __device__ void Raise(float* amax, uint32_t of_block) {
   }
 }
 
-// The amax of this block's chunk of the numbers, regardless of rows.
+// Returns the amax (largest magnitude) of this block's chunk. A chunk consists of consecutive numbers and may begin
+// within a row.
 template <typename T>
 __device__ uint32_t AmaxOfChunk(const T* source, const CudaFp8Matrix& matrix) {
   const int64_t begin = static_cast<int64_t>(blockIdx.x) * kChunkElements;
@@ -232,8 +233,8 @@ __global__ void __launch_bounds__(kThreads) FindAmax(CudaFp8Matrix matrix, const
                                : AmaxOfChunk(static_cast<const uint16_t*>(matrix.source), matrix)));
 }
 
-// Quantizes one tile. A known scale is used although the amax is not known yet; whether the amax is finite affects only
-// the inverse scale.
+// Quantizes one tile: with the known scale, or with the one that follows from *amax. With a known scale, *amax is still
+// being computed here; it only affects the inverse scale, which is written later.
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     QuantizeTensorTiles(CudaFp8Matrix matrix, const float* known_scale, float* amax) {
   const Place place = PlaceOfThread(matrix);

@@ -4,14 +4,15 @@
 
 #include "worker/kernels/fp8_math.h"
 
-// The FP8 part of libampd_cuda.so's plain interface (cuda_kernels.h). It quantizes matrices to FP8, each in one read,
-// except if the scale follows from all numbers. A product sums over the columns of both its operands, so the same read
-// also writes the transposed matrix if a product in the other direction will need it.
+// The FP8 part of libampd_cuda.so's plain interface (cuda_kernels.h). It quantizes matrices to FP8. Each matrix is read
+// once, or twice if one scale follows from all its numbers. A product sums over the columns of both its operands, so
+// the transposed matrix may be needed too; it is written in the same pass.
 //
 // Codes and scales equal those of the ops in worker/amp/fp8/fp8_tensor.h bit for bit, whatever the order of threads.
 namespace ampd::kernels {
 
-// An output in FP8. If `data` is null, the output is not requested, and neither `data` nor `inverse_scale` is written.
+// A matrix in FP8 that a kernel writes. If `data` is null, the matrix is not requested, and neither `data` nor
+// `inverse_scale` is written.
 struct CudaFp8Output {
   uint8_t* data = nullptr;
   float* inverse_scale = nullptr;
@@ -32,17 +33,20 @@ struct CudaFp8Matrix {
 // Every function follows the rules of CudaKernels: no allocation, no waiting, 0 or a cudaError_t. If one number is not
 // finite, all numbers that share its scale stand for NaN.
 struct CudaFp8Kernels {
-  // One scale for all numbers, and one inverse for both outputs: *known_scale, or, if that is null or not above 0, the
-  // scale that follows from the largest magnitude. *amax is set to that magnitude. REQUIRES: *amax is 0 before. Three
-  // launches; with a known scale, the matrix is read only once.
+  // Quantizes with one scale for all numbers; both outputs get the same inverse scale. The scale is *known_scale. If
+  // `known_scale` is null, or the number is not above 0, the scale follows from the largest magnitude instead. Sets
+  // *amax to the largest magnitude. REQUIRES: *amax is 0 before. Three launches. Reads the matrix twice, or once with a
+  // known scale.
   int (*quantize_tensor)(const CudaFp8Matrix* matrix, const float* known_scale, float* amax, void* stream);
 
-  // One scale per 128 numbers of an output row; the last block of a row may be shorter. inverse_scale: (R, C / 128) and
-  // (C, R / 128), rounded up, column-major as LibTorch's product requires. One launch.
+  // Quantizes with one scale per 128 numbers of an output row; the last block of a row may be shorter. Shapes of
+  // inverse_scale, with quotients rounded up: (R, C / 128) for the plain output and (C, R / 128) for the transposed
+  // one, column-major as LibTorch's product requires. One launch.
   int (*quantize_rows)(const CudaFp8Matrix* matrix, void* stream);
 
-  // One scale per square of 128x128 numbers; squares at the edges may be smaller. inverse_scale: (R / 128, C / 128) and
-  // its transpose, rounded up, row-major. One launch.
+  // Quantizes with one scale per square of 128x128 numbers; squares at the edges may be smaller. Shape of
+  // inverse_scale, with quotients rounded up: (R / 128, C / 128), row-major; transposed for the transposed output. One
+  // launch.
   int (*quantize_squares)(const CudaFp8Matrix* matrix, void* stream);
 };
 

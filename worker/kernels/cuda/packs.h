@@ -7,8 +7,8 @@
 #include "worker/kernels/cpu/formats.h"
 #include "worker/kernels/cuda/launch.h"
 
-// How the threads of a block traverse the elements of a chunk: in packs of 8, which are two 16-byte accesses in fp32 or
-// one in a 16-bit format. Only for the sources of libampd_cuda.so.
+// How the threads of a block traverse the elements of a chunk: in packs of 8 elements. A pack is two 16-byte accesses
+// in fp32, or one in a 16-bit format. Only for the sources of libampd_cuda.so.
 namespace ampd::kernels {
 
 inline constexpr int kPack = 8;
@@ -54,7 +54,7 @@ __device__ inline void StoreFloats(const Pack& pack, float* data, bool wide, int
   }
 }
 
-// 16-bit elements as stored. They are loaded and stored in the same way as by LoadFloats and StoreFloats.
+// A pack of 16-bit elements as stored. LoadHalves and StoreHalves work like LoadFloats and StoreFloats.
 struct HalfPack {
   uint16_t values[kPack];
 };

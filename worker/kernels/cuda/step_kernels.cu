@@ -13,7 +13,7 @@
 namespace ampd::kernels {
 namespace {
 
-// The last tensor that begins at or before this block's chunk.
+// Returns the tensor that contains this block's chunk.
 __device__ const TensorRow& TensorOfBlock(const CudaTable& table) {
   const auto chunk = static_cast<int64_t>(blockIdx.x);
   int32_t low = 0;
@@ -248,6 +248,23 @@ __global__ void __launch_bounds__(kThreads) RoundChunks(CudaTable table) {
   });
 }
 
+__global__ void __launch_bounds__(kThreads) CopyChunks(CudaTable table, const StepDecision* if_skipped) {
+  if (if_skipped != nullptr && !if_skipped->skip) {
+    return;
+  }
+  const TensorRow tensor = TensorOfBlock(table);
+  const bool is_narrow = tensor.parameter_format != Format::kFloat32;
+  ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
+    if (is_narrow) {
+      const HalfPack halves = LoadHalves(static_cast<const uint16_t*>(tensor.parameter) + i, wide, num);
+      StoreHalves(halves, static_cast<uint16_t*>(tensor.working) + i, wide, num);
+    } else {
+      const Pack floats = LoadFloats(static_cast<const float*>(tensor.parameter) + i, wide, num);
+      StoreFloats(floats, static_cast<float*>(tensor.working) + i, wide, num);
+    }
+  });
+}
+
 const char* ErrorText(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 
 int DescribeDevice(int ordinal, CudaDevice* device) {
@@ -289,6 +306,10 @@ int EndOfStep(StepControl control, void* stream) { return Launch(EndOneStep, 1, 
 
 int Round(CudaTable table, void* stream) { return Launch(RoundChunks, table.num_chunks, stream, table); }
 
+int Copy(CudaTable table, const StepDecision* if_skipped, void* stream) {
+  return Launch(CopyChunks, table.num_chunks, stream, table, if_skipped);
+}
+
 constexpr CudaKernels kKernels = {
     .version = kCudaKernelsVersion,
     .runtime_version = CUDART_VERSION,
@@ -301,7 +322,12 @@ constexpr CudaKernels kKernels = {
     .update_sgd = UpdateSgd,
     .end_step = EndOfStep,
     .round = Round,
+    .copy = Copy,
     .fp8 = &kFp8Kernels,
+    .loss = &kLossKernels,
+    .batch_norm = &kBatchNormKernels,
+    .layer_norm = &kLayerNormKernels,
+    .column_sum = &kColumnSumKernels,
 };
 
 }  // namespace

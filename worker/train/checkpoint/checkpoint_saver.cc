@@ -24,7 +24,7 @@ absl::Status CheckpointSaver::Save(v1::Checkpoint checkpoint, CheckpointContent 
   });
 }
 
-// Runs on the writer's thread. Besides the snapshot it reads nothing that training writes.
+// Runs on the checkpoint writer's thread, so it reads only the snapshot and data that training never changes.
 absl::StatusOr<v1::Checkpoint> CheckpointSaver::Write(v1::Checkpoint checkpoint, CheckpointContent identity) const {
   AMPD_ASSIGN_OR_RETURN(const SavedCheckpoint saved, SaveState(snapshot_, std::move(identity), store_));
   checkpoint.set_path(saved.path);

@@ -22,7 +22,7 @@ namespace ampd::train {
 // Single-threaded; owner: the training loop.
 class CheckpointSaver {
  public:
-  // Returns a copy of the state, and may reuse the memory of an earlier one.
+  // Returns a copy of the training state. Reuses the memory of `reuse`, an earlier copy, where possible.
   using Capture = absl::FunctionRef<TrainingState(amp::EngineState reuse)>;
 
   // The state to which a roll-back returns.
@@ -32,25 +32,26 @@ class CheckpointSaver {
     absl::Status damage;                         // Why the newest checkpoint is not used; OK if it is.
   };
 
-  // `store` outlives the saver. `earlier`: the checkpoints from before this attempt that it may roll back to, newest
-  // first; empty if it begins at the start. `announce` runs on the writer's thread.
+  // `store` outlives the saver. `earlier`: the checkpoints from before this attempt to which it may roll back, newest
+  // first; empty if the attempt starts training from the beginning. `announce` runs on the checkpoint writer's thread.
   CheckpointSaver(CheckpointStore& store, std::vector<v1::Checkpoint> earlier, CheckpointWriter::Announce announce)
       : store_(store), earlier_(std::move(earlier)), writer_(std::move(announce)) {}
 
-  // Waits for the checkpoint that is being written, captures the state and begins to write it. `checkpoint` has the
-  // attempt, the step and, if the step was evaluated, the loss; Save fills in the rest. Does nothing if the step was
-  // captured before, or if a checkpoint of a later step exists: after a roll-back past damaged checkpoints steps are
-  // run again, and the server accepts an attempt's checkpoints only in step order.
+  // Waits for the checkpoint that is being written, captures the state and starts to write the new checkpoint. The
+  // caller sets the attempt, the step and, if the step was evaluated, the loss of `checkpoint`; Save sets its other
+  // fields. Does nothing if the attempt already saved this step or a later one: the server accepts an attempt's
+  // checkpoints only in step order, and a roll-back past damaged checkpoints repeats steps.
   absl::Status Save(v1::Checkpoint checkpoint, CheckpointContent identity, uint64_t after_sequence, Capture capture);
 
-  // These call the functions of CheckpointWriter with the same names.
+  // Check, Wait, Join and newest forward to the functions of CheckpointWriter with the same names.
   absl::Status Check() const { return writer_.Check(); }
   absl::Status Wait() { return writer_.Wait(); }
   void Join() { writer_.Join(); }
   std::optional<v1::Checkpoint> newest() const { return writer_.newest(); }
 
-  // Waits for the checkpoint that is being written, frees the copy, and loads the newest sound checkpoint. If there is
-  // none, returns the start of the job, or CHECKPOINT_ERROR if the attempt has `earlier` checkpoints.
+  // Waits for the checkpoint that is being written, frees the copy of the state, and loads the newest undamaged
+  // checkpoint. If there is none, an attempt without `earlier` checkpoints rolls back to the start of the job; any
+  // other attempt gets CHECKPOINT_ERROR.
   absl::StatusOr<RollBackSource> LoadForRollBack();
 
  private:

@@ -25,15 +25,16 @@ absl::Status CheckpointError(const std::string& message) {
 
 constexpr char kDamaged[] = "damaged_checkpoint";
 
-// An error for a checkpoint that is not on disk as it was recorded.
+// The error for a checkpoint that is missing on disk or differs from what was recorded.
 absl::Status Damaged(const std::string& path, const std::string& message) {
   return ErrorWithMetadata(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_ERROR", message, {{kDamaged, path}});
 }
 
-// The error for a checkpoint that could not be saved: a full disk keeps its reason, everything else becomes a
-// CHECKPOINT_ERROR.
+// The error for a checkpoint that could not be saved. The reason is DISK_FULL if `status` has that reason, and
+// otherwise CHECKPOINT_ERROR.
 absl::Status NotSaved(const absl::Status& status, int64_t step) {
-  // Removes the operation from messages like "rename: No such file or directory"; it means nothing to the reader.
+  // Drop the operation from messages like "rename: No such file or directory", because users don't know these
+  // operations.
   const std::string text(status.message());
   const size_t colon = text.find(": ");
   const std::string message = absl::StrCat("the checkpoint of step ", step,
@@ -168,7 +169,7 @@ absl::Status CheckpointStore::MakeDurable(const CheckpointContent& content, cons
   AMPD_RETURN_IF_ERROR(io_.WriteFile(absl::StrCat(temporary, "/", kManifestFile), {manifest()}));
   AMPD_RETURN_IF_ERROR(io_.SyncFolder(temporary));
   AMPD_RETURN_IF_ERROR(io_.Rename(temporary, absl::StrCat(attempt, "/step-", content.step)));
-  // Makes the rename durable, and the folders that it may have created.
+  // Syncing the parent folders makes the rename durable, and the folders themselves if this save created them.
   AMPD_RETURN_IF_ERROR(io_.SyncFolder(attempt));
   AMPD_RETURN_IF_ERROR(io_.SyncFolder(job));
   return io_.SyncFolder(root_);
@@ -184,7 +185,7 @@ absl::StatusOr<SavedCheckpoint> CheckpointStore::Save(const CheckpointContent& c
                                  .state = content.state,
                                  .environment = content.environment,
                                  .files = {}};
-  // Hash while writing; both take about as long.
+  // Hash the files on other threads while they are written, because hashing takes about as long as writing.
   std::map<std::string, std::shared_future<CheckpointManifest::File>> described;
   for (const CheckpointContent::File& file : content.files) {
     described[file.name] = std::async(std::launch::async, [&file] { return Describe(file); });

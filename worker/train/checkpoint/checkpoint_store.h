@@ -79,8 +79,8 @@ class CheckpointStore {
   // `io` outlives the store.
   CheckpointStore(std::string root, CheckpointIo& io) : root_(std::move(root)), io_(io) {}
 
-  // Saves a checkpoint; it is durable on return. The files are hashed on threads of their own while they are written.
-  // Saving the same step of the same attempt again changes nothing if the content is the same.
+  // Saves a checkpoint, which is durable when Save returns. The files are hashed on separate threads while they are
+  // written. Does nothing if the same checkpoint with the same content was saved before.
   absl::StatusOr<SavedCheckpoint> Save(const CheckpointContent& content);
 
   // Reads the checkpoint and verifies every byte. `manifest_sha256`: the hash recorded when it was saved.

@@ -29,7 +29,7 @@ class CheckpointWriter {
  public:
   // Makes one checkpoint durable and describes it. If it throws, Check and Wait rethrow the exception.
   using Write = std::function<absl::StatusOr<v1::Checkpoint>()>;
-  // `after_sequence`: the value that was passed to Begin.
+  // Called on the writer's thread when a checkpoint is durable. `after_sequence`: the value that was passed to Begin.
   using Announce = std::function<void(const v1::Checkpoint& checkpoint, uint64_t after_sequence)>;
 
   static constexpr size_t kMaxWritten = 64;

@@ -10,13 +10,13 @@
 
 namespace ampd::train {
 
-// Presents tensors as the parts of a safetensors file. Contiguous tensors are not copied. Thread-compatible.
+// Presents tensors as the bytes of a safetensors file, in pieces. Contiguous tensors are not copied. Thread-compatible.
 class TensorFile {
  public:
   // INVALID_ARGUMENT for a tensor with a dtype or name that the format does not support.
   static absl::StatusOr<TensorFile> Of(const executor::TensorMap& tensors);
 
-  // The parts are valid as long as this object.
+  // The file's bytes, in pieces to be written in order. The pieces are valid as long as this object lives.
   std::vector<std::string_view> parts() const;
 
  private:
@@ -27,8 +27,7 @@ class TensorFile {
 // Copies the tensor of one entry out of a parsed file. DATA_LOSS for a boolean that is neither 0 nor 1.
 absl::StatusOr<at::Tensor> ReadTensor(const SafetensorsFile& file, const TensorEntry& entry);
 
-// Copies all tensors out of a safetensors file. DATA_LOSS in the cases in which ParseSafetensors or ReadTensor returns
-// it.
+// Copies all tensors out of the bytes of a safetensors file. Returns the errors of ParseSafetensors and ReadTensor.
 absl::StatusOr<executor::TensorMap> ReadTensors(std::string_view bytes);
 
 }  // namespace ampd::train

@@ -20,8 +20,9 @@ namespace {
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kFp8File[] = "fp8.safetensors";  // In checkpoints of FP8 runs only.
 
-// Keys in a manifest. They are part of the format of checkpoints and of the state's hash. The first three make the keys
-// of phases if a step has several: "phase.generator.applied_steps", "phase.generator.loss".
+// Keys of the state in a checkpoint's manifest. They are part of the checkpoint format and of the state's hash, so they
+// can't change. The first three build the keys of a step with several phases, such as "phase.generator.applied_steps"
+// and "phase.generator.loss".
 constexpr char kPhasePrefix[] = "phase.";
 constexpr char kPhaseSuffix[] = ".applied_steps";
 constexpr char kLossSuffix[] = ".loss";
@@ -32,6 +33,9 @@ constexpr char kUnevenReported[] = "told_uneven";
 constexpr char kEvaluationPending[] = "owes_evaluation";
 constexpr char kSamplePending[] = "owes_sample";
 constexpr char kMonitorReported[] = "monitor.told";
+constexpr char kStopBest[] = "early_stopping.best";
+constexpr char kStopBestStep[] = "early_stopping.best_step";
+constexpr char kStopBadEvals[] = "early_stopping.bad_evals";
 
 std::string Hexadecimal(double value) {
   char text[64];
@@ -88,7 +92,7 @@ std::string JoinFlags(const std::vector<bool>& flags) {
   return text;
 }
 
-// The names and counters of the monitor's state, in one list for both writing and reading.
+// The monitor's counters with their keys in a manifest. Reading and writing share this list.
 std::vector<std::pair<std::string, int*>> Counters(MonitorState& monitor) {
   return {{"monitor.first", &monitor.num_first},
           {"monitor.not_finite", &monitor.num_not_finite},
@@ -168,7 +172,7 @@ absl::Status TakePhaseLosses(const LoadedCheckpoint& checkpoint, TrainingState* 
       AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, name, state->phase_losses[std::string(phase)]));
     }
   }
-  // A GAN's checkpoint of an earlier version.
+  // Earlier versions stored a GAN's losses under "generator_loss" and "train_loss" (the discriminator's).
   if (checkpoint.state.contains("generator_loss")) {
     AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, "generator_loss", state->phase_losses["generator"]));
     state->phase_losses["discriminator"] = state->train_loss;
@@ -181,6 +185,22 @@ absl::Status TakePlateau(const LoadedCheckpoint& checkpoint, amp::PlateauState& 
   AMPD_RETURN_IF_ERROR(Take(checkpoint, "plateau.bad_evals", plateau.num_bad_evals));
   AMPD_RETURN_IF_ERROR(Take(checkpoint, "plateau.cooldown_left", plateau.cooldown_left));
   return TakeReal(checkpoint, "plateau.rate_factor", plateau.rate_factor);
+}
+
+void AddEarlyStopping(const EarlyStoppingState& early_stopping, std::map<std::string, std::string>& scalars) {
+  scalars[kStopBadEvals] = absl::StrCat(early_stopping.num_bad_evals);
+  if (early_stopping.best.has_value()) {
+    scalars[kStopBest] = Hexadecimal(*early_stopping.best);
+    scalars[kStopBestStep] = absl::StrCat(early_stopping.best_step);
+  }
+}
+
+absl::Status TakeEarlyStopping(const LoadedCheckpoint& checkpoint, EarlyStoppingState& early_stopping) {
+  if (checkpoint.state.contains(kStopBest)) {
+    AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, kStopBest, early_stopping.best.emplace()));
+    AMPD_RETURN_IF_ERROR(Take(checkpoint, kStopBestStep, early_stopping.best_step));
+  }
+  return Take(checkpoint, kStopBadEvals, early_stopping.num_bad_evals);
 }
 
 absl::Status TakeTensors(LoadedCheckpoint& checkpoint, const std::string& name, executor::TensorMap& out) {
@@ -222,7 +242,7 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
       {"recovery.rollbacks", absl::StrCat(state.recovery.num_rollbacks)},
       {kUnderflowReported, absl::StrCat(state.underflow_reported ? 1 : 0)},
       {"train_loss", Hexadecimal(state.train_loss)}};
-  // Written only by runs that left FP8, so that the state of all others keeps its hash.
+  // These optional keys are written only when they are set, so that the state of all other runs keeps its hash.
   if (!state.recovery.raise.bf16_modules.empty()) {
     scalars["recovery.bf16_modules"] = absl::StrJoin(state.recovery.raise.bf16_modules, ",");
   }
@@ -237,6 +257,9 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
   }
   if (state.best_eval_loss.has_value()) {
     scalars["best_eval_loss"] = Hexadecimal(*state.best_eval_loss);
+  }
+  if (state.early_stopping.has_value()) {
+    AddEarlyStopping(*state.early_stopping, scalars);
   }
   for (const auto& [phase, loss] : state.phase_losses) {
     scalars[absl::StrCat(kPhasePrefix, phase, kLossSuffix)] = Hexadecimal(loss);
@@ -303,6 +326,9 @@ absl::StatusOr<TrainingState> StateOf(LoadedCheckpoint& checkpoint) {
   }
   if (checkpoint.state.contains("best_eval_loss")) {
     AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, "best_eval_loss", state.best_eval_loss.emplace()));
+  }
+  if (checkpoint.state.contains(kStopBadEvals)) {
+    AMPD_RETURN_IF_ERROR(TakeEarlyStopping(checkpoint, state.early_stopping.emplace()));
   }
   AMPD_RETURN_IF_ERROR(TakePhaseLosses(checkpoint, &state));
   state.evaluation_pending = checkpoint.state.contains(kEvaluationPending);

@@ -11,6 +11,7 @@
 #include "worker/data/sampler.h"
 #include "worker/train/checkpoint/checkpoint_store.h"
 #include "worker/train/health/divergence_monitor.h"
+#include "worker/train/health/early_stopping.h"
 #include "worker/train/health/recovery.h"
 
 namespace ampd::train {
@@ -34,22 +35,24 @@ struct TrainingState {
   RecoveryState recovery;
   amp::PlateauState plateau;
   std::optional<double> best_eval_loss;  // Lowest evaluation loss that has a checkpoint, if the best is kept.
-  bool evaluation_pending = false;       // The plateau schedule has not yet seen the evaluation of `step`.
-  bool sample_pending = false;           // The sample of `step` is not drawn yet: the attempt had to leave.
+  std::optional<EarlyStoppingState> early_stopping;  // Unset: the job does not stop early.
+  // The plateau schedule and the early stopping have not yet seen the evaluation of `step`.
+  bool evaluation_pending = false;
+  bool sample_pending = false;  // The sample of `step` is not drawn yet: the attempt had to leave.
   amp::EngineState engine;
 };
 
 // The state's scalars, as a manifest stores them. Floating-point numbers are hexadecimal, so that no bit is lost.
 std::map<std::string, std::string> ScalarsOf(const TrainingState& state);
 
-// Saves the state. The caller fills `content` with identity, environment and files that hold no tensors; the rest is
-// filled in here.
+// Saves the state as a checkpoint. The caller sets the identity, the environment and any files without tensors in
+// `content`; SaveState adds the scalars and the tensor files.
 absl::StatusOr<SavedCheckpoint> SaveState(const TrainingState& state, CheckpointContent content,
                                           CheckpointStore& store);
 
 // Builds the state from a verified checkpoint. Removes the tensor files from `checkpoint`, to free memory: each is as
-// large as the tensors made from it. CHECKPOINT_ERROR if something is missing. A checkpoint without monitor or plateau
-// state starts with a fresh one.
+// large as the tensors made from it. CHECKPOINT_ERROR if something is missing. A checkpoint without monitor, plateau or
+// early-stopping state starts with a fresh one.
 absl::StatusOr<TrainingState> StateOf(LoadedCheckpoint& checkpoint);
 
 }  // namespace ampd::train

@@ -11,20 +11,16 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "base/error.h"
 #include "base/status_macros.h"
 #include "c10/core/CachingDeviceAllocator.h"
 #include "worker/train/device/counting_allocator.h"
 #include "worker/train/device/cuda_graphs.h"
+#include "worker/train/device/device_error.h"
 
 namespace ampd::train {
 namespace {
 
 constexpr int kOnlyGpu = 0;
-
-absl::Status DeviceError(const std::string& message) {
-  return Error(absl::StatusCode::kFailedPrecondition, "DEVICE_ERROR", message);
-}
 
 // Makes only this GPU visible to CUDA. NVML numbers GPUs by their place on the bus; CUDA does so only if
 // CUDA_DEVICE_ORDER says so.
@@ -48,8 +44,6 @@ absl::Status LoadLibTorchCuda() {
     return DeviceError("LibTorch finds no CUDA device");
   }
   context.lazyInitDevice(c10::DeviceType::CUDA);
-  context.setDeterministicCuDNN(true);
-  context.setBenchmarkCuDNN(false);
   return absl::OkStatus();
 }
 
@@ -83,10 +77,19 @@ absl::StatusOr<amp::ComputeDevice> OpenComputeDevice(const std::string& id, cons
   opened.device = c10::Device(c10::DeviceType::CUDA, kOnlyGpu);
   AMPD_ASSIGN_OR_RETURN(opened.cuda_kernels, device::OpenCudaKernels(libraries));
   AMPD_RETURN_IF_ERROR(LoadLibTorchCuda());
+  UseAlgorithms(opened, /*deterministic=*/true);
   const absl::StatusOr<const amp::StepGraphs*> graphs = OpenStepGraphs();
   opened.graphs = graphs.ok() ? *graphs : nullptr;
   opened.why_no_graphs = std::string(graphs.status().message());
   return opened;
+}
+
+void UseAlgorithms(const amp::ComputeDevice& opened, bool deterministic) {
+  const bool only_deterministic = deterministic || !opened.device.is_cuda();
+  at::Context& context = at::globalContext();
+  context.setDeterministicAlgorithms(only_deterministic, /*warn_only=*/false);
+  context.setDeterministicCuDNN(only_deterministic);
+  context.setBenchmarkCuDNN(!only_deterministic);
 }
 
 absl::Status CheckPlacedHere(const v1::Device& placed, const amp::ComputeDevice& opened) {

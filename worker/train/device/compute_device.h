@@ -11,11 +11,15 @@ namespace ampd::train {
 
 // Opens the device that --device names, for the lifetime of the process: "cpu", or "gpu<n>" in NVML's numbering. For a
 // GPU, makes only that GPU visible to the process (as cuda:0), starts the driver, loads our kernels and LibTorch's CUDA
-// part, and selects deterministic cuBLAS and cuDNN. Step graphs are loaded if possible. Call once, before any call of
+// part, and selects deterministic algorithms. Step graphs are loaded if possible. Call once, before any call of
 // LibTorch, because LibTorch's first call decides for good whether there is CUDA. FAILED_PRECONDITION (reason
 // DEVICE_ERROR) with one line that says what is missing.
 absl::StatusOr<amp::ComputeDevice> OpenComputeDevice(const std::string& id,
                                                      const device::CudaLibraries& libraries = {});
+
+// Sets, for the whole process, whether LibTorch may only use deterministic algorithms. If not, it may use any, and
+// cuDNN measures which of its own are the fastest. Deterministic algorithms are always used on a CPU.
+void UseAlgorithms(const amp::ComputeDevice& opened, bool deterministic);
 
 // Checks that the opened device is the one that an attempt was placed on. FAILED_PRECONDITION (reason DEVICE_ERROR) if
 // the kinds or, for GPUs, the UUIDs differ.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kLargePageBytes = 2 << 20;
 
-// Size of the header before every block; equal to the alignment that LibTorch guarantees.
+// Size of the header that precedes every allocated block. It equals the alignment that LibTorch guarantees for tensors.
 constexpr size_t kHeaderBytes = 64;
 
 std::atomic<int64_t> allocated = 0;
@@ -41,8 +41,9 @@ void Free(void* data) {
   c10::free_cpu(block);
 }
 
-// Asks the kernel to back a large block, up to the end of its last large page, with pages of 2 MB. A pass over the
-// block then misses the TLB 512 times less. This is a hint: if it is refused, the block still works.
+// Asks the kernel to back a large block with pages of 2 MB, including the whole large page in which the block ends. A
+// pass over the block then misses the TLB 512 times less often. The call is a hint: if the kernel ignores it, the block
+// is still usable.
 void AskForLargePages(const char* block, size_t bytes) {
   if (bytes < kLargePageBytes) {
     return;

@@ -3,18 +3,10 @@
 #include <dlfcn.h>
 
 #include "absl/strings/str_cat.h"
-#include "base/error.h"
 #include "worker/device/cuda_plugin.h"
+#include "worker/train/device/device_error.h"
 
 namespace ampd::train {
-namespace {
-
-absl::Status DeviceError(const std::string& message) {
-  return Error(absl::StatusCode::kFailedPrecondition, "DEVICE_ERROR", message);
-}
-
-}  // namespace
-
 absl::StatusOr<const amp::StepGraphs*> OpenStepGraphs(const std::string& path) {
   const std::string where = path.empty() ? device::BesideThisProgram("libampd_cuda_graph.so") : path;
   void* const library = dlopen(where.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -47,8 +47,8 @@ float Median(std::vector<float> values) {
   return *middle;
 }
 
-// Whether a rule may report in this step. `holds`: whether the rule's condition holds in it. After a report the rule
-// stays quiet until its condition has not held for kQuietSteps steps.
+// Whether a rule may report at this step. `holds`: whether the rule's condition holds at this step. After the condition
+// held, the rule reports again only once the condition has not held for kQuietSteps steps in a row.
 bool MaySpeak(bool holds, int& quiet_steps) {
   const bool may = holds && quiet_steps == 0;
   quiet_steps = holds ? kQuietSteps : std::max(0, quiet_steps - 1);
@@ -57,7 +57,8 @@ bool MaySpeak(bool holds, int& quiet_steps) {
 
 bool IsScaled(const StepNumbers& numbers) { return numbers.run.scaling != precision::LossScaleConfig::Kind::kOff; }
 
-// Makes the finding of a rule. `what`: what the rule saw, for the message. The verdict adds the advice.
+// Makes a rule's finding of kind DIVERGENCE. Its message is `what`, which describes what the rule saw, followed by
+// advice.
 Finding Diverged(const char* rule, Symptom symptom, const std::string& what, const StepNumbers& numbers) {
   const Verdict verdict = JudgeNumbers(symptom, numbers.run);
   return {.kind = v1::Event::DIVERGENCE,
@@ -71,7 +72,7 @@ Finding Diverged(const char* rule, Symptom symptom, const std::string& what, con
 
 Finding Warning(v1::Event::Kind kind, std::string message, std::map<std::string, std::string> attributes) {
   return {.kind = kind,
-          .reason = v1::REASON_UNSPECIFIED,
+          .reason = v1::Reason::REASON_UNSPECIFIED,
           .message = std::move(message),
           .attributes = std::move(attributes)};
 }
@@ -107,9 +108,10 @@ void DivergenceMonitor::CheckFinite(const StepNumbers& numbers, std::vector<Find
   if (++state_.num_not_finite < wait || std::exchange(state_.not_finite_reported, true)) {
     return;
   }
-  const std::string since = wait == 1 ? "" : absl::StrCat(", nor are those of the ", wait - 1, " steps before");
-  findings.push_back(Diverged("loss_not_finite", Symptom::kLoss,
-                              absl::StrCat("the loss of step ", numbers.step, " is not finite", since), numbers));
+  const std::string what = wait == 1 ? absl::StrCat("the loss of step ", numbers.step, " is not finite")
+                                     : absl::StrCat("the losses of the last ", wait, " steps, up to step ",
+                                                    numbers.step, ", are not finite");
+  findings.push_back(Diverged("loss_not_finite", Symptom::kLoss, what, numbers));
 }
 
 void DivergenceMonitor::CheckScale(const StepNumbers& numbers, std::vector<Finding>& findings) {
@@ -121,19 +123,21 @@ void DivergenceMonitor::CheckScale(const StepNumbers& numbers, std::vector<Findi
   }
   state_.num_stuck = numbers.skipped && !numbers.scale_moved ? state_.num_stuck + 1 : 0;
   const int bound = IsScaled(numbers) ? kMaxStuck + numbers.hysteresis : kMaxNotFinite;
-  // If a non-finite loss is the cause, it has been reported already.
+  // If a non-finite loss causes the skipped steps, CheckFinite has already reported it.
   if (state_.num_stuck < bound || state_.not_finite_reported) {
     return;
   }
   const int num_skipped = std::exchange(state_.num_stuck, 0);
-  const std::string skipped = absl::StrCat("the last ", num_skipped, " steps were all skipped");
-  findings.push_back(IsScaled(numbers)
-                         ? Diverged("scale_stuck", Symptom::kGradients,
-                                    absl::StrCat(skipped, ", with a loss scale of ", LossScaleText(numbers.loss_scale),
-                                                 " that does not change"),
-                                    numbers)
-                         : Diverged("gradients_not_finite", Symptom::kGradients,
-                                    absl::StrCat(skipped, ", for gradients that are not finite"), numbers));
+  findings.push_back(
+      IsScaled(numbers)
+          ? Diverged("scale_stuck", Symptom::kGradients,
+                     absl::StrCat("the last ", num_skipped, " steps were all skipped, and the loss scale stayed at ",
+                                  LossScaleText(numbers.loss_scale)),
+                     numbers)
+          : Diverged("gradients_not_finite", Symptom::kGradients,
+                     absl::StrCat("the last ", num_skipped,
+                                  " steps were all skipped, because their gradients are not finite"),
+                     numbers));
 }
 
 void DivergenceMonitor::CheckSkips(const StepNumbers& numbers, std::vector<Finding>& findings) {
@@ -163,8 +167,8 @@ void DivergenceMonitor::CheckSpike(const StepNumbers& numbers, std::vector<Findi
   if (MaySpeak(spikes, state_.spike_quiet_steps)) {
     findings.push_back(
         Warning(v1::Event::LOSS_SPIKE,
-                absl::StrCat("the loss of step ", numbers.step, ", ", numbers.loss,
-                             ", is over 10 times the median of the last ", state_.losses.size(), ", ", median),
+                absl::StrCat("the loss of step ", numbers.step, " is ", numbers.loss,
+                             ", more than 10 times the median of the last ", state_.losses.size(), " losses, ", median),
                 {{"rule", "loss_spike"},
                  {"loss", absl::StrCat(numbers.loss)},
                  {"median", absl::StrCat(median)},
@@ -182,8 +186,9 @@ void DivergenceMonitor::CheckSpike(const StepNumbers& numbers, std::vector<Findi
   }
   Finding finding =
       Diverged("diverged", Symptom::kHighLoss,
-               absl::StrCat("the losses of the last ", kMaxDiverged, " steps are over 10 times the median before, ",
-                            median, ", and above that of an untrained model, ", state_.first_level),
+               absl::StrCat("the losses of the last ", kMaxDiverged,
+                            " steps are more than 10 times the median of the losses before them, ", median,
+                            ", and higher than the largest loss at the start of the job, ", state_.first_level),
                numbers);
   finding.attributes["median"] = absl::StrCat(median);
   findings.push_back(std::move(finding));
@@ -208,7 +213,7 @@ void DivergenceMonitor::CheckRange(const StepNumbers& numbers, std::vector<Findi
   take(numbers.loss);  // `state_.losses` has no spikes, so add this loss, which may be one.
   if (MaySpeak(worst > kTooMuch, state_.range_quiet_steps)) {
     findings.push_back(Warning(
-        v1::Event::WARNING, absl::StrCat("within the last ", kMaxLosses, " steps the loss rose ", worst, "-fold"),
+        v1::Event::WARNING, absl::StrCat("within the last ", kMaxLosses, " steps the loss rose by a factor of ", worst),
         {{"rule", "loss_range"}, {"loss", absl::StrCat(numbers.loss)}, {"ratio", absl::StrCat(worst)}}));
   }
 }

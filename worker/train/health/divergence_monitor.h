@@ -31,7 +31,7 @@ struct StepNumbers {
 // run's numbers will not recover by themselves, and the job's on_divergence decides what to do.
 struct Finding {
   v1::Event::Kind kind = v1::Event::WARNING;
-  v1::Reason reason = v1::REASON_UNSPECIFIED;
+  v1::Reason::Code reason = v1::Reason::REASON_UNSPECIFIED;
   std::string message;
   std::map<std::string, std::string> attributes;  // `rule`, and the numbers that it judged.
 };
@@ -56,34 +56,36 @@ struct MonitorState {
 };
 
 // Judges the numbers of a run, step by step. The warnings loss_range, loss_spike and skipped_share are reported once,
-// and again only after 100 steps without cause.
+// and again only after their condition did not hold for 100 steps in a row.
 //
-//   WARNING loss_range: within the last 100 losses, one is over 10 times an earlier one. This is the classic warning,
-//     but it ignores falls of that size, which are what training is for.
+//   WARNING loss_range: within the last 100 losses, one is over 10 times an earlier one. A loss that falls by as much
+//     is not reported, because a falling loss is the aim of training.
 //   LOSS_SPIKE loss_spike: a loss is over 10 times the median of the last 100 losses (at least 20) and above them all.
-//     The noise of batches stays below that.
-//   DIVERGENCE diverged: 32 spikes in a row, all above the largest of the first 20 losses: worse than an untrained
-//     model, for longer than a bad stretch of data lasts. 100 spikes in a row that are no divergence count as the run's
-//     new level.
+//     Noise between batches stays below that.
+//   DIVERGENCE diverged: 32 spikes in a row, all above the largest of the first 20 losses. The model is then worse than
+//     an untrained one, for longer than a bad stretch of data lasts. After 100 spikes in a row without divergence, the
+//     high loss counts as the run's normal level.
 //   DIVERGENCE loss_not_finite: a loss is not finite. Reported at once if the step was applied, if there is no loss
-//     scaling, or if all labels are ignored. Otherwise reported after 20 skipped steps in a row, because the scale
-//     affects gradients only and cannot repair a loss.
-//   DIVERGENCE scale_stuck: 100 skipped steps in a row with one scale, and as many more as the hysteresis tolerates. No
-//     rule of the scaler will end that.
-//   DIVERGENCE gradients_not_finite: 20 skipped steps in a row without loss scaling. Nothing will repair that.
-//   LOSS_SCALE_AT_FLOOR scale_floor: the scale should fall and cannot; reported again only after the scale moved.
+//     scaling, or if all labels are ignored. Otherwise reported after 20 such steps in a row, all skipped: the scale
+//     affects gradients only, so lowering it cannot repair a loss.
+//   DIVERGENCE scale_stuck: 100 skipped steps in a row with one scale, and as many more as the hysteresis tolerates.
+//     The scaler cannot end that by itself.
+//   DIVERGENCE gradients_not_finite: 20 skipped steps in a row without loss scaling. The run cannot recover from that.
+//   LOSS_SCALE_AT_FLOOR scale_floor: the scale should fall but is at its lower limit. Reported again only after the
+//     scale changed.
 //   WARNING skipped_share: over a quarter of the last 200 steps were skipped. A healthy scaler skips under 1%.
 //
-// The level of an adversarial loss says nothing about the run, so loss_range, loss_spike and diverged ignore it.
+// The loss of an adversarial network does not show how well it trains, so loss_range, loss_spike and diverged ignore
+// it.
 //
-// The first level is the largest of the first 20 losses. A loss below 1% of the first level counts as 1% of it, because
-// a tenfold change below that is only noise. Pure: no clock, no I/O. Thread-compatible.
+// The rules treat a loss below 1% of the largest of the first 20 losses as 1% of it, because a tenfold change below
+// that is only noise. Pure: no clock, no I/O. Thread-compatible.
 class DivergenceMonitor {
  public:
   // Judges a step and returns what was found. REQUIRES: called once a step, in order.
   std::vector<Finding> Observe(const StepNumbers& numbers);
 
-  // Whether no loss looks bad now, so that a checkpoint made now is a good one to roll back to.
+  // Whether the recent losses are all finite and not spiking. Only then is a checkpoint good to roll back to.
   bool calm() const { return state_.num_spiking == 0 && state_.num_not_finite == 0 && !state_.not_finite_reported; }
 
   const MonitorState& state() const { return state_; }

@@ -13,21 +13,23 @@ std::string SmallerUpdates(const RunFacts& facts) {
   return absl::StrCat("lower the learning rate or ", facts.clips ? "" : "set ", "train.clip_grad_norm");
 }
 
-// Suggests a wider format, but only if fp32 has a wider range than what the run computes in.
+// Text that suggests a wider format. Empty if the run's formats already have the range of fp32.
 std::string OrWider(const RunFacts& facts) { return facts.has_narrow_range ? absl::StrCat(", or ", kWider) : ""; }
 
 Verdict NoLabelCounts() {
-  return {v1::DATA_ERROR,
-          "the loss ignores every label of the batch, and a mean over none is no number: leave out samples whose "
+  return {v1::Reason::DATA_ERROR,
+          "the loss ignores every label of the batch, and the mean of no labels is NaN: leave out samples whose "
           "labels are all ignored, or use larger batches"};
 }
 
 // Advice for finite inputs that the forward pass makes non-finite.
 std::string LookAtForwardPass(const RunFacts& facts) {
   return facts.has_narrow_range
-             ? absl::StrCat("a number of the forward pass is beyond its format (float16 ends at 65504): ", kWider,
-                            ", or bring the inputs nearer to 1")
-             : "the forward pass overflows or divides by zero: bring the inputs nearer to 1, and look at the model's "
+             ? absl::StrCat(
+                   "a number in the forward pass is too large for its format (the largest number of float16 is "
+                   "65504): ",
+                   kWider, ", or scale the inputs closer to 1")
+             : "the forward pass overflows or divides by zero: scale the inputs closer to 1, and look at the model's "
                "divisions, roots, logarithms and exponentials";
 }
 
@@ -35,31 +37,32 @@ Verdict JudgeLoss(const RunFacts& facts) {
   if (facts.ignores_all_labels) {
     return NoLabelCounts();
   }
-  return {v1::NONFINITE_LOSS,
-          facts.was_updated
-              ? SmallerUpdates(facts) + OrWider(facts)
-              : absl::StrCat("no update came before it, and weights and data are finite; ", LookAtForwardPass(facts))};
+  return {v1::Reason::NONFINITE_LOSS,
+          facts.was_updated ? SmallerUpdates(facts) + OrWider(facts)
+                            : absl::StrCat("weights and data are finite, and no step has changed the weights yet; ",
+                                           LookAtForwardPass(facts))};
 }
 
 // Advice for gradients that no loss scale makes finite.
 std::string LookAtBackwardPass(const RunFacts& facts) {
-  const std::string where = facts.module.empty() ? "" : absl::StrCat(", where it comes to ", facts.module, ",");
-  const std::string range = facts.has_narrow_range ? absl::StrCat(kWider, ", and ") : "";
-  const std::string rate = facts.was_updated ? ", or " + SmallerUpdates(facts) : "";
-  return absl::StrCat("the backward pass", where, " overflows or divides by zero: ", range,
-                      "look at the roots, norms and divisions there, whose gradient at 0 is not finite", rate);
+  return absl::StrCat("the backward pass overflows or divides by zero",
+                      facts.module.empty() ? "" : absl::StrCat(" in module ", facts.module), ": ",
+                      facts.has_narrow_range ? absl::StrCat(kWider, ", and ") : "",
+                      "look for roots, vector norms and divisions (their gradients at 0 are not finite)",
+                      facts.was_updated ? absl::StrCat("; if there are none, ", SmallerUpdates(facts)) : "");
 }
 
-// Whether a lower scale could make the gradients finite.
+// Whether the loss scale may be too high, so that a lower one could make the gradients finite.
 bool MayBlameScale(const RunFacts& facts) { return facts.scaling != Scaling::kOff && facts.loss_scale > 1; }
 
 Verdict JudgeGradients(const RunFacts& facts) {
-  const v1::Reason reason = facts.scaling == Scaling::kOff ? v1::NONFINITE_GRADIENTS : v1::LOSS_SCALE_COLLAPSED;
+  const v1::Reason::Code reason =
+      facts.scaling == Scaling::kOff ? v1::Reason::NONFINITE_GRADIENTS : v1::Reason::LOSS_SCALE_COLLAPSED;
   if (!MayBlameScale(facts)) {
     return {reason, LookAtBackwardPass(facts)};
   }
   if (facts.scaling == Scaling::kStatic) {
-    return {reason, "lower precision.loss_scale.fixed.scale, or let the loss scale be dynamic"};
+    return {reason, "lower precision.loss_scale.fixed.scale, or use a dynamic loss scale"};
   }
   return {reason, facts.at_floor ? absl::StrCat("lower precision.loss_scale.dynamic.floor", OrWider(facts))
                                  : "set a lower loss scale (ampctl job scale)"};
@@ -73,8 +76,8 @@ Verdict JudgeUntrained(RunFacts facts) {
   if (facts.scaling != Scaling::kDynamic || !MayBlameScale(facts)) {
     return JudgeGradients(facts);
   }
-  return {v1::LOSS_SCALE_COLLAPSED,
-          "begin with a lower precision.loss_scale.dynamic.initial, or let more steps find a loss scale"};
+  return {v1::Reason::LOSS_SCALE_COLLAPSED,
+          "set a lower precision.loss_scale.dynamic.initial, or train for more steps, so that the loss scale can fall"};
 }
 
 }  // namespace
@@ -88,24 +91,26 @@ Verdict JudgeNumbers(Symptom symptom, const RunFacts& facts) {
     case Symptom::kNothingApplied:
       return JudgeUntrained(facts);
     case Symptom::kHighLoss:
-      return {v1::DIVERGED, SmallerUpdates(facts)};
+      return {v1::Reason::DIVERGED, SmallerUpdates(facts)};
     case Symptom::kEvaluationLoss:
       return facts.ignores_all_labels
                  ? NoLabelCounts()
-                 : Verdict{v1::NONFINITE_LOSS,
+                 : Verdict{v1::Reason::NONFINITE_LOSS,
                            absl::StrCat("weights, running statistics and data are finite; ", LookAtForwardPass(facts))};
     case Symptom::kParameter:
-      return {v1::NONFINITE_STATE, SmallerUpdates(facts) + OrWider(facts)};
+      return {v1::Reason::NONFINITE_STATE, SmallerUpdates(facts) + OrWider(facts)};
     case Symptom::kAverage:
-      return {v1::NONFINITE_STATE,
-              absl::StrCat("the parameters are beyond what fp32 can average: ", SmallerUpdates(facts))};
+      return {v1::Reason::NONFINITE_STATE,
+              absl::StrCat("the parameters have become so large that their moving averages overflow fp32: ",
+                           SmallerUpdates(facts))};
     case Symptom::kStatistic:
-      return {v1::NONFINITE_STATE,
-              absl::StrCat("what the norm takes overflows, though the loss stays finite; ", LookAtForwardPass(facts))};
+      return {v1::Reason::NONFINITE_STATE,
+              absl::StrCat("the inputs of this norm layer overflow, although the loss is finite; ",
+                           LookAtForwardPass(facts))};
     case Symptom::kMoment:
-      return {v1::REASON_UNSPECIFIED,
-              absl::StrCat("gradients were beyond what the optimizer can keep, and such elements are not updated any "
-                           "more; ",
+      return {v1::Reason::REASON_UNSPECIFIED,
+              absl::StrCat("gradients were so large that elements of the optimizer's moments became infinite; the "
+                           "parameter elements with these moments are never updated again; ",
                            facts.clips ? "lower" : "set", " train.clip_grad_norm")};
   }
   return {};

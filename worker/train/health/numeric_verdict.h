@@ -21,7 +21,7 @@ enum class Symptom {
   kMoment,          // The optimizer's state of a parameter is not finite.
 };
 
-// Facts about the run when a symptom shows.
+// Facts about the run at the step that showed a symptom.
 struct RunFacts {
   precision::LossScaleConfig::Kind scaling = precision::LossScaleConfig::Kind::kOff;
   float loss_scale = 1;           // Loss scale of the last step.
@@ -30,7 +30,7 @@ struct RunFacts {
   bool was_updated = false;       // There was an update before, so the learning rate had an effect.
   bool clips = false;             // train.clip_grad_norm is set.
   bool loss_is_finite = true;     // Whether the loss of the last step is finite.
-  // The model's loss ignores every label of the batch, so it is a mean over nothing.
+  // The model's loss ignores every label of the batch, so it is a mean over zero labels.
   bool ignores_all_labels = false;
   // The module where the backward pass met the first non-finite gradient; empty: unknown.
   std::string module;
@@ -39,12 +39,13 @@ struct RunFacts {
 // `reason`: the end reason of the attempt, if the job's policy ends it; REASON_UNSPECIFIED: only report the symptom.
 // `advice`: what to do, a clause without a full stop.
 struct Verdict {
-  v1::Reason reason = v1::REASON_UNSPECIFIED;
+  v1::Reason::Code reason = v1::Reason::REASON_UNSPECIFIED;
   std::string advice;
 };
 
 // Returns the end reason and the advice for bad numbers; no other code chooses them. The advice mentions the loss scale
-// only if the job has one that may be to blame, and the learning rate only if there was an update before. Pure.
+// only if the job uses one that may be too high, and the learning rate only if the parameters were updated before.
+// Pure.
 Verdict JudgeNumbers(Symptom symptom, const RunFacts& facts);
 
 }  // namespace ampd::train

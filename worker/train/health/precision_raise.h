@@ -19,15 +19,18 @@ struct PrecisionRaise {
   friend bool operator==(const PrecisionRaise&, const PrecisionRaise&) = default;
 };
 
-// Returns the policy with the raise applied. The policy's own rules for modules and ops remain, after those of the
-// raise. If the raise has a preset, formats that the policy names are cleared, so that the preset decides them.
+// Returns the policy with the raise applied. The raise's module rules come before the policy's own rules for modules
+// and ops. If the raise has a preset, the preset decides all formats that the policy sets, and also the format of each
+// module rule that does not compute in fp32.
 v1::PrecisionPolicy Raised(v1::PrecisionPolicy policy, const PrecisionRaise& raise);
 
-// Returns the raise that follows `raise`, one step wider; nullopt if everything is fp32 already. `now`: the policy that
-// `raise` resolved to. `module`: where the numbers went wrong; empty: unknown. While layers compute in FP8, the first
-// raise moves only `module` to bf16, if it is one of these layers; otherwise everything moves to bf16. After that, the
-// first raise moves only `module` to fp32, if it is known; otherwise everything moves from fp16 to bf16, if the device
-// supports that, and from there to fp32.
+// Returns a raise that is one step wider than `raise`; nullopt if everything is fp32 already. `now`: the policy that
+// resulted from `raise`. `module`: where the numbers went wrong; empty: unknown.
+//
+// While layers compute in FP8, the first raise moves only `module` to bf16, if it is such a layer and the policy
+// computes in bf16. Otherwise everything moves to bf16, or to fp32 if the policy computes in fp32. Without FP8 layers,
+// the first raise moves only `module` to fp32, if it is known. Otherwise everything moves from fp16 to bf16, if the
+// device supports bf16, and after that to fp32.
 std::optional<PrecisionRaise> Widen(const PrecisionRaise& raise, const precision::ResolvedPolicy& now,
                                     const std::string& module, const v1::Device& device);
 

@@ -18,7 +18,7 @@ constexpr int kMaxRollbacks = 3;
 // is not caused by the scale.
 constexpr int kMaxReplays = 8;
 
-void Fail(v1::Reason reason, std::string message, Decision& decision) {
+void Fail(v1::Reason::Code reason, std::string message, Decision& decision) {
   decision.action = Action::kFail;
   decision.reason = reason;
   decision.message = std::move(message);
@@ -38,8 +38,8 @@ void Recovery::Rewind(MonitorState monitor, int num_replays) {
   num_replays_ = num_replays;
 }
 
-// Lowers the precision only while roll-backs and lowerings together are below the limit of roll-backs: another fault
-// needs a roll-back that is still allowed, and alternating raises and lowerings must end.
+// Lowers the precision after enough quiet steps, but only while roll-backs and lowerings together are below the limit
+// of roll-backs. The lowered run may need another roll-back, and a run must not raise and lower its precision forever.
 Decision Recovery::BeforeStep() {
   if (!may_lower() || state_.num_quiet_steps < options_.lower_again_after_steps ||
       state_.num_rollbacks + state_.num_lowerings >= kMaxRollbacks) {
@@ -53,7 +53,7 @@ Decision Recovery::BeforeStep() {
   return decision;
 }
 
-// Only a batch that a lower scale can repair is replayed: its loss is finite, and the scale fell.
+// Replays only a batch that a lower scale can repair: its loss is finite, and the scale was lowered.
 bool Recovery::ShouldReplay(const StepNumbers& numbers) const {
   const bool may_heal = numbers.skipped && numbers.backed_off && std::isfinite(numbers.loss);
   return options_.replay_skipped && may_heal && num_replays_ < kMaxReplays;
@@ -70,8 +70,8 @@ Decision Recovery::AfterStep(const StepNumbers& numbers, const precision::Resolv
   for (const Finding& finding : findings) {
     decision.findings.push_back(finding);
     if (decision.has_diverged()) {
-      // If the loss is not finite, the fault came before the backward pass that named the module, so no module is to
-      // blame.
+      // The backward pass names `module`. If the loss is not finite, the fault came before that pass, so blame no
+      // module.
       OnDivergence(finding, std::isfinite(numbers.loss) ? numbers.run.module : "", policy, decision);
       return decision;
     }
@@ -87,7 +87,7 @@ Decision Recovery::OnNonFiniteState(const NonFiniteState& found, int64_t step, c
   const Verdict verdict = JudgeNumbers(found.symptom, facts);
   Decision decision;
   decision.findings.push_back(
-      {.kind = verdict.reason == v1::REASON_UNSPECIFIED ? v1::Event::WARNING : v1::Event::DIVERGENCE,
+      {.kind = verdict.reason == v1::Reason::REASON_UNSPECIFIED ? v1::Event::WARNING : v1::Event::DIVERGENCE,
        .reason = verdict.reason,
        .message = absl::StrCat("at step ", step, " ", found.description, ": ", verdict.advice),
        .attributes = {{"rule", "state_not_finite"}, {"tensor", found.tensor}, {"count", absl::StrCat(found.count)}}});
@@ -99,7 +99,8 @@ Decision Recovery::OnNonFiniteState(const NonFiniteState& found, int64_t step, c
 
 Decision Recovery::OnNothingTrained(int64_t num_steps, const RunFacts& facts) const {
   const Verdict verdict = JudgeNumbers(Symptom::kNothingApplied, last_facts_.value_or(facts));
-  std::string message = absl::StrCat("all ", num_steps, " steps were skipped: nothing was trained; ", verdict.advice);
+  std::string message =
+      absl::StrCat("all ", num_steps, " steps were skipped, so nothing was trained; ", verdict.advice);
   Decision decision;
   if (only_warns()) {
     decision.findings.push_back({.kind = v1::Event::DIVERGENCE, .message = std::move(message), .attributes = {}});
@@ -120,7 +121,8 @@ void Recovery::OnDivergence(const Finding& finding, const std::string& module, c
   }
   if (state_.num_rollbacks == kMaxRollbacks) {
     Fail(finding.reason,
-         absl::StrCat(finding.message, "; it was rolled back ", kMaxRollbacks, " times before, which did not help"),
+         absl::StrCat(finding.message, "; the job was already rolled back ", kMaxRollbacks,
+                      " times, which did not help"),
          decision);
     return;
   }
@@ -129,7 +131,7 @@ void Recovery::OnDivergence(const Finding& finding, const std::string& module, c
   decision.action = Action::kRollBack;
   decision.message = finding.message;
   decision.rule = finding.attributes.at("rule");
-  const bool is_of_data = finding.reason == v1::DATA_ERROR;  // No wider precision helps then.
+  const bool is_of_data = finding.reason == v1::Reason::DATA_ERROR;  // No wider precision helps then.
   if (options_.on_divergence == v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION && !is_of_data) {
     if (auto wider = Widen(state_.raise, policy, module, options_.device); wider.has_value()) {
       state_.raise = *std::move(wider);
@@ -143,13 +145,13 @@ void Recovery::AtFloor(const StepNumbers& numbers, const precision::ResolvedPoli
   if (action == LossScaleConfig::AtFloor::kClamp) {
     return;
   }
-  const std::string why = absl::StrCat("the loss scale fell to its floor, ",
-                                       precision::LossScaleText(numbers.next_loss_scale), ", at step ", numbers.step);
+  const std::string why = absl::StrCat("at step ", numbers.step, " the loss scale fell to its floor, ",
+                                       precision::LossScaleText(numbers.next_loss_scale));
   auto wider = Widen(state_.raise, policy, /*module=*/"", options_.device);
   if (action == LossScaleConfig::AtFloor::kFail || !wider.has_value()) {
     const bool is_finite = numbers.run.loss_is_finite;
     const Verdict verdict = JudgeNumbers(is_finite ? Symptom::kGradients : Symptom::kLoss, numbers.run);
-    Fail(verdict.reason, absl::StrCat(why, is_finite ? "" : ", with a loss that is not finite", ": ", verdict.advice),
+    Fail(verdict.reason, absl::StrCat(why, is_finite ? "" : ", and the loss is not finite", ": ", verdict.advice),
          decision);
     return;
   }

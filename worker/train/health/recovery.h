@@ -35,18 +35,18 @@ struct Decision {
     kFail,      // End the attempt.
   };
   Action action = Action::kContinue;
-  std::vector<Finding> findings = {};          // Reported before the action, in order.
-  v1::Reason reason = v1::REASON_UNSPECIFIED;  // kFail: the end reason.
-  std::string message = {};                    // kRollBack, kRaise, kFail: why.
-  std::string rule = {};                       // kRollBack: the rule of DivergenceMonitor or of the caller.
-  // kRollBack: whether the precision is wider than before. If so, the run repeats the data. If not, the same data would
-  // fail in the same way, so the run continues with the data after the place where it went wrong.
+  std::vector<Finding> findings = {};                        // Reported before the action, in order.
+  v1::Reason::Code reason = v1::Reason::REASON_UNSPECIFIED;  // kFail: the end reason.
+  std::string message = {};                                  // kRollBack, kRaise, kFail: why.
+  std::string rule = {};  // kRollBack: the rule of DivergenceMonitor or of the caller.
+  // For kRollBack: whether the precision is wider than before. If so, the run trains on the same data again. If not,
+  // that data would fail in the same way, so the run continues with the data after the failed step.
   bool is_wider = false;
   PrecisionRaise lowered = {};  // kLower: the raise that is reverted.
   int64_t num_quiet_steps = 0;  // kLower: the number of steps without a finding, which allows it.
 
   // Whether the findings say that the run's numbers will not recover by themselves.
-  bool has_diverged() const { return !findings.empty() && findings.back().reason != v1::REASON_UNSPECIFIED; }
+  bool has_diverged() const { return !findings.empty() && findings.back().reason != v1::Reason::REASON_UNSPECIFIED; }
 };
 
 // A tensor of the trained state that is not finite.
@@ -79,34 +79,35 @@ class Recovery {
 
   explicit Recovery(Options options);
 
-  // Returns kLower or kContinue. Called before a step, so that a run that resumes from a checkpoint made now decides
-  // the same.
+  // Returns kLower or kContinue. Call it before each step and not after one, so that a run that resumes from a
+  // checkpoint decides the same as an uninterrupted run.
   Decision BeforeStep();
-  // Decides after a step, from its numbers. `policy`: what state().raise resolved to. REQUIRES: called once a step, in
-  // order.
+  // Decides after a step, from the step's numbers. `policy`: the policy that the step used, with state().raise applied.
+  // REQUIRES: called once per step, in order.
   Decision AfterStep(const StepNumbers& numbers, const precision::ResolvedPolicy& policy);
-  // Decides about a non-finite tensor that was found at `step`. A symptom that ends no attempt is only reported.
+  // Decides about a non-finite tensor that was found at `step`. Some symptoms never end an attempt; these are only
+  // reported.
   Decision OnNonFiniteState(const NonFiniteState& found, int64_t step, const RunFacts& facts,
                             const precision::ResolvedPolicy& policy);
-  // Decides about a complete run whose `num_steps` steps were all skipped. `facts` are used only if no step was
-  // observed.
+  // Decides about a finished run that skipped all of its `num_steps` steps. `facts` are used only if AfterStep was
+  // never called.
   Decision OnNothingTrained(int64_t num_steps, const RunFacts& facts) const;
 
   // Whether on_divergence is one of the kinds of roll-back.
   bool may_roll_back() const;
-  // Whether the raise may be reverted later, so that a step must be read before the next one begins.
+  // Whether BeforeStep may lower the precision later. Each step must then be read before the next one begins.
   bool may_lower() const { return options_.lower_again_after_steps > 0 && is_raised(); }
   bool only_warns() const { return options_.on_divergence == v1::JobSpec::WARN; }
-  // Whether no loss looks bad now, so that a checkpoint made now is a good one to roll back to.
+  // Whether the recent losses are all finite and not spiking. Only then is a checkpoint good to roll back to.
   bool calm() const { return monitor_.calm(); }
 
   const RecoveryState& state() const { return state_; }
   const MonitorState& monitor() const { return monitor_.state(); }
   int num_replays() const { return num_replays_; }
-  // Sets the counts of all attempts, from the checkpoint with which an attempt begins.
+  // Sets the counts over all attempts and the raise, from the checkpoint with which an attempt begins.
   void Restore(RecoveryState state) { state_ = std::move(state); }
-  // Restores the monitor's memory and the number of replays of an earlier step. The counts of roll-backs and the raise
-  // stay.
+  // Returns the monitor's memory and the number of replays to those of an earlier step, for a roll-back. Keeps the
+  // counts of roll-backs and the raise.
   void Rewind(MonitorState monitor, int num_replays);
 
  private:

@@ -9,12 +9,12 @@
 // Errors that end an attempt with a reason of v1.Reason.
 namespace ampd::train {
 
-inline absl::Status AttemptError(v1::Reason reason, const std::string& message) {
-  return Error(absl::StatusCode::kFailedPrecondition, v1::Reason_Name(reason), message);
+inline absl::Status AttemptError(v1::Reason::Code reason, const std::string& message) {
+  return Error(absl::StatusCode::kFailedPrecondition, v1::Reason::Code_Name(reason), message);
 }
 
 // Returns the error with `reason` as its reason; OK stays OK.
-inline absl::Status WithReason(const absl::Status& status, v1::Reason reason) {
+inline absl::Status WithReason(const absl::Status& status, v1::Reason::Code reason) {
   return status.ok() ? status : AttemptError(reason, std::string(status.message()));
 }
 

@@ -15,19 +15,35 @@
 namespace ampd::train {
 
 absl::Status Evaluations::Evaluate() {
-  const AttemptPlan& plan = run_.plan();
-  if (!plan.eval.has_value() || current() != nullptr) {
+  if (!run_.plan().eval.has_value() || current() != nullptr) {
     return absl::OkStatus();
   }
+  AMPD_RETURN_IF_ERROR(EvaluateUnlessCurrent());
+  return checks_.CheckEvaluation(*last_, ignores_all_labels_, /*is_last=*/false);
+}
+
+absl::Status Evaluations::EvaluateLast() {
+  if (!run_.plan().eval.has_value()) {
+    return absl::OkStatus();
+  }
+  AMPD_RETURN_IF_ERROR(EvaluateUnlessCurrent());
+  return checks_.CheckEvaluation(*last_, ignores_all_labels_, /*is_last=*/true);
+}
+
+absl::Status Evaluations::EvaluateUnlessCurrent() {
+  if (current() != nullptr) {
+    return absl::OkStatus();
+  }
+  const AttemptPlan& plan = run_.plan();
   amp::EvalSums sums;
-  bool ignores_all_labels = false;  // Whether one of the batches has no label that counts.
+  ignores_all_labels_ = false;
   amp::Batch first;
   std::string why_uneven;
   for (int64_t begin = 0; begin < plan.eval->size(); begin += plan.eval_batch_size) {
     std::vector<int64_t> indices(static_cast<size_t>(std::min(plan.eval_batch_size, plan.eval->size() - begin)));
     std::iota(indices.begin(), indices.end(), begin);
     const amp::Batch batch = MicroBatchesOf(plan.eval->Get(indices), 1).front();
-    ignores_all_labels = ignores_all_labels || AreAllIgnored(batch.labels, plan.ignored_label);
+    ignores_all_labels_ = ignores_all_labels_ || AreAllIgnored(batch.labels, plan.ignored_label);
     sums.Add(run_.engine().Evaluate(batch));
     first = begin == 0 ? batch : first;
     if (begin > 0 && why_uneven.empty() && !run_.reports().reported().uneven) {
@@ -37,8 +53,7 @@ absl::Status Evaluations::Evaluate() {
   AMPD_RETURN_IF_ERROR(run_.reports().ReportUneven(run_.step(), why_uneven, "an evaluation's batches"));
   last_ = EvalPointOf(graph::HeadOf(plan.model).value(), sums);
   last_->set_step(run_.step());
-  AMPD_RETURN_IF_ERROR(run_.telemetry().Eval(*last_));
-  return checks_.CheckEvaluation(*last_, ignores_all_labels);
+  return run_.telemetry().Eval(*last_);
 }
 
 absl::Status Evaluations::FollowPlateau() {
@@ -51,9 +66,15 @@ absl::Status Evaluations::FollowPlateau() {
   const std::string best = absl::StrCat(plateau->state().best_loss);
   return run_.telemetry().Event(
       v1::Event::LEARNING_RATE_FELL, run_.step(),
-      absl::StrCat("the learning rate fell to ", rate, ": for over ", run_.plan().plateau->patience_evals,
-                   " evaluations the loss did not come below ", best),
+      absl::StrCat("the learning rate was lowered to ", rate, ", because for more than ",
+                   run_.plan().plateau->patience_evals, " evaluations the loss did not fall below ", best),
       {{"learning_rate", rate}, {"best_loss", best}});
+}
+
+void Evaluations::FollowEarlyStopping() {
+  if (run_.early_stopping().has_value() && last_.has_value()) {
+    run_.early_stopping()->Observe(*last_);
+  }
 }
 
 const v1::EvalPoint* Evaluations::current() const {

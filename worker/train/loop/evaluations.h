@@ -9,8 +9,8 @@
 
 namespace ampd::train {
 
-// Evaluates a run on the plan's evaluation data, and moves the plateau schedule by the results. Keeps the last result.
-// REQUIRES: no step is in flight. Single-threaded; owner: TrainingLoop.
+// Evaluates a run on the plan's evaluation data, and feeds the results to the plateau schedule of the learning rate and
+// to the early stopping. Keeps the last result. REQUIRES: no step is in flight. Single-threaded; owner: TrainingLoop.
 class Evaluations {
  public:
   // `run` and `checks` outlive this object.
@@ -19,8 +19,13 @@ class Evaluations {
   // Evaluates the current step and reports it. Does nothing if there is no evaluation data, or if the step was
   // evaluated before. Returns the errors of FiniteChecks::CheckEvaluation.
   absl::Status Evaluate();
+  // Does the same at the step with which training ends. A loss that is not finite is then an error, also if the step
+  // was evaluated before.
+  absl::Status EvaluateLast();
   // Gives the plateau schedule the last evaluation's loss, and reports a fall of the learning rate.
   absl::Status FollowPlateau();
+  // Gives the early stopping the last evaluation. TrainingRun::has_stopped_early() then says whether training stops.
+  void FollowEarlyStopping();
   // Drops the last evaluation, after a roll-back.
   void Forget() { last_.reset(); }
 
@@ -31,9 +36,12 @@ class Evaluations {
   bool IsBest() const;
 
  private:
+  absl::Status EvaluateUnlessCurrent();
+
   TrainingRun& run_;
   FiniteChecks& checks_;
   std::optional<v1::EvalPoint> last_;
+  bool ignores_all_labels_ = false;  // One of the last evaluation's batches has no label that counts.
 };
 
 }  // namespace ampd::train

@@ -35,7 +35,7 @@ Symptom SymptomOf(Kind kind) {
 
 std::string DescribeWithRange(const NonFinite& found) {
   return absl::StrCat(Describe(found), found.dtype == at::kHalf
-                                           ? "; float16 ends at 65504, and a preset of bf16 or fp32 holds more"
+                                           ? "; the largest number of float16 is 65504, so use a preset of bf16 or fp32"
                                            : "");
 }
 
@@ -45,11 +45,12 @@ absl::Status FiniteChecks::CheckRestored() {
     return absl::OkStatus();
   }
   reported_tensor_ = found->name;
-  const std::string message = absl::StrCat("the checkpoint of step ", run_.step(), ": ", DescribeWithRange(*found));
+  const std::string message = absl::StrCat("the checkpoint of step ", run_.step(),
+                                           " has numbers that are not finite: ", DescribeWithRange(*found));
   const bool only_reports = run_.recovery().only_warns() || found->kind == Kind::kMoment;
   return only_reports ? run_.telemetry().Event(Event::WARNING, run_.step(), message,
                                                {{"rule", "state_not_finite"}, {"tensor", found->name}})
-                      : AttemptError(v1::CHECKPOINT_ERROR, message);
+                      : AttemptError(v1::Reason::CHECKPOINT_ERROR, message);
 }
 
 Decision FiniteChecks::CheckState() {
@@ -68,7 +69,7 @@ Decision FiniteChecks::CheckState() {
                                           run_.step(), FactsOf(run_), run_.plan().policy);
 }
 
-absl::Status FiniteChecks::CheckEvaluation(const v1::EvalPoint& point, bool ignores_all_labels) {
+absl::Status FiniteChecks::CheckEvaluation(const v1::EvalPoint& point, bool ignores_all_labels, bool is_last) {
   if (std::isfinite(point.loss())) {
     evaluation_reported_ = false;
     return absl::OkStatus();
@@ -79,7 +80,6 @@ absl::Status FiniteChecks::CheckEvaluation(const v1::EvalPoint& point, bool igno
   const Verdict verdict = JudgeNumbers(Symptom::kEvaluationLoss, facts);
   const std::string message = absl::StrCat("the evaluation loss of step ", run_.step(),
                                            " is not finite: ", found.has_value() ? Describe(*found) : verdict.advice);
-  const bool is_last = run_.step() == run_.plan().total_steps;
   if (std::exchange(evaluation_reported_, true) && !is_last) {
     return absl::OkStatus();
   }

@@ -14,23 +14,24 @@ namespace ampd::train {
 // hold its numbers.
 std::string DescribeWithRange(const amp::NonFinite& found);
 
-// Checks between steps whether the state and the evaluations of a run are finite. Does not report the same tensor twice
-// in a row, nor a non-finite evaluation again before a finite one. REQUIRES: no step is in flight. Single-threaded;
-// owner: TrainingLoop.
+// Checks between steps whether the state and the evaluation losses of a run are finite. If a check finds the same
+// non-finite tensor again, it is not reported again. After a non-finite evaluation, the next one is reported only if a
+// finite one came between. REQUIRES: no step is in flight. Single-threaded; owner: TrainingLoop.
 class FiniteChecks {
  public:
   // `run` outlives this object.
   explicit FiniteChecks(TrainingRun& run) : run_(run) {}
 
-  // Checks the state that was loaded from a checkpoint. CHECKPOINT_ERROR if a value is not finite. It is only reported
-  // if the affected tensor is one of the optimizer's moments, or if the run only warns, because such a run may save
+  // Checks the state that was loaded from a checkpoint. Returns CHECKPOINT_ERROR if a value is not finite. Only reports
+  // the value if it belongs to an optimizer moment, or if the job's on_divergence is WARN, because such a run may save
   // non-finite values.
   absl::Status CheckRestored();
   // Checks the trained state, and returns what to do about a non-finite tensor; kContinue if there is none.
   Decision CheckState();
   // Checks an evaluation of the current step. `ignores_all_labels`: one of its batches has no label that the loss
-  // counts. A non-finite evaluation before the last step is only reported, because it does not affect training.
-  absl::Status CheckEvaluation(const v1::EvalPoint& point, bool ignores_all_labels);
+  // counts. `is_last`: training ends with this evaluation. Any other non-finite evaluation is only reported, because it
+  // does not affect training.
+  absl::Status CheckEvaluation(const v1::EvalPoint& point, bool ignores_all_labels, bool is_last);
   // Whether a checkpoint made now is good to roll back to. Always true if the run may not roll back.
   bool IsGood() const;
 

@@ -13,9 +13,10 @@
 
 namespace ampd::train {
 
-// The steps of an attempt that were begun and whose numbers are not read yet, in order, with their batches and the time
-// that each took. A step that was begun before its predecessor was read counts its time from that read, because only
-// then did it have the device to itself. Time is an argument. Single-threaded; owner: the step loop.
+// The steps of an attempt that have begun but whose results are not read yet, oldest first. Keeps the batches of each
+// step and measures how long it takes. A step that began before the results of the previous step were read is measured
+// from that read, because only then did it have the device to itself. Time is an argument. Single-threaded; owner: the
+// step loop.
 class InFlightSteps {
  public:
   using Instant = std::chrono::steady_clock::time_point;
@@ -33,20 +34,20 @@ class InFlightSteps {
   };
 
   void Begin(Step step) { steps_.push_back(std::move(step)); }
-  // Removes and returns the oldest step, whose numbers were read at `now`. REQUIRES: there is one.
+  // Removes and returns the oldest step, whose results were read at `now`. REQUIRES: a step is in flight.
   ReadStep Read(Instant now);
-  // Drops all steps: they will not be read.
+  // Drops all steps without reading their results.
   void Abandon() { steps_.clear(); }
 
   bool empty() const { return steps_.empty(); }
   size_t size() const { return steps_.size(); }
-  // The position at which data continues after the last step that was read. `next`: the position after all steps that
-  // were begun.
+  // The position in the data after the batch of the step that was read last. `next`: the position after the batches of
+  // all steps that have begun.
   data::Sampler::Cursor UnreadFrom(const data::Sampler::Cursor& next) const {
     return steps_.empty() ? next : steps_.front().place;
   }
-  // Rate of the steps that were read, without the first one, which includes LibTorch's setup. 0 if no other step was
-  // read.
+  // Mean rate of the steps that were read. The first step does not count, because it includes LibTorch's setup. 0 if
+  // fewer than two steps were read.
   double steps_per_second() const {
     return steady_seconds_ > 0 ? static_cast<double>(num_steady_) / steady_seconds_ : 0;
   }

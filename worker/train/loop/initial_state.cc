@@ -19,12 +19,13 @@ namespace {
 
 using v1::Event;
 
-// Loads the parameters and buffers of the model's file.
+// Loads the parameters and buffers that the file of an exported model contains into the engine.
 absl::Status LoadExportedState(bool keeps_sources, AttemptPlan& plan, amp::Engine& engine, TelemetryWriter& telemetry) {
   amp::EngineState state = engine.ExportState();
-  // The file chooses the tensors' names. If a checkpoint can't hold them, fail now rather than at the first checkpoint.
-  AMPD_RETURN_IF_ERROR(WithReason(TensorFile::Of(state.model).status(), v1::SPEC_ERROR));
-  AMPD_RETURN_IF_ERROR(WithReason(TensorFile::Of(state.optimizer).status(), v1::SPEC_ERROR));
+  // The tensor names come from the model's file. If checkpoints can't store them, fail now, not at the first
+  // checkpoint.
+  AMPD_RETURN_IF_ERROR(WithReason(TensorFile::Of(state.model).status(), v1::Reason::SPEC_ERROR));
+  AMPD_RETURN_IF_ERROR(WithReason(TensorFile::Of(state.optimizer).status(), v1::Reason::SPEC_ERROR));
   int64_t num_bytes = 0;
   for (const auto& [name, tensor] : plan.imported->state) {
     state.model.insert_or_assign(name, tensor);
@@ -34,9 +35,9 @@ absl::Status LoadExportedState(bool keeps_sources, AttemptPlan& plan, amp::Engin
   if (!keeps_sources) {
     plan.imported->state.clear();
   }
-  AMPD_RETURN_IF_ERROR(WithReason(engine.ImportState(state), v1::DATA_ERROR));
+  AMPD_RETURN_IF_ERROR(WithReason(engine.ImportState(state), v1::Reason::DATA_ERROR));
   return telemetry.Event(Event::WEIGHTS_LOADED, 0,
-                         absl::StrCat("took ", num_tensors, " tensors from the exported model"),
+                         absl::StrCat("loaded ", num_tensors, " tensors from the file of the exported model"),
                          {{"num_tensors", absl::StrCat(num_tensors)}, {"num_bytes", absl::StrCat(num_bytes)}});
 }
 
@@ -52,7 +53,7 @@ absl::Status LoadWeightsFile(const v1::ModelSpec& model, bool keeps_sources, Att
   if (!keeps_sources) {
     std::string().swap(plan.initial_weights);
   }
-  AMPD_RETURN_IF_ERROR(WithReason(engine.ImportState(state), v1::DATA_ERROR));
+  AMPD_RETURN_IF_ERROR(WithReason(engine.ImportState(state), v1::Reason::DATA_ERROR));
   return telemetry.Event(
       Event::WEIGHTS_LOADED, 0,
       Describe(*loaded, model.has_initial_checkpoint() ? NameOfInitialWeights(model) : "a file"),
@@ -77,9 +78,9 @@ absl::Status CheckFinite(const v1::ModelSpec& model, const amp::Engine& engine) 
     return absl::OkStatus();  // The values are drawn by the engine.
   }
   const std::optional<amp::NonFinite> found = engine.FindNonFinite();
-  return found.has_value()
-             ? AttemptError(v1::DATA_ERROR, absl::StrCat(SourceOf(model, found->name), ": ", DescribeWithRange(*found)))
-             : absl::OkStatus();
+  return found.has_value() ? AttemptError(v1::Reason::DATA_ERROR,
+                                          absl::StrCat(SourceOf(model, found->name), ": ", DescribeWithRange(*found)))
+                           : absl::OkStatus();
 }
 
 }  // namespace

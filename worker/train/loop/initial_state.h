@@ -8,10 +8,10 @@
 
 namespace ampd::train {
 
-// Loads the values from which a job starts into a fresh engine: those of an exported model, then those of a weights
-// file. Reports each of the two. Without either, the values that the engine drew stay. Unless `keeps_sources`, removes
-// the two sources from the plan afterwards, because each is as large as the model. DATA_ERROR if a value is not finite
-// or does not fit the model; SPEC_ERROR if the exported file has names that no checkpoint can hold.
+// Loads a job's initial values into a new engine: first those of an exported model, then those of a weights file.
+// Reports each load. If the job has neither, the engine keeps its random initial values. Unless `keeps_sources`,
+// removes the loaded values from the plan, because each source is as large as the model. DATA_ERROR if a value is not
+// finite or does not fit the model; SPEC_ERROR if the exported model has tensor names that checkpoints can't store.
 absl::Status LoadInitialState(const v1::ModelSpec& model, bool keeps_sources, AttemptPlan& plan, amp::Engine& engine,
                               TelemetryWriter& telemetry);
 

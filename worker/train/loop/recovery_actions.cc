@@ -39,24 +39,23 @@ absl::Status RecoveryActions::RollBack(const Decision& decision) {
   const int64_t from_step = run_.step();
   const data::Sampler::Cursor here = in_flight_.UnreadFrom(run_.batcher().cursor());
   AMPD_RETURN_IF_ERROR(ReturnToSoundState());
-  // The same data in the same precision would end the same way, so it is skipped, as the authors of PaLM did (Chowdhery
-  // et al. 2022, section 5.1).
+  // In the same precision, the same data would fail in the same way. The run therefore skips that data, as PaLM's
+  // training did (Chowdhery et al. 2022, section 5.1).
   if (!decision.is_wider) {
     run_.batcher().Seek(here);
   }
-  const std::string data = decision.is_wider ? "the same data" : absl::StrCat("the data after step ", from_step);
-  AMPD_RETURN_IF_ERROR(
-      run_.telemetry().Event(Event::ROLLED_BACK, run_.step(),
-                             absl::StrCat("rolled back from step ", from_step, " to step ", run_.step(),
-                                          ", and continues with ", data, ": ", decision.message),
-                             {{"rule", decision.rule},
-                              {"from_step", absl::StrCat(from_step)},
-                              {"to_step", absl::StrCat(run_.step())},
-                              {"num_rollbacks", absl::StrCat(run_.recovery().state().num_rollbacks)}}));
+  AMPD_RETURN_IF_ERROR(run_.telemetry().Event(
+      Event::ROLLED_BACK, run_.step(),
+      absl::StrCat("rolled back from step ", from_step, " to step ", run_.step(), "; training ",
+                   decision.is_wider ? "repeats" : "skips", " the data between these steps; cause: ", decision.message),
+      {{"rule", decision.rule},
+       {"from_step", absl::StrCat(from_step)},
+       {"to_step", absl::StrCat(run_.step())},
+       {"num_rollbacks", absl::StrCat(run_.recovery().state().num_rollbacks)}}));
   return decision.is_wider ? ReportRaise(decision.message) : absl::OkStatus();
 }
 
-// Returns to the newest sound checkpoint or to the start, in the run's current precision.
+// Returns to the newest undamaged checkpoint, or to the start if there is none, in the run's current precision.
 absl::Status RecoveryActions::ReturnToSoundState() {
   in_flight_.Abandon();  // Their engine is replaced.
   AMPD_ASSIGN_OR_RETURN(CheckpointSaver::RollBackSource source, checkpoints_.LoadForRollBack());
@@ -68,11 +67,11 @@ absl::Status RecoveryActions::ReportDamage(const CheckpointSaver::RollBackSource
   if (source.damage.ok()) {
     return absl::OkStatus();
   }
-  const std::string instead =
-      source.path.empty() ? "the start of the job" : absl::StrCat("the older checkpoint ", source.path);
-  return run_.telemetry().Event(Event::CHECKPOINT_DAMAGED, run_.step(),
-                                absl::StrCat(source.damage.message(), "; rolls back to ", instead),
-                                {{"damaged", DamagedCheckpoint(source.damage)}, {"taken", source.path}});
+  return run_.telemetry().Event(
+      Event::CHECKPOINT_DAMAGED, run_.step(),
+      absl::StrCat(source.damage.message(), "; the job rolls back to ",
+                   source.path.empty() ? "the start of the job" : absl::StrCat("the older checkpoint ", source.path)),
+      {{"damaged", DamagedCheckpoint(source.damage)}, {"taken", source.path}});
 }
 
 absl::Status RecoveryActions::Raise(const Decision& decision) {
@@ -83,7 +82,7 @@ absl::Status RecoveryActions::Raise(const Decision& decision) {
 absl::Status RecoveryActions::ReportRaise(const std::string& why) {
   const PrecisionRaise& raise = run_.recovery().state().raise;
   return run_.telemetry().Event(Event::PRECISION_RAISED, run_.step(),
-                                absl::StrCat("continues ", Describe(raise), ": ", why),
+                                absl::StrCat("training continues ", Describe(raise), ": ", why),
                                 {{"precision", run_.plan().policy.preset},
                                  {"fp32_modules", absl::StrJoin(raise.fp32_modules, ",")},
                                  {"bf16_modules", absl::StrJoin(raise.bf16_modules, ",")}});
@@ -94,13 +93,13 @@ absl::Status RecoveryActions::Lower(const Decision& decision) {
   const std::string raised = Describe(decision.lowered);
   const std::string& preset = run_.plan().policy.preset;
   const std::string num_steps = absl::StrCat(decision.num_quiet_steps);
-  return run_.telemetry().Event(
-      Event::PRECISION_LOWERED, run_.step(),
-      absl::StrCat("precision lowered back to ", preset, " after ", num_steps, " clean steps ", raised),
-      {{"precision", preset},
-       {"raise", raised},
-       {"num_steps", num_steps},
-       {"num_lowerings", absl::StrCat(run_.recovery().state().num_lowerings)}});
+  return run_.telemetry().Event(Event::PRECISION_LOWERED, run_.step(),
+                                absl::StrCat("the precision was lowered back to ", preset, " after ", num_steps,
+                                             " steps without a problem; until now, training ran ", raised),
+                                {{"precision", preset},
+                                 {"raise", raised},
+                                 {"num_steps", num_steps},
+                                 {"num_lowerings", absl::StrCat(run_.recovery().state().num_lowerings)}});
 }
 
 }  // namespace ampd::train

@@ -14,7 +14,7 @@ namespace ampd::train {
 // Single-threaded; owner: TrainingLoop.
 class RecoveryActions {
  public:
-  // The arguments outlive this object.
+  // `run`, `in_flight` and `checkpoints` outlive this object.
   RecoveryActions(TrainingRun& run, InFlightSteps& in_flight, CheckpointSaver& checkpoints)
       : run_(run), in_flight_(in_flight), checkpoints_(checkpoints) {}
 

@@ -37,7 +37,7 @@ std::string FirstLine(const std::string& text) {
   return text.substr(0, std::min(text.find('\n'), kMaxBytes));
 }
 
-Outcome Failed(v1::Reason reason, const std::string& message) {
+Outcome Failed(v1::Reason::Code reason, const std::string& message) {
   Outcome outcome;
   outcome.set_kind(Outcome::FAILED);
   outcome.set_reason(reason);
@@ -54,19 +54,20 @@ bool IsOutOfMemory(const c10::Error& error) {
          absl::StrContains(text, "CUDA error: out of memory");
 }
 
-// The message for people when memory ran out. Only the size is useful to them from LibTorch's text.
+// The user's message for an out-of-memory error. It repeats only the requested size from `text`, LibTorch's message.
 std::string OutOfMemoryMessage(const std::string& text, const v1::JobSpec& spec) {
   const std::string before = "ried to allocate ";
-  std::string message = "the memory is used up";
+  std::string message = "there is no memory left";
   if (const size_t at = text.find(before); at != std::string::npos) {
     const size_t begin = at + before.size();
-    message = absl::StrCat("no memory for ", text.substr(begin, text.find(". ", begin) - begin), " more");
+    message = absl::StrCat("there is no memory for another allocation of ",
+                           text.substr(begin, text.find(". ", begin) - begin));
   }
   const bool can_cut = spec.data().batch_size() > std::max(1, spec.train().gradient_accumulation());
-  return absl::StrCat(message, can_cut ? ": use a smaller data.batch_size, model or data set, or raise "
+  return absl::StrCat(message, can_cut ? "; use a smaller data.batch_size, model or data set, or raise "
                                          "train.gradient_accumulation"
-                                       : ", and a micro-batch has one sample: use a smaller model or data set, or set "
-                                         "train.checkpoint_segments");
+                                       : ", and each micro-batch has only one sample; use a smaller model or data "
+                                         "set, or set train.checkpoint_segments");
 }
 
 bool IsDeviceError(const c10::Error& error) {
@@ -75,7 +76,7 @@ bool IsDeviceError(const c10::Error& error) {
          absl::StrContains(text, "CUDNN_STATUS_");
 }
 
-// Whether an op got an index from the data, such as a table row or a class, that is out of range.
+// Whether an op received an index from the data, such as a token or a class, that is out of range.
 bool IsBadIndex(const c10::Error& error) {
   const auto* of_op = dynamic_cast<const executor::OpError*>(&error);
   return dynamic_cast<const c10::IndexError*>(&error) != nullptr || (of_op != nullptr && of_op->is_index_error()) ||
@@ -85,11 +86,13 @@ bool IsBadIndex(const c10::Error& error) {
 Outcome Failed(const c10::Error& error, const v1::JobSpec& spec) {
   const std::string text = error.what_without_backtrace();
   if (IsOutOfMemory(error)) {
-    return Failed(v1::OUT_OF_MEMORY, OutOfMemoryMessage(text, spec));
+    return Failed(v1::Reason::OUT_OF_MEMORY, OutOfMemoryMessage(text, spec));
   }
-  const v1::Reason reason = ReasonForException(error);
-  return Failed(reason, reason == v1::DATA_ERROR
-                            ? absl::StrCat("a number of the data is beyond what the model chooses from: ", text)
+  const v1::Reason::Code reason = ReasonForException(error);
+  return Failed(reason, reason == v1::Reason::DATA_ERROR
+                            ? absl::StrCat("a number in the data is outside the range that the model accepts, such as "
+                                           "a token beyond its vocabulary: ",
+                                           text)
                             : text);
 }
 
@@ -104,8 +107,8 @@ std::string Describe(const precision::LossScaleConfig& config) {
     case precision::LossScaleConfig::Kind::kDynamic:
       break;
   }
-  return absl::StrCat("a dynamic loss scale from ", precision::LossScaleText(config.initial), ", growing every ",
-                      config.growth_interval, " steps");
+  return absl::StrCat("a dynamic loss scale that begins at ", precision::LossScaleText(config.initial),
+                      " and grows every ", config.growth_interval, " steps");
 }
 
 void LogPlan(const AttemptPlan& plan, const amp::ComputeDevice& device) {
@@ -117,14 +120,17 @@ void LogPlan(const AttemptPlan& plan, const amp::ComputeDevice& device) {
   LogLine(absl::StrCat(plan.total_steps, " steps of ", plan.sampler.num_in_batch(), " samples in ",
                        plan.num_micro_batches, plan.num_micro_batches == 1 ? " micro-batch" : " micro-batches"));
   if (device.device.is_cuda()) {
-    LogLine(device.graphs != nullptr ? "steps are replayed from a CUDA graph where they can be"
+    LogLine(device.graphs != nullptr ? "steps are replayed from a CUDA graph where possible"
                                      : absl::StrCat("steps are not recorded in a CUDA graph: ", device.why_no_graphs));
+    if (!at::globalContext().deterministicAlgorithms()) {
+      LogLine("algorithms need not be deterministic (train.deterministic is false)");
+    }
   }
 }
 
 void LogEnd(const Outcome& outcome) {
   LogLine(absl::StrCat("ended at step ", outcome.last_step(), ": ", Outcome::Kind_Name(outcome.kind()), " (",
-                       v1::Reason_Name(outcome.reason()), ")", outcome.message().empty() ? "" : ": ",
+                       v1::Reason::Code_Name(outcome.reason()), ")", outcome.message().empty() ? "" : ": ",
                        outcome.message()));
 }
 
@@ -132,32 +138,35 @@ absl::StatusOr<Outcome> TrainFrom(const TrainingLoop::Context& context, const am
                                   const TrainerOptions& options, std::unique_ptr<TrainingLoop>& loop) {
   AMPD_ASSIGN_OR_RETURN(AttemptPlan plan, PlanAttempt(context.start));
   plan.engine.device = device;
+  const v1::TrainSpec& train = context.start.spec().train();
+  const bool deterministic = !train.has_deterministic() || train.deterministic();  // An older server leaves it unset.
+  UseAlgorithms(device, deterministic);
   if (!options.cuda_graph) {
     plan.engine.device.graphs = nullptr;
     plan.engine.device.why_no_graphs = "--no-cuda-graph";
   }
-  // A CPU computes a step while it is begun, so no step can run ahead.
+  // On a CPU, the call that begins a step also computes it, so no step can run ahead.
   plan.steps_ahead = options.steps_ahead.value_or(device.device.is_cuda() ? 1 : 0);
   LogPlan(plan, plan.engine.device);
   loop = std::make_unique<TrainingLoop>(std::move(plan), context);
   return loop->Run();
 }
 
-// Makes the attempt use the next older checkpoint, and reports the event. If none is left, returns the damage as an
-// error.
+// Makes the attempt start from the next older checkpoint, and reports that the newer one is damaged. If no older
+// checkpoint is left, returns an error that describes `damage`.
 absl::Status TakeOlderCheckpoint(const absl::Status& damage, TelemetryOutbox& outbox, internal::StartAttempt& start) {
   if (start.older_checkpoints().empty()) {
     return Error(damage.code(), "CHECKPOINT_ERROR",
                  absl::StrCat(damage.message(),
-                              "; no older checkpoint of the job is sound either: put the files back from a copy, or "
-                              "clone the job without its checkpoints"));
+                              "; the job has no older checkpoint that is undamaged: restore the files from a copy, or "
+                              "start over with ampctl job clone"));
   }
   *start.mutable_start_from() = start.older_checkpoints(0);
   start.mutable_older_checkpoints()->DeleteSubrange(0, 1);
   const v1::Checkpoint& older = start.start_from();
   return TelemetryWriter(outbox, start.key().attempt())
       .Event(v1::Event::CHECKPOINT_DAMAGED, older.step(),
-             absl::StrCat(damage.message(), "; begins with the older checkpoint ", older.path()),
+             absl::StrCat(damage.message(), "; the attempt begins with the older checkpoint ", older.path()),
              {{"damaged", DamagedCheckpoint(damage)}, {"taken", older.path()}});
 }
 
@@ -188,7 +197,7 @@ Outcome Train(const TrainingLoop::Context& context, internal::StartAttempt& star
   }
 }
 
-// Opens the device and runs a first op, which starts its libraries.
+// Opens the device and runs a first op on it, which initializes LibTorch's libraries.
 absl::StatusOr<amp::ComputeDevice> OpenAndMultiply(const std::string& id) {
   try {
     AMPD_ASSIGN_OR_RETURN(const amp::ComputeDevice device, OpenComputeDevice(id));
@@ -205,30 +214,31 @@ absl::StatusOr<amp::ComputeDevice> OpenAndMultiply(const std::string& id) {
 absl::StatusOr<amp::ComputeDevice> WarmUp(const std::string& device_id) {
   InstallCountingAllocator();
   auto device = OpenAndMultiply(device_id);
-  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-  // Filling new tensors only guards against reads of uninitialized memory, and would write each of them once more.
+  UseAlgorithms(device.ok() ? *device : amp::ComputeDevice(), /*deterministic=*/true);
+  // Deterministic mode would also fill every new tensor, which costs a write and only exposes reads of uninitialized
+  // memory.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
   return device;
 }
 
-v1::Reason ReasonForException(const c10::Error& error) {
+v1::Reason::Code ReasonForException(const c10::Error& error) {
   if (IsOutOfMemory(error)) {
-    return v1::OUT_OF_MEMORY;
+    return v1::Reason::OUT_OF_MEMORY;
   }
   if (IsDeviceError(error)) {
-    return v1::DEVICE_ERROR;
+    return v1::Reason::DEVICE_ERROR;
   }
   if (IsBadIndex(error)) {
-    return v1::DATA_ERROR;
+    return v1::Reason::DATA_ERROR;
   }
   const bool is_of_model = dynamic_cast<const executor::OpError*>(&error) != nullptr ||
                            dynamic_cast<const amp::LabelCountError*>(&error) != nullptr;
-  return is_of_model ? v1::SPEC_ERROR : v1::INTERNAL;
+  return is_of_model ? v1::Reason::SPEC_ERROR : v1::Reason::INTERNAL;
 }
 
-v1::Reason ReasonFor(const absl::Status& status) {
-  v1::Reason reason = v1::INTERNAL;
-  return v1::Reason_Parse(ReasonOf(status), &reason) ? reason : v1::INTERNAL;
+v1::Reason::Code ReasonFor(const absl::Status& status) {
+  v1::Reason::Code reason = v1::Reason::INTERNAL;
+  return v1::Reason::Code_Parse(ReasonOf(status), &reason) ? reason : v1::Reason::INTERNAL;
 }
 
 Outcome RunAttempt(internal::StartAttempt start, const absl::StatusOr<amp::ComputeDevice>& device, AgentLink& link,
@@ -243,9 +253,9 @@ Outcome RunAttempt(internal::StartAttempt start, const absl::StatusOr<amp::Compu
   } catch (const c10::Error& error) {
     outcome = Failed(error, start.spec());
   } catch (const std::bad_alloc&) {
-    outcome = Failed(v1::OUT_OF_MEMORY, OutOfMemoryMessage("", start.spec()));
+    outcome = Failed(v1::Reason::OUT_OF_MEMORY, OutOfMemoryMessage("", start.spec()));
   } catch (const std::exception& error) {
-    outcome = Failed(v1::INTERNAL, error.what());
+    outcome = Failed(v1::Reason::INTERNAL, error.what());
   }
   if (loop != nullptr) {
     loop->AwaitCheckpoint();

@@ -16,25 +16,25 @@ class Error;
 
 namespace ampd::train {
 
-// Opens the device that --device names, loads LibTorch's libraries and runs a first op there, with deterministic
-// algorithms and counted memory. A warm trainer can then start an attempt without this delay. Call once, before
-// everything else here. If the device can't be used (errors of OpenComputeDevice), RunAttempt reports it.
+// Opens the device that --device names, loads LibTorch's libraries and runs a first op on the device, so that a warm
+// trainer can start an attempt without this delay. Sets deterministic algorithms and counts tensor memory. Call once,
+// before RunAttempt. Returns the errors of OpenComputeDevice; pass the result to RunAttempt, which reports an error.
 absl::StatusOr<amp::ComputeDevice> WarmUp(const std::string& device_id);
 
 // Options of the trainer process, the same for any attempt.
 struct TrainerOptions {
   StepLog& step_log;
   const ComputeLease& lease;
-  // Number of steps that may be begun before the numbers of an earlier step are read, if the engine allows it. Unset: 1
-  // on a GPU, which then need not wait for the host, and 0 on a CPU.
+  // Maximum number of steps that may begin before the results of an earlier step are read, if the engine allows it.
+  // Unset: 1 on a GPU, so that the GPU does not wait for the host, and 0 on a CPU.
   std::optional<int> steps_ahead = {};
   // Whether steps on a GPU are recorded in a CUDA graph and replayed.
   bool cuda_graph = true;
 };
 
-// Runs the attempt to its end on the device that WarmUp returned, and returns how it ended. This is the one place where
-// exceptions of LibTorch and the standard library become typed reasons; it throws none. If the checkpoint from which
-// the attempt resumes is damaged, it uses the newest sound one of start.older_checkpoints.
+// Runs the attempt to its end on the device that WarmUp returned, and returns how it ended. If the checkpoint from
+// which the attempt resumes is damaged, uses the newest undamaged one of start.older_checkpoints. Throws nothing: this
+// is the one place that maps exceptions of LibTorch and the standard library to reasons.
 v1::Outcome RunAttempt(internal::StartAttempt start, const absl::StatusOr<amp::ComputeDevice>& device, AgentLink& link,
                        TelemetryOutbox& outbox, const TrainerOptions& options);
 
@@ -42,9 +42,9 @@ v1::Outcome RunAttempt(internal::StartAttempt start, const absl::StatusOr<amp::C
 // fault of a GPU or its libraries; DATA_ERROR for an index out of an op's range; SPEC_ERROR for an op that can't
 // compute the model's values (executor::OpError) or a wrong label count (amp::LabelCountError); INTERNAL for anything
 // else.
-v1::Reason ReasonForException(const c10::Error& error);
+v1::Reason::Code ReasonForException(const c10::Error& error);
 
 // The reason in the error's ErrorInfo; INTERNAL if it is not a v1.Reason.
-v1::Reason ReasonFor(const absl::Status& status);
+v1::Reason::Code ReasonFor(const absl::Status& status);
 
 }  // namespace ampd::train

@@ -6,8 +6,8 @@
 
 namespace ampd::train {
 
-// Draws and reports the sample of the current step, if the job asks for samples. `must_leave` is asked repeatedly; if
-// it returns true, there is no sample, and progress().sample_pending is set. Otherwise that flag is cleared.
+// Draws and reports the sample of the current step, if the job asks for samples. Calls `must_leave` while drawing; once
+// it returns true, stops without a sample and sets progress().sample_pending. Otherwise clears sample_pending.
 absl::Status DrawSampleOf(TrainingRun& run, absl::FunctionRef<bool()> must_leave);
 
 }  // namespace ampd::train

@@ -7,10 +7,10 @@
 
 namespace ampd::train {
 
-// The report to the agent about where the run is. `state`: the state of the attempt.
+// Makes the report of the run's progress that the trainer sends to the agent. `state`: the attempt's state.
 internal::TrainerState StateReportOf(const TrainingRun& run, v1::Attempt::State state);
 
-// The final metrics of a run, without the rate of its steps and the hash of its last checkpoint. `last`: the run's last
+// The final metrics of a run, except its steps per second and the hash of its last checkpoint. `last`: the run's last
 // evaluation.
 v1::FinalMetrics FinalMetricsOf(const TrainingRun& run, const std::optional<v1::EvalPoint>& last);
 

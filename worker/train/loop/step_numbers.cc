@@ -8,14 +8,14 @@
 namespace ampd::train {
 namespace {
 
-// Whether something is computed in a format that overflows where fp32 does not.
+// Whether the policy uses a format with a smaller range than fp32, such as fp16 or FP8.
 bool HasNarrowRange(const precision::ResolvedPolicy& policy) {
   const auto is_fp16 = [](const precision::ModuleRule& rule) { return rule.compute == graph::Dtype::kFloat16; };
   return policy.formats.compute == graph::Dtype::kFloat16 || policy.formats.parameter == graph::Dtype::kFloat16 ||
          !policy.fp8_layers.empty() || std::any_of(policy.module_rules.begin(), policy.module_rules.end(), is_fp16);
 }
 
-// Whether a micro-batch of the batch at `place` has no label that the loss counts.
+// Whether some micro-batch contains only labels that the loss ignores. `place`: the batch's position in the data.
 bool IgnoresAllLabels(const AttemptPlan& plan, const data::Sampler::Cursor& place) {
   data::Sampler sampler(plan.sampler);
   if (!plan.ignored_label.has_value() || !sampler.Seek(place)) {

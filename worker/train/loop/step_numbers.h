@@ -9,11 +9,11 @@
 // Collects the plain numbers by which worker/train/health judges a run.
 namespace ampd::train {
 
-// Facts about the run as it is after the last step.
+// Collects the facts about the run after its last step, which decide the advice for bad numbers.
 RunFacts FactsOf(const TrainingRun& run);
 
-// The numbers of the step that was just read, whose batch is at `place`. If the loss is not finite, reads that batch's
-// labels again.
+// The numbers of the step that was just read, for the divergence monitor. `place`: the position of the step's batch in
+// the data. If the loss is not finite, loads the batch again to see whether all of its labels are ignored.
 StepNumbers NumbersOf(const TrainingRun& run, const amp::StepResult& result, const data::Sampler::Cursor& place);
 
 }  // namespace ampd::train

@@ -22,7 +22,8 @@ using precision::LossScaleConfig;
 
 InFlightSteps::Instant Now() { return std::chrono::steady_clock::now(); }
 
-// Numbers the random stream of a batch by its position in the data over all epochs.
+// Returns the number of a batch's random stream, which is unique over all epochs. `place`: the batch's position in the
+// data.
 uint64_t RandomStreamOf(const data::Sampler::Cursor& place, const AttemptPlan& plan) {
   return static_cast<uint64_t>(place.epoch) * static_cast<uint64_t>(plan.sampler.num_samples + 1) +
          static_cast<uint64_t>(place.position);
@@ -37,8 +38,8 @@ void StepRunner::Begin(bool reports_gradients) {
   const InFlightSteps::Instant asked = Now();
   const data::Batcher::Batch batch = run_.batcher().Next();
   const InFlightSteps::Instant given = Now();
-  // Wait for a valid lease only after the wait for data, during which the lease may expire. The wait for the lease is
-  // not part of the step's time.
+  // Wait for a valid lease only after the wait for data, because the lease may expire during the wait for data. The
+  // step's time does not include the wait for the lease.
   const absl::Duration leased_at = lease_.AwaitValid(SystemClock());
   const InFlightSteps::Instant begin = Now() - (given - asked);
   const double data_wait_seconds = std::chrono::duration<double>(given - asked).count();
@@ -107,7 +108,7 @@ absl::Status StepRunner::Replay(const EndedStep& step) {
   run_.batcher().Seek(step.begun.place);
   const std::string scale = precision::LossScaleText(run_.engine().scaler().scale());
   return run_.telemetry().Event(v1::Event::BATCH_REPLAYED, run_.step(),
-                                absl::StrCat("the batch of step ", run_.step(), " is run again as step ",
+                                absl::StrCat("step ", run_.step(), " was skipped; its batch is used again in step ",
                                              run_.step() + 1, ", with a loss scale of ", scale),
                                 {{"scale", scale}, {"num_replays", absl::StrCat(run_.recovery().num_replays())}});
 }

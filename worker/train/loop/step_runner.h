@@ -11,17 +11,18 @@
 
 namespace ampd::train {
 
-// Begins and reads the steps of a run: gets the batch, waits for the lease, enqueues the step on the engine, and later
-// waits for its numbers and reports them. TrainingLoop reacts to the numbers. Single-threaded; owner: TrainingLoop.
+// Begins the steps of a run and reads their results. To begin a step, gets the batch, waits for the lease and enqueues
+// the step on the engine. Later waits for the step's results and reports them. TrainingLoop reacts to the results.
+// Single-threaded; owner: TrainingLoop.
 class StepRunner {
  public:
-  // A step whose numbers were read.
+  // A finished step whose results were read from the device.
   struct EndedStep {
     amp::StepResult result;
     InFlightSteps::ReadStep begun;
   };
 
-  // The arguments outlive the runner.
+  // `run`, `lease` and `step_log` outlive the runner.
   StepRunner(TrainingRun& run, const ComputeLease& lease, StepLog& step_log)
       : run_(run), lease_(lease), step_log_(step_log) {}
 
@@ -31,14 +32,14 @@ class StepRunner {
   // before a periodic action or the end, if skipped batches are replayed, and if one more overflow would change the
   // precision.
   size_t MaxInFlight() const;
-  // Waits for the oldest step in flight and counts it as done. REQUIRES: there is one.
+  // Waits for the oldest step in flight and counts it as done. REQUIRES: a step is in flight.
   EndedStep Await();
 
-  // Reports the step's row, and its gradients if that was asked for.
+  // Reports the step's numbers, its gradients if the step sampled them, and uneven micro-batches.
   absl::Status Report(const EndedStep& step);
   // Reports a fault in the step's forward pass.
   absl::Status ReportActivations(const EndedStep& step);
-  // Makes the step's batch the next one again, and reports that.
+  // Makes the next step train on this step's batch again, and reports that.
   absl::Status Replay(const EndedStep& step);
 
   InFlightSteps& in_flight() { return in_flight_; }

@@ -3,10 +3,10 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "ATen/Parallel.h"
 #include "absl/strings/str_format.h"
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "worker/train/device/compute_device.h"
 #include "worker/train/loop/periodic.h"
@@ -38,9 +38,10 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
 
 absl::StatusOr<Outcome> TrainingLoop::Run() {
   AMPD_RETURN_IF_ERROR(Prepare());
+  StartEnergyMeter();
   has_begun_ = true;
   ReportState(v1::Attempt::RUNNING);
-  while (run_.step() < run_.plan().total_steps) {
+  while (!is_done()) {
     AMPD_RETURN_IF_ERROR(checkpoints_.Check());
     if (const auto leave = context_.link.leave(); leave.has_value()) {
       AMPD_RETURN_IF_ERROR(EndSteps());
@@ -48,10 +49,10 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
     }
     AMPD_RETURN_IF_ERROR(React(run_.recovery().BeforeStep()));
     AMPD_RETURN_IF_ERROR(RunPendingActions());
-    if (run_.progress().sample_pending) {
-      continue;  // An order to leave came; the top of the loop obeys it.
+    if (run_.progress().sample_pending || is_done()) {
+      continue;  // An order to leave came, which the top of the loop obeys, or a pending evaluation ended the training.
     }
-    AMPD_RETURN_IF_ERROR(ApplyOrders());
+    AMPD_RETURN_IF_ERROR(ApplyLossScale());
     steps_.Begin(/*reports_gradients=*/context_.link.TakeGradientRequest());
     while (steps_.in_flight().size() > steps_.MaxInFlight()) {
       AMPD_RETURN_IF_ERROR(EndStep());
@@ -67,6 +68,12 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
 v1::FinalMetrics TrainingLoop::metrics() const {
   v1::FinalMetrics metrics = FinalMetricsOf(run_, evaluations_.last());
   metrics.set_steps_per_second(steps_.in_flight().steps_per_second());
+  if (std::optional<device::EnergyMeter> energy = energy_; energy.has_value()) {
+    energy->Update();
+    if (const std::optional<double> joules = energy->joules(); joules.has_value()) {
+      metrics.set_energy_joules(*joules);
+    }
+  }
   if (const auto newest = checkpoints_.newest(); newest.has_value() && newest->step() == run_.step()) {
     metrics.set_state_hash(newest->state_hash());
   }
@@ -87,16 +94,37 @@ absl::Status TrainingLoop::Prepare() {
   return absl::OkStatus();
 }
 
+void TrainingLoop::StartEnergyMeter() {
+  auto meter = run_.plan().engine.device.device.is_cpu() ? device::EnergyMeter::OpenCpus()
+                                                         : device::EnergyMeter::OpenGpu(context_.start.device().uuid());
+  if (meter.ok()) {
+    energy_ = *std::move(meter);
+  }
+}
+
+// Steps may take less than the files of the counters take to read, so most steps don't read them.
+void TrainingLoop::UpdateEnergyMeter() {
+  constexpr absl::Duration kInterval = absl::Seconds(5);
+  if (!energy_.has_value()) {
+    return;
+  }
+  if (const absl::Duration now = SystemClock().SinceBoot(); now - energy_updated_ >= kInterval) {
+    energy_->Update();
+    energy_updated_ = now;
+  }
+}
+
 absl::Status TrainingLoop::Resume() {
   const v1::Checkpoint& checkpoint = context_.start.start_from();
   AMPD_ASSIGN_OR_RETURN(LoadedCheckpoint loaded,
                         context_.checkpoints.Load(checkpoint.path(), checkpoint.manifest_sha256()));
   AMPD_RETURN_IF_ERROR(run_.Resume(loaded));
   AMPD_RETURN_IF_ERROR(finite_checks_.CheckRestored());
+  stops_early_ = run_.has_stopped_early() && IsDue(run_.step(), run_.plan().eval_every_steps);
   return run_.WarnIfElsewhere(loaded);
 }
 
-// Runs what an earlier attempt left undone after the step of its checkpoint.
+// Runs the evaluation or sample that an earlier attempt left pending at the step of its last checkpoint.
 absl::Status TrainingLoop::RunPendingActions() {
   if (std::exchange(run_.progress().evaluation_pending, false)) {
     AMPD_RETURN_IF_ERROR(RunPeriodicActions());
@@ -106,22 +134,21 @@ absl::Status TrainingLoop::RunPendingActions() {
   return run_.progress().sample_pending ? DrawSampleOf(run_, [this] { return must_leave(); }) : absl::OkStatus();
 }
 
-absl::Status TrainingLoop::ApplyOrders() {
-  const std::vector<internal::ApplyLossScale> orders = context_.link.LossScaleOrders(run_.progress().applied_order);
-  if (!orders.empty()) {
-    AMPD_RETURN_IF_ERROR(EndSteps());
-    rolled_back_ = false;  // The orders are applied to the engine after the roll-back.
+absl::Status TrainingLoop::ApplyLossScale() {
+  const v1::LiveLossScale settings = context_.link.live_loss_scale();
+  if (settings.number() <= run_.progress().applied_order) {
+    return absl::OkStatus();
   }
-  for (const internal::ApplyLossScale& order : orders) {
-    AMPD_RETURN_IF_ERROR(run_.ApplyOrder(order));
-  }
-  return absl::OkStatus();
+  AMPD_RETURN_IF_ERROR(EndSteps());
+  rolled_back_ = false;  // The settings are applied to the engine after the roll-back.
+  return run_.ApplyLossScale(settings);
 }
 
 // Reads the oldest step in flight, reports it and reacts to it.
 absl::Status TrainingLoop::EndStep() {
   const StepRunner::EndedStep step = steps_.Await();
   AMPD_RETURN_IF_ERROR(steps_.Report(step));
+  UpdateEnergyMeter();
   ReportState(v1::Attempt::RUNNING);
   AMPD_RETURN_IF_ERROR(steps_.ReportActivations(step));
   const precision::ResolvedPolicy& policy = run_.plan().policy;
@@ -136,7 +163,7 @@ absl::Status TrainingLoop::EndStep() {
   return React(decision);
 }
 
-// Reads every step in flight. A roll-back drops those that are not read yet.
+// Reads every step in flight. If a result causes a roll-back, the remaining steps are dropped unread.
 absl::Status TrainingLoop::EndSteps() {
   while (!steps_.in_flight().empty()) {
     AMPD_RETURN_IF_ERROR(EndStep());
@@ -173,6 +200,11 @@ absl::Status TrainingLoop::RunPeriodicActions() {
   if (evaluates) {
     AMPD_RETURN_IF_ERROR(evaluations_.Evaluate());
     AMPD_RETURN_IF_ERROR(evaluations_.FollowPlateau());
+    evaluations_.FollowEarlyStopping();
+    stops_early_ = run_.has_stopped_early() && !SavedBeyond();
+    if (stops_early_) {
+      return absl::OkStatus();  // Finish() makes the checkpoint and draws the sample.
+    }
   }
   if (IsDue(run_.step(), plan.sample_every_steps())) {
     AMPD_RETURN_IF_ERROR(DrawSampleOf(run_, [this] { return must_leave(); }));
@@ -200,7 +232,7 @@ absl::Status TrainingLoop::SaveCheckpoint() {
                            });
 }
 
-// Fails a job that is complete but never updated a parameter; with WARN, only reports it.
+// Fails the attempt if all steps are done but none updated a parameter. If on_divergence is WARN, only reports it.
 absl::Status TrainingLoop::CheckTrained() {
   if (run_.engine().applied_steps() > 0) {
     return absl::OkStatus();
@@ -210,18 +242,31 @@ absl::Status TrainingLoop::CheckTrained() {
   return React(decision);
 }
 
+// Whether the attempt has saved a checkpoint of a later step, because it has rolled back past a damaged one. It then
+// trains on: it could not save the step at which it would stop early.
+bool TrainingLoop::SavedBeyond() const {
+  const std::optional<v1::Checkpoint> newest = checkpoints_.newest();
+  return newest.has_value() && newest->step() > run_.step();
+}
+
 absl::StatusOr<Outcome> TrainingLoop::Finish() {
   AMPD_RETURN_IF_ERROR(CheckTrained());
+  Outcome outcome;
+  outcome.set_kind(Outcome::FINISHED);
+  outcome.set_reason(v1::Reason::SUCCEEDED_NORMALLY);
+  if (run_.step() < run_.plan().total_steps) {
+    // Reported before the checkpoint, so that the event is stored if the checkpoint is recorded.
+    const Finding stop = run_.early_stopping()->Describe(run_.step(), run_.plan().total_steps);
+    AMPD_RETURN_IF_ERROR(telemetry_.Event(stop.kind, run_.step(), stop.message, stop.attributes));
+    outcome.set_message(stop.message);
+  }
   AMPD_RETURN_IF_ERROR(SaveCheckpoint());
   AMPD_RETURN_IF_ERROR(checkpoints_.Wait());  // Before the evaluation, so that its failure loses no trained state.
-  AMPD_RETURN_IF_ERROR(evaluations_.Evaluate());
+  AMPD_RETURN_IF_ERROR(evaluations_.EvaluateLast());
   AMPD_RETURN_IF_ERROR(DrawSampleOf(run_, [this] { return must_leave(); }));
   if (run_.progress().sample_pending) {
     return Leave(*context_.link.leave());
   }
-  Outcome outcome;
-  outcome.set_kind(Outcome::FINISHED);
-  outcome.set_reason(v1::SUCCEEDED_NORMALLY);
   return outcome;
 }
 
@@ -230,7 +275,8 @@ absl::StatusOr<Outcome> TrainingLoop::Leave(const internal::LeaveAttempt& leave)
   if (leave.desired() != v1::Job::CANCEL && !run_.recovery().may_roll_back()) {
     AMPD_RETURN_IF_ERROR(CheckState());
   }
-  // While the numbers look bad, the last good checkpoint stays the newest: a resumed run would roll back to it anyway.
+  // Save no checkpoint while the numbers look bad. The newest checkpoint is then still a good one, and a resumed run
+  // continues from there, as it would after a roll-back.
   if (leave.desired() != v1::Job::CANCEL && finite_checks_.IsGood()) {
     AMPD_RETURN_IF_ERROR(SaveCheckpoint());
     AMPD_RETURN_IF_ERROR(checkpoints_.Wait());

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "ampd/internal/trainer.pb.h"
 #include "base/ipc/compute_lease.h"
+#include "worker/device/energy_meter.h"
 #include "worker/train/checkpoint/checkpoint_saver.h"
 #include "worker/train/checkpoint/checkpoint_store.h"
 #include "worker/train/health/recovery.h"
@@ -30,31 +33,36 @@ namespace ampd::train {
 // This class is the schedule. TrainingRun holds the state, StepRunner makes the steps, Recovery decides about bad
 // numbers, RecoveryActions carries out these decisions, and CheckpointSaver writes checkpoints.
 //
-// The last evaluation and the last sample follow the last checkpoint, so that neither their failure nor a kill loses
-// trained state; an attempt that resumes from that checkpoint still makes them. The last loss is in the outcome, not in
-// the checkpoint. An earlier checkpoint follows the sample of its step, so an attempt that resumes from it does not
-// draw that sample again.
+// The last checkpoint comes before the last evaluation and the last sample. If one of them fails or the trainer is
+// killed, no trained state is lost, and an attempt that resumes from that checkpoint makes them. Any other checkpoint
+// comes after the sample of its step, so an attempt that resumes from it does not draw that sample again. The last
+// evaluation's loss is in the outcome, not in the checkpoint.
 //
-// If the loop is ordered to leave while it draws a sample, it stops drawing. If that was a sample before the last step,
-// the exit checkpoint records the sample as pending, and the next attempt draws it before its first step.
+// If the loop is ordered to leave while it draws a sample, it stops drawing. If steps were left to train, the
+// checkpoint that it makes on leaving records the sample as pending, and the next attempt draws it before its first
+// step.
 //
-// On a GPU the next step is begun before the numbers of the last one are read, so that the device never waits for the
-// host. A reaction to those numbers therefore finds one more step in flight. Every step that was begun is read before
-// an order, an evaluation, a sample, a checkpoint and the end.
+// On a GPU the next step begins before the results of the last one are read, so that the device never waits for the
+// host. When the loop reacts to a result, one more step may therefore be in flight. The loop reads all steps in flight
+// before it applies an order, evaluates, draws a sample, makes a checkpoint or ends.
 //
-// A checkpoint costs the loop a copy of the state in memory. It is written while training continues, and reported once
-// it is durable. The next checkpoint, a roll-back, leaving and the end wait until it is durable. An error of the write
-// ends the attempt at the next step boundary.
+// A checkpoint costs the loop a copy of the state in memory. The copy is written while training continues, and reported
+// once it is durable. The loop waits for this write before it makes the next checkpoint, rolls back, leaves or ends. If
+// the write fails, the attempt ends before the next step.
 //
-// The loop leaves at a step boundary, with a checkpoint, or without one on a cancel. If the numbers go wrong beyond
+// If train.early_stopping stops the training, the attempt ends at that step as it would after its last one. Its
+// evaluation has then been made before the last checkpoint. An attempt that resumes from this checkpoint trains no
+// further step and ends in the same way.
+//
+// The loop leaves between two steps. It makes a checkpoint first, except on a cancel. If the numbers go wrong beyond
 // recovery, on_divergence decides: report it and continue, end the attempt, or roll back to the newest checkpoint (the
-// start if there is none) up to three times per job. With roll-back on, no checkpoint is made while the numbers look
-// bad, so the newest one is always good. A plain roll-back continues with the data after the place where it went wrong.
-// A roll-back that raises the precision repeats the same data, and the raise may be reverted after a quiet period.
-// LibTorch's errors leave Run() as exceptions. Single-threaded; owner: the trainer's main thread.
+// start if there is none) up to three times per job. If the job may roll back, no checkpoint is made while the numbers
+// look bad, so the newest one is always good. A plain roll-back continues with the data after the failed step. A
+// roll-back that raises the precision repeats the data since the checkpoint, and the raise may be reverted after a
+// quiet period. Run() does not catch LibTorch's exceptions. Single-threaded; owner: the trainer's main thread.
 class TrainingLoop {
  public:
-  // Every member outlives the loop.
+  // Everything that the loop uses. Every member outlives the loop.
   struct Context {
     const internal::StartAttempt& start;
     AgentLink& link;
@@ -66,10 +74,10 @@ class TrainingLoop {
 
   TrainingLoop(AttemptPlan plan, const Context& context);
 
-  // Returns how the attempt ended, without last_sequence. Errors carry the reason of a v1.Reason.
+  // Returns how the attempt ended; the caller sets last_sequence. The reason of every error is a name of v1.Reason.
   absl::StatusOr<v1::Outcome> Run();
 
-  // Waits for a checkpoint that is being written, because it counts no matter how the run ended. REQUIRES: Run() has
+  // Waits for a checkpoint that is being written, which stays valid even if the run failed. REQUIRES: Run() has
   // returned.
   void AwaitCheckpoint() { checkpoints_.Join(); }
 
@@ -80,15 +88,20 @@ class TrainingLoop {
 
  private:
   absl::Status Prepare();
+  void StartEnergyMeter();
+  void UpdateEnergyMeter();
   absl::Status Resume();
   absl::Status RunPendingActions();
-  absl::Status ApplyOrders();
+  absl::Status ApplyLossScale();
   absl::Status EndStep();
   absl::Status EndSteps();
   absl::Status RunPeriodicActions();
   absl::Status React(const Decision& decision);
   absl::Status CheckState();
   absl::Status CheckTrained();
+  bool SavedBeyond() const;
+  // Whether no step is left to train.
+  bool is_done() const { return stops_early_ || run_.step() >= run_.plan().total_steps; }
   absl::Status SaveCheckpoint();
   absl::StatusOr<v1::Outcome> Finish();
   absl::StatusOr<v1::Outcome> Leave(const internal::LeaveAttempt& leave);
@@ -104,7 +117,10 @@ class TrainingLoop {
   Evaluations evaluations_;
   CheckpointSaver checkpoints_;
   RecoveryActions recovery_actions_;
+  std::optional<device::EnergyMeter> energy_;  // Only on a device whose energy can be measured.
+  absl::Duration energy_updated_;              // Since boot.
   bool has_begun_ = false;
+  bool stops_early_ = false;  // train.early_stopping ends the training at the current step.
   bool rolled_back_ = false;  // A step that was just read, or a check, caused a roll-back.
 };
 

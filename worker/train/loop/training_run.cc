@@ -24,8 +24,9 @@ using v1::Event;
 
 constexpr char kPrecision[] = "precision";  // Key in a checkpoint's environment.
 
-// A loss scale belongs to one format. The format changes if the policy leaves the choice to the device, or if the
-// precision was raised since. The scale then starts as that of a new run, and orders for the earlier scale lapse.
+// Resets the loss scale if the checkpoint was made in another precision, because a loss scale suits only one format.
+// The precision differs if the policy lets the device decide, or if the precision was raised after the checkpoint.
+// Scales that were ordered for the earlier format are lost too.
 void DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, const std::string& preset, amp::Engine& engine,
                                  TrainingState& state) {
   const auto saved = checkpoint.environment.find(kPrecision);
@@ -34,11 +35,23 @@ void DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, const std::
   }
 }
 
-// Whether the checkpoint of the last step was made before an evaluation that the plateau schedule needs. A longer run
-// that resumes from the checkpoint makes that evaluation first.
+// The settings with a number above `applied`.
+v1::LossScaleOrder SettingsAfter(uint64_t applied, const v1::LiveLossScale& settings) {
+  v1::LossScaleOrder newer;
+  if (settings.scale_number() > applied) {
+    newer.set_scale(settings.scale());
+  }
+  if (settings.growth_interval_number() > applied) {
+    newer.set_growth_interval(settings.growth_interval());
+  }
+  return newer;
+}
+
+// Whether a checkpoint made now, after the last step, lacks an evaluation that the plateau schedule or the early
+// stopping needs. A longer run that resumes from the checkpoint makes that evaluation first.
 bool LacksEvaluation(const AttemptPlan& plan, int64_t step) {
-  return plan.plateau.has_value() && plan.eval.has_value() && step == plan.total_steps &&
-         IsDue(step, plan.eval_every_steps);
+  return (plan.plateau.has_value() || plan.early_stopping.has_value()) && plan.eval.has_value() &&
+         step == plan.total_steps && IsDue(step, plan.eval_every_steps);
 }
 
 }  // namespace
@@ -62,9 +75,12 @@ TrainingRun::TrainingRun(AttemptPlan plan, const internal::StartAttempt& start, 
   if (plan_.plateau.has_value()) {
     plateau_.emplace(*plan_.plateau, plan_.engine.optimizer.learning_rate);
   }
+  if (plan_.early_stopping.has_value()) {
+    early_stopping_.emplace(*plan_.early_stopping);
+  }
 }
 
-// Runs on the batcher's threads, so it reads nothing that training writes.
+// Makes a batch. Runs on the batcher's threads, so it reads only data that training never changes.
 data::Dataset::Samples TrainingRun::Gather(const std::vector<int64_t>& indices, int64_t epoch) const {
   data::Dataset::Samples samples = plan_.train.Get(indices, plan_.augmentation, epoch);
   if (plan_.noise.shape.has_value()) {
@@ -87,7 +103,7 @@ absl::Status TrainingRun::MakeEngine() {
   }
   engine_.reset();
   auto engine = amp::Engine::Create(plan_.model, plan_.policy, plan_.engine);
-  AMPD_RETURN_IF_ERROR(WithReason(engine.status(), v1::SPEC_ERROR));
+  AMPD_RETURN_IF_ERROR(WithReason(engine.status(), v1::Reason::SPEC_ERROR));
   engine_ = *std::move(engine);
   reports_.ForgetCanary();
   engine_->set_rate_factor(plateau_.has_value() ? plateau_->state().rate_factor : 1);
@@ -106,10 +122,13 @@ absl::Status TrainingRun::Resume(LoadedCheckpoint& checkpoint) {
   DropScaleOfAnotherPrecision(checkpoint, plan_.policy.preset, *engine_, state);
   AMPD_RETURN_IF_ERROR(LoadState(std::move(state)));
   const std::string raised = Describe(recovery_.state().raise);
-  return telemetry_.Event(Event::CHECKPOINT_LOADED, step(),
-                          absl::StrCat("resumes from the checkpoint of step ", step(),
-                                       raised.empty() ? "" : absl::StrCat(", ", raised, ", to which it was raised")),
-                          {{"state_hash", checkpoint.state_hash}});
+  return telemetry_.Event(
+      Event::CHECKPOINT_LOADED, step(),
+      absl::StrCat("training resumes from the checkpoint of step ", step(),
+                   raised.empty()
+                       ? ""
+                       : absl::StrCat("; the precision was raised before that step, so training continues ", raised)),
+      {{"state_hash", checkpoint.state_hash}});
 }
 
 absl::Status TrainingRun::ReturnTo(LoadedCheckpoint& checkpoint) {
@@ -128,10 +147,11 @@ absl::Status TrainingRun::ReturnToStart() {
   if (plateau_.has_value()) {
     plateau_->Restore({});
   }
+  if (early_stopping_.has_value()) {
+    early_stopping_->Restore({});
+  }
   AMPD_RETURN_IF_ERROR(Begin());
-  progress_.step = 0;
-  progress_.train_loss = 0;
-  progress_.best_eval_loss.reset();
+  progress_ = {.applied_order = progress_.applied_order};  // Orders of before are undone and not applied again.
   reports_.Restore({});
   recovery_.Rewind({}, /*num_replays=*/0);
   batcher_.Seek({});
@@ -145,9 +165,9 @@ absl::Status TrainingRun::ChangePrecision() {
   return engine_->ImportState(state);
 }
 
-absl::Status TrainingRun::ApplyOrder(const internal::ApplyLossScale& order) {
-  const v1::LossScaleOrder& values = order.order();
-  progress_.applied_order = order.number();
+absl::Status TrainingRun::ApplyLossScale(const v1::LiveLossScale& settings) {
+  const v1::LossScaleOrder values = SettingsAfter(progress_.applied_order, settings);
+  progress_.applied_order = settings.number();
   amp::LossScaler& scaler = engine_->scaler();
   scaler.Set(values.has_scale() ? std::optional<double>(values.scale()) : std::nullopt,
              values.has_growth_interval() ? std::optional<int>(values.growth_interval()) : std::nullopt);
@@ -155,13 +175,18 @@ absl::Status TrainingRun::ApplyOrder(const internal::ApplyLossScale& order) {
 }
 
 absl::Status TrainingRun::LoadState(TrainingState state) {
-  AMPD_RETURN_IF_ERROR(WithReason(engine_->ImportState(state.engine), v1::CHECKPOINT_ERROR));
+  AMPD_RETURN_IF_ERROR(WithReason(engine_->ImportState(state.engine), v1::Reason::CHECKPOINT_ERROR));
   if (!batcher_.Seek(state.cursor)) {
-    return AttemptError(v1::CHECKPOINT_ERROR, "the checkpoint's place in the data does not fit the data");
+    return AttemptError(v1::Reason::CHECKPOINT_ERROR,
+                        "the checkpoint's position in the data set is beyond the end of the data; the data may have "
+                        "been changed since");
   }
   if (plateau_.has_value()) {
     plateau_->Restore(state.plateau);
     engine_->set_rate_factor(state.plateau.rate_factor);
+  }
+  if (early_stopping_.has_value()) {
+    early_stopping_->Restore(state.early_stopping.value_or(EarlyStoppingState()));
   }
   progress_ = {.step = state.step,
                .train_loss = state.train_loss,
@@ -187,9 +212,13 @@ absl::Status TrainingRun::WarnIfElsewhere(const LoadedCheckpoint& checkpoint) co
       absl::StrAppend(&differences, differences.empty() ? "" : ", ", name, " ", before, " -> ", value);
     }
   }
-  return differences.empty() ? absl::OkStatus()
-                             : telemetry_.Event(Event::NUMERICS_MAY_DIFFER, step(),
-                                                absl::StrCat("numerics may differ from before: ", differences));
+  return differences.empty()
+             ? absl::OkStatus()
+             : telemetry_.Event(
+                   Event::NUMERICS_MAY_DIFFER, step(),
+                   absl::StrCat(
+                       "results may differ from those of earlier attempts, because the environment has changed: ",
+                       differences));
 }
 
 TrainingState TrainingRun::CaptureState(amp::EngineState reuse) const {
@@ -208,6 +237,7 @@ TrainingState TrainingRun::CaptureState(amp::EngineState reuse) const {
           .recovery = recovery_.state(),
           .plateau = plateau_.has_value() ? plateau_->state() : amp::PlateauState(),
           .best_eval_loss = progress_.best_eval_loss,
+          .early_stopping = early_stopping_.has_value() ? std::optional(early_stopping_->state()) : std::nullopt,
           .evaluation_pending = progress_.evaluation_pending || LacksEvaluation(plan_, step()),
           .sample_pending = progress_.sample_pending,
           .engine = engine_->ExportState(std::move(reuse))};

@@ -14,6 +14,7 @@
 #include "worker/data/dataset.h"
 #include "worker/train/checkpoint/checkpoint_store.h"
 #include "worker/train/checkpoint/training_state.h"
+#include "worker/train/health/early_stopping.h"
 #include "worker/train/health/recovery.h"
 #include "worker/train/plan/attempt_plan.h"
 #include "worker/train/plan/uneven_batches.h"
@@ -34,9 +35,9 @@ struct Progress {
 };
 
 // The state of a run: the engine in the run's current precision, the position in the data, the plateau schedule, the
-// memory of recovery and reports, and the progress. It starts from initial values or a checkpoint, returns to a
-// checkpoint, and is captured for one. It doesn't decide when any of that happens; TrainingLoop and RecoveryActions do.
-// Single-threaded; owner: TrainingLoop.
+// early stopping, the progress, and what Recovery and StepReports remember. The state starts from initial values or a
+// checkpoint, can return to a checkpoint, and can be captured for one. TrainingLoop and RecoveryActions decide when
+// that happens. Single-threaded; owner: TrainingLoop.
 class TrainingRun {
  public:
   // `start` and `telemetry` outlive the run.
@@ -44,38 +45,42 @@ class TrainingRun {
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
-  // Makes the state before the first step.
+  // Sets up the state before the first step.
   absl::Status Begin();
   // Loads the checkpoint with which the attempt resumes, and removes its tensor files.
   absl::Status Resume(LoadedCheckpoint& checkpoint);
-  // Returns to a checkpoint in the run's current precision, and removes its tensor files. Orders that were applied are
-  // not applied again, and samples that were drawn are not drawn again.
+  // Returns to a checkpoint, in the run's current precision, and removes the tensor files from `checkpoint`. Loss-scale
+  // orders that were applied after the checkpoint are not applied again, and its pending sample is not drawn again.
   absl::Status ReturnTo(LoadedCheckpoint& checkpoint);
-  // Returns to the state before the first step, for an attempt that began there.
+  // Returns to the state before the first step. Call it only in an attempt that began there.
   absl::Status ReturnToStart();
-  // Makes an engine in the precision of recovery().state().raise, which continues from the current state; only the loss
-  // scale starts over.
+  // Replaces the engine by one in the precision of recovery().state().raise. The new engine continues from the current
+  // state, except that its loss scale starts over.
   absl::Status ChangePrecision();
-  // Applies and reports a live change of the loss scale. REQUIRES: no step is in flight.
-  absl::Status ApplyOrder(const internal::ApplyLossScale& order);
+  // Applies the settings that are newer than progress().applied_order, and reports them in one event. REQUIRES: there
+  // is one, and no step is in flight.
+  absl::Status ApplyLossScale(const v1::LiveLossScale& settings);
 
   // Returns a copy of the state for a checkpoint. Reuses the memory of `reuse` where possible
   // (amp::Engine::ExportState).
   TrainingState CaptureState(amp::EngineState reuse) const;
   // The identity and environment of a checkpoint that is made now.
   CheckpointContent Identity() const;
-  // Warns if the checkpoint was made in an environment where numerics may differ.
+  // Warns if this attempt's environment differs from the checkpoint's, because numerics may differ too.
   absl::Status WarnIfElsewhere(const LoadedCheckpoint& checkpoint) const;
 
   const internal::StartAttempt& start() const { return start_; }
   const AttemptPlan& plan() const { return plan_; }
   const UnevenBatches& uneven_batches() const { return uneven_batches_; }
-  // Whether Begin, Resume, ReturnTo or ReturnToStart made an engine. The other functions require one.
+  // Whether there is an engine: Begin, Resume, ReturnTo or ReturnToStart made one. All other functions require it.
   bool has_engine() const { return engine_ != nullptr; }
   amp::Engine& engine() const { return *engine_; }
   TelemetryWriter& telemetry() const { return telemetry_; }
   data::Batcher& batcher() { return batcher_; }
   std::optional<amp::Plateau>& plateau() { return plateau_; }
+  std::optional<EarlyStopping>& early_stopping() { return early_stopping_; }
+  // Whether the early stopping has seen enough evaluations without improvement.
+  bool has_stopped_early() const { return early_stopping_.has_value() && early_stopping_->has_stopped(); }
   Recovery& recovery() { return recovery_; }
   const Recovery& recovery() const { return recovery_; }
   StepReports& reports() { return reports_; }
@@ -95,6 +100,7 @@ class TrainingRun {
   const UnevenBatches uneven_batches_;
   std::unique_ptr<amp::Engine> engine_;
   std::optional<amp::Plateau> plateau_;
+  std::optional<EarlyStopping> early_stopping_;
   Recovery recovery_;
   StepReports reports_;
   Progress progress_;

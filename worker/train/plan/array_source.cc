@@ -42,8 +42,8 @@ absl::StatusOr<data::Dataset> OpenCifar(const v1::CifarSource& source, const std
   return data::Dataset::ReadCifar(cifar);
 }
 
-// The named arrays that a model takes from a file. SPEC_ERROR if the source says how to map images, but the model takes
-// no images.
+// The named arrays that a model takes from a file. SPEC_ERROR if the source has image options (mean, std,
+// channels_last), but the model takes no images.
 template <typename Source>
 absl::StatusOr<TakenArrays> ArraysOf(const Source& source, const std::string& field, const graph::Graph& model) {
   AMPD_ASSIGN_OR_RETURN(TakenArrays taken, ArraysTakenBy(model));

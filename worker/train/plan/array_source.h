@@ -11,8 +11,8 @@
 
 namespace ampd::train {
 
-// Locates on this worker the file of a path in the spec; `field` is the path's field. DATA_ERROR if the path is in no
-// data root.
+// Finds the file on this worker that `path`, a path in the spec, names. `field`: the spec's field that contains the
+// path. DATA_ERROR if the path is not below a data root of the worker.
 using Locator = absl::FunctionRef<absl::StatusOr<data::DataFile>(const std::string& field, const std::string& path)>;
 
 // Whether OpenArraySource reads this source.

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
-#include "base/error.h"
 #include "base/formats/sha256.h"
 #include "base/status_macros.h"
 #include "data/data_file.h"
@@ -29,20 +28,17 @@
 #include "worker/train/plan/fields.h"
 #include "worker/train/plan/labels.h"
 #include "worker/train/plan/model_source.h"
+#include "worker/train/plan/spec_error.h"
 #include "worker/train/plan/text_source.h"
 #include "worker/train/sample/sample_drawing.h"
 
 namespace ampd::train {
 namespace {
 
-absl::Status SpecError(const std::string& message) {
-  return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR", message);
-}
-
 absl::Status AsSpecError(const absl::Status& status) { return SpecError(std::string(status.message())); }
 
-// Locates a path of a spec: the value of `field`, "<data root's name>/<path beneath it>". Whoever submits a job may
-// name any path, so only shared files are opened.
+// Finds the file that the spec's field `field` names; `path` is "<data root's name>/<path below the root>". A user may
+// submit any path, so the file is opened only if all users, or the worker's data group, may read it.
 absl::StatusOr<data::DataFile> Locate(const internal::StartAttempt& start, const std::string& field,
                                       const std::string& path) {
   const std::string name = absl::StrCat(field, " \"", path, "\"");
@@ -177,7 +173,8 @@ absl::Status PlanLength(const v1::JobSpec& spec, AttemptPlan& plan) {
   return plan.total_steps > 0 ? absl::OkStatus() : SpecError("train.steps must be positive");
 }
 
-// Checks the model with the sizes of an evaluation's whole batches and of the last one.
+// Checks that the model accepts both batch sizes of an evaluation: that of a full batch, and that of a smaller last
+// batch.
 absl::Status CheckEvalBatches(const AttemptPlan& plan) {
   if (!plan.eval.has_value() || !plan.imported.has_value()) {
     return absl::OkStatus();
@@ -216,6 +213,26 @@ absl::Status PlanSample(const v1::JobSpec& spec, AttemptPlan& plan) {
   }
   plan.sample = spec.sample();
   plan.engine.generator = *std::move(generator);
+  return absl::OkStatus();
+}
+
+// Checks that evaluations yield the metric that early stopping watches. The server checks the same, unless only the
+// worker has the model's file.
+absl::Status PlanEarlyStopping(const v1::JobSpec& spec, AttemptPlan& plan) {
+  if (!spec.train().has_early_stopping()) {
+    return absl::OkStatus();
+  }
+  const EarlyStoppingConfig config = EarlyStoppingOf(spec.train().early_stopping());
+  if (config.patience < 1 || !plan.eval.has_value() || plan.eval_every_steps < 1) {
+    return SpecError("train.early_stopping needs data.eval, eval.every_steps and a patience of at least 1");
+  }
+  const std::optional<graph::Head> head = graph::HeadOf(plan.model);
+  const bool has_accuracy = head.has_value() && graph::HasAccuracy(*head);
+  if (config.metric == v1::EarlyStopping::EVAL_ACCURACY && !has_accuracy) {
+    return SpecError(
+        "train.early_stopping.metric is EVAL_ACCURACY, but the model's head has no accuracy; use EVAL_LOSS");
+  }
+  plan.early_stopping = config;
   return absl::OkStatus();
 }
 
@@ -317,6 +334,7 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   plan.plateau = PlateauOf(spec.schedule());
   AMPD_RETURN_IF_ERROR(PlanSegments(spec, start.device(), plan));
   plan.eval_every_steps = spec.eval().every_steps();
+  AMPD_RETURN_IF_ERROR(PlanEarlyStopping(spec, plan));
   plan.checkpoint_every_steps = spec.checkpoint().every_steps();
   plan.keep_best = spec.checkpoint().keep_best();
   plan.num_threads = NumThreads(start);

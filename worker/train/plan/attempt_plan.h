@@ -14,6 +14,7 @@
 #include "worker/data/augmentation.h"
 #include "worker/data/dataset.h"
 #include "worker/data/sampler.h"
+#include "worker/train/health/early_stopping.h"
 #include "worker/train/health/precision_raise.h"
 #include "worker/train/plan/imported_model.h"
 
@@ -34,6 +35,7 @@ struct AttemptPlan {
   PrecisionRaise raise;  // The raise that `policy` includes.
   amp::EngineOptions engine;
   std::optional<amp::PlateauConfig> plateau;
+  std::optional<EarlyStoppingConfig> early_stopping;  // nullopt: all steps are trained.
   data::Dataset train;
   std::optional<data::Dataset> eval;
   std::vector<std::string> data_notes;  // How data was read if its format was detected from the content.
@@ -60,12 +62,13 @@ struct AttemptPlan {
   int64_t sample_every_steps() const { return sample.has_value() ? sample->every_steps() : 0; }
 };
 
-// Makes the plan, which includes reading the data. Errors have the reason SPEC_ERROR (the spec itself can't be run),
-// DATA_ERROR, or CHECKPOINT_ERROR if the model comes from a checkpoint. The plan's values do not depend on LibTorch's
-// number of threads, which TrainingLoop sets from the plan.
+// Makes the plan; this reads the data. Errors have the reason SPEC_ERROR (the spec itself can't be run), DATA_ERROR, or
+// CHECKPOINT_ERROR if the model comes from a checkpoint. TrainingLoop sets LibTorch's number of threads from the plan;
+// the values that the plan contains do not depend on that number.
 absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start);
 
-// Derives the policy for `model` from the spec, the placement and the raise. SPEC_ERROR if the policy can't be run.
+// Resolves the precision policy for `model` from the spec, the device of the attempt, and the precision raise.
+// SPEC_ERROR if the device can't run the policy.
 absl::StatusOr<precision::ResolvedPolicy> ResolvePrecision(const internal::StartAttempt& start,
                                                            const graph::Graph& model, const PrecisionRaise& raise);
 

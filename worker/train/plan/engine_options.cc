@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <string>
 
-#include "base/error.h"
 #include "base/status_macros.h"
 #include "graph/losses.h"
+#include "worker/train/plan/spec_error.h"
 
 namespace ampd::train {
 namespace {
@@ -16,10 +16,6 @@ using amp::ScheduleConfig;
 // Steps between samples of the gradients. A sample reads at most 65,536 elements per parameter, so it costs little
 // compared to a step.
 constexpr int64_t kSampleEverySteps = 100;
-
-absl::Status SpecError(const std::string& message) {
-  return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR", message);
-}
 
 OptimizerConfig Sgd(const v1::SgdSpec& spec) {
   return {.kind = OptimizerConfig::Kind::kSgd,

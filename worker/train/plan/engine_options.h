@@ -11,9 +11,9 @@
 
 namespace ampd::train {
 
-// Reads the engine's step options from the spec: optimizer, schedule, clipping and seed. A model with losses of its own
-// has one phase per loss. Every phase gets an optimizer of the spec's kind, the spec's schedule over the steps that the
-// phase applied, and clipping by the norm of its own gradients. Segments, device and evaluation are not set. SPEC_ERROR
+// Reads the engine's step options from the spec: optimizer, schedule, clipping and seed. A model that computes its own
+// losses has one phase per loss. Every phase has its own optimizer, its own learning-rate schedule, which counts the
+// steps that the phase applied, and its own gradient clipping. Does not set segments, device and evaluation. SPEC_ERROR
 // for an unknown kind of optimizer or schedule.
 absl::StatusOr<amp::EngineOptions> EngineOptionsOf(const v1::JobSpec& spec, const graph::Graph& model,
                                                    int64_t total_steps);

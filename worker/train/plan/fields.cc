@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/error.h"
 #include "base/status_macros.h"
 #include "graph/heads.h"
 #include "graph/losses.h"
@@ -15,15 +14,12 @@
 #include "graph/vocabulary.h"
 #include "worker/executor/dtype.h"
 #include "worker/train/plan/labels.h"
+#include "worker/train/plan/spec_error.h"
 
 namespace ampd::train {
 namespace {
 
 constexpr char kImages[] = "images";
-
-absl::Status SpecError(const std::string& message) {
-  return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR", message);
-}
 
 int64_t ElementsOf(const graph::Shape& shape) {
   int64_t elements = 1;
@@ -44,12 +40,12 @@ bool IsNoise(const graph::Graph& model, graph::ValueId input) {
   return model.value(input).name == "noise" && !graph::LossesOf(model).empty();
 }
 
-// Whether this input receives the labels, for a model that makes its own loss.
+// Whether this input receives the labels, which is so if the model computes its own loss.
 bool IsLabels(const graph::Graph& model, graph::ValueId input) {
   return model.value(input).name == "labels" && graph::HeadOf(model) == graph::Head::kOwnLoss;
 }
 
-// The element type with which arrays are read for an input of this type.
+// The element type in which arrays are read for an input with this dtype; nullopt if no array can provide it.
 std::optional<data::ElementType> ElementTypeOf(graph::Dtype dtype) {
   switch (dtype) {
     case graph::Dtype::kFloat32:
@@ -85,7 +81,8 @@ absl::StatusOr<data::Field> FieldOf(const graph::Graph& model, graph::ValueId in
                      .ignored = numbers.has_value() ? numbers->ignored : std::nullopt};
 }
 
-// Checks that the data has every input of the model except noise and labels, and that both are for texts or neither is.
+// Checks that the data has every input of the model except noise and labels. For a model with logits, also checks that
+// it is a language model if the data is a text, and only then.
 absl::Status CheckNames(const data::Dataset& data, const graph::Graph& model) {
   const std::vector<std::string_view> names = data.input_names();
   if (!model.FindInput(names.front()).has_value()) {
@@ -123,8 +120,8 @@ absl::Status CheckSize(const data::Dataset& data, const graph::TensorType& type)
   return absl::OkStatus();
 }
 
-// The type and shape of a sample for messages, such as "float32 of (1, 28, 28)", without the batch dimension. Fields
-// have the model's types, all other tensors one of these three.
+// Describes the dtype and shape of a sample for messages, without the batch dimension: "float32 of (1, 28, 28)". Covers
+// only these three dtypes, because data of other dtypes is read in the model's dtype and always fits.
 std::string TypeText(const at::Tensor& sample) {
   return absl::StrCat(sample.is_floating_point()          ? "float32"
                       : sample.scalar_type() == at::kBool ? "bool"
@@ -132,7 +129,7 @@ std::string TypeText(const at::Tensor& sample) {
                       " of (", absl::StrJoin(sample.sizes().slice(1), ", "), ")");
 }
 
-// Checks type and size of each input in the first sample. A boolean mask is also accepted for numbers.
+// Checks the dtype and size of each input in the first sample. A boolean mask fits an input of any dtype.
 absl::Status CheckTypes(const data::Dataset& data, const graph::Graph& model) {
   if (data.size() == 0) {
     return absl::OkStatus();

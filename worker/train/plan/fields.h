@@ -17,15 +17,15 @@ struct TakenArrays {
   std::vector<data::Field> fields;  // In the order of the inputs.
 };
 
-// The arrays that the model takes from a file with named arrays: "images", which is mapped as the source says, and an
-// unchanged array for every other input. The inputs for labels and noise are left out. Returns images alone if the
-// model takes nothing else. Returns an error if no array can provide the type of an input.
+// The arrays that the model takes from a file with named arrays: "images", to which the source's image options apply,
+// and one unchanged array for every other input except labels and noise. Returns only images if the model takes nothing
+// else. Returns an error if no array can provide an input's dtype.
 absl::StatusOr<TakenArrays> ArraysTakenBy(const graph::Graph& model);
 
 // Shape of the noise of one sample, which the trainer draws; nullopt if the model takes none.
 std::optional<std::vector<int64_t>> NoiseShapeOf(const graph::Graph& model);
 
-// Checks that the data has every input of the model except noise, with its type and size, and labels that fit.
+// Checks that the data has every input of the model except noise, with the right dtype and size, and the right labels.
 absl::Status CheckSamples(const data::Dataset& data, const graph::Graph& model);
 
 }  // namespace ampd::train

@@ -49,7 +49,7 @@ bool HasOddTruths(const at::Tensor& tensor) {
          std::any_of(bytes, bytes + tensor.numel(), [](uint8_t b) { return b > 1; });
 }
 
-// Copies the tensor out of the archive, contiguous in the order of its dimensions.
+// Copies a tensor out of the archive into a contiguous tensor.
 absl::StatusOr<at::Tensor> ReadTensor(const ZipArchive& archive, const std::string& name,
                                       const graph::StoredTensor& stored) {
   AMPD_ASSIGN_OR_RETURN(const std::string bytes, graph::ReadStored(archive, stored));

@@ -22,9 +22,9 @@ bool MatchesAny(const std::vector<std::string>& globs, const std::string& name) 
   return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return GlobMatches(glob, name); });
 }
 
-// Prefix of the names in a transformers model that was saved with its head.
+// Prefix of all tensor names in a GPT-2 file that transformers saved from a model with a head.
 constexpr char kBase[] = "transformer.";
-// Name of the head's weight, for which GPT-2 has no tensor of its own.
+// Name of the head's weight. GPT-2 files may lack this tensor, because it is the same as the embedding.
 constexpr char kTiedHead[] = "lm_head.weight";
 constexpr char kEmbedding[] = "transformer.wte.weight";
 
@@ -32,7 +32,7 @@ bool IsKnownExtra(const std::string& name) {
   return MatchesAny({kBatchCounters, "*.attn.bias", "*.attn.masked_bias", "*position_ids"}, name);
 }
 
-// Logs up to kMaxLogged names of tensors that do not fit; the error message has only the first few.
+// Logs the names of tensors that do not fit the model, up to kMaxLogged. The error message has room for only a few.
 void LogMisfits(const TensorMisfits& misfits) {
   constexpr size_t kMaxLogged = 100;
   const std::pair<const char*, const std::vector<std::string>*> kinds[] = {{"missing", &misfits.missing},
@@ -72,7 +72,7 @@ std::vector<std::string> UnusedGlobs(const SafetensorsHeader& header, const std:
   return unused;
 }
 
-// The file's entries under the model's names.
+// The file's entries, each under the name that the model has for it.
 std::map<std::string, const TensorEntry*> EntriesByName(const SafetensorsHeader& header,
                                                         const executor::TensorMap& model,
                                                         const graph::SavedNames& names) {
@@ -93,7 +93,7 @@ std::map<std::string, const TensorEntry*> EntriesByName(const SafetensorsHeader&
   return entries;
 }
 
-// Whether the entry has the same bytes as the parameter that it is tied to.
+// Whether the file's tensor `name` has the same bytes as the parameter to which the model ties it.
 bool IsTied(const SafetensorsFile& file, const std::map<std::string, const TensorEntry*>& entries,
             const std::string& name, const graph::SavedNames& names) {
   const auto tied = names.tied.find(name);

@@ -9,22 +9,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/error.h"
 #include "base/status_macros.h"
 #include "graph/heads.h"
 #include "graph/passes.h"
 #include "graph/print.h"
 #include "graph/vocabulary.h"
 #include "worker/executor/dtype.h"
+#include "worker/train/plan/spec_error.h"
 
 namespace ampd::train {
 namespace {
 
 using Kind = data::Targets::Kind;
-
-absl::Status SpecError(const std::string& message) {
-  return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR", message);
-}
 
 absl::StatusOr<Labels> LabelsOfOwnLoss(const graph::Graph& model) {
   const auto input = model.FindInput("labels");

@@ -25,8 +25,8 @@ std::vector<int64_t> SampleShapeOf(const graph::Shape& shape);
 // value. SPEC_ERROR if that input has a type that no dataset provides.
 absl::StatusOr<Labels> LabelsTakenBy(const graph::Graph& model);
 
-// Whether every label is `ignored`, so that none counts in the loss. False if `ignored` is not set or there are no
-// integer labels.
+// Whether all labels equal `ignored`, so that the loss counts none of them. False if `ignored` is not set or the labels
+// are not integers.
 bool AreAllIgnored(const at::Tensor& labels, std::optional<int64_t> ignored);
 
 // Checks that the data's labels are what the model takes. OK if the model takes no labels or the data has no samples.

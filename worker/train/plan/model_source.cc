@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -33,14 +32,7 @@ absl::StatusOr<std::string> ReadWeightsFile(const data::DataFile& file) {
 
 }  // namespace
 
-bool ResumesTraining(const internal::StartAttempt& start) {
-  const v1::ModelSpec& model = start.spec().model();
-  // The first part of a checkpoint's path is the job that made it.
-  const bool has_weights_alone =
-      model.has_initial_checkpoint() &&
-      absl::StartsWith(start.start_from().path(), absl::StrCat(model.initial_checkpoint().job_id(), "/"));
-  return start.has_start_from() && !has_weights_alone;
-}
+bool ResumesTraining(const internal::StartAttempt& start) { return start.has_start_from() && !start.weights_only(); }
 
 std::vector<v1::Checkpoint> EarlierCheckpoints(const internal::StartAttempt& start) {
   if (!ResumesTraining(start)) {

@@ -12,9 +12,8 @@
 // Finds an attempt's model and its first weights.
 namespace ampd::train {
 
-// Whether the attempt resumes training from the checkpoint that it is given. If not, it starts from the beginning; if
-// it is given a checkpoint then, that is the one of model.initial_checkpoint, and only its weights are used. The server
-// places jobs by the same rule (server/state/job_rules.h).
+// Whether the attempt resumes training from start.start_from(). If not, it starts from the beginning, and start_from,
+// if set, is the checkpoint of model.initial_checkpoint, from which only the weights are used.
 bool ResumesTraining(const internal::StartAttempt& start);
 
 // The checkpoints from before this attempt to which it may roll back, newest first. Empty if the attempt does not
@@ -22,7 +21,7 @@ bool ResumesTraining(const internal::StartAttempt& start);
 std::vector<v1::Checkpoint> EarlierCheckpoints(const internal::StartAttempt& start);
 
 // Returns the imported model of an attempt: from the checkpoint if the attempt resumes from one, otherwise from the
-// file that the spec names. nullopt if the model is one of the zoo. Returns the errors of OpenImportedModel and
+// file that the spec names. nullopt for a built-in model. Returns the errors of OpenImportedModel and
 // RestoreImportedModel.
 absl::StatusOr<std::optional<ImportedModel>> FindImportedModel(const internal::StartAttempt& start, Locator locate);
 

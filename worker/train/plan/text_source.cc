@@ -12,10 +12,10 @@
 namespace ampd::train {
 namespace {
 
-// Bound for token types that the model does not take; they are not read.
+// Upper bound for token types if the model does not take them; their values then do not matter.
 constexpr int64_t kAnyType = 256;
 
-// Bound for classes of a model that predicts none or makes its own loss.
+// Upper bound for class labels if the model has no logits, which would set the number of classes.
 constexpr int64_t kAnyClass = std::numeric_limits<int32_t>::max();
 
 data::TokenFormat FormatOf(v1::TokensSource::Format format) {

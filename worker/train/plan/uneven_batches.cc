@@ -18,8 +18,8 @@ bool IsCrossEntropy(const graph::Node& node) {
   return node.op.starts_with("aten.cross_entropy_loss") || node.op.starts_with("aten.nll_loss");
 }
 
-// Returns the label with which the node compares all labels, which is how a hand-written loss finds the labels to leave
-// out.
+// A hand-written loss finds the labels that it leaves out by comparing all labels with one value. If `node` is such a
+// comparison, returns the value.
 std::optional<int64_t> ComparedLabel(const graph::Graph& model, const graph::Node& node) {
   const auto labels = model.FindInput("labels");
   const bool compares = node.op == "aten.ne.Scalar" || node.op == "aten.eq.Scalar";
@@ -37,7 +37,7 @@ std::optional<int64_t> FirstOf(const std::set<int64_t>& wanted, const at::Tensor
   return found == end ? std::nullopt : std::optional(*found);
 }
 
-// Number of positions that are set.
+// Number of elements of the mask that are not zero.
 int64_t NumSet(const at::Tensor& mask) { return at::count_nonzero(mask).item<int64_t>(); }
 
 }  // namespace
@@ -76,8 +76,9 @@ std::string UnevenBatches::WhyUneven(const std::vector<amp::Batch>& batches) con
   return WhyUnevenMasks(batches);
 }
 
-// A mask of positions determines what counts if samples have a label per position, or if the model makes its loss
-// without labels. Batches may differ in size.
+// Looks for a mask that covers a different share of the positions in one batch than in another, and describes the first
+// one; empty if there is none. Compares shares, not counts, because batches may differ in size. Masks matter only if
+// there is one label per position, or if the loss takes no labels.
 std::string UnevenBatches::WhyUnevenMasks(const std::vector<amp::Batch>& batches) const {
   const amp::Batch& first = batches.front();
   const bool has_label_a_sample = takes_labels_ && first.labels.numel() == first.labels.size(0);

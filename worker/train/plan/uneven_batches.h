@@ -10,16 +10,15 @@
 
 namespace ampd::train {
 
-// Detects batches that may count different numbers of labels in a loss that does not report how many it counts. This
-// concerns models that make their own loss and have no output for that number (model.exported.count_output). The
-// batches of such a model have equal weight in a step or an evaluation, so the loss of the step or evaluation is not
-// that of all samples together. Thread-compatible.
+// Detects batches in which a model's own loss may count different numbers of labels, if the model does not output these
+// numbers (model.exported.count_output). A step or an evaluation weights the batches of such a model equally, so the
+// mean loss then differs from the mean over all samples. Thread-compatible.
 class UnevenBatches {
  public:
   explicit UnevenBatches(const graph::Graph& model);
 
   // Why the batches may count different numbers of labels, for example "labels of -100 are left out of the loss". Empty
-  // if there is no such evidence, and for every model whose labels are counted.
+  // if nothing suggests that they do, and for every model whose label counts are known.
   std::string WhyUneven(const std::vector<amp::Batch>& batches) const;
 
  private:

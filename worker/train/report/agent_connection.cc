@@ -170,7 +170,7 @@ void AgentConnection::Flush() {
       Disconnect();
     }
   }
-  // If telemetry is left that did not fit, wake again to send it, without waiting for a new record.
+  // If the outgoing buffer had no room for all telemetry, wake again to send the rest without waiting for a new record.
   if (agent_.ok() && sent_sequence_ < outbox_.last_sequence()) {
     Wake();
   }

@@ -26,7 +26,7 @@ namespace ampd::train {
 // Wake is thread-safe; call everything else on one thread.
 class AgentConnection {
  public:
-  // Describes what was sent on a connection besides telemetry.
+  // What was already sent on the current connection, besides telemetry.
   struct Sent {
     uint64_t state_version = 0;
     size_t num_checkpoints = 0;
@@ -38,7 +38,8 @@ class AgentConnection {
    public:
     virtual ~Peer() = default;
     virtual internal::TrainerReport MakeHello() = 0;
-    // These two return the reports that were not sent yet on this connection, and record them in `sent`.
+    // UnsentState and UnsentCheckpointsAndOutcome return the reports that were not yet sent on this connection, and
+    // record in `sent` that they are sent now.
     virtual std::vector<internal::TrainerReport> UnsentState(Sent& sent) = 0;
     virtual std::vector<internal::TrainerReport> UnsentCheckpointsAndOutcome(Sent& sent) = 0;
     // Returns false if the command breaks the protocol, which closes the connection.
@@ -52,9 +53,9 @@ class AgentConnection {
   AgentConnection(const AgentConnection&) = delete;
   AgentConnection& operator=(const AgentConnection&) = delete;
 
-  // Listens and starts the thread.
+  // Listens on the socket and starts the connection's thread.
   absl::Status Start();
-  // Makes the connection's thread look for reports to send.
+  // Wakes the connection's thread, which then sends all new reports.
   void Wake();
 
  private:

@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "base/timed_wait.h"
@@ -36,12 +34,9 @@ std::optional<internal::LeaveAttempt> AgentLink::leave() const {
   return leave_;
 }
 
-std::vector<internal::ApplyLossScale> AgentLink::LossScaleOrders(uint64_t after) const {
+v1::LiveLossScale AgentLink::live_loss_scale() const {
   absl::MutexLock lock(&mutex_);
-  std::vector<internal::ApplyLossScale> newer;
-  std::copy_if(orders_.begin(), orders_.end(), std::back_inserter(newer),
-               [after](const internal::ApplyLossScale& order) { return order.number() > after; });
-  return newer;
+  return loss_scale_;
 }
 
 bool AgentLink::TakeGradientRequest() {
@@ -134,8 +129,8 @@ bool AgentLink::OnCommand(const TrainerCommand& command) {
     case TrainerCommand::kLeave:
       OnLeave(command.leave());
       return true;
-    case TrainerCommand::kLossScale:
-      OnLossScale(command.loss_scale());
+    case TrainerCommand::kLiveLossScale:
+      OnLossScale(command.live_loss_scale());
       return true;
     case TrainerCommand::kSampleGradients:
       OnSampleGradients(command.sample_gradients());
@@ -166,17 +161,11 @@ void AgentLink::OnLeave(const internal::LeaveAttempt& leave) {
   }
 }
 
-void AgentLink::OnLossScale(const internal::ApplyLossScale& order) {
+void AgentLink::OnLossScale(const v1::LiveLossScale& settings) {
   absl::MutexLock lock(&mutex_);
-  if (!orders_.empty() && order.number() <= orders_.back().number()) {
-    return;
+  if (settings.number() > loss_scale_.number()) {
+    loss_scale_ = settings;
   }
-  const v1::LossScaleOrder& values = order.order();
-  std::erase_if(orders_, [&values](const internal::ApplyLossScale& before) {
-    return (values.has_scale() || !before.order().has_scale()) &&
-           (values.has_growth_interval() || !before.order().has_growth_interval());
-  });
-  orders_.push_back(order);
 }
 
 void AgentLink::OnSampleGradients(const internal::SampleGradients& request) {

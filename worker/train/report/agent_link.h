@@ -16,14 +16,15 @@
 
 namespace ampd::train {
 
-// The trainer's end of trainer.proto: what the agent ordered, and what the trainer reports to it. AgentConnection sends
-// and receives; whatever was not acknowledged is sent again on the next connection.
+// The trainer's end of trainer.proto: keeps the agent's orders for the trainer, and the trainer's reports for the
+// agent. AgentConnection sends and receives. Reports that the agent has not acknowledged are sent again on the next
+// connection.
 //
 //   1. agent   connects
 //   2. trainer Hello{ready}                       and, once bound to an attempt, everything that is not
 //                                                 acknowledged: state, checkpoints, outcome and telemetry
-//   3. agent   StartAttempt                       the first one binds; the same again is ignored; another one closes
-//                                                 the connection
+//   3. agent   StartAttempt                       binds the trainer to the attempt; a repeat is ignored; a StartAttempt
+//                                                 for another attempt closes the connection
 //   4. trainer TrainerState, TelemetryBatch, ...  as they occur
 //   5. agent   AcknowledgeTelemetry{outcome}      ReportOutcome() returns true
 //
@@ -46,9 +47,8 @@ class AgentLink final : private AgentConnection::Peer {
   // first.
   std::optional<internal::StartAttempt> WaitForStart(absl::Duration deadline);
   std::optional<internal::LeaveAttempt> leave() const;
-  // Returns the orders whose number is greater than `after`, in order. Of orders that set the same values, only the
-  // last one is kept. Numbers grow over all attempts of a job.
-  std::vector<internal::ApplyLossScale> LossScaleOrders(uint64_t after) const;
+  // The newest live settings of the loss scale.
+  v1::LiveLossScale live_loss_scale() const;
   // Whether gradients were requested since the last call.
   bool TakeGradientRequest();
 
@@ -59,8 +59,8 @@ class AgentLink final : private AgentConnection::Peer {
   // `deadline`, since boot.
   bool ReportOutcome(const v1::Outcome& outcome, absl::Duration deadline);
 
-  // Acts as if the agent had ordered to leave; an order that the agent did send remains in force. Also ends
-  // WaitForStart.
+  // Makes the attempt leave as if the agent had ordered it. If the agent did send an order to leave, that order stays
+  // in force. Also ends WaitForStart.
   void Stop(const internal::LeaveAttempt& leave);
 
  private:
@@ -84,12 +84,13 @@ class AgentLink final : private AgentConnection::Peer {
   bool OnCommand(const internal::TrainerCommand& command) override;
   bool OnStart(const internal::StartAttempt& start);
   void OnLeave(const internal::LeaveAttempt& leave);
-  void OnLossScale(const internal::ApplyLossScale& order);
+  void OnLossScale(const v1::LiveLossScale& settings);
   void OnSampleGradients(const internal::SampleGradients& request);
   void OnAcknowledge(const internal::AcknowledgeTelemetry& acknowledge);
 
-  // The value for `after_sequence` in a report: `sequence`, or 0 (wait for nothing) if everything up to `sequence` is
-  // acknowledged.
+  // The `after_sequence` of a report for which the agent must first store the telemetry up to `sequence`. Returns 0 if
+  // that telemetry is already acknowledged, because it is not sent again and a restarted agent would wait for it in
+  // vain.
   uint64_t Awaited(uint64_t sequence) const;
   bool StartedOrStopped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return start_.has_value() || stopped_; }
 
@@ -100,7 +101,7 @@ class AgentLink final : private AgentConnection::Peer {
   std::optional<internal::StartAttempt> start_ ABSL_GUARDED_BY(mutex_);
   std::optional<internal::LeaveAttempt> leave_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<internal::ApplyLossScale> orders_ ABSL_GUARDED_BY(mutex_);
+  v1::LiveLossScale loss_scale_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_gradient_request_ ABSL_GUARDED_BY(mutex_) = 0;
   bool gradients_requested_ ABSL_GUARDED_BY(mutex_) = false;
   Reports reports_ ABSL_GUARDED_BY(mutex_);

@@ -9,8 +9,8 @@
 // Reports the results of an evaluation.
 namespace ampd::train {
 
-// The results of an evaluation of a model with this head, without step, sequence and time. REQUIRES: something was
-// evaluated.
+// The results of an evaluation of a model with this head. The caller sets step, sequence and time. REQUIRES: at least
+// one sample was evaluated.
 v1::EvalPoint EvalPointOf(graph::Head head, const amp::EvalSums& sums);
 
 // Copies the point's numbers into the attempt's final metrics.

@@ -84,7 +84,8 @@ Module& RowOf(const std::string& module, v1::GradientSamples& report) {
   return row;
 }
 
-// Whether to suggest a loss scale; formats wider than fp16 need none.
+// Whether the report should suggest a loss scale: if loss scaling is on, or a gradient is fp16. Wider formats need
+// none.
 bool MayBeScaled(const std::vector<GradientSample>& samples, const precision::LossScaleConfig& scaling) {
   return scaling.kind != precision::LossScaleConfig::Kind::kOff ||
          std::any_of(samples.begin(), samples.end(),
@@ -132,16 +133,17 @@ std::string Describe(const v1::GradientSamples& gradients) {
     num_subnormal += module.num_subnormal();
     num_non_finite += module.num_non_finite();
   }
-  const std::string bad = num_non_finite == 0 ? "" : absl::StrCat(", ", num_non_finite, " are not finite");
-  const std::string scale = gradients.suggested_scale() == 0
-                                ? "; no loss is scaled"
-                                : absl::StrCat(" under a loss scale of ", LossScaleText(gradients.loss_scale()),
-                                               "; they suggest ", LossScaleText(gradients.suggested_scale()));
-  return absl::StrCat("of ", num_elements, " gradient elements in ", gradients.modules_size(),
-                      gradients.modules_size() == 1 ? " module " : " modules ", num_subnormal, " lost bits", bad, scale,
-                      gradients.has_activation_fault()
-                          ? absl::StrCat("; in the forward pass ", Describe(gradients.activation_fault()))
-                          : "");
+  const std::string bad = num_non_finite == 0 ? "" : absl::StrCat(", and ", num_non_finite, " elements are not finite");
+  const std::string scale =
+      gradients.suggested_scale() == 0
+          ? "; the loss is not scaled"
+          : absl::StrCat("; the loss scale is ", LossScaleText(gradients.loss_scale()),
+                         ", and these gradients suggest a loss scale of ", LossScaleText(gradients.suggested_scale()));
+  return absl::StrCat(
+      num_subnormal, " of ", num_elements, " gradient elements (", gradients.modules_size(),
+      gradients.modules_size() == 1 ? " module" : " modules", ") lost precision by underflow", bad, scale,
+      gradients.has_activation_fault() ? absl::StrCat("; in the forward pass ", Describe(gradients.activation_fault()))
+                                       : "");
 }
 
 v1::ActivationFault ToProto(const amp::ActivationFault& fault) {
@@ -176,19 +178,20 @@ std::string Describe(const v1::ActivationFault& fault) {
   switch (fault.kind()) {
     case v1::ActivationFault::DIVIDED_OUT:
       return absl::StrFormat(
-          "%s overflows %s (a share of %.3f of its numbers), and %s divides by that: its results are zero, and what is "
-          "behind them learns nothing; let %s compute in fp32 by precision.op_rules, or train in bf16",
-          place, fault.dtype(), fault.share(), PlaceOf(fault.zero_op(), fault.zero_module(), ""), fault.op());
+          "%s overflows %s: %.1f%% of its numbers become infinite; %s divides by them, so its results there are 0, and "
+          "so is everything multiplied by these results; compute %s in fp32 by a rule in precision.op_rules, or train "
+          "in bf16",
+          place, fault.dtype(), 100 * fault.share(), PlaceOf(fault.zero_op(), fault.zero_module(), ""), fault.op());
     case v1::ActivationFault::VANISHED:
       return absl::StrFormat(
-          "all results of %s are zero although what it multiplies is not: they are below the least "
-          "number of %s, and what is behind them learns nothing",
+          "all results of %s are zero although its inputs are not, because the exact results are below the smallest "
+          "number of %s; let this op compute in fp32 by a rule in precision.op_rules",
           place, fault.dtype());
     default:
       return absl::StrFormat(
-          "%s has the first %s numbers that are not finite (a share of %.3f), and the loss is not "
-          "finite for them",
-          place, fault.dtype(), fault.share());
+          "numbers that are not finite appear first in %s (%.1f%% of its numbers, in %s); they make the loss not "
+          "finite",
+          place, 100 * fault.share(), fault.dtype());
   }
 }
 

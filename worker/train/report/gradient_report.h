@@ -19,9 +19,9 @@ struct CanaryReport {
   std::vector<amp::Fp8Finding> layers;
 };
 
-// Summarizes the gradient samples of one step by module and format, with the loss scale that they contain, the canary's
-// findings, and the fault of the forward pass. If `scaling` is on, or some gradients are fp16, it also suggests a loss
-// scale that may be ordered.
+// Summarizes the gradient samples of one step by module and format. `loss_scale`: the scale by which the gradients were
+// multiplied. Adds the canary's findings and the fault of the forward pass. If `scaling` is on, or some gradients are
+// fp16, also suggests a loss scale that a user may order.
 v1::GradientSamples ReportGradients(const std::vector<amp::GradientSample>& samples, double loss_scale,
                                     const precision::LossScaleConfig& scaling, const CanaryReport& canary = {},
                                     const std::optional<amp::ActivationFault>& fault = {});

@@ -11,7 +11,7 @@ absl::StatusOr<StepLog> StepLog::Open(const std::string& path) {
   StepLog log;
   log.file_.reset(std::fopen(path.c_str(), "ae"));
   if (log.file_ == nullptr) {
-    return ErrnoError(errno, "open the step log");
+    return ErrnoError(errno, "cannot open the step log");
   }
   return log;
 }

@@ -53,9 +53,10 @@ absl::Status StepReports::ReportLossScaleSet(int64_t step, const v1::LossScaleOr
   std::map<std::string, std::string> attributes = {{"scale", scale},
                                                    {"growth_interval", absl::StrCat(scaler.state().growth_interval)}};
   if (!scaler.enabled()) {
-    return telemetry_.Event(
-        Event::LOSS_SCALE_SET, step,
-        absl::StrCat("the loss scale stays off: ", preset, " scales no loss, so the order does nothing"), attributes);
+    return telemetry_.Event(Event::LOSS_SCALE_SET, step,
+                            absl::StrCat("the loss scale stays off: the job's precision, ", preset,
+                                         ", does not scale the loss, so ampctl job scale has no effect"),
+                            attributes);
   }
   std::vector<std::string> texts;
   if (order.has_scale()) {
@@ -63,8 +64,8 @@ absl::Status StepReports::ReportLossScaleSet(int64_t step, const v1::LossScaleOr
     if (static_cast<float>(order.scale()) != scaler.scale()) {
       const std::string ordered = LossScaleText(order.scale());
       attributes.emplace("ordered_scale", ordered);
-      absl::StrAppend(&texts.back(), ", the policy's ", order.scale() > scaler.scale() ? "cap" : "floor", ", where ",
-                      ordered, " was ordered");
+      absl::StrAppend(&texts.back(), ", the policy's ", order.scale() > scaler.scale() ? "cap" : "floor", ", because ",
+                      ordered, " is beyond it");
     }
   }
   if (order.has_growth_interval()) {
@@ -73,14 +74,15 @@ absl::Status StepReports::ReportLossScaleSet(int64_t step, const v1::LossScaleOr
   return telemetry_.Event(Event::LOSS_SCALE_SET, step, absl::StrJoin(texts, "; "), attributes);
 }
 
-// The failure is only logged: training continues with the same bits, only slower.
+// A failure to record a CUDA graph is only logged, not reported as an event: steps still compute the same bits, only
+// more slowly.
 void StepReports::LogGraphFailure(const std::string& failure) {
   if (failure == graph_failure_) {
     return;
   }
   graph_failure_ = failure;
   if (!failure.empty()) {
-    LogLine(absl::StrCat("steps can't be recorded in a CUDA graph and run op by op: ", failure));
+    LogLine(absl::StrCat("steps cannot be recorded in a CUDA graph, so they run op by op: ", failure));
   }
 }
 
@@ -114,14 +116,16 @@ absl::Status StepReports::ReportUnderflow(int64_t step, const amp::StepResult& r
                  });
   const bool is_scaled = policy.loss_scale.kind != LossScaleConfig::Kind::kOff;
   const std::string share = absl::StrFormat("%.3f", worst->UnderflowShare());
+  const std::string percent = absl::StrFormat("%.1f%%", 100 * worst->UnderflowShare());
   const std::string scale =
       LossScaleText(amp::SuggestScale(result.samples, result.loss_scale, precision::RangeOf(policy.loss_scale)));
   return telemetry_.Event(
       Event::UNDERFLOW, step,
       absl::StrCat("gradients underflow in ", num_over, " of ", result.samples.size(), " parameters, most in ",
-                   worst->parameter, ": a share of ", share, " lost bits; ",
-                   is_scaled ? "" : "the job scales no loss; precision.loss_scale with ",
-                   is_scaled ? "a loss scale of " : "a scale of ", scale, " would use fp16's range"),
+                   worst->parameter, ", where ", percent, " of the elements lost precision; ",
+                   is_scaled ? "to use fp16's range, set the loss scale with ampctl job scale to "
+                             : "to use fp16's range, turn the loss scale on in precision.loss_scale and set it to ",
+                   scale),
       {{"parameter", worst->parameter},
        {"module", worst->module},
        {"modules", WorstModules(losses, kMaxUnderflowShare)},
@@ -163,9 +167,10 @@ absl::Status StepReports::ReportUneven(int64_t step, const std::string& why, con
   }
   return telemetry_.Event(
       Event::WARNING, step,
-      absl::StrCat(batches, " may count different numbers of labels, and weigh the same: ", why,
-                   "; the loss is not that of all their samples together. Let the model give the number of labels that "
-                   "its loss is the mean of, and name that output in model.exported.count_output"),
+      absl::StrCat(batches, " may have different numbers of labels (", why,
+                   "); ampd does not know these numbers and cannot weight the batches by them, so the loss may differ "
+                   "from the mean over all labels; let the model also return the number of labels over which its loss "
+                   "is averaged, and name that output in model.exported.count_output"),
       {{"rule", "uneven_batches"}});
 }
 
@@ -191,14 +196,15 @@ absl::Status StepReports::ReportFp8Underflow(int64_t step, const amp::StepResult
     return absl::OkStatus();
   }
   const std::string share = absl::StrFormat("%.3f", worst->underflow[operand]);
-  return telemetry_.Event(Event::UNDERFLOW, step,
-                          absl::StrCat("numbers underflow in FP8, most in the ", kFp8Operands[operand], " of ",
-                                       worst->module, ": a share of ", share, " became zero"),
-                          {{"module", worst->module},
-                           {"modules", WorstModules(losses, kMaxUnderflowShare)},
-                           {"operand", kFp8Operands[operand]},
-                           {"underflow_share", share},
-                           {"saturation_share", absl::StrFormat("%.3f", worst->saturation[operand])}});
+  return telemetry_.Event(
+      Event::UNDERFLOW, step,
+      absl::StrCat("numbers underflow in FP8, most in the ", kFp8Operands[operand], " of ", worst->module, ": ",
+                   absl::StrFormat("%.1f%%", 100 * worst->underflow[operand]), " of its numbers became zero"),
+      {{"module", worst->module},
+       {"modules", WorstModules(losses, kMaxUnderflowShare)},
+       {"operand", kFp8Operands[operand]},
+       {"underflow_share", share},
+       {"saturation_share", absl::StrFormat("%.3f", worst->saturation[operand])}});
 }
 
 absl::Status StepReports::ReportDemotions(int64_t step, const amp::StepResult& result,
@@ -209,20 +215,20 @@ absl::Status StepReports::ReportDemotions(int64_t step, const amp::StepResult& r
     }
     const auto percent = [](double share) { return absl::StrFormat("%.1f%%", 100 * share); };
     const std::string format(graph::DtypeName(policy.formats.compute));
-    AMPD_RETURN_IF_ERROR(
-        telemetry_.Event(Event::PRECISION_RAISED, step,
-                         absl::StrCat(finding.module, " continues in ", format, ": its FP8 products are off by ",
-                                      percent(finding.errors[0]), " (forward), ", percent(finding.errors[1]),
-                                      " (input gradient) and ", percent(finding.errors[2]),
-                                      " (weight gradient); the bound is ", percent(policy.fp8->canary_bound)),
-                         {{"module", finding.module},
-                          {"precision", format},
-                          {"forward_error", absl::StrFormat("%.4f", finding.errors[0])},
-                          {"input_gradient_error", absl::StrFormat("%.4f", finding.errors[1])},
-                          {"weight_gradient_error", absl::StrFormat("%.4f", finding.errors[2])},
-                          {"input_underflow", absl::StrFormat("%.4f", finding.underflow[0])},
-                          {"gradient_underflow", absl::StrFormat("%.4f", finding.underflow[2])},
-                          {"gradient_saturation", absl::StrFormat("%.4f", finding.saturation[2])}}));
+    AMPD_RETURN_IF_ERROR(telemetry_.Event(
+        Event::PRECISION_RAISED, step,
+        absl::StrCat("the errors of the FP8 products of ", finding.module, " are ", percent(finding.errors[0]),
+                     " (forward), ", percent(finding.errors[1]), " (input gradient) and ", percent(finding.errors[2]),
+                     " (weight gradient), but at most ", percent(policy.fp8->canary_bound),
+                     " is allowed; from now on, this layer is computed in ", format),
+        {{"module", finding.module},
+         {"precision", format},
+         {"forward_error", absl::StrFormat("%.4f", finding.errors[0])},
+         {"input_gradient_error", absl::StrFormat("%.4f", finding.errors[1])},
+         {"weight_gradient_error", absl::StrFormat("%.4f", finding.errors[2])},
+         {"input_underflow", absl::StrFormat("%.4f", finding.underflow[0])},
+         {"gradient_underflow", absl::StrFormat("%.4f", finding.underflow[2])},
+         {"gradient_saturation", absl::StrFormat("%.4f", finding.saturation[2])}}));
   }
   return absl::OkStatus();
 }

@@ -14,14 +14,14 @@
 
 namespace ampd::train {
 
-// Reports what the steps of a run show besides their own row: an order that was applied, gradients and activations that
-// lost bits, layers that left FP8, uneven batches. A finding that lasts is reported once, and again only after a sample
-// in which it was gone; a warning about uneven batches is never repeated. Which findings were reported is part of a
-// checkpoint, so a resumed run does not repeat them either. Decides nothing about the run.
-// Single-threaded; owner: the step loop.
+// Reports what the steps of a run show besides their metrics: an order that was applied, gradients and activations that
+// lost bits, layers that left FP8, uneven batches. A finding that lasts is reported once, and again only if a sample in
+// between did not have it. A warning about uneven batches is reported only once. Checkpoints include which findings
+// were reported, so a resumed run does not repeat them. Decides nothing about the run. Single-threaded; owner: the step
+// loop.
 class StepReports {
  public:
-  // The findings that were reported and not yet seen gone.
+  // Which findings were reported and have not gone away since.
   struct Reported {
     bool underflow = false;      // Underflow of gradients, since the last sample without any.
     bool fp8_underflow = false;  // Underflow in FP8, since the canary last found none.
@@ -35,11 +35,12 @@ class StepReports {
   explicit StepReports(TelemetryWriter& telemetry) : telemetry_(telemetry) {}
 
   const Reported& reported() const { return reported_; }
-  // Continues from an earlier state. A warning about uneven batches counts as reported even if `reported` lacks it.
+  // Continues from an earlier state, as after a roll-back. A warning about uneven batches that this object has reported
+  // still counts as reported.
   void Restore(const Reported& reported);
 
-  // Keeps the findings of a step of the FP8 canary, which measures the errors of FP8 layers, for the reports of
-  // gradients that follow.
+  // Keeps what the FP8 canary found in a step, for the gradient reports that follow. The canary measures the errors of
+  // FP8 layers.
   void RecordCanary(int64_t step, const amp::StepResult& result);
   // Drops the canary's findings, which belong to the engine that was replaced.
   void ForgetCanary() { canary_ = {}; }
@@ -55,10 +56,12 @@ class StepReports {
   // Reports a fault of the step's forward pass. If the pass was not sampled and the loss is not finite, finds the fault
   // with `find_fault`.
   absl::Status ReportActivations(int64_t step, const amp::StepResult& result, FindFault find_fault);
-  // Reports gradients and FP8 operands that underflow, and layers that the canary demoted. `policy` is the step's.
+  // Reports gradients and FP8 operands that underflow, and layers that the canary demoted. `policy`: the policy that
+  // the step used.
   absl::Status ReportLostPrecision(int64_t step, const amp::StepResult& result,
                                    const precision::ResolvedPolicy& policy);
-  // Logs the reason why steps can't be recorded in a CUDA graph, unless it was logged last; empty: they can.
+  // Logs why steps can't be recorded in a CUDA graph, unless the same reason was logged last. `failure` is empty if
+  // they can.
   void LogGraphFailure(const std::string& failure);
 
  private:

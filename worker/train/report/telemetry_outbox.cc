@@ -20,7 +20,7 @@ absl::StatusOr<std::string> ReadAt(int fd, int64_t offset, int64_t size) {
   for (size_t done = 0; done < bytes.size();) {
     const ssize_t count = pread(fd, bytes.data() + done, bytes.size() - done, offset + static_cast<int64_t>(done));
     if (count == 0 || (count < 0 && errno != EINTR)) {
-      return absl::InternalError("the telemetry that was put aside can't be read back");
+      return absl::InternalError("cannot read telemetry back from the spill file");
     }
     done += count > 0 ? static_cast<size_t>(count) : 0;
   }
@@ -53,11 +53,11 @@ absl::Status TelemetryOutbox::Spill(const std::string& payload, int64_t offset) 
   if (!spill_.ok()) {
     spill_ = UniqueFd(open(options_.spill_path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     if (!spill_.ok()) {
-      return ErrnoError(errno, "open the telemetry spill file");
+      return ErrnoError(errno, "cannot open the telemetry spill file");
     }
   }
   if (lseek(spill_.get(), offset, SEEK_SET) < 0) {
-    return ErrnoError(errno, "seek in the telemetry spill file");
+    return ErrnoError(errno, "cannot seek in the telemetry spill file");
   }
   return WriteAll(spill_.get(), payload);
 }
@@ -70,8 +70,10 @@ absl::Status TelemetryOutbox::Add(v1::TelemetryBatch record, absl::Duration dead
   std::string payload = record.SerializeAsString();
   Kept place;
   if (!Reserve(static_cast<int64_t>(payload.size()), deadline, &place)) {
-    return Error(absl::StatusCode::kResourceExhausted, "TELEMETRY_FULL",
-                 "the server has taken no telemetry for too long, and the room to keep it is used up");
+    return Error(
+        absl::StatusCode::kResourceExhausted, "TELEMETRY_FULL",
+        "the server has accepted no telemetry for too long, and the trainer has no space left to keep it; look at the "
+        "server and the network");
   }
   if (place.offset >= 0) {
     AMPD_RETURN_IF_ERROR(Spill(payload, place.offset));
@@ -115,7 +117,7 @@ absl::StatusOr<v1::TelemetryBatch> TelemetryOutbox::Read(uint64_t after, size_t 
     }
     v1::TelemetryBatch record;
     if (!record.ParseFromString(kept.payload)) {
-      return absl::InternalError("the telemetry that was put aside is damaged");
+      return absl::InternalError("the telemetry in the spill file is damaged");
     }
     points::AppendBatch(record, &batch);
   }

@@ -24,7 +24,7 @@ using precision::LossScaleText;
 // How long a step waits for capacity in the outbox, if the server accepts no telemetry and all capacity is used up.
 constexpr absl::Duration kMaxWait = absl::Hours(1);
 
-// Names the skipped work in messages: "the step", or "the step of the generator" if only some of its phases were
+// Names the skipped work in messages: "the step", or "the generator step" if only some of its phases were
 // skipped.
 std::string SkippedWork(const amp::StepResult& result) {
   std::vector<std::string> names;
@@ -35,26 +35,28 @@ std::string SkippedWork(const amp::StepResult& result) {
   }
   return names.empty() || names.size() == result.phases.size()
              ? "the step"
-             : absl::StrCat("the step of the ", absl::StrJoin(names, ", "));
+             : absl::StrCat("the ", absl::StrJoin(names, ", "), " step");
 }
 
 std::string DescribeSkip(const amp::StepResult& result) {
   if (result.num_overflow_parameters == 0) {
-    return absl::StrCat("the step was skipped: nothing can be divided by the loss scale, ",
-                        LossScaleText(result.loss_scale));
+    return absl::StrCat("the step was skipped: the loss scale, ", LossScaleText(result.loss_scale),
+                        ", is so small that dividing the gradients by it would overflow");
   }
   const std::string rest =
       result.num_overflow_parameters == 1
           ? std::string()
-          : absl::StrCat(", and ", result.total_overflow_count - result.overflow_count, " in ",
-                         result.num_overflow_parameters - 1, " more parameters that the backward pass met after it");
-  const std::string loss = std::isfinite(result.loss) ? "" : "; nor is the loss";
+          : absl::StrCat("; later in the backward pass, ", result.total_overflow_count - result.overflow_count,
+                         " gradient elements of ", result.num_overflow_parameters - 1,
+                         result.num_overflow_parameters == 2 ? " other parameter" : " other parameters",
+                         " are not finite either");
+  const std::string loss = std::isfinite(result.loss) ? "" : "; the loss is not finite either";
   return absl::StrCat(SkippedWork(result), " was skipped: ", result.overflow_count, " gradient elements of ",
                       result.overflow_parameter, " are not finite", rest, loss);
 }
 
-// Adds the phases' numbers. The steps' own columns always have the first phase's numbers, whichever phase had an
-// overflow.
+// Adds the numbers of each phase to the step's row. The row's other columns always have the numbers of the first phase,
+// even if another phase had the overflow.
 void AddPhases(const std::vector<amp::PhaseResult>& phases, v1::StepColumns& row) {
   row.set_loss(0, phases.front().loss);
   row.set_grad_norm(0, phases.front().grad_norm);
@@ -135,7 +137,7 @@ absl::Status TelemetryWriter::Eval(v1::EvalPoint point) {
 }
 
 absl::Status TelemetryWriter::Sample(v1::Sample sample, double seconds) {
-  LogLine(absl::StrFormat("step %d: drew %s, %d bytes, in %.2f s", sample.step(), sample.file_name(),
+  LogLine(absl::StrFormat("step %d: drew the sample %s (%d bytes) in %.2f s", sample.step(), sample.file_name(),
                           sample.content().size(), seconds));
   v1::TelemetryBatch record;
   *record.add_samples() = std::move(sample);

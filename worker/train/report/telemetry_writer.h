@@ -35,8 +35,8 @@ class TelemetryWriter {
   absl::Status Sample(v1::Sample sample, double seconds);
   absl::Status Event(v1::Event::Kind kind, int64_t step, const std::string& message,
                      const std::map<std::string, std::string>& attributes = {});
-  // Adds the step's gradient samples under the policy's scaling, and the FP8 canary's last findings, as
-  // GRADIENTS_SAMPLED.
+  // Adds a GRADIENTS_SAMPLED event with the step's gradient samples and the FP8 canary's last findings. `scaling`: the
+  // policy's loss scaling.
   absl::Status Gradients(int64_t step, const amp::StepResult& result, const precision::LossScaleConfig& scaling,
                          const CanaryReport& canary);
 

@@ -1,0 +1,207 @@
+#include "worker/amp/ops/batch_norm.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ATen/core/ivalue.h"
+#include "ATen/ops/batch_norm.h"
+#include "ATen/ops/empty.h"
+#include "ATen/ops/empty_like.h"
+#include "ATen/ops/relu.h"
+#include "graph/fused_batch_norms.h"
+#include "graph/memory/op_memory.h"
+#include "worker/amp/ops/device_kernels.h"
+#include "worker/amp/step/format.h"
+
+namespace ampd::amp {
+namespace {
+
+using kernels::CudaBatchNorm;
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+using OptionalTensor = std::optional<at::Tensor>;
+
+static_assert(graph::kBatchNormSumBlocks == kernels::kBatchNormSumBlocks);
+static_assert(graph::kBatchNormSumChannels >= kernels::kBatchNormPack * kernels::kBatchNormPack);
+
+// The arguments of the op apart from the tensors that have gradients.
+struct Options {
+  c10::intrusive_ptr<DeviceKernels> kernels;
+  OptionalTensor running_mean;
+  OptionalTensor running_variance;
+  double momentum = 0;
+  double epsilon = 0;
+  bool cudnn_enabled = true;
+  bool relu = false;
+};
+
+float* NumbersOf(const OptionalTensor& vector) {
+  return vector.has_value() ? vector->mutable_data_ptr<float>() : nullptr;
+}
+
+// `statistics`: (2, C), the mean and the inverse standard deviation of each channel.
+CudaBatchNorm NormOf(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                     const at::Tensor& statistics, const at::Tensor& scratch) {
+  CudaBatchNorm norm;
+  norm.format = FormatOf(input);
+  norm.channels = input.size(1);
+  norm.rows = input.numel() / norm.channels;
+  norm.input = input.const_data_ptr();
+  norm.weight = NumbersOf(weight);
+  norm.bias = NumbersOf(bias);
+  norm.mean = statistics.mutable_data_ptr<float>();
+  norm.inverse_std = norm.mean + norm.channels;
+  norm.scratch = scratch.mutable_data_ptr<float>();
+  return norm;
+}
+
+at::Tensor Floats(at::IntArrayRef sizes, const at::Tensor& input) {
+  return at::empty(sizes, input.options().dtype(at::kFloat));
+}
+
+at::Tensor ScratchFor(const at::Tensor& input) {
+  const int64_t channels = input.size(1);
+  return Floats({kernels::BatchNormScratch(input.numel() / channels, channels)}, input);
+}
+
+at::Tensor TensorOf(const OptionalTensor& tensor) { return tensor.value_or(at::Tensor()); }
+OptionalTensor OptionalOf(const at::Tensor& tensor) { return tensor.defined() ? std::optional(tensor) : std::nullopt; }
+
+struct FusedBatchNorm : Function<FusedBatchNorm> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const OptionalTensor& residual,
+                            const OptionalTensor& weight, const OptionalTensor& bias, const Options& options) {
+    const at::Tensor statistics = Floats({2, input.size(1)}, input);
+    const at::Tensor scratch = ScratchFor(input);
+    at::Tensor output = at::empty_like(input);
+    kernels::CudaBatchNormForward pass;
+    pass.norm = NormOf(input, weight, bias, statistics, scratch);
+    pass.norm.relu = options.relu;
+    pass.norm.adds_residual = residual.has_value();
+    pass.epsilon = options.epsilon;
+    pass.momentum = options.momentum;
+    pass.running_mean = NumbersOf(options.running_mean);
+    pass.running_variance = NumbersOf(options.running_variance);
+    pass.residual = residual.has_value() ? residual->const_data_ptr() : nullptr;
+    pass.output = output.mutable_data_ptr();
+    options.kernels->Check(options.kernels->table().batch_norm->forward(&pass, options.kernels->Stream()));
+    const bool needs_output = options.relu && residual.has_value();
+    context->save_for_backward(
+        {input, TensorOf(weight), TensorOf(bias), statistics, needs_output ? output : at::Tensor()});
+    context->saved_data["kernels"] = c10::IValue::make_capsule(options.kernels);
+    context->saved_data["relu"] = options.relu;
+    context->saved_data["has_residual"] = residual.has_value();
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto kernels = c10::static_intrusive_pointer_cast<DeviceKernels>(context->saved_data["kernels"].toCapsule());
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &input = saved[0], &output = saved[4];
+    const OptionalTensor weight = OptionalOf(saved[1]), bias = OptionalOf(saved[2]);
+    const at::Tensor scratch = ScratchFor(input);
+    const at::Tensor gradient = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
+    kernels::CudaBatchNormBackward pass;
+    pass.norm = NormOf(input, weight, bias, saved[3], scratch);
+    pass.norm.relu = context->saved_data["relu"].toBool();
+    pass.norm.adds_residual = context->saved_data["has_residual"].toBool();
+    pass.gradient = gradient.const_data_ptr();
+    Wanted wanted(*context, input, pass.norm.adds_residual, weight.has_value(), bias.has_value());
+    if (output.defined()) {
+      wanted.residual = at::empty_like(input);
+      pass.output = output.const_data_ptr();
+      pass.residual_gradient = wanted.residual.mutable_data_ptr();
+    } else if (pass.norm.adds_residual) {
+      wanted.residual = gradient;
+    }
+    pass.input_gradient = wanted.input.defined() ? wanted.input.mutable_data_ptr() : nullptr;
+    pass.weight_gradient = NumbersOf(OptionalOf(wanted.weight));
+    pass.bias_gradient = NumbersOf(OptionalOf(wanted.bias));
+    kernels->Check(kernels->table().batch_norm->backward(&pass, kernels->Stream()));
+    return {wanted.input, wanted.residual, wanted.weight, wanted.bias, at::Tensor()};
+  }
+
+ private:
+  // The gradients of the tensors that need one, not yet computed. The residual's is undefined at first.
+  struct Wanted {
+    Wanted(const AutogradContext& context, const at::Tensor& of_input, bool has_residual, bool has_weight,
+           bool has_bias) {
+      // Autograd counts only the tensors that are there.
+      const size_t weight_place = has_residual ? 2 : 1;
+      const size_t bias_place = weight_place + (has_weight ? 1 : 0);
+      if (context.needs_input_grad(0)) {
+        input = at::empty_like(of_input);
+      }
+      if (has_weight && context.needs_input_grad(weight_place)) {
+        weight = Floats({of_input.size(1)}, of_input);
+      }
+      if (has_bias && context.needs_input_grad(bias_place)) {
+        bias = Floats({of_input.size(1)}, of_input);
+      }
+    }
+
+    at::Tensor input, residual, weight, bias;
+  };
+};
+
+bool IsChannelsLast(const at::Tensor& tensor) {
+  return tensor.dim() == 4 && tensor.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+bool IsVector(const OptionalTensor& tensor) {
+  return !tensor.has_value() || (tensor->scalar_type() == at::kFloat && tensor->is_contiguous());
+}
+
+// Whether the kernels support the operands.
+bool Suit(const at::Tensor& input, const OptionalTensor& residual, const OptionalTensor& weight,
+          const OptionalTensor& bias, const Options& options) {
+  const at::ScalarType type = input.scalar_type();
+  const bool is_known = type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
+  const bool residual_suits = !residual.has_value() || (residual->sizes() == input.sizes() &&
+                                                        residual->scalar_type() == type && IsChannelsLast(*residual));
+  return is_known && input.numel() > 0 && IsChannelsLast(input) && residual_suits && IsVector(weight) &&
+         IsVector(bias) && IsVector(options.running_mean) && IsVector(options.running_variance);
+}
+
+at::Tensor BatchNorm(const at::Tensor& input, const OptionalTensor& residual, const OptionalTensor& weight,
+                     const OptionalTensor& bias, const Options& options) {
+  if (Suit(input, residual, weight, bias, options)) {
+    return FusedBatchNorm::apply(input, residual, weight, bias, options);
+  }
+  const at::Tensor norm = at::batch_norm(input, weight, bias, options.running_mean, options.running_variance,
+                                         /*training=*/true, options.momentum, options.epsilon, options.cudnn_enabled);
+  const at::Tensor sum = residual.has_value() ? norm.add(*residual) : norm;
+  return options.relu ? at::relu(sum) : sum;
+}
+
+OptionalTensor GivenTensor(const c10::IValue& value) { return value.toOptional<at::Tensor>(); }
+
+}  // namespace
+
+void RegisterBatchNorm(executor::OpRegistry& registry, const ComputeDevice& device) {
+  if (device.cuda_kernels == nullptr) {
+    return;
+  }
+  const auto kernels = c10::make_intrusive<DeviceKernels>(device);
+  registry.Register(graph::kFusedBatchNorm, [kernels](std::vector<c10::IValue>& stack) {
+    const Options options = {.kernels = kernels,
+                             .running_mean = GivenTensor(stack[3]),
+                             .running_variance = GivenTensor(stack[4]),
+                             .momentum = stack[6].toScalar().toDouble(),
+                             .epsilon = stack[7].toScalar().toDouble(),
+                             .cudnn_enabled = stack[8].toBool(),
+                             .relu = stack[9].toBool()};
+    at::Tensor result =
+        BatchNorm(stack[0].toTensor(), GivenTensor(stack[5]), GivenTensor(stack[1]), GivenTensor(stack[2]), options);
+    stack = {std::move(result)};
+  });
+}
+
+graph::Graph WithRegisteredBatchNorms(const graph::Graph& program, const executor::OpRegistry& registry) {
+  return registry.Find(graph::kFusedBatchNorm) == nullptr ? program : graph::WithFusedBatchNorms(program);
+}
+
+}  // namespace ampd::amp

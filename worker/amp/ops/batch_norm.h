@@ -1,0 +1,23 @@
+#pragma once
+
+#include "graph/graph.h"
+#include "worker/amp/step/step_kernels.h"
+#include "worker/executor/op_registry.h"
+
+namespace ampd::amp {
+
+// If the device has ampd's CUDA kernels, registers the fused batch norm (graph/fused_batch_norms.h); otherwise does
+// nothing:
+//
+//   ampd.batch_norm_add_relu(input (B, C, H, W), weight, bias, running_mean, running_var, residual or None, momentum,
+//                            eps, cudnn_enabled, relu) -> as the input
+//
+// It rounds where the separate ops round, except for the statistics, which are summed in another order. Images that are
+// not dense and channels-last, and empty ones, are passed to LibTorch's ops. For the backward pass it saves the input,
+// two fp32 numbers for each channel, and, if there are an addition and a ReLU, the result. Deterministic.
+void RegisterBatchNorm(executor::OpRegistry& registry, const ComputeDevice& device);
+
+// Returns the program with its batch norms fused, or unchanged if the fused op is not registered.
+graph::Graph WithRegisteredBatchNorms(const graph::Graph& program, const executor::OpRegistry& registry);
+
+}  // namespace ampd::amp

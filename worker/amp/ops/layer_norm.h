@@ -1,0 +1,22 @@
+#pragma once
+
+#include "worker/amp/step/step_kernels.h"
+#include "worker/executor/op_registry.h"
+
+namespace ampd::amp {
+
+// Registers the layer norms that compute more than the norm (precision/fused_norms.h). All dtypes are fp32, bf16 or
+// fp16; any argument may have any of them, whatever the others have.
+//
+//   ampd.layer_norm(input (..., shape), normalized_shape, weight (shape) or None, bias (shape) or None, eps, dtype)
+//       -> the norm of the input, in `dtype`
+//   ampd.add_layer_norm(self, other, normalized_shape, weight, bias, eps, sum_dtype, dtype)
+//       -> self + other, in `sum_dtype`; the norm of this sum, in `dtype`
+//
+// With CUDA kernels (worker/kernels/cuda/layer_norm_kernels.h) the forward pass is one launch and the backward pass
+// two; all numbers are computed in fp32 and rounded once; deterministic. The ops save the input, or the sum, and the
+// moments of its rows. The gradient that reaches the sum from other readers is added in the same pass. Without kernels,
+// and for empty tensors, the ops consist of LibTorch's ops.
+void RegisterLayerNorm(executor::OpRegistry& registry, const ComputeDevice& device);
+
+}  // namespace ampd::amp

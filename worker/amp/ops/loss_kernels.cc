@@ -1,0 +1,45 @@
+#include "worker/amp/ops/loss_kernels.h"
+
+#include "ATen/core/Reduction.h"
+#include "ATen/ops/empty.h"
+#include "worker/amp/step/format.h"
+
+namespace ampd::amp {
+namespace {
+
+// What the kernels read and write, as pointers.
+kernels::CudaCrossEntropy PassOver(const LossKernels::Rows& rows) {
+  return {.logits = rows.logits.const_data_ptr(),
+          .format = FormatOf(rows.logits),
+          .rows = rows.logits.size(0),
+          .classes = rows.logits.size(1),
+          .row_stride = rows.logits.stride(0),
+          .target = rows.target.const_data_ptr<int64_t>(),
+          .is_mean = rows.reduction == at::Reduction::Mean,
+          .log_sum_exp = rows.log_sum_exp.mutable_data_ptr<float>(),
+          .num_counted = rows.num_counted.mutable_data_ptr<float>()};
+}
+
+}  // namespace
+
+at::Tensor LossKernels::Forward(Rows& rows) const {
+  const auto options = rows.logits.options().dtype(at::kFloat);
+  rows.log_sum_exp = at::empty({rows.logits.size(0)}, options);
+  rows.num_counted = at::empty({1}, options);
+  const at::Tensor row_losses = at::empty({rows.logits.size(0)}, options);
+  at::Tensor loss = at::empty({}, options);
+  const kernels::CudaCrossEntropy pass = PassOver(rows);
+  Check(table().loss->cross_entropy(&pass, row_losses.mutable_data_ptr<float>(), loss.mutable_data_ptr<float>(),
+                                    Stream()));
+  return loss;
+}
+
+void LossKernels::Backward(const Rows& rows, const at::Tensor& upstream, const at::Tensor& gradient) const {
+  const kernels::CudaCrossEntropy pass = PassOver(rows);
+  const kernels::CudaLogitGradient written = {gradient.mutable_data_ptr(), gradient.stride(0),
+                                              gradient.size(1) - rows.logits.size(1)};
+  Check(table().loss->cross_entropy_backward(&pass, upstream.const_data_ptr<float>(), written, Stream()));
+  BumpVersion(gradient);
+}
+
+}  // namespace ampd::amp

@@ -1,0 +1,401 @@
+#include <cuda_runtime.h>
+
+#include <cmath>
+
+#include "worker/kernels/cuda/batch_norm_kernels.h"
+#include "worker/kernels/cuda/batch_norm_rows.h"
+#include "worker/kernels/cuda/launch.h"
+#include "worker/kernels/cuda/packs.h"
+
+// Sums over the rows are taken in three steps, each in a fixed order: a thread adds up its rows in fp32, a block adds
+// up its threads in a tree and stores the sums of its slice, and a second kernel adds up the slices in double.
+namespace ampd::kernels {
+namespace batch_norm {
+namespace {
+
+constexpr int64_t kSpreadBlocks = 2112;  // Blocks of kernels that do not sum: several rounds on an H100.
+constexpr int kBlocksAtOnce = 2;         // Per multiprocessor, at least; leaves 128 registers a thread.
+constexpr int kFinalChannels = 8;        // Channels of a block that adds up slices.
+constexpr int kFinalLanes = kThreads / kFinalChannels;
+
+// Where the sums of slice number `slice` lie in the scratch: two rows of C numbers. Behind those of the last slice are
+// two rows more (CoefficientsIn).
+__device__ float* SumsOfSlice(const CudaBatchNorm& norm, int64_t slice) {
+  return norm.scratch + 2 * slice * norm.channels;
+}
+__device__ float* CoefficientsIn(const CudaBatchNorm& norm, const BatchNormSplit& split) {
+  return SumsOfSlice(norm, split.slices);
+}
+
+__device__ void StoreSums(const CudaBatchNorm& norm, const BatchNormSplit& split, const Place& place,
+                          const Sums& sums) {
+  if (threadIdx.x < split.lanes && place.num > 0) {
+    float* const of_slice = SumsOfSlice(norm, static_cast<int64_t>(blockIdx.x) / split.across);
+    StoreFloats(sums.a, of_slice + place.channel, place.wide, place.num);
+    StoreFloats(sums.b, of_slice + norm.channels + place.channel, place.wide, place.num);
+  }
+}
+
+// Combines mean and sum of squared differences of two sets of numbers (Chan, Golub and LeVeque, 1979).
+struct MergeMoments {
+  __device__ void operator()(Cell& mine, const Cell& other, float kept, float added) const {
+    if (added == 0) {
+      return;
+    }
+    const float share = added / (kept + added);
+    const float delta = other.a - mine.a;
+    mine.a += delta * share;
+    mine.b += other.b + delta * delta * (kept * share);
+  }
+};
+
+// Computes the mean of each slice's channels, and the sum of squared differences from it. A thread subtracts its first
+// number from all its numbers. This number is one of them, so it is at most as far from their mean as their spread
+// allows, and hardly any digits cancel.
+template <Format kFormat>
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce) SumMoments(CudaBatchNorm norm, BatchNormSplit split) {
+  const Place place = PlaceToSum(norm, split);
+  Side<Stored<kFormat>> first[1];
+  LoadRows(norm.input, place, place.row, first);
+  Sums sums = {};
+  for (int64_t row = place.row; row < place.end; row += kBatch<kFormat> * place.step) {
+    Side<Stored<kFormat>> input[kBatch<kFormat>];
+    LoadRows(norm.input, place, row, input);
+#pragma unroll
+    for (int u = 0; u < kBatch<kFormat>; ++u) {
+      if (row + u * place.step < place.end) {
+#pragma unroll
+        for (int k = 0; k < kPack; ++k) {
+          const float shifted = Widened<kFormat>(input[u].At(k)) - Widened<kFormat>(first[0].At(k));
+          sums.a.values[k] += shifted;
+          sums.b.values[k] += shifted * shifted;
+        }
+      }
+    }
+  }
+  const int64_t num_rows = place.row < place.end ? (place.end - place.row + place.step - 1) / place.step : 0;
+  if (num_rows > 0) {
+    const double share = 1.0 / static_cast<double>(num_rows);
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) {
+      const auto sum = static_cast<double>(sums.a.values[k]);
+      sums.a.values[k] = static_cast<float>(static_cast<double>(Widened<kFormat>(first[0].At(k))) + sum * share);
+      const auto squares = static_cast<float>(static_cast<double>(sums.b.values[k]) - sum * sum * share);
+      sums.b.values[k] = squares < 0 ? 0.0f : squares;  // A NaN stays.
+    }
+  }
+  MergeOverBlock(split, static_cast<float>(num_rows), sums, MergeMoments());
+  StoreSums(norm, split, place, sums);
+}
+
+// Adds up the threads' numbers of a block that adds up slices; the threads of the first lane get the result.
+struct FinalSums {
+  double a, b, c;
+};
+__device__ FinalSums SumOverLanes(const FinalSums& sums) {
+  __shared__ FinalSums of_threads[kThreads];
+  const auto thread = static_cast<int>(threadIdx.x);
+  of_threads[thread] = sums;
+  for (int half = kFinalLanes / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread / kFinalChannels < half) {
+      const FinalSums& other = of_threads[thread + half * kFinalChannels];
+      of_threads[thread].a += other.a;
+      of_threads[thread].b += other.b;
+      of_threads[thread].c += other.c;
+    }
+  }
+  return of_threads[thread];
+}
+
+// The channel that a thread of such a block works on, and its lane among the threads that share the channel.
+__device__ int64_t FinalChannel() {
+  return static_cast<int64_t>(blockIdx.x) * kFinalChannels + static_cast<int64_t>(threadIdx.x) % kFinalChannels;
+}
+__device__ int64_t FinalLane() { return static_cast<int64_t>(threadIdx.x) / kFinalChannels; }
+
+__device__ void UpdateRunning(float* running, int64_t channel, double momentum, double value) {
+  if (running != nullptr) {
+    running[channel] = static_cast<float>((1 - momentum) * static_cast<double>(running[channel]) + momentum * value);
+  }
+}
+
+// Combines the moments of all slices, and sets mean, inverse standard deviation and running statistics.
+__global__ void __launch_bounds__(kThreads) FinishMoments(CudaBatchNormForward pass, BatchNormSplit split) {
+  const CudaBatchNorm& norm = pass.norm;
+  const int64_t channel = FinalChannel();
+  const bool has_channel = channel < norm.channels;
+  const RowsOfSlices rows_of(norm, split);
+  // The slices' means are taken relative to that of the first slice.
+  const double origin = has_channel ? static_cast<double>(norm.scratch[channel]) : 0;
+  FinalSums sums = {};
+#pragma unroll 4
+  for (int64_t slice = FinalLane(); has_channel && slice < split.slices; slice += kFinalLanes) {
+    const auto rows = static_cast<double>(rows_of(slice));
+    const float* const of_slice = SumsOfSlice(norm, slice);
+    const double shifted = static_cast<double>(of_slice[channel]) - origin;
+    sums.a += rows * shifted;
+    sums.b += rows * shifted * shifted;
+    sums.c += static_cast<double>(of_slice[norm.channels + channel]);
+  }
+  sums = SumOverLanes(sums);
+  if (!has_channel || FinalLane() != 0) {
+    return;
+  }
+  const auto rows = static_cast<double>(norm.rows);
+  const double mean = origin + sums.a / rows;
+  const double between = sums.b - sums.a * sums.a / rows;
+  const double squares = sums.c + (between < 0 ? 0.0 : between);  // A NaN stays.
+  norm.mean[channel] = static_cast<float>(mean);
+  norm.inverse_std[channel] = static_cast<float>(1 / sqrt(squares / rows + pass.epsilon));
+  UpdateRunning(pass.running_mean, channel, pass.momentum, mean);
+  UpdateRunning(pass.running_variance, channel, pass.momentum, squares / (rows - 1));
+}
+
+template <Format kFormat, bool kAddsResidual>
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce) Normalize(CudaBatchNormForward pass, BatchNormSplit split) {
+  const Place place = PlaceToSpread(pass.norm, split);
+  const Affine affine = LoadAffine(pass.norm, place);
+  const bool relu = pass.norm.relu;
+  for (int64_t row = place.row; row < place.end; row += kBatch<kFormat> * place.step) {
+    Side<Stored<kFormat>> input[kBatch<kFormat>];
+    Side<Stored<kFormat>> residual[kBatch<kFormat>];
+    LoadRows(pass.norm.input, place, row, input);
+    if constexpr (kAddsResidual) {
+      LoadRows(pass.residual, place, row, residual);
+    }
+#pragma unroll
+    for (int u = 0; u < kBatch<kFormat>; ++u) {
+      Side<Stored<kFormat>> output = {};
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) {
+        float value = affine(Widened<kFormat>(input[u].At(k)), k);
+        if constexpr (kAddsResidual) {
+          value = Widened<kFormat>(Narrowed<kFormat>(value)) + Widened<kFormat>(residual[u].At(k));
+        }
+        output.Set(k, Narrowed<kFormat>(relu && value < 0 ? 0.0f : value));  // A NaN stays.
+      }
+      if (row + u * place.step < place.end) {
+        StoreRow(output, pass.output, place, row + u * place.step);
+      }
+    }
+  }
+}
+
+// How ReLU's gradient is found: there is no ReLU; from the output, computed again from the input; from the output.
+enum class Mask { kNone, kFromInput, kFromOutput };
+
+struct AddSums {
+  __device__ void operator()(Cell& mine, const Cell& other, float /*kept*/, float /*added*/) const {
+    mine.a += other.a;
+    mine.b += other.b;
+  }
+};
+
+// Sums, for each slice, the gradient after ReLU's, and its product with (input - mean). With kFromOutput, stores that
+// gradient.
+template <Format kFormat, Mask kMask>
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
+    SumGradients(CudaBatchNormBackward pass, BatchNormSplit split) {
+  using T = Stored<kFormat>;
+  const Place place = PlaceToSum(pass.norm, split);
+  const Affine affine = LoadAffine(pass.norm, place);
+  Sums sums = {};
+  for (int64_t row = place.row; row < place.end; row += kBatch<kFormat> * place.step) {
+    Side<T> input[kBatch<kFormat>];
+    Side<T> gradient[kBatch<kFormat>];
+    Side<T> output[kBatch<kFormat>];
+    LoadRows(pass.gradient, place, row, gradient);
+    LoadRows(pass.norm.input, place, row, input);
+    if constexpr (kMask == Mask::kFromOutput) {
+      LoadRows(pass.output, place, row, output);
+    }
+#pragma unroll
+    for (int u = 0; u < kBatch<kFormat>; ++u) {
+      if (row + u * place.step >= place.end) {
+        continue;
+      }
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) {
+        const float value = Widened<kFormat>(input[u].At(k));
+        if (kMask == Mask::kFromInput && affine(value, k) <= LargestZero<kFormat>()) {
+          gradient[u].Set(k, 0);
+        }
+        if constexpr (kMask == Mask::kFromOutput) {
+          if (Widened<kFormat>(output[u].At(k)) <= 0) {
+            gradient[u].Set(k, 0);
+          }
+        }
+        const float passed = Widened<kFormat>(gradient[u].At(k));
+        sums.a.values[k] += passed;
+        sums.b.values[k] += passed * (value - affine.mean.values[k]);
+      }
+      if constexpr (kMask == Mask::kFromOutput) {
+        StoreRow(gradient[u], pass.residual_gradient, place, row + u * place.step);
+      }
+    }
+  }
+  MergeOverBlock(split, 0, sums, AddSums());
+  StoreSums(pass.norm, split, place, sums);
+}
+
+// Adds up the slices. Sets the gradients of weight and bias, and the two coefficients per channel of the input's
+// gradient.
+__global__ void __launch_bounds__(kThreads) FinishGradients(CudaBatchNormBackward pass, BatchNormSplit split) {
+  const CudaBatchNorm& norm = pass.norm;
+  const int64_t channel = FinalChannel();
+  const bool has_channel = channel < norm.channels;
+  FinalSums sums = {};
+#pragma unroll 4
+  for (int64_t slice = FinalLane(); has_channel && slice < split.slices; slice += kFinalLanes) {
+    const float* const of_slice = SumsOfSlice(norm, slice);
+    sums.a += static_cast<double>(of_slice[channel]);
+    sums.b += static_cast<double>(of_slice[norm.channels + channel]);
+  }
+  sums = SumOverLanes(sums);
+  if (!has_channel || FinalLane() != 0) {
+    return;
+  }
+  const auto inverse_std = static_cast<double>(norm.inverse_std[channel]);
+  if (pass.weight_gradient != nullptr) {
+    pass.weight_gradient[channel] = static_cast<float>(sums.b * inverse_std);
+  }
+  if (pass.bias_gradient != nullptr) {
+    pass.bias_gradient[channel] = static_cast<float>(sums.a);
+  }
+  float* const coefficients = CoefficientsIn(norm, split);
+  const auto rows = static_cast<double>(norm.rows);
+  coefficients[channel] = static_cast<float>(sums.a / rows);
+  coefficients[norm.channels + channel] = static_cast<float>(sums.b * inverse_std * inverse_std / rows);
+}
+
+// input_gradient = (gradient - mean(gradient) - (input - mean) * k) * inverse_std * weight, where the gradient is that
+// after ReLU's, and k = mean(gradient * (input - mean)) * inverse_std^2. `coefficients`: mean(gradient), and k.
+template <Format kFormat, bool kMasks>
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
+    SpreadGradients(CudaBatchNormBackward pass, BatchNormSplit split, const void* gradients,
+                    const float* coefficients) {
+  using T = Stored<kFormat>;
+  const Place place = PlaceToSpread(pass.norm, split);
+  const Affine affine = LoadAffine(pass.norm, place);
+  const Pack mean_gradient = LoadChannels(coefficients, place, 0);
+  const Pack slope = LoadChannels(coefficients + place.channels, place, 0);
+  for (int64_t row = place.row; row < place.end; row += kBatch<kFormat> * place.step) {
+    Side<T> input[kBatch<kFormat>];
+    Side<T> gradient[kBatch<kFormat>];
+    LoadRows(gradients, place, row, gradient);
+    LoadRows(pass.norm.input, place, row, input);
+#pragma unroll
+    for (int u = 0; u < kBatch<kFormat>; ++u) {
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) {
+        const float value = Widened<kFormat>(input[u].At(k));
+        float passed = Widened<kFormat>(gradient[u].At(k));
+        if (kMasks && affine(value, k) <= LargestZero<kFormat>()) {
+          passed = 0;
+        }
+        const float centred = value - affine.mean.values[k];
+        const float spread = (passed - mean_gradient.values[k] - centred * slope.values[k]) * affine.scale.values[k];
+        gradient[u].Set(k, Narrowed<kFormat>(spread));
+      }
+      if (row + u * place.step < place.end) {
+        StoreRow(gradient[u], pass.input_gradient, place, row + u * place.step);
+      }
+    }
+  }
+}
+
+int64_t NumBlocks(const BatchNormSplit& split) { return split.across * split.slices; }
+int64_t NumFinalBlocks(const CudaBatchNorm& norm) { return (norm.channels + kFinalChannels - 1) / kFinalChannels; }
+
+// The split with about `num_blocks` blocks, for a pass that also accesses `others`.
+template <size_t n>
+BatchNormSplit SplitOf(const CudaBatchNorm& norm, int64_t num_blocks, const void* const (&others)[n]) {
+  BatchNormSplit split = SplitBatchNorm(norm.rows, norm.channels, num_blocks);
+  uintptr_t bits = 0;
+  const void* const shared[] = {norm.input, norm.weight, norm.bias, norm.mean, norm.inverse_std, norm.scratch};
+  for (const void* const pointer : shared) {
+    bits |= reinterpret_cast<uintptr_t>(pointer);
+  }
+  for (const void* const pointer : others) {
+    bits |= reinterpret_cast<uintptr_t>(pointer);
+  }
+  split.wide = norm.channels % kPack == 0 && bits % 16 == 0;
+  return split;
+}
+
+template <Format kFormat>
+int RunForward(const CudaBatchNormForward& pass, void* stream) {
+  const void* const others[] = {pass.residual, pass.output};
+  const BatchNormSplit summing = SplitOf(pass.norm, kBatchNormSumBlocks, others);
+  const BatchNormSplit spread = SplitOf(pass.norm, kSpreadBlocks, others);
+  int error = Launch(SumMoments<kFormat>, NumBlocks(summing), stream, pass.norm, summing);
+  if (error == cudaSuccess) {
+    error = Launch(FinishMoments, NumFinalBlocks(pass.norm), stream, pass, summing);
+  }
+  if (error != cudaSuccess) {
+    return error;
+  }
+  return pass.norm.adds_residual ? Launch(Normalize<kFormat, true>, NumBlocks(spread), stream, pass, spread)
+                                 : Launch(Normalize<kFormat, false>, NumBlocks(spread), stream, pass, spread);
+}
+
+template <Format kFormat>
+int RunBackward(const CudaBatchNormBackward& pass, void* stream) {
+  const CudaBatchNorm& norm = pass.norm;
+  const void* const others[] = {pass.gradient, pass.output, pass.residual_gradient, pass.input_gradient};
+  const BatchNormSplit summing = SplitOf(norm, kBatchNormSumBlocks, others);
+  const BatchNormSplit spread = SplitOf(norm, kSpreadBlocks, others);
+  const Mask mask = !norm.relu ? Mask::kNone : norm.adds_residual ? Mask::kFromOutput : Mask::kFromInput;
+  const auto sum = mask == Mask::kNone        ? SumGradients<kFormat, Mask::kNone>
+                   : mask == Mask::kFromInput ? SumGradients<kFormat, Mask::kFromInput>
+                                              : SumGradients<kFormat, Mask::kFromOutput>;
+  int error = Launch(sum, NumBlocks(summing), stream, pass, summing);
+  if (error == cudaSuccess) {
+    error = Launch(FinishGradients, NumFinalBlocks(norm), stream, pass, summing);
+  }
+  if (error != cudaSuccess || pass.input_gradient == nullptr) {
+    return error;
+  }
+  const void* const masked = pass.residual_gradient;
+  const void* const gradients = mask == Mask::kFromOutput ? masked : pass.gradient;
+  const float* const coefficients = norm.scratch + 2 * summing.slices * norm.channels;
+  return mask == Mask::kFromInput
+             ? Launch(SpreadGradients<kFormat, true>, NumBlocks(spread), stream, pass, spread, gradients, coefficients)
+             : Launch(SpreadGradients<kFormat, false>, NumBlocks(spread), stream, pass, spread, gradients,
+                      coefficients);
+}
+
+int Forward(const CudaBatchNormForward* pass, void* stream) {
+  switch (pass->norm.format) {
+    case Format::kFloat32:
+      return RunForward<Format::kFloat32>(*pass, stream);
+    case Format::kBFloat16:
+      return RunForward<Format::kBFloat16>(*pass, stream);
+    case Format::kFloat16:
+      return RunForward<Format::kFloat16>(*pass, stream);
+  }
+  return cudaErrorInvalidValue;
+}
+
+int Backward(const CudaBatchNormBackward* pass, void* stream) {
+  switch (pass->norm.format) {
+    case Format::kFloat32:
+      return RunBackward<Format::kFloat32>(*pass, stream);
+    case Format::kBFloat16:
+      return RunBackward<Format::kBFloat16>(*pass, stream);
+    case Format::kFloat16:
+      return RunBackward<Format::kFloat16>(*pass, stream);
+  }
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace
+}  // namespace batch_norm
+
+const CudaBatchNormKernels kBatchNormKernels = {
+    .forward = batch_norm::Forward,
+    .backward = batch_norm::Backward,
+};
+
+}  // namespace ampd::kernels

@@ -1,0 +1,501 @@
+#include <cmath>
+
+#include "worker/kernels/cuda/launch.h"
+#include "worker/kernels/cuda/layer_norm_kernels.h"
+#include "worker/kernels/cuda/packs.h"
+
+// A team of threads, one or more warps, processes a row. Each thread of a team holds one pack of 8 numbers of the row
+// in registers, so a row is read once. A block has as many teams as fit. Rows of more than kHeldColumns numbers are
+// processed by a whole block, whose threads read their packs again for every pass over the row.
+//
+// In the backward pass a block processes many rows. Its threads add up what their columns contribute to the gradients
+// of weight and bias; the blocks' sums (partials) are added up by a second kernel. Which rows a block processes depends
+// on the shape only, and every sum has a fixed order.
+namespace ampd::kernels {
+namespace {
+
+constexpr int kMostWarps = 16;  // Per block.
+constexpr int kMostThreads = kMostWarps * kWarp;
+constexpr int kHeldColumns = kMostThreads * kPack;
+constexpr int kForwardThreads = 256;
+constexpr int kBackwardThreads = 288;  // Two such blocks fit a multiprocessor with about 100 registers a thread.
+
+struct Teams {
+  int warps = 1;  // Per team.
+  int num = 1;    // Per block.
+};
+
+// The teams of a block of about `num_threads` threads.
+Teams TeamsFor(int64_t columns, int num_threads) {
+  Teams teams;
+  constexpr int64_t kWarpColumns = int64_t{kWarp} * kPack;
+  teams.warps = columns > kHeldColumns ? kMostWarps : static_cast<int>((columns + kWarpColumns - 1) / kWarpColumns);
+  teams.num = num_threads / (teams.warps * kWarp) > 1 ? num_threads / (teams.warps * kWarp) : 1;
+  return teams;
+}
+
+int64_t NumBlocks(int64_t rows, const Teams& teams) { return (rows + teams.num - 1) / teams.num; }
+
+// Eight adjacent elements as stored: an fp32 number in each word, or two 16-bit numbers in each of the first four.
+// Loads are separate from conversions, so that a thread issues all its loads before it waits for the first.
+struct Bits {
+  uint32_t words[kPack];
+};
+
+__device__ bool IsWide(const void* data, int64_t columns, int num) {
+  return num == kPack && columns % kPack == 0 && reinterpret_cast<uintptr_t>(data) % 16 == 0;
+}
+
+__device__ Bits LoadWideBits(const LayerNormOperand& tensor, int64_t i) {
+  if (tensor.format == Format::kFloat32) {
+    const auto* const data = reinterpret_cast<const float4*>(static_cast<const float*>(tensor.data) + i);
+    const float4 low = data[0];
+    const float4 high = data[1];
+    return {{std::bit_cast<uint32_t>(low.x), std::bit_cast<uint32_t>(low.y), std::bit_cast<uint32_t>(low.z),
+             std::bit_cast<uint32_t>(low.w), std::bit_cast<uint32_t>(high.x), std::bit_cast<uint32_t>(high.y),
+             std::bit_cast<uint32_t>(high.z), std::bit_cast<uint32_t>(high.w)}};
+  }
+  const uint4 pairs = *reinterpret_cast<const uint4*>(static_cast<const uint16_t*>(tensor.data) + i);
+  return {{pairs.x, pairs.y, pairs.z, pairs.w, 0, 0, 0, 0}};
+}
+
+// Loads `num` elements of a tensor whose rows have `columns` elements, from element i on; the rest are 0. All are 0 if
+// the tensor is absent.
+__device__ Bits LoadBits(const LayerNormOperand& tensor, int64_t columns, int64_t i, int num) {
+  if (tensor.data != nullptr && IsWide(tensor.data, columns, num)) {
+    return LoadWideBits(tensor, i);
+  }
+  Bits bits = {};
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    if (tensor.data == nullptr || k >= num) {
+      continue;
+    }
+    if (tensor.format == Format::kFloat32) {
+      bits.words[k] = std::bit_cast<uint32_t>(static_cast<const float*>(tensor.data)[i + k]);
+    } else {
+      bits.words[k / 2] |= uint32_t{static_cast<const uint16_t*>(tensor.data)[i + k]} << (k % 2 * 16);
+    }
+  }
+  return bits;
+}
+
+__device__ Pack Converted(const Bits& bits, Format format) {
+  Pack pack = {};
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    const auto half = static_cast<uint16_t>(bits.words[k / 2] >> (k % 2 * 16));
+    pack.values[k] = format == Format::kFloat32    ? std::bit_cast<float>(bits.words[k])
+                     : format == Format::kBFloat16 ? FromBFloat16(half)
+                                                   : FromFloat16(half);
+  }
+  return pack;
+}
+
+__device__ Pack LoadPack(const LayerNormOperand& tensor, int64_t columns, int64_t i, int num) {
+  return Converted(LoadBits(tensor, columns, i, num), tensor.format);
+}
+
+// Factors by their bits: 1 for all if the weight is absent.
+__device__ Pack Factors(const Bits& bits, const LayerNormOperand& weight) {
+  Pack pack = Converted(bits, weight.format);
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    pack.values[k] = weight.data == nullptr ? 1.0f : pack.values[k];
+  }
+  return pack;
+}
+
+__device__ void StorePack(const Pack& pack, const LayerNormResult& tensor, int64_t columns, int64_t i, int num) {
+  if (tensor.data != nullptr && num > 0) {
+    Store(pack, tensor.format, tensor.data, i, IsWide(tensor.data, columns, num), num);
+  }
+}
+
+__device__ float Rounded(float value, Format format) {
+  return format == Format::kFloat32    ? value
+         : format == Format::kBFloat16 ? FromBFloat16(ToBFloat16(value))
+                                       : FromFloat16(ToFloat16(value));
+}
+
+// How many of the row's elements from `column` on belong to the thread's pack: at most 8, and 0 behind the row's end.
+__device__ int NumFrom(int64_t column, int64_t columns) {
+  return static_cast<int>(min(max(columns - column, int64_t{0}), int64_t{kPack}));
+}
+
+// Replaces each of n values by its sum over the threads of the team, in an order that depends on the team's size only.
+// Every thread of the block must call it.
+template <int n>
+__device__ void SumOverTeam(float (&values)[n], int warps_per_team) {
+  __shared__ float of_warps[n][kMostWarps];
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+#pragma unroll
+  for (int v = 0; v < n; ++v) {
+#pragma unroll
+    for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+      values[v] += __shfl_down_sync(~0u, values[v], offset);
+    }
+  }
+  __syncthreads();  // The sums of an earlier call have been read.
+  if (threadIdx.x % kWarp == 0) {
+#pragma unroll
+    for (int v = 0; v < n; ++v) {
+      of_warps[v][warp] = values[v];
+    }
+  }
+  __syncthreads();
+  const int first = warp / warps_per_team * warps_per_team;
+#pragma unroll
+  for (int v = 0; v < n; ++v) {
+    values[v] = 0;
+    for (int w = first; w < first + warps_per_team; ++w) {
+      values[v] += of_warps[v][w];
+    }
+  }
+}
+
+// Adds y to x, and stores the sum if there is a y. Returns the sum as it is stored.
+__device__ Pack SumOf(const CudaLayerNorm& norm, const Bits& x, const Bits& y, int64_t i, int num) {
+  Pack sum = Converted(x, norm.x.format);
+  if (norm.y.data == nullptr) {
+    return sum;
+  }
+  const Pack addend = Converted(y, norm.y.format);
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    sum.values[k] = Rounded(sum.values[k] + addend.values[k], norm.sum.format);
+  }
+  StorePack(sum, norm.sum, norm.columns, i, num);
+  return sum;
+}
+
+__device__ float TotalOf(const Pack& pack) {
+  float total = 0;
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    total += pack.values[k];
+  }
+  return total;
+}
+
+__device__ float SquaresOf(const Pack& pack, float mean, int num) {
+  float squares = 0;
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    const float difference = k < num ? pack.values[k] - mean : 0.0f;
+    squares += difference * difference;
+  }
+  return squares;
+}
+
+__device__ float InverseDeviation(float squares, const CudaLayerNorm& norm) {
+  return 1.0f / sqrtf(squares / static_cast<float>(norm.columns) + norm.epsilon);
+}
+
+// A row's mean and inverse deviation.
+struct Moments {
+  float mean = 0;
+  float inverse_deviation = 0;
+};
+
+__device__ void StoreNormalized(const CudaLayerNorm& norm, const Moments& moments, const Pack& sum, const Pack& weight,
+                                const Pack& bias, int64_t i, int num) {
+  Pack result = {};
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    result.values[k] = (sum.values[k] - moments.mean) * moments.inverse_deviation * weight.values[k] + bias.values[k];
+  }
+  StorePack(result, norm.result, norm.columns, i, num);
+}
+
+__device__ void StoreMoments(const CudaLayerNorm& norm, const Moments& moments, int64_t row) {
+  norm.mean[row] = moments.mean;
+  norm.inverse_deviation[row] = moments.inverse_deviation;
+}
+
+// Normalizes one row per team. REQUIRES: columns <= kHeldColumns.
+__global__ void __launch_bounds__(kMostThreads) NormalizeRows(CudaLayerNorm norm, Teams teams) {
+  const int team_threads = teams.warps * kWarp;
+  const int team = static_cast<int>(threadIdx.x) / team_threads;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * teams.num + team;
+  const int64_t column = static_cast<int64_t>(threadIdx.x) % team_threads * kPack;
+  const int num = row < norm.rows ? NumFrom(column, norm.columns) : 0;
+  const int64_t i = row * norm.columns + column;
+  const Bits x = LoadBits(norm.x, norm.columns, i, num);
+  const Bits y = LoadBits(norm.y, norm.columns, i, num);
+  const Bits weight = LoadBits(norm.weight, norm.columns, column, num);
+  const Bits bias = LoadBits(norm.bias, norm.columns, column, num);
+  const Pack sum = SumOf(norm, x, y, i, num);
+  Moments moments;
+  float of_row[] = {TotalOf(sum)};
+  SumOverTeam(of_row, teams.warps);
+  moments.mean = of_row[0] / static_cast<float>(norm.columns);
+  of_row[0] = SquaresOf(sum, moments.mean, num);
+  SumOverTeam(of_row, teams.warps);
+  moments.inverse_deviation = InverseDeviation(of_row[0], norm);
+  StoreNormalized(norm, moments, sum, Factors(weight, norm.weight), Converted(bias, norm.bias.format), i, num);
+  if (row < norm.rows && column == 0) {
+    StoreMoments(norm, moments, row);
+  }
+}
+
+// Calls body(column, num) for each of this thread's packs in a row that the whole block processes.
+template <typename Body>
+__device__ void ForEachPackOfRow(int64_t columns, Body body) {
+  for (int64_t column = int64_t{threadIdx.x} * kPack; column < columns; column += kHeldColumns) {
+    body(column, NumFrom(column, columns));
+  }
+}
+
+// Normalizes one row per block, of any length. A thread reads the sums that it wrote itself.
+__global__ void __launch_bounds__(kMostThreads) NormalizeLongRows(CudaLayerNorm norm) {
+  const auto row = static_cast<int64_t>(blockIdx.x);
+  const int64_t columns = norm.columns;
+  const int64_t first = row * columns;
+  const LayerNormOperand sum = norm.y.data == nullptr ? norm.x : LayerNormOperand{norm.sum.data, norm.sum.format};
+  Moments moments;
+  float of_row[] = {0};
+  ForEachPackOfRow(columns, [&](int64_t column, int num) {
+    const Bits x = LoadBits(norm.x, columns, first + column, num);
+    const Bits y = LoadBits(norm.y, columns, first + column, num);
+    of_row[0] += TotalOf(SumOf(norm, x, y, first + column, num));
+  });
+  SumOverTeam(of_row, kMostWarps);
+  moments.mean = of_row[0] / static_cast<float>(columns);
+  of_row[0] = 0;
+  ForEachPackOfRow(columns, [&](int64_t column, int num) {
+    of_row[0] += SquaresOf(LoadPack(sum, columns, first + column, num), moments.mean, num);
+  });
+  SumOverTeam(of_row, kMostWarps);
+  moments.inverse_deviation = InverseDeviation(of_row[0], norm);
+  ForEachPackOfRow(columns, [&](int64_t column, int num) {
+    const Pack weight = Factors(LoadBits(norm.weight, columns, column, num), norm.weight);
+    StoreNormalized(norm, moments, LoadPack(sum, columns, first + column, num), weight,
+                    LoadPack(norm.bias, columns, column, num), first + column, num);
+  });
+  if (threadIdx.x == 0) {
+    StoreMoments(norm, moments, row);
+  }
+}
+
+// A thread's part of a row in the backward pass.
+struct Slope {
+  Pack normalized;
+  Pack gradient;  // Of the result.
+  Pack weight;
+};
+
+__device__ Pack NormalizedOf(Pack sum, const Moments& moments) {
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    sum.values[k] = (sum.values[k] - moments.mean) * moments.inverse_deviation;
+  }
+  return sum;
+}
+
+// Adds the thread's part to the two sums that the gradient of a row needs: of gradient * weight, and of
+// gradient * weight * normalized.
+__device__ void AddToRow(const Slope& slope, float (&of_row)[2]) {
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    const float weighted = slope.gradient.values[k] * slope.weight.values[k];
+    of_row[0] += weighted;
+    of_row[1] += weighted * slope.normalized.values[k];
+  }
+}
+
+__device__ void StoreSumGradient(const CudaLayerNormBackward& norm, const Slope& slope, const float (&of_row)[2],
+                                 float inverse_deviation, const Pack& of_sum, int64_t i, int num) {
+  const float mean = of_row[0] / static_cast<float>(norm.columns);
+  const float mean_of_products = of_row[1] / static_cast<float>(norm.columns);
+  Pack found = {};
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    const float weighted = slope.gradient.values[k] * slope.weight.values[k];
+    found.values[k] =
+        (weighted - mean - slope.normalized.values[k] * mean_of_products) * inverse_deviation + of_sum.values[k];
+  }
+  StorePack(found, norm.x_gradient, norm.columns, i, num);
+  StorePack(found, norm.y_gradient, norm.columns, i, num);
+}
+
+// What a thread's columns contribute to the gradients of weight and bias.
+struct Contribution {
+  Pack of_weight = {};
+  Pack of_bias = {};
+};
+
+__device__ void Add(const Slope& slope, Contribution& contribution) {
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    contribution.of_weight.values[k] += slope.gradient.values[k] * slope.normalized.values[k];
+    contribution.of_bias.values[k] += slope.gradient.values[k];
+  }
+}
+
+// The place in `partials` of a block's sum for the weight (which = 0) or the bias (1).
+__device__ int64_t PartialsAt(int64_t block, int which, int64_t columns) { return (block * 2 + which) * columns; }
+
+// Adds up the contributions of the block's teams, in their order, and stores the sums as the block's partials. Every
+// thread of the block must call it.
+__device__ void StorePartials(const CudaLayerNormBackward& norm, const Teams& teams, int team, int64_t column,
+                              Contribution own) {
+  __shared__ float of_teams[2][kHeldColumns];
+  const int num = NumFrom(column, norm.columns);
+  for (int t = 0; t < teams.num; ++t) {
+    if (t == team) {
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) {
+        own.of_weight.values[k] += t == 0 ? 0.0f : of_teams[0][column + k];
+        own.of_bias.values[k] += t == 0 ? 0.0f : of_teams[1][column + k];
+        of_teams[0][column + k] = own.of_weight.values[k];
+        of_teams[1][column + k] = own.of_bias.values[k];
+      }
+    }
+    __syncthreads();
+  }
+  if (team == teams.num - 1) {
+    const auto block = static_cast<int64_t>(blockIdx.x);
+    const LayerNormResult partials = {norm.partials, Format::kFloat32};
+    StorePack(own.of_weight, partials, norm.columns, PartialsAt(block, 0, norm.columns) + column, num);
+    StorePack(own.of_bias, partials, norm.columns, PartialsAt(block, 1, norm.columns) + column, num);
+  }
+}
+
+__device__ Moments MomentsOf(const CudaLayerNormBackward& norm, int64_t row) {
+  return row < norm.rows ? Moments{norm.mean[row], norm.inverse_deviation[row]} : Moments{};
+}
+
+// Each team processes every num_blocks * teams.num-th row. REQUIRES: columns <= kHeldColumns.
+__global__ void __launch_bounds__(kMostThreads)
+    DifferentiateRows(CudaLayerNormBackward norm, Teams teams, int64_t num_blocks) {
+  const int64_t columns = norm.columns;
+  const int team_threads = teams.warps * kWarp;
+  const int team = static_cast<int>(threadIdx.x) / team_threads;
+  const int64_t column = static_cast<int64_t>(threadIdx.x) % team_threads * kPack;
+  Slope slope = {};
+  slope.weight = Factors(LoadBits(norm.weight, columns, column, NumFrom(column, columns)), norm.weight);
+  Contribution contribution;
+  // All threads of the block make the same number of turns, because they wait for each other.
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * teams.num; first < norm.rows;
+       first += num_blocks * teams.num) {
+    const int64_t row = first + team;
+    const int num = row < norm.rows ? NumFrom(column, columns) : 0;
+    const int64_t i = row * columns + column;
+    const Bits gradient = LoadBits(norm.gradient, columns, i, num);
+    const Bits sum = LoadBits(norm.sum, columns, i, num);
+    const Bits of_sum = LoadBits(norm.sum_gradient, columns, i, num);
+    const Moments moments = MomentsOf(norm, row);
+    slope.gradient = Converted(gradient, norm.gradient.format);
+    slope.normalized = NormalizedOf(Converted(sum, norm.sum.format), moments);
+    Add(slope, contribution);
+    float of_row[] = {0, 0};
+    AddToRow(slope, of_row);
+    SumOverTeam(of_row, teams.warps);
+    StoreSumGradient(norm, slope, of_row, moments.inverse_deviation, Converted(of_sum, norm.sum_gradient.format), i,
+                     num);
+  }
+  if (norm.partials != nullptr) {
+    StorePartials(norm, teams, team, column, contribution);
+  }
+}
+
+// Adds this thread's part of a row to the block's partials, or begins them.
+__device__ void AddToPartials(const CudaLayerNormBackward& norm, const Slope& slope, bool begins, int64_t column,
+                              int num) {
+  const auto block = static_cast<int64_t>(blockIdx.x);
+  float* const of_weight = norm.partials + PartialsAt(block, 0, norm.columns) + column;
+  float* const of_bias = norm.partials + PartialsAt(block, 1, norm.columns) + column;
+  for (int k = 0; k < num; ++k) {
+    const float gradient = slope.gradient.values[k];
+    of_weight[k] = (begins ? 0.0f : of_weight[k]) + gradient * slope.normalized.values[k];
+    of_bias[k] = (begins ? 0.0f : of_bias[k]) + gradient;
+  }
+}
+
+// Each block processes every num_blocks-th row, of any length.
+__global__ void __launch_bounds__(kMostThreads) DifferentiateLongRows(CudaLayerNormBackward norm, int64_t num_blocks) {
+  const int64_t columns = norm.columns;
+  for (auto row = static_cast<int64_t>(blockIdx.x); row < norm.rows; row += num_blocks) {
+    const Moments moments = MomentsOf(norm, row);
+    const auto slope_at = [&](int64_t column, int num) {
+      const int64_t i = row * columns + column;
+      return Slope{NormalizedOf(LoadPack(norm.sum, columns, i, num), moments), LoadPack(norm.gradient, columns, i, num),
+                   Factors(LoadBits(norm.weight, columns, column, num), norm.weight)};
+    };
+    float of_row[] = {0, 0};
+    ForEachPackOfRow(columns, [&](int64_t column, int num) { AddToRow(slope_at(column, num), of_row); });
+    SumOverTeam(of_row, kMostWarps);
+    ForEachPackOfRow(columns, [&](int64_t column, int num) {
+      const Slope slope = slope_at(column, num);
+      const int64_t i = row * columns + column;
+      if (norm.partials != nullptr) {
+        AddToPartials(norm, slope, row == static_cast<int64_t>(blockIdx.x), column, num);
+      }
+      StoreSumGradient(norm, slope, of_row, moments.inverse_deviation, LoadPack(norm.sum_gradient, columns, i, num), i,
+                       num);
+    });
+  }
+}
+
+// Adds up the partials of all blocks. A thread block computes the gradient of the weight, or of the bias, for kWarp
+// columns; each of its warps adds up a share of the partials.
+__global__ void __launch_bounds__(kMostThreads) SumPartials(CudaLayerNormBackward norm, int64_t num_partials) {
+  __shared__ float of_warps[kMostWarps][kWarp];
+  const int which = static_cast<int>(blockIdx.x) % 2;
+  const LayerNormResult result = which == 0 ? norm.weight_gradient : norm.bias_gradient;
+  if (result.data == nullptr) {
+    return;
+  }
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) / 2 * kWarp + lane;
+  float sum = 0;
+  if (column < norm.columns) {
+#pragma unroll 4
+    for (int64_t block = warp; block < num_partials; block += kMostWarps) {
+      sum += norm.partials[PartialsAt(block, which, norm.columns) + column];
+    }
+  }
+  of_warps[warp][lane] = sum;
+  __syncthreads();
+  if (warp == 0 && column < norm.columns) {
+    Pack total = {};
+    for (int w = 0; w < kMostWarps; ++w) {
+      total.values[0] += of_warps[w][lane];
+    }
+    Store(total, result.format, result.data, column, /*wide=*/false, /*num=*/1);
+  }
+}
+
+int Forward(const CudaLayerNorm* norm, void* stream) {
+  if (norm->columns > kHeldColumns) {
+    return LaunchBlocks(NormalizeLongRows, norm->rows, kMostThreads, stream, *norm);
+  }
+  const Teams teams = TeamsFor(norm->columns, kForwardThreads);
+  return LaunchBlocks(NormalizeRows, NumBlocks(norm->rows, teams), teams.num * teams.warps * kWarp, stream, *norm,
+                      teams);
+}
+
+int Backward(const CudaLayerNormBackward* norm, void* stream) {
+  CudaLayerNormBackward pass = *norm;
+  const bool sums_rows = pass.weight_gradient.data != nullptr || pass.bias_gradient.data != nullptr;
+  pass.partials = sums_rows ? pass.partials : nullptr;
+  const Teams teams = TeamsFor(pass.columns, kBackwardThreads);
+  const int64_t wanted = NumBlocks(pass.rows, teams);
+  const int64_t num_blocks = wanted < kLayerNormPartials ? wanted : kLayerNormPartials;
+  const int num_threads = teams.num * teams.warps * kWarp;
+  const int error = pass.columns > kHeldColumns
+                        ? LaunchBlocks(DifferentiateLongRows, num_blocks, num_threads, stream, pass, num_blocks)
+                        : LaunchBlocks(DifferentiateRows, num_blocks, num_threads, stream, pass, teams, num_blocks);
+  if (error != cudaSuccess || !sums_rows) {
+    return error;
+  }
+  return LaunchBlocks(SumPartials, (pass.columns + kWarp - 1) / kWarp * 2, kMostThreads, stream, pass, num_blocks);
+}
+
+}  // namespace
+
+const CudaLayerNormKernels kLayerNormKernels = {.forward = Forward, .backward = Backward};
+
+}  // namespace ampd::kernels
