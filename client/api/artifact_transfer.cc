@@ -21,6 +21,8 @@
 #include "base/io/file.h"
 #include "base/io/pending_file.h"
 #include "base/status_macros.h"
+#include "base/text.h"
+#include "client/api/cancels_call.h"
 #include "client/api/job_client_stubs.h"
 
 namespace ampd::client {
@@ -29,34 +31,9 @@ namespace {
 constexpr size_t kPieceBytes = size_t{1} << 20;
 constexpr size_t kDigitsOfPartial = 12;  // leading digits of the digest that the name of a partial file has
 
-// Returns the status with `path` before its message. Keeps its details.
-absl::Status WithPath(const std::string& path, const absl::Status& status) {
-  if (status.ok()) {
-    return status;
-  }
-  absl::Status named(status.code(), absl::StrCat(path, ": ", status.message()));
-  status.ForEachPayload(
-      [&named](absl::string_view type, const absl::Cord& payload) { named.SetPayload(type, payload); });
-  return named;
-}
-
 absl::Status Interrupted() { return absl::CancelledError("interrupted; repeat the command to resume"); }
 
-// Ends the call of `context` when the transfer is cancelled.
-class CancelsCall {
- public:
-  CancelsCall(Cancellation* cancellation, grpc::ClientContext* context) : cancellation_(cancellation) {
-    cancellation_->SetListener([context] { context->TryCancel(); });
-  }
-  ~CancelsCall() { cancellation_->SetListener(nullptr); }
-  CancelsCall(const CancelsCall&) = delete;
-  CancelsCall& operator=(const CancelsCall&) = delete;
-
- private:
-  Cancellation* const cancellation_;
-};
-
-// Calls `transfer` until it succeeds or returns an error that a retry can't mend. Gives up when the transfer makes no
+// Calls `transfer` until it succeeds or returns an error that a retry can't fix. Gives up when the transfer makes no
 // progress for `retry_for`. `num_done` is the number of bytes transferred so far, which `transfer` advances.
 template <typename Transfer>
 absl::Status Repeat(const TransferOptions& options, const int64_t& num_done, Transfer transfer) {
@@ -97,7 +74,7 @@ absl::StatusOr<std::string> ReadPiece(int file, int64_t offset, int64_t num_byte
   std::string piece(std::min(kPieceBytes, static_cast<size_t>(num_bytes)), '\0');
   const ssize_t count = pread(file, piece.data(), piece.size(), offset);
   if (count < 0) {
-    return ErrnoError(errno, "read");
+    return ErrnoError(errno, "cannot be read");
   }
   piece.resize(static_cast<size_t>(count));
   return piece;
@@ -107,7 +84,7 @@ absl::StatusOr<std::string> ReadPiece(int file, int64_t offset, int64_t num_byte
 absl::StatusOr<std::string> DigestOf(const std::string& path, const Cancellation& cancellation) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.ok()) {
-    return ErrnoError(errno, "open");
+    return ErrnoError(errno, "cannot be opened");
   }
   Sha256 sha256;
   for (int64_t offset = 0; !cancellation.cancelled();) {
@@ -129,7 +106,7 @@ absl::StatusOr<v1::Artifact> Send(JobClient* client, const LocalFile& file, int 
   v1::Artifact artifact;
   const auto stream = client->stubs().artifacts->UploadArtifact(&context, &artifact);
   v1::UploadArtifactRequest request;
-  request.set_file_name(std::filesystem::path(file.path).filename().string());
+  request.set_file_name(ValidUtf8(std::filesystem::path(file.path).filename().string()));
   request.set_sha256(file.sha256);
   request.set_size_bytes(file.size_bytes);
   request.set_offset_bytes(*num_done);
@@ -139,7 +116,7 @@ absl::StatusOr<v1::Artifact> Send(JobClient* client, const LocalFile& file, int 
     if (!piece.ok() || piece->empty()) {
       context.TryCancel();
       stream->Finish();
-      return WithPath(file.path, piece.ok() ? absl::AbortedError("was truncated during the upload") : piece.status());
+      return WithPrefix(file.path, piece.ok() ? absl::AbortedError("was truncated during the upload") : piece.status());
     }
     v1::UploadArtifactRequest next;
     next.set_content(*std::move(piece));
@@ -199,7 +176,7 @@ absl::Status DownloadInto(JobClient* client, const v1::Artifact& artifact, const
   const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
   struct stat found = {};
   if (!file.ok() || fstat(file.get(), &found) != 0) {
-    return ErrnoError(errno, "open");
+    return ErrnoError(errno, "cannot be opened");
   }
   int64_t num_done = found.st_size;
   const auto append = [&file](const std::string& piece) { return WriteAll(file.get(), piece); };
@@ -214,7 +191,7 @@ absl::Status DownloadInto(JobClient* client, const v1::Artifact& artifact, const
 absl::StatusOr<LocalFile> ReadLocalFile(const std::string& path, const Cancellation& cancellation) {
   struct stat found = {};
   if (stat(path.c_str(), &found) != 0) {
-    return WithPath(path, ErrnoError(errno, "open"));
+    return WithPrefix(path, ErrnoError(errno, "cannot be opened"));
   }
   if (!S_ISREG(found.st_mode) || found.st_size == 0) {
     return absl::InvalidArgumentError(
@@ -222,7 +199,7 @@ absl::StatusOr<LocalFile> ReadLocalFile(const std::string& path, const Cancellat
   }
   auto sha256 = DigestOf(path, cancellation);
   if (!sha256.ok()) {
-    return absl::IsCancelled(sha256.status()) ? sha256.status() : WithPath(path, sha256.status());
+    return absl::IsCancelled(sha256.status()) ? sha256.status() : WithPrefix(path, sha256.status());
   }
   return LocalFile{path, *std::move(sha256), found.st_size};
 }
@@ -239,7 +216,7 @@ absl::StatusOr<v1::Artifact> FindUploaded(JobClient* client, const std::string& 
 absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file, const TransferOptions& options) {
   const UniqueFd opened(open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!opened.ok()) {
-    return WithPath(file.path, ErrnoError(errno, "open"));
+    return WithPrefix(file.path, ErrnoError(errno, "cannot be opened"));
   }
   int64_t num_done = 0;
   v1::Artifact artifact;
@@ -260,10 +237,10 @@ absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file
     sent = Repeat(options, num_done, send);  // the server had bytes of another file, and has discarded them
   }
   if (ReasonOf(sent) == "DIGEST_MISMATCH") {
-    return WithPath(file.path, absl::AbortedError("was changed during the upload"));
+    return WithPrefix(file.path, absl::AbortedError("was changed during the upload"));
   }
   if (absl::IsResourceExhausted(sent)) {
-    return WithPath(file.path, sent);
+    return WithPrefix(file.path, sent);
   }
   AMPD_RETURN_IF_ERROR(sent);
   return artifact;
@@ -271,7 +248,8 @@ absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file
 
 absl::Status DownloadFile(JobClient* client, const v1::Artifact& artifact, const std::string& path, bool replace,
                           const TransferOptions& options) {
-  const auto taken = absl::AlreadyExistsError(absl::StrCat(path, ": already exists; --force replaces it"));
+  const auto taken =
+      absl::AlreadyExistsError(absl::StrCat(path, " exists; name another file, or replace it with --force"));
   if (!replace && access(path.c_str(), F_OK) == 0) {
     return taken;
   }
@@ -286,13 +264,14 @@ absl::Status DownloadFile(JobClient* client, const v1::Artifact& artifact, const
     (void)unlink(partial.c_str());
   }
   if (!filled.ok()) {
-    return ReasonOf(filled).empty() && !absl::IsCancelled(filled) ? WithPath(path, filled) : filled;
+    return ReasonOf(filled).empty() && !absl::IsCancelled(filled) ? WithPrefix(path, filled) : filled;
   }
   if (!replace) {
     const absl::Status renamed = RenameToFreeName(partial, path);
-    return absl::IsAlreadyExists(renamed) ? taken : WithPath(path, renamed);
+    return absl::IsAlreadyExists(renamed) ? taken : WithPrefix(path, renamed);
   }
-  return rename(partial.c_str(), path.c_str()) == 0 ? absl::OkStatus() : WithPath(path, ErrnoError(errno, "rename"));
+  return rename(partial.c_str(), path.c_str()) == 0 ? absl::OkStatus()
+                                                    : WithPrefix(path, ErrnoError(errno, "cannot be renamed"));
 }
 
 absl::Status StreamFile(JobClient* client, const v1::Artifact& artifact, const WritePiece& write,

@@ -21,7 +21,7 @@ struct TransferOptions {
   std::function<void(int64_t num_done, int64_t num_bytes)> progress;
 };
 
-// A file of this machine, with its digest and size.
+// A file on this machine, with its digest and size.
 struct LocalFile {
   std::string path;
   std::string sha256;

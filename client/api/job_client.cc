@@ -15,6 +15,7 @@
 #include "base/grpc/grpc_status.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "client/api/cancels_call.h"
 #include "client/api/job_client_stubs.h"
 
 namespace ampd::client {
@@ -58,26 +59,6 @@ absl::StatusOr<Response> Call(Stub& stub, Method<Stub, Request, Response> method
   AMPD_RETURN_IF_ERROR(CallInto(stub, method, request, deadline, &response));
   return response;
 }
-
-// Ends the call of `context` when the cancellation is requested.
-class CancelsCall {
- public:
-  CancelsCall(Cancellation* cancellation, grpc::ClientContext* context) : cancellation_(cancellation) {
-    if (cancellation_ != nullptr) {
-      cancellation_->SetListener([context] { context->TryCancel(); });
-    }
-  }
-  ~CancelsCall() {
-    if (cancellation_ != nullptr) {
-      cancellation_->SetListener(nullptr);
-    }
-  }
-  CancelsCall(const CancelsCall&) = delete;
-  CancelsCall& operator=(const CancelsCall&) = delete;
-
- private:
-  Cancellation* const cancellation_;
-};
 
 // Returns the pause before a retry, varied by 20% so that many clients do not come back at once.
 absl::Duration WithJitter(absl::Duration pause) {
@@ -158,22 +139,38 @@ absl::StatusOr<v1::Job> JobClient::GetJob(const std::string& id) {
   return Call(*stubs_->jobs, &v1::JobService::Stub::GetJob, ById<v1::GetJobRequest>(id), options_.call_deadline);
 }
 
-absl::StatusOr<JobClient::JobList> JobClient::ListJobs(const std::string& filter, int limit,
-                                                       const std::string& page_token) {
-  JobList list;
+absl::Status JobClient::ForEachJobPage(const std::string& filter, int limit, const std::string& page_token,
+                                       const std::function<void(const v1::ListJobsResponse&)>& on_page) {
   v1::ListJobsRequest request;
   request.set_filter(filter);
   request.set_page_token(page_token);
+  int num_jobs = 0;
   do {
-    request.set_page_size(limit == 0 ? kPageSize : std::min(kPageSize, limit - static_cast<int>(list.jobs.size())));
-    AMPD_ASSIGN_OR_RETURN(v1::ListJobsResponse page,
+    request.set_page_size(limit == 0 ? kPageSize : std::min(kPageSize, limit - num_jobs));
+    AMPD_ASSIGN_OR_RETURN(const v1::ListJobsResponse page,
                           Call(*stubs_->jobs, &v1::JobService::Stub::ListJobs, request, options_.call_deadline));
-    std::move(page.mutable_jobs()->begin(), page.mutable_jobs()->end(), std::back_inserter(list.jobs));
+    num_jobs += page.jobs_size();
+    request.set_page_token(page.next_page_token());
+    on_page(page);
+  } while (!request.page_token().empty() && (limit == 0 || num_jobs < limit));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<JobClient::JobList> JobClient::ListJobs(const std::string& filter, int limit,
+                                                       const std::string& page_token) {
+  JobList list;
+  AMPD_RETURN_IF_ERROR(ForEachJobPage(filter, limit, page_token, [&list](const v1::ListJobsResponse& page) {
+    list.jobs.insert(list.jobs.end(), page.jobs().begin(), page.jobs().end());
     list.total_size = std::max(list.total_size, page.total_size());
     list.next_page_token = page.next_page_token();
-    request.set_page_token(list.next_page_token);
-  } while (!list.next_page_token.empty() && (limit == 0 || static_cast<int>(list.jobs.size()) < limit));
+  }));
   return list;
+}
+
+absl::StatusOr<v1::FindJobsResponse> JobClient::FindJobs(const std::string& text) {
+  v1::FindJobsRequest request;
+  request.set_text(text);
+  return Call(*stubs_->jobs, &v1::JobService::Stub::FindJobs, request, options_.call_deadline);
 }
 
 absl::StatusOr<v1::Job> JobClient::CancelJob(const std::string& id) {
@@ -307,6 +304,10 @@ absl::StatusOr<v1::Worker> JobClient::UndrainWorker(const std::string& name) {
   v1::UndrainWorkerRequest request;
   request.set_name(name);
   return Call(*stubs_->workers, &v1::WorkerAdminService::Stub::UndrainWorker, request, options_.call_deadline);
+}
+
+absl::StatusOr<v1::ServerInfo> JobClient::GetServerInfo() {
+  return Call(*stubs_->jobs, &v1::JobService::Stub::GetServerInfo, v1::GetServerInfoRequest(), options_.call_deadline);
 }
 
 absl::StatusOr<bool> JobClient::IsServing(const std::string& service) {

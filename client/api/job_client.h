@@ -18,10 +18,10 @@ namespace ampd::client {
 struct JobClientStubs;
 
 // One server's API in C++. Every call has a deadline and returns an absl::Status with its details (reason, field
-// violations, retry delay). The connection is opened by the first call. The streams are in client/api/job_watch.h.
-// Thread-safe.
+// violations, retry delay). The connection is opened by the first call. The streaming calls are in
+// client/api/job_watch.h. Thread-safe.
 //
-// Errors are the server's, plus UNAVAILABLE when it cannot be reached and DEADLINE_EXCEEDED.
+// Returns the server's errors, UNAVAILABLE when the server cannot be reached, and DEADLINE_EXCEEDED.
 class JobClient {
  public:
   struct Options {
@@ -42,7 +42,7 @@ class JobClient {
     // Called before the first retry, with the error.
     std::function<void(const absl::Status&)> on_retry;
   };
-  // Both create a job. A request without a request id is sent once, without retries.
+  // Creates a job. For CreateJob and CloneJob: a request without a request id is sent once, without retries.
   absl::StatusOr<v1::Job> CreateJob(const v1::CreateJobRequest& request, const Retry& retry);
   absl::StatusOr<v1::Job> CloneJob(const v1::CloneJobRequest& request, const Retry& retry);
 
@@ -56,6 +56,11 @@ class JobClient {
   // Lists at most `limit` jobs that match `filter` (0: all of them). `page_token` is the place to start at (empty: the
   // newest job). Reads as many of the server's pages as needed.
   absl::StatusOr<JobList> ListJobs(const std::string& filter, int limit, const std::string& page_token = "");
+  // Reads at most `limit` (0: all) matching jobs page by page, and passes each page to `on_page`.
+  absl::Status ForEachJobPage(const std::string& filter, int limit, const std::string& page_token,
+                              const std::function<void(const v1::ListJobsResponse&)>& on_page);
+  // Finds the jobs that a user may mean by `text`: by id, name, or the beginning of an id.
+  absl::StatusOr<v1::FindJobsResponse> FindJobs(const std::string& text);
   absl::StatusOr<v1::Job> CancelJob(const std::string& id);
   absl::StatusOr<v1::Job> PauseJob(const std::string& id);
   absl::StatusOr<v1::Job> ResumeJob(const std::string& id);
@@ -85,6 +90,8 @@ class JobClient {
   // Returns whether the server reports SERVING for `service`: one of kHealthChecks, or empty for the server as a
   // whole. NOT_FOUND if the server does not know the service.
   absl::StatusOr<bool> IsServing(const std::string& service);
+
+  absl::StatusOr<v1::ServerInfo> GetServerInfo();
 
   const std::string& address() const { return options_.address; }
   JobClientStubs& stubs() { return *stubs_; }

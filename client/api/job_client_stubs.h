@@ -10,7 +10,7 @@
 
 namespace ampd::client {
 
-// The gRPC part of JobClient, separate so that its header needs no gRPC.
+// The gRPC part of JobClient. It is a separate struct, so that the header of JobClient does not include gRPC's.
 struct JobClientStubs {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::JobService::Stub> jobs;

@@ -105,8 +105,8 @@ JobWatch::Next JobWatch::HandleEnd() {
 
 JobWatch::Next JobWatch::Lost(const absl::Status& why) {
   call_.reset();
-  // No message has come yet, so the address is probably wrong: give up at once.
-  const absl::Duration patience = resume_token_.empty() ? absl::ZeroDuration() : options_.give_up_after;
+  const absl::Duration patience =
+      resume_token_.empty() ? options_.patience.before_first_answer : options_.patience.after_loss;
   if (absl::IsUnavailable(why) && SystemClock().SinceBoot() > last_message_ + patience) {
     status_ = why;
     return Next::kEnded;
@@ -142,8 +142,8 @@ absl::Status LogTail::Run(const std::function<void(const v1::TailLogsResponse&)>
     }
     cancellation_->SetListener(nullptr);
     const absl::Status ended = stream.status();
-    const bool again =
-        absl::IsUnavailable(ended) && received && SystemClock().SinceBoot() < last + options_.give_up_after;
+    const absl::Duration patience = received ? options_.patience.after_loss : options_.patience.before_first_answer;
+    const bool again = absl::IsUnavailable(ended) && SystemClock().SinceBoot() < last + patience;
     if (!again) {
       return cancellation_->cancelled() ? absl::CancelledError("stopped") : ended;
     }

@@ -11,6 +11,12 @@
 
 namespace ampd::client {
 
+// How long a stream tries to reach a server that does not answer.
+struct Patience {
+  absl::Duration before_first_answer;             // since the first attempt to connect; zero: try once
+  absl::Duration after_loss = absl::Seconds(60);  // since the last message of a connection that was lost
+};
+
 // Follows one job across broken connections. After UNAVAILABLE, RESOURCE_EXHAUSTED (the reader is too slow) or a
 // silence of three heartbeats it reopens the stream at the last message's token, so that no message is lost or
 // repeated. After OUT_OF_RANGE (the token is too old) it starts over from a snapshot. Single-threaded; owner: the
@@ -20,7 +26,7 @@ class JobWatch {
   struct Options {
     std::string id;
     bool from_start = false;
-    absl::Duration give_up_after = absl::Seconds(60);  // give up after this time without an answer
+    Patience patience = {};
     absl::Duration silence_limit = absl::Seconds(45);
   };
   enum class Next {
@@ -64,7 +70,7 @@ class LogTail {
  public:
   struct Options {
     v1::TailLogsRequest request;
-    absl::Duration give_up_after = absl::Seconds(60);
+    Patience patience = {};
   };
 
   LogTail(JobClient* client, Options options, Cancellation* cancellation);

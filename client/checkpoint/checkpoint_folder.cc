@@ -32,7 +32,8 @@ std::string PathOf(const CheckpointFolder& folder, const std::string& file) {
   return absl::StrCat(folder.path, "/", file);
 }
 
-// Turns an error of a local file into one whose exit code does not suggest a server error.
+// Converts an error of a local file to DATA_LOSS or FAILED_PRECONDITION, so that ampctl's exit code does not suggest a
+// server error.
 absl::Status At(const std::string& path, const absl::Status& status) {
   const std::string message = absl::StrCat(path, ": ", status.message());
   return absl::IsDataLoss(status) ? absl::DataLossError(message) : absl::FailedPreconditionError(message);
@@ -48,7 +49,7 @@ absl::StatusOr<std::string> ReadAt(int fd, uint64_t offset, size_t size) {
       continue;
     }
     if (count < 0) {
-      return ErrnoError(errno, "read");
+      return ErrnoError(errno, "cannot be read");
     }
     if (count == 0) {
       break;
@@ -68,7 +69,7 @@ absl::StatusOr<OpenTensors> Open(const std::string& path) {
   OpenTensors file;
   file.fd = UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.fd.ok()) {
-    return ErrnoError(errno, "open");
+    return ErrnoError(errno, "cannot be opened");
   }
   const off_t size = lseek(file.fd.get(), 0, SEEK_END);
   AMPD_ASSIGN_OR_RETURN(const std::string prefix, ReadAt(file.fd.get(), 0, 8 + kMaxSafetensorsHeaderBytes));
@@ -111,8 +112,9 @@ absl::Status UseAverages(const OpenTensors& optimizer, std::vector<Piece>& piece
                                 "the checkpoint has no averages: optimizer.ema_decay was not set in its job");
 }
 
-// Renames the tensors as the model's state_dict names them. Only checkpoints of exported models, which have the
-// model's program, need this.
+// For the checkpoint of an exported model, changes `pieces` to the entries of the model's Python state_dict: removes
+// the tensors that Python does not save, and adds the other names of tied parameters. Does nothing for a built-in
+// model.
 absl::Status NameAsPythonDoes(const CheckpointFolder& folder, std::vector<Piece>& pieces) {
   if (!folder.manifest.files.contains(kGraphFile)) {
     return absl::OkStatus();
@@ -161,13 +163,13 @@ absl::Status Copy(const Piece& piece, int to) {
 absl::Status WritePieces(const std::string& header, const std::vector<Piece>& pieces, const std::string& path) {
   const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!file.ok()) {
-    return ErrnoError(errno, "create");
+    return ErrnoError(errno, "cannot be created");
   }
   AMPD_RETURN_IF_ERROR(WriteAll(file.get(), header));
   for (const Piece& piece : pieces) {
     AMPD_RETURN_IF_ERROR(Copy(piece, file.get()));
   }
-  return fsync(file.get()) == 0 ? absl::OkStatus() : ErrnoError(errno, "fsync");
+  return fsync(file.get()) == 0 ? absl::OkStatus() : ErrnoError(errno, "cannot be written");
 }
 
 // Verifies a file and then opens it, so that nothing unverified is read.
@@ -273,7 +275,7 @@ absl::StatusOr<ExportedModel> ExportModel(const CheckpointFolder& folder, const 
   const std::string temporary = absl::StrCat(options.destination, ".tmp.", getpid());
   absl::Status written = WritePieces(*encoded, pieces, temporary);
   if (written.ok() && rename(temporary.c_str(), options.destination.c_str()) != 0) {
-    written = ErrnoError(errno, "rename");
+    written = ErrnoError(errno, "cannot be renamed");
   }
   if (!written.ok()) {
     unlink(temporary.c_str());

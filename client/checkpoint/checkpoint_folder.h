@@ -24,8 +24,8 @@ struct CheckpointFolder {
 // FAILED_PRECONDITION if the manifest can't be read, DATA_LOSS if it is invalid.
 absl::StatusOr<CheckpointFolder> OpenCheckpointFolder(const std::string& path);
 
-// Reads the whole `file`, one that the manifest names, and describes its damage: missing, another size or SHA-256 than
-// in the manifest, or a .safetensors file that is not one. Returns "" if the file is intact.
+// Reads the whole `file`, which must be named in the manifest, and describes its damage: it is missing, its size or
+// SHA-256 differs from the manifest, or it is a .safetensors file of another format. Returns "" if the file is intact.
 std::string FindDamage(const CheckpointFolder& folder, const std::string& file);
 
 // Reads the header of one of the folder's files, without the tensors.

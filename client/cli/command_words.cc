@@ -50,6 +50,30 @@ std::vector<std::string> SubcommandNames(const CLI::App& app) {
   return names;
 }
 
+const CLI::App* FindCommand(const CLI::App* root, const std::vector<std::string>& words, std::string* unknown) {
+  const CLI::App* command = root;
+  for (const std::string& word : words) {
+    const std::vector<const CLI::App*> commands = SubcommandsOf(*command);
+    const auto found = std::find_if(commands.begin(), commands.end(),
+                                    [&word](const CLI::App* child) { return child->check_name(word); });
+    if (found == commands.end()) {
+      *unknown = word;
+      return command;
+    }
+    command = *found;
+  }
+  return command;
+}
+
+std::string Singular(const std::string& word, const std::vector<std::string>& commands) {
+  for (const std::string& command : commands) {
+    if (word == command + "s" || (command.ends_with('y') && word == command.substr(0, command.size() - 1) + "ies")) {
+      return command;
+    }
+  }
+  return "";
+}
+
 std::vector<std::string> OptionNames(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* around = &app; around != nullptr; around = around->get_parent()) {
@@ -91,7 +115,7 @@ ReadWords Read(const CLI::App& root, const std::vector<std::string>& words) {
       }
       after_unknown_option = word.starts_with("--") && word.find('=') == std::string::npos &&
                              FindOption(read.command, word.substr(2), true) == nullptr;
-    } else if (const auto children = SubcommandsOf(*read.command); children.empty()) {
+    } else if (const auto children = SubcommandsOf(*read.command); children.empty() || only_positionals) {
       read.positionals.push_back(word);
     } else {
       const auto found = std::find_if(children.begin(), children.end(),

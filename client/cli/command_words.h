@@ -13,6 +13,13 @@ namespace ampd::client {
 std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app);
 std::vector<std::string> SubcommandNames(const CLI::App& app);
 
+// Returns the command to which the words lead from `root`. If a word names no command, returns the command before it
+// and sets `unknown` to that word.
+const CLI::App* FindCommand(const CLI::App* root, const std::vector<std::string>& words, std::string* unknown);
+
+// Returns the one of `commands` of which `word` is the plural, such as "job" for "jobs"; empty if there is none.
+std::string Singular(const std::string& word, const std::vector<std::string>& commands);
+
 // Returns "--name" for each option that may follow the command `app`: its own options, and those of the commands
 // around it, which it also accepts.
 std::vector<std::string> OptionNames(const CLI::App& app);

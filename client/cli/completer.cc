@@ -4,6 +4,7 @@
 
 #include "client/cli/command_words.h"
 #include "client/commands/suggestions.h"
+#include "client/render/format.h"
 
 namespace ampd::client {
 namespace {
@@ -30,7 +31,7 @@ Words Suggested(const CommandTree& tree, const CLI::Option* option, const ReadWo
     return argument->choices;
   }
   const auto address = read.values.find("address");
-  return argument->suggest({text, address == read.values.end() ? "" : address->second});
+  return argument->suggest({text, address == read.values.end() ? "" : address->second, read.positionals});
 }
 
 // Returns the positional argument to which the next word belongs; null if the command takes no more.
@@ -79,8 +80,10 @@ Words Complete(const CommandTree& tree, Words words) {
   const std::string typed = words.back();
   words.pop_back();
   Words candidates = Candidates(tree, Read(*tree.root(), words), typed);
-  std::erase_if(candidates,
-                [&typed](const std::string& word) { return word != kFileNames && !word.starts_with(typed); });
+  std::erase_if(candidates, [&typed](const std::string& word) {
+    // The shell prints completions as they are, so those that could control the terminal are left out.
+    return (word != kFileNames && !word.starts_with(typed)) || word != Printable(word);
+  });
   return candidates;
 }
 

@@ -1,7 +1,8 @@
 #include "client/cli/completion.h"
 
-#include <cstdio>
 #include <memory>
+
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -36,21 +37,75 @@ _ampctl() {
 complete -F _ampctl ampctl
 )";
 
+// A script for zsh. The array words holds quoted words; (Q) removes the quotes. The last line lets the script work both
+// as a file of fpath, which zsh runs as the body of the function, and with `source`.
+constexpr char kZshScript[] = R"(#compdef ampctl
+# zsh completion of ampctl. After compinit: source <(ampctl completion zsh)
+_ampctl() {
+  local line files= added=1
+  local -a whole unfinished
+  for line in "${(@f)$("${(Q)words[1]}" __complete "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)}"; do
+    case $line in
+      '') ;;
+      :files) files=1 ;;
+      *[=.]) unfinished+=("$line") ;;
+      *) whole+=("$line") ;;
+    esac
+  done
+  (( ${#whole} )) && compadd -- "${whole[@]}" && added=0
+  (( ${#unfinished} )) && compadd -S '' -- "${unfinished[@]}" && added=0
+  if [[ -n $files ]]; then
+    compset -P '--*='
+    _files && added=0
+  fi
+  return added
+}
+if [[ ${funcstack[1]-} == _ampctl ]]; then _ampctl "$@"; else compdef _ampctl ampctl; fi
+)";
+
+// A script for fish, which itself adds no space after a completion that ends in '=' or '.'.
+constexpr char kFishScript[] = R"(# fish completion of ampctl: ampctl completion fish | source
+function __ampctl_complete
+    set -l words (commandline --tokenize --current-process --cut-at-cursor)
+    set -l last (commandline --current-token --cut-at-cursor)
+    set -l program $words[1]
+    set -e words[1]
+    for line in ($program __complete $words "$last" 2>/dev/null)
+        if test "$line" = :files
+            set -l option (string match --regex -- '^--[^=]*=' "$last")
+            for path in (__fish_complete_path (string replace --regex -- '^--[^=]*=' '' "$last"))
+                printf '%s%s\n' "$option" "$path"
+            end
+        else
+            printf '%s\n' "$line"
+        end
+    end
+end
+complete --command ampctl --no-files --arguments '(__ampctl_complete)'
+)";
+
+const char* ScriptFor(const std::string& shell) {
+  return shell == "zsh" ? kZshScript : shell == "fish" ? kFishScript : kBashScript;
+}
+
 }  // namespace
 
 Command CompletionCommand() {
   const auto shell = std::make_shared<std::string>();
   return {.name = "completion",
           .help = "Print a completion script for a shell",
-          .examples = "  source <(ampctl completion bash)",
+          .examples =
+              "  source <(ampctl completion bash)       in ~/.bashrc\n"
+              "  source <(ampctl completion zsh)        in ~/.zshrc, after compinit\n"
+              "  ampctl completion fish | source        in ~/.config/fish/config.fish",
           .arguments = {{.name = "shell",
                          .value = shell.get(),
                          .text = "SHELL",
-                         .help = "Shell: bash",
+                         .help = "Shell: bash, zsh or fish",
                          .required = true,
-                         .choices = {"bash"}}},
+                         .choices = {"bash", "zsh", "fish"}}},
           .run = [shell](Session*) {
-            std::fputs(kBashScript, stdout);
+            WriteText(ScriptFor(*shell));
             return kExitOk;
           }};
 }

@@ -4,7 +4,7 @@
 
 namespace ampd::client {
 
-// The command `ampctl completion bash`. It prints a script for `source <(ampctl completion bash)`. The script runs
+// The command `ampctl completion SHELL`. It prints a script that the shell sources. The script runs
 // `ampctl __complete WORD...`, which prints the completions of the last word, one per line (completer.h).
 Command CompletionCommand();
 

@@ -1,15 +1,11 @@
-#include <poll.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/version.h"
 #include "client/cli/command_tree.h"
 #include "client/cli/completer.h"
@@ -18,16 +14,20 @@
 #include "client/cli/usage.h"
 #include "client/commands/artifact/artifact.h"
 #include "client/commands/checkpoint/checkpoint.h"
+#include "client/commands/compare/compare.h"
 #include "client/commands/context/context.h"
 #include "client/commands/data/data.h"
 #include "client/commands/dev/dev.h"
+#include "client/commands/init/init.h"
 #include "client/commands/job/job.h"
 #include "client/commands/model/model.h"
 #include "client/commands/policy/policy.h"
 #include "client/commands/server/health.h"
+#include "client/commands/server/version.h"
 #include "client/commands/suggestions.h"
 #include "client/commands/worker/worker.h"
 #include "client/terminal/exit_codes.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -36,7 +36,10 @@ namespace {
 std::string ParseFormat(const std::string& text, OutputFormat* format) {
   const auto named = FormatNamed(text);
   if (!named.has_value()) {
-    return absl::StrCat("there is no format '", text, "'; it is one of ", FormatNames(AllFormats()));
+    const std::string meant = absl::AsciiStrToLower(absl::StripPrefix(text, "="));
+    return absl::StrCat("there is no output format '", text, "'; ",
+                        FormatNamed(meant).has_value() ? absl::StrCat("did you mean -o ", meant, "? Choose") : "choose",
+                        " one of: ", FormatNames(KnownFormats()));
   }
   *format = *named;
   return "";
@@ -46,14 +49,17 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
   tree->AddGlobal({.name = "--address",
                    .value = &options->address,
                    .text = "SERVER",
-                   .help = "Server to use: HOST:PORT or the name of a context",
+                   .help = "Server to use: HOST:PORT, or a name from ampctl context list",
                    .suggest = SuggestContexts});
   tree->AddGlobal({.name = "-o,--output",
                    .value = format,
                    .text = "FORMAT",
-                   .help = "Output format: table, wide, json, jsonl, yaml or name (default table)",
+                   .help =
+                       "Output format: table, wide, json, jsonl, yaml or name; lists also have csv; compare also has "
+                       "markdown and html (default table)",
                    .check = [options](const std::string& text) { return ParseFormat(text, &options->output); }});
-  tree->AddGlobal({.name = "--no-headers", .value = &options->no_headers, .help = "Print tables without headings"});
+  tree->AddGlobal(
+      {.name = "--no-headers", .value = &options->no_headers, .help = "Print tables and CSV without headings"});
   tree->AddGlobal({.name = "-q,--quiet", .value = &options->quiet, .help = "Print only ids or names, and no hints"});
   tree->AddGlobal({.name = "--color",
                    .value = &options->color,
@@ -66,6 +72,9 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
 // Adds all commands, in the order in which `ampctl --help` lists them.
 void AddCommands(CommandTree* tree) {
   tree->AddCommand(JobCommands());
+  tree->AddCommand(InitCommand());
+  tree->AddCommand(CompareCommand());
+  tree->AddCommand(EstimateCommand());
   tree->AddCommand(CheckpointCommands());
   tree->AddCommand(ArtifactCommands());
   tree->AddCommand(PolicyCommands());
@@ -77,31 +86,20 @@ void AddCommands(CommandTree* tree) {
   tree->AddCommand(HealthCommand());
   tree->AddCommand(CompletionCommand());
   tree->AddCommand(HelpCommand(tree));
+  tree->AddCommand(VersionCommand());
 }
 
 // The hidden command `ampctl __complete`, which the completion script runs.
 int PrintCandidates(const CommandTree& tree, const std::vector<std::string>& words) {
   for (const std::string& candidate : Complete(tree, words)) {
-    std::printf("%s\n", candidate.c_str());
+    WriteFormatted("%s\n", candidate.c_str());
   }
   return 0;
 }
 
-// Writes the rest of the output. Returns `exit_code`, or a failure if the output could not be written, for example
-// because the disk is full. It is no failure if the reader closed the pipe early.
-int CloseOutput(int exit_code) {
-  const bool is_flushed = std::fflush(stdout) == 0;
-  const std::string why = is_flushed ? "a write failed" : std::strerror(errno);
-  pollfd reader = {STDOUT_FILENO, POLLOUT, 0};
-  if ((is_flushed && std::ferror(stdout) == 0) || (poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR) != 0)) {
-    return exit_code;
-  }
-  std::fprintf(stderr, "error: cannot write to standard output: %s\n", why.c_str());
-  return exit_code == kExitOk ? kExitFailure : exit_code;
-}
-
 int Main(int argc, char** argv) {
-  CLI::App root("ampctl: train with mixed precision, and watch it", "ampctl");
+  CLI::App root("ampctl: run and watch mixed-precision training jobs", "ampctl");
+  UseOwnUsageLine(&root);
   root.require_subcommand(1)->fallthrough();
   root.set_version_flag("--version", VersionLine("ampctl"), "Print the version and exit");
   root.set_help_flag("-h,--help", "Print this help and exit");
@@ -124,7 +122,12 @@ int Main(int argc, char** argv) {
     return FailFormat(tree, options.output);
   }
   Session session(options);
-  return CloseOutput(command.run(&session));
+  const int exit_code = command.run(&session);
+  if (const std::string why = CloseOutput(); !why.empty()) {
+    WriteMessage(absl::StrCat("error: cannot write to standard output: ", why, "\n"));
+    return exit_code == kExitOk ? kExitFailure : exit_code;
+  }
+  return exit_code;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "client/commands/arguments.h"
 
+#include "ampd/v1/job_spec.pb.h"
 #include "client/commands/checks.h"
 #include "client/commands/suggestions.h"
 
@@ -9,9 +10,8 @@ Argument JobId(std::string* id) {
   return {.name = "id",
           .value = id,
           .text = "ID",
-          .help = "Job id",
+          .help = "Id or name of the job, or the beginning of its id",
           .required = true,
-          .check = CheckNotEmpty,
           .suggest = SuggestJobIds};
 }
 
@@ -19,14 +19,31 @@ Argument JobIds(std::vector<std::string>* ids) {
   return {.name = "ids",
           .value = ids,
           .text = "ID...",
-          .help = "Job ids",
+          .help = "Ids or names of jobs, or the beginnings of their ids",
           .required = true,
-          .check = CheckNotEmpty,
           .suggest = SuggestJobIds};
 }
 
 Argument Yes(bool* confirmed) {
   return {.name = "-y,--yes", .value = confirmed, .help = "Do not ask for confirmation"};
+}
+
+Argument JobFilePath(std::string* path, bool is_required) {
+  return {.name = "-f,--file",
+          .value = path,
+          .text = "FILE",
+          .help = "Job file (- for standard input)",
+          .required = is_required,
+          .suggest = SuggestFiles,
+          .is_path = true};
+}
+
+Argument SpecOverrides(std::vector<std::string>* overrides) {
+  return {.name = "--set",
+          .value = overrides,
+          .text = "PATH=VALUE",
+          .help = "Override a field of the file, for example train.epochs=2; repeatable",
+          .suggest = [](const Typed& typed) { return SpecPathsFor(*v1::JobSpec::descriptor(), typed.text); }};
 }
 
 Argument OutputFile(std::string* path) {
@@ -35,8 +52,8 @@ Argument OutputFile(std::string* path) {
           .text = "FILE",
           .help = "File to write",
           .required = true,
-          .check = CheckNotEmpty,
-          .suggest = SuggestFiles};
+          .suggest = SuggestFiles,
+          .is_path = true};
 }
 
 Argument Force(bool* replace) { return {.name = "--force", .value = replace, .help = "Replace an existing file"}; }
@@ -45,16 +62,18 @@ Argument AttemptNumber(int* attempt) {
   return {.name = "--attempt",
           .value = attempt,
           .text = "N",
-          .help = "Number of the attempt (default: the newest)",
+          .help = "Attempt (run of the job after a retry), counted from 1 (default: the newest)",
           .check = CheckPositiveCount};
 }
 
 Argument ExampleDeviceKind(std::string* kind) {
-  return {.name = "--device",
-          .value = kind,
-          .text = "KIND",
-          .help = "Kind of device: gpu (compute capability 9.0) or cpu (with avx512_bf16) (default gpu)",
-          .choices = {"gpu", "cpu"}};
+  return {
+      .name = "--device",
+      .value = kind,
+      .text = "KIND",
+      .help =
+          "Kind of device to show the policy for: gpu (compute capability 9.0) or cpu (with avx512_bf16); default gpu",
+      .choices = {"gpu", "cpu"}};
 }
 
 }  // namespace ampd::client

@@ -5,7 +5,8 @@
 
 #include "client/commands/command.h"
 
-// Makes arguments that several commands have. Each function gets the address of the variable that the parse sets.
+// Functions that make arguments which several commands have. Each takes the address of the variable that the parser
+// sets.
 namespace ampd::client {
 
 Argument JobId(std::string* id);
@@ -13,6 +14,12 @@ Argument JobIds(std::vector<std::string>* ids);
 
 // -y: the command deletes without asking first.
 Argument Yes(bool* confirmed);
+
+// -f: the path of a job file.
+Argument JobFilePath(std::string* path, bool is_required);
+
+// --set: overrides of a job file's fields.
+Argument SpecOverrides(std::vector<std::string>* overrides);
 
 // The path of a file that the command writes.
 Argument OutputFile(std::string* path);

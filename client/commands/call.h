@@ -1,5 +1,9 @@
 #pragma once
 
+#include <string>
+
+#include "base/status_macros.h"
+#include "client/commands/find_job.h"
 #include "client/terminal/session.h"
 
 namespace ampd::client {
@@ -17,6 +21,19 @@ int CallAndShow(Session* session, Call call, Show show) {
   }
   show(*answer);
   return kExitOk;
+}
+
+// Like CallAndShow, for the job that `text` names (FindJobId). `call` and `show` get the job's id as well.
+template <typename Call, typename Show>
+int CallForJob(Session* session, const std::string& text, Call call, Show show) {
+  std::string id;
+  return CallAndShow(
+      session,
+      [&](JobClient* client) -> decltype(call(client, id)) {
+        AMPD_ASSIGN_OR_RETURN(id, FindJobId(client, text));
+        return call(client, id);
+      },
+      [&](const auto& answer) { show(id, answer); });
 }
 
 }  // namespace ampd::client

@@ -2,32 +2,52 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/text.h"
 
 namespace ampd::client {
+namespace {
 
-std::string CheckDuration(const std::string& text) {
-  absl::Duration duration;
-  return absl::ParseDuration(text, &duration) && duration >= absl::ZeroDuration()
+// Accepts a number that is too large: the parser knows the maximum of the number's type (client/cli/command_tree.cc).
+std::string CheckAtLeast(int64_t min, const std::string& text) {
+  int64_t number = 0;
+  const bool is_too_large = !TooLarge(text, std::numeric_limits<int64_t>::max()).empty();
+  return is_too_large || (absl::SimpleAtoi(text, &number) && number >= min)
              ? ""
-             : absl::StrCat("'", text, "' is not a duration such as 90s or 1h30m");
+             : absl::StrCat("'", text, "' is not a whole number of at least ", min);
 }
 
-std::string CheckCount(const std::string& text) {
-  int64_t count = 0;
-  return absl::SimpleAtoi(text, &count) && count >= 0
-             ? ""
-             : absl::StrCat("'", text, "' is not a whole number of at least 0");
+}  // namespace
+
+std::string CheckUtf8(const std::string& text) {
+  const auto invalid = FirstInvalidUtf8(text);
+  return invalid.has_value() ? NotUtf8(text, *invalid) : "";
 }
 
-std::string CheckPositiveCount(const std::string& text) {
-  int count = 0;
-  return absl::SimpleAtoi(text, &count) && count >= 1
-             ? ""
-             : absl::StrCat("'", text, "' is not a whole number of at least 1");
+std::string TooLarge(const std::string& text, int64_t max) {
+  const bool is_number = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+  int64_t number = 0;
+  return is_number && (!absl::SimpleAtoi(text, &number) || number > max)
+             ? absl::StrCat("'", text, "' is too large; the maximum is ", max)
+             : "";
+}
+
+std::string CheckCount(const std::string& text) { return CheckAtLeast(0, text); }
+
+std::string CheckPositiveCount(const std::string& text) { return CheckAtLeast(1, text); }
+
+Check InRange(int64_t min, int64_t max) {
+  return [min, max](const std::string& text) {
+    int64_t number = 0;
+    return absl::SimpleAtoi(text, &number) && number >= min && number <= max
+               ? std::string()
+               : absl::StrCat("'", text, "' is not a whole number from ", min, " to ", max);
+  };
 }
 
 std::string CheckPositive(const std::string& text) {
@@ -37,7 +57,7 @@ std::string CheckPositive(const std::string& text) {
              : absl::StrCat("'", text, "' is not a number above 0");
 }
 
-std::string CheckNotEmpty(const std::string& text) { return text.empty() ? "must not be empty" : ""; }
+std::string CheckNotEmpty(const std::string& text) { return text.empty() ? "the value must not be empty" : ""; }
 
 Check OneOf(std::vector<std::string> words) {
   return [words = std::move(words)](const std::string& text) {

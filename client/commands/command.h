@@ -11,8 +11,9 @@
 #include "client/terminal/formats.h"
 #include "client/terminal/session.h"
 
-// A command as plain data. Each file client/commands/<noun>/<verb>.cc has one function that returns one: options, help
-// and what the command does. client/cli parses the command line by it, and prints help and completions from it.
+// A command as plain data: its arguments, its help, and the function that runs it. Each file
+// client/commands/<noun>/<verb>.cc has one function that returns a Command. From these, client/cli parses the command
+// line and prints help and completions.
 //
 //   struct ScaleOptions { std::string id; std::optional<double> scale; };
 //   int SetScale(Session* session, const ScaleOptions& options) {...}
@@ -26,24 +27,31 @@
 //   }
 namespace ampd::client {
 
-// What the user has typed when the shell asks for completions: the beginning of a word, and the server that the
-// command line names (empty: the default).
+// What the user has typed when the shell asks for completions of a word.
 struct Typed {
-  std::string text;
-  std::string address;
+  std::string text;                           // the beginning of the word
+  std::string address;                        // the server that the command line names; empty: the default
+  std::vector<std::string> positionals = {};  // the command's positional arguments before the word
 };
 
-// Returns the words that may complete what was typed. It may return others too: words with another beginning are
-// removed afterwards. Must be quick, and silent about errors. client/commands/suggestions.h has the usual ones.
+// A function that suggests completions for what the user has typed. The caller removes words that do not begin with the
+// typed text. The function must be quick, and silent about errors. client/commands/suggestions.h has common ones.
 using Suggest = std::function<std::vector<std::string>(const Typed&)>;
 
-// Returns "" if the text is valid, otherwise the problem. client/commands/checks.h has the usual ones.
+// A function that checks an argument's text. It returns "" if the text is valid, otherwise the problem.
+// client/commands/checks.h has common checks.
 using Check = std::function<std::string(const std::string&)>;
+
+// A number of bytes, which is written as 4096 or with a unit, as 4GiB (base/units.h).
+struct ByteCount {
+  int64_t bytes = 0;
+};
 
 // Where the parser stores an argument's value. A duration is written as a text such as 90s. A list has one value per
 // use of the option.
-using Value = std::variant<bool*, int*, int64_t*, std::optional<int>*, std::optional<int64_t>*, std::optional<double>*,
-                           absl::Duration*, std::string*, std::vector<std::string>*>;
+using Value =
+    std::variant<bool*, int*, int64_t*, std::optional<int>*, std::optional<int64_t>*, std::optional<double>*,
+                 absl::Duration*, std::optional<absl::Duration>*, ByteCount*, std::string*, std::vector<std::string>*>;
 
 // An option of a command. A name without dashes makes it a positional argument.
 struct Argument {
@@ -55,6 +63,7 @@ struct Argument {
   std::vector<std::string> choices = {};  // the valid values, which the shell completes; empty: any that pass `check`
   Check check = nullptr;
   Suggest suggest = nullptr;
+  bool is_path = false;  // whether the value is a path on this machine, which may have bytes that are not UTF-8
 };
 
 // A command or, if it has no `run`, a group of commands such as `ampctl job`.

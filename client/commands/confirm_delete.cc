@@ -11,7 +11,8 @@ std::optional<int> AskBeforeDelete(Session* session, bool confirmed, const std::
     return std::nullopt;
   }
   if (!CanAsk()) {
-    return session->Fail(absl::InvalidArgumentError(absl::StrCat("cannot ask for confirmation; use --yes: ", command)));
+    return session->Fail(absl::InvalidArgumentError(
+        absl::StrCat("cannot ask for confirmation, because stdin is not a terminal; use --yes: ", command)));
   }
   if (!Confirm(question)) {
     session->Note("nothing was deleted");

@@ -1,6 +1,5 @@
 #include "client/commands/job_source.h"
 
-#include <cstdio>
 #include <iostream>
 #include <iterator>
 
@@ -9,6 +8,7 @@
 #include "base/io/file.h"
 #include "client/render/format.h"
 #include "client/terminal/exit_codes.h"
+#include "client/terminal/standard_streams.h"
 #include "precision/example_device.h"
 
 namespace ampd::client {
@@ -33,13 +33,13 @@ absl::StatusOr<std::string> ReadSource(const std::string& path) {
 }
 
 int FailWithProblems(const std::vector<Problem>& problems, const std::string& source) {
-  std::fputs(ProblemsText(problems, source).c_str(), stderr);
+  WriteMessage(ProblemsText(problems, source));
   return kExitUsage;
 }
 
 void PrintLines(const std::string& text, const std::string& prefix) {
   for (const auto line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-    std::printf("%s%s\n", prefix.c_str(), Printable(std::string(line)).c_str());
+    WriteFormatted("%s%s\n", prefix.c_str(), Printable(std::string(line)).c_str());
   }
 }
 

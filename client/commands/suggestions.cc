@@ -1,5 +1,6 @@
 #include "client/commands/suggestions.h"
 
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_split.h"
@@ -57,14 +58,21 @@ std::string EndingOf(const FieldDescriptor& field) {
 std::vector<std::string> SuggestFiles(const Typed& /*typed*/) { return {kFileNames}; }
 
 std::vector<std::string> SuggestJobIds(const Typed& typed) {
-  std::vector<std::string> ids;
+  std::vector<std::string> words;
+  std::map<std::string, int> num_named;
   const auto client = QuickClient(typed.address);
   const auto list =
       client == nullptr ? absl::StatusOr<JobClient::JobList>(JobClient::JobList()) : client->ListJobs("", kMostJobs);
   for (const v1::Job& job : list.ok() ? list->jobs : std::vector<v1::Job>()) {
-    ids.push_back(job.id());
+    words.push_back(job.id());
+    ++num_named[job.spec().name()];
   }
-  return ids;
+  for (const auto& [name, count] : num_named) {
+    if (count == 1) {  // A name that several jobs have would be refused.
+      words.push_back(name);
+    }
+  }
+  return words;
 }
 
 std::vector<std::string> SuggestWorkers(const Typed& typed) {
@@ -91,7 +99,7 @@ std::vector<std::string> SuggestArtifacts(const Typed& typed) {
 
 std::vector<std::string> SuggestContexts(const Typed& /*typed*/) {
   std::vector<std::string> names;
-  const auto contexts = ReadContexts(ContextsPath());
+  const auto contexts = ReadContexts();
   for (const auto& [name, unused] : contexts.ok() ? contexts->addresses : std::map<std::string, std::string>()) {
     names.push_back(name);
   }

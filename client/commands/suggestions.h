@@ -15,9 +15,10 @@ inline constexpr char kFileNames[] = ":files";
 
 std::vector<std::string> SuggestFiles(const Typed& typed);
 
-// These three ask the server, whose address is resolved as for any command (ResolveAddress). They return nothing if it
-// does not answer within half a second.
-std::vector<std::string> SuggestJobIds(const Typed& typed);  // the newest 100 jobs
+// Suggests the ids of jobs, and the names that only one of them has. This function and the next two ask the server,
+// whose address is resolved as for any command (ResolveAddress). They return nothing if it does not answer within half
+// a second.
+std::vector<std::string> SuggestJobIds(const Typed& typed);  // Those of the newest 100 jobs.
 std::vector<std::string> SuggestWorkers(const Typed& typed);
 std::vector<std::string> SuggestArtifacts(const Typed& typed);
 
@@ -25,12 +26,12 @@ std::vector<std::string> SuggestContexts(const Typed& typed);
 
 Suggest SuggestWords(std::vector<std::string> words);
 
-// Returns a function that suggests the words of both.
+// Returns a function that suggests the words of `first` and those of `second`.
 Suggest SuggestBoth(Suggest first, Suggest second);
 
-// Returns completions of `text`, the argument of --set. Before '=' they are paths of the message `type`: all fields at
-// the level of the text's last dot. A value's path ends with '=', a mapping's with '.', and that of a list of mappings
-// with "[0].". After '=' they are the values of an enumeration, or true and false.
+// Returns completions of `text`, the argument of --set, which is PATH=VALUE for a message of `type`. For an incomplete
+// path, returns all fields at its last level: a path ends with '=' if it is a value, with '.' if it is a mapping, and
+// with "[0]." if it is a list of mappings. After '=', returns the values of an enumeration, or true and false.
 std::vector<std::string> SpecPathsFor(const google::protobuf::Descriptor& type, const std::string& text);
 
 }  // namespace ampd::client

@@ -18,6 +18,7 @@
 #include "base/formats/zip_archive.h"
 #include "base/io/file.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "client/inspect/module_tree.h"
 #include "client/inspect/policy_effect.h"
 #include "graph/exported/exported_constants.h"
@@ -36,8 +37,8 @@ using v1::ModelTensor;
 using Kind = ExportedInput::Kind;
 using Programs = absl::StatusOr<graph::ImportedPrograms>;
 
-// The model inputs that datasets fill by these names. An input with another name reads the array of that name in a
-// file.
+// The names of model inputs that have a meaning to datasets. An input with any other name reads the array of that name
+// in a data file.
 constexpr std::string_view kFields[] = {"images", "input_ids", "attention_mask", "token_type_ids"};
 
 // Returns the symbol of the batch size, which is the first dimension of the first input.
@@ -73,8 +74,8 @@ void SetType(const ExportedProgram& program, const std::string& tensor, Message*
   }
 }
 
-// Counts the program's nodes, those that name a dtype that the model intends, and those that name a dtype that only
-// follows another.
+// Counts the program's nodes. Also counts those whose dtype the model requests (kMeant), and those whose dtype only
+// follows the dtype of another tensor (kFollows).
 void CountNodes(const ExportedProgram& program, v1::ModelProgram* counts) {
   const auto count = [&program](graph::NamedDtype dtype) {
     return static_cast<int>(
@@ -270,8 +271,8 @@ absl::StatusOr<ExportedModel> ReadModel(UniqueFd file) {
   return model;
 }
 
-// Turns an error of a local file into one whose code is never UNAVAILABLE, because that also means a server that can't
-// be reached.
+// Converts an error of a local file to one whose code is never UNAVAILABLE. For ampctl, UNAVAILABLE means a server that
+// can't be reached.
 absl::Status FileError(const std::string& path, const absl::Status& error) {
   const std::string message = absl::StrCat(path, ": ", error.message());
   return absl::IsUnavailable(error) ? absl::InternalError(message) : absl::DataLossError(message);
@@ -306,7 +307,7 @@ absl::StatusOr<v1::ModelFile> InspectModelFile(const std::string& path, const Mo
     return FileError(path, model.status());
   }
   v1::ModelFile file = DescribeModel(*model, question);
-  file.set_path(path);
+  file.set_path(ValidUtf8(path));
   std::error_code error;
   const uintmax_t size = std::filesystem::file_size(path, error);
   file.set_size_bytes(error ? 0 : static_cast<int64_t>(size));

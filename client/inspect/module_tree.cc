@@ -18,8 +18,8 @@ namespace {
 
 using graph::NodeFate;
 
-// The longest path of a module. What belongs to a longer path, which no real model has, is counted for the model
-// itself.
+// The longest path of a module. No real model has a longer one; if a file does, its parameters and ops are counted for
+// the model itself.
 constexpr size_t kMaxPathBytes = 256;
 constexpr auto kMaxDepth = 64;
 
@@ -27,7 +27,7 @@ class ModuleTree {
  public:
   ModuleTree() : modules_(1) {}
 
-  // Adds the numbers to the module at `path` and to all modules that contain it.
+  // Adds the numbers of parameters and ops to the module at `path` and to all modules that contain it.
   void Count(const std::string& path, int64_t num_parameters, int num_ops) {
     for (size_t index : Lineage(path)) {
       modules_[index].num_parameters += num_parameters;

@@ -72,8 +72,8 @@ void AddKeptOps(const ResolvedPolicy& resolved, const graph::Graph& program, v1:
   }
 }
 
-// Maps each parameter to the op because of which it stays in fp32. That is an op that reads it and is not a matrix
-// product, or, if there is none, the first op that reads it.
+// Maps each parameter to the op that is shown as the reason why it stays in fp32: the first op that reads it and is not
+// a matrix product, or, if there is none, the first op that reads it.
 std::map<std::string, std::string> ReadersOf(const graph::Graph& program, const ResolvedPolicy& resolved) {
   std::map<graph::ValueId, std::pair<std::string, bool>> readers;  // the op, and whether it is a matrix product
   for (size_t i = 0; i < program.nodes().size(); ++i) {

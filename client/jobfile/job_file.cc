@@ -26,7 +26,8 @@ using google::protobuf::OneofDescriptor;
 constexpr size_t kMaxProblemsShown = 20;
 constexpr char kDuration[] = "google.protobuf.Duration";
 
-// The path of a field: `shown` in the user's names, for messages, and `proto` in the proto's names, for marks.
+// The path of a field in two forms: `shown` has the names that the user types, and is for messages; `proto` has the
+// names of the proto's fields, and is the key of the field's line and column in JobFile::marks.
 struct FieldPath {
   std::string shown;
   std::string proto;
@@ -56,10 +57,14 @@ class SpecFiller {
       return;
     }
     std::map<const OneofDescriptor*, std::string> chosen;
+    std::map<const FieldDescriptor*, std::string> seen;
     for (const YamlEntry& entry : node.entries) {
       const FieldDescriptor* field = FindField(type, entry.key);
       if (field == nullptr) {
         ReportUnknown(entry, path, type);
+      } else if (const auto [first, is_new] = seen.emplace(field, entry.key); !is_new) {
+        Report(entry.mark, path.Child(*field).shown,
+               absl::StrCat("'", entry.key, "' and '", first->second, "' are one field; write it once"));
       } else if (ChooseInOneof(entry, path, *field, &chosen)) {
         const FieldPath child = path.Child(*field);
         file_->marks[child.proto] = entry.mark;
@@ -78,18 +83,21 @@ class SpecFiller {
   }
 
   static std::string QuotedText(const std::string& text) {
-    constexpr size_t kMostShown = 60;
-    return absl::StrCat("'", Shortened(text, kMostShown), "'");
+    return absl::StrCat("'", Shortened(text, kMaxShownText), "'");
   }
 
   // Reports a value where a mapping must be, and suggests what was meant, as for "precision: bf16" or "model: lenet".
   void ReportNoMapping(const YamlNode& node, const FieldPath& path, const Descriptor& type) {
     std::string meant;
-    if (node.kind == YamlNode::Kind::kScalar && FindField(type, node.text) != nullptr) {
+    const size_t colon = node.text.find(':');
+    if (node.kind == YamlNode::Kind::kScalar && colon != std::string::npos &&
+        FindField(type, node.text.substr(0, colon)) != nullptr) {
+      meant = absl::StrCat(node.text.substr(0, colon), ": ", Shortened(node.text.substr(colon + 1), kMaxShownText));
+    } else if (node.kind == YamlNode::Kind::kScalar && FindField(type, node.text) != nullptr) {
       meant = absl::StrCat("{", node.text, ": {}}");
     } else if (node.kind == YamlNode::Kind::kScalar && type.field(0)->type() == FieldDescriptor::TYPE_STRING &&
                !path.shown.empty()) {
-      meant = absl::StrCat("{", FieldName(*type.field(0)), ": ", node.text, "}");
+      meant = absl::StrCat("{", FieldName(*type.field(0)), ": ", Shortened(node.text, kMaxShownText), "}");
     }
     const std::string found = node.kind == YamlNode::Kind::kScalar ? QuotedText(node.text) : "a list";
     Report(node.mark, path.shown,
@@ -98,10 +106,16 @@ class SpecFiller {
   }
 
   void ReportUnknown(const YamlEntry& entry, const FieldPath& path, const Descriptor& type) {
+    const std::string key = entry.key.empty() ? "''" : Shortened(entry.key, kMaxShownText);
     if (entry.key == "<<") {
       Report(
           entry.mark, path.shown,
           "merge keys ('<<') are not supported; write the fields out, or use an alias as a whole value: eval: *train");
+      return;
+    }
+    if (absl::StrContains(entry.key, "\u00a0")) {
+      Report(entry.mark, key,
+             absl::StrCat(QuotedText(key), " has a no-break space (U+00A0) in it; type a plain space in its place"));
       return;
     }
     constexpr size_t kMostPaths = 3;
@@ -109,11 +123,11 @@ class SpecFiller {
     if (Nearest(entry.key, FieldNames(type)).empty() && !elsewhere.empty()) {
       const std::string here = path.shown.empty() ? "at the top, but there is one further in"
                                                   : absl::StrCat("of ", path.shown, ", but there is one elsewhere");
-      Report(entry.mark, entry.key, absl::StrCat(entry.key, " is not a field ", here), elsewhere[0],
+      Report(entry.mark, key, absl::StrCat(key, " is not a field ", here), elsewhere[0],
              elsewhere.size() > 1 ? elsewhere : std::vector<std::string>());
       return;
     }
-    const std::string shown = (path.shown.empty() ? "" : path.shown + ".") + entry.key;
+    const std::string shown = (path.shown.empty() ? "" : path.shown + ".") + key;
     const std::vector<std::string> names = FieldNames(type);
     Report(entry.mark, shown, absl::StrCat(shown, " is not a field of ", type.name()), Nearest(entry.key, names),
            names);
@@ -172,7 +186,12 @@ class SpecFiller {
            field.is_repeated() ? reflection->AddMessage(message, &field) : reflection->MutableMessage(message, &field));
       return;
     }
-    if (node.kind == YamlNode::Kind::kNull) {
+    if (node.kind == YamlNode::Kind::kNull && !node.text.empty() &&
+        field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+      Report(node.mark, path.shown,
+             absl::StrCat(path.shown, " is ", QuotedText(node.text),
+                          ", which means no value in YAML; put the text in quotes, or remove the field"));
+    } else if (node.kind == YamlNode::Kind::kNull) {
       Report(node.mark, path.shown, absl::StrCat(path.shown, " has no value; it is ", TypeWords(field)));
     } else if (node.kind != YamlNode::Kind::kScalar) {
       Report(node.mark, path.shown,
@@ -200,8 +219,8 @@ std::string AllowedText(const std::vector<std::string>& allowed) {
                       shown < allowed.size() ? ", ...)" : ")");
 }
 
-// Returns the problem's message. If it begins with the field's path and the place, "--set PATH", already ends in it,
-// the message is returned without the path.
+// Returns the problem's message, to be printed after `place`. Removes the field's path from the beginning of the
+// message if `place` already ends with the path ("--set PATH").
 std::string MessageAfterPlace(const std::string& place, const Problem& problem) {
   absl::string_view message = problem.message;
   if (!problem.field.empty() && absl::EndsWith(place, " " + problem.field) &&
@@ -219,7 +238,8 @@ std::string ProblemText(const Problem& problem) {
       absl::StrCat("error: ", Printable(place), ": ", Printable(MessageAfterPlace(place, problem)), "\n");
   const std::string allowed = problem.allowed.empty() ? "" : AllowedText(problem.allowed);
   if (!problem.nearest.empty()) {
-    absl::StrAppend(&text, "  did you mean '", problem.nearest, "'?", allowed.empty() ? "" : "   ", allowed, "\n");
+    absl::StrAppend(&text, "  did you mean '", Printable(problem.nearest), "'?", allowed.empty() ? "" : "   ", allowed,
+                    "\n");
   } else if (!allowed.empty()) {
     absl::StrAppend(&text, "  ", allowed, "\n");
   }
@@ -257,8 +277,8 @@ std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violatio
       mark = file.marks.find(path);
     }
     const SourceMark place = mark == file.marks.end() ? SourceMark{source, 0, 0} : mark->second;
-    // If the file does not set the field, `place` is that of a field around it, so the message adds that the file does
-    // not set it.
+    // If the file does not set the field, `place` is the position of a field that contains it. Then the message says
+    // that the file does not set the field.
     const bool missing = path != field && !absl::StartsWith(violation.description, "must ");
     const std::string message =
         field.empty() ? violation.description  // a violation without a field: how many further violations were left out

@@ -17,7 +17,7 @@ namespace ampd::client {
 struct JobFile {
   v1::JobSpec spec;
   std::vector<Problem> problems;
-  // Where each field of `spec` was set: the position in the source, by the field's path in proto names
+  // The position in the source at which each field of `spec` was set. The key is the field's path in proto names
   // ("model.lenet.widths[1]").
   std::map<std::string, SourceMark> marks;
 };

@@ -1,7 +1,8 @@
 #include "client/jobfile/spec_fields.h"
 
 #include <algorithm>
-#include <cctype>
+
+#include "base/units.h"
 
 namespace ampd::client {
 namespace {
@@ -9,20 +10,6 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::EnumDescriptor;
 using google::protobuf::FieldDescriptor;
-
-std::string CamelCase(const std::string& name) {
-  std::string camel;
-  bool upper = false;
-  for (const char c : name) {
-    if (c == '_') {
-      upper = true;
-    } else {
-      camel += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
-      upper = false;
-    }
-  }
-  return camel;
-}
 
 void FindPaths(const Descriptor& message, std::string_view name, const std::string& above, size_t most,
                std::vector<std::string>* paths) {
@@ -40,10 +27,6 @@ void FindPaths(const Descriptor& message, std::string_view name, const std::stri
 }
 
 }  // namespace
-
-std::string FieldName(const FieldDescriptor& field) {
-  return field.json_name() == CamelCase(field.name()) ? field.name() : field.json_name();
-}
 
 const FieldDescriptor* FindField(const Descriptor& message, std::string_view name) {
   const std::string wanted(name);
@@ -82,11 +65,15 @@ std::vector<std::string> EnumNames(const EnumDescriptor& type) {
   return names;
 }
 
+bool IsByteCount(const FieldDescriptor& field) {
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_INT64 && field.name().ends_with("_bytes");
+}
+
 std::string TypeWords(const FieldDescriptor& field) {
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
     case FieldDescriptor::CPPTYPE_INT64:
-      return "a whole number";
+      return IsByteCount(field) ? kByteCountWords : "a whole number";
     case FieldDescriptor::CPPTYPE_UINT32:
     case FieldDescriptor::CPPTYPE_UINT64:
       return "a whole number of at least 0";
@@ -103,7 +90,7 @@ std::string TypeWords(const FieldDescriptor& field) {
       break;
   }
   return field.message_type()->full_name() == "google.protobuf.Duration"
-             ? "a duration such as 90s or 1h30m"
+             ? kDurationWords
              : "a mapping (" + field.message_type()->name() + ")";
 }
 

@@ -6,11 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "client/render/field_name.h"
+
 // Names of the proto's fields and enum values as people write them.
 namespace ampd::client {
-
-// Returns the field's name in a job file: the proto name, or the JSON name if the proto sets one (LossScale.static).
-std::string FieldName(const google::protobuf::FieldDescriptor& field);
 
 // Finds a field of `message` by its proto name or its JSON name. Returns null if there is none.
 const google::protobuf::FieldDescriptor* FindField(const google::protobuf::Descriptor& message, std::string_view name);
@@ -21,8 +20,12 @@ std::vector<std::string> FieldNames(const google::protobuf::Descriptor& message)
 // "optimizer.adamw.learning_rate", in the proto's order and at most `most` of them. Does not search inside lists.
 std::vector<std::string> PathsTo(const google::protobuf::Descriptor& message, std::string_view name, size_t most);
 
-// Returns the names of the enumeration that a job file may use: all except the unspecified value's.
+// Returns the names of the enumeration's values that a job file may use: all except the name of the unspecified value.
 std::vector<std::string> EnumNames(const google::protobuf::EnumDescriptor& type);
+
+// Returns whether the field holds a number of bytes, which may be written with a unit (4GiB). The names of these fields
+// end in "_bytes".
+bool IsByteCount(const google::protobuf::FieldDescriptor& field);
 
 // Describes the field's type in words: "a whole number", "true or false", "a mapping (CosineSchedule)".
 std::string TypeWords(const google::protobuf::FieldDescriptor& field);

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/text.h"
 #include "client/jobfile/spec_fields.h"
 
 namespace ampd::client {
@@ -46,7 +47,7 @@ std::optional<std::vector<Step>> ParsePath(const std::string& path) {
     }
     steps.push_back(*std::move(step));
   }
-  return steps.size() > kMaxOverrideDepth ? std::nullopt : std::optional(steps);
+  return steps;
 }
 
 // Returns the child of `node` named `name`. Creates it if it is missing, and removes the other members of its oneof.
@@ -122,11 +123,20 @@ std::optional<YamlNode> ValueOf(const std::string& text, const SourceMark& mark,
 
 void ApplyOverride(const std::string& assignment, const Descriptor& type, YamlNode* root,
                    std::vector<Problem>* problems) {
+  if (const auto invalid = FirstInvalidUtf8(assignment); invalid.has_value()) {
+    const std::string path = OneLine(assignment.substr(0, assignment.find('=')));
+    problems->push_back({{absl::StrCat("--set ", path), 0, 0}, path, NotUtf8(assignment, *invalid), "", {}});
+    return;
+  }
   const size_t equals = assignment.find('=');
   const std::string path(absl::StripAsciiWhitespace(assignment.substr(0, equals)));
-  const SourceMark mark{absl::StrCat("--set ", path), 0, 0};
+  const SourceMark mark{absl::StrCat("--set ", path.empty() ? "''" : path), 0, 0};
   const auto refuse = [&](std::string why) { problems->push_back({mark, path, std::move(why), "", {}}); };
   const std::optional<std::vector<Step>> steps = ParsePath(path);
+  if (steps.has_value() && steps->size() > kMaxOverrideDepth) {
+    refuse(absl::StrCat("a path has at most ", kMaxOverrideDepth, " names, not ", steps->size()));
+    return;
+  }
   if (equals == std::string::npos || !steps.has_value()) {
     refuse("an override is path=value, for example train.epochs=2 or precision.module_rules[0].compute=fp32");
     return;
@@ -141,8 +151,11 @@ void ApplyOverride(const std::string& assignment, const Descriptor& type, YamlNo
   for (const Step& step : *steps) {
     node = ChildOf(node, step.name, level, mark);
     level = TypeOfField(level, step.name);
-    if (step.index.has_value() && (node = ItemOf(node, *step.index, mark)) == nullptr) {
-      refuse(absl::StrCat("there is no item ", *step.index, " in ", step.name));
+    YamlNode* const list = node;
+    if (step.index.has_value() && (node = ItemOf(list, *step.index, mark)) == nullptr) {
+      refuse(absl::StrCat("there is no item ", *step.index, " in ", step.name, "; the list has ", list->items.size(),
+                          list->items.size() == 1 ? " item" : " items", ", so ", step.name, "[", list->items.size(),
+                          "] adds one"));
       return;
     }
   }

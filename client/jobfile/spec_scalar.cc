@@ -9,8 +9,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "client/jobfile/nearest.h"
 #include "client/jobfile/spec_fields.h"
 
@@ -22,15 +24,13 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-constexpr size_t kMaxShownText = 60;
-
 std::string Quoted(const std::string& text) { return absl::StrCat("'", Shortened(text, kMaxShownText), "'"); }
 
 ScalarRefusal NotA(const std::string& words, const std::string& text) {
   return {absl::StrCat("must be ", words, ", not ", Quoted(text)), "", {}};
 }
 
-// The field to write. A repeated field is written by Add*, another by Set*.
+// The field to write. A value is added to the field if it is repeated; otherwise the value replaces that of the field.
 struct Target {
   Message* message;
   const FieldDescriptor* field;
@@ -53,20 +53,40 @@ std::optional<ScalarRefusal> ParseWhole(const std::string& text, const FieldDesc
   }
   double number = 0;
   if (!absl::SimpleAtod(text, &number) || !std::isfinite(number) || number != std::floor(number)) {
-    return NotA(TypeWords(field), text);
+    ScalarRefusal refusal = NotA(TypeWords(field), text);
+    const std::string digits = absl::StrReplaceAll(text, {{",", ""}, {"_", ""}, {" ", ""}});
+    refusal.nearest = digits != text && absl::SimpleAtoi(digits, value) ? digits : "";
+    return refusal;
   }
   // The largest whole number that may be written as 1e15 or 15.0: up to 2^53 a double holds every whole number
   // exactly. Larger numbers must be plain digits.
   constexpr double kExact = 9007199254740992.0;
   const double lowest = static_cast<double>(std::numeric_limits<T>::lowest());
   const double highest = static_cast<double>(std::numeric_limits<T>::max());
-  if (number < lowest || number > highest || std::abs(number) > kExact) {
-    return ScalarRefusal{absl::StrCat("must be from ", std::numeric_limits<T>::lowest(), " to ",
-                                      std::numeric_limits<T>::max(), ", not ", Quoted(text)),
-                         "",
-                         {}};
+  if (number < lowest || number > highest) {
+    const T limit = number < lowest ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
+    return ScalarRefusal{
+        absl::StrCat("must be at ", number < lowest ? "least " : "most ", limit, ", not ", Quoted(text)), "", {}};
+  }
+  if (std::abs(number) > kExact) {
+    return ScalarRefusal{
+        absl::StrCat("is too large to be written as ", Quoted(text), "; write all of its digits"), "", {}};
   }
   *value = static_cast<T>(number);
+  return std::nullopt;
+}
+
+// Puts a number of bytes, with or without a unit.
+std::optional<ScalarRefusal> PutByteCount(const std::string& text, const Target& target) {
+  int64_t value = 0;
+  if (const std::optional<int64_t> bytes = ParseByteCount(text); bytes.has_value()) {
+    value = *bytes;
+  } else if (auto refusal = ParseWhole<int64_t>(text, *target.field, &value); refusal.has_value()) {
+    const std::string guess = GuessByteCount(text);
+    refusal->nearest = guess.empty() ? refusal->nearest : guess;
+    return refusal;
+  }
+  AMPD_PUT(target, Int64, value);
   return std::nullopt;
 }
 
@@ -76,7 +96,10 @@ std::optional<ScalarRefusal> PutNumber(const std::string& text, const Target& ta
     return NotA("a finite number", text);
   }
   if (!absl::SimpleAtod(text, &value)) {
-    return NotA("a number", text);
+    ScalarRefusal refusal = NotA("a number", text);
+    const std::string point = absl::StrReplaceAll(text, {{",", "."}});
+    refusal.nearest = point != text && absl::SimpleAtod(point, &value) ? point : "";
+    return refusal;
   }
   if (!std::isfinite(value)) {
     return NotA("a finite number", text);
@@ -106,30 +129,25 @@ std::optional<ScalarRefusal> PutEnum(const std::string& text, const Target& targ
   const EnumValueDescriptor* value = target.field->enum_type()->FindValueByName(text);
   if (value == nullptr || text.ends_with("_UNSPECIFIED")) {
     std::vector<std::string> names = EnumNames(*target.field->enum_type());
-    return ScalarRefusal{
-        absl::StrCat("is not ", Quoted(text), ": there is no such ", target.field->enum_type()->name()),
-        Nearest(text, names), names};
+    return ScalarRefusal{absl::StrCat("must be one of the allowed words, not ", Quoted(text)), Nearest(text, names),
+                         names};
   }
   AMPD_PUT(target, Enum, value);
   return std::nullopt;
 }
 
 std::optional<ScalarRefusal> PutDuration(const std::string& text, const Target& target) {
-  absl::Duration duration;
-  if (!absl::ParseDuration(text, &duration) || duration == absl::InfiniteDuration() ||
-      duration == -absl::InfiniteDuration()) {
-    double number = 0;
-    ScalarRefusal refusal = NotA("a duration such as 90s or 1h30m", text);
-    if (absl::SimpleAtod(text, &number)) {
-      refusal.nearest = text + "s";
-    }
+  std::optional<absl::Duration> parsed = ParseDuration(text);
+  if (!parsed.has_value()) {
+    ScalarRefusal refusal = NotA(kDurationWords, text);
+    refusal.nearest = GuessDuration(text);
     return refusal;
   }
   Message* message = target.field->is_repeated() ? target.reflection->AddMessage(target.message, target.field)
                                                  : target.reflection->MutableMessage(target.message, target.field);
   auto* proto = static_cast<google::protobuf::Duration*>(message);
-  proto->set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
-  proto->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
+  proto->set_seconds(absl::IDivDuration(*parsed, absl::Seconds(1), &*parsed));
+  proto->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(*parsed)));
   return std::nullopt;
 }
 
@@ -154,6 +172,9 @@ std::optional<ScalarRefusal> SetScalar(const std::string& text, const FieldDescr
     case FieldDescriptor::CPPTYPE_INT32:
       AMPD_PUT_WHOLE(Int32, int32_t)
     case FieldDescriptor::CPPTYPE_INT64:
+      if (IsByteCount(field)) {
+        return PutByteCount(text, target);
+      }
       AMPD_PUT_WHOLE(Int64, int64_t)
     case FieldDescriptor::CPPTYPE_UINT32:
       AMPD_PUT_WHOLE(UInt32, uint32_t)

@@ -2,11 +2,15 @@
 
 #include <google/protobuf/message.h>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace ampd::client {
+
+// How many bytes of a text in a job file an error repeats.
+inline constexpr size_t kMaxShownText = 60;
 
 // Why a text is not a valid value of a field. `message` completes a sentence that begins with the field's path: "must
 // be a whole number, not 'x'".

@@ -11,13 +11,17 @@
 #include <stdexcept>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "base/text.h"
+#include "client/jobfile/yaml_syntax.h"
 
 namespace ampd::client {
 namespace {
 
 using YAML::anchor_t;
+
+constexpr size_t kMaxShownKey = 60;
 
 // An exception that ends the parse after a problem was recorded.
 class Abandoned : public std::runtime_error {
@@ -62,9 +66,16 @@ class TreeBuilder final : public YAML::EventHandler {
   TreeBuilder(std::string_view text, std::string source, std::vector<Problem>* problems)
       : text_(text), source_(std::move(source)), problems_(problems) {}
 
-  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentStart(const YAML::Mark& mark) override { start_ = At(mark); }
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, anchor_t anchor) override { Add(Node(YamlNode::Kind::kNull, mark), anchor); }
+  void OnNull(const YAML::Mark& mark, anchor_t anchor) override {
+    YamlNode node = Node(YamlNode::Kind::kNull, mark);
+    for (const std::string_view word : {"~", "null", "Null", "NULL"}) {
+      const bool is_word = text_.substr(std::max(0, mark.pos)).starts_with(word);
+      node.text = is_word ? std::string(word) : node.text;
+    }
+    Add(std::move(node), anchor, mark);
+  }
   void OnAlias(const YAML::Mark& mark, anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end()) {
@@ -77,6 +88,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, anchor_t anchor, const std::string& value) override {
     // yaml-cpp gives a plain scalar the tag "?" and a quoted one the tag "!".
     const bool quoted = tag == "!";
+    CheckTag(mark, tag);
     if (IsUnclosed(text_, mark.pos)) {
       Abandon(mark, absl::StrCat("not YAML: the quote ", std::string(1, text_[mark.pos]), " is not closed"));
     }
@@ -86,17 +98,21 @@ class TreeBuilder final : public YAML::EventHandler {
     node.quoted = quoted;
     Add(std::move(node), anchor, mark);
   }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string&, anchor_t anchor,
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, anchor_t anchor,
                        YAML::EmitterStyle::value) override {
+    CheckTag(mark, tag);
     Open(YamlNode::Kind::kSequence, mark, anchor);
   }
   void OnSequenceEnd() override { Close(); }
-  void OnMapStart(const YAML::Mark& mark, const std::string&, anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, anchor_t anchor, YAML::EmitterStyle::value) override {
+    CheckTag(mark, tag);
     Open(YamlNode::Kind::kMap, mark, anchor);
   }
   void OnMapEnd() override { Close(); }
 
   YamlNode TakeRoot() { return std::move(root_); }
+  // Where the document began.
+  const SourceMark& start() const { return start_; }
 
  private:
   struct OpenNode {
@@ -115,6 +131,14 @@ class TreeBuilder final : public YAML::EventHandler {
     return node;
   }
 
+  // Accepts YAML's own tags, such as !!str, and no others: the type of a value follows from its field.
+  void CheckTag(const YAML::Mark& mark, const std::string& tag) {
+    if (!tag.empty() && tag != "?" && tag != "!" && !absl::StartsWith(tag, "tag:yaml.org,2002:")) {
+      Abandon(mark, absl::StrCat("the tag '", Shortened(tag, kMaxShownKey),
+                                 "' is not supported; remove it, or put a text that begins with '!' in quotes"));
+    }
+  }
+
   [[noreturn]] void Abandon(const YAML::Mark& mark, std::string message) {
     problems_->push_back({At(mark), "", std::move(message), "", {}});
     throw Abandoned();
@@ -122,7 +146,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void Open(YamlNode::Kind kind, const YAML::Mark& mark, anchor_t anchor) {
     if (open_.size() >= kMaxYamlDepth) {
-      Abandon(mark, absl::StrCat("nested deeper than ", kMaxYamlDepth, " levels"));
+      Abandon(mark, absl::StrCat("a value is nested deeper than ", kMaxYamlDepth, " levels"));
     }
     open_.push_back({Node(kind, mark), anchor, std::nullopt, {}});
   }
@@ -136,7 +160,8 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void Add(YamlNode node, anchor_t anchor, const YAML::Mark& mark = YAML::Mark::null_mark()) {
     if (++num_nodes_ > kMaxYamlNodes) {
-      Abandon(mark, absl::StrCat("more than ", kMaxYamlNodes, " values, counting what each alias stands for"));
+      Abandon(mark,
+              absl::StrCat("there are more than ", kMaxYamlNodes, " values, counting what each alias stands for"));
     }
     if (anchor != 0) {
       anchors_[anchor] = node;
@@ -165,7 +190,8 @@ class TreeBuilder final : public YAML::EventHandler {
                                       [&](const YamlEntry& other) { return other.key == entry.key; });
       problems_->push_back({entry.mark,
                             "",
-                            absl::StrCat("the key '", entry.key, "' appears twice; first in line ", first->mark.line),
+                            absl::StrCat("the key '", Shortened(entry.key, kMaxShownKey),
+                                         "' appears twice; first in line ", first->mark.line),
                             "",
                             {}});
       return;
@@ -179,55 +205,10 @@ class TreeBuilder final : public YAML::EventHandler {
   std::vector<Problem>* const problems_;
   std::vector<OpenNode> open_;
   std::map<anchor_t, YamlNode> anchors_;
+  SourceMark start_;
   YamlNode root_;
   int num_nodes_ = 0;
 };
-
-// Returns whether a line such as "steps:5" lacks the space after its colon, so that it has no "key: value".
-bool LacksSpaceAfterColon(std::string_view line) {
-  const size_t colon = line.find(':');
-  return colon != std::string_view::npos && colon > 0 && colon + 1 < line.size() && line[colon + 1] != ' ' &&
-         line.find(": ") == std::string_view::npos && line.find('#') > colon;
-}
-
-// Explains a syntax error by a mistake that people often make. If none is recognized, returns the parser's message.
-Problem ExplainSyntax(std::string_view text, const std::string& source, const YAML::Exception& error) {
-  SourceMark mark{source, error.mark.line + 1, error.mark.column + 1};
-  const std::vector<std::string> lines = absl::StrSplit(absl::string_view(text.data(), text.size()), '\n');
-  const size_t last = std::min(lines.size(), static_cast<size_t>(std::max(0, mark.line)));
-  for (size_t i = 0; i < last; ++i) {
-    const size_t indent = lines[i].find_first_not_of(" \t");
-    const size_t tab = lines[i].find('\t');
-    if (indent != std::string::npos && tab < indent) {
-      return {{source, static_cast<int>(i) + 1, static_cast<int>(tab) + 1},
-              "",
-              "indented by a tab; YAML allows only spaces",
-              "",
-              {}};
-    }
-  }
-  for (size_t i = last; i > 0 && i + 2 > last; --i) {
-    if (error.msg == YAML::ErrorMsg::MAP_VALUE && LacksSpaceAfterColon(lines[i - 1])) {
-      const int column = static_cast<int>(lines[i - 1].find(':')) + 1;
-      return {{source, static_cast<int>(i), column}, "", "a ':' needs a space after it: name: value", "", {}};
-    }
-  }
-  const std::pair<const char*, const char*> words[] = {
-      {YAML::ErrorMsg::END_OF_MAP,
-       "indented unlike its neighbours; the fields of a mapping must begin in the same column"},
-      {YAML::ErrorMsg::END_OF_SEQ, "indented unlike its neighbours; the items of a list must begin in the same column"},
-      {YAML::ErrorMsg::END_OF_MAP_FLOW, "a '{' is not closed, or a ',' is missing"},
-      {YAML::ErrorMsg::END_OF_SEQ_FLOW, "a '[' is not closed, or a ',' is missing"},
-      {YAML::ErrorMsg::MAP_VALUE,
-       "a ':' is not allowed here; is a value with a ':' not quoted, or is the indentation wrong?"},
-      {YAML::ErrorMsg::UNKNOWN_ANCHOR, "an alias refers to an anchor that is not defined before it"}};
-  for (const auto& [message, explained] : words) {
-    if (error.msg == message) {
-      return {mark, "", absl::StrCat("not YAML: ", explained), "", {}};
-    }
-  }
-  return {mark, "", absl::StrCat("not YAML: ", error.msg), "", {}};
-}
 
 }  // namespace
 
@@ -240,6 +221,10 @@ std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& sour
                          absl::StrCat("the file has ", text.size(), " bytes; a job file has at most ", kMaxYamlBytes),
                          "",
                          {}});
+    return std::nullopt;
+  }
+  if (auto problem = FindEncodingProblem(text, source); problem.has_value()) {
+    problems->push_back(*std::move(problem));
     return std::nullopt;
   }
   if (constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF"; text.starts_with(kByteOrderMark)) {
@@ -255,14 +240,15 @@ std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& sour
     }
     YamlNode root = builder.TakeRoot();
     if (TreeBuilder rest(text, source, problems); parser.HandleNextDocument(rest)) {
-      problems->push_back({{source, 0, 0}, "", "the file holds more than one YAML document", "", {}});
+      problems->push_back(
+          {rest.start(), "", "a second YAML document begins here ('---'); a job file holds one job", "", {}});
       return std::nullopt;
     }
     return root;
   } catch (const Abandoned&) {
     return std::nullopt;
   } catch (const YAML::Exception& error) {
-    problems->push_back(ExplainSyntax(text, source, error));
+    problems->push_back(ExplainSyntax(text, {source, error.mark.line + 1, error.mark.column + 1}, error.msg));
     return std::nullopt;
   }
 }

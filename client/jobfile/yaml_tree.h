@@ -28,7 +28,8 @@ struct Problem {
 
 struct YamlEntry;
 
-// One value of the YAML text. A scalar keeps its text, because its type depends on the field that is set from it.
+// One value of the YAML text. A scalar keeps its text, because its type depends on the field that is set from it. A
+// null has the text "~" or "null" if it was written so.
 struct YamlNode {
   enum class Kind { kNull, kScalar, kSequence, kMap };
   Kind kind = Kind::kNull;

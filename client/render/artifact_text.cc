@@ -1,14 +1,11 @@
 #include "client/render/artifact_text.h"
 
 #include "absl/strings/str_cat.h"
+#include "client/render/csv.h"
 #include "client/render/format.h"
 
 namespace ampd::client {
 namespace {
-
-constexpr char kNothing[] = "-";
-
-std::string OrNothing(const std::string& text) { return text.empty() ? kNothing : Printable(text); }
 
 absl::Time TimeOf(const v1::Artifact& artifact) {
   return absl::FromUnixSeconds(artifact.create_time().seconds()) + absl::Nanoseconds(artifact.create_time().nanos());
@@ -32,6 +29,20 @@ std::vector<std::string> ArtifactRow(const v1::Artifact& artifact, bool wide, ab
     row.insert(row.end(), {OrNothing(artifact.media_type()), OrNothing(artifact.sha256())});
   }
   return row;
+}
+
+std::vector<std::string> ArtifactCsvHeadings() {
+  return {"name", "size_bytes", "file", "job", "create_time", "media_type", "sha256"};
+}
+
+std::vector<std::string> ArtifactCsvRow(const v1::Artifact& artifact) {
+  return {Printable(artifact.name()),
+          absl::StrCat(artifact.size_bytes()),
+          Printable(artifact.file_name()),
+          Printable(artifact.job_id()),
+          CsvTime(artifact.has_create_time(), artifact.create_time()),
+          Printable(artifact.media_type()),
+          Printable(artifact.sha256())};
 }
 
 }  // namespace ampd::client

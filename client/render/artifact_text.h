@@ -13,4 +13,8 @@ namespace ampd::client {
 std::vector<std::string> ArtifactHeadings(bool wide);
 std::vector<std::string> ArtifactRow(const v1::Artifact& artifact, bool wide, absl::Time now);
 
+// The headings and rows of `artifact list -o csv`.
+std::vector<std::string> ArtifactCsvHeadings();
+std::vector<std::string> ArtifactCsvRow(const v1::Artifact& artifact);
+
 }  // namespace ampd::client

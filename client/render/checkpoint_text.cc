@@ -1,23 +1,19 @@
 #include "client/render/checkpoint_text.h"
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/render/csv.h"
+#include "client/render/yaml_text.h"
 
 namespace ampd::client {
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr char kNothing[] = "-";
-
-std::string OrNothing(const std::string& text) { return text.empty() ? kNothing : Printable(text); }
-
-std::string Line(const std::string& subject, const std::string& text) {
-  constexpr int kSubjectWidth = 12;
-  return FitTo(subject, kSubjectWidth) + text + "\n";
-}
 
 absl::Time TimeOf(const v1::Checkpoint& checkpoint) {
   return absl::FromUnixSeconds(checkpoint.time().seconds()) + absl::Nanoseconds(checkpoint.time().nanos());
@@ -60,6 +56,31 @@ ordered_json TensorsJson(const std::map<std::string, SafetensorsHeader>& tables)
   return tensors;
 }
 
+YamlValue TensorsYaml(const std::map<std::string, SafetensorsHeader>& tables) {
+  YamlValue::List tensors;
+  for (const auto& [file, table] : tables) {
+    for (const TensorEntry& tensor : table.tensors) {
+      YamlValue::List shape;
+      std::transform(tensor.shape.begin(), tensor.shape.end(), std::back_inserter(shape),
+                     [](int64_t dim) { return YamlNumberOf(dim); });
+      tensors.push_back({YamlValue::Mapping{{"file", YamlTextOf(file)},
+                                            {"name", YamlTextOf(tensor.name)},
+                                            {"dtype", YamlTextOf(tensor.dtype)},
+                                            {"shape", {std::move(shape)}},
+                                            {"size_bytes", YamlNumberOf(BytesOf(tensor))}}});
+    }
+  }
+  return {std::move(tensors)};
+}
+
+YamlValue TextsYaml(const std::map<std::string, std::string>& texts) {
+  YamlValue::Mapping mapping;
+  for (const auto& [name, text] : texts) {
+    mapping.push_back({name, YamlTextOf(text)});
+  }
+  return {std::move(mapping)};
+}
+
 }  // namespace
 
 std::vector<std::string> CheckpointHeadings(bool wide) {
@@ -80,16 +101,32 @@ std::vector<std::string> CheckpointRow(const v1::Checkpoint& checkpoint, bool wi
   return row;
 }
 
+std::vector<std::string> CheckpointCsvHeadings() {
+  return {"step", "attempt", "size_bytes", "eval_loss", "time", "worker", "is_local", "path", "state_hash"};
+}
+
+std::vector<std::string> CheckpointCsvRow(const v1::Checkpoint& checkpoint) {
+  return {absl::StrCat(checkpoint.step()),
+          absl::StrCat(checkpoint.attempt()),
+          absl::StrCat(checkpoint.size_bytes()),
+          checkpoint.has_eval_loss() ? CsvNumber(checkpoint.eval_loss()) : "",
+          CsvTime(checkpoint.has_time(), checkpoint.time()),
+          Printable(checkpoint.worker()),
+          checkpoint.local() ? "true" : "false",
+          Printable(checkpoint.path()),
+          Printable(checkpoint.state_hash())};
+}
+
 std::string RenderCheckpoint(const v1::Checkpoint& checkpoint, const std::string& precision,
                              const JobTextOptions& options) {
-  std::string text = Line("step", FormatCount(checkpoint.step())) +
-                     Line("attempt", absl::StrCat(checkpoint.attempt())) +
-                     Line("size", FormatBytes(checkpoint.size_bytes())) + Line("precision", OrNothing(precision)) +
-                     Line("eval loss", LossText(checkpoint)) + Line("saved", SavedText(checkpoint, options)) +
-                     Line("worker", WhereText(checkpoint)) + Line("path", OrNothing(checkpoint.path()));
+  std::string text =
+      DetailLine("step", FormatCount(checkpoint.step())) + DetailLine("attempt", absl::StrCat(checkpoint.attempt())) +
+      DetailLine("size", FormatBytes(checkpoint.size_bytes())) + DetailLine("precision", OrNothing(precision)) +
+      DetailLine("eval loss", LossText(checkpoint)) + DetailLine("saved", SavedText(checkpoint, options)) +
+      DetailLine("worker", WhereText(checkpoint)) + DetailLine("path", OrNothing(checkpoint.path()));
   if (options.wide) {
-    text +=
-        Line("state", OrNothing(checkpoint.state_hash())) + Line("manifest", OrNothing(checkpoint.manifest_sha256()));
+    text += DetailLine("state", OrNothing(checkpoint.state_hash())) +
+            DetailLine("manifest", OrNothing(checkpoint.manifest_sha256()));
   }
   return text;
 }
@@ -102,14 +139,14 @@ std::string RenderManifest(const CheckpointManifest& manifest, const std::string
     files.push_back(absl::StrCat(Printable(name), " ", FormatBytes(file.size_bytes)));
     size += file.size_bytes;
   }
-  std::string text = Line("job", Printable(manifest.job_id)) + Line("attempt", absl::StrCat(manifest.attempt)) +
-                     Line("step", FormatCount(manifest.step)) +
-                     Line("precision", EnvironmentOf(manifest, "precision")) +
-                     Line("size", absl::StrCat(FormatBytes(size), " (", absl::StrJoin(files, ", "), ")"));
+  std::string text =
+      DetailLine("job", Printable(manifest.job_id)) + DetailLine("attempt", absl::StrCat(manifest.attempt)) +
+      DetailLine("step", FormatCount(manifest.step)) + DetailLine("precision", EnvironmentOf(manifest, "precision")) +
+      DetailLine("size", absl::StrCat(FormatBytes(size), " (", absl::StrJoin(files, ", "), ")"));
   if (options.wide) {
-    text += Line("device", EnvironmentOf(manifest, "device")) +
-            Line("threads", EnvironmentOf(manifest, "num_threads")) + Line("state", StateHash(manifest)) +
-            Line("manifest", manifest_sha256);
+    text += DetailLine("device", EnvironmentOf(manifest, "device")) +
+            DetailLine("threads", EnvironmentOf(manifest, "num_threads")) + DetailLine("state", StateHash(manifest)) +
+            DetailLine("manifest", manifest_sha256);
   }
   return text;
 }
@@ -120,8 +157,9 @@ std::vector<std::vector<std::string>> TensorRows(const std::map<std::string, Saf
   std::vector<std::vector<std::string>> rows;
   for (const auto& [file, table] : tables) {
     for (const TensorEntry& tensor : table.tensors) {
-      rows.push_back({Printable(file), tensor.dtype, absl::StrCat("[", absl::StrJoin(tensor.shape, ","), "]"),
-                      FormatBytes(BytesOf(tensor)), Printable(tensor.name)});
+      rows.push_back({Printable(file), Printable(tensor.dtype),
+                      absl::StrCat("[", absl::StrJoin(tensor.shape, ","), "]"), FormatBytes(BytesOf(tensor)),
+                      Printable(tensor.name)});
     }
   }
   return rows;
@@ -144,6 +182,25 @@ std::string FolderJson(const CheckpointManifest& manifest, const std::string& ma
                                {"tensors", TensorsJson(tables)}};
   const std::string text = folder.dump(indented ? 1 : -1, ' ', false, ordered_json::error_handler_t::replace);
   return indented ? text + "\n" : text;
+}
+
+std::string FolderYaml(const CheckpointManifest& manifest, const std::string& manifest_sha256,
+                       const std::map<std::string, SafetensorsHeader>& tables) {
+  YamlValue::List files;
+  for (const auto& [name, file] : manifest.files) {
+    files.push_back({YamlValue::Mapping{{"name", YamlTextOf(name)},
+                                        {"size_bytes", YamlNumberOf(file.size_bytes)},
+                                        {"sha256", YamlTextOf(file.sha256)}}});
+  }
+  return WriteYaml({YamlValue::Mapping{{"job_id", YamlTextOf(manifest.job_id)},
+                                       {"attempt", YamlNumberOf(int64_t{manifest.attempt})},
+                                       {"step", YamlNumberOf(manifest.step)},
+                                       {"manifest_sha256", YamlTextOf(manifest_sha256)},
+                                       {"state_hash", YamlTextOf(StateHash(manifest))},
+                                       {"environment", TextsYaml(manifest.environment)},
+                                       {"state", TextsYaml(manifest.state)},
+                                       {"files", {std::move(files)}},
+                                       {"tensors", TensorsYaml(tables)}}});
 }
 
 }  // namespace ampd::client

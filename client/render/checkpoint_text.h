@@ -16,6 +16,10 @@ namespace ampd::client {
 std::vector<std::string> CheckpointHeadings(bool wide);
 std::vector<std::string> CheckpointRow(const v1::Checkpoint& checkpoint, bool wide, const JobTextOptions& options);
 
+// The headings and rows of `checkpoint list -o csv`.
+std::vector<std::string> CheckpointCsvHeadings();
+std::vector<std::string> CheckpointCsvRow(const v1::Checkpoint& checkpoint);
+
 // Returns everything that the server knows of a checkpoint, one subject per line. `precision` describes the precision
 // of the attempt that saved it; may be empty.
 std::string RenderCheckpoint(const v1::Checkpoint& checkpoint, const std::string& precision,
@@ -33,5 +37,9 @@ std::vector<std::vector<std::string>> TensorRows(const std::map<std::string, Saf
 // protobuf's JSON mapping.
 std::string FolderJson(const CheckpointManifest& manifest, const std::string& manifest_sha256,
                        const std::map<std::string, SafetensorsHeader>& tables, bool indented);
+
+// Returns the same as a YAML document, with names in snake_case and 64-bit numbers as numbers.
+std::string FolderYaml(const CheckpointManifest& manifest, const std::string& manifest_sha256,
+                       const std::map<std::string, SafetensorsHeader>& tables);
 
 }  // namespace ampd::client

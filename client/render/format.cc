@@ -2,14 +2,73 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "base/text.h"
 
 namespace ampd::client {
 namespace {
 
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+// 1 if `text` begins with a line break or a tab, otherwise 0. REQUIRES: `text` is not empty.
+size_t LayoutBytes(std::string_view text) { return text.front() == '\n' || text.front() == '\t' ? 1 : 0; }
+
+// The length of the escape sequence of a colour at the beginning of `text`; 0 if there is none. REQUIRES: `text` is not
+// empty.
+size_t ColourBytes(std::string_view text) {
+  if (text.front() != '\x1b') {
+    return 0;
+  }
+  for (const char* code : {"0", "1", "2", "31", "32", "33"}) {
+    const std::string sequence = absl::StrCat("\x1b[", code, "m");
+    if (text.substr(0, sequence.size()) == sequence) {
+      return sequence.size();
+    }
+  }
+  return 0;
+}
+
+// Returns the text with everything escaped that could control a terminal. `kept` gets the rest of the text, which is
+// not empty, and returns the number of bytes at its beginning that stay as they are.
+template <typename Kept>
+std::string Escaped(std::string_view text, Kept kept) {
+  std::string escaped;
+  while (!text.empty()) {
+    size_t num_bytes = kept(text);
+    if (num_bytes > 0) {
+      escaped += text.substr(0, num_bytes);
+    } else {
+      num_bytes = std::min(text.find_first_of("\n\t\x1b", 1), text.size());
+      escaped += OneLine(text.substr(0, num_bytes));
+    }
+    text.remove_prefix(num_bytes);
+  }
+  return escaped;
+}
+
+// The number of bytes at the end of `text` that may be the beginning of something longer: of a UTF-8 character or of
+// "\r\n".
+size_t IncompleteBytes(std::string_view text) {
+  if (!text.empty() && text.back() == '\r') {
+    return 1;
+  }
+  constexpr size_t kLongest = 3;
+  for (size_t length = 1; length <= std::min(kLongest, text.size()); ++length) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - length]);
+    if (byte >= 0xC0) {
+      const size_t num_bytes = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
+      return length < num_bytes ? length : 0;
+    }
+    if (byte < 0x80) {
+      return 0;
+    }
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -44,8 +103,12 @@ std::string FormatSpan(absl::Duration duration) {
                         : absl::StrFormat("%dd%02dh", seconds / kDay, seconds % kDay / kHour);
 }
 
+std::string FormatTimestamp(absl::Time time, absl::TimeZone zone) {
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S %Z", time, zone);
+}
+
 std::string FormatTimestamp(int64_t unix_micros, absl::TimeZone zone) {
-  return absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixMicros(unix_micros), zone);
+  return FormatTimestamp(absl::FromUnixMicros(unix_micros), zone);
 }
 
 std::string FormatNumber(double value) {
@@ -120,20 +183,33 @@ std::string ClipTo(std::string_view text, int width) {
   return clipped + std::string(std::min(width, kDots), '.') + (coloured ? "\x1b[0m" : "");
 }
 
-std::string Printable(std::string_view text) {
-  std::string clean;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
-    if (byte == 0xC2 && next >= 0x80 && next < 0xA0) {  // U+0080 to U+009F; one of them begins an escape sequence
-      clean += '?';
-      ++i;
-    } else {
-      clean += byte < 0x20 || byte == 0x7F ? '?' : text[i];
-    }
-  }
-  return clean;
+std::string Printable(std::string_view text) { return OneLine(text); }
+
+std::string OrNothing(std::string_view text) { return text.empty() ? kNothing : Printable(text); }
+
+std::string DetailLine(std::string_view subject, const std::string& text) {
+  constexpr int kSubjectWidth = 12;
+  return FitTo(subject, kSubjectWidth) + text + "\n";
 }
+
+std::string PrintableLines(std::string_view text) { return Escaped(text, LayoutBytes); }
+
+std::string ColouredLine(std::string_view text) { return Escaped(text, ColourBytes); }
+
+std::string ColouredLines(std::string_view text) {
+  return Escaped(text, [](std::string_view rest) { return LayoutBytes(rest) + ColourBytes(rest); });
+}
+
+std::string LogCleaner::Clean(std::string_view piece) {
+  std::string text = std::exchange(held_, "");
+  text += piece;
+  const size_t complete = text.size() - IncompleteBytes(text);
+  held_ = text.substr(complete);
+  text.resize(complete);
+  return PrintableLines(absl::StrReplaceAll(text, {{"\r\n", "\n"}}));
+}
+
+std::string LogCleaner::Finish() { return Printable(std::exchange(held_, "")); }
 
 std::string Palette::Paint(const char* code, const std::string& text) const {
   return on_ ? absl::StrCat("\x1b[", code, "m", text, "\x1b[0m") : text;

@@ -14,18 +14,47 @@ std::string FormatSpan(absl::Duration duration);  // 8s, 3m12s, 2h05m, 3d04h
 std::string FormatNumber(double value);           // 65536, 0.1234, 1.2e-05, nan
 std::string FormatCount(int64_t value);           // 1,234,567
 
-// Formats the time in `zone`: 2026-01-31 23:59:59
+// Formats the time in `zone`, and names the zone by its abbreviation: 2026-01-31 23:59:59 CET. All times that ampctl
+// prints for people have this format.
+std::string FormatTimestamp(absl::Time time, absl::TimeZone zone);
 std::string FormatTimestamp(int64_t unix_micros, absl::TimeZone zone);
 
 // Returns the number of terminal columns of the text: its code points, without escape sequences.
 int DisplayWidth(std::string_view text);
 // Returns the text truncated or padded with spaces to `width` columns. REQUIRES: the text has no escape sequences.
 std::string FitTo(std::string_view text, int width);
-// Returns the text truncated to `width` columns, with ".." at its end if anything was cut. Escape sequences are kept
-// whole, and colours end with the text.
+// Returns the text truncated to `width` columns, with ".." at its end if anything was cut. Never splits an escape
+// sequence. Turns colours off at the end of the text.
 std::string ClipTo(std::string_view text, int width);
-// Returns the text with its control characters replaced, so that a name or message cannot control the terminal.
+// Returns the text on one line, with control characters escaped (OneLine of base/text.h), so that a name or message
+// cannot control the terminal.
 std::string Printable(std::string_view text);
+// Like Printable, but keeps line breaks and tabs.
+std::string PrintableLines(std::string_view text);
+// Like Printable and PrintableLines, but keep the colours of Palette, for a text that ampctl has put together. The
+// parts that come from outside must be printable already, because they could hold colours too.
+std::string ColouredLine(std::string_view text);
+std::string ColouredLines(std::string_view text);
+
+// Makes a log that arrives in pieces printable, as PrintableLines does, with "\r\n" as a line break. A
+// character may be split between two pieces. Single-threaded.
+class LogCleaner {
+ public:
+  // Returns the part of the log that is complete after `piece`.
+  std::string Clean(std::string_view piece);
+  // Returns the rest, at the end of the log.
+  std::string Finish();
+
+ private:
+  std::string held_;  // the end of the last piece: a part of a character, or "\r"
+};
+
+// What is printed in place of a value that does not exist.
+inline constexpr char kNothing[] = "-";
+// Returns the text, printable; kNothing if it is empty.
+std::string OrNothing(std::string_view text);
+// Returns one line of a description: the subject in a column of its own, then the text.
+std::string DetailLine(std::string_view subject, const std::string& text);
 
 // Colours texts with the terminal's escape sequences (SGR). Returns texts unchanged when colours are off.
 class Palette {

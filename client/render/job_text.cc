@@ -1,10 +1,12 @@
 #include "client/render/job_text.h"
 
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "client/render/csv.h"
 #include "points/step_columns.h"
 
 namespace ampd::client {
@@ -25,21 +27,8 @@ std::string EvalQuality(const Numbers& numbers) {
                       part("F1", numbers.has_eval_f1(), numbers.eval_f1()));
 }
 
-constexpr char kNothing[] = "-";
-
 absl::Time TimeOf(const google::protobuf::Timestamp& time) {
   return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
-}
-
-// Returns the precision of the latest attempt, "fp16". Until that is known, returns the preset or, if the job has a
-// list, its presets in order of preference: "bf16>fp32".
-std::string LatestPrecision(const v1::Job& job) {
-  if (job.attempts_size() > 0 && !job.attempts().rbegin()->precision().empty()) {
-    return Printable(job.attempts().rbegin()->precision());
-  }
-  const v1::PrecisionPolicy& policy = job.spec().precision();
-  const std::string text = policy.preset().empty() ? absl::StrJoin(policy.prefer(), ">") : policy.preset();
-  return text.empty() ? kNothing : Printable(text);
 }
 
 int64_t TotalSteps(const v1::Job& job) {
@@ -55,26 +44,23 @@ std::string AgeText(const google::protobuf::Duration& age) {
   return absl::FormatDuration(absl::Seconds(age.seconds()) + absl::Nanoseconds(age.nanos()));
 }
 
-std::string ReasonText(v1::Reason reason) {
-  return reason == v1::REASON_UNSPECIFIED || reason == v1::SUCCEEDED_NORMALLY ? kNothing : v1::Reason_Name(reason);
-}
-
-std::string Line(const std::string& subject, const std::string& text) {
-  constexpr int kSubjectWidth = 12;
-  return FitTo(subject, kSubjectWidth) + text + "\n";
+std::string ReasonText(v1::Reason::Code reason) {
+  return reason == v1::Reason::REASON_UNSPECIFIED || reason == v1::Reason::SUCCEEDED_NORMALLY
+             ? kNothing
+             : v1::Reason::Code_Name(reason);
 }
 
 std::string TimesLine(const v1::Job& job, const JobTextOptions& options) {
   const absl::Time created = TimeOf(job.create_time());
-  std::string text = absl::StrCat(absl::FormatTime("%Y-%m-%d %H:%M:%S", created, options.zone), " (",
-                                  FormatSpan(options.now - created), " ago)");
+  std::string text =
+      absl::StrCat(FormatTimestamp(created, options.zone), " (", FormatSpan(options.now - created), " ago)");
   if (job.has_start_time()) {
     const absl::Time end = job.has_end_time() ? TimeOf(job.end_time()) : options.now;
     const std::string since = FormatSpan(end - TimeOf(job.start_time()));
     absl::StrAppend(&text, ", first step after ", FormatSpan(TimeOf(job.start_time()) - created),
                     job.has_end_time() ? ", ended after another " + since : ", " + since + " ago");
   }
-  return Line("created", text);
+  return DetailLine("created", text);
 }
 
 // Returns the losses of the phases after the first: ", generator loss 2.5". The first phase's loss is the step's own.
@@ -93,25 +79,26 @@ std::string ProgressLines(const v1::Job& job) {
   const v1::Progress& progress = job.progress();
   const int64_t total = TotalSteps(job);
   const std::string step =
-      absl::StrCat("step ", FormatCount(progress.step()), total > 0 ? "/" + FormatCount(total) : "");
+      absl::StrCat("step ", FormatCount(progress.step()), total > 0 ? "/" + FormatCount(total) : "",
+                   HasStoppedEarly(job) ? " (stopped early)" : "");
   if (progress.step() == 0) {
-    return Line("progress", "no step yet" + (total > 0 ? " of " + FormatCount(total) : std::string()));
+    return DetailLine("progress", "no step yet" + (total > 0 ? " of " + FormatCount(total) : std::string()));
   }
   if (!progress.has_loss()) {
-    return Line("progress", step);  // if the job stopped long ago, only the step may be known
+    return DetailLine("progress", step);  // if the job stopped long ago, only the step may be known
   }
-  std::string text =
-      Line("progress", absl::StrCat(step, ", loss ", FormatNumber(progress.loss()), LaterLosses(progress.phases()),
-                                    ", loss scale ", FormatNumber(progress.loss_scale()), ", ",
-                                    FormatCount(progress.skipped_steps()), " steps skipped"));
+  std::string text = DetailLine(
+      "progress",
+      absl::StrCat(step, ", loss ", FormatNumber(progress.loss()), LaterLosses(progress.phases()), ", loss scale ",
+                   FormatNumber(progress.loss_scale()), ", ", FormatCount(progress.skipped_steps()), " steps skipped"));
   if (progress.has_eval_loss()) {
-    text += Line("eval", absl::StrCat(EvalQuality(progress), "loss ", FormatNumber(progress.eval_loss())));
+    text += DetailLine("eval", absl::StrCat(EvalQuality(progress), "loss ", FormatNumber(progress.eval_loss())));
   }
   const std::string now =
       progress.memory_allocated_bytes() > 0 ? FormatBytes(progress.memory_allocated_bytes()) + ", " : "";
   const std::string predicted =
       progress.memory_predicted_bytes() > 0 ? ", predicted " + FormatBytes(progress.memory_predicted_bytes()) : "";
-  return text + Line("memory", absl::StrCat(now, "peak ", FormatBytes(progress.memory_peak_bytes()), predicted));
+  return text + DetailLine("memory", absl::StrCat(now, "peak ", FormatBytes(progress.memory_peak_bytes()), predicted));
 }
 
 std::string AttemptLine(const v1::Attempt& attempt) {
@@ -131,13 +118,13 @@ std::string AttemptLine(const v1::Attempt& attempt) {
   if (ended && !attempt.outcome().message().empty()) {
     absl::StrAppend(&text, ": ", Printable(attempt.outcome().message()));
   }
-  return Line(absl::StrCat("attempt ", attempt.number()), text);
+  return DetailLine(absl::StrCat("attempt ", attempt.number()), text);
 }
 
 // Returns a line with the attempt's times and other facts that the plain text omits.
 std::string WideAttemptLine(const v1::Attempt& attempt, const JobTextOptions& options) {
   const auto time = [&options](const char* before, bool known, const google::protobuf::Timestamp& at) {
-    return known ? before + absl::FormatTime("%Y-%m-%d %H:%M:%S", TimeOf(at), options.zone) : std::string();
+    return known ? before + FormatTimestamp(TimeOf(at), options.zone) : std::string();
   };
   std::string text = absl::StrCat(time("assigned ", attempt.has_assign_time(), attempt.assign_time()),
                                   time(", started ", attempt.has_start_time(), attempt.start_time()),
@@ -150,27 +137,27 @@ std::string WideAttemptLine(const v1::Attempt& attempt, const JobTextOptions& op
   if (!attempt.precision_reason().empty()) {
     absl::StrAppend(&text, ", precision: ", Printable(attempt.precision_reason()));
   }
-  return text.empty() ? "" : Line("", std::string(absl::StripPrefix(text, ", ")));
+  return text.empty() ? "" : DetailLine("", std::string(absl::StripPrefix(text, ", ")));
 }
 
-// Returns lines with the queue, the priority, the labels, and the pace as numbers.
+// Returns lines that only the wide format shows: queue, priority, labels, steps and samples per second, learning rate.
 std::string WideLines(const v1::Job& job) {
   const v1::JobSpec& spec = job.spec();
   const std::map<std::string, std::string> labels(spec.labels().begin(), spec.labels().end());
-  std::string text = Line("queue", absl::StrCat(spec.queue().empty() ? "default" : Printable(spec.queue()),
-                                                ", priority ", spec.priority()));
+  std::string text = DetailLine("queue", absl::StrCat(spec.queue().empty() ? "default" : Printable(spec.queue()),
+                                                      ", priority ", spec.priority()));
   if (!labels.empty()) {
-    text += Line("labels", Printable(absl::StrJoin(labels, " ", absl::PairFormatter("="))));
+    text += DetailLine("labels", Printable(absl::StrJoin(labels, " ", absl::PairFormatter("="))));
   }
   const v1::Progress& progress = job.progress();
   if (progress.step() > 0) {
-    text += Line("pace", absl::StrCat(FormatNumber(progress.steps_per_second()), " steps/s, ",
-                                      FormatNumber(progress.samples_per_second()), " samples/s, waited ",
-                                      FormatNumber(progress.data_wait_seconds()), "s for data"));
-    text += Line("rate", absl::StrCat("learning rate ", FormatNumber(progress.learning_rate()), ", gradient norm ",
-                                      FormatNumber(progress.grad_norm())));
+    text += DetailLine("pace", absl::StrCat(FormatNumber(progress.steps_per_second()), " steps/s, ",
+                                            FormatNumber(progress.samples_per_second()), " samples/s, waited ",
+                                            FormatNumber(progress.data_wait_seconds()), "s in total for data"));
+    text += DetailLine("rate", absl::StrCat("learning rate ", FormatNumber(progress.learning_rate()),
+                                            ", gradient norm ", FormatNumber(progress.grad_norm())));
   }
-  return text + Line("etag", Printable(job.etag()));
+  return text + DetailLine("etag", Printable(job.etag()));
 }
 
 std::string CheckpointLine(const v1::Checkpoint& checkpoint, const JobTextOptions& options) {
@@ -180,7 +167,7 @@ std::string CheckpointLine(const v1::Checkpoint& checkpoint, const JobTextOption
                     checkpoint.local() ? " on " + Printable(checkpoint.worker()) : "", ", state ",
                     checkpoint.state_hash().empty() ? kNothing : Printable(checkpoint.state_hash()));
   }
-  return Line("checkpoint", text);
+  return DetailLine("checkpoint", text);
 }
 
 std::string FinalLines(const v1::FinalMetrics& metrics) {
@@ -190,8 +177,9 @@ std::string FinalLines(const v1::FinalMetrics& metrics) {
   absl::StrAppend(&text, "train loss ", FormatNumber(metrics.train_loss()), LaterLosses(points::PhaseLosses(metrics)),
                   ", loss scale ", FormatNumber(metrics.final_loss_scale()), ", ", FormatCount(metrics.skipped_steps()),
                   " steps skipped");
-  return Line("final", text) + Line("", absl::StrCat(FormatNumber(metrics.steps_per_second()), " steps/s, peak memory ",
-                                                     FormatBytes(metrics.peak_memory_bytes())));
+  return DetailLine("final", text) +
+         DetailLine("", absl::StrCat(FormatNumber(metrics.steps_per_second()), " steps/s, peak memory ",
+                                     FormatBytes(metrics.peak_memory_bytes())));
 }
 
 bool HasFinalMetrics(const v1::Job& job) {
@@ -202,6 +190,28 @@ bool HasFinalMetrics(const v1::Job& job) {
 
 bool IsTerminal(v1::Job::State state) {
   return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
+}
+
+bool HasStoppedEarly(const v1::Job& job) {
+  return job.state() == v1::Job::SUCCEEDED && job.spec().train().has_early_stopping() && job.attempts_size() > 0 &&
+         job.attempts().rbegin()->has_outcome() && job.attempts().rbegin()->outcome().last_step() < TotalSteps(job);
+}
+
+std::string LatestPrecision(const v1::Job& job) {
+  if (job.attempts_size() > 0 && !job.attempts().rbegin()->precision().empty()) {
+    return Printable(job.attempts().rbegin()->precision());
+  }
+  const v1::PrecisionPolicy& policy = job.spec().precision();
+  const std::string text = policy.preset().empty() ? absl::StrJoin(policy.prefer(), ">") : policy.preset();
+  return text.empty() ? kNothing : Printable(text);
+}
+
+std::string LatestWorker(const v1::Job& job) {
+  return job.attempts().empty() ? "" : Printable(job.attempts().rbegin()->worker());
+}
+
+std::string ReasonWord(const v1::Job& job) {
+  return job.has_pending() ? v1::PendingReason::Code_Name(job.pending().reason()) : ReasonText(job.reason());
 }
 
 std::string StateText(v1::Job::State state, const Palette& palette) {
@@ -223,9 +233,9 @@ std::string StateText(v1::Job::State state, const Palette& palette) {
 }
 
 std::vector<std::string> JobHeadings(bool wide) {
-  std::vector<std::string> headings = {"ID", "NAME", "STATE", "STEP", "LOSS", "PRECISION", "AGE"};
+  std::vector<std::string> headings = {"ID", "NAME", "STATE", "STEP", "LOSS", "PRECISION", "AGE", "REASON"};
   if (wide) {
-    headings.insert(headings.end(), {"REASON", "WORKER", "SCALE", "SKIPPED", "PEAK MEMORY", "MESSAGE"});
+    headings.insert(headings.end(), {"WORKER", "SCALE", "SKIPPED", "PEAK MEMORY", "MESSAGE"});
   }
   return headings;
 }
@@ -233,41 +243,92 @@ std::vector<std::string> JobHeadings(bool wide) {
 std::vector<std::string> JobRow(const v1::Job& job, bool wide, const JobTextOptions& options) {
   const v1::Progress& progress = job.progress();
   const int64_t total = TotalSteps(job);
-  std::vector<std::string> row = {job.id(),
+  std::vector<std::string> row = {Printable(job.id()),
                                   Printable(job.spec().name()),
                                   StateText(job.state(), options.palette),
                                   absl::StrCat(progress.step(), total > 0 ? absl::StrCat("/", total) : ""),
                                   progress.has_loss() ? FormatNumber(progress.loss()) : kNothing,
                                   LatestPrecision(job),
-                                  FormatSpan(options.now - TimeOf(job.create_time()))};
+                                  FormatSpan(options.now - TimeOf(job.create_time())),
+                                  ReasonWord(job)};
   if (wide) {
     const bool stepped = progress.step() > 0 && progress.has_loss();
-    row.push_back(ReasonText(job.reason()));
-    row.push_back(job.attempts_size() > 0 ? Printable(job.attempts().rbegin()->worker()) : kNothing);
+    row.push_back(job.attempts_size() > 0 ? LatestWorker(job) : kNothing);
     row.push_back(stepped ? FormatNumber(progress.loss_scale()) : kNothing);
     row.push_back(stepped ? absl::StrCat(progress.skipped_steps()) : kNothing);
     row.push_back(stepped ? FormatBytes(progress.memory_peak_bytes()) : kNothing);
-    row.push_back(Printable(job.message()));
+    row.push_back(Printable(job.has_pending() ? job.pending().message() : job.message()));
   }
   return row;
 }
 
+std::vector<std::string> JobCsvHeadings() {
+  return {"id",
+          "name",
+          "state",
+          "reason",
+          "message",
+          "step",
+          "total_steps",
+          "loss",
+          "precision",
+          "worker",
+          "loss_scale",
+          "skipped_steps",
+          "peak_memory_bytes",
+          "queue",
+          "priority",
+          "create_time",
+          "start_time",
+          "end_time"};
+}
+
+std::vector<std::string> JobCsvRow(const v1::Job& job) {
+  const v1::Progress& progress = job.progress();
+  const int64_t total = TotalSteps(job);
+  const bool stepped = progress.step() > 0 && progress.has_loss();
+  const auto unless_nothing = [](std::string text) { return text == kNothing ? "" : std::move(text); };
+  return {Printable(job.id()),
+          Printable(job.spec().name()),
+          v1::Job::State_Name(job.state()),
+          unless_nothing(ReasonWord(job)),
+          Printable(job.has_pending() ? job.pending().message() : job.message()),
+          absl::StrCat(progress.step()),
+          total > 0 ? absl::StrCat(total) : "",
+          progress.has_loss() ? CsvNumber(progress.loss()) : "",
+          unless_nothing(LatestPrecision(job)),
+          LatestWorker(job),
+          stepped ? CsvNumber(progress.loss_scale()) : "",
+          stepped ? absl::StrCat(progress.skipped_steps()) : "",
+          stepped ? absl::StrCat(progress.memory_peak_bytes()) : "",
+          Printable(job.spec().queue()),
+          absl::StrCat(job.spec().priority()),
+          CsvTime(job.has_create_time(), job.create_time()),
+          CsvTime(job.has_start_time(), job.start_time()),
+          CsvTime(job.has_end_time(), job.end_time())};
+}
+
 std::string RenderJob(const v1::Job& job, const JobTextOptions& options) {
   const std::string reason = ReasonText(job.reason());
-  std::string text = Line("job", absl::StrCat(job.id(), "  ", options.palette.Bold(Printable(job.spec().name()))));
+  std::string text =
+      DetailLine("job", absl::StrCat(Printable(job.id()), "  ", options.palette.Bold(Printable(job.spec().name()))));
   if (!job.cloned_from().empty()) {
-    text += Line("clone of", Printable(job.cloned_from()));
+    text += DetailLine("clone of", Printable(job.cloned_from()));
   }
-  text +=
-      Line("state", absl::StrCat(StateText(job.state(), options.palette), reason == kNothing ? "" : " (" + reason + ")",
-                                 job.message().empty() ? "" : ": " + Printable(job.message())));
-  text += TimesLine(job, options) + Line("precision", LatestPrecision(job)) + ProgressLines(job) +
+  text += DetailLine(
+      "state", absl::StrCat(StateText(job.state(), options.palette), reason == kNothing ? "" : " (" + reason + ")",
+                            job.message().empty() ? "" : ": " + Printable(job.message())));
+  if (job.has_pending()) {
+    text += DetailLine("waits", absl::StrCat(v1::PendingReason::Code_Name(job.pending().reason()), ": ",
+                                             Printable(job.pending().message())));
+  }
+  text += TimesLine(job, options) + DetailLine("precision", LatestPrecision(job)) + ProgressLines(job) +
           (options.wide ? WideLines(job) : "");
   for (const v1::Attempt& attempt : job.attempts()) {
     text += AttemptLine(attempt) + (options.wide ? WideAttemptLine(attempt, options) : "");
   }
   if (job.num_retries_used() > 0) {
-    text += Line("retries", absl::StrCat(job.num_retries_used(), " of ", job.spec().max_retries(), " used"));
+    text += DetailLine("retries", absl::StrCat(job.num_retries_used(), " of ", job.spec().max_retries(), " used"));
   }
   if (HasFinalMetrics(job)) {
     text += FinalLines(job.attempts().rbegin()->outcome().final_metrics());
@@ -276,7 +337,7 @@ std::string RenderJob(const v1::Job& job, const JobTextOptions& options) {
     text += CheckpointLine(checkpoint, options);
   }
   const std::string kept = RenderRetention(job, options);
-  return kept.empty() ? text : text + Line("kept", kept);
+  return kept.empty() ? text : text + DetailLine("storage", kept);
 }
 
 std::string RenderRetention(const v1::Job& job, const JobTextOptions& options) {
@@ -284,24 +345,25 @@ std::string RenderRetention(const v1::Job& job, const JobTextOptions& options) {
     return "";
   }
   const v1::Retention& retention = job.retention();
-  const auto until = [&options](bool is_limited, const google::protobuf::Duration& age, bool has_time,
-                                const google::protobuf::Timestamp& time) -> std::string {
+  const auto kept = [&options](const char* what, bool is_limited, const google::protobuf::Duration& age, bool has_time,
+                               const google::protobuf::Timestamp& time) {
     if (has_time) {
-      return absl::StrCat("until ", absl::FormatTime("%Y-%m-%d %H:%M", TimeOf(time), options.zone));
+      return absl::StrCat(what, " are kept until ", FormatTimestamp(TimeOf(time), options.zone));
     }
-    return is_limited ? absl::StrCat("for ", AgeText(age), " after its end") : "until they are deleted";
+    return is_limited ? absl::StrCat(what, " are kept for ", AgeText(age), " after the job's end")
+                      : absl::StrCat(what, " are kept until they are deleted");
   };
   const std::string history = job.history_deleted()
-                                  ? "deleted by their age"
-                                  : until(retention.has_history(), retention.history(),
-                                          retention.has_history_delete_time(), retention.history_delete_time());
-  return absl::StrCat("points, events and logs ", history, "; checkpoints ",
-                      until(retention.has_checkpoints(), retention.checkpoints(),
-                            retention.has_checkpoints_delete_time(), retention.checkpoints_delete_time()));
+                                  ? "points, events and logs were deleted because of their age"
+                                  : kept("points, events and logs", retention.has_history(), retention.history(),
+                                         retention.has_history_delete_time(), retention.history_delete_time());
+  return absl::StrCat(history, "; ",
+                      kept("checkpoints", retention.has_checkpoints(), retention.checkpoints(),
+                           retention.has_checkpoints_delete_time(), retention.checkpoints_delete_time()));
 }
 
 std::string RenderEnd(const v1::Job& job) {
-  const std::string reason = job.reason() == v1::USER_CANCELLED ? kNothing : ReasonText(job.reason());
+  const std::string reason = job.reason() == v1::Reason::USER_CANCELLED ? kNothing : ReasonText(job.reason());
   std::string text = absl::StrCat(v1::Job::State_Name(job.state()), reason == kNothing ? "" : " (" + reason + ")");
   std::vector<std::string> words;
   if (!job.message().empty()) {
@@ -324,7 +386,7 @@ std::string RenderEnd(const v1::Job& job) {
 
 std::string NextCommands(const v1::Job& job) {
   const auto line = [&job](const char* purpose, const char* verb) {
-    return absl::StrCat("  ", purpose, ": ampctl job ", verb, " ", job.id());
+    return absl::StrCat("  ", purpose, ": ampctl job ", verb, " ", Printable(job.id()));
   };
   switch (job.state()) {
     case v1::Job::QUEUED:
@@ -335,10 +397,10 @@ std::string NextCommands(const v1::Job& job) {
     case v1::Job::PAUSED:
       return line("resume", "resume");
     case v1::Job::FAILED: {
-      const bool by_file = job.reason() == v1::DATA_ERROR || job.reason() == v1::SPEC_ERROR;
+      const bool by_file = job.reason() == v1::Reason::DATA_ERROR || job.reason() == v1::Reason::SPEC_ERROR;
       return absl::StrCat(line("logs", "logs"), "\n",
-                          by_file ? "  again: correct the job file or its data, then ampctl job submit"
-                                  : line("again", "retry") + "   (from its last checkpoint)");
+                          by_file ? "  run it again: correct the job file or its data, then ampctl job submit"
+                                  : line("resume from its last checkpoint", "retry"));
     }
     default:
       return "";

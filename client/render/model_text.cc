@@ -39,13 +39,14 @@ std::string NamesText(const std::vector<std::string>& names, bool all) {
 // Returns a remark on a program, which follows its numbers in the table.
 std::string NoteOn(const v1::ModelProgram& program) {
   if (program.derived()) {
-    return "not in the file: derived from the training program, without dropout and with running statistics in norms";
+    return "this program is not in the file; it is derived from the training program, has no dropout, and uses "
+           "running statistics in its norms";
   }
   return program.num_meant() + program.num_following() == 0
              ? ""
-             : absl::StrCat("float32 is meant in ", FormatCount(program.num_meant()),
-                            ", and follows the model's dtype in ", FormatCount(program.num_following()),
-                            ", as its bfloat16 twin shows");
+             : absl::StrCat("nodes that the model explicitly runs in float32: ", FormatCount(program.num_meant()),
+                            "; nodes that follow the model's dtype: ", FormatCount(program.num_following()),
+                            " (both found by comparing the model with a copy exported in bfloat16)");
 }
 
 std::string ProgramsText(const v1::ModelFile& file, const ModelTextOptions& options) {
@@ -90,7 +91,7 @@ std::string ReadAsText(const v1::ModelOutput& output) {
   }
   const bool is_loss = output.head() == v1::ExportedModelSpec::OWN_LOSS || output.head() == v1::ExportedModelSpec::GAN;
   const bool are_numbers = output.head() == v1::ExportedModelSpec::REGRESSION;
-  return is_loss ? "read as the loss" : are_numbers ? "read as the predictions" : "read as the logits";
+  return is_loss ? "used as the loss" : are_numbers ? "used as the predictions" : "used as the logits";
 }
 
 std::string OutputsText(const v1::ModelFile& file, const ModelTextOptions& options) {

@@ -14,8 +14,8 @@ struct ModelTextOptions {
   Palette palette{false};
 };
 
-// How deep the tree of modules is shown unless all modules are. The numbers of a module below this level are added to
-// those of the module around it.
+// The number of levels of the module tree that are shown by default. The numbers of a module below this level are added
+// to those of the module that contains it.
 inline constexpr int kShownModuleLevels = 3;
 
 // Returns everything known about a model as tables, one per subject, with the model's problems at the end. Replaces

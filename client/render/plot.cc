@@ -110,7 +110,7 @@ std::string StepAxis(const std::vector<PlotPoint>& all, Range steps, int columns
 std::string PlotCurve(const std::vector<PlotPoint>& points, const PlotOptions& options) {
   const std::vector<PlotPoint> plotted = Plotted(points, options.log2);
   if (plotted.empty()) {
-    return std::string(kLabelWidth, ' ') + (points.empty() ? "(nothing yet)\n" : "(no value that can be shown)\n");
+    return std::string(kLabelWidth, ' ') + (points.empty() ? "(nothing yet)\n" : "(no finite value to show)\n");
   }
   Range steps;
   for (const PlotPoint& point : points) {

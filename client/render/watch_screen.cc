@@ -42,7 +42,7 @@ std::string StateReason(const WatchedJob& watched) {
     return Printable(watched.waiting());
   }
   if (job.state() == v1::Job::PAUSED) {
-    return absl::StrCat("resume it with: ampctl job resume ", job.id());
+    return absl::StrCat("resume it with: ampctl job resume ", Printable(job.id()));
   }
   return Printable(job.message());
 }
@@ -54,7 +54,8 @@ std::string Words(const std::vector<std::string>& words) {
 
 std::string StepText(const WatchedJob& watched) {
   const int64_t total = watched.total_steps();
-  return absl::StrCat("step ", FormatCount(watched.progress().step()), total > 0 ? "/" + FormatCount(total) : "");
+  return absl::StrCat("step ", FormatCount(watched.progress().step()), total > 0 ? "/" + FormatCount(total) : "",
+                      HasStoppedEarly(watched.job()) ? " (stopped early)" : "");
 }
 
 // Returns the times of a job: "24s, ETA 1m02s" while it runs, "took 2m05s" after its end, empty before its first step.
@@ -77,7 +78,7 @@ std::string FormatRate(double rate) {
 
 std::string Head(const WatchedJob& watched, const ScreenOptions& options) {
   const v1::Job& job = watched.job();
-  std::vector<std::string> words = {options.palette.Bold(Printable(job.spec().name())), job.id(),
+  std::vector<std::string> words = {options.palette.Bold(Printable(job.spec().name())), Printable(job.id()),
                                     StateText(job.state(), options.palette)};
   if (job.attempts_size() > 0) {
     const v1::Attempt& attempt = *job.attempts().rbegin();
@@ -90,8 +91,8 @@ std::string Head(const WatchedJob& watched, const ScreenOptions& options) {
 
 std::string ProgressRow(const WatchedJob& watched, const ScreenOptions& options) {
   const int64_t total = watched.total_steps();
-  const bool succeeded = watched.job().state() == v1::Job::SUCCEEDED;
-  const double fraction = succeeded   ? 1
+  const bool trained_all = watched.job().state() == v1::Job::SUCCEEDED && !HasStoppedEarly(watched.job());
+  const double fraction = trained_all ? 1
                           : total > 0 ? static_cast<double>(watched.progress().step()) / static_cast<double>(total)
                                       : -1;
   const std::string tail = Words({"", StepText(watched), TimeText(watched)});
@@ -148,7 +149,7 @@ std::string NumberRows(const WatchedJob& watched, int width) {
   return text + Flow(words, width);
 }
 
-// Returns the heading of the loss scale's curve: "loss scale 32768 (2^15)   44 skipped steps (x)".
+// Returns the heading of the loss scale's curve: "loss scale 32768 (2^15)   44 steps skipped (marked x)".
 std::string ScaleHeading(const WatchedJob& watched, const ScreenOptions& options) {
   const double scale = watched.loss_scale();
   const double power = scale > 0 ? std::log2(scale) : 0;
@@ -156,7 +157,7 @@ std::string ScaleHeading(const WatchedJob& watched, const ScreenOptions& options
   return Flow({absl::StrCat(options.palette.Bold("loss scale"), " ", FormatNumber(scale),
                             exact ? absl::StrCat(" (2^", static_cast<int>(power), ")") : ""),
                absl::StrCat(FormatCount(watched.progress().skipped_steps()),
-                            watched.progress().skipped_steps() == 1 ? " step skipped (x)" : " steps skipped (x)")},
+                            watched.progress().skipped_steps() == 1 ? " step" : " steps", " skipped (marked x)")},
               options.width);
 }
 

@@ -13,8 +13,8 @@
 
 namespace ampd::client {
 
-// The state of a watched job: its record and its progress as the stream sent them last, and the curves of its metric
-// points. Keeps at most 4096 points of a curve: when a long run has more, every second one is dropped.
+// The state of a watched job: the latest record and progress that the stream has sent, and the curves of its metric
+// points. A curve has at most 4096 points: when a longer run exceeds that, every second point is dropped.
 // Thread-compatible.
 class WatchedJob {
  public:
@@ -36,14 +36,14 @@ class WatchedJob {
   double loss_scale() const { return scales_.empty() ? job_.progress().loss_scale() : scales_.back().value; }
   const v1::EvalPoint& eval() const { return eval_; }
 
-  // The estimated time until the last step, at the pace of the last half minute; infinite while the pace is unknown.
+  // The estimated time until the last step, at the speed of the last half minute; infinite while the speed is unknown.
   absl::Duration TimeLeft() const;
   // The time from the first step of the first attempt to the job's end or its newest point; negative before the first
   // step.
   absl::Duration Elapsed() const;
 
  private:
-  // The time at which a step was done.
+  // A step and the time at which it was done. The speed is computed from these.
   struct Pace {
     int64_t step = 0;
     int64_t time_micros = 0;
@@ -52,7 +52,8 @@ class WatchedJob {
   void AddSteps(const v1::StepColumns& steps);
   void SetProgress(const v1::Progress& progress);
   void AddPace(Pace now);
-  // Removes the points from `step` on, because the job repeats these steps after a roll-back or in a new attempt.
+  // Removes the curves' points from `step` on, because the job repeats these steps after a roll-back or in a new
+  // attempt.
   void TakeBackFrom(int64_t step);
   void Thin();
   absl::Duration StepTime() const;  // time per step at the present pace; infinite while it is unknown

@@ -52,8 +52,8 @@ void WatchedJob::Add(const v1::WatchJobResponse& message) {
   }
 }
 
-// Adopts the progress that came with points. It lacks what depends only on the spec, so these fields keep their
-// values.
+// Replaces the progress by the one that came with metric points. Keeps the fields that depend only on the spec, because
+// the new progress lacks them.
 void WatchedJob::SetProgress(const v1::Progress& progress) {
   const int64_t total_steps = job_.progress().total_steps();
   const int64_t predicted_bytes = job_.progress().memory_predicted_bytes();
@@ -88,7 +88,7 @@ void WatchedJob::AddPace(Pace now) {
   constexpr int64_t kMicros = 1'000'000;
   constexpr int64_t kWindow = 30 * kMicros;
   constexpr int64_t kBetween = kMicros / 4;  // least time between kept points, which bounds their number
-  // After a gap, such as a pause or a wait for a device, forget the pace before it.
+  // After a gap, such as a pause or a wait for a device, forget the earlier steps, so that the speed excludes the gap.
   if (!pace_.empty() && now.time_micros - pace_.back().time_micros > kWindow) {
     pace_.clear();
   }

@@ -2,16 +2,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/render/csv.h"
 #include "client/render/format.h"
 
 namespace ampd::client {
 namespace {
 
-constexpr char kNothing[] = "-";
-
 using Row = std::vector<std::string>;
-
-std::string OrNothing(const std::string& text) { return text.empty() ? kNothing : Printable(text); }
 
 // Returns whether the worker has reported to this server. Until it has reported to a restarted server, its free memory
 // is unknown too.
@@ -32,23 +29,25 @@ std::string ShortDevice(const v1::Device& device, bool has_reported) {
 }
 
 // Returns what the device can do: "9.0", the compute capability, for a GPU; the instruction sets for a CPU.
-std::string Capability(const v1::Device& device) {
-  if (device.kind() == v1::Device::GPU) {
-    return absl::StrCat(device.capability_major(), ".", device.capability_minor());
-  }
-  return OrNothing(absl::StrJoin(device.instruction_sets(), " "));
+std::string CapabilityWords(const v1::Device& device) {
+  return device.kind() == v1::Device::GPU ? absl::StrCat(device.capability_major(), ".", device.capability_minor())
+                                          : Printable(absl::StrJoin(device.instruction_sets(), " "));
+}
+
+std::string HealthText(const v1::Device& device) {
+  return !device.unhealthy()                 ? "ok"
+         : device.unhealthy_reason().empty() ? "unhealthy"
+                                             : Printable(device.unhealthy_reason());
 }
 
 Row DeviceCells(const v1::Device& device, bool has_reported) {
   return {Printable(device.id()),
           OrNothing(device.name()),
-          Capability(device),
+          OrNothing(CapabilityWords(device)),
           device.num_threads() > 0 ? absl::StrCat(device.num_threads()) : kNothing,
           has_reported ? FormatBytes(device.memory_free_bytes()) : kNothing,
           FormatBytes(device.memory_total_bytes()),
-          !device.unhealthy()                 ? "ok"
-          : device.unhealthy_reason().empty() ? "unhealthy"
-                                              : Printable(device.unhealthy_reason())};
+          HealthText(device)};
 }
 
 }  // namespace
@@ -80,6 +79,34 @@ std::vector<std::vector<std::string>> WorkerRows(const v1::Worker& worker, bool 
     rows.back().insert(rows.back().end(), cells.begin(), cells.end());
   }
   return rows.empty() ? std::vector<Row>{row} : rows;
+}
+
+std::vector<std::string> WorkerCsvHeadings() {
+  return {"name",   "state",   "jobs",       "last_report_time", "version",           "metrics_address",    "message",
+          "device", "product", "capability", "threads",          "memory_free_bytes", "memory_total_bytes", "health"};
+}
+
+std::vector<std::vector<std::string>> WorkerCsvRows(const v1::Worker& worker) {
+  const Row row = {Printable(worker.name()),
+                   v1::Worker::State_Name(worker.state()),
+                   absl::StrCat(worker.job_ids_size()),
+                   CsvTime(HasReported(worker), worker.last_report_time()),
+                   Printable(worker.version()),
+                   Printable(worker.metrics_address()),
+                   Printable(worker.message())};
+  std::vector<Row> rows;
+  for (const v1::Device& device : worker.devices()) {
+    Row& cells = rows.emplace_back(row);
+    cells.insert(cells.end(), {Printable(device.id()), Printable(device.name()), CapabilityWords(device),
+                               device.num_threads() > 0 ? absl::StrCat(device.num_threads()) : "",
+                               HasReported(worker) ? absl::StrCat(device.memory_free_bytes()) : "",
+                               absl::StrCat(device.memory_total_bytes()), HealthText(device)});
+  }
+  if (rows.empty()) {
+    rows.push_back(row);
+    rows.back().resize(WorkerCsvHeadings().size());
+  }
+  return rows;
 }
 
 }  // namespace ampd::client

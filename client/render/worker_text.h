@@ -14,4 +14,8 @@ namespace ampd::client {
 std::vector<std::string> WorkerHeadings(bool wide);
 std::vector<std::vector<std::string>> WorkerRows(const v1::Worker& worker, bool wide, absl::Time now);
 
+// The headings and rows of `worker list -o csv`: one row per device, or one for a worker without devices.
+std::vector<std::string> WorkerCsvHeadings();
+std::vector<std::vector<std::string>> WorkerCsvRows(const v1::Worker& worker);
+
 }  // namespace ampd::client

@@ -2,15 +2,16 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <iostream>
+
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 
 bool CanAsk() { return isatty(STDIN_FILENO) == 1; }
 
 bool Confirm(const std::string& question) {
-  std::fprintf(stderr, "%s [y/N] ", question.c_str());
+  WriteMessage(question + " [y/N] ");
   std::string answer;
   std::getline(std::cin, answer);
   return answer == "y" || answer == "yes";

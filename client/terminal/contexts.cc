@@ -10,28 +10,135 @@
 #include "base/error.h"
 #include "base/io/file.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace ampd::client {
 namespace {
 
 constexpr int64_t kMaxFileBytes = 1 << 20;
+constexpr size_t kMaxShownBytes = 80;
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
-// Returns the address that `text` means: that of the context with this name, or the text itself if it is HOST:PORT.
+absl::Status BadFile(const std::string& message) {
+  return Error(absl::StatusCode::kInvalidArgument, "BAD_CONTEXT_FILE", message);
+}
+
+// Returns the path of the user's file. Never one in the root folder, which is the home of users that have none.
+absl::StatusOr<std::string> ContextsPath() {
+  const std::string config = Environment("XDG_CONFIG_HOME");
+  if (config.starts_with('/')) {
+    return config + "/ampd/contexts";
+  }
+  const std::string home = Environment("HOME");
+  if (home.starts_with('/') && home.find_first_not_of('/') != std::string::npos) {
+    return home + "/.config/ampd/contexts";
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no folder for the file of contexts, because HOME is ",
+                   home.empty() ? "not set" : absl::StrCat("'", Shortened(home, kMaxShownBytes), "'"),
+                   "; set HOME or XDG_CONFIG_HOME to the path of a folder of yours, or name the server with --address "
+                   "HOST:PORT"));
+}
+
+// Returns the reason at the end of the message of an error of the system: "Permission denied" for "open: Permission
+// denied".
+std::string ReasonAtEnd(const absl::Status& status) {
+  const std::string message(status.message());
+  const size_t colon = message.rfind(": ");
+  return colon == std::string::npos ? message : message.substr(colon + 2);
+}
+
+absl::Status NotReadable(const std::string& path, const std::string& why) {
+  return BadFile(absl::StrCat("cannot read the file of contexts ", path, ": ", why,
+                              "; correct that, or name the server with --address HOST:PORT"));
+}
+
+absl::Status NotWritable(const std::string& path, const std::string& why) {
+  return BadFile(absl::StrCat("cannot write the file of contexts ", path, ": ", why,
+                              "; correct that, or set XDG_CONFIG_HOME to a folder of yours"));
+}
+
+// Adds what one line of the file says. Returns false if the line is malformed.
+bool ReadLine(absl::string_view line, Contexts* contexts) {
+  const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+  if (words.size() != 2) {
+    return words.empty();
+  }
+  if (words[0] == "current") {
+    contexts->current = words[1];
+    return true;
+  }
+  contexts->addresses[words[0]] = words[1];
+  return IsContextName(words[0]) && IsHostAndPort(words[1]);
+}
+
+absl::StatusOr<Contexts> ReadContextsAt(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return NotReadable(path, "it is a folder");
+  }
+  const auto text = ReadFile(path, kMaxFileBytes);
+  if (absl::IsNotFound(text.status())) {
+    return Contexts();
+  }
+  if (!text.ok()) {
+    return NotReadable(path, ReasonAtEnd(text.status()));
+  }
+  if (const auto invalid = FirstInvalidUtf8(*text); invalid.has_value()) {
+    return BadFile(absl::StrCat(path, ": ", NotUtf8(*text, *invalid), "; correct the file or delete it"));
+  }
+  Contexts contexts;
+  int number = 0;
+  for (const auto line : absl::StrSplit(*text, '\n')) {
+    ++number;
+    if (!ReadLine(line, &contexts)) {
+      return BadFile(absl::StrCat(path, ":", number, ": '", Shortened({line.data(), line.size()}, kMaxShownBytes),
+                                  "' is neither 'NAME HOST:PORT' nor 'current NAME'; correct the file or delete it"));
+    }
+  }
+  return contexts;
+}
+
+// Returns the address that `text` means: the text itself if it is HOST:PORT, or that of the context with this name.
 // INVALID_ARGUMENT if it is neither.
-absl::StatusOr<ResolvedAddress> Named(const Contexts& contexts, const std::string& text, const std::string& origin) {
+absl::StatusOr<ResolvedAddress> Named(const std::string& text, const std::string& origin) {
+  if (IsHostAndPort(text)) {
+    return ResolvedAddress{text, origin};
+  }
+  const auto path = ContextsPath();
+  Contexts contexts;
+  if (path.ok()) {
+    AMPD_ASSIGN_OR_RETURN(contexts, ReadContextsAt(*path));
+  }
   const auto found = contexts.addresses.find(text);
-  const std::string& address = found == contexts.addresses.end() ? text : found->second;
-  if (!IsHostAndPort(address)) {
+  if (found == contexts.addresses.end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the address '", address, "' from ", origin,
+        absl::StrCat("the address '", Shortened(text, kMaxShownBytes), "' from ", origin,
                      " is neither HOST:PORT nor the name of a context; see: ampctl context list"));
   }
-  return ResolvedAddress{address, origin};
+  return ResolvedAddress{found->second, origin};
+}
+
+// Returns the address of the current context, or the default.
+absl::StatusOr<ResolvedAddress> Current() {
+  const auto path = ContextsPath();
+  if (!path.ok()) {
+    return ResolvedAddress{kDefaultAddress, "the default"};
+  }
+  AMPD_ASSIGN_OR_RETURN(const Contexts contexts, ReadContextsAt(*path));
+  if (contexts.current.empty()) {
+    return ResolvedAddress{kDefaultAddress, "the default"};
+  }
+  const auto found = contexts.addresses.find(contexts.current);
+  if (found == contexts.addresses.end()) {
+    return BadFile(absl::StrCat(*path, ": the current context '", Shortened(contexts.current, kMaxShownBytes),
+                                "' is not in the file; choose another: ampctl context use NAME"));
+  }
+  return ResolvedAddress{found->second, absl::StrCat("context ", contexts.current)};
 }
 
 }  // namespace
@@ -43,65 +150,44 @@ bool IsHostAndPort(const std::string& text) {
          absl::SimpleAtoi(text.substr(colon + 1), &port) && port >= 1 && port <= 65535;
 }
 
-std::string ContextsPath() {
-  const std::string config = Environment("XDG_CONFIG_HOME");
-  return (config.empty() ? Environment("HOME") + "/.config" : config) + "/ampd/contexts";
+bool IsContextName(const std::string& name) {
+  return !name.empty() && name != "current" && name.find_first_of(" \t\r\n:") == std::string::npos;
 }
 
-absl::StatusOr<Contexts> ReadContexts(const std::string& path) {
-  Contexts contexts;
-  const auto text = ReadFile(path, kMaxFileBytes);
-  if (absl::IsNotFound(text.status())) {
-    return contexts;
-  }
-  if (!text.ok()) {
-    return text.status();
-  }
-  int number = 0;
-  for (const auto line : absl::StrSplit(*text, '\n')) {
-    ++number;
-    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipWhitespace());
-    if (words.empty()) {
-      continue;
-    }
-    if (words.size() != 2) {
-      return Error(absl::StatusCode::kInvalidArgument, "BAD_CONTEXT_FILE",
-                   absl::StrCat(path, ":", number, ": expected 'NAME ADDRESS'"));
-    }
-    if (words[0] == "current") {
-      contexts.current = words[1];
-    } else {
-      contexts.addresses[words[0]] = words[1];
-    }
-  }
-  return contexts;
+absl::StatusOr<Contexts> ReadContexts() {
+  AMPD_ASSIGN_OR_RETURN(const std::string path, ContextsPath());
+  return ReadContextsAt(path);
 }
 
-absl::Status WriteContexts(const std::string& path, const Contexts& contexts) {
+absl::Status WriteContexts(const Contexts& contexts) {
+  AMPD_ASSIGN_OR_RETURN(const std::string path, ContextsPath());
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  if (error) {
+    return NotWritable(path, error.message());
+  }
   std::string text = contexts.current.empty() ? "" : absl::StrCat("current ", contexts.current, "\n");
   for (const auto& [name, address] : contexts.addresses) {
     absl::StrAppend(&text, name, " ", address, "\n");
   }
-  return WriteFileAtomically(path, text);
+  const absl::Status written = WriteFileAtomically(path, text);
+  return written.ok() ? written : NotWritable(path, ReasonAtEnd(written));
 }
 
 absl::StatusOr<ResolvedAddress> ResolveAddress(const std::string& flag) {
-  AMPD_ASSIGN_OR_RETURN(const Contexts contexts, ReadContexts(ContextsPath()));
   if (!flag.empty()) {
-    return Named(contexts, flag, "--address");
+    return Named(flag, "--address");
   }
   if (const std::string variable = Environment("AMPD_ADDRESS"); !variable.empty()) {
-    return Named(contexts, variable, "AMPD_ADDRESS");
+    return Named(variable, "AMPD_ADDRESS");
   }
-  if (const auto project = ReadFile(kProjectContext, kMaxFileBytes); project.ok()) {
-    return Named(contexts, std::string(absl::StripAsciiWhitespace(*project)), kProjectContext);
+  std::error_code ignored;
+  if (!std::filesystem::exists(kProjectContext, ignored)) {
+    return Current();
   }
-  if (!contexts.current.empty()) {
-    return Named(contexts, contexts.current, absl::StrCat("context ", contexts.current));
-  }
-  return ResolvedAddress{kDefaultAddress, "the default"};
+  const auto project = ReadFile(kProjectContext, kMaxFileBytes);
+  return project.ok() ? Named(std::string(absl::StripAsciiWhitespace(*project)), kProjectContext)
+                      : NotReadable(kProjectContext, ReasonAtEnd(project.status()));
 }
 
 }  // namespace ampd::client

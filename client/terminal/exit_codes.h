@@ -23,11 +23,13 @@ ExitCode ExitCodeOf(const absl::Status& status);
 ExitCode ExitCodeOf(v1::Job::State state);
 
 inline constexpr char kExitCodesText[] =
-    "  0  done; of watch, wait and --follow: the job succeeded\n"
-    "  1  the job failed, the server answered with an error or is not serving, or the output could not be written\n"
+    "  0  success; for watch, wait and --follow: the job succeeded\n"
+    "  1  the job failed, the server returned an error, or the output could not be written (for example because the "
+    "file "
+    "exists and --force is not given)\n"
     "  2  the command line or the job file is wrong, or the job file cannot be read\n"
     "  3  there is no such job, worker, checkpoint, data or model file\n"
-    "  4  not allowed\n"
+    "  4  permission denied by the server, or for a file on this machine\n"
     "  5  the server cannot be reached\n"
     "  6  the job was cancelled\n"
     "  7  the time limit passed\n"

@@ -7,7 +7,12 @@
 namespace ampd::client {
 namespace {
 
-constexpr const char* kNames[] = {"table", "wide", "json", "jsonl", "yaml", "name"};
+constexpr const char* kNames[] = {"table", "wide", "json", "jsonl", "yaml", "name", "csv", "markdown", "html"};
+
+FormatSet Without(FormatSet formats, const FormatSet& left_out) {
+  std::erase_if(formats, [&left_out](OutputFormat format) { return HasFormat(left_out, format); });
+  return formats;
+}
 
 }  // namespace
 
@@ -16,16 +21,26 @@ FormatSet AllFormats() {
           OutputFormat::kJsonLines, OutputFormat::kYaml, OutputFormat::kName};
 }
 
-FormatSet AllFormatsBut(const FormatSet& left_out) {
+FormatSet AllFormatsBut(const FormatSet& left_out) { return Without(AllFormats(), left_out); }
+
+FormatSet ListFormats() {
   FormatSet formats = AllFormats();
-  std::erase_if(formats, [&left_out](OutputFormat format) { return HasFormat(left_out, format); });
+  formats.push_back(OutputFormat::kCsv);
+  return formats;
+}
+
+FormatSet ListFormatsBut(const FormatSet& left_out) { return Without(ListFormats(), left_out); }
+
+FormatSet KnownFormats() {
+  FormatSet formats = ListFormats();
+  formats.insert(formats.end(), {OutputFormat::kMarkdown, OutputFormat::kHtml});
   return formats;
 }
 
 std::string FormatName(OutputFormat format) { return kNames[static_cast<size_t>(format)]; }
 
 std::optional<OutputFormat> FormatNamed(std::string_view name) {
-  for (const OutputFormat format : AllFormats()) {
+  for (const OutputFormat format : KnownFormats()) {
     if (FormatName(format) == name) {
       return format;
     }

@@ -8,13 +8,20 @@
 // The formats of -o. Every command lists the formats that it supports; any other is a usage error, never ignored.
 namespace ampd::client {
 
-enum class OutputFormat { kTable, kWide, kJson, kJsonLines, kYaml, kName };
+enum class OutputFormat { kTable, kWide, kJson, kJsonLines, kYaml, kName, kCsv, kMarkdown, kHtml };
 
 // The formats that a command supports, in the order of the enumeration. Every command has kTable, its plain text.
 using FormatSet = std::vector<OutputFormat>;
 
+// All formats except csv, which only lists have, and those of reports (kMarkdown and kHtml).
 FormatSet AllFormats();
 FormatSet AllFormatsBut(const FormatSet& left_out);
+// The formats of a command that prints a list: all formats, csv included.
+FormatSet ListFormats();
+FormatSet ListFormatsBut(const FormatSet& left_out);
+
+// Every format that -o accepts.
+FormatSet KnownFormats();
 
 std::string FormatName(OutputFormat format);
 std::optional<OutputFormat> FormatNamed(std::string_view name);

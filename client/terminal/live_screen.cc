@@ -1,11 +1,11 @@
 #include "client/terminal/live_screen.h"
 
 #include <csignal>
-#include <cstdio>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -14,11 +14,11 @@ namespace {
 constexpr char kEnter[] = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 constexpr char kLeave[] = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-// Returns what draws the text from the screen's first cell on. Each row is cleared before it is written: clearing
-// after a row that fills the screen would erase its last cell. No newline follows the last row, because it would
-// scroll a full screen.
+// Returns the escape sequences and characters that draw the text, starting at the screen's first cell. Each row is
+// cleared before it is written: clearing after a row that fills the screen would erase its last cell. No newline
+// follows the last row, because it would scroll a full screen.
 std::string Frame(const std::string& text) {
-  const std::vector<std::string> rows = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  const std::vector<std::string> rows = absl::StrSplit(ColouredLines(text), '\n', absl::SkipEmpty());
   std::string frame = "\x1b[H";
   for (size_t i = 0; i < rows.size(); ++i) {
     const bool last = i + 1 == rows.size();
@@ -30,8 +30,8 @@ std::string Frame(const std::string& text) {
 }  // namespace
 
 void LiveScreen::WriteAll(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  WriteBytes(text);
+  FlushOutput();
 }
 
 void LiveScreen::Draw(const std::string& text) {
@@ -55,8 +55,8 @@ void LiveScreen::Suspend() {
     WriteAll(kLeave);
   }
   // SIGSTOP stops every thread of the process. This function still holds the lock, so no other thread draws over the
-  // shell before that. kill() would not do: another thread may receive its signal, and this thread would draw again
-  // before the process stops.
+  // shell before the process stops. kill() is not usable here: another thread may receive its signal, and then this
+  // thread would draw again before the process stops.
   std::raise(SIGSTOP);
   if (is_entered_) {
     WriteAll(kEnter + Frame(shown_));

@@ -2,51 +2,42 @@
 
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
-#include <yaml-cpp/yaml.h>
-
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/text.h"
 #include "client/render/artifact_text.h"
 #include "client/render/checkpoint_text.h"
 #include "client/render/job_text.h"
 #include "client/render/table.h"
 #include "client/render/worker_text.h"
+#include "client/render/yaml_text.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
 
-void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void Print(const std::string& text) { WriteText(text); }
 
-void UseBlockStyle(YAML::Node node) {
-  node.SetStyle(YAML::EmitterStyle::Block);
-  for (auto item : node) {
-    UseBlockStyle(node.IsMap() ? item.second : YAML::Node(item));
-  }
-}
+// One item of a list, as one line of JSON and as YAML.
+struct ListItem {
+  std::string json;
+  std::string yaml;
+};
 
-std::string YamlOf(const std::string& json) {
-  YAML::Node node = YAML::Load(json);
-  UseBlockStyle(node);
-  YAML::Emitter emitter;
-  emitter << node;
-  return std::string(emitter.c_str()) + "\n";
-}
-
-// Prints items, each given as one line of JSON: as an array, as lines, or as YAML documents. Returns false if -o asks
-// for another format.
-bool PrintItems(const Session& session, const std::vector<std::string>& items) {
+// Prints items: as an array, as lines, or as YAML documents. Returns false if -o asks for another format.
+bool PrintItems(const Session& session, const std::vector<ListItem>& items) {
   const OutputFormat format = session.options().output;
   if (format == OutputFormat::kJson) {
-    Print(absl::StrCat("[", absl::StrJoin(items, ",\n"), "]\n"));
+    const auto json = [](std::string* out, const ListItem& item) { out->append(item.json); };
+    Print(absl::StrCat("[", absl::StrJoin(items, ",\n", json), "]\n"));
     return true;
   }
-  for (const std::string& item : items) {
+  for (const ListItem& item : items) {
     if (format == OutputFormat::kJsonLines) {
-      Print(item + "\n");
+      Print(item.json + "\n");
     } else if (format == OutputFormat::kYaml) {
-      Print("---\n" + YamlOf(item));
+      Print("---\n" + item.yaml);
     }
   }
   return format == OutputFormat::kJsonLines || format == OutputFormat::kYaml;
@@ -54,34 +45,108 @@ bool PrintItems(const Session& session, const std::vector<std::string>& items) {
 
 template <typename Message>
 bool PrintList(const Session& session, const std::vector<Message>& messages) {
-  std::vector<std::string> items;
+  std::vector<ListItem> items;
   for (const Message& message : messages) {
-    items.push_back(ToJson(message, false));
+    items.push_back({ToJson(message, false), ToYaml(message)});
   }
   return PrintItems(session, items);
 }
 
-std::string JsonOf(const JsonMembers& members, bool indented) {
+// Returns a message as an item of a list. `csv` and `table` return its rows in these formats.
+template <typename Csv, typename Table>
+ItemText TextInFormat(const Session& session, const google::protobuf::Message& message, const std::string& name,
+                      const Csv& csv, const Table& table) {
+  switch (session.names_only() ? OutputFormat::kName : session.options().output) {
+    case OutputFormat::kTable:
+    case OutputFormat::kWide:
+      return {.rows = table(), .text = ""};
+    case OutputFormat::kCsv:
+      return {.rows = csv(), .text = ""};
+    case OutputFormat::kYaml:
+      return {.rows = {}, .text = ToYaml(message)};
+    case OutputFormat::kName:
+      return {.rows = {}, .text = name};
+    case OutputFormat::kJson:
+    case OutputFormat::kJsonLines:
+    case OutputFormat::kMarkdown:
+    case OutputFormat::kHtml:
+      break;  // No list has the last two.
+  }
+  return {.rows = {}, .text = ToJson(message, /*indented=*/false)};
+}
+
+template <typename Message>
+void PrintMessages(const Session& session, const Cells& headings, const std::vector<Message>& messages) {
+  std::vector<ItemText> texts;
+  for (const Message& message : messages) {
+    texts.push_back(TextOf(session, message));
+  }
+  ListPrinter printer(&session, headings);
+  printer.Add(texts);
+  printer.End();
+}
+
+std::string JsonOf(const PlainFields& fields, bool indented);
+
+std::string JsonTextOf(const std::string& text) {
+  google::protobuf::Value json;
+  json.set_string_value(ValidUtf8(text));
+  return ToJson(json, false);
+}
+
+// Returns the value as one line of JSON. A 64-bit number becomes a text, as in protobuf's JSON mapping.
+std::string JsonOf(const PlainValue& value) {
+  struct Writer {
+    std::string operator()(const std::string& text) const { return JsonTextOf(text); }
+    std::string operator()(bool flag) const { return flag ? "true" : "false"; }
+    std::string operator()(int64_t number) const { return absl::StrCat("\"", number, "\""); }
+    std::string operator()(const google::protobuf::Message* message) const { return ToJson(*message, false); }
+    std::string operator()(const PlainFields& fields) const { return JsonOf(fields, /*indented=*/false); }
+    std::string operator()(const std::vector<PlainFields>& list) const {
+      const auto item = [](std::string* out, const PlainFields& fields) {
+        out->append(JsonOf(fields, /*indented=*/false));
+      };
+      return absl::StrCat("[", absl::StrJoin(list, ",", item), "]");
+    }
+  };
+  return std::visit(Writer(), value);
+}
+
+std::string JsonOf(const PlainFields& fields, bool indented) {
   std::vector<std::string> texts;
-  for (const auto& [name, value] : members) {
-    texts.push_back(absl::StrCat("\"", name, indented ? "\": " : "\":", value));
+  for (const PlainField& field : fields) {
+    texts.push_back(absl::StrCat(JsonTextOf(field.name), indented ? ": " : ":", JsonOf(field.value)));
   }
   return indented ? absl::StrCat("{\n ", absl::StrJoin(texts, ",\n "), "\n}\n")
                   : absl::StrCat("{", absl::StrJoin(texts, ","), "}");
 }
 
-std::string JsonOf(const PlainFields& fields, bool indented) {
-  JsonMembers members;
-  for (const auto& [name, value] : fields) {
-    google::protobuf::Value json;
-    if (const bool* flag = std::get_if<bool>(&value)) {
-      json.set_bool_value(*flag);
-    } else {
-      json.set_string_value(std::get<std::string>(value));
+YamlValue YamlOf(const PlainFields& fields);
+
+YamlValue YamlOf(const PlainValue& value) {
+  struct Writer {
+    YamlValue operator()(const std::string& text) const { return YamlTextOf(text); }
+    YamlValue operator()(bool flag) const { return YamlFlagOf(flag); }
+    YamlValue operator()(int64_t number) const { return YamlNumberOf(number); }
+    YamlValue operator()(const google::protobuf::Message* message) const { return ampd::client::YamlOf(*message); }
+    YamlValue operator()(const PlainFields& fields) const { return YamlOf(fields); }
+    YamlValue operator()(const std::vector<PlainFields>& list) const {
+      YamlValue::List items;
+      for (const PlainFields& fields : list) {
+        items.push_back(YamlOf(fields));
+      }
+      return {std::move(items)};
     }
-    members.emplace_back(name, ToJson(json, false));
+  };
+  return std::visit(Writer(), value);
+}
+
+YamlValue YamlOf(const PlainFields& fields) {
+  YamlValue::Mapping mapping;
+  for (const PlainField& field : fields) {
+    mapping.push_back({SnakeCase(field.name), YamlOf(field.value)});
   }
-  return JsonOf(members, indented);
+  return {std::move(mapping)};
 }
 
 }  // namespace
@@ -96,7 +161,7 @@ std::string ToJson(const google::protobuf::Message& message, bool indented) {
   return json;
 }
 
-std::string ToYaml(const google::protobuf::Message& message) { return YamlOf(ToJson(message, false)); }
+std::string ToYaml(const google::protobuf::Message& message) { return WriteYaml(YamlOf(message)); }
 
 JobTextOptions TextOptionsOf(const Session& session) {
   return {absl::Now(), absl::LocalTimeZone(), session.palette(), session.wide()};
@@ -104,62 +169,51 @@ JobTextOptions TextOptionsOf(const Session& session) {
 
 void PrintTable(const Session& session, const std::vector<std::string>& headings,
                 const std::vector<std::vector<std::string>>& rows) {
-  Print(RenderTable(headings, rows, !session.options().no_headers));
+  WriteColoured(RenderTable(headings, rows, !session.options().no_headers));
 }
 
-void PrintJobs(const Session& session, const JobClient::JobList& list, const std::string& filter) {
-  const std::vector<v1::Job>& jobs = list.jobs;
-  if (session.names_only()) {
-    for (const v1::Job& job : jobs) {
-      Print(job.id() + "\n");
-    }
-    return;
-  }
-  if (session.options().output == OutputFormat::kJson && !list.next_page_token.empty()) {
-    v1::ListJobsResponse part;
-    part.mutable_jobs()->Add(jobs.begin(), jobs.end());
-    part.set_total_size(list.total_size);
-    part.set_next_page_token(list.next_page_token);
-    Print(ToJson(part, /*indented=*/true));
-    return;
-  }
-  if (PrintList(session, jobs)) {
-    return;
-  }
-  const bool wide = session.wide();
-  std::vector<std::vector<std::string>> rows;
-  for (const v1::Job& job : jobs) {
-    rows.push_back(JobRow(job, wide, TextOptionsOf(session)));
-  }
-  if (rows.empty()) {
-    session.Note(filter.empty() ? "no jobs; submit one with: ampctl job submit -f job.yaml"
-                                : "no job matches --filter '" + Printable(filter) + "'; to list all: ampctl job list");
-    return;
-  }
-  PrintTable(session, JobHeadings(wide), rows);
+Cells JobListHeadings(const Session& session) {
+  return session.options().output == OutputFormat::kCsv ? JobCsvHeadings() : JobHeadings(session.wide());
+}
+
+Cells WorkerListHeadings(const Session& session) {
+  return session.options().output == OutputFormat::kCsv ? WorkerCsvHeadings() : WorkerHeadings(session.wide());
+}
+
+ItemText TextOf(const Session& session, const v1::Job& job) {
+  const auto csv = [&job] { return std::vector<Cells>{JobCsvRow(job)}; };
+  const auto table = [&] { return std::vector<Cells>{JobRow(job, session.wide(), TextOptionsOf(session))}; };
+  return TextInFormat(session, job, Printable(job.id()), csv, table);
+}
+
+ItemText TextOf(const Session& session, const v1::Worker& worker) {
+  const auto csv = [&worker] { return WorkerCsvRows(worker); };
+  const auto table = [&] { return WorkerRows(worker, session.wide(), absl::Now()); };
+  return TextInFormat(session, worker, Printable(worker.name()), csv, table);
+}
+
+ItemText TextOf(const Session& session, const v1::Checkpoint& checkpoint) {
+  const auto csv = [&checkpoint] { return std::vector<Cells>{CheckpointCsvRow(checkpoint)}; };
+  const auto table = [&] {
+    return std::vector<Cells>{CheckpointRow(checkpoint, session.wide(), TextOptionsOf(session))};
+  };
+  return TextInFormat(session, checkpoint, Printable(checkpoint.path()), csv, table);
+}
+
+ItemText TextOf(const Session& session, const v1::Artifact& artifact) {
+  const auto csv = [&artifact] { return std::vector<Cells>{ArtifactCsvRow(artifact)}; };
+  const auto table = [&] { return std::vector<Cells>{ArtifactRow(artifact, session.wide(), absl::Now())}; };
+  return TextInFormat(session, artifact, Printable(artifact.name()), csv, table);
 }
 
 void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers) {
-  if (session.names_only()) {
-    for (const v1::Worker& worker : workers) {
-      Print(worker.name() + "\n");
-    }
-    return;
-  }
-  if (PrintList(session, workers)) {
+  PrintMessages(session, WorkerListHeadings(session), workers);
+  if (!session.for_people()) {
     return;
   }
   if (workers.empty()) {
     session.Note("no workers; start one with: ampd-worker --server ADDRESS, or ampctl dev");
-    return;
   }
-  const bool wide = session.wide();
-  std::vector<std::vector<std::string>> rows;
-  for (const v1::Worker& worker : workers) {
-    const auto of_worker = WorkerRows(worker, wide, absl::Now());
-    rows.insert(rows.end(), of_worker.begin(), of_worker.end());
-  }
-  PrintTable(session, WorkerHeadings(wide), rows);
   for (const v1::Worker& worker : workers) {
     if (!worker.message().empty()) {
       session.Note(absl::StrCat(Printable(worker.name()), ": ", Printable(worker.message())));
@@ -168,74 +222,52 @@ void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers
 }
 
 void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>& checkpoints) {
-  if (session.names_only()) {
-    for (const v1::Checkpoint& checkpoint : checkpoints) {
-      Print(Printable(checkpoint.path()) + "\n");
-    }
-    return;
-  }
-  if (PrintList(session, checkpoints)) {
-    return;
-  }
-  if (checkpoints.empty()) {
+  const bool is_csv = session.options().output == OutputFormat::kCsv;
+  PrintMessages(session, is_csv ? CheckpointCsvHeadings() : CheckpointHeadings(session.wide()), checkpoints);
+  if (checkpoints.empty() && session.for_people()) {
     session.Note("no checkpoints are kept");
-    return;
   }
-  const bool wide = session.wide();
-  std::vector<std::vector<std::string>> rows;
-  for (const v1::Checkpoint& checkpoint : checkpoints) {
-    rows.push_back(CheckpointRow(checkpoint, wide, TextOptionsOf(session)));
-  }
-  PrintTable(session, CheckpointHeadings(wide), rows);
 }
 
 void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& artifacts, const std::string& job) {
-  if (session.names_only()) {
-    for (const v1::Artifact& artifact : artifacts) {
-      Print(Printable(artifact.name()) + "\n");
-    }
-    return;
-  }
-  if (PrintList(session, artifacts)) {
-    return;
-  }
-  if (artifacts.empty()) {
+  const bool is_csv = session.options().output == OutputFormat::kCsv;
+  PrintMessages(session, is_csv ? ArtifactCsvHeadings() : ArtifactHeadings(session.wide()), artifacts);
+  if (artifacts.empty() && session.for_people()) {
     session.Note(job.empty() ? "no artifacts; upload a file with: ampctl artifact upload FILE"
                              : "job " + Printable(job) + " has no samples; to get some, set `sample` in the job file");
-    return;
   }
-  const bool wide = session.wide();
-  std::vector<std::vector<std::string>> rows;
-  for (const v1::Artifact& artifact : artifacts) {
-    rows.push_back(ArtifactRow(artifact, wide, absl::Now()));
-  }
-  PrintTable(session, ArtifactHeadings(wide), rows);
+}
+
+void PrintCsv(const Session& session, const Cells& headings, const std::vector<Cells>& rows) {
+  ListPrinter printer(&session, headings);
+  printer.Add({{.rows = rows, .text = ""}});
+  printer.End();
 }
 
 void PrintJob(const Session& session, const v1::Job& job) {
   if (session.names_only()) {
-    Print(job.id() + "\n");
+    Print(Printable(job.id()) + "\n");
     return;
   }
   if (PrintStructured(session, job)) {
     return;
   }
-  Print(RenderJob(job, TextOptionsOf(session)));
+  WriteColoured(RenderJob(job, TextOptionsOf(session)));
   if (const std::string next = NextCommands(job); !next.empty()) {
     session.Note(next);
   }
 }
 
-bool PrintJson(const Session& session, const std::string& indented, const std::string& one_line) {
+bool PrintStructured(const Session& session, const StructuredText& text) {
   switch (session.options().output) {
     case OutputFormat::kJson:
-      Print(indented);
+      Print(text.indented_json);
       return true;
     case OutputFormat::kJsonLines:
-      Print(one_line + "\n");
+      Print(text.json + "\n");
       return true;
     case OutputFormat::kYaml:
-      Print(YamlOf(one_line));
+      Print(text.yaml);
       return true;
     default:
       return false;
@@ -243,21 +275,18 @@ bool PrintJson(const Session& session, const std::string& indented, const std::s
 }
 
 bool PrintStructured(const Session& session, const google::protobuf::Message& message) {
-  return PrintJson(session, ToJson(message, true), ToJson(message, false));
+  return PrintStructured(session, StructuredText{ToJson(message, true), ToJson(message, false), ToYaml(message)});
 }
 
 bool PrintStructured(const Session& session, const PlainFields& fields) {
-  return PrintJson(session, JsonOf(fields, true), JsonOf(fields, false));
-}
-
-bool PrintStructured(const Session& session, const JsonMembers& members) {
-  return PrintJson(session, JsonOf(members, true), JsonOf(members, false));
+  return PrintStructured(session,
+                         StructuredText{JsonOf(fields, true), JsonOf(fields, false), WriteYaml(YamlOf(fields))});
 }
 
 bool PrintStructured(const Session& session, const std::vector<PlainFields>& list) {
-  std::vector<std::string> items;
+  std::vector<ListItem> items;
   for (const PlainFields& fields : list) {
-    items.push_back(JsonOf(fields, false));
+    items.push_back({JsonOf(fields, false), WriteYaml(YamlOf(fields))});
   }
   return PrintItems(session, items);
 }
@@ -265,13 +294,13 @@ bool PrintStructured(const Session& session, const std::vector<PlainFields>& lis
 void JobResults::Add(const v1::Job& job, const std::string& text) {
   const OutputFormat format = session_->options().output;
   if (session_->names_only()) {
-    Print(job.id() + "\n");
+    Print(Printable(job.id()) + "\n");
   } else if (num_asked_ > 1 && format == OutputFormat::kJson) {
     held_.push_back(job);
   } else if (num_asked_ > 1 ? !PrintList(*session_, std::vector<v1::Job>{job}) : !PrintStructured(*session_, job)) {
-    Print(job.id() + "  " + text + "\n");
+    Print(Printable(job.id()) + "  " + text + "\n");
   }
-  std::fflush(stdout);
+  FlushOutput();
 }
 
 JobResults::~JobResults() {

@@ -2,8 +2,8 @@
 
 #include <google/protobuf/message.h>
 
+#include <cstdint>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -11,30 +11,41 @@
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/worker.pb.h"
 #include "client/render/job_text.h"
+#include "client/terminal/list_printer.h"
 #include "client/terminal/session.h"
 
 namespace ampd::client {
 
 // Formats a message: as JSON on one line or indented (protobuf's mapping: camelCase, 64-bit numbers as strings), or as
-// YAML.
+// YAML (snake_case, see client/render/yaml_text.h).
 std::string ToJson(const google::protobuf::Message& message, bool indented);
 std::string ToYaml(const google::protobuf::Message& message);
 
 // Returns how to format a job's record for the session's terminal and options.
 JobTextOptions TextOptionsOf(const Session& session);
 
+// Prints rows as CSV, without their headings if --no-headers is given.
+void PrintCsv(const Session& session, const Cells& headings, const std::vector<Cells>& rows);
+
 // Prints a table, without its headings if --no-headers is given.
 void PrintTable(const Session& session, const std::vector<std::string>& headings,
                 const std::vector<std::vector<std::string>>& rows);
 
-// Each prints a list in the format of -o: a JSON array, one line or one YAML document per item, ids, or a table.
-// `filter` is the filter of the request; empty: none. If the list does not hold all jobs, its JSON is not an array but
-// an object with `jobs`, `totalSize` and `nextPageToken`, so that it is not mistaken for the whole list.
-void PrintJobs(const Session& session, const JobClient::JobList& list, const std::string& filter);
+// Returns an item of a list in the format of -o, for a ListPrinter.
+ItemText TextOf(const Session& session, const v1::Job& job);
+ItemText TextOf(const Session& session, const v1::Worker& worker);
+ItemText TextOf(const Session& session, const v1::Checkpoint& checkpoint);
+ItemText TextOf(const Session& session, const v1::Artifact& artifact);
+
+// Return the headings of these lists in the format of -o.
+Cells JobListHeadings(const Session& session);
+Cells WorkerListHeadings(const Session& session);
+
+// Print a list in the format of -o: a JSON array, one line or one YAML document per item, CSV lines, names, or a table.
 void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers);
 void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>& checkpoints);
 
-// Prints a list of artifacts. `job` is the job whose samples are listed; empty: all artifacts are.
+// Prints a list of artifacts. `job` is the job whose samples are listed; empty if all artifacts are listed.
 void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& artifacts, const std::string& job);
 
 // Prints all about one job.
@@ -43,19 +54,26 @@ void PrintJob(const Session& session, const v1::Job& job);
 // Prints one message as json, jsonl or yaml. Returns false for the other formats, which depend on the kind of message.
 bool PrintStructured(const Session& session, const google::protobuf::Message& message);
 
-// Prints values that are in no proto message, like PrintStructured above. They are texts and flags with their names,
-// printed in this order.
-using PlainFields = std::vector<std::pair<std::string, std::variant<std::string, bool>>>;
+// Values with their names, in the order in which they are printed. PrintStructured prints them for data that is in no
+// proto message. Names are in camelCase; YAML has them in snake_case. A message is not owned.
+struct PlainField;
+using PlainFields = std::vector<PlainField>;
+using PlainValue =
+    std::variant<std::string, bool, int64_t, const google::protobuf::Message*, PlainFields, std::vector<PlainFields>>;
+struct PlainField {
+  std::string name;
+  PlainValue value;
+};
 bool PrintStructured(const Session& session, const PlainFields& fields);
 bool PrintStructured(const Session& session, const std::vector<PlainFields>& list);
 
-// Prints any value, like PrintStructured above. The caller formats it: as indented JSON and as JSON on one line.
-bool PrintJson(const Session& session, const std::string& indented, const std::string& one_line);
-
-// Prints several values as one object, like PrintStructured above. Each is a name and one line of JSON; they are
-// printed in this order.
-using JsonMembers = std::vector<std::pair<std::string, std::string>>;
-bool PrintStructured(const Session& session, const JsonMembers& members);
+// A value that the caller has formatted.
+struct StructuredText {
+  std::string indented_json;
+  std::string json;  // on one line
+  std::string yaml;
+};
+bool PrintStructured(const Session& session, const StructuredText& text);
 
 // Prints the result of a command for each of its jobs, as the results arrive: a line of text, or the job in the format
 // of -o. As JSON, one job is printed alone; several are printed as one array when this object is destroyed.

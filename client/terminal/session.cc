@@ -4,28 +4,29 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "client/render/job_text.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
 
-std::string Environment(const char* name) {
+std::string EnvironmentValue(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
 bool LocaleIsUtf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const std::string value = Environment(name);
+    const std::string value = EnvironmentValue(name);
     if (!value.empty()) {
       const std::string lower = absl::AsciiStrToLower(value);
       return absl::StrContains(lower, "utf-8") || absl::StrContains(lower, "utf8");
@@ -65,8 +66,8 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
       if (!ReasonOf(status).empty()) {
         return "wait a while, then repeat the command";  // a server that can be reached has reported UNAVAILABLE
       }
-      return absl::StrCat("is a server running there? start one with: ampctl dev   (address from ", address.origin,
-                          "; others: --address, AMPD_ADDRESS, ampctl context use)");
+      return absl::StrCat("ampctl dev (starts a server here); the address comes from ", address.origin,
+                          "; to use another: --address HOST:PORT");
     case absl::StatusCode::kNotFound: {
       const std::string reason = ReasonOf(status);
       if (reason.empty()) {
@@ -92,8 +93,8 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
     case absl::StatusCode::kDeadlineExceeded:
       return ReasonOf(status) == kWaitTimedOut ? "" : "check the server: ampctl health";
     case absl::StatusCode::kUnimplemented:
-      // An error without a reason is gRPC's answer for a method that the server does not have: all errors of ampd have
-      // one.
+      // gRPC itself answers a call of a method that the server does not have, and its error has no reason. All errors
+      // of ampd have one.
       return ReasonOf(status).empty()
                  ? absl::StrCat("check that it is an ampd-server of ampctl's version   (address from ", address.origin,
                                 ")")
@@ -134,13 +135,18 @@ ExitCode ExitCodeOf(const absl::Status& status) {
   }
 }
 
+bool IsUnanswered(const absl::Status& status) {
+  return ReasonOf(status).empty() &&
+         (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status));
+}
+
 ExitCode ExitCodeOf(v1::Job::State state) {
   return state == v1::Job::SUCCEEDED ? kExitOk : state == v1::Job::CANCELLED ? kExitCancelled : kExitFailure;
 }
 
 Session::Session(GlobalOptions options) : options_(std::move(options)) {
-  const bool terminal = isatty(STDOUT_FILENO) == 1 && Environment("TERM") != "dumb";
-  const bool automatic = terminal && Environment("NO_COLOR").empty();
+  const bool terminal = isatty(STDOUT_FILENO) == 1 && EnvironmentValue("TERM") != "dumb";
+  const bool automatic = terminal && EnvironmentValue("NO_COLOR").empty();
   palette_ = Palette(options_.color == "always" || (options_.color == "auto" && automatic));
   animated_ = terminal;
   ascii_ = options_.ascii || !LocaleIsUtf8();
@@ -189,7 +195,7 @@ absl::StatusOr<JobClient*> Session::Client() {
 int Session::Fail(const absl::Status& status) const {
   std::string message = Printable(std::string(status.message()));
   if (absl::IsUnavailable(status) && ReasonOf(status).empty() && !address_.address.empty()) {
-    // The message lists what gRPC tried, and then the system's error. Keep only the last.
+    // The message lists what gRPC tried, and ends with the system's error. Keep only the system's error.
     const size_t last = message.rfind(": ");
     message = absl::StrCat("cannot reach the server at ", address_.address, ": ",
                            last == std::string::npos ? message : message.substr(last + 2));
@@ -206,11 +212,15 @@ int Session::Fail(const absl::Status& status) const {
     absl::StrAppend(&text, "  ", Printable(violation.field), violation.field.empty() ? "" : ": ",
                     Printable(violation.description), "\n");
   }
+  if (const ErrorMetadata metadata = MetadataOf(status); metadata.contains(kCandidates)) {
+    for (const absl::string_view line : absl::StrSplit(metadata.at(kCandidates), '\n', absl::SkipEmpty())) {
+      absl::StrAppend(&text, "  ", Printable({line.data(), line.size()}), "\n");
+    }
+  }
   if (const std::string advice = Advice(status, address_); !advice.empty()) {
     absl::StrAppend(&text, "  try: ", advice, "\n");
   }
-  std::fflush(stdout);  // keeps stdout and stderr in order when both go to one place
-  std::fputs(text.c_str(), stderr);
+  WriteMessage(text);
   return ExitCodeOf(status);
 }
 
@@ -220,9 +230,6 @@ void Session::Note(const std::string& text) const {
   }
 }
 
-void Session::Warn(const std::string& text) const {
-  std::fflush(stdout);
-  std::fputs((text + "\n").c_str(), stderr);
-}
+void Session::Warn(const std::string& text) const { WriteMessage(text + "\n"); }
 
 }  // namespace ampd::client

@@ -29,6 +29,13 @@ struct GlobalOptions {
 // The error reason of a wait that timed out although the server answered.
 inline constexpr char kWaitTimedOut[] = "WAIT_TIMED_OUT";
 
+// The key in an error's metadata of a text whose lines Session::Fail prints below the error: what the user may mean.
+inline constexpr char kCandidates[] = "candidates";
+
+// Whether a call got no answer from the server: it cannot be reached, did not answer in time, or Ctrl-C ended the call.
+// Then every other call of the command would fail in the same way.
+bool IsUnanswered(const absl::Status& status);
+
 // One run of ampctl: its options, its terminal and its client. Data goes to stdout, messages to stderr.
 // Single-threaded.
 class Session {
@@ -39,13 +46,17 @@ class Session {
   // Whether -q or -o name asks for names only.
   bool names_only() const { return options_.quiet || options_.output == OutputFormat::kName; }
   bool wide() const { return options_.output == OutputFormat::kWide; }
+  // Whether the output is a text for people: a table or another text, not data for programs.
+  bool for_people() const {
+    return !names_only() && (options_.output == OutputFormat::kTable || options_.output == OutputFormat::kWide);
+  }
   Palette palette() const { return palette_; }  // the colours of stdout
   bool animated() const { return animated_; }   // whether stdout is a terminal that can be redrawn
   bool ascii() const { return ascii_; }
   int width() const;
   int height() const;
 
-  // Makes Ctrl-C and SIGTERM trigger a cancellation, which it returns; later calls return the same one. From then on
+  // Returns a cancellation that Ctrl-C and SIGTERM trigger; each call returns the same one. From the first call on,
   // Ctrl-Z runs the function set by OnSuspend, which must stop the process. REQUIRES: called before Client(), whose
   // threads must not receive these signals.
   Cancellation* CancelledByInterrupt();

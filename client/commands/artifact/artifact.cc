@@ -4,7 +4,9 @@ namespace ampd::client {
 
 Command ArtifactCommands() {
   return {.name = "artifact",
-          .help = "Upload files, and download them or the samples of jobs",
+          .help =
+              "List, upload, download and delete files on the server, and the texts and pictures (samples) that jobs "
+              "generate",
           .commands = {
               ListArtifactsCommand(),
               UploadArtifactCommand(),

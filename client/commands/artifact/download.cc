@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -11,11 +10,12 @@
 #include "client/commands/arguments.h"
 #include "client/commands/artifact/artifact.h"
 #include "client/commands/artifact/find_artifact.h"
-#include "client/commands/checks.h"
+#include "client/commands/output_file.h"
 #include "client/commands/suggestions.h"
 #include "client/commands/transfer.h"
 #include "client/render/format.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -26,11 +26,20 @@ struct DownloadOptions {
   bool replace = false;
 };
 
-// Returns the name of the local file. It is only the last part of the artifact's file name, so that a server can't
-// choose another folder.
-std::string LocalNameOf(const v1::Artifact& artifact) {
+// Returns the name of the local file. It is only the last part of the artifact's file name, so that whoever uploaded
+// the artifact can't choose another folder. Nor can they choose a hidden file, such as .bashrc, or a name that programs
+// would take for an option: INVALID_ARGUMENT.
+absl::StatusOr<std::string> LocalNameOf(const v1::Artifact& artifact) {
   const std::string name = std::filesystem::path(artifact.file_name()).filename().string();
-  return name.empty() || name == "." || name == ".." ? artifact.sha256() : name;
+  if (name.empty() || name == "." || name == "..") {
+    return artifact.sha256();
+  }
+  if (name.front() == '.' || name.front() == '-') {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the artifact's own file name, ", name, ", begins with a ", name.front() == '.' ? "dot" : "dash",
+                     ", so it is not used; name the file to write: ampctl artifact download NAME FILE"));
+  }
+  return name;
 }
 
 // Writes the content to stdout, and nothing else.
@@ -45,9 +54,15 @@ int PrintContent(Session* session, JobClient* client, const v1::Artifact& artifa
 
 int DownloadArtifact(Session* session, const DownloadOptions& options) {
   if (options.file == "-" && session->options().output != OutputFormat::kTable) {
+    return session->Fail(absl::InvalidArgumentError(absl::StrCat(
+        "-o ", FormatName(session->options().output),
+        " cannot be used when the artifact's content goes to stdout; leave out -o, or name a file instead of "
+        "\"-\"")));
+  }
+  if (options.file == "-" && OutputIsTerminal()) {
     return session->Fail(absl::InvalidArgumentError(
-        absl::StrCat("-o ", FormatName(session->options().output),
-                     " describes the written file; with \"-\" stdout holds only the content")));
+        "the bytes of an artifact could control the terminal, so they are not printed on it; name a file, or send them "
+        "to a program: ampctl artifact download NAME - | less"));
   }
   Cancellation* const cancellation = session->CancelledByInterrupt();
   const auto client = session->Client();
@@ -58,18 +73,24 @@ int DownloadArtifact(Session* session, const DownloadOptions& options) {
   if (options.file == "-") {
     return PrintContent(session, *client, *artifact, cancellation);
   }
-  const std::string path = options.file.empty() ? LocalNameOf(*artifact) : options.file;
+  const auto path = options.file.empty() ? LocalNameOf(*artifact) : absl::StatusOr<std::string>(options.file);
+  if (!path.ok()) {
+    return session->Fail(path.status());
+  }
+  if (const absl::Status allowed = CheckOutputFile(*path, options.replace); !allowed.ok()) {
+    return session->Fail(allowed);
+  }
   ProgressLine line(*session);
   const absl::Status done =
-      DownloadFile(*client, *artifact, path, options.replace, OptionsWithBar(&line, absl::Seconds(10), cancellation));
+      DownloadFile(*client, *artifact, *path, options.replace, OptionsWithBar(&line, absl::Seconds(10), cancellation));
   line.Clear();
   if (!done.ok()) {
     return session->Fail(done);
   }
   const PlainFields fields = {
-      {"file", path}, {"name", artifact->name()}, {"sizeBytes", absl::StrCat(artifact->size_bytes())}};
+      {"file", *path}, {"name", artifact->name()}, {"sizeBytes", static_cast<int64_t>(artifact->size_bytes())}};
   if (!PrintStructured(*session, fields) && !session->options().quiet) {
-    std::printf("%s: %s\n", Printable(path).c_str(), FormatBytes(artifact->size_bytes()).c_str());
+    WriteFormatted("%s: %s\n", Printable(*path).c_str(), FormatBytes(artifact->size_bytes()).c_str());
   }
   return kExitOk;
 }
@@ -85,9 +106,9 @@ Command DownloadArtifactCommand() {
                         {.name = "file",
                          .value = &options->file,
                          .text = "[FILE]",
-                         .help = "File to write, - for stdout (default: the name under which it was uploaded)",
-                         .check = CheckNotEmpty,
-                         .suggest = SuggestFiles},
+                         .help = "File to write, - for stdout (default: the name of the uploaded file)",
+                         .suggest = SuggestFiles,
+                         .is_path = true},
                         Force(&options->replace)},
           .run = [options](Session* session) { return DownloadArtifact(session, *options); }};
 }

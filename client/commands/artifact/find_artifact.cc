@@ -1,15 +1,13 @@
 #include "client/commands/artifact/find_artifact.h"
 
-#include <cstdio>
-
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "client/api/artifact_transfer.h"
-#include "client/commands/checks.h"
 #include "client/commands/suggestions.h"
 #include "client/render/format.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 
@@ -19,7 +17,6 @@ Argument ArtifactName(std::string* name) {
           .text = "NAME",
           .help = "Name of the artifact, as in ampctl artifact list",
           .required = true,
-          .check = CheckNotEmpty,
           .suggest = SuggestArtifacts};
 }
 
@@ -42,9 +39,9 @@ absl::StatusOr<v1::Artifact> FindArtifact(JobClient* client, const std::string& 
 
 void ReportArtifact(const Session& session, const v1::Artifact& artifact, const std::string& done) {
   if (session.names_only()) {
-    std::printf("%s\n", Printable(artifact.name()).c_str());
+    WriteFormatted("%s\n", Printable(artifact.name()).c_str());
   } else if (!PrintStructured(session, artifact)) {
-    std::printf("%s  %s\n", Printable(artifact.name()).c_str(), done.c_str());
+    WriteFormatted("%s  %s\n", Printable(artifact.name()).c_str(), done.c_str());
   }
 }
 

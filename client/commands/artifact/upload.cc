@@ -5,7 +5,6 @@
 #include "client/api/artifact_transfer.h"
 #include "client/commands/artifact/artifact.h"
 #include "client/commands/artifact/find_artifact.h"
-#include "client/commands/checks.h"
 #include "client/commands/suggestions.h"
 #include "client/commands/transfer.h"
 #include "client/render/format.h"
@@ -33,15 +32,15 @@ int UploadArtifact(Session* session, const std::string& path) {
 Command UploadArtifactCommand() {
   const auto path = std::make_shared<std::string>();
   return {.name = "upload",
-          .help = "Upload a file that jobs can name",
+          .help = "Upload a file, such as an exported model, so that job files can name it",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {{.name = "file",
                          .value = path.get(),
                          .text = "FILE",
                          .help = "File to upload; bytes that the server already has are not sent again",
                          .required = true,
-                         .check = CheckNotEmpty,
-                         .suggest = SuggestFiles}},
+                         .suggest = SuggestFiles,
+                         .is_path = true}},
           .run = [path](Session* session) { return UploadArtifact(session, *path); }};
 }
 

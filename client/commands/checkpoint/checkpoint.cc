@@ -4,7 +4,7 @@ namespace ampd::client {
 
 Command CheckpointCommands() {
   return {.name = "checkpoint",
-          .help = "Show, verify and export checkpoints of jobs",
+          .help = "List, show, verify, export and delete checkpoints of jobs",
           .commands = {
               ListCheckpointsCommand(),
               ShowCheckpointCommand(),

@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -8,9 +7,11 @@
 #include "client/commands/checkpoint/find_checkpoint.h"
 #include "client/commands/checks.h"
 #include "client/commands/confirm_delete.h"
+#include "client/commands/find_job.h"
 #include "client/commands/suggestions.h"
 #include "client/render/format.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -25,26 +26,32 @@ int DeleteCheckpoint(Session* session, const DeleteOptions& options) {
   if (!client.ok()) {
     return session->Fail(client.status());
   }
-  const auto checkpoints = (*client)->ListCheckpoints(options.name.job);
-  const auto checkpoint = checkpoints.ok() ? FindCheckpoint(*checkpoints, options.name) : checkpoints.status();
+  CheckpointName name = options.name;
+  const auto id = FindJobId(*client, name.job);
+  if (!id.ok()) {
+    return session->Fail(id.status());
+  }
+  name.job = *id;
+  const auto checkpoints = (*client)->ListCheckpoints(name.job);
+  const auto checkpoint = checkpoints.ok() ? FindCheckpoint(*checkpoints, name) : checkpoints.status();
   if (!checkpoint.ok()) {
     return session->Fail(checkpoint.status());
   }
   const auto refused = AskBeforeDelete(
       session, options.confirmed, absl::StrCat("delete the checkpoint of step ", checkpoint->step(), "?"),
-      absl::StrCat("ampctl checkpoint delete --yes ", options.name.job, " ", checkpoint->step()));
+      absl::StrCat("ampctl checkpoint delete --yes ", name.job, " ", checkpoint->step()));
   if (refused.has_value()) {
     return *refused;
   }
-  const absl::Status deleted = (*client)->DeleteCheckpoint(options.name.job, checkpoint->attempt(), checkpoint->step());
+  const absl::Status deleted = (*client)->DeleteCheckpoint(name.job, checkpoint->attempt(), checkpoint->step());
   if (!deleted.ok()) {
     return session->Fail(deleted);
   }
   if (session->names_only()) {
-    std::printf("%s\n", Printable(checkpoint->path()).c_str());
+    WriteFormatted("%s\n", Printable(checkpoint->path()).c_str());
   } else if (!PrintStructured(*session, *checkpoint)) {
-    std::printf("step %lld of attempt %d  deleted\n", static_cast<long long>(checkpoint->step()),
-                checkpoint->attempt());
+    WriteFormatted("checkpoint of step %lld, attempt %d  deleted\n", static_cast<long long>(checkpoint->step()),
+                   checkpoint->attempt());
   }
   return kExitOk;
 }
@@ -59,9 +66,8 @@ Command DeleteCheckpointCommand() {
           .arguments = {{.name = "target",
                          .value = &options->name.job,
                          .text = "ID",
-                         .help = "Job id",
+                         .help = "Id or name of the job, or the beginning of its id",
                          .required = true,
-                         .check = CheckNotEmpty,
                          .suggest = SuggestJobIds},
                         {.name = "step",
                          .value = &options->name.step,

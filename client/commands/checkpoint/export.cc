@@ -1,14 +1,17 @@
-#include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "client/checkpoint/checkpoint_folder.h"
 #include "client/commands/arguments.h"
 #include "client/commands/checkpoint/checkpoint.h"
 #include "client/commands/checkpoint/find_checkpoint.h"
+#include "client/commands/output_file.h"
 #include "client/render/format.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -20,10 +23,26 @@ struct ExportCheckpointOptions {
   bool replace = false;
 };
 
+// Checks the file to write. It must not be a file of the checkpoint.
+absl::Status CheckExported(const ExportCheckpointOptions& options) {
+  std::error_code error;
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(options.folder, error)) {
+    if (entry.is_regular_file(error)) {
+      files.push_back(entry.path().string());
+    }
+  }
+  AMPD_RETURN_IF_ERROR(CheckInputsAreKept(files, options.file));
+  return CheckOutputFile(options.file, options.replace);
+}
+
 int ExportCheckpoint(Session* session, const ExportCheckpointOptions& options) {
   const auto folder = OpenCheckpointFolder(options.folder);
   if (!folder.ok()) {
     return session->Fail(folder.status());
+  }
+  if (const absl::Status allowed = CheckExported(options); !allowed.ok()) {
+    return session->Fail(allowed);
   }
   const auto exported =
       ExportModel(*folder, {.destination = options.file, .replace = options.replace, .averages = options.averages});
@@ -31,12 +50,12 @@ int ExportCheckpoint(Session* session, const ExportCheckpointOptions& options) {
     return session->Fail(exported.status());
   }
   const PlainFields fields = {{"file", options.file},
-                              {"numTensors", absl::StrCat(exported->num_tensors)},
-                              {"sizeBytes", absl::StrCat(exported->size_bytes)}};
+                              {"numTensors", static_cast<int64_t>(exported->num_tensors)},
+                              {"sizeBytes", static_cast<int64_t>(exported->size_bytes)}};
   if (!PrintStructured(*session, fields) && !session->options().quiet) {
-    std::printf("%s: %lld tensors of step %lld, %s\n", Printable(options.file).c_str(),
-                static_cast<long long>(exported->num_tensors), static_cast<long long>(folder->manifest.step),
-                FormatBytes(exported->size_bytes).c_str());
+    WriteFormatted("%s: %lld tensors from the checkpoint of step %lld; file size %s\n", Printable(options.file).c_str(),
+                   static_cast<long long>(exported->num_tensors), static_cast<long long>(folder->manifest.step),
+                   FormatBytes(exported->size_bytes).c_str());
   }
   return kExitOk;
 }
@@ -46,13 +65,13 @@ int ExportCheckpoint(Session* session, const ExportCheckpointOptions& options) {
 Command ExportCheckpointCommand() {
   const auto options = std::make_shared<ExportCheckpointOptions>();
   return {.name = "export",
-          .help = "Write the model in a checkpoint's folder to a safetensors file",
+          .help = "Write a checkpoint's model to a safetensors file",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {CheckpointFolderPath(&options->folder),
                         OutputFile(&options->file),
                         {.name = "--averages",
                          .value = &options->averages,
-                         .help = "Export the moving averages of optimizer.ema_decay instead of the weights"},
+                         .help = "Export the EMA weights (optimizer.ema_decay) instead of the trained ones"},
                         Force(&options->replace)},
           .run = [options](Session* session) { return ExportCheckpoint(session, *options); }};
 }

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "client/commands/checks.h"
 #include "client/commands/suggestions.h"
 
 namespace ampd::client {
@@ -17,9 +16,9 @@ absl::StatusOr<v1::Checkpoint> FindCheckpoint(const std::vector<v1::Checkpoint>&
   });
   if (found == checkpoints.rend()) {
     return ErrorWithMetadata(absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
-                             absl::StrCat("job ", name.job, " keeps no checkpoint",
+                             absl::StrCat("job ", name.job, " has no checkpoint",
                                           name.step.has_value() ? absl::StrCat(" of step ", *name.step) : "",
-                                          name.attempt > 0 ? absl::StrCat(" of attempt ", name.attempt) : ""),
+                                          name.attempt > 0 ? absl::StrCat(" in attempt ", name.attempt) : ""),
                              {{"job", name.job}});
   }
   return *found;
@@ -31,8 +30,8 @@ Argument CheckpointFolderPath(std::string* path) {
           .text = "FOLDER",
           .help = "Folder of a checkpoint on this machine",
           .required = true,
-          .check = CheckNotEmpty,
-          .suggest = SuggestFiles};
+          .suggest = SuggestFiles,
+          .is_path = true};
 }
 
 }  // namespace ampd::client

@@ -10,10 +10,12 @@
 namespace ampd::client {
 namespace {
 
-int ListCheckpoints(Session* session, const std::string& id) {
-  return CallAndShow(
-      session, [&](JobClient* client) { return client->ListCheckpoints(id); },
-      [&](const std::vector<v1::Checkpoint>& checkpoints) { PrintCheckpoints(*session, checkpoints); });
+int ListCheckpoints(Session* session, const std::string& text) {
+  return CallForJob(
+      session, text, [](JobClient* client, const std::string& id) { return client->ListCheckpoints(id); },
+      [&](const std::string& /*id*/, const std::vector<v1::Checkpoint>& checkpoints) {
+        PrintCheckpoints(*session, checkpoints);
+      });
 }
 
 }  // namespace
@@ -22,8 +24,8 @@ Command ListCheckpointsCommand() {
   const auto id = std::make_shared<std::string>();
   return {.name = "list",
           .alias = "ls",
-          .help = "List the checkpoints that a job keeps, oldest first",
-          .formats = AllFormats(),
+          .help = "List the checkpoints of a job, oldest first",
+          .formats = ListFormats(),
           .arguments = {JobId(id.get())},
           .run = [id](Session* session) { return ListCheckpoints(session, *id); }};
 }

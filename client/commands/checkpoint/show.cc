@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "client/commands/suggestions.h"
 #include "client/render/checkpoint_text.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -31,10 +31,12 @@ struct RecordedCheckpoint {
 };
 
 absl::StatusOr<RecordedCheckpoint> FetchCheckpoint(JobClient* client, const CheckpointName& name) {
-  AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Checkpoint> checkpoints, client->ListCheckpoints(name.job));
+  AMPD_ASSIGN_OR_RETURN(const std::string id, FindJobId(client, name.job));
+  AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Checkpoint> checkpoints, client->ListCheckpoints(id));
   RecordedCheckpoint shown;
-  AMPD_ASSIGN_OR_RETURN(shown.checkpoint, FindCheckpoint(checkpoints, name));
-  AMPD_ASSIGN_OR_RETURN(const v1::Job job, client->GetJob(name.job));
+  AMPD_ASSIGN_OR_RETURN(shown.checkpoint,
+                        FindCheckpoint(checkpoints, {.job = id, .step = name.step, .attempt = name.attempt}));
+  AMPD_ASSIGN_OR_RETURN(const v1::Job job, client->GetJob(id));
   for (const v1::Attempt& attempt : job.attempts()) {
     if (attempt.number() == shown.checkpoint.attempt()) {
       shown.precision = attempt.precision();
@@ -59,11 +61,13 @@ int ShowFolder(Session* session, const std::string& path) {
     }
   }
   const CheckpointManifest& manifest = folder->manifest;
-  if (PrintJson(*session, FolderJson(manifest, folder->manifest_sha256, tables, true),
-                FolderJson(manifest, folder->manifest_sha256, tables, false))) {
+  const std::string& digest = folder->manifest_sha256;
+  if (PrintStructured(*session, StructuredText{FolderJson(manifest, digest, tables, true),
+                                               FolderJson(manifest, digest, tables, false),
+                                               FolderYaml(manifest, digest, tables)})) {
     return kExitOk;
   }
-  std::fputs(RenderManifest(manifest, folder->manifest_sha256, TextOptionsOf(*session)).c_str(), stdout);
+  WriteText(RenderManifest(manifest, digest, TextOptionsOf(*session)));
   PrintTable(*session, TensorHeadings(), TensorRows(tables));
   return kExitOk;
 }
@@ -80,9 +84,9 @@ int ShowCheckpoint(Session* session, const CheckpointName& name) {
         if (PrintStructured(*session, shown.checkpoint)) {
           return;
         }
-        std::fputs(RenderCheckpoint(shown.checkpoint, shown.precision, TextOptionsOf(*session)).c_str(), stdout);
-        session->Note(absl::StrCat("to see its tensors, on ",
-                                   shown.checkpoint.local() ? shown.checkpoint.worker() : "a worker",
+        WriteText(RenderCheckpoint(shown.checkpoint, shown.precision, TextOptionsOf(*session)));
+        session->Note(absl::StrCat("to see its tensors, run on ",
+                                   shown.checkpoint.local() ? Printable(shown.checkpoint.worker()) : "a worker",
                                    ": ampctl checkpoint show <checkpoint root>/", Printable(shown.checkpoint.path())));
       });
 }
@@ -91,23 +95,25 @@ int ShowCheckpoint(Session* session, const CheckpointName& name) {
 
 Command ShowCheckpointCommand() {
   const auto name = std::make_shared<CheckpointName>();
-  return {.name = "show",
-          .help = "Show a checkpoint and, given its folder, its tensors",
-          .formats = AllFormatsBut({OutputFormat::kName}),
-          .arguments = {{.name = "target",
-                         .value = &name->job,
-                         .text = "ID|FOLDER",
-                         .help = "Job id, or folder of a checkpoint on this machine",
-                         .required = true,
-                         .check = CheckNotEmpty,
-                         .suggest = SuggestBoth(SuggestJobIds, SuggestFiles)},
-                        {.name = "step",
-                         .value = &name->step,
-                         .text = "[STEP]",
-                         .help = "Step of the checkpoint (default: the newest)",
-                         .check = CheckCount},
-                        AttemptNumber(&name->attempt)},
-          .run = [name](Session* session) { return ShowCheckpoint(session, *name); }};
+  return {
+      .name = "show",
+      .help = "Show the server's record of a checkpoint, or the tensors in a checkpoint's folder",
+      .formats = AllFormatsBut({OutputFormat::kName}),
+      .arguments = {{.name = "target",
+                     .value = &name->job,
+                     .text = "ID|FOLDER",
+                     .help =
+                         "Id or name of the job, the beginning of its id, or folder of a checkpoint on this machine",
+                     .required = true,
+                     .suggest = SuggestBoth(SuggestJobIds, SuggestFiles),
+                     .is_path = true},
+                    {.name = "step",
+                     .value = &name->step,
+                     .text = "[STEP]",
+                     .help = "Step of the checkpoint (default: the newest)",
+                     .check = CheckCount},
+                    AttemptNumber(&name->attempt)},
+      .run = [name](Session* session) { return ShowCheckpoint(session, *name); }};
 }
 
 }  // namespace ampd::client

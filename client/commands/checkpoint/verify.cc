@@ -31,7 +31,9 @@ absl::StatusOr<std::string> CompareWithRecord(Session* session, const Checkpoint
     return absl::IsNotFound(recorded.status()) ? absl::StatusOr<std::string>(recorded.status().message())
                                                : recorded.status();
   }
-  return recorded->manifest_sha256() == folder.manifest_sha256 ? "" : "differs from the server's record";
+  return recorded->manifest_sha256() == folder.manifest_sha256
+             ? ""
+             : "the manifest's SHA-256 is not the one that the server recorded";
 }
 
 // Verifies every file of a folder against its manifest. With `options.recorded`, also verifies the manifest against
@@ -74,7 +76,7 @@ Command VerifyCheckpointCommand() {
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {{.name = "--recorded",
                          .value = &options->recorded,
-                         .help = "Check the manifest against the server's record, too"},
+                         .help = "Also check the manifest against the server's record"},
                         CheckpointFolderPath(&options->folder)},
           .run = [options](Session* session) { return VerifyCheckpoint(session, *options); }};
 }

@@ -15,23 +15,24 @@ struct AddOptions {
 
 int AddContext(Session* session, const AddOptions& options) {
   const auto& [name, address] = options;
-  auto contexts = ReadContexts(ContextsPath());
+  auto contexts = ReadContexts();
   if (!contexts.ok()) {
     return session->Fail(contexts.status());
   }
-  if (name == "current" || name.find_first_of(" \t\n:") != std::string::npos || !IsHostAndPort(address)) {
+  if (!IsContextName(name) || !IsHostAndPort(address)) {
     return session->Fail(absl::InvalidArgumentError(
-        absl::StrCat("a context needs a one-word name other than 'current' and an address HOST:PORT, not '", name,
-                     "' and '", address, "'")));
+        absl::StrCat("cannot add context '", name, "' with address '", address,
+                     "': the name must be one word, without ':', and must not be 'current'; the address must be "
+                     "HOST:PORT")));
   }
   contexts->addresses[name] = address;
   contexts->current = contexts->current.empty() ? name : contexts->current;
-  const absl::Status written = WriteContexts(ContextsPath(), *contexts);
+  const absl::Status written = WriteContexts(*contexts);
   if (!written.ok()) {
     return session->Fail(written);
   }
-  session->Note(contexts->current == name ? absl::StrCat("context ", name, " is in use")
-                                          : absl::StrCat("to use it: ampctl context use ", name));
+  session->Note(contexts->current == name ? absl::StrCat("commands now use context ", name, " by default")
+                                          : absl::StrCat("to use it by default: ampctl context use ", name));
   return kExitOk;
 }
 

@@ -4,7 +4,7 @@ namespace ampd::client {
 
 Command ContextCommands() {
   return {.name = "context",
-          .help = "Name servers, and choose the one to use",
+          .help = "Give servers short names, and choose the default server",
           .commands = {
               AddContextCommand(),
               UseContextCommand(),

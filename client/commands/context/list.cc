@@ -1,16 +1,16 @@
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "client/commands/context/context.h"
 #include "client/terminal/contexts.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
 
 int ListContexts(Session* session) {
-  const auto contexts = ReadContexts(ContextsPath());
+  const auto contexts = ReadContexts();
   if (!contexts.ok()) {
     return session->Fail(contexts.status());
   }
@@ -18,13 +18,21 @@ int ListContexts(Session* session) {
   std::vector<PlainFields> list;
   for (const auto& [name, address] : contexts->addresses) {
     const bool current = name == contexts->current;
-    rows.push_back({current ? "*" : " ", name, address});
+    rows.push_back({current ? "*" : " ", Printable(name), Printable(address)});
     list.push_back({{"name", name}, {"address", address}, {"current", current}});
   }
   if (session->names_only()) {
     for (const auto& [name, unused] : contexts->addresses) {
-      std::printf("%s\n", name.c_str());
+      WriteText(Printable(name) + "\n");
     }
+    return kExitOk;
+  }
+  if (session->options().output == OutputFormat::kCsv) {
+    std::vector<Cells> cells;
+    for (const auto& [name, address] : contexts->addresses) {
+      cells.push_back({Printable(name), Printable(address), name == contexts->current ? "true" : "false"});
+    }
+    PrintCsv(*session, {"name", "address", "is_current"}, cells);
     return kExitOk;
   }
   if (PrintStructured(*session, list)) {
@@ -42,8 +50,9 @@ int ListContexts(Session* session) {
 
 Command ListContextsCommand() {
   return {.name = "list",
+          .alias = "ls",
           .help = "List the named servers",
-          .formats = AllFormatsBut({OutputFormat::kWide}),
+          .formats = ListFormatsBut({OutputFormat::kWide}),
           .run = ListContexts};
 }
 

@@ -1,9 +1,9 @@
-#include <cstdio>
 #include <string>
 
 #include "client/commands/context/context.h"
 #include "client/terminal/contexts.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -16,7 +16,7 @@ int ShowContext(Session* session) {
   if (PrintStructured(*session, PlainFields{{"address", address->address}, {"origin", address->origin}})) {
     return kExitOk;
   }
-  std::printf("%s  (from %s)\n", address->address.c_str(), address->origin.c_str());
+  WriteFormatted("%s  (from %s)\n", Printable(address->address).c_str(), Printable(address->origin).c_str());
   return kExitOk;
 }
 

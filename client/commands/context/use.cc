@@ -11,7 +11,7 @@ namespace ampd::client {
 namespace {
 
 int UseContext(Session* session, const std::string& name) {
-  auto contexts = ReadContexts(ContextsPath());
+  auto contexts = ReadContexts();
   if (!contexts.ok()) {
     return session->Fail(contexts.status());
   }
@@ -20,7 +20,7 @@ int UseContext(Session* session, const std::string& name) {
         Error(absl::StatusCode::kNotFound, "CONTEXT_NOT_FOUND", absl::StrCat("there is no context '", name, "'")));
   }
   contexts->current = name;
-  const absl::Status written = WriteContexts(ContextsPath(), *contexts);
+  const absl::Status written = WriteContexts(*contexts);
   return written.ok() ? kExitOk : session->Fail(written);
 }
 
@@ -29,7 +29,7 @@ int UseContext(Session* session, const std::string& name) {
 Command UseContextCommand() {
   const auto name = std::make_shared<std::string>();
   return {.name = "use",
-          .help = "Use a server unless another is given",
+          .help = "Choose the server that commands use by default",
           .arguments = {{.name = "name",
                          .value = name.get(),
                          .text = "NAME",

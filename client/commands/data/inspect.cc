@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -9,12 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ampd/v1/dataset_file.pb.h"
-#include "client/commands/checks.h"
+#include "base/text.h"
 #include "client/commands/data/data.h"
 #include "client/commands/suggestions.h"
 #include "client/render/format.h"
 #include "client/render/table.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 #include "data/file_report.h"
 
 namespace ampd::client {
@@ -31,8 +31,8 @@ data::TokenFormat TokensNamed(const std::string& format) {
                               : data::TokenFormat::kLlmC;
 }
 
-// Describes the file. Its path is resolved first: the reader follows no links, but people may use links on their own
-// machine.
+// Describes the file. Resolves links in its path first, because the reader of data files follows none; people may use
+// links on their own machine.
 absl::StatusOr<v1::DatasetFile> Inspect(const InspectDataOptions& options) {
   const std::string& path = options.path;
   std::error_code error;
@@ -44,7 +44,7 @@ absl::StatusOr<v1::DatasetFile> Inspect(const InspectDataOptions& options) {
   auto report =
       options.format.empty() ? data::InspectFile(file) : data::InspectTokens(file, TokensNamed(options.format));
   if (report.ok()) {
-    report->set_path(path);
+    report->set_path(ValidUtf8(path));
   }
   return report;
 }
@@ -112,19 +112,19 @@ std::string ArraysTable(const v1::DatasetFile& file, bool headings) {
 }
 
 void PrintTable(const Session& session, const v1::DatasetFile& file) {
-  std::printf("%s: %s, %s%s\n", Printable(file.path()).c_str(), v1::DatasetFile::Format_Name(file.format()).c_str(),
-              FormatBytes(file.size_bytes()).c_str(), file.gzip() ? ", gzip" : "");
-  std::fputs(ArraysTable(file, !session.options().no_headers).c_str(), stdout);
-  std::fputs(ClassesLine(file).c_str(), stdout);
+  WriteFormatted("%s: %s, %s%s\n", Printable(file.path()).c_str(), v1::DatasetFile::Format_Name(file.format()).c_str(),
+                 FormatBytes(file.size_bytes()).c_str(), file.gzip() ? ", gzip" : "");
+  WriteText(ArraysTable(file, !session.options().no_headers));
+  WriteText(ClassesLine(file));
   for (const std::string& note : file.notes()) {
-    std::printf("note: %s\n", Printable(note).c_str());
+    WriteFormatted("note: %s\n", Printable(note).c_str());
   }
   for (const std::string& problem : file.problems()) {
-    std::printf("%s %s\n", session.palette().Red("problem:").c_str(), Printable(problem).c_str());
+    WriteColoured(absl::StrCat(session.palette().Red("problem:"), " ", Printable(problem), "\n"));
   }
 }
 
-// Shows what a file of this machine contains, without a server. The exit code is 1 if the file has problems.
+// Shows what a file on this machine contains, without a server. The exit code is 1 if the file has problems.
 int InspectData(Session* session, const InspectDataOptions& options) {
   const auto file = Inspect(options);
   if (!file.ok()) {
@@ -141,15 +141,15 @@ int InspectData(Session* session, const InspectDataOptions& options) {
 Command InspectDataCommand() {
   const auto options = std::make_shared<InspectDataOptions>();
   return {.name = "inspect",
-          .help = "Show the content of a data set file on this machine, and its problems",
+          .help = "Show what is in a data set file on this machine, and its problems",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {{.name = "path",
                          .value = &options->path,
                          .text = "FILE",
-                         .help = "File in one of the formats of docs/data.md",
+                         .help = "Data file, in one of the formats that docs/data.md lists",
                          .required = true,
-                         .check = CheckNotEmpty,
-                         .suggest = SuggestFiles},
+                         .suggest = SuggestFiles,
+                         .is_path = true},
                         {.name = "--format",
                          .value = &options->format,
                          .text = "FORMAT",

@@ -1,5 +1,7 @@
-#include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -10,10 +12,12 @@
 #include "client/commands/arguments.h"
 #include "client/commands/checks.h"
 #include "client/commands/data/data.h"
+#include "client/commands/output_file.h"
 #include "client/commands/suggestions.h"
 #include "client/render/format.h"
 #include "client/terminal/output.h"
 #include "client/terminal/progress_line.h"
+#include "client/terminal/standard_streams.h"
 #include "data/text/byte_pair_tokenizer.h"
 #include "data/text/labelled_text.h"
 #include "data/text/token_file.h"
@@ -23,21 +27,22 @@ namespace ampd::client {
 namespace {
 
 struct TokenizeOptions {
-  std::string text;        // file to read
-  std::string file;        // file to write
-  std::string vocabulary;  // file of the vocabulary: vocab.json if `merges` is set, otherwise BERT's vocab.txt; empty:
-                           // every byte is a token
+  std::string text;  // file to read
+  std::string file;  // file to write
+  // The file of the vocabulary: vocab.json if `merges` is set, otherwise BERT's vocab.txt. If this is empty, every byte
+  // is a token.
+  std::string vocabulary;
   std::string merges;
   bool cased = false;
   bool replace = false;
-  std::string format = "llm_c";
+  std::string format;       // format of the file to write; empty: llm_c
   bool any_format = false;  // accept a file that is not text as bytes
   bool labelled = false;    // whether each text has a label
   std::string quotes;       // how cells are quoted: csv or none; empty: detected from the file
-  std::string text_field = "text";
-  std::string label_field = "label";
+  std::string text_field;   // empty: text
+  std::string label_field;  // empty: label
   std::string classes;
-  int64_t max_length = 0;
+  std::optional<int64_t> max_length;  // 0: no maximum
 };
 
 constexpr int64_t kMaxVocabularyBytes = int64_t{64} << 20;
@@ -61,7 +66,7 @@ struct PreparedTokenizer {
 
 absl::StatusOr<PreparedTokenizer> PrepareBytePairs(const TokenizeOptions& options) {
   if (options.vocabulary.empty()) {
-    return absl::InvalidArgumentError("--merges needs --vocab, the vocab.json that belongs to it");
+    return absl::InvalidArgumentError("--merges also needs --vocab; give it the vocab.json that belongs to the merges");
   }
   AMPD_ASSIGN_OR_RETURN(const std::string vocabulary, ReadNamed(options.vocabulary));
   AMPD_ASSIGN_OR_RETURN(const std::string merges, ReadNamed(options.merges));
@@ -78,8 +83,9 @@ absl::StatusOr<PreparedTokenizer> PrepareWordPieces(const TokenizeOptions& optio
   const auto begin = (*tokenizer)->Find("[CLS]");
   const auto end = (*tokenizer)->Find("[SEP]");
   if (options.labelled && !(begin.has_value() && end.has_value())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.vocabulary, ": has no [CLS] and [SEP], which must enclose each text"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.vocabulary,
+        ": the token [CLS] or [SEP] is missing, but --jsonl puts both around each text; use a BERT vocabulary"));
   }
   PreparedTokenizer prepared{.name = "BERT's word pieces", .prefix = {}, .suffix = {}};
   if (options.labelled) {
@@ -92,7 +98,7 @@ absl::StatusOr<PreparedTokenizer> PrepareWordPieces(const TokenizeOptions& optio
 
 absl::StatusOr<PreparedTokenizer> Prepare(const TokenizeOptions& options) {
   if (options.cased && (options.vocabulary.empty() || !options.merges.empty())) {
-    return absl::InvalidArgumentError("--cased is for BERT's vocabularies: --vocab without --merges");
+    return absl::InvalidArgumentError("--cased is only for BERT's vocabularies; give --vocab without --merges");
   }
   if (!options.merges.empty()) {
     return PrepareBytePairs(options);
@@ -122,30 +128,30 @@ int WriteTokens(Session* session, const TokenizeOptions& options, const Prepared
     return session->Fail(written.status());
   }
   const PlainFields fields = {{"file", options.file},
-                              {"numTokens", absl::StrCat(written->num_tokens)},
-                              {"tokenBytes", absl::StrCat(written->token_bytes)},
-                              {"textBytes", absl::StrCat(written->num_text_bytes)},
-                              {"vocabulary", absl::StrCat(prepared.tokenizer->vocabulary())}};
+                              {"numTokens", static_cast<int64_t>(written->num_tokens)},
+                              {"tokenBytes", static_cast<int64_t>(written->token_bytes)},
+                              {"textBytes", static_cast<int64_t>(written->num_text_bytes)},
+                              {"vocabulary", static_cast<int64_t>(prepared.tokenizer->vocabulary())}};
   if (!PrintStructured(*session, fields) && !session->options().quiet) {
-    std::printf("%s: %s tokens of %lld bytes, of %s of text; %s, vocab_size %lld\n", Printable(options.file).c_str(),
-                FormatCount(written->num_tokens).c_str(), static_cast<long long>(written->token_bytes),
-                FormatBytes(written->num_text_bytes).c_str(), prepared.name.c_str(),
-                static_cast<long long>(prepared.tokenizer->vocabulary()));
+    WriteFormatted("%s: %s tokens of %lld bytes each, from %s of text; kind of token: %s; vocab_size: %lld\n",
+                   Printable(options.file).c_str(), FormatCount(written->num_tokens).c_str(),
+                   static_cast<long long>(written->token_bytes), FormatBytes(written->num_text_bytes).c_str(),
+                   prepared.name.c_str(), static_cast<long long>(prepared.tokenizer->vocabulary()));
   }
   if (written->is_json) {
     session->Note(absl::StrCat(Printable(options.text),
-                               " holds JSON, so its braces and names became tokens too; --jsonl reads "
-                               "only the text of each line"));
+                               " holds JSON, so its braces and field names became tokens too; to read only the text "
+                               "of each line, use --jsonl"));
   }
   return kExitOk;
 }
 
-// Returns the format in which the texts were read: "a table between tabs, quotation marks as in CSV".
+// Returns the format in which the texts were read: "a table with tabs between columns and quotation marks as in CSV".
 std::string FormatText(const text::LabelledTextSummary& written) {
   return written.is_json
              ? "JSON lines"
-             : absl::StrCat("a table between ", written.table.delimiter == ',' ? "commas" : "tabs",
-                            written.table.quotes == text::Quotes::kCsv ? ", quotation marks as in CSV" : "");
+             : absl::StrCat("a table with ", written.table.delimiter == ',' ? "commas" : "tabs", " between columns",
+                            written.table.quotes == text::Quotes::kCsv ? " and quotation marks as in CSV" : "");
 }
 
 int WriteLabelled(Session* session, const TokenizeOptions& options, const PreparedTokenizer& prepared,
@@ -154,14 +160,14 @@ int WriteLabelled(Session* session, const TokenizeOptions& options, const Prepar
                                      .quotes = options.quotes == "csv"    ? text::Quotes::kCsv
                                                : options.quotes == "none" ? text::Quotes::kNone
                                                                           : text::Quotes::kAuto,
-                                     .text_field = options.text_field,
-                                     .label_field = options.label_field,
+                                     .text_field = options.text_field.empty() ? "text" : options.text_field,
+                                     .label_field = options.label_field.empty() ? "label" : options.label_field,
                                      .classes = {},
                                      .destination = options.file,
                                      .replace = options.replace,
                                      .prefix = prepared.prefix,
                                      .suffix = prepared.suffix,
-                                     .max_length = options.max_length,
+                                     .max_length = options.max_length.value_or(0),
                                      .progress = progress};
   if (!options.classes.empty()) {
     labelled.classes = absl::StrSplit(options.classes, ',');
@@ -171,27 +177,64 @@ int WriteLabelled(Session* session, const TokenizeOptions& options, const Prepar
     return session->Fail(written.status());
   }
   const PlainFields fields = {{"file", options.file},
-                              {"numTexts", absl::StrCat(written->num_texts)},
-                              {"numTokens", absl::StrCat(written->num_tokens)},
-                              {"numClasses", absl::StrCat(written->num_classes)},
-                              {"longest", absl::StrCat(written->longest)},
-                              {"numCut", absl::StrCat(written->num_cut)},
+                              {"numTexts", static_cast<int64_t>(written->num_texts)},
+                              {"numTokens", static_cast<int64_t>(written->num_tokens)},
+                              {"numClasses", static_cast<int64_t>(written->num_classes)},
+                              {"longest", static_cast<int64_t>(written->longest)},
+                              {"numCut", static_cast<int64_t>(written->num_cut)},
                               {"readAs", FormatText(*written)},
-                              {"vocabulary", absl::StrCat(prepared.tokenizer->vocabulary())}};
+                              {"vocabulary", static_cast<int64_t>(prepared.tokenizer->vocabulary())}};
   if (!PrintStructured(*session, fields) && !session->options().quiet) {
-    std::printf(
-        "%s: %s texts of %s tokens in %lld classes, the longest of %lld, %s cut; %s, vocab_size %lld; from %s\n",
+    WriteFormatted(
+        "%s: %s texts in %lld classes; %s tokens in total, %lld in the longest text; %s texts were cut; kind of token: "
+        "%s; vocab_size: %lld; the input was read as %s\n",
         Printable(options.file).c_str(), FormatCount(written->num_texts).c_str(),
-        FormatCount(written->num_tokens).c_str(), static_cast<long long>(written->num_classes),
+        static_cast<long long>(written->num_classes), FormatCount(written->num_tokens).c_str(),
         static_cast<long long>(written->longest), FormatCount(written->num_cut).c_str(), prepared.name.c_str(),
         static_cast<long long>(prepared.tokenizer->vocabulary()), FormatText(*written).c_str());
   }
   return kExitOk;
 }
 
-// Turns a text of this machine into a file of tokens, without a server.
+// Returns INVALID_ARGUMENT if an option is given that the kind of output does not have.
+absl::Status CheckKindOfOutput(const TokenizeOptions& options) {
+  const std::pair<const char*, bool> of_labelled[] = {{"--text-field", !options.text_field.empty()},
+                                                      {"--label-field", !options.label_field.empty()},
+                                                      {"--classes", !options.classes.empty()},
+                                                      {"--quotes", !options.quotes.empty()},
+                                                      {"--max-length", options.max_length.has_value()}};
+  for (const auto& [name, is_given] : of_labelled) {
+    if (is_given && !options.labelled) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " needs --jsonl, which reads one text and its label per line"));
+    }
+  }
+  if (options.labelled && (!options.format.empty() || options.any_format)) {
+    return absl::InvalidArgumentError(absl::StrCat(options.any_format ? "--any-format" : "--format",
+                                                   " cannot be combined with --jsonl, which writes JSON lines"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFiles(const TokenizeOptions& options) {
+  AMPD_RETURN_IF_ERROR(CheckInputsAreKept({options.text, options.vocabulary, options.merges}, options.file));
+  AMPD_RETURN_IF_ERROR(CheckOutputFile(options.file, options.replace));
+  std::error_code error;
+  const bool is_empty = std::filesystem::is_regular_file(options.text, error) &&
+                        std::filesystem::file_size(options.text, error) == 0 && !error;
+  return is_empty
+             ? absl::InvalidArgumentError(absl::StrCat(options.text, " is empty; there is no text to write tokens of"))
+             : absl::OkStatus();
+}
+
+// Turns a text on this machine into a file of tokens, without a server.
 int Tokenize(Session* session, const TokenizeOptions& options) {
   const Cancellation* const cancellation = session->CancelledByInterrupt();
+  absl::Status allowed = CheckKindOfOutput(options);
+  allowed.Update(CheckFiles(options));
+  if (!allowed.ok()) {
+    return session->Fail(allowed);
+  }
   const auto prepared = Prepare(options);
   if (!prepared.ok()) {
     return session->Fail(prepared.status());
@@ -208,68 +251,80 @@ int Tokenize(Session* session, const TokenizeOptions& options) {
                           : WriteTokens(session, options, *prepared, progress);
 }
 
+std::string CheckClasses(const std::string& text) {
+  std::set<absl::string_view> seen;
+  for (const absl::string_view name : absl::StrSplit(text, ',')) {
+    if (name.empty()) {
+      return absl::StrCat("'", text, "' has a class without a name; write a list such as negative,positive");
+    }
+    if (!seen.insert(name).second) {
+      return absl::StrCat("'", text, "' has the class '", name, "' twice");
+    }
+  }
+  return "";
+}
+
 std::vector<Argument> ArgumentsOf(TokenizeOptions* options) {
-  return {{.name = "text",
-           .value = &options->text,
-           .text = "TEXT",
-           .help = "UTF-8 text to read; its bytes are the tokens unless --vocab is given",
-           .required = true,
-           .check = CheckNotEmpty,
-           .suggest = SuggestFiles},
-          OutputFile(&options->file),
-          {.name = "--vocab",
-           .value = &options->vocabulary,
-           .text = "FILE",
-           .help = "Vocabulary: GPT-2's vocab.json (with --merges) or BERT's vocab.txt",
-           .check = CheckNotEmpty,
-           .suggest = SuggestFiles},
-          {.name = "--merges",
-           .value = &options->merges,
-           .text = "FILE",
-           .help = "GPT-2's merges.txt, which belongs to the vocab.json",
-           .check = CheckNotEmpty,
-           .suggest = SuggestFiles},
-          {.name = "--cased",
-           .value = &options->cased,
-           .help = "Keep capitals and accents (for BERT's cased vocabularies)"},
-          {.name = "--format",
-           .value = &options->format,
-           .text = "FORMAT",
-           .help = "Format of the file: llm_c (with a header), uint16 or uint32 (default llm_c)",
-           .choices = {"llm_c", "uint16", "uint32"}},
-          {.name = "--any-format",
-           .value = &options->any_format,
-           .help = "Accept a file that is not text, such as a gzip file, as bytes"},
-          {.name = "--jsonl",
-           .value = &options->labelled,
-           .help = "Read one text and its label per line; write JSON lines of tokens and label"},
-          {.name = "--text-field",
-           .value = &options->text_field,
-           .text = "NAME",
-           .help = "Column or JSON field that holds the text (default text)",
-           .check = CheckNotEmpty},
-          {.name = "--label-field",
-           .value = &options->label_field,
-           .text = "NAME",
-           .help = "Column or JSON field that holds the label (default label)",
-           .check = CheckNotEmpty},
-          {.name = "--classes",
-           .value = &options->classes,
-           .text = "A,B",
-           .help = "Names of the labels from 0 on, separated by commas (default: labels are numbers)",
-           .check = CheckNotEmpty},
-          {.name = "--quotes",
-           .value = &options->quotes,
-           .text = "MEANING",
-           .help = "Meaning of quotation marks: csv (they enclose a cell) or none (they are text) (default: detected "
-                   "from the file)",
-           .choices = {"csv", "none"}},
-          {.name = "--max-length",
-           .value = &options->max_length,
-           .text = "N",
-           .help = "Maximum number of tokens of a text; longer ones are cut (default 0 = no maximum)",
-           .check = CheckCount},
-          Force(&options->replace)};
+  return {
+      {.name = "text",
+       .value = &options->text,
+       .text = "TEXT",
+       .help = "Text file to read, in UTF-8; each byte is a token unless --vocab is given",
+       .required = true,
+       .suggest = SuggestFiles,
+       .is_path = true},
+      OutputFile(&options->file),
+      {.name = "--vocab",
+       .value = &options->vocabulary,
+       .text = "FILE",
+       .help = "Vocabulary: GPT-2's vocab.json (with --merges) or BERT's vocab.txt",
+       .suggest = SuggestFiles,
+       .is_path = true},
+      {.name = "--merges",
+       .value = &options->merges,
+       .text = "FILE",
+       .help = "GPT-2's merges.txt, which belongs to the vocab.json",
+       .suggest = SuggestFiles,
+       .is_path = true},
+      {.name = "--cased",
+       .value = &options->cased,
+       .help = "Keep capitals and accents (for BERT's cased vocabularies)"},
+      {.name = "--format",
+       .value = &options->format,
+       .text = "FORMAT",
+       .help = "Format of the file to write: llm_c (with a header), uint16 or uint32 (default llm_c)",
+       .choices = {"llm_c", "uint16", "uint32"}},
+      {.name = "--any-format",
+       .value = &options->any_format,
+       .help = "Accept a file that is not text, such as a gzip file; each byte is a token"},
+      {.name = "--jsonl",
+       .value = &options->labelled,
+       .help = "Read a text with a label per line (JSON lines, CSV or TSV), and write JSON lines of tokens and label"},
+      {.name = "--text-field",
+       .value = &options->text_field,
+       .text = "NAME",
+       .help = "With --jsonl: column or JSON field of the text (default text)"},
+      {.name = "--label-field",
+       .value = &options->label_field,
+       .text = "NAME",
+       .help = "With --jsonl: column or JSON field of the label (default label)"},
+      {.name = "--classes",
+       .value = &options->classes,
+       .text = "A,B",
+       .help = "With --jsonl: names of the classes; the first is class 0 (default: labels are numbers)",
+       .check = CheckClasses},
+      {.name = "--quotes",
+       .value = &options->quotes,
+       .text = "MEANING",
+       .help = "With --jsonl: what quotation marks mean in a table: csv (they enclose a cell) or none (they are text); "
+               "default: detected",
+       .choices = {"csv", "none"}},
+      {.name = "--max-length",
+       .value = &options->max_length,
+       .text = "N",
+       .help = "With --jsonl: cut longer texts to N tokens (default 0 = no limit)",
+       .check = CheckCount},
+      Force(&options->replace)};
 }
 
 }  // namespace

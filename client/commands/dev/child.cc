@@ -39,7 +39,7 @@ namespace {
 absl::StatusOr<Child> Child::Start(const std::vector<std::string>& command, const std::string& log_path) {
   if (access(command[0].c_str(), X_OK) != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("cannot find the program ", command[0], "; it belongs in the folder of ampctl"));
+        absl::StrCat("cannot find the program ", command[0], "; put it into the folder that ampctl is in"));
   }
   const UniqueFd log(open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!log.ok()) {

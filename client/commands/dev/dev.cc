@@ -1,16 +1,17 @@
 #include "client/commands/dev/dev.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <sys/file.h>
 
 #include <csignal>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -24,6 +25,7 @@
 #include "client/commands/dev/child.h"
 #include "client/commands/dev/dev_clean.h"
 #include "client/commands/dev/dev_events.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -45,6 +47,7 @@ constexpr char kSystemDatasets[] = "/usr/share/datasets";
 constexpr absl::Duration kWorkerGrace = absl::Seconds(60);  // for its trainers to write a checkpoint
 constexpr int64_t kMostLogRead = int64_t{64} << 20;
 constexpr absl::Duration kServerGrace = absl::Seconds(15);
+constexpr int kMaxPort = 65535;
 
 std::string OwnFolder() {
   std::error_code error;
@@ -182,7 +185,8 @@ absl::Status DevRun::StartServer() {
   AMPD_ASSIGN_OR_RETURN(const std::string text, ReadFile(port_file, 1 << 10));
   const std::vector<std::string> ports = absl::StrSplit(text, '\n', absl::SkipEmpty());
   if (ports.size() != 2) {
-    return absl::InternalError(absl::StrCat(port_file, " does not hold two ports"));
+    return absl::InternalError(absl::StrCat("the server wrote ", ports.size(), " ports to ", port_file,
+                                            " instead of 2; use ampctl and ampd-server of the same version"));
   }
   address_ = absl::StrCat("127.0.0.1:", ports[0]);
   metrics_address_ = absl::StrCat("127.0.0.1:", ports[1]);
@@ -219,11 +223,6 @@ absl::Status DevRun::StartWorker() {
 }
 
 absl::Status DevRun::Start() {
-  for (const std::string& root : options_.data_roots) {
-    if (root.find('=') == std::string::npos || root.starts_with("=")) {
-      return absl::InvalidArgumentError(absl::StrCat("--data-root is name=path, not '", root, "'"));
-    }
-  }
   AMPD_RETURN_IF_ERROR(LockFolder());
   for (const char* name : {"server.log", "worker.log"}) {
     std::error_code missing;
@@ -233,7 +232,8 @@ absl::Status DevRun::Start() {
   AMPD_RETURN_IF_ERROR(StartServer());
   AMPD_RETURN_IF_ERROR(StartWorker());
   events_.StopWatching();
-  // Other commands find the address by this file, and then a server whose worker is ready.
+  // Write the server's address for other commands only now, so that a command which finds it also finds a worker that
+  // is ready.
   AMPD_RETURN_IF_ERROR(WriteFileAtomically(In("context"), address_ + "\n"));
   Announce();
   return absl::OkStatus();
@@ -244,7 +244,7 @@ void DevRun::Announce() const {
   for (const std::string& root : DataRoots(options_.data_roots)) {
     absl::StrAppend(&roots, "  data     ", root, "\n");
   }
-  std::printf(
+  WriteFormatted(
       "  server   %s   metrics http://%s/metrics\n"
       "  worker   %s\n"
       "           metrics http://%s/metrics\n%s"
@@ -254,7 +254,7 @@ void DevRun::Announce() const {
       "  Ctrl-C ends both; running jobs write a checkpoint and resume at the next start\n",
       address_.c_str(), metrics_address_.c_str(), devices_.c_str(), worker_metrics_.c_str(), roots.c_str(),
       folder_.c_str());
-  std::fflush(stdout);
+  FlushOutput();
 }
 
 absl::Status DevRun::Run() {
@@ -314,6 +314,10 @@ void DevRun::Stop() {
 }
 
 int Dev(Session* session, const DevOptions& options) {
+  if (options.port == options.metrics_port && options.port != 0) {
+    return session->Fail(absl::InvalidArgumentError(
+        absl::StrCat("--port and --metrics-port are both ", options.port, "; give two different ports")));
+  }
   // Ask before signals are handled, so that Ctrl-C at the question ends the command.
   if (const absl::Status allowed =
           options.clean ? ConfirmDevClean(options.folder, options.confirmed) : absl::OkStatus();
@@ -335,28 +339,61 @@ int Dev(Session* session, const DevOptions& options) {
   return exit_code;
 }
 
+// Returns the problem of a value of --data-root, which the worker would refuse too (worker/agent/main.cc).
+std::string CheckDataRoot(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string::npos) {
+    return absl::StrCat("'", text, "' is not NAME=PATH");
+  }
+  const std::string path = text.substr(equals + 1);
+  std::error_code error;
+  const fs::file_status there = fs::status(path, error);
+  return fs::is_directory(there)
+             ? std::string()
+             : absl::StrCat("'", path, "' ", fs::exists(there) ? "is not a folder" : "does not exist");
+}
+
+// Returns the problem of a value of --data-group: the name or the number of a group.
+std::string CheckGroup(const std::string& text) {
+  constexpr size_t kMostGroupBytes = size_t{1} << 16;
+  std::string buffer(kMostGroupBytes, '\0');
+  struct group found = {};
+  struct group* result = nullptr;
+  gid_t number = 0;
+  const bool is_known =
+      getgrnam_r(text.c_str(), &found, buffer.data(), buffer.size(), &result) == 0 && result != nullptr;
+  return is_known || absl::SimpleAtoi(text, &number) ? std::string()
+                                                     : absl::StrCat("this machine has no group '", text, "'");
+}
+
 std::vector<Argument> ArgumentsOf(DevOptions* options) {
   return {{.name = "--port",
            .value = &options->port,
            .text = "N",
-           .help = "API port (default 7070; 0 picks a free port)",
-           .check = CheckCount},
+           .help = "Port for ampctl and other clients (default 7070; 0 picks a free port)",
+           .check = InRange(0, kMaxPort)},
           {.name = "--metrics-port",
            .value = &options->metrics_port,
            .text = "N",
-           .help = "Port of /metrics (default 7071; 0 picks a free port)",
-           .check = CheckCount},
+           .help = "Port for Prometheus metrics (default 7071; 0 picks a free port)",
+           .check = InRange(0, kMaxPort)},
           {.name = "--data-root",
            .value = &options->data_roots,
            .text = "NAME=PATH",
-           .help = "Folder that job files may read by that name; repeatable, besides those in /usr/share/datasets"},
+           .help = "Let job files read the folder PATH as NAME/...; repeatable. Each folder in /usr/share/datasets is "
+                   "added under its own name",
+           .check = CheckDataRoot,
+           .is_path = true},
           {.name = "--data-group",
            .value = &options->data_group,
            .text = "GROUP",
-           .help = "Group whose files jobs may read, besides files that everyone may read"},
+           .help = "Unix group, by name or number: jobs may also read the files that this group may read (default: "
+                   "only files that all users may read)",
+           .check = CheckGroup},
           {.name = "--clean",
            .value = &options->clean,
-           .help = "First delete everything in ./.ampd (jobs, histories, checkpoints), after a question"},
+           .help = "Before starting, ask for confirmation, then delete everything in ./.ampd (jobs, histories, "
+                   "checkpoints)"},
           Yes(&options->confirmed)};
 }
 

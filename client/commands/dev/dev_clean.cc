@@ -70,14 +70,15 @@ absl::Status ConfirmDevClean(const std::string& folder, bool confirmed) {
   const std::string shown = Printable(fs::absolute(folder, error).string());
   if (!fs::exists(fs::path(folder) / kLock, error)) {
     return Error(absl::StatusCode::kFailedPrecondition, "NOT_OURS",
-                 absl::StrCat(shown, " was not created by ampctl dev; nothing was deleted"));
+                 absl::StrCat(shown, " was not created by ampctl dev, so nothing was deleted; delete it yourself"));
   }
   if (confirmed) {
     return absl::OkStatus();
   }
   if (!CanAsk()) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot ask for confirmation to delete everything in ", shown, ": ",
-                                                   content, "; use --yes: ampctl dev --clean --yes"));
+    return absl::InvalidArgumentError(absl::StrCat("cannot ask whether to delete everything in ", shown, " (", content,
+                                                   "), because stdin is not a terminal; to delete it without a "
+                                                   "question: ampctl dev --clean --yes"));
   }
   return Confirm(absl::StrCat("delete everything in ", shown, ": ", content, "?"))
              ? absl::OkStatus()

@@ -1,5 +1,6 @@
 #include "client/commands/job/change.h"
 
+#include "client/commands/find_job.h"
 #include "client/terminal/output.h"
 
 namespace ampd::client {
@@ -14,10 +15,14 @@ int ChangeJobs(Session* session, const std::vector<std::string>& ids, const JobC
   int exit_code = kExitOk;
   JobResults results(session, ids.size());
   for (const std::string& id : ids) {
-    const auto job = change.call(*client, id);
+    const auto found = FindJobId(*client, id);
+    const auto job = found.ok() ? change.call(*client, *found) : found.status();
     if (!job.ok()) {
       const int failed = session->Fail(job.status());
       exit_code = exit_code == kExitOk ? failed : exit_code;
+      if (IsUnanswered(job.status())) {
+        return exit_code;
+      }
       continue;
     }
     results.Add(*job, change.text(*job));

@@ -6,7 +6,7 @@
 
 #include "client/terminal/session.h"
 
-// Shared by the commands that make the same change to several jobs.
+// Functions shared by the commands that make the same change to several jobs.
 namespace ampd::client {
 
 // Returns the name of the job's state, such as "RUNNING".
@@ -19,8 +19,8 @@ struct JobChange {
   std::function<std::string(const v1::Job&)> note = nullptr;    // printed on stderr unless it is empty
 };
 
-// Makes the change to each of the jobs and prints the results. Continues after a failure. Returns the exit code of the
-// first failure.
+// Makes the change to each of the jobs and prints the results. Continues after a failure, unless the server does not
+// answer. Returns the exit code of the first failure.
 int ChangeJobs(Session* session, const std::vector<std::string>& ids, const JobChange& change);
 
 }  // namespace ampd::client

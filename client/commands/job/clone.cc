@@ -9,9 +9,9 @@ namespace ampd::client {
 Command CloneJobCommand() {
   const auto options = std::make_shared<CloneOptions>();
   return {.name = "clone",
-          .help = "Submit a job again, from the start",
+          .help = "Submit a copy of a job; the copy trains from the start",
           .formats = AllFormatsBut({OutputFormat::kWide}),
-          .arguments = {JobId(&options->id), NewJobName(&options->name)},
+          .arguments = {JobId(&options->id), NewJobName(&options->name), RequestId(&options->request_id)},
           .run = [options](Session* session) { return CloneJob(session, *options); }};
 }
 

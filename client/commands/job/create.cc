@@ -1,14 +1,42 @@
 #include "client/commands/job/create.h"
 
-#include <cstdio>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "client/commands/find_job.h"
 #include "client/render/format.h"
 #include "client/render/job_text.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
+namespace {
+
+// Returns what helps a job that no worker can run.
+std::string AdviceOn(v1::PendingReason::Code reason, const std::string& id) {
+  switch (reason) {
+    case v1::PendingReason::NO_WORKERS:
+      return "start a worker: ampd-worker --server ADDRESS, or ampctl dev";
+    case v1::PendingReason::INSUFFICIENT_MEMORY:
+      return "lower resources.memory_bytes in the job file, or start a worker with more memory";
+    case v1::PendingReason::CAPABILITY_TOO_LOW:
+      return "submit it with a precision that a worker has: --set precision.preset=auto";
+    case v1::PendingReason::WORKER_UNAVAILABLE:
+    case v1::PendingReason::WAITING_FOR_CHECKPOINT_WORKER:
+      return "see the workers: ampctl worker list";
+    default:
+      return "see what each device lacks: ampctl job explain " + id;
+  }
+}
+
+std::string CheckRequestId(const std::string& text) {
+  constexpr size_t kMaxBytes = 128;  // The server's limit, in server/coordinator/create_job.cc.
+  return text.empty()              ? "the value must not be empty"
+         : text.size() > kMaxBytes ? absl::StrCat("the value has ", text.size(), " bytes; at most ", kMaxBytes)
+                                   : "";
+}
+
+}  // namespace
 
 JobClient::Retry RetryOf(Session* session, absl::Duration retry_for) {
   return {retry_for, session->CancelledByInterrupt(), [session, retry_for](const absl::Status&) {
@@ -16,22 +44,48 @@ JobClient::Retry RetryOf(Session* session, absl::Duration retry_for) {
           }};
 }
 
+Argument RequestId(std::string* request_id) {
+  return {.name = "--request-id",
+          .value = request_id,
+          .text = "ID",
+          .help = "Idempotency key, such as a UUID: a repeat with the same key creates no second job (default: random)",
+          .check = CheckRequestId};
+}
+
+std::string RequestIdOf(const std::string& request_id) { return request_id.empty() ? NewRequestId() : request_id; }
+
 void ReportAccepted(Session* session, const v1::Job& job) {
   if (session->names_only() || !PrintStructured(*session, job)) {
-    std::printf("%s\n", job.id().c_str());
+    WriteText(Printable(job.id()) + "\n");
   }
-  std::fflush(stdout);
-  session->Note(absl::StrCat("submitted ", Printable(job.spec().name()), "\n  watch:   ampctl job watch ", job.id(),
-                             "\n  logs:    ampctl job logs -f ", job.id(), "\n  cancel:  ampctl job cancel ",
-                             job.id()));
+  FlushOutput();
+  const std::string id = Printable(job.id());
+  session->Note(absl::StrCat("submitted ", Printable(job.spec().name()), "\n  watch:   ampctl job watch ", id,
+                             "\n  logs:    ampctl job logs -f ", id, "\n  cancel:  ampctl job cancel ", id));
   const std::string kept = RenderRetention(job, {absl::Now(), absl::LocalTimeZone()});
   if (!kept.empty()) {
-    session->Note("  kept:    " + kept);
+    session->Note("  storage: " + kept);
+  }
+}
+
+void WarnIfNoWorkerFits(const Session& session, JobClient* client, const v1::Job& job) {
+  if (job.state() != v1::Job::QUEUED) {
+    return;
+  }
+  const auto now = client->GetJob(job.id());
+  if (now.ok() && now->pending().no_worker_fits()) {
+    session.Warn(absl::StrCat(
+        "warning: no worker can run this job now, and it waits until one can: ", Printable(now->pending().message()),
+        "  [", v1::PendingReason::Code_Name(now->pending().reason()),
+        "]\n  try: ", AdviceOn(now->pending().reason(), job.id())));
   }
 }
 
 Argument NewJobName(std::string* name) {
-  return {.name = "--name", .value = name, .text = "NAME", .help = "Name of the created job (default: the same name)"};
+  return {.name = "--name",
+          .value = name,
+          .text = "NAME",
+          .help = "Name of the new job (default: the name of the original job)"};
 }
 
 int CloneJob(Session* session, const CloneOptions& options) {
@@ -40,16 +94,21 @@ int CloneJob(Session* session, const CloneOptions& options) {
   if (!client.ok()) {
     return session->Fail(client.status());
   }
+  const auto id = FindJobId(*client, options.id);
+  if (!id.ok()) {
+    return session->Fail(id.status());
+  }
   v1::CloneJobRequest request;
-  request.set_id(options.id);
+  request.set_id(*id);
   request.set_name(options.name);
-  request.set_request_id(NewRequestId());
+  request.set_request_id(RequestIdOf(options.request_id));
   request.set_from_last_checkpoint(options.from_last_checkpoint);
   const auto job = (*client)->CloneJob(request, retry);
   if (!job.ok()) {
     return session->Fail(job.status());
   }
   ReportAccepted(session, *job);
+  WarnIfNoWorkerFits(*session, *client, *job);
   return kExitOk;
 }
 

@@ -3,7 +3,7 @@
 #include "absl/time/time.h"
 #include "client/commands/command.h"
 
-// Shared by the commands that create a job.
+// Functions shared by the commands that create a job.
 namespace ampd::client {
 
 // How long to retry if --retry-for is not given.
@@ -13,12 +13,21 @@ inline constexpr absl::Duration kDefaultRetry = absl::Seconds(10);
 // Session::Client().
 JobClient::Retry RetryOf(Session* session, absl::Duration retry_for);
 
+// The option --request-id, and the id to send for it: the user's or, if that is empty, a new one.
+Argument RequestId(std::string* request_id);
+std::string RequestIdOf(const std::string& request_id);
+
 // Prints the created job's id and commands to type next.
 void ReportAccepted(Session* session, const v1::Job& job);
+
+// If the job is queued and no worker in service could run it, prints a warning with the reason and what helps. Prints
+// nothing if the server does not answer.
+void WarnIfNoWorkerFits(const Session& session, JobClient* client, const v1::Job& job);
 
 struct CloneOptions {
   std::string id;
   std::string name;                   // name of the created job; empty: the same as the other job's
+  std::string request_id;             // empty: a new one
   bool from_last_checkpoint = false;  // true: start with the other job's last checkpoint; false: start from step 0
 };
 // The option --name, which names the job to create.

@@ -1,8 +1,9 @@
 #include "client/commands/job/dry_run.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "client/render/format.h"
 #include "client/render/table.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -22,7 +24,7 @@ void PrintPolicyOn(JobClient* client, const v1::JobSpec& spec, bool cpu, bool wa
   if (!table.ok() || (warnings_only && table->warnings().empty())) {
     return;
   }
-  std::printf("# On a %s:\n", cpu ? kExampleCpu : kExampleGpu);
+  WriteFormatted("# On a %s:\n", cpu ? kExampleCpu : kExampleGpu);
   PrintLines(warnings_only ? "" : table->text(), "# ");
   for (const std::string& warning : table->warnings()) {
     PrintLines("warning: " + warning, "# ");
@@ -53,13 +55,15 @@ std::string LargestBatch(const v1::EstimateJobResponse& estimate, const v1::Esti
   return fits.empty() ? "-" : absl::StrJoin(fits, ", ");
 }
 
-// Returns why the memory of an exported model is unknown, as the end of a sentence.
-std::string WhyUnknown(const v1::JobSpec& spec, const absl::Status& status) {
+// Returns that the memory of an exported model is unknown, and how long or why.
+std::string UnknownMemory(const v1::JobSpec& spec, const absl::Status& status) {
   if (spec.model().exported().artifact().empty()) {
-    return " until a worker reads the model's file";
+    return "Memory of a step: unknown until a worker reads the model's file";
   }
-  return absl::IsNotFound(status) ? " until the model's file is uploaded; ampctl model inspect FILE --batch N shows it"
-                                  : absl::StrCat("; ", Printable(std::string(status.message())));
+  return absl::IsNotFound(status)
+             ? "Memory of a step: unknown until the model's file is uploaded; to estimate it now: ampctl model inspect "
+               "FILE --batch N"
+             : absl::StrCat("Memory of a step: unknown; ", Printable(std::string(status.message())));
 }
 
 // Prints the memory of a step as comments, below the spec's YAML.
@@ -67,7 +71,7 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
   const auto estimate = client->EstimateJob(spec);
   if (!estimate.ok()) {
     if (spec.model().has_exported()) {
-      std::printf("# Memory of a step: unknown%s\n", WhyUnknown(spec, estimate.status()).c_str());
+      WriteText(absl::StrCat("# ", UnknownMemory(spec, estimate.status()), "\n"));
     }
     return;
   }
@@ -83,11 +87,14 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
   }
   if (estimate->memory_bytes() == 0 && std::all_of(estimate->candidates().begin(), estimate->candidates().end(),
                                                    [](const auto& candidate) { return candidate.fits().empty(); })) {
-    session->Note("no connected worker can run it; see: ampctl worker list -o wide");
+    session->Note("no connected worker can run the job; see: ampctl worker list -o wide");
   }
-  std::printf("# Memory of a step at its peak; the largest batch for %s:\n",
-              estimate->memory_bytes() > 0 ? FormatBytes(estimate->memory_bytes()).c_str()
-                                           : "the smallest and the largest device that can run it");
+  const std::string heading = absl::StrCat("# Peak memory of a step, and the largest batch ",
+                                           estimate->memory_bytes() == 0
+                                               ? "for the smallest and for the largest device that can run the job"
+                                               : absl::StrCat("that fits into ", FormatBytes(estimate->memory_bytes())),
+                                           ":");
+  WriteText(heading + "\n");
   PrintLines(RenderTable({"PRECISION", "DEVICE", "TOTAL", "WEIGHTS", "MOMENTS", "GRADIENTS", "ACTIVATIONS", "OTHER",
                           "LARGEST BATCH"},
                          rows, /*headings=*/true),
@@ -98,24 +105,26 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
 // of device on which the job may run. Leaves out what the server can't tell.
 void PrintStructuredDryRun(Session* session, JobClient* client, const v1::JobSpec& spec) {
   const v1::ResourceSpec::Kind kind = spec.resources().kind();
-  std::vector<std::string> policies;
+  std::vector<PlainFields> policies;
+  std::deque<v1::PolicyTable> tables;  // `policies` points to them
   for (const bool cpu : {true, false}) {
     if (kind == (cpu ? v1::ResourceSpec::GPU : v1::ResourceSpec::CPU)) {
       continue;
     }
     if (const auto table = client->ResolvePolicy(PolicyRequestOf(spec, cpu ? "cpu" : "gpu")); table.ok()) {
-      policies.push_back(
-          absl::StrCat(R"({"device":")", cpu ? kExampleCpu : kExampleGpu, R"(","table":)", ToJson(*table, false), "}"));
+      tables.push_back(*table);
+      policies.push_back({{"device", cpu ? kExampleCpu : kExampleGpu}, {"table", &tables.back()}});
     }
   }
-  JsonMembers members = {{"spec", ToJson(spec, false)}};
+  PlainFields fields = {{"spec", &spec}};
   if (!policies.empty()) {
-    members.emplace_back("policies", absl::StrCat("[", absl::StrJoin(policies, ","), "]"));
+    fields.push_back({"policies", std::move(policies)});
   }
-  if (const auto estimate = client->EstimateJob(spec); estimate.ok()) {
-    members.emplace_back("memory", ToJson(*estimate, false));
+  const auto estimate = client->EstimateJob(spec);
+  if (estimate.ok()) {
+    fields.push_back({"memory", &*estimate});
   }
-  PrintStructured(*session, members);
+  PrintStructured(*session, fields);
 }
 
 }  // namespace
@@ -124,7 +133,7 @@ void PrintDryRun(Session* session, JobClient* client, const v1::JobSpec& spec) {
   if (session->options().output != OutputFormat::kTable) {
     return PrintStructuredDryRun(session, client, spec);
   }
-  std::fputs(ToYaml(spec).c_str(), stdout);
+  WriteText(ToYaml(spec));
   PrintPolicyAsComment(client, spec);
   PrintMemoryAsComment(session, client, spec);
 }

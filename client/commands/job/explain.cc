@@ -7,6 +7,7 @@
 #include "client/commands/job/job.h"
 #include "client/render/job_text.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -16,24 +17,26 @@ std::string AmountText(const v1::DeviceVerdict& verdict, int64_t amount) {
   if (verdict.needed() == 0 && verdict.available() == 0) {
     return "-";
   }
-  return verdict.reason() == v1::CAPABILITY_TOO_LOW ? absl::StrCat(amount / 10, ".", amount % 10) : FormatBytes(amount);
+  return verdict.reason() == v1::PendingReason::CAPABILITY_TOO_LOW ? absl::StrCat(amount / 10, ".", amount % 10)
+                                                                   : FormatBytes(amount);
 }
 
 void ShowExplanation(const Session& session, const std::string& id, const v1::ExplainJobResponse& answer) {
   if (PrintStructured(session, answer)) {
     return;
   }
-  const bool pending = answer.reason() != v1::NOT_PENDING && answer.reason() != v1::PENDING_REASON_UNSPECIFIED;
-  std::printf("%s  %s%s\n%s\n", id.c_str(), StateText(answer.state(), session.palette()).c_str(),
-              pending ? ("  " + v1::PendingReason_Name(answer.reason())).c_str() : "",
-              Printable(answer.message()).c_str());
+  const bool pending = answer.reason() != v1::PendingReason::NOT_PENDING &&
+                       answer.reason() != v1::PendingReason::PENDING_REASON_UNSPECIFIED;
+  WriteColoured(absl::StrCat(Printable(id), "  ", StateText(answer.state(), session.palette()),
+                             pending ? "  " + v1::PendingReason::Code_Name(answer.reason()) : "", "\n",
+                             Printable(answer.message()), "\n"));
   if (answer.jobs_ahead() > 0) {
-    std::printf("%d %s ahead of it\n", answer.jobs_ahead(), answer.jobs_ahead() == 1 ? "job is" : "jobs are");
+    WriteFormatted("%d %s ahead of it\n", answer.jobs_ahead(), answer.jobs_ahead() == 1 ? "job is" : "jobs are");
   }
   std::vector<std::vector<std::string>> rows;
   for (const v1::DeviceVerdict& verdict : answer.devices()) {
     std::vector<std::string>& row = rows.emplace_back();
-    row = {Printable(verdict.worker()), Printable(verdict.device()), v1::PendingReason_Name(verdict.reason())};
+    row = {Printable(verdict.worker()), Printable(verdict.device()), v1::PendingReason::Code_Name(verdict.reason())};
     if (session.wide()) {
       row.insert(row.end(), {AmountText(verdict, verdict.needed()), AmountText(verdict, verdict.available())});
     }
@@ -50,10 +53,10 @@ void ShowExplanation(const Session& session, const std::string& id, const v1::Ex
   }
 }
 
-int Explain(Session* session, const std::string& id) {
-  return CallAndShow(
-      session, [&](JobClient* client) { return client->ExplainJob(id); },
-      [&](const v1::ExplainJobResponse& answer) { ShowExplanation(*session, id, answer); });
+int Explain(Session* session, const std::string& text) {
+  return CallForJob(
+      session, text, [](JobClient* client, const std::string& id) { return client->ExplainJob(id); },
+      [&](const std::string& id, const v1::ExplainJobResponse& answer) { ShowExplanation(*session, id, answer); });
 }
 
 }  // namespace

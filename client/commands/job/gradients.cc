@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "client/render/plot.h"
 #include "client/render/watch_screen.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -46,7 +46,7 @@ std::vector<std::string> Fp8RowOf(const v1::GradientSamples::Module& module) {
           PercentTriple(fp8.input_underflow(), fp8.weight_underflow(), fp8.gradient_underflow()),
           PercentTriple(fp8.input_saturation(), fp8.weight_saturation(), fp8.gradient_saturation()),
           PercentTriple(fp8.forward_error(), fp8.input_gradient_error(), fp8.weight_gradient_error()),
-          fp8.demoted() ? "out of FP8 since" : ""};
+          fp8.demoted() ? "no longer computed in FP8" : ""};
 }
 
 std::vector<std::string> RowOf(const v1::GradientSamples::Module& module, bool ascii) {
@@ -89,7 +89,7 @@ void ShowGradients(const Session& session, const v1::Event& event) {
                                              "LOST BITS", "NOT FINITE", "EXPONENTS", "HISTOGRAM"};
   PrintTable(session, headings, rows);
   ShowFp8(session, event.gradients());
-  std::printf("%s\n", RenderEvent(event).c_str());
+  WriteFormatted("%s\n", RenderEvent(event).c_str());
 }
 
 // Requests gradients and waits for the event with the answer. Sends the request only when the watch shows the job, so
@@ -104,12 +104,15 @@ absl::StatusOr<v1::Event> RequestGradients(JobClient* client, const std::string&
       case JobWatch::Next::kReconnecting:
         break;
       case JobWatch::Next::kCancelled:
-        return absl::CancelledError("interrupted; see the answer later: ampctl job events " + id);
+        return absl::CancelledError("interrupted; to see the gradients later: ampctl job events " + id);
       case JobWatch::Next::kTimeout:
-        return Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
-                     absl::StrCat("no step of ", id, " has answered yet; see later: ampctl job events ", id));
+        return Error(
+            absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
+            absl::StrCat("job ", id, " has not reported its gradients yet; to see them later: ampctl job events ", id));
       case JobWatch::Next::kEnded:
-        return watch.status().ok() ? absl::FailedPreconditionError(id + " ended before it answered") : watch.status();
+        return watch.status().ok()
+                   ? absl::FailedPreconditionError(absl::StrCat("job ", id, " ended before it reported its gradients"))
+                   : watch.status();
       case JobWatch::Next::kMessage:
         if (!std::exchange(requested, true)) {
           v1::UpdateJobRequest request;
@@ -129,30 +132,31 @@ absl::StatusOr<v1::Event> RequestGradients(JobClient* client, const std::string&
 
 int Gradients(Session* session, const GradientsOptions& options) {
   Cancellation* const interrupt = session->CancelledByInterrupt();
-  return CallAndShow(
-      session,
-      [&](JobClient* client) {
-        return RequestGradients(client, options.id, SystemClock().SinceBoot() + options.timeout, interrupt);
+  return CallForJob(
+      session, options.id,
+      [&](JobClient* client, const std::string& id) {
+        return RequestGradients(client, id, SystemClock().SinceBoot() + options.timeout, interrupt);
       },
-      [&](const v1::Event& event) { ShowGradients(*session, event); });
+      [&](const std::string& /*id*/, const v1::Event& event) { ShowGradients(*session, event); });
 }
 
 }  // namespace
 
 Command GradientsOfJobCommand() {
   const auto options = std::make_shared<GradientsOptions>();
-  return {.name = "gradients",
-          .help = "Show how the gradients of the next step fill the range of their format",
-          .examples =
-              "  ampctl job gradients ID\n"
-              "  ampctl job gradients ID -o json | jq .gradients.suggestedScale",
-          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
-          .arguments = {JobId(&options->id),
-                        {.name = "--timeout",
-                         .value = &options->timeout,
-                         .text = "DURATION",
-                         .help = "Give up after this time, with exit code 7 (default 1m)"}},
-          .run = [options](Session* session) { return Gradients(session, *options); }};
+  return {
+      .name = "gradients",
+      .help = "Sample the gradients of the next step, and show how much of the range of their number format they use",
+      .examples =
+          "  ampctl job gradients ID\n"
+          "  ampctl job gradients ID -o json | jq '.gradients.suggestedScale'",
+      .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+      .arguments = {JobId(&options->id),
+                    {.name = "--timeout",
+                     .value = &options->timeout,
+                     .text = "DURATION",
+                     .help = "Give up after this time, with exit code 7 (default 1m)"}},
+      .run = [options](Session* session) { return Gradients(session, *options); }};
 }
 
 }  // namespace ampd::client

@@ -15,6 +15,7 @@ Command JobCommands() {
               WatchJobCommand(),
               LogsOfJobCommand(),
               WaitForJobsCommand(),
+              UpdateJobsCommand(),
               ScaleJobCommand(),
               GradientsOfJobCommand(),
               CancelJobCommand(),

@@ -17,6 +17,7 @@ Command PointsOfJobCommand();
 Command WatchJobCommand();
 Command LogsOfJobCommand();
 Command WaitForJobsCommand();
+Command UpdateJobsCommand();
 Command ScaleJobCommand();
 Command GradientsOfJobCommand();
 Command CancelJobCommand();

@@ -44,8 +44,8 @@ absl::StatusOr<LocalModel> UploadLocalModel(Session* session, const std::string&
   if (model.is_uploaded) {
     ShowAsUploaded(model, spec);
   } else {
-    session->Note(absl::StrCat(Printable(file.path), ", ", FormatBytes(file.size_bytes),
-                               ", is not on the server; job submit without --dry-run uploads it"));
+    session->Note(absl::StrCat("the model file ", Printable(file.path), " (", FormatBytes(file.size_bytes),
+                               ") is not on the server; ampctl job submit uploads it when it runs without --dry-run"));
     exported->set_path("upload/" + file.sha256);
   }
   return model;

@@ -1,53 +1,193 @@
-#include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
 #include "client/api/cancellation.h"
 #include "client/api/job_watch.h"
 #include "client/commands/arguments.h"
 #include "client/commands/checks.h"
+#include "client/commands/job/attempt_wait.h"
 #include "client/commands/job/detach.h"
 #include "client/commands/job/job.h"
+#include "client/commands/job/reconnect.h"
+#include "client/render/log_lines.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
 
+constexpr int64_t kFirstTailBytes = 64 << 10;
+constexpr int64_t kMaxLogBytes = int64_t{1} << 30;  // more than the server stores of any log
+
 struct LogsOptions {
   std::string id;
-  int attempt = 0;
-  int64_t tail_bytes = 0;  // how many bytes at the end of the log to print; 0: the whole log
+  int attempt = 0;                // 0: the newest; with `follow` also those that come later
+  ByteCount tail_bytes;           // how many bytes at the end of the log to print; 0: the whole log
+  std::optional<int> tail_lines;  // how many lines at the end of the log to print; unset: the whole log
+  std::string since;              // moment from which on to print; empty: the whole log
   bool follow = false;
+  std::optional<absl::Duration> retry_for;
 };
 
+// Prints the logs of one job's attempts. Single-threaded.
+class LogsView {
+ public:
+  LogsView(Session* session, JobClient* client, std::string id, const LogsOptions& options)
+      : session_(session),
+        client_(client),
+        id_(std::move(id)),
+        options_(options),
+        patience_(PatienceOf(options.retry_for)) {
+    if (const auto since = ParseMoment(options.since, absl::Now(), absl::LocalTimeZone()); since.has_value()) {
+      since_.emplace(*since);
+    }
+  }
+
+  // Prints what the options ask for. Returns the error that ended it.
+  absl::Status Print() {
+    return options_.follow && options_.attempt == 0 ? FollowAttempts() : PrintFirst(options_.attempt);
+  }
+
+  // Whether the logs have no text and no gap.
+  bool empty() const { return empty_; }
+  bool printed() const { return printed_; }
+
+ private:
+  absl::Status FollowAttempts();
+  absl::Status PrintFirst(int attempt);
+  absl::Status PrintFrom(int attempt, int64_t offset_bytes);
+  absl::StatusOr<v1::TailLogsResponse> ReadTail(int attempt);
+  void PrintPiece(const v1::TailLogsResponse& piece, LogPrinter* printer);
+
+  Session* const session_;
+  JobClient* const client_;
+  const std::string id_;
+  const LogsOptions& options_;
+  const Patience patience_;
+  std::optional<LogSince> since_;
+  bool answered_ = false;  // whether the server has answered, so that it is worth waiting for if it is restarted
+  bool empty_ = true;
+  bool printed_ = false;
+};
+
+absl::Status LogsView::FollowAttempts() {
+  AttemptWait wait(session_, client_, id_, patience_);
+  AMPD_ASSIGN_OR_RETURN(int attempt, wait.Await(1));
+  answered_ = true;
+  AMPD_RETURN_IF_ERROR(PrintFirst(attempt));
+  while (true) {
+    AMPD_ASSIGN_OR_RETURN(const int num_attempts, wait.Await(attempt + 1));
+    if (num_attempts <= attempt) {
+      return absl::OkStatus();
+    }
+    ++attempt;
+    session_->Note(absl::StrCat("attempt ", attempt, " begins"));
+    AMPD_RETURN_IF_ERROR(PrintFrom(attempt, 0));
+  }
+}
+
+// Prints the log of an attempt, or only its end if the options ask for that.
+absl::Status LogsView::PrintFirst(int attempt) {
+  if (!options_.tail_lines.has_value()) {
+    return PrintFrom(attempt, -options_.tail_bytes.bytes);
+  }
+  AMPD_ASSIGN_OR_RETURN(const v1::TailLogsResponse tail, ReadTail(attempt));
+  empty_ = tail.content().empty();
+  const size_t start = StartOfLastLines(tail.content(), *options_.tail_lines);
+  return PrintFrom(tail.attempt() == 0 ? attempt : tail.attempt(), tail.offset_bytes() + static_cast<int64_t>(start));
+}
+
+// Returns the end of an attempt's log, with at least options_.tail_lines lines unless the log, or the part of it behind
+// the last gap, has fewer.
+absl::StatusOr<v1::TailLogsResponse> LogsView::ReadTail(int attempt) {
+  for (int64_t num_bytes = kFirstTailBytes;; num_bytes *= 8) {
+    LogTail::Options options;
+    options.request.set_id(id_);
+    options.request.set_attempt(attempt);
+    options.request.set_offset_bytes(-num_bytes);
+    options.patience = patience_;
+    v1::TailLogsResponse tail;
+    LogTail log(client_, options, session_->CancelledByInterrupt());
+    AMPD_RETURN_IF_ERROR(log.Run([&tail](const v1::TailLogsResponse& piece) {
+      if (tail.content().empty() || piece.dropped_bytes() > 0) {
+        tail = piece;
+      } else {
+        tail.mutable_content()->append(piece.content());
+      }
+    }));
+    // If the first of these lines begins at the first byte, there may be more of it before.
+    if (StartOfLastLines(tail.content(), *options_.tail_lines) > 0 || tail.offset_bytes() == 0 ||
+        num_bytes > kMaxLogBytes) {
+      return tail;
+    }
+  }
+}
+
+absl::Status LogsView::PrintFrom(int attempt, int64_t offset_bytes) {
+  LogTail::Options options;
+  options.request.set_id(id_);
+  options.request.set_attempt(attempt);
+  options.request.set_offset_bytes(offset_bytes);
+  options.request.set_follow(options_.follow);
+  options.patience = patience_;
+  if (answered_) {
+    options.patience.before_first_answer = options.patience.after_loss;
+  }
+  LogPrinter printer;
+  LogTail log(client_, options, session_->CancelledByInterrupt());
+  return log.Run([this, &printer](const v1::TailLogsResponse& piece) { PrintPiece(piece, &printer); });
+}
+
+void LogsView::PrintPiece(const v1::TailLogsResponse& piece, LogPrinter* printer) {
+  empty_ = empty_ && piece.content().empty() && piece.dropped_bytes() == 0;
+  if (piece.dropped_bytes() > 0) {
+    session_->Note(absl::StrCat("(", piece.dropped_bytes(),
+                                " bytes are missing here: only the beginning and the end of a long log are stored)"));
+  }
+  const std::string text = since_.has_value() ? since_->Filter(piece.content()) : piece.content();
+  printed_ = printed_ || !text.empty();
+  printer->Print(text);
+}
+
 int Logs(Session* session, const LogsOptions& options) {
+  if (options.tail_lines.has_value() && options.tail_bytes.bytes > 0) {
+    return session->Fail(absl::InvalidArgumentError("give either --tail or --tail-bytes, not both"));
+  }
   Cancellation* const interrupt = session->CancelledByInterrupt();
   const auto client = session->Client();
   if (!client.ok()) {
     return session->Fail(client.status());
   }
-  LogTail::Options tail;
-  tail.request.set_id(options.id);
-  tail.request.set_attempt(options.attempt);
-  tail.request.set_offset_bytes(-options.tail_bytes);
-  tail.request.set_follow(options.follow);
-  LogTail log(*client, tail, interrupt);
-  bool empty = true;
-  const absl::Status ended = log.Run([session, &empty](const v1::TailLogsResponse& piece) {
-    empty = empty && piece.content().empty() && piece.dropped_bytes() == 0;
-    if (piece.dropped_bytes() > 0) {
-      session->Note(absl::StrCat("(", piece.dropped_bytes(), " bytes missing here: the log is bounded)"));
-    }
-    std::fwrite(piece.content().data(), 1, piece.content().size(), stdout);
-    std::fflush(stdout);
-  });
+  const auto id = FindJobIdPatiently(session, *client, options.id, PatienceOf(options.retry_for));
+  if (!id.ok()) {
+    return session->Fail(id.status());
+  }
+  LogsView view(session, *client, *id, options);
+  const absl::Status ended = view.Print();
   if (interrupt->cancelled()) {
-    return DetachAfterEcho(session, options.id, options.follow ? "logs -f" : "logs");
+    return DetachAfterEcho(session, *id, options.follow ? "logs -f" : "logs");
   }
-  if (ended.ok() && empty) {
-    session->Note("the trainer wrote nothing; to see what happened: ampctl job events " + options.id);
+  if (!ended.ok()) {
+    return session->Fail(ended);
   }
-  return ended.ok() ? kExitOk : session->Fail(ended);
+  if (view.empty()) {
+    session->Note("the trainer wrote nothing; to see what happened: ampctl job events " + *id);
+  } else if (!view.printed() && !options.since.empty()) {
+    session->Note(absl::StrCat("no line of the log is from --since '", options.since, "' or later"));
+  }
+  return kExitOk;
+}
+
+std::string CheckMoment(const std::string& text) {
+  const bool is_number = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+  return ParseMoment(text, absl::Now(), absl::LocalTimeZone()).has_value()
+             ? ""
+             : absl::StrCat("'", text, "' is not ", kMomentWords,
+                            is_number ? absl::StrCat("; did you mean ", text, "m?") : "");
 }
 
 }  // namespace
@@ -57,15 +197,32 @@ Command LogsOfJobCommand() {
   return {
       .name = "logs",
       .help = "Print the trainer's log",
-      .examples = "  ampctl job logs -f ID\n  ampctl job logs ID --attempt 1 --tail-bytes 4096",
-      .arguments = {JobId(&options->id),
-                    {.name = "-f,--follow", .value = &options->follow, .help = "Keep printing until the attempt ends"},
-                    AttemptNumber(&options->attempt),
-                    {.name = "--tail-bytes",
-                     .value = &options->tail_bytes,
-                     .text = "N",
-                     .help = "Print only the last N bytes (default 0 = all)",
-                     .check = CheckCount}},
+      .examples =
+          "  ampctl job logs -f ID --tail 20\n"
+          "  ampctl job logs ID --since 10m\n"
+          "  ampctl job logs ID --attempt 1 --tail-bytes 4096",
+      .arguments =
+          {JobId(&options->id),
+           {.name = "-f,--follow",
+            .value = &options->follow,
+            .help = "Follow the log until the job ends, over all attempts. With --attempt: until that attempt ends"},
+           AttemptNumber(&options->attempt),
+           {.name = "--tail",
+            .value = &options->tail_lines,
+            .text = "N",
+            .help = "Print only the last N lines (default: the whole log)",
+            .check = CheckCount},
+           {.name = "--tail-bytes",
+            .value = &options->tail_bytes,
+            .text = "SIZE",
+            .help = "Print only the end of the log: this many bytes, such as 4096 or 64KiB (default 0 = all)"},
+           {.name = "--since",
+            .value = &options->since,
+            .text = "WHEN",
+            .help = "Print only lines from then on: a duration back from now (10m), or a time (2026-01-31T23:59:59Z; "
+                    "without a zone: local time)",
+            .check = CheckMoment},
+           ReconnectFor(&options->retry_for)},
       .run = [options](Session* session) { return Logs(session, *options); }};
 }
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,7 +12,9 @@
 #include "client/commands/checks.h"
 #include "client/commands/job/job.h"
 #include "client/render/format.h"
+#include "client/render/points_csv.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -26,7 +27,7 @@ struct PointsOptions {
   int downsample_to = 0;  // number of points to which the server reduces the curves; 0: all points
 };
 
-// Returns columns with only the entry at `index`. Leaves out columns that have fewer entries.
+// Returns the columns with only their entry at `index`. Omits a column that has no such entry.
 template <typename Columns>
 Columns EntryAt(const Columns& columns, int index) {
   Columns one;
@@ -69,8 +70,8 @@ v1::StepColumns StepAt(const v1::StepColumns& steps, int index) {
   return one;
 }
 
-// Returns the entry at `index` as JSON: {"step":"3","loss":0.5,...}. Each column becomes a list of one number, whose
-// brackets are removed; the text has no others.
+// Returns the entry at `index` as JSON: {"step":"3","loss":0.5,...}. Each column is first written as a list of one
+// number. Then all brackets are removed, because no other part of the text has brackets.
 template <typename Columns>
 std::string EntryJson(const Columns& columns, int index) {
   return absl::StrReplaceAll(ToJson(EntryAt(columns, index), false), {{"[", ""}, {"]", ""}});
@@ -102,15 +103,15 @@ std::string StepJson(const v1::StepColumns& steps, int index) {
 void PrintPointLines(const v1::ListMetricPointsResponse::Segment& segment) {
   const std::string attempt = absl::StrCat("{\"attempt\":", segment.attempt(), ",");
   for (int i = 0; i < segment.steps().step_size(); ++i) {
-    std::printf("%s%s\n", attempt.c_str(), StepJson(segment.steps(), i).substr(1).c_str());
+    WriteFormatted("%s%s\n", attempt.c_str(), StepJson(segment.steps(), i).substr(1).c_str());
   }
   for (const v1::EvalPoint& eval : segment.evals()) {
-    std::printf("%s\"eval\":%s}\n", attempt.c_str(), ToJson(eval, false).c_str());
+    WriteFormatted("%s\"eval\":%s}\n", attempt.c_str(), ToJson(eval, false).c_str());
   }
 }
 
-// Returns "skipped", or the names of the phases that were skipped if others were not; empty if the step was not
-// skipped.
+// Returns "skipped" if the whole step was skipped, the names of the skipped phases if only some were, and "" if the
+// step was not skipped.
 std::string SkippedText(const v1::StepColumns& one) {
   std::vector<std::string> names;
   for (const v1::PhaseColumns& phase : one.phases()) {
@@ -130,7 +131,7 @@ struct PointStyle {
 std::vector<std::string> PointHeadings(const PointStyle& style) {
   std::vector<std::string> headings = {"ATTEMPT", "STEP", "LOSS", "GRAD NORM"};
   for (const std::string& phase : style.phases) {
-    const std::string name = absl::AsciiStrToUpper(phase);
+    const std::string name = absl::AsciiStrToUpper(Printable(phase));
     headings.insert(headings.end(), {name + " LOSS", name + " NORM"});
   }
   headings.insert(headings.end(), {"SCALE", "SKIPPED"});
@@ -163,21 +164,10 @@ std::vector<std::string> PointRow(int attempt, const v1::StepColumns& one, const
   return row;
 }
 
-// Returns the names of all phases after the first.
-std::vector<std::string> LaterPhases(const v1::ListMetricPointsResponse& answer) {
-  std::vector<std::string> names;
-  for (const auto& segment : answer.segments()) {
-    for (int i = 1; i < segment.steps().phases_size(); ++i) {
-      const std::string name = Printable(segment.steps().phases(i).name());
-      if (std::find(names.begin(), names.end(), name) == names.end()) {
-        names.push_back(name);
-      }
-    }
-  }
-  return names;
-}
-
 void ShowPoints(const Session& session, const v1::ListMetricPointsResponse& answer) {
+  if (session.options().output == OutputFormat::kCsv) {
+    return PrintCsv(session, PointsCsvHeadings(answer), PointsCsvRows(answer));
+  }
   if (session.options().output == OutputFormat::kJsonLines) {
     std::for_each(answer.segments().begin(), answer.segments().end(), PrintPointLines);
     return;
@@ -199,9 +189,10 @@ void ShowPoints(const Session& session, const v1::ListMetricPointsResponse& answ
 }
 
 int Points(Session* session, const PointsOptions& options) {
-  return CallAndShow(
-      session, [&](JobClient* client) { return client->ListMetricPoints(options.id, options.downsample_to); },
-      [&](const v1::ListMetricPointsResponse& answer) { ShowPoints(*session, answer); });
+  return CallForJob(
+      session, options.id,
+      [&](JobClient* client, const std::string& id) { return client->ListMetricPoints(id, options.downsample_to); },
+      [&](const std::string& /*id*/, const v1::ListMetricPointsResponse& answer) { ShowPoints(*session, answer); });
 }
 
 }  // namespace
@@ -209,14 +200,14 @@ int Points(Session* session, const PointsOptions& options) {
 Command PointsOfJobCommand() {
   const auto options = std::make_shared<PointsOptions>();
   return {.name = "points",
-          .help = "List the metric points of a job",
-          .examples = "  ampctl job points ID --downsample-to 500\n  ampctl job points ID -o json",
-          .formats = AllFormatsBut({OutputFormat::kName}),
+          .help = "List a job's metrics (loss, learning rate, ...) by step",
+          .examples = "  ampctl job points ID --downsample-to 500\n  ampctl job points ID -o csv > points.csv",
+          .formats = ListFormatsBut({OutputFormat::kName}),
           .arguments = {JobId(&options->id),
                         {.name = "--downsample-to",
                          .value = &options->downsample_to,
                          .text = "N",
-                         .help = "Maximum number of points (default 0 = all)",
+                         .help = "Reduce the list to at most N points (default 0 = all)",
                          .check = CheckCount}},
           .run = [options](Session* session) { return Points(session, *options); }};
 }

@@ -22,7 +22,6 @@ int SetScale(Session* session, const ScaleOptions& options) {
     return session->Fail(absl::InvalidArgumentError("nothing to set: give --set-scale, --growth-interval or both"));
   }
   v1::UpdateJobRequest request;
-  request.set_id(options.id);
   request.mutable_update_mask()->add_paths("loss_scale_order");
   v1::LossScaleOrder& order = *request.mutable_loss_scale_order();
   if (options.scale.has_value()) {
@@ -31,31 +30,37 @@ int SetScale(Session* session, const ScaleOptions& options) {
   if (options.growth_interval.has_value()) {
     order.set_growth_interval(*options.growth_interval);
   }
-  return CallAndShow(
-      session, [&](JobClient* client) { return client->UpdateJob(request); },
-      [&](const v1::Job& job) { JobResults(session, 1).Add(job, "takes effect at the next step"); });
+  const auto update = [&request](JobClient* client, const std::string& id) {
+    request.set_id(id);
+    return client->UpdateJob(request);
+  };
+  return CallForJob(session, options.id, update, [&](const std::string& /*id*/, const v1::Job& job) {
+    JobResults(session, 1).Add(job, "the change takes effect at the next step");
+  });
 }
 
 }  // namespace
 
 Command ScaleJobCommand() {
   const auto options = std::make_shared<ScaleOptions>();
-  return {.name = "scale",
-          .help = "Set the loss scale of a running job",
-          .examples = "  ampctl job scale ID --set-scale 4096\n  ampctl job scale ID --growth-interval 500",
-          .formats = AllFormatsBut({OutputFormat::kWide}),
-          .arguments = {JobId(&options->id),
-                        {.name = "--set-scale",
-                         .value = &options->scale,
-                         .text = "X",
-                         .help = "Loss scale from the next step on; restarts the growth interval",
-                         .check = CheckPositive},
-                        {.name = "--growth-interval",
-                         .value = &options->growth_interval,
-                         .text = "N",
-                         .help = "Number of applied steps in a row after which the scale grows",
-                         .check = CheckPositiveCount}},
-          .run = [options](Session* session) { return SetScale(session, *options); }};
+  return {
+      .name = "scale",
+      .help = "Set the loss scale of a running job",
+      .examples = "  ampctl job scale ID --set-scale 4096\n  ampctl job scale ID --growth-interval 500",
+      .formats = AllFormatsBut({OutputFormat::kWide}),
+      .arguments = {JobId(&options->id),
+                    {.name = "--set-scale",
+                     .value = &options->scale,
+                     .text = "X",
+                     .help =
+                         "New loss scale, from the next step on. The count of steps until it grows starts again at 0",
+                     .check = CheckPositive},
+                    {.name = "--growth-interval",
+                     .value = &options->growth_interval,
+                     .text = "N",
+                     .help = "Let the loss scale grow after N steps in a row without an overflow",
+                     .check = CheckPositiveCount}},
+      .run = [options](Session* session) { return SetScale(session, *options); }};
 }
 
 }  // namespace ampd::client

@@ -9,10 +9,10 @@
 namespace ampd::client {
 namespace {
 
-int ShowJob(Session* session, const std::string& id) {
-  return CallAndShow(
-      session, [&](JobClient* client) { return client->GetJob(id); },
-      [&](const v1::Job& job) { PrintJob(*session, job); });
+int ShowJob(Session* session, const std::string& text) {
+  return CallForJob(
+      session, text, [](JobClient* client, const std::string& id) { return client->GetJob(id); },
+      [&](const std::string& /*id*/, const v1::Job& job) { PrintJob(*session, job); });
 }
 
 }  // namespace
@@ -21,7 +21,7 @@ Command ShowJobCommand() {
   const auto id = std::make_shared<std::string>();
   return {.name = "show",
           .help = "Show everything about a job",
-          .examples = "  ampctl job show ID\n  ampctl job show ID -o json | jq .attempts[-1].outcome.finalMetrics",
+          .examples = "  ampctl job show ID\n  ampctl job show ID -o json | jq '.attempts[-1].outcome.finalMetrics'",
           .formats = AllFormats(),
           .arguments = {JobId(id.get())},
           .run = [id](Session* session) { return ShowJob(session, *id); }};

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "client/commands/arguments.h"
 #include "client/commands/job/detach.h"
 #include "client/commands/job/job.h"
+#include "client/commands/job/reconnect.h"
 #include "client/render/job_text.h"
 #include "client/terminal/output.h"
 
@@ -18,9 +21,10 @@ namespace {
 struct WaitOptions {
   std::vector<std::string> ids;
   absl::Duration timeout = absl::InfiniteDuration();
+  std::optional<absl::Duration> retry_for;
 };
 
-// Returns the job's state after the message; it was `before` until then.
+// Returns the job's state after `message`. `before` is its state before the message.
 v1::Job::State StateIn(const v1::WatchJobResponse& message, v1::Job::State before) {
   if (message.has_snapshot()) {
     return message.snapshot().state();
@@ -35,10 +39,17 @@ int Wait(Session* session, const WaitOptions& options) {
     return session->Fail(client.status());
   }
   const absl::Duration deadline = SystemClock().SinceBoot() + options.timeout;
+  Patience patience = PatienceOf(options.retry_for);
+  patience.before_first_answer = std::min(patience.before_first_answer, options.timeout);
   int exit_code = kExitOk;
   JobResults results(session, options.ids.size());
-  for (const std::string& id : options.ids) {
-    JobWatch watch(*client, {id}, interrupt);
+  for (const std::string& text : options.ids) {
+    const auto found = FindJobIdPatiently(session, *client, text, patience);
+    if (!found.ok()) {
+      return session->Fail(found.status());
+    }
+    const std::string& id = *found;
+    JobWatch watch(*client, {.id = id, .patience = patience}, interrupt);
     v1::Job job;
     job.set_id(id);
     v1::WatchJobResponse message;
@@ -84,7 +95,8 @@ Command WaitForJobsCommand() {
                         {.name = "--timeout",
                          .value = &options->timeout,
                          .text = "DURATION",
-                         .help = "Give up after this time, with exit code 7 (default: wait forever)"}},
+                         .help = "Give up after this time, with exit code 7 (default: wait forever)"},
+                        ReconnectFor(&options->retry_for)},
           .run = [options](Session* session) { return Wait(session, *options); }};
 }
 

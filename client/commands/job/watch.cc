@@ -4,13 +4,13 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "base/clock.h"
 #include "client/api/cancellation.h"
 #include "client/api/job_watch.h"
 #include "client/commands/arguments.h"
 #include "client/commands/job/detach.h"
 #include "client/commands/job/job.h"
+#include "client/commands/job/reconnect.h"
 #include "client/commands/job/watch_view.h"
 #include "client/render/job_text.h"
 
@@ -19,8 +19,8 @@ namespace {
 
 void ReportEnd(Session* session, const v1::Job& job) {
   const std::string next = NextCommands(job);
-  session->Note(
-      absl::StrCat(RenderEnd(job), "\n  details: ampctl job show ", job.id(), next.empty() ? "" : "\n", next));
+  session->Note(absl::StrCat(RenderEnd(job), "\n  details: ampctl job show ", Printable(job.id()),
+                             next.empty() ? "" : "\n", next));
 }
 
 // Asks the server why a queued job waits, and passes the answer to the view. Asks only after a snapshot or a
@@ -32,7 +32,7 @@ void FetchWaitingReason(JobClient* client, const std::string& id, const v1::Watc
     return;
   }
   if (const auto answer = client->ExplainJob(id); answer.ok()) {
-    view->AddWaiting(std::string(absl::StripPrefix(answer->message(), absl::StrCat("job ", id, ": "))));
+    view->AddWaiting(answer->message());
   }
 }
 
@@ -44,14 +44,19 @@ int Watch(Session* session, const WatchOptions& options) {
   if (!client.ok()) {
     return session->Fail(client.status());
   }
-  JobWatch watch(*client, {options.id, !options.live_only}, interrupt);
+  const Patience patience = PatienceOf(options.retry_for);
+  const auto id = FindJobIdPatiently(session, *client, options.id, patience);
+  if (!id.ok()) {
+    return session->Fail(id.status());
+  }
+  JobWatch watch(*client, {.id = *id, .from_start = !options.live_only, .patience = patience}, interrupt);
   WatchView view(session, options.interval);
   while (true) {
     v1::WatchJobResponse message;
     switch (watch.Pull(std::max(view.deadline(), SystemClock().SinceBoot() + kRedrawInterval), &message)) {
       case JobWatch::Next::kMessage:
         view.Add(message);
-        FetchWaitingReason(*client, options.id, message, &view);
+        FetchWaitingReason(*client, *id, message, &view);
         break;
       case JobWatch::Next::kTimeout:
         view.ShowWhenDue();
@@ -61,7 +66,7 @@ int Watch(Session* session, const WatchOptions& options) {
         break;
       case JobWatch::Next::kCancelled:
         view.End();
-        return Detach(session, options.id, "watch");
+        return Detach(session, *id, "watch");
       case JobWatch::Next::kEnded:
         view.End();
         if (!watch.status().ok()) {
@@ -79,15 +84,18 @@ Command WatchJobCommand() {
           .help = "Watch a job live until it ends",
           .examples =
               "  ampctl job watch ID\n"
-              "  ampctl job watch ID -o jsonl | jq -c .steps.loss     every message, for programs\n"
+              "  ampctl job watch ID -o jsonl | jq -c '.steps.loss'     every message, for programs\n"
               "  ampctl job watch ID --interval 1m >> train.log",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {JobId(&options->id),
-                        {.name = "--live-only", .value = &options->live_only, .help = "Skip history"},
+                        {.name = "--live-only",
+                         .value = &options->live_only,
+                         .help = "Show only new points (default: first those already recorded)"},
                         {.name = "--interval",
                          .value = &options->interval,
                          .text = "DURATION",
-                         .help = "Time between lines if stdout is not a terminal (default 5s)"}},
+                         .help = "Time between two lines when the output goes to a file or pipe (default 5s)"},
+                        ReconnectFor(&options->retry_for)},
           .run = [options](Session* session) { return Watch(session, *options); }};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -11,6 +12,7 @@ struct WatchOptions {
   std::string id;
   bool live_only = false;                      // skips what happened before the watch began
   absl::Duration interval = absl::Seconds(5);  // time between two lines when stdout is not a terminal
+  std::optional<absl::Duration> retry_for;     // how long to try to reach the server; unset: PatienceOf
 };
 
 // Shows a job until it ends or the user presses Ctrl-C. Returns the exit code of the job's end, or kExitInterrupted

@@ -1,11 +1,10 @@
 #include "client/commands/job/watch_view.h"
 
-#include <cstdio>
-
 #include "absl/strings/strip.h"
 #include "base/clock.h"
 #include "client/render/job_text.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -68,9 +67,8 @@ void WatchView::End() {
 }
 
 void WatchView::Print(const std::string& line) {
-  std::fwrite(line.data(), 1, line.size(), stdout);
-  std::fputc('\n', stdout);
-  std::fflush(stdout);
+  WriteColoured(line + "\n");
+  FlushOutput();
 }
 
 void WatchView::PrintMessage(const v1::WatchJobResponse& message) {
@@ -78,7 +76,7 @@ void WatchView::PrintMessage(const v1::WatchJobResponse& message) {
     Print("---");
   }
   PrintStructured(*session_, message);
-  std::fflush(stdout);
+  FlushOutput();
 }
 
 ScreenOptions WatchView::Options(const std::string& notice) const {

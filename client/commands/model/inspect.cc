@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "client/inspect/model_file.h"
 #include "client/render/model_text.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 #include "precision/example_device.h"
 #include "precision/policy.h"
 
@@ -39,23 +39,23 @@ void PrintText(Session* session, const v1::ModelFile& file, const ModelQuestion&
                                                   .wide = wide,
                                                   .batch_size = question.batch_size,
                                                   .palette = session->palette()});
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  WriteColoured(text);
   if (!wide && HidesModules(file)) {
     session->Note("to show every module and tensor: -o wide");
   }
   if (file.policies_size() > 0) {
-    session->Note(absl::StrCat("policies with AdamW on a ",
+    session->Note(absl::StrCat("the policies are shown for AdamW on a ",
                                question.device.kind() == v1::Device::CPU ? kExampleCpu : kExampleGpu,
                                question.batch_size == 0 ? "; to show the memory of a step: --batch N" : ""));
   }
 }
 
-// Shows the content of a torch.export file of this machine and the effect of policies on it, without a server. If a
-// job would refuse the file, shows the reason and returns exit code 1.
+// Shows the content of a torch.export file on this machine and the effect of policies on it, without a server. If a job
+// would refuse the file, shows the reason and returns exit code 1.
 int InspectModel(Session* session, const InspectModelOptions& options) {
   if (options.batch_size > kMostSamples) {
     return session->Fail(absl::InvalidArgumentError(
-        absl::StrCat("--batch is ", options.batch_size, "; a job takes 1 to ", kMostSamples, " samples")));
+        absl::StrCat("--batch ", options.batch_size, " is too large; a batch has at most ", kMostSamples, " samples")));
   }
   ModelQuestion question;
   question.output = options.output;
@@ -83,23 +83,24 @@ std::vector<Argument> ArgumentsOf(InspectModelOptions* options) {
            .text = "FILE",
            .help = "File that torch.export wrote (.pt2), on this machine",
            .required = true,
-           .check = CheckNotEmpty,
-           .suggest = SuggestFiles},
+           .suggest = SuggestFiles,
+           .is_path = true},
           {.name = "--preset",
            .value = &options->presets,
            .text = "PRESET",
-           .help = "Preset to show, as in ampctl policy list; repeatable (default fp32, bf16, fp16 and fp8)",
+           .help = "Preset to show, by its name in ampctl policy list; repeatable (default: fp32, bf16, fp16 and fp8)",
            .choices = precision::PresetNames()},
           ExampleDeviceKind(&options->device),
           {.name = "--logits",
            .value = &options->output,
            .text = "N",
-           .help = "Index of the model's output that holds the logits (default 0)",
+           .help = "Which output of the model holds the logits, counted from 0 (default 0)",
            .check = CheckCount},
           {.name = "--head",
            .value = &options->head,
            .text = "HEAD",
-           .help = "Loss head, as in model.exported.head (default: derived from the output)",
+           .help = "What the model is trained for, as model.exported.head in a job file: CLASSIFICATION, "
+                   "LANGUAGE_MODEL, REGRESSION, MULTI_LABEL, OWN_LOSS or GAN (default: derived from its output)",
            .choices = {"CLASSIFICATION", "LANGUAGE_MODEL", "REGRESSION", "MULTI_LABEL", "OWN_LOSS", "GAN"}},
           {.name = "--batch",
            .value = &options->batch_size,
@@ -109,7 +110,7 @@ std::vector<Argument> ArgumentsOf(InspectModelOptions* options) {
           {.name = "--sequence-length",
            .value = &options->sequence_length,
            .text = "N",
-           .help = "Number of positions of a sample of text, for a model that leaves it open",
+           .help = "Length of a text in tokens, if the file leaves it open",
            .check = CheckPositiveCount}};
 }
 
@@ -118,11 +119,11 @@ std::vector<Argument> ArgumentsOf(InspectModelOptions* options) {
 Command InspectModelCommand() {
   const auto options = std::make_shared<InspectModelOptions>();
   return {.name = "inspect",
-          .help = "Show the content of a torch.export file, and what policies would do to it",
+          .help = "Show what is in a torch.export file, and what precision policies would do to the model",
           .examples =
               "  ampctl model inspect net.pt2\n"
               "  ampctl model inspect net.pt2 --preset bf16 --preset fp8-block --batch 64 -o wide\n"
-              "  ampctl model inspect net.pt2 -o json | jq -r .problems[]",
+              "  ampctl model inspect net.pt2 -o json | jq -r '.problems[]'",
           .formats = AllFormatsBut({OutputFormat::kName}),
           .arguments = ArgumentsOf(options.get()),
           .run = [options](Session* session) { return InspectModel(session, *options); }};

@@ -1,9 +1,9 @@
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "client/commands/policy/policy.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 #include "precision/preset.h"
 
 namespace ampd::client {
@@ -20,11 +20,13 @@ int ListPolicies(Session* session) {
   for (const precision::Preset& preset : precision::AllPresets()) {
     add(preset.name, preset.summary);
   }
-  add(precision::kAuto, "bf16, fp16 or fp32: the first that the device computes natively");
+  add(precision::kAuto, "the first of bf16, fp16 and fp32 that the device computes natively");
   if (session->names_only()) {
     for (const auto& row : rows) {
-      std::printf("%s\n", row[0].c_str());
+      WriteFormatted("%s\n", row[0].c_str());
     }
+  } else if (session->options().output == OutputFormat::kCsv) {
+    PrintCsv(*session, {"preset", "summary"}, rows);
   } else if (!PrintStructured(*session, fields)) {
     PrintTable(*session, {"PRESET", "WHAT IT DOES"}, rows);
   }
@@ -37,7 +39,7 @@ Command ListPoliciesCommand() {
   return {.name = "list",
           .alias = "ls",
           .help = "List the presets",
-          .formats = AllFormatsBut({OutputFormat::kWide}),
+          .formats = ListFormatsBut({OutputFormat::kWide}),
           .run = ListPolicies};
 }
 

@@ -24,7 +24,8 @@ struct PolicyOptions {
   std::string device = "gpu";
 };
 
-// Returns the spec for the request: that of the job file, with the given preset and model in place of its own.
+// Returns the spec for the request: the spec of the job file, in which the preset and the model are replaced by those
+// that the command line gives.
 absl::StatusOr<v1::JobSpec> SpecOf(const PolicyOptions& options, std::vector<Problem>* problems) {
   v1::JobSpec spec;
   if (!options.file.empty()) {
@@ -49,7 +50,8 @@ absl::StatusOr<v1::JobSpec> SpecOf(const PolicyOptions& options, std::vector<Pro
 
 int ShowPolicy(Session* session, const PolicyOptions& options) {
   if (options.preset.empty() && options.file.empty()) {
-    return session->Fail(absl::InvalidArgumentError("give a preset, as in ampctl policy list, or a job file with -f"));
+    return session->Fail(
+        absl::InvalidArgumentError("give one of the presets of ampctl policy list, or a job file with -f"));
   }
   std::vector<Problem> problems;
   const auto spec = SpecOf(options, &problems);
@@ -82,23 +84,24 @@ Command ShowPolicyCommand() {
           .examples =
               "  ampctl policy show bf16\n"
               "  ampctl policy show torch-amp-fp16 --model mlp --device cpu\n"
-              "  ampctl policy show -f job.yaml -o json | jq .parameters",
+              "  ampctl policy show -f job.yaml -o json | jq '.parameters'",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {{.name = "preset",
                          .value = &options->preset,
                          .text = "[PRESET]",
-                         .help = "Preset, as in ampctl policy list (default: the job file's)",
+                         .help = "Preset, by its name in ampctl policy list (default: the preset of the job file)",
                          .suggest = SuggestWords(precision::PresetNames())},
                         {.name = "--model",
                          .value = &options->model,
                          .text = "MODEL",
-                         .help = "Model, by its name in job files (default: the job file's, or lenet)",
+                         .help = "Model, by its name in job files (default: the job file's model; lenet without -f)",
                          .choices = {"lenet", "mlp", "resnet", "efficientnet_b0", "gpt2", "bert_classifier", "dcgan"}},
                         {.name = "-f,--file",
                          .value = &options->file,
                          .text = "FILE",
-                         .help = "Job file with model, rules and optimizer (- for standard input)",
-                         .suggest = SuggestFiles},
+                         .help = "Job file with model, precision rules and optimizer (- for standard input)",
+                         .suggest = SuggestFiles,
+                         .is_path = true},
                         ExampleDeviceKind(&options->device)},
           .run = [options](Session* session) { return ShowPolicy(session, *options); }};
 }

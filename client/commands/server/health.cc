@@ -1,6 +1,5 @@
 #include "client/commands/server/health.h"
 
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "base/health_checks.h"
 #include "base/status_macros.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -33,14 +33,13 @@ absl::StatusOr<ServerHealth> FetchHealth(JobClient* client) {
   return health;
 }
 
-JsonMembers ToMembers(const std::string& address, const ServerHealth& health) {
-  std::string checks;
+PlainFields ToFields(const std::string& address, const ServerHealth& health) {
+  PlainFields checks;
   for (const auto& [check, is_good] : health.checks) {
-    absl::StrAppend(&checks, checks.empty() ? "" : ",", "\"", check->name, "\":", is_good ? "true" : "false");
+    checks.push_back({check->name, is_good});
   }
-  return {{"address", absl::StrCat("\"", address, "\"")},
-          {"status", health.is_serving ? "\"SERVING\"" : "\"NOT_SERVING\""},
-          {"checks", absl::StrCat("{", checks, "}")}};
+  return {
+      {"address", address}, {"status", health.is_serving ? "SERVING" : "NOT_SERVING"}, {"checks", std::move(checks)}};
 }
 
 int Health(Session* session) {
@@ -50,10 +49,10 @@ int Health(Session* session) {
     return session->Fail(health.status());
   }
   const std::string& address = (*client)->address();
-  if (!PrintStructured(*session, ToMembers(address, *health)) && !session->options().quiet) {
-    std::printf("%s is %sserving\n", address.c_str(), health->is_serving ? "" : "not ");
+  if (!PrintStructured(*session, ToFields(address, *health)) && !session->options().quiet) {
+    WriteFormatted("%s is %sserving\n", address.c_str(), health->is_serving ? "" : "not ");
     for (const auto& [check, is_good] : health->checks) {
-      std::printf("%-6s %s: %s\n", is_good ? "ok" : "failed", check->name, is_good ? check->good : check->bad);
+      WriteFormatted("%-6s %s: %s\n", is_good ? "ok" : "failed", check->name, is_good ? check->good : check->bad);
     }
   }
   return health->is_serving ? kExitOk : kExitFailure;
@@ -63,7 +62,7 @@ int Health(Session* session) {
 
 Command HealthCommand() {
   return {.name = "health",
-          .help = "Check whether the server is serving",
+          .help = "Check whether the server is up and accepts requests",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .run = Health};
 }

@@ -1,7 +1,6 @@
 #include "client/commands/worker/change_worker.h"
 
 #include "client/commands/call.h"
-#include "client/commands/checks.h"
 #include "client/commands/suggestions.h"
 #include "client/terminal/output.h"
 
@@ -13,7 +12,6 @@ Argument WorkerName(std::string* name) {
           .text = "NAME",
           .help = "Name of the worker, as in ampctl worker list",
           .required = true,
-          .check = CheckNotEmpty,
           .suggest = SuggestWorkers};
 }
 

@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -6,6 +5,7 @@
 #include "client/commands/worker/worker.h"
 #include "client/render/format.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -17,9 +17,9 @@ int RemoveWorker(Session* session, const std::string& worker) {
     return session->Fail(removed);
   }
   if (session->names_only()) {
-    std::printf("%s\n", Printable(worker).c_str());
+    WriteFormatted("%s\n", Printable(worker).c_str());
   } else if (!PrintStructured(*session, PlainFields{{"name", worker}, {"removed", true}})) {
-    std::printf("%s  removed\n", Printable(worker).c_str());
+    WriteFormatted("%s  removed\n", Printable(worker).c_str());
   }
   return kExitOk;
 }
@@ -28,11 +28,12 @@ int RemoveWorker(Session* session, const std::string& worker) {
 
 Command RemoveWorkerCommand() {
   const auto name = std::make_shared<std::string>();
-  return {.name = "remove",
-          .help = "Remove a lost worker from the list; it is listed again if it comes back",
-          .formats = AllFormatsBut({OutputFormat::kWide}),
-          .arguments = {WorkerName(name.get())},
-          .run = [name](Session* session) { return RemoveWorker(session, *name); }};
+  return {
+      .name = "remove",
+      .help = "Remove a lost worker (one that no longer answers) from the list. It is listed again if it reconnects",
+      .formats = AllFormatsBut({OutputFormat::kWide}),
+      .arguments = {WorkerName(name.get())},
+      .run = [name](Session* session) { return RemoveWorker(session, *name); }};
 }
 
 }  // namespace ampd::client

@@ -9,7 +9,7 @@ namespace ampd::client {
 Command UndrainWorkerCommand() {
   const auto name = std::make_shared<std::string>();
   return {.name = "undrain",
-          .help = "Let a drained worker get jobs again",
+          .help = "Undo a drain: the worker gets jobs again",
           .formats = AllFormats(),
           .arguments = {WorkerName(name.get())},
           .run = [name](Session* session) { return ChangeWorker(session, *name, &JobClient::UndrainWorker); }};

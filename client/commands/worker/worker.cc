@@ -4,7 +4,7 @@ namespace ampd::client {
 
 Command WorkerCommands() {
   return {.name = "worker",
-          .help = "Show and drain workers",
+          .help = "List, drain, undrain and remove workers",
           .commands = {
               ListWorkersCommand(),
               DrainWorkerCommand(),

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ampd::client {
+
+// A command that ampctl does not have, but that users of kubectl, Slurm, gh and the like try, and what to type instead.
+struct ForeignWord {
+  const char* words;    // what the user types after "ampctl"
+  const char* purpose;  // what it is for: "list jobs"
+  const char* command;  // the command that does it, after "ampctl"; ID, NAME and FILE stand for the user's own words
+};
+
+// Returns every foreign word that ampctl knows (client/cli/foreign_word_list.cc). None of them names a command of
+// ampctl. If several fit a command line, the longest one is used. An entry that ends in ID, NAME or FILE fits only if
+// the user has typed a name there.
+std::span<const ForeignWord> ForeignWords();
+
+// Returns the advice for the words that a user has typed after "ampctl", for example "to list jobs: ampctl job list".
+// `group` is the command group of which the first of `rest` should be a command; empty: ampctl itself. The advice has
+// the user's own jobs and files in place of ID, NAME and FILE, and those of the user's options that its command has.
+// Empty if there is no advice. REQUIRES: `root` is ampctl itself.
+std::string ForeignWordAdvice(const CLI::App& root, const std::string& group, const std::vector<std::string>& rest);
+
+// Returns what to write in `command`, such as "job submit", in place of an option that other programs have:
+// "--set priority=5" for "--priority" with the value "5". Empty if there is nothing.
+std::string RewrittenOption(const std::string& command, const std::string& option, const std::string& value);
+
+// Returns the option that lists only jobs in the state that the word names: "--filter state=running" for "RUNNING".
+// Empty if the word names no state.
+std::string FilterForState(const std::string& word);
+
+// Returns `command` followed by the words, for a message that the user copies. A word that needs quotes is left to the
+// user as "...".
+std::string CommandLine(const std::string& command, const std::vector<std::string>& words);
+
+// Returns the option of ampctl that does what `option` does in other programs, for example "--address" for "--server".
+// Empty if there is none among `known`, the options that the command accepts.
+std::string OptionForForeign(const std::string& option, const std::vector<std::string>& known);
+
+}  // namespace ampd::client

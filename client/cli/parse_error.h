@@ -1,0 +1,23 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "client/cli/command_tree.h"
+#include "client/cli/command_words.h"
+
+namespace ampd::client {
+
+// Explains an error of the parser in one sentence of ours: what is wrong, with which word, and what the command takes.
+// `read` is what Read() returns for `words`, the words of the command line, and names a command that exists.
+std::string ExplainParseError(const CommandTree& tree, const CLI::ParseError& error, const ReadWords& read,
+                              const std::vector<std::string>& words);
+
+// Returns the first word that is an option but none that the command accepts; empty if there is none.
+std::string UnknownOption(const CLI::App& command, const std::vector<std::string>& words);
+
+// Returns the words with which the user calls the command: "ampctl job submit".
+std::string FullName(const CLI::App& command);
+
+}  // namespace ampd::client

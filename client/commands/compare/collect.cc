@@ -1,0 +1,120 @@
+#include "client/commands/compare/collect.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr int kPointsPerJob = 2000;
+
+// Returns the vendor's name of the device on which the job ran; "" if its worker is not known any more.
+std::string DeviceName(const std::vector<v1::Worker>& workers, const v1::Job& job) {
+  if (job.attempts().empty() || job.attempts().rbegin()->devices().empty()) {
+    return "";
+  }
+  const v1::Attempt& attempt = *job.attempts().rbegin();
+  for (const v1::Worker& worker : workers) {
+    for (const v1::Device& device : worker.devices()) {
+      if (worker.name() == attempt.worker() && device.id() == attempt.devices(0)) {
+        return device.name();
+      }
+    }
+  }
+  return "";
+}
+
+absl::StatusOr<RunRecord> ReadRecord(JobClient* client, const v1::Job& job, const std::vector<v1::Worker>& workers) {
+  RunRecord record = {.job = job, .device_name = DeviceName(workers, job)};
+  AMPD_ASSIGN_OR_RETURN(record.points, client->ListMetricPoints(job.id(), kPointsPerJob));
+  AMPD_ASSIGN_OR_RETURN(record.events, client->ListEvents(job.id()));
+  return record;
+}
+
+// Returns the largest batch that fits on the device on which the job ran. Unset if the server can't say.
+std::optional<int64_t> LargestBatch(JobClient* client, const v1::Job& job) {
+  if (job.attempts().empty() || job.attempts().rbegin()->devices().empty()) {
+    return std::nullopt;
+  }
+  const v1::Attempt& attempt = *job.attempts().rbegin();
+  const auto estimate = client->EstimateJob(job.spec());
+  if (!estimate.ok()) {
+    return std::nullopt;
+  }
+  const std::string kind = absl::StartsWith(attempt.devices(0), "gpu") ? "GPU" : "CPU";
+  for (const auto& candidate : estimate->candidates()) {
+    if (candidate.precision() != attempt.precision() || candidate.device_kind() != kind) {
+      continue;
+    }
+    if (candidate.largest_batch_size() > 0) {
+      return candidate.largest_batch_size();
+    }
+    const auto fit = std::find_if(candidate.fits().begin(), candidate.fits().end(), [&attempt](const auto& one) {
+      return one.worker() == attempt.worker() && one.device() == attempt.devices(0);
+    });
+    return fit == candidate.fits().end() ? std::nullopt : std::optional(fit->largest_batch_size());
+  }
+  return std::nullopt;
+}
+
+// Returns what was trained, from the names of the jobs. `ampctl compare` adds the policy to a job's name, which is left
+// out. Other jobs have in common the beginning of their names, in whole parts between dashes, or nothing: then returns
+// the first job's name.
+std::string CommonName(const std::vector<v1::Job>& jobs) {
+  const v1::JobSpec& first = jobs.front().spec();
+  if (const auto policy = first.labels().find(kPolicyLabel); policy != first.labels().end()) {
+    return first.name().substr(0, first.name().rfind("-" + policy->second));
+  }
+  std::vector<std::string> common = absl::StrSplit(first.name(), '-');
+  for (const v1::Job& job : jobs) {
+    const std::vector<std::string> parts = absl::StrSplit(job.spec().name(), '-');
+    const auto end = std::mismatch(common.begin(), common.end(), parts.begin(), parts.end()).first;
+    common.erase(end, common.end());
+  }
+  return common.empty() ? first.name() : absl::StrJoin(common, "-");
+}
+
+absl::Status CheckBaseline(const std::string& baseline, const std::vector<PolicyRuns>& policies) {
+  std::vector<std::string> names;
+  for (const PolicyRuns& policy : policies) {
+    names.push_back(policy.name);
+  }
+  return baseline.empty() || std::find(names.begin(), names.end(), baseline) != names.end()
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError(absl::StrCat("--baseline: no policy is named '", baseline, "'; there is ",
+                                                       absl::StrJoin(names, ", ")));
+}
+
+}  // namespace
+
+absl::StatusOr<Comparison> Collect(JobClient* client, const ComparedJobs& compared, const std::string& baseline,
+                                   const Rates& rates) {
+  const auto workers = client->ListWorkers();
+  std::vector<RunFacts> runs;
+  std::vector<v1::JobSpec> specs;
+  for (const v1::Job& job : compared.jobs) {
+    AMPD_ASSIGN_OR_RETURN(const RunRecord record,
+                          ReadRecord(client, job, workers.ok() ? *workers : std::vector<v1::Worker>()));
+    runs.push_back(FactsOf(record));
+    specs.push_back(job.spec());
+  }
+  Comparison comparison = {.id = compared.id, .model = CommonName(compared.jobs), .rates = rates};
+  comparison.policies = GroupByPolicy(runs, specs);
+  for (PolicyRuns& policy : comparison.policies) {
+    const auto job = std::find_if(compared.jobs.begin(), compared.jobs.end(),
+                                  [&policy](const v1::Job& one) { return one.id() == policy.runs.front().job_id; });
+    policy.largest_batch = LargestBatch(client, *job);
+  }
+  AMPD_RETURN_IF_ERROR(CheckBaseline(baseline, comparison.policies));
+  comparison.verdict = Judge(comparison.policies, baseline, PartsThatDiffer(specs));
+  return comparison;
+}
+
+}  // namespace ampd::client

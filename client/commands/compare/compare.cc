@@ -1,0 +1,213 @@
+#include "client/commands/compare/compare.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "base/io/file.h"
+#include "base/status_macros.h"
+#include "client/commands/arguments.h"
+#include "client/commands/checks.h"
+#include "client/commands/compare/await_jobs.h"
+#include "client/commands/compare/collect.h"
+#include "client/commands/compare/submit_policies.h"
+#include "client/commands/output_file.h"
+#include "client/commands/suggestions.h"
+#include "client/render/format.h"
+#include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr size_t kMaxJobs = 200;
+
+struct CompareOptions {
+  SubmitPoliciesOptions submit;
+  std::vector<std::string> ids;
+  std::string label;  // Id of an earlier comparison.
+  std::string baseline;
+  Rates rates;
+  std::string html_file;
+  bool force = false;
+};
+
+// Returns what is wrong with the combination of options; "" if nothing is.
+std::string ProblemIn(const CompareOptions& options) {
+  const SubmitPoliciesOptions& submit = options.submit;
+  const bool submits = !submit.policies.file.empty();
+  if ((submits ? 1 : 0) + (options.label.empty() ? 0 : 1) + (options.ids.empty() ? 0 : 1) != 1) {
+    return "give either a job file (-f FILE), or an earlier comparison (--label ID), or the ids of at least two jobs";
+  }
+  if (!submits &&
+      (submit.num_repeats > 1 || !submit.policies.overrides.empty() || submit.policies.policies != kDefaultPolicies)) {
+    return "--policies, --set and --repeats need a job file (-f FILE)";
+  }
+  if (options.ids.size() == 1) {
+    return "one job cannot be compared; give at least two job ids";
+  }
+  const auto policies = ParsePolicies(submit.policies.policies);
+  if (submits && policies.ok() && policies->size() < 2) {
+    return "a comparison needs at least two policies, such as --policies fp32,bf16";
+  }
+  if (submits && policies.ok() && policies->size() * static_cast<size_t>(submit.num_repeats) > kMaxJobs) {
+    return absl::StrCat(policies->size(), " policies with ", submit.num_repeats, " repeats are ",
+                        policies->size() * static_cast<size_t>(submit.num_repeats), " jobs; at most ", kMaxJobs,
+                        " can be compared");
+  }
+  if (submits && policies.ok() && !options.baseline.empty() &&
+      std::find(policies->begin(), policies->end(), options.baseline) == policies->end()) {
+    return absl::StrCat("--baseline: '", Printable(options.baseline), "' is not one of the --policies ",
+                        options.submit.policies.policies);
+  }
+  return "";
+}
+
+// Finds the jobs that were given, in the order in which they were submitted.
+absl::StatusOr<ComparedJobs> FindJobs(JobClient* client, const CompareOptions& options) {
+  ComparedJobs compared = {.id = options.label};
+  if (!options.label.empty()) {
+    const auto list = client->ListJobs(absl::StrCat("labels.", kCompareLabel, "=", options.label), /*limit=*/0);
+    if (!list.ok()) {
+      return list.status();
+    }
+    compared.jobs = list->jobs;
+    if (compared.jobs.empty()) {
+      return absl::NotFoundError(absl::StrCat("no job has the label ", kCompareLabel, "=", Printable(options.label)));
+    }
+  }
+  for (const std::string& id : options.ids) {
+    const auto job = client->GetJob(id);
+    if (!job.ok()) {
+      return job.status();
+    }
+    const bool is_new = std::none_of(compared.jobs.begin(), compared.jobs.end(),
+                                     [&job](const v1::Job& other) { return other.id() == job->id(); });
+    if (is_new) {
+      compared.jobs.push_back(*job);
+    }
+  }
+  std::sort(compared.jobs.begin(), compared.jobs.end(),
+            [](const v1::Job& one, const v1::Job& other) { return one.submit_order() < other.submit_order(); });
+  return compared;
+}
+
+OrExitCode<ComparedJobs> JobsToCompare(Session* session, const CompareOptions& options) {
+  if (!options.submit.policies.file.empty()) {
+    return SubmitPolicies(session, options.submit);
+  }
+  const auto client = session->Client();
+  const auto jobs = client.ok() ? FindJobs(*client, options) : client.status();
+  if (!jobs.ok()) {
+    return session->Fail(jobs.status());
+  }
+  return *jobs;
+}
+
+void Print(const Session& session, const Comparison& comparison) {
+  const OutputFormat format = session.options().output;
+  if (PrintStructured(session, StructuredText{JsonReport(comparison, /*indented=*/true),
+                                              JsonReport(comparison, /*indented=*/false), YamlReport(comparison)})) {
+    return;
+  }
+  WriteText(format == OutputFormat::kHtml       ? HtmlReport(comparison)
+            : format == OutputFormat::kMarkdown ? MarkdownReport(comparison)
+                                                : TextReport(comparison));
+}
+
+absl::Status CheckHtmlFile(const CompareOptions& options) {
+  if (options.html_file.empty()) {
+    return absl::OkStatus();
+  }
+  AMPD_RETURN_IF_ERROR(CheckInputsAreKept({options.submit.policies.file}, options.html_file));
+  return CheckOutputFile(options.html_file, options.force);
+}
+
+int Compare(Session* session, const CompareOptions& options) {
+  if (const std::string problem = ProblemIn(options); !problem.empty()) {
+    return session->Fail(absl::InvalidArgumentError(problem));
+  }
+  if (const absl::Status allowed = CheckHtmlFile(options); !allowed.ok()) {
+    return session->Fail(allowed);
+  }
+  session->CancelledByInterrupt();
+  OrExitCode<ComparedJobs> found = JobsToCompare(session, options);
+  if (const int* exit_code = std::get_if<int>(&found)) {
+    return *exit_code;
+  }
+  ComparedJobs& compared = std::get<ComparedJobs>(found);
+  if (const auto exit_code = AwaitJobs(session, &compared); exit_code.has_value()) {
+    return *exit_code;
+  }
+  const auto comparison = Collect(*session->Client(), compared, options.baseline, options.rates);
+  if (!comparison.ok()) {
+    return session->Fail(comparison.status());
+  }
+  Print(*session, *comparison);
+  if (!options.html_file.empty()) {
+    if (const absl::Status written = WriteFileAtomically(options.html_file, HtmlReport(*comparison)); !written.ok()) {
+      return session->Fail(written);
+    }
+    session->Note(absl::StrCat("report: ", Printable(options.html_file)));
+  }
+  return comparison->verdict.recommended.has_value() ? kExitOk : kExitFailure;
+}
+
+std::vector<Argument> CompareArguments(CompareOptions* options) {
+  std::vector<Argument> arguments = PolicyArguments(&options->submit.policies, /*is_file_required=*/false);
+  const auto rate = [](const char* name, std::optional<double>* value, const char* help) {
+    return Argument{.name = name, .value = value, .text = "X", .help = help, .check = CheckPositive};
+  };
+  arguments.insert(
+      arguments.end(),
+      {{.name = "--repeats",
+        .value = &options->submit.num_repeats,
+        .text = "N",
+        .help = "Number of runs of each policy; each adds 1 to the seed of the one before (default 1)",
+        .check = CheckPositiveCount},
+       {.name = "--label",
+        .value = &options->label,
+        .text = "ID",
+        .help = "Show the report of an earlier comparison again; its jobs have the label compare=ID"},
+       {.name = "--baseline",
+        .value = &options->baseline,
+        .text = "POLICY",
+        .help = "Policy with which the others are compared (default: fp32, or else the first that succeeded)"},
+       rate("--price", &options->rates.price_per_device_hour,
+            "Price of one device for one hour, in any currency (default: no price)"),
+       rate("--energy-price", &options->rates.price_per_kwh,
+            "Price of one kWh, in the same currency (default: no price)"),
+       rate("--carbon", &options->rates.carbon_grams_per_kwh,
+            "CO2 emissions of the electricity, in grams per kWh (default: emissions are not shown)"),
+       {.name = "--html",
+        .value = &options->html_file,
+        .text = "FILE",
+        .help = "Also write the report to this file, as one HTML page",
+        .suggest = SuggestFiles},
+       Force(&options->force),
+       {.name = "ids",
+        .value = &options->ids,
+        .text = "ID...",
+        .help = "Ids of the jobs to compare",
+        .suggest = SuggestJobIds}});
+  return arguments;
+}
+
+}  // namespace
+
+Command CompareCommand() {
+  const auto options = std::make_shared<CompareOptions>();
+  return {.name = "compare",
+          .help = "Train one job under several precision policies, and say which policy to take",
+          .examples =
+              "  ampctl compare -f job.yaml --policies fp32,bf16,fp16,apex-o2 --repeats 3\n"
+              "  ampctl compare -f job.yaml --price 2.50 --html report.html\n"
+              "  ampctl compare --label c-1a2b3c4d -o markdown     an earlier comparison again\n"
+              "  ampctl compare ID1 ID2 ID3                        jobs that were submitted one by one",
+          .formats = {OutputFormat::kTable, OutputFormat::kJson, OutputFormat::kJsonLines, OutputFormat::kYaml,
+                      OutputFormat::kMarkdown, OutputFormat::kHtml},
+          .arguments = CompareArguments(options.get()),
+          .run = [options](Session* session) { return Compare(session, *options); }};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,121 @@
+#include "client/commands/compare/policies.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/commands/arguments.h"
+#include "client/commands/job/create.h"
+#include "client/commands/job_source.h"
+#include "client/commands/suggestions.h"
+#include "client/jobfile/nearest.h"
+#include "client/render/format.h"
+#include "precision/preset.h"
+
+namespace ampd::client {
+namespace {
+
+std::vector<std::string> PolicyNames() {
+  std::vector<std::string> names = {kFilePolicy, std::string(precision::kAuto)};
+  for (const precision::Preset& preset : precision::AllPresets()) {
+    names.emplace_back(preset.name);
+  }
+  return names;
+}
+
+// Suggests completions for the last name of a list.
+std::vector<std::string> SuggestPolicies(const Typed& typed) {
+  const size_t comma = typed.text.rfind(',');
+  const std::string before = comma == std::string::npos ? "" : typed.text.substr(0, comma + 1);
+  std::vector<std::string> lists;
+  for (const std::string& name : PolicyNames()) {
+    lists.push_back(before + name);
+  }
+  return lists;
+}
+
+std::string CheckPolicies(const std::string& text) {
+  const auto policies = ParsePolicies(text);
+  return policies.ok() ? "" : std::string(policies.status().message());
+}
+
+}  // namespace
+
+std::vector<Argument> PolicyArguments(PolicyOptions* options, bool is_file_required) {
+  return {
+      JobFilePath(&options->file, is_file_required),
+      SpecOverrides(&options->overrides),
+      {.name = "--policies",
+       .value = &options->policies,
+       .text = "A,B,...",
+       .help = absl::StrCat(
+           "Policies to try, each in place of the file's precision: presets, or 'file' for the file's own (default ",
+           kDefaultPolicies, ")"),
+       .check = CheckPolicies,
+       .suggest = SuggestPolicies}};
+}
+
+absl::StatusOr<std::vector<std::string>> ParsePolicies(const std::string& text) {
+  std::vector<std::string> policies;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::string policy(absl::StripAsciiWhitespace(part));
+    if (policy.empty()) {
+      return absl::InvalidArgumentError("a policy has no name; write a list such as fp32,bf16");
+    }
+    if (policy != kFilePolicy && !precision::IsPresetName(policy)) {
+      const std::string nearest = Nearest(policy, PolicyNames());
+      return absl::InvalidArgumentError(absl::StrCat("there is no preset '", Printable(policy), "'",
+                                                     nearest.empty() ? "." : "; did you mean '" + nearest + "'?",
+                                                     " To list all: ampctl policy list"));
+    }
+    if (std::find(policies.begin(), policies.end(), policy) != policies.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("the policy '", policy, "' is listed twice"));
+    }
+    policies.push_back(policy);
+  }
+  return policies;
+}
+
+v1::JobSpec UnderPolicy(const v1::JobSpec& spec, const std::string& policy) {
+  v1::JobSpec changed = spec;
+  if (policy != kFilePolicy) {
+    changed.clear_precision();
+    changed.mutable_precision()->set_preset(policy);
+  }
+  return changed;
+}
+
+bool HasOwnPolicy(const v1::JobSpec& spec) {
+  v1::PrecisionPolicy rest = spec.precision();
+  rest.clear_preset();
+  return rest.ByteSizeLong() > 0;
+}
+
+OrExitCode<PolicyJob> ReadPolicyJob(Session* session, const PolicyOptions& options, bool dry_run) {
+  const auto policies = ParsePolicies(options.policies);
+  const auto text = ReadSource(options.file);
+  if (!policies.ok() || !text.ok()) {
+    return session->Fail(policies.ok() ? text.status() : policies.status());
+  }
+  SubmittedFile submitted = {.path = options.file, .source = options.file == "-" ? "stdin" : options.file};
+  submitted.file = ReadJobFile(*text, submitted.source, options.overrides);
+  if (!submitted.file.problems.empty()) {
+    return FailWithProblems(submitted.file.problems, options.file);
+  }
+  const JobClient::Retry retry = RetryOf(session, kDefaultRetry);
+  const auto client = session->Client();
+  if (!client.ok()) {
+    return session->Fail(client.status());
+  }
+  v1::JobSpec spec = submitted.file.spec;
+  const auto model = UploadLocalModel(session, options.file, dry_run, kDefaultRetry, &spec);
+  if (!model.ok()) {
+    return session->Fail(model.status());
+  }
+  submitted.model = *model;
+  return PolicyJob{submitted, spec, *policies, retry};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ampd/v1/job_spec.pb.h"
+#include "client/commands/command.h"
+#include "client/commands/job/refusal.h"
+
+// The policies of one job file that `ampctl compare` and `ampctl estimate` work with.
+namespace ampd::client {
+
+// The policy that stands for the job file's own `precision`.
+inline constexpr char kFilePolicy[] = "file";
+inline constexpr char kDefaultPolicies[] = "fp32,bf16,fp16";
+
+// The options -f, --set and --policies.
+struct PolicyOptions {
+  std::string file;
+  std::vector<std::string> overrides;
+  std::string policies = kDefaultPolicies;
+};
+std::vector<Argument> PolicyArguments(PolicyOptions* options, bool is_file_required);
+
+// Splits a list such as "fp32,bf16". INVALID_ARGUMENT, with the nearest name, for a name that is neither a preset nor
+// kFilePolicy, and for a name that the list has twice.
+absl::StatusOr<std::vector<std::string>> ParsePolicies(const std::string& text);
+
+// Returns the spec under a policy: a preset replaces the whole `precision` of the spec.
+v1::JobSpec UnderPolicy(const v1::JobSpec& spec, const std::string& policy);
+
+// Whether the spec's `precision` has more than a preset, which is lost under every policy but kFilePolicy.
+bool HasOwnPolicy(const v1::JobSpec& spec);
+
+// A result, or the exit code of the command after the error was printed.
+template <typename T>
+using OrExitCode = std::variant<T, int>;
+
+// The job file and the policies of a command.
+struct PolicyJob {
+  SubmittedFile submitted;
+  v1::JobSpec spec;
+  std::vector<std::string> policies;
+  JobClient::Retry retry;
+};
+
+// Reads the job file, connects to the server, and uploads a local model file (with `dry_run`, see UploadLocalModel).
+OrExitCode<PolicyJob> ReadPolicyJob(Session* session, const PolicyOptions& options, bool dry_run);
+
+}  // namespace ampd::client

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ampd/v1/job.pb.h"
+#include "client/commands/compare/policies.h"
+#include "client/terminal/session.h"
+
+namespace ampd::client {
+
+// The jobs of one comparison, which carry the label compare=<id>.
+struct ComparedJobs {
+  std::string id;  // Empty: the jobs were given one by one.
+  std::vector<v1::Job> jobs;
+};
+
+struct SubmitPoliciesOptions {
+  PolicyOptions policies;
+  int num_repeats = 1;  // Repeat i adds i to the job file's seed, under every policy.
+};
+
+// Submits the job file once per repeat and policy, all on one worker and one kind of device. The order is: all policies
+// of the first repeat, then those of the second, so that a change of the machine's load affects all policies alike.
+// Nothing is submitted if the server refuses one of the policies. Prints the id of the comparison.
+OrExitCode<ComparedJobs> SubmitPolicies(Session* session, const SubmitPoliciesOptions& options);
+
+}  // namespace ampd::client

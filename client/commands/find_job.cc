@@ -1,0 +1,73 @@
+#include "client/commands/find_job.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "client/render/format.h"
+#include "client/render/table.h"
+#include "client/terminal/session.h"
+
+namespace ampd::client {
+namespace {
+
+using Match = v1::FindJobsResponse::Match;
+
+constexpr size_t kIdBytes = 18;
+constexpr size_t kMinPrefixBytes = 5;  // The server's limit, in server/coordinator/job_find.cc.
+constexpr size_t kMaxShownBytes = 80;
+
+bool IsWholeId(const std::string& text) {
+  return text.size() == kIdBytes && text.starts_with("j-") && std::all_of(text.begin() + 2, text.end(), [](char c) {
+           return absl::ascii_islower(c) || absl::ascii_isdigit(c);
+         });
+}
+
+// Whether the text may be the beginning of an id, but is too short for the server to look for it.
+bool IsShortPrefix(const std::string& text) { return text.starts_with("j-") && text.size() < kMinPrefixBytes; }
+
+// Returns a table of the jobs, one per line.
+std::string CandidatesText(const v1::FindJobsResponse& found) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Match& match : found.matches()) {
+    const absl::Time created =
+        absl::FromUnixSeconds(match.create_time().seconds()) + absl::Nanoseconds(match.create_time().nanos());
+    rows.push_back({Printable(match.id()), Printable(match.name()), v1::Job::State_Name(match.state()),
+                    FormatSpan(absl::Now() - created) + " ago"});
+  }
+  return RenderTable(std::vector<std::string>(4), rows, /*headings=*/false);
+}
+
+absl::Status Ambiguous(const std::string& text, const v1::FindJobsResponse& found) {
+  const std::string shown = Shortened(text, kMaxShownBytes);
+  const std::string count =
+      found.more() ? absl::StrCat("more than ", found.matches_size()) : absl::StrCat(found.matches_size());
+  return ErrorWithMetadata(
+      absl::StatusCode::kInvalidArgument, "JOB_AMBIGUOUS",
+      absl::StrCat("\"", shown, "\" matches ", count, " jobs; repeat the command with the id of one"),
+      {{kCandidates, CandidatesText(found)}});
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FindJobId(JobClient* client, const std::string& text) {
+  if (IsWholeId(text)) {
+    return text;
+  }
+  AMPD_ASSIGN_OR_RETURN(const v1::FindJobsResponse found, client->FindJobs(text));
+  if (found.matches().empty()) {
+    return Error(
+        absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
+        absl::StrCat("there is no job with the id or the name \"", Shortened(text, kMaxShownBytes), "\"",
+                     IsShortPrefix(text) ? "; the beginning of an id is \"j-\" and 3 or more characters" : ""));
+  }
+  return found.matches_size() == 1 && !found.more() ? absl::StatusOr<std::string>(found.matches(0).id())
+                                                    : Ambiguous(text, found);
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,88 @@
+#include "client/commands/init/init.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "base/error.h"
+#include "base/io/file.h"
+#include "client/commands/arguments.h"
+#include "client/commands/output_file.h"
+#include "client/jobfile/job_template.h"
+#include "client/terminal/standard_streams.h"
+
+namespace ampd::client {
+namespace {
+
+struct InitOptions {
+  std::string file = "job.yaml";  // "-": stdout
+  std::string model = "lenet";
+  std::string data;  // empty: the kind that is usual for the model
+  std::string name;  // empty: the model's name
+  bool replace = false;
+};
+
+int Init(Session* session, const InitOptions& options) {
+  const std::string name = options.name.empty() ? absl::StrReplaceAll(options.model, {{"_", "-"}}) : options.name;
+  const auto text = JobTemplate(options.model, options.data, name);
+  if (!text.ok()) {
+    return session->Fail(text.status());
+  }
+  if (options.file == "-") {
+    WriteText(*text);
+    return kExitOk;
+  }
+  if (const absl::Status allowed = CheckOutputFile(options.file, options.replace); !allowed.ok()) {
+    return session->Fail(allowed);
+  }
+  if (const absl::Status written = WriteFileAtomically(options.file, *text); !written.ok()) {
+    return session->Fail(absl::Status(written.code(), absl::StrCat(options.file, ": ", written.message())));
+  }
+  if (session->names_only()) {
+    WriteText(options.file + "\n");
+    return kExitOk;
+  }
+  WriteText(absl::StrCat("wrote ", options.file, "\n"));
+  session->Note(absl::StrCat("to check it: ampctl job submit -f ", options.file, " --dry-run"));
+  session->Note(absl::StrCat("to run it:   ampctl job submit -f ", options.file, " --follow"));
+  return kExitOk;
+}
+
+}  // namespace
+
+Command InitCommand() {
+  const auto options = std::make_shared<InitOptions>();
+  return {.name = "init",
+          .help = "Write a job file to start from, with comments",
+          .examples =
+              "  ampctl init\n"
+              "  ampctl init resnet.yaml --model resnet --data npz\n"
+              "  ampctl init - --model gpt2",
+          .arguments = {{.name = "file",
+                         .value = &options->file,
+                         .text = "[FILE]",
+                         .help = "File to write, or - for stdout (default job.yaml)",
+                         .is_path = true},
+                        {.name = "--model",
+                         .value = &options->model,
+                         .text = "MODEL",
+                         .help = absl::StrCat("Model: ", absl::StrJoin(TemplateModels(), ", "), " (default lenet)"),
+                         .choices = TemplateModels()},
+                        {.name = "--data",
+                         .value = &options->data,
+                         .text = "DATA",
+                         .help = absl::StrCat("Kind of data: ", absl::StrJoin(TemplateData(), ", "),
+                                              " (default: the usual one for the model)"),
+                         .choices = TemplateData()},
+                        {.name = "--name",
+                         .value = &options->name,
+                         .text = "NAME",
+                         .help = "Name of the job (default: the model's name)"},
+                        {.name = "--force", .value = &options->replace, .help = "Replace the file if it exists"}},
+          .run = [options](Session* session) { return Init(session, *options); }};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,61 @@
+#include "client/commands/job/reconnect.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "client/commands/find_job.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
+constexpr absl::Duration kLongestPause = absl::Seconds(1);
+
+// Like FindJobId, but asks the server even for a whole id, which FindJobId returns without a call.
+absl::StatusOr<std::string> AskForJobId(JobClient* client, const std::string& text) {
+  absl::StatusOr<std::string> id = FindJobId(client, text);
+  if (id.ok() && *id == text) {
+    const auto job = client->GetJob(text);
+    return job.ok() ? id : job.status();
+  }
+  return id;
+}
+
+}  // namespace
+
+Argument ReconnectFor(std::optional<absl::Duration>* retry_for) {
+  return {.name = "--retry-for",
+          .value = retry_for,
+          .text = "DURATION",
+          .help = "After a lost connection, retry for this long (default 1m). If set, also retry the first connection"};
+}
+
+Patience PatienceOf(const std::optional<absl::Duration>& retry_for) {
+  return retry_for.has_value() ? Patience{.before_first_answer = *retry_for, .after_loss = *retry_for} : Patience();
+}
+
+absl::StatusOr<std::string> FindJobIdPatiently(Session* session, JobClient* client, const std::string& text,
+                                               const Patience& patience) {
+  if (patience.before_first_answer <= absl::ZeroDuration()) {
+    return FindJobId(client, text);
+  }
+  const absl::Duration end = SystemClock().SinceBoot() + patience.before_first_answer;
+  absl::Duration pause = kFirstPause;
+  while (true) {
+    absl::StatusOr<std::string> id = AskForJobId(client, text);
+    if (!absl::IsUnavailable(id.status()) || SystemClock().SinceBoot() + pause > end) {
+      return id;
+    }
+    if (pause == kFirstPause) {
+      session->Note(absl::StrCat("the server does not answer; retrying for ",
+                                 absl::FormatDuration(patience.before_first_answer)));
+    }
+    if (session->CancelledByInterrupt()->WaitFor(pause)) {
+      return absl::CancelledError("interrupted before the server answered");
+    }
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,44 @@
+#include "client/commands/job/refusal.h"
+
+#include <vector>
+
+#include "absl/strings/strip.h"
+#include "base/error.h"
+#include "client/commands/job_source.h"
+
+namespace ampd::client {
+namespace {
+
+// Returns the field violations of a status. If an older server rejects an unsupported field, its error has no
+// violations; then returns one violation, made from the field's name in the error's metadata.
+std::vector<FieldViolation> ViolationsIn(const absl::Status& status) {
+  const ErrorMetadata metadata = MetadataOf(status);
+  const auto field = metadata.find("field");
+  std::vector<FieldViolation> violations = ViolationsOf(status);
+  if (!violations.empty() || ReasonOf(status) != "UNSUPPORTED_FIELD" || field == metadata.end()) {
+    return violations;
+  }
+  return {{field->second, std::string(absl::StripPrefix(status.message(), field->second + " "))}};
+}
+
+// In violations, replaces the field `artifact` by `path`. The job file names a local model by `path`; ampctl replaced
+// it by `artifact` before it sent the request.
+void NameAsLocal(const LocalModel& model, std::vector<FieldViolation>* violations) {
+  for (FieldViolation& violation : *violations) {
+    if (!model.sha256.empty() && violation.field == "model.exported.artifact") {
+      violation.field = "model.exported.path";
+    }
+  }
+}
+
+}  // namespace
+
+int FailRefused(Session* session, const absl::Status& status, const SubmittedFile& submitted) {
+  std::vector<FieldViolation> violations = ViolationsIn(status);
+  NameAsLocal(submitted.model, &violations);
+  return violations.empty()
+             ? session->Fail(status)
+             : FailWithProblems(PlaceViolations(violations, submitted.file, submitted.source), submitted.path);
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "client/commands/job/local_model.h"
+#include "client/jobfile/job_file.h"
+#include "client/terminal/session.h"
+
+namespace ampd::client {
+
+// A job file that was read, and what a command made of it.
+struct SubmittedFile {
+  std::string path;    // As the user gave it; "-": standard input.
+  std::string source;  // Its name in messages.
+  JobFile file = {};
+  LocalModel model = {};
+};
+
+// Prints why the server refused to create a job from the file: its field violations with their lines in the file or, if
+// there are none, the error. Returns the exit code.
+int FailRefused(Session* session, const absl::Status& status, const SubmittedFile& submitted);
+
+}  // namespace ampd::client

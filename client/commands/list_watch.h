@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/commands/command.h"
+#include "client/terminal/list_printer.h"
+#include "client/terminal/session.h"
+
+// The option --watch of the commands that list things.
+namespace ampd::client {
+
+struct ListWatchOptions {
+  bool watch = false;
+  std::optional<absl::Duration> interval;  // The time between two readings of the list; not set: 2 s.
+};
+
+// The options --watch and --interval.
+std::vector<Argument> ListWatchArguments(ListWatchOptions* options);
+
+// Returns INVALID_ARGUMENT if --interval is given without --watch.
+absl::Status CheckListWatch(const ListWatchOptions& options);
+
+// A list as it is at one moment.
+struct ListReading {
+  struct Entry {
+    std::string id;
+    std::string state;  // Differs from reading to reading if the item has changed in a way worth a line.
+    ItemText text;
+  };
+  std::vector<Entry> entries;
+  int64_t num_all = 0;  // The number of items; `entries` may hold fewer. 0: not known.
+};
+
+// Reads the list: at most `limit` items (0: all).
+using ReadList = std::function<absl::StatusOr<ListReading>(JobClient*, int limit)>;
+
+// Shows a list again and again until Ctrl-C. On a terminal it redraws a table with as many items as there is space for.
+// Otherwise it prints the whole list, and then only the items that are new or have changed. Only the formats table,
+// wide, jsonl and csv can be watched. Ends after the server was away for a minute, or if nobody reads the output any
+// more. Returns the exit code.
+int WatchList(Session* session, std::optional<absl::Duration> interval, const Cells& headings, const ReadList& read);
+
+}  // namespace ampd::client

@@ -1,0 +1,49 @@
+#include "client/commands/output_file.h"
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+
+namespace ampd::client {
+
+namespace fs = std::filesystem;
+
+absl::Status OutputExists(const std::string& path) {
+  return absl::AlreadyExistsError(absl::StrCat(path, " exists; name another file, or replace it with --force"));
+}
+
+absl::Status CheckOutputFile(const std::string& path, bool replace) {
+  std::error_code error;
+  const fs::file_status there = fs::status(path, error);
+  if (fs::is_directory(there) || path.ends_with('/')) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is a folder; name a file"));
+  }
+  if (fs::exists(there) && !fs::is_regular_file(there)) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is not a regular file; name another file"));
+  }
+  if (!replace && fs::exists(fs::symlink_status(path, error))) {
+    return OutputExists(path);
+  }
+  const fs::path folder = fs::path(path).parent_path();
+  if (!folder.empty() && fs::status(folder, error).type() == fs::file_type::not_found) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " cannot be written: the folder ", folder.string(), " does not exist; create it first"));
+  }
+  if (!folder.empty() && fs::exists(folder, error) && !fs::is_directory(folder, error)) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " cannot be written: ", folder.string(), " is no folder"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInputsAreKept(const std::vector<std::string>& inputs, const std::string& output) {
+  std::error_code error;
+  for (const std::string& input : inputs) {
+    if (input != "-" && output != "-" && fs::equivalent(input, output, error) && !error) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("input and output are the same file: ", input, "; name another file to write"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ampd::client

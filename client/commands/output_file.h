@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+// Checks of the paths that a command reads and writes on this machine. They make the commands refuse alike, before
+// anything is read or written. Whoever writes the file must still not replace one that appears in the meantime.
+namespace ampd::client {
+
+// Checks that a file can be written at `path`. Returns FAILED_PRECONDITION if its folder does not exist, or if `path`
+// is a folder or another thing that is no regular file. Returns ALREADY_EXISTS if a file is there and `replace` is
+// false.
+absl::Status CheckOutputFile(const std::string& path, bool replace);
+
+// The error for a file that exists and is not replaced.
+absl::Status OutputExists(const std::string& path);
+
+// Checks that `output` is none of the files in `inputs`, which writing it would destroy. Ignores paths that do not
+// exist, and "-", which stands for standard input or output. Returns INVALID_ARGUMENT if it is one; the message names
+// the file.
+absl::Status CheckInputsAreKept(const std::vector<std::string>& inputs, const std::string& output);
+
+}  // namespace ampd::client

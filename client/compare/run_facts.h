@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ampd/v1/job_service.pb.h"
+#include "client/compare/statistics.h"
+
+namespace ampd::client {
+
+// The labels that ampctl gives to the jobs of one comparison.
+inline constexpr char kCompareLabel[] = "compare";        // id of the comparison
+inline constexpr char kPolicyLabel[] = "compare-policy";  // policy as the user named it
+
+// What the server knows about one job.
+struct RunRecord {
+  v1::Job job;
+  v1::ListMetricPointsResponse points;
+  v1::ListEventsResponse events;
+  std::string device_name;  // The vendor's name of the device; empty: not known.
+};
+
+// A point of a curve.
+struct CurvePoint {
+  int64_t step = 0;
+  double value = 0;
+  double seconds = 0;  // Wall time since the curve's first point, pauses included.
+};
+
+// What one finished job shows about its precision policy. An unset value was not measured.
+struct RunFacts {
+  std::string job_id;
+  std::string job_name;
+  std::string precision;  // The preset in use at the end; "" if the job never started.
+  uint64_t seed = 0;
+  v1::Job::State state = v1::Job::STATE_UNSPECIFIED;
+  v1::Reason::Code reason = v1::Reason::REASON_UNSPECIFIED;
+
+  std::string device;  // "w1/cpu, AMD EPYC"
+  int num_devices = 1;
+  int num_threads = 0;  // Threads on a CPU; 0: not known.
+  bool emulated = false;
+
+  int64_t num_steps = 0;
+  bool stopped_early = false;  // train.early_stopping ended the run before its last step.
+  int64_t num_skipped = 0;
+  int64_t num_scale_collapses = 0;  // How often the loss scale reached its floor.
+  int64_t num_precision_raises = 0;
+
+  // The time that the job's steps took: its number of steps at the mean pace. It contains no waiting in the queue, no
+  // start, no evaluation and no checkpoint.
+  std::optional<double> step_seconds;
+  std::optional<double> samples_per_second;
+  // Relative standard deviation of the pace between ten equal parts of the run.
+  std::optional<double> pace_noise;
+  std::optional<double> mean_memory_bytes;
+  std::optional<double> peak_memory_bytes;
+  std::optional<double> energy_joules;
+
+  std::vector<CurvePoint> losses;  // In the order of the steps; skipped steps included.
+  std::optional<Tail> loss_tail;
+  std::vector<CurvePoint> evals;  // The evaluations' losses.
+  std::optional<double> eval_loss;
+  std::optional<double> eval_accuracy;
+  int64_t num_eval_samples = 0;
+
+  bool succeeded() const { return state == v1::Job::SUCCEEDED; }
+  // Whether the numbers of the run went wrong, so that its model is of no use.
+  bool diverged() const;
+};
+
+// Collects the facts of a job. The job's points may be thinned out.
+RunFacts FactsOf(const RunRecord& record);
+
+}  // namespace ampd::client

@@ -1,0 +1,226 @@
+#include "client/compare/verdict.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/compare/verdict_text.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr double kMostTimeNoise = 0.1;  // With more noise it is not said that a policy is not slower.
+constexpr double kMostPaceNoise = 0.1;  // More noise of the pace is warned about.
+
+bool IsUsable(const PolicyRuns& policy) {
+  return std::all_of(policy.runs.begin(), policy.runs.end(), [](const RunFacts& run) {
+    return run.succeeded() && !run.diverged() && run.num_precision_raises == 0;
+  });
+}
+
+std::optional<size_t> IndexOf(const std::vector<PolicyRuns>& policies, const std::string& name) {
+  const auto found =
+      std::find_if(policies.begin(), policies.end(), [&name](const PolicyRuns& policy) { return policy.name == name; });
+  return found == policies.end() ? std::nullopt
+                                 : std::optional(static_cast<size_t>(std::distance(policies.begin(), found)));
+}
+
+std::optional<size_t> BaselineOf(const std::vector<PolicyRuns>& policies, const std::string& wanted) {
+  const std::optional<size_t> named = IndexOf(policies, wanted.empty() ? "fp32" : wanted);
+  if (named.has_value() && IsUsable(policies[*named])) {
+    return named;
+  }
+  for (const bool may_be_emulated : {false, true}) {
+    for (size_t i = 0; i < policies.size(); ++i) {
+      if (IsUsable(policies[i]) && (may_be_emulated || !policies[i].emulated())) {
+        return i;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// Returns the standing that a policy has because of how its runs ended; unset if they all ended well.
+std::optional<Standing> StandingByEnd(const PolicyRuns& policy) {
+  const auto any = [&policy](auto condition) { return std::any_of(policy.runs.begin(), policy.runs.end(), condition); };
+  if (any([](const RunFacts& run) { return run.diverged(); })) {
+    return Standing::kDiverged;
+  }
+  if (any([](const RunFacts& run) { return !run.succeeded(); })) {
+    return Standing::kFailed;
+  }
+  return any([](const RunFacts& run) { return run.num_precision_raises > 0; }) ? std::optional(Standing::kRaised)
+                                                                               : std::nullopt;
+}
+
+// Judges the training loss and one result on the evaluation data: the accuracy or, without one, the loss.
+Standing StandingByResults(const PolicyDifference& difference) {
+  std::vector<double> gains;  // Above 0: the policy is better by more than the noise.
+  const auto add = [&gains](const std::optional<Difference>& result, double direction) {
+    if (result.has_value() && result->half_width.has_value()) {
+      gains.push_back(result->exceeds_noise() ? direction * result->value : 0);
+    }
+  };
+  add(difference.train_loss, -1);
+  if (difference.eval_accuracy.has_value()) {
+    add(difference.eval_accuracy, 1);
+  } else {
+    add(difference.eval_loss, -1);
+  }
+  if (gains.empty()) {
+    return Standing::kUnknown;
+  }
+  if (*std::min_element(gains.begin(), gains.end()) < 0) {
+    return Standing::kLessAccurate;
+  }
+  return *std::max_element(gains.begin(), gains.end()) > 0 ? Standing::kMoreAccurate : Standing::kEqual;
+}
+
+// Where the policy's runs ran: the kinds of their devices, with the numbers of threads.
+std::set<std::string> PlacesOf(const PolicyRuns& policy) {
+  std::set<std::string> places;
+  for (const RunFacts& run : policy.runs) {
+    // A named device is the same on every worker that has it.
+    const size_t comma = run.device.find(", ");
+    const std::string device = comma == std::string::npos ? run.device : run.device.substr(comma + 2);
+    places.insert(absl::StrCat(run.num_devices, " x ", device,
+                               run.num_threads > 0 ? absl::StrCat(" with ", run.num_threads, " threads") : ""));
+  }
+  return places;
+}
+
+bool IsFaster(const PolicyRuns& policy, const PolicyRuns& baseline, const PolicyVerdict& verdict) {
+  const auto& time = verdict.difference.step_time;
+  return !policy.emulated() && !baseline.emulated() && verdict.same_device && time.has_value() &&
+         time->exceeds_noise() && time->value <= -kLeastTimeGain;
+}
+
+// Whether the policy's time is known well enough to say that it takes no more time than the baseline.
+bool IsNotSlower(const PolicyVerdict& verdict) {
+  const auto& time = verdict.difference.step_time;
+  return time.has_value() && time->value <= kLeastTimeGain && time->half_width.has_value() &&
+         *time->half_width <= kMostTimeNoise;
+}
+
+PolicyVerdict JudgeOne(const PolicyRuns& policy, const PolicyRuns& baseline) {
+  PolicyVerdict verdict = {.difference = DifferenceBetween(policy, baseline)};
+  verdict.same_device = PlacesOf(policy) == PlacesOf(baseline);
+  verdict.standing = StandingByEnd(policy).value_or(StandingByResults(verdict.difference));
+  verdict.is_faster = IsFaster(policy, baseline, verdict);
+  return verdict;
+}
+
+bool IsCandidate(const PolicyRuns& policy, const PolicyVerdict& verdict) {
+  return (verdict.standing == Standing::kEqual || verdict.standing == Standing::kMoreAccurate) && !policy.emulated() &&
+         verdict.same_device;
+}
+
+// Returns the candidate for which `gain` is largest and above 0; unset if there is none.
+template <typename Gain>
+std::optional<size_t> Best(const std::vector<PolicyRuns>& policies, const Verdict& verdict, Gain gain) {
+  std::optional<size_t> best;
+  double most = 0;
+  for (size_t i = 0; i < policies.size(); ++i) {
+    const PolicyVerdict& of_policy = verdict.policies[i];
+    if (IsCandidate(policies[i], of_policy) && gain(of_policy) > most) {
+      best = i;
+      most = gain(of_policy);
+    }
+  }
+  return best;
+}
+
+std::optional<size_t> Recommended(const std::vector<PolicyRuns>& policies, const Verdict& verdict) {
+  const auto time_gain = [](const PolicyVerdict& policy) {
+    return policy.is_faster ? -policy.difference.step_time->value : 0;
+  };
+  const auto memory_gain = [](const PolicyVerdict& policy) {
+    const double gain = -policy.difference.peak_memory.value_or(0);
+    return IsNotSlower(policy) && gain >= kLeastMemoryGain ? gain : 0;
+  };
+  const auto is_more_accurate = [](const PolicyVerdict& policy) {
+    return policy.standing == Standing::kMoreAccurate && IsNotSlower(policy) ? 1 : 0;
+  };
+  for (const auto& best : {Best(policies, verdict, time_gain), Best(policies, verdict, memory_gain),
+                           Best(policies, verdict, is_more_accurate)}) {
+    if (best.has_value()) {
+      return best;
+    }
+  }
+  return verdict.baseline;
+}
+
+// Warns about policies whose pace varied much within their runs.
+void WarnOfUnevenPace(const std::vector<PolicyRuns>& policies, Verdict* verdict) {
+  std::vector<std::string> uneven;
+  for (const PolicyRuns& policy : policies) {
+    if (policy.MeanOf(&RunFacts::pace_noise).value_or(0) > kMostPaceNoise) {
+      uneven.push_back(policy.name);
+    }
+  }
+  if (!uneven.empty()) {
+    verdict->warnings.push_back(
+        absl::StrCat("The pace varied by more than 10% within the runs of ", absl::StrJoin(uneven, ", "),
+                     ": the device was probably busy with other work, so the times say little."));
+  }
+}
+
+void AddWarnings(const std::vector<PolicyRuns>& policies, const std::string& wanted,
+                 const std::vector<std::string>& parts_that_differ, Verdict* verdict) {
+  const std::string name = wanted.empty() ? "fp32" : wanted;
+  const std::optional<size_t> named = IndexOf(policies, name);
+  if (named.has_value() && named != verdict->baseline) {
+    verdict->warnings.push_back(absl::StrCat(
+        name, " did not succeed",
+        verdict->baseline.has_value() ? absl::StrCat(", so the baseline is ", policies[*verdict->baseline].name) : "",
+        "."));
+  }
+  if (!parts_that_differ.empty()) {
+    verdict->warnings.push_back(
+        absl::StrCat("The jobs differ in more than their precision: ", absl::StrJoin(parts_that_differ, ", "),
+                     ". Differences between them may have other causes than the policy."));
+  }
+  for (size_t i = 0; i < policies.size(); ++i) {
+    const Standing standing = verdict->policies[i].standing;
+    const bool is_compared = verdict->baseline.has_value() && standing <= Standing::kUnknown;
+    if (is_compared && standing != Standing::kBaseline && verdict->policies[i].difference.num_pairs == 0) {
+      verdict->warnings.push_back(absl::StrCat("No job of ", policies[i].name, " has the seed of a job of ",
+                                               policies[*verdict->baseline].name,
+                                               ", so a part of their difference comes from the seeds."));
+    }
+  }
+  WarnOfUnevenPace(policies, verdict);
+  std::set<std::string> places;
+  for (const PolicyRuns& policy : policies) {
+    places.merge(PlacesOf(policy));
+  }
+  if (places.size() > 1) {
+    verdict->warnings.push_back(
+        absl::StrCat("The jobs did not all run on the same device, so their times cannot be "
+                     "compared: ",
+                     absl::StrJoin(places, "; "), "."));
+  }
+}
+
+}  // namespace
+
+Verdict Judge(const std::vector<PolicyRuns>& policies, const std::string& baseline,
+              const std::vector<std::string>& parts_that_differ) {
+  Verdict verdict = {.baseline = BaselineOf(policies, baseline)};
+  for (size_t i = 0; i < policies.size(); ++i) {
+    if (i == verdict.baseline) {
+      verdict.policies.push_back({.standing = Standing::kBaseline});
+    } else if (verdict.baseline.has_value()) {
+      verdict.policies.push_back(JudgeOne(policies[i], policies[*verdict.baseline]));
+    } else {
+      verdict.policies.push_back({.standing = StandingByEnd(policies[i]).value_or(Standing::kUnknown)});
+    }
+  }
+  verdict.recommended = Recommended(policies, verdict);
+  AddWarnings(policies, baseline, parts_that_differ, &verdict);
+  Explain(policies, &verdict);
+  return verdict;
+}
+
+}  // namespace ampd::client
