@@ -1,3 +1,4 @@
+#include <fnmatch.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -131,6 +132,49 @@ TEST(Glob, MatchesTheWholeText) {
   EXPECT_TRUE(GlobMatches("head.*", "head.weight"));
   EXPECT_FALSE(GlobMatches("head", "head.weight"));
   EXPECT_TRUE(GlobMatches("layers.[01].*", "layers.1.bias"));
+}
+
+TEST(Glob, AgreesWithThePosixFunction) {
+  constexpr char kPattern[] = "ab*?[]!";
+  constexpr char kText[] = "ab-[]";
+  SeededRandom random(11);
+  const auto draw = [&random](std::string_view alphabet, size_t max_length) {
+    std::string text(random.Next() % (max_length + 1), ' ');
+    for (char& character : text) {
+      character = alphabet[random.Next() % alphabet.size()];
+    }
+    return text;
+  };
+  int num_matches = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    const std::string pattern = draw(kPattern, 7);
+    const std::string text = draw(kText, 5);
+    const bool expected = fnmatch(pattern.c_str(), text.c_str(), FNM_NOESCAPE) == 0;
+    EXPECT_EQ(GlobMatches(pattern, text), expected) << "pattern " << pattern << ", text " << text;
+    num_matches += expected ? 1 : 0;
+  }
+  EXPECT_GT(num_matches, 1000);
+}
+
+TEST(Glob, ASetMayHaveRangesAndMayBeNegated) {
+  for (const char* text : {"a", "b", "c"}) {
+    EXPECT_TRUE(GlobMatches("[a-c]", text)) << text;
+    EXPECT_FALSE(GlobMatches("[!a-c]", text)) << text;
+    EXPECT_FALSE(GlobMatches("[^a-c]", text)) << text;
+  }
+  EXPECT_FALSE(GlobMatches("[a-c]", "d"));
+  EXPECT_FALSE(GlobMatches("[a-c]", "-"));
+  EXPECT_TRUE(GlobMatches("[a-]", "-")) << "no range, because nothing follows";
+  EXPECT_TRUE(GlobMatches("[a", "[a")) << "no set, because it does not end";
+}
+
+TEST(Glob, APatternWithManyStars_TakesLittleTime) {
+  std::string pattern;
+  for (int i = 0; i < 500; ++i) {
+    pattern += "a*";
+  }
+  EXPECT_FALSE(GlobMatches(pattern + "b", std::string(2000, 'a')));
+  EXPECT_TRUE(GlobMatches(pattern, std::string(2000, 'a')));
 }
 
 }  // namespace

@@ -120,10 +120,23 @@ TEST(Text, IsShortenedBetweenCharacters) {
 TEST(Text, StaysOnOneLine) {
   EXPECT_EQ(OneLine("plain \u00e4\u4e16"), "plain \u00e4\u4e16");
   EXPECT_EQ(OneLine("a\nb\tc\rd"), "a\\nb\\tc\\rd");
-  EXPECT_EQ(OneLine(std::string("\x1b[2J\x00\x7f", 6)), "\\x1b[2J\\x00\\x7f");
-  EXPECT_EQ(OneLine("a\u2028b\u0085c\u202ed"), "a\\xe2\\x80\\xa8b\\xc2\\x85c\\xe2\\x80\\xaed");
+  EXPECT_EQ(OneLine(std::string("\x1b[2J\x00\x7f", 6)), "\\x1b[2J\\x00\\u007f");
+  EXPECT_EQ(OneLine("a\u2028b\u0085c\u202ed"), "a\\u2028b\\u0085c\\u202ed");
   EXPECT_EQ(OneLine("\xff\xc3("), "\\xff\\xc3(");
   EXPECT_EQ(OneLine("\xed\xa0\x80"), "\\xed\\xa0\\x80") << "half of a surrogate pair";
+}
+
+TEST(Text, MarksOfDirectionAreEscaped) {
+  EXPECT_EQ(OneLine("\u061c\u200e\u200f\u2066\u2067\u2068\u2069"), "\\u061c\\u200e\\u200f\\u2066\\u2067\\u2068\\u2069");
+  EXPECT_EQ(OneLine("\u200d\u2030"), "\u200d\u2030") << "joiners belong to words and emoji";
+}
+
+TEST(Text, TheFirstByteThatIsNotUtf8IsFound) {
+  EXPECT_EQ(FirstInvalidUtf8("plain \u00e4\u4e16"), std::nullopt);
+  EXPECT_EQ(FirstInvalidUtf8(""), std::nullopt);
+  EXPECT_EQ(FirstInvalidUtf8("caf\xe9"), 3u);
+  EXPECT_EQ(FirstInvalidUtf8("\u00e4\xc3"), 2u) << "a character that is cut off";
+  EXPECT_EQ(NotUtf8("caf\xe9", 3), "the byte 0xe9 at offset 3 is not UTF-8");
 }
 
 TEST(GrpcStatus, EveryCanonicalCodeSurvives) {

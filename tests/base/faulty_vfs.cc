@@ -24,8 +24,8 @@ std::string BytesOf(const std::string& path) {
 
 }  // namespace
 
-// The file object that SQLite holds. SQLite's base comes first, then the fields of FaultyVfs, and after them, in the
-// same block of memory, the file object of the system's VFS.
+// An open file, as SQLite sees it. SQLite allocates one block of memory for it: first this struct, which begins with
+// SQLite's own `base`, and then the file object of the system's VFS.
 struct FaultyVfs::OpenFile {
   sqlite3_file base;
   FaultyVfs* owner;
@@ -64,7 +64,8 @@ struct FaultyVfs::Methods {
     if (const int failure = owner.Count("delete", name, SQLITE_IOERR_DELETE); failure != SQLITE_OK) {
       return failure;
     }
-    // The real VFS is told not to sync the folder, because this class decides which deletions are durable.
+    // The system's VFS must not sync the folder (last argument 0), because this class decides which deletions are
+    // durable.
     const int result = owner.real_->xDelete(owner.real_, name, 0);
     if (result == SQLITE_OK) {
       owner.Record(name, {Change::kDelete});
@@ -155,8 +156,8 @@ struct FaultyVfs::Methods {
     return Of(file).real()->pMethods->xShmUnmap(Of(file).real(), remove);
   }
 
-  // The table has version 2 of SQLite's methods, which supports shared memory but not memory-mapped files, because
-  // writes to those could not be counted.
+  // Returns the functions that SQLite calls for a file. Version 2 of this table has shared memory, but no memory-mapped
+  // files: writes to those could not be counted.
   static const sqlite3_io_methods* Table() {
     static const sqlite3_io_methods table = {2,
                                              Close,
@@ -277,8 +278,8 @@ void FaultyVfs::Apply(const Change& change, Content& content) {
 void FaultyVfs::Synced(const std::string& path) {
   absl::MutexLock lock(&mutex_);
   TrackedFile& file = files_[path];
-  // SQLite's unixSync syncs the folder at the first sync of a new WAL or rollback journal, which makes earlier
-  // deletions durable. So does this class.
+  // SQLite's unixSync syncs the folder at the first sync of a new WAL or rollback journal. That makes earlier deletions
+  // durable, so they become durable here, too.
   if (!file.since.empty() && file.since.front().kind == Change::kCreate && absl::StrContains(path, ".db-")) {
     for (auto& [other_path, other] : files_) {
       if (!other.since.empty() && other.since.back().kind == Change::kDelete) {

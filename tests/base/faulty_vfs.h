@@ -26,7 +26,7 @@ class FaultyVfs {
     kIo,    // Calls fail with their kind of SQLITE_IOERR, an open with SQLITE_CANTOPEN.
     kFull,  // Writes fail with SQLITE_FULL, shared memory with SQLITE_IOERR_SHMSIZE; other calls work.
   };
-  // Which of the changes that were not synced survive a power cut.
+  // Which of the unsynced changes survive a power cut.
   enum class Survivors { kNone, kAll, kSome };
 
   FaultyVfs();
@@ -68,7 +68,8 @@ class FaultyVfs {
 
   // Counts one call. Returns SQLITE_OK, or the error that the call returns instead of reaching the disk.
   int Count(const char* call, const std::string& path, int io_error);
-  // Starts to record a file. Its present content counts as synced, unless the file is known or was just created.
+  // Starts to record a file that was opened. If `created`, records its creation. Otherwise, if the file is not recorded
+  // yet, its present content counts as synced.
   void Track(const std::string& path, bool created);
   void Record(const std::string& path, Change change);
   void Synced(const std::string& path);

@@ -40,7 +40,7 @@ TEST_F(FileTest, AtomicWriteReplacesAndLeavesNothingElse) {
 
 TEST_F(FileTest, AtomicWriteThatFailsKeepsTheOldFile) {
   ASSERT_TRUE(WriteFileAtomically(Path("a"), "one").ok());
-  // WriteFileAtomically can't create its temporary file, because a folder has that name.
+  // A folder has the name of WriteFileAtomically's temporary file, so that the file can't be created.
   ASSERT_EQ(mkdir(Path("a.tmp").c_str(), 0700), 0);
   EXPECT_FALSE(WriteFileAtomically(Path("a"), "two").ok());
   EXPECT_EQ(ReadFile(Path("a"), 10).value(), "one");

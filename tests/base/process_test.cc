@@ -134,7 +134,7 @@ TEST(ProcessHandle, Zombie_IsGone) {
   Reap(pid);
 }
 
-// The test makes the kernel reuse a pid at once; otherwise it does so only after 32,768 processes.
+// Linux normally reuses a pid only after 32,768 further processes. This test makes it reuse one at once.
 TEST(ProcessHandle, PidTakenByAnotherProcess_IsNeitherFoundNorSignalled) {
   const std::optional<std::string> said = InPidNamespace([]() -> std::string {
     const pid_t old_pid = StartIdler("old");

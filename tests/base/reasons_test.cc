@@ -18,8 +18,9 @@ const std::map<MetBy, std::string> kGroups = {
      "Every client of the API can get these. `ampctl` prints the reason in brackets after the message."},
     {MetBy::kModel,
      "## Models and policies\n\n"
-     "`ampctl policy show` can end with one of these. A submit holds the same message as a violation of\n"
-     "INVALID_FIELDS, and what only the worker finds out ends the job with SPEC_ERROR or DATA_ERROR."},
+     "`ampctl policy show` can end with one of these. At submit the same message is one of the violations\n"
+     "of INVALID_FIELDS. If only the worker can find the problem, the job ends with SPEC_ERROR or\n"
+     "DATA_ERROR."},
     {MetBy::kOutcome,
      "## Why an attempt or a job ended\n\n"
      "The reasons of `v1.Reason`, which `ampctl job show` prints. \"Retried\" means: from the newest\n"

@@ -168,8 +168,8 @@ std::vector<std::string> ValidFiles() {
   return files;
 }
 
-// Checks that a parsed file has one meaning: if its parsed content is written again, the result parses to the same
-// content.
+// Checks that the tensors of a parsed file cover its data without gaps, and that the same content results if the file's
+// content is written and parsed again.
 void ExpectConsistent(const SafetensorsFile& file) {
   uint64_t at = 0;
   for (const TensorEntry& tensor : file.header.tensors) {

@@ -1,6 +1,6 @@
-// In this program the wall clock is always one hour ahead of the kernel's, as if the clock had been set back by an hour
-// since it was read. So a wait that reads the wall clock and asks the kernel to wait until a time computed from it
-// lasts one hour too long, and its test fails.
+// In this program the wall clock is always one hour ahead of the kernel's clock. A real program sees the same when the
+// clock is set back by an hour after it was read. If a wait computes its end from the wall clock and lets the kernel
+// wait until then, it lasts an hour too long, and its test fails.
 #include "base/timed_wait.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +69,8 @@ TEST(TimedWait, EndsWhenTheConditionHolds) {
   setter.join();
 }
 
-// Many threads wait at the same time with different deadlines, some on a shared mutex and some on mutexes of their own.
+// Many threads wait at the same time with different deadlines: some on one shared mutex, each of the others on its own
+// mutex.
 TEST(TimedWait, ManyAtOnce_EndEachInItsTime) {
   constexpr int kWaiters = 16;
   constexpr int kRounds = 25;
@@ -96,7 +97,7 @@ TEST(TimedWait, ManyAtOnce_EndEachInItsTime) {
   }
 }
 
-// gRPC's timers wait on absl's condition variables. base/timed_wait.cc replaces the functions for that in this program.
+// Tests absl::CondVar, on which gRPC's timers wait. In this program, base/timed_wait.cc replaces its timed waits.
 TEST(TimedWait, ConditionVariables_EndInTimeOrWhenSignalled) {
   absl::Mutex mutex;
   absl::CondVar variable;
@@ -124,7 +125,7 @@ TEST(TimedWait, ConditionVariables_EndInTimeOrWhenSignalled) {
   signaller.join();
 }
 
-// A thread may wait with a deadline while it holds the mutex that another thread's timed wait needs.
+// Two threads wait with deadlines. The first holds a mutex that the second needs when its wait ends.
 TEST(TimedWait, OneUnderAnothersMutex_EndsInTimeToo) {
   absl::Mutex outer;
   absl::Mutex inner;

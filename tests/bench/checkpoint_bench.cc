@@ -1,11 +1,11 @@
-// Measures the cost of a checkpoint of an MLP under AdamW in fp32, which has the weights and both moments.
+// Measures the cost of a checkpoint of an MLP under AdamW in fp32. The checkpoint has the weights and both moments.
 //
-//   checkpoint_bench FOLDER NUM_LAYERS WIDTH   reads lines from stdin. For each line "save" it takes the copy that
-//                                              training waits for, makes it durable below FOLDER as the trainer does,
-//                                              and prints the seconds of both and the bytes
+//   checkpoint_bench FOLDER NUM_LAYERS WIDTH   For each line "save" on stdin, copies the training state (the training
+//                                              waits for this), then writes the copy to FOLDER and syncs it, as the
+//                                              trainer does. Prints the seconds of both parts and the bytes.
 //
-// scripts/checkpoint.py runs this program in turns with a program that saves tensors of the same shapes with PyTorch
-// and safetensors.
+// scripts/checkpoint.py alternates between this program and one that saves tensors of the same shapes with PyTorch and
+// safetensors.
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,12 +1,12 @@
 // Measures how fast the trainer reads batches, and how long a step waits for its batch.
 //
-//   data_bench epochs idx|tokens FOLDER   for each line "epoch" on stdin reads the data once in a new order and prints
-//                                         the seconds; for "check" it does the same and prints the sums of the samples
-//                                         and of the labels
-//   data_bench steps FOLDER PRESET STEPS  takes STEPS warm-up steps of LeNet on the images, then as many measured
-//                                         steps; prints one line of means: {"ms_a_step","ms_waited_a_step"}
+//   data_bench epochs idx|tokens FOLDER   for each line "epoch" on stdin, reads the data once in a new order and prints
+//                                         the seconds; for each line "check", reads it likewise and prints the sum of
+//                                         all samples and the sum of all labels
+//   data_bench steps FOLDER PRESET STEPS  takes STEPS warm-up steps of LeNet on the images, then STEPS measured steps;
+//                                         prints one line of means: {"ms_a_step","ms_waited_a_step"}
 //
-// scripts/data_loading.py writes FOLDER and uses the same sizes; data_loader_bench measures LibTorch's DataLoader.
+// tools/bench/data_loading.py writes FOLDER and uses the same sizes; data_loader_bench measures LibTorch's DataLoader.
 
 #include <cstdio>
 #include <cstdlib>
@@ -36,7 +36,7 @@
 namespace ampd {
 namespace {
 
-// The constants below have the same values as in scripts/data_loading.py and data_loader_bench.
+// The constants below have the same values as in tools/bench/data_loading.py and data_loader_bench.
 constexpr int64_t kImagesABatch = 250;
 constexpr int64_t kWindowsABatch = 32;
 constexpr int64_t kWindowTokens = 256;
@@ -63,7 +63,7 @@ data::Dataset Windows(const std::string& folder) {
       .value();
 }
 
-// Returns the settings with which the training loop reads batches ahead.
+// Returns how many batches the training loop reads ahead, and with how many threads.
 data::Batcher::Ahead AheadOf(const data::Dataset& dataset, int64_t batch_size) {
   return {
       .batches = static_cast<size_t>(precision::BatchesAhead(dataset.Get({0}).bytes() * batch_size)),

@@ -25,7 +25,7 @@ namespace {
 
 namespace data = torch::data;
 
-// The constants below have the same values as in scripts/data_loading.py and data_bench.
+// The constants below have the same values as in tools/bench/data_loading.py and data_bench.
 constexpr size_t kImagesABatch = 250;
 constexpr size_t kWindowsABatch = 32;
 constexpr int64_t kWindowTokens = 256;

@@ -1,11 +1,11 @@
-// Measures how long the server computes the answer to an EstimateJob, without the RPC.
+// Measures how long the server takes to compute the answer to an EstimateJob request, without the RPC.
 //
 //   estimate_bench NETWORK ROUNDS
 //
 // NETWORK is lenet, resnet50, gpt2 or gpt2-xl. Prints one line of medians over the rounds:
 //   {"network","nodes","one_ms","all_ms","candidates"}
-// one_ms is for a job in bf16 on a GPU. all_ms is for a job that may run in every format on a CPU or GPU with a given
-// amount of memory, and that asks for the largest batch too.
+// one_ms is the time for a job in bf16 on a GPU. all_ms is the time for a job that may run in every format on a CPU or
+// GPU with a given amount of memory; its answer also has the largest batch size.
 
 #include <google/protobuf/text_format.h>
 
@@ -44,7 +44,8 @@ v1::EstimateJobRequest Request(const std::string& text) {
   return request;
 }
 
-// Returns the median time of a computation in milliseconds, and the number of candidates in its answer.
+// Returns the median time in milliseconds to answer the request. Sets `num_candidates` to the number of candidates in
+// the answer.
 double MedianTime(const v1::EstimateJobRequest& request, int rounds, int* num_candidates) {
   std::vector<double> times;
   for (int i = 0; i < rounds; ++i) {

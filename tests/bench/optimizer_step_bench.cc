@@ -1,12 +1,13 @@
 // Measures the optimizer step over GPT-2 124M's parameters: fp32 masters, bf16 working copies and scaled bf16
 // gradients. Compares ampd (a pre-pass, then one pass that unscales, clips, updates and rounds) with LibTorch's C++
-// optimizer doing the same, and with a copy, a read and a triad of buffers of the same sizes.
+// optimizer, which makes the same update. Also times a copy, a read and a triad (STREAM's a = b + s * c) of buffers of
+// the same sizes.
 //
-//   optimizer_step_bench THREADS LAYERS VOCABULARY   (GPT-2 124M has 12 and 50257) reads contestants from stdin, one a
-//                                   line, takes one step of each and prints the seconds: ours, libtorch, copy, read,
-//                                   triad. "check" prints the sum of all absolute masters of ampd and of LibTorch.
+//   optimizer_step_bench THREADS LAYERS VOCABULARY   (GPT-2 124M has 12 layers and 50257 tokens)
+//       For each line on stdin, "ours", "libtorch", "copy", "read" or "triad", runs it once and prints the seconds. For
+//       "check", prints the sum of all absolute masters of ampd and of LibTorch.
 //
-// scripts/bench runs this program and PyTorch in turns.
+// scripts/bench alternates between this program and PyTorch.
 
 #include <chrono>
 #include <cmath>
@@ -53,7 +54,8 @@ std::vector<std::vector<int64_t>> Gpt2Shapes(int num_layers, int64_t vocabulary)
   return shapes;
 }
 
-// The values that both optimizers start from. PyTorch generates the same numbers from the same seed.
+// The values from which both ampd's and LibTorch's optimizer start. PyTorch generates the same numbers from the same
+// seed.
 struct Start {
   std::vector<at::Tensor> masters;
   std::vector<at::Tensor> gradients;  // bf16, scaled

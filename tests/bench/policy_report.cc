@@ -5,19 +5,22 @@
 //   policy_report DEVICE [FLAG...]   DEVICE: cpu or gpu<n>
 //   policy_report presets            prints the names of all presets
 //
-//   --networks=A,B       the networks to train (default gpt); "all": the small ones; "none"
+//   --networks=A,B       the networks to train (default gpt); "all": the small ones; "none". A name with a slash is the
+//                        path of an exported model, without .pt2 (policy_report_imported.h).
 //   --presets=A,B        the presets (default: those of PyTorch's formats and FP8); "all"
-//   --steps=N            timed steps of each (default 50)
+//   --steps=N            timed steps of each training (default 50)
 //   --batch=N            samples in a batch (default: the network's own)
 //   --tiny               small networks, batches and buffers, to see on a CPU that everything runs
 //   --nondeterministic   also time algorithms that need not be deterministic
-//   --compare-cpu        compare losses on a GPU with those on the CPU
+//   --compare-cpu=A,B    under these presets, compare losses on a GPU with those on the CPU, for networks that draw no
+//                        random numbers, because the CPU's differ; "all"
+//   --kernels            report the time of each kernel in two further steps
 //   --no-op-by-op        do not repeat replayed steps op by op
-//   --ceilings           also measure the copy of memory, and products per format
+//   --ceilings           also measure the speed of a memory copy, and of matrix products in each format
 //   --optimizer          also measure the optimizer step
-//   --turns              instead of all that: train one network under one preset. For each line "N" on stdin take N
-//                        steps on one batch and print the seconds per step, the last loss and the peak of allocated
-//                        bytes. With --no-replay op by op, with --nondeterministic so.
+//   --turns              do nothing but train one network under one preset: for each line "N" on stdin, take N steps on
+//                        one batch and print the seconds per step, the last loss and the peak of allocated bytes. With
+//                        --no-replay these steps run op by op; --nondeterministic allows nondeterministic algorithms.
 //
 // The program opens the device as the trainer does. Each line of the output is a JSON object. It is printed as soon as
 // its measurement ends, so that a crash loses only the measurement that was running:
@@ -26,9 +29,10 @@
 //     "skipped": why the device does not have the preset
 //     "error": the first line of the error
 //     "emulated", "replayed", "graph_failure", "host_waits", "losses", "skipped_steps", "steps_per_second",
-//     "allocated_peak_bytes" (from the first step on), "reserved_peak_bytes", "graph_bytes", where steps are replayed
-//     "same_losses_op_by_op", "op_by_op_steps_per_second", "op_by_op_allocated_peak_bytes", and with the flags
-//     "nondeterministic_steps_per_second", "nondeterministic_difference", "largest_difference_from_cpu"
+//     "allocated_peak_bytes" (from the first step on), "reserved_peak_bytes", "graph_bytes"; if steps are replayed,
+//     "same_losses_op_by_op", "op_by_op_steps_per_second", "op_by_op_allocated_peak_bytes"; and with the flags
+//     "nondeterministic_steps_per_second", "nondeterministic_difference", "largest_difference_from_cpu",
+//     "profiled_steps" and "kernels", a list of {"name", "count", "milliseconds"}, the longest time first
 //   {"what": "copy", "gigabytes_per_second"}, {"what": "product", "format", "size", "teraflops" or "error"}
 //   {"what": "optimizer_step", "parameters", "seconds", "gigabytes_per_second", "copy_gigabytes_per_second"}
 // Exits with 1 if there was an error. scripts/gpu-check runs it on a GPU. A CPU can run all of it too.
@@ -49,6 +53,7 @@
 #include "c10/util/Exception.h"
 #include "precision/preset.h"
 #include "tests/bench/policy_report_ceilings.h"
+#include "tests/bench/policy_report_imported.h"
 #include "tests/bench/policy_report_networks.h"
 #include "tests/bench/policy_report_training.h"
 #include "worker/train/device/compute_device.h"
@@ -63,6 +68,7 @@ struct Flags {
   std::string device;
   std::vector<std::string> networks = {"gpt"};
   std::vector<std::string> presets = {"fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-block"};
+  std::vector<std::string> compared_presets;
   NetworkOptions network;
   TrainingOptions training;
   bool ceilings = false;
@@ -95,12 +101,10 @@ std::vector<std::string> Listed(absl::string_view value, std::vector<std::string
 }
 
 bool ReadSwitch(absl::string_view flag, Flags& flags) {
-  const std::pair<absl::string_view, bool*> switches[] = {{"--tiny", &flags.network.tiny},
-                                                          {"--nondeterministic", &flags.training.nondeterministic},
-                                                          {"--compare-cpu", &flags.training.compare_cpu},
-                                                          {"--ceilings", &flags.ceilings},
-                                                          {"--optimizer", &flags.optimizer},
-                                                          {"--turns", &flags.turns}};
+  const std::pair<absl::string_view, bool*> switches[] = {
+      {"--tiny", &flags.network.tiny},        {"--nondeterministic", &flags.training.nondeterministic},
+      {"--kernels", &flags.training.kernels}, {"--ceilings", &flags.ceilings},
+      {"--optimizer", &flags.optimizer},      {"--turns", &flags.turns}};
   for (const auto& [name, value] : switches) {
     if (flag == name) {
       *value = true;
@@ -117,6 +121,8 @@ bool ReadFlag(absl::string_view flag, Flags& flags) {
     flags.networks = Listed(flag, SmallNetworks);
   } else if (absl::ConsumePrefix(&flag, "--presets=")) {
     flags.presets = Listed(flag, Presets);
+  } else if (absl::ConsumePrefix(&flag, "--compare-cpu=")) {
+    flags.compared_presets = Listed(flag, Presets);
   } else if (absl::ConsumePrefix(&flag, "--steps=")) {
     return absl::SimpleAtoi(flag, &flags.network.num_batches) && flags.network.num_batches > 0;
   } else if (absl::ConsumePrefix(&flag, "--batch=")) {
@@ -148,10 +154,14 @@ bool Print(const ordered_json& line) {
 
 // Trains one network under every preset and returns whether any had an error.
 absl::StatusOr<bool> ReportNetwork(const std::string& name, const amp::ComputeDevice& device, const Flags& flags) {
-  AMPD_ASSIGN_OR_RETURN(const Network network, MakeNetwork(name, flags.network));
+  AMPD_ASSIGN_OR_RETURN(const Network network, absl::StrContains(name, '/')
+                                                   ? ImportNetwork(name, flags.network.num_batches)
+                                                   : MakeNetwork(name, flags.network));
   bool any_error = false;
   for (const std::string& preset : flags.presets) {
-    any_error |= Print(ReportPreset(name, preset, network, device, flags.training));
+    TrainingOptions options = flags.training;
+    options.compare_cpu = std::count(flags.compared_presets.begin(), flags.compared_presets.end(), preset) > 0;
+    any_error |= Print(ReportPreset(name, preset, network, device, options));
   }
   return any_error;
 }

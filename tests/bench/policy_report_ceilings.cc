@@ -26,7 +26,7 @@ constexpr int64_t kTinyCopiedNumbers = int64_t{4} << 20;
 constexpr int64_t kMatrixSize = 8192;
 constexpr int64_t kTinyMatrixSize = 256;
 
-// Returns the median time of several runs of `work`, each of which the host awaits.
+// Runs `work` several times, each time waiting until the device has finished it. Returns the median time.
 double SecondsOf(const amp::ComputeDevice& device, const std::function<void()>& work) {
   constexpr int kRepeats = 10;
   const at::Tensor probe = at::empty({1}, at::TensorOptions(at::kFloat).device(device.device)).zero_();

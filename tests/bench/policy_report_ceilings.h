@@ -5,13 +5,13 @@
 
 #include "worker/amp/step/step_kernels.h"
 
-// Measures the highest rates that the device's memory and its matrix products reach, and how near the optimizer step
-// comes to the rate of the memory.
+// Measures the highest speed of the device's memory and of its matrix products, and how close the optimizer step comes
+// to the memory's speed.
 namespace ampd::bench {
 
-// Returns one report line per measured maximum: one for a copy of memory, and one for a product of square matrices in
-// each format. If `tiny`, the sizes are small enough for a CPU. The line of a product that the device refuses has an
-// "error". Throws LibTorch's errors of the copy.
+// Returns one report line for a copy of memory, and one per format for a product of square matrices. If the device
+// can't compute a product, its line has an "error" instead. If `tiny`, the sizes are small enough for a CPU. Throws
+// LibTorch's error if the copy fails.
 std::vector<nlohmann::ordered_json> MeasureCeilings(const amp::ComputeDevice& device, bool tiny);
 
 // Measures the AdamW update of bf16 weights, and a copy of memory to compare it with. Returns one report line. Throws

@@ -20,7 +20,7 @@
 namespace ampd::bench {
 namespace {
 
-constexpr uint64_t kDataSeed = 11;  // The same as in scripts/gpu_peers.py.
+constexpr uint64_t kDataSeed = 11;  // The same as in tools/gpu/gpu_peers.py.
 
 // The kind of data that a network reads. In shapes, B is the batch size and T the length of a text.
 enum class Reads { kImages, kTokens, kTexts };
@@ -50,7 +50,8 @@ constexpr std::string_view kBert =
 constexpr std::string_view kLstm = "rnn {cell: LSTM vocab_size: 1000 embedding_size: 32 hidden_size: 64}";
 constexpr std::string_view kGru = "rnn {cell: GRU vocab_size: 1000 embedding_size: 32 hidden_size: 64}";
 
-// Returns one network of every kind. gpt2 has dropout, and enough classes that its cross entropy is computed in parts.
+// Returns networks, one of each kind. gpt2 has dropout, and so many classes that its cross entropy is computed in
+// parts.
 const std::vector<Row>& Rows() {
   static const auto* const rows = new std::vector<Row>{
       {.name = "gpt",

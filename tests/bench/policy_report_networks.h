@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "worker/amp/phase.h"
+#include "worker/executor/executor.h"
 
 // The networks that policy_report trains, with random batches for them.
 namespace ampd::bench {
@@ -19,14 +21,17 @@ struct NetworkOptions {
   bool tiny = false;
 };
 
-// A network, and batches for it on the CPU, all of one shape.
+// A network, and batches for it on the CPU, all of one shape. An imported network also has its evaluation program, and
+// its parameters and buffers by name.
 struct Network {
   graph::Graph model;
   std::vector<amp::Batch> batches;
+  std::optional<graph::Graph> eval = {};
+  executor::TensorMap state = {};
 };
 
 // Returns the names of all networks: first a small one of every kind of model, then gpt2-124m and resnet50 (with the
-// stem for small images). The last two have the same initial weights and first batch as in scripts/gpu_peers.py.
+// stem for small images). The last two have the same initial weights and first batch as in tools/gpu/gpu_peers.py.
 std::vector<std::string_view> NetworkNames();
 
 // Makes the network `name` and its batches. Returns NOT_FOUND if there is no network of this name. Seeds LibTorch's

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "ATen/Context.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -22,8 +21,10 @@
 #include "graph/passes.h"
 #include "precision/capability.h"
 #include "precision/policy.h"
+#include "tests/bench/policy_report_kernels.h"
 #include "tests/bench/this_cpu.h"
 #include "worker/amp/engine.h"
+#include "worker/amp/program_facts.h"
 #include "worker/train/device/compute_device.h"
 
 namespace ampd::bench {
@@ -31,28 +32,25 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr size_t kProfiledSteps = 2;
 constexpr size_t kUntimedSteps = 5;  // These steps choose algorithms, allocate memory and record graphs.
-constexpr uint64_t kWeightSeed = 7;  // The same as in scripts/gpu_peers.py.
+constexpr uint64_t kWeightSeed = 7;  // The same as in tools/gpu/gpu_peers.py.
 
-// While an object of this class exists, LibTorch may choose algorithms that are not deterministic, and cuDNN may try
-// several.
+// While an object of this class exists, LibTorch may choose nondeterministic algorithms.
 class Nondeterministic {
  public:
-  Nondeterministic() { Allow(true); }
-  ~Nondeterministic() { Allow(false); }
+  explicit Nondeterministic(const amp::ComputeDevice& device) : device_(device) {
+    train::UseAlgorithms(device_, /*deterministic=*/false);
+  }
+  ~Nondeterministic() { train::UseAlgorithms(device_, /*deterministic=*/true); }
   Nondeterministic(const Nondeterministic&) = delete;
   Nondeterministic& operator=(const Nondeterministic&) = delete;
 
  private:
-  static void Allow(bool allowed) {
-    at::Context& context = at::globalContext();
-    context.setDeterministicAlgorithms(!allowed, /*warn_only=*/false);
-    context.setDeterministicCuDNN(!allowed);
-    context.setBenchmarkCuDNN(allowed);
-  }
+  const amp::ComputeDevice& device_;
 };
 
-// Describes the device as the server's placement knows it.
+// Describes the device as a worker describes it to the server.
 v1::Device Described(const amp::ComputeDevice& device) {
   if (!device.device.is_cuda()) {
     return ThisCpu();
@@ -86,7 +84,16 @@ absl::StatusOr<std::unique_ptr<amp::Engine>> MakeEngine(const precision::Resolve
   options.clip_grad_norm = 1.0;
   options.seed = kWeightSeed;
   options.device = device;
-  return amp::Engine::Create(network.model, policy, options);
+  options.eval_model = network.eval;
+  AMPD_ASSIGN_OR_RETURN(std::unique_ptr<amp::Engine> engine, amp::Engine::Create(network.model, policy, options));
+  if (!network.state.empty()) {
+    amp::EngineState state = engine->ExportState();
+    for (const auto& [name, tensor] : network.state) {
+      state.model.insert_or_assign(name, tensor);
+    }
+    AMPD_RETURN_IF_ERROR(engine->ImportState(state));
+  }
+  return engine;
 }
 
 // Frees the memory that earlier trainings left in the allocator, so that the next peaks are those of the next training.
@@ -121,6 +128,7 @@ struct Run {
   int64_t graph_bytes = 0;
   bool replayed = false;
   std::string graph_failure;
+  ordered_json kernels;     // What TimeByKernel measured in kProfiledSteps steps; null if it was not asked for.
   ordered_json host_waits;  // Whether the host waits while it enqueues a step; null if the device cannot detect it.
 };
 
@@ -142,7 +150,7 @@ bool HostWaits(amp::Engine& engine, const amp::StepGraphs& graphs, const amp::Ba
 }
 
 absl::StatusOr<Run> Train(const precision::ResolvedPolicy& policy, const Network& network,
-                          const amp::ComputeDevice& device) {
+                          const amp::ComputeDevice& device, bool kernels = false) {
   const bool on_gpu = device.device.is_cuda();
   StartMemory(device);
   AMPD_ASSIGN_OR_RETURN(const std::unique_ptr<amp::Engine> engine, MakeEngine(policy, network, device));
@@ -158,6 +166,10 @@ absl::StatusOr<Run> Train(const precision::ResolvedPolicy& policy, const Network
   run.graph_bytes = engine->graph_bytes();
   run.replayed = engine->replays();
   run.graph_failure = engine->graph_failure();
+  if (kernels) {
+    const std::vector<amp::Batch> batches(kProfiledSteps, network.batches[0]);
+    run.kernels = TimeByKernel(device.device, [&] { (void)TakeSteps(*engine, batches, on_gpu); });
+  }
   if (device.graphs != nullptr) {
     run.host_waits = HostWaits(*engine, *device.graphs, network.batches[0]);
   }
@@ -185,7 +197,7 @@ absl::Status Fill(const std::string& preset, const Network& network, const amp::
                   const TrainingOptions& options, ordered_json& report) {
   AMPD_ASSIGN_OR_RETURN(const precision::ResolvedPolicy policy, Resolve(preset, network, device));
   report["emulated"] = policy.emulated();
-  AMPD_ASSIGN_OR_RETURN(const Run run, Train(policy, network, device));
+  AMPD_ASSIGN_OR_RETURN(const Run run, Train(policy, network, device, options.kernels));
   report["replayed"] = run.replayed;
   report["graph_failure"] =
       device.device.is_cuda() && device.graphs == nullptr ? device.why_no_graphs : run.graph_failure;
@@ -196,6 +208,10 @@ absl::Status Fill(const std::string& preset, const Network& network, const amp::
   report["allocated_peak_bytes"] = run.memory.peak_bytes;
   report["reserved_peak_bytes"] = run.memory.reserved_peak_bytes;
   report["graph_bytes"] = run.graph_bytes;
+  if (options.kernels) {
+    report["profiled_steps"] = kProfiledSteps;
+    report["kernels"] = run.kernels;
+  }
   if (options.op_by_op && device.graphs != nullptr) {
     amp::ComputeDevice without_graphs = device;
     without_graphs.graphs = nullptr;
@@ -205,13 +221,13 @@ absl::Status Fill(const std::string& preset, const Network& network, const amp::
     report["op_by_op_allocated_peak_bytes"] = other.memory.peak_bytes;
   }
   if (options.nondeterministic) {
-    const Nondeterministic here;
+    const Nondeterministic here(device);
     AMPD_ASSIGN_OR_RETURN(const Run other, Train(policy, network, device));
     report["nondeterministic_steps_per_second"] = other.steps_per_second;
     report["nondeterministic_difference"] = LargestDifference(other.losses, run.losses);
   }
-  return options.compare_cpu && device.device.is_cuda() ? CompareWithCpu(preset, network, run, report)
-                                                        : absl::OkStatus();
+  const bool compares = options.compare_cpu && device.device.is_cuda() && !amp::IsRandom(network.model);
+  return compares ? CompareWithCpu(preset, network, run, report) : absl::OkStatus();
 }
 
 // Returns the first line of an error's text, without LibTorch's stack trace.
@@ -247,7 +263,7 @@ absl::Status TakeTurns(const std::string& preset, const Network& network, const 
   used.graphs = options.replays ? device.graphs : nullptr;
   std::optional<Nondeterministic> nondeterministic;
   if (options.nondeterministic) {
-    nondeterministic.emplace();
+    nondeterministic.emplace(device);
   }
   AMPD_ASSIGN_OR_RETURN(const precision::ResolvedPolicy policy, Resolve(preset, network, used));
   AMPD_ASSIGN_OR_RETURN(const std::unique_ptr<amp::Engine> engine, MakeEngine(policy, network, used));

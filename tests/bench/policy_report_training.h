@@ -14,7 +14,8 @@ namespace ampd::bench {
 struct TrainingOptions {
   bool op_by_op = true;           // If the device replays steps, also run them op by op and compare.
   bool nondeterministic = false;  // Also run with algorithms that need not be deterministic.
-  bool compare_cpu = false;       // On a GPU: also run on the CPU and compare the losses.
+  bool compare_cpu = false;  // On a GPU: also run on the CPU and compare the losses, if no random numbers are drawn.
+  bool kernels = false;      // Also report the time of each kernel in a few steps.
 };
 
 // Trains the network under the preset and returns one line of the report, as policy_report.cc describes it. If the
@@ -28,8 +29,8 @@ struct TurnOptions {
   bool nondeterministic = false;  // Use algorithms that need not be deterministic.
 };
 
-// Reads lines from stdin until it ends. For each line "N" takes N steps on the first batch, and prints the seconds per
-// step, the last loss and the peak of allocated bytes. Throws LibTorch's errors.
+// For each line "N" on stdin, takes N steps on the first batch, and prints the seconds per step, the last loss and the
+// peak of allocated bytes. Returns when stdin ends. Throws LibTorch's errors.
 absl::Status TakeTurns(const std::string& preset, const Network& network, const amp::ComputeDevice& device,
                        const TurnOptions& options);
 

@@ -11,7 +11,7 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path[:0] = [str(ROOT / "tests/e2e"), str(ROOT / "scripts")]
+sys.path[:0] = [str(ROOT / "tests/e2e"), str(ROOT / "tools/bench")]
 
 from service_case import BINARIES, main  # noqa: E402
 
@@ -42,7 +42,7 @@ def fields(*names, **nested):
 
 class SmokeTest(unittest.TestCase):
     def run_bench(self, what):
-        done = subprocess.run([sys.executable, ROOT / "scripts/bench.py", "--bin", BINARIES, what, "--json", "--smoke"],
+        done = subprocess.run([sys.executable, ROOT / "tools/bench/bench.py", "--bin", BINARIES, what, "--json", "--smoke"],
                               capture_output=True, text=True, timeout=240)
         self.assertEqual(done.returncode, 0, f"{what}: {done.stderr[-2000:]}")
         answer = json.loads(done.stdout)

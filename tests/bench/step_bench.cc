@@ -1,7 +1,6 @@
-// Measures the engine's steps per second on the MNIST CNN under several presets. The presets take turns, round by
-// round.
+// Measures the engine's steps per second on the MNIST CNN under several presets. The presets take turns in every round.
 //
-//   step_bench BATCH_SIZE ROUNDS PRESET...   prints one JSON line a preset: {"preset","steps_per_second"} (median)
+//   step_bench BATCH_SIZE ROUNDS PRESET...   prints one JSON line per preset: {"preset","steps_per_second"} (median)
 
 #include <algorithm>
 #include <cstdio>

@@ -41,8 +41,7 @@ v1::JobSpec SmallJob() {
   return spec;
 }
 
-// Keeps `outstanding` calls in flight until the deadline: in each of as many chains, the next call starts when the
-// previous one ends.
+// Keeps `outstanding` calls in flight until the deadline: each call that ends starts the next one.
 class Load {
  public:
   Load(const std::string& address, int outstanding, absl::Duration length)

@@ -4,7 +4,7 @@
 //                                                       gradients
 //
 // For each line "N" on stdin, the program takes N steps on one batch, and prints the seconds per step and the last
-// loss. scripts/train_step.py does the same in PyTorch, from the same weights and samples.
+// loss. tools/bench/train_step.py does the same in PyTorch, from the same weights and samples.
 
 #include <cstdio>
 #include <cstdlib>
@@ -31,7 +31,7 @@
 namespace ampd {
 namespace {
 
-// The constants below have the same values as in scripts/train_step.py.
+// The constants below have the same values as in tools/bench/train_step.py.
 constexpr uint64_t kWeightSeed = 7;
 constexpr uint64_t kDataSeed = 11;
 constexpr int64_t kVocabulary = 2048;

@@ -12,13 +12,18 @@
 
 namespace ampd::client {
 
+// A job file that the fake server accepts.
+inline constexpr char kGoodJob[] = "name: x\ndata:\n  batch_size: 4\n";
+// An environment in which there is no server.
+inline constexpr char kNoServer[] = "AMPD_ADDRESS=127.0.0.1:1";
+
 struct Result {
   int exit_code = -1;
   std::string out;
   std::string err;
 };
 
-// A test that runs the real ampctl, in a folder of its own, against the fake server.
+// Tests that run the real ampctl against the fake server, each in its own folder.
 class Ampctl : public ::testing::Test {
  protected:
   Ampctl() {
@@ -31,6 +36,16 @@ class Ampctl : public ::testing::Test {
     const std::string address = environment.empty() ? "AMPD_ADDRESS=" + fake_.address() : environment;
     const std::string command = "cd " + folder_ + " && env -u NO_COLOR -u AMPD_ADDRESS XDG_CONFIG_HOME=" + folder_ +
                                 "/config LC_ALL=C " + address + " " AMPD_BIN_DIR "/ampctl " + arguments + " >out 2>err";
+    const int status = std::system(command.c_str());
+    return {WEXITSTATUS(status), *ReadFile(folder_ + "/out", 1 << 24), *ReadFile(folder_ + "/err", 1 << 24)};
+  }
+  // Runs ampctl with a terminal as its input, output and error output. Returns what appears on the terminal, where each
+  // line ends in "\r\n".
+  Result RunOnTerminal(const std::string& arguments) {
+    const std::string command = "cd " + folder_ + " && env -u NO_COLOR TERM=xterm XDG_CONFIG_HOME=" + folder_ +
+                                "/config LC_ALL=C.UTF-8 AMPD_ADDRESS=" + fake_.address() +
+                                " script -qec '" AMPD_BIN_DIR "/ampctl " + arguments +
+                                "' /dev/null >out 2>err </dev/null";
     const int status = std::system(command.c_str());
     return {WEXITSTATUS(status), *ReadFile(folder_ + "/out", 1 << 24), *ReadFile(folder_ + "/err", 1 << 24)};
   }

@@ -38,10 +38,11 @@ class FakeArtifacts final : public v1::ArtifactService::Service {
     script_ = script;
   }
 
-  // Adds an artifact as if it had been uploaded. Returns its name.
-  std::string Add(const std::string& content) {
+  // Adds an artifact as if it had been uploaded from a file of this name. Returns its name.
+  std::string Add(const std::string& content, const std::string& file_name = "") {
     absl::MutexLock lock(&mutex_);
     contents_[Sha256Hex(content)] = content;
+    file_names_[Sha256Hex(content)] = file_name;
     return Sha256Hex(content);
   }
   // Adds a partial upload: the content with this digest was interrupted after `bytes`.

@@ -4,12 +4,15 @@
 #include <grpcpp/health_check_service_interface.h>
 
 #include <algorithm>
+#include <deque>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -21,6 +24,7 @@
 #include "base/error.h"
 #include "base/grpc/grpc_status.h"
 #include "tests/client/fake_artifacts.h"
+#include "tests/client/hostile_answers.h"
 
 namespace ampd::client {
 
@@ -29,12 +33,14 @@ namespace ampd::client {
 // sets the faults. Thread-safe.
 class FakeJobs final : public v1::JobService::Service {
  public:
-  // What the fake service should do, set by tests, and what it has seen, read by tests. A fault that has happened is
-  // not repeated.
+  // Tests set here what the fake service should do, and read here what it has seen. Each fault happens only once.
   struct Script {
-    int refuse_creates = 0;   // creates answered UNAVAILABLE after the job is stored, as if the answer were lost
-    int cut_watch_after = 0;  // messages after which a watch stream ends with UNAVAILABLE; 0: never
-    int num_cuts = 0;         // number of streams that ended so
+    int refuse_creates = 0;         // creates answered UNAVAILABLE after the job is stored, as if the answer were lost
+    int unavailable_gets = 0;       // how many calls of GetJob are answered UNAVAILABLE, as if the server restarted
+    int unavailable_streams = 0;    // the same for WatchJob and TailLogs
+    int unavailable_after_log = 0;  // the same for WatchJob and TailLogs after the first log of `attempt_logs`
+    int cut_watch_after = 0;        // messages after which a watch stream ends with UNAVAILABLE; 0: never
+    int num_cuts = 0;               // number of streams that ended so
     std::vector<std::string> watch_tokens;  // resume token of each stream that was opened
     grpc::StatusCode refuse_gets = grpc::StatusCode::OK;
     std::vector<std::string> unsupported_fields;     // fields because of which every create is refused
@@ -42,13 +48,29 @@ class FakeJobs final : public v1::JobService::Service {
     bool hold_watches = false;                       // whether a watch waits for `release` after its snapshot
     bool answers_gradients = false;  // a watch waits after the snapshot until gradients are requested, then sends them
     bool gradients_asked = false;
-    bool no_worker_fits = false;  // whether the answer to ExplainJob is that no worker could run the job
-    v1::Retention retention;      // retention of created jobs, if not empty
-    bool trains_gans = false;     // whether steps have the two phases of a GAN
+    bool no_worker_fits = false;      // whether the answer to ExplainJob is that no worker could run the job
+    v1::Retention retention;          // retention of created jobs, if not empty
+    bool trains_gans = false;         // whether steps have the two phases of a GAN
+    v1::Pending pending;              // why queued jobs wait, if not empty
+    int64_t steps_per_list = 0;       // how many steps the first job makes between two calls of ListJobs
+    bool refuse_later_pages = false;  // whether ListJobs fails for every page but the first
+    std::vector<v1::ListJobsRequest> list_requests;
+    std::vector<v1::FindJobsRequest> find_requests;
+    v1::Job::State ends_in = v1::Job::STATE_UNSPECIFIED;  // state of watched jobs in the end; unspecified: their own
+    std::string refused_preset;                           // preset with which every create is refused
+    // Returns the metric points of a job; null: every job has the same two steps and one evaluation.
+    std::function<v1::ListMetricPointsResponse(const v1::Job&)> points_of;
+    bool lacks_server_info = false;  // whether the server is too old to report its version
     std::vector<v1::UpdateJobRequest> updates;
+    std::vector<v1::CreateJobRequest> creates;
     std::vector<v1::CloneJobRequest> clones;
     std::vector<v1::TailLogsRequest> log_requests;
     std::vector<v1::ResolvePolicyRequest> policy_requests;
+    std::string log = "line one\nline two\n";  // log of all attempts
+    // Logs by attempt, in place of `log`. The attempts with a log have ended. A watch then sends only the job's record;
+    // each reconnection gives the job the next of `later_records` and sends that.
+    std::map<int, std::string> attempt_logs;
+    std::deque<v1::Job> later_records;
     std::string manifest_sha256 = "a5e1f";                                // manifest digest of all checkpoints
     std::set<std::tuple<std::string, int, int64_t>> deleted_checkpoints;  // job, attempt and step of each
   };
@@ -72,19 +94,37 @@ class FakeJobs final : public v1::JobService::Service {
     absl::MutexLock lock(&mutex_);
     return AddLocked(name, state);
   }
+  // Adds a job as it is.
+  void Put(const v1::Job& job) {
+    absl::MutexLock lock(&mutex_);
+    jobs_[job.id()] = job;
+  }
   size_t size() {
     absl::MutexLock lock(&mutex_);
     return jobs_.size();
   }
+  // Returns the specs of all jobs, the oldest job first.
+  std::vector<v1::JobSpec> Specs() {
+    absl::MutexLock lock(&mutex_);
+    std::vector<v1::JobSpec> specs;
+    for (const auto& [id, job] : jobs_) {
+      specs.push_back(job.spec());
+    }
+    return specs;
+  }
 
   grpc::Status CreateJob(grpc::ServerContext*, const v1::CreateJobRequest* request, v1::Job* job) override {
     absl::MutexLock lock(&mutex_);
+    script_.creates.push_back(*request);
     std::vector<FieldViolation> violations;
     if (request->spec().name().empty()) {
       violations.push_back({"name", "must be set"});
     }
     if (request->spec().data().batch_size() < 1) {
       violations.push_back({"data.batch_size", absl::StrCat(request->spec().data().batch_size(), " is below 1")});
+    }
+    if (!script_.refused_preset.empty() && request->spec().precision().preset() == script_.refused_preset) {
+      violations.push_back({"precision.preset", script_.refused_preset + " does not fit the model"});
     }
     if (!violations.empty()) {
       return ToGrpcStatus(InvalidFields(violations));
@@ -118,27 +158,78 @@ class FakeJobs final : public v1::JobService::Service {
     return grpc::Status::OK;
   }
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest* request, v1::Job* job) override {
+    if (Fires(&Script::unavailable_gets)) {
+      return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting");
+    }
     if (const grpc::StatusCode refused = script()->refuse_gets; refused != grpc::StatusCode::OK) {
       return grpc::Status(refused, "refused");
     }
-    return Find(request->id(), job);
+    const grpc::Status found = Find(request->id(), job);
+    AddPending(job);
+    return found;
   }
+  // Finds jobs by id, name or the beginning of an id, as the real server does; at most two, the newest first.
+  grpc::Status FindJobs(grpc::ServerContext*, const v1::FindJobsRequest* request,
+                        v1::FindJobsResponse* response) override {
+    constexpr int kMost = 2;
+    absl::MutexLock lock(&mutex_);
+    script_.find_requests.push_back(*request);
+    for (auto entry = jobs_.rbegin(); entry != jobs_.rend(); ++entry) {
+      const v1::Job& job = entry->second;
+      if (job.spec().name() != request->text() && !job.id().starts_with(request->text())) {
+        continue;
+      }
+      if (response->matches_size() == kMost) {
+        response->set_more(true);
+        break;
+      }
+      v1::FindJobsResponse::Match* match = response->add_matches();
+      match->set_id(job.id());
+      match->set_name(job.spec().name());
+      match->set_state(job.state());
+      *match->mutable_create_time() = job.create_time();
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*, v1::ServerInfo* info) override {
+    if (script()->lacks_server_info) {
+      return grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "");
+    }
+    info->set_version("9.8.7");
+    return grpc::Status::OK;
+  }
+  // Lists two jobs per page. Of filters it knows only a single term "labels.compare=..."; it ignores others.
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request, v1::ListJobsResponse* page) override {
     constexpr size_t kPage = 2;
+    constexpr char kTerm[] = "labels.compare=";
     absl::MutexLock lock(&mutex_);
+    script_.list_requests.push_back(*request);
+    if (script_.refuse_later_pages && !request->page_token().empty()) {
+      return grpc::Status(grpc::StatusCode::INTERNAL, "refused");
+    }
     size_t from = 0;
     static_cast<void>(absl::SimpleAtoi(request->page_token(), &from));
     size_t index = 0;
     for (const auto& [id, job] : jobs_) {
+      const auto label = job.spec().labels().find("compare");
+      if (request->filter().starts_with(kTerm) &&
+          (label == job.spec().labels().end() || kTerm + label->second != request->filter())) {
+        continue;
+      }
       if (index >= from && index < from + kPage) {
         *page->add_jobs() = job;
+        AddPendingLocked(page->mutable_jobs(page->jobs_size() - 1));
       }
       ++index;
     }
-    if (from == 0) {
-      page->set_total_size(static_cast<int64_t>(jobs_.size()));
+    if (!jobs_.empty() && script_.steps_per_list > 0) {
+      v1::Progress& progress = *jobs_.begin()->second.mutable_progress();
+      progress.set_step(progress.step() + script_.steps_per_list);
     }
-    if (from + kPage < jobs_.size()) {
+    if (from == 0) {
+      page->set_total_size(static_cast<int64_t>(index));
+    }
+    if (from + kPage < index) {
       page->set_next_page_token(absl::StrCat(from + kPage));
     }
     return grpc::Status::OK;
@@ -157,6 +248,11 @@ class FakeJobs final : public v1::JobService::Service {
       absl::MutexLock lock(&mutex_);
       script_.updates.push_back(*request);
       script_.gradients_asked = request->sample_gradients();
+      const auto& paths = request->update_mask().paths();
+      const auto found = jobs_.find(request->id());
+      if (found != jobs_.end() && std::find(paths.begin(), paths.end(), "priority") != paths.end()) {
+        found->second.mutable_spec()->set_priority(request->priority());
+      }
     }
     return Find(request->id(), job);
   }
@@ -187,12 +283,12 @@ class FakeJobs final : public v1::JobService::Service {
     v1::Job job;
     const grpc::Status found = Find(request->id(), &job);
     response->set_state(job.state());
-    response->set_reason(v1::INSUFFICIENT_MEMORY);
+    response->set_reason(v1::PendingReason::INSUFFICIENT_MEMORY);
     response->set_message("no device has 8.0 GiB free");
     v1::DeviceVerdict* verdict = response->add_devices();
     verdict->set_worker("w1");
     verdict->set_device("cpu");
-    verdict->set_reason(v1::INSUFFICIENT_MEMORY);
+    verdict->set_reason(v1::PendingReason::INSUFFICIENT_MEMORY);
     verdict->set_message("needs 8.0 GiB, 4.0 GiB free");
     verdict->set_needed(int64_t{8} << 30);
     verdict->set_available(int64_t{4} << 30);
@@ -236,11 +332,15 @@ class FakeJobs final : public v1::JobService::Service {
     return *steps->mutable_phases()->rbegin();
   }
 
-  // Returns metric points of the first attempt: two steps and an evaluation.
+  // Returns the points that the script has for the job or, without one, two steps and an evaluation of an attempt.
   grpc::Status ListMetricPoints(grpc::ServerContext*, const v1::ListMetricPointsRequest* request,
                                 v1::ListMetricPointsResponse* page) override {
     v1::Job job;
     const grpc::Status found = Find(request->id(), &job);
+    if (const auto points_of = script()->points_of; points_of != nullptr) {
+      *page = points_of(job);
+      return found;
+    }
     auto* segment = page->add_segments();
     segment->set_attempt(1);
     for (const int step : {1, 2}) {
@@ -311,9 +411,15 @@ class FakeJobs final : public v1::JobService::Service {
   // sequence.
   grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest* request,
                         grpc::ServerWriter<v1::WatchJobResponse>* writer) override {
+    if (Fires(&Script::unavailable_streams)) {
+      return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting");
+    }
     v1::Job job;
     if (const grpc::Status found = Find(request->id(), &job); !found.ok()) {
       return found;
+    }
+    if (!script()->attempt_logs.empty()) {
+      return SendRecord(job, !request->resume_token().empty(), writer);
     }
     int cut_after = 0;
     bool hold = false;
@@ -324,6 +430,7 @@ class FakeJobs final : public v1::JobService::Service {
       static_cast<void>(absl::SimpleAtoi(request->resume_token(), &sequence));
       cut_after = script_.cut_watch_after;
       hold = script_.hold_watches;
+      job.set_state(script_.ends_in == v1::Job::STATE_UNSPECIFIED ? job.state() : script_.ends_in);
     }
     if (hold) {
       writer->Write(MessageAt(1, job));
@@ -346,6 +453,9 @@ class FakeJobs final : public v1::JobService::Service {
   }
   grpc::Status TailLogs(grpc::ServerContext*, const v1::TailLogsRequest* request,
                         grpc::ServerWriter<v1::TailLogsResponse>* writer) override {
+    if (Fires(&Script::unavailable_streams)) {
+      return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting");
+    }
     v1::Job job;
     if (const grpc::Status found = Find(request->id(), &job); !found.ok()) {
       return found;
@@ -354,13 +464,17 @@ class FakeJobs final : public v1::JobService::Service {
       absl::MutexLock lock(&mutex_);
       script_.log_requests.push_back(*request);
     }
-    const std::string log = "line one\nline two\n";
-    const int64_t from = request->offset_bytes() < 0 ? static_cast<int64_t>(log.size()) + request->offset_bytes()
-                                                     : request->offset_bytes();
+    if (!script()->attempt_logs.empty()) {
+      return SendAttemptLog(job, *request, writer);
+    }
+    const std::string log = script()->log;
+    const int64_t size = static_cast<int64_t>(log.size());
+    const int64_t from =
+        request->offset_bytes() < 0 ? std::max<int64_t>(0, size + request->offset_bytes()) : request->offset_bytes();
     v1::TailLogsResponse piece;
     piece.set_attempt(1);
     piece.set_offset_bytes(from);
-    piece.set_content(log.substr(from, 9));
+    piece.set_content(from == 0 ? log.substr(0, 9) : log.substr(from));
     writer->Write(piece);
     if (from == 0) {
       return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
@@ -369,6 +483,26 @@ class FakeJobs final : public v1::JobService::Service {
   }
 
  private:
+  // Counts a fault down that happens several times. Returns whether it happens now.
+  bool Fires(int Script::*count) {
+    absl::MutexLock lock(&mutex_);
+    if (script_.*count == 0) {
+      return false;
+    }
+    --(script_.*count);
+    return true;
+  }
+
+  void AddPendingLocked(v1::Job* job) const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    if (job->state() == v1::Job::QUEUED && script_.pending.ByteSizeLong() > 0) {
+      *job->mutable_pending() = script_.pending;
+    }
+  }
+  void AddPending(v1::Job* job) {
+    absl::MutexLock lock(&mutex_);
+    AddPendingLocked(job);
+  }
+
   static grpc::Status NotFound(const std::string& id) {
     return ToGrpcStatus(Error(absl::StatusCode::kNotFound, "JOB_NOT_FOUND", absl::StrCat("there is no job ", id)));
   }
@@ -382,8 +516,8 @@ class FakeJobs final : public v1::JobService::Service {
 
   static float LossOf(uint64_t step) { return 1.0F / static_cast<float>(step + 1); }
 
-  // Returns the progress of a watched job after `step`. The real server sends it beside the points, and the record of
-  // an ended job has it.
+  // Returns the progress of a job after `step`. The real server sends the progress to watchers together with the
+  // points, and keeps it in the record of an ended job.
   static v1::Progress ProgressAfter(uint64_t step) {
     v1::Progress progress;
     progress.set_step(static_cast<int64_t>(step));
@@ -416,6 +550,42 @@ class FakeJobs final : public v1::JobService::Service {
       message.mutable_final()->set_message("after ten steps");
     }
     return message;
+  }
+
+  // Sends the job's record, after a change of it if `is_reconnection`, and ends the stream as if the server restarted.
+  grpc::Status SendRecord(v1::Job job, bool is_reconnection, grpc::ServerWriter<v1::WatchJobResponse>* writer) {
+    absl::MutexLock lock(&mutex_);
+    if (is_reconnection && !script_.later_records.empty()) {
+      job = jobs_[job.id()] = script_.later_records.front();
+      script_.later_records.pop_front();
+    }
+    v1::WatchJobResponse message;
+    message.set_resume_token("1");
+    *message.mutable_snapshot() = job;
+    writer->Write(message);
+    if (job.state() < v1::Job::SUCCEEDED) {
+      return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
+    }
+    *message.mutable_final() = job;
+    writer->Write(message);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status SendAttemptLog(const v1::Job& job, const v1::TailLogsRequest& request,
+                              grpc::ServerWriter<v1::TailLogsResponse>* writer) {
+    v1::TailLogsResponse piece;
+    piece.set_attempt(request.attempt() == 0 ? job.num_attempts() : request.attempt());
+    absl::MutexLock lock(&mutex_);
+    const std::string& log = script_.attempt_logs[piece.attempt()];
+    script_.unavailable_streams += std::exchange(script_.unavailable_after_log, 0);
+    const int64_t size = static_cast<int64_t>(log.size());
+    piece.set_offset_bytes(request.offset_bytes() < 0 ? std::max<int64_t>(0, size + request.offset_bytes())
+                                                      : request.offset_bytes());
+    if (piece.offset_bytes() < size) {
+      piece.set_content(log.substr(piece.offset_bytes()));
+      writer->Write(piece);
+    }
+    return grpc::Status::OK;
   }
 
   grpc::Status AnswerGradients(const v1::Job& job, grpc::ServerWriter<v1::WatchJobResponse>* writer) {
@@ -545,11 +715,15 @@ struct FakeServer {
     builder.RegisterService(&jobs);
     builder.RegisterService(&workers);
     builder.RegisterService(&artifacts);
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+    interceptors.push_back(std::make_unique<HostileAnswersFactory>(&hostile_text));
+    builder.experimental().SetInterceptorCreators(std::move(interceptors));
     server = builder.BuildAndStart();
   }
   std::string address() const { return absl::StrCat("127.0.0.1:", port); }
 
   int port = 0;
+  HostileText hostile_text;
   FakeJobs jobs;
   FakeWorkers workers;
   FakeArtifacts artifacts;

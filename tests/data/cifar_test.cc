@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// A CIFAR record with these labels, whose pixels are all `pixel`, except the last one, which is 255.
+// Returns a CIFAR record with these labels. All of its pixels are `pixel`, except the last, which is 255.
 std::string Record(const std::string& labels, char pixel) {
   return absl::StrCat(labels, std::string(kCifarPixelBytes - 1, pixel), "\xff");
 }
@@ -74,7 +74,7 @@ TEST_F(CifarTest, LabelBeyondTheClasses_NamesLabelAndSample) {
             "f: label 100 of sample 0 is not below 100");
 }
 
-// All pixels are dark (0), so they are valid labels if the file is read in the wrong format; its size shows the format.
+// All pixels are 0, which is also a valid label. So if a file is read in the wrong format, only its size reveals that.
 TEST_F(CifarTest, AFileOfTheOtherFormat_IsToldByItsSize) {
   const std::string hundred = std::string(2, '\3') + std::string(kCifarPixelBytes, '\0');
   const std::string ten = std::string(1, '\3') + std::string(kCifarPixelBytes, '\0');
@@ -97,7 +97,8 @@ TEST_F(CifarTest, AFileOfAnotherFormat_IsRefusedThoughItHasTheSize) {
   EXPECT_EQ(ErrorOf(std::string(3073, '\t')), "f: it is text, not records of CIFAR");
 }
 
-// Even if a limit leaves out the wrong labels, they show that the file is not a CIFAR file.
+// A limit makes the reader return fewer samples. It still checks the labels of all samples, to detect that a file is
+// not a CIFAR file.
 TEST_F(CifarTest, AFileWhoseOtherLabelsAreWrong_IsRefusedWithALimitToo) {
   std::string content = Record("\x03", 1);
   for (int i = 0; i < 3; ++i) {

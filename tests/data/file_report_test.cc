@@ -304,8 +304,8 @@ TEST_F(FileReportTest, DamagedFileOfAKnownFormat_HasTheReadersWords) {
   EXPECT_THAT(cut.problems(), ElementsAre("f: the gzip stream is cut off"));
 }
 
-// Files have the size of CIFAR files. If few labels are out of range, that is a problem in a CIFAR file; if most are,
-// the file is not a CIFAR file.
+// The size of these files is that of CIFAR files. If only few labels are out of range, the file counts as a CIFAR file
+// with a problem; if most are, it is not a CIFAR file.
 TEST_F(FileReportTest, FilesOfCifarsSize_AreCifarsWhereTheirLabelsAre) {
   std::string tokens(4 * 3073, '\0');
   for (size_t i = 0; i < tokens.size(); ++i) {

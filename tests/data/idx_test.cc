@@ -17,21 +17,21 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string U32(uint32_t value) {
+std::string BigEndianU32(uint32_t value) {
   return {static_cast<char>(value >> 24), static_cast<char>(value >> 16), static_cast<char>(value >> 8),
           static_cast<char>(value)};
 }
 
 // The content of an IDX file with 3 images of 2 x 2 pixels, whose values are 0 to 11.
 std::string Images() {
-  std::string content = absl::StrCat(U32(0x803), U32(3), U32(2), U32(2));
+  std::string content = absl::StrCat(BigEndianU32(0x803), BigEndianU32(3), BigEndianU32(2), BigEndianU32(2));
   for (char pixel = 0; pixel < 12; ++pixel) {
     content.push_back(pixel);
   }
   return content;
 }
 
-std::string Labels() { return absl::StrCat(U32(0x801), U32(3), std::string("\x00\x02\x01", 3)); }
+std::string Labels() { return absl::StrCat(BigEndianU32(0x801), BigEndianU32(3), std::string("\x00\x02\x01", 3)); }
 
 class IdxTest : public DataFolderTest {
  protected:
@@ -104,9 +104,11 @@ TEST_F(IdxTest, WrongMagic_IsNamed) {
 }
 
 TEST_F(IdxTest, HeaderThatClaimsTooMuch_IsRefusedWithoutTheMemory) {
-  const std::string huge = absl::StrCat(U32(0x803), U32(0xffffffff), U32(0xffffffff), U32(0xffffffff));
+  const std::string huge =
+      absl::StrCat(BigEndianU32(0x803), BigEndianU32(0xffffffff), BigEndianU32(0xffffffff), BigEndianU32(0xffffffff));
   EXPECT_THAT(std::string(ImagesStatus(huge).message()), HasSubstr("more than 4294967296 bytes"));
-  const std::string large = absl::StrCat(U32(0x803), U32(1 << 20), U32(32), U32(32), "abc");
+  const std::string large =
+      absl::StrCat(BigEndianU32(0x803), BigEndianU32(1 << 20), BigEndianU32(32), BigEndianU32(32), "abc");
   EXPECT_THAT(std::string(ImagesStatus(large).message()), HasSubstr("ends after 3 of 1073741824"));
 }
 

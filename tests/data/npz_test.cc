@@ -20,7 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr char kDict[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 3), }";
+constexpr char kNpzDict[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 3), }";
 constexpr char kElements[] = "abcdefghijkl";
 
 struct Entry {
@@ -61,7 +61,7 @@ class NpzTest : public DataFolderTest {
 
 TEST_F(NpzTest, StoredAndDeflatedArrays_AreReadByName) {
   for (const int method : {ZIP_CM_STORE, ZIP_CM_DEFLATE}) {
-    WriteZip({{"images.npy", Npy(kDict, kElements), method}, {"notes.txt", "no array"}, {"y.npy", "", method}});
+    WriteZip({{"images.npy", Npy(kNpzDict, kElements), method}, {"notes.txt", "no array"}, {"y.npy", "", method}});
     EXPECT_THAT(NpzFile::Open(At("f"))->names(), ElementsAre("images", "y"));
     const auto array = Read("images");
     ASSERT_TRUE(array.ok()) << array.status();
@@ -72,7 +72,7 @@ TEST_F(NpzTest, StoredAndDeflatedArrays_AreReadByName) {
 }
 
 TEST_F(NpzTest, MissingArray_IsNamedWithThoseThatAreThere) {
-  WriteZip({{"x_train.npy", Npy(kDict, kElements)}, {"y_train.npy", Npy(kDict, kElements)}});
+  WriteZip({{"x_train.npy", Npy(kNpzDict, kElements)}, {"y_train.npy", Npy(kNpzDict, kElements)}});
   EXPECT_EQ(ErrorOf("images"), "f: it has no array \"images\"; it has x_train, y_train");
 }
 
@@ -84,23 +84,23 @@ TEST_F(NpzTest, ArchiveWithoutArrays_IsRefused) {
 }
 
 TEST_F(NpzTest, ArrayThatIsNotWhatItsHeaderSays_IsNamedWithItsArchive) {
-  WriteZip({{"a.npy", Npy(kDict, "abc")}, {"b.npy", Npy(kDict, std::string(kElements) + "more")}, {"c.npy", "text"}});
+  WriteZip(
+      {{"a.npy", Npy(kNpzDict, "abc")}, {"b.npy", Npy(kNpzDict, std::string(kElements) + "more")}, {"c.npy", "text"}});
   EXPECT_EQ(ErrorOf("a"), "f: array \"a\": the file ends after 3 of 12 bytes of samples");
   EXPECT_EQ(ErrorOf("b"), "f: array \"b\": bytes follow the last sample");
   EXPECT_EQ(ErrorOf("c"), "f: array \"c\": the file ends inside its header");
 }
 
 TEST_F(NpzTest, OtherMethodsAndEncryption_AreRefused) {
-  WriteZip({{"a.npy", Npy(kDict, kElements), ZIP_CM_BZIP2}});
+  WriteZip({{"a.npy", Npy(kNpzDict, kElements), ZIP_CM_BZIP2}});
   EXPECT_THAT(ErrorOf("a"), HasSubstr("encrypted, or compressed by another method than deflate"));
-  WriteZip({{"a.npy", Npy(kDict, kElements)}}, "secret");
+  WriteZip({{"a.npy", Npy(kNpzDict, kElements)}}, "secret");
   EXPECT_THAT(ErrorOf("a"), HasSubstr("encrypted, or compressed by another method than deflate"));
 }
 
 TEST_F(NpzTest, Bomb_IsUnpackedOnlyAsFarAsItsArrayGoes) {
-  // The entry unpacks to 64 MiB of zeros, of which the archive's array needs twelve elements. Packed, it has about 64
-  // KiB.
-  WriteZip({{"a.npy", Npy(kDict, std::string(64 << 20, '\0'))}});
+  // The entry is about 64 KiB, and unpacks to 64 MiB of zeros. The array that it describes has only twelve elements.
+  WriteZip({{"a.npy", Npy(kNpzDict, std::string(64 << 20, '\0'))}});
   EXPECT_LT(Content().size(), size_t{128} << 10);
   EXPECT_EQ(ErrorOf("a"), "f: array \"a\": bytes follow the last sample");
   WriteZip(
@@ -118,7 +118,7 @@ TEST_F(NpzTest, TooManyEntries_AreRefused) {
 }
 
 TEST_F(NpzTest, NameThatIsNotUtf8_IsRefused) {
-  WriteZip({{"a.npy", Npy(kDict, kElements)}});
+  WriteZip({{"a.npy", Npy(kNpzDict, kElements)}});
   std::string content = Content();
   for (size_t at = content.find("a.npy"); at != std::string::npos; at = content.find("a.npy")) {
     content[at] = '\xff';
@@ -128,7 +128,7 @@ TEST_F(NpzTest, NameThatIsNotUtf8_IsRefused) {
 }
 
 TEST_F(NpzTest, TwoArraysOfOneName_AreRefused) {
-  WriteZip({{"a.npy", Npy(kDict, kElements)}, {"b.npy", Npy(kDict, kElements)}});
+  WriteZip({{"a.npy", Npy(kNpzDict, kElements)}, {"b.npy", Npy(kNpzDict, kElements)}});
   std::string content = Content();
   for (size_t at = content.find("b.npy"); at != std::string::npos; at = content.find("b.npy")) {
     content[at] = 'a';
@@ -138,7 +138,7 @@ TEST_F(NpzTest, TwoArraysOfOneName_AreRefused) {
 }
 
 TEST_F(NpzTest, EveryTruncation_IsADataError) {
-  WriteZip({{"a.npy", Npy(kDict, kElements)}});
+  WriteZip({{"a.npy", Npy(kNpzDict, kElements)}});
   const std::string whole = Content();
   for (size_t size = 0; size < whole.size(); ++size) {
     Write("f", whole.substr(0, size));
@@ -148,7 +148,7 @@ TEST_F(NpzTest, EveryTruncation_IsADataError) {
 
 TEST_F(NpzTest, DamageInAnyByte_IsADataErrorOrChangesNothing) {
   for (const int method : {ZIP_CM_STORE, ZIP_CM_DEFLATE}) {
-    WriteZip({{"a.npy", Npy(kDict, kElements), method}});
+    WriteZip({{"a.npy", Npy(kNpzDict, kElements), method}});
     const std::string whole = Content();
     const size_t content_begin = whole.find("a.npy") + 5;
     const size_t content_end = whole.find("PK\x01\x02");
@@ -165,20 +165,21 @@ TEST_F(NpzTest, DamageInAnyByte_IsADataErrorOrChangesNothing) {
         num_refused_in_content += i >= content_begin && i < content_end ? 1 : 0;
       }
     }
-    // Every changed byte of the content is detected, except one in a deflated stream, which may end in padding bits.
+    // Every flipped bit of the content is detected. The only exception is one byte of a deflated stream: the padding
+    // bits at its end.
     EXPECT_GE(num_refused_in_content, content_end - content_begin - (method == ZIP_CM_STORE ? 0 : 1));
   }
 }
 
 // NumPy would read the entry "x", not "x.npy", as the array "x".
 TEST_F(NpzTest, ANameThatTwoEntriesHave_IsRefused) {
-  WriteZip({{"x", Npy(kDict, kElements)}, {"x.npy", Npy(kDict, kElements)}});
+  WriteZip({{"x", Npy(kNpzDict, kElements)}, {"x.npy", Npy(kNpzDict, kElements)}});
   EXPECT_EQ(ErrorOf("x"), "f: the archive has entries \"x\" and \"x.npy\": the name of an array twice");
 }
 
 // An archive has two entries of the same name after a ZIP program appended an entry that was already there.
 TEST_F(NpzTest, AnEntryThatIsThereTwice_IsRefused) {
-  WriteZip({{"xx.npy", Npy(kDict, kElements)}, {"xy.npy", Npy(kDict, "lkjihgfedcba")}});
+  WriteZip({{"xx.npy", Npy(kNpzDict, kElements)}, {"xy.npy", Npy(kNpzDict, "lkjihgfedcba")}});
   std::string content = Content();
   for (size_t at = content.find("xy.npy"); at != std::string::npos; at = content.find("xy.npy", at)) {
     content.replace(at, 2, "xx");

@@ -95,7 +95,7 @@ std::vector<Token> Text(size_t size, uint64_t vocabulary) {
   return tokens;
 }
 
-// For any size of the vocabulary, the numbers in the file show their width.
+// The file has no header. Whatever the size of the vocabulary, the reader finds from the numbers how wide they are.
 TEST_F(TokensTest, WithoutAHeaderTheWidthIsToldByTheNumbers) {
   for (const uint64_t vocabulary : {8, 17, 65, 256, 50'257, 65'536}) {
     for (const size_t size : {300, 301, 40'000}) {
@@ -119,7 +119,7 @@ TEST_F(TokensTest, WithoutAHeaderTheWidthIsToldByTheNumbers) {
   }
 }
 
-// If a limit is given, the width is still found from the whole file, and then only the first tokens are read.
+// A limit makes the reader return only the first tokens. It still uses the whole file to find how wide the tokens are.
 TEST_F(TokensTest, WithALimitTheWidthIsToldByTheWholeFile) {
   EXPECT_THAT(Good<uint32_t>(Bytes(Text<uint32_t>(5000, 100)), TokenFormat::kAuto, 3), testing::SizeIs(3));
 }
@@ -217,7 +217,7 @@ TEST_F(TokensTest, BehindTheLimitNothingIsLookedAt) {
   EXPECT_THAT(Good(Bytes<uint16_t>({1, 2}), TokenFormat::kUint16, 5), ElementsAre(1, 2));
 }
 
-// The file is larger than what the reader reads at once.
+// The file is larger than the reader's buffer.
 TEST_F(TokensTest, ALongTextIsReadWhole) {
   std::vector<uint16_t> text(3 << 19);
   for (size_t i = 0; i < text.size(); ++i) {

@@ -159,7 +159,7 @@ class Artifacts(ServiceCase):
         self.assertIn("data.train.synthetic: a sample has 81 elements and the model takes 64", err)
         self.assertEqual(self.service.read("job", "list"), jobs)
 
-    def test_a_file_that_is_not_there_is_told_by_its_name(self):
+    def test_a_file_that_is_not_there_is_reported_by_its_name(self):
         self.export(4).unlink()
         code, _, err = self.submit(5)
         self.assertEqual(code, 3, err)

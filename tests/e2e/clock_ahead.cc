@@ -1,6 +1,6 @@
-// A library to load before the C library. It lets a program read a wall clock that is one hour ahead of the kernel's
-// clock. A wait that reads the wall clock, and asks the kernel to wait until a time on it, then lasts one hour too
-// long. The same happens if the clock is set back during a wait.
+// A library to load before the C library. It makes the wall clock that a program reads one hour ahead of the kernel's
+// clock. A program sees the same when the clock is set back by an hour after it was read. If a wait computes its end
+// from the wall clock and lets the kernel wait until then, it lasts an hour too long.
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>

@@ -179,7 +179,7 @@ class DevTest(unittest.TestCase):
     def test_data_roots_must_be_name_and_path(self):
         code, _, err = self.ampctl("dev", "--data-root", "mnist")
         self.assertEqual(code, 2, err)
-        self.assertIn("name=path", err)
+        self.assertIn("NAME=PATH", err)
         self.assertFalse((self.folder / ".ampd").exists())
 
     def test_a_job_runs_to_its_end_and_is_there_at_the_next_start(self):

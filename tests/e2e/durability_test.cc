@@ -1,6 +1,6 @@
 // Kills the real server under load and checks that every acknowledged job exists exactly once afterwards. AMPD_KILLS
-// sets the number of kills (default 200) and AMPD_SEED the seed. A failure prints both. Each start reads all jobs of
-// the starts before it, so every 200 kills get a data directory of their own.
+// sets the number of kills (default 200) and AMPD_SEED the seed. A failure prints both. Each server reads all jobs of
+// the earlier servers when it starts, so a new data directory is used after every 200 kills.
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class Submitter {
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 5);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 20);
-    // Give every submitter a connection of its own.
+    // Give every submitter its own connection.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     stub_ = v1::JobService::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
   }

@@ -136,7 +136,7 @@ class TrainerFaults(ServiceCase):
         large = large.replace("batch_size: 32", "batch_size: 16384")
         with Service(BINARIES) as service:
             service.start_worker(limits="ulimit -v 8000000")
-            final = self.expect_failure(service, service.submit(large), "OUT_OF_MEMORY", "no memory for", "bytes",
+            final = self.expect_failure(service, service.submit(large), "OUT_OF_MEMORY", "no memory for another", "bytes",
                                         "smaller data.batch_size")
             self.assertEqual(final["numAttempts"], 1, "what will not heal was tried again")
 
@@ -144,7 +144,7 @@ class TrainerFaults(ServiceCase):
         large = JOB.replace("num_samples: 256", "num_samples: 1000000")  # 3 GB
         with Service(BINARIES) as service:
             service.start_worker(limits="ulimit -v 3000000")
-            self.expect_failure(service, service.submit(large), "OUT_OF_MEMORY", "no memory for", "data set")
+            self.expect_failure(service, service.submit(large), "OUT_OF_MEMORY", "no memory for another", "data set")
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@
 
 namespace ampd {
 
-// Reserves a loopback port: while this object exists, the system gives it to no program that asks for any free port. A
-// server that asks for it by number, and reuses addresses as gRPC's servers do, still gets it each time it starts. The
-// socket is bound and never listens.
+// Reserves a loopback port for a server that a test starts several times. While this object exists, the system does not
+// choose the port for a program that asks for any free port. The server can still bind the port by its number if it
+// reuses addresses, as gRPC's servers do. The object's socket is bound and never listens.
 class ReservedPort {
  public:
   ReservedPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

@@ -74,7 +74,7 @@ class DataRootCase(ServiceCase):
 
 
 class Result(unittest.TextTestResult):
-    """Records each case in the format of GoogleTest's reports, which scripts/count-tests.py counts."""
+    """Records each case in the format of GoogleTest's reports, which tools/build/count_tests.py counts."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)

@@ -244,6 +244,54 @@ class Spec(DataRootCase):
         expected = {f"step-{checkpoint['step']}" for checkpoint in kept}
         wait_for(lambda: {path.name for path in folder.iterdir()} == expected, "the others are removed")
 
+    def test_training_that_stops_improving_stops_early_and_says_so(self):
+        held_out = "  eval: {synthetic: {shape: [1, 28, 28], num_classes: 10, num_samples: 64, seed: 3}}\n  batch_size"
+        text = JOB.replace("  batch_size", held_out).replace("steps: 5", "epochs: 5") + "eval: {every_steps: 2}\n"
+        # After the first evaluation none is an improvement, because no loss falls by 1000.
+        flags = ("--set", "train.early_stopping.patience=2", "--set", "train.early_stopping.min_delta=1000")
+        jobs = [self.service.finished(self.service.submit(text, "--set", f"precision.preset={preset}", *flags))
+                for preset in ("fp32", "bf16")]
+        job = jobs[0]
+        self.assertEqual((job["state"], job["reason"]), ("SUCCEEDED", "SUCCEEDED_NORMALLY"), job.get("message"))
+        self.assertTrue(job["message"].startswith("training stopped early at step 6 of 40: eval_loss has not fallen below "))
+        self.expect_clean_line(job["message"])
+        self.assertEqual((job["progress"]["step"], job["progress"]["totalSteps"]), ("6", "40"))
+        self.assertEqual(job["spec"]["train"]["earlyStopping"], {"metric": "EVAL_LOSS", "patience": 2, "minDelta": 1000})
+        outcome = job["attempts"][-1]["outcome"]
+        self.assertEqual((outcome["kind"], outcome["lastStep"]), ("FINISHED", "6"))
+        last = job["checkpoints"][-1]
+        self.assertEqual((last["step"], last["evalLoss"]), ("6", outcome["finalMetrics"]["evalLoss"]))
+        self.assertEqual(last["stateHash"], outcome["finalMetrics"]["stateHash"])
+        stop, = self.told(job, "STOPPED_EARLY")
+        self.assertEqual((stop["step"], stop["message"]), ("6", job["message"]))
+        self.assertEqual(stop["attributes"]["best_step"], "2")
+        for command in ("show", "watch"):
+            code, out, err = self.service.ampctl("job", command, job["id"])
+            self.assertEqual(code, 0, err)
+            self.assertIn("training stopped early at step 6 of 40", out)
+        self.assertIn("step 6/40 (stopped early)", self.service.ampctl("job", "show", job["id"])[1])
+        self.assertIn("stopped early: training stopped early at step 6", self.service.ampctl("job", "events", job["id"])[1])
+        self.assertEqual(self.service.ampctl("job", "wait", job["id"])[0], 0)
+
+        code, out, err = self.service.ampctl("compare", *(each["id"] for each in jobs))
+        self.assertEqual(code, 0, err)
+        self.assertIn("Stopped early by train.early_stopping: ", out)
+        code, _, err = self.service.ampctl("job", "retry", job["id"])
+        self.assertNotEqual(code, 0)
+        self.assertIn("nothing is left to continue", err)
+        code, out, err = self.service.ampctl("job", "clone", job["id"], "-q")
+        self.assertEqual(code, 0, err)
+        clone = self.service.finished(out.strip())
+        self.assertEqual(clone["attempts"][-1]["outcome"]["finalMetrics"]["stateHash"], last["stateHash"])
+        self.assertEqual(clone["message"], job["message"])
+        without = self.run_job(text.replace("hidden: 16}}", f"hidden: 16}}, initial_checkpoint: {{job_id: {job['id']}}}}}"))
+        self.assertEqual((without["state"], without["progress"]["step"]), ("SUCCEEDED", "40"), without.get("message"))
+        self.assertNotIn("message", without)
+
+        code, _, err = self.service.ampctl("job", "submit", "-f", "-", "--set", "train.early_stopping.patience=0", text=text)
+        self.assertNotEqual(code, 0)
+        self.assertIn("train.early_stopping.patience: is 0; must be 1 to 1000000", err)
+
 
 if __name__ == "__main__":
     main()

@@ -17,7 +17,7 @@ inline void RequireWhole(const data::Array& array) {
           "there are as many bytes as the shape says");
 }
 
-// Counts the verdict on a file of named arrays: it is accepted only if all of its arrays are.
+// Counts whether a file of named arrays is accepted. It is accepted only if all of its arrays can be read.
 template <typename File>
 void JudgeArrays(const absl::StatusOr<File>& file) {
   absl::Status status = file.status();

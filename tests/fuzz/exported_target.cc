@@ -60,8 +60,8 @@ absl::Status ReadJson(std::string text) {
 }  // namespace
 }  // namespace ampd::graph
 
-// Reads the input as the JSON that a checkpoint keeps of an archive, if it begins with '{', and otherwise as an
-// archive.
+// If the input begins with '{', reads it as the JSON of an exported model that a checkpoint stores. Otherwise reads it
+// as an archive that torch.export wrote.
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   const absl::Status status = text.starts_with('{') ? ampd::graph::ReadJson(text)

@@ -28,7 +28,7 @@ TEST(HeadNamed, GivesEveryHeadBackAndNothingForOthers) {
   EXPECT_EQ(HeadNamed(""), std::nullopt);
 }
 
-// Returns the names of the heads that accept an output of this type.
+// Returns the names of the loss heads that accept a model output of this type.
 std::vector<std::string> Takers(const TensorType& type) {
   std::vector<std::string> takers;
   for (const Head head : kHeads) {

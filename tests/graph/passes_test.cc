@@ -228,8 +228,8 @@ TEST(WithoutInPlaceOps, AWriteThatAViewShowsIsRefused) {
   EXPECT_THAT(std::string(graph.status().message()), HasSubstr("use aten.relu.default"));
 }
 
-// A dropout that drops nothing returns its input's memory. So after relu_ has written to its result, a reader of the
-// input sees what was written.
+// In evaluation mode or with p = 0, dropout returns its input itself, not a copy. If relu_ then writes to dropout's
+// result, that also changes dropout's input.
 TEST(WithoutInPlaceOps, AWriteToWhatDropoutGaveBackIsReadInItsInput) {
   const auto read_after = [](bool train, double p) {
     Graph graph("dropped");
@@ -251,8 +251,8 @@ TEST(WithoutInPlaceOps, AWriteToWhatDropoutGaveBackIsReadInItsInput) {
   EXPECT_EQ(read_after(false, 0.5), std::string("what was written"));
 }
 
-// Returns a graph of whole = gelu(x), where relu_ then writes to one row of some columns of `whole`. `output` chooses
-// the graph's output: whole, the columns, the row before the write, or relu_'s result.
+// Returns a graph of whole = gelu(x). It takes some columns of `whole`, and then one row of these, to which relu_
+// writes. `output` chooses the graph's output: whole, the columns, the row before the write, or relu_'s result.
 template <typename Output>
 Graph WrittenInPart(Output output) {
   Graph graph("written");

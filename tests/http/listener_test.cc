@@ -48,7 +48,7 @@ class ListenerTest : public testing::Test {
     address_.port = listener_->port();
   }
 
-  // Sends a request on a connection of its own, and returns the whole answer.
+  // Sends a request on a new connection, and returns the whole answer.
   std::string Ask(const std::string& request) {
     RawConnection connection(address_);
     connection.Send(request);
@@ -94,7 +94,7 @@ TEST_F(ListenerTest, AConnectionIsKeptForMoreRequests) {
     connection.Send("GET /page HTTP/1.1\r\nHost: x\r\n\r\n");
     EXPECT_THAT(connection.Read("the page\n"), StartsWith("HTTP/1.1 200 OK\r\n"));
   }
-  // The client sends two requests at once, and the answers come in their order.
+  // The client sends two requests without waiting. The answers must come in the order of the requests.
   connection.Send("GET /page HTTP/1.1\r\nHost: x\r\n\r\nGET /none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(connection.Read(),
               AllOf(HasSubstr("the page\nHTTP/1.1 404 "), EndsWith("there is nothing at this path\n")));
@@ -190,16 +190,16 @@ TEST_F(ListenerTest, ARequestThatDoesNotEndIsClosedAfterItsDeadline) {
 TEST_F(ListenerTest, HealsAfterDescriptorsHadRunOut) {
   Start();
   EXPECT_THAT(Ask(kGetPage), EndsWith("the page\n")) << "all that the listener opens is open";
-  // A connection needs one descriptor in this test and one at the listener, both in this process. When only one is
-  // left, the test's end of `waiting` takes it, and the listener has none.
+  // A connection needs two descriptors in this process: one for the test's end and one for the listener's. While only
+  // one is left, the test's end of `waiting` takes it, and the listener has none.
   RawConnection early(address_);
   EXPECT_THAT(Ask(kGetPage), EndsWith("the page\n"));
   {
     const DescriptorShortage shortage(/*left=*/1);
     RawConnection waiting(address_);
     waiting.Send(kGetPage);
-    // The listener closes the early connection, which has not sent its request yet, and so has a descriptor for this
-    // one.
+    // The listener is out of descriptors. So it closes the early connection, which has not sent a request yet, and uses
+    // that descriptor for this connection.
     EXPECT_THAT(waiting.Read(), EndsWith("the page\n"));
     EXPECT_TRUE(early.IsClosed());
   }

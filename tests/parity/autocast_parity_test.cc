@@ -38,10 +38,10 @@ v1::Device DeviceNamed(const std::string& name) {
 
 std::string PresetOf(Dtype low) { return low == Dtype::kBFloat16 ? "torch-amp-bf16" : "torch-amp-fp16"; }
 
-// Returns whether PyTorch on a CPU computes the case in other dtypes than the engine. The engine's GRU is one op, which
-// computes in its input's dtype. In PyTorch's GRU, autocast casts only the products inside it to the low dtype, so if
-// the states have another dtype than the input, so has the result. PyTorch's LSTM in fp16 does the same, because oneDNN
-// has no LSTM in fp16.
+// Returns whether PyTorch's CPU autocast gives the case other dtypes than the engine does. In the engine, a GRU is one
+// op that computes in its input's dtype. In PyTorch, autocast casts only the matrix products inside the GRU, so the
+// result may have another dtype if the states' dtype differs from the input's. The same holds for PyTorch's LSTM in
+// fp16, because oneDNN has no fp16 LSTM.
 bool ComputesOtherwise(const OpCase& one, Dtype low) {
   return one.op() == "aten.gru.input" || (one.op() == "aten.lstm.input" && low == Dtype::kFloat16);
 }
@@ -61,8 +61,8 @@ TEST_P(AutocastParity, EveryOpHasArguments) {
     tried.insert(one.op());
   }
   for (const graph::OpRow& row : graph::AllOps()) {
-    // Two kinds of ops need no arguments in op_forms.py: a cast, which states its dtype itself, and ops that write in
-    // place, which are removed before a policy is applied.
+    // op_forms.py needs no arguments for two kinds of ops: the cast, which states its dtype itself, and ops that write
+    // in place, which are removed before a policy is applied.
     const bool is_tried = row.op == "aten.to.dtype" || !row.in_place_of.empty() || tried.contains(std::string(row.op));
     EXPECT_TRUE(is_tried) << row.op << " has no arguments in op_forms.py";
   }

@@ -226,11 +226,11 @@ class Bf16Twin(unittest.TestCase):
         self.assertEqual([op for op, where in told["follows"] if "rotary" in where], ["aten.to.dtype"] * 2)
         self.inspect("--preset", "bf16", "--preset", "megatron-bf16")
 
-    def test_a_forward_that_differs_is_told_of(self):
+    def test_a_forward_that_differs_is_reported(self):
         self.export(Branches(), (torch.randn(4, 8),), "in bfloat16 its forward calls aten.relu.default (relu) where it")
         self.inspect()
 
-    def test_a_model_that_bfloat16_cannot_run_is_told_of(self):
+    def test_a_model_that_bfloat16_cannot_run_is_reported(self):
         self.export(Refuses(), (torch.randn(4, 8),), "those that follow its own: torch.bfloat16 is not float32; under")
         self.inspect()
 

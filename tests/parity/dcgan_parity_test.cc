@@ -80,7 +80,7 @@ class DcganParity : public testing::TestWithParam<int> {
     oracle_ = *oracle;
   }
 
-  // Returns the oracle's tensors whose names start with `prefix`, by the rest of the name.
+  // Returns the oracle's tensors whose names start with `prefix`. The names in the result are without the prefix.
   TensorMap Named(const std::string& prefix) const {
     TensorMap found;
     for (const auto& [name, tensor] : oracle_) {
@@ -250,8 +250,8 @@ TEST_P(DcganParity, EvaluationAgrees) {
   EXPECT_LE(RelativeError(run(both), oracle_.at(trained + "eval/generator_loss")), kForwardTolerance);
 }
 
-// The networks are exported from Python as one module, which makes its fake images once for both losses. They train to
-// the same bits as the networks of ampd's own model library.
+// The two networks are exported from Python as one module, which makes its fake images once for both losses. The
+// exported GAN must train to the same bits as the GAN of ampd's own model library.
 TEST_P(DcganParity, ExportedItTrainsToTheSameBits) {
   v1::ExportedModelSpec spec;
   spec.set_head(v1::ExportedModelSpec::GAN);

@@ -202,7 +202,7 @@ class BackwardCode(ExportCase):
         self.refused(hooked(lambda h: h.grad_fn.register_hook(reverse)), "register_hook")
         self.refused(hooked(lambda h: h.grad_fn.register_prehook(reverse)), "register_prehook")
 
-    def test_a_gradient_that_something_else_changes_is_told_with_its_place(self):
+    def test_a_gradient_that_something_else_changes_is_reported_with_its_place(self):
         net = Net()
         accumulates = net.a.weight.view_as(net.a.weight).grad_fn.next_functions[0][0]
         accumulates.register_prehook(lambda gradients: (-gradients[0],))

@@ -196,7 +196,7 @@ class Fields(DataRootCase):
             self.assertIn(word, final["message"])
         self.expect_clean_line(final["message"])
 
-    def test_what_an_input_does_not_take_is_told_in_a_line(self):
+    def test_what_an_input_does_not_take_is_reported_in_a_line(self):
         named = 'data.train.npz.file "root/odd.npz": array "categories": '
         odd = self.job(data=NPZ.replace("clicks", "odd"))
         for array, text in (

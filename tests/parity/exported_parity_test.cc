@@ -93,8 +93,8 @@ absl::StatusOr<Case> Export(const std::string& name) {
   return Case{*std::move(model), *std::move(oracle)};
 }
 
-// Returns those of `names` that this run compares. For each model that it leaves out, it keeps a related one: of
-// another size or with another head.
+// Returns `names` without the models that this run does not compare. For each model that is left out, a related model
+// stays: one of another size or with another head.
 std::vector<const char*> Everyday(std::vector<const char*> names) {
   std::erase_if(names, [](const char* name) {
     return !IsCompared(name, {"resnet18", "resnet50", "mobilenet_v3_small", "shufflenet_v2_x0_5", "densenet121",
@@ -185,9 +185,9 @@ double Distance(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).abs().max().item<double>() / std::max(largest, 1e-3);
 }
 
-// Gradients equal those of the module in PyTorch. When PyTorch runs the exported file, it may give other bits than for
-// the module: for T5's position bias, the export orders the sum over the batch differently. In that case our gradient
-// must equal that of the file.
+// The output and all gradients must equal those of the PyTorch module, bit for bit. There is one exception. If PyTorch
+// itself gets other gradients from the exported file than from the module, ours must equal the file's. This happens for
+// T5's position bias, because the export orders the sum over the batch differently.
 TEST_P(ExportedParity, ForwardAndAllGradientsAreEagersToTheBit) {
   const graph::Graph program = graph::WithLossHead(case_->model.train).value();
   graph::Graph both = program;
@@ -264,9 +264,10 @@ std::unique_ptr<amp::Engine> EngineOf(const Case& example, const v1::PrecisionPo
   return engine;
 }
 
-// Some published models are represented here by their small configurations. In the published sizes the last norms are
-// over only four numbers, so a difference in the last bit leads to another course of training within 20 steps, even
-// between PyTorch's own two forms of AdamW. The rates and epsilons are explained at SETTINGS in oracle_exported.py.
+// The list has some published models only as small configurations. In their published sizes, the last norms compute
+// statistics of only four numbers, so a difference in the last bit changes the training within 20 steps. That happens
+// even between PyTorch's own two forms of AdamW. The rates and epsilons are explained at SETTINGS in
+// oracle_exported.py.
 class ExportedTraining : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedTraining,
                          testing::ValuesIn(Everyday({"mlp",
@@ -309,9 +310,9 @@ INSTANTIATE_TEST_SUITE_P(Models, ExportedTraining,
                                                      "bert_own_loss"})),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-// Checks how far the steps moved each parameter in PyTorch, besides its decay: if a parameter did not move, its
-// agreement with PyTorch would prove nothing. The oracle names the parameters whose true gradient is zero; they must
-// not move.
+// Checks that the steps moved each parameter in PyTorch by more than its decay. If a parameter did not move, its
+// agreement with ampd would prove nothing. The oracle names the parameters whose true gradient is zero; these must not
+// move.
 TEST_P(ExportedTraining, EveryParameterMovesButThoseWithoutAGradient) {
   const double rate = case_->oracle.at("learning_rate").item<double>();
   const double decay = std::pow(1 - rate * kWeightDecay, case_->oracle.at("losses").size(0));
@@ -392,7 +393,8 @@ class ExportedTwin : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedTwin, testing::Values("efficientnet_b0"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-// With the twin, the products of each residual block's output with noise are in bf16; without it they are in fp32.
+// Stochastic depth multiplies the output of each residual block by noise. These products are in bf16 if the exported
+// file has a twin, and in fp32 if it has none.
 TEST_P(ExportedTwin, NoiseOfStochasticDepthTakesTheDtypeOfItsBlock) {
   const std::multiset<graph::Dtype> dtypes = DtypesOf(case_->model.train, "bf16", "aten.mul.Tensor");
   const std::multiset<graph::Dtype> without = DtypesOf(WithoutTwin(case_->model.train), "bf16", "aten.mul.Tensor");
@@ -405,11 +407,19 @@ double LossDistance(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).abs().div(theirs.abs()).max().item<double>();
 }
 
-// The list leaves out models whose course of training is decided by a random draw (the stochastic depth of
-// efficientnet_b0) or by a last bit (resnet50, shufflenet_v2_x0_5 and densenet121). The latter may exceed the bound if
-// PyTorch happens to give the same bits with one thread and with two: densenet121 was within the bound on an AMD EPYC
-// and 27% off on an Intel Xeon. The small configurations of these models are compared instead.
-class ExportedBf16 : public ExportedParity {};
+// The list has small configurations in place of models whose training depends on a random draw (the stochastic depth of
+// efficientnet_b0) or on a last bit (resnet50, shufflenet_v2_x0_5 and densenet121). The tolerance depends on how far
+// PyTorch's results with one and with two threads differ. If PyTorch happens to give the same bits with both, the
+// tolerance is too small for such a model: densenet121 was within it on an AMD EPYC and 27% off on an Intel Xeon.
+class ExportedBf16 : public ExportedParity {
+ protected:
+  void SetUp() override {
+    ExportedParity::SetUp();
+    if (case_ != nullptr && case_->oracle.contains("without_autocast")) {
+      GTEST_SKIP() << "PyTorch can't compute this model under autocast on this CPU";
+    }
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedBf16,
                          testing::ValuesIn(Everyday({"mlp",
                                                      "cnn",
@@ -459,8 +469,8 @@ double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
   return difference == 0 ? 0 : difference / theirs.norm().item<double>();
 }
 
-// Returns the tolerated difference from PyTorch. `spread`: the difference between PyTorch's own results with one thread
-// and with two.
+// Returns the tolerated relative difference from PyTorch: 2%, or twice `spread` if that is more. `spread` is the
+// difference between PyTorch's own results with one and with two threads.
 double Bf16Bound(double spread) {
   constexpr double kLeast = 0.02;
   return std::max(kLeast, 2 * spread);

@@ -278,7 +278,7 @@ class ExportedModels(DataRootCase):
             self.assertTrue(torch.equal(saved[name], trained[name]), name)
             self.assertFalse(torch.equal(saved[name], parameter), f"{name} was not trained")
 
-    def test_gradients_are_told_by_the_modules_of_the_file(self):
+    def test_gradients_are_reported_by_the_modules_of_the_file(self):
         job = self.service.submit(JOB.replace("preset: fp32", "preset: fp16").replace(f"steps: {STEPS}", "steps: 100000000"))
         self.addCleanup(self.service.ampctl, "job", "cancel", job)
         self.worker.await_step(job, 5)
@@ -290,7 +290,7 @@ class ExportedModels(DataRootCase):
             counted = sum(map(int, module["counts"])) + int(module.get("numZero", 0)) + int(module.get("numNonFinite", 0))
             self.assertEqual(counted, int(module["numElements"]))
 
-    def test_gradients_that_underflow_are_told_of_the_module_where_they_do(self):
+    def test_gradients_that_underflow_are_reported_of_the_module_where_they_do(self):
         class Small(torch.nn.Module):
             """A model with weights so small that, at a batch size of 4096, gradients are below fp16's smallest normal
             number."""
@@ -332,7 +332,7 @@ class ExportedModels(DataRootCase):
         file = [f'model.exported.path "root/{name}": '] if reason == "DATA_ERROR" else []
         self.refused(JOB.replace("mine.pt2", name), reason, *file, *words)
 
-    def test_what_is_wrong_with_a_file_is_told_in_a_line(self):
+    def test_what_is_wrong_with_a_file_is_reported_in_a_line(self):
         whole = (self.root / "mine.pt2").read_bytes()
         (self.root / "cut.pt2").write_bytes(whole[:len(whole) // 2])
         (self.root / "text.pt2").write_text("import torch\n")

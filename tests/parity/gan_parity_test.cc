@@ -1,5 +1,5 @@
-// Compares a GAN with two optimizers with PyTorch: the losses, from the same weights and data, and the loss scale and
-// skipped steps, with torch.amp.GradScaler and overflows that are forced for one of the optimizers.
+// Compares a GAN with two optimizers in ampd and in PyTorch. With the same weights and data, the losses must agree. The
+// loss scale and the skipped steps must agree with torch.amp.GradScaler, also when one of the two optimizers overflows.
 
 #include <gtest/gtest.h>
 

@@ -29,7 +29,7 @@ namespace {
 executor::OpRegistry EngineOps() {
   executor::OpRegistry registry;
   amp::RegisterUpcastMatmul(registry);
-  amp::RegisterCrossEntropy(registry);
+  amp::RegisterCrossEntropy(registry, /*device=*/{});
   return registry;
 }
 

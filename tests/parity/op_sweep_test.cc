@@ -1,6 +1,6 @@
-// Runs every op of the engine's table under every preset: forward and backward in the engine's executor, in each form
-// of its arguments and with its inputs in one dtype and in several. If a policy cannot compute an op, it is refused
-// with a typed reason before anything runs. An accepted op never throws, and never returns another dtype than the
+// Runs every op of the engine's table forward and backward under every preset, in each form of its arguments, and with
+// its inputs in one dtype and in several. If the op can't be computed under a policy, the policy must be refused with a
+// typed reason before anything runs. Otherwise the op must not throw, and its results must have the dtypes that the
 // program states.
 
 #include <gtest/gtest.h>

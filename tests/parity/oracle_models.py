@@ -101,7 +101,8 @@ class Gpt(nn.Module):
             self.lm_head.weight = self.transformer["wte"].weight
 
     def forward(self, tokens):
-        x = self.transformer["wte"](tokens) + self.transformer["wpe"](torch.arange(tokens.shape[1]))
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.transformer["wte"](tokens) + self.transformer["wpe"](positions)
         for block in self.transformer["h"]:
             x = block(x)
         return self.lm_head(self.transformer["ln_f"](x)).flatten(0, 1)

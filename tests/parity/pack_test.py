@@ -130,14 +130,14 @@ class Pack(unittest.TestCase):
         numpy.testing.assert_array_equal(labels, targets)
         numpy.testing.assert_array_equal(images, expected)
 
-    def test_classes_that_differ_in_capitals_alone_are_two_and_told(self):
+    def test_classes_that_differ_in_capitals_alone_are_two_and_reported(self):
         for name in ("alike/Cat/x.png", "alike/cat/x.png"):
             self.write(name, (1, 2, 3))
         _, labels, classes = self.pack("alike")
         self.assertEqual((labels.tolist(), classes), ([0, 1], ImageFolder(self.folder / "alike").classes))
         done = subprocess.run([BINARIES / "ampctl", "data", "pack", self.folder / "alike", self.folder / "out", "--size", "8",
                                "--force"], capture_output=True, text=True)
-        self.assertIn("the classes Cat and cat differ only in case", done.stderr)
+        self.assertIn("the classes Cat and cat differ only in upper and lower case", done.stderr)
 
     def refused(self, name):
         done = subprocess.run([BINARIES / "ampctl", "data", "pack", self.folder / name, self.folder / "no", "--size", "8"],

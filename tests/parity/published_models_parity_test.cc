@@ -132,7 +132,7 @@ double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).norm().item<double>() / theirs.norm().item<double>();
 }
 
-// Returns the oracle's tensors whose names start with `prefix`, by the rest of the name.
+// Returns the oracle's tensors whose names start with `prefix`. The names in the result are without the prefix.
 TensorMap Named(const std::map<std::string, at::Tensor>& oracle, const std::string& prefix) {
   TensorMap found;
   for (const auto& [name, tensor] : oracle) {

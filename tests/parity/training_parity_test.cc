@@ -243,8 +243,8 @@ TEST(TrainingParity, Bf16LossesOfTheGptFollowAutocast) {
   ExpectFollowsAutocast({.model = "gpt", .num_steps = 100}, {"torch-amp-bf16"});
 }
 
-// Returns the difference between running statistics and PyTorch's, as a multiple of the standard deviation for means
-// (which may be near zero), and of the variance for variances.
+// Returns how far running statistics are from PyTorch's. For means, which may be near zero, the unit is the standard
+// deviation; for variances, it is the variance.
 double StatisticsApart(const std::string& name, const at::Tensor& statistics, const Tensors& oracle) {
   const bool is_mean = name.ends_with("running_mean");
   const std::string norm = name.substr(0, name.rfind('.'));

@@ -1,5 +1,5 @@
-// Tests how the precision pass treats values whose fp32 the model requires, and values whose dtype follows that of
-// others (Node::follows_dtype).
+// Tests how the precision pass treats two kinds of values: those that the model requires in fp32, and those whose dtype
+// follows that of other values (Node::follows_dtype).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,8 +72,8 @@ class Network {
   }
   ValueId Meant(ValueId input, const std::string& name) { return Cast(input, name, /*is_meant=*/true); }
   ValueId Following(ValueId input, const std::string& name) { return Cast(input, name, /*is_meant=*/false); }
-  // Adds noise (B, 1), as torchvision's stochastic depth draws it. Its dtype follows that of the values around it, or,
-  // if not `follows`, is required to be fp32.
+  // Adds noise (B, 1), as torchvision's stochastic depth draws it. If `follows`, its dtype follows that of the values
+  // around it; otherwise it must be fp32.
   ValueId Noise(bool follows) {
     Node empty{.op = "aten.empty.memory_format",
                .arguments = {{"size", graph::Shape{Dim::Batch(), 1}}, {"dtype", Dtype::kFloat32}},
@@ -211,8 +211,8 @@ TEST(FollowedDtypes, WhatIsMadeOfConstantsYieldsWhereItGoesBack) {
   EXPECT_THAT(text, HasSubstr("%sum: bfloat16[B, 64] = aten.add.Tensor(self=%stem, other=%positions_bfloat16)\n"));
 }
 
-// A 0-dim fp32 value keeps the other operand's lower format, as in PyTorch, whose kernels multiply by such a number
-// before they round.
+// If an op combines a 0-dim fp32 value with a bf16 tensor, the result is in bf16. PyTorch does the same: its kernels
+// multiply by the fp32 number before they round.
 TEST(ApplyPrecision, AValueOfNoDimensionDoesNotWidenWhatItMeets) {
   Network network;
   const ValueId x = network.Linear("stem", network.x());
@@ -249,7 +249,8 @@ TEST(ApplyPrecision, WhatIsWrittenInPlaceKeepsItsDtypeWhateverIsAddedToIt) {
   EXPECT_THAT(text("fp32", "aten.add_.Tensor"), Not(HasSubstr("aten.to.dtype")));
 }
 
-// The numbers of casts of an fp32 sum and of a weight under a preset; two layers read each of them.
+// Builds a model in which two layers read the same fp32 sum and share one weight. Returns how many casts of the sum,
+// and how many of the weight, the preset inserts.
 std::pair<size_t, size_t> CastsOfWhatTwoRead(const char* preset) {
   Network network;
   const ValueId sum = network.Add(network.x(), network.x(), "sum");
@@ -267,8 +268,8 @@ std::pair<size_t, size_t> CastsOfWhatTwoRead(const char* preset) {
   return {casts_of("sum"), casts_of("tied.weight")};
 }
 
-// Each reader has its own cast, so that gradients are summed as in the framework: in the activation's format, not in
-// the format of a shared cast.
+// Each layer that reads the activation has its own cast, as in PyTorch and Apex. So the gradients of all casts are
+// summed in the activation's format. With a shared cast they would be summed in the format of the cast.
 TEST(ApplyPrecision, TorchAndApexCastAnActivationForEachOfItsReaders) {
   for (const char* preset : {"torch-amp-bf16", "torch-amp-fp16", "apex-o1"}) {
     EXPECT_EQ(CastsOfWhatTwoRead(preset), std::pair(size_t{2}, size_t{1})) << preset;
@@ -300,9 +301,10 @@ TEST(FollowedDtypes, AnOpThatNamesItsDtypeGivesItUnlessItFollows) {
 
 enum class Filled { kLayerResult, kConstant };
 
-// Applies a preset to a model that fills a tensor with `number`. Returns the dtype of the fill's result and the number
-// with which it is filled. `follows` says whether the fill's dtype follows that of another value. With kConstant, the
-// filled tensor is a constant whose dtype follows, and it is added to a layer's result.
+// Applies a preset to a model in which masked_fill writes `number` into a tensor. Returns the dtype of the result, and
+// the number that is written in the converted graph. `follows`: whether the fill's dtype follows that of other values.
+// The tensor is a layer's result or, with kConstant, a constant whose dtype follows and whose filled copy is added to a
+// layer's result.
 std::pair<Dtype, double> FillOf(const char* preset, double number, bool follows, Filled filled = Filled::kLayerResult) {
   Network network;
   const ValueId x = network.Linear("stem", network.x());
@@ -335,8 +337,8 @@ TEST(ApplyPrecision, AFillIsHeldWithinTheRangeOfTheDtypeThatItFills) {
   EXPECT_EQ(FillOf("bf16", -kInfinity, false), std::pair(Dtype::kBFloat16, -kInfinity));
 }
 
-// The fill is limited to the range of the lower format. Otherwise a completely filled row would become infinite when
-// the sum is cast, and its softmax NaN.
+// The number that a fill writes is limited to the range of the lower format. Otherwise, if a mask hides a whole row,
+// the row would become infinite when it is cast for the sum, and its softmax NaN.
 TEST(ApplyPrecision, AFillOfWhatYieldsIsHeldWithinTheRangeOfTheDtypeThatItIsCastTo) {
   for (const bool follows : {true, false}) {
     EXPECT_EQ(FillOf("bf16", -kMost, follows, Filled::kConstant), std::pair(Dtype::kFloat32, -kMostBFloat16));

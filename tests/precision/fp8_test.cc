@@ -150,8 +150,8 @@ TEST(Fp8Layers, FeaturesThatDoNotFitAreLeftOutWithAWarning) {
   EXPECT_THAT(LayersOf(Resolve(PresetNamed("fp8-block"), Mlp({128, 144, 144, 10}))), IsEmpty()) << "16 x 9 is no block";
 }
 
-// The limits are those of torchao's filters for an H100: 1024 outputs and 4096 inputs with one scale per tensor, and
-// others with finer scales.
+// The limits are those of torchao's filters, which were tuned on an H100. With one scale per tensor, FP8 pays for a
+// layer with more than 1024 outputs or 4096 inputs. With finer scales the limits are higher.
 TEST(Fp8Layers, SmallOnesAreWarnedOfWhereFp8IsNative) {
   const auto warnings = [](const char* preset, const std::vector<int64_t>& widths, const v1::Device& device) {
     return Resolve(PresetNamed(preset), Mlp(widths), device)->warnings;
@@ -268,8 +268,8 @@ TEST(Fp8Table, TellsTheRecipeAndTheLayers) {
   EXPECT_THAT(dtypes, ElementsAre("bfloat16", "float8_e4m3fn", "bfloat16"));
 }
 
-// FP8 is made from the upper halves of the masters, so a parameter takes four bytes, where bf16 with fp32 masters takes
-// six. The layers' inputs are saved in FP8.
+// FP8 weights are made from the upper halves of the fp32 masters and are not stored. So a parameter takes four bytes;
+// bf16 with fp32 masters takes six. The layers save their inputs in FP8.
 TEST(Fp8Memory, WeightsAreStoredOnceAndInputsKeptInOneByte) {
   const graph::Graph model =
       models::BuildGpt({.num_layers = 4, .width = 128, .num_heads = 4, .vocabulary = 64, .sequence_length = 16})
@@ -283,8 +283,8 @@ TEST(Fp8Memory, WeightsAreStoredOnceAndInputsKeptInOneByte) {
   const MemoryEstimate fp8 = estimate("fp8");
   EXPECT_EQ(fp8.working_copies, bf16.working_copies) << "the layers' upper halves";
   EXPECT_EQ(bf16.weights - fp8.weights, fp8.working_copies) << "a remainder of two bytes instead of a master of four";
-  // The two inner blocks compute in FP8 and save one byte less per element of the layers' inputs: 128 features for
-  // c_attn and for c_fc, 128 and 512 for the two c_proj. The norm before c_attn also saves the residual stream that it
+  // Two of the four blocks compute in FP8. Their layers' inputs take one byte less per element: 128 features for c_attn
+  // and for c_fc, 128 and 512 for the two c_proj. But the norm before c_attn also saves the residual stream that it
   // reads.
   const int64_t rows = int64_t{32} * 16;
   EXPECT_LT(fp8.activations, bf16.activations);

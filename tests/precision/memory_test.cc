@@ -9,6 +9,7 @@
 #include "ampd/v1/job_spec.pb.h"
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
+#include "graph/builder.h"
 #include "graph/work.h"
 #include "models/gpt.h"
 #include "models/mlp.h"
@@ -143,8 +144,8 @@ TEST(MemoryModel, TheLargestBatchFitsAndTheNextDoesNot) {
   EXPECT_EQ(memory.LargestBatch(memory.At(1).total() - 1), 0);
 }
 
-// Checked for memory sizes at which an evaluation of fixed size needs more than a step, and for all larger ones up to
-// the limit.
+// Tries memory sizes from the smallest possible up to a terabyte. With the smaller ones, an evaluation needs more
+// memory than a step, because its batch size is fixed.
 TEST(MemoryModel, TheLargestBatchIsExactForAnyNumberOfBytes) {
   const MemoryModel memory = ModelOf("bf16", {.num_moments = 2, .eval_batch_size = 300}, true);
   const int64_t least = memory.At(1).total();
@@ -193,6 +194,33 @@ TEST(MemoryModel, OnAGpuWorkspacesAndARecordedStepsInputsStay) {
       << "what a recorded step works in is counted once, and its inputs beside those of a step that runs as it is";
 }
 
+// A GPU computes a norm with the addition and the ReLU behind it as one op, and all their gradients at once.
+TEST(MemoryModel, OnAGpuNormsAreFused) {
+  graph::GraphBuilder b("norm");
+  const graph::ValueId images = b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 4, 16, 16}});
+  const graph::ValueId x = b.Conv2d("conv", images, {.out_channels = 4, .kernel_size = 1});
+  const graph::ValueId y = b.Relu("relu", b.Add("", x, b.BatchNorm2d("norm", x)));
+  b.Output("logits", b.Linear("head", b.Flatten("flatten", b.GlobalAvgPool2d("pool", y)), 3));
+  const graph::Graph model = std::move(b).Build().value();
+  const auto estimate = [&](bool on_gpu) {
+    v1::Device cpu;
+    cpu.set_kind(v1::Device::CPU);
+    const TrainedPrograms programs = TrainedPrograms::Of(model, /*evaluates=*/false).value();
+    const auto policy = ResolvePolicy(PresetNamed("fp32"), programs.train, cpu, OptimizerKind::kAdam).value();
+    const TrainingSetup setup = {.num_moments = 2, .num_micro_batches = 1, .checkpoint_segments = {}, .on_gpu = on_gpu};
+    return MemoryModel::Create(programs, policy, setup)->At(64);
+  };
+  const MemoryEstimate cpu = estimate(false);
+  const MemoryEstimate gpu = estimate(true);
+  constexpr int64_t kWorkspaces = int64_t{128} << 20;
+  constexpr int64_t kImages = int64_t{64} * 4 * 16 * 16 * 4;
+  EXPECT_EQ(gpu.weights, cpu.weights) << "the statistics are kept for a skipped step";
+  EXPECT_LE(gpu.activations, cpu.activations);
+  EXPECT_LT(cpu.workspace, 3 * kImages);
+  EXPECT_GE(gpu.workspace, kWorkspaces + 3 * kImages) << "gradients of input and residual beside that of the result";
+  EXPECT_LT(gpu.workspace, kWorkspaces + 3 * kImages + (1 << 19));
+}
+
 TEST(TrainedPrograms, AreCountableUpToWhatAnyMachineHas) {
   const graph::Graph gpt =
       models::BuildGpt({.num_layers = 1, .width = 8, .num_heads = 2, .vocabulary = 5, .sequence_length = 4}).value();
@@ -209,8 +237,8 @@ TEST(TrainedPrograms, AreCountableUpToWhatAnyMachineHas) {
   EXPECT_FALSE(alone.AreCountable(std::numeric_limits<int64_t>::max()));
 }
 
-// A budget equal to the memory with the first k blocks as segments selects these k blocks; a budget one byte smaller
-// selects k + 1.
+// ChooseSegments selects the blocks to recompute in the backward pass. If the budget is exactly the memory needed when
+// the first k blocks are recomputed, it selects these. If the budget is one byte smaller, it selects k + 1 blocks.
 TEST(ChooseSegments, TakesAsFewBlocksAsTheBudgetNeeds) {
   const graph::Graph gpt =
       models::BuildGpt({.num_layers = 4, .width = 32, .num_heads = 2, .vocabulary = 64, .sequence_length = 16}).value();

@@ -3,21 +3,26 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "graph/builder.h"
 #include "graph/passes.h"
 #include "graph/print.h"
 #include "models/bert.h"
 #include "models/gpt2.h"
+#include "precision/fused_norms.h"
 #include "precision/pass.h"
 #include "precision/policy.h"
 #include "precision/preset.h"
+#include "tests/golden_file.h"
 #include "tests/precision/devices.h"
 
 namespace ampd::precision {
@@ -94,7 +99,12 @@ absl::StatusOr<Graph> Converted(const Graph& model, const std::string& preset, c
   return policy.ok() ? ApplyPrecision(model, *policy) : policy.status();
 }
 
-// Returns the layer norms and group norms of a graph whose weights have another dtype than their input.
+int Count(const Graph& graph, std::string_view op) {
+  return static_cast<int>(
+      std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) { return node.op == op; }));
+}
+
+// Returns the weights and biases of layer norms and group norms whose dtype differs from that of the norm's input.
 std::vector<std::string> NormsOfTwoDtypes(const Graph& graph) {
   std::vector<std::string> mixed;
   for (const Node& node : graph.nodes()) {
@@ -117,6 +127,7 @@ TEST(Norms, OnAGpu_ReadWeightsOfTheirInputsDtypeInEveryPreset) {
       const auto converted = Converted(model, std::string(preset.name), Gpu(9, 0));
       ASSERT_TRUE(converted.ok()) << preset.name << " " << model.name() << ": " << converted.status();
       EXPECT_THAT(NormsOfTwoDtypes(*converted), IsEmpty()) << preset.name << " " << model.name();
+      EXPECT_EQ(Count(*converted, "aten.layer_norm.default"), 0) << preset.name << " " << model.name();
     }
   }
 }
@@ -128,13 +139,123 @@ TEST(Norms, OnACpu_ReadFp32WeightsBesideNarrowInputs) {
   }
 }
 
-TEST(Norms, OnAGpu_ComputeTheRoundedInputInFp32AndReturnItsDtype) {
+TEST(Norms, OnAGpu_GroupNormsComputeTheRoundedInputInFp32AndReturnItsDtype) {
+  const std::string text = graph::ToText(*Converted(ConvolutionAndGroupNorm(), "bf16", Gpu(9, 0)));
+  EXPECT_THAT(text, HasSubstr("%groups_wide: float32[B, 32, 8, 8] = "
+                              "aten.group_norm.default(input=%conv2d_float32, "));
+  EXPECT_THAT(text, HasSubstr("bfloat16[B, 32, 8, 8] = "
+                              "aten.to.dtype(self=%groups_wide, dtype=bfloat16)  # groups"));
+}
+
+TEST(Norms, OnAGpu_LayerNormsReadAndReturnTheirInputsDtypeWithoutCasts) {
   const std::string text = graph::ToText(*Converted(ConvNext(), "bf16", Gpu(9, 0)));
-  EXPECT_THAT(text, HasSubstr("%layer_norm_wide: float32[B, 4, 4, 32] = "
-                              "aten.layer_norm.default(input=%transpose_float32, "));
-  EXPECT_THAT(text, HasSubstr("%layer_norm: bfloat16[B, 4, 4, 32] = "
-                              "aten.to.dtype(self=%layer_norm_wide, dtype=bfloat16)  # norm"));
+  EXPECT_THAT(text, HasSubstr("%layer_norm: bfloat16[B, 4, 4, 32] = ampd.layer_norm(input=%transpose, "
+                              "normalized_shape=[32], weight=%norm.weight, bias=%norm.bias, eps=1e-05, "
+                              "dtype=bfloat16)  # norm"));
   EXPECT_THAT(text, HasSubstr("%batch_norm: bfloat16[B, 32, 4, 4] = aten.batch_norm.default(input=%add, "));
+}
+
+std::string WithoutParameters(const std::string& text) {
+  std::string kept;
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  for (const std::string& line : lines) {
+    if (!line.empty() && !line.starts_with("parameter")) {
+      absl::StrAppend(&kept, line, "\n");
+    }
+  }
+  return kept;
+}
+
+TEST(Norms, OnAGpu_GraphsAreTheGoldenOnes) {
+  for (const char* preset : {"bf16", "torch-amp-fp16", "keras-mixed-bfloat16"}) {
+    const Graph graph = *Converted(Gpt2(), preset, Gpu(9, 0));
+    EXPECT_TRUE(graph.Check().ok()) << preset << graph.Check();
+    ExpectGolden(absl::StrCat("tests/precision/golden/gpt2-norms-", preset, ".txt"),
+                 WithoutParameters(graph::ToText(graph)));
+  }
+}
+
+// x, a bf16 activation cast to fp32, an fp32 sum of the two, its norm, and the norm's cast to bf16. `change` adds
+// nodes; it gets the values by name.
+struct Residual {
+  ValueId x, branch, wide, sum, norm, narrow;
+};
+Graph FusedResidual(const std::function<void(Graph&, const Residual&)>& change) {
+  const graph::TensorType fp32 = {Dtype::kFloat32, {Dim::Batch(), 8}};
+  const graph::TensorType bf16 = {Dtype::kBFloat16, {Dim::Batch(), 8}};
+  const auto op = [](std::string name, std::vector<graph::Argument> arguments) {
+    return Node{.op = std::move(name), .arguments = std::move(arguments), .outputs = {}, .module_path = {}};
+  };
+  Graph graph("residual");
+  Residual r;
+  r.x = graph.AddInput("x", fp32);
+  r.branch = graph.AddNode(op("aten.relu.default", {{"self", graph.AddInput("branch", bf16)}}), "relu", bf16);
+  r.wide = graph.AddNode(op("aten.to.dtype", {{"self", r.branch}, {"dtype", Dtype::kFloat32}}), "wide", fp32);
+  r.sum = graph.AddNode(op("aten.add.Tensor", {{"self", r.x}, {"other", r.wide}}), "sum", fp32);
+  r.norm = graph.AddValue("norm", fp32);
+  r.narrow = graph.AddValue("narrow", bf16);
+  const auto finish = [&] {
+    Node norm = op("aten.layer_norm.default", {{"input", r.sum}, {"normalized_shape", std::vector<int64_t>{8}}});
+    norm.outputs = {r.norm};
+    graph.AddNode(std::move(norm));
+    Node cast = op("aten.to.dtype", {{"self", r.norm}, {"dtype", Dtype::kBFloat16}});
+    cast.outputs = {r.narrow};
+    graph.AddNode(std::move(cast));
+    graph.AddOutput("narrow", r.narrow);
+  };
+  change(graph, r);
+  finish();
+  graph.AddOutput("sum", r.sum);
+  Graph fused = WithFusedNorms(graph);
+  EXPECT_TRUE(fused.Check().ok()) << fused.Check();
+  return fused;
+}
+
+TEST(WithFusedNorms, ANormTakesTheSumBeforeItAndTheCastsAround) {
+  const Graph graph = FusedResidual([](Graph&, const Residual&) {});
+  EXPECT_EQ(graph.nodes().size(), 2);
+  EXPECT_THAT(graph::ToText(graph),
+              HasSubstr("%sum: float32[B, 8], %narrow: bfloat16[B, 8] = ampd.add_layer_norm(self=%x, other=%relu, "
+                        "normalized_shape=[8], weight=None, bias=None, eps=1e-05, sum_dtype=float32, "
+                        "dtype=bfloat16)"));
+}
+
+TEST(WithFusedNorms, ACastThatSomethingElseReadsStays) {
+  const Graph graph = FusedResidual([](Graph& g, const Residual& r) { g.AddOutput("wide", r.wide); });
+  EXPECT_EQ(Count(graph, "aten.to.dtype"), 1);
+  EXPECT_THAT(graph::ToText(graph), HasSubstr("ampd.add_layer_norm(self=%x, other=%wide, "));
+  const Graph read_norm = FusedResidual([](Graph& g, const Residual& r) { g.AddOutput("norm", r.norm); });
+  EXPECT_THAT(graph::ToText(read_norm), HasSubstr("%norm: float32[B, 8] = ampd.add_layer_norm("));
+  EXPECT_EQ(Count(read_norm, "aten.to.dtype"), 1);
+}
+
+TEST(WithFusedNorms, ASumThatIsReadBeforeTheNormIsAddedThere) {
+  const Graph graph = FusedResidual([](Graph& g, const Residual& r) {
+    const ValueId early =
+        g.AddNode({.op = "aten.relu.default", .arguments = {{"self", r.sum}}, .outputs = {}, .module_path = {}},
+                  "early", g.type(r.sum));
+    g.AddOutput("early", early);
+  });
+  EXPECT_EQ(Count(graph, "aten.add.Tensor"), 1);
+  EXPECT_EQ(Count(graph, "ampd.layer_norm"), 1);
+}
+
+TEST(WithFusedNorms, OnlyAPlainSumOfTwoWholeTensorsIsTaken) {
+  for (const auto& [alpha, adds] : {std::pair<graph::Operand, int>(int64_t{2}, 1), {0.5, 1}, {1.0, 0}}) {
+    graph::GraphBuilder b("scaled");
+    const ValueId x = b.Input("x", {Dtype::kFloat32, {Dim::Batch(), 8}});
+    b.Output("norm", b.LayerNorm("norm", b.Add("add", b.Relu("relu", x), x)));
+    Graph graph = std::move(b).Build().value();
+    std::vector<Node> nodes = graph.nodes();
+    nodes[1].Set("alpha", alpha);
+    graph.SetNodes(std::move(nodes));
+    EXPECT_EQ(Count(WithFusedNorms(graph), "aten.add.Tensor"), adds);
+  }
+  graph::GraphBuilder b("rows");
+  const ValueId x = b.Input("x", {Dtype::kFloat32, {Dim::Batch(), 4, 8}});
+  const ValueId row = b.Input("row", {Dtype::kFloat32, {8}});
+  b.Output("norm", b.LayerNorm("norm", b.Add("add", x, row)));
+  EXPECT_EQ(Count(WithFusedNorms(std::move(b).Build().value()), "aten.add.Tensor"), 1);
 }
 
 }  // namespace

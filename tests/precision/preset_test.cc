@@ -57,8 +57,8 @@ TEST(OpLists, TheGoldenHasTheListOfEveryPreset) {
   }
 }
 
-// A graph with a product, both norms, a softmax, an op that only Apex lists (gelu), and a loss. Each of the ops reads
-// the result of a product.
+// A graph with products, a batch norm, a layer norm, a softmax, an op that only Apex lists (gelu), and a loss. Each of
+// the ops reads the result of a product.
 graph::Graph Small() {
   graph::GraphBuilder b("small");
   graph::ValueId x = b.Input("images", {Dtype::kFloat32, {graph::Dim::Batch(), 3, 8, 8}});
@@ -100,8 +100,8 @@ std::string Buffer(const ResolvedPolicy& policy, std::string_view name) {
   return row == policy.buffers.end() ? "missing" : Short(row->dtype);
 }
 
-// Returns the dtype of the result of the first node with this op in the converted graph. If the node computes in fp32
-// between two casts, that is the result of the second cast, which belongs to the same module.
+// Returns the dtype of the result of the first node with this op in the converted graph. If the result is cast again
+// within the same module (the node computes in fp32 and returns a lower format), returns the dtype after that cast.
 std::string Returned(const graph::Graph& graph, std::string_view op) {
   const auto& nodes = graph.nodes();
   const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const graph::Node& one) { return one.op == op; });
@@ -140,11 +140,11 @@ std::string Describe(const std::string& preset) {
   }
   const Formats& formats = policy->formats;
   return absl::StrCat(
-      "product ", Returned(*converted, "aten.linear.default"), "; weight ", Stored(*policy, "fc.weight"), "; gradient ",
+      "product ", Returned(*converted, "ampd.linear"), "; weight ", Stored(*policy, "fc.weight"), "; gradient ",
       LeafOf(*converted, "fc.weight"), " sum ", Short(formats.accumulation), " wire ", Short(formats.reduction),
       "; moments ", Short(formats.optimizer_state), "; batch norm ", Stored(*policy, "norm.weight"), " statistics ",
       Buffer(*policy, "norm.running_mean"), " gives ", Returned(*converted, "aten.batch_norm.default"), "; layer norm ",
-      Stored(*policy, "ln.weight"), " gives ", Returned(*converted, "aten.layer_norm.default"), "; softmax ",
+      Stored(*policy, "ln.weight"), " gives ", Returned(*converted, "ampd.layer_norm"), "; softmax ",
       Returned(*converted, "aten.softmax.int"), "; gelu ", Returned(*converted, "aten.gelu.default"), "; loss ",
       Returned(*converted, "aten.cross_entropy_loss.default"), "; scale ", Scale(policy->loss_scale));
 }
@@ -155,17 +155,18 @@ struct Project {
 };
 
 // What each project does, written from its sources and documents and not from this code:
-//   * torch.autocast: fp32 leaves; softmax and layer_norm on its CUDA list return fp32, batch_norm and gelu are on none
-//     and keep their input's format; GradScaler 2^16, x2, x0.5, 2000, without a floor.
-//   * Apex, apex/amp/frontend.py and lists: O1 patches batch norms, layer norms, softmax and gelu to fp32; O2 casts the
-//     model except batch norms and keeps fp32 masters; O3 casts all and has neither masters nor a scale. fp32 moments
-//     under O3 are our deliberate choice, see docs/precision-reference.md.
-//   * Keras: fp32 variables; every layer casts its inputs and returns the compute format, including batch norms, which
-//     compute in fp32; LossScaleOptimizer from 2^15.
-//   * DeepSpeed: 16-bit model, fp32 masters and moments; gradients are summed in the model's format, by BF16_Optimizer
-//     in fp32, and sent in the model's; 2^16, a window of 1000, minimum 1, hysteresis 2.
-//   * Megatron: 16-bit model, fp32 masters and moments, softmax in fp32; bf16 forces fp32 sums and wire; 2^32, a
-//     window of 1000, minimum 1, hysteresis 2.
+//   * torch.autocast: fp32 parameters. softmax and layer_norm are on its CUDA list of fp32 ops and return fp32;
+//     batch_norm and gelu are on no list and keep their input's format. GradScaler starts at 2^16, grows x2 after 2000
+//     steps, backs off x0.5, without a floor.
+//   * Apex (apex/amp/frontend.py and lists): O1 patches batch norms, layer norms, softmax and gelu to fp32. O2 casts
+//     the model except batch norms and keeps fp32 masters. O3 casts all and has neither masters nor a scale. fp32
+//     moments under O3 are our deliberate choice, see docs/precision-reference.md.
+//   * Keras: fp32 variables. Every layer casts its inputs and returns the compute format. This includes batch norms,
+//     which compute in fp32. LossScaleOptimizer starts at 2^15.
+//   * DeepSpeed: 16-bit model, fp32 masters and moments. Gradients are sent in the model's format, and summed in it or,
+//     by BF16_Optimizer, in fp32. The scale starts at 2^16, with a window of 1000, minimum 1 and hysteresis 2.
+//   * Megatron: 16-bit model, fp32 masters and moments, softmax in fp32. With bf16, gradients are summed and sent in
+//     fp32. The scale starts at 2^32, with a window of 1000, minimum 1 and hysteresis 2.
 // Losses are fp32 in all projects: by the lists of PyTorch and Apex, and by the models of the others.
 constexpr Project kProjects[] = {
     {"torch-amp-fp16",

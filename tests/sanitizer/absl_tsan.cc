@@ -1,9 +1,9 @@
-// In a build with ThreadSanitizer (TSan), reports absl's locks to it. The distribution's libabsl is not instrumented:
-// TSan sees neither its atomics nor its futexes, and an absl::Condition is evaluated by whichever thread unlocks.
-// Programs of a TSan build contain the definitions below. The dynamic linker prefers them to the library's, also for
-// gRPC's locks. Each calls the library's own function and reports to TSan what it does, as absl itself does when it is
-// built with TSan. Nothing is suppressed: accesses that no lock guards are still reported. absl_tsan_test.cc checks
-// that.
+// Makes ThreadSanitizer (TSan) understand absl's locks, in programs of a TSan build. The distribution's libabsl is not
+// instrumented: TSan sees neither its atomics nor its futexes, and an absl::Condition is evaluated by whichever thread
+// unlocks. Therefore this file defines absl's lock functions again, and the dynamic linker calls these definitions in
+// place of the library's, also from gRPC. Each of them calls the library's own function and reports to TSan what it
+// does, as absl does when it is built with TSan. Nothing is suppressed: accesses that no lock guards are still
+// reported, as absl_tsan_test.cc checks.
 #include <sanitizer/tsan_interface.h>
 
 #include <atomic>
@@ -22,9 +22,10 @@ constexpr unsigned kRead = __tsan_mutex_read_lock;
 constexpr unsigned kTry = __tsan_mutex_try_lock;
 constexpr unsigned kTryFailed = __tsan_mutex_try_lock | __tsan_mutex_try_lock_failed;
 
-// The condition for which a thread waits, on that thread's stack. The thread that evaluates it holds the lock inside
-// absl, but may have reported its unlock to TSan already. So the evaluation acquires what the waiter and earlier
-// holders wrote, and releases what it read to the waiter and later holders.
+// A condition for which a thread waits. The object is on the stack of that thread, but another thread may evaluate the
+// condition. The evaluating thread holds the lock inside absl, but may have reported its unlock to TSan already. So
+// Evaluate() itself reports its order to TSan: it comes after the writes of the waiter and of earlier holders, and
+// before what the waiter and later holders do.
 struct WaitersCondition {
   absl::Mutex* mutex;
   const absl::Condition* condition;
@@ -144,8 +145,8 @@ void CondVar::Wait(Mutex* mutex) { WaitWithDeadline(mutex, InfiniteFuture()); }
 
 bool CondVar::WaitWithTimeout(Mutex* mutex, Duration timeout) { return WaitWithDeadline(mutex, Now() + timeout); }
 
-// Reports that notifying comes before waiting ends. The flag itself provides this order: a thread that finds it set
-// does not take the notification's lock.
+// Reports to TSan that what precedes Notify() comes before what follows a wait. The flag alone provides this order: a
+// thread that finds it set does not take the notification's lock.
 void Notification::Notify() {
   static auto* const real = RealFunction<void(Notification*)>("_ZN4absl7debian312Notification6NotifyEv");
   __tsan_release(&notified_yet_);

@@ -1,10 +1,10 @@
-// In a build with ThreadSanitizer (TSan), reports to it how gRPC hands work from thread to thread. The distribution's
-// libgrpc and libgrpc++ are not instrumented: one thread starts operations on a call, a gRPC thread finishes them, and
-// TSan does not see the queue between the two. But gRPC's headers make and run the tag of the operations, so that code
-// is part of our programs. The dynamic linker prefers the definitions below to the libraries'. They report that
-// finishing a tag comes after starting it, and that a call's OnDone comes after everything counted in the call. They
-// report nothing about two tags of one call or about the work of the callbacks: those use our own locks, which TSan
-// checks. grpc_tsan_test.cc checks that.
+// Makes ThreadSanitizer (TSan) understand how gRPC hands work from thread to thread, in programs of a TSan build. The
+// distribution's libgrpc and libgrpc++ are not instrumented: one thread starts operations on a call, a gRPC thread
+// finishes them, and TSan does not see the queue between the two. But the code that makes and runs the tags of
+// operations is in gRPC's headers, and so in our programs. The dynamic linker calls the definitions below in place of
+// the libraries'. They report that finishing a tag comes after starting it, and that a call's OnDone comes after
+// everything that the call waited for. They report no order between two tags of one call, nor for what callbacks do:
+// our own locks order that, and TSan checks them, as grpc_tsan_test.cc shows.
 #include <grpc/grpc.h>
 #include <sanitizer/tsan_interface.h>
 
@@ -57,8 +57,8 @@ extern "C" grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op*
                                                  void* reserved) {
   static auto* const real =
       RealFunction<grpc_call_error(grpc_call*, const grpc_op*, size_t, void*, void*)>("grpc_call_start_batch");
-  // A tag that gRPC runs begins with the pointer to its function, by which SayStarted knows its kind. A tag that is
-  // polled for begins with another pointer, so it matches neither kind.
+  // If gRPC runs the tag, the tag begins with a pointer to a function, which tells SayStarted the tag's kind. If the
+  // program polls for the tag, it begins with another pointer and matches neither kind.
   if (auto* const functor = static_cast<grpc_completion_queue_functor*>(tag); functor != nullptr) {
     SayStarted<SuccessTag>(functor);
     SayStarted<StatusTag>(functor);
@@ -68,9 +68,11 @@ extern "C" grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op*
 
 namespace grpc::internal {
 
-// gRPC calls this function when nothing is left that the call waits for. The caller may be gRPC's own code.
+// gRPC calls this function when the call has nothing left to wait for. It may be called from gRPC's own library, which
+// is not instrumented.
 void ServerCallbackCall::ScheduleOnDone(bool inline_ondone) {
-  // Takes the place of the call, to report to TSan the order between this thread and the one that runs OnDone.
+  // Stands in for the call while OnDone is scheduled. Reports to TSan that OnDone, which may run on another thread,
+  // comes after what this thread did.
   class Scheduled final : public ServerCallbackCall {
    public:
     explicit Scheduled(ServerCallbackCall* call) : call_(call) {

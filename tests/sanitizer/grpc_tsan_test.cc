@@ -58,8 +58,8 @@ class Echo final : public grpc::ServerBidiReactor<StringValue, StringValue> {
   int num_reactions_ = 0;
 };
 
-// A server with one method on a free loopback port, and a channel to it. The method is registered in the way of
-// protoc's generated code, so that its handler is compiled here, like those of our services.
+// A server with one method on a free loopback port, and a channel to it. The method is registered as protoc's generated
+// code does it, so that its handler is compiled here, like the handlers of our services.
 class EchoServer final : public grpc::Service {
  public:
   // `on_read` is called in the server for each message. If `holds` is true, a call ends only when it is cancelled.
@@ -133,8 +133,8 @@ TEST(GrpcUnderTsan, DoneOfACancelledCall_IsNoRace) {
   }
 }
 
-// A reaction and the thread that made the call write the same variable. One certainly writes after the other, but
-// nothing that TSan sees orders the two.
+// A callback of the server and the thread that made the call write the same variable. One certainly writes after the
+// other, but TSan sees nothing that orders the two writes.
 void WriteBesideAReaction() {
   int value = 0;
   std::atomic<bool> written = false;

@@ -7,9 +7,8 @@
 
 namespace ampd::sanitizer {
 
-// Returns a function that both the program and a shared library define: the library's definition, found by its mangled
-// name. If the distribution's library uses another name, the program aborts here; otherwise TSan would report false
-// races.
+// Finds a function in a shared library by its mangled name, although the program defines the same function. Aborts if
+// no library has that name; otherwise TSan would report false races.
 template <typename Function>
 Function* RealFunction(const char* mangled) {
   void* real = dlsym(RTLD_NEXT, mangled);

@@ -7,7 +7,7 @@ import pathlib
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/learning"))
 
 import demo
 
@@ -39,19 +39,19 @@ class Shortfalls(unittest.TestCase):
         self.expect("fp16 is FAILED and not SUCCEEDED", fp16_state="FAILED", fp16_accuracy=0.0, fp16_skipped_steps=0)
         self.expect("fp32 is CANCELLED and not SUCCEEDED", fp32_state="CANCELLED", fp32_accuracy=0.0)
 
-    def test_a_low_accuracy_is_told(self):
+    def test_a_low_accuracy_is_reported(self):
         self.expect("bf16 has an accuracy of 0.8899, below 0.89", bf16_accuracy=0.8899)
 
-    def test_an_accuracy_far_from_fp32_is_told(self):
+    def test_an_accuracy_far_from_fp32_is_reported(self):
         self.expect("bf16 has an accuracy of 0.917, more than 0.015 from fp32's 0.9011", bf16_accuracy=0.917)
         self.expect("fp16 has an accuracy of 0.895, more than 0.015 from fp32's 0.911", fp16_accuracy=0.895,
                     fp32_accuracy=0.911, bf16_accuracy=0.9)
 
-    def test_fp16_without_an_overflow_is_told(self):
+    def test_fp16_without_an_overflow_is_reported(self):
         self.expect("fp16 has skipped no step: nothing overflowed at a loss scale of 67108864", fp16_skipped_steps=0,
                     fp16_final_loss_scale=2.0**26)
 
-    def test_fp16_whose_scale_has_not_grown_again_is_told(self):
+    def test_fp16_whose_scale_has_not_grown_again_is_reported(self):
         self.expect("fp16 has not recovered: its loss scale ends at 8192, where 13 skipped steps left it",
                     fp16_final_loss_scale=2.0**13)
         self.expect(fp16_final_loss_scale=2.0**14)
@@ -84,7 +84,7 @@ class Report(unittest.TestCase):
         code, lines = self.report(rows(fp16_state="FAILED"), [], False)
         self.assertEqual((code, lines[-1]), (1, "demo: fp16 is FAILED and not SUCCEEDED"))
 
-    def test_a_longer_run_that_has_not_learned_enough_is_told(self):
+    def test_a_longer_run_that_has_not_learned_enough_is_reported(self):
         for reached, expected in ((True, 0), (False, 1)):
             code, lines = self.report(rows(), [LEARNED | {"reached": reached}], False)
             self.assertEqual(code, expected)

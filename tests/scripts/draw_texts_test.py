@@ -23,6 +23,19 @@ class DrawTexts(unittest.TestCase):
         self.assertEqual(sorted(line for _, line in draw_texts.lines_for_people("a.cc", text)),
                          ["How long it waits for a worker", "job (…) is lost again"])
 
+    def test_alternatives_of_a_message_are_separate_lines(self):
+        text = 'StrCat(n, " of the jobs are ", late ? "late" : "early", late ? StrCat(" by ", time) : "", ",\\n", name());'
+        self.assertEqual([line for _, line in draw_texts.lines_for_people("a.cc", text)],
+                         ["… of the jobs are late by …,\n…", "… of the jobs are early,\n…"])
+
+    def test_dots_stand_for_what_is_joined_to_a_literal(self):
+        text = 'Printf("%s: read %lld files, %.1f%% of them\\n"); f(id + " ended before it started"); g("; see the server\'s \':\' log");'
+        self.assertEqual([line for _, line in draw_texts.lines_for_people("a.cc", text)],
+                         ["…: read … files, …% of them", "… ended before it started", "…; see the server's ':' log"])
+
+    def test_texts_that_code_looks_for_are_not_messages(self):
+        self.assertEqual(list(draw_texts.lines_for_people("a.cc", 'StrContains(error, "index is out of bounds")')), [])
+
     def test_paragraphs_leave_out_headings_tables_and_code(self):
         text = "# A title of several words\n\n```\nsome code\n```\n\n| a | table that has more words |\n\nThis is a paragraph of a page.\n"
         self.assertEqual([found for _, found in draw_texts.paragraphs("a.md", text)], ["This is a paragraph of a page."])

@@ -17,13 +17,14 @@ import threading
 import time
 import unittest
 
-SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
-sys.path.insert(0, str(SCRIPTS))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools/gpu"))
 
+import gpu_contest  # noqa: E402
 import gpu_context  # noqa: E402
 import gpu_stages  # noqa: E402
 
-LOADER = importlib.machinery.SourceFileLoader("gpu_check", str(SCRIPTS / "gpu-check"))
+LOADER = importlib.machinery.SourceFileLoader("gpu_check", str(ROOT / "scripts/gpu-check"))
 gpu_check = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", LOADER))
 sys.modules["gpu_check"] = gpu_check
 LOADER.exec_module(gpu_check)
@@ -109,14 +110,14 @@ class WholeSchedule(ScheduleCase):
         speed = (self.out / "4-speed.log").read_text(encoding="utf-8")
         self.assertIn("bytes left out", speed)
         self.assertEqual([line[5:] for line in speed.splitlines() if line.startswith("==== ")],
-                         ["ceilings", "gpt2", "resnet50", "optimizer"])
+                         ["ceilings", "profile", "gpt2", "resnet50", "gpt2-formats", "resnet50-formats", "optimizer"])
 
     def expect_a_table(self, num_stages):
         table = (self.out / "table.txt").read_text(encoding="utf-8")
         self.assertTrue(self.table.getvalue().endswith(table))
         self.assertIn("\n    bf16: wrong\n", table)
         self.assertEqual(len([line for line in table.splitlines() if line[:1] != " "]), num_stages + 2)
-        self.assertTrue(table.endswith("gpu-check: 8 passed, 2 failed, 2 killed, 2 skipped, 0 stopped\n"), table)
+        self.assertTrue(table.endswith("gpu-check: 12 passed, 2 failed, 2 killed, 2 skipped, 0 stopped\n"), table)
 
     def test_the_schedule_at_its_limits_ends_in_its_time_and_skips_the_last_stages(self):
         begin = time.monotonic()
@@ -176,23 +177,63 @@ for name in NAMES:
 
 
 class TestPrograms(unittest.TestCase):
-    def test_what_a_died_process_did_not_reach_runs_again_and_failures_run_alone(self):
+    def make_context(self, program, python=sys.executable, torch="none"):
+        """Returns the context of a stage whose bundle has one test program and libraries."""
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="gpu-check-test-")))
-        (folder / "tests").mkdir()
-        program = folder / "tests" / "program"
-        program.write_text(PROGRAM, encoding="utf-8")
-        program.chmod(program.stat().st_mode | stat.S_IXUSR)
-        options = argparse.Namespace(bundle=folder, device="gpu0", tiny=False, python=sys.executable, stage_seconds=60,
-                                     torch="none")
+        for name in ("tests", "lib"):
+            (folder / name).mkdir()
+        path = folder / "tests" / "program"
+        path.write_text(program, encoding="utf-8")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return gpu_context.Context(argparse.Namespace(bundle=folder, device="gpu0", tiny=False, python=python,
+                                                      stage_seconds=60, torch=torch))
+
+    def findings_of(self, work):
+        """Runs `work` and returns its result and the lines of its findings."""
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
-            passed = gpu_stages.run_tests(gpu_context.Context(options), "program", "*")
-        self.assertFalse(passed)
+            result = work()
         mark = gpu_context.FINDING.decode()
-        lines = [json.loads(line.removeprefix(mark))["line"] for line in text.getvalue().splitlines()
-                 if line.startswith(mark)]
+        return result, [json.loads(line.removeprefix(mark))["line"] for line in text.getvalue().splitlines()
+                        if line.startswith(mark)]
+
+    def test_programs_that_start_at_once_all_find_the_libraries(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="gpu-check-test-")))
+        python = folder / "python"  # Takes a while to say where torch is, as python does.
+        python.write_text("#!/bin/sh\nsleep 0.3\necho /torch\n", encoding="utf-8")
+        python.chmod(0o755)
+        context = self.make_context(PROGRAM, python=str(python), torch="")
+        for made in gpu_context.at_once([lambda: dict(context.environment())] * 4):
+            self.assertTrue(made["LD_LIBRARY_PATH"].startswith(f"{context.bundle.folder / 'lib'}:/torch/lib"), made)
+
+    def test_a_program_that_does_not_start_fails_and_its_message_is_reported(self):
+        context = self.make_context("#!/bin/sh\necho 'libfoo.so: cannot open shared object file' >&2\nexit 127\n")
+        passed, lines = self.findings_of(lambda: gpu_stages.run_tests(context, "program", "*"))
+        self.assertFalse(passed)
+        self.assertEqual(lines[0], "program lists no tests for *: libfoo.so: cannot open shared object file")
+
+    def test_what_a_died_process_did_not_reach_runs_again_and_failures_run_alone(self):
+        context = self.make_context(PROGRAM)
+        passed, lines = self.findings_of(lambda: gpu_stages.run_tests(context, "program", "*"))
+        self.assertFalse(passed)
         self.assertEqual(lines, ["Suite.dies died", "Suite.poison failed", "Suite.poisoned failed, and passes alone",
                                  "Suite.bad failed", "program: 2 passed, 4 failed, 0 skipped"])
+
+
+class Contests(unittest.TestCase):
+    def test_contestants_train_alike_if_they_begin_and_descend_alike(self):
+        def contestant(*losses):
+            one = object.__new__(gpu_contest.Contestant)  # Without a process.
+            one.losses = list(losses)
+            return one
+
+        ours = contestant(300, 200, 12)
+        self.assertTrue(contestant(301, 205, 0.5).trains_like(ours), "later losses do not count")
+        self.assertFalse(contestant(310, 210, 12).trains_like(ours), "other weights or samples")
+        self.assertFalse(contestant(300, 220, 12).trains_like(ours), "another learning rate")
+        self.assertFalse(contestant(300, 300, 12).trains_like(ours), "no step is applied")
+        self.assertFalse(contestant(float("nan"), 200, 12).trains_like(ours))
+        self.assertFalse(contestant(300, float("nan"), 12).trains_like(ours))
 
 
 if __name__ == "__main__":

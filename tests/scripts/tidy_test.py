@@ -11,11 +11,11 @@ import pathlib
 import sys
 import unittest
 
-TIDY = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "tidy"
+TIDY = pathlib.Path(__file__).resolve().parents[2] / "tools/build/tidy.py"
 
 
 def load_tidy():
-    sys.dont_write_bytecode = True  # no __pycache__ in scripts
+    sys.dont_write_bytecode = True  # no __pycache__ in tools
     loader = importlib.machinery.SourceFileLoader("tidy", str(TIDY))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("tidy", loader))
     loader.exec_module(module)

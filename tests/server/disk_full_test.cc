@@ -1,4 +1,4 @@
-// Runs a whole server on a disk of its own, which the test fills and empties again.
+// Runs a whole server on its own disk, which the test fills and empties again.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -92,7 +92,8 @@ TEST(MetricsPage, CountsWhatTheServerDoes) {
   EXPECT_EQ(Value(Scrape(metrics_port), "ampd_scheduler_cycles_total{result=\"assigned\"}"), 0);
   EXPECT_GT(Value(Scrape(metrics_port), "ampd_scheduler_cycle_seconds_count"), 0);
   EXPECT_GT(Value(Scrape(metrics_port), "ampd_store_operation_seconds_count{operation=\"read\"}"), 0);
-  // Waits for the message, because the server logs that it is listening only right after it started to listen.
+  // The server logs that it is listening only after it has begun to listen, so this message may be counted a little
+  // later.
   const absl::Time deadline = absl::Now() + absl::Seconds(30);
   while (Value(Scrape(metrics_port), "ampd_log_messages_total{level=\"info\"}") == 0) {
     ASSERT_LT(absl::Now(), deadline) << "no message was counted";

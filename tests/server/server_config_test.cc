@@ -32,7 +32,7 @@ TEST(ServerConfig, TakesEveryFlag) {
                                "--metrics-max-jobs",
                                "7",
                                "--retention",
-                               "24h",
+                               "1d12h",
                                "--archive-after",
                                "0",
                                "--checkpoint-retention",
@@ -42,7 +42,7 @@ TEST(ServerConfig, TakesEveryFlag) {
                                "--reserve-space",
                                "4096",
                                "--artifact-quota-bytes",
-                               "2GiB",
+                               "2GB",
                                "--artifact-retention",
                                "48h",
                                "--port-file",
@@ -55,12 +55,12 @@ TEST(ServerConfig, TakesEveryFlag) {
   EXPECT_EQ(parsed.config.suspend_limit, absl::Minutes(90));
   EXPECT_EQ(parsed.config.metrics_linger, absl::ZeroDuration());
   EXPECT_EQ(parsed.config.metrics_max_jobs, 7);
-  EXPECT_EQ(parsed.config.retention, absl::Hours(24));
+  EXPECT_EQ(parsed.config.retention, absl::Hours(36));
   EXPECT_EQ(parsed.config.archive_after, absl::ZeroDuration());
   EXPECT_EQ(parsed.config.checkpoint_retention, absl::Minutes(90));
   EXPECT_EQ(parsed.config.min_free_bytes, int64_t{2} << 30);
   EXPECT_EQ(parsed.config.reserve_bytes, 4096);
-  EXPECT_EQ(parsed.config.artifact_quota_bytes, int64_t{2} << 30);
+  EXPECT_EQ(parsed.config.artifact_quota_bytes, 2'000'000'000);
   EXPECT_EQ(parsed.config.artifact_retention, absl::Hours(48));
 }
 
@@ -98,6 +98,17 @@ TEST(ServerConfig, BadFlagsAreOneLineAndUsage) {
   }
 }
 
+TEST(ServerConfig, ASizeOrDurationThatIsNone_IsNamedWithAnExample) {
+  EXPECT_EQ(Parse({"--data-dir", "d", "--min-free-space", "4G"}).output,
+            "ampd-server: --min-free-space: '4G' is not a number of bytes such as 4096, 500MB or 4GiB; did you mean "
+            "'4GB'?; see ampd-server --help");
+  EXPECT_EQ(Parse({"--data-dir", "d", "--retention", "30 days"}).output,
+            "ampd-server: --retention: '30 days' is not a duration such as 90s, 1h30m or 1d12h; did you mean '30d'?; "
+            "see ampd-server --help");
+  EXPECT_EQ(Parse({"--data-dir", "d", "--lease", "1ms"}).output,
+            "ampd-server: --lease: '1ms' is less than 100ms; see ampd-server --help");
+}
+
 TEST(ServerConfig, AMisspeltFlagIsNamedAndNotTheOneThatIsMissingForIt) {
   EXPECT_EQ(Parse({"--dta-dir", "d"}).output, "ampd-server: there is no flag --dta-dir; see ampd-server --help");
   EXPECT_EQ(Parse({"--lease", "1s"}).output, "ampd-server: --data-dir is required; see ampd-server --help");
@@ -105,12 +116,12 @@ TEST(ServerConfig, AMisspeltFlagIsNamedAndNotTheOneThatIsMissingForIt) {
 
 TEST(ServerConfig, HelpAndVersionAreNoFailure) {
   const std::string help = Parse({"--help"}).output;
-  EXPECT_THAT(help, HasSubstr("--min-free-space BYTES=268435456\n"));
+  EXPECT_THAT(help, HasSubstr("--min-free-space SIZE=256MiB\n"));
   EXPECT_THAT(help, HasSubstr("--metrics-max-jobs N=200"));
   EXPECT_THAT(help, Not(HasSubstr("INT"))) << "checks are no help";
   for (const char* flag : {"--archive-after", "--retention", "--checkpoint-retention", "--artifact-retention"}) {
     const std::string text = help.substr(help.find(absl::StrCat(flag, " DURATION")));
-    EXPECT_THAT(text.substr(0, text.find("  --", 2)), HasSubstr("0 is never")) << flag;
+    EXPECT_THAT(text.substr(0, text.find("  --", 2)), HasSubstr("(0 = for ever)")) << flag;
   }
   EXPECT_EQ(Parse({"--help"}).exit_code, kExitOk);
   EXPECT_THAT(Parse({"--help"}).output, HasSubstr("--listen"));

@@ -61,7 +61,7 @@ void ServerAccess::Connect(const std::string& address) {
 
 std::shared_ptr<grpc::Channel> ServerAccess::NewChannel() const {
   grpc::ChannelArguments arguments;
-  // Lets every channel have a connection of its own.
+  // Give every channel its own connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
 }
@@ -178,7 +178,7 @@ v1::AttemptKey ScriptedWorker::Adopt(const std::string& job) {
 void ScriptedWorker::Finish(const v1::AttemptKey& key, uint64_t last_sequence) {
   v1::Outcome outcome;
   outcome.set_kind(v1::Outcome::FINISHED);
-  outcome.set_reason(v1::SUCCEEDED_NORMALLY);
+  outcome.set_reason(v1::Reason::SUCCEEDED_NORMALLY);
   outcome.set_last_sequence(last_sequence);
   outcome.set_last_step(kSteps);
   SetAttempt(key, v1::Attempt::ENDED, &outcome);

@@ -24,7 +24,7 @@ v1::JobSpec GoodSpec(const std::string& name = "test");
 class ServerAccess {
  public:
   void Connect(const std::string& address);
-  // A channel with a connection of its own.
+  // Returns a channel with its own connection.
   std::shared_ptr<grpc::Channel> NewChannel() const;
   v1::JobService::Stub& jobs() { return *jobs_; }
   v1::WorkerService::Stub& workers() { return *workers_; }
@@ -33,8 +33,8 @@ class ServerAccess {
   v1::Job CreateJob(const v1::JobSpec& spec = GoodSpec());
   v1::Job GetJob(const std::string& id);
 
-  // Whether the health service of this name is SERVING, checked on a connection of its own. Also returns false when the
-  // call fails.
+  // Returns whether the health service of this name is SERVING, checked on a new connection. Returns false if the call
+  // fails.
   bool IsServing(const std::string& service) const;
   // Polls until IsServing returns `wanted`. Returns false if that takes too long.
   bool AwaitServing(const std::string& service, bool wanted) const;
@@ -67,18 +67,18 @@ class TestServer : public ServerAccess {
 // A worker with one CPU whose reports the test scripts.
 class ScriptedWorker {
  public:
-  // `agent`: the id of the worker's agent, if the test needs a certain one.
+  // `agent`: the id of the worker's agent, if the test needs a specific one.
   ScriptedWorker(ServerAccess* server, const std::string& name, const std::string& agent = "");
   ~ScriptedWorker();
 
-  // Sends the report as it is now, and reads directives until one reflects it.
+  // Sends the present report, and reads directives until one answers it.
   v1::WorkerDirective Report();
   // Reports until the server assigns an attempt of the job to it, then reports the attempt as RUNNING.
   v1::AttemptKey Adopt(const std::string& job);
   void SetAttempt(const v1::AttemptKey& key, v1::Attempt::State state, const v1::Outcome* outcome = nullptr);
   // Reports until the server has acknowledged the outcome.
   void Finish(const v1::AttemptKey& key, uint64_t last_sequence);
-  // Sends one upload on a stream of its own and returns the acknowledgement.
+  // Sends one upload on a new stream and returns the acknowledgement.
   v1::TelemetryAck Upload(const v1::AttemptKey& key, const v1::TelemetryBatch& batch, const std::string& log = "",
                           int64_t log_offset = 0);
   // Reports once, and returns the status with which the server ended the stream.

@@ -15,6 +15,7 @@ using v1::Outcome;
 constexpr absl::Duration kReportInterval = absl::Seconds(2);
 constexpr absl::Duration kStep = absl::Milliseconds(500);
 constexpr int kSaveEvery = 6;
+constexpr int64_t kStepsLeftOut = 5;  // The steps that a job with early stopping does not train.
 
 std::vector<v1::Device> MakeDevices(int num_devices) {
   std::vector<v1::Device> devices(num_devices);
@@ -28,6 +29,10 @@ std::vector<v1::Device> MakeDevices(int num_devices) {
 }
 
 }  // namespace
+
+int64_t LastStepOf(const v1::JobSpec& spec) {
+  return spec.train().steps() - (spec.train().has_early_stopping() ? kStepsLeftOut : 0);
+}
 
 Host::Host(World* world, std::string name, int num_devices, Hooks hooks)
     : world_(world), name_(std::move(name)), devices_(MakeDevices(num_devices)), hooks_(std::move(hooks)) {}
@@ -47,7 +52,7 @@ void Host::StartAgent() {
   waiting_.clear();
   for (Trainer& trainer : trainers_) {
     trainer.held.sent_desired = Job::RUN;
-    trainer.held.sent_loss_scale_order = 0;
+    trainer.held.sent_loss_scale = 0;
     trainer.held.sent_gradient_request = 0;
     trainer.held.killed = false;
   }
@@ -141,7 +146,7 @@ void Host::Perform(const agent::Actions& actions, const v1::WorkerDirective& dir
     Find(key)->held.killed = true;
     world_->After(world_->Millis(1, 300), [this, key] {
       if (Trainer* trainer = Find(key); trainer != nullptr && trainer->process) {
-        End(*trainer, Outcome::FAILED, v1::PREEMPTED);
+        End(*trainer, Outcome::FAILED, v1::Reason::PREEMPTED);
       }
     });
   }
@@ -190,7 +195,7 @@ void Host::StartTrainer(const agent::StartAction& start) {
   trainer.held.key = start.directive.key();
   trainer.held.device = world_->bug() == Bug::WRONG_DEVICE ? devices_.front().id() : start.device;
   trainer.held.lease_deadline = start.lease_deadline;
-  trainer.total_steps = start.directive.spec().train().steps();
+  trainer.last_step = LastStepOf(start.directive.spec());
   if (start.directive.has_start_from()) {
     hooks_.on_load(start.directive.start_from());
     trainer.step = start.directive.start_from().step();
@@ -222,7 +227,7 @@ void Host::Step(const v1::AttemptKey& key) {
     trainer->suspended_since = world_->now();
     trainer->held.state = Attempt::SUSPENDED;
   } else if (world_->now() - *trainer->suspended_since > absl::Seconds(60)) {
-    End(*trainer, Outcome::FAILED, v1::WORKER_LOST);
+    End(*trainer, Outcome::FAILED, v1::Reason::WORKER_LOST);
   }
   trainer = Find(key);
   if (trainer != nullptr && trainer->process) {
@@ -232,7 +237,7 @@ void Host::Step(const v1::AttemptKey& key) {
 
 void Host::StepOnce(Trainer& trainer) {
   if (trainer.held.sent_desired == Job::CANCEL) {
-    return End(trainer, Outcome::LEFT, v1::USER_CANCELLED);
+    return End(trainer, Outcome::LEFT, v1::Reason::USER_CANCELLED);
   }
   if (trainer.held.sent_desired == Job::PAUSE) {
     Save(trainer);
@@ -240,12 +245,13 @@ void Host::StepOnce(Trainer& trainer) {
   }
   if (world_->faults && world_->Chance(8)) {
     world_->CountFault();
-    return End(trainer, Outcome::FAILED, v1::TRAINER_CRASHED);
+    return End(trainer, Outcome::FAILED, v1::Reason::TRAINER_CRASHED);
   }
-  ++trainer.step;
-  if (trainer.step >= trainer.total_steps) {
+  // An attempt that begins at the last step's checkpoint trains no further step.
+  trainer.step = std::min(trainer.step + 1, trainer.last_step);
+  if (trainer.step == trainer.last_step) {
     Save(trainer);
-    return End(trainer, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+    return End(trainer, Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
   }
   if (trainer.step % kSaveEvery == 0) {
     Save(trainer);
@@ -264,7 +270,7 @@ void Host::Save(Trainer& trainer) {
   job_folders_.insert(key.job_id());
 }
 
-void Host::End(Trainer& trainer, Outcome::Kind kind, v1::Reason reason) {
+void Host::End(Trainer& trainer, Outcome::Kind kind, v1::Reason::Code reason) {
   trainer.process = false;
   trainer.held.state = Attempt::ENDED;
   trainer.held.occupies_device = false;

@@ -14,6 +14,10 @@
 
 namespace ampd::sim {
 
+// The step at which trainers finish a job of this spec: the last one or, with train.early_stopping, an earlier one.
+// Jobs with early stopping have to be evaluated at every step.
+int64_t LastStepOf(const v1::JobSpec& spec);
+
 // One worker's host. It has the agent, which decides with the product's own Reconcile, and trainers with their shims,
 // which keep running when the agent ends. The trainers are scripted: they step, save, crash, finish and leave.
 // Single-threaded.
@@ -65,8 +69,8 @@ class Host {
     agent::HeldAttempt held;
     bool process = true;  // Whether the trainer's process exists.
     int64_t step = 0;
-    int64_t total_steps = 0;
-    v1::Reason leave_reason = v1::REASON_UNSPECIFIED;
+    int64_t last_step = 0;  // The step at which it finishes.
+    v1::Reason::Code leave_reason = v1::Reason::REASON_UNSPECIFIED;
     std::optional<absl::Duration> suspended_since;
     std::vector<v1::Checkpoint> unacknowledged;
     v1::Outcome outcome;
@@ -84,7 +88,7 @@ class Host {
   void Step(const v1::AttemptKey& key);
   void StepOnce(Trainer& trainer);
   void Save(Trainer& trainer);
-  void End(Trainer& trainer, v1::Outcome::Kind kind, v1::Reason reason);
+  void End(Trainer& trainer, v1::Outcome::Kind kind, v1::Reason::Code reason);
   void ReportSoon();
   void Report();
   void ReportRegularly(const std::string& incarnation);

@@ -75,8 +75,8 @@ Result Simulation::Run() {
   const absl::Duration end = world_.now() + kFaultyTime + kTimeToRest;
   while (world_.violation().empty() && world_.RunNext()) {
     CheckComputing();
-    // All invariants but the computing trainers depend only on the state, so they are checked only when the state
-    // changed.
+    // Except for the invariant about computing trainers, all invariants depend only on the state. They are checked only
+    // when the state has changed.
     if (std::exchange(state_changed_, false)) {
       CheckState();
     }
@@ -164,6 +164,9 @@ void Simulation::CheckJob(const Job& job) {
   }
   if (server::IsTerminal(job.state())) {
     terminal_[job.id()] = job.state();
+  }
+  if (job.state() == Job::SUCCEEDED && job.attempts().rbegin()->outcome().last_step() != LastStepOf(job.spec())) {
+    world_.Violate(absl::StrCat("job ", job.id(), " succeeded at another step than its trainers finish at"));
   }
   if (cancelled_.count(job.id()) > 0 && job.state() != Job::CANCELLING && !server::IsTerminal(job.state())) {
     world_.Violate(absl::StrCat("cancelled job ", job.id(), " is ", Job::State_Name(job.state())));

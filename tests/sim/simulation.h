@@ -16,7 +16,7 @@
 namespace ampd::sim {
 
 struct Result {
-  // Describes the first violation. Empty: all invariants held after every event, and all jobs came to rest.
+  // Describes the first violation. Empty if all invariants held after every event and all jobs came to rest.
   std::string violation;
   uint64_t hash = 0;
   int64_t num_events = 0;
@@ -32,6 +32,7 @@ struct Result {
 //
 //   * at most one trainer computes for a job, and at most one on a device;
 //   * a terminal state never changes, and a cancelled job never runs again;
+//   * a job succeeds only at the step at which its trainers finish;
 //   * everything acknowledged (jobs, outcomes, checkpoints) is in the durable state, exactly once;
 //   * a device holds one attempt, and an attempt that ended by itself does not compute;
 //   * a trainer loads only recorded checkpoints, and only files that are not needed are deleted.

@@ -1,4 +1,4 @@
-// The part of Simulation that makes faults happen and lets users act meanwhile.
+// The part of Simulation that makes faults happen and acts as the users.
 #include <algorithm>
 #include <utility>
 
@@ -99,6 +99,11 @@ void Simulation::Submit(size_t submission) {
   v1::CreateJobRequest request;
   *request.mutable_spec() = server::SmallSpec(absl::StrCat("job-", submission));
   request.mutable_spec()->mutable_train()->set_steps(10 + static_cast<int64_t>(submission) * 7 % 40);
+  if (submission % 3 == 0) {
+    *request.mutable_spec()->mutable_data()->mutable_eval() = request.spec().data().train();
+    request.mutable_spec()->mutable_eval()->set_every_steps(1);
+    request.mutable_spec()->mutable_train()->mutable_early_stopping()->set_patience(2);
+  }
   request.mutable_spec()->set_max_retries(20);
   request.set_request_id(submissions_[submission].request_id);
   coordinator_->commands().CreateJob(request, [this, submission](const absl::StatusOr<server::JobPtr>& job) {

@@ -26,6 +26,12 @@ class LateJournal final : public server::Journal {
   absl::StatusOr<std::optional<std::string>> FindArchived(const std::string& id) override {
     return journal_->FindArchived(id);
   }
+  absl::StatusOr<std::vector<std::string>> FindArchivedNamed(const std::string& name, int limit) override {
+    return journal_->FindArchivedNamed(name, limit);
+  }
+  absl::StatusOr<std::vector<std::string>> FindArchivedWithPrefix(const std::string& prefix, int limit) override {
+    return journal_->FindArchivedWithPrefix(prefix, limit);
+  }
   absl::StatusOr<int64_t> CountArchived() override { return journal_->CountArchived(); }
   absl::StatusOr<std::vector<std::string>> ListArchived(int64_t before, int limit) override {
     return journal_->ListArchived(before, limit);
@@ -151,8 +157,8 @@ void Simulation::OnDirectiveDue(const std::string& worker) {
   });
 }
 
-// Delivers a message by calling `arrive` after at least `held`. May lose, duplicate or delay the message, and loses it
-// if `is_cut`.
+// Delivers a message by calling `arrive`, after a delay of at least `held`. May lose the message, deliver it twice or
+// delay it further. If `is_cut`, always loses it.
 void Simulation::Deliver(bool is_cut, absl::Duration held, std::function<void()> arrive) {
   if (is_cut) {
     return;

@@ -1,5 +1,5 @@
-// AMPD_SIM_SEEDS sets how many seeds run (default 2000); AMPD_SIM_SEED runs a single seed. A failure prints its seed,
-// with which it is repeated by
+// AMPD_SIM_SEEDS sets how many seeds run (default 2000); AMPD_SIM_SEED runs a single seed. A failure prints its seed.
+// To repeat it:
 //   AMPD_SIM_SEED=<seed> build/<preset>/tests/sim_simulation_test --gtest_filter=Simulation.EverySeed*
 #include "tests/sim/simulation.h"
 
@@ -46,7 +46,7 @@ TEST(Simulation, EverySeed_KeepsEveryInvariantAndReplaysToTheSameHash) {
   EXPECT_GT(num_faults, 10 * num_seeds) << "the faults never fired";
   EXPECT_GE(num_attempts, num_jobs) << "hardly a job ever ran";
   EXPECT_EQ(static_cast<int64_t>(hashes.size()), num_seeds) << "different seeds ran the same";
-  // Print the hash of all runs. After a refactoring that changes no behaviour it is the same.
+  // Print the hash of all runs. A refactoring that changes no behaviour does not change it.
   printf("%ld seeds, %ld events, %ld faults, %ld jobs, %ld attempts, hash %016lx\n", static_cast<long>(num_seeds),
          static_cast<long>(num_events), static_cast<long>(num_faults), static_cast<long>(num_jobs),
          static_cast<long>(num_attempts), static_cast<unsigned long>(hash_of_all));

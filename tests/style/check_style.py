@@ -65,14 +65,17 @@ ROOMS = {
                   "server/monitoring server/telemetry clock grpc thread",
 
     "client/api": "ampd base base/formats base/grpc base/io clock files grpc",
-    "client/render": "ampd base/formats points",
+    "client/render": "ampd base base/formats points",
+    "client/compare": "ampd client/render",
     "client/jobfile": "ampd base client/render",
     "client/checkpoint": "base base/formats base/io graph/exported files",
     "client/inspect": "ampd base base/formats base/io graph graph/exported precision files",
     "client/terminal": "ampd base base/io base/ipc client/api client/render files",
-    "client/commands": "ampd base base/io client/api client/jobfile client/render client/terminal precision",
+    "client/commands": "ampd base base/io client/api client/jobfile client/render client/terminal precision clock files",
     "client/commands/artifact": "ampd base base/io client/api client/commands client/render client/terminal files",
     "client/commands/checkpoint": "ampd base client/checkpoint client/commands client/render client/terminal files",
+    "client/commands/compare": "ampd base base/io client/api client/commands client/commands/job client/compare "
+                               "client/jobfile client/render client/terminal precision files",
     "client/commands/context": "base client/commands client/terminal",
     "client/commands/data": "ampd base base/io client/commands client/render client/terminal data data/images data/text "
                             "files",
@@ -80,12 +83,13 @@ ROOMS = {
     "client/commands/job": "ampd base client/api client/commands client/jobfile client/render client/terminal clock files",
     "client/commands/model": "client/commands client/inspect client/render client/terminal precision",
     "client/commands/policy": "client/commands client/jobfile client/terminal precision",
-    "client/commands/server": "base client/commands client/terminal",
+    "client/commands/init": "base base/io client/commands client/jobfile client/terminal files",
+    "client/commands/server": "base client/commands client/render client/terminal",
     "client/commands/worker": "client/commands client/render client/terminal",
-    "client/cli": "client/commands client/jobfile client/terminal cli11",
+    "client/cli": "base client/commands client/jobfile client/render client/terminal cli11",
 
     "worker/agent": "ampd base base/io base/ipc http worker/agent/artifacts worker/agent/attempts worker/agent/link "
-                    "worker/agent/trainers worker/shim clock files prometheus",
+                    "worker/agent/trainers worker/device worker/shim clock files prometheus",
     "worker/agent/attempts": "ampd points",
     "worker/agent/trainers": "ampd base base/io base/ipc worker/shim files",
     "worker/agent/link": "ampd base base/grpc base/io clock grpc thread",
@@ -101,7 +105,7 @@ ROOMS = {
                   "worker/kernels torch",
     "worker/amp/step": "precision worker/kernels worker/kernels/cpu worker/kernels/cuda torch",
     "worker/amp/fp8": "precision worker/amp/step worker/executor torch",
-    "worker/amp/ops": "graph graph/memory worker/executor worker/kernels/cpu torch",
+    "worker/amp/ops": "graph graph/memory worker/amp/step worker/executor worker/kernels/cpu worker/kernels/cuda torch",
     "worker/train/health": "ampd precision",
     "worker/train/device": "ampd base worker/amp/step worker/device torch",
     "worker/train/report": "ampd base base/io base/ipc graph points precision worker/amp worker/amp/fp8 "
@@ -113,8 +117,9 @@ ROOMS = {
                          "worker/executor worker/train/checkpoint worker/train/health worker/train/report "
                          "worker/train/sample thread torch",
     "worker/train/loop": "ampd base base/formats base/ipc data precision worker/amp worker/amp/step worker/data "
-                         "worker/executor worker/train/checkpoint worker/train/device worker/train/health "
-                         "worker/train/plan worker/train/report worker/train/sample clock thread torch",
+                         "worker/device worker/executor worker/train/checkpoint worker/train/device "
+                         "worker/train/health worker/train/plan worker/train/report worker/train/sample clock thread "
+                         "torch",
 }
 
 # Each row: a pattern, where it must not appear (a regular expression on the path), and why.
@@ -125,6 +130,8 @@ BANNED = [
      "time that no test can move"),
     (r"AwaitWith(Timeout|Deadline)|WaitWith(Timeout|Deadline)|LockWhenWith|WaitForNotificationWith|ToChronoTime|(?<!ampd::)\bwait_until\b|\bwait_for\b|try_lock_(for|until)",
      r"^(base/(?!timed_wait\.)|server/|worker/|client/|http/).*\.(cc|h)$", "a wait by the wall clock; base/timed_wait.h and base/grpc/grpc_deadline.h have others"),
+    (r"std::(printf|fprintf|fputs|fputc|puts|putchar|fwrite|cout|cerr)\b", r"^client/(?!terminal/(standard_streams|progress_line)\.).*\.(cc|h)$",
+     "output that could control the terminal; client/terminal/standard_streams.h has the door"),
     (r"<boost/", r"^(?!http/listener\.cc|tests/style/).*\.(cc|h)$", "Boost takes long to compile, and stays in one source"),
     (r"\b(TODO|FIXME|XXX|HACK)\b", r"^(?!tests/style/).*\.(cc|h|cu|proto|py|cmake)$", "an open end"),
     (r"/work/|/root/|/tmp/brief", r"^(?!tests/style/)", "a path of one machine"),

@@ -50,6 +50,13 @@ class CheckStyle(unittest.TestCase):
         self.assertTrue(self.found("tests/base/x_test.cc", call))
         self.assertFalse(self.found("worker/train/loop/x.cc", call))
 
+    def test_output_of_the_client_beside_its_door_is_found(self):
+        call = "std::" + 'printf("%s", name);'
+        self.assertTrue(self.found("client/commands/job/x.cc", call))
+        self.assertTrue(self.found("client/terminal/session.cc", "std::" + "cerr << name;"))
+        self.assertFalse(self.found("client/terminal/standard_streams.cc", call))
+        self.assertFalse(self.found("server/main.cc", call))
+
     def test_a_clock_that_no_test_can_move_is_found(self):
         self.assertTrue(self.found("server/coordinator/coordinator.cc", "absl::" + "Now()"))
 

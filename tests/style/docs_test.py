@@ -8,7 +8,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.md")])
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-NAMED = re.compile(r"(?<![\w/.-])((?:docs|scripts|examples|tests)/[\w/.-]*\w)")
+NAMED = re.compile(r"(?<![\w/.-])((?:docs|scripts|tools|examples|tests)/[\w/.-]*\w)")
 README_LINES = 200
 PICTURE_BYTES = 200_000
 

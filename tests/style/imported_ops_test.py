@@ -66,7 +66,7 @@ class Reading(unittest.TestCase):
     DOCUMENT = "# A\n\n## Ops\n\n`a`, `b.T` (of namespace\n`aten`, `default` left out).\n\n`c` leaves, `a` stays.\n"
     SAME = 'std::string OpOf(const N& n) {\n  map{\n      {"aten.b_.default", "aten.b.T"},\n  };\n}\n'
 
-    def test_an_op_that_is_missing_and_one_too_many_are_told(self):
+    def test_an_op_that_is_missing_and_one_too_many_are_reported(self):
         self.assertEqual(differences("list", {"a", "b.T"}, {"a", "b.T"}), [])
         self.assertEqual(differences("list", {"a"}, {"a", "b_"}), [f"{DOC}, list: lacks `b_`"])
         self.assertEqual(differences("list", {"a", "x"}, {"a"}), [f"{DOC}, list: has `x`, which is not taken"])

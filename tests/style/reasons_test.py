@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks base/reasons.h, the table of reasons, against the sources: every reason that an error can have is in the table
-with its status code, every row of the table is used, and so is every value of the enum ampd.v1.Reason."""
+with its status code, every row of the table is used, and so is every value of ampd.v1.Reason.Code."""
 import pathlib
 import re
 import unittest
@@ -42,7 +42,7 @@ class Reasons(unittest.TestCase):
     def setUpClass(cls):
         cls.table = {reason: codes.split() for reason, codes in ROW.findall((ROOT / "base/reasons.h").read_text())}
         proto = (ROOT / "proto/ampd/v1/job.proto").read_text()
-        enum = re.search(r"enum Reason \{(.*?)\n\}", proto, re.DOTALL)[1]
+        enum = re.search(r"message Reason \{\n  enum Code \{(.*?)\n  \}", proto, re.DOTALL)[1]
         cls.outcomes = set(re.findall(r"^\s*(\w+) = \d+;", enum, re.MULTILINE)) - {"REASON_UNSPECIFIED"}
 
     def test_every_reason_of_an_error_has_a_row_with_its_status_code(self):

@@ -18,9 +18,11 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
+using ::testing::UnorderedElementsAre;
 
 // A server that accepts connections and never answers.
 class SilentServer {
@@ -46,8 +48,8 @@ class AmpctlCompletion : public Ampctl {
  protected:
   AmpctlCompletion() { Write("script", Run("completion bash").out); }
 
-  // Returns the words that bash offers for the last of the words. Like bash, the caller passes '=' and ':' as separate
-  // words.
+  // Returns the words that bash completion offers for the last of `words`. '=' and ':' must be separate words, because
+  // bash splits there, too.
   std::vector<std::string> Offers(const std::vector<std::string>& words, const std::string& environment = "") {
     std::string quoted;
     for (const std::string& word : words) {
@@ -65,6 +67,95 @@ class AmpctlCompletion : public Ampctl {
     return absl::StrSplit(*ReadFile(folder_ + "/offers", 1 << 20), '\n', absl::SkipEmpty());
   }
 };
+
+bool IsInstalled(const std::string& shell) {
+  return std::system(absl::StrCat("command -v ", shell, " >/dev/null 2>&1").c_str()) == 0;
+}
+
+// Completion in zsh and fish, if they are installed. `line` is a command line without "ampctl ", with the cursor at its
+// end.
+class AmpctlCompletionInOtherShells : public AmpctlCompletion {
+ protected:
+  // Runs the completion function of the script for zsh, with functions in place of zsh's builtins that add completions.
+  std::vector<std::string> ZshOffers(const std::string& line) {
+    const std::vector<std::string> words = absl::StrSplit("ampctl " + line, ' ');
+    Write("script", Run("completion zsh").out);
+    Write("try.zsh", absl::StrCat("compdef() { [[ \"$*\" == '_ampctl ampctl' ]] }\n"
+                                  "compadd() { while [[ $1 != -- ]]; do shift; done; shift; print -rl -- \"$@\" }\n"
+                                  "compset() { PREFIX=${PREFIX#--*=} }\n"
+                                  "_files() { print -rl -- ${PREFIX}*(N) }\n"
+                                  "source ./script || exit 9\n"
+                                  "words=(",
+                                  absl::StrJoin(words, " "), " '')\nCURRENT=", words.size(), "\nPREFIX='", words.back(),
+                                  "'\n_ampctl; exit 0\n"));
+    return OffersOf("zsh -f try.zsh");
+  }
+  // Lets fish complete the line.
+  std::vector<std::string> FishOffers(const std::string& line) {
+    Write("script", Run("completion fish").out);
+    Write("try.fish", absl::StrCat("source ./script\ncomplete --do-complete 'ampctl ", line, "'\n"));
+    return OffersOf("fish --no-config try.fish");
+  }
+
+ private:
+  std::vector<std::string> OffersOf(const std::string& command) {
+    const std::string in_folder = absl::StrCat("cd ", folder_, " && env PATH=" AMPD_BIN_DIR ":\"$PATH\" HOME=", folder_,
+                                               " AMPD_ADDRESS=", fake_.address(), " XDG_CONFIG_HOME=", folder_,
+                                               "/config ", command, " >offers 2>complaints");
+    EXPECT_EQ(std::system(in_folder.c_str()), 0);
+    EXPECT_EQ(*ReadFile(folder_ + "/complaints", 1 << 20), "");
+    return absl::StrSplit(*ReadFile(folder_ + "/offers", 1 << 20), '\n', absl::SkipEmpty());
+  }
+};
+
+TEST_F(AmpctlCompletionInOtherShells, Zsh) {
+  if (!IsInstalled("zsh")) {
+    GTEST_SKIP() << "zsh is not installed, so the script for it was not run";
+  }
+  const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  Write("job.yaml", "");
+  EXPECT_THAT(ZshOffers("job sub"), ElementsAre("submit"));
+  EXPECT_THAT(ZshOffers("job show "), ElementsAre(id, "n"));
+  EXPECT_THAT(ZshOffers("job submit --set train.s"), ElementsAre("train.steps=", "train.seed="));
+  EXPECT_THAT(ZshOffers("--color=a"), ElementsAre("--color=auto", "--color=always"));
+  EXPECT_THAT(ZshOffers("job submit -f job"), ElementsAre("job.yaml"));
+  EXPECT_THAT(ZshOffers("job submit --file=job"), ElementsAre("job.yaml"));
+  EXPECT_THAT(ZshOffers("nojob "), IsEmpty());
+}
+
+TEST_F(AmpctlCompletionInOtherShells, Fish) {
+  if (!IsInstalled("fish")) {
+    GTEST_SKIP() << "fish is not installed, so the script for it was not run";
+  }
+  const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  Write("job.yaml", "");
+  EXPECT_THAT(FishOffers("job sub"), ElementsAre("submit"));
+  EXPECT_THAT(FishOffers("job show "), UnorderedElementsAre(id, "n"));
+  EXPECT_THAT(FishOffers("job submit --set train.s"), UnorderedElementsAre("train.steps=", "train.seed="));
+  EXPECT_THAT(FishOffers("--color=a"), UnorderedElementsAre("--color=auto", "--color=always"));
+  EXPECT_THAT(FishOffers("job submit -f job"), ElementsAre("job.yaml"));
+  EXPECT_THAT(FishOffers("job submit --file=job"), ElementsAre("--file=job.yaml"));
+  EXPECT_THAT(FishOffers("nojob "), IsEmpty());
+}
+
+TEST_F(AmpctlCompletion, EachShellHasItsOwnScript) {
+  EXPECT_THAT(Run("completion bash").out, HasSubstr("\ncomplete -F _ampctl ampctl\n"));
+  EXPECT_THAT(Run("completion zsh").out, testing::StartsWith("#compdef ampctl\n")) << "so that fpath takes it";
+  EXPECT_THAT(Run("completion zsh").out, HasSubstr("compdef _ampctl ampctl"));
+  EXPECT_THAT(Run("completion fish").out, HasSubstr("\ncomplete --command ampctl "));
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    EXPECT_THAT(Run(absl::StrCat("completion ", shell)).out, HasSubstr(" __complete ")) << shell;
+  }
+  EXPECT_THAT(Offers({"completion", ""}), ElementsAre("bash", "zsh", "fish"));
+}
+
+TEST_F(AmpctlCompletion, CommandsAfterHelp) {
+  EXPECT_THAT(Offers({"help", "j"}), ElementsAre("job"));
+  EXPECT_THAT(Offers({"help", "job", "sub"}), ElementsAre("submit"));
+  EXPECT_THAT(Offers({"help", "exit"}), ElementsAre("exit-codes"));
+  EXPECT_THAT(Offers({"help", "nojob", ""}), IsEmpty());
+  EXPECT_THAT(Offers({"help", "job", "submit", ""}), IsEmpty());
+}
 
 TEST_F(AmpctlCompletion, CommandsAndOptionsByTheirBeginning) {
   EXPECT_THAT(Offers({""}), IsSupersetOf({"job", "worker", "context", "dev"}));
@@ -100,8 +191,8 @@ TEST_F(AmpctlCompletion, TheServerIsTheOneOnTheLine) {
   const std::string nowhere = "AMPD_ADDRESS=127.0.0.1:1";
   EXPECT_THAT(Offers({"job", "show", ""}, nowhere), IsEmpty());
   const std::string port = absl::StrCat(fake_.port);
-  EXPECT_THAT(Offers({"--address", "127.0.0.1", ":", port, "job", "show", ""}, nowhere), ElementsAre(id));
-  EXPECT_THAT(Offers({"--address", "=", "127.0.0.1", ":", port, "job", "show", ""}, nowhere), ElementsAre(id));
+  EXPECT_THAT(Offers({"--address", "127.0.0.1", ":", port, "job", "show", ""}, nowhere), ElementsAre(id, "n"));
+  EXPECT_THAT(Offers({"--address", "=", "127.0.0.1", ":", port, "job", "show", ""}, nowhere), ElementsAre(id, "n"));
 }
 
 TEST_F(AmpctlCompletion, Artifacts) {
@@ -111,7 +202,7 @@ TEST_F(AmpctlCompletion, Artifacts) {
   EXPECT_THAT(Offers({"artifact", "delete", name.substr(0, 4)}), ElementsAre(name));
   EXPECT_THAT(Offers({"artifact", "download", name, "scr"}), ElementsAre("script"));
   EXPECT_THAT(Offers({"artifact", "upload", "scr"}), ElementsAre("script"));
-  EXPECT_THAT(Offers({"artifact", "list", "--job", ""}), ElementsAre(job));
+  EXPECT_THAT(Offers({"artifact", "list", "--job", ""}), ElementsAre(job, "n"));
   EXPECT_THAT(Offers({"artifact", "list", ""}), IsEmpty());
 }
 
@@ -122,6 +213,15 @@ TEST_F(AmpctlCompletion, WorkersAndContexts) {
   EXPECT_THAT(Offers({"worker", "remove", ""}), ElementsAre("w1"));
   EXPECT_THAT(Offers({"context", "use", ""}), ElementsAre("lab"));
   EXPECT_THAT(Offers({"--address", "l"}), ElementsAre("lab"));
+}
+
+TEST_F(AmpctlCompletion, NamesThatCouldControlTheTerminalAreLeftOut) {
+  fake_.artifacts.Add("content");
+  fake_.hostile_text.Set("\x1b[2J");
+  EXPECT_THAT(Offers({"artifact", "download", ""}), IsEmpty());
+  EXPECT_THAT(Offers({"worker", "drain", ""}), IsEmpty());
+  fake_.hostile_text.Set("\u202e");
+  EXPECT_THAT(Offers({"worker", "drain", ""}), IsEmpty());
 }
 
 TEST_F(AmpctlCompletion, ValuesOfOptions) {

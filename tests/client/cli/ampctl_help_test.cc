@@ -44,5 +44,52 @@ TEST_F(AmpctlHelp, OfEveryCommand) {
   ExpectGolden("tests/golden/client/help.txt", text);
 }
 
+TEST_F(AmpctlHelp, OfACommandByHelpAndItsName_IsTheSameAsWithTheOption) {
+  for (const char* command : {"job", "job submit", "job ls", "health"}) {
+    const Result result = Run(absl::StrCat("help ", command));
+    EXPECT_EQ(result.exit_code, 0) << command;
+    EXPECT_EQ(result.out, Run(absl::StrCat(command, " --help")).out) << command;
+  }
+  EXPECT_EQ(Run("help").out, Run("--help").out);
+  EXPECT_THAT(Run("help exit-codes").out, HasSubstr("  5  the server cannot be reached\n"));
+}
+
+TEST_F(AmpctlHelp, OfACommandThatDoesNotExist_NamesTheOneThatWasMeant) {
+  const Result wrong = Run("help job lst");
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("error: ampctl job has no command 'lst'; its commands are submit, "));
+  EXPECT_THAT(wrong.err, HasSubstr("  did you mean 'list'?\n"));
+  EXPECT_EQ(Run("help squeue").err, "error: ampctl has no command 'squeue'; to list jobs: ampctl job list\n");
+  EXPECT_THAT(Run("help job submit now").err,
+              HasSubstr("error: ampctl job submit is a command without further commands such as 'now'"));
+}
+
+TEST_F(Ampctl, Version_IsThatOfAmpctlAndOfTheServerIfItAnswers) {
+  const std::string own = Run("--version").out;
+  const Result both = Run("version");
+  EXPECT_EQ(both.exit_code, 0);
+  EXPECT_EQ(both.out, absl::StrCat(own, "ampd-server 9.8.7 at ", fake_.address(), "\n"));
+  EXPECT_EQ(both.err, "");
+  EXPECT_THAT(Run("version -o yaml").out, HasSubstr(absl::StrCat("server:\n  address: \"", fake_.address(), "\"\n  ")));
+  fake_.jobs.script()->lacks_server_info = true;
+  const Result old = Run("version");
+  EXPECT_EQ(old.exit_code, 0);
+  EXPECT_EQ(old.out, own);
+  EXPECT_EQ(old.err, absl::StrCat("the server at ", fake_.address(), " is too old to report its version\n"));
+}
+
+TEST_F(Ampctl, Version_WithoutAServerOrAnAddress_IsStillThatOfAmpctl) {
+  const std::string own = Run("--version").out;
+  const Result nowhere = Run("version", "AMPD_ADDRESS=127.0.0.1:1");
+  EXPECT_EQ(nowhere.exit_code, 0);
+  EXPECT_EQ(nowhere.out, own);
+  EXPECT_EQ(nowhere.err, "no server answers at 127.0.0.1:1 within 1s, so its version is not known\n");
+  const Result wrong = Run("version", "AMPD_ADDRESS=nowhere");
+  EXPECT_EQ(wrong.exit_code, 0);
+  EXPECT_EQ(wrong.out, own);
+  EXPECT_THAT(wrong.err, HasSubstr("the server's version is not known: the address 'nowhere' from AMPD_ADDRESS is "));
+  EXPECT_EQ(Run("version -q", "AMPD_ADDRESS=nowhere").err, "");
+}
+
 }  // namespace
 }  // namespace ampd::client

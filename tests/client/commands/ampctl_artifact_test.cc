@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 class AmpctlArtifact : public Ampctl {
  protected:
-  // Returns content in which no part repeats another.
+  // Returns 2.5 MB of content without repetitions.
   static std::string Content() {
     std::string content;
     for (int i = 0; content.size() < 2'500'000; ++i) {
@@ -108,6 +108,21 @@ TEST_F(AmpctlArtifact, StdoutHasTheContentOrTheDescriptionNeverBoth) {
   EXPECT_EQ(Read("-"), content_);
 }
 
+TEST_F(AmpctlArtifact, TheArtifactsOwnFileName_IsUsedOnlyIfItIsHarmless) {
+  fake_.artifacts.Add(content_, "../up/model.pt2");
+  EXPECT_EQ(Run("artifact download " + digest_).exit_code, 0);
+  EXPECT_EQ(Read("model.pt2"), content_);
+  for (const std::string name : {".bashrc", "folder/.ssh", "-rf", "--help"}) {
+    fake_.artifacts.Add(content_, name);
+    const Result result = Run("artifact download " + digest_);
+    EXPECT_EQ(result.exit_code, 2) << name;
+    EXPECT_THAT(result.err, HasSubstr("so it is not used; name the file to write")) << name;
+    EXPECT_FALSE(IsThere(name)) << name;
+  }
+  EXPECT_EQ(Run("artifact download " + digest_ + " .bashrc").exit_code, 0) << "the user named it";
+  EXPECT_EQ(Read(".bashrc"), content_);
+}
+
 TEST_F(AmpctlArtifact, ARefusalNamesTheFileAndKeepsItsReason) {
   Write("model.pt2", content_);
   FakeArtifacts::Script script;
@@ -143,7 +158,7 @@ TEST_F(AmpctlArtifact, AnExistingFile_IsNotReplaced) {
   Write("back", "mine");
   const Result result = Run("artifact download " + digest_ + " back");
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, HasSubstr("back: already exists; --force replaces it"));
+  EXPECT_THAT(result.err, HasSubstr("back exists; name another file, or replace it with --force"));
   EXPECT_EQ(Read("back"), "mine");
 }
 
@@ -170,7 +185,7 @@ TEST_F(AmpctlArtifact, AModelOfThisMachineIsUploadedByASubmit) {
   const Result dry = Run("job submit -f jobs/job.yaml --dry-run");
   EXPECT_EQ(dry.exit_code, 0) << dry.err;
   EXPECT_THAT(dry.out, HasSubstr("artifact: " + digest_));
-  EXPECT_THAT(dry.err, HasSubstr("model.pt2, 2.4 MiB, is not on the server; job submit without --dry-run uploads it"));
+  EXPECT_THAT(dry.err, HasSubstr("model.pt2 (2.4 MiB) is not on the server; ampctl job submit uploads it when it"));
   EXPECT_EQ(fake_.artifacts.Content(digest_), "none");
   const Result submitted = Run("job submit -q -f jobs/job.yaml");
   EXPECT_EQ(submitted.exit_code, 0) << submitted.err;

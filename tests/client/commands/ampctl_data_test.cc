@@ -16,8 +16,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr char kNoServer[] = "AMPD_ADDRESS=127.0.0.1:1";
-
 // Returns a file of two images of 1 x 2 pixels with three channels.
 std::string Images() {
   return data::Npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 1, 2), }",
@@ -190,14 +188,14 @@ TEST_F(AmpctlData, Tokenize_WritesBytesWithoutAVocabulary) {
   Write("text", "hi\n");
   const Result result = Run("data tokenize text out.bin", kNoServer);
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(result.out, "out.bin: 3 tokens of 2 bytes, of 3 B of text; bytes, vocab_size 256\n");
+  EXPECT_EQ(result.out, "out.bin: 3 tokens of 2 bytes each, from 3 B of text; kind of token: bytes; vocab_size: 256\n");
   EXPECT_EQ(result.err, "") << "no bar where there is no terminal";
   const v1::DatasetFile file = Inspected("out.bin");
   EXPECT_EQ(file.format(), v1::DatasetFile::LLM_C_TOKENS);
   EXPECT_THAT(file.arrays(0).shape(), ElementsAre(3));
   const Result again = Run("data tokenize text out.bin", kNoServer);
   EXPECT_EQ(again.exit_code, 1);
-  EXPECT_THAT(again.err, HasSubstr("out.bin: it is there already"));
+  EXPECT_THAT(again.err, HasSubstr("error: out.bin exists; name another file, or replace it with --force"));
   EXPECT_EQ(Run("data tokenize text out.bin --force --format uint32 -q", kNoServer).exit_code, 0);
   EXPECT_EQ(std::filesystem::file_size(folder_ + "/out.bin"), 12u);
 }
@@ -206,7 +204,9 @@ TEST_F(AmpctlData, Tokenize_TakesTheFilesOfAVocabulary) {
   Write("vocab.txt", "[UNK]\n[CLS]\n[SEP]\nhi\n");
   Write("text", "Hi hi oh\n");
   const Result pieces = Run("data tokenize text out.bin --vocab vocab.txt", kNoServer);
-  EXPECT_THAT(pieces.out, HasSubstr("3 tokens of 2 bytes, of 9 B of text; BERT's word pieces, vocab_size 4"));
+  EXPECT_THAT(
+      pieces.out,
+      HasSubstr("3 tokens of 2 bytes each, from 9 B of text; kind of token: BERT's word pieces; vocab_size: 4"));
   Write("reviews.tsv", "label\ttext\nno\thi\nyes\toh hi\n");
   const Result labelled =
       Run("data tokenize reviews.tsv out.jsonl --jsonl --vocab vocab.txt --classes no,yes -o json", kNoServer);
@@ -215,12 +215,12 @@ TEST_F(AmpctlData, Tokenize_TakesTheFilesOfAVocabulary) {
   const v1::DatasetFile texts = Inspected("out.jsonl");
   EXPECT_THAT(texts.problems(), testing::IsEmpty());
   EXPECT_THAT(texts.arrays(1).class_counts(), ElementsAre(1, 1));
-  EXPECT_EQ(Run("data tokenize text out --merges vocab.txt", kNoServer).exit_code, 2);
-  EXPECT_EQ(Run("data tokenize text out --cased", kNoServer).exit_code, 2);
-  const Result missing = Run("data tokenize text out --vocab nowhere", kNoServer);
+  EXPECT_EQ(Run("data tokenize text new --merges vocab.txt", kNoServer).exit_code, 2);
+  EXPECT_EQ(Run("data tokenize text new --cased", kNoServer).exit_code, 2);
+  const Result missing = Run("data tokenize text new --vocab nowhere", kNoServer);
   EXPECT_EQ(missing.exit_code, 3);
   EXPECT_THAT(missing.err, HasSubstr("nowhere"));
-  EXPECT_EQ(Run("data tokenize text out --format uint8", kNoServer).exit_code, 2);
+  EXPECT_EQ(Run("data tokenize text new --format uint8", kNoServer).exit_code, 2);
   EXPECT_EQ(Run("data tokenize text", kNoServer).exit_code, 2);
 }
 
@@ -228,17 +228,46 @@ TEST_F(AmpctlData, Tokenize_SaysHowItReadATable) {
   Write("reviews.csv", "text,label\n\"hi, \"\"you\"\"\",1\nhi,0\n");
   const Result csv = Run("data tokenize reviews.csv out.jsonl --jsonl", kNoServer);
   EXPECT_EQ(csv.exit_code, 0) << csv.err;
-  EXPECT_THAT(csv.out, HasSubstr("2 texts of 11 tokens in 2 classes"));
-  EXPECT_THAT(csv.out, HasSubstr("; from a table between commas, quotation marks as in CSV\n"));
+  EXPECT_THAT(csv.out, HasSubstr("2 texts in 2 classes; 11 tokens in total"));
+  EXPECT_THAT(csv.out,
+              HasSubstr("; the input was read as a table with commas between columns and quotation marks as in CSV\n"));
   Write("reviews.tsv", "text\tlabel\n\"hi\"\t1\nhi\t0\n");
   const Result open = Run("data tokenize reviews.tsv out.jsonl --jsonl --force", kNoServer);
   EXPECT_EQ(open.exit_code, 1);
   EXPECT_THAT(open.err, HasSubstr("reviews.tsv:2: quotation marks stand around a cell"));
   EXPECT_THAT(Run("data tokenize reviews.tsv out.jsonl --jsonl --force --quotes csv", kNoServer).out,
-              HasSubstr("2 texts of 4 tokens"));
+              HasSubstr("2 texts in 2 classes; 4 tokens in total"));
   EXPECT_THAT(Run("data tokenize reviews.tsv out.jsonl --jsonl --force --quotes none -o json", kNoServer).out,
-              HasSubstr("\"readAs\": \"a table between tabs\""));
+              HasSubstr("\"readAs\": \"a table with tabs between columns\""));
   EXPECT_EQ(Run("data tokenize reviews.tsv out.jsonl --jsonl --quotes both", kNoServer).exit_code, 2);
+}
+
+TEST_F(AmpctlData, Tokenize_RefusesAnOptionThatWouldHaveNoEffect) {
+  Write("text", "abc");
+  for (const char* option : {"--classes a,b", "--text-field text", "--label-field label", "--quotes csv",
+                             "--quotes none", "--max-length 0", "--max-length 8"}) {
+    const std::string command = absl::StrCat("data tokenize text new ", option);
+    const Result result = Run(command, kNoServer);
+    EXPECT_EQ(result.exit_code, 2) << command;
+    EXPECT_THAT(result.err, HasSubstr(" needs --jsonl, which reads one text and its label per line")) << command;
+  }
+  for (const char* option : {"--format llm_c", "--any-format"}) {
+    const std::string command = absl::StrCat("data tokenize text new --jsonl ", option);
+    const Result result = Run(command, kNoServer);
+    EXPECT_EQ(result.exit_code, 2) << command;
+    EXPECT_THAT(result.err, HasSubstr("cannot be combined with --jsonl")) << command;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/new"));
+}
+
+TEST_F(AmpctlData, Tokenize_OfAnEmptyText_IsAnError) {
+  Write("text", "");
+  for (const char* option : {"", " --jsonl"}) {
+    const Result result = Run(absl::StrCat("data tokenize text new", option), kNoServer);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.err, "error: text is empty; there is no text to write tokens of\n");
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/new"));
 }
 
 TEST_F(AmpctlData, Tokenize_OfAFileThatIsNotText_NeedsAnyFormat) {
@@ -257,7 +286,7 @@ TEST_F(AmpctlData, Pack_OfAWrongSizeOrFolder_IsRefused) {
     EXPECT_EQ(result.exit_code, 2) << size;
     EXPECT_THAT(result.err, HasSubstr("is not a size such as 32 or 64x48")) << size;
   }
-  EXPECT_EQ(Run("data pack nowhere out --size 4", kNoServer).exit_code, 3);
+  EXPECT_EQ(Run("data pack nowhere new --size 4", kNoServer).exit_code, 3);
   EXPECT_EQ(Run("data pack .", kNoServer).exit_code, 2);
 }
 

@@ -11,6 +11,7 @@ namespace ampd::client {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST_F(Ampctl, OutputThatCannotBeWrittenIsAFailure) {
   fake_.jobs.Add("n", v1::Job::QUEUED);
@@ -51,6 +52,28 @@ TEST_F(Ampctl, AnErrorOfAnotherServer_IsNotReportedAsAnUnsupportedField) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err,
               HasSubstr("try: check that it is an ampd-server of ampctl's version   (address from AMPD_ADDRESS)"));
+}
+
+TEST_F(Ampctl, AnUnreachableServer_IsReportedOnceByCommandsThatMakeManyCalls) {
+  Write("job.yaml", kGoodJob);
+  const std::string error = Run("job list", kNoServer).err;
+  ASSERT_THAT(error, StartsWith("error: cannot reach the server at 127.0.0.1:1: "));
+  for (const char* command :
+       {"job cancel a b c", "job pause a b c", "job resume a b c", "job delete --yes a b c", "job wait a b",
+        "job update a b --priority 1", "compare a b", "compare --label c-1", "compare -f job.yaml",
+        "compare -f job.yaml --repeats 3", "estimate -f job.yaml", "estimate -f job.yaml --policies fp32"}) {
+    const Result result = Run(command, kNoServer);
+    EXPECT_EQ(result.exit_code, 5) << command;
+    EXPECT_EQ(result.err, error) << command;
+    EXPECT_EQ(result.out, "") << command;
+  }
+}
+
+TEST_F(Ampctl, AJobThatIsRefused_DoesNotEndTheCommandForTheOthers) {
+  const std::string id = fake_.jobs.Add("n", v1::Job::QUEUED).id();
+  const Result result = Run("job cancel missing " + id);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.out, HasSubstr(id));
 }
 
 TEST_F(Ampctl, AWaitForAPausedJobThatTimesOutSaysSo) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "client/render/format.h"
 #include "client/terminal/formats.h"
 #include "tests/client/ampctl_fixture.h"
 #include "tests/client/commands/checkpoint_fixture.h"
@@ -70,8 +72,12 @@ bool HasShape(const std::string& text, OutputFormat format) {
       return AreYamlDocuments(text);
     case OutputFormat::kName:
       return !lines.empty() && std::all_of(lines.begin(), lines.end(), IsAWord);
+    case OutputFormat::kCsv:
+      return !lines.empty() && absl::StrContains(lines[0], ",") && !absl::StrContains(lines[0], ", ");
     case OutputFormat::kTable:
     case OutputFormat::kWide:
+    case OutputFormat::kMarkdown:
+    case OutputFormat::kHtml:
       return !lines.empty() && !IsJson(text);
   }
   return false;
@@ -122,7 +128,7 @@ class AmpctlFormats : public Ampctl {
         return absl::StrSplit(line.substr(sizeof(kHeading) - 1), ", ");
       }
     }
-    return {};
+    return {"table"};  // The help of a command that prints only texts for people does not list formats.
   }
 
   std::string JobId() { return fake_.jobs.Add("n", v1::Job::SUCCEEDED).id(); }
@@ -147,6 +153,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"job watch", "ID"},
                                                                 {"job logs", "ID"},
                                                                 {"job wait", "ID"},
+                                                                {"job update", "--priority 1 ID"},
                                                                 {"job scale", "--set-scale 1024 ID"},
                                                                 {"job gradients", "ID"},
                                                                 {"job cancel", "ID"},
@@ -155,6 +162,9 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"job delete", "--yes ID"},
                                                                 {"job retry", "ID"},
                                                                 {"job clone", "ID"},
+                                                                {"init", "written.yaml --force"},
+                                                                {"compare", "ID"},
+                                                                {"estimate", "-f job.yaml"},
                                                                 {"checkpoint list", "ID"},
                                                                 {"checkpoint show", "ID"},
                                                                 {"checkpoint verify", "ck"},
@@ -181,6 +191,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"health", ""},
                                                                 {"completion", "bash"},
                                                                 {"help", "exit-codes"},
+                                                                {"version", ""},
                                                                 {"dev", "--port 0 --metrics-port 0"}};
   return kArguments;
 }
@@ -203,22 +214,24 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
     const std::vector<std::string> has = FormatsInHelp(command);
     EXPECT_THAT(has, ::testing::Contains("table"));
     std::map<std::string, std::string> by_output;
-    for (const OutputFormat format : AllFormats()) {
+    for (const OutputFormat format : KnownFormats()) {
       const std::string name = FormatName(format);
       const bool expected = std::find(has.begin(), has.end(), name) != has.end();
       if (command == "dev" && expected) {
         continue;
       }
       fake_.jobs.script()->answers_gradients = command == "job gradients";
-      const std::string arguments = absl::StrReplaceAll(
-          ArgumentsOf().at(command),
-          {{"DIGEST", fake_.artifacts.Add("content")}, {"ID", command == "job list" ? "" : JobId()}});
+      const std::string ids = command == "job list"  ? ""
+                              : command == "compare" ? absl::StrCat(JobId(), " ", JobId())
+                                                     : JobId();
+      const std::string arguments =
+          absl::StrReplaceAll(ArgumentsOf().at(command), {{"DIGEST", fake_.artifacts.Add("content")}, {"ID", ids}});
       const Result result = Run(absl::StrCat(command, " ", arguments, " -o ", name));
       if (!expected) {
         EXPECT_EQ(result.exit_code, 2) << name;
         EXPECT_EQ(result.out, "") << name;
-        EXPECT_THAT(result.err, HasSubstr(absl::StrCat("ampctl ", command, " has no format '", name, "'; it has ",
-                                                       absl::StrJoin(has, ", "))));
+        EXPECT_THAT(result.err, HasSubstr(absl::StrCat("ampctl ", command, " does not support the format '", name,
+                                                       "'; its formats are ", absl::StrJoin(has, ", "))));
         continue;
       }
       EXPECT_EQ(result.exit_code, 0) << name << "\n" << result.err;
@@ -292,14 +305,16 @@ TEST_F(AmpctlFormats, ADryRunIsOneObjectOfSpecPoliciesAndMemory) {
   const std::string json = Run(command + "json").out;
   ASSERT_TRUE(IsJson(json)) << json;
   EXPECT_EQ(Lines(Run(command + "jsonl").out).size(), 1u);
-  for (const std::string& text : {json, Run(command + "yaml").out}) {
+  const std::string yaml = Run(command + "yaml").out;
+  for (const std::string& text : {json, yaml}) {
+    const bool is_json = text == json;
     const YAML::Node all = YAML::Load(text);
-    EXPECT_EQ(all["spec"]["data"]["batchSize"].as<int>(), 4);
+    EXPECT_EQ(all["spec"]["data"][is_json ? "batchSize" : "batch_size"].as<int>(), 4);
     ASSERT_EQ(all["policies"].size(), 2u);
     EXPECT_EQ(all["policies"][0]["device"].as<std::string>(), "CPU with avx512_bf16");
     EXPECT_EQ(all["policies"][1]["device"].as<std::string>(), "GPU of compute capability 9.0");
     EXPECT_EQ(all["policies"][1]["table"]["preset"].as<std::string>(), "bf16");
-    EXPECT_EQ(all["memory"]["candidates"][0]["largestBatchSize"].as<int>(), 77);
+    EXPECT_EQ(all["memory"]["candidates"][0][is_json ? "largestBatchSize" : "largest_batch_size"].as<int>(), 77);
   }
   const std::string on_cpu = Run("job submit -f job.yaml --set resources.kind=CPU --dry-run -o json").out;
   EXPECT_EQ(YAML::Load(on_cpu)["policies"].size(), 1u);
@@ -310,9 +325,59 @@ TEST_F(AmpctlFormats, AFollowedSubmitHasTheFormatsOfAWatch) {
   for (const char* flag : {"--follow", "--dry-run"}) {
     const Result result = Run(absl::StrCat("job submit -f job.yaml -o name ", flag));
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, HasSubstr(absl::StrCat(flag, " has no format 'name'; it has table, json, jsonl, yaml")));
+    EXPECT_THAT(
+        result.err,
+        HasSubstr(absl::StrCat(flag, " does not support the format 'name'; its formats are table, json, jsonl, yaml")));
   }
   EXPECT_EQ(fake_.jobs.size(), 0);
+}
+
+TEST_F(AmpctlFormats, NothingFromAHostileServerControlsTheTerminal) {
+  // These print nothing that a server sent.
+  const std::set<std::string> kLocal = {"checkpoint verify",
+                                        "checkpoint export",
+                                        "policy list",
+                                        "data inspect",
+                                        "data tokenize",
+                                        "data pack",
+                                        "init",
+                                        "model inspect",
+                                        "context add",
+                                        "context use",
+                                        "context list",
+                                        "context show",
+                                        "completion",
+                                        "help",
+                                        "dev",
+                                        "health",
+                                        "worker remove",
+                                        "artifact download",
+                                        "job delete"};
+  Write("job.yaml", "name: x\ndata:\n  batch_size: 4\n");
+  Write("labels", std::string("\0\0\x08\x01\0\0\0\x01\x02", 9));
+  for (const auto& [command, arguments] : ArgumentsOf()) {
+    bool shows_a_text = kLocal.contains(command) || command == "job logs";  // a log is only cleaned on a terminal
+    for (const std::string& format : shows_a_text ? std::vector<std::string>() : FormatsInHelp(command)) {
+      SCOPED_TRACE(absl::StrCat(command, " -o ", format));
+      fake_.jobs.script()->answers_gradients = command == "job gradients";
+      fake_.jobs.script()->trains_gans = command == "job points";
+      fake_.hostile_text.Set("");
+      const std::string words = absl::StrReplaceAll(
+          arguments, {{"DIGEST", fake_.artifacts.Add("content")}, {"ID", command == "job list" ? "" : JobId()}});
+      fake_.hostile_text.Set(kHostile);
+      const Result result = Run(absl::StrCat(command, " ", words, " --color always -o ", format));
+      for (const std::string& text : {result.out, result.err}) {
+        EXPECT_EQ(ColouredLines(text), text);
+        EXPECT_THAT(text, Not(HasSubstr("\x1b[31mRED")));
+        // The table of a policy is one text of many lines, which the server has put together.
+        EXPECT_TRUE(command == "policy show" || !absl::StrContains(text, "\nFORGED")) << text;
+        shows_a_text = shows_a_text || absl::StrContains(text, "\\u202eFLIP");
+      }
+    }
+    // compare prints policies and numbers; the fake server's hostile texts are in neither.
+    EXPECT_TRUE(shows_a_text || command == "compare")
+        << command << " shows no text of the server, so it belongs to kLocal";
+  }
 }
 
 }  // namespace

@@ -25,8 +25,6 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr char kNoServer[] = "AMPD_ADDRESS=127.0.0.1:1";
-
 class AmpctlModel : public Ampctl {
  protected:
   void WriteModel(const std::string& name, const json& model) { WriteArchive(folder_ + "/" + name, model); }
@@ -43,8 +41,8 @@ json WithoutDropout(json model) {
   return model;
 }
 
-// Adds a bfloat16 twin to the model, and nodes for it to describe: a cast of the logits whose dtype is intended, and a
-// factor of ones whose dtype follows another.
+// Adds a bfloat16 twin to the model, and the two nodes that the twin describes: a cast of the logits to a dtype that
+// the model asks for, and a factor of ones whose dtype follows that of other values.
 json WithTwin(json model) {
   const json float32 = {{"as_scalar_type", graph::kFloat}};
   AddCall(model, "to.dtype", {{"self", graph::Named("head")}, {"dtype", float32}}, "to", "", "", {graph::kBatch, 10});

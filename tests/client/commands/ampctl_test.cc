@@ -19,8 +19,6 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr char kGoodJob[] = "name: x\ndata:\n  batch_size: 4\n";
-
 TEST_F(Ampctl, SubmitPrintsTheIdOnStdoutAndTheNextCommandsOnStderr) {
   Write("job.yaml", kGoodJob);
   const Result result = Run("job submit -f job.yaml --name other");
@@ -51,7 +49,7 @@ TEST_F(Ampctl, SubmitReadsStdinAndDryRunKeepsNothing) {
   Write("job.yaml", kGoodJob);
   const Result result = Run("job submit -f - --dry-run < job.yaml");
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("batchSize: 4"));
+  EXPECT_THAT(result.out, HasSubstr("batch_size: 4"));
   EXPECT_EQ(fake_.jobs.size(), 0);
 }
 
@@ -83,7 +81,7 @@ TEST_F(Ampctl, AnIncompleteList_SaysSoOnStderrAndInJson) {
     fake_.jobs.Add("n", v1::Job::QUEUED);
   }
   const Result cut = Run("job list --limit 2");
-  EXPECT_THAT(cut.err, HasSubstr("2 of 5 jobs; next page: --page-token 2, all: --limit 0\n"));
+  EXPECT_THAT(cut.err, HasSubstr("2 of 5 jobs; next page: --page-token 2; all jobs: --limit 0\n"));
   EXPECT_THAT(Run("job list -q --limit 2").err, HasSubstr("2 of 5 jobs")) << "whoever pipes ids on must know";
   const Result json = Run("job list --limit 2 -o json");
   EXPECT_THAT(json.out, HasSubstr("\"totalSize\": \"5\""));
@@ -98,13 +96,13 @@ TEST_F(Ampctl, AnIncompleteList_SaysSoOnStderrAndInJson) {
 
 TEST_F(Ampctl, SubmitSaysHowLongWhatTheJobLeavesIsKept) {
   Write("job.yaml", kGoodJob);
-  EXPECT_THAT(Run("job submit -f job.yaml").err, Not(HasSubstr("kept:"))) << "an older server does not say";
+  EXPECT_THAT(Run("job submit -f job.yaml").err, Not(HasSubstr("storage:"))) << "an older server does not say";
   fake_.jobs.script()->retention.mutable_history()->set_seconds(30 * 24 * 3600);
   EXPECT_THAT(Run("job submit -f job.yaml").err,
-              HasSubstr("  kept:    points, events and logs for 30 days after its end; checkpoints until they are "
-                        "deleted\n"));
+              HasSubstr("  storage: points, events and logs are kept for 30 days after the job's end; checkpoints are "
+                        "kept until they are deleted\n"));
   fake_.jobs.script()->retention.mutable_checkpoints()->set_seconds(5400);
-  EXPECT_THAT(Run("job submit -f job.yaml").err, HasSubstr("; checkpoints for 1h30m after its end\n"));
+  EXPECT_THAT(Run("job submit -f job.yaml").err, HasSubstr("; checkpoints are kept for 1h30m after the job's end\n"));
 }
 
 TEST_F(Ampctl, DevCleanNamesWhatItWouldDeleteAndNeedsAnAnswer) {
@@ -122,7 +120,7 @@ TEST_F(Ampctl, DevCleanNamesWhatItWouldDeleteAndNeedsAnAnswer) {
   std::filesystem::remove(folder_ + "/.ampd/lock");
   const Result strange = Run("dev --clean --yes --port 0 --metrics-port 0 < /dev/null");
   EXPECT_EQ(strange.exit_code, 1);
-  EXPECT_THAT(strange.err, HasSubstr("was not created by ampctl dev; nothing was deleted"));
+  EXPECT_THAT(strange.err, HasSubstr("was not created by ampctl dev, so nothing was deleted"));
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/.ampd/checkpoints/j-a/model"));
 }
 
@@ -263,7 +261,7 @@ TEST_F(Ampctl, PauseAndResumeTakeSeveralJobsAndReportTheirStates) {
 
 TEST_F(Ampctl, ScaleOrdersWhatItWasGivenAndNothingElse) {
   const std::string id = fake_.jobs.Add("a", v1::Job::RUNNING).id();
-  EXPECT_EQ(Run("job scale --set-scale 4096 " + id).out, id + "  takes effect at the next step\n");
+  EXPECT_EQ(Run("job scale --set-scale 4096 " + id).out, id + "  the change takes effect at the next step\n");
   EXPECT_EQ(Run("job scale --growth-interval 500 " + id).exit_code, 0);
   const std::vector<v1::UpdateJobRequest> updates = fake_.jobs.script()->updates;
   ASSERT_EQ(updates.size(), 2u);
@@ -290,7 +288,7 @@ TEST_F(Ampctl, GradientsAsksAndShowsAHistogramOfEachModule) {
   fake_.jobs.script()->answers_gradients = false;
   const Result ended = Run("job gradients " + id);
   EXPECT_EQ(ended.exit_code, 1);
-  EXPECT_THAT(ended.err, HasSubstr(id + " ended before it answered"));
+  EXPECT_THAT(ended.err, HasSubstr(id + " ended before it reported its gradients"));
 }
 
 TEST_F(Ampctl, CancelOfAnEndedJobSaysThatNothingChanged) {
@@ -322,7 +320,7 @@ TEST_F(Ampctl, SubmitWithFollowWatchesToTheEnd) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out, HasSubstr("j-aaaaaaaaaaaaaaa0\n"));
   EXPECT_THAT(result.out, HasSubstr("step 10"));
-  EXPECT_THAT(result.err, HasSubstr("again: ampctl job retry j-aaaaaaaaaaaaaaa0"));
+  EXPECT_THAT(result.err, HasSubstr("resume from its last checkpoint: ampctl job retry j-aaaaaaaaaaaaaaa0"));
 }
 
 TEST_F(Ampctl, AnUnsupportedField_IsAUsageErrorAtItsLine) {
@@ -344,8 +342,8 @@ TEST_F(Ampctl, SeveralUnsupportedFields_AreErrorsAtTheirLines) {
 TEST_F(Ampctl, AnUnreachableServer_IsOneLineOfWhyAndOneOfWhatToDo) {
   EXPECT_EQ(Run("job list", "AMPD_ADDRESS=127.0.0.1:1").err,
             "error: cannot reach the server at 127.0.0.1:1: Connection refused\n"
-            "  try: is a server running there? start one with: ampctl dev   (address from AMPD_ADDRESS; others: "
-            "--address, AMPD_ADDRESS, ampctl context use)\n");
+            "  try: ampctl dev (starts a server here); the address comes from AMPD_ADDRESS; to use another: --address "
+            "HOST:PORT\n");
 }
 
 TEST_F(Ampctl, AWrongCommandGetsTheNearestOne) {
@@ -359,16 +357,16 @@ TEST_F(Ampctl, AUsageError_NeverNamesAnOptionsValueAsACommand) {
                 ::testing::EndsWith("  try: ampctl job list --help\n"))
         << options;
     EXPECT_THAT(Run(absl::StrCat(options, "job sumbit -f x")).err,
-                HasSubstr("error: ampctl job has no command 'sumbit'; it has submit, "))
+                HasSubstr("error: ampctl job has no command 'sumbit'; its commands are submit, "))
         << options;
   }
   const Result format = Run("--address 127.0.0.1:1 job list -o xml");
   EXPECT_EQ(format.exit_code, 2);
-  EXPECT_THAT(format.err, HasSubstr("there is no format 'xml'"));
+  EXPECT_THAT(format.err, HasSubstr("there is no output format 'xml'"));
   EXPECT_THAT(Run("job --colour never list").err, HasSubstr("did you mean '--color'?"));
   EXPECT_THAT(Run("job list --limt 3").err,
               HasSubstr("error: ampctl job list has no option '--limt'\n  did you mean '--limit'?"));
-  EXPECT_THAT(Run("--address 127.0.0.1:1").err, HasSubstr("error: ampctl needs one of: job, "));
+  EXPECT_THAT(Run("--address 127.0.0.1:1").err, HasSubstr("error: ampctl needs one of these commands: job, "));
 }
 
 TEST_F(Ampctl, Logs_AfterACutStream_Resume) {
@@ -381,7 +379,10 @@ TEST_F(Ampctl, Logs_AfterACutStream_Resume) {
 }
 
 TEST_F(Ampctl, LogsFollow_AfterACutStream_ResumesWhereItWas) {
-  const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  v1::Job job = fake_.jobs.Add("n", v1::Job::RUNNING);
+  job.set_num_attempts(1);
+  fake_.jobs.Put(job);
+  const std::string& id = job.id();
   const Result result = Run("job logs -f " + id);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out, "line one\nline two\n");
@@ -407,7 +408,7 @@ TEST_F(Ampctl, VerbsExplainAndWorkers) {
   for (const char* command : {"worker drain ''", "worker undrain ''", "job show ''", "job cancel ''", "job wait ''"}) {
     const Result empty = Run(command);
     EXPECT_EQ(empty.exit_code, 2) << command;
-    EXPECT_THAT(empty.err, HasSubstr(": must not be empty\n")) << command;
+    EXPECT_THAT(empty.err, HasSubstr(": the value must not be empty\n")) << command;
   }
   EXPECT_EQ(Run("health").exit_code, 0);
 }
@@ -478,7 +479,7 @@ TEST_F(Ampctl, PolicyShowAsksForTheJobFilesModelAndRulesUnderThePresetOfTheComma
 TEST_F(Ampctl, PolicyShowNeedsAPresetOrAJobFile) {
   const Result result = Run("policy show");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("give a preset"));
+  EXPECT_THAT(result.err, HasSubstr("give one of the presets"));
   EXPECT_EQ(Run("policy show bf16 --device tpu").exit_code, 2);
 }
 
@@ -497,18 +498,20 @@ TEST_F(Ampctl, ADryRunShowsTheMemoryOfAStepAsCommentsOfItsYaml) {
   Write("job.yaml", "name: x\nprecision: {preset: bf16}\ndata:\n  batch_size: 4\nresources: {memory_bytes: 4096}\n");
   Result result = Run("job submit -f job.yaml --dry-run");
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("# Memory of a step at its peak; the largest batch for 4.0 KiB:\n# PRECISION"));
+  EXPECT_THAT(result.out,
+              HasSubstr("# Peak memory of a step, and the largest batch that fits into 4.0 KiB:\n# PRECISION"));
   EXPECT_THAT(result.out, ContainsRegex("# bf16 +CPU +3.0 MiB .* 77\n"));
   result = Run("job submit -f job.yaml --dry-run -o json");
   EXPECT_EQ(result.out.find("# "), std::string::npos) << "JSON has no comments";
   result = Run("job submit -f job.yaml --set resources.memory_bytes=0 --dry-run");
-  EXPECT_THAT(result.out, HasSubstr("the largest batch for the smallest and the largest device that can run it:\n"));
+  EXPECT_THAT(result.out,
+              HasSubstr("the largest batch for the smallest and for the largest device that can run the job:\n"));
   EXPECT_THAT(result.out, ContainsRegex("# bf16 .* 400 on w1/cpu \\(4.0 GiB\\), 1600 on w2/cpu \\(16.0 GiB\\)\n"));
   EXPECT_THAT(result.err, Not(HasSubstr("no worker that serves now")));
   fake_.jobs.script()->no_worker_fits = true;
   result = Run("job submit -f job.yaml --set resources.memory_bytes=0 --dry-run");
   EXPECT_EQ(result.exit_code, 0) << "a worker may come";
-  EXPECT_THAT(result.err, HasSubstr("no connected worker can run it; see: ampctl worker list -o wide\n"));
+  EXPECT_THAT(result.err, HasSubstr("no connected worker can run the job; see: ampctl worker list -o wide\n"));
 }
 
 }  // namespace

@@ -46,14 +46,14 @@ v1::ModelFile Described(const json& model, const ModelQuestion& question = Quest
   return DescribeModel(Parsed(model), question);
 }
 
-// Returns the file's row for an op such as "conv2d.default".
+// Returns what the description of the model file says about an op such as "conv2d.default".
 ModelOp OpOf(const v1::ModelFile& file, const std::string& name) {
   const auto found =
       std::find_if(file.ops().begin(), file.ops().end(), [&](const ModelOp& op) { return op.op() == "aten." + name; });
   return found == file.ops().end() ? ModelOp() : *found;
 }
 
-// Returns how many ops the policy computes in each way: "lower bfloat16 4; ...", in the order of the message.
+// Returns how many ops the policy computes in each way, as text: "lower bfloat16 4; fp32  1".
 std::string Shares(const v1::ModelPolicy& policy) {
   return absl::StrJoin(policy.shares(), "; ", [](std::string* out, const v1::ModelPolicy::Share& share) {
     absl::StrAppend(out, OpRule::Class_Name(share.policy()), " ", share.dtype(), share.emulated() ? " emulated " : " ",
@@ -233,7 +233,7 @@ TEST(DescribeModel, AGanHasTwoOutputsAndIsGivenNoise) {
   EXPECT_EQ(Shares(file.policies(0)), "lower bfloat16 4; fp32  2; promote  1; as_input  2");
   const std::string text = RenderModelFile(file, ModelTextOptions());
   EXPECT_THAT(text, HasSubstr("gan"));
-  EXPECT_THAT(text, HasSubstr("read as the loss"));
+  EXPECT_THAT(text, HasSubstr("used as the loss"));
   question.head = std::nullopt;
   EXPECT_THAT(Described(graph::Gan(), question).problems(),
               ElementsAre(HasSubstr("model.exported.output 0 is float32[]")));
@@ -247,7 +247,7 @@ TEST(DescribeModel, PoliciesAreResolvedAsTheTrainerDoes) {
   EXPECT_EQ(Shares(file.policies(1)), "lower bfloat16 5; fp32  1; as_input  4");
   EXPECT_EQ(Shares(file.policies(2)), "lower bfloat16 4; lower float8_e4m3fn 1; fp32  1; as_input  4");
   EXPECT_THAT(file.policies(2).fp8_layers(), ElementsAre("body.1"));
-  // The policy's table equals the one that ResolvePolicy makes for the program with its loss.
+  // The policy's table equals what ResolvePolicy returns for the training program with its loss.
   const auto programs = graph::ImportPrograms(Parsed(Net()), {});
   v1::PrecisionPolicy policy;
   policy.set_preset("bf16");

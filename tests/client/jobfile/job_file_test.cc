@@ -139,7 +139,7 @@ TEST(JobFile, ControlCharacters_AreNotPrinted) {
     ASSERT_FALSE(file.problems.empty()) << text;
     const std::string problems = ProblemsText(file.problems, "job" + red + ".yaml");
     EXPECT_THAT(problems, ::testing::Not(HasSubstr("\x1b"))) << text;
-    EXPECT_THAT(problems, HasSubstr("?[31m")) << text;
+    EXPECT_THAT(problems, HasSubstr("\\x1b[31m")) << text;
   }
 }
 

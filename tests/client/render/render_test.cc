@@ -1,10 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "client/render/csv.h"
+#include "client/render/format.h"
 #include "client/render/job_text.h"
 #include "client/render/plot.h"
 #include "client/render/table.h"
@@ -58,16 +63,32 @@ WatchedJob HalfDone() {
   return watched;
 }
 
-TEST(Render, TheWatchScreenInBothAlphabetsAndSmall) {
+// Returns the screen with its colours as text, after a check of its size.
+std::string ScreenText(const WatchedJob& watched, const ScreenOptions& options) {
+  const std::string screen = RenderWatchScreen(watched, options);
+  const std::vector<std::string> rows = absl::StrSplit(absl::StripSuffix(screen, "\n"), '\n');
+  EXPECT_LE(rows.size(), static_cast<size_t>(options.height));
+  for (const std::string& row : rows) {
+    EXPECT_LE(DisplayWidth(row), options.width) << row;
+  }
+  return absl::StrCat("==== ", options.width, "x", options.height, options.ascii ? ", ASCII" : ", UTF-8",
+                      options.palette.on() ? ", colours" : "", "\n", absl::StrReplaceAll(screen, {{"\x1b", "\\e"}}));
+}
+
+TEST(Render, TheWatchScreenInEverySizeAlphabetAndPalette) {
   const WatchedJob watched = HalfDone();
   EXPECT_EQ(watched.progress().skipped_steps(), 1);
   EXPECT_EQ(watched.progress().total_steps(), 100) << "the record has it, and progress beside points lacks it";
   EXPECT_EQ(watched.TimeLeft(), absl::Seconds(20));
   std::string all;
-  for (const bool ascii : {true, false}) {
-    absl::StrAppend(&all, RenderWatchScreen(watched, {78, 28, ascii, Palette(false)}), "====\n");
+  for (const auto& [width, height] : {std::pair(120, 40), std::pair(80, 24), std::pair(20, 5)}) {
+    for (const bool ascii : {true, false}) {
+      for (const bool colours : {false, true}) {
+        all += ScreenText(watched, {width, height, ascii, Palette(colours), "q: quit"});
+      }
+    }
   }
-  absl::StrAppend(&all, RenderWatchScreen(watched, {50, 12, true, Palette(false)}), "====\n", RenderWatchLine(watched));
+  absl::StrAppend(&all, "==== the line for an output that is not a terminal\n", RenderWatchLine(watched));
   ExpectGolden("tests/golden/client/watch_screen.txt", all + "\n");
 }
 
@@ -207,7 +228,7 @@ TEST(Render, AnUnderflowNamesTheWorstModulesWithTheirShares) {
   (*event.mutable_attributes())["modules"] = "a 0.900";
   EXPECT_EQ(RenderEvent(event), text) << "the message has named it";
   (*event.mutable_attributes())["modules"] = "a 0.900, b\033[31m 0.200";
-  EXPECT_EQ(RenderEvent(event), text + "; shares by module: a 0.900, b?[31m 0.200");
+  EXPECT_EQ(RenderEvent(event), text + "; shares by module: a 0.900, b\\x1b[31m 0.200");
   event.set_kind(v1::Event::WARNING);
   EXPECT_EQ(RenderEvent(event), "warning at step 100: gradients underflow in 3 parameters, most in a.weight");
 }
@@ -227,12 +248,12 @@ TEST(Render, WaitingPausedAndFinishedJobsSayWhy) {
   watched.Add(message);
   absl::StrAppend(&all, RenderWatchLine(watched), "\n", RenderWatchScreen(watched, {60, 20, true, Palette(false)}));
   job->set_state(v1::Job::FAILED);
-  job->set_reason(v1::DATA_ERROR);
+  job->set_reason(v1::Reason::DATA_ERROR);
   job->set_message("attempt 1: train.gz: No such file or directory");
   absl::StrAppend(&all, RenderEnd(*job), "\n");
   job->clear_message();
   job->set_state(v1::Job::SUCCEEDED);
-  job->set_reason(v1::SUCCEEDED_NORMALLY);
+  job->set_reason(v1::Reason::SUCCEEDED_NORMALLY);
   v1::FinalMetrics* metrics = job->add_attempts()->mutable_outcome()->mutable_final_metrics();
   metrics->set_eval_accuracy(0.8976);
   metrics->set_eval_loss(0.281);
@@ -270,9 +291,61 @@ TEST(JobText, AJobWithoutAStepShowsNoNumbers) {
   EXPECT_EQ(RenderJob(job, options),
             "job         j-abcdefghijklmnop  fashion\n"
             "state       QUEUED\n"
-            "created     1970-01-12 13:46:40 (1m00s ago)\n"
+            "created     1970-01-12 13:46:40 UTC (1m00s ago)\n"
             "precision   bf16\n"
             "progress    no step yet\n");
+}
+
+TEST(Csv, QuotesOnlyWhatNeedsIt) {
+  EXPECT_EQ(CsvLine({"a", "", "b c", "d,e", "f\"g", "h\ni"}), "a,,b c,\"d,e\",\"f\"\"g\",\"h\ni\"\n");
+  EXPECT_EQ(CsvLine({}), "\n");
+}
+
+TEST(Csv, ATextThatASpreadsheetWouldCompute_GetsAnApostrophe_ButANumberDoesNot) {
+  EXPECT_EQ(CsvLine({"=1+1", "+x", "-x", "@x", "\tx"}), "'=1+1,'+x,'-x,'@x,'\tx\n");
+  EXPECT_EQ(CsvLine({"-1.5e-05", "+2", "-inf", "a=1"}), "-1.5e-05,+2,-inf,a=1\n");
+  EXPECT_EQ(CsvLine({"=HYPERLINK(\"x\")"}), "\"'=HYPERLINK(\"\"x\"\")\"\n");
+}
+
+TEST(Csv, NumbersKeepTheirDigits_AndTimesAreUtc) {
+  EXPECT_EQ(CsvNumber(0.1), "0.1");
+  EXPECT_EQ(CsvNumber(0.1F), "0.1") << "not 0.10000000149";
+  EXPECT_EQ(CsvNumber(1.0 / 3), "0.3333333333333333");
+  EXPECT_EQ(CsvNumber(std::numeric_limits<double>::infinity()), "inf");
+  EXPECT_EQ(CsvTime(true, At(1'000'000)), "1970-01-12T13:46:40Z");
+  EXPECT_EQ(CsvTime(false, At(1'000'000)), "");
+  EXPECT_EQ(CsvTime(int64_t{1'500'000}), "1970-01-01T00:00:01.5Z");
+}
+
+TEST(Table, PrintedInParts_KeepsItsColumns) {
+  std::vector<int> widths;
+  EXPECT_EQ(RenderRows({"A", "B"}, {{"xx", "y"}}, &widths), "A   B\nxx  y\n");
+  EXPECT_EQ(RenderRows({}, {{"z", "y"}}, &widths), "z   y\n") << "as wide as the part before";
+  EXPECT_EQ(RenderRows({}, {{"zzzz", "y"}}, &widths), "zzzz  y\n");
+}
+
+TEST(JobText, AQueuedJobShowsWhyItWaits) {
+  v1::Job job;
+  job.set_id("j-a");
+  job.set_state(v1::Job::QUEUED);
+  job.mutable_pending()->set_reason(v1::PendingReason::NO_WORKERS);
+  job.mutable_pending()->set_message("no worker has ever reported a device");
+  EXPECT_EQ(ReasonWord(job), "NO_WORKERS");
+  EXPECT_EQ(JobRow(job, false, JobTextOptions()).back(), "NO_WORKERS");
+  EXPECT_THAT(RenderJob(job, JobTextOptions()),
+              testing::HasSubstr("\nwaits       NO_WORKERS: no worker has ever reported a device\n"));
+  EXPECT_EQ(JobCsvRow(job).size(), JobCsvHeadings().size());
+  EXPECT_EQ(JobRow(job, true, JobTextOptions()).size(), JobHeadings(true).size());
+}
+
+TEST(WorkerText, CsvRows_HaveACellForEachHeading) {
+  v1::Worker worker;
+  worker.set_name("w1");
+  EXPECT_EQ(WorkerCsvRows(worker)[0].size(), WorkerCsvHeadings().size());
+  worker.add_devices()->set_id("cpu");
+  worker.add_devices()->set_id("gpu0");
+  EXPECT_EQ(WorkerCsvRows(worker).size(), 2u);
+  EXPECT_EQ(WorkerCsvRows(worker)[1].size(), WorkerCsvHeadings().size());
 }
 
 TEST(JobText, AFinishedJobShowsItsAttemptsTimesAndFinalMetrics) {
@@ -283,7 +356,7 @@ TEST(JobText, AFinishedJobShowsItsAttemptsTimesAndFinalMetrics) {
   job.mutable_spec()->set_max_retries(2);
   job.mutable_spec()->mutable_train()->set_steps(1875);
   job.set_state(v1::Job::SUCCEEDED);
-  job.set_reason(v1::SUCCEEDED_NORMALLY);
+  job.set_reason(v1::Reason::SUCCEEDED_NORMALLY);
   *job.mutable_create_time() = At(1'000'000);
   *job.mutable_start_time() = At(1'000'005);
   *job.mutable_end_time() = At(1'000'125);
@@ -303,7 +376,7 @@ TEST(JobText, AFinishedJobShowsItsAttemptsTimesAndFinalMetrics) {
     attempt->set_emulated(true);
     attempt->set_from_step(number == 1 ? 0 : 600);
     attempt->mutable_outcome()->set_kind(number == 1 ? v1::Outcome::FAILED : v1::Outcome::FINISHED);
-    attempt->mutable_outcome()->set_reason(number == 1 ? v1::TRAINER_CRASHED : v1::SUCCEEDED_NORMALLY);
+    attempt->mutable_outcome()->set_reason(number == 1 ? v1::Reason::TRAINER_CRASHED : v1::Reason::SUCCEEDED_NORMALLY);
     attempt->mutable_outcome()->set_message(number == 1 ? "signal 9" : "");
     attempt->mutable_outcome()->set_last_step(number == 1 ? 777 : 1875);
   }
@@ -320,6 +393,50 @@ TEST(JobText, AFinishedJobShowsItsAttemptsTimesAndFinalMetrics) {
   job.mutable_checkpoints(0)->set_size_bytes(4096);
   ExpectGolden("tests/golden/client/job_show.txt",
                RenderJob(job, {absl::FromUnixSeconds(1'003'600), absl::UTCTimeZone()}));
+}
+
+// A job that stopped early at step 400 of 1000.
+v1::Job StoppedEarly() {
+  v1::Job job;
+  job.set_id("j-abcdefghijklmnop");
+  job.mutable_spec()->set_name("fashion");
+  job.mutable_spec()->mutable_train()->set_steps(1000);
+  job.mutable_spec()->mutable_train()->mutable_early_stopping()->set_patience(3);
+  job.set_state(v1::Job::SUCCEEDED);
+  job.set_reason(v1::Reason::SUCCEEDED_NORMALLY);
+  job.set_message("training stopped early at step 400 of 1000: eval_loss has not fallen below 0.4 (step 250)");
+  job.mutable_progress()->set_step(400);
+  job.mutable_progress()->set_loss(0.25);
+  job.add_attempts()->mutable_outcome()->set_kind(v1::Outcome::FINISHED);
+  job.mutable_attempts(0)->mutable_outcome()->set_last_step(400);
+  return job;
+}
+
+TEST(JobText, AJobThatStoppedEarly_SaysSoWithTheStepsOfBoth) {
+  const v1::Job job = StoppedEarly();
+  EXPECT_TRUE(HasStoppedEarly(job));
+  const std::string text = RenderJob(job, JobTextOptions());
+  EXPECT_THAT(text, testing::HasSubstr("state       SUCCEEDED: training stopped early at step 400 of 1000: eval_loss"));
+  EXPECT_THAT(text, testing::HasSubstr("progress    step 400/1,000 (stopped early), loss 0.25"));
+  EXPECT_EQ(JobRow(job, false, JobTextOptions())[3], "400/1000");
+  EXPECT_THAT(RenderEnd(job), testing::HasSubstr("SUCCEEDED: training stopped early at step 400 of 1000"));
+
+  v1::WatchJobResponse message;
+  *message.mutable_final() = job;
+  WatchedJob watched;
+  watched.Add(message);
+  EXPECT_THAT(RenderWatchLine(watched), testing::HasSubstr("step 400/1,000 (stopped early)"));
+  const std::string screen = RenderWatchScreen(watched, {100, 20, true, Palette(false)});
+  EXPECT_THAT(screen, testing::HasSubstr("step 400/1,000 (stopped early)"));
+  EXPECT_THAT(screen, testing::HasSubstr("training stopped early at step 400 of 1000"));
+  EXPECT_THAT(screen, testing::HasSubstr("40%")) << "the bar shows what was trained";
+
+  v1::Job whole = job;
+  whole.mutable_attempts(0)->mutable_outcome()->set_last_step(1000);
+  EXPECT_FALSE(HasStoppedEarly(whole));
+  v1::Job without = job;
+  without.mutable_spec()->mutable_train()->clear_early_stopping();
+  EXPECT_FALSE(HasStoppedEarly(without));
 }
 
 TEST(JobText, AnEvaluation_ShowsItsMetricsBesideTheLoss) {
@@ -378,10 +495,9 @@ TEST(JobText, WideAddsTimesPaceLabelsAndWhereCheckpointsAre) {
   checkpoint->set_local(true);
   const std::string wide =
       RenderJob(job, {absl::FromUnixSeconds(1'000'060), absl::UTCTimeZone(), Palette(false), true});
-  for (const char* line :
-       {"labels      team=vision\n", "etag        7\n", "learning rate 0.5",
-        "            assigned 1970-01-12 13:46:40, ended 1970-01-12 13:47:40, by signal 9, precision: asked for\n",
-        ", attempt 1, j-a/1/step-5 on w1, state -\n"}) {
+  for (const char* line : {"labels      team=vision\n", "etag        7\n", "learning rate 0.5",
+                           "            assigned 1970-01-12 13:46:40 UTC, ended 1970-01-12 13:47:40 UTC, by signal 9, ",
+                           ", precision: asked for\n", ", attempt 1, j-a/1/step-5 on w1, state -\n"}) {
     EXPECT_THAT(wide, testing::HasSubstr(line));
     EXPECT_THAT(RenderJob(job, {absl::FromUnixSeconds(1'000'060), absl::UTCTimeZone()}),
                 testing::Not(testing::HasSubstr(line)));
@@ -434,8 +550,9 @@ TEST(Render, ClippingKeepsColoursWholeAndCountsCodePoints) {
 TEST(Render, CurvesLeaveOutWhatIsNotFinite) {
   const double inf = std::numeric_limits<double>::infinity();
   EXPECT_THAT(PlotCurve({}, {40, 4, true, false}), testing::HasSubstr("nothing yet"));
-  EXPECT_THAT(PlotCurve({{1, inf, false}, {2, -inf, true}}, {40, 4, true, false}), testing::HasSubstr("no value"));
-  EXPECT_THAT(PlotCurve({{1, 0, false}}, {40, 4, true, true}), testing::HasSubstr("no value"));
+  EXPECT_THAT(PlotCurve({{1, inf, false}, {2, -inf, true}}, {40, 4, true, false}),
+              testing::HasSubstr("no finite value to show"));
+  EXPECT_THAT(PlotCurve({{1, 0, false}}, {40, 4, true, true}), testing::HasSubstr("no finite value to show"));
   EXPECT_EQ(Sparkline({1, inf, 3, 2}, 4, true), "_ #=");
 }
 
@@ -447,8 +564,66 @@ TEST(Render, BarsTablesAndNumbers) {
   EXPECT_EQ(FormatBytes(1536), "1.5 KiB");
   EXPECT_EQ(FormatCount(-1234567), "-1,234,567");
   EXPECT_EQ(FormatSpan(absl::Seconds(3725)), "1h02m");
-  EXPECT_EQ(Printable("a\x1b[2Jb\n"), "a?[2Jb?");
-  EXPECT_EQ(Printable("\xc2\x9b[2J\xc2\x80\xc2\xa0\xc3\x9b\xc2"), "?[2J?\xc2\xa0\xc3\x9b\xc2");
+  EXPECT_EQ(Printable("a\x1b[2Jb\n"), "a\\x1b[2Jb\\n");
+  EXPECT_EQ(Printable("\xc2\x9b[2J\xc2\x80\xc2\xa0\xc3\x9b\xc2"), "\\u009b[2J\\u0080\xc2\xa0\xc3\x9b\\xc2");
+}
+
+// Everything in a text from outside that could control a terminal.
+constexpr char kHostile[] = "a\x1b[31m\u009b2J\u202eb\u2066\u200f\u061c\u2028\x7f\r\nc";
+
+TEST(Printable, EscapesWhateverControlsATerminal) {
+  EXPECT_EQ(Printable(kHostile), "a\\x1b[31m\\u009b2J\\u202eb\\u2066\\u200f\\u061c\\u2028\\u007f\\r\\nc");
+  EXPECT_EQ(Printable("na\u00efve \u4e16\U0001f600"), "na\u00efve \u4e16\U0001f600");
+  EXPECT_EQ(Printable("caf\xe9"), "caf\\xe9");
+}
+
+TEST(Printable, LinesKeepBreaksTabsAndOurColours) {
+  const Palette palette(true);
+  EXPECT_EQ(ColouredLines(palette.Red("x") + "\n\ty\n"), palette.Red("x") + "\n\ty\n");
+  EXPECT_EQ(PrintableLines(palette.Red("x") + "\n\ty\n"), "\\x1b[31mx\\x1b[0m\n\ty\n");
+  EXPECT_EQ(ColouredLines("\x1b[2J\x1b[1;31m\x1b]0;t\x07\r"), "\\x1b[2J\\x1b[1;31m\\x1b]0;t\\x07\\r");
+  EXPECT_EQ(ColouredLine(palette.Bold("x") + "\ny"), palette.Bold("x") + "\\ny");
+  EXPECT_EQ(ColouredLines("\x1b"), "\\x1b");
+}
+
+TEST(Table, ACellCannotBreakItsLine) {
+  EXPECT_EQ(RenderTable({"A", "B"}, {{"x\ny", "\x1b[2J"}}, true), "A     B\nx\\ny  \\x1b[2J\n");
+}
+
+TEST(LogCleaner, CleansALogThatIsCutAnywhere) {
+  const std::string log = std::string("step 1\r\n\t\u00e4\u4e16\U0001f600 50%\r60%\n") + kHostile + "\xff end\n";
+  LogCleaner whole;
+  std::string cleaned = whole.Clean(log);
+  cleaned += whole.Finish();
+  EXPECT_EQ(cleaned, absl::StrCat("step 1\n\t\u00e4\u4e16\U0001f600 50%\\r60%\n",
+                                  "a\\x1b[31m\\u009b2J\\u202eb\\u2066\\u200f\\u061c\\u2028\\u007f\nc\\xff end\n"));
+  for (size_t first = 0; first <= log.size(); ++first) {
+    LogCleaner cut;
+    std::string text;
+    for (const std::string& piece :
+         {log.substr(0, first), log.substr(first, 1), log.substr(std::min(first + 1, log.size()))}) {
+      text += cut.Clean(piece);
+    }
+    EXPECT_EQ(text + cut.Finish(), cleaned) << first;
+  }
+}
+
+TEST(LogCleaner, ShowsWhatIsIncompleteAtTheEnd) {
+  LogCleaner cleaner;
+  EXPECT_EQ(cleaner.Clean("a\xe4\xb8"), "a");
+  EXPECT_EQ(cleaner.Finish(), "\\xe4\\xb8");
+  EXPECT_EQ(cleaner.Finish(), "");
+  EXPECT_EQ(cleaner.Clean("b\r"), "b");
+  EXPECT_EQ(cleaner.Finish(), "\\r");
+}
+
+TEST(Timestamps, NameTheirZone) {
+  absl::TimeZone berlin;
+  ASSERT_TRUE(absl::LoadTimeZone("Europe/Berlin", &berlin));
+  const absl::Time winter = absl::FromUnixSeconds(1'769'900'399);
+  EXPECT_EQ(FormatTimestamp(winter, absl::UTCTimeZone()), "2026-01-31 22:59:59 UTC");
+  EXPECT_EQ(FormatTimestamp(winter, berlin), "2026-01-31 23:59:59 CET");
+  EXPECT_EQ(FormatTimestamp(absl::ToUnixMicros(winter + absl::Hours(24 * 180)), berlin), "2026-07-31 00:59:59 CEST");
 }
 
 }  // namespace

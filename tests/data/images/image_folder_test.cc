@@ -105,7 +105,7 @@ TEST_F(ImageFolderTest, FoldersThatAreNoClasses_AreRefused) {
   EXPECT_THAT(std::string(PackFolder(Options()).status().message()), HasSubstr("has 0 folders"));
 }
 
-// The pictures have the order of torchvision's ImageFolder, with which tests/parity/pack_test.py compares it.
+// The pictures are in the order of torchvision's ImageFolder. tests/parity/pack_test.py compares the two.
 TEST_F(ImageFolderTest, FoldersInClasses_AreOfTheClass) {
   Write("set/cat/deep/er/a.png", PngFile(1, 1, PNG_COLOR_TYPE_RGB, 8, {7, 0, 0}));
   Write("set/cat/deep-x/a.png", PngFile(1, 1, PNG_COLOR_TYPE_RGB, 8, {8, 0, 0}));

@@ -39,8 +39,8 @@ TEST(Resize, APart_IsCutOut) {
   EXPECT_THAT(Resized(Grey(3, 2, {1, 2, 3, 4, 5, 6}), {1, 1, 2, 1}, 2, 1), ElementsAre(5, 6));
 }
 
-// The expected values are computed by hand: the filter's triangle reaches two pixels to each side of a result's middle,
-// and is cut off at the border of the picture.
+// The expected values are computed by hand. The triangle filter reaches two source pixels to each side of the middle of
+// a result pixel, and is cut off at the border of the picture.
 TEST(Resize, HalfTheSize_WeighsTheNeighboursByDistance) {
   // The weights are 1/4, 3/4, 3/4 and 1/4, normalized to a sum of 1. The first result has no left neighbour.
   EXPECT_THAT(Resized(Grey(4, 1, {0, 0, 70, 140}), {0, 0, 4, 1}, 2, 1), ElementsAre(10, 90));

@@ -54,7 +54,8 @@ TEST(Gpt2Words, WhiteSpace_LeavesItsLastToTheWordBehind) {
   EXPECT_THAT(Words("a\u00a0\u3000b"), ElementsAre("a", "\u00a0", "\u3000", "b"));
 }
 
-// The content of a vocab.json: all bytes in the order of GPT-2's own vocabulary, then the results of `merges`.
+// Returns the content of a vocab.json: first the tokens of all bytes, in GPT-2's order, then the tokens that `merges`
+// make.
 std::string VocabularyOf(const std::vector<std::string>& merges) {
   std::vector<std::string> entries;
   const auto add = [&entries](const std::string& token) {

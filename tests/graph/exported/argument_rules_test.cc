@@ -25,7 +25,8 @@ struct TensorArgument {
   Shape shape;
 };
 
-// Returns FaultOfArguments for a call of the op with these tensors and numbers.
+// Returns the fault that FaultOfArguments finds in a call of the op with these tensors and numbers; empty if it finds
+// none.
 std::string FaultOfCall(const std::string& op, const std::vector<TensorArgument>& tensors,
                         const std::vector<Argument>& numbers) {
   Graph graph("call");

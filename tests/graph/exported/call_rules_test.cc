@@ -18,8 +18,8 @@ constexpr std::string_view kTensors[] = {"self",      "input",  "weight", "other
 constexpr std::string_view kNumbers[] = {"groups", "num_layers", "dim", "reduction"};
 constexpr std::string_view kTruths[] = {"train", "training", "batch_first", "bidirectional", "is_causal"};
 
-// Makes calls of ops with random arguments of random shapes. A file may contain such calls, because only the trainer
-// checks them against the ops' schemas.
+// Makes calls of ops with random arguments of random shapes. The file of an exported model may contain such calls: the
+// import does not check them against the ops' schemas, only the trainer does.
 class Calls {
  public:
   // Returns a graph of one call of the op and a loss computed from its result.

@@ -104,7 +104,8 @@ TEST(ReadExportedModel, OfTensorsThatUnpackToFarMoreThanTheArchiveIsRefused) {
   EXPECT_THAT(read(2, 1 << 27), HasSubstr("unpack to more than")) << "what is between its two rows is read too";
 }
 
-// Writes the model of WithInlineConstants with these contents of its constants, and reads it from the archive.
+// Writes an archive of the model of WithInlineConstants, and reads it. The arguments are the contents of its three
+// constants.
 absl::StatusOr<ExportedModel> ReadWithConstants(const json& model, const std::string& zero, const std::string& one,
                                                 const std::string& of_evaluation) {
   const std::string path = testing::TempDir() + "/constants.pt2";

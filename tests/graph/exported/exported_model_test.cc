@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const json kOff = {{"as_bool", false}};
+const json kFalse = {{"as_bool", false}};
 
 TEST(ParseExportedModel, WhatIsNotTorchExportsIsNamedWithItsPlace) {
   EXPECT_EQ(Refused([](json& m) { m["programs"]["train"]["schema_version"]["major"] = 9; }),
@@ -75,7 +75,7 @@ TEST(ParseExportedModel, WhatIsNoJsonIsRefused) {
 }
 
 TEST(ParseExportedModel, TellsTheTypesOfModules_OfGraphsWithinToo) {
-  json model = Nested("wrap_with_set_grad_enabled", {kOff});
+  json model = Nested("wrap_with_set_grad_enabled", {kFalse});
   json& graph = GraphOf(model);
   graph["nodes"][0]["metadata"]["nn_module_stack"] = "k,,net.Net;k,blocks.0@1,net.Block;k,blocks.0.fc,net.Layer";
   const auto exported = ParseExportedModel(model.dump());

@@ -12,7 +12,8 @@
 // A small network in the JSON that torch.export writes, and archives with such models.
 namespace ampd::graph {
 
-// Adds a node that calls an op in a module, with the modules that contain it, and the type of the node's result.
+// Adds a node that calls the op `target`. `module` and `type` are the path and the class of the module that makes the
+// call. `sizes` is the shape of the node's result.
 void AddCall(json& model, const std::string& target, const std::vector<std::pair<std::string, json>>& arguments,
              const std::string& result, const std::string& module, const std::string& type,
              const std::vector<json>& sizes);
@@ -30,17 +31,17 @@ void AddLinear(json& model, const std::string& name, const std::string& path, co
 void AddNorm(json& model, const std::string& input, const std::string& result, const std::string& module,
              const std::vector<json>& sizes);
 
-// Returns the model of a network. It has a stem of a convolution, a norm and a ReLU in place; three linear layers, the
-// first with a frozen bias; a dropout and a head. It also has a parameter that nothing reads, a parameter tied to the
-// head's, and two counters: the norm's batches and calls. Outputs: the logits and the stem's features.
+// Returns the model of a network: a stem (a convolution, a norm and an in-place ReLU), three linear layers of which the
+// first has a frozen bias, a dropout, and a head. Its outputs are the logits and the stem's features. Besides, it has a
+// parameter that nothing reads, a parameter tied to the head's, and two counters, of the norm's batches and of calls.
 json Net();
 
 // Net() with an evaluation program. Training multiplies the logits by lifted_tensor_0 and divides them by
 // lifted_tensor_1. Evaluation divides them by a different constant, which is named lifted_tensor_0 too.
 json WithInlineConstants();
 
-// Writes an archive of the model's programs. `contents` holds the content of constants by their entries. All other
-// tensors are zeros, or have no content if the model is invalid.
+// Writes an archive of the model's programs. `contents` maps the archive entries of constants to their content. All
+// other tensors are zeros; if the model is invalid, they have no content.
 void WriteArchive(const std::string& path, const json& model, const std::map<std::string, std::string>& contents = {});
 
 }  // namespace ampd::graph

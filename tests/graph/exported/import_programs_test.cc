@@ -65,7 +65,7 @@ TEST(ImportPrograms, AScalarIsTheModelsOwnLossWhereItIsCalledSo) {
                         "model.exported.head to OWN_LOSS"));
 }
 
-// The layer with its own loss, and with the sum of a mask as another output: the label count.
+// Returns the layer with its own loss and a second output: the sum of a mask, which is the label count.
 json WithCount() {
   json model = WithOwnLoss();
   AddUserInput(model, "mask", {kBatch});
@@ -123,8 +123,8 @@ TEST(ImportEvalProgram, ALoneProgramIsTurnedOverAndAnOwnOneIsTaken) {
   EXPECT_THAT(ToText(*ImportEvalProgram(*exported)), HasSubstr("output logits = %linear"));
 }
 
-// Returns the layer of Linear() with a batch norm before the output that has no running statistics. torch.export
-// writes it in the same way in training and in evaluation mode.
+// Returns the layer of Linear(), followed by a batch norm without running statistics. torch.export writes such a norm
+// in the same way in training and in evaluation mode.
 json WithNormOfTheBatch() {
   json model = Linear();
   json& graph = GraphOf(model);

@@ -222,8 +222,8 @@ TEST(ImportProgram, OpsThatWriteInPlaceBecomeThoseThatDoNot) {
   EXPECT_THAT(Text(model), HasSubstr("aten.relu.default(self=%linear)"));
 }
 
-// Returns a model whose forward calls torch.tensor(...), adds the bias to the copy in place, and multiplies the logits
-// by the result.
+// Returns a model whose forward creates a constant with torch.tensor(...), adds the bias to it in place, and multiplies
+// the logits by the result.
 json WithWrittenCopy() {
   json model = Linear();
   json& graph = GraphOf(model);
@@ -338,7 +338,8 @@ TEST(ImportProgram, WhatDoesNotHoldTogetherIsNamed) {
   EXPECT_THAT(Refused([](json& m) { GraphOf(m)["outputs"] = json::array(); }), HasSubstr("no tensor as its output 0"));
 }
 
-// A file may contain any call, so the import checks what the engine assumes about it (graph/exported/call_rules.h).
+// The file of an exported model may contain any call, so the import checks what the engine assumes about calls
+// (graph/exported/call_rules.h).
 TEST(ImportProgram, ACallThatItsOpCantTakeIsNamed) {
   EXPECT_EQ(Refused([](json& m) { GraphOf(m)["nodes"][0]["inputs"].erase(1); }),
             "aten.linear.default of fc (net.py:10): it has no tensor as its weight");

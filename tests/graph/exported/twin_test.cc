@@ -1,5 +1,5 @@
-// The bfloat16 twin of an exported model says which dtypes the model asks for. Tests how it is read and how the import
-// uses it.
+// Tests the bfloat16 twin of an exported model, which says which dtypes the model asks for: how it is read, and how the
+// import uses it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using testing::Not;
 json Float32() { return {{"as_scalar_type", kFloat}}; }
 
 // Returns the program y = w * (zeros * relu(x.float()).to(x.dtype)), x: (B, 4).
-json Program() {
+json TwinProgram() {
   const json sizes = {{"as_ints", {4}}};
   const json graph = {
       {"inputs", json::array({Named("p_w"), Named("x")})},
@@ -56,7 +56,7 @@ json Model() {
           {"version", 1},
           {"weights", {{"config", {{"w", Stored("weight_0", {4})}}}}},
           {"constants", {{"config", json::object()}}},
-          {"programs", {{"train", Program()}}}};
+          {"programs", {{"train", TwinProgram()}}}};
 }
 
 json WithTwin(const json& meant, const json& follows) {
@@ -124,7 +124,7 @@ TEST(Twin, NamesNodesOfGraphsWithinAsTheyAreCalledWhenTheseAreTakenApart) {
 
 TEST(Twin, TellsOfEachProgramByItsOwn) {
   json model = Sound();
-  model["programs"]["eval"] = Program();
+  model["programs"]["eval"] = TwinProgram();
   EXPECT_EQ(Text(model), "twin.programs: has no \"eval\"");
   model["twin"]["programs"]["eval"] = {{"meant", json::array()}, {"follows", {"zeros"}}};
   const auto exported = ParseExportedModel(model.dump());
@@ -135,7 +135,8 @@ TEST(Twin, TellsOfEachProgramByItsOwn) {
   EXPECT_EQ(ParseExportedModel(exported->json)->json, model.dump()) << "what a checkpoint keeps";
 }
 
-// Changes the model's twin. Returns the error message of the import.
+// Applies `change` to the bfloat16 twin (the second program that a file may hold, traced in bfloat16) of a sound model.
+// Returns the message with which the import refuses the model.
 std::string Refused(const std::function<void(json&)>& change) {
   json model = Sound();
   change(model["twin"]);

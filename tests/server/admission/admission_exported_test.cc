@@ -1,4 +1,4 @@
-// Tests specs whose exported model was uploaded, and read by the server.
+// Tests how admission checks jobs that train an exported model, which was uploaded and which the server has read.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ absl::StatusOr<v1::JobSpec> Admitted(const json& model, const v1::JobSpec& spec)
   return exported.ok() ? AdmitSpec(spec, &*exported) : exported.status();
 }
 
-// Shows the violations that admission finds, each as "field: description".
+// Returns the violations that admission finds, each as "field: description".
 std::vector<std::string> Wrong(const json& model, const v1::JobSpec& spec) {
   std::vector<std::string> wrong;
   const auto admitted = Admitted(model, spec);
@@ -217,7 +217,36 @@ TEST(AdmitExported, WhatPythonWouldHaveRefusedOfACallIsRefusedByItsModule) {
               ElementsAre(HasSubstr("its padding is -1")));
 }
 
-// The model has a norm that uses the batch's statistics in evaluation too. The last batch has a single sample.
+// Returns Net with its ReLU replaced by a padding in this mode, which adds nothing.
+json WithPadding(const std::string& mode) {
+  json model = Net();
+  for (json& node : graph::GraphOf(model)["nodes"]) {
+    if (node["outputs"][0]["as_tensor"]["name"] == "relu") {
+      node["target"] = "torch.ops.aten.pad.default";
+      node["inputs"].push_back({{"name", "pad"}, {"arg", {{"as_ints", {0, 0, 0, 0}}}}, {"kind", 1}});
+      node["inputs"].push_back({{"name", "mode"}, {"arg", {{"as_string", mode}}}, {"kind", 1}});
+    }
+  }
+  return model;
+}
+
+TEST(AdmitExported, AnOpThatNoGpuComputesDeterministicallyIsRefusedUnlessTheJobAllowsIt) {
+  EXPECT_THAT(Wrong(WithPadding("replicate"), SpecOf()),
+              ElementsAre("train.deterministic: a padding that repeats the border (aten.pad.default in stem.2) has no "
+                          "deterministic algorithm on a GPU: set train.deterministic to false, or resources.kind to "
+                          "CPU"));
+  EXPECT_THAT(Wrong(WithPadding("replicate"), SpecOf("resources {kind: GPU}")), SizeIs(1));
+  EXPECT_TRUE(Admitted(WithPadding("replicate"), SpecOf("resources {kind: CPU}")).ok());
+  const auto allowed = Admitted(WithPadding("replicate"), SpecOf("train {deterministic: false}"));
+  ASSERT_TRUE(allowed.ok()) << allowed.status();
+  EXPECT_FALSE(allowed->train().deterministic());
+  const auto constant = Admitted(WithPadding("constant"), SpecOf());
+  ASSERT_TRUE(constant.ok()) << constant.status();
+  EXPECT_TRUE(constant->train().deterministic()) << "the default is recorded in the job";
+}
+
+// The model's norm uses the statistics of the batch in evaluation, too. The last batch of an evaluation has a single
+// sample, so each channel has only one value.
 TEST(AdmitExported, ABatchOfAnEvaluationWithOneValueAChannelIsRefused) {
   json model = Net();
   graph::AddParameter(model, "p_scale2", "last.weight", {10});
@@ -242,7 +271,8 @@ TEST(AdmitExported, ABatchOfAnEvaluationWithOneValueAChannelIsRefused) {
   EXPECT_THAT(Wrong(model, SpecOf("data {batch_size: 1}")), ElementsAre(StartsWith("data.batch_size: is 1: ")));
 }
 
-// Returns Net with a loss of its own: the binary cross entropy of its head's probabilities with themselves.
+// Returns Net with its own loss: the binary cross entropy of the head's probabilities, with the same probabilities as
+// targets.
 json WithProbabilities() {
   json model = Net();
   graph::AddCall(model, "sigmoid.default", {{"self", graph::Named("head")}}, "probabilities", "loss",
@@ -268,6 +298,27 @@ TEST(AdmitExported, AnOpThatThePolicyBansIsRefusedWithItsModule) {
   }
   EXPECT_THAT(Wrong(model, SpecOf(own_loss + "precision {prefer: 'bf16' prefer: 'fp32'}")),
               ElementsAre("precision.preset: bf16: " + banned));
+}
+
+TEST(AdmitExported, EarlyStoppingByAnAccuracyNeedsAHeadThatHasOne) {
+  const auto with = [](const std::string& head, const std::string& metric) {
+    return SpecOf(absl::StrCat("model {exported {", head, "}} eval {every_steps: 5} ",
+                               "data {eval {synthetic {shape: 3 shape: 8 shape: 8 num_classes: 10 num_samples: 20}}} ",
+                               "train {early_stopping {metric: ", metric, "}}"));
+  };
+  const std::string refused =
+      "train.early_stopping.metric: is EVAL_ACCURACY; an evaluation with the head OWN_LOSS has no accuracy, so use "
+      "EVAL_LOSS";
+  EXPECT_THAT(Wrong(WithProbabilities(), with("head: OWN_LOSS", "EVAL_ACCURACY")), ElementsAre(refused));
+  EXPECT_TRUE(Admitted(WithProbabilities(), with("head: OWN_LOSS", "EVAL_LOSS")).ok());
+  EXPECT_TRUE(Admitted(Net(), with("", "EVAL_ACCURACY")).ok()) << "the head CLASSIFICATION is found by the output";
+  // The server cannot read the file, but the job names the head.
+  v1::JobSpec unread = with("head: OWN_LOSS", "EVAL_ACCURACY");
+  unread.mutable_model()->mutable_exported()->set_artifact("");
+  unread.mutable_model()->mutable_exported()->set_path("models/net.pt2");
+  EXPECT_THAT(std::string(AdmitSpec(unread).status().message()), HasSubstr(refused));
+  unread.mutable_model()->mutable_exported()->clear_head();
+  EXPECT_TRUE(AdmitSpec(unread).ok()) << AdmitSpec(unread).status() << "; the worker decides";
 }
 
 TEST(AdmitExported, WhatIsBannedOnOneKindOfDeviceIsTakenOnTheOther) {

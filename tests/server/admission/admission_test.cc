@@ -7,6 +7,7 @@
 
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "tests/server/state/core_fixtures.h"
@@ -371,6 +372,41 @@ TEST(AdmitSpec, APlateauSchedule_HasTorchsDefaultsAndItsLimits) {
                           "schedule.plateau.cooldown_evals", "schedule.plateau.min_learning_rate"));
 }
 
+// Returns a spec that evaluates every 5 steps, with a message in text format merged into it.
+v1::JobSpec Evaluated(const std::string& change) {
+  v1::JobSpec spec = Changed(absl::StrCat("eval {every_steps: 5} ", change));
+  *spec.mutable_data()->mutable_eval() = spec.data().train();
+  return spec;
+}
+
+TEST(AdmitSpec, EarlyStopping_HasItsDefaultsAndItsLimits) {
+  const auto admitted = AdmitSpec(Evaluated("train {early_stopping {}}"));
+  ASSERT_TRUE(admitted.ok()) << admitted.status();
+  EXPECT_EQ(admitted->train().early_stopping().ShortDebugString(), "metric: EVAL_LOSS patience: 3");
+  EXPECT_FALSE(AdmitSpec(Evaluated(""))->train().has_early_stopping()) << "a job without it trains all steps";
+  EXPECT_TRUE(AdmitSpec(Evaluated("train {early_stopping {metric: EVAL_ACCURACY patience: 1 min_delta: 0.5}}")).ok());
+  for (const char* const patience : {"0", "-1", "1000001"}) {
+    EXPECT_THAT(WrongFields(Evaluated(absl::StrCat("train {early_stopping {patience: ", patience, "}}"))),
+                ElementsAre("train.early_stopping.patience"))
+        << patience;
+  }
+  for (const char* const delta : {"-0.1", "nan", "inf", "2e30"}) {
+    EXPECT_THAT(WrongFields(Evaluated(absl::StrCat("train {early_stopping {min_delta: ", delta, "}}"))),
+                ElementsAre("train.early_stopping.min_delta"))
+        << delta;
+  }
+  v1::JobSpec unknown = Evaluated("train {early_stopping {}}");
+  unknown.mutable_train()->mutable_early_stopping()->set_metric(static_cast<v1::EarlyStopping::Metric>(9));
+  EXPECT_THAT(WrongFields(unknown), ElementsAre("train.early_stopping.metric"));
+}
+
+TEST(AdmitSpec, EarlyStoppingWithoutEvaluations_IsRefused) {
+  EXPECT_THAT(WrongFields(Changed("train {early_stopping {}}")), ElementsAre("train.early_stopping"));
+  v1::JobSpec only_at_the_end = Evaluated("train {early_stopping {}}");
+  only_at_the_end.clear_eval();
+  EXPECT_THAT(WrongFields(only_at_the_end), ElementsAre("train.early_stopping"));
+}
+
 TEST(AdmitSpec, SegmentsOfModulesThatTheModelHas_AreAdmitted) {
   const auto admitted = AdmitSpec(Changed("train {checkpoint_segments: 'layers.?'}"));
   ASSERT_TRUE(admitted.ok()) << admitted.status();
@@ -422,6 +458,7 @@ TEST(AdmitSpec, WhatAGanHasNotIsRefused) {
   EXPECT_THAT(wrong("checkpoint {keep_best: true}"), ElementsAre("checkpoint.keep_best"));
   EXPECT_THAT(wrong("schedule {plateau {}}"), ElementsAre("schedule.plateau"));
   EXPECT_THAT(wrong("train {replay_skipped: true}"), ElementsAre("train.replay_skipped"));
+  EXPECT_THAT(wrong("train {early_stopping {}}"), ElementsAre("train.early_stopping"));
   EXPECT_THAT(wrong("train {checkpoint_segments: 'encoder'}"), ElementsAre("train.checkpoint_segments[0]"));
   EXPECT_THAT(wrong("data {train {tokens {path: 'a/b' sequence_length: 8}}}"), ElementsAre("data.train.tokens"));
   EXPECT_THAT(wrong("data {train {cifar {files: 'a/b'}}}"), ElementsAre("data.train.cifar"));

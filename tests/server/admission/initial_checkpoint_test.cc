@@ -22,8 +22,8 @@ v1::Job Ended() {
   return job;
 }
 
-// Returns a job like that of Ended, changed by `change` (text of a ModelSpec), that begins with the checkpoint at
-// `step`.
+// Returns a job that begins with the checkpoint at `step` of the job "j-a" (see Ended). Its model is that of "j-a",
+// changed by `change`, the text of a ModelSpec.
 v1::JobSpec Beginning(int64_t step, const std::string& change = "") {
   v1::JobSpec spec = SmallSpec();
   v1::ModelSpec parsed;

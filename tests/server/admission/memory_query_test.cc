@@ -44,7 +44,8 @@ v1::EstimateJobResponse Answer(const v1::EstimateJobRequest& request, const std:
   return answer.ok() ? *answer : v1::EstimateJobResponse();
 }
 
-// Shows the ways to train in an answer, as in "bf16 on CPU", followed by " emulated" if the device emulates the preset.
+// Returns the ways to train that the answer lists, each as text: "bf16 on CPU", with " emulated" at the end if the
+// device emulates the preset.
 std::vector<std::string> Ways(const v1::EstimateJobResponse& answer) {
   std::vector<std::string> ways;
   for (const auto& candidate : answer.candidates()) {
@@ -126,8 +127,8 @@ v1::Worker WorkerWith(const std::string& name, v1::Device::Kind kind, int64_t me
   return worker;
 }
 
-// Shows the workers' devices in an answer with their memory in bytes, as in "CPU: w1/cpu of 100". Checks each largest
-// batch size against the answer for a given memory of that size.
+// Returns the workers' devices that the answer lists, with their memory in bytes: "CPU: w1/cpu of 100". Also
+// checks each device's largest batch size: it must equal the one that an estimate for this amount of memory gives.
 std::vector<std::string> Fits(const v1::EstimateJobRequest& request, const v1::EstimateJobResponse& answer) {
   std::vector<std::string> fits;
   for (int i = 0; i < answer.candidates_size(); ++i) {
@@ -271,8 +272,8 @@ TEST(AnswerMemoryQuery, WorkGrowsWithTheLayersAndNotWithTheirSquare) {
     EXPECT_TRUE(AnswerMemoryQuery(request, {}, nullptr, &work).ok());
     return static_cast<double>(work.num_visited());
   };
+  EXPECT_LT(visited(32), 2.5 * visited(16));
   EXPECT_LT(visited(64), 2.5 * visited(32));
-  EXPECT_LT(visited(128), 2.5 * visited(64));
 }
 
 TEST(AnswerMemoryQuery, StopsWhenNobodyWaits) {
@@ -315,7 +316,8 @@ TEST(AnswerMemoryQuery, BothNetworksOfAGanCount) {
                                                             &request));
   constexpr int64_t kGenerator = 8 * 8 * 7 * 7 + 2 * 8 + 8 * 4 * 16 + 2 * 4 + 4 * 16;
   constexpr int64_t kDiscriminator = 4 * 16 + 4 * 8 * 16 + 2 * 8 + 8 * 7 * 7;
-  // The running statistics: one loss writes those of the generator, both losses write those of the discriminator.
+  // Running statistics are counted once per loss that updates them. One loss updates the generator's, both losses
+  // update the discriminator's.
   constexpr int64_t kStatistics = 2 * (2 * 8 + 2 * 4) + 3 * 2 * 8;
   const auto fp32 = Answer(request).candidates(0);
   EXPECT_EQ(fp32.optimizer_bytes(), 8 * (kGenerator + kDiscriminator));

@@ -1,6 +1,5 @@
 // Checks that admission refuses a spec without a field that is marked as required, and names the field.
 
-#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,8 +11,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "google/api/field_behavior.pb.h"
 #include "server/admission/admission.h"
+#include "tests/server/admission/admissible_specs.h"
+#include "tests/server/admission/spec_facts.h"
 
 namespace ampd::server {
 namespace {
@@ -23,45 +23,10 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Returns a certain message within a copy of the spec.
+// A function that returns one of the messages within a copy of the spec.
 using Locate = std::function<Message*(v1::JobSpec*)>;
 
-// Admissible specs. Together they set every required field.
-std::vector<v1::JobSpec> Specs() {
-  const char* const texts[] = {
-      R"(name: "a" model {mlp {in_features: 784}} data {train {idx {images: "d/i" labels: "d/l"}} batch_size: 8}
-         optimizer {sgd {learning_rate: 0.1} groups {match: "*" learning_rate: 0.2}} train {steps: 10}
-         precision {loss_scale {fixed {scale: 8}} op_rules {match: "aten.mm*" policy: fp32}
-                    module_rules {match: "head" compute: fp32}})",
-      R"(name: "b" model {mlp {in_features: 3072}} data {train {cifar {files: "d/a"}} batch_size: 8}
-         optimizer {adam {learning_rate: 0.1}} train {epochs: 1} schedule {step {every_steps: 5 factor: 0.5}})",
-      R"(name: "c" model {mlp {in_features: 4}} data {train {safetensors {file: "d/a"}} batch_size: 8}
-         optimizer {adamw {learning_rate: 0.1}} train {steps: 10})",
-      R"(name: "d" model {gpt2 {}} data {train {tokens {path: "d/t" sequence_length: 64}} batch_size: 8}
-         optimizer {adamw {learning_rate: 0.1}} train {steps: 10})",
-      R"(name: "e" model {bert_classifier {}} data {train {jsonl {path: "d/t" sequence_length: 64}} batch_size: 8}
-         optimizer {adamw {learning_rate: 0.1}} train {steps: 10})",
-      R"(name: "f" model {mlp {in_features: 4} initial_checkpoint {job_id: "j-aaaaaaaaaaaaaaaa"}}
-         data {train {synthetic {shape: 4 num_classes: 2 num_samples: 8}} batch_size: 8}
-         optimizer {adamw {learning_rate: 0.1}} train {steps: 10})"};
-  std::vector<v1::JobSpec> specs;
-  for (const char* text : texts) {
-    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &specs.emplace_back())) << text;
-  }
-  return specs;
-}
-
-bool IsRequired(const FieldDescriptor& field) {
-  const auto& options = field.options();
-  for (int i = 0; i < options.ExtensionSize(google::api::field_behavior); ++i) {
-    if (options.GetExtension(google::api::field_behavior, i) == google::api::REQUIRED) {
-      return true;
-    }
-  }
-  return false;
-}
-
-// Adds the full names of the required fields of the message and of those below it.
+// Adds the full names of all required fields of the message type, and of the types of its fields.
 void AddRequired(const Descriptor& type, std::set<std::string>* seen, std::set<std::string>* required) {
   if (!seen->insert(type.full_name()).second) {
     return;
@@ -95,7 +60,8 @@ void ExpectRefusedWithout(const FieldDescriptor& field, const std::string& path,
   EXPECT_TRUE(is_named) << "without " << path << ": " << testing::PrintToString(fields);
 }
 
-// Clears each required field of the message and of those below it, one at a time.
+// Clears the required fields of the message and of the messages within it, one at a time, and expects admission to name
+// the missing field.
 void ClearEach(const v1::JobSpec& spec, const Locate& locate, const std::string& path, std::set<std::string>* cleared) {
   v1::JobSpec copy = spec;
   const Message& message = *locate(&copy);
@@ -123,7 +89,7 @@ void ClearEach(const v1::JobSpec& spec, const Locate& locate, const std::string&
 
 TEST(RequiredFields, SpecWithoutOne_IsRefusedAndTheFieldIsNamed) {
   std::set<std::string> cleared;
-  for (const v1::JobSpec& spec : Specs()) {
+  for (const v1::JobSpec& spec : AdmissibleSpecs()) {
     const auto admitted = AdmitSpec(spec);
     ASSERT_TRUE(admitted.ok()) << admitted.status();
     ClearEach(
@@ -132,7 +98,7 @@ TEST(RequiredFields, SpecWithoutOne_IsRefusedAndTheFieldIsNamed) {
   std::set<std::string> seen;
   std::set<std::string> required;
   AddRequired(*v1::JobSpec::descriptor(), &seen, &required);
-  EXPECT_EQ(cleared, required) << "the specs of this test must set every required field";
+  EXPECT_EQ(cleared, required) << "AdmissibleSpecs() must set every required field";
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ v1::Sample SampleOf(int64_t step, const std::string& file_name, const std::strin
   return sample;
 }
 
-// Shows a status, as in "INVALID_ARGUMENT sha256,size_bytes", "ABORTED OFFSET_MISMATCH" or "OK".
+// Returns a status as text: "INVALID_ARGUMENT sha256,size_bytes", "ABORTED OFFSET_MISMATCH" or "OK".
 std::string Told(const absl::Status& status) {
   if (status.ok()) {
     return "OK";
@@ -244,7 +244,8 @@ TEST_F(ArtifactStoreTest, ANewerUploadOfAContentTakesOver) {
   EXPECT_EQ(Told(older->upload->Finish().status()), "INVALID_ARGUMENT INCOMPLETE_UPLOAD");
 }
 
-// A pipe replaces the file, so that the store's reading back blocks until the test fills the pipe.
+// To finish an upload, the store reads the file back. Here the file is a pipe, so the reading blocks until the test
+// writes into the pipe.
 TEST_F(ArtifactStoreTest, WhileAContentIsReadBackAnotherUploadOfItIsToldToComeAgain) {
   auto begun = Begin(First("content"));
   ASSERT_TRUE(begun->upload->Append("content").ok());
@@ -529,8 +530,8 @@ TEST_F(ArtifactStoreTest, OpenBringsFilesAndNamesIntoLine) {
   ASSERT_TRUE(Upload("taken away").ok());
   store_.reset();
   ASSERT_EQ(unlink(FileOf("taken away").c_str()), 0);
-  // The files that crashes leave: an upload whose name was not recorded yet, a sample's temporary file, and a partial
-  // file of a complete content.
+  // Files that a crash may leave: an upload whose name was not recorded yet, the temporary file of a sample, and a
+  // partial file whose content was also uploaded completely.
   ASSERT_TRUE(WriteFileAtomically(FileOf("nameless"), "nameless").ok());
   ASSERT_TRUE(WriteFileAtomically(FileOf("sample") + ".tmp.7", "sam").ok());
   ASSERT_TRUE(WriteFileAtomically(FileOf("whole") + ".partial", "wh").ok());

@@ -97,7 +97,8 @@ TEST_F(TelemetrySamplesTest, OnAFullDiskASampleBecomesAnEventAndTheRestGoesOn) {
   EXPECT_THAT(points::SequenceRange(batch), Pair(1, 3));
 }
 
-// Appends to the metric store what StoreSamples leaves of a batch.
+// StoreSamples moves the samples of a batch into the artifact store, and leaves only their sequences in the batch. The
+// test appends such batches to the metric store.
 TEST_F(TelemetrySamplesTest, TheirSequencesCountAmongTheOthers) {
   StoreOnDisk store;
   v1::TelemetryBatch batch = Steps(1, 2);

@@ -26,7 +26,7 @@ class ArchivedCheckpointTest : public CoordinatorTest {
     v1::AttemptReport& ended = worker.Has(StartOn(worker, id), Attempt::ENDED);
     *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
     *ended.add_checkpoints() = CheckpointAt(id, 1, 50);
-    *ended.mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+    *ended.mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
     Exchange(worker);
     clock.Advance(absl::Hours(2));
     coordinator->Tick();
@@ -100,7 +100,7 @@ TEST_F(OrdersToFinishedJobTest, AreAnsweredAlikeInMemoryAndInTheHistory) {
   ScriptedWorker worker("w2");
   id = CreateId();
   *worker.Has(StartOn(worker, id), Attempt::ENDED).mutable_outcome() =
-      OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+      OutcomeOf(Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
   Exchange(worker);
   EXPECT_EQ(Shown(id), "SUCCEEDED SUCCEEDED_NORMALLY");
   EXPECT_EQ(Answers(), kExpected) << "in memory";
@@ -112,7 +112,7 @@ TEST_F(OrdersToFinishedJobTest, ARepeatedSubmitIsAnsweredFromTheHistory) {
   ScriptedWorker worker("w2");
   id = (*Create("r1"))->id();
   *worker.Has(StartOn(worker, id), Attempt::ENDED).mutable_outcome() =
-      OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+      OutcomeOf(Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
   Exchange(worker);
   clock.Advance(absl::Hours(2));
   coordinator->Tick();

@@ -24,7 +24,7 @@ struct ScriptedWorker {
   v1::WorkerReport report;
 };
 
-// A spec of about `num_bytes` that is otherwise small.
+// A small job with a spec of about `num_bytes`: it has that many bytes of module rules.
 v1::JobSpec LargeSpec(size_t num_bytes);
 
 // A coordinator over a journal in memory, on a simulated clock, without threads. It records the notifications of
@@ -44,10 +44,10 @@ class CoordinatorTest : public testing::Test, public StateListener {
   std::string CreateId() { return (*Create())->id(); }
   std::string CreateIdOf(const std::string& preset);
   std::string RemoveWorker(const std::string& name);
-  // Sends the worker's report and does everything that follows from it. Returns the directive that is due then, as a
-  // stream would send it, and lets the next report reflect it.
+  // Sends the worker's report and lets the coordinator do everything that follows from it. Returns the directive that a
+  // stream would send to the worker then. The worker's next report says that it has received this directive.
   v1::WorkerDirective Exchange(ScriptedWorker& worker);
-  // Lets the worker report, expects that it is assigned `job`, the only waiting one, and reports the attempt as
+  // Lets the worker report. Expects that the worker is assigned `job`, the only waiting job, and reports the attempt as
   // RUNNING.
   v1::AttemptKey StartOn(ScriptedWorker& worker, const std::string& job);
 

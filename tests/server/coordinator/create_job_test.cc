@@ -119,7 +119,7 @@ TEST_F(CreateJobTest, CloneOfAnEndedJob_GoesOnFromItsCheckpoint) {
   EXPECT_EQ(ReasonOf(clone.status()), "WRONG_STATE");
   v1::AttemptReport& ended = worker.Has(key, Attempt::ENDED);
   *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
-  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::NONFINITE_LOSS);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::Reason::NONFINITE_LOSS);
   Exchange(worker);
   coordinator->commands().CloneJob(request, Into(&clone));
   Pump();
@@ -141,7 +141,7 @@ TEST_F(CreateJobTest, CloneOfASucceededJob_BeginsAnewAndDoesNotGoOn) {
   const std::string id = CreateId();
   v1::AttemptReport& ended = worker.Has(StartOn(worker, id), Attempt::ENDED);
   *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
-  *ended.mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
   Exchange(worker);
   v1::CloneJobRequest request;
   request.set_id(id);
@@ -162,7 +162,7 @@ TEST_F(CreateJobTest, CloneOfACloneThatNeverBegan_KeepsTheCheckpointOfTheFirst) 
   const std::string first = CreateId();
   v1::AttemptReport& ended = worker.Has(StartOn(worker, first), Attempt::ENDED);
   *ended.add_checkpoints() = CheckpointAt(first, 1, 40);
-  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::NONFINITE_LOSS);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::Reason::NONFINITE_LOSS);
   Exchange(worker);
   v1::DrainWorkerRequest drain;
   drain.set_name("w1");
@@ -212,7 +212,7 @@ class CloneOfACloneTest : public CoordinatorTest {
     first = CreateId();
     v1::AttemptReport& ended = worker.Has(StartOn(worker, first), Attempt::ENDED);
     *ended.add_checkpoints() = CheckpointAt(first, 1, 40);
-    *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::NONFINITE_LOSS);
+    *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::Reason::NONFINITE_LOSS);
     Exchange(worker);
     v1::DrainWorkerRequest drain;
     drain.set_name("w1");
@@ -325,7 +325,7 @@ TEST_F(CloneOfACloneTest, ARepeatedRequest_IsAnsweredThoughTheFirstIsGone) {
   EXPECT_EQ((*clone)->id(), third);
 }
 
-// Creates jobs whose model is an uploaded file, `uploaded`, or names an upload that does not exist.
+// Tests jobs whose model is an artifact. `uploaded` is the only artifact that exists.
 class ArtifactTest : public CoordinatorTest {
  protected:
   absl::StatusOr<JobPtr> Begin(const std::string& artifact, const std::string& request_id = "", bool validate = false) {
@@ -424,7 +424,7 @@ class InitialCheckpointTest : public CoordinatorTest {
     v1::Checkpoint local = CheckpointAt(first, 1, 40);
     local.set_local(true);
     *ended.add_checkpoints() = local;
-    *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::NONFINITE_LOSS);
+    *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::Reason::NONFINITE_LOSS);
     Exchange(w1);
     w1.report.clear_attempts();
     Exchange(w1);
@@ -461,6 +461,7 @@ TEST_F(InitialCheckpointTest, IsWhatTheJobBeginsWith_AtItsOwnStepNought) {
   ASSERT_EQ(directive.attempts_size(), 1);
   EXPECT_EQ(directive.attempts(0).start_from().path(), absl::StrCat(first, "/1/step-40"));
   EXPECT_EQ(directive.attempts(0).start_from().step(), 0);
+  EXPECT_TRUE(directive.attempts(0).weights_only());
   EXPECT_EQ(Remove(first), "CHECKPOINT_IN_USE");
   v1::DeleteCheckpointRequest request;
   request.set_id(first);
@@ -488,7 +489,7 @@ TEST_F(InitialCheckpointTest, ARepeatedRequest_IsAnsweredThoughTheOtherJobIsGone
   w1.report.clear_attempts();
   Exchange(w1);
   *w1.Has(coordinator->sessions().CurrentDirective("w1", "a1")->attempts(0).key(), Attempt::ENDED).mutable_outcome() =
-      OutcomeOf(Outcome::LEFT, v1::USER_CANCELLED);
+      OutcomeOf(Outcome::LEFT, v1::Reason::USER_CANCELLED);
   Exchange(w1);
   EXPECT_EQ(Remove(first), "");
   EXPECT_EQ((*Begin(first, "r1"))->id(), id);
@@ -509,8 +510,7 @@ TEST_F(InitialCheckpointTest, OnALostWorker_IsWaitedForAndNeverGivenUp) {
   v1::ExplainJobRequest why;
   why.set_id(id);
   EXPECT_EQ(coordinator->queries().ExplainJob(why)->message(),
-            absl::StrCat("job ", id, ": the checkpoint ", first,
-                         "/1/step-40, with which the job begins, is on worker w1 (w2/cpu)"));
+            absl::StrCat("the checkpoint ", first, "/1/step-40, with which the job begins, is on worker w1 (w2/cpu)"));
 }
 
 TEST_F(InitialCheckpointTest, AJobThatStartsOver_BeginsWithItAgain) {
@@ -537,7 +537,7 @@ TEST_F(CreateJobTest, OlderCheckpoints_AreGivenAlongWithTheOneToStartFrom) {
   v1::AttemptReport& ended = worker.Has(StartOn(worker, id), Attempt::ENDED);
   *ended.add_checkpoints() = CheckpointAt(id, 1, 20);
   *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
-  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::NONFINITE_LOSS);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::Reason::NONFINITE_LOSS);
   Exchange(worker);
   worker.report.clear_attempts();
   v1::CloneJobRequest request;
@@ -551,10 +551,11 @@ TEST_F(CreateJobTest, OlderCheckpoints_AreGivenAlongWithTheOneToStartFrom) {
   EXPECT_EQ(directive.start_from().path(), absl::StrCat(id, "/1/step-40"));
   ASSERT_EQ(directive.older_checkpoints_size(), 1);
   EXPECT_EQ(directive.older_checkpoints(0).path(), absl::StrCat(id, "/1/step-20"));
-  // The clone's own checkpoint is newest, so the older ones to fall back to are those of the first job.
+  // The clone's newest checkpoint is now its own. The older checkpoints, to which it can fall back, are those of the
+  // first job.
   v1::AttemptReport& crashed = worker.Has(directive.key(), Attempt::ENDED);
   *crashed.add_checkpoints() = CheckpointAt((*clone)->id(), 1, 60);
-  *crashed.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::TRAINER_CRASHED);
+  *crashed.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::Reason::TRAINER_CRASHED);
   directive = Exchange(worker).attempts(0);
   EXPECT_EQ(directive.start_from().step(), 60);
   ASSERT_EQ(directive.older_checkpoints_size(), 2);
@@ -568,7 +569,7 @@ TEST_F(CreateJobTest, OlderCheckpointsOfAnother_AreGivenUnlessAStepWasNamed) {
   v1::AttemptReport& ended = worker.Has(StartOn(worker, id), Attempt::ENDED);
   *ended.add_checkpoints() = CheckpointAt(id, 1, 20);
   *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
-  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::NONFINITE_LOSS);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::Reason::NONFINITE_LOSS);
   Exchange(worker);
   worker.report.clear_attempts();
   for (const int64_t step : {0, 40}) {
@@ -583,7 +584,7 @@ TEST_F(CreateJobTest, OlderCheckpointsOfAnother_AreGivenUnlessAStepWasNamed) {
     const v1::AttemptDirective directive = Exchange(worker).attempts(0);
     EXPECT_EQ(directive.older_checkpoints_size(), step == 0 ? 1 : 0);
     *worker.Has(directive.key(), Attempt::ENDED).mutable_outcome() =
-        OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+        OutcomeOf(Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
     Exchange(worker);
     worker.report.clear_attempts();
   }

@@ -107,7 +107,7 @@ TEST_F(TakenNameTest, ALocalCheckpointIsNotGivenToTheNewAgentAndGoesOnUnderTheOl
   why.set_id(id);
   const auto explained = coordinator->queries().ExplainJob(why);
   ASSERT_TRUE(explained.ok()) << explained.status();
-  EXPECT_EQ(explained->reason(), v1::WAITING_FOR_CHECKPOINT_WORKER);
+  EXPECT_EQ(explained->reason(), v1::PendingReason::WAITING_FOR_CHECKPOINT_WORKER);
   EXPECT_THAT(explained->message(),
               testing::HasSubstr("checkpoint at step 40 is on worker w1, which was another agent then"));
   StartServer();
@@ -254,9 +254,9 @@ TEST_P(LeapingClock, RetryComesInTime) {
   ScriptedWorker worker("w1");
   const std::string id = CreateId();
   v1::AttemptKey key = StartOn(worker, id);
-  *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::DEVICE_ERROR);
+  *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::Reason::DEVICE_ERROR);
   key = Exchange(worker).attempts(0).key();  // The first retry begins at once.
-  *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::DEVICE_ERROR);
+  *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::Reason::DEVICE_ERROR);
   Exchange(worker);
   worker.report.clear_attempts();
   EXPECT_EQ(Shown(id), "QUEUED DEVICE_ERROR");

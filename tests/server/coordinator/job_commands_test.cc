@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "tests/server/coordinator/coordinator_fixtures.h"
@@ -27,7 +29,7 @@ TEST_F(JobCommandsTest, Cancel_ReachesTheWorkerAndTheEnd) {
   Pump();
   EXPECT_EQ((*result)->state(), Job::CANCELLING);
   EXPECT_EQ(coordinator->sessions().CurrentDirective("w1", "a1")->attempts(0).desired(), Job::CANCEL);
-  *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::LEFT, v1::USER_CANCELLED);
+  *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::LEFT, v1::Reason::USER_CANCELLED);
   Exchange(worker);
   EXPECT_EQ(Shown(id), "CANCELLED USER_CANCELLED");
 }
@@ -48,7 +50,7 @@ TEST_F(JobCommandsTest, LossScaleRule_IsSentWithEveryValueFilledIn) {
 
   v1::AttemptReport& ended = worker.Has(key, Attempt::ENDED);
   *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
-  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::NONFINITE_LOSS);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::Reason::NONFINITE_LOSS);
   Exchange(worker);
   v1::CloneJobRequest request;
   request.set_id(id);
@@ -77,17 +79,15 @@ TEST_F(JobCommandsTest, LossScaleOrder_IsPassedOnWithItsNumber) {
   Pump();
   ASSERT_TRUE(result.ok());
   const v1::WorkerDirective directive = *coordinator->sessions().CurrentDirective("w1", "a1");
-  EXPECT_EQ(directive.attempts(0).loss_scale_order().scale(), 1024);
-  EXPECT_EQ(directive.attempts(0).loss_scale_order_number(), 1u);
-  EXPECT_FALSE(directive.attempts(0).has_earlier_loss_scale_order());
+  EXPECT_EQ(directive.attempts(0).live_loss_scale().ShortDebugString(), "scale: 1024 scale_number: 1 number: 1");
 }
 
 TEST_F(JobCommandsTest, LossScaleOrder_LeavesInForceWhatItDoesNotSet) {
   ScriptedWorker worker("w1");
   const std::string id = CreateIdOf("fp16");
   StartOn(worker, id);
-  // Gives an order and shows the orders in force, as "<number>: <fields>": the earlier one, if there is one, and the
-  // newest.
+  // Sends a loss scale order. Returns the orders that the worker is then given, as "<number>: <fields>": the newest,
+  // and before it the earlier one, if a part of it still applies.
   const auto after = [&](std::optional<double> scale, std::optional<int> growth_interval) {
     v1::UpdateJobRequest request;
     request.set_id(id);
@@ -98,19 +98,20 @@ TEST_F(JobCommandsTest, LossScaleOrder_LeavesInForceWhatItDoesNotSet) {
     coordinator->commands().UpdateJob(request, Into(&result));
     Pump();
     EXPECT_TRUE(result.ok());
-    const v1::AttemptDirective attempt = coordinator->sessions().CurrentDirective("w1", "a1")->attempts(0);
-    const v1::NumberedLossScaleOrder& earlier = attempt.earlier_loss_scale_order();
-    return absl::StrCat(attempt.has_earlier_loss_scale_order()
-                            ? absl::StrCat(earlier.number(), ": ", earlier.order().ShortDebugString(), ", ")
-                            : "",
-                        attempt.loss_scale_order_number(), ": ", attempt.loss_scale_order().ShortDebugString());
+    const v1::WorkerDirective directive = *coordinator->sessions().CurrentDirective("w1", "a1");
+    return directive.attempts(0).live_loss_scale().ShortDebugString();
   };
-  EXPECT_EQ(after(1024, std::nullopt), "1: scale: 1024");
-  EXPECT_EQ(after(std::nullopt, 500), "1: scale: 1024, 2: growth_interval: 500");
-  EXPECT_EQ(after(std::nullopt, 600), "1: scale: 1024, 3: growth_interval: 600");
-  EXPECT_EQ(after(64, std::nullopt), "3: growth_interval: 600, 4: scale: 64");
-  EXPECT_EQ(after(32, 700), "5: scale: 32 growth_interval: 700");
-  EXPECT_EQ(after(16, std::nullopt), "5: growth_interval: 700, 6: scale: 16");
+  const auto text = [](double scale, int scale_number, int interval, int interval_number) {
+    return absl::StrCat("scale: ", scale, " scale_number: ", scale_number, " growth_interval: ", interval,
+                        " growth_interval_number: ", interval_number,
+                        " number: ", std::max(scale_number, interval_number));
+  };
+  EXPECT_EQ(after(1024, std::nullopt), "scale: 1024 scale_number: 1 number: 1");
+  EXPECT_EQ(after(std::nullopt, 500), text(1024, 1, 500, 2));
+  EXPECT_EQ(after(std::nullopt, 600), text(1024, 1, 600, 3));
+  EXPECT_EQ(after(64, std::nullopt), text(64, 4, 600, 3));
+  EXPECT_EQ(after(32, 700), text(32, 5, 700, 5));
+  EXPECT_EQ(after(16, std::nullopt), text(16, 6, 700, 5));
 }
 
 TEST_F(JobCommandsTest, LossScaleOrder_IsRefusedWhereNoLossIsScaled) {
@@ -198,7 +199,7 @@ TEST_F(JobCommandsTest, RequestForGradients_IsPassedOnWithItsNumberToTheAttemptT
   EXPECT_EQ(Exchange(worker).attempts(0).gradient_request_number(), 2u) << "it is durable";
   v1::AttemptReport& ended = worker.Has(key, Attempt::ENDED);
   *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
-  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::TRAINER_CRASHED);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::Reason::TRAINER_CRASHED);
   const v1::WorkerDirective next = Exchange(worker);
   ASSERT_EQ(next.attempts_size(), 1);
   EXPECT_EQ(next.attempts(0).key().attempt(), 2);

@@ -27,7 +27,7 @@ TEST_F(WorkerSessionsTest, JobRunsToItsEnd_AndTheOutcomeIsAcknowledgedOnlyWhenDu
   const std::string id = CreateId();
   const v1::AttemptKey key = StartOn(worker, id);
   EXPECT_EQ(Shown(id), "RUNNING@w1#1");
-  *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
   worker.report.set_sequence(worker.report.sequence() + 1);
   const auto at_once = coordinator->sessions().HandleReport(worker.report);
   EXPECT_EQ(at_once->acknowledged_outcomes_size(), 0) << "acknowledged before it was on disk";
@@ -60,7 +60,7 @@ TEST_F(WorkerSessionsTest, ReturnedWorker_IsDirectedToEndWhatItLost) {
   for (const auto& attempt : directive.attempts()) {
     EXPECT_NE(attempt.key().token(), first.token());
   }
-  *worker.Has(first, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  *worker.Has(first, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
   worker.report.clear_reflected();
   EXPECT_EQ(Exchange(worker).acknowledged_outcomes_size(), 1);
   EXPECT_EQ(Shown(id).substr(0, 9), "STARTING@") << "a fenced outcome ended the job";
@@ -123,7 +123,7 @@ TEST_F(WorkerSessionsTest, AgentOfAnotherIdentity_IsRefusedWhileTheWorkerIsNotLo
   EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(ReasonOf(refused), "WORKER_NAME_IN_USE");
   EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("w1: red:/state, and this one is blue:/state"));
-  // The agent "red", which has the name, continues, and so does a restarted agent with its state folder.
+  // The agent "red", which holds the name, continues. So does a restarted agent with the state folder of "red".
   EXPECT_EQ(Exchange(holder).attempts(0).key().token(), key.token());
   holder.report.set_incarnation("a2");
   EXPECT_EQ(Exchange(holder).attempts(0).key().token(), key.token());
@@ -174,7 +174,7 @@ TEST_F(WorkerSessionsTest, Checkpoint_IsRecordedBeforeTheOutcomeAndUsedByTheNext
   const v1::AttemptKey key = StartOn(worker, id);
   v1::AttemptReport& ended = worker.Has(key, Attempt::ENDED);
   *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
-  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::TRAINER_CRASHED);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::Reason::TRAINER_CRASHED);
   const v1::WorkerDirective directive = Exchange(worker);
   EXPECT_EQ(directive.acknowledged_checkpoints_size(), 1);
   EXPECT_EQ(directive.acknowledged_outcomes_size(), 1);
@@ -206,7 +206,7 @@ TEST_F(WorkerSessionsTest, CheckpointOfAnotherPathThanItsOwn_IsNeitherRecordedNo
   v1::AttemptReport& ended = worker.Has(key, Attempt::ENDED);
   *ended.add_checkpoints() = CheckpointAt("j-other", 1, 50);
   *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
-  *ended.mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
   Exchange(worker);
   EXPECT_EQ(Shown(id), "SUCCEEDED SUCCEEDED_NORMALLY ckpt=40") << "the rest of the report counts";
 }
@@ -223,8 +223,8 @@ TEST_F(WorkerSessionsTest, DrainedWorker_IsLeftAndTheJobGoesElsewhere) {
   EXPECT_EQ(drained->state(), v1::Worker::DRAINING);
   const v1::WorkerDirective directive = *coordinator->sessions().CurrentDirective("w1", "a1");
   EXPECT_EQ(directive.attempts(0).desired(), Job::PAUSE);
-  EXPECT_EQ(directive.attempts(0).desired_reason(), v1::WORKER_DRAINED);
-  *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::LEFT, v1::WORKER_DRAINED);
+  EXPECT_EQ(directive.attempts(0).desired_reason(), v1::Reason::WORKER_DRAINED);
+  *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::LEFT, v1::Reason::WORKER_DRAINED);
   Exchange(worker);
   EXPECT_EQ(Shown(id), "QUEUED WORKER_DRAINED");
   ScriptedWorker other("w2");
@@ -257,7 +257,7 @@ TEST_F(WorkerSessionsTest, ALongMessageOfAnOutcomeIsCut) {
   ScriptedWorker worker("w1");
   const std::string id = CreateId();
   v1::AttemptReport& ended = worker.Has(StartOn(worker, id), Attempt::ENDED);
-  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::DATA_ERROR);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::Reason::DATA_ERROR);
   ended.mutable_outcome()->set_message(std::string(1 << 20, 'x'));
   Exchange(worker);
   const Job job = **coordinator->queries().GetJob(id);
@@ -318,7 +318,7 @@ TEST_F(WorkerSessionsTest, PrecisionReportedFirstWithTheOutcome_IsTheAttempts) {
   v1::AttemptReport& ended = worker.Has(key, Attempt::ENDED);
   ended.set_precision("bf16");
   ended.set_total_steps(kSmallSteps);
-  *ended.mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
   Exchange(worker);
   EXPECT_EQ(Shown(id), "SUCCEEDED SUCCEEDED_NORMALLY");
   EXPECT_EQ(PrecisionOf(id), "bf16");
@@ -462,8 +462,8 @@ TEST_F(WorkerSessionsTest, WorkersWhoseReportCantBe_AreRefusedByTheField) {
   }
 }
 
-// A reported checkpoint that can't be true is left out and reported to operators once. The worker's stream does not
-// end.
+// A worker reports a checkpoint that is impossible. The server does not record it, and reports it to operators once.
+// The worker's stream does not end.
 TEST_F(WorkerSessionsTest, CheckpointThatCantBe_IsNotRecordedAndTheWorkerGoesOn) {
   ScriptedWorker worker("w1");
   const std::string id = CreateId();
@@ -500,6 +500,7 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"NoEvalLoss", [](Outcome& it) { it.mutable_final_metrics()->set_eval_loss(NAN); }},
         std::pair{"MoreThanAllRight", [](Outcome& it) { it.mutable_final_metrics()->set_eval_accuracy(1.5); }},
         std::pair{"NegativeSpeed", [](Outcome& it) { it.mutable_final_metrics()->set_steps_per_second(-1); }},
+        std::pair{"NegativeEnergy", [](Outcome& it) { it.mutable_final_metrics()->set_energy_joules(-1); }},
         std::pair{"InfiniteScale", [](Outcome& it) { it.mutable_final_metrics()->set_final_loss_scale(INFINITY); }},
         std::pair{"NegativeMemory", [](Outcome& it) { it.mutable_final_metrics()->set_peak_memory_bytes(-1); }},
         std::pair{"NoHash", [](Outcome& it) { it.mutable_final_metrics()->set_state_hash("../../etc"); }}),
@@ -515,7 +516,7 @@ TEST_P(ImpossibleEnd, IsNoSuccess_AndIsAcknowledged) {
   Pump();
   const std::string id = (*job)->id();
   Outcome& outcome = *worker.Has(StartOn(worker, id), Attempt::ENDED).mutable_outcome();
-  outcome = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  outcome = OutcomeOf(Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
   GetParam().second(outcome);
   EXPECT_EQ(Exchange(worker).acknowledged_outcomes_size(), 1);
   const JobPtr ended = coordinator->queries().GetJob(id).value();
@@ -529,7 +530,7 @@ TEST_F(WorkerSessionsTest, HonestEnds_AreTaken) {
   ScriptedWorker worker("w1");
   const std::string id = CreateId();
   Outcome& outcome = *worker.Has(StartOn(worker, id), Attempt::ENDED).mutable_outcome();
-  outcome = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  outcome = OutcomeOf(Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
   outcome.mutable_final_metrics()->set_train_loss(0.5);
   // Valid: the perplexity of a loss above 709 overflows.
   outcome.mutable_final_metrics()->set_eval_perplexity(INFINITY);
@@ -537,6 +538,106 @@ TEST_F(WorkerSessionsTest, HonestEnds_AreTaken) {
   Exchange(worker);
   EXPECT_EQ(Shown(id), "SUCCEEDED SUCCEEDED_NORMALLY");
   EXPECT_THAT(troubles, IsEmpty());
+}
+
+// Jobs that are evaluated every 50 steps and stop early after two evaluations without improvement.
+class EarlyStopTest : public CoordinatorTest {
+ protected:
+  std::string CreateStopping() {
+    v1::CreateJobRequest request;
+    v1::JobSpec& spec = *request.mutable_spec();
+    spec = SmallSpec();
+    spec.set_max_retries(0);
+    *spec.mutable_data()->mutable_eval() = spec.data().train();
+    spec.mutable_eval()->set_every_steps(50);
+    spec.mutable_train()->mutable_early_stopping()->set_patience(2);
+    absl::StatusOr<JobPtr> job;
+    coordinator->commands().CreateJob(request, Into(&job));
+    Pump();
+    EXPECT_TRUE(job.ok()) << job.status();
+    return (*job)->id();
+  }
+
+  // Lets a worker end a job at this step, and returns the job. `checkpoint_step`: the step of a checkpoint that the
+  // attempt made before; 0: it made none.
+  JobPtr EndAt(const std::string& id, int64_t step, int64_t checkpoint_step = 0) {
+    ScriptedWorker worker("w1");
+    const v1::AttemptKey key = StartOn(worker, id);
+    if (checkpoint_step > 0) {
+      *worker.Has(key, Attempt::RUNNING).add_checkpoints() = CheckpointAt(id, 1, checkpoint_step);
+      Exchange(worker);
+    }
+    Outcome& outcome = *worker.Has(key, Attempt::ENDED).mutable_outcome();
+    outcome = OutcomeOf(Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
+    outcome.set_last_step(step);
+    outcome.set_message("training stopped early");
+    Exchange(worker);
+    return coordinator->queries().GetJob(id).value();
+  }
+};
+
+TEST_F(EarlyStopTest, AnEndAtAnEvaluation_IsASuccessWithTheTrainersMessage) {
+  const JobPtr job = EndAt(CreateStopping(), 400, /*checkpoint_step=*/400);
+  EXPECT_EQ(job->state(), Job::SUCCEEDED);
+  EXPECT_EQ(job->reason(), v1::Reason::SUCCEEDED_NORMALLY);
+  EXPECT_EQ(job->message(), "training stopped early");
+  EXPECT_EQ(job->attempts(0).outcome().last_step(), 400);
+  EXPECT_THAT(troubles, IsEmpty());
+}
+
+TEST_F(EarlyStopTest, AtTheLastStep_ItEndsAsAnyOtherJob) {
+  EXPECT_EQ(EndAt(CreateStopping(), kSmallSteps)->state(), Job::SUCCEEDED);
+  EXPECT_THAT(troubles, IsEmpty());
+}
+
+TEST_F(EarlyStopTest, AnEndWithoutAnEvaluation_IsNoSuccess) {
+  const JobPtr job = EndAt(CreateStopping(), 401);
+  EXPECT_EQ(job->state(), Job::FAILED);
+  EXPECT_THAT(job->message(), testing::HasSubstr("it finished at step 401 of 1000"));
+}
+
+TEST_F(EarlyStopTest, AnEndBeforeThePatienceCanBeOver_IsNoSuccess) {
+  EXPECT_EQ(EndAt(CreateStopping(), 50)->state(), Job::FAILED);
+}
+
+TEST_F(EarlyStopTest, AnEndAtTheEarliestStep_IsASuccess) {
+  EXPECT_EQ(EndAt(CreateStopping(), 100)->state(), Job::SUCCEEDED);
+}
+
+TEST_F(EarlyStopTest, AnEndBeforeTheAttemptsCheckpoint_IsNoSuccess) {
+  const JobPtr job = EndAt(CreateStopping(), 400, /*checkpoint_step=*/450);
+  EXPECT_EQ(job->state(), Job::FAILED);
+  EXPECT_THAT(job->message(), testing::HasSubstr("it finished at step 400, before step 450"));
+}
+
+// The trainer finds the checkpoint of step 450 damaged, begins with an older one, and stops before step 450.
+TEST_F(EarlyStopTest, AnEndBeforeADamagedCheckpoint_IsASuccess) {
+  const std::string id = CreateStopping();
+  ScriptedWorker worker("w1");
+  v1::AttemptReport& lost = worker.Has(StartOn(worker, id), Attempt::ENDED);
+  *lost.add_checkpoints() = CheckpointAt(id, 1, 450);
+  *lost.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::Reason::DEVICE_ERROR);
+  Exchange(worker);
+  clock.Advance(absl::Minutes(5));  // The delay before a retry.
+  const v1::AttemptKey key = StartOn(worker, id);
+  ASSERT_EQ(coordinator->queries().GetJob(id).value()->attempts(1).from_step(), 450);
+  Outcome& outcome = *worker.Has(key, Attempt::ENDED).mutable_outcome();
+  outcome = OutcomeOf(Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
+  outcome.set_last_step(400);
+  Exchange(worker);
+  EXPECT_EQ(coordinator->queries().GetJob(id).value()->state(), Job::SUCCEEDED);
+}
+
+TEST_F(EarlyStopTest, AJobThatOnlyEvaluates_MayNotEndEarly) {
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = SmallSpec();
+  request.mutable_spec()->set_max_retries(0);
+  *request.mutable_spec()->mutable_data()->mutable_eval() = request.spec().data().train();
+  request.mutable_spec()->mutable_eval()->set_every_steps(50);
+  absl::StatusOr<JobPtr> job;
+  coordinator->commands().CreateJob(request, Into(&job));
+  Pump();
+  EXPECT_EQ(EndAt((*job)->id(), 400)->state(), Job::FAILED);
 }
 
 TEST_F(WorkerSessionsTest, RemovedWorker_LeavesNeitherSessionNorLease) {

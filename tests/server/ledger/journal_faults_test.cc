@@ -1,4 +1,5 @@
-// Lets every disk call of the journal fail, once and then permanently, and cuts the power afterwards.
+// Makes each disk call of the journal fail in turn: in one run only that call, in another run that call and all later
+// ones. Each run ends with a power cut.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,15 +51,15 @@ SqliteJournal::Options OptionsFor(const std::string& folder) {
   return options;
 }
 
-// Everything that a journal holds. An update is the same whether it is in the snapshot or follows it.
+// Everything that a journal holds. It makes no difference whether an update is in the snapshot or comes after it.
 struct Holding {
   std::vector<std::string> updates;
   std::map<std::string, std::string> history;
   friend bool operator==(const Holding&, const Holding&) = default;
 };
 
-// The group that a story appends as its n-th. It has n % 3 + 1 updates and archives a job; every third group also
-// deletes one.
+// Returns the group that a story appends as number `n`. It has n % 3 + 1 updates and archives one job. Every third
+// group also deletes a job.
 JournalGroup GroupNumber(int n, uint64_t first_index) {
   JournalGroup group;
   group.first_index = first_index;
@@ -66,7 +67,7 @@ JournalGroup GroupNumber(int n, uint64_t first_index) {
     // Some updates are longer than a page, so that a group takes many writes.
     group.updates.push_back(absl::StrCat("group ", n, " update ", i, std::string(n % 2 == 0 ? 6000 : 10, 'x')));
   }
-  group.archived.push_back({absl::StrCat("j", n), n, int64_t{10} * n, absl::StrCat("record ", n)});
+  group.archived.push_back({absl::StrCat("j", n), "", n, int64_t{10} * n, absl::StrCat("record ", n)});
   if (n % 3 == 0) {
     group.deleted.push_back(absl::StrCat("j", n - 2));
   }
@@ -122,7 +123,7 @@ class Story {
     return absl::OkStatus();
   }
 
-  // Continues the story of `before`, whose folder this one has a copy of.
+  // Continues the story of `before`. REQUIRES: this story's folder is a copy of the folder of `before`.
   void GoOnFrom(const Story& before) { num_acknowledged_ = before.num_acknowledged_; }
 
   int num_acknowledged() const { return num_acknowledged_; }
@@ -150,7 +151,7 @@ class Story {
     return status;
   }
 
-  // A read may fail, but what it returns must be true.
+  // Reads the history table. A read may fail, but if it succeeds, it must return the right records.
   void LookIntoHistory() {
     const auto found = journal_->FindArchived("j2");
     EXPECT_TRUE(!found.ok() || *found == "record 2") << "the history table lost a record";
@@ -217,8 +218,8 @@ class JournalFaults : public testing::TestWithParam<Scenario> {
     if (!GetParam().before.empty()) {
       Story before(earlier.path());
       EXPECT_TRUE(before.Run(GetParam().before).ok());
-      // `folder` becomes what a crash after these steps would leave, or, if they closed the journal, what the close
-      // left.
+      // Copies the earlier story's files to `folder`: as the story closed them or, if it did not close the journal, as
+      // a crash would leave them.
       SeededRandom unused(0);
       vfs.LeaveAfterPowerCut(FaultyVfs::Survivors::kAll, unused, folder.path());
       story.GoOnFrom(before);
@@ -309,8 +310,8 @@ TEST(JournalReserve, DiskThatStaysFull_FailsTheAppendAndKeepsItsReason) {
   EXPECT_FALSE(fs::exists(folder.path() + "/reserve"));
 }
 
-// How a child process ended that committed pairs of jobs until a call failed, and what it printed: "ack <job>" lines,
-// and the ledger's last messages.
+// The end of a child process that commits pairs of jobs until a call fails: its wait status, and what it printed ("ack
+// <job>" lines, and the ledger's last messages).
 struct Ending {
   int wait_status = 0;
   std::string said;

@@ -64,7 +64,8 @@ std::vector<Record> ReadRecords(std::string* preamble) {
   return records;
 }
 
-// Rewrites the golden file. Missing bytes are encoded by this code; every text is made from its bytes.
+// Rewrites the golden file. Encodes the bytes of each record that has none, and then makes every record's text from its
+// bytes.
 void UpdateGolden() {
   std::string file;
   for (Record& record : ReadRecords(&file)) {
@@ -179,12 +180,30 @@ TEST_F(JournalGolden, UpdatesOfBefore_AreRecoveredToTheStateThatTheyTold) {
   EXPECT_EQ(state.FindWorker("w2")->delete_checkpoints().rbegin()->path(), "j4/1/step-5");
   EXPECT_EQ(state.life(), 1u);
   EXPECT_EQ(state.FindJob("j1")->job().spec().priority(), 7);
-  EXPECT_EQ(state.FindJob("j1")->loss_scale_order_number(), 2u);
+  EXPECT_EQ(state.FindJob("j1")->live_loss_scale().ShortDebugString(),
+            "scale: 2048 scale_number: 2 growth_interval: 50 growth_interval_number: 1 number: 2");
   const v1::Attempt& sixth = state.FindJob("j6")->job().attempts(0);
   EXPECT_EQ(sixth.loss_scale().dynamic().growth_interval(), 500);
   EXPECT_EQ(sixth.loss_scale().dynamic().initial(), 1024) << "the rule of the job that it resumes";
   EXPECT_TRUE(state.FindWorker("w1")->lost());
   EXPECT_TRUE(state.FindWorker("w2")->worker().drained());
+}
+
+// The snapshot before the last one is from when a record kept loss-scale orders instead of settings.
+TEST_F(JournalGolden, LossScaleOrdersOfBefore_AreRecoveredAsSettings) {
+  const Record& older = records_[records_.size() - 2];
+  ASSERT_EQ(older.type, "Snapshot");
+  ASSERT_TRUE(absl::StrContains(older.text, "earlier_loss_scale_order"));
+  const auto disk = std::make_shared<MemoryJournal::Disk>();
+  ASSERT_TRUE(MemoryJournal(disk).Compact(90, older.bytes).ok());
+  RecoveredState recovered(disk);
+  ASSERT_TRUE(recovered.ok());
+  const std::string state = Text(recovered.State().ToSnapshot(90));
+  EXPECT_FALSE(absl::StrContains(state, "loss_scale_order")) << state;
+  EXPECT_TRUE(absl::StrContains(state,
+                                "live_loss_scale { scale: 2048 scale_number: 2 growth_interval: 50 "
+                                "growth_interval_number: 1 number: 2 }"))
+      << state;
 }
 
 TEST_F(JournalGolden, SnapshotOfBefore_IsRecoveredWhole) {

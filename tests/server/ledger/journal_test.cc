@@ -7,9 +7,11 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "ampd/internal/journal.pb.h"
 #include "base/error.h"
 #include "base/io/file.h"
 #include "server/ledger/memory_journal.h"
@@ -41,7 +43,9 @@ JournalGroup GroupOf(uint64_t first_index, std::vector<std::string> updates) {
   return group;
 }
 
-ArchivedJob Finished(const std::string& id, int64_t order, int64_t end) { return {id, order, end, "record of " + id}; }
+ArchivedJob Finished(const std::string& id, int64_t order, int64_t end, const std::string& name = "n") {
+  return {id, name, order, end, "record of " + id};
+}
 
 // Opens a journal on the same storage at each call, as a restarted server does.
 using Opener = std::function<std::unique_ptr<Journal>()>;
@@ -132,6 +136,27 @@ TEST_P(JournalConformance, HistoryTable_FindsAndPages) {
   EXPECT_EQ(journal->ListArchived(100, 10)->size(), 2u);
 }
 
+TEST_P(JournalConformance, HistoryTable_FindsByNameAndByTheBeginningOfAnId) {
+  JournalGroup group = GroupOf(1, {"a"});
+  group.archived = {Finished("j-aa", 1, 30, "x"), Finished("j-ab", 2, 10, "y"), Finished("j-b", 3, 20, "x")};
+  ASSERT_TRUE(journal->Append(group).ok());
+  Reopen();
+  EXPECT_EQ(*journal->FindArchivedNamed("x", 10), (std::vector<std::string>{"record of j-b", "record of j-aa"}));
+  EXPECT_EQ(*journal->FindArchivedNamed("x", 1), (std::vector<std::string>{"record of j-b"}));
+  EXPECT_TRUE(journal->FindArchivedNamed("", 10)->empty());
+  EXPECT_EQ(*journal->FindArchivedWithPrefix("j-a", 10),
+            (std::vector<std::string>{"record of j-aa", "record of j-ab"}));
+  EXPECT_EQ(*journal->FindArchivedWithPrefix("j-a", 1), (std::vector<std::string>{"record of j-aa"}));
+  EXPECT_EQ(*journal->FindArchivedWithPrefix("j-ab", 10), (std::vector<std::string>{"record of j-ab"}));
+  EXPECT_TRUE(journal->FindArchivedWithPrefix("j-aba", 10)->empty());
+  JournalGroup change = GroupOf(2, {"b"});
+  change.archived = {Finished("j-aa", 1, 30, "x")};
+  change.archived[0].record = "another record of j-aa";
+  change.deleted = {"j-b"};
+  ASSERT_TRUE(journal->Append(change).ok());
+  EXPECT_EQ(*journal->FindArchivedNamed("x", 10), (std::vector<std::string>{"another record of j-aa"}));
+}
+
 INSTANTIATE_TEST_SUITE_P(AllKinds, JournalConformance, testing::Values("memory", "sqlite"),
                          [](const auto& info) { return info.param; });
 
@@ -149,9 +174,61 @@ TEST(SqliteJournal, NewerSchema_IsRefused) {
   ASSERT_TRUE(SqliteJournal::Open(OptionsFor(folder)).ok());
   {
     auto database = SqliteDatabase::Open(folder + "/journal.db", false);
-    ASSERT_TRUE(database->Execute("PRAGMA user_version = 2").ok());
+    ASSERT_TRUE(database->Execute("PRAGMA user_version = 3").ok());
   }
   EXPECT_EQ(ReasonOf(SqliteJournal::Open(OptionsFor(folder)).status()), "NEWER_SCHEMA");
+}
+
+// Writes a journal as the first version of the schema had it, with one finished job for each record.
+void WriteFirstVersion(const std::string& folder, const std::map<std::string, std::string>& records) {
+  auto database = SqliteDatabase::Open(folder + "/journal.db", true);
+  ASSERT_TRUE(database.ok()) << database.status();
+  ASSERT_TRUE(
+      database
+          ->Execute(
+              "CREATE TABLE updates(idx INTEGER PRIMARY KEY, bytes BLOB NOT NULL);"
+              "CREATE TABLE snapshots(id INTEGER PRIMARY KEY CHECK (id = 1), idx INTEGER NOT NULL, bytes BLOB NOT "
+              "NULL);"
+              "CREATE TABLE finished_jobs(id TEXT PRIMARY KEY, submit_order INTEGER NOT NULL UNIQUE,"
+              " end_time INTEGER NOT NULL, bytes BLOB NOT NULL) WITHOUT ROWID;"
+              "CREATE INDEX finished_by_end ON finished_jobs(end_time);"
+              "PRAGMA user_version = 1;")
+          .ok());
+  auto add = database->Prepare("INSERT INTO finished_jobs(id, submit_order, end_time, bytes) VALUES(?1, ?2, ?2, ?3)");
+  int64_t order = 0;
+  for (const auto& [id, record] : records) {
+    add->Bind(1, std::string_view(id)).Bind(2, ++order).Bind(3, std::string_view(record));
+    ASSERT_TRUE(add->Run().ok());
+  }
+}
+
+TEST(SqliteJournal, AFileOfTheFirstVersion_GetsTheNamesOfItsFinishedJobs) {
+  const std::string folder = MakeFolder();
+  std::map<std::string, std::string> records;
+  for (const char* id : {"j-a", "j-b", "j-c"}) {
+    internal::JobRecord record;
+    record.mutable_job()->set_id(id);
+    record.mutable_job()->mutable_spec()->set_name(std::string(id) == "j-b" ? "other" : "one");
+    records[id] = record.SerializeAsString();
+  }
+  WriteFirstVersion(folder, records);
+  for (int start = 0; start < 2; ++start) {
+    auto journal = SqliteJournal::Open(OptionsFor(folder));
+    ASSERT_TRUE(journal.ok()) << journal.status();
+    EXPECT_EQ(*(*journal)->FindArchivedNamed("one", 10), (std::vector<std::string>{records["j-c"], records["j-a"]}));
+    EXPECT_EQ(*(*journal)->FindArchivedNamed("other", 10), (std::vector<std::string>{records["j-b"]}));
+    EXPECT_EQ(*(*journal)->FindArchived("j-a"), records["j-a"]);
+  }
+}
+
+TEST(SqliteJournal, AFileOfTheFirstVersionWithADamagedRecord_IsRefusedAndLeftAlone) {
+  const std::string folder = MakeFolder();
+  WriteFirstVersion(folder, {{"j-a", ""}, {"j-b", "\xff\xff"}});
+  EXPECT_EQ(ReasonOf(SqliteJournal::Open(OptionsFor(folder)).status()), "STORE_CORRUPT");
+  auto database = SqliteDatabase::Open(folder + "/journal.db", false);
+  auto version = database->Prepare("PRAGMA user_version");
+  ASSERT_TRUE(*version->Step());
+  EXPECT_EQ(version->Int(0), 1);
 }
 
 TEST(SqliteJournal, FileThatIsNoDatabase_IsRefusedAndLeftAlone) {
@@ -192,7 +269,7 @@ TEST(SqliteJournal, LogCutAtEveryByteOfItsTail_RecoversWholeCommits) {
     auto journal = SqliteJournal::Open(OptionsFor(folder));
     ASSERT_TRUE(journal.ok());
     for (int i = 1; i <= kCommits; ++i) {
-      // All updates differ, so that the test notices an update in another's place.
+      // All updates differ, so that the test notices if one is read in the place of another.
       const std::vector<std::string> group = {absl::StrCat("update ", i, " a"),
                                               std::string(200, static_cast<char>('a' + i))};
       ASSERT_TRUE((*journal)->Append(GroupOf(2 * i - 1, group)).ok());

@@ -45,8 +45,8 @@ std::string Seen(const Ledger& ledger, const std::string& job) {
   return ledger.Read([&](const ClusterState& state) { return Show(state, job); });
 }
 
-// A journal whose appends can be made to fail. An append can also run a callback, which checks what readers see
-// meanwhile.
+// A journal whose appends can be made to fail. An append can also run a callback, with which a test checks what readers
+// see during the append.
 class WatchedJournal final : public Journal {
  public:
   absl::StatusOr<Recovered> Recover() override { return Recovered(); }
@@ -59,6 +59,12 @@ class WatchedJournal final : public Journal {
   }
   absl::Status Compact(uint64_t, const std::string&) override { return absl::OkStatus(); }
   absl::StatusOr<std::optional<std::string>> FindArchived(const std::string&) override { return std::nullopt; }
+  absl::StatusOr<std::vector<std::string>> FindArchivedNamed(const std::string&, int) override {
+    return std::vector<std::string>();
+  }
+  absl::StatusOr<std::vector<std::string>> FindArchivedWithPrefix(const std::string&, int) override {
+    return std::vector<std::string>();
+  }
   absl::StatusOr<int64_t> CountArchived() override { return 0; }
   absl::StatusOr<std::vector<std::string>> ListArchived(int64_t, int) override { return std::vector<std::string>(); }
   absl::StatusOr<std::vector<std::string>> ListEnded(EndPosition, int64_t, int) override {
@@ -218,8 +224,9 @@ TEST(Ledger, CheckpointOfAJobThatTheSameGroupArchives_IsDropped) {
   auto disk = std::make_shared<MemoryJournal::Disk>();
   UpdateMaker make;
   auto ledger = OpenOn(disk);
-  for (const auto& update : {make.Register("w1"), make.Create("j1"), make.Assign("j1", 1, "w1"), make.Save("j1", 1, 4),
-                             make.Save("j1", 1, 6), make.End("j1", 1, v1::Outcome::FINISHED, v1::SUCCEEDED_NORMALLY)}) {
+  for (const auto& update :
+       {make.Register("w1"), make.Create("j1"), make.Assign("j1", 1, "w1"), make.Save("j1", 1, 4),
+        make.Save("j1", 1, 6), make.End("j1", 1, v1::Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY)}) {
     ASSERT_TRUE(ledger->CommitAndWait(update).ok());
   }
   internal::Update archive = make.New(), drop = make.New();
@@ -292,8 +299,8 @@ std::string RunAndKill(const std::string& folder, const std::string& prefix, siz
   return text.substr(0, text.rfind('\n') + 1);
 }
 
-// Kills `kills` children one after the other, which share the journal of one new folder. Checks that the journal then
-// holds each acknowledged job once.
+// Starts and kills `kills` children, one after the other. All share the journal of one new folder. Checks that the
+// journal then holds each acknowledged job once.
 void KillAndCheck(int64_t kills, SeededRandom& random) {
   const std::string folder = MakeFolder();
   std::set<std::string> acknowledged;
@@ -321,8 +328,8 @@ void KillAndCheck(int64_t kills, SeededRandom& random) {
   });
 }
 
-// Every 200 kills get a journal of their own. Each child reads all that the children before it wrote, so the time grows
-// with the square of the kills on one journal.
+// A new journal is used after every 200 kills. Each child reads everything that the earlier children wrote, so the time
+// grows with the square of the kills on one journal.
 TEST(LedgerKill, EveryAcknowledgedJobIsThereExactlyOnce) {
   SeededRandom random(1);
   for (int64_t left = CountFromEnvironment("AMPD_KILLS", 200); left > 0 && !HasFatalFailure(); left -= 200) {

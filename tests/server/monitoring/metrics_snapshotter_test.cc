@@ -1,4 +1,4 @@
-// How /metrics shows jobs as they are created, end and disappear: the rendered snapshots of MetricsSnapshotter.
+// Tests how /metrics shows jobs when they are created, end and disappear: the rendered snapshots of MetricsSnapshotter.
 #include "server/monitoring/metrics_snapshotter.h"
 
 #include <gmock/gmock.h>

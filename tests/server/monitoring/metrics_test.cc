@@ -96,7 +96,7 @@ TEST(Metrics, AllPagesPassPromtool) {
   v1::Job job = RunningJob("j-1");
   v1::Job ended = job;
   ended.set_state(v1::Job::FAILED);
-  ended.set_reason(v1::OUT_OF_MEMORY);
+  ended.set_reason(v1::Reason::OUT_OF_MEMORY);
   metrics.JobChanged(&job, ended);
   SnapshotCollector fleet(&metrics);
   fleet.Show(std::make_shared<FleetSnapshot>(FullSnapshot()));
@@ -171,7 +171,7 @@ TEST(Metrics, PhasesOfAStepHaveSeriesOfTheirOwnAndOtherStepsHaveNone) {
   EXPECT_THAT(page, HasSubstr(R"(ampd_job_phase_skipped_steps_total{job_id="j-1",phase="generator"} 1)"));
   EXPECT_THAT(page, HasSubstr(R"(ampd_job_phase_skipped_steps_total{job_id="j-1",phase="discriminator"} 3)"));
   EXPECT_EQ(Promtool(page), "");
-  // A rollback to step 10 removes the skipped steps beyond it from the count.
+  // Attempt 2 resumes from step 10. The steps beyond it, which attempt 1 skipped, must no longer be counted.
   PointSegment again;
   again.attempt = 2;
   again.batch = Steps(1, 1, 10);
@@ -236,7 +236,7 @@ TEST(Metrics, CountsWhatBecomesOfJobs) {
   v1::Job lost = running;
   lost.set_state(v1::Job::QUEUED);
   lost.mutable_attempts(0)->set_state(v1::Attempt::ENDED);
-  lost.mutable_attempts(0)->mutable_outcome()->set_reason(v1::WORKER_LOST);
+  lost.mutable_attempts(0)->mutable_outcome()->set_reason(v1::Reason::WORKER_LOST);
   metrics.JobChanged(&running, lost);
   v1::Job done = running;
   done.set_state(v1::Job::SUCCEEDED);
@@ -359,7 +359,7 @@ TEST(ProgressBoard, SaysNothingOfTheLossBeforeTheFirstStep) {
   job.set_id("j");
   board.AddTo(&job);
   EXPECT_FALSE(job.progress().has_loss());
-  job.add_attempts()->mutable_outcome()->set_reason(v1::DATA_ERROR);
+  job.add_attempts()->mutable_outcome()->set_reason(v1::Reason::DATA_ERROR);
   board.AddTo(&job);
   EXPECT_FALSE(job.progress().has_loss()) << "it ended before its first step";
   job.mutable_attempts(0)->mutable_outcome()->set_last_step(40);

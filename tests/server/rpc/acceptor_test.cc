@@ -126,8 +126,8 @@ TEST_F(AcceptorTest, AcceptsAgainAfterDescriptorsHadRunOut) {
   auto first = Connect();
   AwaitTaken(1);
   {
-    // The only descriptor left is the acceptor's spare one. It serves only to copy the socket of the connection to
-    // close.
+    // The acceptor has only its spare descriptor left. With it, the acceptor can copy the socket of a connection to
+    // close it.
     const DescriptorShortage shortage(/*left=*/1);
     auto waiting = Connect();
     EXPECT_TRUE(first->IsClosed()) << "it made no call, and makes room";

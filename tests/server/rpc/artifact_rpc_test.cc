@@ -181,7 +181,8 @@ TEST_F(ArtifactRpcTest, AnIdleUploadDoesNotHoldUpTheEndOfTheServer) {
   stopping.join();
 }
 
-// A pipe replaces each upload's file, so that the server's reading back blocks until the test fills the pipe.
+// To finish an upload, the server reads the file back. Here the files are pipes, so the reading blocks until the test
+// writes into them.
 TEST_F(ArtifactRpcTest, UploadsThatAreReadBackHoldUpNobodyElse) {
   constexpr int kNumUploads = 8;  // More uploads than any pool has threads.
   struct Waiting {

@@ -77,8 +77,9 @@ class ByteStream {
 
 class GrpcServerTest : public testing::Test {
  protected:
-  // Calls the reflection service with `request`, in text format. Its message types are those linked in with the library
-  // that implements the service. Returns null if the server has no such service.
+  // Calls the reflection service with `request`, a message in text format, and returns the response. The types of the
+  // messages are found by name in the library that implements the service. Returns null if the server has no such
+  // service.
   std::unique_ptr<Message> Reflect(const std::string& request) {
     const auto make = [](const std::string& type) {
       const auto* of = DescriptorPool::generated_pool()->FindMessageTypeByName("grpc.reflection.v1alpha." + type);

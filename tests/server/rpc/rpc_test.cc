@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/grpc/grpc_status.h"
 #include "base/random.h"
+#include "base/version.h"
 #include "points/telemetry_batch.h"
 #include "server/rpc/guard.h"
 #include "tests/server/server_fixtures.h"
@@ -99,6 +100,12 @@ TEST_F(RpcTest, GetJob_OfAnUnknownOneIsNotFoundWithAReason) {
   const absl::Status status = FromGrpcStatus(server_.jobs().GetJob(Context().get(), request, &job));
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_FALSE(ReasonOf(status).empty());
+}
+
+TEST_F(RpcTest, GetServerInfo_ReturnsTheVersionOfTheProgram) {
+  v1::ServerInfo info;
+  ASSERT_TRUE(server_.jobs().GetServerInfo(Context().get(), {}, &info).ok());
+  EXPECT_EQ(info.version(), Version());
 }
 
 TEST_F(RpcTest, AnEmptyIdIsInvalidAndNotLookedFor) {
@@ -284,6 +291,24 @@ TEST_F(RpcTest, ErrorsOfHostileRequestsArriveWhole) {
   v1::Job job;
   get.set_id(std::string(1 << 20, 'j'));
   EXPECT_EQ(server_.jobs().GetJob(Context().get(), get, &job).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(RpcTest, AQueuedJob_SaysWhyItWaitsAndIsFoundByItsName) {
+  const v1::Job created = server_.CreateJob();
+  EXPECT_FALSE(created.has_pending()) << "an answer that the committer sends has no reason";
+  EXPECT_EQ(server_.GetJob(created.id()).pending().reason(), v1::PendingReason::NO_WORKERS);
+  v1::ListJobsResponse jobs;
+  ASSERT_TRUE(server_.jobs().ListJobs(Context().get(), {}, &jobs).ok());
+  EXPECT_TRUE(jobs.jobs(0).pending().no_worker_fits());
+  v1::FindJobsRequest find;
+  v1::FindJobsResponse found;
+  EXPECT_EQ(server_.jobs().FindJobs(Context().get(), find, &found).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  find.set_text(created.spec().name());
+  ASSERT_TRUE(server_.jobs().FindJobs(Context().get(), find, &found).ok());
+  ASSERT_EQ(found.matches_size(), 1);
+  EXPECT_EQ(found.matches(0).id(), created.id());
+  EXPECT_EQ(found.matches(0).state(), v1::Job::QUEUED);
+  EXPECT_TRUE(found.matches(0).has_create_time());
 }
 
 TEST_F(RpcTest, AWholeJob_FromSubmitToTheFinalMessage) {
@@ -551,7 +576,8 @@ TEST_F(RpcTest, DrainWorker_IsListedAndTakenBack) {
   drain.set_name("w1");
   v1::Worker shown;
   grpc::Status status = server_.admin().DrainWorker(Context().get(), drain, &shown);
-  // Repeats the call while it returns NOT_FOUND, because the registration of the first report may not be on disk yet.
+  // The worker is registered by its first report, which may not be on disk yet. Until then the call returns NOT_FOUND
+  // and is repeated.
   for (int i = 0; i < 100 && status.error_code() == grpc::StatusCode::NOT_FOUND; ++i) {
     worker.Report();
     status = server_.admin().DrainWorker(Context().get(), drain, &shown);

@@ -97,7 +97,7 @@ TEST_F(ClusterStateTest, JobThatFinishes_Succeeds) {
   Apply(make.Advance("j1", 1, Attempt::RUNNING));
   EXPECT_EQ(Shown(), "j1:RUNNING@w1#1");
   Apply(make.Save("j1", 1, 5));
-  Apply(make.End("j1", 1, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY));
+  Apply(make.End("j1", 1, Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY));
   EXPECT_EQ(Shown(), "j1:SUCCEEDED SUCCEEDED_NORMALLY ckpt=5");
   EXPECT_TRUE(state.FindJob("j1")->job().has_end_time());
 }
@@ -124,7 +124,7 @@ TEST_F(ClusterStateTest, PausedWhileRunning_RestsInPausedAfterTheAttemptLeft) {
   Apply(make.Desire("j1", Job::PAUSE));
   EXPECT_EQ(Shown(), "j1:PAUSING@w1#1 USER_PAUSED");
   Apply(make.Save("j1", 1, 7));
-  Apply(make.End("j1", 1, Outcome::LEFT, v1::USER_PAUSED));
+  Apply(make.End("j1", 1, Outcome::LEFT, v1::Reason::USER_PAUSED));
   EXPECT_EQ(Shown(), "j1:PAUSED USER_PAUSED ckpt=7");
   Apply(make.Desire("j1", Job::RUN));
   EXPECT_EQ(Shown(), "j1:QUEUED ckpt=7");
@@ -135,7 +135,7 @@ TEST_F(ClusterStateTest, ResumedWhilePausing_IsQueuedWhenTheAttemptHasLeft) {
   Apply(make.Desire("j1", Job::PAUSE));
   Apply(make.Desire("j1", Job::RUN));
   EXPECT_EQ(Shown(), "j1:PAUSING@w1#1 USER_PAUSED");
-  Apply(make.End("j1", 1, Outcome::LEFT, v1::USER_PAUSED));
+  Apply(make.End("j1", 1, Outcome::LEFT, v1::Reason::USER_PAUSED));
   EXPECT_EQ(Show(state, "j1").substr(0, 9), "j1:QUEUED");
 }
 
@@ -144,7 +144,7 @@ TEST_F(ClusterStateTest, DrainedWorker_JobLeavesAndIsQueuedAgain) {
   Apply(make.Drain("w1"));
   EXPECT_EQ(Shown(), "j1:PAUSING@w1#1 WORKER_DRAINED");
   Apply(make.Save("j1", 1, 4));
-  Apply(make.End("j1", 1, Outcome::LEFT, v1::WORKER_DRAINED));
+  Apply(make.End("j1", 1, Outcome::LEFT, v1::Reason::WORKER_DRAINED));
   EXPECT_EQ(Shown(), "j1:QUEUED WORKER_DRAINED ckpt=4");
   EXPECT_EQ(state.FindJob("j1")->job().num_retries_used(), 0);
   EXPECT_EQ(ReasonOfApply(make.Assign("j1", 2, "w1")), "WORKER_UNAVAILABLE");
@@ -154,7 +154,7 @@ TEST_F(ClusterStateTest, PausedWhileDraining_RestsInPaused) {
   StartRunning("j1", 1, "w1");
   Apply(make.Drain("w1"));
   Apply(make.Desire("j1", Job::PAUSE));
-  Apply(make.End("j1", 1, Outcome::LEFT, v1::WORKER_DRAINED));
+  Apply(make.End("j1", 1, Outcome::LEFT, v1::Reason::WORKER_DRAINED));
   EXPECT_EQ(Shown(), "j1:PAUSED USER_PAUSED");
 }
 
@@ -162,7 +162,7 @@ TEST_F(ClusterStateTest, Cancel_WinsWhateverTheOutcome) {
   for (const Outcome::Kind kind : {Outcome::FINISHED, Outcome::LEFT, Outcome::FAILED, Outcome::GONE}) {
     ClusterState fresh;
     for (const auto& update : {make.Register("w1"), make.Create("j1"), make.Assign("j1", 1, "w1"),
-                               make.Desire("j1", Job::CANCEL), make.End("j1", 1, kind, v1::TRAINER_CRASHED)}) {
+                               make.Desire("j1", Job::CANCEL), make.End("j1", 1, kind, v1::Reason::TRAINER_CRASHED)}) {
       ASSERT_TRUE(fresh.Apply(update).ok());
     }
     EXPECT_EQ(Show(fresh, "j1"), "j1:CANCELLED USER_CANCELLED");
@@ -189,7 +189,7 @@ TEST_F(ClusterStateTest, CrashedTrainer_UsesUpRetriesThenFailsWithItsReason) {
   for (int attempt = 1; attempt <= 3; ++attempt) {
     StartRunning("j1", attempt, "w1");
     Apply(make.Save("j1", attempt, int64_t{10} * attempt));
-    Apply(make.End("j1", attempt, Outcome::FAILED, v1::TRAINER_CRASHED));
+    Apply(make.End("j1", attempt, Outcome::FAILED, v1::Reason::TRAINER_CRASHED));
     EXPECT_EQ(Shown().substr(0, 9), attempt < 3 ? "j1:QUEUED" : "j1:FAILED");
   }
   EXPECT_EQ(Shown(), "j1:FAILED TRAINER_CRASHED ckpt=30");
@@ -217,7 +217,7 @@ TEST_F(ClusterStateTest, ThreeAttemptsInARowWithoutCheckpoint_EndTheJob) {
 
 TEST_F(ClusterStateTest, UserError_IsNotRetried) {
   StartRunning("j1", 1, "w1");
-  Apply(make.End("j1", 1, Outcome::FAILED, v1::DATA_ERROR));
+  Apply(make.End("j1", 1, Outcome::FAILED, v1::Reason::DATA_ERROR));
   EXPECT_EQ(Shown(), "j1:FAILED DATA_ERROR");
 }
 
@@ -238,20 +238,21 @@ TEST_F(ClusterStateTest, StaleOwner_IsFenced) {
   StartRunning("j1", 1, "w1");
   Apply(make.Lose("w1"));
   StartRunning("j1", 2, "w2");
-  EXPECT_EQ(ReasonOfApply(make.End("j1", 1, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY)), "FENCED");
+  EXPECT_EQ(ReasonOfApply(make.End("j1", 1, Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY)), "FENCED");
   EXPECT_EQ(ReasonOfApply(make.Save("j1", 1, 9)), "FENCED");
   EXPECT_EQ(ReasonOfApply(make.Advance("j1", 1, Attempt::RUNNING)), "FENCED");
-  internal::Update forged = make.End("j1", 2, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  internal::Update forged = make.End("j1", 2, Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
   forged.mutable_end_attempt()->mutable_key()->set_token("guess");
   EXPECT_EQ(ReasonOfApply(forged), "FENCED");
   EXPECT_EQ(Shown(), "j1:RUNNING@w2#2");
 }
 
-// The scheduler decides an assignment on published records, so the committer may change the job before it is applied.
+// The scheduler decides an assignment on published records. The job may have changed when the committer applies the
+// assignment.
 TEST_F(ClusterStateTest, AssignmentDecidedBeforeTheJobStartedOver_IsRefusedAsStale) {
   StartRunning("j1", 1, "w1");
   Apply(make.Save("j1", 1, 8));
-  Apply(make.End("j1", 1, Outcome::FAILED, v1::TRAINER_CRASHED));
+  Apply(make.End("j1", 1, Outcome::FAILED, v1::Reason::TRAINER_CRASHED));
   internal::Update assign = make.Assign("j1", 2, "w2");
   *assign.mutable_assign_attempt()->mutable_start_from() = state.FindJob("j1")->job().checkpoints(0);
   assign.mutable_assign_attempt()->set_job_version(state.FindJob("j1")->version());
@@ -271,7 +272,7 @@ TEST_F(ClusterStateTest, AssignmentWithALocalCheckpointThatAnotherAgentCannotRea
   internal::Update save = make.Save("j1", 1, 8);
   save.mutable_record_checkpoint()->mutable_checkpoint()->set_local(true);
   Apply(save);
-  Apply(make.End("j1", 1, Outcome::FAILED, v1::TRAINER_CRASHED));
+  Apply(make.End("j1", 1, Outcome::FAILED, v1::Reason::TRAINER_CRASHED));
   internal::Update assign = make.Assign("j1", 2, "w1");
   *assign.mutable_assign_attempt()->mutable_start_from() = state.FindJob("j1")->job().checkpoints(0);
   assign.mutable_assign_attempt()->set_job_version(state.FindJob("j1")->version());
@@ -287,7 +288,7 @@ TEST_F(ClusterStateTest, DeviceHoldsOneAttempt) {
   Apply(make.Create("j2"));
   Apply(make.Assign("j1", 1, "w1"));
   EXPECT_EQ(ReasonOfApply(make.Assign("j2", 1, "w1")), "DEVICE_BUSY");
-  Apply(make.End("j1", 1, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY));
+  Apply(make.End("j1", 1, Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY));
   Apply(make.Assign("j2", 1, "w1"));
 }
 
@@ -361,7 +362,7 @@ TEST_F(ClusterStateTest, TheLastCheckpoint_HasTheLossOfTheFinalEvaluation) {
     Apply(save);
     Apply(make.Save(job, 1, 6));
     EXPECT_EQ(state.FindJob(job)->job().checkpoints_size(), 2) << "which one is the best is not known yet";
-    internal::Update end = make.End(job, 1, v1::Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+    internal::Update end = make.End(job, 1, v1::Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
     end.mutable_end_attempt()->mutable_outcome()->set_last_step(6);
     end.mutable_end_attempt()->mutable_outcome()->mutable_final_metrics()->set_eval_loss(final_loss);
     Apply(end);
@@ -376,9 +377,9 @@ TEST_F(ClusterStateTest, AnAttemptThatFails_TellsNothingOfItsLastCheckpoint) {
   Apply(make.Create("j2"));
   StartRunning("j2", 1, "w1");
   Apply(make.Save("j2", 1, 6));
-  internal::Update end = make.End("j2", 1, v1::Outcome::FAILED, v1::OUT_OF_MEMORY);
+  internal::Update end = make.End("j2", 1, v1::Outcome::FAILED, v1::Reason::OUT_OF_MEMORY);
   end.mutable_end_attempt()->mutable_outcome()->set_last_step(6);
-  // This loss may be that of an earlier step, so it must not be recorded with the checkpoint.
+  // This evaluation loss may be that of an earlier step, so it must not be recorded with the checkpoint.
   end.mutable_end_attempt()->mutable_outcome()->mutable_final_metrics()->set_eval_loss(0.5);
   Apply(end);
   ASSERT_EQ(state.FindJob("j2")->job().checkpoints_size(), 1);
@@ -416,7 +417,7 @@ TEST_F(ClusterStateTest, PassedDeadline_FailsTheJobAfterTheAttemptEnded) {
   update.mutable_expire_deadline()->set_job("j1");
   Apply(update);
   EXPECT_EQ(Shown(), "j1:CANCELLING@w1#1 DEADLINE");
-  Apply(make.End("j1", 1, Outcome::LEFT, v1::USER_CANCELLED));
+  Apply(make.End("j1", 1, Outcome::LEFT, v1::Reason::USER_CANCELLED));
   EXPECT_EQ(Shown(), "j1:FAILED DEADLINE");
 }
 
@@ -441,7 +442,7 @@ TEST_F(ClusterStateTest, DeletedJob_TakesItsRequestAndFilesWithIt) {
   internal::Update remove = make.New();
   remove.mutable_delete_job()->set_job("j2");
   EXPECT_EQ(ReasonOfApply(remove), "WRONG_STATE");
-  Apply(make.End("j2", 1, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY));
+  Apply(make.End("j2", 1, Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY));
   Apply(remove);
   EXPECT_EQ(Show(state, "j2"), "j2:none");
   EXPECT_EQ(Deletions("w1"), "j2");
@@ -456,7 +457,7 @@ TEST_F(ClusterStateTest, DeletedJob_LeavesNoFolderWhereItRan) {
   EXPECT_EQ(Deletions("w1"), "j1/1/step-1");
   Apply(make.Lose("w1"));
   StartRunning("j1", 2, "w2");
-  Apply(make.End("j1", 2, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY));
+  Apply(make.End("j1", 2, Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY));
   internal::Update remove = make.New();
   remove.mutable_delete_job()->set_job("j1");
   Apply(remove);
@@ -468,7 +469,7 @@ TEST_F(ClusterStateTest, DeletedJobOnASharedRoot_IsDeletedByAWorkerThatIsThere) 
   ShareRoot("w1");
   ShareRoot("w3");
   StartRunning("j1", 1, "w1");
-  Apply(make.End("j1", 1, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY));
+  Apply(make.End("j1", 1, Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY));
   Apply(make.Lose("w1"));
   internal::Update remove = make.New();
   remove.mutable_delete_job()->set_job("j1");
@@ -515,7 +516,7 @@ TEST_F(ClusterStateTest, OldCheckpointOfALostWorker_WaitsForItWhereNobodyElseHas
   for (const std::string job : {"j1", "j2"}) {
     StartRunning(job, 2, "w4");
     Apply(make.Save(job, 2, 4));
-    Apply(make.End(job, 2, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY));
+    Apply(make.End(job, 2, Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY));
   }
   EXPECT_EQ(Deletions("w2"), "j2/1/step-1 j2/1/step-2") << "its root is its own";
   EXPECT_EQ(Deletions("w1"), "j1/1/step-1");
@@ -526,11 +527,11 @@ TEST_F(ClusterStateTest, OldCheckpointOfALostWorker_WaitsForItWhereNobodyElseHas
 
 TEST_F(ClusterStateTest, AttemptThatIsForgotten_TakesItsFolderAlong) {
   StartRunning("j1", 1, "w1");
-  Apply(make.End("j1", 1, Outcome::LEFT, v1::PREEMPTED));
+  Apply(make.End("j1", 1, Outcome::LEFT, v1::Reason::PREEMPTED));
   const auto run = [&](int attempt) {
     StartRunning("j1", attempt, "w2");
     Apply(make.Save("j1", attempt, attempt));
-    Apply(make.End("j1", attempt, Outcome::LEFT, v1::PREEMPTED));
+    Apply(make.End("j1", attempt, Outcome::LEFT, v1::Reason::PREEMPTED));
   };
   for (int attempt = 2; attempt <= kAttemptsKept; ++attempt) {
     run(attempt);

@@ -50,7 +50,7 @@ v1::Checkpoint CheckpointAt(const std::string& job, int attempt, int64_t step) {
   return checkpoint;
 }
 
-v1::Outcome OutcomeOf(v1::Outcome::Kind kind, v1::Reason reason) {
+v1::Outcome OutcomeOf(v1::Outcome::Kind kind, v1::Reason::Code reason) {
   v1::Outcome outcome;
   outcome.set_kind(kind);
   outcome.set_reason(reason);
@@ -126,7 +126,8 @@ internal::Update UpdateMaker::Save(const std::string& job, int attempt, int64_t 
   return update;
 }
 
-internal::Update UpdateMaker::End(const std::string& job, int attempt, v1::Outcome::Kind kind, v1::Reason reason) {
+internal::Update UpdateMaker::End(const std::string& job, int attempt, v1::Outcome::Kind kind,
+                                  v1::Reason::Code reason) {
   internal::Update update = New();
   *update.mutable_end_attempt()->mutable_key() = KeyOf(job, attempt);
   *update.mutable_end_attempt()->mutable_outcome() = OutcomeOf(kind, reason);
@@ -157,8 +158,8 @@ std::string Show(const ClusterState& state, const std::string& id) {
   if (IsActive(job.state())) {
     absl::StrAppend(&text, "@", job.attempts().rbegin()->worker(), "#", job.num_attempts());
   }
-  if (job.reason() != v1::REASON_UNSPECIFIED) {
-    absl::StrAppend(&text, " ", v1::Reason_Name(job.reason()));
+  if (job.reason() != v1::Reason::REASON_UNSPECIFIED) {
+    absl::StrAppend(&text, " ", v1::Reason::Code_Name(job.reason()));
   }
   if (!job.checkpoints().empty()) {
     absl::StrAppend(&text, " ckpt=", job.checkpoints().rbegin()->step());

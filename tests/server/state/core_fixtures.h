@@ -21,7 +21,7 @@ v1::Worker CpuWorker(const std::string& name);
 
 v1::Checkpoint CheckpointAt(const std::string& job, int attempt, int64_t step);
 // An outcome of this kind. FINISHED has the last step of a SmallSpec, other kinds have step 0.
-v1::Outcome OutcomeOf(v1::Outcome::Kind kind, v1::Reason reason);
+v1::Outcome OutcomeOf(v1::Outcome::Kind kind, v1::Reason::Code reason);
 
 // Makes updates. The time of each is one second after the previous one.
 class UpdateMaker {
@@ -35,18 +35,18 @@ class UpdateMaker {
   internal::Update Assign(const std::string& job, int attempt, const std::string& worker);
   internal::Update Advance(const std::string& job, int attempt, v1::Attempt::State state);
   internal::Update Save(const std::string& job, int attempt, int64_t step);
-  internal::Update End(const std::string& job, int attempt, v1::Outcome::Kind kind, v1::Reason reason);
+  internal::Update End(const std::string& job, int attempt, v1::Outcome::Kind kind, v1::Reason::Code reason);
   internal::Update New();
 
  private:
   int64_t seconds_ = 1'700'000'000;
 };
 
-// Shows a job, as in "j1:RUNNING@w1#2 USER_PAUSED ckpt=5": the state, worker and number of the live attempt, the reason
-// if there is one, and the newest checkpoint's step if there is one.
+// Returns a job as text, such as "j1:RUNNING@w1#2 USER_PAUSED ckpt=5": the state, worker and number of the live
+// attempt, the reason if there is one, and the newest checkpoint's step if there is one.
 std::string Show(const ClusterState& state, const std::string& id);
 
-// A table that was just filled with all records of the state, and with the facts `live`.
+// Returns a new placement table that was filled once, with all records of the state and the facts `live` about workers.
 PlacementTable FillTable(const ClusterState& state, const LiveWorkers& live);
 
 }  // namespace ampd::server

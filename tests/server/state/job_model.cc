@@ -14,11 +14,13 @@ constexpr int kMaxRetries = 2;
 constexpr int kMaxFruitless = 3;
 constexpr int kAttemptsRemembered = 16;
 
-const std::set<v1::Reason> kInfrastructure = {v1::WORKER_LOST, v1::PREEMPTED, v1::WORKER_DRAINED, v1::DEVICE_ERROR};
-const std::set<v1::Reason> kUserErrors = {v1::OUT_OF_MEMORY,       v1::NONFINITE_LOSS,  v1::LOSS_SCALE_COLLAPSED,
-                                          v1::NONFINITE_GRADIENTS, v1::NONFINITE_STATE, v1::DIVERGED,
-                                          v1::DATA_ERROR,          v1::SPEC_ERROR,      v1::DEADLINE};
-const std::set<v1::Reason> kOrders = {v1::USER_CANCELLED, v1::USER_PAUSED};
+const std::set<v1::Reason::Code> kInfrastructure = {v1::Reason::WORKER_LOST, v1::Reason::PREEMPTED,
+                                                    v1::Reason::WORKER_DRAINED, v1::Reason::DEVICE_ERROR};
+const std::set<v1::Reason::Code> kUserErrors = {
+    v1::Reason::OUT_OF_MEMORY,       v1::Reason::NONFINITE_LOSS,  v1::Reason::LOSS_SCALE_COLLAPSED,
+    v1::Reason::NONFINITE_GRADIENTS, v1::Reason::NONFINITE_STATE, v1::Reason::DIVERGED,
+    v1::Reason::DATA_ERROR,          v1::Reason::SPEC_ERROR,      v1::Reason::DEADLINE};
+const std::set<v1::Reason::Code> kOrders = {v1::Reason::USER_CANCELLED, v1::Reason::USER_PAUSED};
 
 int NumberOf(const JobModel::Job& job) { return static_cast<int>(job.reported_end.size()) + (job.live ? 1 : 0); }
 
@@ -178,7 +180,7 @@ Verdict JobModel::Lose(const std::string& name) {
   worker->second.lost = true;
   for (auto& [id, job] : jobs_) {
     if (job.live && job.worker == name) {
-      EndNewest(job, v1::Outcome::GONE, v1::WORKER_LOST);
+      EndNewest(job, v1::Outcome::GONE, v1::Reason::WORKER_LOST);
     }
   }
   return Verdict::kChanged;
@@ -257,7 +259,8 @@ Verdict JobModel::Save(const std::string& id, int attempt, bool forged, int step
   return owner;
 }
 
-Verdict JobModel::End(const std::string& id, int attempt, bool forged, v1::Outcome::Kind kind, v1::Reason reason) {
+Verdict JobModel::End(const std::string& id, int attempt, bool forged, v1::Outcome::Kind kind,
+                      v1::Reason::Code reason) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) {
     return Verdict::kNotFound;
@@ -274,7 +277,7 @@ Verdict JobModel::End(const std::string& id, int attempt, bool forged, v1::Outco
   return owner;
 }
 
-void JobModel::EndNewest(Job& job, v1::Outcome::Kind kind, v1::Reason reason) {
+void JobModel::EndNewest(Job& job, v1::Outcome::Kind kind, v1::Reason::Code reason) {
   const int attempt = NumberOf(job);
   job.live = false;
   job.reported_end.push_back(kind != v1::Outcome::GONE);

@@ -11,8 +11,8 @@ namespace ampd::server {
 // The expected result of an update.
 enum class Verdict { kChanged, kUnchanged, kNotFound, kAlreadyExists, kFailedPrecondition };
 
-// The oracle of the model test: a small cluster as the design describes it (its section 4), written independently of
-// ClusterState. It has jobs with their states, retries and attempts, and workers with one device each. It has no
+// A simple model of ClusterState, with which the random test compares it: a small cluster, written independently of
+// ClusterState's code. It has jobs with their states, retries and attempts, and workers with one device each. It has no
 // records, events, indexes or files of checkpoints.
 class JobModel {
  public:
@@ -53,9 +53,9 @@ class JobModel {
   Verdict Assign(const std::string& id, int attempt, const std::string& name);
   Verdict Advance(const std::string& id, int attempt, bool forged, v1::Attempt::State to);
   Verdict Save(const std::string& id, int attempt, bool forged, int step);
-  Verdict End(const std::string& id, int attempt, bool forged, v1::Outcome::Kind kind, v1::Reason reason);
+  Verdict End(const std::string& id, int attempt, bool forged, v1::Outcome::Kind kind, v1::Reason::Code reason);
 
-  // The job as Show in core_fixtures.h shows it, but without reasons and checkpoints: "j1:RUNNING@w1#2".
+  // Returns the job as Show in core_fixtures.h does, but without reasons and checkpoints: "j1:RUNNING@w1#2".
   std::string Shown(const std::string& id) const;
   const std::map<std::string, Job>& jobs() const { return jobs_; }
   int NumAttempts(const std::string& job) const;
@@ -63,7 +63,7 @@ class JobModel {
  private:
   // The verdict on a message of an attempt: kChanged if the current owner sent it.
   Verdict CheckOwner(const Job& job, int attempt, bool forged) const;
-  void EndNewest(Job& job, v1::Outcome::Kind kind, v1::Reason reason);
+  void EndNewest(Job& job, v1::Outcome::Kind kind, v1::Reason::Code reason);
 
   std::map<std::string, Job> jobs_;
   std::map<std::string, Worker> workers_;

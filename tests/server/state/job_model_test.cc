@@ -48,8 +48,9 @@ constexpr const char* kVerbNames[] = {"Create",    "Cancel", "Pause",   "Resume"
                                       "Lose",      "Assign", "Advance", "Save",     "End"};
 
 constexpr Outcome::Kind kKinds[] = {Outcome::FAILED, Outcome::FINISHED, Outcome::LEFT, Outcome::GONE};
-constexpr v1::Reason kReasons[] = {v1::TRAINER_CRASHED, v1::WORKER_LOST, v1::DATA_ERROR,   v1::INTERNAL,
-                                   v1::USER_PAUSED,     v1::PREEMPTED,   v1::OUT_OF_MEMORY};
+constexpr v1::Reason::Code kReasons[] = {v1::Reason::TRAINER_CRASHED, v1::Reason::WORKER_LOST, v1::Reason::DATA_ERROR,
+                                         v1::Reason::INTERNAL,        v1::Reason::USER_PAUSED, v1::Reason::PREEMPTED,
+                                         v1::Reason::OUT_OF_MEMORY};
 constexpr Attempt::State kProgress[] = {Attempt::RUNNING, Attempt::STARTING, Attempt::SUSPENDED, Attempt::ASSIGNED};
 
 // One random update. Its numbers are small and are interpreted relative to the current state, so that a shrunk sequence
@@ -116,7 +117,7 @@ rc::Gen<Command> ACommandOfALongLife() {
 // Applies each update to ClusterState and to JobModel, compares the results, and checks the invariants of ClusterState
 // after every update.
 //
-// Conditions with || in RC_ASSERT have parentheses of their own, because the macro would otherwise evaluate both sides.
+// Conditions with || in RC_ASSERT are in additional parentheses, because the macro would otherwise evaluate both sides.
 class Trial {
  public:
   void Run(const Command& command) {
@@ -310,7 +311,8 @@ class Trial {
     }
   }
 
-  // Checks that a job has one live attempt exactly in the active states, and that a device is held by at most one.
+  // Checks that a job has one live attempt in the active states and none in the other states, and that no device is
+  // held by two live attempts.
   void CheckAttempts() {
     std::set<std::pair<std::string, std::string>> held;
     for (const auto& [order, record] : state_.jobs()) {

@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr int64_t kGiB = int64_t{1} << 30;
+constexpr int64_t kGibibyte = int64_t{1} << 30;
 constexpr uint64_t kSeeds = 60;
 constexpr int kChanges = 300;
 
@@ -27,15 +27,15 @@ std::string ToString(const std::vector<Placement>& placements) {
   });
 }
 
-// A cluster that changes at random, and a table that is updated with each changed record.
+// A cluster that changes at random, and a placement table that receives each changed record.
 class Cluster {
  public:
   explicit Cluster(uint64_t seed) : random_(seed) {}
 
   void Change();
-  // Returns what the table decides now, and what a table that was just filled decides.
+  // Returns what the placement table decides now, and what a new table with the same records decides.
   std::pair<std::string, std::string> Decide();
-  // Returns what the table contains, and what a table that was just filled contains.
+  // Returns what the placement table contains, and what a new table with the same records contains.
   std::pair<std::string, std::string> Known() const { return {Show(table_), Show(FillTable(state_, live_))}; }
   int num_placed() const { return num_placed_; }
 
@@ -94,7 +94,7 @@ internal::Update Cluster::Create() {
   constexpr const char* kPresets[] = {"fp32", "bf16", "fp16", "tf32"};
   spec.mutable_precision()->set_preset(kPresets[Below(4)]);
   spec.set_priority(Below(3));
-  spec.mutable_resources()->set_memory_bytes(Below(3) * kGiB);
+  spec.mutable_resources()->set_memory_bytes(Below(3) * kGibibyte);
   if (Below(4) == 0) {
     spec.mutable_resources()->set_kind(Below(2) == 0 ? v1::ResourceSpec::GPU : v1::ResourceSpec::CPU);
   }
@@ -113,7 +113,7 @@ internal::Update Cluster::Register() {
     device.set_id(absl::StrCat("d", i));
     device.set_kind(Below(2) == 0 ? v1::Device::GPU : v1::Device::CPU);
     device.set_capability_major(7 + Below(3));
-    device.set_memory_total_bytes(4 * kGiB);
+    device.set_memory_total_bytes(4 * kGibibyte);
     device.set_unhealthy(Below(8) == 0);
   }
   return update;
@@ -153,7 +153,8 @@ void Cluster::ChangeJob() {
       Apply(update);
       break;
     default:
-      Apply(make_.End(id, attempt, v1::Outcome::FAILED, Below(2) == 0 ? v1::DEVICE_ERROR : v1::WORKER_LOST));
+      Apply(make_.End(id, attempt, v1::Outcome::FAILED,
+                      Below(2) == 0 ? v1::Reason::DEVICE_ERROR : v1::Reason::WORKER_LOST));
   }
 }
 
@@ -184,7 +185,7 @@ void Cluster::ChangeFacts() {
     facts->is_stopping = Below(8) == 0;
     facts->fresh_until = now_since_boot_ + absl::Seconds(Below(20));
     for (int i = 0; i < 3; ++i) {
-      facts->free_bytes[absl::StrCat("d", i)] = Below(4) * kGiB;
+      facts->free_bytes[absl::StrCat("d", i)] = Below(4) * kGibibyte;
     }
     live_[worker] = *facts;
   } else {
@@ -234,7 +235,8 @@ std::pair<std::string, std::string> Cluster::Decide() {
   return {ToString(placements), expected};
 }
 
-// Whatever changes, in whichever order, the table contains and decides the same as a table that was just filled.
+// After any changes, in any order, the placement table contains and decides the same as a new table with the same
+// records.
 TEST(PlacementTable, AfterAnyChanges_EqualsOneThatIsFilledFromScratch) {
   int num_placed = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -253,7 +255,7 @@ TEST(PlacementTable, AfterAnyChanges_EqualsOneThatIsFilledFromScratch) {
   EXPECT_GT(num_placed, static_cast<int>(kSeeds) * 5) << "hardly anything was placed";
 }
 
-// A table with one worker "w" that has free CPU devices, and with jobs that no device fits.
+// A placement table with a worker "w" that has only free CPU devices, and with jobs that need a GPU.
 class PlacementWorkTest : public testing::Test {
  protected:
   static constexpr int kDevices = 100;
@@ -262,12 +264,12 @@ class PlacementWorkTest : public testing::Test {
   PlacementWorkTest() {
     internal::Update update = make_.Register("w");
     v1::Worker& worker = *update.mutable_register_worker()->mutable_worker();
-    facts_.free_bytes[worker.devices(0).id()] = kGiB;
+    facts_.free_bytes[worker.devices(0).id()] = kGibibyte;
     for (int i = 1; i < kDevices; ++i) {
       v1::Device& device = *worker.add_devices();
       device = worker.devices(0);
       device.set_id(absl::StrCat("cpu", i));
-      facts_.free_bytes[device.id()] = kGiB;
+      facts_.free_bytes[device.id()] = kGibibyte;
     }
     Apply(update);
     table_.PutWorker("w", state_.FindWorker("w"));
@@ -313,7 +315,7 @@ TEST_F(PlacementWorkTest, AJobThatIsQueued_IsComparedWithTheFreeDevicesOnly) {
 TEST_F(PlacementWorkTest, AReportThatFreesMemoryOfOneDevice_ComparesThatDeviceOnly) {
   table_.PutFacts("w", facts_, absl::ZeroDuration());
   EXPECT_EQ(ExaminedBy([this] { Place(); }), 0) << "nothing became free";
-  facts_.free_bytes["cpu7"] += kGiB;
+  facts_.free_bytes["cpu7"] += kGibibyte;
   table_.PutFacts("w", facts_, absl::ZeroDuration());
   EXPECT_EQ(ExaminedBy([this] { Place(); }), kJobs);
 }

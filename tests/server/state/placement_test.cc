@@ -44,7 +44,7 @@ class PlacementTest : public testing::Test {
     Apply(update);
   }
   std::vector<Placement> PlaceJobs() const { return FillTable(state, live).Place(now, absl::ZeroDuration()); }
-  // Places the jobs and shows each placement as "job@worker/device precision".
+  // Places the jobs and returns each placement as "job@worker/device precision".
   std::vector<std::string> Placed() {
     std::vector<std::string> placed;
     for (const Placement& placement : PlaceJobs()) {
@@ -54,7 +54,8 @@ class PlacementTest : public testing::Test {
     return placed;
   }
   v1::ExplainJobResponse Explain(const std::string& job) {
-    return ExplainWaiting(state, live, *state.FindJob(job), now);
+    const JobRecordPtr record = state.FindJob(job);
+    return ExplainWaiting(Fleet(state, live), CountAhead(state, record->job()), *record, now);
   }
 
   UpdateMaker make;
@@ -77,7 +78,7 @@ TEST_F(PlacementTest, JobThatFitsNowhere_DoesNotHoldUpOthers) {
   AddJob("j2");
   AddWorker("w1", v1::Device::CPU);
   EXPECT_THAT(Placed(), ElementsAre("j2@w1/cpu fp32"));
-  EXPECT_EQ(Explain("j1").reason(), v1::NO_MATCHING_DEVICE);
+  EXPECT_EQ(Explain("j1").reason(), v1::PendingReason::NO_MATCHING_DEVICE);
 }
 
 TEST_F(PlacementTest, Auto_PrefersAGpuThenNativePrecision) {
@@ -101,6 +102,7 @@ TEST_F(PlacementTest, FirstWeights_AreNeededWhereAJobBegins) {
     create.mutable_spec()->mutable_model()->set_initial_weights("models/w.safetensors");
     if (is_clone) {
       create.mutable_clone_start()->set_path("j0/1/step-8");
+      create.mutable_clone_start()->set_worker("w1");
     }
     Apply(update);
   }
@@ -120,6 +122,7 @@ TEST_F(PlacementTest, ModelFile_IsNeededWhereAJobBegins_AlsoWithTheWeightsOfAChe
     }
     if (!start.empty()) {
       create.mutable_clone_start()->set_path(start);
+      create.mutable_clone_start()->set_worker("w1");
     }
     Apply(update);
   };
@@ -132,7 +135,7 @@ TEST_F(PlacementTest, ModelFile_IsNeededWhereAJobBegins_AlsoWithTheWeightsOfAChe
   add("j4", "j0", "j2/1/step-8");
   EXPECT_THAT(Placed(), ElementsAre("j3@w1/cpu fp32")) << "a checkpoint carries the model";
   Apply(make.Assign("j3", 1, "w1"));
-  EXPECT_EQ(Explain("j4").reason(), v1::DEVICE_BUSY);
+  EXPECT_EQ(Explain("j4").reason(), v1::PendingReason::DEVICE_BUSY);
 }
 
 TEST_F(PlacementTest, MatchingWorkers_AreThoseThatServeWithTheDevicesOfTheWantedKind) {
@@ -165,13 +168,79 @@ TEST_F(PlacementTest, MatchingWorkers_AreThoseThatServeWithTheDevicesOfTheWanted
       << "no worker has that data root";
 }
 
+TEST_F(PlacementTest, NoWorkerFits_IfNoneInServiceCouldRunTheJobEvenAlone) {
+  AddJob("j1");
+  EXPECT_TRUE(Explain("j1").no_worker_fits()) << "there is no worker";
+  AddWorker("w1", v1::Device::CPU);
+  EXPECT_FALSE(Explain("j1").no_worker_fits());
+  Apply(make.Assign("j1", 1, "w1"));
+  AddJob("j2");
+  EXPECT_EQ(Explain("j2").reason(), v1::PendingReason::DEVICE_BUSY);
+  EXPECT_FALSE(Explain("j2").no_worker_fits()) << "busy for a while only";
+  AddJob("j3", [](v1::JobSpec* spec) { spec->mutable_resources()->set_memory_bytes(6 * kGiB); });
+  AddJob("j4", [](v1::JobSpec* spec) { spec->mutable_resources()->set_memory_bytes(64 * kGiB); });
+  AddWorker("w2", v1::Device::CPU);
+  EXPECT_EQ(Explain("j3").reason(), v1::PendingReason::DEVICE_BUSY);
+  Apply(make.Drain("w1"));
+  EXPECT_EQ(Explain("j3").reason(), v1::PendingReason::INSUFFICIENT_MEMORY);
+  EXPECT_FALSE(Explain("j3").no_worker_fits()) << "its memory is not free now";
+  EXPECT_EQ(Explain("j4").reason(), v1::PendingReason::INSUFFICIENT_MEMORY);
+  EXPECT_TRUE(Explain("j4").no_worker_fits()) << "no device has that much";
+  live.erase("w2");
+  EXPECT_EQ(Explain("j2").reason(), v1::PendingReason::WORKER_UNAVAILABLE);
+  EXPECT_TRUE(Explain("j2").no_worker_fits()) << "no worker is in service";
+}
+
+TEST_F(PlacementTest, PendingReasons_AreThoseOfExplainWaiting) {
+  AddWorker("w1", v1::Device::CPU);
+  AddWorker("w2", v1::Device::GPU, 75);
+  AddJob("j1");
+  AddJob("j2", [](v1::JobSpec* spec) { spec->mutable_precision()->set_preset("bf16"); });
+  AddJob("j3", [](v1::JobSpec* spec) { spec->mutable_resources()->set_worker("w9"); });
+  AddJob("j4", [](v1::JobSpec* spec) { spec->mutable_model()->set_initial_weights("models/w.safetensors"); });
+  AddJob("j5", [](v1::JobSpec* spec) { spec->mutable_resources()->set_memory_bytes(64 * kGiB); });
+  AddJob("j6");
+  Apply(make.Assign("j1", 1, "w1"));
+  const Fleet fleet(state, live);
+  PendingReasons reasons({.fleet = &fleet, .first_queued = "j2", .now_unix_micros = now, .max_examined = 1000});
+  for (const char* job : {"j2", "j3", "j4", "j5", "j6"}) {
+    const v1::ExplainJobResponse explained = Explain(job);
+    const std::optional<v1::Pending> pending = reasons.Find(*state.FindJob(job));
+    ASSERT_TRUE(pending.has_value()) << job;
+    EXPECT_EQ(pending->reason(), explained.reason()) << job;
+    EXPECT_EQ(pending->message(), explained.message()) << job;
+    EXPECT_EQ(pending->no_worker_fits(), explained.no_worker_fits()) << job;
+  }
+  EXPECT_FALSE(reasons.Find(*state.FindJob("j1")).has_value()) << "it does not wait";
+  EXPECT_EQ(Explain("j6").reason(), v1::PendingReason::BEHIND_OTHERS);
+}
+
+TEST_F(PlacementTest, PendingReasons_CompareJobsWithTheSameNeedsOnlyOnce_AndStopAtTheirLimit) {
+  for (int i = 0; i < 10; ++i) {
+    AddWorker(absl::StrCat("w", i), v1::Device::CPU);
+  }
+  for (int i = 0; i < 6; ++i) {
+    AddJob(absl::StrCat("j", i), [i](v1::JobSpec* spec) { spec->mutable_resources()->set_memory_bytes(1 + i / 2); });
+  }
+  const Fleet fleet(state, live);
+  PendingReasons reasons({.fleet = &fleet, .first_queued = "j0", .now_unix_micros = now, .max_examined = 25});
+  std::vector<bool> known;
+  for (int i = 0; i < 6; ++i) {
+    known.push_back(reasons.Find(*state.FindJob(absl::StrCat("j", i))).has_value());
+  }
+  EXPECT_THAT(known, ElementsAre(true, true, true, true, false, false));
+  EXPECT_EQ(reasons.num_examined(), 20);
+  PendingReasons strict({.fleet = &fleet, .first_queued = "j0", .now_unix_micros = now, .max_examined = 0});
+  EXPECT_TRUE(strict.Find(*state.FindJob("j5")).has_value()) << "the first job is always compared";
+}
+
 TEST_F(PlacementTest, CapabilityBelowThePolicy_IsExplainedWithNumbers) {
   AddWorker("w1", v1::Device::GPU, 75);
   AddJob("j1", [](v1::JobSpec* spec) { spec->mutable_precision()->set_preset("bf16"); });
   AddJob("j2", [](v1::JobSpec* spec) { spec->mutable_precision()->set_preset("fp16"); });
   EXPECT_THAT(Placed(), ElementsAre("j2@w1/gpu0 fp16"));
   const v1::ExplainJobResponse response = Explain("j1");
-  EXPECT_EQ(response.reason(), v1::CAPABILITY_TOO_LOW);
+  EXPECT_EQ(response.reason(), v1::PendingReason::CAPABILITY_TOO_LOW);
   EXPECT_EQ(response.devices(0).needed(), 80);
   EXPECT_EQ(response.devices(0).available(), 75);
 }
@@ -180,7 +249,7 @@ TEST_F(PlacementTest, Tf32_IsNotPlacedOnACpu) {
   AddWorker("w1", v1::Device::CPU);
   AddJob("j1", [](v1::JobSpec* spec) { spec->mutable_precision()->set_preset("tf32"); });
   EXPECT_THAT(Placed(), ElementsAre());
-  EXPECT_EQ(Explain("j1").reason(), v1::CAPABILITY_TOO_LOW);
+  EXPECT_EQ(Explain("j1").reason(), v1::PendingReason::CAPABILITY_TOO_LOW);
   EXPECT_EQ(Explain("j1").devices(0).needed(), 80);
 }
 
@@ -207,7 +276,7 @@ TEST_F(PlacementTest, Prefer_TakesTheFirstThatTheDeviceComputesNatively) {
   Apply(make.Desire("j3", v1::Job::CANCEL));
   AddJob("j4", prefer({"tf32"}));
   EXPECT_THAT(Placed(), ElementsAre());
-  EXPECT_EQ(Explain("j4").reason(), v1::CAPABILITY_TOO_LOW);
+  EXPECT_EQ(Explain("j4").reason(), v1::PendingReason::CAPABILITY_TOO_LOW);
 }
 
 TEST_F(PlacementTest, DeclaredMemory_IsHeldAgainstFreeMemory) {
@@ -215,7 +284,7 @@ TEST_F(PlacementTest, DeclaredMemory_IsHeldAgainstFreeMemory) {
   AddJob("j1", [](v1::JobSpec* spec) { spec->mutable_resources()->set_memory_bytes(5 * kGiB); });
   EXPECT_THAT(Placed(), ElementsAre());
   const v1::ExplainJobResponse response = Explain("j1");
-  EXPECT_EQ(response.reason(), v1::INSUFFICIENT_MEMORY);
+  EXPECT_EQ(response.reason(), v1::PendingReason::INSUFFICIENT_MEMORY);
   EXPECT_EQ(response.devices(0).needed(), 5 * kGiB);
   EXPECT_EQ(response.devices(0).available(), 4 * kGiB);
   live["w1"].free_bytes["cpu"] = 6 * kGiB;
@@ -228,8 +297,8 @@ TEST_F(PlacementTest, HeldDevice_IsBusy) {
   AddJob("j2");
   Apply(make.Assign("j1", 1, "w1"));
   EXPECT_THAT(Placed(), ElementsAre());
-  EXPECT_EQ(Explain("j2").reason(), v1::DEVICE_BUSY);
-  EXPECT_EQ(Explain("j1").reason(), v1::NOT_PENDING);
+  EXPECT_EQ(Explain("j2").reason(), v1::PendingReason::DEVICE_BUSY);
+  EXPECT_EQ(Explain("j1").reason(), v1::PendingReason::NOT_PENDING);
 }
 
 TEST_F(PlacementTest, SilentDrainedAndWrongWorkers_GetNothing) {
@@ -240,7 +309,7 @@ TEST_F(PlacementTest, SilentDrainedAndWrongWorkers_GetNothing) {
   Apply(make.Drain("w2"));
   AddJob("j1", [](v1::JobSpec* spec) { spec->mutable_resources()->set_worker("w2"); });
   EXPECT_THAT(Placed(), ElementsAre());
-  EXPECT_EQ(Explain("j1").reason(), v1::WORKER_UNAVAILABLE);
+  EXPECT_EQ(Explain("j1").reason(), v1::PendingReason::WORKER_UNAVAILABLE);
   EXPECT_THAT(Explain("j1").message(), testing::HasSubstr("w2 is drained; ampctl worker undrain w2 ends that"));
 }
 
@@ -254,12 +323,30 @@ TEST_F(PlacementTest, LocalCheckpoint_WaitsForItsWorker) {
   Apply(save);
   Apply(make.Lose("w1"));
   EXPECT_THAT(Placed(), ElementsAre());
-  EXPECT_EQ(Explain("j1").reason(), v1::WAITING_FOR_CHECKPOINT_WORKER);
+  EXPECT_EQ(Explain("j1").reason(), v1::PendingReason::WAITING_FOR_CHECKPOINT_WORKER);
   Apply(make.Register("w1"));
   const auto placements = PlaceJobs();
   ASSERT_EQ(placements.size(), 1u);
   EXPECT_EQ(placements[0].worker, "w1");
   EXPECT_EQ(placements[0].start_from->step(), 8);
+}
+
+TEST_F(PlacementTest, CheckpointOnASharedRoot_IsNotForAWorkerThatDoesNotShareIt) {
+  AddWorker("w1", v1::Device::CPU);
+  AddJob("j1");
+  Apply(make.Assign("j1", 1, "w1"));
+  Apply(make.Save("j1", 1, 8));
+  Apply(make.Lose("w1"));
+  AddWorker("w2", v1::Device::CPU);
+  EXPECT_THAT(Placed(), ElementsAre());
+  EXPECT_THAT(Explain("j1").message(),
+              testing::HasSubstr("is on worker w1, and w2 was started without --checkpoint-root-shared"));
+  internal::Update shared = make.Register("w2");
+  shared.mutable_register_worker()->mutable_worker()->set_checkpoint_root_shared(true);
+  shared.mutable_register_worker()->add_data_roots("root");
+  shared.mutable_register_worker()->mutable_worker()->mutable_devices(0)->set_id("cpu");
+  Apply(shared);
+  EXPECT_THAT(Placed(), ElementsAre("j1@w2/cpu fp32"));
 }
 
 TEST_F(PlacementTest, MissingDataRoot_IsNamed) {
@@ -314,18 +401,18 @@ TEST_F(PlacementTest, RetryDelay_HoldsTheJobBack) {
   AddJob("j1");
   for (int attempt = 1; attempt <= 2; ++attempt) {
     Apply(make.Assign("j1", attempt, "w1"));
-    Apply(make.End("j1", attempt, v1::Outcome::FAILED, v1::DEVICE_ERROR));
+    Apply(make.End("j1", attempt, v1::Outcome::FAILED, v1::Reason::DEVICE_ERROR));
   }
   now = state.FindJob("j1")->not_before_unix_micros() - 1;
   EXPECT_THAT(Placed(), ElementsAre());
-  EXPECT_EQ(Explain("j1").reason(), v1::RETRY_BACKOFF);
+  EXPECT_EQ(Explain("j1").reason(), v1::PendingReason::RETRY_BACKOFF);
   ++now;
   EXPECT_THAT(Placed(), ElementsAre("j1@w1/cpu fp32"));
 }
 
 TEST_F(PlacementTest, NoWorkers_IsSaid) {
   AddJob("j1");
-  EXPECT_EQ(Explain("j1").reason(), v1::NO_WORKERS);
+  EXPECT_EQ(Explain("j1").reason(), v1::PendingReason::NO_WORKERS);
 }
 
 TEST(Liveness, WorkerIsSilentOnlyAfterLeaseAndMargin) {

@@ -279,7 +279,8 @@ TEST_F(MetricStoreTest, AnyChunksOfALog_LeaveTheBytesOfItsPlaces) {
   EXPECT_EQ(read, kept);
 }
 
-// Batches are repeated, overlap, leave out steps and skip ahead. The store keeps the steps from 1 on without a gap.
+// The store gets batches that repeat steps, overlap, leave out steps or skip ahead. It must keep the steps from 1 on,
+// without a gap.
 TEST_F(MetricStoreTest, AnyBatches_LeaveTheRunWithoutAGap) {
   constexpr uint64_t kSeed = 12;
   SCOPED_TRACE(absl::StrCat("seed ", kSeed));

@@ -43,7 +43,7 @@ class WatchSessionTest : public testing::Test {
     return std::make_unique<WatchSession>(std::move(options));
   }
 
-  // Reads messages until WAIT or END. Shows them, as in "snapshot steps1-3 eval4 event1 wait".
+  // Reads messages until WAIT or END, and returns them as text, such as "snapshot steps1-3 eval4 event1 wait".
   std::string Drain(WatchSession* session) {
     std::string shown;
     while (true) {
@@ -172,7 +172,7 @@ TEST_F(WatchSessionTest, LappedAfterTheLastPage_ReadsTheStoreOnceMore) {
   ASSERT_TRUE(store_.Append(1, Steps(1, 3)).ok());
   ASSERT_EQ(session->Next().message.kind_case(), v1::WatchJobResponse::kSnapshot);
   ASSERT_EQ(Show(session->Next().message), "steps1-3");
-  // That page was the last one of the history. The following points exceed the buffer, which holds 100 points.
+  // The session has read the history to its end. The points that follow are more than its buffer holds (100).
   ASSERT_TRUE(store_.Append(1, Steps(4, 90)).ok());
   ASSERT_TRUE(store_.Append(1, Steps(91, 180)).ok());
   EXPECT_EQ(Drain(session.get()), "steps4-180 wait");
@@ -261,8 +261,8 @@ TEST_F(WatchSessionTest, RefusesATokenOfAnotherHistory) {
   EXPECT_EQ(end_.code(), absl::StatusCode::kOutOfRange);
 }
 
-// The history grows while 300 sessions read it, each of which is cut off after a random number of messages and resumed
-// by the next. Together they must return the history exactly once.
+// The history grows while 300 sessions read it. Each session is cut off after a random number of messages, and the next
+// one resumes there. Together they must return the history exactly once.
 TEST_F(WatchSessionTest, RandomReconnectsNeitherLoseNorRepeat) {
   const uint64_t seed = SystemRandom().Next();
   SCOPED_TRACE(testing::Message() << "seed " << seed);

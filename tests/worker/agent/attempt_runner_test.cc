@@ -65,7 +65,7 @@ class FakeTrainer {
   UniqueFd trainer_;
 };
 
-// An artifact source that is never asked, because the cache's thread does not run in these tests.
+// An artifact source that is never used, because the cache's thread does not run in these tests.
 class NoSource final : public ArtifactSource {
  public:
   absl::Status Download(const std::string&, int64_t, const OnPiece&) override { return absl::UnimplementedError(""); }
@@ -212,10 +212,10 @@ TEST_F(AttemptRunnerTest, AttemptThatIsAskedToLeave_IsKilledAfterTheGrace) {
   FakeTrainer trainer = AddWarm();
   StartOn(trainer, "j1");
   Actions actions;
-  actions.leave.push_back({LeftTrainers::Key("j1"), v1::Job::CANCEL, v1::USER_CANCELLED});
+  actions.leave.push_back({LeftTrainers::Key("j1"), v1::Job::CANCEL, v1::Reason::USER_CANCELLED});
   Apply(actions);
   EXPECT_EQ(Reported(), "j1:STOPPING");
-  EXPECT_EQ(trainer.NextCommand().leave().reason(), v1::USER_CANCELLED);
+  EXPECT_EQ(trainer.NextCommand().leave().reason(), v1::Reason::USER_CANCELLED);
   trainer.NextShimCommand();  // the lease
   clock_.Advance(absl::Seconds(10));
   Poll();
@@ -225,7 +225,7 @@ TEST_F(AttemptRunnerTest, AttemptThatIsAskedToLeave_IsKilledAfterTheGrace) {
 TEST_F(AttemptRunnerTest, LeavingAgent_GivesEveryAttemptUntilItsDeadline) {
   FakeTrainer trainer = AddWarm();
   StartOn(trainer, "j1");
-  runner_.LeaveAll(v1::WORKER_DRAINED, Now() + absl::Seconds(3));
+  runner_.LeaveAll(v1::Reason::WORKER_DRAINED, Now() + absl::Seconds(3));
   EXPECT_EQ(trainer.NextCommand().leave().desired(), v1::Job::PAUSE);
   trainer.NextShimCommand();  // the lease
   clock_.Advance(absl::Seconds(3));
@@ -239,20 +239,22 @@ TEST_F(AttemptRunnerTest, Orders_AreSentToATrainerThatHasItsAttempt) {
   start.start.push_back(StartOf("j1"));
   Apply(start);
   Actions orders;
-  orders.loss_scale.push_back({LeftTrainers::Key("j1"), 4, v1::LossScaleOrder()});
+  v1::LiveLossScale settings;
+  settings.set_number(4);
+  orders.loss_scale.push_back({LeftTrainers::Key("j1"), settings});
   orders.sample_gradients.push_back({LeftTrainers::Key("j1"), 5});
   Apply(orders);
   const HeldAttempt& held = attempts_.Find(LeftTrainers::Key("j1"))->held;
-  EXPECT_EQ(held.sent_loss_scale_order, 0u) << "it has no trainer yet";
+  EXPECT_EQ(held.sent_loss_scale, 0u) << "it has no trainer yet";
   Poll();
   trainer.Accept();
   trainer.ConfirmLease(start.start[0].lease_deadline);
   Poll();
   EXPECT_TRUE(trainer.NextCommand().has_start());
   Apply(orders);
-  EXPECT_EQ(trainer.NextCommand().loss_scale().number(), 4u);
+  EXPECT_EQ(trainer.NextCommand().live_loss_scale().number(), 4u);
   EXPECT_EQ(trainer.NextCommand().sample_gradients().number(), 5u);
-  EXPECT_EQ(held.sent_loss_scale_order, 4u);
+  EXPECT_EQ(held.sent_loss_scale, 4u);
   EXPECT_EQ(held.sent_gradient_request, 5u);
 }
 
@@ -345,7 +347,7 @@ TEST_F(AttemptRunnerTest, TrainerThatCannotBeStarted_FailsTheAttempt) {
   Apply(actions);
   EXPECT_EQ(Reported(), "j1:ENDED");
   const AttemptOnWorker& attempt = *attempts_.Find(LeftTrainers::Key("j1"));
-  EXPECT_EQ(attempt.outcome->reason(), v1::DEVICE_ERROR);
+  EXPECT_EQ(attempt.outcome->reason(), v1::Reason::DEVICE_ERROR);
   EXPECT_FALSE(attempt.held.occupies_device);
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr absl::Duration kNow = absl::Seconds(100);
+constexpr absl::Duration kRemovalTime = absl::Seconds(100);
 
 class CheckpointRemoverTest : public testing::Test {
  protected:
@@ -54,7 +54,7 @@ TEST_F(CheckpointRemoverTest, FolderOfAJob_GoesWithEverythingInIt) {
   Make("j1/1/.step-7.tmp/model.safetensors");
   Make("j1/2/step-9/state.json");
   Make("j10/1/step-5/state.json");
-  Start().Remove({"j1", "gone", "gone/1/step-1"}, {}, kNow);
+  Start().Remove({"j1", "gone", "gone/1/step-1"}, {}, kRemovalTime);
   EXPECT_FALSE(Has("j1"));
   EXPECT_TRUE(Has("j10/1/step-5/state.json"));
   EXPECT_EQ(log_, "");
@@ -68,7 +68,7 @@ TEST_F(CheckpointRemoverTest, Links_AreRemovedAndNotFollowed) {
   fs::create_symlink(folder_ + "/outside", root_ + "/j1/1/step-5");
   fs::create_symlink(root_ + "/j2", root_ + "/j1/2");
   fs::create_symlink(folder_ + "/outside", root_ + "/link");
-  Start().Remove({"j1/2/1/step-5", "link/kept", "j1"}, {}, kNow);
+  Start().Remove({"j1/2/1/step-5", "link/kept", "j1"}, {}, kRemovalTime);
   EXPECT_FALSE(Has("j1"));
   EXPECT_TRUE(fs::exists(folder_ + "/outside/kept"));
   EXPECT_TRUE(Has("j2/1/step-5/state.json"));
@@ -79,7 +79,7 @@ TEST_F(CheckpointRemoverTest, PathOutOfTheRoot_IsRefusedAndToldOnce) {
   Make("j1/1/step-5/state.json");
   CheckpointRemover remover = Start();
   for (int i = 0; i < 2; ++i) {
-    remover.Remove({"../outside", folder_ + "/outside", "", ".", "j1/..", "j1//1", "j1/1\nj2"}, {}, kNow);
+    remover.Remove({"../outside", folder_ + "/outside", "", ".", "j1/..", "j1//1", "j1/1\nj2"}, {}, kRemovalTime);
   }
   EXPECT_TRUE(fs::exists(folder_ + "/outside"));
   EXPECT_TRUE(Has("j1/1/step-5/state.json"));
@@ -92,19 +92,19 @@ TEST_F(CheckpointRemoverTest, WhatCannotBeRemoved_IsTriedAgainAlsoByTheNextAgent
   const std::string stubborn = MakeStubborn();
   Make("j1/1/file");
   CheckpointRemover remover = Start();
-  remover.Remove({"j1"}, {}, kNow);
-  remover.Remove({}, {}, kNow);
+  remover.Remove({"j1"}, {}, kRemovalTime);
+  remover.Remove({}, {}, kRemovalTime);
   EXPECT_FALSE(Has("j1/1/file")) << "as much as could be";
-  EXPECT_TRUE(remover.Due(kNow + absl::Seconds(59)).empty());
-  EXPECT_EQ(remover.Due(kNow + absl::Minutes(1)), std::vector<std::string>{"j1"});
-  remover.Remove({"j1"}, {}, kNow + absl::Minutes(1));
+  EXPECT_TRUE(remover.Due(kRemovalTime + absl::Seconds(59)).empty());
+  EXPECT_EQ(remover.Due(kRemovalTime + absl::Minutes(1)), std::vector<std::string>{"j1"});
+  remover.Remove({"j1"}, {}, kRemovalTime + absl::Minutes(1));
   EXPECT_EQ(log_.find("can't delete checkpoint j1"), log_.rfind("can't delete checkpoint j1")) << log_;
   EXPECT_NE(log_.find("can't delete checkpoint j1"), std::string::npos) << log_;
 
   CheckpointRemover next = Start();
   EXPECT_EQ(next.Due(absl::ZeroDuration()), std::vector<std::string>{"j1"});
   fs::remove_all(root_ + "/j1/1/2/3");
-  next.Remove({"j1"}, {}, kNow);
+  next.Remove({"j1"}, {}, kRemovalTime);
   EXPECT_FALSE(Has("j1"));
   EXPECT_EQ(Kept(), "");
   EXPECT_TRUE(Start().Due(absl::ZeroDuration()).empty());
@@ -112,11 +112,11 @@ TEST_F(CheckpointRemoverTest, WhatCannotBeRemoved_IsTriedAgainAlsoByTheNextAgent
 
 TEST_F(CheckpointRemoverTest, WhatIsForLater_IsKeptAlsoForTheNextAgent) {
   Make("j1/1/step-5/state.json");
-  Start().Remove({}, {"j1", "j2/3"}, kNow);
+  Start().Remove({}, {"j1", "j2/3"}, kRemovalTime);
   EXPECT_TRUE(Has("j1/1/step-5/state.json"));
   CheckpointRemover next = Start();
-  EXPECT_EQ(next.Due(kNow), (std::vector<std::string>{"j1", "j2/3"}));
-  next.Remove({"j1"}, {"j2/3"}, kNow);
+  EXPECT_EQ(next.Due(kRemovalTime), (std::vector<std::string>{"j1", "j2/3"}));
+  next.Remove({"j1"}, {"j2/3"}, kRemovalTime);
   EXPECT_FALSE(Has("j1"));
   EXPECT_EQ(Kept(), "j2/3\n");
 }
@@ -124,8 +124,8 @@ TEST_F(CheckpointRemoverTest, WhatIsForLater_IsKeptAlsoForTheNextAgent) {
 TEST_F(CheckpointRemoverTest, RootThatIsAway_KeepsWhatIsToBeRemoved) {
   fs::rename(root_, folder_ + "/unmounted");
   CheckpointRemover remover = Start();
-  remover.Remove({"j1"}, {}, kNow);
-  EXPECT_EQ(remover.Due(kNow + absl::Minutes(1)), std::vector<std::string>{"j1"});
+  remover.Remove({"j1"}, {}, kRemovalTime);
+  EXPECT_EQ(remover.Due(kRemovalTime + absl::Minutes(1)), std::vector<std::string>{"j1"});
 }
 
 }  // namespace

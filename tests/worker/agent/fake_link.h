@@ -7,7 +7,7 @@
 
 namespace ampd::agent {
 
-// A link to no server: it stores the reports and uploads that the agent sends. Single-threaded.
+// Stands in for the connection to the server: keeps the reports and uploads that the agent sends. Single-threaded.
 class FakeLink final : public ServerLink {
  public:
   void SendReport(const v1::WorkerReport& report) override { reports.push_back(report); }

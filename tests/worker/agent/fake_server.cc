@@ -58,7 +58,7 @@ grpc::Status FakeServer::Artifacts::DownloadArtifact(grpc::ServerContext* contex
     piece.set_content(found->second.substr(static_cast<size_t>(request->offset_bytes())));
   }
   writer->Write(piece);
-  // Keeps the download open until the client ends it. The only way to notice that is to keep sending; empty pieces
+  // Keep the download open until the client ends it. Only a write shows that the client has ended it. Empty pieces
   // never fill the flow-control window.
   while (is_stalled && !context->IsCancelled() && writer->Write(v1::DownloadArtifactResponse())) {
   }
@@ -77,7 +77,7 @@ v1::AttemptKey FakeServer::Want(const std::string& job, const std::string& scrip
     wanted.mutable_spec()->mutable_model()->mutable_exported()->set_artifact(artifact);
   }
   wanted.set_desired(desired);
-  wanted.set_desired_reason(desired == v1::Job::CANCEL ? v1::USER_CANCELLED : v1::USER_PAUSED);
+  wanted.set_desired_reason(desired == v1::Job::CANCEL ? v1::Reason::USER_CANCELLED : v1::Reason::USER_PAUSED);
   wanted.clear_devices();
   wanted.add_devices("cpu");
   return wanted.key();

@@ -1,7 +1,7 @@
 // A trainer that does not train, for tests of the shim and the agent. It speaks trainer.proto and follows a script,
 // which is the job's name: a comma-separated list of words.
 //
-//   steps=N      runs N steps, each with telemetry, then reports FINISHED (default: runs until it is asked to leave)
+//   steps=N      runs N steps, each with telemetry, then reports FINISHED (default: runs until it is ordered to leave)
 //   pause_us=N   pauses between two steps, as a computation would                   (default 1000)
 //   crash=N      calls abort() at step N
 //   exit=N       exits with code N right after the start
@@ -215,7 +215,8 @@ class ScriptedTrainer {
   void End(Outcome::Kind kind) {
     Outcome outcome;
     outcome.set_kind(kind);
-    outcome.set_reason(kind == Outcome::FINISHED ? ampd::v1::SUCCEEDED_NORMALLY : ampd::v1::USER_PAUSED);
+    outcome.set_reason(kind == Outcome::FINISHED ? ampd::v1::Reason::SUCCEEDED_NORMALLY
+                                                 : ampd::v1::Reason::USER_PAUSED);
     outcome.set_last_step(step_);
     outcome.set_last_sequence(sequence_);
     outcome_ = outcome;

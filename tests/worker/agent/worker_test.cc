@@ -195,8 +195,8 @@ class Worker : public testing::Test {
   // Returns all living processes that were started for this test.
   std::vector<ProcessIdentity> Survivors() { return ProcessesStartedWith("AMPD_TEST_FOLDER", state_); }
 
-  // Returns the command lines of the processes that do not end within a time limit. It waits because a shim may still
-  // be ending: it has then already sent everything that the worker waits for.
+  // Returns the command lines of the processes that have not ended after a time limit. The limit gives shims time to
+  // end: a shim still runs for a moment after it has sent everything that the worker waits for.
   std::vector<std::string> Remaining() {
     constexpr int kEndMillis = 10'000;
     std::vector<std::string> commands;
@@ -445,7 +445,7 @@ TEST_F(Worker, TrainerThatCrashes_EndsWithItsSignal) {
   server_.Want("j1", "crash=5");
   const std::optional<v1::Outcome> outcome = WaitForOutcome("j1");
   ASSERT_TRUE(outcome.has_value());
-  EXPECT_EQ(outcome->reason(), v1::TRAINER_CRASHED);
+  EXPECT_EQ(outcome->reason(), v1::Reason::TRAINER_CRASHED);
   EXPECT_EQ(outcome->signal(), SIGABRT);
   EXPECT_THAT(outcome->message(), HasSubstr("ABRT"));
   EXPECT_TRUE(WaitForCleanup("j1", 1));
@@ -496,7 +496,7 @@ TEST_F(Worker, AttemptWhoseArtifactTheServerHasNot_EndsAndTheNextOneRuns) {
   server_.Want("j1", "steps=5", v1::Job::RUN, std::string(64, 'a'));
   const std::optional<v1::Outcome> outcome = WaitForOutcome("j1");
   ASSERT_TRUE(outcome.has_value());
-  EXPECT_EQ(outcome->reason(), v1::DATA_ERROR);
+  EXPECT_EQ(outcome->reason(), v1::Reason::DATA_ERROR);
   EXPECT_THAT(outcome->message(), HasSubstr("model.exported.artifact: the worker can't fetch aaaa"));
   server_.Want("j2", "steps=5");
   ASSERT_TRUE(WaitForOutcome("j2").has_value());
@@ -508,7 +508,7 @@ TEST_F(Worker, AttemptWhoseArtifactTheWorkerCannotKeep_EndsAsAFaultOfTheWorker) 
   server_.Want("j1", "steps=5", v1::Job::RUN, server_.AddArtifact("a model"));
   const std::optional<v1::Outcome> outcome = WaitForOutcome("j1");
   ASSERT_TRUE(outcome.has_value());
-  EXPECT_EQ(outcome->reason(), v1::DEVICE_ERROR) << outcome->message();
+  EXPECT_EQ(outcome->reason(), v1::Reason::DEVICE_ERROR) << outcome->message();
 }
 
 TEST_F(Worker, AttemptPausedWhileItsArtifactIsFetched_LeavesAtOnce) {
@@ -521,7 +521,7 @@ TEST_F(Worker, AttemptPausedWhileItsArtifactIsFetched_LeavesAtOnce) {
   const std::optional<v1::Outcome> outcome = WaitForOutcome("j1");
   ASSERT_TRUE(outcome.has_value());
   EXPECT_EQ(outcome->kind(), v1::Outcome::LEFT);
-  EXPECT_EQ(outcome->reason(), v1::USER_PAUSED);
+  EXPECT_EQ(outcome->reason(), v1::Reason::USER_PAUSED);
   EXPECT_TRUE(Steps().empty());
 }
 
@@ -618,7 +618,7 @@ TEST_F(Worker, AgentKilledAndRestarted_FindsItsTrainerAndLosesNoPoint) {
   EXPECT_EQ(pids.size(), 1u) << "the trainer was started again";
 }
 
-// An agent that ends before its shim begins leaves only the record of the trainer.
+// The agent ended after it wrote the trainer's record and before the shim started, so only the record is left.
 TEST_F(Worker, AttemptWhoseAgentEndedBeforeItsShimBegan_IsStarted) {
   internal::SpawnRecord record;
   record.set_spawn_id("unborn");
@@ -830,8 +830,8 @@ TEST_F(Worker, AgentThatACopyOfItsStateFolderDisplaced_LogsItOnceAndYieldsUntilI
   ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_ended_streams() >= 3; }));
   ASSERT_TRUE(WaitForLog("another agent took over as worker w1 with the id of this one's state folder " + state_));
   server_.EndStreamsWith(grpc::Status::OK);
-  // The first report that the server accepts has `yields` set (the worker gives way to the other agent); later ones do
-  // not.
+  // The first report that the server accepts has `yields` set (the worker gives way to the other agent); later reports
+  // do not have it.
   bool yielded = false;
   EXPECT_TRUE(server_.WaitFor([&](const FakeServer& server) {
     yielded |= server.report().yields() && server.report().incarnation() != before;
@@ -843,7 +843,7 @@ TEST_F(Worker, AgentThatACopyOfItsStateFolderDisplaced_LogsItOnceAndYieldsUntilI
 TEST_F(Worker, NameThatIsNoName_IsWrongUsage) {
   StartWorker({"--no-warm", "--name", "a/b c"});
   EXPECT_EQ(WaitForExit(), 2);
-  EXPECT_THAT(log_, HasSubstr("--name (the host's if not given) is \"a/b c\"; a worker's name has letters"));
+  EXPECT_THAT(log_, HasSubstr("--name (default: the host name) is \"a/b c\"; a worker's name has letters"));
 }
 
 TEST_F(Worker, ServerThatRefusesConnections_IsLoggedAtOnceAndSigtermEndsTheWorker) {

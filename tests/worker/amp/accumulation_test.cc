@@ -297,8 +297,8 @@ TEST(Accumulation, EqualPartsGiveTheBitsOfADivisionByTheirNumber) {
     }
     EXPECT_EQ(Train(SmallLenet({4, 4}), parts, policy).result.loss, expected) << num_parts;
   }
-  // The gradients have these bits too, because the factor on the loss is the scale divided by the number of parts,
-  // rounded once.
+  // The gradients have the same bits, too, if the factor on each part's loss equals the scale divided by the number of
+  // parts, rounded once.
   for (const int64_t num_parts : {3, 7, 11, 48}) {
     for (const float scale : {1.0f, 1000.0f, 0.3f, 65536.0f}) {
       const double share = 5.0 / static_cast<double>(5 * num_parts);

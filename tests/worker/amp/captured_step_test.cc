@@ -1,6 +1,6 @@
-// Compares an engine whose steps are recorded and replayed with one that runs them directly. Both must compute the same
-// bits, whatever happens between the steps. Both run on the CPU with the emulated CUDA kernels; recorded_graph.h
-// explains what a replay is there.
+// Compares an engine whose steps are recorded and replayed with an engine that runs them directly. They must compute
+// the same bits, whatever happens between the steps. Both engines run on the CPU with the emulated CUDA kernels;
+// recorded_graph.h explains what a replay is there.
 #include "worker/amp/captured_step.h"
 
 #include <gmock/gmock.h>
@@ -256,8 +256,8 @@ TEST_F(CapturedStepTest, WhereNoGradientIsInFp16_NoStepSamplesUnasked) {
   EXPECT_EQ(GraphCounts().replays, 4);
 }
 
-// During its lifetime, tensors of more than 2000 bytes cannot be allocated while a recording holds memory. A step's
-// record is smaller.
+// While an object of this class exists and a recorded step (CUDA graph) holds memory, tensors of more than 2000 bytes
+// cannot be allocated. The results that a step returns are smaller than that, so they can still be allocated.
 class TightMemory {
  public:
   TightMemory() { FreeBytes() = 2000; }
@@ -420,7 +420,8 @@ TEST_F(CapturedStepTest, PhasesOfAGan_AreReplayedUnderBothRules) {
   }
 }
 
-// A model with two inputs: it reads numbers, and adds the row of a table that the other input names.
+// A model with two inputs, numbers and rows. It looks up the row that `rows` names in a table, and adds it to the
+// numbers.
 graph::Graph Tower() {
   GraphBuilder b("tower");
   const ValueId numbers = b.Input("numbers", {Dtype::kFloat32, {Dim::Batch(), 5}});
@@ -463,8 +464,8 @@ TEST_F(CapturedStepTest, WhatCannotBeRecorded_RunsAsItIsAndSaysWhy) {
 
 class CapturedFp8Test : public CapturedStepTest {
  protected:
-  // Makes both engines with linear layers, the second and the third of which compute in FP8. Step 0 is the first canary
-  // step.
+  // Makes both engines for a network of linear layers, of which the second and the third compute in FP8. Step 0 is the
+  // first canary step (a step that compares FP8 with bf16).
   void MakeWide(const char* preset, int canary_every_steps, double canary_bound) {
     GraphBuilder b("wide");
     ValueId x = b.Flatten("flatten", b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kImageSize, kImageSize}}));

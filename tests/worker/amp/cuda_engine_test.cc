@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "ATen/Context.h"
+#include "ATen/ops/allclose.h"
 #include "ATen/ops/equal.h"
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
 #include "ampd/v1/job_spec.pb.h"
+#include "graph/builder.h"
 #include "models/models.h"
 #include "tests/worker/amp/cpu_engine.h"
 #include "tests/worker/amp/small_problem.h"
@@ -128,6 +131,116 @@ TEST(CudaEngine, StepsInFp8GiveTheCpuEnginesBits) {
       EXPECT_TRUE(at::equal(tensor, fp8.at(name))) << preset << " " << name;
     }
   }
+}
+
+// A residual block with a norm on each branch, and a head.
+graph::Graph ResidualNet() {
+  graph::GraphBuilder b("residual");
+  const graph::ValueId images =
+      b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 1, kImageSize, kImageSize}});
+  const graph::Conv2dOptions conv = {.out_channels = 8, .kernel_size = 3, .padding = 1, .bias = false};
+  const graph::ValueId stem = b.Relu("relu", b.BatchNorm2d("bn", b.Conv2d("conv", images, conv)));
+  graph::ValueId x = b.Relu("block.relu1", b.BatchNorm2d("block.bn1", b.Conv2d("block.conv1", stem, conv)));
+  x = b.BatchNorm2d("block.bn2", b.Conv2d("block.conv2", x, conv));
+  x = b.Relu("block.relu2", b.Add("block", x, b.BatchNorm2d("block.bn3", b.Conv2d("block.conv3", stem, conv))));
+  b.Output("logits", b.Linear("head", b.Flatten("flatten", b.GlobalAvgPool2d("pool", x)), kClasses));
+  return std::move(b).Build().value();
+}
+
+// Launches of emulated kernels.
+struct Launches {
+  int norms = 0;  // Batch norms run forward.
+  int copies = 0;
+};
+
+// The emulated kernels, with a count of some of their launches.
+const kernels::CudaKernels* CountingKernels(Launches** count) {
+  static Launches launches;
+  static int (*uncounted_copy)(kernels::CudaTable, const kernels::StepDecision*, void*) = nullptr;
+  static const kernels::CudaBatchNormKernels* uncounted = nullptr;
+  static kernels::CudaBatchNormKernels counting;
+  static kernels::CudaKernels table = [] {
+    std::string why;
+    kernels::CudaKernels emulated = *kernels::KernelsUnderTest(&why);
+    uncounted = emulated.batch_norm;
+    counting = *uncounted;
+    counting.forward = [](const kernels::CudaBatchNormForward* pass, void* stream) {
+      ++launches.norms;
+      return uncounted->forward(pass, stream);
+    };
+    emulated.batch_norm = &counting;
+    uncounted_copy = emulated.copy;
+    emulated.copy = [](kernels::CudaTable tensors, const kernels::StepDecision* if_skipped, void* stream) {
+      ++launches.copies;
+      return uncounted_copy(tensors, if_skipped, stream);
+    };
+    return emulated;
+  }();
+  *count = &launches;
+  return &table;
+}
+
+class FusedBatchNormsTest : public testing::TestWithParam<const char*> {
+ protected:
+  std::unique_ptr<Engine> Make(bool with_cuda, const std::vector<std::string>& segments = {}) {
+    EngineOptions options{.optimizer = {.kind = OptimizerConfig::Kind::kSgd, .learning_rate = 1e-2}, .seed = 3};
+    const kernels::CudaKernels* const counting = CountingKernels(&launches_);
+    options.device.cuda_kernels = with_cuda ? counting : nullptr;
+    options.checkpoint_segments = segments;
+    return CpuEngine(ResidualNet(), PresetNamed(GetParam()), options);
+  }
+
+  Launches* launches_ = nullptr;
+};
+INSTANTIATE_TEST_SUITE_P(Presets, FusedBatchNormsTest, testing::Values("fp32", "bf16", "fp16"));
+
+TEST_P(FusedBatchNormsTest, FollowTheCpuEngine) {
+  const auto cpu = Make(false);
+  const auto cuda = Make(true);
+  *launches_ = {};
+  const double tolerance = std::string(GetParam()) == "fp32" ? 1e-4 : 2e-2;
+  for (int step = 1; step <= 3; ++step) {
+    const Batch batch = RandomBatch();
+    const StepResult expected = cpu->Step({batch});
+    const StepResult actual = cuda->Step({batch});
+    EXPECT_NEAR(actual.loss, expected.loss, tolerance);
+    EXPECT_NEAR(actual.grad_norm, expected.grad_norm, 3 * tolerance * expected.grad_norm);
+    EXPECT_EQ(launches_->norms, 4 * step) << "all norms are fused";
+    EXPECT_EQ(launches_->copies, 2 * step) << "statistics are kept and restored in one launch each";
+  }
+  const EngineState expected = cpu->ExportState();
+  const EngineState actual = cuda->ExportState();
+  for (const auto& [name, tensor] : expected.model) {
+    EXPECT_TRUE(at::allclose(actual.model.at(name).to(at::kFloat), tensor.to(at::kFloat), 5 * tolerance, tolerance))
+        << name;
+  }
+  cuda->Evaluate(RandomBatch());
+  EXPECT_EQ(launches_->norms, 12) << "an evaluation has no norm in training mode";
+}
+
+TEST_P(FusedBatchNormsTest, ASkippedStepRestoresTheStatistics) {
+  const auto cuda = Make(true);
+  cuda->Step({RandomBatch()});
+  const EngineState before = cuda->ExportState();
+  Batch bad = RandomBatch();
+  bad.images[1][0][2][3] = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(cuda->Step({bad, RandomBatch()}).skipped);
+  const EngineState after = cuda->ExportState();
+  for (const char* const name : {"bn.running_mean", "bn.running_var", "block.bn2.running_mean"}) {
+    EXPECT_TRUE(at::equal(after.model.at(name), before.model.at(name))) << name;
+  }
+}
+
+TEST_P(FusedBatchNormsTest, CheckpointSegmentsChangeNoBit) {
+  const auto plain = Make(true);
+  const auto segmented = Make(true, {"block"});
+  *launches_ = {};
+  for (int step = 0; step < 2; ++step) {
+    const Batch batch = RandomBatch();
+    EXPECT_EQ(segmented->Step({batch}).loss, plain->Step({batch}).loss);
+  }
+  EXPECT_EQ(launches_->norms, 2 * (4 + 4 + 3)) << "the block's norms run again in the backward pass";
+  ExpectSameBits(*plain, *segmented);
 }
 
 TEST(UseCudaMath, Fp32ProductsAreIeeeUnlessThePolicySaysTf32) {

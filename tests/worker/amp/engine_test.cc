@@ -80,8 +80,9 @@ TEST_P(PerPreset, GoesOnBitForBitFromAnExportedState) {
   }
 }
 
-// A layer with its own loss, and with just enough classes for ampd.cross_entropy. Unless `is_plain`, the loss's node
-// has one more argument, at LibTorch's default, so that it stays LibTorch's op.
+// A layer that computes its own cross entropy, with the smallest number of classes for which the engine uses
+// ampd.cross_entropy. If not `is_plain`, the loss's node has one more argument, whose value is LibTorch's default. Then
+// the engine keeps LibTorch's op.
 graph::Graph OfManyClasses(bool is_plain) {
   graph::GraphBuilder b("many_classes");
   const graph::ValueId images =

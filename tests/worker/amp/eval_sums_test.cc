@@ -27,8 +27,8 @@ namespace {
 
 constexpr int64_t kClasses = 5;
 
-// Returns the evaluation program of a layer whose output has the name of the loss head. The tests do not use the values
-// that it computes.
+// Returns an evaluation program: one linear layer, and then this loss head. The layer's output has the name that the
+// head expects. The tests do not use the values that the program computes.
 graph::Graph EvalProgramOf(graph::Head head) {
   graph::GraphBuilder b("layer");
   b.Output(std::string(graph::OutputNamesOf(head).front()),
@@ -122,7 +122,8 @@ graph::Graph OfGivenLogits(graph::Shape shape) {
   return graph::WithEvalHead(model).value();
 }
 
-// The sums that the service computes with the evaluation program. `logits`: (B, classes); `labels`: (B).
+// Returns the sums that SumsOf computes from the results of the evaluation program. `logits`: (B, classes); `labels`:
+// (B).
 EvalSums Evaluated(const at::Tensor& logits, const at::Tensor& labels) {
   const graph::Graph program = OfGivenLogits({graph::Dim::Batch(), graph::Dim(logits.size(1))});
   const auto executor = executor::Executor::Create(program, executor::OpRegistry()).value();
@@ -162,8 +163,8 @@ TEST(SumsOf, AModelsOwnLossWeighsWhatItCounts) {
   EXPECT_EQ(sums.num_samples, 12);
 }
 
-// EvalSums::num_top5 by its definition, one class of a sample at a time: a sample counts if "logit <= own logit" is
-// false for at most four other classes.
+// Computes EvalSums::num_top5 by its definition, sample by sample. A sample counts if at most four other classes have a
+// larger logit than the sample's own class. A comparison with a NaN counts as larger.
 int64_t NumTop5(const at::Tensor& logits, const at::Tensor& labels) {
   int64_t num_right = 0;
   for (int64_t i = 0; i < labels.numel(); ++i) {

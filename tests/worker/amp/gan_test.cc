@@ -45,10 +45,11 @@ struct Fault {
 
 double Uniform(SeededRandom& random) { return static_cast<double>(random.Next() >> 11) * 0x1p-52 - 1; }
 
-// Returns a batch of real images, which are brighter to the right, and noise. The discriminator's fault is a NaN in an
-// image, which reaches only the discriminator's loss. The first feature of the noise is 0, and the weights that read it
-// are 0 and stay so. The generator's fault is a first feature of 3e38: it changes no output of the generator, but the
-// gradient of those weights, and no other, overflows.
+// Returns a batch of noise and of real images, which are brighter to the right. `fault` makes the gradients of one
+// player non-finite. The discriminator's fault is a NaN in an image, which only the discriminator's loss reads. The
+// generator's fault is the number 3e38 as the first feature of the noise, which is 0 otherwise. The weights that read
+// this feature are always 0. So the fault does not change the generator's output, but the gradient of these weights
+// overflows.
 Batch MakeGanBatch(uint64_t seed, const Fault& fault = {}) {
   SeededRandom random(seed);
   Batch batch;
@@ -284,7 +285,7 @@ TEST(SkippedPhase, LeavesNoTraceOfWhatItsRunSaw) {
   auto one = MakeEngine(Dynamic("fp32", v1::LossScale::EACH_ALONE));
   auto other = MakeEngine(Dynamic("fp32", v1::LossScale::EACH_ALONE));
   const EngineState before = one->ExportState();
-  // The two engines get different images, one with the fault in the first micro-batch, the other in the second.
+  // The two engines get different images. The fault is in the first micro-batch of one, and in the second of the other.
   const Batch bad = MakeGanBatch(1, {.discriminator = true});
   const Batch good = MakeGanBatch(2);
   Batch bad_elsewhere = MakeGanBatch(3, {.discriminator = true});
@@ -296,8 +297,8 @@ TEST(SkippedPhase, LeavesNoTraceOfWhatItsRunSaw) {
   const EngineState after = one->ExportState();
   ExpectSameTensors(after, other->ExportState());
   EXPECT_TRUE(at::isfinite(after.model.at("discriminator.3.running_mean")).all().item<bool>());
-  // These statistics differ because the generator's run wrote them, after what the discriminator's run wrote was
-  // undone.
+  // Both phases ran the discriminator's norm. What the skipped phase wrote to its statistics was undone. Then the
+  // generator's phase wrote to them, so they have changed.
   EXPECT_NE(Bytes(after.model.at("discriminator.3.running_mean")),
             Bytes(before.model.at("discriminator.3.running_mean")));
   EXPECT_NE(BytesOf(after, "generator"), BytesOf(before, "generator"));

@@ -70,7 +70,7 @@ TEST_P(Generated, ChangesNothingOfTheTraining) {
   EXPECT_EQ(trained(true), trained(false));
 }
 
-// The generator's norms use running statistics, so that a picture does not depend on the others in the batch.
+// The generator's norms use running statistics, so a picture does not depend on the rest of the batch.
 TEST(Generator, OfAGan_MakesEveryPictureForItself) {
   v1::JobSpec spec;
   v1::DcganSpec& dcgan = *spec.mutable_model()->mutable_dcgan();

@@ -159,7 +159,8 @@ class Keras final : public Rule {
   int step_counter_ = 0;
 };
 
-// deepspeed/runtime/fp16/loss_scaler.py: DynamicLossScaler.update_scale, a Python float, with raise_error_at_min_scale.
+// deepspeed/runtime/fp16/loss_scaler.py: DynamicLossScaler.update_scale with raise_error_at_min_scale. The scale is a
+// Python float.
 class DeepSpeed final : public Rule {
  public:
   explicit DeepSpeed(bool consecutive) : consecutive_(consecutive) {}
@@ -196,7 +197,7 @@ class DeepSpeed final : public Rule {
   int64_t last_overflow_iter_ = -1;
 };
 
-// megatron/core/optimizer/grad_scaler.py: DynamicGradScaler.update, an fp32 tensor.
+// megatron/core/optimizer/grad_scaler.py: DynamicGradScaler.update. The scale is an fp32 tensor.
 class Megatron final : public Rule {
  public:
   bool Update(bool overflow) override {
@@ -269,8 +270,8 @@ INSTANTIATE_TEST_SUITE_P(Engines, Traces, testing::ValuesIn(AllTraces()), [](con
   return name;
 });
 
-// Overflows range from almost every second step, so that the scale falls to the floor or 0, to hardly ever, so that it
-// grows to the cap or infinity.
+// One run overflows in almost every second step, so that the scale falls to the floor or 0. Another hardly ever
+// overflows, so that the scale grows to the cap or infinity. The other runs lie in between.
 TEST_P(Traces, EqualTheEnginesOwnRuleOver100000RandomFlags) {
   for (const uint64_t one_in : {2, 4, 50, 700, 2500, 40'000}) {
     const uint64_t seed = 100 + one_in;
@@ -345,8 +346,9 @@ TEST(TorchTrace, WithoutAFloorTheScaleReachesZeroAndSaysThatItIsStuck) {
   EXPECT_EQ(last, ScaleChange::kAtFloor);
 }
 
-// This is the only difference from torch: an interval that was lowered below the tracker is missed by torch's test for
-// equality.
+// The only difference from torch: if the growth interval is lowered below the number of good steps so far, ampd's scale
+// grows at the next step. Torch tests whether the two numbers are equal, so its scale can't grow until an overflow
+// resets the count.
 TEST(TorchTrace, AnIntervalLoweredLiveGrowsOursAtOnceAndTorchsOnlyAfterAnOverflow) {
   LossScaler ours(Config(0x1p16, 2000));
   Torch theirs(2000);

@@ -22,7 +22,7 @@ LossScaleConfig Dynamic(double initial, int interval) {
 }
 
 // Returns the scale after each character of `flags`: 'x' is an overflow, '.' a good step.
-std::string Trace(LossScaler& scaler, const std::string& flags) {
+std::string TraceOf(LossScaler& scaler, const std::string& flags) {
   std::string trace;
   for (const char flag : flags) {
     scaler.Update(flag == 'x');
@@ -33,7 +33,7 @@ std::string Trace(LossScaler& scaler, const std::string& flags) {
 
 TEST(LossScaler, BacksOffOnOverflowAndGrowsAfterTheInterval) {
   LossScaler scaler(Dynamic(1024, 3));
-  EXPECT_EQ(Trace(scaler, "x...x..x..."), "512 512 512 1024 512 512 512 256 256 256 512 ");
+  EXPECT_EQ(TraceOf(scaler, "x...x..x..."), "512 512 512 1024 512 512 512 256 256 256 512 ");
 }
 
 // Reimplements the kernel of torch.amp.GradScaler, amp_update_scale, from its definition.
@@ -78,7 +78,7 @@ TEST(LossScaler, NeverGrowsToInfinityNorPastItsCap) {
   LossScaleConfig config = Dynamic(1024, 1);
   config.cap = 2048;
   LossScaler capped(config);
-  EXPECT_EQ(Trace(capped, "..."), "2048 2048 2048 ");
+  EXPECT_EQ(TraceOf(capped, "..."), "2048 2048 2048 ");
 }
 
 TEST(LossScaler, StopsAtItsFloorAndSaysSo) {
@@ -99,7 +99,7 @@ TEST(LossScaler, HysteresisRefilledOnGrowthIsMegatrons) {
   LossScaler scaler(config);
   // The first overflow is tolerated. Good steps do not refill the hysteresis, so every further overflow backs off until
   // the scale grows.
-  EXPECT_EQ(Trace(scaler, "x.x.x...x.x"), "1024 1024 512 512 256 256 256 512 512 512 256 ");
+  EXPECT_EQ(TraceOf(scaler, "x.x.x...x.x"), "1024 1024 512 512 256 256 256 512 512 512 256 ");
 }
 
 TEST(LossScaler, HysteresisRefilledOnEveryGoodStepIsApexs) {
@@ -107,21 +107,21 @@ TEST(LossScaler, HysteresisRefilledOnEveryGoodStepIsApexs) {
   config.hysteresis = 2;
   config.refill_on_every_good_step = true;
   LossScaler scaler(config);
-  EXPECT_EQ(Trace(scaler, "x.x.xx"), "1024 1024 1024 1024 1024 512 ");
+  EXPECT_EQ(TraceOf(scaler, "x.x.xx"), "1024 1024 1024 1024 1024 512 ");
 }
 
 TEST(LossScaler, AnIntervalLoweredBelowTheTrackerGrowsAtTheNextGoodStep) {
   LossScaler scaler(Dynamic(1024, 2000));
-  Trace(scaler, "..........");
+  TraceOf(scaler, "..........");
   scaler.Set(std::nullopt, 5);
-  EXPECT_EQ(Trace(scaler, "."), "2048 ");
+  EXPECT_EQ(TraceOf(scaler, "."), "2048 ");
 }
 
 TEST(LossScaler, AnOrderedScaleStartsANewInterval) {
   LossScaler scaler(Dynamic(1024, 3));
-  Trace(scaler, "..");
+  TraceOf(scaler, "..");
   scaler.Set(64, std::nullopt);
-  EXPECT_EQ(Trace(scaler, "..."), "64 64 128 ");
+  EXPECT_EQ(TraceOf(scaler, "..."), "64 64 128 ");
 }
 
 TEST(LossScaler, AnOrderedScaleIsHeldWithinFloorAndCap) {
@@ -145,22 +145,22 @@ TEST(LossScaler, AnOrderedScaleIsHeldWithinFloorAndCap) {
 
 TEST(LossScaler, OffAndStaticNeverMove) {
   LossScaler off{LossScaleConfig()};
-  EXPECT_EQ(Trace(off, "x.x."), "1 1 1 1 ");
+  EXPECT_EQ(TraceOf(off, "x.x."), "1 1 1 1 ");
   off.Set(8, 1);
   EXPECT_EQ(off.scale(), 1);
   LossScaleConfig config;
   config.kind = LossScaleConfig::Kind::kStatic;
   config.initial = 128;
   LossScaler fixed(config);
-  EXPECT_EQ(Trace(fixed, "x.x."), "128 128 128 128 ");
+  EXPECT_EQ(TraceOf(fixed, "x.x."), "128 128 128 128 ");
 }
 
 TEST(LossScaler, ARestoredStateGoesOnTheSame) {
   LossScaler first(Dynamic(1024, 7));
-  Trace(first, "..x....");
+  TraceOf(first, "..x....");
   LossScaler second(Dynamic(1024, 7));
   second.Restore(first.state());
-  EXPECT_EQ(Trace(first, "...x........"), Trace(second, "...x........"));
+  EXPECT_EQ(TraceOf(first, "...x........"), TraceOf(second, "...x........"));
   EXPECT_EQ(first.state(), second.state());
 }
 

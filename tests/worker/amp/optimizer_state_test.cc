@@ -210,8 +210,8 @@ TEST(OptimizerState, SmallUpdatesMoveMastersAndNotFp16Weights) {
     with->Step({batch});
     without->Step({batch});
   }
-  // Not all weights move with a master, because some have no gradient (their units are inactive). Some move without
-  // one, because near zero fp16's spacing is as small as the updates.
+  // With a master, the weights that do not move have no gradient, because their units are inactive. Without a master,
+  // the few weights that move are near zero, where the spacing of fp16 is as small as the updates.
   const auto moved = [&](const Engine& engine) {
     return engine.ExportState().model.at("classifier.0.weight").ne(start).to(at::kFloat).mean().item<float>();
   };
@@ -308,7 +308,8 @@ TEST(OptimizerState, TheFirstGroupThatMatchesHasTheNumbers) {
   EXPECT_TRUE(SameBits(with.at("classifier.0.weight"), start.at("classifier.0.weight")));
   EXPECT_TRUE(SameBits(with.at("classifier.0.bias"), start.at("classifier.0.bias"))) << "the first group wins";
   EXPECT_TRUE(SameBits(with.at("classifier.2.weight"), without.at("classifier.2.weight"))) << "no group matches";
-  // Without decay the bias keeps what decay removes from it in the other engine: 0.1 * 0.5 of its start.
+  // The first engine has a parameter group without decay for this bias. In the other engine, decay removes 0.1 * 0.5 of
+  // the bias's initial value.
   EXPECT_TRUE(at::allclose(with.at("classifier.2.bias"),
                            without.at("classifier.2.bias").add(start.at("classifier.2.bias"), 0.05), 1e-5, 1e-7));
   EXPECT_FALSE(SameBits(with.at("classifier.2.bias"), without.at("classifier.2.bias")));

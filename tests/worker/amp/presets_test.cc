@@ -109,8 +109,8 @@ double LossOf(Engine& engine) {
   return sums.loss / static_cast<double>(sums.num_samples);
 }
 
-// The decrease of the loss on unseen samples in 200 steps of about 1e-5 per weight. For fp16 weights from 0.016 on,
-// half a unit in the last place is as large as such an update, so without a master most updates are rounded away.
+// Returns by how much the loss on unseen samples falls in 200 steps. A step changes each weight by about 1e-5. That is
+// half a unit in the last place of fp16 weights from 0.016 on, so without a master most updates are rounded away.
 double ProgressInSmallSteps(const std::string& preset) {
   auto engine = MakeEngine(PresetNamed(preset), 3, 1e-5);
   const double before = LossOf(*engine);

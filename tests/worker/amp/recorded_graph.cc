@@ -248,8 +248,8 @@ class RecordedGraph final : public StepGraph {
   bool recorded_ = false;
 };
 
-// The arguments that a launch keeps. The struct with a step's numbers is on the host's stack, so it is copied at the
-// launch.
+// Taken() returns what a recorded launch keeps of an argument. A step's numbers are a struct on the host's stack, so
+// the launch keeps a copy of it.
 template <typename T>
 T Taken(T argument) {
   return argument;
@@ -259,7 +259,13 @@ T Given(T argument) {
   return argument;
 }
 using kernels::AdamStep;
+using kernels::CudaBatchNormBackward;
+using kernels::CudaBatchNormForward;
+using kernels::CudaColumnSum;
+using kernels::CudaCrossEntropy;
 using kernels::CudaFp8Matrix;
+using kernels::CudaLayerNorm;
+using kernels::CudaLayerNormBackward;
 using kernels::SgdStep;
 AdamStep Taken(const AdamStep* step) { return *step; }
 SgdStep Taken(const SgdStep* step) { return *step; }
@@ -267,6 +273,18 @@ const AdamStep* Given(const AdamStep& step) { return &step; }
 const SgdStep* Given(const SgdStep& step) { return &step; }
 CudaFp8Matrix Taken(const CudaFp8Matrix* matrix) { return *matrix; }
 const CudaFp8Matrix* Given(const CudaFp8Matrix& matrix) { return &matrix; }
+CudaCrossEntropy Taken(const CudaCrossEntropy* pass) { return *pass; }
+const CudaCrossEntropy* Given(const CudaCrossEntropy& pass) { return &pass; }
+CudaBatchNormForward Taken(const CudaBatchNormForward* pass) { return *pass; }
+CudaBatchNormBackward Taken(const CudaBatchNormBackward* pass) { return *pass; }
+const CudaBatchNormForward* Given(const CudaBatchNormForward& pass) { return &pass; }
+const CudaBatchNormBackward* Given(const CudaBatchNormBackward& pass) { return &pass; }
+CudaColumnSum Taken(const CudaColumnSum* pass) { return *pass; }
+const CudaColumnSum* Given(const CudaColumnSum& pass) { return &pass; }
+CudaLayerNorm Taken(const CudaLayerNorm* norm) { return *norm; }
+const CudaLayerNorm* Given(const CudaLayerNorm& norm) { return &norm; }
+CudaLayerNormBackward Taken(const CudaLayerNormBackward* norm) { return *norm; }
+const CudaLayerNormBackward* Given(const CudaLayerNormBackward& norm) { return &norm; }
 
 const kernels::CudaKernels& Emulated() {
   std::string why;
@@ -282,6 +300,22 @@ const kernels::CudaKernels& EmulatedTable() {
 template <>
 const kernels::CudaFp8Kernels& EmulatedTable() {
   return *Emulated().fp8;
+}
+template <>
+const kernels::CudaLossKernels& EmulatedTable() {
+  return *Emulated().loss;
+}
+template <>
+const kernels::CudaBatchNormKernels& EmulatedTable() {
+  return *Emulated().batch_norm;
+}
+template <>
+const kernels::CudaLayerNormKernels& EmulatedTable() {
+  return *Emulated().layer_norm;
+}
+template <>
+const kernels::CudaColumnSumKernels& EmulatedTable() {
+  return *Emulated().column_sum;
 }
 
 template <auto kKernel>
@@ -304,6 +338,34 @@ const kernels::CudaFp8Kernels& RecordableFp8Kernels() {
   static constexpr Kernels kRecordable = {.quantize_tensor = Recordable<&Kernels::quantize_tensor>::Launch,
                                           .quantize_rows = Recordable<&Kernels::quantize_rows>::Launch,
                                           .quantize_squares = Recordable<&Kernels::quantize_squares>::Launch};
+  return kRecordable;
+}
+
+const kernels::CudaLossKernels& RecordableLossKernels() {
+  using Kernels = kernels::CudaLossKernels;
+  static constexpr Kernels kRecordable = {
+      .cross_entropy = Recordable<&Kernels::cross_entropy>::Launch,
+      .cross_entropy_backward = Recordable<&Kernels::cross_entropy_backward>::Launch};
+  return kRecordable;
+}
+
+const kernels::CudaBatchNormKernels& RecordableBatchNormKernels() {
+  using Kernels = kernels::CudaBatchNormKernels;
+  static constexpr Kernels kRecordable = {.forward = Recordable<&Kernels::forward>::Launch,
+                                          .backward = Recordable<&Kernels::backward>::Launch};
+  return kRecordable;
+}
+
+const kernels::CudaLayerNormKernels& RecordableLayerNormKernels() {
+  using Kernels = kernels::CudaLayerNormKernels;
+  static constexpr Kernels kRecordable = {.forward = Recordable<&Kernels::forward>::Launch,
+                                          .backward = Recordable<&Kernels::backward>::Launch};
+  return kRecordable;
+}
+
+const kernels::CudaColumnSumKernels& RecordableColumnSumKernels() {
+  using Kernels = kernels::CudaColumnSumKernels;
+  static constexpr Kernels kRecordable = {.sum_columns = Recordable<&Kernels::sum_columns>::Launch};
   return kRecordable;
 }
 
@@ -346,7 +408,12 @@ const kernels::CudaKernels* RecordableKernels() {
     made.update_sgd = Recordable<&Kernels::update_sgd>::Launch;
     made.end_step = Recordable<&Kernels::end_step>::Launch;
     made.round = Recordable<&Kernels::round>::Launch;
+    made.copy = Recordable<&Kernels::copy>::Launch;
     made.fp8 = &RecordableFp8Kernels();
+    made.loss = &RecordableLossKernels();
+    made.batch_norm = &RecordableBatchNormKernels();
+    made.layer_norm = &RecordableLayerNormKernels();
+    made.column_sum = &RecordableColumnSumKernels();
     return made;
   }();
   return &recordable;

@@ -10,11 +10,11 @@
 // the work that a step gives to the device: each LibTorch op below autograd with the memory of its arguments and
 // results, each kernel launch, each seed. A replay repeats this work on the same memory, and runs no other line of the
 // engine. To expose mistakes:
-//   * what ops wrote into others' memory during the recording is undone afterwards;
+//   * after the recording, memory from before it has its earlier content again;
 //   * memory allocated during the recording belongs to the graph, and is filled with NaNs before every replay;
 //   * an op that reads a number back to the host cannot be recorded;
 //   * while there is a recording, other allocations find no more memory than FreeBytes().
-// Such graphs do not expose errors with streams, or copies from host memory that is gone by the time of a replay.
+// Such graphs do not expose errors with CUDA streams, or copies from host memory that is freed before the replay.
 // Single-threaded: one step is recorded at a time.
 namespace ampd::amp {
 

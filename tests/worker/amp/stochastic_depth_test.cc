@@ -1,5 +1,5 @@
-// Checks which branches of which samples an engine step drops. This is derived from the weights that the step updates.
-// The model is linked into the test program (two_branches.h).
+// Checks which branches an engine step drops for which samples (stochastic depth). The weights after the step show
+// this. Each test program links in its own definition of the model (two_branches.h).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -24,9 +24,10 @@ constexpr int64_t kAll = kMicroBatches * kSamples;
 constexpr int64_t kSteps = 300;
 constexpr std::array<double, 2> kProbabilities = {0.3, 0.1};  // Drop probability of each branch.
 
-// Sample i is 1 at index i and 0 elsewhere, and the loss is the squared error to the samples themselves. With weights
-// of 0, the gradient of weight i of a branch is the factor of that branch on sample i, divided by the negative of this
-// learning rate. So one step makes each weight equal to its factor.
+// Makes an engine that shows by which factor a step multiplies each branch of each sample: after one step, weight i of
+// a branch equals the branch's factor for sample i. For this, sample i is 1 at index i and 0 elsewhere, the weights
+// begin at 0, the loss is the squared error to the samples themselves, and the learning rate cancels the constant
+// factor in the gradient.
 std::unique_ptr<Engine> MakeEngine(uint64_t seed) {
   static const auto* const model = new TwoBranches(TwoBranchesOf(kAll, kProbabilities));
   EngineOptions options;

@@ -102,7 +102,7 @@ TEST(Augmentation, Changes_DependOnSeedEpochAndSample) {
   EXPECT_GT(differ(here, [&](int64_t i) { return ChangeOf(augmentation, 7, i + 1); }), 90);
 }
 
-// How often each position and mirroring is drawn is within 5 standard deviations of a fair draw.
+// In many draws, each position and mirroring must be drawn as often as in a fair draw, within 5 standard deviations.
 TEST(Augmentation, PlacesAndMirrorImages_AreDrawnFairly) {
   constexpr int kDraws = 90000;
   const Augmentation augmentation = {.crop_padding = 1, .flip = true, .seed = 11};

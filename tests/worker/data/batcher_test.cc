@@ -203,8 +203,8 @@ TEST(Batcher, SmallBatches_ComeTogether) {
   }
 }
 
-// Checks that the caller of Next() gathers a batch itself if no other thread does: the batcher's own threads wait until
-// it has gathered one.
+// Checks that the thread that calls Next() gathers a batch itself while the batcher's own threads do not. Here they
+// wait until the caller has gathered one.
 void ExpectCallerGathers(const Batcher::Ahead& ahead) {
   absl::Notification caller_gathered;
   const auto gather = [&, caller = std::this_thread::get_id()](const std::vector<int64_t>& indices, int64_t epoch) {

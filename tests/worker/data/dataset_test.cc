@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -12,6 +11,7 @@
 #include "ATen/ops/equal.h"
 #include "base/error.h"
 #include "tests/data/npy_bytes.h"
+#include "tests/worker/data/numbers.h"
 
 namespace ampd::data {
 namespace {
@@ -127,19 +127,11 @@ TEST_F(DatasetTest, MoreLabelsThanImages_IsADataError) {
   EXPECT_EQ(data.status().message(), "the labels: 3 labels for 2 images in the images");
 }
 
-// Returns an array of uint8 of this shape, (N, D) or with more dimensions, whose elements count from 0.
+// Returns an array of uint8 of this shape, (N, D) or with more dimensions, with the elements 0, 1, 2, ...
 Array Bytes(std::vector<int64_t> shape) {
   Array array{.shape = std::move(shape)};
   array.bytes.resize(ArrayBytes(array.type, array.shape, 1 << 20));
   std::iota(array.bytes.begin(), array.bytes.end(), uint8_t{0});
-  return array;
-}
-
-template <typename T>
-Array Numbers(ElementType type, std::vector<int64_t> shape, const std::vector<T>& numbers) {
-  Array array{.type = type, .shape = std::move(shape)};
-  array.bytes.resize(numbers.size() * sizeof(T));
-  std::memcpy(array.bytes.data(), numbers.data(), array.bytes.size());
   return array;
 }
 

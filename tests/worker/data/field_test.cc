@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "tests/data/data_folder.h"
 #include "tests/data/npy_bytes.h"
+#include "tests/worker/data/numbers.h"
 #include "worker/data/batcher.h"
 #include "worker/data/dataset.h"
 
@@ -26,14 +27,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int64_t kSamples = 6;
-
-template <typename T>
-Array Numbers(ElementType type, std::vector<int64_t> shape, const std::vector<T>& numbers) {
-  Array array{.type = type, .shape = std::move(shape)};
-  array.bytes.resize(numbers.size() * sizeof(T));
-  std::memcpy(array.bytes.data(), numbers.data(), array.bytes.size());
-  return array;
-}
 
 Array Counting(int64_t first, int64_t count) {
   std::vector<int64_t> numbers;

@@ -45,8 +45,7 @@ TEST(NoiseOf, ItsNumbersAreNormalAndNoneComesTwice) {
   EXPECT_EQ(rows.size(), samples.size());
 }
 
-// The noise's random stream differs from those of the shuffle, of augmentation and of synthetic data, which use the
-// same seed.
+// The noise has the same seed as the shuffle, augmentation and synthetic data, but its own random stream.
 TEST(NoiseOf, IsOfAStreamOfItsOwn) {
   const float first = NoiseOf(kSeed, 0, {0}, {1}).item<float>();
   for (const uint64_t stream : {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{1} << 63}) {

@@ -69,8 +69,9 @@ TEST(Sampler, FewerSamplesThanABatch_ArePaddedOverAndOver) {
   }
 }
 
-// For any sizes, an epoch's batches follow the epoch's permutation, as with LastBatch::kDrop. The last batch is padded
-// with samples from the beginning of the permutation.
+// For any number of samples and any batch size: with padding, an epoch takes the samples in the order of its
+// permutation, as it does with LastBatch::kDrop. Its last batch is padded with samples from the beginning of the
+// permutation.
 TEST(Sampler, EveryPaddedEpoch_HasEverySampleAndBeginsAsTheOneThatDrops) {
   for (int64_t num_samples = 1; num_samples <= 12; ++num_samples) {
     for (int64_t batch_size = 1; batch_size <= 15; ++batch_size) {

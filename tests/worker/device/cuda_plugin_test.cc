@@ -62,7 +62,8 @@ TEST(OpenCudaKernels, OurPlugin_LoadsWithoutADriverAndHasEveryFunction) {
   for (const void* function :
        {reinterpret_cast<const void*>((*kernels)->compute_grad_stats),
         reinterpret_cast<const void*>((*kernels)->accumulate), reinterpret_cast<const void*>((*kernels)->update_adam),
-        reinterpret_cast<const void*>((*kernels)->update_sgd), reinterpret_cast<const void*>((*kernels)->round)}) {
+        reinterpret_cast<const void*>((*kernels)->update_sgd), reinterpret_cast<const void*>((*kernels)->round),
+        reinterpret_cast<const void*>((*kernels)->fp8), reinterpret_cast<const void*>((*kernels)->loss)}) {
     EXPECT_NE(function, nullptr);
   }
   EXPECT_STREQ((*kernels)->error_text(2), "out of memory");

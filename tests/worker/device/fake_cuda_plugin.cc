@@ -1,5 +1,5 @@
-// A fake libampd_cuda.so whose table of kernels has another version. Tests give it where the library must be refused,
-// and a copy of it where the library must not even be opened.
+// A fake libampd_cuda.so whose table of kernels has a wrong version, so the trainer must refuse it. A copy of it stands
+// in for libraries that the trainer must not even open.
 #include "worker/kernels/cuda/cuda_kernels.h"
 
 extern "C" const ampd::kernels::CudaKernels* ampd_cuda_kernels() {

@@ -1,4 +1,4 @@
-// A fake NVML with the functions that devices.cc calls, with the signatures of nvml.h. If FAKE_WITHOUT_MEMORY is
+// A fake NVML with the functions that worker/device calls, with the signatures of nvml.h. If FAKE_WITHOUT_MEMORY is
 // defined, the last function is missing.
 #include "tests/worker/device/fake_nvml.h"
 
@@ -10,6 +10,7 @@ namespace {
 constexpr int kSuccess = 0;
 constexpr int kInvalidArgument = 2;
 constexpr int kInsufficientSize = 7;
+constexpr int kTimeout = 10;
 constexpr int kGpuIsLost = 15;
 
 struct Gpu {
@@ -65,6 +66,16 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, Gpu** gpu) {
   return FailsOf(*gpu, "nvmlDeviceGetHandleByIndex") ? kGpuIsLost : kSuccess;
 }
 
+int nvmlDeviceGetHandleByUUID(const char* uuid, Gpu** gpu) {
+  const unsigned index = static_cast<unsigned>(uuid[std::strlen(uuid) - 1] - '0');
+  return nvmlDeviceGetHandleByIndex_v2(index, gpu);
+}
+
+int nvmlDeviceGetTotalEnergyConsumption(const Gpu* gpu, unsigned long long* millijoules) {
+  *millijoules = fake_nvml.millijoules + gpu->number;
+  return FailsOf(gpu, "nvmlDeviceGetTotalEnergyConsumption") ? kGpuIsLost : kSuccess;
+}
+
 int nvmlDeviceGetName(const Gpu* gpu, char* name, unsigned length) {
   return FailsOf(gpu, "nvmlDeviceGetName") ? kGpuIsLost : Copy("Fake H", gpu, name, length);
 }
@@ -78,6 +89,77 @@ int nvmlDeviceGetCudaComputeCapability(const Gpu* gpu, int* major, int* minor) {
   *major = 8 + static_cast<int>(gpu->number);
   *minor = 6;
   return FailsOf(gpu, "nvmlDeviceGetCudaComputeCapability") ? kGpuIsLost : kSuccess;
+}
+
+int nvmlSystemGetDriverVersion(char* version, unsigned length) {
+  return std::snprintf(version, length, "580.65.06") < static_cast<int>(length) ? kSuccess : kInsufficientSize;
+}
+
+struct nvmlUtilization_t {
+  unsigned gpu, memory;
+};
+
+int nvmlDeviceGetUtilizationRates(const Gpu* gpu, nvmlUtilization_t* percent) {
+  *percent = {75 + gpu->number, 20};
+  return FailsOf(gpu, "nvmlDeviceGetUtilizationRates") ? kGpuIsLost : kSuccess;
+}
+
+int nvmlDeviceGetTemperature(const Gpu* gpu, int sensor, unsigned* celsius) {
+  *celsius = 50 + gpu->number;
+  return sensor != 0 ? kInvalidArgument : FailsOf(gpu, "nvmlDeviceGetTemperature") ? kGpuIsLost : kSuccess;
+}
+
+int nvmlDeviceGetPowerUsage(const Gpu* gpu, unsigned* milliwatts) {
+  *milliwatts = 312'500;
+  return FailsOf(gpu, "nvmlDeviceGetPowerUsage") ? kGpuIsLost : kSuccess;
+}
+
+int nvmlDeviceGetEnforcedPowerLimit(const Gpu* gpu, unsigned* milliwatts) {
+  *milliwatts = 700'000;
+  return FailsOf(gpu, "nvmlDeviceGetEnforcedPowerLimit") ? kGpuIsLost : kSuccess;
+}
+
+int nvmlDeviceGetClockInfo(const Gpu* gpu, int clock, unsigned* megahertz) {
+  *megahertz = clock == 1 ? 1980 : 2619;
+  return FailsOf(gpu, "nvmlDeviceGetClockInfo") ? kGpuIsLost : kSuccess;
+}
+
+int nvmlDeviceGetTotalEccErrors(const Gpu* gpu, int kind, int counter, unsigned long long* count) {
+  *count = kind == 0 ? 3 : 1;
+  return counter != 0 ? kInvalidArgument : FailsOf(gpu, "nvmlDeviceGetTotalEccErrors") ? kGpuIsLost : kSuccess;
+}
+
+struct nvmlEventData_t {
+  Gpu* gpu;
+  unsigned long long type, data;
+  unsigned gpu_instance, compute_instance;
+};
+
+int nvmlEventSetCreate(void** set) {
+  *set = &fake_nvml;
+  ++fake_nvml.num_event_sets;
+  return Fails("nvmlEventSetCreate") ? kGpuIsLost : kSuccess;
+}
+
+int nvmlEventSetFree(void* /*set*/) {
+  --fake_nvml.num_event_sets;
+  return kSuccess;
+}
+
+int nvmlDeviceRegisterEvents(Gpu* /*gpu*/, unsigned long long types, void* /*set*/) {
+  return types == 8 ? kSuccess : kInvalidArgument;
+}
+
+// Reports the events of the test, each on the last GPU. Times out, as NVML does, if there is none.
+int nvmlEventSetWait_v2(void* /*set*/, nvmlEventData_t* event, unsigned timeout_ms) {
+  if (fake_nvml.num_xids == 0 || timeout_ms != 0) {
+    return kTimeout;
+  }
+  --fake_nvml.num_xids;
+  nvmlDeviceGetHandleByIndex_v2(fake_nvml.num_gpus - 1, &event->gpu);
+  event->type = 8;
+  event->data = fake_nvml.xid;
+  return kSuccess;
 }
 
 #ifndef FAKE_WITHOUT_MEMORY

@@ -9,8 +9,12 @@ namespace ampd::device {
 struct FakeNvml {
   unsigned num_gpus = 2;
   int64_t used_bytes = 0;                // used memory of every GPU
+  unsigned long long millijoules = 0;    // what the energy counter of every GPU shows, plus the GPU's number
   const char* failing_call = "";         // name of a function that returns an error
   unsigned failing_gpu = ~0u;            // if `failing_call` takes a GPU: the number of the GPU for which it fails
+  unsigned long long xid = 0;            // the fault of the last GPU's events
+  int num_xids = 0;                      // events that are not yet read
+  int num_event_sets = 0;                // that exist
   int num_inits = 0, num_shutdowns = 0;  // successful calls, counted by the library
 };
 

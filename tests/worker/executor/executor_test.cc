@@ -7,6 +7,7 @@
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/max_pool2d.h>
@@ -84,6 +85,45 @@ Graph OneNode(Node node) {
 at::Tensor RunOne(Node node, const at::Tensor& x) { return Bound(OneNode(std::move(node)), {})->Run({x})[0]; }
 
 absl::Status CreateError(Node node) { return Executor::Create(OneNode(std::move(node)), OpRegistry()).status(); }
+
+// Numbers in place of tensors. The ops read them as numbers, because a GPU would wait for tensors in the CPU's memory.
+TEST(Run, NumbersTakeTheDtypeAndGradientsOfTheTensorsBesideThem) {
+  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBFloat16}) {
+    Graph graph("where");
+    const ValueId x = graph.AddInput("x", {dtype, {Dim::Batch(), 4}});
+    const ValueId mask = graph.AddInput("mask", {Dtype::kBool, {Dim::Batch(), 4}});
+    const auto where = [&](const char* name, Operand self, Operand other) {
+      graph.AddOutput(
+          name, graph.AddNode(MakeNode("aten.where.self",
+                                       {{"condition", mask}, {"self", std::move(self)}, {"other", std::move(other)}}),
+                              "y", {dtype, {Dim::Batch(), 4}}));
+    };
+    where("y", x, -2.5);
+    where("z", int64_t{3}, x);
+    const ValueId filled = graph.AddNode(MakeNode("aten.fill.Tensor", {{"self", x}, {"value", 0.5}}), "filled",
+                                         {dtype, {Dim::Batch(), 4}});
+    graph.AddOutput("filled", filled);
+    const at::Tensor given =
+        at::rand({2, 4}).to(dtype == Dtype::kFloat32 ? at::kFloat : at::kBFloat16).requires_grad_(true);
+    const at::Tensor chosen = at::rand({2, 4}).gt(0.5);
+    const std::vector<at::Tensor> results = Bound(graph, {})->Run({given, chosen});
+    EXPECT_EQ(results[0].scalar_type(), given.scalar_type());
+    EXPECT_TRUE(at::equal(results[0], given.masked_fill(chosen.logical_not(), -2.5)));
+    EXPECT_TRUE(at::equal(results[1], given.masked_fill(chosen, 3)));
+    EXPECT_TRUE(at::equal(results[2], at::full_like(given, 0.5)));
+    results[0].sum().backward();
+    EXPECT_TRUE(at::equal(given.grad(), chosen.to(given.scalar_type())));
+  }
+}
+
+TEST(Run, TwoNumbersChosenByAMaskAreNumbers) {
+  Graph graph("where");
+  const ValueId mask = graph.AddInput("mask", {Dtype::kBool, {Dim::Batch(), 4}});
+  graph.AddOutput("y", graph.AddNode(MakeNode("aten.where.self", {{"condition", mask}, {"self", 1.0}, {"other", 0.0}}),
+                                     "y", {Dtype::kFloat32, {Dim::Batch(), 4}}));
+  const at::Tensor chosen = at::rand({2, 4}).gt(0.5);
+  EXPECT_TRUE(at::equal(Bound(graph, {})->Run({chosen})[0], chosen.to(at::kFloat)));
+}
 
 TEST(Run, LossAndGradientsEqualDirectCallsBitForBit) {
   const Graph graph = Cnn();
@@ -421,7 +461,8 @@ TEST(Lifetime, AValueIsDroppedByItsLastReader) {
   Lifetimes lifetimes;
   const at::Tensor output = lifetimes.Run(/*read_again=*/false);
   EXPECT_EQ(output[0][0].item<float>(), 16);
-  // While an op runs, only its own argument is alive and no older value; after its stack is gone, only its result.
+  // When an op starts, its argument is the only value alive. When it has ended and its argument stack is gone, its
+  // result is the only one.
   EXPECT_THAT(lifetimes.alive_at_start, ElementsAre(1, 1, 1));
   EXPECT_THAT(lifetimes.alive_at_end, ElementsAre(1, 1, 1));
   EXPECT_EQ(lifetimes.alive_after_run, 0);

@@ -29,7 +29,8 @@ using graph::ValueId;
 constexpr int kSeeds = 300;
 const graph::TensorType kType = {Dtype::kFloat32, {Dim::Batch(), 3}};
 
-// How many kinds of nodes a graph may have: the plain ones, then also views and writes, then also parts of values.
+// How many kinds of nodes a graph may have: the first kPlain kinds are plain ops, the next ones views and writes, and
+// the rest parts of values.
 constexpr int kPlain = 3;
 constexpr int kWithViewsAndWrites = 5;
 constexpr int kWithParts = 9;
@@ -95,7 +96,7 @@ class RandomGraph {
     }
   }
 
-  // A part of a value. Its type differs from that of the other values.
+  // Some rows or columns of a value. All values in `values_` have one shape; a part is smaller.
   struct Part {
     ValueId value;
     at::Tensor result;
@@ -107,7 +108,7 @@ class RandomGraph {
     return {graph_.AddNode(std::move(node), "part", {Dtype::kFloat32, shape}), std::move(result)};
   }
 
-  // Adds a node that takes a row or some columns of a part.
+  // Adds a node that takes a part of a part: one of its rows or columns, or every second one.
   void AddPartOf(const Part& whole) {
     const int64_t dim = Below(static_cast<int>(whole.result.dim()));
     const auto size = static_cast<int>(whole.result.size(dim));
@@ -123,7 +124,8 @@ class RandomGraph {
     }
   }
 
-  // Adds a node that writes into a part, which is often the newest one, or that takes a part of it.
+  // Adds a node that writes into a part, in most cases the newest one. Sometimes adds a node that takes a part of it
+  // instead.
   void ChangePart() {
     const Part part =
         Below(4) > 0 ? parts_.back() : parts_[static_cast<size_t>(Below(static_cast<int>(parts_.size())))];

@@ -1,4 +1,4 @@
-// Compares which tensors an op saves for the backward pass according to the op table with those that LibTorch's
+// The op table says which tensors an op saves for the backward pass. Compares this with the tensors that LibTorch's
 // autograd keeps alive.
 
 #include <ATen/TensorOperators.h>
@@ -315,8 +315,8 @@ Graph GraphOf(OpCall& call, std::vector<at::Tensor>& inputs) {
   return graph;
 }
 
-// The names of the arguments whose memory the op keeps alive for its backward pass, and "result" if it keeps that. A
-// list counts if any of its tensors is kept.
+// Returns what the op keeps in memory for its backward pass: the names of arguments, and "result". A list is named if
+// any of its tensors is kept.
 std::set<std::string> Saved(OpCall& call, bool& has_gradient) {
   std::vector<std::string> names;
   for (const Given& given : call.arguments) {

@@ -126,7 +126,7 @@ class Reference {
   const size_t size_;
 };
 
-// Returns the largest error, relative to the largest sum of magnitudes.
+// Returns the largest error of an element, divided by the largest sum of the magnitudes of an element's terms.
 double ErrorOf(const Matrix& got, const Reference::Rows& expected) {
   double error = 0, largest = 0;
   for (size_t t = 0; t < expected.size(); ++t) {
@@ -239,8 +239,8 @@ TEST_F(Attention, LargeScoresDoNotOverflow) {
   }
 }
 
-// A number that is not finite must reach the check of the gradients; in a causal model it may only reach later
-// positions.
+// A number that is not finite must reach the gradients, where the engine checks for it. In a causal model it must not
+// reach earlier positions.
 TEST_F(Attention, ANumberThatIsNotFiniteReachesWhatDependsOnItAndNothingElse) {
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     const AttentionShape shape{.length = 100, .width = 64, .scale = 0.125f, .is_causal = true};
@@ -252,8 +252,8 @@ TEST_F(Attention, ANumberThatIsNotFiniteReachesWhatDependsOnItAndNothingElse) {
     for (int64_t t = 70; t < shape.length; ++t) {
       num_bad += std::isnan(passes.result.Value(t, 0)) ? 1 : 0;
     }
-    // An infinite key makes a query's score infinite. If the score is minus infinity, its weight is zero, so about half
-    // of the queries are not affected.
+    // An infinite key makes the scores of the queries infinite. For about half of the queries the score is minus
+    // infinity: then the key's weight is zero, and the query's result stays finite.
     EXPECT_GE(num_bad, std::isnan(bad) ? 30 : 5);
     EXPECT_TRUE(std::isnan(passes.key_gradient.Value(70, 0)));
     EXPECT_TRUE(std::isnan(passes.query_gradient.Value(99, 5)));

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <string>
@@ -88,9 +87,7 @@ struct Output {
     const auto guarded = [](std::byte byte) { return byte == kGuard; };
     EXPECT_TRUE(std::all_of(all.begin(), all.begin() + kGuardBytes, guarded)) << "written before it";
     EXPECT_TRUE(std::all_of(all.end() - kGuardBytes, all.end(), guarded)) << "written behind it";
-    std::vector<T> inner((all.size() - 2 * kGuardBytes) / sizeof(T));
-    std::memcpy(inner.data(), all.data() + kGuardBytes, inner.size() * sizeof(T));
-    return inner;
+    return ValuesFrom<T>(Bytes(all.begin() + kGuardBytes, all.end() - kGuardBytes));
   }
 
   DeviceBytes codes;
@@ -170,7 +167,8 @@ class CudaFp8KernelsTest : public CudaTest {
                             << (transposed ? ", transposed" : "");
   }
 
-  // Checks both outputs against the definition. With kRows, neighbours in a row of the output share a scale.
+  // Checks the plain and the transposed output against the definition. With kRows, neighbours in a row share a scale,
+  // in each of the two outputs.
   void ExpectQuantized(const Matrix& matrix, Grain grain) {
     const Made made = Run(matrix, grain);
     const bool rows = grain == Grain::kRows;

@@ -29,7 +29,8 @@ struct Tensor {
 
   void Upload() {
     for (const auto& [name, bytes] : host.arrays()) {
-      // An array is shifted by less if its elements have 16 bits, so that they stay aligned to their own size.
+      // Arrays of 16-bit elements are shifted by half as many bytes, so that the elements stay aligned to their own
+      // size.
       const bool narrow = name == "remainder" || (name == "gradient" && layout.gradient != Format::kFloat32);
       on_device[name] = std::make_unique<DeviceBytes>(bytes, narrow ? misaligned_by / 2 : misaligned_by);
     }
@@ -71,8 +72,8 @@ class CudaKernelsTest : public CudaTest {
     tensors_.push_back(std::make_unique<Tensor>(seed, count, layout, misaligned_by));
   }
 
-  // Returns the device's table of all tensors. If `with_momentum` is false, the rows have no first moments. If
-  // `numbered`, each row's number is its position.
+  // Returns a table, in device memory, with one row for each tensor. If `with_momentum` is false, the rows have no
+  // first moments. If `numbered` is true, row i has the number i, otherwise the number that the tensor has.
   CudaTable Table(bool with_momentum = true, bool numbered = false) {
     std::vector<TensorRow> rows;
     CudaTable table;
@@ -188,6 +189,38 @@ TEST_F(CudaKernelsTest, Round_SplitsMastersIntoWeightsAndRemainder) {
   }
 }
 
+// Copies with a decision to skip, and expects the same bits as on the host, or nothing if the decision is to update.
+TEST_F(CudaKernelsTest, Copy_KeepsEveryBitAndWaitsForASkippedStep) {
+  for (const Format format : kFormats) {
+    for (const int64_t count : {1, 8, 2047, 16385}) {
+      Add(tensors_.size() * 10, count,
+          {.gradient = format, .parameter = format, .working = format, .has_working = true}, 0);
+    }
+    Add(tensors_.size() * 10, 1001, {.gradient = format, .parameter = format, .working = format, .has_working = true},
+        4);
+  }
+  const auto parameter = [](const Tensor& tensor) { return tensor.on_device.at("parameter")->Read(); };
+  const auto working = [](const Tensor& tensor) { return tensor.on_device.at("working")->Read(); };
+  StepDecision decision;
+  const DeviceBytes updates = DeviceBytes::Of(decision);
+  ASSERT_EQ(kernels_->copy(Table(), updates.as<StepDecision>(), nullptr), 0);
+  for (const auto& tensor : tensors_) {
+    tensor->ExpectEqual();
+  }
+  decision.skip = true;
+  const DeviceBytes skips = DeviceBytes::Of(decision);
+  for (const StepDecision* const if_skipped :
+       {skips.as<const StepDecision>(), static_cast<const StepDecision*>(nullptr)}) {
+    for (const auto& tensor : tensors_) {
+      tensor->Upload();
+    }
+    ASSERT_EQ(kernels_->copy(Table(), if_skipped, nullptr), 0);
+    for (const auto& tensor : tensors_) {
+      EXPECT_EQ(working(*tensor), parameter(*tensor)) << tensor->host.Name();
+    }
+  }
+}
+
 StepDecision Decision(int64_t step) {
   StepDecision decision;
   decision.scalars = {.gradient_scale = 0.37f,
@@ -291,8 +324,8 @@ class Steps {
   std::vector<GradientStats> stats;
 };
 
-// CUDA's pow and cos round the last bit of numbers up to 1 in another way than the host's. Where 1 - 0.999^t is small,
-// that error is many units in the last place of the difference, and its square root is up to 16 times as far off.
+// The results of CUDA's pow and cos may differ from the host's by about 1e-16, one last bit of a number near 1. So may
+// 1 - 0.999^t, which can be as small as 0.001; there the square root makes an absolute error 16 times larger.
 constexpr double kPowError = 1e-14;
 
 void ExpectSameDecision(const PhaseBlock& expected, const PhaseBlock& actual) {
@@ -307,7 +340,8 @@ void ExpectSameDecision(const PhaseBlock& expected, const PhaseBlock& actual) {
   EXPECT_NEAR(actual.decision.sqrt_correction2, expected.decision.sqrt_correction2, kPowError);
 }
 
-// For the expected values the host calls the same functions, for one phase alone or for both together.
+// The expected values come from the same functions, called on the host: for one phase alone, or for both phases
+// together.
 TEST_F(CudaKernelsTest, DecideAndEndStep_GiveWhatTheHostDecides) {
   for (const bool together : {false, true}) {
     Steps host, device;

@@ -3,7 +3,6 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <vector>
 
 #include "tests/worker/kernels/row_fixtures.h"
@@ -40,10 +39,7 @@ class DeviceBytes {
 
   template <typename T>
   std::vector<T> ReadAs() const {
-    const Bytes content = Read();
-    std::vector<T> values(content.size() / sizeof(T));
-    std::memcpy(values.data(), content.data(), values.size() * sizeof(T));
-    return values;
+    return ValuesFrom<T>(Read());
   }
 
  private:

@@ -49,6 +49,16 @@ Bytes BytesFrom(const std::vector<T>& values) {
   return bytes;
 }
 
+// Returns the values that `bytes` hold. An incomplete one at the end is left out.
+template <typename T>
+std::vector<T> ValuesFrom(const Bytes& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!values.empty()) {
+    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  }
+  return values;
+}
+
 inline Bytes Stored(const std::vector<float>& numbers, Format format) {
   if (format == Format::kFloat32) {
     return BytesFrom(numbers);
@@ -58,6 +68,18 @@ inline Bytes Stored(const std::vector<float>& numbers, Format format) {
     narrow.push_back(format == Format::kBFloat16 ? ToBFloat16(number) : ToFloat16(number));
   }
   return BytesFrom(narrow);
+}
+
+// Returns the numbers that `bytes` hold in the format, as fp32.
+inline std::vector<float> Widened(const Bytes& bytes, Format format) {
+  if (format == Format::kFloat32) {
+    return ValuesFrom<float>(bytes);
+  }
+  std::vector<float> numbers;
+  for (const uint16_t half : ValuesFrom<uint16_t>(bytes)) {
+    numbers.push_back(format == Format::kBFloat16 ? FromBFloat16(half) : FromFloat16(half));
+  }
+  return numbers;
 }
 
 // The formats in which a parameter's gradient, value and moments are stored.
@@ -147,7 +169,8 @@ class HostTensor {
     });
   }
 
-  // A row whose arrays are at the addresses that `place` returns for their names; null for arrays that do not exist.
+  // Returns this tensor's row in the table that the kernels read. `place` returns the address of an array by its name,
+  // or null for an array that does not exist.
   TensorRow RowAt(const std::function<void*(const std::string&)>& place) const {
     TensorRow row;
     row.gradient = place("gradient");

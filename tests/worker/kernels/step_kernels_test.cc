@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -230,14 +229,7 @@ class PerFormat : public testing::TestWithParam<Format> {
   // Stores the numbers in the format, and keeps their rounded values.
   void Store(const std::vector<float>& numbers) {
     stored_ = Stored(numbers, GetParam());
-    values_.clear();
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      uint16_t bits = 0;
-      std::memcpy(&bits, &stored_[i * BytesOf(GetParam())], sizeof(bits));
-      values_.push_back(GetParam() == Format::kFloat32    ? numbers[i]
-                        : GetParam() == Format::kBFloat16 ? FromBFloat16(bits)
-                                                          : FromFloat16(bits));
-    }
+    values_ = Widened(stored_, GetParam());
     row_ = {};
     row_.gradient = stored_.data();
     row_.gradient_format = GetParam();

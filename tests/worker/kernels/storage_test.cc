@@ -1,5 +1,5 @@
-// Tests what each way of storing parameters and moments in 16 bits must preserve, whichever loops run
-// (step_kernels_test.cc compares the loops of every instruction set with the plain ones).
+// Tests what must hold for parameters and moments that are stored in 16 bits, whichever instruction set is used.
+// (step_kernels_test.cc compares the loops of every instruction set with the plain ones.)
 #include <gtest/gtest.h>
 
 #include <array>
@@ -142,9 +142,9 @@ TEST_P(EverySet, BFloat16MomentsFollowFp32Ones) {
   EXPECT_GT(apart, 0) << "nothing was rounded";
 }
 
-// The update is far below half a unit in the last place: with nearest rounding the weight never moves, and with
-// stochastic rounding it moves on average as far as in fp32 (the textbook failure of apex-o3 and of bf16 training, and
-// its remedy).
+// Each update is far below half a unit in the last place of the weight. With rounding to nearest, the weight never
+// moves: this is why apex-o3 and training in pure bf16 fail. With stochastic rounding, it moves on average as far as in
+// fp32.
 TEST_P(EverySet, StochasticRoundingIsRightInTheMeanWhereNearestLosesEverything) {
   constexpr int64_t kCount = 20'000;
   constexpr int kSteps = 64;

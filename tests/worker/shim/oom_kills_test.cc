@@ -126,8 +126,8 @@ TEST_F(OomKillsTest, ProcessThatIsGone_WasWhereItWasLast) {
   EXPECT_EQ(VerdictAt(), Verdict::kOfTheGroup);
 }
 
-// As soon as a process begins to exit, the kernel shows its version 1 control groups as "/". The group in which it was
-// before then counts.
+// When a process begins to exit, the kernel already shows "/" as its version 1 control group. So the earlier group
+// counts.
 TEST_F(OomKillsTest, ProcessThatEndsSlowly_IsInTheGroupWhereItWas) {
   Mounts(Mount("/", "/memory", "cgroup", "rw,memory"));
   Groups("4:memory:/jobs/a\n");

@@ -21,14 +21,14 @@ AttemptOnWorker Waiting() {
   return attempt;
 }
 
-// Returns the gate's decision: "start", "wait", or the kind and reason of the outcome.
+// Returns what CheckArtifact decides for the attempt: "start", "wait", or the kind and reason of the outcome.
 std::string Decide(const AttemptOnWorker& attempt, const ArtifactState& artifact,
                    const std::optional<internal::Hello>& hello = internal::Hello()) {
   const GateDecision decision = CheckArtifact(attempt, hello, artifact);
   if (decision.outcome.has_value()) {
     EXPECT_FALSE(decision.may_start);
     return absl::StrCat(v1::Outcome::Kind_Name(decision.outcome->kind()), " ",
-                        v1::Reason_Name(decision.outcome->reason()));
+                        v1::Reason::Code_Name(decision.outcome->reason()));
   }
   return decision.may_start ? "start" : "wait";
 }
@@ -41,10 +41,8 @@ TEST(ArtifactOf, TrainerThatResumes_ReadsNone) {
   EXPECT_EQ(ArtifactOf(wanted), kArtifact);
   wanted.mutable_start_from()->set_path("j1/1/step-5");
   EXPECT_EQ(ArtifactOf(wanted), "") << "the model is in the checkpoint";
-  wanted.mutable_spec()->mutable_model()->mutable_initial_checkpoint()->set_job_id("j0");
-  EXPECT_EQ(ArtifactOf(wanted), "");
-  wanted.mutable_start_from()->set_path("j0/1/step-5");
-  EXPECT_EQ(ArtifactOf(wanted), kArtifact) << "the checkpoint only lends its weights";
+  wanted.set_weights_only(true);
+  EXPECT_EQ(ArtifactOf(wanted), kArtifact);
 }
 
 TEST(ArtifactNeededBy, StartingAttempt_NeedsItsArtifact) {
@@ -88,10 +86,10 @@ TEST(CheckArtifact, ArtifactThatCannotBeHad_EndsTheAttemptByWhoseFaultItIs) {
 TEST(CheckArtifact, AttemptThatIsToLeaveBeforeItStarted_Ends) {
   AttemptOnWorker attempt = Waiting();
   attempt.held.sent_desired = v1::Job::PAUSE;
-  attempt.leave_reason = v1::USER_PAUSED;
+  attempt.leave_reason = v1::Reason::USER_PAUSED;
   attempt.wanted->mutable_start_from()->set_step(7);
   attempt.wanted->mutable_start_from()->set_path("j0/1/step-7");
-  attempt.wanted->mutable_spec()->mutable_model()->mutable_initial_checkpoint()->set_job_id("j0");
+  attempt.wanted->set_weights_only(true);
   EXPECT_EQ(Decide(attempt, kMissing), "LEFT USER_PAUSED");
   EXPECT_EQ(CheckArtifact(attempt, internal::Hello(), kMissing).outcome->last_step(), 7);
   attempt.held.state = v1::Attempt::ENDED;

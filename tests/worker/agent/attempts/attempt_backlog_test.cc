@@ -10,9 +10,9 @@
 namespace ampd::agent {
 namespace {
 
-constexpr absl::Duration kNow = absl::Seconds(100);
+constexpr absl::Duration kBacklogTime = absl::Seconds(100);
 
-v1::TelemetryBatch Steps(uint64_t first, uint64_t last) {
+v1::TelemetryBatch BatchOf(uint64_t first, uint64_t last) {
   v1::TelemetryBatch batch;
   for (uint64_t sequence = first; sequence <= last; ++sequence) {
     batch.mutable_steps()->add_sequence(sequence);
@@ -36,40 +36,40 @@ v1::TelemetryAck Refusal() {
 void AddCheckpoint(AttemptBacklog& backlog, int64_t step, uint64_t after_sequence) {
   v1::Checkpoint checkpoint;
   checkpoint.set_step(step);
-  backlog.AddCheckpoint(std::move(checkpoint), after_sequence, kNow);
+  backlog.AddCheckpoint(std::move(checkpoint), after_sequence, kBacklogTime);
 }
 
 // A backlog with telemetry up to sequence 25, and with a checkpoint of step 20 that must be reported after the
 // telemetry up to `after_sequence` is stored.
-AttemptBacklog WithCheckpoint(uint64_t after_sequence = 25) {
+AttemptBacklog BacklogWithCheckpoint(uint64_t after_sequence = 25) {
   AttemptBacklog backlog;
-  backlog.AddTelemetry(Steps(1, 25));
+  backlog.AddTelemetry(BatchOf(1, 25));
   AddCheckpoint(backlog, 20, after_sequence);
   return backlog;
 }
 
 // Returns the steps of the checkpoints that may be reported, such as "20 40".
-std::string Reportable(const AttemptBacklog& backlog, absl::Duration now = kNow, bool has_ended = false) {
+std::string Reportable(const AttemptBacklog& backlog, absl::Duration now = kBacklogTime, bool has_ended = false) {
   return absl::StrJoin(backlog.ReportableCheckpoints(now, has_ended), " ",
                        [](std::string* text, const auto& item) { absl::StrAppend(text, item.step()); });
 }
 
 TEST(AttemptBacklog, Checkpoint_IsReportedWhenTheTelemetryBeforeItIsStored) {
-  AttemptBacklog backlog = WithCheckpoint();
-  EXPECT_FALSE(backlog.OnAck(Ack(24), kNow));
+  AttemptBacklog backlog = BacklogWithCheckpoint();
+  EXPECT_FALSE(backlog.OnAck(Ack(24), kBacklogTime));
   EXPECT_EQ(Reportable(backlog), "");
-  EXPECT_TRUE(backlog.OnAck(Ack(25), kNow));
+  EXPECT_TRUE(backlog.OnAck(Ack(25), kBacklogTime));
   EXPECT_EQ(Reportable(backlog), "20");
-  EXPECT_FALSE(backlog.OnAck(Ack(25), kNow)) << "it could be reported before";
+  EXPECT_FALSE(backlog.OnAck(Ack(25), kBacklogTime)) << "it could be reported before";
 }
 
 TEST(AttemptBacklog, CheckpointBehindTelemetryThatStandsStill_IsReported) {
-  AttemptBacklog backlog = WithCheckpoint();
+  AttemptBacklog backlog = BacklogWithCheckpoint();
   const absl::Duration almost = kTelemetryStandstill - absl::Milliseconds(1);
-  EXPECT_EQ(Reportable(backlog, kNow + almost), "");
-  EXPECT_EQ(Reportable(backlog, kNow + kTelemetryStandstill), "20");
+  EXPECT_EQ(Reportable(backlog, kBacklogTime + almost), "");
+  EXPECT_EQ(Reportable(backlog, kBacklogTime + kTelemetryStandstill), "20");
   // While the server keeps storing telemetry, the checkpoint waits for it, however long that takes.
-  absl::Duration stored_at = kNow;
+  absl::Duration stored_at = kBacklogTime;
   for (uint64_t sequence = 1; sequence <= 24; ++sequence) {
     stored_at += almost;
     backlog.OnAck(Ack(sequence), stored_at);
@@ -79,32 +79,32 @@ TEST(AttemptBacklog, CheckpointBehindTelemetryThatStandsStill_IsReported) {
 }
 
 TEST(AttemptBacklog, CheckpointBeforeTheNewestTelemetry_DoesNotWaitForThat) {
-  AttemptBacklog backlog = WithCheckpoint(/*after_sequence=*/20);
-  EXPECT_TRUE(backlog.OnAck(Ack(20), kNow));
+  AttemptBacklog backlog = BacklogWithCheckpoint(/*after_sequence=*/20);
+  EXPECT_TRUE(backlog.OnAck(Ack(20), kBacklogTime));
   EXPECT_EQ(Reportable(backlog), "20");
 }
 
 TEST(AttemptBacklog, CheckpointWithoutASequence_FollowsWhatWasReceived) {
-  AttemptBacklog backlog = WithCheckpoint(/*after_sequence=*/0);
-  EXPECT_FALSE(backlog.OnAck(Ack(24), kNow));
-  EXPECT_TRUE(backlog.OnAck(Ack(25), kNow));
+  AttemptBacklog backlog = BacklogWithCheckpoint(/*after_sequence=*/0);
+  EXPECT_FALSE(backlog.OnAck(Ack(24), kBacklogTime));
+  EXPECT_TRUE(backlog.OnAck(Ack(25), kBacklogTime));
 }
 
 TEST(AttemptBacklog, EndedAttempt_ReportsEveryCheckpoint) {
-  EXPECT_EQ(Reportable(WithCheckpoint(), kNow, /*has_ended=*/true), "20");
+  EXPECT_EQ(Reportable(BacklogWithCheckpoint(), kBacklogTime, /*has_ended=*/true), "20");
 }
 
 TEST(AttemptBacklog, CheckpointWhoseTelemetryTheServerRefuses_IsReported) {
-  AttemptBacklog backlog = WithCheckpoint();
-  EXPECT_TRUE(backlog.OnAck(Refusal(), kNow));
+  AttemptBacklog backlog = BacklogWithCheckpoint();
+  EXPECT_TRUE(backlog.OnAck(Refusal(), kBacklogTime));
   EXPECT_EQ(Reportable(backlog), "20");
 }
 
 TEST(AttemptBacklog, AcknowledgedCheckpoint_IsReportedNoMore) {
-  AttemptBacklog backlog = WithCheckpoint();
+  AttemptBacklog backlog = BacklogWithCheckpoint();
   AddCheckpoint(backlog, 40, 25);
   AddCheckpoint(backlog, 40, 25);  // a repeated checkpoint, as after a trainer's reconnect
-  backlog.OnAck(Ack(25), kNow);
+  backlog.OnAck(Ack(25), kBacklogTime);
   EXPECT_EQ(Reportable(backlog), "20 40");
   EXPECT_TRUE(backlog.AcknowledgeCheckpoint(20));
   EXPECT_FALSE(backlog.AcknowledgeCheckpoint(20));
@@ -112,14 +112,14 @@ TEST(AttemptBacklog, AcknowledgedCheckpoint_IsReportedNoMore) {
 }
 
 TEST(AttemptBacklog, StoredSequence_IsAcknowledgedToTheTrainerOnceAConnection) {
-  AttemptBacklog backlog = WithCheckpoint();
+  AttemptBacklog backlog = BacklogWithCheckpoint();
   EXPECT_EQ(backlog.ConsumeAcknowledgement(), std::nullopt);
-  backlog.OnAck(Ack(10), kNow);
+  backlog.OnAck(Ack(10), kBacklogTime);
   EXPECT_EQ(backlog.ConsumeAcknowledgement(), 10u);
   EXPECT_EQ(backlog.ConsumeAcknowledgement(), std::nullopt);
   backlog.OnTrainerConnected();
   EXPECT_EQ(backlog.ConsumeAcknowledgement(), 10u);
-  backlog.OnAck(Refusal(), kNow);
+  backlog.OnAck(Refusal(), kBacklogTime);
   EXPECT_EQ(backlog.ConsumeAcknowledgement(), 25u) << "nobody wants the rest";
 }
 
@@ -128,18 +128,18 @@ TEST(AttemptBacklog, Log_IsSentChunkByChunkAndAgainOnTheNextStream) {
   EXPECT_EQ(backlog.NextLogOffset(), 0);
   backlog.OnLogSent(100);
   EXPECT_EQ(backlog.NextLogOffset(), std::nullopt) << "a chunk is in flight";
-  backlog.OnAck(Ack(0, /*log_bytes=*/100), kNow);
+  backlog.OnAck(Ack(0, /*log_bytes=*/100), kBacklogTime);
   EXPECT_EQ(backlog.NextLogOffset(), 100);
   backlog.OnLogSent(180);
   backlog.OnStreamOpened();
   EXPECT_EQ(backlog.NextLogOffset(), 100);
   // The server has stored more than this agent sent, because an earlier agent sent it.
-  backlog.OnAck(Ack(0, /*log_bytes=*/500), kNow);
+  backlog.OnAck(Ack(0, /*log_bytes=*/500), kBacklogTime);
   EXPECT_EQ(backlog.NextLogOffset(), 500);
 }
 
 TEST(AttemptBacklog, TelemetryThatWasNotAcknowledged_IsSentAgainOnTheNextStream) {
-  AttemptBacklog backlog = WithCheckpoint();
+  AttemptBacklog backlog = BacklogWithCheckpoint();
   ASSERT_NE(backlog.NextBatch(), nullptr);
   backlog.OnBatchSent();
   EXPECT_EQ(backlog.NextBatch(), nullptr);
@@ -150,44 +150,44 @@ TEST(AttemptBacklog, TelemetryThatWasNotAcknowledged_IsSentAgainOnTheNextStream)
 
 TEST(AttemptBacklog, Telemetry_IsDoneWhenAllThatTheTrainerHasIsStored) {
   AttemptBacklog backlog;
-  EXPECT_TRUE(backlog.TelemetryIsDone(kNow));
+  EXPECT_TRUE(backlog.TelemetryIsDone(kBacklogTime));
   backlog.ExpectTelemetryUpTo(25);  // the trainer reports the outcome before its telemetry
-  EXPECT_FALSE(backlog.TelemetryIsDone(kNow));
-  backlog.AddTelemetry(Steps(1, 25));
-  EXPECT_FALSE(backlog.TelemetryIsDone(kNow));
-  backlog.OnAck(Ack(25), kNow);
-  EXPECT_TRUE(backlog.TelemetryIsDone(kNow));
-  EXPECT_FALSE(backlog.IsDone(kNow)) << "its log is not";
+  EXPECT_FALSE(backlog.TelemetryIsDone(kBacklogTime));
+  backlog.AddTelemetry(BatchOf(1, 25));
+  EXPECT_FALSE(backlog.TelemetryIsDone(kBacklogTime));
+  backlog.OnAck(Ack(25), kBacklogTime);
+  EXPECT_TRUE(backlog.TelemetryIsDone(kBacklogTime));
+  EXPECT_FALSE(backlog.IsDone(kBacklogTime)) << "its log is not";
   backlog.SetLogDone(true);
-  EXPECT_TRUE(backlog.IsDone(kNow));
+  EXPECT_TRUE(backlog.IsDone(kBacklogTime));
   backlog.ExpectTelemetryUpTo(26);
-  EXPECT_FALSE(backlog.TelemetryIsDone(kNow)) << "the relay is empty, and the trainer is not";
-  backlog.OnAck(Refusal(), kNow);
-  EXPECT_TRUE(backlog.TelemetryIsDone(kNow));
+  EXPECT_FALSE(backlog.TelemetryIsDone(kBacklogTime)) << "the relay is empty, and the trainer is not";
+  backlog.OnAck(Refusal(), kBacklogTime);
+  EXPECT_TRUE(backlog.TelemetryIsDone(kBacklogTime));
 }
 
 TEST(AttemptBacklog, TelemetryThatIsLostWithItsTrainer_IsNotWaitedFor) {
   AttemptBacklog backlog;
-  backlog.AddTelemetry(Steps(1, 25));
+  backlog.AddTelemetry(BatchOf(1, 25));
   backlog.ExpectTelemetryUpTo(30);
   EXPECT_TRUE(backlog.OnTrainerExit());
   EXPECT_FALSE(backlog.OnTrainerExit());
-  backlog.OnAck(Ack(25), kNow);
-  EXPECT_TRUE(backlog.TelemetryIsDone(kNow));
+  backlog.OnAck(Ack(25), kBacklogTime);
+  EXPECT_TRUE(backlog.TelemetryIsDone(kBacklogTime));
 }
 
 TEST(AttemptBacklog, Draining_EndsAfterTwoMinutesWithoutProgress) {
   AttemptBacklog backlog;
-  backlog.AddTelemetry(Steps(1, 25));
-  EXPECT_FALSE(backlog.IsDone(kNow + absl::Hours(1))) << "its outcome is not durable yet";
-  backlog.StartDraining(kNow);
-  EXPECT_FALSE(backlog.LogIsOverdue(kNow + absl::Seconds(10)));
-  EXPECT_TRUE(backlog.LogIsOverdue(kNow + absl::Seconds(11)));
-  backlog.OnAck(Ack(10), kNow + absl::Minutes(2));
-  EXPECT_FALSE(backlog.IsDone(kNow + absl::Minutes(4)));
-  EXPECT_FALSE(backlog.TelemetryIsDone(kNow + absl::Minutes(4)));
-  EXPECT_TRUE(backlog.IsDone(kNow + absl::Minutes(4) + absl::Seconds(1)));
-  EXPECT_TRUE(backlog.TelemetryIsDone(kNow + absl::Minutes(4) + absl::Seconds(1)));
+  backlog.AddTelemetry(BatchOf(1, 25));
+  EXPECT_FALSE(backlog.IsDone(kBacklogTime + absl::Hours(1))) << "its outcome is not durable yet";
+  backlog.StartDraining(kBacklogTime);
+  EXPECT_FALSE(backlog.LogIsOverdue(kBacklogTime + absl::Seconds(10)));
+  EXPECT_TRUE(backlog.LogIsOverdue(kBacklogTime + absl::Seconds(11)));
+  backlog.OnAck(Ack(10), kBacklogTime + absl::Minutes(2));
+  EXPECT_FALSE(backlog.IsDone(kBacklogTime + absl::Minutes(4)));
+  EXPECT_FALSE(backlog.TelemetryIsDone(kBacklogTime + absl::Minutes(4)));
+  EXPECT_TRUE(backlog.IsDone(kBacklogTime + absl::Minutes(4) + absl::Seconds(1)));
+  EXPECT_TRUE(backlog.TelemetryIsDone(kBacklogTime + absl::Minutes(4) + absl::Seconds(1)));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace ampd::agent {
 namespace {
 
-v1::AttemptKey Key(const std::string& job) {
+v1::AttemptKey KeyOf(const std::string& job) {
   v1::AttemptKey key;
   key.set_job_id(job);
   key.set_attempt(1);
@@ -28,9 +28,9 @@ std::string Reported(const AttemptList& attempts) {
 
 TEST(AttemptList, Report_HasHeldAndWaitingAttempts) {
   AttemptList attempts;
-  attempts.Add(Key("j1")).held.state = v1::Attempt::RUNNING;
-  attempts.Add(Key("j2")).held.state = v1::Attempt::ENDED;
-  attempts.SetWaiting({Key("j3")});
+  attempts.Add(KeyOf("j1")).held.state = v1::Attempt::RUNNING;
+  attempts.Add(KeyOf("j2")).held.state = v1::Attempt::ENDED;
+  attempts.SetWaiting({KeyOf("j3")});
   EXPECT_EQ(Reported(attempts), "j1:RUNNING j2:ENDED j3:ASSIGNED");
   attempts.SetWaiting({});
   EXPECT_EQ(Reported(attempts), "j1:RUNNING j2:ENDED");
@@ -38,7 +38,7 @@ TEST(AttemptList, Report_HasHeldAndWaitingAttempts) {
 
 TEST(AttemptList, ForgottenAttempt_IsHeldButNotReported) {
   AttemptList attempts;
-  attempts.Add(Key("j1")).held.forgotten = true;
+  attempts.Add(KeyOf("j1")).held.forgotten = true;
   EXPECT_EQ(Reported(attempts), "");
   ASSERT_EQ(attempts.Held().size(), 1u);
   EXPECT_EQ(attempts.Held()[0].key.job_id(), "j1");
@@ -46,17 +46,17 @@ TEST(AttemptList, ForgottenAttempt_IsHeldButNotReported) {
 
 TEST(AttemptList, Attempt_IsFoundByItsWholeKeyAndByItsSpawn) {
   AttemptList attempts;
-  AttemptOnWorker& first = attempts.Add(Key("j1"));
+  AttemptOnWorker& first = attempts.Add(KeyOf("j1"));
   first.spawn_id = "spawn";
-  attempts.Add(Key("j2"));
-  EXPECT_EQ(attempts.Find(Key("j1")), &first);
+  attempts.Add(KeyOf("j2"));
+  EXPECT_EQ(attempts.Find(KeyOf("j1")), &first);
   EXPECT_EQ(attempts.FindBySpawn("spawn"), &first);
   EXPECT_EQ(attempts.FindBySpawn("another"), nullptr);
-  v1::AttemptKey other = Key("j1");
+  v1::AttemptKey other = KeyOf("j1");
   other.set_token("another");
   EXPECT_EQ(attempts.Find(other), nullptr);
   attempts.RemoveIf([](const AttemptOnWorker& attempt) { return attempt.held.key.job_id() == "j1"; });
-  EXPECT_EQ(attempts.Find(Key("j1")), nullptr);
+  EXPECT_EQ(attempts.Find(KeyOf("j1")), nullptr);
   EXPECT_EQ(attempts.size(), 1u);
 }
 

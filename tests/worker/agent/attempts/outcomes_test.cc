@@ -13,8 +13,8 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-std::string Text(const v1::Outcome& outcome) {
-  return absl::StrCat(v1::Outcome::Kind_Name(outcome.kind()), " ", v1::Reason_Name(outcome.reason()));
+std::string OutcomeText(const v1::Outcome& outcome) {
+  return absl::StrCat(v1::Outcome::Kind_Name(outcome.kind()), " ", v1::Reason::Code_Name(outcome.reason()));
 }
 
 internal::ShimStatus EndedBy(int signal) {
@@ -28,7 +28,7 @@ TEST(OutcomeFromExit, CrashedTrainer_HasItsSignalOrCode) {
   AttemptOnWorker attempt;
   attempt.step = 12;
   const v1::Outcome crashed = OutcomeFromExit(attempt, EndedBy(SIGABRT), /*oom_is_a_guess=*/false);
-  EXPECT_EQ(Text(crashed), "FAILED TRAINER_CRASHED");
+  EXPECT_EQ(OutcomeText(crashed), "FAILED TRAINER_CRASHED");
   EXPECT_EQ(crashed.last_step(), 12);
   EXPECT_EQ(crashed.signal(), SIGABRT);
   EXPECT_THAT(crashed.message(), HasSubstr("killed by signal 6 (ABRT)"));
@@ -38,36 +38,37 @@ TEST(OutcomeFromExit, CrashedTrainer_HasItsSignalOrCode) {
 }
 
 TEST(OutcomeFromExit, WithoutAnExitStatus_TheTrainerIsGone) {
-  EXPECT_EQ(Text(OutcomeFromExit(AttemptOnWorker(), std::nullopt, /*oom_is_a_guess=*/false)), "GONE WORKER_LOST");
+  EXPECT_EQ(OutcomeText(OutcomeFromExit(AttemptOnWorker(), std::nullopt, /*oom_is_a_guess=*/false)),
+            "GONE WORKER_LOST");
 }
 
 TEST(OutcomeFromExit, TrainerThatItsShimKilled_WasLostWithItsLease) {
   internal::ShimStatus exit = EndedBy(SIGKILL);
   exit.set_killed(true);
-  EXPECT_EQ(Text(OutcomeFromExit(AttemptOnWorker(), exit, /*oom_is_a_guess=*/false)), "FAILED WORKER_LOST");
+  EXPECT_EQ(OutcomeText(OutcomeFromExit(AttemptOnWorker(), exit, /*oom_is_a_guess=*/false)), "FAILED WORKER_LOST");
 }
 
 TEST(OutcomeFromExit, CancelledTrainer_HasLeftHoweverItEnded) {
   AttemptOnWorker attempt;
   attempt.held.sent_desired = v1::Job::CANCEL;
-  attempt.leave_reason = v1::USER_CANCELLED;
+  attempt.leave_reason = v1::Reason::USER_CANCELLED;
   internal::ShimStatus exit = EndedBy(SIGKILL);
   exit.set_killed(true);
-  EXPECT_EQ(Text(OutcomeFromExit(attempt, exit, /*oom_is_a_guess=*/false)), "LEFT USER_CANCELLED");
+  EXPECT_EQ(OutcomeText(OutcomeFromExit(attempt, exit, /*oom_is_a_guess=*/false)), "LEFT USER_CANCELLED");
 }
 
 TEST(OutcomeFromExit, WantOfMemory_IsSaidAsFarAsItIsKnown) {
   internal::ShimStatus exit = EndedBy(SIGKILL);
   exit.set_out_of_memory(true);
   const v1::Outcome known = OutcomeFromExit(AttemptOnWorker(), exit, /*oom_is_a_guess=*/false);
-  EXPECT_EQ(Text(known), "FAILED OUT_OF_MEMORY");
+  EXPECT_EQ(OutcomeText(known), "FAILED OUT_OF_MEMORY");
   EXPECT_THAT(known.message(), StartsWith("the kernel"));
   EXPECT_THAT(OutcomeFromExit(AttemptOnWorker(), exit, /*oom_is_a_guess=*/true).message(), StartsWith("probably "));
 }
 
 TEST(CannotStartTrainer, AnyError_IsAFaultOfTheWorker) {
-  EXPECT_EQ(Text(CannotStartTrainer(absl::ResourceExhaustedError("full"), 3)), "FAILED DISK_FULL");
-  EXPECT_EQ(Text(CannotStartTrainer(absl::NotFoundError("no program"), 3)), "FAILED DEVICE_ERROR");
+  EXPECT_EQ(OutcomeText(CannotStartTrainer(absl::ResourceExhaustedError("full"), 3)), "FAILED DISK_FULL");
+  EXPECT_EQ(OutcomeText(CannotStartTrainer(absl::NotFoundError("no program"), 3)), "FAILED DEVICE_ERROR");
   EXPECT_EQ(CannotStartTrainer(absl::NotFoundError("no program"), 3).last_step(), 3);
 }
 

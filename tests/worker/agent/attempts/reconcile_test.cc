@@ -165,19 +165,19 @@ TEST(Reconcile, UnknownDevice_IsRefusedWithATypedOutcome) {
   const Actions actions = Reconcile(OneCpu(), directive);
   EXPECT_EQ(Text(actions), "refuse j1/1;");
   EXPECT_EQ(actions.refuse[0].outcome.kind(), v1::Outcome::FAILED);
-  EXPECT_EQ(actions.refuse[0].outcome.reason(), v1::DEVICE_ERROR);
+  EXPECT_EQ(actions.refuse[0].outcome.reason(), v1::Reason::DEVICE_ERROR);
   EXPECT_THAT(actions.refuse[0].outcome.message(), testing::HasSubstr("gpu7"));
 }
 
 TEST(Reconcile, CancelledBeforeItStarted_LeavesWithoutAProcess) {
   v1::WorkerDirective directive = Directive(1);
   v1::AttemptDirective& wanted = Want(directive, Key("j1"), Job::CANCEL);
-  wanted.set_desired_reason(v1::USER_CANCELLED);
+  wanted.set_desired_reason(v1::Reason::USER_CANCELLED);
   wanted.mutable_start_from()->set_step(40);
   const Actions actions = Reconcile(OneCpu(), directive);
   EXPECT_EQ(Text(actions), "refuse j1/1;");
   EXPECT_EQ(actions.refuse[0].outcome.kind(), v1::Outcome::LEFT);
-  EXPECT_EQ(actions.refuse[0].outcome.reason(), v1::USER_CANCELLED);
+  EXPECT_EQ(actions.refuse[0].outcome.reason(), v1::Reason::USER_CANCELLED);
   EXPECT_EQ(actions.refuse[0].outcome.last_step(), 40);
 }
 
@@ -196,21 +196,19 @@ TEST(Reconcile, PauseIsToldOnce_AndCancelGoesOverIt) {
   EXPECT_EQ(Text(Reconcile(holdings, pause)), "");
 }
 
-TEST(Reconcile, LossScaleOrder_IsAppliedOnce) {
+TEST(Reconcile, LiveLossScale_IsSentOnceForEachChange) {
   Holdings holdings = OneCpu();
   holdings.attempts.push_back(Held(Key("j1"), Attempt::RUNNING));
   v1::WorkerDirective directive = Directive(1);
   v1::AttemptDirective& wanted = Want(directive, Key("j1"));
-  wanted.mutable_loss_scale_order();
-  wanted.set_loss_scale_order_number(3);
+  wanted.mutable_live_loss_scale()->set_number(3);
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "scale j1/1;");
-  wanted.mutable_earlier_loss_scale_order()->set_number(2);
-  holdings.attempts[0].sent_loss_scale_order = 1;
-  EXPECT_EQ(Text(Reconcile(holdings, directive)), "scale j1/1 j1/1;");
-  holdings.attempts[0].sent_loss_scale_order = 2;
+  holdings.attempts[0].sent_loss_scale = 2;
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "scale j1/1;");
-  holdings.attempts[0].sent_loss_scale_order = 3;
+  holdings.attempts[0].sent_loss_scale = 3;
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "");
+  wanted.mutable_live_loss_scale()->set_number(4);
+  EXPECT_EQ(Text(Reconcile(holdings, directive)), "scale j1/1;");
 }
 
 TEST(Reconcile, RequestForGradients_IsToldOnceAndTheNextAgain) {

@@ -88,7 +88,7 @@ std::vector<std::string> SendAll(TelemetryRelay& relay) {
   return sent;
 }
 
-// Sends as many uploads as may be in flight, each with one step, starting at sequence 1.
+// Sends as many uploads as may be in flight at once. Each upload has one step; their sequences start at 1.
 void FillUploads(TelemetryRelay& relay) {
   for (uint64_t sequence = 1; sequence <= TelemetryRelay::kMaxUploads; ++sequence) {
     relay.Add(Steps(sequence, sequence));

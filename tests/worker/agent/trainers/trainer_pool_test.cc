@@ -18,7 +18,7 @@ using testing::IsEmpty;
 
 constexpr absl::Duration kNow = absl::Seconds(1000);
 
-// Tests with a pool on a state folder. As the shim the pool starts a program that ends at once.
+// Tests with a pool on a state folder. In place of the shim, the pool starts a program that ends at once.
 class TrainerPoolTest : public testing::Test {
  protected:
   TrainerPool::Options Options() {
@@ -97,6 +97,16 @@ TEST_F(TrainerPoolTest, WithoutAWarmTrainerOfTheDevice_OneIsStartedForTheAttempt
   EXPECT_EQ((*trainer)->record().device(), "gpu0");
   EXPECT_EQ((*trainer)->record().key().job_id(), "j1");
   EXPECT_FALSE(pool_.Find("warm")->bound());
+}
+
+TEST_F(TrainerPoolTest, WarmTrainerThatIsBeingKilled_IsNotAssigned) {
+  left_.Add("warm");
+  pool_.Adopt();
+  pool_.OnWarmHello(*pool_.Find("warm"), HelloWithError("no driver"), kNow);
+  const absl::StatusOr<SpawnedTrainer*> trainer = pool_.Assign("cpu", LeftTrainers::Key("j1"));
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  EXPECT_NE(*trainer, pool_.Find("warm"));
+  EXPECT_EQ(num_started_, 1);
 }
 
 TEST_F(TrainerPoolTest, FolderThatCannotBeMade_FailsTheAssignment) {

@@ -51,8 +51,8 @@ std::unique_ptr<Engine> MakeEngine(const std::string& preset, double canary_boun
   return CpuEngine(DeepMlp(), policy, options);
 }
 
-// Whether a step is made to overflow, so that it is skipped: the first, which is also the first canary step; the two
-// steps after the next canary step; and the last.
+// Returns whether a step is made to overflow, so that it is skipped. These are the first step, the two steps after step
+// 4, and the last step. Steps 0, 4 and 8 are canary steps, which compare FP8 with bf16.
 bool IsBad(int step) { return step == 0 || step == 5 || step == 6 || step == 11; }
 constexpr int kSteps = 12;
 
@@ -118,8 +118,8 @@ Trajectory Train(const std::string& preset, double canary_bound, bool ahead) {
 
 double LargestError(const Fp8Finding& finding) { return *std::max_element(finding.errors, finding.errors + 3); }
 
-// A bound between the layers' errors in the first findings of the canary, so that some layers exceed it. (The very
-// first canary step is skipped.)
+// Returns a bound for the layers' FP8 errors that some layers exceed and others do not. The errors are those of the
+// second canary step (which compares FP8 with bf16), because the first is skipped.
 double BoundThatDemotesSome(const std::string& preset) {
   const std::vector<Fp8Finding> findings = Train(preset, kNoBound, false).findings[kCanaryEverySteps];
   double least = kNoBound;
@@ -177,8 +177,8 @@ TEST_P(Fp8StepsTest, TheCanarysIsTakenBeforeAnotherBegins) {
 // The scale if the largest amax in the history is `amax`. `largest`: the largest number of the format.
 float ScaleOf(float amax, float largest) { return 1.0F / amax * largest; }
 
-// After an applied step, its amax is the first in the history, and the scale follows from the history. A skipped step
-// changes neither.
+// An applied step puts its amax (the largest magnitude) first in the history, and the scale is computed from the
+// history. A skipped step changes neither.
 TEST(Fp8Steps, HistoriesMoveWithAppliedStepsOnlyAndScalesFollowThem) {
   const auto engine = MakeEngine("fp8-delayed", kNoBound);
   constexpr float kLargest[] = {448, 448, 57344};

@@ -295,8 +295,8 @@ TEST(LinearFp8, ProductsOutsideOfItAreThoseOfBf16) {
   EXPECT_TRUE(at::equal(mixed.weight_gradient, weight.grad()));
 }
 
-// Ends a step as the engine does, first on the device (EndStep), then on the host. Returns the findings if it was a
-// canary step.
+// Ends a step as the engine does, first on the device (EndStep), then on the host. If it was a canary step (one that
+// compares FP8 with bf16), returns its findings.
 std::vector<Fp8Finding> EndStep(Fp8Layers& layers, bool applied) {
   layers.EndStep(at::full({}, !applied, at::kBool));
   return layers.Judge(!applied);

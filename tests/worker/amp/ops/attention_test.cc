@@ -19,8 +19,8 @@ namespace {
 
 constexpr char kOp[] = "ampd.attention_bf16";
 
-// The result, and the gradient of the input: queries, keys and values in one tensor, as a layer makes them, (B, T, 3 *
-// heads * D).
+// The result of attention and the gradient of its input. The input is one tensor of queries, keys and values, as a
+// layer makes it: (B, T, 3 * heads * D).
 struct Pass {
   at::Tensor result;
   at::Tensor gradient;

@@ -27,7 +27,7 @@ struct Pass {
 
 at::Tensor LossOf(const at::Tensor& logits, const at::Tensor& target, int64_t reduction) {
   executor::OpRegistry registry;
-  RegisterCrossEntropy(registry);
+  RegisterCrossEntropy(registry, /*device=*/{});
   std::vector<c10::IValue> stack = {logits, target, reduction};
   (*registry.Find("ampd.cross_entropy"))(stack);
   return stack.at(0).toTensor();
@@ -66,7 +66,7 @@ TEST(CrossEntropy, IsLibTorchsToTheBit) {
   }
 }
 
-// A way to make the logits, and whether the op then writes their gradient over them.
+// A way to make the logits. `written_over` says whether the op writes the gradient of these logits into their memory.
 struct Origin {
   const char* name;
   at::Tensor (*make)(const at::Tensor& leaf);

@@ -16,7 +16,8 @@
 namespace ampd::amp {
 namespace {
 
-// Tensors of less than a chunk, of exactly one chunk, and of several chunks with a rest; and an empty tensor.
+// Returns tensors of less than a chunk, of exactly one chunk, and of several chunks with and without a remainder; and
+// an empty tensor.
 std::vector<StepTensors> SomeTensors(at::ScalarType format) {
   std::vector<StepTensors> tensors;
   for (const int64_t count : {int64_t{1}, int64_t{1000}, int64_t{0}, kernels::kChunkElements,
@@ -98,6 +99,27 @@ TEST(StepKernels, GiveTheSameBitsForEveryNumberOfThreadsAndEveryInstructionSet) 
       for (int num_threads = 1; loops != nullptr && num_threads <= 4; ++num_threads) {
         EXPECT_TRUE(BitsAfterAllPasses(loops, num_threads, start) == expected)
             << loops->name << " on " << num_threads << " threads, " << format;
+      }
+    }
+  }
+}
+
+TEST(StepKernels, CopyKeepsEveryBitAndWaitsForASkippedStep) {
+  for (const at::ScalarType format : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    std::vector<TensorCopy> copies;
+    for (const int64_t count : {0, 3, 40'000}) {
+      copies.push_back({at::randn({count}).to(format), at::zeros({count}, format)});
+    }
+    kernels::StepDecision decision;
+    const auto passes = StepKernels::Make({});
+    passes->Copy(copies, &decision);
+    EXPECT_EQ(copies[2].to.count_nonzero().item<int64_t>(), 0);
+    decision.skip = true;
+    for (const kernels::StepDecision* const if_skipped : {&decision, static_cast<kernels::StepDecision*>(nullptr)}) {
+      passes->Copy(copies, if_skipped);
+      for (const TensorCopy& copy : copies) {
+        EXPECT_EQ(BytesOf(copy.to), BytesOf(copy.from));
+        copy.to.zero_();
       }
     }
   }

@@ -39,6 +39,7 @@ struct alignas(16) uint4 {
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 inline int64_t min(int64_t a, int64_t b) { return std::min(a, b); }
+inline int64_t max(int64_t a, int64_t b) { return std::max(a, b); }
 inline uint32_t max(uint32_t a, uint32_t b) { return std::max(a, b); }
 inline uint32_t atomicMax(uint32_t* cell, uint32_t value) {
   const uint32_t old = *cell;
@@ -108,8 +109,9 @@ void RunThreads(unsigned num_threads, const Body& body) {
 // NOLINTBEGIN(bugprone-reserved-identifier): these are CUDA's own names.
 inline void __syncthreads() { swapcontext(&emulated_cuda::contexts[threadIdx.x], &emulated_cuda::launcher); }
 
-// REQUIRES: every thread of the block calls it, not just every thread of the warp. Two buffers alternate. No thread
-// writes a buffer before all threads have read it, because the barrier of the other buffer lies in between.
+// Emulates CUDA's exchange of values between the threads of a warp. REQUIRES: every thread of the block calls it, not
+// just every thread of the warp, because it waits at the block's barrier. It uses two buffers in turn: each is written
+// again only after the barrier of the other, when all threads have read it.
 template <typename T>
 T __shfl_down_sync(unsigned /*mask*/, T value, int offset) {
   static T exchanged[2][emulated_cuda::kMaxThreads];
@@ -122,7 +124,7 @@ T __shfl_down_sync(unsigned /*mask*/, T value, int offset) {
 }
 // NOLINTEND(bugprone-reserved-identifier)
 
-enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNoDevice = 100 };
+enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorNoDevice = 100 };
 inline const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaSuccess ? "no error" : error == cudaErrorMemoryAllocation ? "out of memory" : "no device";
 }
@@ -169,7 +171,9 @@ inline cudaError_t cudaFree(void* data) {
   return cudaSuccess;
 }
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
-  std::memcpy(to, from, bytes);
+  if (bytes != 0) {
+    std::memcpy(to, from, bytes);  // which takes no null addresses, unlike cudaMemcpy
+  }
   return cudaSuccess;
 }
 inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }

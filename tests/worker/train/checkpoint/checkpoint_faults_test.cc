@@ -162,7 +162,8 @@ TEST_F(TrappedSaveTest, KilledAtAnyOfItsSystemCalls_ASaveLeavesAllOrNothing) {
     num_whole += Exists(20) ? 1 : 0;
     ExpectAllOrNothing();
   }
-  // Only saves killed after the rename leave a whole checkpoint, and the rename is neither the first nor the last call.
+  // A killed save leaves a whole checkpoint only if it was killed after its rename. The rename is one of the last
+  // calls, but not the very last.
   EXPECT_GT(num_whole, 0);
   EXPECT_LT(num_whole, static_cast<int>(calls_.size()) / 2);
   EXPECT_GE(std::count(calls_.begin(), calls_.end(), "write"), 4) << absl::StrJoin(calls_, " ");
@@ -183,7 +184,7 @@ TEST_F(TrappedSaveTest, WithADiskThatIsFullAtAnyOfItsSystemCalls_ASaveSaysSoAndL
   }
 }
 
-// Tests of damage to a checkpoint of a more usual size. checkpoint_store_test flips every bit of a small checkpoint.
+// Tests of damage to a checkpoint of 100 KB. checkpoint_store_test flips every bit of a small checkpoint.
 class DamagedCheckpointTest : public CheckpointFaultsTest {
  protected:
   void SetUp() override {

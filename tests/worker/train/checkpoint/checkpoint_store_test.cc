@@ -20,8 +20,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// File operations of which number `fail_at`, counted from 1, fails with `error` (a full disk by default). Counts all
-// operations.
+// File operations that are counted. Operation number `fail_at`, counted from 1, fails with `error` (a full disk by
+// default).
 class FailingIo final : public CheckpointIo {
  public:
   int fail_at = 0;
@@ -197,7 +197,7 @@ TEST_F(CheckpointStoreTest, WhicheverOperationFails_TheCheckpointBeforeStays) {
   }
 }
 
-// This test uses the system's file operations, and limits the size of files to a block.
+// This test uses the system's file operations, and limits the size of files to 4 KiB.
 TEST_F(CheckpointStoreTest, AFileThatMayNotGrow_IsAnErrorAndNothingIsLeftOfIt) {
   CheckpointIo io;
   CheckpointStore store(root_, io);

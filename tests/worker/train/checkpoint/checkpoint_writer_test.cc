@@ -54,7 +54,7 @@ class CheckpointWriterTest : public testing::Test {
     return announced_;
   }
 
-  // Declared before the writer, so that they outlive it: the writer's destructor still announces a checkpoint.
+  // The members above the writer must outlive it, because the writer's destructor still announces a checkpoint.
   absl::Mutex mutex_;
   std::string announced_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<CheckpointWriter> writer_ = std::make_unique<CheckpointWriter>(Announcing());

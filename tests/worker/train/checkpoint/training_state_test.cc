@@ -67,6 +67,11 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     if (round % 3 == 2) {
       state.best_eval_loss = real() / 3.0;
     }
+    if (round % 3 == 0) {
+      state.early_stopping = {.best = round % 2 == 0 ? std::optional(real() / 3.0) : std::nullopt,
+                              .best_step = round % 2 == 0 ? count() : 0,
+                              .num_bad_evals = count()};
+    }
     state.evaluation_pending = round % 4 == 1;
     state.sample_pending = round % 4 == 2;
     if (round % 3 == 1) {
@@ -88,6 +93,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     EXPECT_EQ(back->recovery, state.recovery);
     EXPECT_EQ(back->plateau, state.plateau);
     EXPECT_EQ(back->best_eval_loss, state.best_eval_loss);
+    EXPECT_EQ(back->early_stopping, state.early_stopping);
     EXPECT_EQ(back->evaluation_pending, state.evaluation_pending);
     EXPECT_EQ(back->sample_pending, state.sample_pending);
     EXPECT_EQ(back->phase_losses, state.phase_losses);
@@ -121,6 +127,16 @@ TEST_F(TrainingStateTest, OfBeforeThereWasAMonitor_BeginsWithAFreshOne) {
   EXPECT_EQ(back->monitor, MonitorState());
   EXPECT_EQ(back->recovery, RecoveryState());
   EXPECT_EQ(back->plateau, amp::PlateauState());
+}
+
+// A checkpoint of a job without early stopping has the hash that it had before there was early stopping.
+TEST_F(TrainingStateTest, EarlyStopping_IsWrittenOnlyForAJobThatHasIt) {
+  const auto num_keys = [](const TrainingState& state) { return ScalarsOf(state).size(); };
+  const size_t num_without = num_keys({.step = 7});
+  EXPECT_EQ(num_keys({.step = 7, .early_stopping = EarlyStoppingState()}), num_without + 1);
+  LoadedCheckpoint broken = Saved({.step = 7, .early_stopping = EarlyStoppingState{.best = 0.5, .best_step = 4}});
+  broken.state.erase("early_stopping.best_step");
+  EXPECT_EQ(ReasonOf(StateOf(broken).status()), "CHECKPOINT_ERROR");
 }
 
 TEST_F(TrainingStateTest, WithAnyScalarMissing_IsACheckpointErrorThatNamesIt) {

@@ -72,7 +72,7 @@ sock_filter IfEqual(uint32_t value, uint8_t then, uint8_t otherwise) {
 }
 
 std::vector<sock_filter> Filter() {
-  // The filter allows calls of other architectures, because they do not come from this build.
+  // The filter allows system calls of other architectures (such as 32-bit ones), because this program makes none.
   std::vector<sock_filter> filter = {Load(kArchitectureAt), IfEqual(kArchitecture, 1, 0), Return(SECCOMP_RET_ALLOW),
                                      Load(kNumberAt)};
   for (const Call& call : kCalls) {

@@ -22,6 +22,7 @@
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
 #include "graph/builder.h"
+#include "graph/fused_batch_norms.h"
 #include "graph/losses.h"
 #include "graph/memory/memory.h"
 #include "graph/passes.h"
@@ -35,7 +36,10 @@
 #include "models/mlp.h"
 #include "models/resnet.h"
 #include "models/rnn.h"
+#include "tests/worker/kernels/kernels_under_test.h"
 #include "worker/amp/engine.h"
+#include "worker/amp/ops/batch_norm.h"
+#include "worker/amp/step/format.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/initialize.h"
 #include "worker/train/device/counting_allocator.h"
@@ -158,9 +162,10 @@ precision::MemoryModel MemoryOf(const graph::Graph& model, const precision::Reso
 
 // Returns the peak of the bytes of all tensors in the second step, including the tensors that persist between steps.
 int64_t MeasuredPeak(const graph::Graph& model, const precision::ResolvedPolicy& policy, int64_t batch_size,
-                     const precision::TrainingSetup& setup) {
+                     const precision::TrainingSetup& setup, const kernels::CudaKernels* cuda_kernels = nullptr) {
   const int64_t before = GetCpuMemory().allocated_bytes;
   amp::EngineOptions options;
+  options.device.cuda_kernels = cuda_kernels;
   options.optimizer = {.kind = amp::OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-3};
   options.optimizer.ema_decay = setup.averages ? std::optional(0.9) : std::nullopt;
   options.checkpoint_segments = setup.checkpoint_segments;
@@ -313,6 +318,33 @@ TEST(MemoryModel, LogitsOfManyClassesBecomeTheirGradient) {
   }
 }
 
+// The loss head as a GPU computes it, with the CUDA kernels over an emulated CUDA.
+TEST(MemoryModel, LogitsOfAFusedLossHeadArePaddedAndBecomeTheirGradient) {
+  constexpr int64_t kSamples = 4;
+  InstallCountingAllocator();
+  at::set_num_threads(1);
+  std::string why;
+  const kernels::CudaKernels* const kernels = kernels::KernelsUnderTest(&why);
+  for (const auto& [vocabulary, padded] : {std::pair(8193, int64_t{8256}), {8192, int64_t{8192}}}) {
+    const models::GptConfig config = {
+        .num_layers = 1, .width = 16, .num_heads = 2, .vocabulary = vocabulary, .sequence_length = 64};
+    const graph::Graph model = models::BuildGpt(config).value();
+    for (const auto& [preset, item_bytes] : {std::pair("fp32", 4), {"bf16", 2}}) {
+      const precision::TrainingSetup setup = {.num_moments = 2, .num_micro_batches = 1, .checkpoint_segments = {}};
+      precision::ResolvedPolicy policy = Resolve(model, preset);
+      policy.fuses_linear_cross_entropy = true;
+      const precision::MemoryModel memory = MemoryOf(model, policy, setup);
+      const auto predicted = static_cast<double>(memory.At(kSamples).total());
+      const auto measured = static_cast<double>(MeasuredPeak(model, policy, kSamples, setup, kernels));
+      std::cout << vocabulary << " " << preset << ": " << predicted << ", " << predicted / measured
+                << " of the measured\n";
+      EXPECT_NEAR(predicted / measured, 1, 0.1) << vocabulary << " " << preset;
+      const auto of_sample = static_cast<double>(memory.At(65).total() - memory.At(64).total());
+      EXPECT_NEAR(of_sample / static_cast<double>(padded * 64 * item_bytes), 1, 0.15) << vocabulary << " " << preset;
+    }
+  }
+}
+
 graph::Graph EfficientNet() {
   v1::EfficientNetSpec spec;
   spec.set_num_classes(10);
@@ -390,8 +422,9 @@ TEST(MemoryModel, RecurrentLayersAreWithinATenth) {
   }
 }
 
-// Under AdamW, a parameter takes twelve bytes between two steps; bf16 with fp32 masters takes fourteen. FP8 values are
-// made from the upper halves of the masters and not kept. The tables of scales take a little more.
+// Under AdamW, the fp8 preset stores twelve bytes per parameter between two steps: the fp32 master and two moments.
+// bf16 with fp32 masters stores fourteen. FP8 values are made from the upper halves of the masters and not stored. The
+// tables of scales take a little more.
 TEST(MemoryModel, WeightsOfFp8LayersAreStoredOnce) {
   InstallCountingAllocator();
   const graph::Graph model = UntiedGpt();
@@ -496,12 +529,13 @@ const std::vector<Layer>& Layers() {
 }
 
 // Returns the bytes that remain allocated after a forward pass: the result, and the tensors that autograd saved.
-int64_t MeasuredKept(const graph::Graph& graph) {
+int64_t MeasuredKept(const graph::Graph& graph, const executor::OpRegistry& registry = {}, bool channels_last = false) {
   executor::TensorMap state = executor::InitialState(graph, 1);
   for (const graph::State& parameter : graph.parameters()) {
-    state.at(parameter.name).requires_grad_(true);
+    at::Tensor& tensor = state.at(parameter.name);
+    tensor = (channels_last ? amp::InTrainingLayout(tensor) : tensor).requires_grad_(true);
   }
-  auto program = executor::Executor::Create(graph, executor::OpRegistry()).value();
+  auto program = executor::Executor::Create(graph, registry).value();
   EXPECT_TRUE(program->Bind(state).ok());
   std::vector<at::Tensor> inputs;
   for (const graph::ValueId input : graph.inputs()) {
@@ -521,6 +555,29 @@ TEST(EstimateRun, WhatEachLayerKeepsIsExact) {
     b.Output("y", layer.add(b, b.Add("", parameter, parameter)));
     const graph::Graph graph = std::move(b).Build().value();
     EXPECT_EQ(graph::EstimateRun(graph, 1).after_forward.total(), MeasuredKept(graph)) << layer.name;
+  }
+}
+
+// Runs the fused norm with the CUDA kernels, whose source runs here over an emulated CUDA.
+TEST(EstimateRun, WhatAFusedBatchNormKeepsIsExact) {
+  InstallCountingAllocator();
+  std::string why;
+  executor::OpRegistry registry;
+  amp::RegisterBatchNorm(registry, {.cuda_kernels = kernels::KernelsUnderTest(&why)});
+  for (const bool adds : {false, true}) {
+    for (const bool relu : {false, true}) {
+      graph::GraphBuilder b("one");
+      const ValueId parameter = b.Parameter("x", {2, 8, 4, 4}, graph::Initializer::Normal(1));
+      const ValueId norm = b.BatchNorm2d("n", b.Add("", parameter, parameter));
+      const ValueId sum = adds ? b.Add("", norm, parameter) : norm;
+      b.Output("y", relu ? b.Relu("r", sum) : sum);
+      const graph::Graph plain = std::move(b).Build().value();
+      const graph::Graph fused = graph::WithFusedBatchNorms(plain);
+      EXPECT_LT(fused.nodes().size(), plain.nodes().size() + (adds || relu ? 0 : 1));
+      const int64_t kept = MeasuredKept(fused, registry, /*channels_last=*/true);
+      EXPECT_EQ(graph::EstimateRun(fused, 1).after_forward.total(), kept) << adds << relu;
+      EXPECT_LE(kept, MeasuredKept(plain)) << adds << relu;
+    }
   }
 }
 

@@ -89,10 +89,10 @@ TEST_F(GpuFp8Test, ProductsOfTensors_AreThoseInFp32) {
   }
 }
 
-// The products of a layer with scales per block: the forward product and the input's gradient multiply a matrix with a
-// scale per row block by one with a scale per square; the weight's gradient multiplies two with row blocks. The sizes
-// are awkward: 5 blocks are not a multiple of 4, 150 rows are not a multiple of 16, and a sum over 200 ends inside a
-// block.
+// Tests the products of a layer whose FP8 scales are per block. For the result and the input's gradient, the blocks of
+// the first matrix are 1x128 and those of the second 128x128. For the weight's gradient, the blocks of both are 1x128.
+// The sizes are awkward: 5 blocks are not a multiple of 4, 150 rows are not a multiple of 16, and a sum over 200
+// elements ends inside a block.
 TEST_F(GpuFp8Test, ProductsOfBlocks_AreThoseInFp32) {
   if (!amp::NativeFp8Of(*Gpu()).blocks) {
     std::printf("no product of blocks on this GPU: fp8-block multiplies in fp32\n");
@@ -159,9 +159,9 @@ std::vector<amp::Batch> TokenBatches() {
   return batches;
 }
 
-// The test prints both loss curves, so that a failure can be judged without another run on the GPU. The later bound is
-// relative to the first loss: the loss falls to a twentieth, and Adam turns small differences of gradients near 0 into
-// whole steps.
+// Prints the losses on the GPU and on the CPU, so that a failure can be judged without another run on the GPU. From
+// step 10 on, the bound is relative to the first loss: by then the loss has fallen to a twentieth, and Adam turns small
+// differences of gradients near 0 into whole steps.
 TEST_P(GpuFp8PresetTest, ASmallGptFollowsTheEmulatedOne) {
   const std::vector<amp::Batch> batches = TokenBatches();
   const std::vector<float> cpu = Losses(GetParam(), batches, false);

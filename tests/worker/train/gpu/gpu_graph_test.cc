@@ -53,6 +53,13 @@ graph::Graph Gpt() {
       .value();
 }
 
+// A GPT whose loss head is "ampd.linear_cross_entropy".
+graph::Graph GptOfManyWords() {
+  return models::BuildGpt(
+             {.num_layers = 1, .width = 64, .num_heads = 2, .vocabulary = 8191, .sequence_length = kSequence})
+      .value();
+}
+
 amp::Batch Images() {
   return {at::rand({kBatchSize, 1, kImageSize, kImageSize}), at::randint(0, 10, {kBatchSize}, at::kLong)};
 }
@@ -196,6 +203,22 @@ TEST_P(GpuGraphGptTest, ReplaysGiveTheBitsOfStepsThatRunOpByOp) { ExpectSameBits
 INSTANTIATE_TEST_SUITE_P(Presets, GpuGraphGptTest,
                          testing::Values("fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-block"),
                          PresetInName);
+
+using GpuGraphLossHeadTest = GpuGraphPresetTest;
+
+TEST_P(GpuGraphLossHeadTest, ReplaysGiveTheBitsOfStepsThatRunOpByOp) {
+  ExpectSameBits(GptOfManyWords(), GetParam(), TokenSteps());
+}
+
+TEST_P(GpuGraphLossHeadTest, NothingMakesTheHostWaitFromEnqueueToTake) {
+  for (const bool replayed : {false, true}) {
+    const auto engine = Make(GptOfManyWords(), GetParam(), replayed);
+    ExpectNoWaits(*engine, Tokens, GetParam());
+    EXPECT_EQ(engine->replays(), replayed);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, GpuGraphLossHeadTest, testing::Values("fp32", "bf16", "fp16"), PresetInName);
 
 using GpuGraphFp8Test = GpuGraphPresetTest;
 

@@ -81,13 +81,22 @@ class GpuTrainingTest : public testing::Test {
   }
 
   void ExpectClose(const std::string& preset) {
-    const Trained cpu = Train(preset == "tf32" ? "fp32" : preset, false);
+    const std::string on_cpu = preset == "tf32" ? "fp32" : preset;
+    const Trained cpu = Train(on_cpu, false);
     const Trained gpu = Train(preset, true);
     double worst = 0;
     for (int i = 0; i < kSteps; ++i) {
       worst = std::max<double>(worst, std::abs(gpu.losses[i] - cpu.losses[i]) / cpu.losses[i]);
     }
     EXPECT_LT(worst, ToleranceOf(preset).device) << preset;
+    if (HasFailure()) {
+      std::printf("the CPU again: %s losses; the GPU again: %s losses\n",
+                  Train(on_cpu, false).losses == cpu.losses ? "the same" : "other",
+                  Train(preset, true).losses == gpu.losses ? "the same" : "other");
+      for (int i = 0; i < kSteps; ++i) {
+        std::printf("step %d: %.9g on the CPU, %.9g on the GPU\n", i, cpu.losses[i], gpu.losses[i]);
+      }
+    }
     EXPECT_FALSE(gpu.emulated);
     std::printf("%s: losses differ by at most %.2e; %.1f steps/s on the GPU, %.1f on the CPU\n", preset.c_str(), worst,
                 kSteps / gpu.seconds, kSteps / cpu.seconds);

@@ -37,7 +37,7 @@ class WatchedRun {
              .hysteresis = hysteresis_,
              .at_floor = at_floor});
   }
-  // Runs steps whose losses fall from 2.3 to 0.5, as in a healthy run, with noise of a third.
+  // Runs steps whose losses fall from 2.3 to 0.5, as in a healthy run. Each loss has noise of up to a third of it.
   void ApplyHealthy(int num_steps) {
     for (int i = 0; i < num_steps; ++i) {
       const double noise = 0.66 + 0.66 * static_cast<double>(random_.Next() >> 11) * 0x1p-53;
@@ -115,7 +115,7 @@ TEST(DivergenceMonitor, ASlowRiseOverTenfoldIsOneWarning) {
   }
   EXPECT_THAT(run.found, ElementsAre("78:loss_range")) << "0.03 * 77 is the first above ln 10";
   EXPECT_EQ(run.findings[0].kind, v1::Event::WARNING);
-  EXPECT_EQ(run.findings[0].reason, v1::REASON_UNSPECIFIED);
+  EXPECT_EQ(run.findings[0].reason, v1::Reason::REASON_UNSPECIFIED);
 }
 
 TEST(DivergenceMonitor, ASpikeIsReportedOnceAndDisturbsUntilItIsOver) {
@@ -152,7 +152,7 @@ TEST(DivergenceMonitor, ALossThatStaysFarAboveTheFirstOnesHasDiverged) {
   run.Apply(30);
   ASSERT_EQ(run.found.back(), "182:diverged");
   EXPECT_EQ(run.findings.back().kind, v1::Event::DIVERGENCE);
-  EXPECT_EQ(run.findings.back().reason, v1::DIVERGED);
+  EXPECT_EQ(run.findings.back().reason, v1::Reason::DIVERGED);
   EXPECT_EQ(run.findings.back().attributes.at("loss"), "30");
   const size_t before = run.found.size();
   for (int step = 0; step < 500; ++step) {
@@ -184,7 +184,7 @@ TEST(DivergenceMonitor, ALossThatIsNotFiniteIsADivergenceAtOnceWithoutScaling) {
   run.Apply(kNan);
   run.Apply(kNan);
   EXPECT_THAT(run.found, ElementsAre("2:loss_not_finite"));
-  EXPECT_EQ(run.findings[0].reason, v1::NONFINITE_LOSS);
+  EXPECT_EQ(run.findings[0].reason, v1::Reason::NONFINITE_LOSS);
   run.Apply(1);
   run.Apply(std::numeric_limits<float>::infinity());
   EXPECT_THAT(run.found, ElementsAre("2:loss_not_finite", "5:loss_not_finite")) << "a finite one was between";
@@ -212,8 +212,9 @@ TEST(DivergenceMonitor, AScaleThatOnlySkipsAndDoesNotMoveIsADivergence) {
     run.Skip(1, /*scale_moved=*/false);
   }
   EXPECT_THAT(run.found, ElementsAre("103:scale_stuck"));
-  EXPECT_EQ(run.findings[0].reason, v1::LOSS_SCALE_COLLAPSED);
-  EXPECT_THAT(run.findings[0].message, HasSubstr("the last 103 steps were all skipped, with a loss scale of 64"));
+  EXPECT_EQ(run.findings[0].reason, v1::Reason::LOSS_SCALE_COLLAPSED);
+  EXPECT_THAT(run.findings[0].message,
+              HasSubstr("the last 103 steps were all skipped, and the loss scale stayed at 64"));
 }
 
 TEST(DivergenceMonitor, WithoutScalingTwentySkippedStepsInARowAreADivergenceOfGradients) {
@@ -229,8 +230,9 @@ TEST(DivergenceMonitor, WithoutScalingTwentySkippedStepsInARowAreADivergenceOfGr
     run.SkipUnscaled(1);
   }
   EXPECT_THAT(run.found, ElementsAre("120:gradients_not_finite"));
-  EXPECT_EQ(run.findings[0].reason, v1::NONFINITE_GRADIENTS);
-  EXPECT_THAT(run.findings[0].message, HasSubstr("the last 20 steps were all skipped, for gradients that are not"));
+  EXPECT_EQ(run.findings[0].reason, v1::Reason::NONFINITE_GRADIENTS);
+  EXPECT_THAT(run.findings[0].message,
+              HasSubstr("the last 20 steps were all skipped, because their gradients are not"));
   EXPECT_THAT(run.findings[0].message, testing::Not(HasSubstr("scale")));
 }
 
@@ -305,7 +307,7 @@ TEST(DivergenceMonitorProperties, WhateverComesTheWindowsAreBoundedAndNoRuleSpea
       for (const Finding& finding : monitor.Observe(RandomNumbers(random, step))) {
         const std::string& rule = finding.attributes.at("rule");
         EXPECT_TRUE(told.count(rule) == 0 || told[rule] + 1 < step) << rule << " seed " << seed << " step " << step;
-        EXPECT_EQ(finding.reason != v1::REASON_UNSPECIFIED, finding.kind == v1::Event::DIVERGENCE);
+        EXPECT_EQ(finding.reason != v1::Reason::REASON_UNSPECIFIED, finding.kind == v1::Event::DIVERGENCE);
         EXPECT_FALSE(finding.message.empty());
         told[rule] = step;
       }

@@ -58,10 +58,10 @@ TEST(JudgeNumbers, NothingIsBlamedThatTheRunDoesNotHave) {
       const std::string text = Text(symptom, facts);
       EXPECT_FALSE(advice.empty()) << text;
       if (facts.scaling == Scaling::kOff) {
-        EXPECT_NE(reason, v1::LOSS_SCALE_COLLAPSED) << text;
+        EXPECT_NE(reason, v1::Reason::LOSS_SCALE_COLLAPSED) << text;
         EXPECT_THAT(advice, Not(AnyOf(HasSubstr("loss scale"), HasSubstr("loss_scale")))) << text;
       } else {
-        EXPECT_NE(reason, v1::NONFINITE_GRADIENTS) << text;
+        EXPECT_NE(reason, v1::Reason::NONFINITE_GRADIENTS) << text;
       }
       if (!facts.was_updated && !NeedsUpdate(symptom)) {
         EXPECT_THAT(advice, Not(HasSubstr("learning rate"))) << text;
@@ -99,30 +99,32 @@ TEST(JudgeNumbers, TheReasonIsThatOfTheSymptomAndTheFacts) {
   const struct {
     Symptom symptom;
     RunFacts facts;
-    v1::Reason reason;
+    v1::Reason::Code reason;
     const char* advice;
   } rows[] = {
-      {Symptom::kLoss, fp32, v1::NONFINITE_LOSS, "lower the learning rate or set train.clip_grad_norm"},
-      {Symptom::kLoss, fp16, v1::NONFINITE_LOSS, "train.clip_grad_norm, or use a preset of bf16 or fp32"},
-      {Symptom::kLoss, fresh, v1::NONFINITE_LOSS, "no update came before it, and weights and data are finite"},
-      {Symptom::kLoss, fresh_fp16, v1::NONFINITE_LOSS, "float16 ends at 65504"},
-      {Symptom::kLoss, ignores, v1::DATA_ERROR, "ignores every label"},
-      {Symptom::kGradients, fresh, v1::NONFINITE_GRADIENTS, "look at the roots, norms and divisions"},
-      {Symptom::kGradients, unscaled_fp16, v1::NONFINITE_GRADIENTS, "use a preset of bf16 or fp32"},
-      {Symptom::kGradients, fixed, v1::LOSS_SCALE_COLLAPSED, "lower precision.loss_scale.fixed.scale"},
-      {Symptom::kGradients, fp16, v1::LOSS_SCALE_COLLAPSED, "set a lower loss scale (ampctl job scale)"},
-      {Symptom::kGradients, floor, v1::LOSS_SCALE_COLLAPSED, "lower precision.loss_scale.dynamic.floor"},
-      {Symptom::kNothingApplied, fresh, v1::NONFINITE_GRADIENTS, "look at the roots, norms and divisions"},
-      {Symptom::kNothingApplied, nan_loss, v1::NONFINITE_LOSS, "float16 ends at 65504"},
-      {Symptom::kNothingApplied, fresh_fp16, v1::LOSS_SCALE_COLLAPSED, "lower precision.loss_scale.dynamic.initial"},
-      {Symptom::kNothingApplied, fixed, v1::LOSS_SCALE_COLLAPSED, "lower precision.loss_scale.fixed.scale"},
-      {Symptom::kHighLoss, fp16, v1::DIVERGED, "lower the learning rate or set train.clip_grad_norm"},
-      {Symptom::kEvaluationLoss, fp32, v1::NONFINITE_LOSS, "the forward pass overflows or divides by zero"},
-      {Symptom::kEvaluationLoss, ignores, v1::DATA_ERROR, "ignores every label"},
-      {Symptom::kParameter, fp32, v1::NONFINITE_STATE, "lower the learning rate"},
-      {Symptom::kStatistic, fp16, v1::NONFINITE_STATE, "what the norm takes overflows"},
-      {Symptom::kAverage, fp32, v1::NONFINITE_STATE, "lower the learning rate"},
-      {Symptom::kMoment, fp32, v1::REASON_UNSPECIFIED, "set train.clip_grad_norm"},
+      {Symptom::kLoss, fp32, v1::Reason::NONFINITE_LOSS, "lower the learning rate or set train.clip_grad_norm"},
+      {Symptom::kLoss, fp16, v1::Reason::NONFINITE_LOSS, "train.clip_grad_norm, or use a preset of bf16 or fp32"},
+      {Symptom::kLoss, fresh, v1::Reason::NONFINITE_LOSS,
+       "weights and data are finite, and no step has changed the weights yet"},
+      {Symptom::kLoss, fresh_fp16, v1::Reason::NONFINITE_LOSS, "the largest number of float16 is 65504"},
+      {Symptom::kLoss, ignores, v1::Reason::DATA_ERROR, "ignores every label"},
+      {Symptom::kGradients, fresh, v1::Reason::NONFINITE_GRADIENTS, "look for roots, vector norms and divisions"},
+      {Symptom::kGradients, unscaled_fp16, v1::Reason::NONFINITE_GRADIENTS, "use a preset of bf16 or fp32"},
+      {Symptom::kGradients, fixed, v1::Reason::LOSS_SCALE_COLLAPSED, "lower precision.loss_scale.fixed.scale"},
+      {Symptom::kGradients, fp16, v1::Reason::LOSS_SCALE_COLLAPSED, "set a lower loss scale (ampctl job scale)"},
+      {Symptom::kGradients, floor, v1::Reason::LOSS_SCALE_COLLAPSED, "lower precision.loss_scale.dynamic.floor"},
+      {Symptom::kNothingApplied, fresh, v1::Reason::NONFINITE_GRADIENTS, "look for roots, vector norms and divisions"},
+      {Symptom::kNothingApplied, nan_loss, v1::Reason::NONFINITE_LOSS, "the largest number of float16 is 65504"},
+      {Symptom::kNothingApplied, fresh_fp16, v1::Reason::LOSS_SCALE_COLLAPSED,
+       "set a lower precision.loss_scale.dynamic.initial"},
+      {Symptom::kNothingApplied, fixed, v1::Reason::LOSS_SCALE_COLLAPSED, "lower precision.loss_scale.fixed.scale"},
+      {Symptom::kHighLoss, fp16, v1::Reason::DIVERGED, "lower the learning rate or set train.clip_grad_norm"},
+      {Symptom::kEvaluationLoss, fp32, v1::Reason::NONFINITE_LOSS, "the forward pass overflows or divides by zero"},
+      {Symptom::kEvaluationLoss, ignores, v1::Reason::DATA_ERROR, "ignores every label"},
+      {Symptom::kParameter, fp32, v1::Reason::NONFINITE_STATE, "lower the learning rate"},
+      {Symptom::kStatistic, fp16, v1::Reason::NONFINITE_STATE, "the inputs of this norm layer overflow"},
+      {Symptom::kAverage, fp32, v1::Reason::NONFINITE_STATE, "lower the learning rate"},
+      {Symptom::kMoment, fp32, v1::Reason::REASON_UNSPECIFIED, "set train.clip_grad_norm"},
   };
   for (const auto& row : rows) {
     const Verdict verdict = JudgeNumbers(row.symptom, row.facts);

@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using v1::JobSpec;
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 v1::Device Gpu() {
   v1::Device device;
@@ -50,7 +50,7 @@ StepNumbers Applied(float loss = 1) {
 
 // Returns the numbers of an applied step whose loss is not finite.
 StepNumbers Diverged(const std::string& module = "") {
-  StepNumbers numbers = Applied(kNan);
+  StepNumbers numbers = Applied(kNotANumber);
   numbers.run.loss_is_finite = false;
   numbers.run.was_updated = true;
   numbers.run.module = module;
@@ -66,7 +66,7 @@ StepNumbers IgnoresAllLabels() {
 // Returns the numbers of a step that was skipped because its gradients overflowed, after which the loss scale fell.
 StepNumbers BackedOff() {
   StepNumbers numbers = Applied();
-  numbers.grad_norm = kNan;
+  numbers.grad_norm = kNotANumber;
   numbers.skipped = numbers.scale_moved = numbers.backed_off = true;
   return numbers;
 }
@@ -93,7 +93,7 @@ std::string TextOf(const Decision& decision, const Recovery& recovery) {
     case Decision::Action::kLower:
       return absl::StrCat("lower from ", Describe(decision.lowered), " after ", decision.num_quiet_steps);
     case Decision::Action::kFail:
-      return absl::StrCat("fail ", v1::Reason_Name(decision.reason));
+      return absl::StrCat("fail ", v1::Reason::Code_Name(decision.reason));
   }
   return "?";
 }
@@ -163,7 +163,7 @@ TEST(Recovery, DivergenceIsReportedAndNothingAfterIt) {
 TEST(Recovery, GradientsThatStayNonFinite_RaiseTheModuleWhereTheyOverflow) {
   Recovery recovery = With(JobSpec::ROLL_BACK_AND_RAISE_PRECISION);
   StepNumbers stuck = Applied();
-  stuck.grad_norm = kNan;
+  stuck.grad_norm = kNotANumber;
   stuck.skipped = true;
   stuck.run.module = "head";
   Decision decision;
@@ -185,7 +185,7 @@ TEST(Recovery, AfterThreeRollBacks_Fails) {
     decisions.push_back(TextOf(decision, recovery));
     recovery.Rewind({}, /*num_replays=*/0);
     if (i == 3) {
-      EXPECT_THAT(decision.message, HasSubstr("rolled back 3 times before"));
+      EXPECT_THAT(decision.message, HasSubstr("already rolled back 3 times"));
     }
   }
   EXPECT_THAT(decisions, ElementsAre("roll back", "roll back", "roll back", "fail NONFINITE_LOSS"));
@@ -206,7 +206,7 @@ TEST(Recovery, ABatchIsReplayedEightTimesInARow) {
 
 TEST(Recovery, OnlyABatchThatALowerScaleCanRepairIsReplayed) {
   const std::pair<const char*, void (*)(StepNumbers&)> cases[] = {
-      {"the loss is not finite", [](StepNumbers& step) { step.loss = kNan; }},
+      {"the loss is not finite", [](StepNumbers& step) { step.loss = kNotANumber; }},
       {"the scale stayed", [](StepNumbers& step) { step.backed_off = step.scale_moved = false; }},
       {"the step was applied", [](StepNumbers& step) { step.skipped = false; }}};
   for (const auto& [what, change] : cases) {

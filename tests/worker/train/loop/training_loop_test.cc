@@ -180,7 +180,7 @@ TEST_F(TrainingLoopTest, ARunThatIsCancelled_LeavesTheCheckpointThatItWasWriting
   io_.AwaitBegin();
   internal::LeaveAttempt leave;
   leave.set_desired(v1::Job::CANCEL);
-  leave.set_reason(v1::USER_CANCELLED);
+  leave.set_reason(v1::Reason::USER_CANCELLED);
   attempt.link.Stop(leave);
   std::thread waiting([&] {
     training.join();
@@ -233,9 +233,10 @@ TEST_F(RollBackOverDamageTest, TheNewestSoundCheckpointIsLoadedAndTheDamageRepor
   EXPECT_EQ(outcome->kind(), Outcome::FINISHED);
   const auto damaged = EventsIn(attempt.outbox, v1::Event::CHECKPOINT_DAMAGED);
   ASSERT_EQ(damaged.size(), 1u);
-  EXPECT_EQ(damaged[0].message(),
-            "j-abc/1/step-8/model.safetensors is missing or not the one that was recorded; rolls back to the older "
-            "checkpoint j-abc/1/step-4");
+  EXPECT_EQ(
+      damaged[0].message(),
+      "j-abc/1/step-8/model.safetensors is missing or not the one that was recorded; the job rolls back to the older "
+      "checkpoint j-abc/1/step-4");
   EXPECT_EQ(damaged[0].attributes().at("damaged"), "j-abc/1/step-8");
   EXPECT_EQ(damaged[0].attributes().at("taken"), "j-abc/1/step-4");
   EXPECT_EQ(StepsOf(EventsIn(attempt.outbox, v1::Event::ROLLED_BACK)), std::vector<int64_t>({4}));
@@ -298,7 +299,7 @@ TEST_F(TrainingLoopTest, ARunThatIsPausedWhileItsLossSpikes_LeavesNoCheckpointWh
       Attempt paused(start, Folder(), io_);
       internal::LeaveAttempt leave;
       leave.set_desired(v1::Job::PAUSE);
-      leave.set_reason(v1::USER_PAUSED);
+      leave.set_reason(v1::Reason::USER_PAUSED);
       paused.link.Stop(leave);
       const auto outcome = paused.loop->Run();
       ASSERT_TRUE(outcome.ok()) << outcome.status();

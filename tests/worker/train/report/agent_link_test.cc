@@ -70,16 +70,10 @@ class Agent {
     command.mutable_leave()->set_desired(desired);
     Send(command);
   }
-  void SetLossScale(uint64_t number, double scale, int growth_interval) {
+  void SetLossScale(uint64_t number, double scale) {
     internal::TrainerCommand command;
-    command.mutable_loss_scale()->set_number(number);
-    v1::LossScaleOrder& order = *command.mutable_loss_scale()->mutable_order();
-    if (scale > 0) {
-      order.set_scale(scale);
-    }
-    if (growth_interval > 0) {
-      order.set_growth_interval(growth_interval);
-    }
+    command.mutable_live_loss_scale()->set_number(number);
+    command.mutable_live_loss_scale()->set_scale(scale);
     Send(command);
   }
   void Acknowledge(uint64_t sequence, int64_t checkpoint_step, bool outcome = false) {
@@ -187,22 +181,17 @@ TEST_F(AgentLinkTest, Leave_ACancelOverridesAPauseAndNothingACancel) {
   EXPECT_EQ(link_.leave()->desired(), v1::Job::CANCEL);
 }
 
-TEST_F(AgentLinkTest, LossScaleOrders_TheLastOneForTheSameValuesRemains) {
+TEST_F(AgentLinkTest, LiveLossScale_IsTheOneWithTheHighestNumber) {
   Agent agent(folder_);
   EXPECT_EQ(agent.Read(), "hello");
-  agent.SetLossScale(1, 64, 0);
-  agent.SetLossScale(2, 0, 100);
-  agent.SetLossScale(3, 32, 0);
-  agent.SetLossScale(3, 16, 0);  // Repeats the number 3, so the link ignores it.
+  agent.SetLossScale(1, 64);
+  agent.SetLossScale(3, 32);
+  agent.SetLossScale(3, 16);  // Repeats the number 3, so the link ignores it.
+  agent.SetLossScale(2, 8);
   agent.Start("job");
   EXPECT_TRUE(link_.WaitForStart(absl::InfiniteDuration()).has_value());
-  std::vector<uint64_t> numbers;
-  for (const internal::ApplyLossScale& order : link_.LossScaleOrders(/*after=*/0)) {
-    numbers.push_back(order.number());
-  }
-  EXPECT_THAT(numbers, ElementsAre(2, 3));
-  EXPECT_EQ(link_.LossScaleOrders(/*after=*/2)[0].order().scale(), 32);
-  EXPECT_TRUE(link_.LossScaleOrders(/*after=*/3).empty());
+  EXPECT_EQ(link_.live_loss_scale().number(), 3u);
+  EXPECT_EQ(link_.live_loss_scale().scale(), 32);
 }
 
 TEST_F(AgentLinkTest, GradientRequest_CountsOncePerNumber) {

@@ -69,11 +69,13 @@ TEST(GradientReport, ALayerInFp8HasWhatTheCanarySawInItsFirstRow) {
 
 TEST(GradientReport, IsDescribedInOneLine) {
   EXPECT_EQ(Describe(ReportGradients({Sample("a", "a.weight", 4, 0x1p-20), Sample("b", "b.weight", 2, 1)}, 8, kScaled)),
-            "of 6 gradient elements in 2 modules 4 lost bits under a loss scale of 8; they suggest 32768");
+            "4 of 6 gradient elements (2 modules) lost precision by underflow; the loss scale is 8, and these "
+            "gradients suggest a loss scale of 32768");
   EXPECT_EQ(Describe(ReportGradients({Sample("a", "a.weight", 4, INFINITY)}, 8, kScaled)),
-            "of 4 gradient elements in 1 module 0 lost bits, 4 are not finite under a loss scale of 8; they suggest 8");
+            "0 of 4 gradient elements (1 module) lost precision by underflow, and 4 elements are not finite; the loss "
+            "scale is 8, and these gradients suggest a loss scale of 8");
   EXPECT_EQ(Describe(ReportGradients({Sample("a", "a.weight", 4, 1, at::kBFloat16)}, 1, kOff)),
-            "of 4 gradient elements in 1 module 0 lost bits; no loss is scaled");
+            "0 of 4 gradient elements (1 module) lost precision by underflow; the loss is not scaled");
 }
 
 TEST(GradientReport, HasWhatWentWrongInTheForwardPass) {
@@ -99,8 +101,8 @@ TEST(GradientReport, HasWhatWentWrongInTheForwardPass) {
   fault.dtype = "float32";
   EXPECT_EQ(
       Describe(ToProto(fault)),
-      "the input images has the first float32 numbers that are not finite (a share of 0.000), and the loss is not "
-      "finite for them");
+      "numbers that are not finite appear first in the input images (0.0% of its numbers, in float32); they make the "
+      "loss not finite");
 }
 
 TEST(GradientReport, SuggestsAScaleOnlyWhereOneMayHelpAndNoneBeyondTheCap) {

@@ -59,7 +59,7 @@ TEST_F(AugmentTest, SamplesWithoutHeightAndWidth_AreASpecError) {
   StartAttempt start = Mlp("fp32", 5);
   start.mutable_spec()->mutable_data()->mutable_augment()->set_flip(true);
   const Outcome outcome = Run(start);
-  EXPECT_EQ(outcome.reason(), v1::SPEC_ERROR);
+  EXPECT_EQ(outcome.reason(), v1::Reason::SPEC_ERROR);
   EXPECT_THAT(outcome.message(), HasSubstr("a sample of data.train is a list of numbers without height and width"));
 }
 

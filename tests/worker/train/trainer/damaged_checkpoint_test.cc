@@ -89,7 +89,7 @@ TEST_P(AnyDamage, GivesWayToTheOlderOneWithAnEvent_AndEveryNumberIsThatOfTheWhol
   const std::vector<v1::Event> damaged = EventsOf(*second, v1::Event::CHECKPOINT_DAMAGED);
   ASSERT_THAT(damaged, SizeIs(1));
   EXPECT_EQ(damaged[0].step(), 14);
-  EXPECT_THAT(damaged[0].message(), HasSubstr("begins with the older checkpoint j-abc/1/step-14"));
+  EXPECT_THAT(damaged[0].message(), HasSubstr("the attempt begins with the older checkpoint j-abc/1/step-14"));
   EXPECT_EQ(damaged[0].attributes().at("damaged"), "j-abc/1/step-21");
   EXPECT_THAT(StepsOf(EventsOf(*second, v1::Event::CHECKPOINT_LOADED)), ElementsAre(14));
   for (int64_t step = 15; step <= 21; ++step) {
@@ -111,8 +111,8 @@ TEST_F(DamagedCheckpointTest, AllOfThem_AreACheckpointErrorThatSaysWhatHelps) {
     DamageFile(step, Damage::kChanged);
   }
   const Outcome outcome = Run(Second());
-  EXPECT_EQ(outcome.reason(), v1::CHECKPOINT_ERROR);
-  EXPECT_THAT(outcome.message(), HasSubstr("no older checkpoint of the job is sound either"));
+  EXPECT_EQ(outcome.reason(), v1::Reason::CHECKPOINT_ERROR);
+  EXPECT_THAT(outcome.message(), HasSubstr("the job has no older checkpoint that is undamaged"));
 }
 
 TEST_F(DamagedCheckpointTest, OfAnotherJob_GivesWayWhereTheWeightsAreTaken) {
@@ -121,6 +121,7 @@ TEST_F(DamagedCheckpointTest, OfAnotherJob_GivesWayWhereTheWeightsAreTaken) {
   start.mutable_key()->set_job_id("j-next");
   start.mutable_spec()->mutable_model()->mutable_initial_checkpoint()->set_job_id("j-abc");
   start.mutable_spec()->mutable_model()->mutable_initial_checkpoint()->set_step(21);
+  start.set_weights_only(true);
   start.mutable_start_from()->set_step(0);
   for (v1::Checkpoint& older : *start.mutable_older_checkpoints()) {
     older.set_step(0);

@@ -83,7 +83,7 @@ void FakeAgent::Start(const internal::StartAttempt& start) {
   Send(command);
 }
 
-void FakeAgent::Leave(v1::Job::Desired desired, v1::Reason reason) {
+void FakeAgent::Leave(v1::Job::Desired desired, v1::Reason::Code reason) {
   internal::TrainerCommand command;
   command.mutable_leave()->set_desired(desired);
   command.mutable_leave()->set_reason(reason);

@@ -29,7 +29,7 @@ class FakeAgent {
 
   void Send(const internal::TrainerCommand& command);
   void Start(const internal::StartAttempt& start);
-  void Leave(v1::Job::Desired desired, v1::Reason reason);
+  void Leave(v1::Job::Desired desired, v1::Reason::Code reason);
   void Acknowledge(uint64_t sequence, bool outcome = false);
   void Kill(int signal);
 

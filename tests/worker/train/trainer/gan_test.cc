@@ -46,7 +46,8 @@ class GanTest : public TrainerTest {
     return start;
   }
 
-  // Sets a loss scale that starts so high that every step overflows, falls until none does, and rises again.
+  // Sets a loss scale that starts so high that every step overflows. The scale falls until a step does not overflow,
+  // and later rises again.
   static void SearchScale(StartAttempt& start, LossScale::OptimizerSkip rule) {
     LossScale& scaling = *start.mutable_spec()->mutable_precision()->mutable_loss_scale();
     scaling.set_optimizer_skip(rule);
@@ -130,8 +131,8 @@ TEST_F(GanTest, ASkippedStepIsThatOfOneNetworkOrOfBothAsTheRuleSays) {
     StartAttempt start = Gan("fp16", 60);
     start.mutable_key()->set_job_id(rule == LossScale::EACH_ALONE ? "j-alone" : "j-together");
     SearchScale(start, rule);
-    // With a high rate, the discriminator is soon certain. Its own gradients are then small, and those that it gives
-    // the generator are large, so that only one of the two overflows.
+    // With a high learning rate, the discriminator is soon certain of its answers. Then its own gradients are small,
+    // but the gradients that it passes to the generator are large, so that only one of the two networks overflows.
     v1::ParameterGroup& critic = *start.mutable_spec()->mutable_optimizer()->add_groups();
     critic.set_match("discriminator.*");
     critic.set_learning_rate(2e-2);
@@ -153,7 +154,7 @@ TEST_F(GanTest, ASkippedStepIsThatOfOneNetworkOrOfBothAsTheRuleSays) {
     EXPECT_EQ(agent->outcome->final_metrics().skipped_steps(), num_skipped);
     const std::vector<Event> overflows = EventsOf(*agent, Event::OVERFLOW);
     EXPECT_EQ(overflows.size(), static_cast<size_t>(num_skipped));
-    const auto is_of_one = [](const Event& event) { return event.message().starts_with("the step of the "); };
+    const auto is_of_one = [](const Event& event) { return !event.message().starts_with("the step was skipped"); };
     EXPECT_EQ(std::count_if(overflows.begin(), overflows.end(), is_of_one), num_alone);
     EXPECT_EQ(num_alone > 0, rule == LossScale::EACH_ALONE) << num_alone;
   }
@@ -279,7 +280,7 @@ TEST_F(GanTest, EvaluationDataIsRefused) {
   StartAttempt start = Gan("fp32", 10);
   Synthesise(*start.mutable_spec()->mutable_data()->mutable_eval()->mutable_synthetic(), {1, 28, 28}, 20);
   const Outcome outcome = Run(start);
-  EXPECT_EQ(outcome.reason(), v1::SPEC_ERROR) << outcome.ShortDebugString();
+  EXPECT_EQ(outcome.reason(), v1::Reason::SPEC_ERROR) << outcome.ShortDebugString();
   EXPECT_THAT(outcome.message(), HasSubstr("data.eval"));
 }
 

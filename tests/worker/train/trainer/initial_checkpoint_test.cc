@@ -30,6 +30,7 @@ class InitialCheckpointTest : public TrainerTest {
     start.mutable_spec()->mutable_model()->mutable_initial_checkpoint()->set_step(source.step());
     *start.mutable_start_from() = source;
     start.mutable_start_from()->set_step(0);
+    start.set_weights_only(true);
     return start;
   }
 
@@ -55,8 +56,8 @@ TEST_F(InitialCheckpointTest, ItsWeightsAndNothingElse_AreWhatTheJobBeginsWith) 
   by_file.mutable_key()->set_job_id("j-file");
   (*by_file.mutable_data_roots())["root"] = (root_ / "checkpoints").string();
   by_file.mutable_spec()->mutable_model()->set_initial_weights("root/" + source.path() + "/model.safetensors");
-  // A trainer refuses a weights file that others may not read, which includes checkpoints, so this file is made
-  // readable.
+  // The trainer refuses a weights file that other users may not read. The trainer's checkpoints are such files, so this
+  // one is made readable.
   std::filesystem::permissions(root_ / "checkpoints" / source.path() / "model.safetensors",
                                std::filesystem::perms::others_read, std::filesystem::perm_options::add);
   const auto expected = RunToOutcome(by_file);
@@ -72,6 +73,7 @@ TEST_F(InitialCheckpointTest, AnAttemptThatGoesOnFromItsOwnCheckpoint_TakesAllOf
   second.mutable_key()->set_attempt(2);
   second.mutable_key()->set_token("token2");
   *second.mutable_start_from() = whole->checkpoints.front();
+  second.set_weights_only(false);
   ASSERT_EQ(second.start_from().step(), 7);
   const auto resumed = RunToOutcome(second);
   EXPECT_THAT(EventsOf(*resumed, v1::Event::WEIGHTS_LOADED), IsEmpty());
@@ -83,7 +85,7 @@ TEST_F(InitialCheckpointTest, OfAnotherShape_IsADataErrorThatListsTheNames) {
   StartAttempt start = Beginning(Source());
   start.mutable_spec()->mutable_model()->mutable_mlp()->set_num_classes(5);
   const Outcome outcome = Run(start);
-  EXPECT_EQ(outcome.reason(), v1::DATA_ERROR);
+  EXPECT_EQ(outcome.reason(), v1::Reason::DATA_ERROR);
   EXPECT_THAT(outcome.message(), HasSubstr("model.initial_checkpoint, job j-abc at step 14: the tensors are not the "
                                            "model's: 2 of another shape (layers.2.bias: [3] instead of [5], "));
   start.mutable_spec()->mutable_model()->add_initialize_anew("layers.2.*");
@@ -96,7 +98,7 @@ TEST_F(InitialCheckpointTest, ARunThatGoesBackToItsStart_BeginsWithItAgain) {
   start.mutable_spec()->mutable_checkpoint()->set_every_steps(0);
   start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK);
   const auto agent = RunToOutcome(start);
-  EXPECT_EQ(agent->outcome->reason(), v1::NONFINITE_LOSS);
+  EXPECT_EQ(agent->outcome->reason(), v1::Reason::NONFINITE_LOSS);
   const std::vector<v1::Event> rolled_back = EventsOf(*agent, v1::Event::ROLLED_BACK);
   ASSERT_THAT(rolled_back, SizeIs(3));
   EXPECT_EQ(rolled_back[0].attributes().at("to_step"), "0");
@@ -106,10 +108,10 @@ TEST_F(InitialCheckpointTest, ARunThatGoesBackToItsStart_BeginsWithItAgain) {
 TEST_F(InitialCheckpointTest, ThatIsNotGivenOrNotThere_IsACheckpointError) {
   StartAttempt start = Beginning(Source());
   start.mutable_start_from()->set_path("j-abc/1/step-99");
-  EXPECT_EQ(Run(start).reason(), v1::CHECKPOINT_ERROR);
+  EXPECT_EQ(Run(start).reason(), v1::Reason::CHECKPOINT_ERROR);
   start.clear_start_from();
   const Outcome outcome = Run(start);
-  EXPECT_EQ(outcome.reason(), v1::CHECKPOINT_ERROR);
+  EXPECT_EQ(outcome.reason(), v1::Reason::CHECKPOINT_ERROR);
   EXPECT_THAT(outcome.message(), HasSubstr("job j-abc at step 14 is out of reach"));
 }
 

@@ -94,7 +94,7 @@ TEST_F(LastBatchTest, AJobThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStoppe
 
 TEST_F(LastBatchTest, AnEndThatIsNotKnown_IsASpecError) {
   const Outcome outcome = Run(Epochs("j-unknown", 1, 40, 12, static_cast<v1::DataSpec::LastBatch>(3)));
-  EXPECT_EQ(outcome.reason(), v1::SPEC_ERROR);
+  EXPECT_EQ(outcome.reason(), v1::Reason::SPEC_ERROR);
   EXPECT_THAT(outcome.message(), HasSubstr("data.last_batch is 3, which this worker does not know"));
 }
 

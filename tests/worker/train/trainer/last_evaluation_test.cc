@@ -27,7 +27,7 @@ StartAttempt TooLargeToEvaluate(StartAttempt start) {
 TEST_F(LastEvaluationTest, WithoutMemoryForIt_WhatWasTrainedIsSaved) {
   const StartAttempt start = TooLargeToEvaluate(Mlp("fp32", 3));
   const auto failed = RunToOutcome(start);
-  ASSERT_EQ(failed->outcome->reason(), v1::OUT_OF_MEMORY) << failed->outcome->ShortDebugString();
+  ASSERT_EQ(failed->outcome->reason(), v1::Reason::OUT_OF_MEMORY) << failed->outcome->ShortDebugString();
   EXPECT_EQ(failed->outcome->last_step(), 3);
   EXPECT_THAT(failed->evals, IsEmpty());
   ASSERT_THAT(failed->checkpoints, SizeIs(1));

@@ -39,7 +39,8 @@ TEST_F(PlateauTest, ALossThatStandsStill_LowersTheRateOfTheNextStepsAndIsAnEvent
   EXPECT_EQ(falls[0].step(), 6) << "the evaluations at 4 and 6 were no improvement";
   EXPECT_EQ(falls[1].step(), 12) << "the one at 8 does not count, those at 10 and 12 were none";
   EXPECT_EQ(falls[0].attributes().at("learning_rate"), "0.005");
-  EXPECT_THAT(falls[0].message(), HasSubstr("the learning rate fell to 0.005: for over 1 evaluations"));
+  EXPECT_THAT(falls[0].message(),
+              HasSubstr("the learning rate was lowered to 0.005, because for more than 1 evaluations"));
   for (const auto& [step, numbers] : agent->steps) {
     if (step <= 12) {
       EXPECT_DOUBLE_EQ(numbers.learning_rate, step <= 6 ? 0.01 : 0.005) << "step " << step;

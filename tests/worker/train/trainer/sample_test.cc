@@ -36,7 +36,7 @@ std::map<int64_t, std::string> ContentsOf(const FakeAgent& agent) {
   return contents;
 }
 
-std::vector<int64_t> StepsOf(const std::vector<v1::Sample>& samples) {
+std::vector<int64_t> SampleSteps(const std::vector<v1::Sample>& samples) {
   std::vector<int64_t> steps;
   std::transform(samples.begin(), samples.end(), std::back_inserter(steps),
                  [](const v1::Sample& sample) { return sample.step(); });
@@ -107,15 +107,15 @@ TEST_F(SampleTest, AGpt2_WritesWhatItHasLearned) {
     AskForText(start, 70, /*temperature=*/0);
     const auto agent = RunToOutcome(start);
     ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
-    EXPECT_THAT(StepsOf(agent->samples), ElementsAre(70, 140, 200));
+    EXPECT_THAT(SampleSteps(agent->samples), ElementsAre(70, 140, 200));
     for (const v1::Sample& sample : agent->samples) {
       EXPECT_EQ(sample.file_name(), "sample.txt");
       EXPECT_EQ(sample.media_type(), "text/plain");
       EXPECT_THAT(sample.content(), StartsWith("the "));
       EXPECT_EQ(text::FindInvalidUtf8(sample.content()), std::string::npos);
     }
-    // The first bytes of a sample are not compared: the four bytes of the prompt occur before two different words. A
-    // context of 16 bytes determines the position in the line.
+    // The text repeats one line. A context of 16 bytes determines the position in the line, but the prompt of four
+    // bytes does not: it occurs before two different words. So the first bytes of the sample are not compared.
     const std::string& last = agent->samples.back().content();
     ASSERT_EQ(last.size(), 64u);
     EXPECT_THAT(std::string(kLine) + kLine + kLine, HasSubstr(last.substr(20)));
@@ -126,7 +126,7 @@ TEST_F(SampleTest, EverySampleComesOnceWithASequenceOfItsOwn) {
   StartAttempt start = Gpt2("fp32", 20);
   AskForText(start, 5);
   const auto agent = RunToOutcome(start);
-  EXPECT_THAT(StepsOf(agent->samples), ElementsAre(5, 10, 15, 20));
+  EXPECT_THAT(SampleSteps(agent->samples), ElementsAre(5, 10, 15, 20));
   EXPECT_EQ(agent->sequences.size(), agent->outcome->last_sequence());
   for (const auto& [sequence, count] : agent->sequences) {
     EXPECT_EQ(count, 1) << sequence;
@@ -141,7 +141,7 @@ TEST_F(SampleTest, EverySampleComesOnceWithASequenceOfItsOwn) {
 TEST_F(SampleTest, WithoutASteadyRate_ThereIsOneAtTheEnd) {
   StartAttempt start = Gan("fp32", 8);
   AskForImages(start, 0);
-  EXPECT_THAT(StepsOf(RunToOutcome(start)->samples), ElementsAre(8));
+  EXPECT_THAT(SampleSteps(RunToOutcome(start)->samples), ElementsAre(8));
   start.mutable_spec()->clear_sample();
   start.mutable_key()->set_job_id("j-none");
   EXPECT_THAT(RunToOutcome(start)->samples, IsEmpty());
@@ -154,7 +154,7 @@ TEST_F(SampleTest, AGenerator_DrawsASquareOfPictures) {
     AskForImages(start, 50);
     const auto agent = RunToOutcome(start);
     ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
-    EXPECT_THAT(StepsOf(agent->samples), ElementsAre(50, 100, 120));
+    EXPECT_THAT(SampleSteps(agent->samples), ElementsAre(50, 100, 120));
     for (const v1::Sample& sample : agent->samples) {
       EXPECT_EQ(sample.file_name(), "sample.png");
       EXPECT_EQ(sample.media_type(), "image/png");
@@ -246,13 +246,13 @@ TEST_F(SampleTest, FromACheckpoint_NoSampleIsLeftOut) {
   StartAttempt start = Gpt2("fp32", 14);
   AskForText(start, 7);
   const auto whole = RunToOutcome(start);
-  ASSERT_THAT(StepsOf(whole->samples), ElementsAre(7, 14));
+  ASSERT_THAT(SampleSteps(whole->samples), ElementsAre(7, 14));
   ASSERT_EQ(whole->checkpoints.size(), 2u);
   EXPECT_GE(whole->checkpoint_after[7], whole->samples[0].attempt_sequence());
   start.mutable_key()->set_attempt(2);
   *start.mutable_start_from() = whole->checkpoints.back();
   const auto again = RunToOutcome(start);
-  ASSERT_THAT(StepsOf(again->samples), ElementsAre(14));
+  ASSERT_THAT(SampleSteps(again->samples), ElementsAre(14));
   EXPECT_EQ(again->samples[0].content(), whole->samples[1].content());
 }
 
@@ -265,7 +265,7 @@ TEST_F(SampleTest, OrderedToLeaveWhileItDraws_ItLeavesThatSampleToTheNextAttempt
   start.mutable_spec()->mutable_model()->mutable_gpt2()->set_n_layer(6);  // Makes a sample take seconds.
   start.mutable_key()->set_job_id("j-whole");
   const auto whole = RunToOutcome(start);
-  ASSERT_THAT(StepsOf(whole->samples), ElementsAre(5, 10));
+  ASSERT_THAT(SampleSteps(whole->samples), ElementsAre(5, 10));
   start.mutable_key()->set_job_id("j");
   std::map<int64_t, std::string> drawn;
   for (const int step : {5, 10}) {
@@ -273,7 +273,7 @@ TEST_F(SampleTest, OrderedToLeaveWhileItDraws_ItLeavesThatSampleToTheNextAttempt
     agent.Connect();
     agent.Start(start);
     agent.ReadUntil([&] { return agent.steps.contains(step); });
-    agent.Leave(v1::Job::PAUSE, v1::USER_PAUSED);
+    agent.Leave(v1::Job::PAUSE, v1::Reason::USER_PAUSED);
     Finish(agent);
     ASSERT_EQ(agent.outcome->kind(), Outcome::LEFT) << agent.outcome->ShortDebugString();
     EXPECT_EQ(agent.outcome->last_step(), step);
@@ -288,10 +288,45 @@ TEST_F(SampleTest, OrderedToLeaveWhileItDraws_ItLeavesThatSampleToTheNextAttempt
   EXPECT_EQ(drawn, ContentsOf(*whole));
 }
 
+// No evaluation after the first is an improvement, so training stops at the third one, at step 9.
+TEST_F(SampleTest, OfARunThatStopsEarly_TheLastOneIsOfTheStepAtWhichItStops) {
+  StartAttempt start = Gpt2("fp32", 20);
+  AskForText(start, 5);
+  *start.mutable_spec()->mutable_data()->mutable_eval() = start.spec().data().train();
+  start.mutable_spec()->mutable_eval()->set_every_steps(3);
+  start.mutable_spec()->mutable_train()->mutable_early_stopping()->set_patience(2);
+  start.mutable_spec()->mutable_train()->mutable_early_stopping()->set_min_delta(1000);
+  start.mutable_key()->set_job_id("j-whole");
+  const auto whole = RunToOutcome(start);
+  EXPECT_EQ(whole->outcome->last_step(), 9);
+  EXPECT_THAT(SampleSteps(whole->samples), ElementsAre(5, 9));
+
+  // The trainer is ordered to leave while it draws the last one.
+  start.mutable_key()->set_job_id("j");
+  start.mutable_spec()->mutable_sample()->set_every_steps(0);
+  start.mutable_spec()->mutable_sample()->mutable_text()->set_tokens(models::kMaxSampleTokens);
+  start.mutable_spec()->mutable_model()->mutable_gpt2()->set_n_layer(6);  // Makes a sample take seconds.
+  FakeAgent agent = Spawn();
+  agent.Connect();
+  agent.Start(start);
+  agent.ReadUntil([&] { return !agent.checkpoints.empty() && agent.checkpoints.back().step() == 9; });
+  agent.Leave(v1::Job::PAUSE, v1::Reason::USER_PAUSED);
+  Finish(agent);
+  ASSERT_EQ(agent.outcome->kind(), Outcome::LEFT) << agent.outcome->ShortDebugString();
+  EXPECT_THAT(agent.samples, IsEmpty());
+  start.mutable_key()->set_attempt(2);
+  *start.mutable_start_from() = agent.checkpoints.back();
+  const auto resumed = RunToOutcome(start);
+  EXPECT_EQ(resumed->outcome->kind(), Outcome::FINISHED) << resumed->outcome->ShortDebugString();
+  EXPECT_EQ(resumed->outcome->last_step(), 9);
+  EXPECT_THAT(resumed->steps, IsEmpty());
+  EXPECT_THAT(SampleSteps(resumed->samples), ElementsAre(9));
+}
+
 TEST_F(SampleTest, SamplesThatItCantDraw_AreRefused) {
   const auto message_of = [&](const StartAttempt& start) {
     const Outcome outcome = Run(start);
-    EXPECT_EQ(outcome.reason(), v1::SPEC_ERROR) << outcome.ShortDebugString();
+    EXPECT_EQ(outcome.reason(), v1::Reason::SPEC_ERROR) << outcome.ShortDebugString();
     return outcome.message();
   };
   StartAttempt start = Mlp("fp32", 5);

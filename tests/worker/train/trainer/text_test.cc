@@ -27,7 +27,7 @@ class TextTest : public TrainerTest {
     file.write(reinterpret_cast<const char*>(tokens.data()), static_cast<std::streamsize>(2 * tokens.size()));
   }
 
-  // Returns tokens of which about nine in ten follow from the token before.
+  // Returns tokens of which about nine in ten are determined by the preceding token.
   static std::vector<uint16_t> Text(size_t size) {
     std::mt19937 random(7);
     std::vector<uint16_t> tokens = {1};
@@ -106,7 +106,7 @@ TEST_F(TextTest, ATokenBeyondTheVocabulary_IsADataErrorThatNamesItsPlace) {
   text[321] = kVocabulary;
   WriteText("val.bin", text);
   const Outcome outcome = Run(start);
-  EXPECT_EQ(outcome.reason(), v1::DATA_ERROR);
+  EXPECT_EQ(outcome.reason(), v1::Reason::DATA_ERROR);
   EXPECT_THAT(outcome.message(),
               HasSubstr("data.eval.tokens.path \"text/val.bin\": token 321 is 17; the model's vocabulary has 17"));
 }
@@ -165,7 +165,8 @@ class TextsTest : public TextTest {
     StartAttempt start = Gpt2(precision, steps);
     v1::JobSpec& spec = *start.mutable_spec();
     v1::BertClassifierSpec& bert = *spec.mutable_model()->mutable_bert_classifier();
-    // BERT has its norms after its sums. With the learning rate of the other models, such a network diverges.
+    // BERT has its norms after its residual additions. With the learning rate of the other models, such a network
+    // diverges.
     spec.mutable_optimizer()->mutable_adamw()->set_learning_rate(0.003);
     spec.mutable_schedule()->set_warmup_steps(10);
     bert.set_num_hidden_layers(3);
@@ -274,7 +275,7 @@ TEST_F(TextsTest, AWrongLine_IsADataErrorThatNamesItsPlace) {
   const StartAttempt start = Bert("fp32", 5);
   std::ofstream(root_ / "val.jsonl") << "{\"input_ids\": [1, 17], \"label\": 0}\n";
   const Outcome outcome = Run(start);
-  EXPECT_EQ(outcome.reason(), v1::DATA_ERROR);
+  EXPECT_EQ(outcome.reason(), v1::Reason::DATA_ERROR);
   EXPECT_THAT(outcome.message(), HasSubstr("data.eval.jsonl.path \"text/val.jsonl\": line 1: input_ids[1] is 17; the "
                                            "model has 17 tokens in its vocabulary"));
 }
@@ -297,7 +298,7 @@ TEST_F(TextsTest, TextWithALabelAPosition_IsASpecError) {
   StartAttempt start = Bert("fp32", 5);
   *start.mutable_spec()->mutable_data()->mutable_eval() = Gpt2("fp32", 5).spec().data().eval();
   const Outcome outcome = Run(start);
-  EXPECT_EQ(outcome.reason(), v1::SPEC_ERROR);
+  EXPECT_EQ(outcome.reason(), v1::Reason::SPEC_ERROR);
   EXPECT_THAT(outcome.message(), HasSubstr("the model takes attention_mask, which the data has not"));
 }
 
@@ -305,7 +306,7 @@ TEST_F(TextTest, DataOfAnotherKindThanTheModels_IsASpecError) {
   StartAttempt start = Gpt2("fp32", 5);
   Synthesise(*start.mutable_spec()->mutable_data()->mutable_eval()->mutable_synthetic(), {16}, 20);
   const Outcome outcome = Run(start);
-  EXPECT_EQ(outcome.reason(), v1::SPEC_ERROR);
+  EXPECT_EQ(outcome.reason(), v1::Reason::SPEC_ERROR);
   EXPECT_THAT(outcome.message(), HasSubstr("the data has images and the model takes input_ids"));
 }
 

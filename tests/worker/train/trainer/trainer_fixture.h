@@ -61,9 +61,9 @@ class TrainerTest : public testing::Test {
 
   std::string Folder() { return (root_ / absl::StrCat("spawn", ++num_folders_)).string(); }
 
-  // Makes the attempt train on images in IDX files. An image has 12 pixels: four are 1, and which four shows its class,
-  // one of three. The normalization maps the pixels 0 and 1 to 0 and about 392. The image at index `bright`, if there
-  // is one, has a pixel of 255, which is mapped to 1e5, beyond fp16's range.
+  // Makes the attempt train on images in IDX files. An image has 12 pixels, four of which are 1; which four they are
+  // shows the image's class, one of three. The normalization maps the pixels 0 and 1 to 0 and about 392. The image at
+  // index `bright`, if there is one, has a pixel of 255, which is mapped to 1e5, beyond fp16's range.
   void UseIdx(StartAttempt& start, int num_samples, int bright) {
     std::ofstream images(root_ / "images", std::ios::binary);
     std::ofstream labels(root_ / "labels", std::ios::binary);

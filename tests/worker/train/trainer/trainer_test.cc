@@ -139,7 +139,7 @@ TEST_F(TrainerTest, AnAttemptForAGpu_OnAHostWithoutADriver_IsADeviceError) {
   agent.Start(start);
   Finish(agent);
   EXPECT_EQ(agent.outcome->kind(), Outcome::FAILED);
-  EXPECT_EQ(agent.outcome->reason(), v1::DEVICE_ERROR) << agent.outcome->ShortDebugString();
+  EXPECT_EQ(agent.outcome->reason(), v1::Reason::DEVICE_ERROR) << agent.outcome->ShortDebugString();
   EXPECT_THAT(agent.outcome->message(), HasSubstr("this host has no CUDA driver"));
   EXPECT_TRUE(agent.steps.empty());
 }
@@ -149,7 +149,7 @@ TEST_F(TrainerTest, AnAttemptThatIsPlacedOnAnotherDevice_IsADeviceError) {
   start.mutable_device()->set_id("gpu3");
   start.mutable_device()->set_kind(v1::Device::GPU);
   const Outcome outcome = Run(start);  // Runs on a trainer for the CPU.
-  EXPECT_EQ(outcome.reason(), v1::DEVICE_ERROR) << outcome.ShortDebugString();
+  EXPECT_EQ(outcome.reason(), v1::Reason::DEVICE_ERROR) << outcome.ShortDebugString();
   EXPECT_EQ(outcome.message(), "the attempt is placed on gpu3 and this trainer computes on cpu");
 }
 
@@ -283,10 +283,10 @@ TEST_F(TrainerTest, Pause_LeavesWithACheckpointThatGoesOn) {
   StartAttempt start = Mlp("bf16", 1 << 30);
   agent.Start(start);
   agent.ReadUntil([&] { return agent.steps.count(10) > 0; });
-  agent.Leave(v1::Job::PAUSE, v1::USER_PAUSED);
+  agent.Leave(v1::Job::PAUSE, v1::Reason::USER_PAUSED);
   Finish(agent);
   EXPECT_EQ(agent.outcome->kind(), Outcome::LEFT);
-  EXPECT_EQ(agent.outcome->reason(), v1::USER_PAUSED);
+  EXPECT_EQ(agent.outcome->reason(), v1::Reason::USER_PAUSED);
   ASSERT_FALSE(agent.checkpoints.empty());
   EXPECT_EQ(agent.checkpoints.back().step(), agent.outcome->last_step());
   start = Mlp("bf16", agent.outcome->last_step() + 2, 2);
@@ -332,7 +332,7 @@ TEST_F(TrainerTest, Cancel_LeavesWithoutACheckpoint) {
   start.mutable_spec()->clear_checkpoint();
   agent.Start(start);
   agent.ReadUntil([&] { return agent.steps.count(2) > 0; });
-  agent.Leave(v1::Job::CANCEL, v1::USER_CANCELLED);
+  agent.Leave(v1::Job::CANCEL, v1::Reason::USER_CANCELLED);
   Finish(agent);
   EXPECT_EQ(agent.outcome->kind(), Outcome::LEFT);
   EXPECT_TRUE(agent.checkpoints.empty());
@@ -346,7 +346,7 @@ TEST_F(TrainerTest, Terminated_ItCheckpointsAndLeaves) {
   agent.Kill(SIGTERM);
   Finish(agent);
   EXPECT_EQ(agent.outcome->kind(), Outcome::LEFT);
-  EXPECT_EQ(agent.outcome->reason(), v1::WORKER_DRAINED);
+  EXPECT_EQ(agent.outcome->reason(), v1::Reason::WORKER_DRAINED);
   EXPECT_EQ(agent.checkpoints.back().step(), agent.outcome->last_step());
 }
 
@@ -359,9 +359,12 @@ TEST_F(TrainerTest, TerminatedWhileWarm_ItExits) {
 
 internal::TrainerCommand LossScaleOrder(uint64_t number, double scale, int growth_interval) {
   internal::TrainerCommand command;
-  command.mutable_loss_scale()->set_number(number);
-  command.mutable_loss_scale()->mutable_order()->set_scale(scale);
-  command.mutable_loss_scale()->mutable_order()->set_growth_interval(growth_interval);
+  v1::LiveLossScale& settings = *command.mutable_live_loss_scale();
+  settings.set_scale(scale);
+  settings.set_scale_number(number);
+  settings.set_growth_interval(growth_interval);
+  settings.set_growth_interval_number(number);
+  settings.set_number(number);
   return command;
 }
 
@@ -380,7 +383,7 @@ TEST_F(TrainerTest, ALossScaleOrder_IsInEffectAtTheNextStepAndOneEvent) {
   for (int64_t i = 1; i <= 4; ++i) {
     EXPECT_EQ(agent.steps[set[0].step() + i].loss_scale, i == 4 ? 128 : 64) << i << " steps after the order";
   }
-  agent.Leave(v1::Job::CANCEL, v1::USER_CANCELLED);
+  agent.Leave(v1::Job::CANCEL, v1::Reason::USER_CANCELLED);
   Finish(agent);
   EXPECT_THAT(EventsOf(agent, v1::Event::LOSS_SCALE_SET), testing::SizeIs(1));
 }
@@ -396,7 +399,7 @@ TEST_F(TrainerTest, ALossScaleOrderBeyondTheCap_IsHeldToItAndSaysSo) {
   ASSERT_EQ(set.size(), 1u);
   EXPECT_EQ(
       set[0].message(),
-      "the loss scale was set to 16777216, the policy's cap, where 1e+30 was ordered; the growth interval was set "
+      "the loss scale was set to 16777216, the policy's cap, because 1e+30 is beyond it; the growth interval was set "
       "to 2000 steps");
   EXPECT_EQ(set[0].attributes().at("scale"), "16777216");
   EXPECT_EQ(set[0].attributes().at("ordered_scale"), "1e+30");
@@ -411,14 +414,17 @@ TEST_F(TrainerTest, ALossScaleOrderWhereNoLossIsScaled_SaysThatItDoesNothing) {
   EXPECT_EQ(agent.steps[1].loss_scale, 1);
   const std::vector<v1::Event> set = EventsOf(agent, v1::Event::LOSS_SCALE_SET);
   ASSERT_EQ(set.size(), 1u);
-  EXPECT_EQ(set[0].message(), "the loss scale stays off: bf16 scales no loss, so the order does nothing");
+  EXPECT_EQ(set[0].message(),
+            "the loss scale stays off: the job's precision, bf16, does not scale the loss, so ampctl job scale has no "
+            "effect");
 }
 
 TEST_F(TrainerTest, LossScaleOrdersOfOneStep_AreBothInEffect) {
-  internal::TrainerCommand interval = LossScaleOrder(2, 0, 1);
-  interval.mutable_loss_scale()->mutable_order()->clear_scale();
+  internal::TrainerCommand interval = LossScaleOrder(1, 64, 1);
+  interval.mutable_live_loss_scale()->set_growth_interval_number(2);
+  interval.mutable_live_loss_scale()->set_number(2);
   internal::TrainerCommand scale = LossScaleOrder(1, 64, 1);
-  scale.mutable_loss_scale()->mutable_order()->clear_growth_interval();
+  scale.mutable_live_loss_scale()->clear_growth_interval_number();
   FakeAgent agent = Spawn();
   agent.Connect();
   agent.Send(scale);
@@ -477,7 +483,7 @@ TEST_F(TrainerTest, ARequestForGradients_ReportsWhatTheCanaryLastSawOfLayersInFp
     agent.Acknowledge(agent.sequences.rbegin()->first);
     return !EventsOf(agent, v1::Event::GRADIENTS_SAMPLED).empty();
   });
-  agent.Leave(v1::Job::CANCEL, v1::USER_CANCELLED);
+  agent.Leave(v1::Job::CANCEL, v1::Reason::USER_CANCELLED);
   Finish(agent);
   const v1::Event answer = EventsOf(agent, v1::Event::GRADIENTS_SAMPLED)[0];
   ASSERT_EQ(answer.gradients().modules_size(), 3);
@@ -520,7 +526,7 @@ TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryForma
         return answered(number);
       });
     }
-    agent.Leave(v1::Job::CANCEL, v1::USER_CANCELLED);
+    agent.Leave(v1::Job::CANCEL, v1::Reason::USER_CANCELLED);
     Finish(agent);
     answered(0);
     ASSERT_EQ(answers.size(), 2u) << precision << ": each request has one answer";
@@ -537,7 +543,7 @@ TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryForma
                 module.num_elements() - module.num_zero() - module.num_non_finite());
       EXPECT_LT(module.num_zero(), module.num_elements());
     }
-    EXPECT_THAT(answers[0].message(), HasSubstr("in 2 modules"));
+    EXPECT_THAT(answers[0].message(), HasSubstr("(2 modules)"));
   }
 }
 
@@ -549,7 +555,7 @@ TEST_F(TrainerTest, MissingData_IsADataErrorThatNamesTheFile) {
   idx.set_labels("mnist/none");
   const Outcome outcome = Run(start);
   EXPECT_EQ(outcome.kind(), Outcome::FAILED);
-  EXPECT_EQ(outcome.reason(), v1::DATA_ERROR);
+  EXPECT_EQ(outcome.reason(), v1::Reason::DATA_ERROR);
   EXPECT_THAT(outcome.message(), HasSubstr("data.train.idx.images \"mnist/none\": No such file"));
   EXPECT_THAT(outcome.message(), testing::Not(HasSubstr(root_.string())));
 }
@@ -566,7 +572,7 @@ TEST_F(TrainerTest, HostThatCanNotReadNow_IsNotTheDatasFault) {
   idx.set_labels("mnist/images");
   const Outcome outcome = Run(start);
   EXPECT_EQ(outcome.kind(), Outcome::FAILED);
-  EXPECT_EQ(outcome.reason(), v1::DEVICE_ERROR);
+  EXPECT_EQ(outcome.reason(), v1::Reason::DEVICE_ERROR);
   EXPECT_THAT(outcome.message(),
               HasSubstr("data.train.idx.images \"mnist/images\": the worker's host can't read it now: "
                         "Resource temporarily unavailable"));
@@ -580,7 +586,7 @@ TEST_F(TrainerTest, FileThatOthersMayNotRead_IsOpenedForNoJob) {
     StartAttempt named = start;
     name_file(*named.mutable_spec());
     const Outcome outcome = Run(named);
-    EXPECT_EQ(outcome.reason(), v1::DATA_ERROR) << outcome.message();
+    EXPECT_EQ(outcome.reason(), v1::Reason::DATA_ERROR) << outcome.message();
     return outcome.message();
   };
   std::ofstream(root_ / "f") << "content";
@@ -655,7 +661,7 @@ TEST_F(TrainerTest, ACheckpointSegmentThatTheModelLacks_IsASpecError) {
   start.mutable_spec()->mutable_train()->add_checkpoint_segments("transformer.h.*");
   const Outcome outcome = Run(start);
   EXPECT_EQ(outcome.kind(), Outcome::FAILED);
-  EXPECT_EQ(outcome.reason(), v1::SPEC_ERROR);
+  EXPECT_EQ(outcome.reason(), v1::Reason::SPEC_ERROR);
   EXPECT_THAT(outcome.message(), HasSubstr("\"transformer.h.*\" matches no module"));
 }
 
@@ -663,7 +669,7 @@ TEST_F(TrainerTest, AModelThatTheDataDoesNotFit_IsASpecError) {
   StartAttempt start = Mlp("fp32", 5);
   start.mutable_spec()->mutable_model()->mutable_mlp()->set_in_features(13);
   const Outcome outcome = Run(start);
-  EXPECT_EQ(outcome.reason(), v1::SPEC_ERROR);
+  EXPECT_EQ(outcome.reason(), v1::Reason::SPEC_ERROR);
   EXPECT_THAT(outcome.message(), HasSubstr("12 elements and the model takes 13"));
 }
 
@@ -680,14 +686,14 @@ TEST_F(TrainerTest, ImagesWithTheirChannelsElsewhere_AreASpecError) {
     }
   }
   const Outcome outcome = Run(start);
-  EXPECT_EQ(outcome.reason(), v1::SPEC_ERROR);
+  EXPECT_EQ(outcome.reason(), v1::Reason::SPEC_ERROR);
   EXPECT_THAT(outcome.message(), HasSubstr("an image is (8, 8, 3) and the model takes (3, 8, 8)"));
 }
 
 TEST_F(TrainerTest, ALossThatIsNotFinite_EndsTheAttempt) {
   StartAttempt start = Mlp("fp32", 50);
   start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1e30);
-  EXPECT_EQ(Run(start).reason(), v1::NONFINITE_LOSS);
+  EXPECT_EQ(Run(start).reason(), v1::Reason::NONFINITE_LOSS);
 }
 
 // Sets a loss scale that does not change. The tests use scales under which every step overflows.
@@ -698,15 +704,15 @@ StartAttempt WithStaticScale(StartAttempt start, double scale) {
 
 TEST_F(TrainerTest, ALossScaleThatStaysAndOnlySkips_EndsTheAttempt) {
   const Outcome outcome = Run(WithStaticScale(Mlp("fp16", 500), 1e30));
-  EXPECT_EQ(outcome.reason(), v1::LOSS_SCALE_COLLAPSED);
+  EXPECT_EQ(outcome.reason(), v1::Reason::LOSS_SCALE_COLLAPSED);
   EXPECT_EQ(outcome.last_step(), 101);
-  EXPECT_THAT(outcome.message(), HasSubstr("the last 101 steps were all skipped, with a loss scale of 1e+30"));
+  EXPECT_THAT(outcome.message(), HasSubstr("the last 101 steps were all skipped, and the loss scale stayed at 1e+30"));
 }
 
 TEST_F(TrainerTest, AJobThatAppliedNoStep_HasNotSucceeded) {
   const Outcome outcome = Run(WithStaticScale(Mlp("fp16", 5), 1e30));
   EXPECT_EQ(outcome.kind(), Outcome::FAILED);
-  EXPECT_EQ(outcome.reason(), v1::LOSS_SCALE_COLLAPSED);
+  EXPECT_EQ(outcome.reason(), v1::Reason::LOSS_SCALE_COLLAPSED);
   EXPECT_THAT(outcome.message(), HasSubstr("all 5 steps were skipped"));
 }
 
@@ -730,7 +736,7 @@ TEST_F(TrainerTest, ADamagedCheckpoint_IsACheckpointError) {
   stream.seekp(-1, std::ios::end);
   stream.put('\x55');
   stream.close();
-  EXPECT_EQ(Run(start).reason(), v1::CHECKPOINT_ERROR);
+  EXPECT_EQ(Run(start).reason(), v1::Reason::CHECKPOINT_ERROR);
 }
 
 TEST_F(TrainerTest, ACheckpointRootThatIsAFile_IsACheckpointErrorWithoutItsPath) {
@@ -738,7 +744,7 @@ TEST_F(TrainerTest, ACheckpointRootThatIsAFile_IsACheckpointErrorWithoutItsPath)
   start.set_checkpoint_root((root_ / "occupied").string());
   std::ofstream(root_ / "occupied") << "x";
   const Outcome outcome = Run(start);
-  EXPECT_EQ(outcome.reason(), v1::CHECKPOINT_ERROR) << outcome.ShortDebugString();
+  EXPECT_EQ(outcome.reason(), v1::Reason::CHECKPOINT_ERROR) << outcome.ShortDebugString();
   EXPECT_THAT(outcome.message(), testing::Not(HasSubstr(root_.string())));
 }
 

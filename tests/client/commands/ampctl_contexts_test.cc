@@ -1,0 +1,150 @@
+// Tests the file of contexts when the environment or the file is wrong. Every error is one line that names the file and
+// what to do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/client/ampctl_fixture.h"
+
+namespace ampd::client {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr char kNoHome[] = "env -u HOME -u XDG_CONFIG_HOME";
+
+class AmpctlContexts : public Ampctl {
+ protected:
+  AmpctlContexts() : file_(folder_ + "/config/ampd/contexts") {
+    std::filesystem::create_directories(folder_ + "/config/ampd");
+  }
+  void WriteFile(const std::string& text) { Write("config/ampd/contexts", text); }
+
+  // Checks that `context list` and a command for the current server fail with this error, and that an address on the
+  // command line makes the file unnecessary.
+  void ExpectBadFile(const std::string& error) {
+    for (const char* command : {"context list", "context add lab h:1", "job list", "job list --address lab"}) {
+      const Result result = Run(command, "AMPD_NONE=1");
+      EXPECT_EQ(result.exit_code, 2) << command;
+      EXPECT_EQ(result.err, error) << command;
+    }
+    EXPECT_EQ(Run("job list --address " + fake_.address(), "AMPD_NONE=1").exit_code, 0);
+    EXPECT_EQ(Run("job list").exit_code, 0) << "AMPD_ADDRESS is an address too";
+  }
+
+  const std::string file_;
+};
+
+TEST_F(AmpctlContexts, ALineOfAnotherForm_IsNamedWithItsNumber) {
+  WriteFile("current lab\n\nlab 127.0.0.1:1\nlab: {address: x}\n");
+  ExpectBadFile(absl::StrCat("error: ", file_,
+                             ":4: 'lab: {address: x}' is neither 'NAME HOST:PORT' nor 'current NAME'; "
+                             "correct the file or delete it  [BAD_CONTEXT_FILE]\n"));
+  WriteFile("server: 127.0.0.1:7070\n");
+  ExpectBadFile(absl::StrCat("error: ", file_,
+                             ":1: 'server: 127.0.0.1:7070' is neither 'NAME HOST:PORT' nor "
+                             "'current NAME'; correct the file or delete it  [BAD_CONTEXT_FILE]\n"));
+}
+
+TEST_F(AmpctlContexts, AFileThatIsNotUtf8_IsNamedWithTheOffset) {
+  WriteFile("lab caf\xe9:1\n");
+  ExpectBadFile(absl::StrCat("error: ", file_,
+                             ": the byte 0xe9 at offset 7 is not UTF-8; correct the file or delete it"
+                             "  [BAD_CONTEXT_FILE]\n"));
+}
+
+TEST_F(AmpctlContexts, AFolderInItsPlace_IsNamed) {
+  std::filesystem::create_directories(file_);
+  ExpectBadFile(absl::StrCat("error: cannot read the file of contexts ", file_,
+                             ": it is a folder; correct that, or "
+                             "name the server with --address HOST:PORT  [BAD_CONTEXT_FILE]\n"));
+}
+
+TEST_F(AmpctlContexts, ACurrentContextThatIsNotInTheFile_IsNamed) {
+  WriteFile("current lab\nother 127.0.0.1:1\n");
+  const Result result = Run("job list", "AMPD_NONE=1");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err, absl::StrCat("error: ", file_,
+                                     ": the current context 'lab' is not in the file; choose another: "
+                                     "ampctl context use NAME  [BAD_CONTEXT_FILE]\n"));
+  EXPECT_EQ(Run("context use other").exit_code, 0);
+  EXPECT_THAT(Run("context show", "AMPD_NONE=1").out, HasSubstr("127.0.0.1:1  (from context other)"));
+}
+
+TEST_F(AmpctlContexts, WithoutHome_CommandsWorkAndNothingIsWrittenToTheRoot) {
+  const bool existed = std::filesystem::exists("/.config/ampd");
+  EXPECT_EQ(Run("job list --address " + fake_.address(), kNoHome).exit_code, 0);
+  EXPECT_EQ(Run("job list", absl::StrCat(kNoHome, " AMPD_ADDRESS=", fake_.address())).exit_code, 0);
+  EXPECT_THAT(Run("context show", kNoHome).out, HasSubstr("127.0.0.1:7070  (from the default)"));
+  EXPECT_THAT(Run("job list --address lab", kNoHome).err, HasSubstr("the address 'lab' from --address is neither"));
+  const std::string cannot = "error: there is no folder for the file of contexts, because HOME is ";
+  const std::string advice =
+      "; set HOME or XDG_CONFIG_HOME to the path of a folder of yours, or name the server with --address HOST:PORT\n";
+  for (const char* command : {"context add lab h:1", "context use lab", "context list"}) {
+    const Result result = Run(command, kNoHome);
+    EXPECT_EQ(result.exit_code, 2) << command;
+    EXPECT_EQ(result.err, cannot + "not set" + advice) << command;
+  }
+  EXPECT_EQ(Run("context add lab h:1", "env -u XDG_CONFIG_HOME HOME=/").err, cannot + "'/'" + advice);
+  EXPECT_EQ(Run("context add lab h:1", "env -u XDG_CONFIG_HOME HOME=here").err, cannot + "'here'" + advice);
+  EXPECT_EQ(Run("context add lab h:1", "env -u HOME XDG_CONFIG_HOME=").err, cannot + "not set" + advice);
+  EXPECT_EQ(std::filesystem::exists("/.config/ampd"), existed);
+  EXPECT_EQ(Run("context add lab h:1", "env -u XDG_CONFIG_HOME HOME=" + folder_).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/.config/ampd/contexts"));
+}
+
+TEST_F(AmpctlContexts, AFolderThatCannotBeCreated_IsNamed) {
+  Write("taken", "");
+  const Result result = Run("context add lab h:1", absl::StrCat("XDG_CONFIG_HOME=", folder_, "/taken/config"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, StartsWith(absl::StrCat("error: cannot read the file of contexts ", folder_,
+                                                  "/taken/config/ampd/contexts: Not a directory; ")));
+  const Result unwritable = Run("context add lab h:1", "XDG_CONFIG_HOME=/proc");
+  EXPECT_EQ(unwritable.exit_code, 2);
+  EXPECT_THAT(unwritable.err, StartsWith("error: cannot write the file of contexts /proc/ampd/contexts: "));
+  EXPECT_THAT(unwritable.err, HasSubstr("; correct that, or set XDG_CONFIG_HOME to a folder of yours  "));
+}
+
+TEST_F(AmpctlContexts, AProjectsContextThatCannotBeRead_IsAnErrorAndNotIgnored) {
+  std::filesystem::create_directories(folder_ + "/.ampd/context");
+  const Result result = Run("context show", "AMPD_NONE=1");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, StartsWith("error: cannot read the file of contexts .ampd/context: Is a directory; "));
+}
+
+// Runs ampctl as a user whose HOME belongs to root. Root itself may read every file.
+TEST_F(AmpctlContexts, AFileOfAnotherUser_IsNamed) {
+  WriteFile("lab 127.0.0.1:1\n");
+  ASSERT_EQ(chmod((folder_ + "/config").c_str(), 0700), 0);
+  ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
+  std::string as_user = "AMPD_NONE=1";
+  if (geteuid() == 0) {
+    as_user += " setpriv --reuid=65534 --regid=65534 --clear-groups";
+    if (Run("--version", as_user).exit_code != 0) {
+      GTEST_SKIP() << "another user cannot run " AMPD_BIN_DIR "/ampctl";
+    }
+  } else {
+    ASSERT_EQ(chmod((folder_ + "/config").c_str(), 0), 0);
+  }
+  const Result result = Run("job list", as_user);
+  const Result written = Run("context add lab h:1", as_user);
+  const Result addressed = Run("job list --address " + fake_.address(), as_user);
+  ASSERT_EQ(chmod((folder_ + "/config").c_str(), 0700), 0);
+  const std::string error = absl::StrCat("error: cannot read the file of contexts ", file_,
+                                         ": Permission denied; correct that, or name the "
+                                         "server with --address HOST:PORT  [BAD_CONTEXT_FILE]\n");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err, error);
+  EXPECT_EQ(written.err, error);
+  EXPECT_EQ(addressed.exit_code, 0) << addressed.err;
+}
+
+}  // namespace
+}  // namespace ampd::client

@@ -1,0 +1,110 @@
+// Tests what every command that writes a file on this machine refuses: its own input, a file that exists, a folder, and
+// a place where it cannot write.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/commands/output_file.h"
+#include "tests/client/ampctl_fixture.h"
+#include "tests/client/commands/checkpoint_fixture.h"
+
+namespace ampd::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+class AmpctlFiles : public Ampctl {
+ protected:
+  AmpctlFiles() {
+    Write("text", "abc");
+    Write("vocab.txt", "[UNK]\nabc\n");
+    Write("job.yaml", kGoodJob);
+    WriteCheckpoint(folder_ + "/ck");
+    std::filesystem::create_directories(folder_ + "/pictures/a");
+    Write("pictures/a/1.png", "a picture");
+    digest_ = fake_.artifacts.Add("content");
+  }
+  // Returns the commands that write a file, each up to the name of that file.
+  std::vector<std::string> Writers() const {
+    return {"data tokenize text",
+            "data pack --size 8 pictures",
+            "checkpoint export ck",
+            "artifact download " + digest_,
+            "init",
+            "compare -f job.yaml --html"};
+  }
+  std::string Slurp(const std::string& name) const { return *ReadFile(folder_ + "/" + name, 1 << 20); }
+
+  std::string digest_;
+};
+
+TEST_F(AmpctlFiles, AnInput_IsNeverReplaced) {
+  std::filesystem::create_symlink("text", folder_ + "/link");
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"data tokenize text text", "text"},
+      {"data tokenize text ./text", "text"},
+      {"data tokenize text link", "text"},
+      {"data tokenize text vocab.txt --vocab vocab.txt", "vocab.txt"},
+      {"data pack --size 8 pictures pictures/a/1.png", "pictures/a/1.png"},
+      {"checkpoint export ck ck/model.safetensors", "ck/model.safetensors"},
+      {"checkpoint export ck ck/optimizer.safetensors", "ck/optimizer.safetensors"},
+      {"compare -f job.yaml --html job.yaml", "job.yaml"}};
+  for (const auto& [command, input] : cases) {
+    const std::string before = Slurp(input);
+    for (const char* force : {"", " --force"}) {
+      const Result result = Run(command + force);
+      EXPECT_EQ(result.exit_code, 2) << command << force;
+      EXPECT_THAT(result.err, HasSubstr("error: input and output are the same file: ")) << command << force;
+    }
+    EXPECT_EQ(Slurp(input), before) << command;
+  }
+}
+
+TEST_F(AmpctlFiles, AFileThatExists_IsReplacedOnlyWithForce) {
+  for (const std::string& command : Writers()) {
+    Write("mine", "mine");
+    const Result result = Run(command + " mine");
+    EXPECT_EQ(result.exit_code, 1) << command;
+    EXPECT_EQ(result.err, "error: mine exists; name another file, or replace it with --force\n") << command;
+    EXPECT_EQ(Slurp("mine"), "mine") << command;
+  }
+  EXPECT_EQ(Run("init mine --force").exit_code, 0);
+  EXPECT_NE(Slurp("mine"), "mine");
+}
+
+TEST_F(AmpctlFiles, AFolderInPlaceOfAFile_IsNamed) {
+  for (const std::string& command : Writers()) {
+    for (const char* force : {"", " --force"}) {
+      const Result result = Run(command + " pictures" + force);
+      EXPECT_EQ(result.exit_code, 1) << command;
+      EXPECT_EQ(result.err, "error: pictures is a folder; name a file\n") << command;
+    }
+    EXPECT_EQ(Run(command + " nowhere/").err, "error: nowhere/ is a folder; name a file\n") << command;
+  }
+}
+
+TEST_F(AmpctlFiles, APlaceThatCannotBeWritten_EndsWithOne) {
+  for (const std::string& command : Writers()) {
+    const Result missing = Run(command + " nowhere/out");
+    EXPECT_EQ(missing.exit_code, 1) << command;
+    EXPECT_EQ(missing.err, "error: nowhere/out cannot be written: the folder nowhere does not exist; create it first\n")
+        << command;
+    EXPECT_EQ(Run(command + " text/out").exit_code, 1) << command;
+    EXPECT_EQ(Run(command + " /dev/null --force").exit_code, 1) << command;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/nowhere"));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST_F(AmpctlFiles, AnInputThatIsMissing_IsNoSameFile) {
+  EXPECT_EQ(Run("data tokenize missing missing").exit_code, 3);
+  EXPECT_TRUE(CheckInputsAreKept({"-", folder_ + "/missing"}, "-").ok());
+}
+
+}  // namespace
+}  // namespace ampd::client

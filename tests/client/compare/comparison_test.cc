@@ -1,0 +1,135 @@
+#include "client/compare/comparison.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/client/compare/planted_runs.h"
+
+namespace ampd::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<std::string> NamesOf(const std::vector<PolicyRuns>& policies) {
+  std::vector<std::string> names;
+  for (const PolicyRuns& policy : policies) {
+    names.push_back(policy.name);
+  }
+  return names;
+}
+
+TEST(GroupByPolicy, JobsThatDifferInTheirSeeds_AreOnePolicy) {
+  const auto policies = PoliciesOf({{.precision = "fp32", .seed = 1},
+                                    {.precision = "bf16", .seed = 1},
+                                    {.precision = "fp32", .seed = 2},
+                                    {.precision = "bf16", .seed = 2}});
+  EXPECT_THAT(NamesOf(policies), ElementsAre("fp32", "bf16"));
+  EXPECT_EQ(policies[0].runs.size(), 2);
+  EXPECT_EQ(policies[1].runs.size(), 2);
+}
+
+TEST(GroupByPolicy, JobsThatDifferInMore_AreSeveralPoliciesWithDifferentNames) {
+  std::vector<RunRecord> records(3, RecordOf({.precision = "bf16"}));
+  records[1].job.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(0.5);
+  records[2].job.mutable_spec()->mutable_precision()->set_allow_unsafe(true);
+  std::vector<RunFacts> runs;
+  std::vector<v1::JobSpec> specs;
+  for (const RunRecord& record : records) {
+    runs.push_back(FactsOf(record));
+    specs.push_back(record.job.spec());
+  }
+  EXPECT_THAT(NamesOf(GroupByPolicy(runs, specs)), ElementsAre("bf16", "bf16 (fashion-bf16)", "bf16 (fashion-bf16 2)"));
+}
+
+TEST(GroupByPolicy, TheLabelNamesThePolicy) {
+  RunRecord record = RecordOf({.precision = "bf16"});
+  (*record.job.mutable_spec()->mutable_labels())[kPolicyLabel] = "file";
+  EXPECT_THAT(NamesOf(GroupByPolicy({FactsOf(record)}, {record.job.spec()})), ElementsAre("file"));
+}
+
+TEST(PartsThatDiffer, NamesOnlyWhatMakesJobsIncomparable) {
+  v1::JobSpec one = JobOf({.precision = "fp32"}).spec();
+  v1::JobSpec other = JobOf({.precision = "bf16", .seed = 7}).spec();
+  other.set_queue("night");
+  other.mutable_resources()->set_worker("w2");
+  EXPECT_THAT(PartsThatDiffer({one, other}), IsEmpty());
+  other.mutable_data()->set_batch_size(64);
+  other.mutable_schedule()->set_warmup_steps(5);
+  EXPECT_THAT(PartsThatDiffer({one, other}), ElementsAre("data", "schedule"));
+}
+
+TEST(DifferenceBetween, RunsWithTheSameSeeds_ArePaired) {
+  // The loss of each seed differs by far more than the policies do.
+  const auto policies = PoliciesOf({{.precision = "fp32", .seed = 1, .loss = 0.5},
+                                    {.precision = "fp32", .seed = 2, .loss = 0.7},
+                                    {.precision = "fp32", .seed = 3, .loss = 0.9},
+                                    {.precision = "bf16", .seed = 1, .loss = 0.52},
+                                    {.precision = "bf16", .seed = 2, .loss = 0.7205},
+                                    {.precision = "bf16", .seed = 3, .loss = 0.9195}});
+  const PolicyDifference difference = DifferenceBetween(policies[1], policies[0]);
+  EXPECT_EQ(difference.num_pairs, 3);
+  EXPECT_NEAR(difference.train_loss->value, 0.02, 1e-3);
+  EXPECT_LT(difference.train_loss->half_width.value(), 0.005);
+  EXPECT_TRUE(difference.train_loss->exceeds_noise());
+}
+
+TEST(DifferenceBetween, RunsOfOneSeed_AreOneRepeat) {
+  const auto policies = PoliciesOf({{.precision = "fp32", .seed = 1},
+                                    {.precision = "fp32", .seed = 1},
+                                    {.precision = "bf16", .seed = 1},
+                                    {.precision = "bf16", .seed = 1}});
+  EXPECT_EQ(DifferenceBetween(policies[1], policies[0]).num_pairs, 1);
+}
+
+TEST(DifferenceBetween, WithoutRepeats_TheNoiseIsThatOfTheBaselinesTail) {
+  const auto policies =
+      PoliciesOf({{.precision = "fp32", .loss = 0.5, .noise = 0.02}, {.precision = "bf16", .loss = 0.6, .noise = 3}});
+  const PolicyDifference difference = DifferenceBetween(policies[1], policies[0]);
+  const double noise = policies[0].runs[0].loss_tail->noise;
+  EXPECT_NEAR(difference.train_loss->half_width.value(), 2 * std::sqrt(2.0) * noise, 1e-12)
+      << "the policy's own noise does not hide its loss";
+  // The sampling error of an accuracy of 0.9 with 10,000 samples is 0.003.
+  EXPECT_NEAR(difference.eval_accuracy->half_width.value(), 2 * std::sqrt(2.0) * 0.003, 1e-9);
+  EXPECT_EQ(difference.eval_loss->half_width, std::nullopt);
+}
+
+TEST(DifferenceBetween, LossesThatAreBothNearZero_AreEqual) {
+  const auto policies = PoliciesOf({{.precision = "fp32", .loss = 1e-6, .noise = 1e-7},
+                                    {.precision = "bf16", .loss = 5e-5, .noise = 1e-7},
+                                    {.precision = "fp16", .loss = 5e-3, .noise = 1e-7}});
+  EXPECT_FALSE(DifferenceBetween(policies[1], policies[0]).train_loss->exceeds_noise());
+  EXPECT_TRUE(DifferenceBetween(policies[2], policies[0]).train_loss->exceeds_noise());
+}
+
+TEST(DifferenceBetween, TimeAndMemoryAreSharesOfTheBaseline) {
+  const auto policies = PoliciesOf({{.precision = "fp32", .step_seconds = 0.02, .memory_bytes = 200 << 20},
+                                    {.precision = "bf16", .step_seconds = 0.015, .memory_bytes = 150 << 20}});
+  const PolicyDifference difference = DifferenceBetween(policies[1], policies[0]);
+  EXPECT_NEAR(difference.step_time->value, -0.25, 1e-9);
+  EXPECT_NEAR(difference.peak_memory.value(), -0.25, 1e-9);
+}
+
+TEST(PolicyRuns, OnlyRunsThatSucceededCount) {
+  const auto policies =
+      PoliciesOf({{.seed = 1, .step_seconds = 0.01},
+                  {.seed = 2, .step_seconds = 0.05, .state = v1::Job::FAILED, .reason = v1::Reason::WORKER_LOST}});
+  EXPECT_NEAR(policies[0].MeanOf(&RunFacts::step_seconds).value(), 2, 1e-9);
+}
+
+TEST(PolicyRuns, CostsOnlyWhatIsKnown) {
+  PolicyRuns policy = PoliciesOf({{.step_seconds = 3600.0 / 200}})[0];
+  EXPECT_EQ(policy.Cost({}), std::nullopt);
+  EXPECT_NEAR(policy.Cost({.price_per_device_hour = 2.5}).value(), 2.5, 1e-9);
+  EXPECT_EQ(policy.Cost({.price_per_kwh = 0.3}), std::nullopt) << "the energy was not measured";
+  EXPECT_EQ(policy.CarbonGrams({.carbon_grams_per_kwh = 400}), std::nullopt);
+  policy.runs[0].energy_joules = 7.2e6;
+  policy.runs[0].num_devices = 2;
+  EXPECT_NEAR(policy.Cost({.price_per_device_hour = 2.5, .price_per_kwh = 0.3}).value(), 5 + 0.6, 1e-9);
+  EXPECT_NEAR(policy.CarbonGrams({.carbon_grams_per_kwh = 400}).value(), 800, 1e-9);
+}
+
+}  // namespace
+}  // namespace ampd::client

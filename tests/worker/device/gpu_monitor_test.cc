@@ -1,0 +1,112 @@
+#include "worker/device/gpu_monitor.h"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/worker/device/fake_nvml.h"
+
+namespace ampd::device {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Pair;
+
+class FakeGpuMonitor : public testing::Test {
+ protected:
+  FakeGpuMonitor() : library_(dlopen(Path().c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    nvml_ = library_ == nullptr ? nullptr : static_cast<FakeNvml*>(dlsym(library_, "fake_nvml"));
+    if (nvml_ != nullptr) {
+      *nvml_ = FakeNvml();
+    }
+  }
+  ~FakeGpuMonitor() override { dlclose(library_); }
+  void SetUp() override { ASSERT_NE(nvml_, nullptr); }
+
+  static std::string Path() { return AMPD_TEST_LIBRARIES "/libfake_nvml.so"; }
+
+  void* library_;
+  FakeNvml* nvml_;
+};
+
+TEST_F(FakeGpuMonitor, ReadsEveryValueInItsUnit) {
+  nvml_->used_bytes = 5 << 20;
+  nvml_->millijoules = 1'234'000;
+  const auto monitor = GpuMonitor::Open({}, Path());
+  ASSERT_NE(monitor, nullptr);
+  EXPECT_EQ(monitor->driver_version(), "580.65.06");
+  const auto gpus = monitor->Read();
+  ASSERT_EQ(gpus.size(), 2u);
+  EXPECT_EQ(gpus[1].id, "gpu1");
+  EXPECT_EQ(gpus[1].uuid, "GPU-00000000-0000-0000-0000-000000000001");
+  EXPECT_EQ(gpus[1].name, "Fake H1");
+  EXPECT_EQ(gpus[1].memory_total_bytes, int64_t{128} << 30);
+  EXPECT_EQ(gpus[1].memory_used_bytes, 5 << 20);
+  EXPECT_DOUBLE_EQ(gpus[1].utilization.value(), 0.76);
+  EXPECT_EQ(gpus[1].temperature_celsius, 51);
+  EXPECT_DOUBLE_EQ(gpus[1].power_watts.value(), 312.5);
+  EXPECT_DOUBLE_EQ(gpus[1].power_limit_watts.value(), 700);
+  EXPECT_DOUBLE_EQ(gpus[1].sm_clock_hertz.value(), 1980e6);
+  EXPECT_DOUBLE_EQ(gpus[1].memory_clock_hertz.value(), 2619e6);
+  EXPECT_DOUBLE_EQ(gpus[0].energy_joules.value(), 1234);
+  EXPECT_EQ(gpus[1].ecc_errors_corrected, 3);
+  EXPECT_EQ(gpus[1].ecc_errors_uncorrected, 1);
+  EXPECT_THAT(gpus[1].num_xid_errors, IsEmpty());
+}
+
+TEST_F(FakeGpuMonitor, AValueThatTheGpuDoesNotHave_IsUnset) {
+  nvml_->failing_gpu = 0;
+  nvml_->failing_call = "nvmlDeviceGetTotalEccErrors";
+  const auto monitor = GpuMonitor::Open({}, Path());
+  ASSERT_NE(monitor, nullptr);
+  const auto gpus = monitor->Read();
+  EXPECT_EQ(gpus[0].ecc_errors_corrected, std::nullopt);
+  EXPECT_EQ(gpus[0].ecc_errors_uncorrected, std::nullopt);
+  EXPECT_TRUE(gpus[0].power_watts.has_value());
+  EXPECT_TRUE(gpus[1].ecc_errors_corrected.has_value());
+}
+
+TEST_F(FakeGpuMonitor, FaultsAreCountedByTheirXid) {
+  const auto monitor = GpuMonitor::Open({}, Path());
+  ASSERT_NE(monitor, nullptr);
+  nvml_->xid = 79;
+  nvml_->num_xids = 2;
+  EXPECT_THAT(monitor->Read()[1].num_xid_errors, ElementsAre(Pair(79, 2)));
+  nvml_->xid = 31;
+  nvml_->num_xids = 1;
+  const auto gpus = monitor->Read();
+  EXPECT_THAT(gpus[1].num_xid_errors, ElementsAre(Pair(31, 1), Pair(79, 2)));
+  EXPECT_THAT(gpus[0].num_xid_errors, IsEmpty());
+}
+
+TEST_F(FakeGpuMonitor, ReadsOnlyTheGpusThatAreWanted) {
+  const auto monitor = GpuMonitor::Open({"cpu", "gpu1"}, Path());
+  ASSERT_NE(monitor, nullptr);
+  const auto gpus = monitor->Read();
+  ASSERT_EQ(gpus.size(), 1u);
+  EXPECT_EQ(gpus[0].id, "gpu1");
+  EXPECT_EQ(GpuMonitor::Open({"cpu"}, Path()), nullptr);
+}
+
+TEST_F(FakeGpuMonitor, WithoutNvmlOrGpus_ThereIsNoMonitor) {
+  EXPECT_EQ(GpuMonitor::Open({}, "libno-such-library.so"), nullptr);
+  nvml_->num_gpus = 0;
+  EXPECT_EQ(GpuMonitor::Open({}, Path()), nullptr);
+  nvml_->failing_call = "nvmlInit_v2";
+  EXPECT_EQ(GpuMonitor::Open({}, Path()), nullptr);
+  EXPECT_EQ(nvml_->num_inits, nvml_->num_shutdowns);
+}
+
+TEST_F(FakeGpuMonitor, ReleasesWhatItOpened) {
+  {
+    const auto monitor = GpuMonitor::Open({}, Path());
+    EXPECT_EQ(nvml_->num_event_sets, 1);
+    EXPECT_EQ(nvml_->num_inits - nvml_->num_shutdowns, 1);
+  }
+  EXPECT_EQ(nvml_->num_event_sets, 0);
+  EXPECT_EQ(nvml_->num_inits, nvml_->num_shutdowns);
+}
+
+}  // namespace
+}  // namespace ampd::device
