@@ -28,10 +28,10 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using StringBody = beast::http::string_body;
 
-// If no file descriptor was left, the listener tries again to accept after this pause.
+// How long the listener pauses before it accepts again, after no file descriptor was left.
 constexpr std::chrono::milliseconds kRetry(50);
-// After the answer to an invalid request, the client may still send for this time and this many bytes before its
-// connection is closed. Closing at once would lose the answer.
+// How long, and for how many bytes, the listener keeps reading after it has answered an invalid request. It then closes
+// the connection. Closing at once would lose the answer, because the client may still be sending.
 constexpr std::chrono::seconds kLinger(2);
 constexpr size_t kMaxLingerBytes = 1 << 20;
 
@@ -52,8 +52,8 @@ Request ToRequest(const beast::http::request<StringBody>& message) {
   return request;
 }
 
-// The HTTP status of the answer to a request that could not be read; 0 if the connection failed, so that nobody would
-// read an answer.
+// Returns the HTTP status that answers a request which could not be read. Returns 0 if the connection itself failed:
+// nobody would read an answer.
 int StatusOf(const error_code& error) {
   using Error = beast::http::error;
   if (error == Error::header_limit || error == Error::buffer_overflow) {
@@ -101,8 +101,8 @@ class Listener::Impl {
 
   const Options options_;
   const int port_;
-  // These lists are declared before the members that may hold the last reference to a session, and so are destroyed
-  // after them, because a session removes itself from the lists when it is destroyed.
+  // A session removes itself from these lists when it is destroyed, so the lists must outlive the sessions. They are
+  // declared before the members that may hold the last reference to a session, and so are destroyed later.
   Sessions waiting_;  // Connections waiting for a request, longest wait first.
   Sessions serving_;  // All other connections.
   std::atomic<int64_t> num_accepted_ = 0;
