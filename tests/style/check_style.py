@@ -192,6 +192,24 @@ def banned_findings(name, text):
             yield f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {why}: {match.group()}"
 
 
+def hiding_findings(texts):
+    """Yields the constants of sources that hide one of a header in the same folder. A unity build puts the sources of a
+    folder together, so the others would silently take the source's constant in place of the header's. `texts` maps
+    paths to contents."""
+    shared = {}
+    for name, text in texts.items():
+        if name.endswith(".h"):
+            for match in re.finditer(r"^inline constexpr [^=({]*?\b(k[A-Z]\w*)", text, re.M):
+                shared[name.rpartition("/")[0], match.group(1)] = name
+    for name, text in texts.items():
+        if name.endswith((".cc", ".cu")):
+            for match in re.finditer(r"^(?:static )?(?:constexpr|const) [^=({]*?\b(k[A-Z]\w*)", text, re.M):
+                header = shared.get((name.rpartition("/")[0], match.group(1)))
+                if header is not None:
+                    line = text.count("\n", 0, match.start()) + 1
+                    yield f"{name}:{line}: {match.group(1)} has the name of a constant of {header}"
+
+
 def findings(name, text):
     """Yields all findings in one file. `name` is its path below the root."""
     if pathlib.PurePath(name).suffix in SOURCES:
@@ -204,17 +222,16 @@ def main():
     root = pathlib.Path(sys.argv[1])
     listing = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True, check=True)
-    count = 0
+    texts = {}
     for name in listing.stdout.splitlines():
         path = root / name
         if not path.is_file() or path.suffix in {".gz", ".bin", ".safetensors", ".png"} or name.startswith("proto/google/"):
             continue
-        text = path.read_text(errors="replace")
-        for finding in findings(name, text):
-            print(finding)
-            count += 1
-    print(f"{count} findings")
-    return 1 if count else 0
+        texts[name] = path.read_text(errors="replace")
+    found = [finding for name, text in texts.items() for finding in findings(name, text)]
+    found += hiding_findings(texts)
+    print(*found, f"{len(found)} findings", sep="\n")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -42,6 +42,13 @@ class CheckStyle(unittest.TestCase):
             self.assertTrue(any(sign in one for one in found), found)
         self.assertFalse(self.found("base/x.h", "// Of course it is.\n"))
 
+    def test_a_constant_that_hides_a_headers_is_found(self):
+        header = {"graph/x.h": "inline constexpr char kBatch[] = \"s77\";\n"}
+        found = lambda name, text: list(check_style.hiding_findings({**header, name: text}))
+        self.assertIn("a.cc:2: kBatch", found("graph/a.cc", "\nconstexpr char kBatch[] = \"b\";\n")[0])
+        self.assertFalse(found("graph/a.cc", "constexpr int kBatches = 2;\nvoid F() {\n  constexpr int kBatch = 2;\n}\n"))
+        self.assertFalse(found("data/a.cc", "constexpr int kBatch = 2;\n"))
+
     def test_a_main_wires_everything(self):
         self.assertFalse(self.found("server/main.cc", '#include "server/rpc/job_service.h"\n'))
 

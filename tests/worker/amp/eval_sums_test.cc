@@ -25,14 +25,14 @@
 namespace ampd::amp {
 namespace {
 
-constexpr int64_t kClasses = 5;
+constexpr int64_t kEvalClasses = 5;
 
 // Returns an evaluation program: one linear layer, and then this loss head. The layer's output has the name that the
 // head expects. The tests do not use the values that the program computes.
 graph::Graph EvalProgramOf(graph::Head head) {
   graph::GraphBuilder b("layer");
   b.Output(std::string(graph::OutputNamesOf(head).front()),
-           b.Linear("fc", b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 4}}), kClasses));
+           b.Linear("fc", b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 4}}), kEvalClasses));
   return graph::WithEvalHead(std::move(b).Build().value()).value();
 }
 
@@ -54,8 +54,8 @@ double CountOf(const at::Tensor& labels) { return labels.ne(graph::kIgnoredLabel
 EvalSums Classified(const std::vector<int64_t>& predicted, const std::vector<int64_t>& labels) {
   const at::Tensor given = at::tensor(predicted);
   const at::Tensor wanted = at::tensor(labels);
-  return SumsOf(graph::Head::kClassification, kClasses, EvalProgramOf(graph::Head::kClassification),
-                {at::tensor(2.5f), given.eq(wanted).sum(), given, at::one_hot(given, kClasses).to(at::kFloat)}, wanted,
+  return SumsOf(graph::Head::kClassification, kEvalClasses, EvalProgramOf(graph::Head::kClassification),
+                {at::tensor(2.5f), given.eq(wanted).sum(), given, at::one_hot(given, kEvalClasses).to(at::kFloat)}, wanted,
                 CountOf(wanted));
 }
 
@@ -63,17 +63,17 @@ TEST(SumsOf, ClassesAreCountedExactlyOverBatchesOfAnySize) {
   std::mt19937 random(4);
   std::vector<int64_t> labels(101), predicted(101);
   for (size_t i = 0; i < labels.size(); ++i) {
-    labels[i] = static_cast<int64_t>(random() % (kClasses - 1));  // The last class is neither present nor predicted.
-    predicted[i] = random() % 3 == 0 ? static_cast<int64_t>(random() % (kClasses - 1)) : labels[i];
+    labels[i] = static_cast<int64_t>(random() % (kEvalClasses - 1));  // The last class is neither present nor predicted.
+    predicted[i] = random() % 3 == 0 ? static_cast<int64_t>(random() % (kEvalClasses - 1)) : labels[i];
   }
   double expected = 0;
-  for (int64_t one = 0; one < kClasses; ++one) {
+  for (int64_t one = 0; one < kEvalClasses; ++one) {
     std::set<size_t> wanted, given;
     for (size_t i = 0; i < labels.size(); ++i) {
       if (labels[i] == one) wanted.insert(i);
       if (predicted[i] == one) given.insert(i);
     }
-    expected += F1Of(wanted, given) / kClasses;
+    expected += F1Of(wanted, given) / kEvalClasses;
   }
   for (const size_t batch : {1, 7, 50, 101}) {
     EvalSums sums;
@@ -98,15 +98,15 @@ TEST(MacroF1, IsScikitLearnsOnItsOwnExample) {
 }
 
 TEST(SumsOf, EveryDecisionCountsForItsClass) {
-  const at::Tensor labels = at::tensor({1.f, 0.f, 0.f, 1.f, 0.f, 1.f, 1.f, 0.f, 0.f, 0.f}).view({2, kClasses});
-  const at::Tensor predicted = at::tensor({1.f, 1.f, 0.f, 0.f, 0.f, 1.f, 0.f, 0.f, 0.f, 0.f}).view({2, kClasses}).gt(0);
-  const EvalSums sums = SumsOf(graph::Head::kMultiLabel, kClasses, EvalProgramOf(graph::Head::kMultiLabel),
+  const at::Tensor labels = at::tensor({1.f, 0.f, 0.f, 1.f, 0.f, 1.f, 1.f, 0.f, 0.f, 0.f}).view({2, kEvalClasses});
+  const at::Tensor predicted = at::tensor({1.f, 1.f, 0.f, 0.f, 0.f, 1.f, 0.f, 0.f, 0.f, 0.f}).view({2, kEvalClasses}).gt(0);
+  const EvalSums sums = SumsOf(graph::Head::kMultiLabel, kEvalClasses, EvalProgramOf(graph::Head::kMultiLabel),
                                {at::tensor(7.f), predicted.eq(labels).sum(), predicted}, labels, 10);
   EXPECT_EQ(sums.loss, 7);
   EXPECT_EQ(sums.num_correct, 7);
   EXPECT_EQ(sums.num_labels, 10);
   EXPECT_EQ(sums.num_samples, 2);
-  EXPECT_DOUBLE_EQ(MacroF1(sums.classes), 1.0 / kClasses) << "of class 0 all right, of 1 and 3 nothing, of others none";
+  EXPECT_DOUBLE_EQ(MacroF1(sums.classes), 1.0 / kEvalClasses) << "of class 0 all right, of 1 and 3 nothing, of others none";
   EXPECT_EQ(sums.classes[1].false_positives, 1);
   EXPECT_EQ(sums.classes[1].false_negatives, 1);
   EXPECT_EQ(sums.classes[3].false_negatives, 1);

@@ -29,8 +29,8 @@ namespace {
 constexpr int kSteps = 30;
 constexpr int64_t kVocabulary = 17;
 constexpr int64_t kSequence = 8;
-constexpr int64_t kImageSize = 8;
-constexpr int64_t kClasses = 4;
+constexpr int64_t kNetworkImageSize = 8;
+constexpr int64_t kNetworkClasses = 4;
 
 struct Network {
   const char* name;
@@ -56,13 +56,13 @@ Batch Tokens() {
 }
 
 graph::Graph Resnet() {
-  return models::BuildResnet({.widths = {8, 16}, .blocks = {1, 1}, .image_size = kImageSize}).value();
+  return models::BuildResnet({.widths = {8, 16}, .blocks = {1, 1}, .image_size = kNetworkImageSize}).value();
 }
 
 // Images of class c have a bright row c.
 Batch Images() {
-  const at::Tensor labels = at::arange(16, at::kLong).remainder(kClasses);
-  at::Tensor images = at::rand({16, 3, kImageSize, kImageSize});
+  const at::Tensor labels = at::arange(16, at::kLong).remainder(kNetworkClasses);
+  at::Tensor images = at::rand({16, 3, kNetworkImageSize, kNetworkImageSize});
   for (int64_t i = 0; i < labels.size(0); ++i) {
     images[i].select(1, labels[i].item<int64_t>()).add_(1);
   }
@@ -90,7 +90,7 @@ graph::Graph Bert() {
   spec.set_num_attention_heads(4);
   spec.set_max_position_embeddings(kSequence + 3);
   spec.set_vocab_size(kVocabulary);
-  spec.set_num_labels(kClasses);
+  spec.set_num_labels(kNetworkClasses);
   spec.set_dropout(0);
   return models::BuildBertClassifier(spec, kSequence).value();
 }
@@ -103,7 +103,7 @@ graph::Graph RnnOf(v1::RnnSpec::Cell cell) {
   spec.set_hidden_size(32);
   spec.set_num_layers(2);
   spec.set_bidirectional(true);
-  spec.set_num_classes(kClasses);
+  spec.set_num_classes(kNetworkClasses);
   return models::BuildRnn(spec, kSequence).value();
 }
 
@@ -114,11 +114,11 @@ graph::Graph Gru() { return RnnOf(v1::RnnSpec::GRU); }
 // Texts whose second token is the class. The padding after a text holds tokens of other classes.
 Batch Texts() {
   constexpr int64_t kTexts = 16;
-  const at::Tensor labels = at::arange(kTexts, at::kLong).remainder(kClasses);
+  const at::Tensor labels = at::arange(kTexts, at::kLong).remainder(kNetworkClasses);
   const at::Tensor lengths = at::randint(3, kSequence + 1, {kTexts, 1}, at::kLong);
   const at::Tensor mask = at::arange(kSequence, at::kLong).unsqueeze(0).lt(lengths);
-  at::Tensor tokens = at::randint(2 * kClasses, kVocabulary, {kTexts, kSequence}, at::kLong);
-  tokens.copy_(tokens.where(mask, at::randint(1, kClasses, {kTexts, kSequence}, at::kLong)));
+  at::Tensor tokens = at::randint(2 * kNetworkClasses, kVocabulary, {kTexts, kSequence}, at::kLong);
+  tokens.copy_(tokens.where(mask, at::randint(1, kNetworkClasses, {kTexts, kSequence}, at::kLong)));
   tokens.select(1, 1).copy_(labels);
   return {tokens, labels, {{"attention_mask", mask}, {"token_type_ids", at::zeros_like(tokens)}}};
 }
@@ -267,13 +267,13 @@ graph::Graph NarrowImage() {
   graph::GraphBuilder b("narrow_image");
   graph::ValueId x = b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 16, 1, 1}});
   x = b.Conv2d("conv", x, {.out_channels = 16, .kernel_size = 3, .stride = 2, .padding = 1});
-  b.Output("logits", b.Linear("head", b.Flatten("", x), kClasses));
+  b.Output("logits", b.Linear("head", b.Flatten("", x), kNetworkClasses));
   return std::move(b).Build().value();
 }
 
 TEST(Networks, AnImageNarrowerThanTheStrideHasTheGradientThatItHasInFp32) {
   const FilledMemory filled;
-  const Batch batch = {at::rand({16, 16, 1, 1}), at::arange(16, at::kLong).remainder(kClasses)};
+  const Batch batch = {at::rand({16, 16, 1, 1}), at::arange(16, at::kLong).remainder(kNetworkClasses)};
   double expected = 0;
   for (const char* preset : {"fp32", "bf16", "torch-amp-bf16"}) {
     EngineOptions options;

@@ -17,28 +17,28 @@ using graph::Dtype;
 using graph::GraphBuilder;
 using graph::ValueId;
 
-constexpr int kImageSize = 6;
-constexpr int kClasses = 4;
+constexpr int kStepImageSize = 6;
+constexpr int kStepClasses = 4;
 
 // A network with a convolution, a batch norm and dropout: besides weights, a step changes running statistics and draws
 // random numbers.
 graph::Graph NormAndDropout() {
   GraphBuilder b("norm_and_dropout");
-  ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kImageSize, kImageSize}});
+  ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kStepImageSize, kStepImageSize}});
   x = b.Conv2d("conv", x, {.out_channels = 4, .kernel_size = 3, .padding = 1});
   x = b.Relu("relu", b.BatchNorm2d("norm", x));
   x = b.Dropout("dropout", b.Flatten("flatten", x), 0.3);
-  b.Output("logits", b.Linear("head", x, kClasses));
+  b.Output("logits", b.Linear("head", x, kStepClasses));
   return *std::move(b).Build();
 }
 
 // Three linear layers.
 graph::Graph Mlp() {
   GraphBuilder b("mlp");
-  ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kImageSize, kImageSize}});
+  ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kStepImageSize, kStepImageSize}});
   x = b.Relu("relu0", b.Linear("first", b.Flatten("flatten", x), 16));
   x = b.Relu("relu1", b.Linear("middle", x, 16));
-  b.Output("logits", b.Linear("head", x, kClasses));
+  b.Output("logits", b.Linear("head", x, kStepClasses));
   return *std::move(b).Build();
 }
 
@@ -66,13 +66,13 @@ v1::PrecisionPolicy DynamicFp16(double initial) {
 
 Batch MakeBatch(uint64_t seed, int64_t size = 16) {
   SeededRandom random(seed);
-  Batch batch{at::empty({size, 1, kImageSize, kImageSize}, at::kFloat), at::empty({size}, at::kLong)};
+  Batch batch{at::empty({size, 1, kStepImageSize, kStepImageSize}, at::kFloat), at::empty({size}, at::kLong)};
   auto* pixels = batch.images.data_ptr<float>();
   for (int64_t i = 0; i < batch.images.numel(); ++i) {
     pixels[i] = static_cast<float>(static_cast<double>(random.Next() >> 11) * 0x1p-52 - 1);
   }
   for (int64_t i = 0; i < size; ++i) {
-    batch.labels.data_ptr<int64_t>()[i] = static_cast<int64_t>(random.Next() % kClasses);
+    batch.labels.data_ptr<int64_t>()[i] = static_cast<int64_t>(random.Next() % kStepClasses);
   }
   return batch;
 }
@@ -223,7 +223,7 @@ TEST(Attribution, OfAFaultThatSpreadsNamesWhereTheBackwardPassMetItFirst) {
   EXPECT_EQ(result.overflow_parameter, "head.weight");
   EXPECT_EQ(result.overflow_module, "head");
   EXPECT_EQ(result.num_overflow_parameters, 6);
-  EXPECT_EQ(result.overflow_count, 16 * kClasses) << "all of the head's weight";
+  EXPECT_EQ(result.overflow_count, 16 * kStepClasses) << "all of the head's weight";
   EXPECT_GT(result.total_overflow_count, result.overflow_count);
   EXPECT_FALSE(std::isfinite(result.loss)) << "which says that it began before the backward pass";
 }

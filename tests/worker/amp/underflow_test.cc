@@ -18,7 +18,7 @@ using graph::GraphBuilder;
 using graph::ValueId;
 
 constexpr int kFeatures = 32;
-constexpr int kClasses = 4;
+constexpr int kUnderflowClasses = 4;
 
 constexpr int kBatchSize = 8192;
 
@@ -30,7 +30,7 @@ constexpr double kMultiplier = 2e-4;
 graph::Graph Classifier() {
   GraphBuilder b("classifier");
   const ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), kFeatures}});
-  const ValueId head = b.Linear("head", x, kClasses);
+  const ValueId head = b.Linear("head", x, kUnderflowClasses);
   b.Output("logits", head);
   graph::Graph graph = *std::move(b).Build();
   const ValueId logits = graph.AddNode({.op = "aten.mul.Tensor",
@@ -47,11 +47,11 @@ Batch MakeBatch(uint64_t seed) {
   SeededRandom random(seed);
   Batch batch{at::empty({kBatchSize, kFeatures}, at::kFloat), at::empty({kBatchSize}, at::kLong)};
   for (int64_t i = 0; i < kBatchSize; ++i) {
-    const auto label = static_cast<int64_t>(random.Next() % kClasses);
+    const auto label = static_cast<int64_t>(random.Next() % kUnderflowClasses);
     batch.labels.data_ptr<int64_t>()[i] = label;
     for (int64_t k = 0; k < kFeatures; ++k) {
       const double noise = static_cast<double>(random.Next() >> 11) * 0x1p-53;
-      const double bright = k * kClasses / kFeatures == label ? 0.5 : 0;
+      const double bright = k * kUnderflowClasses / kFeatures == label ? 0.5 : 0;
       batch.images.data_ptr<float>()[i * kFeatures + k] = static_cast<float>(noise + bright);
     }
   }

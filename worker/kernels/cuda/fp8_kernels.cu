@@ -11,13 +11,13 @@ namespace {
 
 constexpr int kSide = 8;
 constexpr int kTile = static_cast<int>(kFp8Block);
-constexpr int kWarp = 32;
+constexpr int kWarpLanes = 32;
 constexpr int kBlocksAtOnce = 2;  // Per multiprocessor: one computes while the other waits for memory.
 constexpr int kLanesAcross = 4;   // Lanes of a warp along a row.
-constexpr int kWarpRows = kWarp / kLanesAcross * kSide;
+constexpr int kWarpRows = kWarpLanes / kLanesAcross * kSide;
 constexpr int kWarpColumns = kLanesAcross * kSide;
 constexpr int kWarpsDown = kTile / kWarpRows;
-static_assert(kThreads == kWarp * kWarpsDown * (kTile / kWarpColumns));
+static_assert(kThreads == kWarpLanes * kWarpsDown * (kTile / kWarpColumns));
 
 // Eight adjacent elements.
 template <typename T>
@@ -78,8 +78,8 @@ struct Place {
 
 __device__ Place PlaceOfThread(const CudaFp8Matrix& matrix) {
   const int64_t tiles_across = (matrix.columns + kTile - 1) / kTile;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   Place place = {};
   place.tile_row = warp % kWarpsDown * kWarpRows + lane / kLanesAcross * kSide;
   place.tile_column = warp / kWarpsDown * kWarpColumns + lane % kLanesAcross * kSide;
