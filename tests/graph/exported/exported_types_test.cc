@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr char kBatchSymbol[] = "Symbol('b', positive=True, integer=True)";
-constexpr char kLengthSymbol[] = "Symbol('l', positive=True, integer=True)";
+constexpr char kLength[] = "Symbol('l', positive=True, integer=True)";
 
 std::string Of(const std::string& function, const std::vector<std::string>& arguments) {
   std::string text;
@@ -30,37 +30,37 @@ std::string Of(const std::string& function, const std::vector<std::string>& argu
 TEST(SizeExpression, IsANumberOrAMultipleOfASymbol) {
   const std::string three = "Integer(3)";
   const std::string minus_one = "Integer(-1)";
-  const std::string square = Of("Pow", {kLengthSymbol, "Integer(2)"});
+  const std::string square = Of("Pow", {kLength, "Integer(2)"});
   const SymbolValues values = {{"l", 7}};
   for (const auto& [text, expected] : std::vector<std::pair<std::string, ExportedSize>>{
            {three, {3, "", ""}},
            {kBatchSymbol, {1, "b", ""}},
-           {kLengthSymbol, {7, "", ""}},
-           {Of("Mul", {three, kBatchSymbol, kLengthSymbol}), {21, "b", ""}},
-           {Of("Mul", {minus_one, kLengthSymbol}), {-7, "", ""}},
-           {Of("Add", {kLengthSymbol, minus_one}), {6, "", ""}},
+           {kLength, {7, "", ""}},
+           {Of("Mul", {three, kBatchSymbol, kLength}), {21, "b", ""}},
+           {Of("Mul", {minus_one, kLength}), {-7, "", ""}},
+           {Of("Add", {kLength, minus_one}), {6, "", ""}},
            {Of("Add", {Of("Mul", {three, kBatchSymbol}), kBatchSymbol}), {4, "b", ""}},
            {Of("Mul", {three, square}), {147, "", ""}},
-           {Of("Min", {"Integer(32)", Of("Mul", {three, kLengthSymbol})}), {21, "", ""}},
-           {Of("Max", {three, kLengthSymbol}), {7, "", ""}},
-           {Of("FloorDiv", {kLengthSymbol, "Integer(2)"}), {3, "", ""}},
-           {Of("Mod", {kLengthSymbol, "Integer(4)"}), {3, "", ""}}}) {
+           {Of("Min", {"Integer(32)", Of("Mul", {three, kLength})}), {21, "", ""}},
+           {Of("Max", {three, kLength}), {7, "", ""}},
+           {Of("FloorDiv", {kLength, "Integer(2)"}), {3, "", ""}},
+           {Of("Mod", {kLength, "Integer(4)"}), {3, "", ""}}}) {
     EXPECT_EQ(ParseSizeExpression(text, values), expected) << text;
   }
 }
 
 TEST(SizeExpression, WhatItDoesNotKnowItGivesBack) {
-  std::string deep = kLengthSymbol;
+  std::string deep = kLength;
   for (int i = 0; i < 100; ++i) {
     deep = Of("Add", {deep, "Integer(1)"});
   }
   for (const std::string& text :
        {std::string(), std::string("Integer("), std::string("Integer(x)"), std::string("Symbol(l)"),
         std::string("Symbol('l'"), std::string("Mul()"), std::string("Integer(2)Integer(2)"),
-        std::string("Integer(99999999999999999)"), Of("Sin", {kLengthSymbol}), Of("Mul", {kBatchSymbol, kBatchSymbol}),
+        std::string("Integer(99999999999999999)"), Of("Sin", {kLength}), Of("Mul", {kBatchSymbol, kBatchSymbol}),
         Of("Add", {kBatchSymbol, "Integer(1)"}), Of("Pow", {"Integer(2)", "Integer(60)"}),
-        Of("Pow", {kLengthSymbol, "Integer(-1)"}), Of("FloorDiv", {kLengthSymbol, "Integer(0)"}),
-        Of("FloorDiv", {kBatchSymbol, "Integer(2)"}), Of("Min", {kBatchSymbol, kLengthSymbol}),
+        Of("Pow", {kLength, "Integer(-1)"}), Of("FloorDiv", {kLength, "Integer(0)"}),
+        Of("FloorDiv", {kBatchSymbol, "Integer(2)"}), Of("Min", {kBatchSymbol, kLength}),
         Of("Mul", {"Integer(1099511627776)", "Integer(1099511627776)"}), deep}) {
     const ExportedSize size = ParseSizeExpression(text, {{"l", 7}});
     EXPECT_EQ(size, (ExportedSize{1, "", text}));
@@ -76,16 +76,16 @@ TEST(SizeRelation, ComparesNumbers) {
                                                               {"StrictGreaterThan", false, false, true},
                                                               {"GreaterThan", false, true, true}}) {
     for (const auto& [length, holds] : {std::pair(6, less), {7, equal}, {8, more}}) {
-      EXPECT_EQ(ParseSizeRelation(Of(relation, {kLengthSymbol, "Integer(7)"}), {{"l", length}}), holds) << relation << length;
+      EXPECT_EQ(ParseSizeRelation(Of(relation, {kLength, "Integer(7)"}), {{"l", length}}), holds) << relation << length;
     }
   }
 }
 
 TEST(SizeRelation, WhatItDoesNotKnowIsNeitherTrueNorFalse) {
   for (const std::string& text :
-       {std::string(), std::string("Equality("), Of("Equality", {kLengthSymbol}), Of("Equality", {kBatchSymbol, kLengthSymbol}),
-        Of("Equality", {kLengthSymbol, kLengthSymbol, kLengthSymbol}), Of("Equality", {kLengthSymbol, kLengthSymbol}) + ")",
-        Of("Mod", {kLengthSymbol, kLengthSymbol}), Of("And", {Of("Equality", {kLengthSymbol, kLengthSymbol}), kLengthSymbol})}) {
+       {std::string(), std::string("Equality("), Of("Equality", {kLength}), Of("Equality", {kBatchSymbol, kLength}),
+        Of("Equality", {kLength, kLength, kLength}), Of("Equality", {kLength, kLength}) + ")",
+        Of("Mod", {kLength, kLength}), Of("And", {Of("Equality", {kLength, kLength}), kLength})}) {
     EXPECT_EQ(ParseSizeRelation(text, {{"l", 7}}), std::nullopt) << text;
   }
 }
@@ -98,8 +98,8 @@ ExportedProgram Program() {
   const ExportedSize length{1, "l", ""};
   program.graph.tensors["ids"] = {Dtype::kInt64, false, {batch, length}};
   program.graph.tensors["mask"] = {Dtype::kInt64, false, {batch, ExportedSize{1, "m", ""}}};
-  program.graph.tensors["flat"] = {Dtype::kFloat32, false, {{1, "", Of("Mul", {kBatchSymbol, kLengthSymbol})}, {8, "", ""}}};
-  program.graph.tensors["shorter"] = {Dtype::kFloat32, false, {batch, {1, "", Of("Add", {kLengthSymbol, "Integer(-3)"})}}};
+  program.graph.tensors["flat"] = {Dtype::kFloat32, false, {{1, "", Of("Mul", {kBatchSymbol, kLength})}, {8, "", ""}}};
+  program.graph.tensors["shorter"] = {Dtype::kFloat32, false, {batch, {1, "", Of("Add", {kLength, "Integer(-3)"})}}};
   program.graph.tensors["odd"] = {Dtype::kFloat32, false, {{1, "", Of("Mul", {kBatchSymbol, kBatchSymbol})}}};
   program.graph.tensors["other"] = {Dtype::kFloat32, false, {batch, ExportedSize{1, "height", ""}}};
   program.graph.numbers["start"] = {-1, "l", ""};
@@ -150,7 +150,7 @@ TEST(ExportedTypes, ALengthThatTheProgramWasNotExportedForIsTheSpecs) {
 TEST(ExportedTypes, ALengthThatTheModelWouldGoAnotherWayWithIsTheSpecs) {
   ExportedProgram program = Program();
   program.graph.relations["sym_not"] =
-      Of("Unequality", {Of("Mul", {"Integer(2)", Of("FloorDiv", {kLengthSymbol, "Integer(2)"})}), kLengthSymbol});
+      Of("Unequality", {Of("Mul", {"Integer(2)", Of("FloorDiv", {kLength, "Integer(2)"})}), kLength});
   program.graph.nodes.push_back({.target = "torch.ops.aten._assert_scalar.default",
                                  .arguments = {{"self", SizeName{"sym_not"}}, {"assert_msg", std::string("is odd")}},
                                  .tensors = {}});
@@ -159,7 +159,7 @@ TEST(ExportedTypes, ALengthThatTheModelWouldGoAnotherWayWithIsTheSpecs) {
   const absl::Status status = ExportedTypes::Of(program, 6).status();
   EXPECT_EQ(ReasonOf(status), "SPEC_ERROR");
   EXPECT_THAT(std::string(status.message()), HasSubstr("length is 6, which the model was not exported for: is odd"));
-  program.graph.relations["sym_not"] = Of("Unequality", {kLengthSymbol, "Integer(6)"});
+  program.graph.relations["sym_not"] = Of("Unequality", {kLength, "Integer(6)"});
   EXPECT_TRUE(ExportedTypes::Of(program, 6).ok()) << "a question of the layout";
 }
 

@@ -55,15 +55,16 @@ EvalSums Classified(const std::vector<int64_t>& predicted, const std::vector<int
   const at::Tensor given = at::tensor(predicted);
   const at::Tensor wanted = at::tensor(labels);
   return SumsOf(graph::Head::kClassification, kEvalClasses, EvalProgramOf(graph::Head::kClassification),
-                {at::tensor(2.5f), given.eq(wanted).sum(), given, at::one_hot(given, kEvalClasses).to(at::kFloat)}, wanted,
-                CountOf(wanted));
+                {at::tensor(2.5f), given.eq(wanted).sum(), given, at::one_hot(given, kEvalClasses).to(at::kFloat)},
+                wanted, CountOf(wanted));
 }
 
 TEST(SumsOf, ClassesAreCountedExactlyOverBatchesOfAnySize) {
   std::mt19937 random(4);
   std::vector<int64_t> labels(101), predicted(101);
   for (size_t i = 0; i < labels.size(); ++i) {
-    labels[i] = static_cast<int64_t>(random() % (kEvalClasses - 1));  // The last class is neither present nor predicted.
+    labels[i] =
+        static_cast<int64_t>(random() % (kEvalClasses - 1));  // The last class is neither present nor predicted.
     predicted[i] = random() % 3 == 0 ? static_cast<int64_t>(random() % (kEvalClasses - 1)) : labels[i];
   }
   double expected = 0;
@@ -99,14 +100,16 @@ TEST(MacroF1, IsScikitLearnsOnItsOwnExample) {
 
 TEST(SumsOf, EveryDecisionCountsForItsClass) {
   const at::Tensor labels = at::tensor({1.f, 0.f, 0.f, 1.f, 0.f, 1.f, 1.f, 0.f, 0.f, 0.f}).view({2, kEvalClasses});
-  const at::Tensor predicted = at::tensor({1.f, 1.f, 0.f, 0.f, 0.f, 1.f, 0.f, 0.f, 0.f, 0.f}).view({2, kEvalClasses}).gt(0);
+  const at::Tensor predicted =
+      at::tensor({1.f, 1.f, 0.f, 0.f, 0.f, 1.f, 0.f, 0.f, 0.f, 0.f}).view({2, kEvalClasses}).gt(0);
   const EvalSums sums = SumsOf(graph::Head::kMultiLabel, kEvalClasses, EvalProgramOf(graph::Head::kMultiLabel),
                                {at::tensor(7.f), predicted.eq(labels).sum(), predicted}, labels, 10);
   EXPECT_EQ(sums.loss, 7);
   EXPECT_EQ(sums.num_correct, 7);
   EXPECT_EQ(sums.num_labels, 10);
   EXPECT_EQ(sums.num_samples, 2);
-  EXPECT_DOUBLE_EQ(MacroF1(sums.classes), 1.0 / kEvalClasses) << "of class 0 all right, of 1 and 3 nothing, of others none";
+  EXPECT_DOUBLE_EQ(MacroF1(sums.classes), 1.0 / kEvalClasses)
+      << "of class 0 all right, of 1 and 3 nothing, of others none";
   EXPECT_EQ(sums.classes[1].false_positives, 1);
   EXPECT_EQ(sums.classes[1].false_negatives, 1);
   EXPECT_EQ(sums.classes[3].false_negatives, 1);
