@@ -27,6 +27,9 @@ std::string BytesText(double bytes) { return FormatBytes(std::llround(bytes)); }
 
 std::string Rounded(double value) { return absl::StrFormat("%.4g", value); }
 
+// A rate: "25,900" from 1,000 on, where an exponent would be hard to read.
+std::string RateText(double value) { return value < 1000 ? Rounded(value) : FormatCount(std::llround(value)); }
+
 using Text = std::function<std::string(const PolicyRuns&)>;
 
 std::string FormatsText(const PolicyRuns& policy) {
@@ -167,7 +170,7 @@ std::vector<FactRow> FactRows(const Comparison& comparison) {
   table.AddTexts("device", DeviceText);
   table.AddTexts("runs", RunsText);
   table.AddShares("time of the steps", MeanOf(&RunFacts::step_seconds), SecondsText);
-  table.AddShares("samples per second", MeanOf(&RunFacts::samples_per_second), Rounded);
+  table.AddShares("samples per second", MeanOf(&RunFacts::samples_per_second), RateText);
   table.AddShares("mean memory", MeanOf(&RunFacts::mean_memory_bytes), BytesText);
   table.AddShares("peak memory", MeanOf(&RunFacts::peak_memory_bytes), BytesText);
   table.AddShares(

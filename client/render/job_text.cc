@@ -7,25 +7,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "client/render/csv.h"
-#include "points/step_columns.h"
+#include "client/render/job_text_parts.h"
 
 namespace ampd::client {
 namespace {
-
-// Returns the metrics of an evaluation besides its loss: "accuracy 0.9, top-5 0.99, F1 0.89, ", or for a language
-// model "perplexity 30, "; empty if there are none. Numbers: Progress or FinalMetrics.
-template <typename Numbers>
-std::string EvalQuality(const Numbers& numbers) {
-  const auto part = [](const char* name, bool is_known, double number) {
-    return is_known ? absl::StrCat(name, " ", FormatNumber(number), ", ") : "";
-  };
-  if (numbers.has_eval_perplexity()) {
-    return part("perplexity", true, numbers.eval_perplexity());
-  }
-  return absl::StrCat(part("accuracy", numbers.has_eval_accuracy(), numbers.eval_accuracy()),
-                      part("top-5", numbers.has_eval_top5_accuracy(), numbers.eval_top5_accuracy()),
-                      part("F1", numbers.has_eval_f1(), numbers.eval_f1()));
-}
 
 absl::Time TimeOf(const google::protobuf::Timestamp& time) {
   return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
@@ -44,12 +29,6 @@ std::string AgeText(const google::protobuf::Duration& age) {
   return absl::FormatDuration(absl::Seconds(age.seconds()) + absl::Nanoseconds(age.nanos()));
 }
 
-std::string ReasonText(v1::Reason::Code reason) {
-  return reason == v1::Reason::REASON_UNSPECIFIED || reason == v1::Reason::SUCCEEDED_NORMALLY
-             ? kNothing
-             : v1::Reason::Code_Name(reason);
-}
-
 std::string TimesLine(const v1::Job& job, const JobTextOptions& options) {
   const absl::Time created = TimeOf(job.create_time());
   std::string text =
@@ -61,18 +40,6 @@ std::string TimesLine(const v1::Job& job, const JobTextOptions& options) {
                     job.has_end_time() ? ", ended after another " + since : ", " + since + " ago");
   }
   return DetailLine("created", text);
-}
-
-// Returns the losses of the phases after the first: ", generator loss 2.5". The first phase's loss is the step's own.
-template <typename Phases>
-std::string LaterLosses(const Phases& phases) {
-  std::string text;
-  for (auto phase = phases.begin(); phase != phases.end(); ++phase) {
-    if (phase != phases.begin()) {
-      absl::StrAppend(&text, ", ", Printable(phase->name()), " loss ", FormatNumber(phase->loss()));
-    }
-  }
-  return text;
 }
 
 std::string ProgressLines(const v1::Job& job) {
@@ -168,22 +135,6 @@ std::string CheckpointLine(const v1::Checkpoint& checkpoint, const JobTextOption
                     checkpoint.state_hash().empty() ? kNothing : Printable(checkpoint.state_hash()));
   }
   return DetailLine("checkpoint", text);
-}
-
-std::string FinalLines(const v1::FinalMetrics& metrics) {
-  std::string text = metrics.has_eval_loss()
-                         ? absl::StrCat(EvalQuality(metrics), "eval loss ", FormatNumber(metrics.eval_loss()), ", ")
-                         : "";
-  absl::StrAppend(&text, "train loss ", FormatNumber(metrics.train_loss()), LaterLosses(points::PhaseLosses(metrics)),
-                  ", loss scale ", FormatNumber(metrics.final_loss_scale()), ", ", FormatCount(metrics.skipped_steps()),
-                  " steps skipped");
-  return DetailLine("final", text) +
-         DetailLine("", absl::StrCat(FormatNumber(metrics.steps_per_second()), " steps/s, peak memory ",
-                                     FormatBytes(metrics.peak_memory_bytes())));
-}
-
-bool HasFinalMetrics(const v1::Job& job) {
-  return job.attempts_size() > 0 && job.attempts().rbegin()->outcome().has_final_metrics();
 }
 
 }  // namespace
@@ -330,9 +281,7 @@ std::string RenderJob(const v1::Job& job, const JobTextOptions& options) {
   if (job.num_retries_used() > 0) {
     text += DetailLine("retries", absl::StrCat(job.num_retries_used(), " of ", job.spec().max_retries(), " used"));
   }
-  if (HasFinalMetrics(job)) {
-    text += FinalLines(job.attempts().rbegin()->outcome().final_metrics());
-  }
+  text += FinalLines(job);
   for (const v1::Checkpoint& checkpoint : job.checkpoints()) {
     text += CheckpointLine(checkpoint, options);
   }
@@ -360,51 +309,6 @@ std::string RenderRetention(const v1::Job& job, const JobTextOptions& options) {
   return absl::StrCat(history, "; ",
                       kept("checkpoints", retention.has_checkpoints(), retention.checkpoints(),
                            retention.has_checkpoints_delete_time(), retention.checkpoints_delete_time()));
-}
-
-std::string RenderEnd(const v1::Job& job) {
-  const std::string reason = job.reason() == v1::Reason::USER_CANCELLED ? kNothing : ReasonText(job.reason());
-  std::string text = absl::StrCat(v1::Job::State_Name(job.state()), reason == kNothing ? "" : " (" + reason + ")");
-  std::vector<std::string> words;
-  if (!job.message().empty()) {
-    words.push_back(Printable(job.message()));
-  }
-  if (HasFinalMetrics(job)) {
-    const v1::Outcome& outcome = job.attempts().rbegin()->outcome();
-    const v1::FinalMetrics& metrics = outcome.final_metrics();
-    if (metrics.has_eval_loss()) {
-      words.push_back(absl::StrCat(EvalQuality(metrics), "eval loss ", FormatNumber(metrics.eval_loss())));
-    }
-    words.push_back(
-        absl::StrCat("train loss ", FormatNumber(metrics.train_loss()), LaterLosses(points::PhaseLosses(metrics))));
-    words.push_back(absl::StrCat(FormatNumber(metrics.steps_per_second()), " steps/s"));
-    words.push_back(
-        absl::StrCat(FormatCount(metrics.skipped_steps()), " of ", FormatCount(outcome.last_step()), " steps skipped"));
-  }
-  return words.empty() ? text : absl::StrCat(text, ": ", absl::StrJoin(words, ", "));
-}
-
-std::string NextCommands(const v1::Job& job) {
-  const auto line = [&job](const char* purpose, const char* verb) {
-    return absl::StrCat("  ", purpose, ": ampctl job ", verb, " ", Printable(job.id()));
-  };
-  switch (job.state()) {
-    case v1::Job::QUEUED:
-      return line("why it waits", "explain");
-    case v1::Job::STARTING:
-    case v1::Job::RUNNING:
-      return line("watch", "watch");
-    case v1::Job::PAUSED:
-      return line("resume", "resume");
-    case v1::Job::FAILED: {
-      const bool by_file = job.reason() == v1::Reason::DATA_ERROR || job.reason() == v1::Reason::SPEC_ERROR;
-      return absl::StrCat(line("logs", "logs"), "\n",
-                          by_file ? "  run it again: correct the job file or its data, then ampctl job submit"
-                                  : line("resume from its last checkpoint", "retry"));
-    }
-    default:
-      return "";
-  }
 }
 
 }  // namespace ampd::client

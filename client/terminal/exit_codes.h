@@ -1,5 +1,7 @@
 #pragma once
 
+#include <variant>
+
 #include "absl/status/status.h"
 #include "ampd/v1/job.pb.h"
 
@@ -34,5 +36,9 @@ inline constexpr char kExitCodesText[] =
     "  6  the job was cancelled\n"
     "  7  the time limit passed\n"
     "130  Ctrl-C\n";
+
+// A result, or the exit code of the command after the error was printed.
+template <typename T>
+using OrExitCode = std::variant<T, int>;
 
 }  // namespace ampd::client

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/io/file.h"
@@ -11,6 +14,7 @@
 #include "client/commands/compare/await_jobs.h"
 #include "client/commands/compare/collect.h"
 #include "client/commands/compare/submit_policies.h"
+#include "client/commands/find_job.h"
 #include "client/commands/output_file.h"
 #include "client/commands/suggestions.h"
 #include "client/render/format.h"
@@ -76,15 +80,13 @@ absl::StatusOr<ComparedJobs> FindJobs(JobClient* client, const CompareOptions& o
       return absl::NotFoundError(absl::StrCat("no job has the label ", kCompareLabel, "=", Printable(options.label)));
     }
   }
-  for (const std::string& id : options.ids) {
-    const auto job = client->GetJob(id);
-    if (!job.ok()) {
-      return job.status();
-    }
+  for (const std::string& text : options.ids) {
+    AMPD_ASSIGN_OR_RETURN(const std::string id, FindJobId(client, text));
+    AMPD_ASSIGN_OR_RETURN(v1::Job job, client->GetJob(id));
     const bool is_new = std::none_of(compared.jobs.begin(), compared.jobs.end(),
-                                     [&job](const v1::Job& other) { return other.id() == job->id(); });
+                                     [&id](const v1::Job& other) { return other.id() == id; });
     if (is_new) {
-      compared.jobs.push_back(*job);
+      compared.jobs.push_back(std::move(job));
     }
   }
   std::sort(compared.jobs.begin(), compared.jobs.end(),
@@ -188,7 +190,7 @@ std::vector<Argument> CompareArguments(CompareOptions* options) {
        {.name = "ids",
         .value = &options->ids,
         .text = "ID...",
-        .help = "Ids of the jobs to compare",
+        .help = "Jobs to compare: their ids or names, or the beginnings of their ids",
         .suggest = SuggestJobIds}});
   return arguments;
 }

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "client/commands/command.h"
 #include "client/commands/job/refusal.h"
+#include "client/terminal/exit_codes.h"
 
 // The policies of one job file that `ampctl compare` and `ampctl estimate` work with.
 namespace ampd::client {
@@ -33,10 +33,6 @@ v1::JobSpec UnderPolicy(const v1::JobSpec& spec, const std::string& policy);
 
 // Whether the spec's `precision` has more than a preset, which is lost under every policy but kFilePolicy.
 bool HasOwnPolicy(const v1::JobSpec& spec);
-
-// A result, or the exit code of the command after the error was printed.
-template <typename T>
-using OrExitCode = std::variant<T, int>;
 
 // The job file and the policies of a command.
 struct PolicyJob {

@@ -10,7 +10,9 @@ Command RetryJobCommand() {
   const auto options = std::make_shared<CloneOptions>();
   options->from_last_checkpoint = true;
   return {.name = "retry",
-          .help = "Submit a copy of a finished job; the copy resumes from the job's last checkpoint",
+          .help =
+              "Submit a copy of a finished job; the copy resumes from the job's last checkpoint, or starts over "
+              "without one",
           .examples = "  ampctl job retry ID --name second-try",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {JobId(&options->id), NewJobName(&options->name), RequestId(&options->request_id)},

@@ -2,6 +2,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "client/commands/job/detach.h"
 #include "client/commands/job/job.h"
 #include "client/commands/job/reconnect.h"
+#include "client/render/format.h"
 #include "client/render/job_text.h"
 #include "client/terminal/output.h"
 
@@ -22,6 +24,7 @@ struct WaitOptions {
   std::vector<std::string> ids;
   absl::Duration timeout = absl::InfiniteDuration();
   std::optional<absl::Duration> retry_for;
+  std::string state;  // "RUNNING" or "PAUSED": waits until the jobs have reached this state; empty: until they ended
 };
 
 // Returns the job's state after `message`. `before` is its state before the message.
@@ -32,8 +35,65 @@ v1::Job::State StateIn(const v1::WatchJobResponse& message, v1::Job::State befor
   return message.event().kind() == v1::Event::STATE_CHANGED ? message.event().to_state() : before;
 }
 
+// The error for a job that ended before it reached the state.
+absl::Status NeverReached(const v1::Job& job, const std::string& state) {
+  return Error(
+      absl::StatusCode::kFailedPrecondition, "WRONG_STATE",
+      absl::StrCat("job ", job.id(), " ended as ", v1::Job::State_Name(job.state()), " and was never seen ", state));
+}
+
+// Says why a job failed, unless the format prints the whole job.
+void NoteFailure(const Session& session, const v1::Job& job) {
+  if (job.state() == v1::Job::FAILED && !job.message().empty()) {
+    session.Note(absl::StrCat(Printable(job.id()), ": ", Printable(job.message()), "  [",
+                              v1::Reason::Code_Name(job.reason()), "]\n  more: ampctl job show ", Printable(job.id())));
+  }
+}
+
+// The error for a job that was not there in time. `state` is its state now.
+absl::Status TimedOut(const std::string& id, const WaitOptions& options, v1::Job::State state) {
+  const bool pauses = state == v1::Job::PAUSED || state == v1::Job::PAUSING;
+  return Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
+               absl::StrCat(id, options.state.empty() ? " did not end" : absl::StrCat(" was not ", options.state),
+                            " within ", absl::FormatDuration(options.timeout), "; it ",
+                            pauses ? "is paused. To resume it: ampctl job resume "
+                                   : "continues. To see its progress: ampctl job show ",
+                            id));
+}
+
+// Waits for one job until `deadline`, since boot. Returns the job as it ended or, with --for, as it reached the state;
+// otherwise the exit code.
+OrExitCode<v1::Job> WaitForOne(Session* session, JobClient* client, const std::string& id, const WaitOptions& options,
+                               const Patience& patience, absl::Duration deadline) {
+  JobWatch watch(client, {.id = id, .patience = patience}, session->CancelledByInterrupt());
+  v1::WatchJobResponse message;
+  v1::Job::State state = v1::Job::STATE_UNSPECIFIED;
+  std::optional<v1::Job> ended;
+  JobWatch::Next next = JobWatch::Next::kMessage;
+  while (next != JobWatch::Next::kEnded) {
+    next = watch.Pull(deadline, &message);
+    if (next == JobWatch::Next::kMessage && message.has_final()) {
+      ended = message.final();
+    } else if (next == JobWatch::Next::kMessage) {
+      state = StateIn(message, state);
+    } else if (next == JobWatch::Next::kCancelled) {
+      return DetachAfterEcho(session, id, "wait");
+    } else if (next == JobWatch::Next::kTimeout) {
+      return session->Fail(TimedOut(id, options, state));
+    }
+    if (v1::Job::State_Name(state) == options.state) {
+      const auto job = client->GetJob(id);
+      return job.ok() ? OrExitCode<v1::Job>(*job) : session->Fail(job.status());
+    }
+  }
+  if (!watch.status().ok() || !ended.has_value()) {
+    return session->Fail(watch.status());
+  }
+  return options.state.empty() ? OrExitCode<v1::Job>(*ended) : session->Fail(NeverReached(*ended, options.state));
+}
+
 int Wait(Session* session, const WaitOptions& options) {
-  Cancellation* const interrupt = session->CancelledByInterrupt();
+  session->CancelledByInterrupt();  // From now on, Ctrl-C ends the wait and not the program.
   const auto client = session->Client();
   if (!client.ok()) {
     return session->Fail(client.status());
@@ -44,41 +104,19 @@ int Wait(Session* session, const WaitOptions& options) {
   int exit_code = kExitOk;
   JobResults results(session, options.ids.size());
   for (const std::string& text : options.ids) {
-    const auto found = FindJobIdPatiently(session, *client, text, patience);
-    if (!found.ok()) {
-      return session->Fail(found.status());
+    const auto id = FindJobIdPatiently(session, *client, text, patience);
+    if (!id.ok()) {
+      return session->Fail(id.status());
     }
-    const std::string& id = *found;
-    JobWatch watch(*client, {.id = id, .patience = patience}, interrupt);
-    v1::Job job;
-    job.set_id(id);
-    v1::WatchJobResponse message;
-    v1::Job::State state = v1::Job::STATE_UNSPECIFIED;
-    JobWatch::Next next = JobWatch::Next::kMessage;
-    while (next != JobWatch::Next::kEnded) {
-      next = watch.Pull(deadline, &message);
-      if (next == JobWatch::Next::kMessage && message.has_final()) {
-        job = message.final();
-      } else if (next == JobWatch::Next::kMessage) {
-        state = StateIn(message, state);
-      } else if (next == JobWatch::Next::kCancelled) {
-        return DetachAfterEcho(session, id, "wait");
-      } else if (next == JobWatch::Next::kTimeout) {
-        const bool pauses = state == v1::Job::PAUSED || state == v1::Job::PAUSING;
-        return session->Fail(
-            Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
-                  absl::StrCat(id, " did not end within ", absl::FormatDuration(options.timeout), "; it ",
-                               pauses ? "is paused. To resume it: ampctl job resume "
-                                      : "continues. To see its progress: ampctl job show ",
-                               id)));
-      }
+    const OrExitCode<v1::Job> job = WaitForOne(session, *client, *id, options, patience, deadline);
+    if (const int* const failed = std::get_if<int>(&job); failed != nullptr) {
+      return *failed;
     }
-    if (!watch.status().ok()) {
-      return session->Fail(watch.status());
-    }
-    results.Add(job,
-                session->options().output == OutputFormat::kWide ? RenderEnd(job) : v1::Job::State_Name(job.state()));
-    exit_code = exit_code == kExitOk && IsTerminal(job.state()) ? ExitCodeOf(job.state()) : exit_code;
+    const auto& now = std::get<v1::Job>(job);
+    results.Add(now,
+                session->options().output == OutputFormat::kWide ? RenderEnd(now) : v1::Job::State_Name(now.state()));
+    NoteFailure(*session, now);
+    exit_code = exit_code == kExitOk && IsTerminal(now.state()) ? ExitCodeOf(now.state()) : exit_code;
   }
   return exit_code;
 }
@@ -88,10 +126,17 @@ int Wait(Session* session, const WaitOptions& options) {
 Command WaitForJobsCommand() {
   const auto options = std::make_shared<WaitOptions>();
   return {.name = "wait",
-          .help = "Wait until jobs have ended",
-          .examples = "  ampctl job wait ID1 ID2 --timeout 2h && ./deploy",
+          .help = "Wait until jobs have ended, or have reached a state",
+          .examples =
+              "  ampctl job wait ID1 ID2 --timeout 2h && ./deploy\n"
+              "  ampctl job wait ID --for RUNNING",
           .formats = AllFormats(),
           .arguments = {JobIds(&options->ids),
+                        {.name = "--for",
+                         .value = &options->state,
+                         .text = "STATE",
+                         .help = "Wait until the jobs are RUNNING or PAUSED (default: until they have ended)",
+                         .choices = {"RUNNING", "PAUSED"}},
                         {.name = "--timeout",
                          .value = &options->timeout,
                          .text = "DURATION",

@@ -224,6 +224,24 @@ TEST_F(Ampctl, AWaitThatTimesOut_ExitsWithSevenAndTheJobContinues) {
   EXPECT_THAT(result.err, Not(HasSubstr("slow or out of reach")));
 }
 
+TEST_F(Ampctl, AWaitForAState_EndsOnceTheJobHasIt) {
+  const std::string paused = fake_.jobs.Add("n", v1::Job::PAUSED).id();
+  const Result reached = Run("job wait --for PAUSED " + paused);
+  EXPECT_EQ(reached.exit_code, 0) << reached.err;
+  EXPECT_THAT(reached.out, HasSubstr("PAUSED"));
+  const std::string succeeded = fake_.jobs.Add("n", v1::Job::SUCCEEDED).id();
+  const Result never = Run("job wait --for PAUSED " + succeeded);
+  EXPECT_EQ(never.exit_code, 1);
+  EXPECT_THAT(never.err, HasSubstr("ended as SUCCEEDED and was never seen PAUSED"));
+  EXPECT_EQ(Run("job wait --for ENDED " + succeeded).exit_code, 2);
+  const std::string running = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  fake_.jobs.script()->hold_watches = true;
+  const Result late = Run("job wait --for PAUSED --timeout 100ms " + running);
+  fake_.jobs.release.Notify();
+  EXPECT_EQ(late.exit_code, 7);
+  EXPECT_THAT(late.err, HasSubstr("was not PAUSED within 100ms; it continues"));
+}
+
 TEST_F(Ampctl, CtrlCOnlyDetachesFromAWatchAndSaysHowToComeBack) {
   const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
   fake_.jobs.script()->hold_watches = true;
