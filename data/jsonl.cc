@@ -123,7 +123,7 @@ std::string TooLarge(const LineReader& line, const Bound& bound) {
 
 std::string WhatIsWrong(const LineReader& line, const JsonlLimits& limits) {
   for (const Member member : {kTokens, kLabel}) {
-    if (!line.has(member)) {
+    if (!line.has(member) && (member != kLabel || limits.needs_labels)) {
       return absl::StrCat(kNames[member], " is missing");
     }
   }
@@ -171,7 +171,8 @@ class LineChecker {
     if (!why.empty()) {
       return DataError(name_, absl::StrCat("line ", num_lines_, ": ", why));
     }
-    return visit_({reader.numbers(kTokens), reader.numbers(kTypes), reader.numbers(kLabel)[0]});
+    const int64_t label = reader.has(kLabel) ? reader.numbers(kLabel)[0] : 0;
+    return visit_({reader.numbers(kTokens), reader.numbers(kTypes), label});
   }
 
  private:

@@ -13,7 +13,7 @@
 //   file  := line* last?                      last: a line without its newline
 //   line  := '{' member (',' member)* '}' '\n'
 //   member := "input_ids": [n, ...]           the text's tokens, at least one; each below the vocabulary's size
-//           | "label": n                      below the number of classes
+//           | "label": n                      below the number of classes; optional unless labels are needed
 //           | "token_type_ids": [n, ...]      optional; as many as there are tokens, each below the number of types
 //
 // The members of a line come in any order, each once; other members are rejected. Blanks are allowed as in JSON. The
@@ -48,6 +48,7 @@ struct JsonlLimits {
   std::optional<int64_t> vocabulary;
   std::optional<int64_t> num_types;  // At most 256.
   std::optional<int64_t> num_classes;
+  bool needs_labels = true;  // False: lines may lack their label, which is then 0.
 };
 
 // Calls `visit` with each text; its first error stops the reading and is returned. Uses memory for one line.

@@ -236,4 +236,20 @@ absl::StatusOr<Array> ReadNpy(const DataFile& file, int64_t limit) {
   return ReadNpy([&](uint8_t* out, size_t size) { return stream.Read(out, size); }, file.name, limit);
 }
 
+std::string WriteNpy(ElementType type, const std::vector<int64_t>& shape, const std::string& content) {
+  constexpr size_t kAlignment = 64;
+  constexpr size_t kBytesBeforeHeader = 10;
+  const char* const descr = type == ElementType::kBool ? "|b1" : type == ElementType::kInt64 ? "<i8" : "<f4";
+  std::string header = absl::StrCat("{'descr': '", descr, "', 'fortran_order': False, 'shape': (");
+  for (const int64_t extent : shape) {
+    absl::StrAppend(&header, extent, ",");
+  }
+  header += "), }";
+  const size_t used = kBytesBeforeHeader + header.size() + 1;
+  header.append((kAlignment - used % kAlignment) % kAlignment, ' ');
+  header.push_back('\n');
+  const std::string length = {static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
+  return absl::StrCat("\x93NUMPY", std::string("\1\0", 2), length, header, content);
+}
+
 }  // namespace ampd::data

@@ -1,4 +1,4 @@
-// The programs of a model with its head: WithLossHead and WithEvalHead of passes.h.
+// The programs of a model with its head: WithLossHead, WithEvalHead and WithPredictions of passes.h.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -72,14 +72,22 @@ std::string LossOpOf(Head head) {
   }
 }
 
+// Adds whether each logit is above 0.
+ValueId AddDecisions(Graph& graph, ValueId logits) {
+  return Call(graph, "aten.gt.Scalar", {{"self", logits}, {"other", int64_t{0}}}, "predicted",
+              {Dtype::kBool, graph.type(logits).shape});
+}
+
+// Adds the index of the largest logit along the last dimension. `shape`: the logits' shape without that dimension.
+ValueId AddLikeliest(Graph& graph, ValueId logits, const Shape& shape) {
+  return Call(graph, "aten.argmax.default", {{"self", logits}, {"dim", static_cast<int64_t>(shape.size())}},
+              "predicted", {Dtype::kInt64, shape});
+}
+
 // Adds the prediction for each label: a class, or a bool that says whether the label's class applies.
 ValueId AddPredicted(Graph& graph, Head head, const Compared& compared) {
-  const Shape shape = graph.type(compared.labels).shape;
-  return head == Head::kMultiLabel
-             ? Call(graph, "aten.gt.Scalar", {{"self", compared.predicted}, {"other", int64_t{0}}}, "predicted",
-                    {Dtype::kBool, shape})
-             : Call(graph, "aten.argmax.default", {{"self", compared.predicted}, {"dim", int64_t{1}}}, "predicted",
-                    {Dtype::kInt64, shape});
+  return head == Head::kMultiLabel ? AddDecisions(graph, compared.predicted)
+                                   : AddLikeliest(graph, compared.predicted, graph.type(compared.labels).shape);
 }
 
 ValueId AddNumCorrect(Graph& graph, ValueId predicted, ValueId labels) {
@@ -125,6 +133,31 @@ absl::StatusOr<Graph> WithEvalHead(const Graph& model) {
     }
   }
   graph.SetOutputs(std::move(outputs));
+  return WithoutDeadNodes(graph);
+}
+
+absl::StatusOr<Graph> WithPredictions(const Graph& model) {
+  AMPD_ASSIGN_OR_RETURN(const Head head, NeededHeadOf(model));
+  Graph graph = EvalProgram(model);
+  const ValueId output = *graph.FindOutput(OutputNamesOf(head).front());
+  const Shape shape = graph.type(output).shape;
+  switch (head) {
+    case Head::kClassification:
+      graph.SetOutputs({{"class", AddLikeliest(graph, output, {shape[0]})}, {"logits", output}});
+      break;
+    case Head::kLanguageModel:
+      graph.SetOutputs({{"tokens", AddLikeliest(graph, output, {shape[0], shape[1]})}});
+      break;
+    case Head::kRegression:
+      graph.SetOutputs({{"predictions", output}});
+      break;
+    case Head::kMultiLabel:
+      graph.SetOutputs({{"labels", AddDecisions(graph, output)}, {"logits", output}});
+      break;
+    default:
+      return Error(absl::StatusCode::kInvalidArgument, "NO_HEAD",
+                   absl::StrCat("model ", model.name(), " computes its own loss and predicts nothing"));
+  }
   return WithoutDeadNodes(graph);
 }
 

@@ -66,4 +66,12 @@ absl::StatusOr<std::optional<Graph>> LabelCountProgram(const Graph& model);
 // Errors as WithLossHead.
 absl::StatusOr<Graph> WithEvalHead(const Graph& model);
 
+// The program that predicts: the evaluation program without labels. Its outputs depend on the model's head:
+//   logits        (B, classes): "class", the class with the largest logit, int64 (B); "logits", unchanged
+//   logits        (B, T, vocabulary): "tokens", the likeliest token after each position, int64 (B, T)
+//   predictions   "predictions", unchanged
+//   label_logits  (B, classes): "labels", whether each logit is above 0, bool (B, classes); "logits", unchanged
+// INVALID_ARGUMENT (reason NO_HEAD) if the model has none of these outputs, as a model that computes its own loss.
+absl::StatusOr<Graph> WithPredictions(const Graph& model);
+
 }  // namespace ampd::graph

@@ -48,8 +48,12 @@ int64_t SequenceLengthOf(const v1::DataSource& source) {
   return source.has_jsonl() ? source.jsonl().sequence_length() : source.tokens().sequence_length();
 }
 
+const v1::DataSource& MainSourceOf(const v1::JobSpec& spec) {
+  return spec.has_predict() ? spec.data().predict() : spec.data().train();
+}
+
 absl::StatusOr<graph::Graph> BuildModel(const v1::JobSpec& spec) {
-  return BuildModel(spec.model(), SequenceLengthOf(spec.data().train()));
+  return BuildModel(spec.model(), SequenceLengthOf(MainSourceOf(spec)));
 }
 
 absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec, int64_t sequence_length) {

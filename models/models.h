@@ -28,6 +28,9 @@ void FillDefaults(v1::ModelSpec& spec);
 // The length in tokens of the sequences that a data source yields; 0 if its samples are not sequences.
 int64_t SequenceLengthOf(const v1::DataSource& source);
 
+// The data source over which the job mainly runs: data.predict for a job that predicts, otherwise data.train.
+const v1::DataSource& MainSourceOf(const v1::JobSpec& spec);
+
 // Builds the zoo's model that the spec describes, with defaults for unset fields. A text model is built for sequences
 // of `sequence_length` tokens; 0 means the longest that it supports. Returns INVALID_ARGUMENT with one violation per
 // wrong field. The fields' paths begin with "model."; for a length that the model does not support, the path is

@@ -132,12 +132,13 @@ int64_t BytesAhead(int64_t batch_bytes) {
 
 TrainingSetup TrainingSetup::Of(const v1::JobSpec& spec, const v1::Device& device) {
   const v1::TrainSpec& train = spec.train();
-  return {.num_moments = NumMoments(spec.optimizer()),
+  return {.num_moments = spec.has_predict() ? 0 : NumMoments(spec.optimizer()),
           .num_micro_batches = std::max(train.gradient_accumulation(), 1),
           .averages = spec.optimizer().has_ema_decay(),
           .checkpoint_segments = {train.checkpoint_segments().begin(), train.checkpoint_segments().end()},
           .eval_batch_size = spec.data().eval_batch_size(),
-          .gathers_ahead = device.kind() != v1::Device::GPU,
+          .only_evaluates = spec.has_predict(),
+          .gathers_ahead = device.kind() != v1::Device::GPU && !spec.has_predict(),
           .on_gpu = device.kind() == v1::Device::GPU};
 }
 
@@ -267,6 +268,9 @@ void MemoryModel::CountBuffers() {
 }
 
 MemoryEstimate MemoryModel::At(int64_t batch_size) const {
+  if (setup_.only_evaluates && evaluation_.has_value()) {
+    return EvaluationAt(batch_size);
+  }
   const MemoryEstimate step = StepAt(batch_size);
   if (!evaluation_.has_value()) {
     return step;
@@ -315,7 +319,7 @@ MemoryEstimate MemoryModel::EvaluationAt(int64_t batch_size) const {
   const int64_t num_samples = setup_.eval_batch_size > 0 ? setup_.eval_batch_size : batch_size;
   MemoryEstimate estimate = lasting_;
   estimate.inputs = InputBytes(num_samples) + AheadBytes(batch_size);
-  if (setup_.on_gpu) {
+  if (setup_.on_gpu && !setup_.only_evaluates) {
     estimate.inputs += setup_.num_micro_batches * InputBytes(batch_size);  // Inputs of the recorded step.
   }
   const graph::HeldBytes peak = graph::EstimateEvaluation(*evaluation_, num_samples, setup_.on_gpu, work_);

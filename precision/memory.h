@@ -28,6 +28,7 @@ struct TrainingSetup {
   bool averages = false;      // The optimizer keeps averages of the weights, for the evaluation.
   std::vector<std::string> checkpoint_segments;  // In the form that graph::WithCheckpointSegments accepts.
   int64_t eval_batch_size = 0;                   // In samples; 0: as many as in a micro-batch.
+  bool only_evaluates = false;                   // The run predicts: it makes no step.
   bool gathers_ahead = false;                    // Host memory holds batches gathered in advance.
   bool on_gpu = false;                           // Steps are recorded (CUDA graph), and cuBLAS keeps workspaces.
 };
@@ -100,8 +101,9 @@ class MemoryModel {
   // CANCELLED if `work` was stopped.
   absl::StatusOr<MemoryModel> WithSegments(const std::vector<std::string>& segments) const;
 
-  // The memory of a step or of an evaluation, whichever is larger. REQUIRES: batch_size, the samples of one
-  // micro-batch, is at least 1.
+  // The memory of a step or of an evaluation, whichever is larger; of a run that only evaluates, the memory of that. An
+  // estimate of such a run counts the labels' sums too, which a prediction does not compute. REQUIRES: batch_size, the
+  // samples of one micro-batch, is at least 1.
   MemoryEstimate At(int64_t batch_size) const;
 
   // The largest number of samples per micro-batch that fits into `available_bytes`; 0 if not even one fits.

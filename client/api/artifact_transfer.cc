@@ -287,4 +287,21 @@ absl::Status StreamFile(JobClient* client, const v1::Artifact& artifact, const W
   return CheckDigest(artifact, sha256.HexDigest());
 }
 
+absl::Status DownloadJoined(JobClient* client, const std::vector<v1::Artifact>& artifacts, const std::string& path,
+                            bool replace, const TransferOptions& options) {
+  auto file = PendingFile::Create(path, replace);
+  if (!file.ok()) {
+    return WithPrefix(path, file.status());
+  }
+  TransferOptions of_each = options;
+  of_each.progress = nullptr;
+  for (size_t i = 0; i < artifacts.size(); ++i) {
+    AMPD_RETURN_IF_ERROR(StreamFile(
+        client, artifacts[i], [&file](const std::string& piece) { return file->Append(piece); }, of_each));
+    ReportProgress(options, static_cast<int64_t>(i + 1), static_cast<int64_t>(artifacts.size()));
+  }
+  const absl::Status committed = file->Commit();
+  return committed.ok() ? committed : WithPrefix(path, committed);
+}
+
 }  // namespace ampd::client

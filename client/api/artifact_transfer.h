@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -52,5 +53,10 @@ using WritePiece = std::function<absl::Status(const std::string& piece)>;
 // if the content does not match the artifact's digest.
 absl::Status StreamFile(JobClient* client, const v1::Artifact& artifact, const WritePiece& write,
                         const TransferOptions& options);
+
+// Downloads the artifacts, one after the other, into one file, which gets the name `path` once it is complete. Reports
+// the progress in whole artifacts. Errors as DownloadFile.
+absl::Status DownloadJoined(JobClient* client, const std::vector<v1::Artifact>& artifacts, const std::string& path,
+                            bool replace, const TransferOptions& options);
 
 }  // namespace ampd::client

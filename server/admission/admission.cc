@@ -233,6 +233,26 @@ void AdmitResources(v1::JobSpec* spec, Findings& findings) {
   }
 }
 
+namespace {
+
+// Checks the parts of a spec that only a job that trains has.
+void AdmitTrainingJob(v1::JobSpec* spec, const std::optional<AdmittedModel>& built, Findings& findings) {
+  const graph::Graph* const model = built.has_value() ? &built->graph : nullptr;
+  const graph::Graph* const of_zoo = spec->model().has_exported() ? nullptr : model;
+  AdmitData(spec, of_zoo, findings);
+  if (spec->model().has_exported()) {
+    CheckExportedData(*spec, model, findings);
+  }
+  AdmitPrecision(spec, built.has_value() ? &*built : nullptr, findings);
+  AdmitTraining(spec, model, findings);
+  if (built.has_value()) {
+    CheckBatches(*spec, *built, findings);
+  }
+  AdmitSample(spec, of_zoo, findings);
+}
+
+}  // namespace
+
 absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::ExportedModel* uploaded) {
   if (static_cast<int64_t>(spec.ByteSizeLong()) > kMaxSpecBytes) {
     return InvalidFields({{"spec", absl::StrCat("has ", spec.ByteSizeLong(), " bytes; at most ", kMaxSpecBytes)}});
@@ -240,20 +260,14 @@ absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::Expo
   v1::JobSpec admitted = spec;
   Findings findings;
   AdmitIdentity(&admitted, findings);
-  const std::optional<AdmittedModel> built =
-      AdmitModel(admitted.mutable_model(), models::SequenceLengthOf(admitted.data().train()), uploaded, findings);
-  const graph::Graph* const model = built.has_value() ? &built->graph : nullptr;
-  const graph::Graph* const of_zoo = admitted.model().has_exported() ? nullptr : model;
-  AdmitData(&admitted, of_zoo, findings);
-  if (admitted.model().has_exported()) {
-    CheckExportedData(admitted, model, findings);
+  const std::optional<AdmittedModel> built = AdmitModel(
+      admitted.mutable_model(), models::SequenceLengthOf(models::MainSourceOf(admitted)), uploaded, findings);
+  if (admitted.has_predict()) {
+    AdmitPrediction(&admitted, built.has_value() ? &*built : nullptr, findings);
+    AdmitPrecision(&admitted, built.has_value() ? &*built : nullptr, findings);
+  } else {
+    AdmitTrainingJob(&admitted, built, findings);
   }
-  AdmitPrecision(&admitted, built.has_value() ? &*built : nullptr, findings);
-  AdmitTraining(&admitted, model, findings);
-  if (built.has_value()) {
-    CheckBatches(admitted, *built, findings);
-  }
-  AdmitSample(&admitted, of_zoo, findings);
   AdmitResources(&admitted, findings);
   AMPD_RETURN_IF_ERROR(findings.ToStatus());
   return admitted;

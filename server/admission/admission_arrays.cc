@@ -107,10 +107,10 @@ void AdmitCifar(const std::string& field, v1::CifarSource* source, const graph::
   }
 }
 
-void AdmitNpz(const std::string& field, v1::NpzSource* source, const v1::ModelSpec& spec, Findings& findings) {
+void AdmitNpz(const std::string& field, v1::NpzSource* source, bool reads_labels, Findings& findings) {
   if (source->file().empty()) {
     AdmitPath(field + ".images", source->images(), findings);
-    AdmitLabelsPath(field + ".labels", source->labels(), spec, findings);
+    AdmitLabelsPath(field + ".labels", source->labels(), reads_labels, findings);
   } else {
     AdmitPath(field + ".file", source->file(), findings);
     AdmitArrayName(field + ".images", "images", source->mutable_images(), findings);

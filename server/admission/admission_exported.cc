@@ -263,6 +263,12 @@ std::string WhyUnseen(const v1::ExportedModelSpec& exported) {
 }
 
 void CheckExportedData(const v1::JobSpec& spec, const graph::Graph* model, Findings& findings) {
+  if (spec.has_predict()) {
+    if (model != nullptr) {
+      CheckSamples("data.predict", spec.data().predict(), *model, findings);
+    }
+    return;
+  }
   for (const auto& [field, source] :
        {std::pair("data.train", &spec.data().train()), std::pair("data.eval", &spec.data().eval())}) {
     CheckHeadFits(field, *source, spec.model().exported().head(), findings);

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -62,6 +61,15 @@ class Findings {
     }
   }
 
+  // Changes the beginning of the fields of all errors found so far. For a check that does not know which source it got.
+  void Rename(const std::string& beginning, const std::string& other) {
+    for (FieldViolation& violation : violations_) {
+      if (violation.field.compare(0, beginning.size(), beginning) == 0) {
+        violation.field.replace(0, beginning.size(), other);
+      }
+    }
+  }
+
   size_t num_wrong() const { return violations_.size(); }
 
   // Returns all errors or, if there are none, all unsupported fields.
@@ -97,14 +105,21 @@ std::optional<AdmittedModel> AdmitExported(const v1::ExportedModelSpec& exported
                                            const graph::ExportedModel* uploaded, Findings& findings);
 // Explains why the server has not read the exported model: only the worker has the file, or the model is too large.
 std::string WhyUnseen(const v1::ExportedModelSpec& exported);
-// Checks that the data has labels the head can use and, if the model is known, samples that it accepts.
+// Checks that the data has labels the head can use and, if the model is known, samples that it accepts. Of a job that
+// predicts, checks only the samples.
 void CheckExportedData(const v1::JobSpec& spec, const graph::Graph* model, Findings& findings);
 void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
+// Checks one data source. `field` is its path, such as "data.train". Null `model`: it is exported, or has errors.
+void AdmitSource(const std::string& field, v1::DataSource* source, bool reads_labels, const graph::Graph* model,
+                 Findings& findings);
 void AdmitCifar(const std::string& field, v1::CifarSource* source, const graph::Graph* model, Findings& findings);
-void AdmitNpz(const std::string& field, v1::NpzSource* source, const v1::ModelSpec& spec, Findings& findings);
+void AdmitNpz(const std::string& field, v1::NpzSource* source, bool reads_labels, Findings& findings);
 void AdmitSafetensors(const std::string& field, v1::SafetensorsSource* source, Findings& findings);
 void AdmitPrecision(v1::JobSpec* spec, const AdmittedModel* model, Findings& findings);
 void AdmitTraining(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
+// Checks a job that predicts, in place of AdmitData and AdmitTraining: it has weights, a head that predicts, data to
+// predict, and no field of a training. `model` may be exported.
+void AdmitPrediction(v1::JobSpec* spec, const AdmittedModel* model, Findings& findings);
 void AdmitResources(v1::JobSpec* spec, Findings& findings);
 // Checks that the model can run with the size of every training and evaluation batch, and of every micro-batch. Sizes
 // that depend on the data's files are not checked. REQUIRES: the data's defaults are filled in.
@@ -118,7 +133,7 @@ void AdmitSample(v1::JobSpec* spec, const graph::Graph* model, Findings& finding
 // Checks a path of the form "<root>/<path>": relative, without "..", empty parts or control characters. The first part
 // names a data root.
 void AdmitPath(const std::string& field, const std::string& path, Findings& findings);
-// As AdmitPath, for a file with labels. The path may be empty if the model does not read labels.
-void AdmitLabelsPath(const std::string& field, const std::string& path, const v1::ModelSpec& spec, Findings& findings);
+// As AdmitPath, for a file with labels. The path may be empty if the job reads no labels from the source.
+void AdmitLabelsPath(const std::string& field, const std::string& path, bool reads_labels, Findings& findings);
 
 }  // namespace ampd::server

@@ -33,9 +33,9 @@ bool IsTooLarge(const graph::Graph& model) {
   return count > kMaxParameters;
 }
 
-void AdmitIdx(const std::string& field, v1::IdxSource* idx, const v1::ModelSpec& spec, Findings& findings) {
+void AdmitIdx(const std::string& field, v1::IdxSource* idx, bool reads_labels, Findings& findings) {
   AdmitPath(field + ".images", idx->images(), findings);
-  AdmitLabelsPath(field + ".labels", idx->labels(), spec, findings);
+  AdmitLabelsPath(field + ".labels", idx->labels(), reads_labels, findings);
   if (!idx->has_mean()) idx->set_mean(0);
   if (!idx->has_std()) idx->set_std(1);
   findings.Real(field + ".mean", idx->mean(), -kMaxReal, kMaxReal);
@@ -141,18 +141,20 @@ void CheckKindFits(const std::string& field, const v1::DataSource& source, const
   }
 }
 
-void AdmitSource(const std::string& field, v1::DataSource* source, const v1::ModelSpec& spec, const graph::Graph* model,
+}  // namespace
+
+void AdmitSource(const std::string& field, v1::DataSource* source, bool reads_labels, const graph::Graph* model,
                  Findings& findings) {
   if (model != nullptr && source->kind_case() != v1::DataSource::KIND_NOT_SET) {
     CheckKindFits(field, *source, *model, findings);
   }
   switch (source->kind_case()) {
     case v1::DataSource::kIdx:
-      return AdmitIdx(field + ".idx", source->mutable_idx(), spec, findings);
+      return AdmitIdx(field + ".idx", source->mutable_idx(), reads_labels, findings);
     case v1::DataSource::kCifar:
       return AdmitCifar(field + ".cifar", source->mutable_cifar(), model, findings);
     case v1::DataSource::kNpz:
-      return AdmitNpz(field + ".npz", source->mutable_npz(), spec, findings);
+      return AdmitNpz(field + ".npz", source->mutable_npz(), reads_labels, findings);
     case v1::DataSource::kSafetensors:
       return AdmitSafetensors(field + ".safetensors", source->mutable_safetensors(), findings);
     case v1::DataSource::kSynthetic:
@@ -165,6 +167,8 @@ void AdmitSource(const std::string& field, v1::DataSource* source, const v1::Mod
       findings.Wrong(field, "must have one of idx, cifar, npz, safetensors, synthetic, tokens, jsonl");
   }
 }
+
+namespace {
 
 // Only the worker knows what samples a file has, so whether they can be augmented is checked only for synthetic ones.
 void AdmitAugmentation(const v1::DataSpec& data, Findings& findings) {
@@ -248,8 +252,8 @@ void AdmitPath(const std::string& field, const std::string& path, Findings& find
   }
 }
 
-void AdmitLabelsPath(const std::string& field, const std::string& path, const v1::ModelSpec& spec, Findings& findings) {
-  if (!models::IsGan(spec) || !path.empty()) {
+void AdmitLabelsPath(const std::string& field, const std::string& path, bool reads_labels, Findings& findings) {
+  if (reads_labels || !path.empty()) {
     AdmitPath(field, path, findings);
   }
 }
@@ -281,10 +285,14 @@ std::optional<AdmittedModel> AdmitModel(v1::ModelSpec* model, int64_t sequence_l
 
 void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings) {
   v1::DataSpec* data = spec->mutable_data();
+  const bool reads_labels = !models::IsGan(spec->model());
+  if (data->has_predict()) {
+    findings.Wrong("data.predict", "is set, but the job does not predict; a job with \"predict: {}\" does");
+  }
   if (!data->has_train()) {
     findings.Missing("data.train");
   } else {
-    AdmitSource("data.train", data->mutable_train(), spec->model(), model, findings);
+    AdmitSource("data.train", data->mutable_train(), reads_labels, model, findings);
   }
   if (data->has_eval() && models::IsGan(spec->model())) {
     findings.Wrong("data.eval", absl::StrCat("is set; model.", models::KindOf(spec->model()),
@@ -297,7 +305,7 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
     if (data->train().has_jsonl() && data->eval().has_jsonl()) {
       AdmitEvalLength("jsonl", data->train().jsonl(), data->mutable_eval()->mutable_jsonl(), findings);
     }
-    AdmitSource("data.eval", data->mutable_eval(), spec->model(), model, findings);
+    AdmitSource("data.eval", data->mutable_eval(), reads_labels, model, findings);
   }
   if (data->has_augment()) {
     AdmitAugmentation(*data, findings);

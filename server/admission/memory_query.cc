@@ -113,22 +113,25 @@ void AddFit(const Way& way, const Place& place, Candidate* candidate) {
   fit.set_largest_batch_size(way.LargestBatch(fit.memory_bytes()));
 }
 
+// Whether the job runs the model's evaluation program: to evaluate, or to predict.
+bool Evaluates(const v1::JobSpec& spec) { return spec.data().has_eval() || spec.has_predict(); }
+
 absl::StatusOr<TrainedPrograms> ExportedPrograms(const v1::JobSpec& spec, const graph::ExportedModel* uploaded) {
   if (uploaded == nullptr) {
     return UnsupportedField("model.exported", WhyUnseen(spec.model().exported()));
   }
   AMPD_ASSIGN_OR_RETURN(
       const graph::ImportedPrograms imported,
-      graph::ImportPrograms(
-          *uploaded, models::ImportOptionsOf(spec.model().exported(), models::SequenceLengthOf(spec.data().train()))));
+      graph::ImportPrograms(*uploaded, models::ImportOptionsOf(spec.model().exported(),
+                                                               models::SequenceLengthOf(models::MainSourceOf(spec)))));
   AMPD_ASSIGN_OR_RETURN(TrainedPrograms programs,
-                        TrainedPrograms::Of(imported.train, spec.data().has_eval() ? &imported.eval : nullptr));
+                        TrainedPrograms::Of(imported.train, Evaluates(spec) ? &imported.eval : nullptr));
   return programs;
 }
 
 absl::StatusOr<TrainedPrograms> ZooPrograms(const v1::JobSpec& spec) {
   AMPD_ASSIGN_OR_RETURN(const graph::Graph model, models::BuildModel(spec));
-  return TrainedPrograms::Of(model, spec.data().has_eval());
+  return TrainedPrograms::Of(model, Evaluates(spec));
 }
 
 absl::StatusOr<TrainedPrograms> KnownPrograms(const v1::JobSpec& spec, const graph::ExportedModel* uploaded) {

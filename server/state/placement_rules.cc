@@ -26,7 +26,7 @@ std::set<std::string> DataRootsOf(const v1::JobSpec& spec, bool begins) {
       roots.insert(path.substr(0, path.find('/')));
     }
   };
-  for (const v1::DataSource* source : {&spec.data().train(), &spec.data().eval()}) {
+  for (const v1::DataSource* source : {&spec.data().train(), &spec.data().eval(), &spec.data().predict()}) {
     add(source->tokens().path());
     add(source->jsonl().path());
     add(source->idx().images());

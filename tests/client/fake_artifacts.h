@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,12 @@ class FakeArtifacts final : public v1::ArtifactService::Service {
     contents_[Sha256Hex(content)] = content;
     file_names_[Sha256Hex(content)] = file_name;
     return Sha256Hex(content);
+  }
+  // Adds a file that every job has among its samples.
+  void AddToEveryJob(const std::string& content, const std::string& file_name) {
+    const std::string name = Add(content, file_name);
+    absl::MutexLock lock(&mutex_);
+    of_every_job_.insert(name);
   }
   // Adds a partial upload: the content with this digest was interrupted after `bytes`.
   void AddPartial(const std::string& sha256, const std::string& bytes) {
@@ -123,7 +130,7 @@ class FakeArtifacts final : public v1::ArtifactService::Service {
     absl::MutexLock lock(&mutex_);
     for (const auto& [name, content] : contents_) {
       v1::Artifact artifact = ArtifactOf(name);
-      if (request->job_id().empty() || artifact.job_id() == request->job_id()) {
+      if (request->job_id().empty() || of_every_job_.contains(name)) {
         *page->add_artifacts() = std::move(artifact);
       }
     }
@@ -157,6 +164,7 @@ class FakeArtifacts final : public v1::ArtifactService::Service {
   std::map<std::string, std::string> contents_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::string> partials_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::string> file_names_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> of_every_job_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace ampd::client

@@ -126,6 +126,24 @@ TEST(WithLossHead, EveryLabelOfSeveralIsADecision) {
   EXPECT_THAT(ToText(evaluation), HasSubstr("aten.gt.Scalar(self=%linear, other=0)"));
 }
 
+TEST(WithPredictions, AreOfTheHead) {
+  EXPECT_THAT(Outputs(WithPredictions(Layer("logits")).value()), ElementsAre("class int64[B]", "logits float32[B, 3]"));
+  EXPECT_THAT(Outputs(WithPredictions(Layer("predictions")).value()), ElementsAre("predictions float32[B, 3]"));
+  const Graph decisions = WithPredictions(Layer("label_logits")).value();
+  EXPECT_THAT(Outputs(decisions), ElementsAre("labels bool[B, 3]", "logits float32[B, 3]"));
+  EXPECT_FALSE(decisions.FindInput("labels").has_value());
+  GraphBuilder b("text");
+  b.Output("logits", b.Linear("head", b.Input("embedded", {Dtype::kFloat32, {Dim::Batch(), 5, 4}}), 7));
+  const Graph text = WithPredictions(std::move(b).Build().value()).value();
+  EXPECT_THAT(Outputs(text), ElementsAre("tokens int64[B, 5]"));
+  EXPECT_THAT(ToText(text), HasSubstr("aten.argmax.default(self=%linear, dim=2)"));
+}
+
+TEST(WithPredictions, AModelThatComputesItsLossPredictsNothing) {
+  EXPECT_EQ(WithPredictions(OwnLoss()).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(WithPredictions(Layer("features")).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(WithLossHead, AModelsOwnLossStaysAsItIs) {
   EXPECT_EQ(ToText(WithLossHead(OwnLoss()).value()), ToText(OwnLoss()));
   EXPECT_THAT(Outputs(WithEvalHead(OwnLoss()).value()), ElementsAre("loss float32[]"));

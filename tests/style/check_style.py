@@ -113,12 +113,14 @@ ROOMS = {
     "worker/train/checkpoint": "ampd base base/formats base/io worker/amp worker/data worker/executor "
                                "worker/train/health files thread torch",
     "worker/train/sample": "ampd base data/images data/text graph models worker/amp worker/data torch",
+    "worker/train/predict": "ampd base base/formats data worker/amp torch",
     "worker/train/plan": "ampd base base/formats data graph graph/exported models precision worker/amp worker/data "
                          "worker/executor worker/train/checkpoint worker/train/health worker/train/report "
                          "worker/train/sample thread torch",
     "worker/train/loop": "ampd base base/formats base/ipc data precision worker/amp worker/amp/step worker/data "
                          "worker/device worker/executor worker/train/checkpoint worker/train/device "
-                         "worker/train/health worker/train/plan worker/train/report worker/train/sample clock thread "
+                         "worker/train/health worker/train/plan worker/train/predict worker/train/report "
+                         "worker/train/sample clock thread "
                          "torch",
 }
 

@@ -79,7 +79,16 @@ class JobSchema(unittest.TestCase):
         for name in ("name", "model", "data", "optimizer", "train"):
             job = yaml.safe_load(JOB)
             del job[name]
-            self.assertIn(f"'{name}' is a required property", [error.message for error in self.validator.iter_errors(job)])
+            errors = list(self.validator.iter_errors(job))
+            messages = [error.message for outer in errors for error in [outer, *(outer.context or [])]]
+            self.assertIn(f"'{name}' is a required property", messages)
+
+    def test_a_job_that_predicts_needs_no_training(self):
+        job = yaml.safe_load(JOB)
+        del job["optimizer"], job["train"]
+        job["data"] = {"predict": job["data"]["train"], "batch_size": 10}
+        job["predict"] = {}
+        self.assertEqual(list(self.validator.iter_errors(job)), [])
 
 
 if __name__ == "__main__":

@@ -112,12 +112,15 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
   return engine;
 }
 
-// Makes the programs that train nothing, for label counts, evaluation and generation.
+// Makes the programs that train nothing, for label counts, evaluation, prediction and generation.
 absl::Status Engine::MakePrograms(const graph::Graph& model, const precision::ResolvedPolicy& policy) {
   const std::optional<graph::Head> head = graph::HeadOf(model);
   AMPD_ASSIGN_OR_RETURN(auto label_counter, LabelCounter::Create(model, head, programs_->registry));
   programs_->label_counter.emplace(std::move(label_counter));
-  if (head.has_value()) {
+  if (options_.predicts) {
+    AMPD_ASSIGN_OR_RETURN(const graph::Graph predictor, graph::WithPredictions(options_.eval_model.value_or(model)));
+    AMPD_ASSIGN_OR_RETURN(programs_->predictor, Prepare(predictor, policy, {}, programs_->registry));
+  } else if (head.has_value()) {
     const graph::Shape& shape = model.type(*model.FindOutput(graph::OutputNamesOf(*head).front())).shape;
     programs_->head = *head;
     programs_->num_classes = shape.empty() ? 0 : shape.back().factor();
@@ -187,7 +190,9 @@ absl::Status Engine::Bind() {
   for (const auto& phase : phases_) {
     AMPD_RETURN_IF_ERROR(phase->Bind(state));
   }
-  if (programs_->eval == nullptr && programs_->generator == nullptr) {
+  const std::vector<Executor*> inference = {programs_->eval.get(), programs_->predictor.get(),
+                                            programs_->generator.get()};
+  if (std::all_of(inference.begin(), inference.end(), [](const Executor* program) { return program == nullptr; })) {
     return absl::OkStatus();
   }
   for (const auto& phase : phases_) {
@@ -195,10 +200,10 @@ absl::Status Engine::Bind() {
       state[name] = weights;
     }
   }
-  if (programs_->eval != nullptr) {
-    AMPD_RETURN_IF_ERROR(programs_->eval->Bind(state));
+  for (Executor* const program : inference) {
+    AMPD_RETURN_IF_ERROR(program == nullptr ? absl::OkStatus() : program->Bind(state));
   }
-  return programs_->generator == nullptr ? absl::OkStatus() : programs_->generator->Bind(state);
+  return absl::OkStatus();
 }
 
 void Engine::MakeScalars() {
@@ -377,6 +382,18 @@ EvalSums Engine::Evaluate(const Batch& batch) {
   const std::vector<at::Tensor> outputs = RunInference(*programs_->eval, batch);
   return SumsOf(programs_->head, programs_->num_classes, programs_->eval->graph(), outputs, batch.labels,
                 programs_->label_counter->CountOf(batch));
+}
+
+std::vector<Prediction> Engine::Predict(const Batch& batch) {
+  TORCH_CHECK(programs_->predictor != nullptr, "the engine does not predict");
+  const std::vector<at::Tensor> outputs = RunInference(*programs_->predictor, batch);
+  std::vector<Prediction> predictions;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const at::ScalarType type = outputs[i].is_floating_point() ? at::kFloat : outputs[i].scalar_type();
+    predictions.push_back(
+        {programs_->predictor->graph().outputs()[i].name, outputs[i].to(at::kCPU, type).contiguous()});
+  }
+  return predictions;
 }
 
 at::Tensor Engine::Generate(const at::Tensor& input) {

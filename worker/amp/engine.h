@@ -45,6 +45,15 @@ struct EngineOptions {
   std::optional<graph::Graph> eval_model = {};
   // The part of the model that Generate runs: one input, one output, and parameters and buffers of the model.
   std::optional<graph::Graph> generator = {};
+  // Makes an engine that predicts, with Predict, in place of Evaluate. REQUIRES: the head predicts
+  // (graph::WithPredictions).
+  bool predicts = false;
+};
+
+// An output of Engine::Predict.
+struct Prediction {
+  std::string name;   // As graph::WithPredictions names it.
+  at::Tensor values;  // (B, ...), on the CPU, contiguous: float32, int64 or bool.
 };
 
 // The result of one step. With several phases, `phases` has the result of each, in order. The inherited fields then
@@ -132,8 +141,12 @@ class Engine {
   StepResult Step(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);
 
   // Runs the evaluation program under the same policy, on the parameters' averages if the optimizer keeps them. Changes
-  // no state. Drops a recorded step if there is too little memory beside it. REQUIRES: the model has a head.
+  // no state. Drops a recorded step if there is too little memory beside it. REQUIRES: the model has a head, and the
+  // options do not have `predicts`.
   EvalSums Evaluate(const Batch& batch);
+  // Runs the program of graph::WithPredictions, in the same way as Evaluate, and returns its outputs in order. Reads no
+  // labels. REQUIRES: the options have `predicts`.
+  std::vector<Prediction> Predict(const Batch& batch);
   // Runs the generator's evaluation program on `input`, in the same way as Evaluate, and returns its output in fp32 on
   // the CPU. Draws no random numbers. REQUIRES: the options have a generator.
   at::Tensor Generate(const at::Tensor& input);

@@ -20,6 +20,7 @@ struct Engine::Programs {
   executor::OpRegistry registry;
   std::unique_ptr<executor::Executor> eval;       // Null without a head.
   std::unique_ptr<executor::Executor> generator;  // Null without a generator.
+  std::unique_ptr<executor::Executor> predictor;  // Null unless the engine predicts.
   graph::Head head = {};                          // Head of the evaluated model.
   int64_t num_classes = 0;                        // Number of classes, if the head predicts classes.
   std::optional<LabelCounter> label_counter;

@@ -121,6 +121,7 @@ class Dataset {
     std::optional<int64_t> vocabulary;  // Number of tokens; unset: unknown.
     int64_t num_types = 1;
     int64_t num_classes = 0;
+    bool needs_labels = true;  // False: lines may lack their label, which is then 0.
   };
 
   struct Samples {

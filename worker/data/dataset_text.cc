@@ -36,7 +36,8 @@ absl::StatusOr<Dataset> Dataset::ReadLabelledTexts(const LabelledTexts& source) 
                                                              .max_tokens = source.sequence_length,
                                                              .vocabulary = source.vocabulary,
                                                              .num_types = source.num_types,
-                                                             .num_classes = source.num_classes}));
+                                                             .num_classes = source.num_classes,
+                                                             .needs_labels = source.needs_labels}));
   return Dataset(Padded{std::move(texts), source.sequence_length, source.pad_token});
 }
 

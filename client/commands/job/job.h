@@ -26,5 +26,6 @@ Command ResumeJobCommand();
 Command DeleteJobCommand();
 Command RetryJobCommand();
 Command CloneJobCommand();
+Command PredictJobCommand();
 
 }  // namespace ampd::client

@@ -162,6 +162,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"job delete", "--yes ID"},
                                                                 {"job retry", "ID"},
                                                                 {"job clone", "ID"},
+                                                                {"job predict", "--checkpoint ID -f job.yaml"},
                                                                 {"init", "written.yaml --force"},
                                                                 {"compare", "ID"},
                                                                 {"estimate", "-f job.yaml"},
@@ -241,8 +242,8 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
       EXPECT_TRUE(HasShape(result.out, format)) << name << "\n" << result.out;
       const std::string shown = WithoutIds(result.out);
       // The text format of a submit prints only the id, as -o name does.
-      const bool says_the_same = format == OutputFormat::kName &&
-                                 (command == "job submit" || command == "job retry" || command == "job clone");
+      const bool says_the_same = format == OutputFormat::kName && (command == "job submit" || command == "job retry" ||
+                                                                   command == "job clone" || command == "job predict");
       EXPECT_TRUE(says_the_same || by_output.emplace(shown, name).second)
           << name << " is the same as " << by_output[shown] << "\n"
           << result.out;

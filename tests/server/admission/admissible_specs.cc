@@ -47,6 +47,7 @@ std::vector<v1::JobSpec> AdmissibleSpecs() {
       image_net("resnet {stem: CIFAR}"),
       image_net("efficientnet_b0 {}"),
       spec("dcgan {}", images, adamw + steps + "sample {images {}}"),
+      spec("lenet {} initial_weights: 'd/w'", "predict {idx {images: 'd/i'}} ", "predict {}"),
       spec("exported {path: 'd/m.pt2' inputs {key: 'x' value: 'images'}}", images, adamw + steps)};
   std::vector<v1::JobSpec> specs;
   for (const std::string& text : texts) {

@@ -379,6 +379,75 @@ v1::JobSpec Evaluated(const std::string& change) {
   return spec;
 }
 
+v1::JobSpec Predicting(const std::string& change = "") {
+  v1::JobSpec spec;
+  const std::string text =
+      "name: 'p' model {lenet {} initial_weights: 'd/w'} data {predict {idx {images: 'd/i'}} batch_size: 64} predict "
+      "{}";
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec));
+  return Changed(spec, change);
+}
+
+TEST(AdmitSpec, AJobThatPredicts_NeedsNoLabelsAndNothingOfATraining) {
+  const auto admitted = AdmitSpec(Predicting());
+  ASSERT_TRUE(admitted.ok()) << admitted.status();
+  EXPECT_EQ(admitted->predict().format(), v1::PredictSpec::JSON_LINES);
+  EXPECT_EQ(admitted->precision().preset(), "fp32");
+  EXPECT_FALSE(admitted->has_train());
+  EXPECT_FALSE(admitted->has_optimizer());
+  const auto again = AdmitSpec(*admitted);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->SerializeAsString(), admitted->SerializeAsString());
+  for (const char* change :
+       {"predict {format: NPZ}", "train {num_threads: 2}", "model {lenet {} initial_checkpoint {job_id: 'j'}}",
+        "model {exported {path: 'd/m.pt2'}}", "model {mlp {in_features: 784}} data {predict {npz {images: 'd/i.npy'}}}",
+        "model {bert_classifier {}} data {predict {jsonl {path: 'd/t' sequence_length: 64}}}",
+        "model {gpt2 {}} data {predict {tokens {path: 'd/t' sequence_length: 64}}}"}) {
+    v1::JobSpec spec = Predicting(change);
+    if (spec.model().has_initial_checkpoint()) {
+      spec.mutable_model()->clear_initial_weights();
+    }
+    EXPECT_TRUE(AdmitSpec(spec).ok()) << change << ": " << AdmitSpec(spec).status();
+  }
+}
+
+TEST(AdmitSpec, AJobThatPredicts_IsRefusedWithWhatTrains) {
+  for (const auto& [change, field] : std::vector<std::pair<std::string, std::string>>{
+           {"optimizer {sgd {learning_rate: 1}}", "optimizer"},
+           {"schedule {}", "schedule"},
+           {"eval {}", "eval"},
+           {"checkpoint {}", "checkpoint"},
+           {"sample {}", "sample"},
+           {"train {steps: 5}", "train.steps"},
+           {"train {seed: 5}", "train.seed"},
+           {"data {train {synthetic {}}}", "data.train"},
+           {"data {eval {synthetic {}}}", "data.eval"},
+           {"data {eval_batch_size: 5}", "data.eval_batch_size"},
+           {"data {last_batch: PAD}", "data.last_batch"},
+           {"on_divergence: WARN", "on_divergence"},
+           {"model {initialize_anew: '*'}", "model.initialize_anew"},
+           {"predict {format: 9}", "predict.format"},
+           {"data {batch_size: -1}", "data.batch_size"},
+           {"data {predict {idx {std: -1}}}", "data.predict.idx.std"},
+           {"model {gpt2 {}} data {predict {tokens {path: 'd/t' sequence_length: 9999}}}",
+            "data.predict.tokens.sequence_length"},
+           {"model {mlp {in_features: 3}} data {predict {synthetic {shape: 5 num_classes: 2 num_samples: 4}}}",
+            "data.predict.synthetic.shape"},
+           {"model {exported {path: 'd/m' head: OWN_LOSS}}", "predict"}}) {
+    EXPECT_THAT(WrongFields(Predicting(change)), ElementsAre(field)) << change;
+  }
+  v1::JobSpec random = Predicting();
+  random.mutable_model()->clear_initial_weights();
+  EXPECT_THAT(WrongFields(random), ElementsAre("predict"));
+  EXPECT_THAT(WrongFields(Predicting("model {dcgan {image_size: 28}}")), ElementsAre("predict"));
+  v1::JobSpec without = Predicting();
+  without.mutable_data()->clear_predict();
+  EXPECT_THAT(WrongFields(without), ElementsAre("data.predict"));
+  EXPECT_THAT(WrongFields(Changed("data {predict {synthetic {shape: 784 num_classes: 2 num_samples: 4}}}")),
+              ElementsAre("data.predict"))
+      << "the job does not predict";
+}
+
 TEST(AdmitSpec, EarlyStopping_HasItsDefaultsAndItsLimits) {
   const auto admitted = AdmitSpec(Evaluated("train {early_stopping {}}"));
   ASSERT_TRUE(admitted.ok()) << admitted.status();

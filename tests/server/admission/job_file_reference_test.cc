@@ -311,6 +311,10 @@ class Schema {
         section["required"].push_back(NameOf(field));
       }
     }
+    if (type.full_name() == "ampd.v1.JobSpec") {
+      // The proto can't say that a field is required unless another one is set.
+      section["anyOf"] = {{{"required", {"predict"}}}, {{"required", {"optimizer", "train"}}}};
+    }
     for (int i = 0; i < type.real_oneof_decl_count(); ++i) {
       section["allOf"].push_back(AtMostOne(*type.oneof_decl(i)));
     }

@@ -21,6 +21,8 @@
 #include "worker/train/checkpoint/checkpoint_store.h"
 #include "worker/train/device/compute_device.h"
 #include "worker/train/device/counting_allocator.h"
+#include "worker/train/loop/attempt_loop.h"
+#include "worker/train/loop/prediction_loop.h"
 #include "worker/train/loop/training_loop.h"
 #include "worker/train/plan/attempt_plan.h"
 #include "worker/train/report/telemetry_writer.h"
@@ -115,10 +117,14 @@ void LogPlan(const AttemptPlan& plan, const amp::ComputeDevice& device) {
   LogLine(absl::StrCat("device ", NameOf(device), ", ", plan.num_threads, " threads, LibTorch ", TORCH_VERSION));
   LogLine(absl::StrCat("precision ", plan.policy.preset, plan.policy.emulated() ? " (emulated)" : "", ", ",
                        plan.policy.parameters.size(), " parameters, ", Describe(plan.policy.loss_scale)));
-  LogLine(absl::StrCat("data: ", plan.train.size(), " samples for training",
+  LogLine(absl::StrCat("data: ", plan.train.size(), " samples ", plan.engine.predicts ? "to predict" : "for training",
                        plan.eval.has_value() ? absl::StrCat(", ", plan.eval->size(), " for evaluation") : ""));
-  LogLine(absl::StrCat(plan.total_steps, " steps of ", plan.sampler.num_in_batch(), " samples in ",
-                       plan.num_micro_batches, plan.num_micro_batches == 1 ? " micro-batch" : " micro-batches"));
+  if (plan.engine.predicts) {
+    LogLine(absl::StrCat(plan.total_steps, " batches of at most ", plan.eval_batch_size, " samples"));
+  } else {
+    LogLine(absl::StrCat(plan.total_steps, " steps of ", plan.sampler.num_in_batch(), " samples in ",
+                         plan.num_micro_batches, plan.num_micro_batches == 1 ? " micro-batch" : " micro-batches"));
+  }
   if (device.device.is_cuda()) {
     LogLine(device.graphs != nullptr ? "steps are replayed from a CUDA graph where possible"
                                      : absl::StrCat("steps are not recorded in a CUDA graph: ", device.why_no_graphs));
@@ -134,9 +140,10 @@ void LogEnd(const Outcome& outcome) {
                        outcome.message()));
 }
 
-absl::StatusOr<Outcome> TrainFrom(const TrainingLoop::Context& context, const amp::ComputeDevice& device,
-                                  const TrainerOptions& options, std::unique_ptr<TrainingLoop>& loop) {
-  AMPD_ASSIGN_OR_RETURN(AttemptPlan plan, PlanAttempt(context.start));
+absl::StatusOr<Outcome> RunFrom(const AttemptLoop::Context& context, const amp::ComputeDevice& device,
+                                const TrainerOptions& options, std::unique_ptr<AttemptLoop>& loop) {
+  const bool predicts = context.start.spec().has_predict();
+  AMPD_ASSIGN_OR_RETURN(AttemptPlan plan, predicts ? PlanPrediction(context.start) : PlanAttempt(context.start));
   plan.engine.device = device;
   const v1::TrainSpec& train = context.start.spec().train();
   const bool deterministic = !train.has_deterministic() || train.deterministic();  // An older server leaves it unset.
@@ -148,7 +155,11 @@ absl::StatusOr<Outcome> TrainFrom(const TrainingLoop::Context& context, const am
   // On a CPU, the call that begins a step also computes it, so no step can run ahead.
   plan.steps_ahead = options.steps_ahead.value_or(device.device.is_cuda() ? 1 : 0);
   LogPlan(plan, plan.engine.device);
-  loop = std::make_unique<TrainingLoop>(std::move(plan), context);
+  if (predicts) {
+    loop = std::make_unique<PredictionLoop>(std::move(plan), context);
+  } else {
+    loop = std::make_unique<TrainingLoop>(std::move(plan), context);
+  }
   return loop->Run();
 }
 
@@ -170,9 +181,9 @@ absl::Status TakeOlderCheckpoint(const absl::Status& damage, TelemetryOutbox& ou
              {{"damaged", DamagedCheckpoint(damage)}, {"taken", older.path()}});
 }
 
-Outcome Train(const TrainingLoop::Context& context, internal::StartAttempt& start,
-              const absl::StatusOr<amp::ComputeDevice>& device, const TrainerOptions& options,
-              std::unique_ptr<TrainingLoop>& loop) {
+Outcome Run(const AttemptLoop::Context& context, internal::StartAttempt& start,
+            const absl::StatusOr<amp::ComputeDevice>& device, const TrainerOptions& options,
+            std::unique_ptr<AttemptLoop>& loop) {
   if (!device.ok()) {
     return Failed(device.status());
   }
@@ -182,7 +193,7 @@ Outcome Train(const TrainingLoop::Context& context, internal::StartAttempt& star
   LogLine(absl::StrCat("attempt ", start.key().attempt(), " of job ", start.key().job_id()));
   const bool has_older = !start.older_checkpoints().empty();
   while (true) {
-    auto outcome = TrainFrom(context, *device, options, loop);
+    auto outcome = RunFrom(context, *device, options, loop);
     if (outcome.ok()) {
       return *std::move(outcome);
     }
@@ -245,11 +256,11 @@ Outcome RunAttempt(internal::StartAttempt start, const absl::StatusOr<amp::Compu
                    TelemetryOutbox& outbox, const TrainerOptions& options) {
   CheckpointIo io;
   CheckpointStore checkpoints(start.checkpoint_root(), io);
-  const TrainingLoop::Context context = {start, link, outbox, checkpoints, options.step_log, options.lease};
-  std::unique_ptr<TrainingLoop> loop;
+  const AttemptLoop::Context context = {start, link, outbox, checkpoints, options.step_log, options.lease};
+  std::unique_ptr<AttemptLoop> loop;
   Outcome outcome;
   try {
-    outcome = Train(context, start, device, options, loop);
+    outcome = Run(context, start, device, options, loop);
   } catch (const c10::Error& error) {
     outcome = Failed(error, start.spec());
   } catch (const std::bad_alloc&) {

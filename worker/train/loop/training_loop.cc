@@ -38,7 +38,7 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
 
 absl::StatusOr<Outcome> TrainingLoop::Run() {
   AMPD_RETURN_IF_ERROR(Prepare());
-  StartEnergyMeter();
+  energy_ = MeterOf(run_.plan().engine.device, context_.start.device());
   has_begun_ = true;
   ReportState(v1::Attempt::RUNNING);
   while (!is_done()) {
@@ -92,14 +92,6 @@ absl::Status TrainingLoop::Prepare() {
   run_.batcher().Start();
   ResetPeakMemory(run_.plan().engine.device);
   return absl::OkStatus();
-}
-
-void TrainingLoop::StartEnergyMeter() {
-  auto meter = run_.plan().engine.device.device.is_cpu() ? device::EnergyMeter::OpenCpus()
-                                                         : device::EnergyMeter::OpenGpu(context_.start.device().uuid());
-  if (meter.ok()) {
-    energy_ = *std::move(meter);
-  }
 }
 
 // Steps may take less than the files of the counters take to read, so most steps don't read them.

@@ -7,11 +7,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "ampd/internal/trainer.pb.h"
-#include "base/ipc/compute_lease.h"
 #include "worker/device/energy_meter.h"
 #include "worker/train/checkpoint/checkpoint_saver.h"
-#include "worker/train/checkpoint/checkpoint_store.h"
 #include "worker/train/health/recovery.h"
+#include "worker/train/loop/attempt_loop.h"
 #include "worker/train/loop/evaluations.h"
 #include "worker/train/loop/finite_checks.h"
 #include "worker/train/loop/recovery_actions.h"
@@ -19,8 +18,6 @@
 #include "worker/train/loop/step_runner.h"
 #include "worker/train/loop/training_run.h"
 #include "worker/train/plan/attempt_plan.h"
-#include "worker/train/report/agent_link.h"
-#include "worker/train/report/step_log.h"
 #include "worker/train/report/telemetry_writer.h"
 
 namespace ampd::train {
@@ -60,35 +57,18 @@ namespace ampd::train {
 // look bad, so the newest one is always good. A plain roll-back continues with the data after the failed step. A
 // roll-back that raises the precision repeats the data since the checkpoint, and the raise may be reverted after a
 // quiet period. Run() does not catch LibTorch's exceptions. Single-threaded; owner: the trainer's main thread.
-class TrainingLoop {
+class TrainingLoop final : public AttemptLoop {
  public:
-  // Everything that the loop uses. Every member outlives the loop.
-  struct Context {
-    const internal::StartAttempt& start;
-    AgentLink& link;
-    TelemetryOutbox& outbox;
-    CheckpointStore& checkpoints;
-    StepLog& step_log;
-    const ComputeLease& lease;
-  };
-
   TrainingLoop(AttemptPlan plan, const Context& context);
 
-  // Returns how the attempt ended; the caller sets last_sequence. The reason of every error is a name of v1.Reason.
-  absl::StatusOr<v1::Outcome> Run();
-
-  // Waits for a checkpoint that is being written, which stays valid even if the run failed. REQUIRES: Run() has
-  // returned.
-  void AwaitCheckpoint() { checkpoints_.Join(); }
-
-  int64_t step() const { return run_.step(); }
-  // Whether the initial state or checkpoint was loaded and training has begun.
-  bool has_begun() const { return has_begun_; }
-  v1::FinalMetrics metrics() const;
+  absl::StatusOr<v1::Outcome> Run() override;
+  void AwaitCheckpoint() override { checkpoints_.Join(); }
+  int64_t step() const override { return run_.step(); }
+  bool has_begun() const override { return has_begun_; }
+  v1::FinalMetrics metrics() const override;
 
  private:
   absl::Status Prepare();
-  void StartEnergyMeter();
   void UpdateEnergyMeter();
   absl::Status Resume();
   absl::Status RunPendingActions();
@@ -107,7 +87,9 @@ class TrainingLoop {
   absl::StatusOr<v1::Outcome> Leave(const internal::LeaveAttempt& leave);
 
   bool must_leave() const { return context_.link.leave().has_value(); }
-  void ReportState(v1::Attempt::State state) { context_.link.ReportState(StateReportOf(run_, state)); }
+  void ReportState(v1::Attempt::State state) {
+    context_.link.ReportState(StateReportOf(run_.plan(), run_.step(), state));
+  }
 
   const Context context_;
   TelemetryWriter telemetry_;

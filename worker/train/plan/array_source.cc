@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "worker/train/plan/fields.h"
-#include "worker/train/plan/labels.h"
 
 namespace ampd::train {
 namespace {
@@ -103,8 +102,7 @@ bool IsArraySource(const v1::DataSource& source) {
 }
 
 absl::StatusOr<data::Dataset> OpenArraySource(const v1::DataSource& source, const std::string& field,
-                                              const graph::Graph& model, Locator locate) {
-  AMPD_ASSIGN_OR_RETURN(const Labels labels, LabelsTakenBy(model));
+                                              const graph::Graph& model, const Labels& labels, Locator locate) {
   if (source.has_cifar()) {
     return OpenCifar(source.cifar(), field + ".cifar", labels.num_classes, locate);
   }

@@ -8,6 +8,7 @@
 #include "data/data_file.h"
 #include "graph/graph.h"
 #include "worker/data/dataset.h"
+#include "worker/train/plan/labels.h"
 
 namespace ampd::train {
 
@@ -18,11 +19,11 @@ using Locator = absl::FunctionRef<absl::StatusOr<data::DataFile>(const std::stri
 // Whether OpenArraySource reads this source.
 bool IsArraySource(const v1::DataSource& source);
 
-// Opens the dataset of CIFAR files, NumPy arrays or a safetensors file, with the labels that the model takes. CIFAR's
-// labels are classes. From a file with named arrays, each input of the model except "images" takes the array of its
-// name. `field`: the path of `source` in the spec. Errors have the reason DATA_ERROR, or SPEC_ERROR if no file could
-// provide what the model takes. REQUIRES: IsArraySource(source).
+// Opens the dataset of CIFAR files, NumPy arrays or a safetensors file, with these labels. CIFAR's labels are classes.
+// From a file with named arrays, each input of the model except "images" takes the array of its name. `field`: the path
+// of `source` in the spec. Errors have the reason DATA_ERROR, or SPEC_ERROR if no file could provide what the model
+// takes. REQUIRES: IsArraySource(source).
 absl::StatusOr<data::Dataset> OpenArraySource(const v1::DataSource& source, const std::string& field,
-                                              const graph::Graph& model, Locator locate);
+                                              const graph::Graph& model, const Labels& labels, Locator locate);
 
 }  // namespace ampd::train

@@ -17,6 +17,7 @@
 #include "graph/batch_rules.h"
 #include "graph/heads.h"
 #include "graph/losses.h"
+#include "graph/passes.h"
 #include "graph/vocabulary.h"
 #include "models/models.h"
 #include "models/samples.h"
@@ -24,6 +25,7 @@
 #include "precision/memory.h"
 #include "precision/optimizer_kind.h"
 #include "worker/train/plan/array_source.h"
+#include "worker/train/plan/data_source.h"
 #include "worker/train/plan/engine_options.h"
 #include "worker/train/plan/fields.h"
 #include "worker/train/plan/labels.h"
@@ -36,69 +38,6 @@ namespace ampd::train {
 namespace {
 
 absl::Status AsSpecError(const absl::Status& status) { return SpecError(std::string(status.message())); }
-
-// Finds the file that the spec's field `field` names; `path` is "<data root's name>/<path below the root>". A user may
-// submit any path, so the file is opened only if all users, or the worker's data group, may read it.
-absl::StatusOr<data::DataFile> Locate(const internal::StartAttempt& start, const std::string& field,
-                                      const std::string& path) {
-  const std::string name = absl::StrCat(field, " \"", path, "\"");
-  const size_t slash = path.find('/');
-  const auto root = start.data_roots().find(path.substr(0, slash));
-  if (slash == std::string::npos || root == start.data_roots().end()) {
-    return data::DataError(name, "it does not begin with the name of a data root of this worker");
-  }
-  data::DataFile file{root->second, path.substr(slash + 1), name};
-  file.rights.shared_only = true;
-  if (start.has_data_group()) {
-    file.rights.group = start.data_group();
-  }
-  return file;
-}
-
-absl::StatusOr<data::Dataset> OpenIdx(const internal::StartAttempt& start, const v1::IdxSource& idx,
-                                      const std::string& field, int64_t num_classes) {
-  data::Dataset::Idx source;
-  source.mean = idx.mean();
-  source.deviation = idx.has_std() ? idx.std() : 1;
-  source.limit = idx.limit();
-  source.num_classes = num_classes;
-  AMPD_ASSIGN_OR_RETURN(source.images, Locate(start, field + ".images", idx.images()));
-  if (num_classes > 0) {
-    AMPD_ASSIGN_OR_RETURN(source.labels, Locate(start, field + ".labels", idx.labels()));
-  }
-  return data::Dataset::ReadIdx(source);
-}
-
-absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1::DataSource& source,
-                                   const graph::Graph& model, bool evaluation) {
-  const auto locate = [&start](const std::string& field, const std::string& path) {
-    return Locate(start, field, path);
-  };
-  AMPD_ASSIGN_OR_RETURN(const Labels labels, LabelsTakenBy(model));
-  const int64_t num_classes = labels.num_classes;
-  if (IsTextSource(source)) {
-    return OpenTextSource(source, evaluation ? "data.eval" : "data.train", model, locate);
-  }
-  if (source.has_idx()) {
-    return OpenIdx(start, source.idx(), evaluation ? "data.eval.idx" : "data.train.idx", num_classes);
-  }
-  if (IsArraySource(source)) {
-    return OpenArraySource(source, evaluation ? "data.eval" : "data.train", model, locate);
-  }
-  if (!source.has_synthetic()) {
-    return SpecError("a data source names no kind");
-  }
-  const v1::SyntheticSource& synthetic = source.synthetic();
-  if (num_classes > 0 && synthetic.num_classes() > num_classes) {
-    return SpecError(absl::StrCat("the data has ", synthetic.num_classes(), " classes and the model ", num_classes));
-  }
-  return data::Dataset::MakeSynthetic({.shape = {synthetic.shape().begin(), synthetic.shape().end()},
-                                       .num_classes = synthetic.num_classes(),
-                                       .num_samples = synthetic.num_samples(),
-                                       .seed = synthetic.seed(),
-                                       .noise = synthetic.has_noise() ? synthetic.noise() : 1,
-                                       .evaluation = evaluation});
-}
 
 // The serialized message; equal for equal messages.
 std::string BytesOf(const google::protobuf::Message& message) {
@@ -286,9 +225,11 @@ absl::StatusOr<precision::ResolvedPolicy> ResolvePrecision(const internal::Start
   return resolved;
 }
 
-absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
+namespace {
+
+// Plans what training and predicting have in common: the model, the policy, and the data over which the attempt runs.
+absl::StatusOr<AttemptPlan> PlanModelAndData(const internal::StartAttempt& start, DataUse use, Locator locate) {
   const v1::JobSpec& spec = start.spec();
-  const auto locate = [&](const std::string& field, const std::string& path) { return Locate(start, field, path); };
   AMPD_ASSIGN_OR_RETURN(std::optional<ImportedModel> imported, FindImportedModel(start, locate));
   auto model = imported.has_value() ? imported->train : models::BuildModel(spec);
   if (!model.ok()) {
@@ -299,27 +240,36 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   if (model->inputs().empty() || (!graph::HeadOf(*model).has_value() && graph::LossesOf(*model).empty())) {
     return SpecError("the model has no input, or no output that is a loss or that a head takes");
   }
-  AMPD_ASSIGN_OR_RETURN(data::Dataset train, Open(start, spec.data().train(), *model, false));
-  AMPD_RETURN_IF_ERROR(CheckSamples(train, *model));
+  AMPD_ASSIGN_OR_RETURN(data::Dataset samples, OpenData(start, models::MainSourceOf(spec), *model, use));
+  AMPD_RETURN_IF_ERROR(use == DataUse::kPrediction ? CheckInputs(samples, *model) : CheckSamples(samples, *model));
   AttemptPlan plan{.model = *std::move(model),
                    .imported = std::move(imported),
                    .policy = *std::move(policy),
                    .raise = {},
-                   .train = std::move(train)};
+                   .train = std::move(samples)};
   if (plan.imported.has_value()) {
     plan.policy.warnings.insert(plan.policy.warnings.end(), plan.imported->warnings.begin(),
                                 plan.imported->warnings.end());
   }
+  NoteReading(plan.train, FieldOf(use), plan);
+  plan.num_threads = NumThreads(start);
+  plan.spec_digest = Digest(start);
+  return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
+  const v1::JobSpec& spec = start.spec();
+  const auto locate = [&](const std::string& field, const std::string& path) { return LocateFile(start, field, path); };
+  AMPD_ASSIGN_OR_RETURN(AttemptPlan plan, PlanModelAndData(start, DataUse::kTraining, locate));
   if (spec.data().has_eval()) {
     if (!graph::LossesOf(plan.model).empty()) {
       return SpecError("data.eval is set, and a model with losses of its own is not evaluated");
     }
-    AMPD_ASSIGN_OR_RETURN(plan.eval, Open(start, spec.data().eval(), plan.model, true));
+    AMPD_ASSIGN_OR_RETURN(plan.eval, OpenData(start, spec.data().eval(), plan.model, DataUse::kEvaluation));
     AMPD_RETURN_IF_ERROR(CheckSamples(*plan.eval, plan.model));
-  }
-  NoteReading(plan.train, "data.train", plan);
-  if (plan.eval.has_value()) {
-    NoteReading(*plan.eval, "data.eval", plan);
+    NoteReading(*plan.eval, FieldOf(DataUse::kEvaluation), plan);
   }
   AMPD_RETURN_IF_ERROR(PlanLength(spec, plan));
   AMPD_RETURN_IF_ERROR(CheckEvalBatches(plan));
@@ -337,7 +287,6 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   AMPD_RETURN_IF_ERROR(PlanEarlyStopping(spec, plan));
   plan.checkpoint_every_steps = spec.checkpoint().every_steps();
   plan.keep_best = spec.checkpoint().keep_best();
-  plan.num_threads = NumThreads(start);
   plan.on_divergence = spec.on_divergence();
   plan.lower_again_after_steps = spec.lower_again_after_steps();
   plan.replay_skipped = spec.train().replay_skipped();
@@ -345,7 +294,37 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
     plan.policy.warnings.push_back("train.replay_skipped does nothing: no loss scale falls when a step is skipped");
   }
   AMPD_ASSIGN_OR_RETURN(plan.initial_weights, ReadInitialWeights(start, locate));
-  plan.spec_digest = Digest(start);
+  return plan;
+}
+
+absl::StatusOr<AttemptPlan> PlanPrediction(const internal::StartAttempt& start) {
+  const int64_t batch_size = start.spec().data().batch_size();
+  const auto locate = [&](const std::string& field, const std::string& path) { return LocateFile(start, field, path); };
+  AMPD_ASSIGN_OR_RETURN(AttemptPlan plan, PlanModelAndData(start, DataUse::kPrediction, locate));
+  if (batch_size < 1) {
+    return SpecError("data.batch_size must be positive");
+  }
+  if (plan.train.size() < 1) {
+    return SpecError("data.predict has no sample");
+  }
+  const auto program = graph::WithPredictions(plan.imported.has_value() ? plan.imported->eval : plan.model);
+  if (!program.ok()) {
+    return AsSpecError(program.status());
+  }
+  for (const int64_t batch : {std::min(batch_size, plan.train.size()), plan.train.size() % batch_size}) {
+    if (const std::string fault = batch == 0 ? "" : graph::FaultOfBatch(*program, batch); !fault.empty()) {
+      return SpecError(absl::StrCat("data.batch_size: ", fault, "; ", plan.train.size(),
+                                    " samples of data.predict are predicted in batches of ", batch_size));
+    }
+  }
+  plan.sampler = {.num_samples = plan.train.size(), .batch_size = batch_size, .keep_order = true};
+  plan.eval_batch_size = batch_size;
+  plan.total_steps = (plan.train.size() - 1) / batch_size + 1;
+  plan.engine.predicts = true;
+  if (plan.imported.has_value()) {
+    plan.engine.eval_model = plan.imported->eval;
+  }
+  AMPD_ASSIGN_OR_RETURN(plan.initial_weights, ReadInitialWeights(start, locate));
   return plan;
 }
 

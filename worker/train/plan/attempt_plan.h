@@ -36,7 +36,7 @@ struct AttemptPlan {
   amp::EngineOptions engine;
   std::optional<amp::PlateauConfig> plateau;
   std::optional<EarlyStoppingConfig> early_stopping;  // nullopt: all steps are trained.
-  data::Dataset train;
+  data::Dataset train;                                // Of a job that predicts: the samples to predict.
   std::optional<data::Dataset> eval;
   std::vector<std::string> data_notes;  // How data was read if its format was detected from the content.
   data::Sampler::Options sampler;
@@ -44,7 +44,7 @@ struct AttemptPlan {
   NoiseOptions noise;
   std::optional<int64_t> ignored_label;  // Label that the model's own loss leaves out.
   std::optional<v1::SampleSpec> sample;  // Drawn by `engine.generator`.
-  int64_t eval_batch_size = 0;
+  int64_t eval_batch_size = 0;           // Also the number of samples in a batch that is predicted.
   int64_t num_micro_batches = 1;
   int64_t total_steps = 0;
   int64_t eval_every_steps = 0;
@@ -66,6 +66,11 @@ struct AttemptPlan {
 // CHECKPOINT_ERROR if the model comes from a checkpoint. TrainingLoop sets LibTorch's number of threads from the plan;
 // the values that the plan contains do not depend on that number.
 absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start);
+
+// Makes the plan of an attempt that predicts; errors as PlanAttempt. It has no optimizer, schedule or evaluation, and
+// its steps are batches. SPEC_ERROR if the model predicts nothing (graph::WithPredictions).
+// REQUIRES: the spec has `predict`.
+absl::StatusOr<AttemptPlan> PlanPrediction(const internal::StartAttempt& start);
 
 // Resolves the precision policy for `model` from the spec, the device of the attempt, and the precision raise.
 // SPEC_ERROR if the device can't run the policy.

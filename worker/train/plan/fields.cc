@@ -173,10 +173,14 @@ std::optional<std::vector<int64_t>> NoiseShapeOf(const graph::Graph& model) {
                                                      : std::nullopt;
 }
 
-absl::Status CheckSamples(const data::Dataset& data, const graph::Graph& model) {
+absl::Status CheckInputs(const data::Dataset& data, const graph::Graph& model) {
   AMPD_RETURN_IF_ERROR(CheckNames(data, model));
   AMPD_RETURN_IF_ERROR(CheckSize(data, model.type(*model.FindInput(data.input_names().front()))));
-  AMPD_RETURN_IF_ERROR(CheckTypes(data, model));
+  return CheckTypes(data, model);
+}
+
+absl::Status CheckSamples(const data::Dataset& data, const graph::Graph& model) {
+  AMPD_RETURN_IF_ERROR(CheckInputs(data, model));
   return CheckLabels(data, model);
 }
 

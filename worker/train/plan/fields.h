@@ -25,7 +25,10 @@ absl::StatusOr<TakenArrays> ArraysTakenBy(const graph::Graph& model);
 // Shape of the noise of one sample, which the trainer draws; nullopt if the model takes none.
 std::optional<std::vector<int64_t>> NoiseShapeOf(const graph::Graph& model);
 
-// Checks that the data has every input of the model except noise, with the right dtype and size, and the right labels.
+// Checks that the data has every input of the model except noise, with the right dtype and size.
+absl::Status CheckInputs(const data::Dataset& data, const graph::Graph& model);
+
+// Checks the same, and that the data has the right labels.
 absl::Status CheckSamples(const data::Dataset& data, const graph::Graph& model);
 
 }  // namespace ampd::train

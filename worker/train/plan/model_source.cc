@@ -48,7 +48,7 @@ absl::StatusOr<std::optional<ImportedModel>> FindImportedModel(const internal::S
     return std::nullopt;
   }
   const v1::ExportedModelSpec& spec = start.spec().model().exported();
-  const int64_t sequence_length = models::SequenceLengthOf(start.spec().data().train());
+  const int64_t sequence_length = models::SequenceLengthOf(models::MainSourceOf(start.spec()));
   if (ResumesTraining(start)) {
     CheckpointIo io;
     return RestoreImportedModel(spec, CheckpointStore(start.checkpoint_root(), io), start.start_from().path(),

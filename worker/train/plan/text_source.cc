@@ -36,7 +36,7 @@ data::TokenFormat FormatOf(v1::TokensSource::Format format) {
 bool IsTextSource(const v1::DataSource& source) { return source.has_tokens() || source.has_jsonl(); }
 
 absl::StatusOr<data::Dataset> OpenTextSource(const v1::DataSource& source, const std::string& field,
-                                             const graph::Graph& model, Locator locate) {
+                                             const graph::Graph& model, bool needs_labels, Locator locate) {
   const auto logits = model.FindOutput("logits");
   const int64_t num_classes = logits.has_value() ? model.type(*logits).shape.back().factor() : kAnyClass;
   if (source.has_tokens()) {
@@ -66,7 +66,8 @@ absl::StatusOr<data::Dataset> OpenTextSource(const v1::DataSource& source, const
                                            .limit = jsonl.limit(),
                                            .vocabulary = vocabulary,
                                            .num_types = graph::VocabularyOf(model, "token_type_ids").value_or(kAnyType),
-                                           .num_classes = num_classes});
+                                           .num_classes = needs_labels ? num_classes : kAnyClass,
+                                           .needs_labels = needs_labels});
 }
 
 }  // namespace ampd::train

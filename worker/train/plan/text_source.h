@@ -14,9 +14,10 @@ namespace ampd::train {
 bool IsTextSource(const v1::DataSource& source);
 
 // Opens the dataset of a token file or of texts with one class each, and checks it against the model's inputs and
-// number of classes. `field`: the path of `source` in the spec. Errors have the reason DATA_ERROR, or SPEC_ERROR if the
-// pad token is outside the model's vocabulary. REQUIRES: IsTextSource(source).
+// number of classes. `needs_labels`: each text must have its class. `field`: the path of `source` in the spec. Errors
+// have the reason DATA_ERROR, or SPEC_ERROR if the pad token is outside the model's vocabulary. REQUIRES:
+// IsTextSource(source).
 absl::StatusOr<data::Dataset> OpenTextSource(const v1::DataSource& source, const std::string& field,
-                                             const graph::Graph& model, Locator locate);
+                                             const graph::Graph& model, bool needs_labels, Locator locate);
 
 }  // namespace ampd::train

@@ -144,6 +144,13 @@ absl::Status TelemetryWriter::Sample(v1::Sample sample, double seconds) {
   return Add(std::move(record));
 }
 
+absl::Status TelemetryWriter::Predictions(v1::Sample file) {
+  LogLine(absl::StrFormat("step %d: wrote %s (%d bytes)", file.step(), file.file_name(), file.content().size()));
+  v1::TelemetryBatch record;
+  *record.add_samples() = std::move(file);
+  return Add(std::move(record));
+}
+
 absl::Status TelemetryWriter::Event(v1::Event::Kind kind, int64_t step, const std::string& message,
                                     const std::map<std::string, std::string>& attributes) {
   v1::Event event;

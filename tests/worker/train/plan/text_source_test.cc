@@ -27,11 +27,12 @@ class OpenTextSourceTest : public data::DataFolderTest {
     Write("texts", lines);
     source_.mutable_jsonl()->set_path("texts");
     source_.mutable_jsonl()->set_sequence_length(kLength);
-    return OpenTextSource(source_, "data.train", model,
+    return OpenTextSource(source_, "data.train", model, needs_labels_,
                           [this](const std::string&, const std::string& path) { return At(path); });
   }
 
   v1::DataSource source_;
+  bool needs_labels_ = true;
 };
 
 // A classifier that reshapes its tokens before the embedding, as transformers' GPT-2 and T5 do.
@@ -59,6 +60,15 @@ TEST_F(OpenTextSourceTest, AModelThatReshapesItsTokens_HasItsTablesVocabulary) {
   EXPECT_EQ(sound->size(), 1);
   EXPECT_THAT(Open("{\"input_ids\": [0, 7], \"label\": 2}\n", Reshaping()).status().message(),
               HasSubstr("line 1: input_ids[1] is 7; the model has 7 tokens in its vocabulary"));
+}
+
+TEST_F(OpenTextSourceTest, TextsToPredict_NeedNoClassAndMayHaveAnyOne) {
+  constexpr char kLines[] = "{\"input_ids\": [0, 6]}\n{\"input_ids\": [1], \"label\": 99}\n";
+  EXPECT_THAT(Open(kLines, Reshaping()).status().message(), HasSubstr("line 1: label is missing"));
+  needs_labels_ = false;
+  const auto unlabelled = Open(kLines, Reshaping());
+  ASSERT_TRUE(unlabelled.ok()) << unlabelled.status();
+  EXPECT_EQ(unlabelled->size(), 2);
 }
 
 TEST_F(OpenTextSourceTest, APadTokenBeyondTheVocabulary_IsASpecErrorThatNamesTheField) {

@@ -1,0 +1,282 @@
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "client/api/artifact_transfer.h"
+#include "client/api/job_watch.h"
+#include "client/commands/arguments.h"
+#include "client/commands/find_job.h"
+#include "client/commands/job/create.h"
+#include "client/commands/job/detach.h"
+#include "client/commands/job/job.h"
+#include "client/commands/job/refusal.h"
+#include "client/commands/job_source.h"
+#include "client/commands/output_file.h"
+#include "client/commands/transfer.h"
+#include "client/jobfile/job_file.h"
+#include "client/render/format.h"
+#include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
+
+namespace ampd::client {
+namespace {
+
+using v1::PredictSpec;
+
+struct PredictOptions {
+  std::string checkpoint;  // "JOB", "JOB@best" or "JOB@STEP"
+  std::string file;        // job file with data.predict; "-": standard input
+  std::vector<std::string> overrides;
+  std::string name;
+  std::string request_id;
+  std::string output;  // file for the predictions; empty: they stay on the server
+  bool replace = false;
+};
+
+// A checkpoint as the user names it.
+struct WantedCheckpoint {
+  std::string job;
+  bool best = false;
+  int64_t step = 0;  // 0: the newest, or the best
+};
+
+absl::StatusOr<WantedCheckpoint> ParseCheckpoint(const std::string& text) {
+  const size_t at = text.rfind('@');
+  WantedCheckpoint wanted = {.job = text.substr(0, at)};
+  const std::string which = at == std::string::npos ? "newest" : text.substr(at + 1);
+  wanted.best = which == "best";
+  const bool is_step = absl::SimpleAtoi(which, &wanted.step) && wanted.step > 0;
+  if (wanted.job.empty() || (!is_step && !wanted.best && which != "newest")) {
+    return absl::InvalidArgumentError(absl::StrCat("--checkpoint is '", text,
+                                                   "'; it must be JOB, JOB@best or JOB@STEP, where STEP is the number "
+                                                   "of a step at which the job has a checkpoint"));
+  }
+  return wanted;
+}
+
+// Returns the step of the checkpoint with the lowest evaluation loss; of equal ones, the newest.
+absl::StatusOr<int64_t> BestStep(const v1::Job& job) {
+  const v1::Checkpoint* best = nullptr;
+  for (const v1::Checkpoint& checkpoint : job.checkpoints()) {
+    if (checkpoint.has_eval_loss() && (best == nullptr || checkpoint.eval_loss() <= best->eval_loss())) {
+      best = &checkpoint;
+    }
+  }
+  if (best == nullptr) {
+    return ErrorWithMetadata(
+        absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
+        absl::StrCat(
+            "no checkpoint of job ", job.id(),
+            " has an evaluation, so none is the best; checkpoint.keep_best keeps the best one. To predict with "
+            "the newest: --checkpoint ",
+            job.id()),
+        {{"job", job.id()}});
+  }
+  return best->step();
+}
+
+// Returns the spec of a job that predicts with the weights of `trained`, except its data.
+v1::JobSpec PredictingSpec(const v1::Job& trained, int64_t step) {
+  constexpr size_t kMaxNameBytes = 63;
+  const std::string suffix = "-predict";
+  v1::JobSpec spec;
+  spec.set_name(trained.spec().name().substr(0, kMaxNameBytes - suffix.size()) + suffix);
+  *spec.mutable_model() = trained.spec().model();
+  spec.mutable_model()->clear_initial_weights();
+  spec.mutable_model()->clear_initialize_anew();
+  spec.mutable_model()->mutable_initial_checkpoint()->set_job_id(trained.id());
+  spec.mutable_model()->mutable_initial_checkpoint()->set_step(step);
+  *spec.mutable_precision() = trained.spec().precision();
+  spec.mutable_resources()->set_kind(trained.spec().resources().kind());
+  const v1::DataSpec& data = trained.spec().data();
+  spec.mutable_data()->set_batch_size(data.eval_batch_size() > 0 ? data.eval_batch_size() : data.batch_size());
+  spec.mutable_predict();
+  return spec;
+}
+
+// Waits until the job has ended, and returns it. Nothing if the user interrupted.
+absl::StatusOr<std::optional<v1::Job>> AwaitEnd(JobClient* client, const std::string& id, Cancellation* interrupt) {
+  JobWatch watch(client, {.id = id}, interrupt);
+  std::optional<v1::Job> job;
+  for (;;) {
+    v1::WatchJobResponse message;
+    switch (watch.Pull(absl::InfiniteDuration(), &message)) {
+      case JobWatch::Next::kMessage:
+        job = message.has_final() ? std::optional(message.final()) : job;
+        break;
+      case JobWatch::Next::kCancelled:
+        return std::optional<v1::Job>();
+      case JobWatch::Next::kEnded:
+        return watch.status().ok() ? absl::StatusOr<std::optional<v1::Job>>(std::move(job)) : watch.status();
+      default:
+        break;
+    }
+  }
+}
+
+bool IsPredictions(const v1::Artifact& artifact) { return absl::StartsWith(artifact.file_name(), "predictions-"); }
+
+// Returns the job's files of predictions in the order of their samples. DATA_LOSS if the server dropped one.
+absl::StatusOr<std::vector<v1::Artifact>> PredictionsOf(JobClient* client, const std::string& id) {
+  AMPD_ASSIGN_OR_RETURN(const v1::ListEventsResponse events, client->ListEvents(id));
+  for (const v1::Event& event : events.events()) {
+    if (event.kind() == v1::Event::TELEMETRY_REFUSED) {
+      return absl::DataLossError(absl::StrCat("the predictions of job ", id, " are incomplete: ", event.message()));
+    }
+  }
+  AMPD_ASSIGN_OR_RETURN(std::vector<v1::Artifact> artifacts, client->ListArtifacts(id));
+  artifacts.erase(
+      std::remove_if(artifacts.begin(), artifacts.end(), [](const auto& one) { return !IsPredictions(one); }),
+      artifacts.end());
+  std::sort(artifacts.begin(), artifacts.end(),
+            [](const auto& a, const auto& b) { return a.file_name() < b.file_name(); });
+  return artifacts;
+}
+
+// Writes all predictions of the job into one file.
+absl::Status WritePredictions(Session* session, JobClient* client, const std::string& id, const PredictOptions& options,
+                              Cancellation* interrupt) {
+  AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Artifact> artifacts, PredictionsOf(client, id));
+  ProgressLine line(*session);
+  const absl::Status done = DownloadJoined(client, artifacts, options.output, options.replace,
+                                           OptionsWithBar(&line, kDefaultRetry, interrupt));
+  line.Clear();
+  AMPD_RETURN_IF_ERROR(done);
+  int64_t size = 0;
+  for (const v1::Artifact& artifact : artifacts) {
+    size += artifact.size_bytes();
+  }
+  session->Note(absl::StrCat(options.output, ": ", FormatBytes(size)));
+  return absl::OkStatus();
+}
+
+int FollowAndWrite(Session* session, JobClient* client, const std::string& id, const PredictOptions& options,
+                   Cancellation* interrupt) {
+  const auto ended = AwaitEnd(client, id, interrupt);
+  if (!ended.ok()) {
+    return session->Fail(ended.status());
+  }
+  if (!ended->has_value()) {
+    return DetachAfterEcho(session, id, "wait");
+  }
+  const v1::Job& job = **ended;
+  if (job.state() != v1::Job::SUCCEEDED) {
+    session->Warn(absl::StrCat("job ", Printable(id), " is ", v1::Job::State_Name(job.state()), ": ",
+                               Printable(job.message()), "\n  log: ampctl job logs ", Printable(id)));
+    return ExitCodeOf(job.state());
+  }
+  const absl::Status written = WritePredictions(session, client, id, options, interrupt);
+  return written.ok() ? kExitOk : session->Fail(written);
+}
+
+// Returns the spec to submit: that of the trained job, with what the file says.
+absl::StatusOr<v1::JobSpec> MakeSpec(JobClient* client, const PredictOptions& options, const v1::JobSpec& from_file) {
+  AMPD_ASSIGN_OR_RETURN(WantedCheckpoint wanted, ParseCheckpoint(options.checkpoint));
+  AMPD_ASSIGN_OR_RETURN(const std::string id, FindJobId(client, wanted.job));
+  AMPD_ASSIGN_OR_RETURN(const v1::Job trained, client->GetJob(id));
+  if (wanted.best) {
+    AMPD_ASSIGN_OR_RETURN(wanted.step, BestStep(trained));
+  }
+  v1::JobSpec spec = PredictingSpec(trained, wanted.step);
+  spec.MergeFrom(from_file);
+  return spec;
+}
+
+// Checks what can be checked before anything is read or submitted.
+absl::Status CheckUsage(const PredictOptions& options, PredictSpec::Format format) {
+  AMPD_RETURN_IF_ERROR(ParseCheckpoint(options.checkpoint).status());
+  if (options.output.empty()) {
+    return absl::OkStatus();
+  }
+  if (format == PredictSpec::NPZ) {
+    return absl::InvalidArgumentError(
+        "predictions of the format NPZ are several files, so FILE can't be given; leave it out, and then: ampctl "
+        "artifact list --job ID");
+  }
+  AMPD_RETURN_IF_ERROR(CheckInputsAreKept({options.file}, options.output));
+  return CheckOutputFile(options.output, options.replace);
+}
+
+int Predict(Session* session, const PredictOptions& options) {
+  const auto text = ReadSource(options.file);
+  if (!text.ok()) {
+    return session->Fail(text.status());
+  }
+  std::vector<std::string> overrides = options.overrides;
+  if (!options.name.empty()) {
+    overrides.push_back("name=" + options.name);
+  }
+  SubmittedFile submitted = {.path = options.file, .source = options.file == "-" ? "stdin" : options.file};
+  submitted.file = ReadJobFile(*text, submitted.source, overrides);
+  if (!submitted.file.problems.empty()) {
+    return FailWithProblems(submitted.file.problems, options.file);
+  }
+  if (const absl::Status usage = CheckUsage(options, submitted.file.spec.predict().format()); !usage.ok()) {
+    return session->Fail(usage);
+  }
+  Cancellation* const interrupt = session->CancelledByInterrupt();
+  const JobClient::Retry retry = RetryOf(session, kDefaultRetry);
+  const auto client = session->Client();
+  if (!client.ok()) {
+    return session->Fail(client.status());
+  }
+  const auto spec = MakeSpec(*client, options, submitted.file.spec);
+  if (!spec.ok()) {
+    return session->Fail(spec.status());
+  }
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = *spec;
+  request.set_request_id(RequestIdOf(options.request_id));
+  const auto job = (*client)->CreateJob(request, retry);
+  if (!job.ok()) {
+    return FailRefused(session, job.status(), submitted);
+  }
+  ReportAccepted(session, *job);
+  WarnIfNoWorkerFits(*session, *client, *job);
+  return options.output.empty() ? kExitOk : FollowAndWrite(session, *client, job->id(), options, interrupt);
+}
+
+}  // namespace
+
+Command PredictJobCommand() {
+  const auto options = std::make_shared<PredictOptions>();
+  Argument data = JobFilePath(&options->file, true);
+  data.help = "File with data.predict and other fields that differ from the trained job's (- for standard input)";
+  return {.name = "predict",
+          .help = "Submit a job that predicts with a trained job's weights",
+          .examples =
+              "  ampctl job predict --checkpoint JOB@best -f data.yaml predictions.jsonl\n"
+              "  echo 'data: {predict: {npz: {file: data/new.npz}}}' | ampctl job predict --checkpoint JOB -f -\n"
+              "  ampctl job predict --checkpoint JOB -f data.yaml --set predict.format=NPZ",
+          .formats = AllFormatsBut({OutputFormat::kWide}),
+          .arguments = {{.name = "--checkpoint",
+                         .value = &options->checkpoint,
+                         .text = "JOB[@STEP]",
+                         .help = "The weights: those of the job's newest checkpoint, of that of a step (JOB@400), or "
+                                 "of that with the lowest evaluation loss (JOB@best). The job must have ended",
+                         .required = true},
+                        data,
+                        SpecOverrides(&options->overrides),
+                        {.name = "--name",
+                         .value = &options->name,
+                         .text = "NAME",
+                         .help = "Name of the job (default: the trained job's name and \"-predict\")"},
+                        RequestId(&options->request_id),
+                        {.name = "file",
+                         .value = &options->output,
+                         .text = "[FILE]",
+                         .help = "Wait for the job, and write its predictions to this file, as JSON lines (default: "
+                                 "they stay on the server)",
+                         .is_path = true},
+                        Force(&options->replace)},
+          .run = [options](Session* session) { return Predict(session, *options); }};
+}
+
+}  // namespace ampd::client

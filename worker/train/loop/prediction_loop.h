@@ -1,0 +1,53 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ampd/internal/trainer.pb.h"
+#include "worker/amp/engine.h"
+#include "worker/device/energy_meter.h"
+#include "worker/train/loop/attempt_loop.h"
+#include "worker/train/plan/attempt_plan.h"
+#include "worker/train/predict/prediction_files.h"
+#include "worker/train/report/telemetry_writer.h"
+
+namespace ampd::train {
+
+// Runs an attempt of a job that predicts (JobSpec.predict):
+//
+//   load weights -> [orders -> batch -> files that are full]* -> last file
+//
+// Each batch is one step. The loop leaves between two batches. It makes no checkpoint: an attempt always begins with
+// the first sample, and its files replace equal ones of an earlier attempt. Single-threaded; owner: the trainer's main
+// thread.
+class PredictionLoop final : public AttemptLoop {
+ public:
+  PredictionLoop(AttemptPlan plan, const Context& context);
+
+  absl::StatusOr<v1::Outcome> Run() override;
+  void AwaitCheckpoint() override {}
+  int64_t step() const override { return step_; }
+  bool has_begun() const override { return has_begun_; }
+  v1::FinalMetrics metrics() const override;
+
+ private:
+  absl::Status Prepare();
+  absl::Status PredictBatch();
+  void ReportState(v1::Attempt::State state);
+
+  const Context context_;
+  AttemptPlan plan_;
+  TelemetryWriter telemetry_;
+  PredictionFiles files_;
+  std::unique_ptr<amp::Engine> engine_;
+  std::optional<device::EnergyMeter> energy_;  // Only on a device whose energy can be measured.
+  std::chrono::steady_clock::time_point begin_;
+  int64_t step_ = 0;
+  bool has_begun_ = false;
+};
+
+}  // namespace ampd::train
