@@ -16,7 +16,9 @@ void AttemptUploads::SendAll(absl::Duration now) {
   const bool look_at_logs = now >= next_log_look_;
   for (const auto& attempt : *options_.attempts) {
     SendTelemetry(*attempt);
-    if (look_at_logs || attempt->held.forgotten) {
+    // The log of an attempt that has ended is sent at once, before the report of the end: whoever follows the log stops
+    // when the server knows of the end.
+    if (look_at_logs || attempt->held.forgotten || attempt->outcome.has_value()) {
       SendLog(*attempt, now);
     }
   }
