@@ -138,6 +138,30 @@ TEST_F(AmpctlCheckpoint, AnExportedModel_HasTheTensorsAndTheMetadataThatTransfor
   EXPECT_THAT(Slurp("out.safetensors"), EndsWith(std::string(8, 'b') + std::string(24, 'a')));
 }
 
+TEST_F(AmpctlCheckpoint, AnExportOfAJob_TakesTheFolderThatDevGaveTheCheckpoint) {
+  v1::Job job = fake_.jobs.Add("trained", v1::Job::SUCCEEDED);
+  job.clear_checkpoints();
+  for (const auto& [step, loss] : {std::pair(20, 0.3), {30, 0.4}}) {
+    v1::Checkpoint& checkpoint = *job.add_checkpoints();
+    checkpoint.set_step(step);
+    checkpoint.set_eval_loss(loss);
+    checkpoint.set_path(absl::StrCat(job.id(), "/1/step-", step));
+    checkpoint.set_worker("w1");
+  }
+  fake_.jobs.Put(job);
+  WriteCheckpoint(absl::StrCat(folder_, "/.ampd/checkpoints/", job.id(), "/1/step-20"));
+  const Result best = Run("checkpoint export trained@best best.safetensors");
+  EXPECT_EQ(best.exit_code, 0) << best.err;
+  EXPECT_THAT(best.out, HasSubstr("2 tensors from the checkpoint of step 20"));
+  EXPECT_EQ(Run("checkpoint export trained@20 of-step.safetensors").exit_code, 0);
+  const Result elsewhere = Run("checkpoint export trained newest.safetensors");
+  EXPECT_EQ(elsewhere.exit_code, 3);
+  EXPECT_THAT(elsewhere.err, HasSubstr(absl::StrCat("but on worker w1, in ", job.id(), "/1/step-30")));
+  EXPECT_THAT(Run("checkpoint export nothing out").err, HasSubstr("nothing is neither a folder here nor a job"));
+  EXPECT_EQ(Run("checkpoint export trained@25 out").exit_code, 3);
+  EXPECT_EQ(Run("checkpoint export trained@first out").exit_code, 2);
+}
+
 TEST_F(AmpctlCheckpoint, AnExportThatCantBeWritten_LeavesNothing) {
   const Result result = Run("checkpoint export ck no/such/out.safetensors");
   EXPECT_EQ(result.exit_code, 1);

@@ -1,0 +1,55 @@
+#include "client/commands/job_checkpoint.h"
+
+#include <cmath>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace ampd::client {
+namespace {
+
+absl::Status NoCheckpoint(const v1::Job& job, const std::string& message) {
+  return ErrorWithMetadata(absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND", message, {{"job", job.id()}});
+}
+
+}  // namespace
+
+absl::StatusOr<JobCheckpoint> ParseJobCheckpoint(const std::string& argument, const std::string& text) {
+  const size_t at = text.rfind('@');
+  JobCheckpoint wanted = {.job = text.substr(0, at)};
+  const std::string which = at == std::string::npos ? "newest" : text.substr(at + 1);
+  wanted.best = which == "best";
+  const bool is_step = absl::SimpleAtoi(which, &wanted.step) && wanted.step > 0;
+  if (wanted.job.empty() || (!is_step && !wanted.best && which != "newest")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        argument, " is '", text,
+        "'; it must be JOB, JOB@best or JOB@STEP, where STEP is the number of a step at which the job has a "
+        "checkpoint"));
+  }
+  return wanted;
+}
+
+absl::StatusOr<v1::Checkpoint> ChooseCheckpoint(const v1::Job& job, const JobCheckpoint& wanted) {
+  const v1::Checkpoint* chosen = nullptr;
+  for (const v1::Checkpoint& checkpoint : job.checkpoints()) {  // The oldest first.
+    const bool is_best_so_far = checkpoint.has_eval_loss() && std::isfinite(checkpoint.eval_loss()) &&
+                                (chosen == nullptr || checkpoint.eval_loss() < chosen->eval_loss());
+    const bool is_better = wanted.best ? is_best_so_far : wanted.step == 0 || checkpoint.step() == wanted.step;
+    chosen = is_better ? &checkpoint : chosen;
+  }
+  if (chosen != nullptr) {
+    return *chosen;
+  }
+  if (wanted.best && job.checkpoints_size() > 0) {
+    return NoCheckpoint(job, absl::StrCat("no checkpoint of job ", job.id(),
+                                          " has an evaluation, so none is the best; checkpoint.keep_best keeps the "
+                                          "best one. For the newest, leave out @best"));
+  }
+  return NoCheckpoint(job,
+                      absl::StrCat("job ", job.id(), " has no checkpoint",
+                                   wanted.step > 0 ? absl::StrCat(" of step ", wanted.step) : "",
+                                   job.checkpoints_size() > 0 ? "; it has: ampctl checkpoint list " + job.id() : ""));
+}
+
+}  // namespace ampd::client

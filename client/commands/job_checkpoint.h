@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "ampd/v1/job.pb.h"
+
+// Checkpoints as users name them on a command line.
+namespace ampd::client {
+
+// A checkpoint of a job: "JOB" or "JOB@newest", "JOB@best" or "JOB@STEP".
+struct JobCheckpoint {
+  std::string job;  // as the user names it: an id, a name, or the beginning of an id
+  bool best = false;
+  int64_t step = 0;  // 0: the newest, or the best
+};
+
+// Parses the name of a checkpoint. INVALID_ARGUMENT if it has none of the forms above; `argument` is its name in the
+// message, such as "--checkpoint".
+absl::StatusOr<JobCheckpoint> ParseJobCheckpoint(const std::string& argument, const std::string& text);
+
+// Returns the checkpoint of `job` that `wanted` names. The best is the one with the lowest evaluation loss and, of
+// equal ones, the newest. NOT_FOUND (reason CHECKPOINT_NOT_FOUND) if the job does not have it.
+absl::StatusOr<v1::Checkpoint> ChooseCheckpoint(const v1::Job& job, const JobCheckpoint& wanted);
+
+}  // namespace ampd::client
