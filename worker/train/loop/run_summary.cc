@@ -1,7 +1,5 @@
 #include "worker/train/loop/run_summary.h"
 
-#include <utility>
-
 #include "worker/train/device/compute_device.h"
 #include "worker/train/report/eval_point.h"
 
@@ -15,11 +13,6 @@ internal::TrainerState StateReportOf(const AttemptPlan& plan, int64_t step, v1::
   report.set_emulated(plan.policy.emulated());
   report.set_total_steps(plan.total_steps);
   return report;
-}
-
-std::optional<device::EnergyMeter> MeterOf(const amp::ComputeDevice& device, const v1::Device& placed) {
-  auto meter = device.device.is_cpu() ? device::EnergyMeter::OpenCpus() : device::EnergyMeter::OpenGpu(placed.uuid());
-  return meter.ok() ? std::optional(*std::move(meter)) : std::nullopt;
 }
 
 v1::FinalMetrics FinalMetricsOf(const TrainingRun& run, const std::optional<v1::EvalPoint>& last) {

@@ -4,8 +4,6 @@
 #include <optional>
 
 #include "ampd/internal/trainer.pb.h"
-#include "worker/amp/engine.h"
-#include "worker/device/energy_meter.h"
 #include "worker/train/loop/training_run.h"
 #include "worker/train/plan/attempt_plan.h"
 
@@ -13,9 +11,6 @@ namespace ampd::train {
 
 // Makes the report of an attempt's progress that the trainer sends to the agent. `step`: the steps that are done.
 internal::TrainerState StateReportOf(const AttemptPlan& plan, int64_t step, v1::Attempt::State state);
-
-// Begins to measure the energy of an attempt on this device; nothing if it can't be measured.
-std::optional<device::EnergyMeter> MeterOf(const amp::ComputeDevice& device, const v1::Device& placed);
 
 // The final metrics of a run, except its steps per second and the hash of its last checkpoint. `last`: the run's last
 // evaluation.

@@ -6,7 +6,6 @@
 
 #include "ATen/Parallel.h"
 #include "absl/strings/str_format.h"
-#include "base/clock.h"
 #include "base/status_macros.h"
 #include "worker/train/device/compute_device.h"
 #include "worker/train/loop/periodic.h"
@@ -38,7 +37,7 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
 
 absl::StatusOr<Outcome> TrainingLoop::Run() {
   AMPD_RETURN_IF_ERROR(Prepare());
-  energy_ = MeterOf(run_.plan().engine.device, context_.start.device());
+  energy_.Begin(run_.plan().engine.device, context_.start.device());
   has_begun_ = true;
   ReportState(v1::Attempt::RUNNING);
   while (!is_done()) {
@@ -68,11 +67,8 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
 v1::FinalMetrics TrainingLoop::metrics() const {
   v1::FinalMetrics metrics = FinalMetricsOf(run_, evaluations_.last());
   metrics.set_steps_per_second(steps_.in_flight().steps_per_second());
-  if (std::optional<device::EnergyMeter> energy = energy_; energy.has_value()) {
-    energy->Update();
-    if (const std::optional<double> joules = energy->joules(); joules.has_value()) {
-      metrics.set_energy_joules(*joules);
-    }
+  if (const std::optional<double> joules = energy_.Joules(); joules.has_value()) {
+    metrics.set_energy_joules(*joules);
   }
   if (const auto newest = checkpoints_.newest(); newest.has_value() && newest->step() == run_.step()) {
     metrics.set_state_hash(newest->state_hash());
@@ -92,18 +88,6 @@ absl::Status TrainingLoop::Prepare() {
   run_.batcher().Start();
   ResetPeakMemory(run_.plan().engine.device);
   return absl::OkStatus();
-}
-
-// Steps may take less than the files of the counters take to read, so most steps don't read them.
-void TrainingLoop::UpdateEnergyMeter() {
-  constexpr absl::Duration kInterval = absl::Seconds(5);
-  if (!energy_.has_value()) {
-    return;
-  }
-  if (const absl::Duration now = SystemClock().SinceBoot(); now - energy_updated_ >= kInterval) {
-    energy_->Update();
-    energy_updated_ = now;
-  }
 }
 
 absl::Status TrainingLoop::Resume() {
@@ -140,7 +124,7 @@ absl::Status TrainingLoop::ApplyLossScale() {
 absl::Status TrainingLoop::EndStep() {
   const StepRunner::EndedStep step = steps_.Await();
   AMPD_RETURN_IF_ERROR(steps_.Report(step));
-  UpdateEnergyMeter();
+  energy_.Update();
   ReportState(v1::Attempt::RUNNING);
   AMPD_RETURN_IF_ERROR(steps_.ReportActivations(step));
   const precision::ResolvedPolicy& policy = run_.plan().policy;

@@ -7,9 +7,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "ampd/internal/trainer.pb.h"
-#include "worker/device/energy_meter.h"
 #include "worker/train/checkpoint/checkpoint_saver.h"
 #include "worker/train/health/recovery.h"
+#include "worker/train/loop/attempt_energy.h"
 #include "worker/train/loop/attempt_loop.h"
 #include "worker/train/loop/evaluations.h"
 #include "worker/train/loop/finite_checks.h"
@@ -69,7 +69,6 @@ class TrainingLoop final : public AttemptLoop {
 
  private:
   absl::Status Prepare();
-  void UpdateEnergyMeter();
   absl::Status Resume();
   absl::Status RunPendingActions();
   absl::Status ApplyLossScale();
@@ -99,8 +98,7 @@ class TrainingLoop final : public AttemptLoop {
   Evaluations evaluations_;
   CheckpointSaver checkpoints_;
   RecoveryActions recovery_actions_;
-  std::optional<device::EnergyMeter> energy_;  // Only on a device whose energy can be measured.
-  absl::Duration energy_updated_;              // Since boot.
+  AttemptEnergy energy_;
   bool has_begun_ = false;
   bool stops_early_ = false;  // train.early_stopping ends the training at the current step.
   bool rolled_back_ = false;  // A step that was just read, or a check, caused a roll-back.
