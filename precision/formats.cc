@@ -112,7 +112,7 @@ class FormatsBuilder {
   void RefuseHarm(OptimizerKind optimizer) {
     const bool bare =
         formats_.parameter != Dtype::kFloat32 && formats_.master == Masters::kNone && !formats_.stochastic_rounding;
-    if (!bare || harm_is_meant_) {
+    if (!bare || harm_is_meant_ || optimizer == OptimizerKind::kNone) {
       return;
     }
     if (formats_.parameter == Dtype::kFloat16) {

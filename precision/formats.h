@@ -10,7 +10,8 @@
 namespace ampd::precision {
 
 // The kind of optimizer, for rules that depend on it: bf16 parameters lose the small updates of Adam and AdamW.
-enum class OptimizerKind { kSgd, kAdam };
+// kNone: the job predicts, so no parameter is updated.
+enum class OptimizerKind { kNone, kSgd, kAdam };
 
 // The tensor format in which numbers of an API dtype are stored: fp32 for fp32 and tf32, bf16, or fp16; nothing for any
 // other dtype.

@@ -101,8 +101,8 @@ class MemoryModel {
   // CANCELLED if `work` was stopped.
   absl::StatusOr<MemoryModel> WithSegments(const std::vector<std::string>& segments) const;
 
-  // The memory of a step or of an evaluation, whichever is larger; of a run that only evaluates, the memory of that. An
-  // estimate of such a run counts the labels' sums too, which a prediction does not compute. REQUIRES: batch_size, the
+  // The memory of a step or of an evaluation, whichever is larger; of a run that only evaluates, the memory of that.
+  // The estimate of a prediction also counts the sums over labels, which it does not compute. REQUIRES: batch_size, the
   // samples of one micro-batch, is at least 1.
   MemoryEstimate At(int64_t batch_size) const;
 

@@ -10,4 +10,9 @@ inline OptimizerKind KindOf(const v1::OptimizerSpec& optimizer) {
   return optimizer.has_sgd() ? OptimizerKind::kSgd : OptimizerKind::kAdam;
 }
 
+// The kind of optimizer with which the job runs.
+inline OptimizerKind KindOf(const v1::JobSpec& spec) {
+  return spec.has_predict() ? OptimizerKind::kNone : KindOf(spec.optimizer());
+}
+
 }  // namespace ampd::precision

@@ -10,7 +10,9 @@
 namespace ampd {
 namespace {
 
-constexpr time_t kNoTime = 315'532'800;  // 1980-01-01, the first day that the format can express.
+// 1980-01-01 00:00, the first time that the format can express, as it is written: without a time zone.
+constexpr zip_uint16_t kFirstTime = 0;
+constexpr zip_uint16_t kFirstDate = 1 << 5 | 1;
 
 struct FreeSource {
   void operator()(zip_source_t* source) const { zip_source_free(source); }
@@ -35,7 +37,7 @@ absl::Status Add(zip_t* archive, const std::string& name, const std::string& con
   }
   const auto entry = static_cast<zip_uint64_t>(index);
   return zip_set_file_compression(archive, entry, ZIP_CM_STORE, 0) == 0 &&
-                 zip_file_set_mtime(archive, entry, kNoTime, 0) == 0
+                 zip_file_set_dostime(archive, entry, kFirstTime, kFirstDate, 0) == 0
              ? absl::OkStatus()
              : WriteError(zip_get_error(archive));
 }

@@ -50,7 +50,7 @@ v1::ResolvePolicyRequest PolicyRequestOf(const v1::JobSpec& spec, const std::str
   *request.mutable_optimizer() = spec.optimizer();
   *request.mutable_device() = device == "cpu" ? precision::ExampleCpu() : precision::ExampleGpu();
   request.mutable_device()->set_id(device);
-  const v1::DataSource& data = spec.data().train();
+  const v1::DataSource& data = spec.has_predict() ? spec.data().predict() : spec.data().train();
   request.set_sequence_length(data.has_jsonl() ? data.jsonl().sequence_length() : data.tokens().sequence_length());
   return request;
 }

@@ -81,6 +81,9 @@ std::string NextCommands(const v1::Job& job) {
       if (job.reason() == v1::Reason::SPEC_ERROR) {
         return logs + "  run it again: correct the job file, then ampctl job submit";
       }
+      if (job.spec().has_predict()) {
+        return logs + line("run it again", "retry");
+      }
       return logs + (job.reason() == v1::Reason::DATA_ERROR ? line("run it again: correct its data, then", "retry")
                                                             : line("resume from its last checkpoint", "retry"));
     }

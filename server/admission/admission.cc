@@ -101,7 +101,7 @@ std::vector<graph::Graph> ProgramsWithBans(const v1::JobSpec& spec, const Admitt
 void AdmitBans(const v1::JobSpec& spec, const std::vector<graph::Graph>& programs, const std::string& candidate,
                Findings& findings) {
   const v1::PrecisionPolicy policy = precision::WithPreset(spec.precision(), candidate);
-  const precision::OptimizerKind optimizer = precision::KindOf(spec.optimizer());
+  const precision::OptimizerKind optimizer = precision::KindOf(spec);
   const v1::ResourceSpec::Kind wanted = spec.resources().kind();
   const absl::Status on_cpu =
       wanted == v1::ResourceSpec::GPU ? absl::OkStatus() : CheckBansOn(v1::Device::CPU, policy, programs, optimizer);
@@ -122,7 +122,7 @@ void AdmitBans(const v1::JobSpec& spec, const std::vector<graph::Graph>& program
 void AdmitPresets(const v1::JobSpec& spec, const AdmittedModel* model, Findings& findings) {
   const v1::Device device = AnyDevice(v1::Device::GPU);
   const std::vector<graph::Graph> programs = ProgramsWithBans(spec, model);
-  const precision::OptimizerKind optimizer = precision::KindOf(spec.optimizer());
+  const precision::OptimizerKind optimizer = precision::KindOf(spec);
   const std::vector<std::string> candidates = precision::CandidatePresets(spec.precision());
   for (const std::string& candidate : candidates) {
     const graph::Graph graph =
@@ -275,6 +275,10 @@ absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::Expo
 
 absl::Status AdmitOrder(const v1::LossScaleOrder& order, const internal::JobRecord& record) {
   const v1::Job& job = record.job();
+  if (job.spec().has_predict()) {
+    return Error(absl::StatusCode::kFailedPrecondition, "LOSS_SCALE_OFF",
+                 absl::StrCat("job ", job.id(), " predicts, so it has no loss to scale"));
+  }
   const v1::PrecisionPolicy& policy = job.spec().precision();
   const std::string& given = job.attempts().empty() ? policy.preset() : job.attempts().rbegin()->precision();
   const precision::Preset* preset = precision::FindPreset(given);

@@ -49,11 +49,11 @@ int64_t NumClasses(v1::CifarSource::Variant variant) {
   }
 }
 
-void CheckCifarFits(const std::string& field, const v1::CifarSource& source, const graph::Graph& model,
-                    Findings& findings) {
+void CheckCifarFits(const std::string& field, const v1::CifarSource& source, bool reads_labels,
+                    const graph::Graph& model, Findings& findings) {
   const auto images = model.FindInput("images");
   const auto logits = model.FindOutput("logits");
-  if (!images.has_value() || (!logits.has_value() && graph::LossesOf(model).empty())) {
+  if (!images.has_value() || (reads_labels && !logits.has_value() && graph::LossesOf(model).empty())) {
     return findings.Wrong(field, "has images and their classes; the model takes something else");
   }
   int64_t needed = 1;
@@ -63,7 +63,7 @@ void CheckCifarFits(const std::string& field, const v1::CifarSource& source, con
   if (needed != kCifarNumbers) {
     findings.Wrong(field, absl::StrCat("has ", kCifarNumbers, " numbers a sample; the model takes ", needed));
   }
-  const int64_t classes = NumClasses(source.variant());
+  const int64_t classes = reads_labels ? NumClasses(source.variant()) : 0;
   const int64_t model_classes = logits.has_value() ? model.type(*logits).shape.back().factor() : classes;
   if (classes > model_classes) {
     findings.Wrong(field + ".variant", absl::StrCat("has ", classes, " classes; the model has ", model_classes));
@@ -81,7 +81,8 @@ void AdmitArrayName(const std::string& field, const char* otherwise, std::string
 
 }  // namespace
 
-void AdmitCifar(const std::string& field, v1::CifarSource* source, const graph::Graph* model, Findings& findings) {
+void AdmitCifar(const std::string& field, v1::CifarSource* source, bool reads_labels, const graph::Graph* model,
+                Findings& findings) {
   if (source->variant() == v1::CifarSource::VARIANT_UNSPECIFIED) source->set_variant(v1::CifarSource::CIFAR10);
   if (!v1::CifarSource::Variant_IsValid(source->variant())) {
     findings.Wrong(field + ".variant", absl::StrCat("is ", source->variant(), ", which this server does not know"));
@@ -103,7 +104,7 @@ void AdmitCifar(const std::string& field, v1::CifarSource* source, const graph::
   }
   findings.Range(field + ".limit", source->limit(), 0, kMaxLimit);
   if (model != nullptr) {
-    CheckCifarFits(field, *source, *model, findings);
+    CheckCifarFits(field, *source, reads_labels, *model, findings);
   }
 }
 

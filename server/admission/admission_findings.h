@@ -112,7 +112,8 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
 // Checks one data source. `field` is its path, such as "data.train". Null `model`: it is exported, or has errors.
 void AdmitSource(const std::string& field, v1::DataSource* source, bool reads_labels, const graph::Graph* model,
                  Findings& findings);
-void AdmitCifar(const std::string& field, v1::CifarSource* source, const graph::Graph* model, Findings& findings);
+void AdmitCifar(const std::string& field, v1::CifarSource* source, bool reads_labels, const graph::Graph* model,
+                Findings& findings);
 void AdmitNpz(const std::string& field, v1::NpzSource* source, bool reads_labels, Findings& findings);
 void AdmitSafetensors(const std::string& field, v1::SafetensorsSource* source, Findings& findings);
 void AdmitPrecision(v1::JobSpec* spec, const AdmittedModel* model, Findings& findings);

@@ -62,7 +62,7 @@ int64_t AdmitShape(const std::string& field, const v1::SyntheticSource& source, 
   return count;
 }
 
-void CheckShapeFits(const std::string& field, const v1::SyntheticSource& source, int64_t count,
+void CheckShapeFits(const std::string& field, const v1::SyntheticSource& source, bool reads_labels, int64_t count,
                     const graph::Graph& model, Findings& findings) {
   if (model.type(model.inputs().front()).dtype == graph::Dtype::kInt64) {
     return;
@@ -73,13 +73,13 @@ void CheckShapeFits(const std::string& field, const v1::SyntheticSource& source,
   }
   const auto logits = model.FindOutput("logits");
   const int64_t num_classes = logits.has_value() ? model.type(*logits).shape.back().factor() : source.num_classes();
-  if (source.num_classes() > num_classes) {
+  if (reads_labels && source.num_classes() > num_classes) {
     findings.Wrong(field + ".num_classes",
                    absl::StrCat("is ", source.num_classes(), "; the model has ", num_classes, " classes"));
   }
 }
 
-void AdmitSynthetic(const std::string& field, v1::SyntheticSource* source, const graph::Graph* model,
+void AdmitSynthetic(const std::string& field, v1::SyntheticSource* source, bool reads_labels, const graph::Graph* model,
                     Findings& findings) {
   if (!source->has_noise()) source->set_noise(1);
   const int64_t count = AdmitShape(field, *source, findings);
@@ -87,7 +87,7 @@ void AdmitSynthetic(const std::string& field, v1::SyntheticSource* source, const
   findings.Range(field + ".num_samples", source->num_samples(), 1, int64_t{1} << 40);
   findings.Real(field + ".noise", source->noise(), 0, kMaxReal);
   if (model != nullptr) {
-    CheckShapeFits(field, *source, count, *model, findings);
+    CheckShapeFits(field, *source, reads_labels, count, *model, findings);
   }
 }
 
@@ -152,13 +152,13 @@ void AdmitSource(const std::string& field, v1::DataSource* source, bool reads_la
     case v1::DataSource::kIdx:
       return AdmitIdx(field + ".idx", source->mutable_idx(), reads_labels, findings);
     case v1::DataSource::kCifar:
-      return AdmitCifar(field + ".cifar", source->mutable_cifar(), model, findings);
+      return AdmitCifar(field + ".cifar", source->mutable_cifar(), reads_labels, model, findings);
     case v1::DataSource::kNpz:
       return AdmitNpz(field + ".npz", source->mutable_npz(), reads_labels, findings);
     case v1::DataSource::kSafetensors:
       return AdmitSafetensors(field + ".safetensors", source->mutable_safetensors(), findings);
     case v1::DataSource::kSynthetic:
-      return AdmitSynthetic(field + ".synthetic", source->mutable_synthetic(), model, findings);
+      return AdmitSynthetic(field + ".synthetic", source->mutable_synthetic(), reads_labels, model, findings);
     case v1::DataSource::kTokens:
       return AdmitTokens(field + ".tokens", source->mutable_tokens(), findings);
     case v1::DataSource::kJsonl:

@@ -23,7 +23,7 @@ void RefuseFields(const std::string& path, const Message& part, const std::vecto
   part.GetReflection()->ListFields(part, &fields);
   for (const FieldDescriptor* const field : fields) {
     if (std::find(allowed.begin(), allowed.end(), field->name()) == allowed.end()) {
-      findings.Wrong(path + field->name(), "is set, but the job predicts and trains nothing; leave it out");
+      findings.Wrong(path + field->name(), "is set, but a job that predicts does not train; leave it out");
     }
   }
 }
@@ -61,9 +61,11 @@ void AdmitHead(const v1::ModelSpec& spec, const AdmittedModel* model, Findings& 
   const bool computes_losses = models::IsGan(spec) || head == graph::Head::kOwnLoss || head == graph::Head::kGan ||
                                (model != nullptr && !head.has_value());
   if (computes_losses) {
-    findings.Wrong("predict", absl::StrCat("is set, but model.", models::KindOf(spec),
-                                           " computes losses and predicts nothing; for an exported model, "
-                                           "model.exported.head and model.exported.output may choose another output"));
+    findings.Wrong(
+        "predict",
+        absl::StrCat(
+            "is set, but model.", models::KindOf(spec), " computes losses and predicts nothing",
+            spec.has_exported() ? "; model.exported.head and model.exported.output may choose another output" : ""));
   }
 }
 

@@ -56,7 +56,7 @@ struct Way {
 absl::StatusOr<Way> Plan(const v1::JobSpec& spec, const TrainedPrograms& programs, const v1::PrecisionPolicy& policy,
                          const v1::Device& device, graph::Work* work) {
   AMPD_ASSIGN_OR_RETURN(precision::ResolvedPolicy resolved,
-                        precision::ResolvePolicy(policy, programs.train, device, precision::KindOf(spec.optimizer())));
+                        precision::ResolvePolicy(policy, programs.train, device, precision::KindOf(spec)));
   precision::TrainingSetup setup = precision::TrainingSetup::Of(spec, device);
   const int64_t micro_batch_size = spec.data().batch_size() / setup.num_micro_batches;
   if (const int64_t budget = spec.train().memory_budget_bytes(); budget > 0) {

@@ -116,6 +116,10 @@ void JobCommands::UpdateJob(const v1::UpdateJobRequest& request, JobDone done) {
       return done(status);
     }
   }
+  if (update.change_job().sample_gradients() && (*record)->job().spec().has_predict()) {
+    return done(Error(absl::StatusCode::kFailedPrecondition, "WRONG_STATE",
+                      absl::StrCat("job ", request.id(), " predicts, so it has no gradients")));
+  }
   CommitForJob(std::move(update), request.id(), std::move(done));
 }
 

@@ -43,7 +43,8 @@ absl::Status RetryOrFail(const v1::Outcome& outcome, JobEdit& edit) {
   if (blame == Blame::USER || (blame == Blame::JOB && job.num_retries_used() >= MaxRetries(job))) {
     return edit.Move(Job::FAILED, outcome.reason(), MessageOf(job, outcome));
   }
-  if (fruitless >= kMaxAttemptsWithoutCheckpoint) {
+  // A job that predicts makes no checkpoints, so their lack says nothing. max_retries limits what it causes itself.
+  if (fruitless >= kMaxAttemptsWithoutCheckpoint && !job.spec().has_predict()) {
     return edit.Move(Job::FAILED, v1::Reason::NO_PROGRESS,
                      absl::StrCat(fruitless, " attempts in a row ended without a new checkpoint; the last: ",
                                   MessageOf(job, outcome)));

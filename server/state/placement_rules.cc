@@ -30,7 +30,8 @@ std::set<std::string> DataRootsOf(const v1::JobSpec& spec, bool begins) {
     add(source->tokens().path());
     add(source->jsonl().path());
     add(source->idx().images());
-    add(source->idx().labels());
+    const bool reads_labels = source != &spec.data().predict();
+    add(reads_labels ? source->idx().labels() : "");
     for (const std::string& file : source->cifar().files()) {
       add(file);
     }
@@ -39,7 +40,7 @@ std::set<std::string> DataRootsOf(const v1::JobSpec& spec, bool begins) {
     add(npz.file());
     if (npz.file().empty()) {  // If `file` is set, these are names of arrays in it, not paths.
       add(npz.images());
-      add(npz.labels());
+      add(reads_labels ? npz.labels() : "");
     }
   }
   if (begins) {

@@ -19,10 +19,15 @@ void SetTime(int64_t unix_micros, google::protobuf::Timestamp* time) {
 
 // Makes a job's progress from its last outcome, for a finished job that is no longer on the board. Parts of the
 // progress are missing if the trainer was stopped, because the outcome then has no final metrics.
-v1::Progress FromOutcome(const v1::Outcome& outcome) {
+v1::Progress FromOutcome(const v1::Outcome& outcome, bool predicts) {
   v1::Progress progress;
   const v1::FinalMetrics& metrics = outcome.final_metrics();
   progress.set_step(outcome.last_step());
+  if (predicts) {  // There is no loss.
+    progress.set_memory_peak_bytes(metrics.peak_memory_bytes());
+    progress.set_steps_per_second(metrics.steps_per_second());
+    return progress;
+  }
   if (outcome.last_step() > 0 && outcome.has_final_metrics()) {
     progress.set_loss(metrics.train_loss());
   }
@@ -218,7 +223,7 @@ void ProgressBoard::AddTo(v1::Job* job) const {
   if (std::optional<Entry> entry = Find(job->id())) {
     *progress = entry->progress;
   } else if (!job->attempts().empty() && job->attempts().rbegin()->has_outcome()) {
-    *progress = FromOutcome(job->attempts().rbegin()->outcome());
+    *progress = FromOutcome(job->attempts().rbegin()->outcome(), job->spec().has_predict());
   }
   progress->set_total_steps(TotalSteps(*job));
   progress->set_samples(progress->step() * job->spec().data().batch_size());

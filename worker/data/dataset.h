@@ -103,13 +103,15 @@ class Dataset {
   };
 
   // Consecutive windows of T tokens. Window i holds the tokens from i T on, and its labels are the tokens from i T + 1
-  // on, so the last label of a window is the first token of the next one. An incomplete window at the end is not used.
+  // on, so the last label of a window is the first token of the next one. An incomplete window at the end is not used,
+  // nor one whose last label is missing. Without labels, all labels are 0.
   struct Text {
     DataFile file;
     TokenFormat format = TokenFormat::kAuto;
     int64_t sequence_length = 0;  // T
     int64_t limit = 0;            // Number of windows that are used; 0: all.
     int64_t vocabulary = 0;
+    bool needs_labels = true;
   };
 
   // Texts with one class each, brought to T tokens: longer ones are cut, shorter ones padded.
@@ -171,6 +173,7 @@ class Dataset {
     Tokens tokens;
     int64_t length = 0;  // T
     int64_t count = 0;   // N
+    bool has_labels = true;
   };
 
   struct Padded {

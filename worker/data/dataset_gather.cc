@@ -239,7 +239,7 @@ Dataset::Samples Dataset::Gather(const Windows& windows, const std::vector<int64
           ahead.Reach(place);
           const auto* const begin = all + indices[place] * length;
           input = std::copy(begin, begin + length, input);
-          label = std::copy(begin + 1, begin + length + 1, label);
+          label = windows.has_labels ? std::copy(begin + 1, begin + length + 1, label) : std::fill_n(label, length, 0);
         }
       },
       windows.tokens);

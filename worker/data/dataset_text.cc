@@ -16,14 +16,17 @@ absl::StatusOr<Dataset> Dataset::ReadText(const Text& source) {
   if (length < 1 || source.limit < 0 || source.limit > (std::numeric_limits<int64_t>::max() - 1) / length) {
     return DataError(source.file.name, absl::StrCat(source.limit, " windows of ", length, " tokens"));
   }
-  const int64_t wanted = source.limit > 0 ? source.limit * length + 1 : 0;
+  const int64_t behind = source.needs_labels ? 1 : 0;  // The last label is the token behind the last window.
+  const int64_t wanted = source.limit > 0 ? source.limit * length + behind : 0;
   AMPD_ASSIGN_OR_RETURN(TokenFile read, ReadTokens(source.file, source.format, wanted, source.vocabulary));
   const int64_t held = std::visit([](const auto& all) { return static_cast<int64_t>(all.size()); }, read.tokens);
-  if (held < length + 1) {
-    return DataError(source.file.name, absl::StrCat("it has ", held, " tokens; one window of ", length,
-                                                    " and the token behind it are ", length + 1));
+  if (held < length + behind) {
+    return DataError(source.file.name, source.needs_labels
+                                           ? absl::StrCat("it has ", held, " tokens; one window of ", length,
+                                                          " and the token behind it are ", length + 1)
+                                           : absl::StrCat("it has ", held, " tokens; one window has ", length));
   }
-  Dataset data(Windows{std::move(read.tokens), length, (held - 1) / length});
+  Dataset data(Windows{std::move(read.tokens), length, (held - behind) / length, source.needs_labels});
   data.note_ = std::move(read.note);
   return data;
 }

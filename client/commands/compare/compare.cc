@@ -89,6 +89,11 @@ absl::StatusOr<ComparedJobs> FindJobs(JobClient* client, const CompareOptions& o
       compared.jobs.push_back(std::move(job));
     }
   }
+  for (const v1::Job& job : compared.jobs) {
+    if (job.spec().has_predict()) {
+      return absl::InvalidArgumentError(absl::StrCat("job ", job.id(), kPredictsOnly));
+    }
+  }
   std::sort(compared.jobs.begin(), compared.jobs.end(),
             [](const v1::Job& one, const v1::Job& other) { return one.submit_order() < other.submit_order(); });
   return compared;

@@ -125,6 +125,9 @@ OrExitCode<ComparedJobs> SubmitPolicies(Session* session, const SubmitPoliciesOp
     return *exit_code;
   }
   PolicyJob& job = std::get<PolicyJob>(read);
+  if (job.spec.has_predict()) {
+    return session->Fail(absl::InvalidArgumentError(Printable(job.submitted.source) + kPredictsOnly));
+  }
   JobClient* const client = *session->Client();
   if (HasOwnPolicy(job.spec) &&
       std::find(job.policies.begin(), job.policies.end(), kFilePolicy) == job.policies.end()) {

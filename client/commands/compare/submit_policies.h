@@ -9,6 +9,9 @@
 
 namespace ampd::client {
 
+// The end of the message for a job that can't be compared.
+inline constexpr char kPredictsOnly[] = " predicts; only jobs that train can be compared";
+
 // The jobs of one comparison, which carry the label compare=<id>.
 struct ComparedJobs {
   std::string id;  // Empty: the jobs were given one by one.

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -17,6 +16,7 @@
 #include "client/commands/job/detach.h"
 #include "client/commands/job/job.h"
 #include "client/commands/job/refusal.h"
+#include "client/commands/job_checkpoint.h"
 #include "client/commands/job_source.h"
 #include "client/commands/output_file.h"
 #include "client/commands/transfer.h"
@@ -39,48 +39,6 @@ struct PredictOptions {
   std::string output;  // file for the predictions; empty: they stay on the server
   bool replace = false;
 };
-
-// A checkpoint as the user names it.
-struct WantedCheckpoint {
-  std::string job;
-  bool best = false;
-  int64_t step = 0;  // 0: the newest, or the best
-};
-
-absl::StatusOr<WantedCheckpoint> ParseCheckpoint(const std::string& text) {
-  const size_t at = text.rfind('@');
-  WantedCheckpoint wanted = {.job = text.substr(0, at)};
-  const std::string which = at == std::string::npos ? "newest" : text.substr(at + 1);
-  wanted.best = which == "best";
-  const bool is_step = absl::SimpleAtoi(which, &wanted.step) && wanted.step > 0;
-  if (wanted.job.empty() || (!is_step && !wanted.best && which != "newest")) {
-    return absl::InvalidArgumentError(absl::StrCat("--checkpoint is '", text,
-                                                   "'; it must be JOB, JOB@best or JOB@STEP, where STEP is the number "
-                                                   "of a step at which the job has a checkpoint"));
-  }
-  return wanted;
-}
-
-// Returns the step of the checkpoint with the lowest evaluation loss; of equal ones, the newest.
-absl::StatusOr<int64_t> BestStep(const v1::Job& job) {
-  const v1::Checkpoint* best = nullptr;
-  for (const v1::Checkpoint& checkpoint : job.checkpoints()) {
-    if (checkpoint.has_eval_loss() && (best == nullptr || checkpoint.eval_loss() <= best->eval_loss())) {
-      best = &checkpoint;
-    }
-  }
-  if (best == nullptr) {
-    return ErrorWithMetadata(
-        absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
-        absl::StrCat(
-            "no checkpoint of job ", job.id(),
-            " has an evaluation, so none is the best; checkpoint.keep_best keeps the best one. To predict with "
-            "the newest: --checkpoint ",
-            job.id()),
-        {{"job", job.id()}});
-  }
-  return best->step();
-}
 
 // Returns the spec of a job that predicts with the weights of `trained`, except its data.
 v1::JobSpec PredictingSpec(const v1::Job& trained, int64_t step) {
@@ -123,11 +81,13 @@ absl::StatusOr<std::optional<v1::Job>> AwaitEnd(JobClient* client, const std::st
 
 bool IsPredictions(const v1::Artifact& artifact) { return absl::StartsWith(artifact.file_name(), "predictions-"); }
 
-// Returns the job's files of predictions in the order of their samples. DATA_LOSS if the server dropped one.
-absl::StatusOr<std::vector<v1::Artifact>> PredictionsOf(JobClient* client, const std::string& id) {
+// Returns the files of predictions of a job that succeeded, in the order of their samples. DATA_LOSS if the server
+// dropped one of the attempt that succeeded.
+absl::StatusOr<std::vector<v1::Artifact>> PredictionsOf(JobClient* client, const v1::Job& job) {
+  const std::string& id = job.id();
   AMPD_ASSIGN_OR_RETURN(const v1::ListEventsResponse events, client->ListEvents(id));
   for (const v1::Event& event : events.events()) {
-    if (event.kind() == v1::Event::TELEMETRY_REFUSED) {
+    if (event.kind() == v1::Event::TELEMETRY_REFUSED && event.attempt() == job.num_attempts()) {
       return absl::DataLossError(absl::StrCat("the predictions of job ", id, " are incomplete: ", event.message()));
     }
   }
@@ -141,9 +101,9 @@ absl::StatusOr<std::vector<v1::Artifact>> PredictionsOf(JobClient* client, const
 }
 
 // Writes all predictions of the job into one file.
-absl::Status WritePredictions(Session* session, JobClient* client, const std::string& id, const PredictOptions& options,
+absl::Status WritePredictions(Session* session, JobClient* client, const v1::Job& job, const PredictOptions& options,
                               Cancellation* interrupt) {
-  AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Artifact> artifacts, PredictionsOf(client, id));
+  AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Artifact> artifacts, PredictionsOf(client, job));
   ProgressLine line(*session);
   const absl::Status done = DownloadJoined(client, artifacts, options.output, options.replace,
                                            OptionsWithBar(&line, kDefaultRetry, interrupt));
@@ -172,30 +132,36 @@ int FollowAndWrite(Session* session, JobClient* client, const std::string& id, c
                                Printable(job.message()), "\n  log: ampctl job logs ", Printable(id)));
     return ExitCodeOf(job.state());
   }
-  const absl::Status written = WritePredictions(session, client, id, options, interrupt);
+  const absl::Status written = WritePredictions(session, client, job, options, interrupt);
   return written.ok() ? kExitOk : session->Fail(written);
 }
 
 // Returns the spec to submit: that of the trained job, with what the file says.
 absl::StatusOr<v1::JobSpec> MakeSpec(JobClient* client, const PredictOptions& options, const v1::JobSpec& from_file) {
-  AMPD_ASSIGN_OR_RETURN(WantedCheckpoint wanted, ParseCheckpoint(options.checkpoint));
+  AMPD_ASSIGN_OR_RETURN(const JobCheckpoint wanted, ParseJobCheckpoint("--checkpoint", options.checkpoint));
   AMPD_ASSIGN_OR_RETURN(const std::string id, FindJobId(client, wanted.job));
   AMPD_ASSIGN_OR_RETURN(const v1::Job trained, client->GetJob(id));
-  if (wanted.best) {
-    AMPD_ASSIGN_OR_RETURN(wanted.step, BestStep(trained));
+  AMPD_ASSIGN_OR_RETURN(const v1::Checkpoint checkpoint, ChooseCheckpoint(trained, wanted));
+  v1::JobSpec spec = PredictingSpec(trained, checkpoint.step());
+  if (from_file.has_precision()) {
+    spec.clear_precision();  // The sections of two policies do not add up to one.
   }
-  v1::JobSpec spec = PredictingSpec(trained, wanted.step);
   spec.MergeFrom(from_file);
   return spec;
 }
 
 // Checks what can be checked before anything is read or submitted.
-absl::Status CheckUsage(const PredictOptions& options, PredictSpec::Format format) {
-  AMPD_RETURN_IF_ERROR(ParseCheckpoint(options.checkpoint).status());
+absl::Status CheckUsage(const PredictOptions& options, const v1::JobSpec& from_file) {
+  AMPD_RETURN_IF_ERROR(ParseJobCheckpoint("--checkpoint", options.checkpoint).status());
+  if (from_file.has_model()) {
+    return absl::InvalidArgumentError(
+        "the file has a model, but the model is the trained job's; leave it out, or write a whole job file and submit "
+        "that");
+  }
   if (options.output.empty()) {
     return absl::OkStatus();
   }
-  if (format == PredictSpec::NPZ) {
+  if (from_file.predict().format() == PredictSpec::NPZ) {
     return absl::InvalidArgumentError(
         "predictions of the format NPZ are several files, so FILE can't be given; leave it out, and then: ampctl "
         "artifact list --job ID");
@@ -218,7 +184,7 @@ int Predict(Session* session, const PredictOptions& options) {
   if (!submitted.file.problems.empty()) {
     return FailWithProblems(submitted.file.problems, options.file);
   }
-  if (const absl::Status usage = CheckUsage(options, submitted.file.spec.predict().format()); !usage.ok()) {
+  if (const absl::Status usage = CheckUsage(options, submitted.file.spec); !usage.ok()) {
     return session->Fail(usage);
   }
   Cancellation* const interrupt = session->CancelledByInterrupt();

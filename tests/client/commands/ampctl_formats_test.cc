@@ -131,7 +131,13 @@ class AmpctlFormats : public Ampctl {
     return {"table"};  // The help of a command that prints only texts for people does not list formats.
   }
 
-  std::string JobId() { return fake_.jobs.Add("n", v1::Job::SUCCEEDED).id(); }
+  // Adds a job with a checkpoint, and returns its id.
+  std::string JobId() {
+    v1::Job job = fake_.jobs.Add("n", v1::Job::SUCCEEDED);
+    job.add_checkpoints()->set_step(20);
+    fake_.jobs.Put(job);
+    return job.id();
+  }
 };
 
 // A PNG file of one grey pixel with the value 90.

@@ -63,7 +63,7 @@ TEST_F(AmpctlPredict, TakesModelPrecisionAndDeviceFromTheTrainedJob) {
 TEST_F(AmpctlPredict, NamesTheCheckpointByItsStepOrTakesTheNewest) {
   const std::string id = AddTrained();
   Write("data.yaml", kData);
-  for (const auto& [name, step] : {std::pair("@100", 100), {"", 0}, {"@newest", 0}, {"@best", 200}}) {
+  for (const auto& [name, step] : {std::pair("@100", 100), {"", 300}, {"@newest", 300}, {"@best", 200}}) {
     ASSERT_EQ(Run("job predict -f data.yaml --checkpoint " + id + name).exit_code, 0) << name;
     EXPECT_EQ(LastSpec().model().initial_checkpoint().step(), step) << name;
   }
@@ -73,10 +73,16 @@ TEST_F(AmpctlPredict, NamesTheCheckpointByItsStepOrTakesTheNewest) {
     EXPECT_THAT(result.err, HasSubstr("it must be JOB, JOB@best or JOB@STEP")) << name;
   }
   EXPECT_EQ(Run("job predict -f data.yaml --checkpoint j-nowhere@best").exit_code, 3);
-  const std::string unmeasured = fake_.jobs.Add("unmeasured", v1::Job::SUCCEEDED).id();
-  const Result none = Run("job predict -f data.yaml --checkpoint " + unmeasured + "@best");
+  v1::Job unmeasured = fake_.jobs.Add("unmeasured", v1::Job::SUCCEEDED);
+  unmeasured.clear_checkpoints();
+  fake_.jobs.Put(unmeasured);
+  EXPECT_THAT(Run("job predict -f data.yaml --checkpoint unmeasured").err, HasSubstr("has no checkpoint"));
+  unmeasured.add_checkpoints()->set_step(10);
+  fake_.jobs.Put(unmeasured);
+  const Result none = Run("job predict -f data.yaml --checkpoint unmeasured@best");
   EXPECT_EQ(none.exit_code, 3);
   EXPECT_THAT(none.err, HasSubstr("so none is the best"));
+  EXPECT_EQ(Run("job predict -f data.yaml --checkpoint unmeasured@11").exit_code, 3);
 }
 
 TEST_F(AmpctlPredict, WithAFile_JoinsThePredictionsInTheOrderOfTheSamples) {
@@ -98,6 +104,25 @@ TEST_F(AmpctlPredict, WithAFile_JoinsThePredictionsInTheOrderOfTheSamples) {
   fake_.jobs.script()->ends_in = v1::Job::FAILED;
   EXPECT_EQ(Run("job predict --checkpoint trained -f data.yaml other.jsonl").exit_code, 1);
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/other.jsonl"));
+}
+
+TEST_F(AmpctlPredict, APrecisionInTheFile_ReplacesTheTrainedOne) {
+  v1::Job job = fake_.jobs.Add("mixed", v1::Job::SUCCEEDED);
+  job.mutable_spec()->mutable_data()->set_batch_size(8);
+  job.mutable_spec()->mutable_precision()->add_prefer("bf16");
+  job.mutable_spec()->mutable_precision()->add_prefer("fp32");
+  job.clear_checkpoints();
+  job.add_checkpoints()->set_step(5);
+  fake_.jobs.Put(job);
+  Write("data.yaml", kData);
+  ASSERT_EQ(Run("job predict --checkpoint mixed -f data.yaml").exit_code, 0);
+  EXPECT_EQ(LastSpec().precision().prefer_size(), 2);
+  ASSERT_EQ(Run("job predict --checkpoint mixed -f data.yaml --set precision.preset=fp32").exit_code, 0);
+  EXPECT_EQ(LastSpec().precision().prefer_size(), 0);
+  EXPECT_EQ(LastSpec().precision().preset(), "fp32");
+  const Result other = Run("job predict --checkpoint mixed -f data.yaml --set model.lenet.hidden=8");
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("the model is the trained job's"));
 }
 
 TEST_F(AmpctlPredict, RefusesAFileThatWouldBeWrong) {

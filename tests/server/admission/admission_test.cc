@@ -402,7 +402,12 @@ TEST(AdmitSpec, AJobThatPredicts_NeedsNoLabelsAndNothingOfATraining) {
        {"predict {format: NPZ}", "train {num_threads: 2}", "model {lenet {} initial_checkpoint {job_id: 'j'}}",
         "model {exported {path: 'd/m.pt2'}}", "model {mlp {in_features: 784}} data {predict {npz {images: 'd/i.npy'}}}",
         "model {bert_classifier {}} data {predict {jsonl {path: 'd/t' sequence_length: 64}}}",
-        "model {gpt2 {}} data {predict {tokens {path: 'd/t' sequence_length: 64}}}"}) {
+        "model {gpt2 {}} data {predict {tokens {path: 'd/t' sequence_length: 64}}}",
+        // Nothing is updated, so bf16 parameters need no master, whatever the optimizer would be.
+        "precision {preset: 'bf16' parameter: bf16 master: none}",
+        // Labels are not read, so their number does not matter.
+        "model {mlp {in_features: 3072}} data {predict {cifar {files: 'd/a' variant: CIFAR100_FINE}}}",
+        "model {mlp {in_features: 4}} data {predict {synthetic {shape: 4 num_classes: 99 num_samples: 4}}}"}) {
     v1::JobSpec spec = Predicting(change);
     if (spec.model().has_initial_checkpoint()) {
       spec.mutable_model()->clear_initial_weights();

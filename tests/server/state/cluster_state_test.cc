@@ -215,6 +215,20 @@ TEST_F(ClusterStateTest, ThreeAttemptsInARowWithoutCheckpoint_EndTheJob) {
   EXPECT_EQ(Shown(), "j1:FAILED NO_PROGRESS");
 }
 
+TEST_F(ClusterStateTest, AJobThatPredicts_NeedsNoCheckpointToGoOnAfterLostWorkers) {
+  internal::Update create = make.Create("j2");
+  create.mutable_create_job()->mutable_spec()->mutable_predict();
+  Apply(make.Register("w1"));
+  Apply(create);
+  for (int attempt = 1; attempt <= 5; ++attempt) {
+    Apply(make.Register("w1"));
+    StartRunning("j2", attempt, "w1");
+    Apply(make.Lose("w1"));
+    EXPECT_EQ(state.FindJob("j2")->job().state(), v1::Job::QUEUED);
+  }
+  EXPECT_EQ(state.FindJob("j2")->job().num_retries_used(), 0);
+}
+
 TEST_F(ClusterStateTest, UserError_IsNotRetried) {
   StartRunning("j1", 1, "w1");
   Apply(make.End("j1", 1, Outcome::FAILED, v1::Reason::DATA_ERROR));

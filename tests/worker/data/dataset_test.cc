@@ -113,6 +113,25 @@ TEST_F(DatasetTest, ALimitOfAText_CountsWindows) {
   EXPECT_THAT(Numbers(data->Get({1}).labels), ElementsAre(24, 25, 26));
 }
 
+TEST_F(DatasetTest, ATextWithoutLabels_HasAWindowMoreWhereOnlyTheLastLabelIsMissing) {
+  Write("text", Text());
+  const auto read = [this](bool needs_labels, int64_t limit) {
+    return Dataset::ReadText({.file = {root_, "text", "the text"},
+                              .sequence_length = 11,
+                              .limit = limit,
+                              .vocabulary = 31,
+                              .needs_labels = needs_labels});
+  };
+  EXPECT_FALSE(read(true, 0).ok());
+  for (const int64_t limit : {0, 1}) {
+    const auto data = read(false, limit);
+    ASSERT_TRUE(data.ok()) << data.status();
+    EXPECT_EQ(data->size(), 1);
+    EXPECT_THAT(Numbers(data->Get({0}).labels), testing::Each(0));
+    EXPECT_EQ(data->Get({0}).images.size(1), 11);
+  }
+}
+
 TEST_F(DatasetTest, ATextShorterThanAWindow_IsADataError) {
   Write("text", Text());
   const auto data = Dataset::ReadText({.file = {root_, "text", "the text"}, .sequence_length = 11, .vocabulary = 31});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,22 +33,34 @@ absl::StatusOr<Outcome> PredictionLoop::Run() {
   AMPD_RETURN_IF_ERROR(Prepare());
   has_begun_ = true;
   ReportState(v1::Attempt::RUNNING);
-  Outcome outcome;
   while (step_ < plan_.total_steps) {
     if (const auto leave = context_.link.leave(); leave.has_value()) {
-      ReportState(v1::Attempt::STOPPING);
-      outcome.set_kind(Outcome::LEFT);
-      outcome.set_reason(leave->reason());
-      return outcome;
+      return Leave(*leave);
     }
     AMPD_RETURN_IF_ERROR(PredictBatch());
     ReportState(v1::Attempt::RUNNING);
   }
   AMPD_RETURN_IF_ERROR(files_.Finish());
+  constexpr absl::Duration kInterval = absl::Milliseconds(100);  // Between two looks for an order to leave.
+  while (!context_.outbox.AwaitAcknowledged(SystemClock().SinceBoot() + kInterval)) {
+    if (const auto leave = context_.link.leave(); leave.has_value()) {
+      return Leave(*leave);
+    }
+    energy_.Update();
+  }
+  Outcome outcome;
   outcome.set_kind(Outcome::FINISHED);
   outcome.set_reason(v1::Reason::SUCCEEDED_NORMALLY);
   outcome.set_message(absl::StrCat("predicted ", files_.num_samples(), " samples in ", files_.num_files(),
                                    files_.num_files() == 1 ? " file" : " files"));
+  return outcome;
+}
+
+Outcome PredictionLoop::Leave(const internal::LeaveAttempt& leave) {
+  ReportState(v1::Attempt::STOPPING);
+  Outcome outcome;
+  outcome.set_kind(Outcome::LEFT);
+  outcome.set_reason(leave.reason());
   return outcome;
 }
 
@@ -65,7 +78,7 @@ absl::Status PredictionLoop::Prepare() {
     AMPD_RETURN_IF_ERROR(telemetry_.Event(Event::DATA_READ, 0, note));
   }
   ResetPeakMemory(plan_.engine.device);
-  energy_ = MeterOf(plan_.engine.device, context_.start.device());
+  energy_.Begin(plan_.engine.device, context_.start.device());
   begin_ = std::chrono::steady_clock::now();
   return absl::OkStatus();
 }
@@ -80,6 +93,7 @@ absl::Status PredictionLoop::PredictBatch() {
   context_.step_log.Started(leased_at, key.job_id(), key.attempt(), step_ + 1);
   const std::vector<amp::Prediction> predictions = engine_->Predict(batch);
   ++step_;
+  energy_.Update();
   return files_.Add(step_, predictions);
 }
 
@@ -94,11 +108,8 @@ v1::FinalMetrics PredictionLoop::metrics() const {
   metrics.set_peak_memory_bytes(GetMemory(plan_.engine.device).peak_bytes);
   metrics.set_emulated(plan_.policy.emulated());
   metrics.set_num_threads(plan_.num_threads);
-  if (std::optional<device::EnergyMeter> energy = energy_; energy.has_value()) {
-    energy->Update();
-    if (const std::optional<double> joules = energy->joules(); joules.has_value()) {
-      metrics.set_energy_joules(*joules);
-    }
+  if (const std::optional<double> joules = energy_.Joules(); joules.has_value()) {
+    metrics.set_energy_joules(*joules);
   }
   return metrics;
 }

@@ -3,13 +3,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ampd/internal/trainer.pb.h"
 #include "worker/amp/engine.h"
-#include "worker/device/energy_meter.h"
+#include "worker/train/loop/attempt_energy.h"
 #include "worker/train/loop/attempt_loop.h"
 #include "worker/train/plan/attempt_plan.h"
 #include "worker/train/predict/prediction_files.h"
@@ -19,11 +18,12 @@ namespace ampd::train {
 
 // Runs an attempt of a job that predicts (JobSpec.predict):
 //
-//   load weights -> [orders -> batch -> files that are full]* -> last file
+//   load weights -> [orders -> batch -> files that are full]* -> last file -> wait until the server has all files
 //
-// Each batch is one step. The loop leaves between two batches. It makes no checkpoint: an attempt always begins with
-// the first sample, and its files replace equal ones of an earlier attempt. Single-threaded; owner: the trainer's main
-// thread.
+// Each batch is one step. The files are the job's result, so the attempt does not finish before the server has stored
+// them. The loop leaves between two batches, or while it waits for the server. It makes no checkpoint: an attempt
+// always begins with the first sample, and its files replace equal ones of an earlier attempt. Single-threaded; owner:
+// the trainer's main thread.
 class PredictionLoop final : public AttemptLoop {
  public:
   PredictionLoop(AttemptPlan plan, const Context& context);
@@ -37,6 +37,7 @@ class PredictionLoop final : public AttemptLoop {
  private:
   absl::Status Prepare();
   absl::Status PredictBatch();
+  v1::Outcome Leave(const internal::LeaveAttempt& leave);
   void ReportState(v1::Attempt::State state);
 
   const Context context_;
@@ -44,7 +45,7 @@ class PredictionLoop final : public AttemptLoop {
   TelemetryWriter telemetry_;
   PredictionFiles files_;
   std::unique_ptr<amp::Engine> engine_;
-  std::optional<device::EnergyMeter> energy_;  // Only on a device whose energy can be measured.
+  AttemptEnergy energy_;
   std::chrono::steady_clock::time_point begin_;
   int64_t step_ = 0;
   bool has_begun_ = false;

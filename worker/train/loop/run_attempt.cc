@@ -65,6 +65,10 @@ std::string OutOfMemoryMessage(const std::string& text, const v1::JobSpec& spec)
     message = absl::StrCat("there is no memory for another allocation of ",
                            text.substr(begin, text.find(". ", begin) - begin));
   }
+  if (spec.has_predict()) {
+    return absl::StrCat(message, spec.data().batch_size() > 1 ? "; use a smaller data.batch_size, model or data set"
+                                                              : "; use a smaller model or data set");
+  }
   const bool can_cut = spec.data().batch_size() > std::max(1, spec.train().gradient_accumulation());
   return absl::StrCat(message, can_cut ? "; use a smaller data.batch_size, model or data set, or raise "
                                          "train.gradient_accumulation"

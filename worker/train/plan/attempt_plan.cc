@@ -210,7 +210,7 @@ absl::StatusOr<precision::ResolvedPolicy> ResolvePrecision(const internal::Start
     policy.set_preset(start.precision());
     policy.clear_prefer();
   }
-  const precision::OptimizerKind kind = precision::KindOf(start.spec().optimizer());
+  const precision::OptimizerKind kind = precision::KindOf(start.spec());
   auto resolved = precision::ResolvePolicy(Raised(std::move(policy), raise), program, start.device(), kind);
   if (!resolved.ok()) {
     return AsSpecError(resolved.status());

@@ -44,13 +44,13 @@ absl::StatusOr<data::Dataset> OpenTextSource(const v1::DataSource& source, const
     const bool is_language_model =
         graph::HeadOf(model) == graph::Head::kLanguageModel;  // For other models the text is read and then rejected.
     AMPD_ASSIGN_OR_RETURN(data::DataFile file, locate(field + ".tokens.path", tokens.path()));
-    return data::Dataset::ReadText({.file = std::move(file),
-                                    .format = FormatOf(tokens.format()),
-                                    .sequence_length = tokens.sequence_length(),
-                                    .limit = tokens.limit(),
-                                    .vocabulary = is_language_model
-                                                      ? num_classes
-                                                      : graph::VocabularyOf(model, "input_ids").value_or(num_classes)});
+    return data::Dataset::ReadText(
+        {.file = std::move(file),
+         .format = FormatOf(tokens.format()),
+         .sequence_length = tokens.sequence_length(),
+         .limit = tokens.limit(),
+         .vocabulary = is_language_model ? num_classes : graph::VocabularyOf(model, "input_ids").value_or(num_classes),
+         .needs_labels = needs_labels});
   }
   const v1::JsonlSource& jsonl = source.jsonl();
   const auto vocabulary = graph::VocabularyOf(model, "input_ids");

@@ -1,7 +1,10 @@
 #include "worker/train/predict/prediction_files.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -19,46 +22,66 @@ constexpr char kIndex[] = "index";
 // Bytes of an .npz file that are not elements, at most: headers of its entries, in the archive and in its directory.
 constexpr int64_t kNpzHeaderBytes = 4096;
 
-void AppendNumber(double number, bool is_float, std::string* out) {
+// Appends the shortest text that reads back as the same number.
+void AppendFloat(float number, std::string* out) {
   char digits[32];
-  if (!is_float) {
-    absl::StrAppend(out, static_cast<int64_t>(number));
-  } else if (std::isfinite(number)) {
-    const auto end = std::to_chars(digits, digits + sizeof(digits), static_cast<float>(number)).ptr;
-    out->append(digits, end);
+  if (std::isfinite(number)) {
+    out->append(digits, std::to_chars(digits, digits + sizeof(digits), number).ptr);
   } else {
     *out += "null";
   }
 }
 
-// Appends a tensor as nested JSON lists, a tensor without dimensions as a number.
-void AppendJson(const at::Tensor& values, std::string* out) {
-  if (values.dim() == 0) {
-    return values.is_floating_point() ? AppendNumber(values.item<float>(), true, out)
-                                      : absl::StrAppend(out, values.item<int64_t>());
+// The most bytes that a tensor of this type and shape takes as JSON.
+int64_t MostJsonBytes(at::ScalarType type, at::IntArrayRef shape) {
+  constexpr int64_t kMostOfFloat = 15;    // -1.17549435e-38
+  constexpr int64_t kMostOfInteger = 20;  // -9223372036854775808
+  if (shape.empty()) {
+    return type == at::kBool ? 1 : type == at::kLong ? kMostOfInteger : kMostOfFloat;
   }
-  *out += "[";
-  if (values.dim() == 1 && values.is_floating_point()) {
-    const float* const numbers = values.data_ptr<float>();
-    for (int64_t i = 0; i < values.numel(); ++i) {
-      *out += i == 0 ? "" : ", ";
-      AppendNumber(numbers[i], true, out);
+  return 2 + shape[0] * (MostJsonBytes(type, shape.slice(1)) + 2);  // Brackets, and ", " behind each but the last.
+}
+
+// Appends the numbers in a row of memory.
+template <typename T>
+void AppendNumbers(const T* numbers, int64_t count, std::string* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    *out += i == 0 ? "" : ", ";
+    if constexpr (std::is_same_v<T, float>) {
+      AppendFloat(numbers[i], out);
+    } else {
+      absl::StrAppend(out, static_cast<int64_t>(numbers[i]));
     }
-  } else {
+  }
+}
+
+// Appends a contiguous tensor as nested JSON lists, a tensor without dimensions as a number; booleans as 0 and 1.
+void AppendJson(const at::Tensor& values, std::string* out) {
+  if (values.dim() > 1) {
+    *out += "[";
     for (int64_t i = 0; i < values.size(0); ++i) {
       *out += i == 0 ? "" : ", ";
       AppendJson(values[i], out);
     }
+    *out += "]";
+    return;
   }
-  *out += "]";
+  *out += values.dim() == 1 ? "[" : "";
+  if (values.is_floating_point()) {
+    AppendNumbers(values.const_data_ptr<float>(), values.numel(), out);
+  } else if (values.scalar_type() == at::kBool) {
+    AppendNumbers(values.const_data_ptr<bool>(), values.numel(), out);
+  } else {
+    AppendNumbers(values.const_data_ptr<int64_t>(), values.numel(), out);
+  }
+  *out += values.dim() == 1 ? "]" : "";
 }
 
 std::string JsonLine(int64_t index, const std::vector<amp::Prediction>& batch, int64_t row) {
   std::string line = absl::StrCat("{\"", kIndex, "\": ", index);
   for (const amp::Prediction& output : batch) {
     absl::StrAppend(&line, ", \"", output.name, "\": ");
-    const at::Tensor values = output.values[row];
-    AppendJson(values.scalar_type() == at::kBool ? values.to(at::kLong) : values, &line);
+    AppendJson(output.values[row], &line);
   }
   return line + "}\n";
 }
@@ -83,11 +106,25 @@ absl::Status TooLarge(int64_t bytes) {
 }  // namespace
 
 absl::Status PredictionFiles::Add(int64_t step, const std::vector<amp::Prediction>& batch) {
+  if (rows_per_file_ == 0) {
+    PlanFiles(batch);
+  }
   for (int64_t row = 0; row < batch.front().values.size(0); ++row) {
     AMPD_RETURN_IF_ERROR(AddRow(batch, row));
     step_ = step;
   }
   return absl::OkStatus();
+}
+
+void PredictionFiles::PlanFiles(const std::vector<amp::Prediction>& batch) {
+  constexpr int64_t kMostOfIndex = 32;  // {"index": 9223372036854775807, and the end of the line
+  int64_t most = kMostOfIndex;
+  for (const amp::Prediction& output : batch) {
+    const int64_t around = static_cast<int64_t>(output.name.size()) + 6;  // , "": and a blank
+    most += around + MostJsonBytes(output.values.scalar_type(), output.values.sizes().slice(1));
+  }
+  rows_per_file_ = format_ == v1::PredictSpec::NPZ ? std::numeric_limits<int64_t>::max()  // Rows have equal sizes.
+                                                   : std::max<int64_t>(1, kMaxPredictionFileBytes / most);
 }
 
 absl::Status PredictionFiles::AddRow(const std::vector<amp::Prediction>& batch, int64_t row) {
@@ -101,7 +138,7 @@ absl::Status PredictionFiles::AddRow(const std::vector<amp::Prediction>& batch, 
   if (bytes > most) {
     return TooLarge(bytes);
   }
-  if (num_bytes_ + bytes > most) {
+  if (num_samples_ - first_ == rows_per_file_ || num_bytes_ + bytes > most) {
     AMPD_RETURN_IF_ERROR(Flush());
   }
   num_bytes_ += bytes;

@@ -42,6 +42,8 @@ class PredictionFiles {
     std::string content;
   };
 
+  // Sets rows_per_file_ for rows like those of `batch`.
+  void PlanFiles(const std::vector<amp::Prediction>& batch);
   absl::Status AddRow(const std::vector<amp::Prediction>& batch, int64_t row);
   absl::Status Flush();
   absl::StatusOr<std::string> Content();
@@ -51,8 +53,11 @@ class PredictionFiles {
   int64_t step_ = 0;  // The step of the last sample that was added.
   int64_t num_samples_ = 0;
   int num_files_ = 0;
-  int64_t first_ = 0;            // Index of the first sample of the file that is being collected.
-  int64_t num_bytes_ = 0;        // Bytes of its rows.
+  int64_t first_ = 0;      // Index of the first sample of the file that is being collected.
+  int64_t num_bytes_ = 0;  // Bytes of its rows.
+  // Rows of a full file. It depends on the names and shapes of the outputs alone, not on the digits of their numbers,
+  // so that every attempt makes the same files, on any device. 0: not planned yet.
+  int64_t rows_per_file_ = 0;
   std::string lines_;            // JSON_LINES
   std::vector<Column> columns_;  // NPZ
 };

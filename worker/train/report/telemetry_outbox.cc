@@ -138,6 +138,11 @@ void TelemetryOutbox::Acknowledge(uint64_t sequence) {
   }
 }
 
+bool TelemetryOutbox::AwaitAcknowledged(absl::Duration deadline) const {
+  absl::MutexLock lock(&mutex_);
+  return AwaitUntil(mutex_, absl::Condition(this, &TelemetryOutbox::HasNothing), deadline);
+}
+
 uint64_t TelemetryOutbox::last_sequence() const {
   absl::MutexLock lock(&mutex_);
   return acknowledged_ + kept_.size();

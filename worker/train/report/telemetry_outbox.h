@@ -48,6 +48,9 @@ class TelemetryOutbox {
   // Removes all records up to `sequence`.
   void Acknowledge(uint64_t sequence);
 
+  // Waits until everything that was added is acknowledged. Returns false if `deadline`, since boot, passed first.
+  bool AwaitAcknowledged(absl::Duration deadline) const;
+
   uint64_t last_sequence() const;
   uint64_t acknowledged() const;
   int64_t spilled_bytes() const;
@@ -62,6 +65,7 @@ class TelemetryOutbox {
   // Waits for capacity for a record and chooses where it is kept. Returns false if the deadline passed first.
   bool Reserve(int64_t size, absl::Duration deadline, Kept* place);
   bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasNothing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return kept_.empty(); }
   absl::Status Spill(const std::string& payload, int64_t offset);
 
   const Options options_;

@@ -80,7 +80,9 @@ TEST_F(TelemetryOutboxTest, WhatIsAcknowledged_IsForgotten) {
   outbox.Acknowledge(2);
   EXPECT_THAT(outbox.Read(0, kAll)->steps().step(), ElementsAre(4, 5));
   EXPECT_THAT(outbox.Read(4, kAll)->steps().step(), ElementsAre(5));
+  EXPECT_FALSE(outbox.AwaitAcknowledged(absl::ZeroDuration()));
   outbox.Acknowledge(99);
+  EXPECT_TRUE(outbox.AwaitAcknowledged(absl::ZeroDuration()));
   EXPECT_EQ(outbox.acknowledged(), 5u);
   EXPECT_EQ(outbox.last_sequence(), 5u);
 }

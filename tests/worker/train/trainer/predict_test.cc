@@ -25,6 +25,21 @@ class PredictTest : public TrainerTest {
     return agent->checkpoints.back();
   }
 
+  // Runs an attempt to its end and acknowledges its telemetry as a server does that stores it at once. An attempt that
+  // predicts does not finish before.
+  std::unique_ptr<FakeAgent> RunStoring(const StartAttempt& start) {
+    auto agent = std::make_unique<FakeAgent>(Folder(), TrainerDevice(), StepsAhead());
+    agent->Connect();
+    agent->Start(start);
+    while (!agent->outcome.has_value() && agent->Read()) {
+      if (!agent->sequences.empty()) {
+        agent->Acknowledge(agent->sequences.rbegin()->first);
+      }
+    }
+    Finish(*agent);
+    return agent;
+  }
+
   // An attempt that predicts the images with the weights of the checkpoint.
   StartAttempt Predicting(const std::string& precision, const v1::Checkpoint& source) {
     StartAttempt start = Mlp(precision, 60);
@@ -51,7 +66,7 @@ class PredictTest : public TrainerTest {
 
 TEST_F(PredictTest, EverySampleIsPredictedOnceInOrder) {
   for (const char* precision : {"fp32", "bf16", "fp16"}) {
-    const auto agent = RunToOutcome(Predicting(precision, Trained(precision)));
+    const auto agent = RunStoring(Predicting(precision, Trained(precision)));
     ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
     EXPECT_EQ(agent->outcome->last_step(), 4) << "30 samples in batches of 8";
     EXPECT_EQ(agent->outcome->message(), "predicted 30 samples in 1 file");
@@ -77,11 +92,11 @@ TEST_F(PredictTest, EverySampleIsPredictedOnceInOrder) {
 
 TEST_F(PredictTest, NumbersDoNotDependOnTheBatchesOrTheAttempt) {
   StartAttempt start = Predicting("fp32", Trained("fp32"));
-  const auto first = RunToOutcome(start);
+  const auto first = RunStoring(start);
   start.mutable_key()->set_attempt(2);
   start.mutable_key()->set_token("token2");
   start.mutable_spec()->mutable_data()->set_batch_size(30);
-  const auto second = RunToOutcome(start);
+  const auto second = RunStoring(start);
   EXPECT_EQ(second->outcome->last_step(), 1);
   ASSERT_THAT(first->samples, SizeIs(1));
   ASSERT_THAT(second->samples, SizeIs(1));
@@ -114,6 +129,17 @@ TEST_F(PredictTest, AnAttemptThatIsToLeave_LeavesBetweenTwoBatches) {
   EXPECT_EQ(agent.outcome->reason(), v1::Reason::USER_PAUSED);
   EXPECT_LT(agent.outcome->last_step(), 2'000'000);
   EXPECT_THAT(agent.checkpoints, IsEmpty());
+}
+
+TEST_F(PredictTest, AnAttemptDoesNotFinishBeforeItsFilesAreStored) {
+  FakeAgent agent = Spawn();
+  agent.Connect();
+  agent.Start(Predicting("fp32", Trained("fp32")));
+  agent.ReadUntil([&] { return !agent.samples.empty() && agent.state.step() == 4; });
+  EXPECT_FALSE(agent.outcome.has_value());
+  agent.Leave(v1::Job::PAUSE, v1::Reason::USER_PAUSED);
+  Finish(agent);
+  EXPECT_EQ(agent.outcome->kind(), Outcome::LEFT) << "the server had not stored the file yet";
 }
 
 TEST_F(PredictTest, AFaultOfTheSpecOrItsFilesIsNamed) {
