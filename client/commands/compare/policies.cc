@@ -1,6 +1,7 @@
 #include "client/commands/compare/policies.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -95,15 +96,14 @@ bool HasOwnPolicy(const v1::JobSpec& spec) {
 
 OrExitCode<PolicyJob> ReadPolicyJob(Session* session, const PolicyOptions& options, bool dry_run) {
   const auto policies = ParsePolicies(options.policies);
-  const auto text = ReadSource(options.file);
-  if (!policies.ok() || !text.ok()) {
-    return session->Fail(policies.ok() ? text.status() : policies.status());
+  if (!policies.ok()) {
+    return session->Fail(policies.status());
   }
-  SubmittedFile submitted = {.path = options.file, .source = options.file == "-" ? "stdin" : options.file};
-  submitted.file = ReadJobFile(*text, submitted.source, options.overrides);
-  if (!submitted.file.problems.empty()) {
-    return FailWithProblems(submitted.file.problems, options.file);
+  OrExitCode<SubmittedFile> read = ReadSubmittedFile(session, options.file, options.overrides);
+  if (const int* const failed = std::get_if<int>(&read); failed != nullptr) {
+    return *failed;
   }
+  auto& submitted = std::get<SubmittedFile>(read);
   const JobClient::Retry retry = RetryOf(session, kDefaultRetry);
   const auto client = session->Client();
   if (!client.ok()) {

@@ -31,7 +31,7 @@ absl::StatusOr<std::vector<std::string>> ParsePolicies(const std::string& text);
 // Returns the spec under a policy: a preset replaces the whole `precision` of the spec.
 v1::JobSpec UnderPolicy(const v1::JobSpec& spec, const std::string& policy);
 
-// Whether the spec's `precision` has more than a preset, which is lost under every policy but kFilePolicy.
+// Whether the spec's `precision` sets more than a preset. Every policy except kFilePolicy replaces these settings.
 bool HasOwnPolicy(const v1::JobSpec& spec);
 
 // The job file and the policies of a command.

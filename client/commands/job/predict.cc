@@ -2,6 +2,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -171,19 +172,15 @@ absl::Status CheckUsage(const PredictOptions& options, const v1::JobSpec& from_f
 }
 
 int Predict(Session* session, const PredictOptions& options) {
-  const auto text = ReadSource(options.file);
-  if (!text.ok()) {
-    return session->Fail(text.status());
-  }
   std::vector<std::string> overrides = options.overrides;
   if (!options.name.empty()) {
     overrides.push_back("name=" + options.name);
   }
-  SubmittedFile submitted = {.path = options.file, .source = options.file == "-" ? "stdin" : options.file};
-  submitted.file = ReadJobFile(*text, submitted.source, overrides);
-  if (!submitted.file.problems.empty()) {
-    return FailWithProblems(submitted.file.problems, options.file);
+  OrExitCode<SubmittedFile> read = ReadSubmittedFile(session, options.file, overrides);
+  if (const int* const failed = std::get_if<int>(&read); failed != nullptr) {
+    return *failed;
   }
+  auto& submitted = std::get<SubmittedFile>(read);
   if (const absl::Status usage = CheckUsage(options, submitted.file.spec); !usage.ok()) {
     return session->Fail(usage);
   }

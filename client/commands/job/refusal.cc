@@ -1,5 +1,6 @@
 #include "client/commands/job/refusal.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/strip.h"
@@ -32,6 +33,18 @@ void NameAsLocal(const LocalModel& model, std::vector<FieldViolation>* violation
 }
 
 }  // namespace
+
+OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const std::string& path,
+                                            const std::vector<std::string>& overrides) {
+  const auto text = ReadSource(path);
+  if (!text.ok()) {
+    return session->Fail(text.status());
+  }
+  SubmittedFile submitted = {.path = path, .source = path == "-" ? "stdin" : path};
+  submitted.file = ReadJobFile(*text, submitted.source, overrides);
+  return submitted.file.problems.empty() ? OrExitCode<SubmittedFile>(std::move(submitted))
+                                         : FailWithProblems(submitted.file.problems, path);
+}
 
 int FailRefused(Session* session, const absl::Status& status, const SubmittedFile& submitted) {
   std::vector<FieldViolation> violations = ViolationsIn(status);

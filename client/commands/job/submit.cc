@@ -1,5 +1,6 @@
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -32,19 +33,15 @@ int Submit(Session* session, const SubmitOptions& options) {
         options.dry_run ? "--dry-run" : "--follow", " does not support the format 'name'; its formats are ",
         FormatNames(AllFormatsBut({OutputFormat::kWide, OutputFormat::kName})))));
   }
-  const auto text = ReadSource(options.file);
-  if (!text.ok()) {
-    return session->Fail(text.status());
-  }
   std::vector<std::string> overrides = options.overrides;
   if (!options.name.empty()) {
     overrides.push_back("name=" + options.name);
   }
-  SubmittedFile submitted = {.path = options.file, .source = options.file == "-" ? "stdin" : options.file};
-  submitted.file = ReadJobFile(*text, submitted.source, overrides);
-  if (!submitted.file.problems.empty()) {
-    return FailWithProblems(submitted.file.problems, options.file);
+  OrExitCode<SubmittedFile> read = ReadSubmittedFile(session, options.file, overrides);
+  if (const int* const failed = std::get_if<int>(&read); failed != nullptr) {
+    return *failed;
   }
+  auto& submitted = std::get<SubmittedFile>(read);
   const JobClient::Retry retry = RetryOf(session, options.retry_for);
   const auto client = session->Client();
   if (!client.ok()) {
