@@ -24,9 +24,9 @@ namespace ampd::models {
 //   generator_loss = bce(discriminator(fake), 1), with bce = binary_cross_entropy_with_logits
 //
 // The discriminator ends without the tutorial's sigmoid, because bce contains it. The tutorial generates the fake
-// images once for both losses; here the program of each loss generates them, but only one program updates the
-// generator's running statistics. Inputs "images" (B, C, S, S) and "noise" (B, Z); outputs: the two losses, fp32
-// scalars.
+// images once for both losses. Here each loss has its own program, which generates them, but only one of the programs
+// updates the generator's running statistics. Inputs "images" (B, C, S, S) and "noise" (B, Z); outputs: the two losses,
+// fp32 scalars.
 
 // Sets the unset fields of the spec to their defaults.
 void FillDefaults(v1::DcganSpec& spec);

@@ -10,8 +10,8 @@
 
 namespace ampd::server {
 
-// Threads for work that may block on the disk, so that gRPC's threads never block. At most `capacity` tasks wait. If
-// that many wait already, TryPost returns false, and the caller refuses the work. Thread-safe.
+// Threads for work that may block on the disk, so that gRPC's threads never block. At most `capacity` tasks wait: if
+// one more is posted, TryPost returns false without taking it, and the caller refuses the request. Thread-safe.
 class WorkPool {
  public:
   WorkPool(int num_threads, size_t capacity) : num_threads_(num_threads), capacity_(capacity) {}

@@ -168,8 +168,8 @@ std::vector<std::string> ValidFiles() {
   return files;
 }
 
-// Checks that the tensors of a parsed file cover its data without gaps, and that the same content results if the file's
-// content is written and parsed again.
+// Checks that the tensors of a parsed file cover its data without gaps, and that the file has the same content
+// after it was encoded and parsed again.
 void ExpectConsistent(const SafetensorsFile& file) {
   uint64_t at = 0;
   for (const TensorEntry& tensor : file.header.tensors) {

@@ -28,7 +28,7 @@ class EnergyMeter {
   static absl::StatusOr<EnergyMeter> OpenGpu(const std::string& uuid,
                                              const std::string& nvml_library = "libnvidia-ml.so.1");
 
-  // Adds the energy since the last call. After a counter could not be read, or fell, the sum is not known any more.
+  // Adds the energy since the last call. If a counter can't be read, or has fallen, the sum is unknown from then on.
   void Update();
 
   // The energy up to the last call of Update(). Unset if it is not known.

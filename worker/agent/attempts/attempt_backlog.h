@@ -10,9 +10,9 @@
 
 namespace ampd::agent {
 
-// How long the server may store none of an attempt's telemetry before the telemetry counts as stalled. While the server
-// stores some, the agent waits for the rest, however much there is. The amount is finite, because the trainer's spill
-// file has a maximum size.
+// An attempt's telemetry counts as stalled once the server has stored nothing of it for this long. As long as the
+// server stores some, the agent waits for the rest, however much there is. The amount is finite, because the trainer's
+// spill file has a maximum size.
 inline constexpr absl::Duration kTelemetryStandstill = absl::Seconds(10);
 
 // Tracks what one attempt still has to send to the server: checkpoints, telemetry and the log. AttemptBacklog decides

@@ -43,7 +43,7 @@ at::Tensor LogSoftmaxOf(const at::Tensor& logits, int64_t begin, int64_t rows) {
 
 // Whether the backward pass may write over the logits that the forward pass saved. It may if nothing else will read
 // their memory: only the saved variables and the caller hold the tensor and, if it is a view, only the view holds the
-// tensor behind it. graph::OpMemory relies on this.
+// tensor behind it. The memory estimate assumes that it may (graph::OpMemory::WritesGradientOver).
 bool MayWriteOver(const at::Tensor& logits) {
   constexpr size_t kSavedVariableAndCaller = 2;
   if (at::GradMode::is_enabled() || logits.use_count() != kSavedVariableAndCaller ||

@@ -76,7 +76,8 @@ __device__ float LargestZero() {
   return kFormat == Format::kFloat32 ? 0.0f : kFormat == Format::kBFloat16 ? 0x1p-134f : 0x1p-25f;
 }
 
-// Where a thread works: on `num` channels from `channel` on, of the rows row, row + step, ... before `end`.
+// The part of a matrix on which a thread works: `num` adjacent channels, the first of which is `channel`, in the rows
+// row, row + step, row + 2 step and so on, as far as they are below `end`.
 struct Place {
   int64_t channels;
   int64_t channel;
