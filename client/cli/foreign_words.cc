@@ -18,49 +18,6 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// An option of other programs, and what ampctl calls it.
-constexpr struct {
-  const char* foreign;
-  const char* own;
-} kForeignOptions[] = {
-    {"--server", "--address"},     {"--host", "--address"},  {"--endpoint", "--address"},
-    {"--context", "--address"},    {"--format", "--output"}, {"--json", "--output"},
-    {"--filename", "--file"},      {"--lines", "--tail"},    {"-n", "--tail"},
-    {"--selector", "--filter"},    {"-l", "--filter"},       {"-w", "--watch"},
-    {"--since-time", "--since"},   {"--wait", "--follow"},   {"--watch", "--follow"},
-    {"--sort-by", "--sort"},       {"-v", "--version"},      {"-V", "--version"},
-    {"--output-file", "--output"},
-};
-
-// An option that ampctl writes in another way. In `own`, % stands for the option's value.
-constexpr struct {
-  const char* command;
-  const char* foreign;
-  const char* own;
-} kRewrittenOptions[] = {
-    {"job list", "--state", "--filter state=%"},
-    {"job list", "--status", "--filter state=%"},
-    {"job list", "--name", "--filter name=%"},
-    {"job list", "--worker", "--filter worker=%"},
-    {"job list", "--label", "--filter labels.%"},
-    {"job submit", "--priority", "--set priority=%"},
-    {"job submit", "--gpus", "--set resources.kind=GPU --set resources.devices=%"},
-    {"job submit", "--devices", "--set resources.devices=%"},
-    {"job submit", "--nodelist", "--set resources.worker=%"},
-    {"job submit", "-w", "--set resources.worker=%"},
-    {"job submit", "--worker", "--set resources.worker=%"},
-    {"job submit", "--mem", "--set resources.memory_bytes=%"},
-    {"job submit", "--time", "--set deadline=%"},
-    {"job submit", "--epochs", "--set train.epochs=%"},
-    {"job submit", "--steps", "--set train.steps=%"},
-    {"job submit", "--seed", "--set train.seed=%"},
-    {"job submit", "--batch-size", "--set data.batch_size=%"},
-    {"job submit", "--preset", "--set precision.preset=%"},
-    {"job submit", "--precision", "--set precision.preset=%"},
-    {"job submit", "--job-name", "--name %"},
-    {"job submit", "-J", "--name %"},
-};
-
 // Options of other programs whose value is the next word. Those of ampctl are not listed.
 constexpr const char* kOptionsWithValue[] = {"-A",
                                              "-J",
@@ -132,25 +89,6 @@ const std::map<std::string_view, std::string_view>& Types() {
                                                                                      {"log", "log"},
                                                                                      {"logs", "log"}};
   return *kTypes;
-}
-
-// The states of jobs, as users of other programs call them.
-const std::map<std::string_view, std::string_view>& States() {
-  static const auto* const kStates = new std::map<std::string_view, std::string_view>{
-      {"queued", "queued"},       {"pending", "queued"},    {"waiting", "queued"},      {"running", "running"},
-      {"paused", "paused"},       {"suspended", "paused"},  {"succeeded", "succeeded"}, {"completed", "succeeded"},
-      {"done", "succeeded"},      {"success", "succeeded"}, {"failed", "failed"},       {"failure", "failed"},
-      {"cancelled", "cancelled"}, {"canceled", "cancelled"}};
-  return *kStates;
-}
-
-// Whether the word can stand in a command that a user copies, without quotes.
-bool NeedsNoQuotes(const std::string& word) {
-  return !word.empty() && word.front() != '-' && word.front() != '=' &&
-         std::all_of(word.begin(), word.end(), [](unsigned char c) {
-           return absl::ascii_isalnum(c) ||
-                  std::string_view("._/@:-=,%+").find(static_cast<char>(c)) != std::string_view::npos;
-         });
 }
 
 bool IsPlaceholder(const std::string& word) {
@@ -349,29 +287,6 @@ const CLI::App* CommandOf(const CLI::App& root, const std::string& text) {
 }
 
 }  // namespace
-
-std::string OptionForForeign(const std::string& option, const std::vector<std::string>& known) {
-  for (const auto& [foreign, own] : kForeignOptions) {
-    if (option == foreign && std::find(known.begin(), known.end(), own) != known.end()) {
-      return own;
-    }
-  }
-  return "";
-}
-
-std::string RewrittenOption(const std::string& command, const std::string& option, const std::string& value) {
-  for (const auto& [of_command, foreign, own] : kRewrittenOptions) {
-    if (command == of_command && option == foreign) {
-      return absl::StrReplaceAll(own, {{"%", NeedsNoQuotes(value) ? value : "VALUE"}});
-    }
-  }
-  return "";
-}
-
-std::string FilterForState(const std::string& word) {
-  const auto state = States().find(absl::AsciiStrToLower(word));
-  return state == States().end() ? "" : absl::StrCat("--filter state=", std::string(state->second));
-}
 
 std::string CommandLine(const std::string& command, const std::vector<std::string>& words) {
   std::string line = command;

@@ -33,6 +33,9 @@ std::string RewrittenOption(const std::string& command, const std::string& optio
 // Empty if the word names no state.
 std::string FilterForState(const std::string& word);
 
+// Whether the word can stand in a command that a user copies, without quotes.
+bool NeedsNoQuotes(const std::string& word);
+
 // Returns `command` followed by the words, for a message that the user copies. A word that needs quotes is left to the
 // user as "...".
 std::string CommandLine(const std::string& command, const std::vector<std::string>& words);

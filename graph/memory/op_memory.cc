@@ -4,105 +4,10 @@
 
 #include "base/glob.h"
 #include "graph/fused_batch_norms.h"
+#include "graph/memory/op_facts.h"
 #include "graph/modes.h"
 
 namespace ampd::graph {
-namespace {
-
-// The op "ampd.linear_fp8" saves its weight unchanged, and its input in FP8 if the weight gradient is a product in FP8.
-const OpRow kLinearFp8 = {
-    .op = "ampd.linear_fp8", .op_class = OpClass::kLower, .saves = {"weight", "result.input_fp8"}};
-
-// The op "ampd.cross_entropy" saves no logarithms: it computes them for a part of its rows at a time, and computes them
-// again in the backward pass.
-const OpRow kCrossEntropy = {.op = "ampd.cross_entropy", .op_class = OpClass::kFp32, .saves = {"self", "target"}};
-
-// The op "ampd.linear_cross_entropy" writes the gradient of its logits over them. It saves its weight, or a padded
-// copy.
-const OpRow kLinearCrossEntropy = {.op = "ampd.linear_cross_entropy",
-                                   .op_class = OpClass::kLower,
-                                   .saves = {"input", "weight", "target", "result.loss_head"}};
-
-// The op "ampd.layer_norm" saves no bias, and "ampd.add_layer_norm" saves the sum, its first result.
-const OpRow kLayerNorm = {.op = "ampd.layer_norm", .saves = {"input", "weight", "result.mean", "result.rstd"}};
-const OpRow kAddLayerNorm = {.op = "ampd.add_layer_norm", .saves = {"result", "weight", "result.mean", "result.rstd"}};
-
-constexpr std::string_view kLinear = "ampd.linear";
-
-bool IsFusedNorm(const Node& node) { return node.op == kLayerNorm.op || node.op == kAddLayerNorm.op; }
-
-// The row of a node's op; for an op that computes through fp32, the row of the op it replaces.
-const OpRow* RowOf(const Node& node) {
-  for (const OpRow* const row : {&kLinearFp8, &kCrossEntropy, &kLinearCrossEntropy, &kLayerNorm, &kAddLayerNorm}) {
-    if (node.op == row->op) {
-      return row;
-    }
-  }
-  return FindOp(ComputedBy(node.op));
-}
-
-// Whether the op computes in fp32 copies of its arguments. This holds for 16-bit products ("_wide") and for FP8
-// products, which no CPU computes natively.
-bool IsWide(const Node& node) {
-  return node.op.starts_with("ampd.") && node.op != kCrossEntropy.op && node.op != kLinearCrossEntropy.op &&
-         node.op != kFusedBatchNorm && node.op != kLinear && !IsFusedNorm(node);
-}
-
-// The argument's value, or the values of its list.
-std::vector<ValueId> ValuesOf(const Node& node, std::string_view argument) {
-  std::vector<ValueId> values;
-  const Operand* const operand = node.Find(argument);
-  if (operand == nullptr) {
-    return values;
-  }
-  if (const auto* const list = std::get_if<std::vector<std::optional<ValueId>>>(operand)) {
-    for (const std::optional<ValueId>& value : *list) {
-      values.insert(values.end(), value.has_value() ? 1 : 0, value.value_or(ValueId()));
-    }
-  } else if (const auto value = node.ValueOf(argument); value.has_value()) {
-    values.push_back(*value);
-  }
-  return values;
-}
-
-bool IsConvolution(const Node& node) {
-  const std::string_view op = RowOf(node)->op;
-  return op == "aten.conv2d.default" || op == "aten.conv_transpose2d.input";
-}
-
-bool IsRecurrent(const Node& node) {
-  const std::string_view op = RowOf(node)->op;
-  return op == "aten.gru.input" || op == "aten.lstm.input";
-}
-
-// Whether the node is a fused batch norm with a ReLU.
-bool EndsInRelu(const Node& node) {
-  const Operand* const relu = node.Find("relu");
-  return node.op == kFusedBatchNorm && relu != nullptr && *relu == Operand(true);
-}
-
-// What a node saves: `row.saves`, with three exceptions. Pooling to one pixel is a mean and saves nothing. An FP8
-// linear layer whose weight gradient is not a product in FP8 saves its input as it is. A fused batch norm with an
-// addition and a ReLU also saves its result; without the addition, its backward pass computes the result again from the
-// input.
-std::vector<std::string_view> SavesOf(const Node& node, const OpRow& row) {
-  const Operand* size = node.Find("output_size");
-  if (size != nullptr && *size == Operand(std::vector<int64_t>{1, 1})) {
-    return {};
-  }
-  const Operand* in_fp8 = node.Find("weight_gradient");
-  if (in_fp8 != nullptr && *in_fp8 == Operand(false)) {
-    return {"weight", "input"};
-  }
-  if (EndsInRelu(node) && node.ValueOf("residual").has_value()) {
-    std::vector<std::string_view> saves = row.saves;
-    saves.push_back("result");
-    return saves;
-  }
-  return row.saves;
-}
-
-}  // namespace
 
 OpMemory::OpMemory(const Graph& program, int64_t batch_size, const std::string& trained, bool on_gpu)
     : graph_(program), batch_size_(batch_size), on_gpu_(on_gpu), states_(static_cast<size_t>(program.num_values())) {
@@ -167,8 +72,8 @@ std::vector<OpMemory::Kept> OpMemory::Keeps(const Node& node) const {
   if (MakesScores(node)) {
     return {{std::nullopt, AttentionSavedBytes(AttentionSizesOf(node))}};
   }
-  std::vector<std::string_view> saves = SavesOf(node, *RowOf(node));
-  if (node.op == kLinearCrossEntropy.op && PadsClasses(LossHeadSizesOf(node))) {
+  std::vector<std::string_view> saves = SavesOf(node);
+  if (IsLinearCrossEntropy(node) && PadsClasses(LossHeadSizesOf(node))) {
     std::erase(saves, "weight");
   }
   for (std::string_view name : saves) {
@@ -297,152 +202,6 @@ int64_t OpMemory::InnerBytes(const Node& node, std::string_view name) const {
   return rows * static_cast<int64_t>(sizeof(float));
 }
 
-// Bytes of the channels-last copy of its input that a convolution makes in every pass that reads the input. There is no
-// copy if the input is channels-last already or has one channel.
-int64_t OpMemory::ImageCopy(const Node& node) const {
-  if (!IsConvolution(node)) {
-    return 0;
-  }
-  const ValueId input = *node.ValueOf("input");
-  return states_[Index(input)].channels_last || graph_.type(input).shape[1].factor() == 1 ? 0 : Bytes(input);
-}
-
-// Bytes of all fp32 copies that the node works on. REQUIRES: its op computes in fp32 copies (IsWide).
-int64_t OpMemory::WideCopies(const Node& node) const {
-  int64_t bytes = 0;
-  for (const auto& list : {node.Uses(), node.outputs}) {
-    for (ValueId id : list) {
-      bytes += WideBytes(id);
-    }
-  }
-  return bytes;
-}
-
-// Bytes that the node's backward pass needs, all in fp32: the gradient of the result, the saved tensors, and the
-// gradients of the arguments. A linear layer holds only one gradient of an argument at a time. REQUIRES: its op
-// computes in fp32 copies (IsWide).
-int64_t OpMemory::WideBackward(const Node& node) const {
-  if (!IsConvolution(node) && node.op != "ampd.linear_wide") {
-    return 2 * WideCopies(node);
-  }
-  int64_t bytes = WideBytes(node.outputs[0]);
-  for (const ValueId use : node.Uses()) {
-    bytes += WideBytes(use) * (IsTrained(use) ? 2 : 1);
-  }
-  return IsConvolution(node) ? bytes : bytes - WideBytes(*node.ValueOf("weight"));
-}
-
-// Bytes of the losses of all elements, before they are summed.
-int64_t OpMemory::UnsummedLoss(const Node& node) const {
-  const bool is_by_element = node.op == "aten.mse_loss.default" || node.op == "aten.smooth_l1_loss.default" ||
-                             node.op == "aten.huber_loss.default";
-  return is_by_element ? Bytes(*node.ValueOf("self")) : 0;
-}
-
-// Bytes of one fp32 number per logit in the part of the rows that "ampd.cross_entropy" processes at a time. Its kernels
-// for a GPU need none.
-int64_t OpMemory::LogarithmPart(const Node& node) const {
-  if (node.op != kCrossEntropy.op || on_gpu_) {
-    return 0;
-  }
-  const ValueId logits = *node.ValueOf("self");
-  const int64_t num_classes = graph_.type(logits).shape[1].factor();
-  const int64_t row_bytes = num_classes * static_cast<int64_t>(sizeof(float));
-  return std::min(WideBytes(logits), CrossEntropyRows(num_classes) * row_bytes);
-}
-
-// Bytes of the partial sums of a fused batch norm, at most: each of its blocks stores two fp32 numbers for each channel
-// that it sums, and there are two more for each channel (worker/kernels/cuda/batch_norm_kernels.h).
-int64_t OpMemory::PartialSums(const Node& node) const {
-  if (node.op != kFusedBatchNorm) {
-    return 0;
-  }
-  constexpr int64_t kMostSums = kBatchNormSumBlocks * kBatchNormSumChannels;
-  const int64_t channels = graph_.type(node.outputs[0]).shape[1].factor();
-  return 2 * (std::max(kMostSums, channels) + channels) * static_cast<int64_t>(sizeof(float));
-}
-
-// Bytes of the partial sums from which a fused norm computes the gradients of its weight and bias.
-int64_t OpMemory::NormPartials(const Node& node) const {
-  int64_t columns = 0;
-  for (const char* const name : {"weight", "bias"}) {
-    const auto value = node.ValueOf(name);
-    columns = IsFusedNorm(node) && value.has_value() && IsTrained(*value) ? Elements(*value) : columns;
-  }
-  return kLayerNormPartials * 2 * columns * static_cast<int64_t>(sizeof(float));
-}
-
-// Bytes of the partial sums from which "ampd.linear" computes the gradient of its bias, at most: each block stores one
-// fp32 number for each column that it sums (worker/kernels/cuda/column_sum_kernels.h).
-int64_t OpMemory::BiasPartials(const Node& node) const {
-  if (node.op != kLinear || !IsTrained(*node.ValueOf("bias"))) {
-    return 0;
-  }
-  const int64_t columns = Elements(*node.ValueOf("bias"));
-  return (kColumnSumBlocks * std::min(columns, kColumnSumTile) + columns) * static_cast<int64_t>(sizeof(float));
-}
-
-int64_t OpMemory::ForwardWorkspace(const Node& node) const {
-  const int64_t scores = MakesScores(node) ? AttentionForwardBytes(AttentionSizesOf(node)) : 0;
-  // The two LogarithmParts: the logits in fp32, and their logarithms.
-  return scores + 2 * LogarithmPart(node) + ImageCopy(node) + UnsummedLoss(node) + PartialSums(node) +
-         (IsWide(node) ? WideCopies(node) : 0);
-}
-
-// Bytes of the copies that max-pooling of channels-last images makes in its backward pass. It makes copies if its
-// result was flattened, because then the gradient has the order of the channels.
-int64_t OpMemory::PoolingCopies(const Node& node) const {
-  if (node.op != "aten.max_pool2d.default" || !states_[Index(node.outputs[0])].flattened_by_copy) {
-    return 0;
-  }
-  return Bytes(*node.ValueOf("self")) + InnerBytes(node, "result.indices");
-}
-
-// Bytes of the gradient of a broadcast argument, before it is summed.
-int64_t OpMemory::UnsummedGradient(const Node& node) const {
-  const auto other = node.ValueOf("other");
-  const bool is_repeated = node.op == "aten.mul.Tensor" && other.has_value() && IsTrained(*other) &&
-                           Elements(*other) < Elements(node.outputs[0]);
-  return is_repeated ? Bytes(node.outputs[0]) : 0;
-}
-
-// Bytes that oneDNN needs on a CPU for the weight gradient of a depthwise convolution. It sums the gradient in fp32
-// blocks of 16 x 16 channels, one block per channel, and rounds whole blocks.
-int64_t OpMemory::BlockedWeights(const Node& node) const {
-  constexpr int64_t kBlockElements = int64_t{16} * 16;
-  const Operand* const groups = node.Find("groups");
-  const std::string_view op = RowOf(node)->op;
-  if ((op != "aten.conv2d.default" && op != "aten.convolution.default") || groups == nullptr ||
-      *groups == Operand(int64_t{1})) {
-    return 0;
-  }
-  const ValueId weight = *node.ValueOf("weight");
-  const bool is_depthwise = *groups == Operand(graph_.type(weight).shape[0].factor());
-  const int64_t rounded_bytes = graph_.type(weight).dtype == Dtype::kFloat32 ? 0 : Bytes(weight);
-  return is_depthwise ? kBlockElements * (WideBytes(weight) + rounded_bytes) : 0;
-}
-
-// Bytes of the copies that oneDNN makes of a transposed convolution's weights on a CPU: it reads them in the order of a
-// plain convolution, and returns their gradient in that order.
-int64_t OpMemory::TurnedWeights(const Node& node) const {
-  if (RowOf(node)->op != "aten.conv_transpose2d.input") {
-    return 0;
-  }
-  const ValueId weight = *node.ValueOf("weight");
-  return 2 * (IsWide(node) ? WideBytes(weight) : Bytes(weight));
-}
-
-int64_t OpMemory::BackwardWorkspace(const Node& node) const {
-  // The gradient between those of nll_loss and of log_softmax.
-  const int64_t between = node.op == "aten.cross_entropy_loss.default" ? Bytes(*node.ValueOf("self")) : 0;
-  const int64_t gates = IsRecurrent(node) ? RecurrentBackwardBytes(RecurrentSizesOf(node)) : 0;
-  const int64_t scores = MakesScores(node) ? AttentionBackwardBytes(AttentionSizesOf(node)) : 0;
-  // The three LogarithmParts: the logarithms, their gradients and the gradients of the logits.
-  return scores + gates + between + 3 * LogarithmPart(node) + ImageCopy(node) + PoolingCopies(node) +
-         UnsummedGradient(node) + BlockedWeights(node) + TurnedWeights(node) + PartialSums(node) + NormPartials(node) +
-         BiasPartials(node) + (IsWide(node) ? WideBackward(node) : 0);
-}
-
 bool OpMemory::PassesGradient(const Node& node, ValueId argument) const {
   const ValueId result = node.outputs[0];
   if (node.op == kFusedBatchNorm) {
@@ -454,12 +213,12 @@ bool OpMemory::PassesGradient(const Node& node, ValueId argument) const {
 
 bool OpMemory::SharesGradient(const Node& node, ValueId argument, ValueId other) const {
   const auto is_addend = [&](ValueId value) { return node.ValueOf("self") == value || node.ValueOf("other") == value; };
-  return node.op == kAddLayerNorm.op && is_addend(argument) && is_addend(other) &&
+  return IsAddLayerNorm(node) && is_addend(argument) && is_addend(other) &&
          graph_.type(argument).dtype == graph_.type(other).dtype;
 }
 
 bool OpMemory::WritesGradientOver(const Node& node, ValueId argument) const {
-  return node.op == kCrossEntropy.op && node.ValueOf("self") == argument;
+  return IsCrossEntropy(node) && node.ValueOf("self") == argument;
 }
 
 }  // namespace ampd::graph

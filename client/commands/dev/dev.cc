@@ -1,7 +1,6 @@
 #include "client/commands/dev/dev.h"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <sys/file.h>
 
 #include <csignal>
@@ -11,7 +10,6 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -23,6 +21,7 @@
 #include "client/commands/arguments.h"
 #include "client/commands/checks.h"
 #include "client/commands/dev/child.h"
+#include "client/commands/dev/data_access.h"
 #include "client/commands/dev/dev_clean.h"
 #include "client/commands/dev/dev_events.h"
 #include "client/terminal/standard_streams.h"
@@ -43,7 +42,6 @@ struct DevOptions {
   absl::Duration start_timeout = absl::Seconds(30);
 };
 
-constexpr char kSystemDatasets[] = "/usr/share/datasets";
 constexpr absl::Duration kWorkerGrace = absl::Seconds(60);  // for its trainers to write a checkpoint
 constexpr int64_t kMostLogRead = int64_t{64} << 20;
 constexpr absl::Duration kServerGrace = absl::Seconds(15);
@@ -52,28 +50,6 @@ constexpr int kMaxPort = 65535;
 std::string OwnFolder() {
   std::error_code error;
   return fs::read_symlink("/proc/self/exe", error).parent_path().string();
-}
-
-// Returns the worker's data roots: those given by the user, and the data sets that the system has. If two have the
-// same name, the user's is used.
-std::vector<std::string> DataRoots(const std::vector<std::string>& given) {
-  std::map<std::string, std::string> roots;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(kSystemDatasets, error)) {
-    if (entry.is_directory(error)) {
-      roots[entry.path().filename().string()] = entry.path().string();
-    }
-  }
-  for (const std::string& root : given) {
-    const std::vector<std::string> parts = absl::StrSplit(root, absl::MaxSplits('=', 1));
-    std::error_code missing;
-    roots[parts[0]] = parts.size() == 2 ? fs::absolute(parts[1], missing).string() : "";
-  }
-  std::vector<std::string> lines;
-  for (const auto& [name, path] : roots) {
-    lines.push_back(absl::StrCat(name, "=", path));
-  }
-  return lines;
 }
 
 // Returns the last line of a program's log, which says why the program ended.
@@ -337,33 +313,6 @@ int Dev(Session* session, const DevOptions& options) {
   const int exit_code = result.ok() || run.stopped() ? kExitOk : session->Fail(result);
   run.Stop();
   return exit_code;
-}
-
-// Returns the problem of a value of --data-root, which the worker would refuse too (worker/agent/main.cc).
-std::string CheckDataRoot(const std::string& text) {
-  const size_t equals = text.find('=');
-  if (equals == 0 || equals == std::string::npos) {
-    return absl::StrCat("'", text, "' is not NAME=PATH");
-  }
-  const std::string path = text.substr(equals + 1);
-  std::error_code error;
-  const fs::file_status there = fs::status(path, error);
-  return fs::is_directory(there)
-             ? std::string()
-             : absl::StrCat("'", path, "' ", fs::exists(there) ? "is not a folder" : "does not exist");
-}
-
-// Returns the problem of a value of --data-group: the name or the number of a group.
-std::string CheckGroup(const std::string& text) {
-  constexpr size_t kMostGroupBytes = size_t{1} << 16;
-  std::string buffer(kMostGroupBytes, '\0');
-  struct group found = {};
-  struct group* result = nullptr;
-  gid_t number = 0;
-  const bool is_known =
-      getgrnam_r(text.c_str(), &found, buffer.data(), buffer.size(), &result) == 0 && result != nullptr;
-  return is_known || absl::SimpleAtoi(text, &number) ? std::string()
-                                                     : absl::StrCat("this machine has no group '", text, "'");
 }
 
 std::vector<Argument> ArgumentsOf(DevOptions* options) {

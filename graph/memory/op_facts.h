@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/op_table.h"
+
+// What the estimate of memory needs to know about the op of a node, besides the op table: the ops of ampd's own, and what
+// ops save.
+namespace ampd::graph {
+
+// The row of a node's op; for an op that computes through fp32, the row of the op it replaces.
+const OpRow* RowOf(const Node& node);
+
+// Whether the op computes in fp32 copies of its arguments. This holds for 16-bit products ("_wide") and for FP8
+// products, which no CPU computes natively.
+bool IsWide(const Node& node);
+
+bool IsConvolution(const Node& node);
+bool IsRecurrent(const Node& node);
+bool IsCrossEntropy(const Node& node);        // "ampd.cross_entropy"
+bool IsLinearCrossEntropy(const Node& node);  // "ampd.linear_cross_entropy"
+bool IsLinearWithBias(const Node& node);      // "ampd.linear"
+bool IsAddLayerNorm(const Node& node);        // "ampd.add_layer_norm"
+bool IsFusedNorm(const Node& node);           // "ampd.layer_norm" or "ampd.add_layer_norm"
+// Whether the node is a fused batch norm with a ReLU.
+bool EndsInRelu(const Node& node);
+
+// The argument's value, or the values of its list.
+std::vector<ValueId> ValuesOf(const Node& node, std::string_view argument);
+
+// What a node saves for its backward pass: `saves` of its row, with three exceptions. Pooling to one pixel is a mean and
+// saves nothing. An FP8 linear layer whose weight gradient is not a product in FP8 saves its input as it is. A fused
+// batch norm with an addition and a ReLU also saves its result; without the addition, its backward pass computes the
+// result again from the input.
+std::vector<std::string_view> SavesOf(const Node& node);
+
+}  // namespace ampd::graph
