@@ -19,11 +19,9 @@
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
 #include "ATen/ops/zeros.h"
-#include "absl/strings/match.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
-#include "base/io/file.h"
 #include "graph/builder.h"
 #include "graph/fused_batch_norms.h"
 #include "graph/losses.h"
@@ -39,6 +37,7 @@
 #include "models/mlp.h"
 #include "models/resnet.h"
 #include "models/rnn.h"
+#include "tests/host_cpu.h"
 #include "tests/worker/kernels/kernels_under_test.h"
 #include "worker/amp/engine.h"
 #include "worker/amp/ops/batch_norm.h"
@@ -144,11 +143,6 @@ v1::Device SlowBf16Cpu() {
   cpu.set_name("Intel(R) Xeon(R) Processor");
   cpu.add_instruction_sets("avx512_fp16");
   return cpu;
-}
-
-bool HostHasAvx512() {
-  static const bool has_it = absl::StrContains(ReadFile("/proc/cpuinfo", size_t{1} << 24).value(), " avx512bw");
-  return has_it;
 }
 
 // Whether the memory under this preset can be measured here. Without AVX-512, LibTorch computes 16-bit convolutions in
