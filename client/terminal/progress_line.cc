@@ -12,6 +12,7 @@ namespace ampd::client {
 namespace {
 
 constexpr std::chrono::milliseconds kBetween(100);
+constexpr std::chrono::milliseconds kBeforeFirst(400);
 constexpr int kMaxWidth = 60;
 
 }  // namespace
@@ -19,7 +20,8 @@ constexpr int kMaxWidth = 60;
 ProgressLine::ProgressLine(const Session& session)
     : shown_(isatty(STDERR_FILENO) == 1 && !session.options().quiet),
       ascii_(session.ascii()),
-      width_(std::min(session.width() - 1, kMaxWidth)) {}
+      width_(std::min(session.width() - 1, kMaxWidth)),
+      next_(std::chrono::steady_clock::now() + kBeforeFirst) {}
 
 void ProgressLine::Clear() {
   if (std::exchange(is_drawn_, false)) {
@@ -29,8 +31,8 @@ void ProgressLine::Clear() {
 
 void ProgressLine::Show(double fraction) {
   const auto now = std::chrono::steady_clock::now();
-  if (shown_ && now - drawn_ >= kBetween) {
-    drawn_ = now;
+  if (shown_ && now >= next_) {
+    next_ = now + kBetween;
     is_drawn_ = true;
     std::fprintf(stderr, "\r%s", ProgressBar(std::clamp(fraction, 0.0, 1.0), width_, ascii_).c_str());
   }

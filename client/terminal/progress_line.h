@@ -15,7 +15,8 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // Draws the bar for `fraction`, in [0, 1]. Redraws it at most ten times a second.
+  // Draws the bar for `fraction`, in [0, 1]. Does nothing for the first 0.4 s, so that quick commands show no bar, and
+  // redraws it at most ten times a second.
   void Show(double fraction);
   // Removes the bar, so that other output can follow.
   void Clear();
@@ -25,7 +26,7 @@ class ProgressLine {
   const bool ascii_;
   const int width_;
   bool is_drawn_ = false;
-  std::chrono::steady_clock::time_point drawn_;
+  std::chrono::steady_clock::time_point next_;  // When the bar may be drawn again.
 };
 
 }  // namespace ampd::client
