@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -13,9 +12,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 #include "base/error.h"
-#include "base/formats/sha256.h"
 #include "base/grpc/grpc_deadline.h"
 #include "base/grpc/grpc_status.h"
 #include "base/io/file.h"
@@ -24,79 +21,12 @@
 #include "base/text.h"
 #include "client/api/cancels_call.h"
 #include "client/api/job_client_stubs.h"
+#include "client/api/receive_pieces.h"
 
 namespace ampd::client {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{1} << 20;
 constexpr size_t kDigitsOfPartial = 12;  // leading digits of the digest that the name of a partial file has
-
-absl::Status Interrupted() { return absl::CancelledError("interrupted; repeat the command to resume"); }
-
-// Calls `transfer` until it succeeds or returns an error that a retry can't fix. Gives up when the transfer makes no
-// progress for `retry_for`. `num_done` is the number of bytes transferred so far, which `transfer` advances.
-template <typename Transfer>
-absl::Status Repeat(const TransferOptions& options, const int64_t& num_done, Transfer transfer) {
-  int64_t done_before = num_done;
-  absl::Duration give_up = SystemClock().SinceBoot() + options.retry_for;
-  absl::Duration pause = absl::Milliseconds(100);
-  for (;;) {
-    const absl::Status status = transfer();
-    if (options.cancellation->cancelled()) {
-      return status.ok() ? status : Interrupted();
-    }
-    const bool is_passing = absl::IsUnavailable(status) || ReasonOf(status) == "OFFSET_MISMATCH" ||
-                            ReasonOf(status) == "UPLOAD_TAKEN_OVER" || ReasonOf(status) == "SERVER_BUSY";
-    if (std::exchange(done_before, num_done) != num_done) {
-      give_up = SystemClock().SinceBoot() + options.retry_for;
-      pause = absl::Milliseconds(100);
-    }
-    if (ReasonOf(status) == "UPLOAD_BUSY") {
-      // The server is reading back what it received before the connection broke, which takes minutes for a large file.
-      // So the time for retries starts again.
-      give_up = SystemClock().SinceBoot() + options.retry_for;
-    }
-    if (status.ok() || !is_passing || SystemClock().SinceBoot() + pause > give_up) {
-      return status;
-    }
-    options.cancellation->WaitFor(pause);
-    pause = std::min(pause * 2, absl::Seconds(1));
-  }
-}
-
-void ReportProgress(const TransferOptions& options, int64_t num_done, int64_t num_bytes) {
-  if (options.progress) {
-    options.progress(num_done, num_bytes);
-  }
-}
-
-absl::StatusOr<std::string> ReadPiece(int file, int64_t offset, int64_t num_bytes) {
-  std::string piece(std::min(kPieceBytes, static_cast<size_t>(num_bytes)), '\0');
-  const ssize_t count = pread(file, piece.data(), piece.size(), offset);
-  if (count < 0) {
-    return ErrnoError(errno, "cannot be read");
-  }
-  piece.resize(static_cast<size_t>(count));
-  return piece;
-}
-
-// Returns the digest of the whole file. This takes minutes for a large file.
-absl::StatusOr<std::string> DigestOf(const std::string& path, const Cancellation& cancellation) {
-  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.ok()) {
-    return ErrnoError(errno, "cannot be opened");
-  }
-  Sha256 sha256;
-  for (int64_t offset = 0; !cancellation.cancelled();) {
-    AMPD_ASSIGN_OR_RETURN(const std::string piece, ReadPiece(file.get(), offset, kPieceBytes));
-    if (piece.empty()) {
-      return sha256.HexDigest();
-    }
-    sha256.Update(piece);
-    offset += static_cast<int64_t>(piece.size());
-  }
-  return Interrupted();
-}
 
 // Uploads the rest of the file in one stream: the bytes from `*num_done` on. Advances `*num_done` as it sends.
 absl::StatusOr<v1::Artifact> Send(JobClient* client, const LocalFile& file, int descriptor,
@@ -139,51 +69,19 @@ absl::StatusOr<v1::Upload> GetUpload(JobClient* client, const std::string& sha25
   return status.ok() ? absl::StatusOr<v1::Upload>(upload) : status;
 }
 
-// Downloads the rest of the artifact in one stream: the bytes from `*num_done` on. Advances `*num_done` as it
-// receives.
-absl::Status Receive(JobClient* client, const v1::Artifact& artifact, const WritePiece& write,
-                     const TransferOptions& options, int64_t* num_done) {
-  grpc::ClientContext context;
-  const CancelsCall cancels(options.cancellation, &context);
-  v1::DownloadArtifactRequest request;
-  request.set_name(artifact.name());
-  request.set_offset_bytes(*num_done);
-  const auto stream = client->stubs().artifacts->DownloadArtifact(&context, request);
-  v1::DownloadArtifactResponse piece;
-  absl::Status written;
-  while (written.ok() && stream->Read(&piece)) {
-    written = write(piece.content());
-    *num_done += static_cast<int64_t>(piece.content().size());
-    ReportProgress(options, *num_done, artifact.size_bytes());
-  }
-  if (!written.ok()) {
-    context.TryCancel();
-  }
-  const grpc::Status status = stream->Finish();
-  return written.ok() ? FromGrpcStatus(status) : written;
-}
-
-absl::Status CheckDigest(const v1::Artifact& artifact, const std::string& sha256) {
-  return sha256 == artifact.sha256() ? absl::OkStatus()
-                                     : absl::DataLossError(absl::StrCat("the downloaded content has the SHA-256 ",
-                                                                        sha256, ", not ", artifact.sha256()));
-}
-
-// Downloads the bytes that the file at `path` does not have yet and appends them to it. Checks the digest of the whole
-// file.
-absl::Status DownloadInto(JobClient* client, const v1::Artifact& artifact, const std::string& path,
-                          const TransferOptions& options) {
-  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
-  struct stat found = {};
-  if (!file.ok() || fstat(file.get(), &found) != 0) {
-    return ErrnoError(errno, "cannot be opened");
-  }
-  int64_t num_done = found.st_size;
-  const auto append = [&file](const std::string& piece) { return WriteAll(file.get(), piece); };
-  AMPD_RETURN_IF_ERROR(
-      Repeat(options, num_done, [&] { return Receive(client, artifact, append, options, &num_done); }));
-  AMPD_ASSIGN_OR_RETURN(const std::string sha256, DigestOf(path, *options.cancellation));
-  return CheckDigest(artifact, sha256);
+RemoteFile RemoteFileOf(JobClient* client, const v1::Artifact& artifact, const TransferOptions& options) {
+  RemoteFile remote = {.sha256 = artifact.sha256(), .size_bytes = artifact.size_bytes()};
+  remote.receive = [client, name = artifact.name(), cancellation = options.cancellation](int64_t offset,
+                                                                                         const WritePiece& write) {
+    v1::DownloadArtifactRequest request;
+    request.set_name(name);
+    request.set_offset_bytes(offset);
+    return ReceivePieces<v1::DownloadArtifactResponse>(
+        cancellation,
+        [&](grpc::ClientContext* context) { return client->stubs().artifacts->DownloadArtifact(context, request); },
+        write);
+  };
+  return remote;
 }
 
 }  // namespace
@@ -254,15 +152,7 @@ absl::Status DownloadFile(JobClient* client, const v1::Artifact& artifact, const
     return taken;
   }
   const std::string partial = absl::StrCat(path, ".", artifact.sha256().substr(0, kDigitsOfPartial), ".partial");
-  const bool goes_on = access(partial.c_str(), F_OK) == 0;
-  absl::Status filled = DownloadInto(client, artifact, partial, options);
-  if (goes_on && (absl::IsDataLoss(filled) || absl::IsInvalidArgument(filled))) {
-    (void)unlink(partial.c_str());
-    filled = DownloadInto(client, artifact, partial, options);
-  }
-  if (absl::IsDataLoss(filled) || absl::IsNotFound(filled)) {
-    (void)unlink(partial.c_str());
-  }
+  const absl::Status filled = FillFile(RemoteFileOf(client, artifact, options), partial, options);
   if (!filled.ok()) {
     return ReasonOf(filled).empty() && !absl::IsCancelled(filled) ? WithPrefix(path, filled) : filled;
   }
@@ -276,15 +166,7 @@ absl::Status DownloadFile(JobClient* client, const v1::Artifact& artifact, const
 
 absl::Status StreamFile(JobClient* client, const v1::Artifact& artifact, const WritePiece& write,
                         const TransferOptions& options) {
-  Sha256 sha256;
-  const auto write_and_count = [&](const std::string& piece) {
-    sha256.Update(piece);
-    return write(piece);
-  };
-  int64_t num_done = 0;
-  AMPD_RETURN_IF_ERROR(
-      Repeat(options, num_done, [&] { return Receive(client, artifact, write_and_count, options, &num_done); }));
-  return CheckDigest(artifact, sha256.HexDigest());
+  return StreamRemote(RemoteFileOf(client, artifact, options), write, options);
 }
 
 absl::Status DownloadJoined(JobClient* client, const std::vector<v1::Artifact>& artifacts, const std::string& path,

@@ -1,26 +1,17 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "ampd/v1/artifact_service.pb.h"
 #include "client/api/cancellation.h"
 #include "client/api/job_client.h"
+#include "client/api/transfer.h"
 
-// Transfers files to and from the server. An interrupted transfer resumes at the byte that it reached. While the
-// server is out of reach, a transfer retries for `retry_for` and then gives up. A later call for the same content
-// resumes where it stopped.
+// Transfers artifacts to and from the server, as transfer.h describes.
 namespace ampd::client {
-
-struct TransferOptions {
-  absl::Duration retry_for = absl::Seconds(10);
-  Cancellation* cancellation = nullptr;  // must be set
-  std::function<void(int64_t num_done, int64_t num_bytes)> progress;
-};
 
 // A file on this machine, with its digest and size.
 struct LocalFile {
@@ -45,9 +36,6 @@ absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file
 // digest.
 absl::Status DownloadFile(JobClient* client, const v1::Artifact& artifact, const std::string& path, bool replace,
                           const TransferOptions& options);
-
-// A function that receives the next piece of the content. An error from it ends the transfer.
-using WritePiece = std::function<absl::Status(const std::string& piece)>;
 
 // Downloads the artifact and passes its whole content to `write`, in order. Returns DATA_LOSS, after the last piece,
 // if the content does not match the artifact's digest.

@@ -245,6 +245,10 @@ absl::StatusOr<SafetensorsHeader> ReadTensorTable(const CheckpointFolder& folder
   return std::move(tensors->header);
 }
 
+bool IsExported(const std::string& file, bool averages) {
+  return file == kModelFile || file == kGraphFile || (averages && file == kOptimizerFile);
+}
+
 absl::StatusOr<ExportedModel> ExportModel(const CheckpointFolder& folder, const ExportOptions& options) {
   std::error_code error;
   const std::filesystem::file_status there = std::filesystem::status(options.destination, error);

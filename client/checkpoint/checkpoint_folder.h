@@ -42,6 +42,9 @@ struct ExportedModel {
   int64_t size_bytes = 0;
 };
 
+// Whether ExportModel reads this file of the checkpoint.
+bool IsExported(const std::string& file, bool averages);
+
 // Writes the model's parameters and buffers to a safetensors file, completely or not at all. Names are those of
 // Python's state_dict; the metadata is {"format": "pt"}, which transformers requires. For an exported model, tensors
 // that Python does not save are omitted, and a tied parameter is written under each of its names. Verifies everything

@@ -5,6 +5,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/status_macros.h"
+#include "client/commands/find_job.h"
 
 namespace ampd::client {
 namespace {
@@ -50,6 +52,14 @@ absl::StatusOr<v1::Checkpoint> ChooseCheckpoint(const v1::Job& job, const JobChe
                       absl::StrCat("job ", job.id(), " has no checkpoint",
                                    wanted.step > 0 ? absl::StrCat(" of step ", wanted.step) : "",
                                    job.checkpoints_size() > 0 ? "; it has: ampctl checkpoint list " + job.id() : ""));
+}
+
+absl::StatusOr<FoundCheckpoint> FindJobCheckpoint(JobClient* client, const JobCheckpoint& wanted) {
+  AMPD_ASSIGN_OR_RETURN(const std::string id, FindJobId(client, wanted.job));
+  FoundCheckpoint found;
+  AMPD_ASSIGN_OR_RETURN(found.job, client->GetJob(id));
+  AMPD_ASSIGN_OR_RETURN(found.checkpoint, ChooseCheckpoint(found.job, wanted));
+  return found;
 }
 
 }  // namespace ampd::client

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "ampd/v1/job.pb.h"
+#include "client/api/job_client.h"
 
 // Checkpoints as users name them on a command line.
 namespace ampd::client {
@@ -23,5 +24,15 @@ absl::StatusOr<JobCheckpoint> ParseJobCheckpoint(const std::string& argument, co
 // Returns the checkpoint of `job` that `wanted` names. The best is the one with the lowest evaluation loss and, of
 // equal ones, the newest. NOT_FOUND (reason CHECKPOINT_NOT_FOUND) if the job does not have it.
 absl::StatusOr<v1::Checkpoint> ChooseCheckpoint(const v1::Job& job, const JobCheckpoint& wanted);
+
+// A checkpoint with the job that saved it.
+struct FoundCheckpoint {
+  v1::Job job;
+  v1::Checkpoint checkpoint;
+};
+
+// Asks the server for the checkpoint that `wanted` names. Errors: those of FindJobId and ChooseCheckpoint, and the
+// server's.
+absl::StatusOr<FoundCheckpoint> FindJobCheckpoint(JobClient* client, const JobCheckpoint& wanted);
 
 }  // namespace ampd::client

@@ -1,7 +1,9 @@
 #include "client/commands/output_file.h"
 
+#include <algorithm>
 #include <filesystem>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace ampd::client {
@@ -44,6 +46,15 @@ absl::Status CheckInputsAreKept(const std::vector<std::string>& inputs, const st
     }
   }
   return absl::OkStatus();
+}
+
+std::string FileNameFor(const v1::Job& job) {
+  const std::string& name = job.spec().name();
+  const bool is_safe = !name.empty() && absl::ascii_isalnum(static_cast<unsigned char>(name.front())) &&
+                       std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                         return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
+                       });
+  return is_safe ? name : job.id();
 }
 
 }  // namespace ampd::client

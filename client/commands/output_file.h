@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "ampd/v1/job.pb.h"
 
 // Checks of the paths that a command reads and writes on this machine. They make the commands refuse alike, before
 // anything is read or written. Whoever writes the file must still not replace one that appears in the meantime.
@@ -16,6 +17,10 @@ absl::Status CheckOutputFile(const std::string& path, bool replace);
 
 // The error for a file that exists and is not replaced.
 absl::Status OutputExists(const std::string& path);
+
+// Returns the beginning of the names of files that a command writes for the job: the job's name if it is safe as a file
+// name, and otherwise its id.
+std::string FileNameFor(const v1::Job& job);
 
 // Checks that `output` is none of the files in `inputs`, which writing it would destroy. Ignores paths that do not
 // exist, and "-", which stands for standard input or output. Returns INVALID_ARGUMENT if it is one; the message names

@@ -7,8 +7,8 @@
 #include "graph/graph.h"
 #include "graph/op_table.h"
 
-// What the estimate of memory needs to know about the op of a node, besides the op table: the ops of ampd's own, and what
-// ops save.
+// What the estimate of memory needs to know about the op of a node, besides the op table: the ops of ampd's own, and
+// what ops save.
 namespace ampd::graph {
 
 // The row of a node's op; for an op that computes through fp32, the row of the op it replaces.
@@ -31,10 +31,10 @@ bool EndsInRelu(const Node& node);
 // The argument's value, or the values of its list.
 std::vector<ValueId> ValuesOf(const Node& node, std::string_view argument);
 
-// What a node saves for its backward pass: `saves` of its row, with three exceptions. Pooling to one pixel is a mean and
-// saves nothing. An FP8 linear layer whose weight gradient is not a product in FP8 saves its input as it is. A fused
-// batch norm with an addition and a ReLU also saves its result; without the addition, its backward pass computes the
-// result again from the input.
+// What a node saves for its backward pass: `saves` of its row, with three exceptions. Pooling to one pixel is a mean
+// and saves nothing. An FP8 linear layer whose weight gradient is not a product in FP8 saves its input as it is. A
+// fused batch norm with an addition and a ReLU also saves its result; without the addition, its backward pass computes
+// the result again from the input.
 std::vector<std::string_view> SavesOf(const Node& node);
 
 }  // namespace ampd::graph

@@ -50,6 +50,9 @@ v1::AttemptDirective ToDirective(const JobRecord& record, const WorkerRecordPtr&
     *directive.mutable_live_loss_scale() = record.live_loss_scale();
   }
   directive.set_gradient_request_number(record.gradient_request_number());
+  if (record.has_profile_request()) {
+    *directive.mutable_profile() = record.profile_request();
+  }
   return directive;
 }
 

@@ -15,6 +15,8 @@
 namespace ampd::server {
 namespace {
 
+constexpr int kMaxProfileSteps = 100;
+
 using v1::Job;
 
 absl::Status CheckOrder(const v1::LossScaleOrder& order) {
@@ -40,7 +42,7 @@ absl::Status ToChange(const v1::UpdateJobRequest& request, internal::ChangeJob* 
   change->set_job(request.id());
   change->set_etag(request.etag());
   if (request.update_mask().paths().empty()) {
-    return InvalidFields({{"update_mask", "must name priority, loss_scale_order or sample_gradients"}});
+    return InvalidFields({{"update_mask", "must name priority, loss_scale_order, sample_gradients or profile_steps"}});
   }
   for (const std::string& path : request.update_mask().paths()) {
     if (path == "priority") {
@@ -53,9 +55,16 @@ absl::Status ToChange(const v1::UpdateJobRequest& request, internal::ChangeJob* 
       *change->mutable_loss_scale_order() = request.loss_scale_order();
     } else if (path == "sample_gradients") {
       change->set_sample_gradients(request.sample_gradients());
+    } else if (path == "profile_steps") {
+      if (request.profile_steps() < 1 || request.profile_steps() > kMaxProfileSteps) {
+        return InvalidFields(
+            {{"profile_steps", absl::StrCat("is ", request.profile_steps(), "; must be 1 to ", kMaxProfileSteps)}});
+      }
+      change->set_profile_steps(request.profile_steps());
     } else {
-      return InvalidFields(
-          {{"update_mask", absl::StrCat("has ", path, "; must be priority, loss_scale_order or sample_gradients")}});
+      return InvalidFields({{"update_mask", absl::StrCat("has ", path,
+                                                         "; must be priority, loss_scale_order, sample_gradients or "
+                                                         "profile_steps")}});
     }
   }
   return absl::OkStatus();
@@ -116,9 +125,12 @@ void JobCommands::UpdateJob(const v1::UpdateJobRequest& request, JobDone done) {
       return done(status);
     }
   }
-  if (update.change_job().sample_gradients() && (*record)->job().spec().has_predict()) {
-    return done(Error(absl::StatusCode::kFailedPrecondition, "WRONG_STATE",
-                      absl::StrCat("job ", request.id(), " predicts, so it has no gradients")));
+  const bool asks_for_training = update.change_job().sample_gradients() || update.change_job().profile_steps() > 0;
+  if (asks_for_training && (*record)->job().spec().has_predict()) {
+    return done(Error(
+        absl::StatusCode::kFailedPrecondition, "WRONG_STATE",
+        absl::StrCat("job ", request.id(), " predicts, so it has no ",
+                     update.change_job().sample_gradients() ? "gradients" : "training steps that could be profiled")));
   }
   CommitForJob(std::move(update), request.id(), std::move(done));
 }

@@ -1,5 +1,6 @@
 #include "server/coordinator/job_queries.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -59,6 +60,17 @@ JobQueries::Place JobQueries::FindPlace(const v1::Job* job) const {
   });
 }
 
+void JobQueries::AddReportedStep(v1::Job* job) const {
+  if (!job->spec().has_predict() || IsTerminal(job->state()) || job->attempts().empty()) {
+    return;
+  }
+  const v1::Attempt& attempt = *job->attempts().rbegin();
+  const int64_t step = options_.sessions->ReportedStep(attempt.worker(), job->id(), attempt.number());
+  if (step > job->progress().step()) {
+    job->mutable_progress()->set_step(step);
+  }
+}
+
 void JobQueries::AddPending(v1::Job* job) const {
   const absl::StatusOr<JobRecordPtr> record =
       job->state() == v1::Job::QUEUED ? FindRecord(job->id()) : absl::StatusOr<JobRecordPtr>(nullptr);
@@ -93,6 +105,30 @@ absl::StatusOr<v1::ListCheckpointsResponse> JobQueries::ListCheckpoints(
   v1::ListCheckpointsResponse response;
   *response.mutable_checkpoints() = record->job().checkpoints();
   return response;
+}
+
+absl::StatusOr<JobQueries::CheckpointPlace> JobQueries::FindCheckpoint(const std::string& job, int32_t attempt,
+                                                                       int64_t step) const {
+  AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, FindRecord(job));
+  const auto& checkpoints = record->job().checkpoints();
+  const auto found = std::find_if(checkpoints.begin(), checkpoints.end(), [&](const v1::Checkpoint& checkpoint) {
+    return checkpoint.attempt() == attempt && checkpoint.step() == step;
+  });
+  if (found == checkpoints.end()) {
+    return Error(StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
+                 absl::StrCat("job ", job, " has no checkpoint of step ", step, " in attempt ", attempt));
+  }
+  std::string worker = options_.ledger->Read([&, live = options_.sessions->Live()](const ClusterState& state) {
+    std::string reaching;
+    for (const auto& [name, record] : state.workers()) {
+      const auto facts = live.find(name);
+      const bool runs = facts != live.end() && !facts->second.is_stopping;
+      const bool is_better = reaching.empty() || name == found->worker();
+      reaching = runs && is_better && Reaches(*record, *found) ? name : reaching;
+    }
+    return reaching;
+  });
+  return CheckpointPlace{.checkpoint = *found, .worker = std::move(worker)};
 }
 
 std::vector<v1::Worker> JobQueries::WorkersFor(const v1::JobSpec& spec) const {

@@ -46,6 +46,14 @@ class JobQueries {
   absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const v1::ExplainJobRequest& request) const;
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) const;
 
+  // A recorded checkpoint, and a worker that can read its files now: the one that saved it, or else any other.
+  struct CheckpointPlace {
+    v1::Checkpoint checkpoint;
+    std::string worker;  // Empty: no worker that reports to the server can reach the files.
+  };
+  // Errors: those of FindRecord, and NOT_FOUND (CHECKPOINT_NOT_FOUND).
+  absl::StatusOr<CheckpointPlace> FindCheckpoint(const std::string& job, int32_t attempt, int64_t step) const;
+
   // The workers and devices that a job with this spec could run on now (server::MatchingWorkers).
   std::vector<v1::Worker> WorkersFor(const v1::JobSpec& spec) const;
   // Maps each upload that an unfinished job names to the id of one such job.
@@ -65,6 +73,9 @@ class JobQueries {
 
   // Sets `job->retention`: when the data that the job leaves behind will be deleted.
   void AddRetention(v1::Job* job) const { *job->mutable_retention() = RetentionOf(*job, options_.retention); }
+  // Sets `job->progress.step` of a running job that predicts to the step that its worker reported last, because such a
+  // job has no metric points that would tell it.
+  void AddReportedStep(v1::Job* job) const;
   // Sets `job->pending` if the job is queued: why it waits. Compares the job with every device.
   void AddPending(v1::Job* job) const;
 

@@ -236,6 +236,20 @@ std::optional<WorkerFacts> WorkerSessions::FindFacts(const std::string& worker) 
   return session == sessions_.end() ? std::nullopt : FactsOf(session->second);
 }
 
+int64_t WorkerSessions::ReportedStep(const std::string& worker, const std::string& job, int32_t attempt) const {
+  absl::MutexLock lock(&mutex_);
+  const auto session = sessions_.find(worker);
+  if (session == sessions_.end()) {
+    return 0;
+  }
+  for (const v1::AttemptReport& reported : session->second.report.attempts()) {
+    if (reported.key().job_id() == job && reported.key().attempt() == attempt) {
+      return reported.step();
+    }
+  }
+  return 0;
+}
+
 LiveWorkers WorkerSessions::Live() const {
   absl::MutexLock lock(&mutex_);
   LiveWorkers live;

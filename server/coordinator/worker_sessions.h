@@ -82,6 +82,9 @@ class WorkerSessions {
   // its loss is being committed.
   std::optional<WorkerFacts> FindFacts(const std::string& worker) const;
 
+  // Returns the step of the attempt in the worker's last report; 0 if it is not in there.
+  int64_t ReportedStep(const std::string& worker, const std::string& job, int32_t attempt) const;
+
   // Returns the workers whose lease and margin have run out, except those whose loss is already being committed. The
   // caller commits their loss. From now on no report renews their leases, so the leases are still expired when the loss
   // is on disk.

@@ -98,13 +98,16 @@ struct GrpcServer::Parts {
               .hub = options.hub,
               .progress = options.progress,
               .clock = options.clock,
-              .ticker = &ticker}),
+              .ticker = &ticker,
+              .relays = &relays,
+              .streams = options.streams}),
         workers({.environment = &environment,
                  .sessions = &options.coordinator->sessions(),
                  .queries = &options.coordinator->queries(),
                  .store = options.store,
                  .artifacts = options.artifacts,
                  .streams = options.streams,
+                 .relays = &relays,
                  .clock = options.clock}),
         admin(&environment, &options.coordinator->sessions()),
         artifacts({&environment, options.artifacts, &uploads, &ticker}) {}
@@ -119,6 +122,7 @@ struct GrpcServer::Parts {
   OpenStreams open_streams;
   CallEnvironment environment;
   Ticker ticker;
+  FileRelays relays;
   JobService jobs;
   WorkerService workers;
   WorkerAdminService admin;

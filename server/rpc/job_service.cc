@@ -48,16 +48,6 @@ void MoveSegment(PointSegment segment, v1::ListMetricPointsResponse* response) {
   *to->mutable_evals() = std::move(*segment.batch.mutable_evals());
 }
 
-// Returns a callback that wakes the stream's reactor if the reactor still exists. The callback does not keep it alive.
-template <typename Reactor>
-std::function<void()> Wake(const std::shared_ptr<Reactor>& reactor) {
-  return [weak = std::weak_ptr<Reactor>(reactor)] {
-    if (std::shared_ptr<Reactor> alive = weak.lock()) {
-      alive->Kick();
-    }
-  };
-}
-
 // Serves a call on `pool` (ServeOnPool) or, if `pool` is null, on gRPC's own thread (ServeUnary).
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeOn(WorkPool* pool, const CallEnvironment& environment,
@@ -98,6 +88,7 @@ absl::StatusOr<v1::Job> JobService::JobWithProgress(const std::string& id) const
 
 void JobService::Complete(v1::Job* job) const {
   options_.progress->AddTo(job);
+  options_.queries->AddReportedStep(job);
   options_.queries->AddRetention(job);
 }
 

@@ -8,8 +8,10 @@
 #include "server/coordinator/job_queries.h"
 #include "server/coordinator/uploaded_model.h"
 #include "server/rpc/call.h"
+#include "server/rpc/file_relay.h"
 #include "server/rpc/peak_memo.h"
 #include "server/rpc/ticker.h"
+#include "server/rpc/worker_streams.h"
 #include "server/telemetry/metric_store.h"
 #include "server/telemetry/metrics_hub.h"
 #include "server/telemetry/progress.h"
@@ -30,6 +32,8 @@ class JobService final : public v1::JobService::CallbackService {
     const ProgressBoard* progress = nullptr;
     const Clock* clock = nullptr;
     Ticker* ticker = nullptr;
+    FileRelays* relays = nullptr;
+    WorkerStreams* streams = nullptr;
   };
   explicit JobService(const Options& options) : options_(options) {}
 
@@ -66,6 +70,8 @@ class JobService final : public v1::JobService::CallbackService {
                                             v1::ListCheckpointsResponse*) override;
   grpc::ServerUnaryReactor* DeleteCheckpoint(grpc::CallbackServerContext*, const v1::DeleteCheckpointRequest*,
                                              google::protobuf::Empty*) override;
+  grpc::ServerWriteReactor<v1::DownloadCheckpointFileResponse>* DownloadCheckpointFile(
+      grpc::CallbackServerContext*, const v1::DownloadCheckpointFileRequest*) override;
 
  private:
   JobDone AnswerJob(v1::Job* response, FinishCall finish) const;
@@ -91,6 +97,9 @@ class JobService final : public v1::JobService::CallbackService {
   // Adds nothing if the job has no attempt, or if the prediction is not known yet and all threads for estimates are
   // busy.
   void PredictAndFinish(grpc::CallbackServerContext* context, v1::Job* job, const FinishCall& finish);
+  // Finds the worker that has the checkpoint, and requests the file from it. `on_piece` is FileRelay's.
+  absl::StatusOr<std::shared_ptr<FileRelay>> OpenRelay(const v1::DownloadCheckpointFileRequest& request,
+                                                       std::function<void()> on_piece);
   absl::Status ReadPoints(const v1::ListMetricPointsRequest& request, v1::ListMetricPointsResponse* response) const;
   absl::Status ReadEvents(const v1::ListEventsRequest& request, v1::ListEventsResponse* response) const;
 

@@ -50,6 +50,11 @@ class SerializationTraits<ampd::v1::ListJobsRequest> : public ampd::server::Read
 template <>
 class SerializationTraits<ampd::v1::FindJobsRequest> : public ampd::server::ReadsAnyBytes<ampd::v1::FindJobsRequest> {};
 template <>
+class SerializationTraits<ampd::v1::DownloadCheckpointFileRequest>
+    : public ampd::server::ReadsAnyBytes<ampd::v1::DownloadCheckpointFileRequest> {};
+template <>
+class SerializationTraits<ampd::v1::FilePiece> : public ampd::server::ReadsAnyBytes<ampd::v1::FilePiece> {};
+template <>
 class SerializationTraits<ampd::v1::CancelJobRequest> : public ampd::server::ReadsAnyBytes<ampd::v1::CancelJobRequest> {
 };
 template <>

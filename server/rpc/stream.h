@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -168,5 +169,15 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
   absl::Duration write_start_ ABSL_GUARDED_BY(mutex_);
   Message message_;
 };
+
+// Returns a callback that wakes the stream's reactor if the reactor still exists. The callback does not keep it alive.
+template <typename Reactor>
+std::function<void()> Wake(const std::shared_ptr<Reactor>& reactor) {
+  return [weak = std::weak_ptr<Reactor>(reactor)] {
+    if (std::shared_ptr<Reactor> alive = weak.lock()) {
+      alive->Kick();
+    }
+  };
+}
 
 }  // namespace ampd::server

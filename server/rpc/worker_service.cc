@@ -8,6 +8,7 @@
 #include "points/telemetry_batch.h"
 #include "server/artifacts/telemetry_samples.h"
 #include "server/rpc/bidi.h"
+#include "server/rpc/file_receiver.h"
 
 namespace ampd::server {
 namespace {
@@ -63,7 +64,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
         options_.streams->Attach(worker_, self());
         options_.environment->observer->WorkerAttached(worker_, peer());
       }
-      Send(*std::move(directive));
+      SendDirective(*std::move(directive));
     }
     if (is_first) {
       DirectiveDue();  // A directive may have become due before the stream was attached.
@@ -79,8 +80,13 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
     }
     absl::StatusOr<v1::WorkerDirective> directive = options_.sessions->CurrentDirective(worker_, incarnation_);
     if (directive.ok()) {
-      Send(*std::move(directive));
+      SendDirective(*std::move(directive));
     }
+  }
+
+  void SendDirective(v1::WorkerDirective directive) {
+    options_.relays->AddTo(worker_, &directive);
+    Send(std::move(directive));
   }
 
   const WorkerService::Options& options_;
@@ -244,6 +250,13 @@ grpc::ServerBidiReactor<v1::TelemetryUpload, v1::TelemetryAck>* WorkerService::R
   options_.streams->AddTelemetry(reactor);
   reactor->Run(reactor, options_.environment->guard->Check(*context, kReportTelemetry));
   return reactor.get();
+}
+
+grpc::ServerReadReactor<v1::FilePiece>* WorkerService::SendFile(grpc::CallbackServerContext* context,
+                                                                google::protobuf::Empty*) {
+  const auto receiver = std::make_shared<FileReceiver>(*options_.environment, options_.relays, context->peer());
+  FileReceiver::Run(receiver, options_.environment->guard->Check(*context, FileReceiver::kMethod));
+  return receiver.get();
 }
 
 }  // namespace ampd::server

@@ -5,6 +5,7 @@
 #include "server/coordinator/job_queries.h"
 #include "server/coordinator/worker_sessions.h"
 #include "server/rpc/call.h"
+#include "server/rpc/file_relay.h"
 #include "server/rpc/worker_streams.h"
 #include "server/telemetry/metric_store.h"
 
@@ -20,6 +21,7 @@ class WorkerService final : public v1::WorkerService::CallbackService {
     MetricStore* store = nullptr;
     ArtifactStore* artifacts = nullptr;
     WorkerStreams* streams = nullptr;
+    FileRelays* relays = nullptr;
     const Clock* clock = nullptr;
   };
   explicit WorkerService(const Options& options) : options_(options) {}
@@ -27,6 +29,8 @@ class WorkerService final : public v1::WorkerService::CallbackService {
   grpc::ServerBidiReactor<v1::WorkerReport, v1::WorkerDirective>* Attach(grpc::CallbackServerContext* context) override;
   grpc::ServerBidiReactor<v1::TelemetryUpload, v1::TelemetryAck>* ReportTelemetry(
       grpc::CallbackServerContext* context) override;
+  grpc::ServerReadReactor<v1::FilePiece>* SendFile(grpc::CallbackServerContext* context,
+                                                   google::protobuf::Empty* response) override;
 
  private:
   const Options options_;

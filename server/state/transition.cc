@@ -276,6 +276,9 @@ absl::Status Transition::Do(const internal::ChangeJob& change) {
   if (change.sample_gradients() && record->job().state() != Job::STARTING && record->job().state() != Job::RUNNING) {
     return WrongState(record->job(), "asked for its gradients");
   }
+  if (change.profile_steps() > 0 && record->job().state() != Job::STARTING && record->job().state() != Job::RUNNING) {
+    return WrongState(record->job(), "profiled");
+  }
   JobEdit edit = Edit(*record);
   if (change.has_priority()) {
     edit.job().mutable_spec()->set_priority(change.priority());
@@ -285,6 +288,10 @@ absl::Status Transition::Do(const internal::ChangeJob& change) {
   }
   if (change.sample_gradients()) {
     edit.record().set_gradient_request_number(record->gradient_request_number() + 1);
+  }
+  if (change.profile_steps() > 0) {
+    edit.record().mutable_profile_request()->set_number(record->profile_request().number() + 1);
+    edit.record().mutable_profile_request()->set_num_steps(change.profile_steps());
   }
   edit.Finish(&applied_);
   return absl::OkStatus();

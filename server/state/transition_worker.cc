@@ -241,7 +241,8 @@ absl::Status Transition::Do(const internal::AssignAttempt& assign) {
   if (assign.has_loss_scale()) {
     *attempt.mutable_loss_scale() = PinLossScale(assign, &edit.record());
   }
-  edit.record().clear_gradient_request_number();  // The request was for the last attempt.
+  edit.record().clear_gradient_request_number();  // This request and the next were for the last attempt.
+  edit.record().clear_profile_request();
   edit.record().clear_start_from();
   if (assign.has_start_from()) {
     *edit.record().mutable_start_from() = assign.start_from();

@@ -48,6 +48,10 @@ class FakeJobs final : public v1::JobService::Service {
     bool hold_watches = false;                       // whether a watch waits for `release` after its snapshot
     bool answers_gradients = false;  // a watch waits after the snapshot until gradients are requested, then sends them
     bool gradients_asked = false;
+    // A watch waits after the snapshot until a profile is requested, then sends the event of one with this many files;
+    // 0: it does not wait.
+    int profile_files = 0;
+    bool profile_asked = false;
     bool no_worker_fits = false;      // whether the answer to ExplainJob is that no worker could run the job
     v1::Retention retention;          // retention of created jobs, if not empty
     bool trains_gans = false;         // whether steps have the two phases of a GAN
@@ -73,6 +77,10 @@ class FakeJobs final : public v1::JobService::Service {
     std::deque<v1::Job> later_records;
     std::string manifest_sha256 = "a5e1f";                                // manifest digest of all checkpoints
     std::set<std::tuple<std::string, int, int64_t>> deleted_checkpoints;  // job, attempt and step of each
+    std::map<std::string, std::string> checkpoint_files;                  // every checkpoint's files, by name
+    int cut_files = 0;                       // downloads of them that end with UNAVAILABLE after 10 bytes
+    absl::Status refuse_files;               // error of every such download, if not OK
+    std::vector<std::string> file_requests;  // each as "name from OFFSET"
   };
   absl::Notification watching;  // notified when a watch waits after its snapshot
   absl::Notification release;
@@ -248,6 +256,7 @@ class FakeJobs final : public v1::JobService::Service {
       absl::MutexLock lock(&mutex_);
       script_.updates.push_back(*request);
       script_.gradients_asked = request->sample_gradients();
+      script_.profile_asked = request->profile_steps() > 0;
       const auto& paths = request->update_mask().paths();
       const auto found = jobs_.find(request->id());
       if (found != jobs_.end() && std::find(paths.begin(), paths.end(), "priority") != paths.end()) {
@@ -407,6 +416,25 @@ class FakeJobs final : public v1::JobService::Service {
     script_.deleted_checkpoints.insert({request->id(), request->attempt(), request->step()});
     return grpc::Status::OK;
   }
+  grpc::Status DownloadCheckpointFile(grpc::ServerContext*, const v1::DownloadCheckpointFileRequest* request,
+                                      grpc::ServerWriter<v1::DownloadCheckpointFileResponse>* writer) override {
+    absl::MutexLock lock(&mutex_);
+    script_.file_requests.push_back(absl::StrCat(request->file_name(), " from ", request->offset_bytes()));
+    if (!script_.refuse_files.ok()) {
+      return ToGrpcStatus(script_.refuse_files);
+    }
+    const std::string& content = script_.checkpoint_files[request->file_name()];
+    if (request->offset_bytes() > static_cast<int64_t>(content.size())) {
+      return ToGrpcStatus(Error(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_UNREADABLE", "beyond the file"));
+    }
+    const bool cut = request->file_name() != "state.json" && script_.cut_files > 0;
+    script_.cut_files -= cut ? 1 : 0;
+    v1::DownloadCheckpointFileResponse piece;
+    piece.set_content(content.substr(static_cast<size_t>(request->offset_bytes()), cut ? 10 : std::string::npos));
+    writer->Write(piece);
+    return cut ? ToGrpcStatus(Error(absl::StatusCode::kUnavailable, "WORKER_UNREACHABLE", "it stopped"))
+               : grpc::Status::OK;
+  }
   // Sends a snapshot, ten steps, one event and the final message, with sequences 1 to 13. The resume token is the
   // sequence.
   grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest* request,
@@ -440,6 +468,9 @@ class FakeJobs final : public v1::JobService::Service {
     }
     if (script()->answers_gradients) {
       return AnswerGradients(job, writer);
+    }
+    if (script()->profile_files > 0) {
+      return AnswerProfile(job, writer);
     }
     for (int sent = 0; sequence < 13; ++sent) {
       if (cut_after > 0 && sent == cut_after) {
@@ -585,6 +616,23 @@ class FakeJobs final : public v1::JobService::Service {
       piece.set_content(log.substr(piece.offset_bytes()));
       writer->Write(piece);
     }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status AnswerProfile(const v1::Job& job, grpc::ServerWriter<v1::WatchJobResponse>* writer) {
+    writer->Write(MessageAt(1, job));
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.AwaitWithTimeout(absl::Condition(&script_.profile_asked), absl::Seconds(60));
+      script_.profile_asked = false;
+    }
+    v1::WatchJobResponse message = MessageAt(12, job);
+    v1::Event& event = *message.mutable_event();
+    event.set_kind(v1::Event::PROFILED);
+    event.set_step(0);  // As that of the artifacts of FakeArtifacts.
+    event.set_message("profiled 5 steps, up to step 0");
+    (*event.mutable_attributes())["files"] = absl::StrCat(script()->profile_files);
+    writer->Write(message);
     return grpc::Status::OK;
   }
 

@@ -49,7 +49,8 @@ READERS_FOLDER, READERS_HOST = "/home/ada/hour", "vm"
 SHOWN = ("ampctl dev", "ampctl init", "ampctl policy list", "ampctl policy show", "ampctl estimate",
          "ampctl job submit", "ampctl job list", "ampctl job watch", "ampctl job wait", "ampctl job logs",
          "ampctl job pause", "ampctl job resume", "ampctl job cancel", "ampctl job show", "ampctl job retry",
-         "ampctl job clone", "ampctl compare", "ampctl checkpoint list", "ampctl checkpoint export")
+         "ampctl job clone", "ampctl compare", "ampctl checkpoint list", "ampctl checkpoint export",
+         "ampctl checkpoint download")
 
 PROMPT, CONTINUED, CTRL_C = "$ ", "> ", "^C"
 ANY_LINES, ANY_END = "...", " ..."

@@ -175,6 +175,27 @@ class HostFaults(ServiceCase):
             self.assertEqual(service.ampctl("worker", "remove", "gone")[:2], (0, "gone  removed\n"))
             self.assertEqual(service.read("worker", "list"), [])
 
+    def test_a_checkpoint_comes_from_its_worker_while_the_worker_runs(self):
+        with Service(BINARIES) as service:
+            worker = service.start_worker()
+            job = service.submit(JOB)
+            self.assertEqual(service.finished(job)["state"], "SUCCEEDED")
+            downloaded = service.read("checkpoint", "download", job)
+            self.assertEqual(service.ampctl("checkpoint", "verify", "--recorded", downloaded["folder"])[0], 0)
+            code, out, err = service.ampctl("checkpoint", "export", job, "model.safetensors")
+            self.assertEqual(code, 0, err)
+            self.assertIn(f"from the checkpoint of step {downloaded['step']}", out)
+            code, _, err = service.ampctl("checkpoint", "export", downloaded["folder"], "again.safetensors")
+            self.assertEqual(code, 0, err)
+            files = [(service.folder / name).read_bytes() for name in ("model.safetensors", "again.safetensors")]
+            self.assertEqual(*files)
+            worker.agent.process.terminate()
+            worker.agent.process.wait(timeout=60)
+            code, _, err = service.ampctl("checkpoint", "download", job, "elsewhere")
+            self.assertEqual(code, CLIENT_UNREACHABLE, err)
+            self.assertIn("WORKER_UNREACHABLE", err)
+            self.expect_clean_line(err.splitlines()[0])
+
     def test_sighup_ends_no_server(self):
         with Service(BINARIES) as service:
             service.server.signal(signal.SIGHUP)

@@ -3,6 +3,7 @@
 
 Usage: numbers_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
+import gzip
 import json
 import math
 import pathlib
@@ -167,6 +168,22 @@ class Numbers(DataRootCase):
         self.assertEqual(self.service.finished(job)["state"], "CANCELLED")
         self.assertEqual(len(self.told({"id": job}, "GRADIENTS_SAMPLED")), 1, "one request, one answer")
         self.assertNotEqual(self.service.ampctl("job", "gradients", job)[0], 0, "nothing runs that could answer")
+
+    def test_a_profile_has_the_steps_that_were_asked_for(self):
+        job = self.service.submit(MLP.replace("steps: 60", "steps: 100000000").replace("every_steps: 2", "every_steps: 0"))
+        self.addCleanup(self.service.ampctl, "job", "cancel", job)
+        self.worker.await_step(job, 20)
+        written = self.service.read("job", "profile", job, "--steps", "3", "trace.json.gz")
+        last = int(written["step"])
+        with gzip.open(self.service.folder / written["file"], "rt") as file:
+            events = json.load(file)["traceEvents"]
+        names = {event["name"] for event in events if event.get("ph") == "X"}
+        steps = sorted(int(name.removeprefix("ProfilerStep#")) for name in names if name.startswith("ProfilerStep#"))
+        self.assertEqual(steps, [last - 2, last - 1, last])
+        self.assertIn("aten::addmm", names)
+        self.assertEqual(self.service.ampctl("job", "cancel", job)[0], 0)
+        self.assertEqual(self.service.finished(job)["state"], "CANCELLED")
+        self.assertNotEqual(self.service.ampctl("job", "profile", job, "other.gz")[0], 0, "nothing runs to be profiled")
 
     def test_gradients_that_underflow_train_nothing_without_a_scale_and_train_with_one(self):
         # The frozen head's weights are so small that, at a batch of 4096, the gradient of the layer before it is below

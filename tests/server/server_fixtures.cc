@@ -175,6 +175,40 @@ v1::AttemptKey ScriptedWorker::Adopt(const std::string& job) {
   return {};
 }
 
+std::string ScriptedWorker::SaveCheckpoint(const v1::AttemptKey& key, int64_t step) {
+  SetAttempt(key, v1::Attempt::RUNNING);
+  v1::Checkpoint* checkpoint = report_.mutable_attempts(0)->add_checkpoints();
+  const std::string path = absl::StrCat(key.job_id(), "/", key.attempt(), "/step-", step);
+  checkpoint->set_attempt(key.attempt());
+  checkpoint->set_step(step);
+  checkpoint->set_path(path);
+  checkpoint->set_worker(report_.worker());
+  checkpoint->set_local(true);
+  checkpoint->set_size_bytes(10);
+  checkpoint->set_manifest_sha256(std::string(64, 'a'));
+  checkpoint->set_state_hash(std::string(64, 'b'));
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (absl::Now() < deadline) {
+    if (Report().acknowledged_checkpoints_size() > 0) {
+      report_.mutable_attempts(0)->clear_checkpoints();
+      return path;
+    }
+  }
+  ADD_FAILURE() << "the checkpoint was not recorded";
+  return "";
+}
+
+v1::FileRequest ScriptedWorker::AwaitFileRequest() {
+  v1::WorkerDirective directive;
+  while (stream_->Read(&directive)) {
+    if (directive.send_files_size() > 0) {
+      return directive.send_files(0);
+    }
+  }
+  ADD_FAILURE() << "the stream ended";
+  return {};
+}
+
 void ScriptedWorker::Finish(const v1::AttemptKey& key, uint64_t last_sequence) {
   v1::Outcome outcome;
   outcome.set_kind(v1::Outcome::FINISHED);

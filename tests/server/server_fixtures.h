@@ -76,6 +76,10 @@ class ScriptedWorker {
   // Reports until the server assigns an attempt of the job to it, then reports the attempt as RUNNING.
   v1::AttemptKey Adopt(const std::string& job);
   void SetAttempt(const v1::AttemptKey& key, v1::Attempt::State state, const v1::Outcome* outcome = nullptr);
+  // Reports that the attempt saved a checkpoint at the step, until the server has recorded it. Returns its path.
+  std::string SaveCheckpoint(const v1::AttemptKey& key, int64_t step);
+  // Returns the next directive that requests a file, without a report.
+  v1::FileRequest AwaitFileRequest();
   // Reports until the server has acknowledged the outcome.
   void Finish(const v1::AttemptKey& key, uint64_t last_sequence);
   // Sends one upload on a new stream and returns the acknowledgement.

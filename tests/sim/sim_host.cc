@@ -54,6 +54,7 @@ void Host::StartAgent() {
     trainer.held.sent_desired = Job::RUN;
     trainer.held.sent_loss_scale = 0;
     trainer.held.sent_gradient_request = 0;
+    trainer.held.sent_profile_request = 0;
     trainer.held.killed = false;
   }
   ReportRegularly(incarnation_);

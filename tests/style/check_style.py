@@ -73,7 +73,7 @@ ROOMS = {
     "client/terminal": "ampd base base/io base/ipc client/api client/render files",
     "client/commands": "ampd base base/io client/api client/jobfile client/render client/terminal precision clock files",
     "client/commands/artifact": "ampd base base/io client/api client/commands client/render client/terminal files",
-    "client/commands/checkpoint": "ampd base client/checkpoint client/commands client/render client/terminal files",
+    "client/commands/checkpoint": "ampd base base/io client/api client/checkpoint client/commands client/render client/terminal files",
     "client/commands/compare": "ampd base base/io client/api client/commands client/commands/job client/compare "
                                "client/jobfile client/render client/terminal precision files",
     "client/commands/context": "base client/commands client/terminal",
@@ -88,11 +88,12 @@ ROOMS = {
     "client/commands/worker": "client/commands client/render client/terminal",
     "client/cli": "base client/commands client/jobfile client/render client/terminal cli11",
 
-    "worker/agent": "ampd base base/io base/ipc http worker/agent/artifacts worker/agent/attempts worker/agent/link "
+    "worker/agent": "ampd base base/io base/ipc http worker/agent/artifacts worker/agent/attempts worker/agent/files worker/agent/link "
                     "worker/agent/trainers worker/device worker/shim clock files prometheus",
     "worker/agent/attempts": "ampd points",
     "worker/agent/trainers": "ampd base base/io base/ipc worker/shim files",
     "worker/agent/link": "ampd base base/grpc base/io clock grpc thread",
+    "worker/agent/files": "ampd base base/grpc base/io worker/agent/link files grpc thread",
     "worker/agent/artifacts": "ampd base base/formats base/grpc base/io worker/agent/link clock files grpc thread",
     "worker/shim": "ampd base base/io base/ipc clock",
     "worker/device": "ampd base base/io worker/kernels/cuda files thread",
@@ -113,13 +114,15 @@ ROOMS = {
     "worker/train/checkpoint": "ampd base base/formats base/io worker/amp worker/data worker/executor "
                                "worker/train/health files thread torch",
     "worker/train/sample": "ampd base data/images data/text graph models worker/amp worker/data torch",
+    "worker/train/profile": "ampd base base/formats base/io torch",
     "worker/train/predict": "ampd base base/formats data worker/amp torch",
     "worker/train/plan": "ampd base base/formats data graph graph/exported models precision worker/amp worker/data "
                          "worker/executor worker/train/checkpoint worker/train/health worker/train/report "
                          "worker/train/sample thread torch",
     "worker/train/loop": "ampd base base/formats base/ipc data precision worker/amp worker/amp/step worker/data "
                          "worker/device worker/executor worker/train/checkpoint worker/train/device "
-                         "worker/train/health worker/train/plan worker/train/predict worker/train/report "
+                         "worker/train/health worker/train/plan worker/train/predict worker/train/profile "
+                         "worker/train/report "
                          "worker/train/sample clock thread "
                          "torch",
 }

@@ -196,6 +196,7 @@ void Agent::ReconcileWith(const v1::WorkerDirective& directive, bool again) {
       OnAccepted();
     }
     directive_ = directive;
+    options_.files->Send({directive.send_files().begin(), directive.send_files().end()});
   }
   lease_deadline_ = actions.lease_deadline;
   options_.counters->lease_deadline_nanos = absl::ToInt64Nanoseconds(lease_deadline_);

@@ -22,6 +22,7 @@
 #include "worker/agent/attempts/attempt_list.h"
 #include "worker/agent/attempts/reconcile.h"
 #include "worker/agent/checkpoint_remover.h"
+#include "worker/agent/files/file_sender.h"
 #include "worker/agent/link/server_link.h"
 #include "worker/agent/reporter.h"
 #include "worker/agent/trainers/trainer_pool.h"
@@ -65,6 +66,7 @@ class Agent {
     RandomSource* random = nullptr;
     ServerLink* link = nullptr;
     ArtifactCache* artifacts = nullptr;
+    FileSender* files = nullptr;
     AgentCounters* counters = nullptr;
   };
   explicit Agent(Options options);

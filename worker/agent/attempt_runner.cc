@@ -169,6 +169,7 @@ void AttemptRunner::MaybeSendStart(AttemptOnWorker& attempt, SpawnedTrainer& tra
   }
   attempt.held.sent_loss_scale = 0;
   attempt.held.sent_gradient_request = 0;
+  attempt.held.sent_profile_request = 0;
   attempt.backlog.OnTrainerConnected();
   reconcile_requested_ = true;
 }

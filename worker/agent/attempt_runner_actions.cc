@@ -86,6 +86,13 @@ void AttemptRunner::SendOrders(const Actions& actions) {
       attempt.held.sent_gradient_request = request.number;
     }
   }
+  for (const ProfileAction& profile : actions.profile) {
+    internal::TrainerCommand command;
+    *command.mutable_profile() = profile.request;
+    if (AttemptOnWorker& attempt = *options_.attempts->Find(profile.key); SendTo(attempt, command)) {
+      attempt.held.sent_profile_request = profile.request.number();
+    }
+  }
 }
 
 void AttemptRunner::Start(const StartAction& start) {

@@ -2,8 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/io/file.h"
+#include "base/io/open_below.h"
 
 namespace ampd::agent {
 namespace {
@@ -24,14 +23,6 @@ constexpr absl::Duration kRetryInterval = absl::Minutes(1);
 constexpr int64_t kMaxFileBytes = 64 << 20;
 // Maximum depth of a tree that is removed: twice the four levels of "<job>/<attempt>/step-<n>/<file>".
 constexpr int kMaxDepth = 8;
-
-// Opens the folder `path` below `root`, or `root` itself for "". Follows no link and does not leave the root.
-UniqueFd OpenBelow(int root, const std::string& path) {
-  open_how how = {};
-  how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  return UniqueFd(static_cast<int>(syscall(SYS_openat2, root, path.empty() ? "." : path.c_str(), &how, sizeof(how))));
-}
 
 struct CloseFolder {
   void operator()(DIR* folder) const { closedir(folder); }
@@ -79,13 +70,6 @@ absl::Status RemoveEntry(int folder, const std::string& name, int depth) {
   return status;
 }
 
-bool StaysBelow(const std::string& path) {
-  const std::vector<std::string> parts = absl::StrSplit(path, '/');
-  return std::none_of(parts.begin(), parts.end(), [](const std::string& part) {
-    return part.empty() || part == "." || part == ".." || part.find('\n') != part.npos;
-  });
-}
-
 absl::Status Refused(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat("refused to delete a checkpoint that is not below the root: ", path));
 }
@@ -101,7 +85,7 @@ absl::Status RemoveBelow(const std::string& root, const std::string& path) {
     return ErrnoError(errno, "open the checkpoint root");
   }
   const std::filesystem::path whole = path;
-  const UniqueFd parent = OpenBelow(base.get(), whole.parent_path());
+  const UniqueFd parent = OpenFolderBelow(base.get(), whole.parent_path());
   if (!parent.ok()) {
     return errno == ENOENT || errno == ENOTDIR ? absl::OkStatus()
            : errno == ELOOP || errno == EXDEV  ? Refused(path)
@@ -111,7 +95,7 @@ absl::Status RemoveBelow(const std::string& root, const std::string& path) {
     return status;
   }
   for (std::filesystem::path folder = whole.parent_path(); !folder.empty(); folder = folder.parent_path()) {
-    const UniqueFd above = OpenBelow(base.get(), folder.parent_path());
+    const UniqueFd above = OpenFolderBelow(base.get(), folder.parent_path());
     if (!above.ok() || unlinkat(above.get(), folder.filename().c_str(), AT_REMOVEDIR) != 0) {
       break;
     }

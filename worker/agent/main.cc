@@ -31,6 +31,8 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/artifacts/artifact_cache.h"
 #include "worker/agent/artifacts/artifact_client.h"
+#include "worker/agent/files/file_sender.h"
+#include "worker/agent/files/file_uplink_client.h"
 #include "worker/agent/link/attach_client.h"
 #include "worker/agent/metrics.h"
 #include "worker/agent/ready_file.h"
@@ -240,6 +242,9 @@ int RunAgent(const Flags& flags, ampd::agent::Agent::Options options, ampd::Sign
   cache.log = Log;
   ampd::agent::ArtifactCache artifacts(std::move(cache));
   options.artifacts = &artifacts;
+  ampd::agent::FileUplinkClient uplink(flags.server);
+  ampd::agent::FileSender files({.root = flags.checkpoint_root, .uplink = &uplink, .log = Log});
+  options.files = &files;
   // Shared with the signal thread, which may call Stop after Run has returned.
   const auto agent = std::make_shared<ampd::agent::Agent>(options);
   agent->Start();

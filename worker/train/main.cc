@@ -70,9 +70,12 @@ int Run(const Flags& flags) {
   if (!start.has_value()) {
     return 0;
   }
-  const ampd::v1::Outcome outcome = ampd::train::RunAttempt(
-      *start, device, link, outbox,
-      {.step_log = step_log, .lease = *lease, .steps_ahead = flags.steps_ahead, .cuda_graph = !flags.no_cuda_graph});
+  const ampd::v1::Outcome outcome = ampd::train::RunAttempt(*start, device, link, outbox,
+                                                            {.step_log = step_log,
+                                                             .lease = *lease,
+                                                             .scratch_folder = flags.spawn_folder,
+                                                             .steps_ahead = flags.steps_ahead,
+                                                             .cuda_graph = !flags.no_cuda_graph});
   const absl::Duration wait = absl::Seconds(flags.outcome_wait_seconds);
   return link.ReportOutcome(outcome, ampd::SystemClock().SinceBoot() + wait) ? 0 : 3;
 }

@@ -4,11 +4,12 @@ namespace ampd::client {
 
 Command CheckpointCommands() {
   return {.name = "checkpoint",
-          .help = "List, show, verify, export and delete checkpoints of jobs",
+          .help = "List, show, download, verify, export and delete checkpoints of jobs",
           .commands = {
               ListCheckpointsCommand(),
               ShowCheckpointCommand(),
               VerifyCheckpointCommand(),
+              DownloadCheckpointCommand(),
               ExportCheckpointCommand(),
               DeleteCheckpointCommand(),
           }};

@@ -11,6 +11,7 @@ Command CheckpointCommands();
 Command ListCheckpointsCommand();
 Command ShowCheckpointCommand();
 Command VerifyCheckpointCommand();
+Command DownloadCheckpointCommand();
 Command ExportCheckpointCommand();
 Command DeleteCheckpointCommand();
 

@@ -1,18 +1,25 @@
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/io/file.h"
 #include "base/status_macros.h"
+#include "client/api/checkpoint_transfer.h"
 #include "client/checkpoint/checkpoint_folder.h"
 #include "client/commands/arguments.h"
 #include "client/commands/checkpoint/checkpoint.h"
 #include "client/commands/checkpoint/find_checkpoint.h"
-#include "client/commands/find_job.h"
 #include "client/commands/job_checkpoint.h"
 #include "client/commands/output_file.h"
+#include "client/commands/suggestions.h"
+#include "client/commands/transfer.h"
 #include "client/render/format.h"
 #include "client/terminal/output.h"
 #include "client/terminal/standard_streams.h"
@@ -40,40 +47,75 @@ absl::Status CheckExported(const ExportCheckpointOptions& options) {
   return CheckOutputFile(options.file, options.replace);
 }
 
-// Returns the folder on this machine that `source` means: the folder itself or, if it names a job's checkpoint, the
-// folder that `ampctl dev` gave it. NOT_FOUND, with what to do instead, if the files are elsewhere.
-absl::StatusOr<std::string> FolderOf(Session* session, const std::string& source) {
+// The folder to export, and whether it is a temporary one, which is deleted with this object.
+class SourceFolder {
+ public:
+  explicit SourceFolder(std::string path, bool is_temporary = false)
+      : path_(std::move(path)), is_temporary_(is_temporary) {}
+  SourceFolder(SourceFolder&& other) noexcept
+      : path_(std::move(other.path_)), is_temporary_(std::exchange(other.is_temporary_, false)) {}
+  ~SourceFolder() {
+    if (is_temporary_) {
+      std::error_code error;
+      std::filesystem::remove_all(path_, error);
+    }
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+  bool is_temporary_;
+};
+
+// Downloads what the export needs into a temporary folder beside the file to write.
+absl::StatusOr<SourceFolder> DownloadSource(Session* session, JobClient* client, const FoundCheckpoint& found,
+                                            const ExportCheckpointOptions& options) {
+  const std::filesystem::path beside = std::filesystem::path(options.file).parent_path();
+  std::string folder = (beside.empty() ? std::filesystem::path(".") : beside) / ".ampctl-export-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) {
+    return WithPrefix(folder, ErrnoError(errno, "cannot be created"));
+  }
+  SourceFolder source(folder, /*is_temporary=*/true);
+  ProgressLine line(*session);
+  const auto downloaded = DownloadCheckpoint(
+      client, found.job.id(), found.checkpoint, folder,
+      [&](const std::string& file) { return IsExported(file, options.averages); },
+      OptionsWithBar(&line, absl::Seconds(10), session->CancelledByInterrupt()));
+  line.Clear();
+  AMPD_RETURN_IF_ERROR(downloaded.status());
+  return source;
+}
+
+// Returns the folder on this machine that `options.folder` means: the folder itself or, if it names a job's checkpoint,
+// the folder that `ampctl dev` gave it, or else a temporary one with the files that the server sends.
+absl::StatusOr<SourceFolder> FolderOf(Session* session, const ExportCheckpointOptions& options) {
   constexpr char kCheckpointsOfDev[] = ".ampd/checkpoints/";
   std::error_code error;
+  const std::string& source = options.folder;
   if (absl::StrContains(source, '/') || std::filesystem::is_directory(source, error)) {
-    return source;
+    return SourceFolder(source);
   }
   AMPD_ASSIGN_OR_RETURN(const JobCheckpoint wanted, ParseJobCheckpoint("the checkpoint", source));
   AMPD_ASSIGN_OR_RETURN(JobClient* const client, session->Client());
-  const auto id = FindJobId(client, wanted.job);
-  if (absl::IsNotFound(id.status())) {
+  const auto found = FindJobCheckpoint(client, wanted);
+  if (absl::IsNotFound(found.status()) && ReasonOf(found.status()) != "CHECKPOINT_NOT_FOUND") {
     return absl::NotFoundError(absl::StrCat(Printable(wanted.job), " is neither a folder here nor a job"));
   }
-  AMPD_RETURN_IF_ERROR(id.status());
-  AMPD_ASSIGN_OR_RETURN(const v1::Job job, client->GetJob(*id));
-  AMPD_ASSIGN_OR_RETURN(const v1::Checkpoint checkpoint, ChooseCheckpoint(job, wanted));
-  std::string folder = kCheckpointsOfDev + checkpoint.path();
+  AMPD_RETURN_IF_ERROR(found.status());
+  const std::string folder = kCheckpointsOfDev + found->checkpoint.path();
   if (std::filesystem::is_directory(folder, error)) {
-    return folder;
+    return SourceFolder(folder);
   }
-  return absl::NotFoundError(
-      absl::StrCat("the files of this checkpoint are not in this folder, below ", kCheckpointsOfDev, ", but on worker ",
-                   Printable(checkpoint.worker()), ", in ", Printable(checkpoint.path()),
-                   " below its --checkpoint-root. Run this there: ampctl checkpoint export CHECKPOINT_ROOT/",
-                   Printable(checkpoint.path()), " FILE"));
+  AMPD_RETURN_IF_ERROR(CheckOutputFile(options.file, options.replace));  // Before a download that may take long.
+  return DownloadSource(session, client, *found, options);
 }
 
 int ExportCheckpoint(Session* session, ExportCheckpointOptions options) {
-  const auto found = FolderOf(session, options.folder);
-  if (!found.ok()) {
-    return session->Fail(found.status());
+  const auto source = FolderOf(session, options);
+  if (!source.ok()) {
+    return session->Fail(source.status());
   }
-  options.folder = *found;
+  options.folder = source->path();
   const auto folder = OpenCheckpointFolder(options.folder);
   if (!folder.ok()) {
     return session->Fail(folder.status());
@@ -103,10 +145,10 @@ Command ExportCheckpointCommand() {
   const auto options = std::make_shared<ExportCheckpointOptions>();
   Argument folder = CheckpointFolderPath(&options->folder);
   folder.text = "FOLDER|JOB[@STEP]";
+  folder.suggest = SuggestBoth(SuggestFiles, SuggestJobIds);
   folder.help =
-      "Folder of a checkpoint on this machine. Or, in the folder of ampctl dev, a job: its newest checkpoint, that of "
-      "a "
-      "step (JOB@400), or that with the lowest evaluation loss (JOB@best)";
+      "Folder of a checkpoint on this machine, or a job: its newest checkpoint, that of a step (JOB@400), or that with "
+      "the lowest evaluation loss (JOB@best), which the server sends";
   return {.name = "export",
           .help = "Write a checkpoint's model to a safetensors file",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),

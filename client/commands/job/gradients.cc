@@ -1,17 +1,15 @@
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
-#include "base/error.h"
-#include "client/api/job_watch.h"
 #include "client/commands/arguments.h"
 #include "client/commands/call.h"
 #include "client/commands/job/job.h"
+#include "client/commands/job/job_answer.h"
 #include "client/render/format.h"
 #include "client/render/plot.h"
 #include "client/render/watch_screen.h"
@@ -92,50 +90,16 @@ void ShowGradients(const Session& session, const v1::Event& event) {
   WriteFormatted("%s\n", RenderEvent(event).c_str());
 }
 
-// Requests gradients and waits for the event with the answer. Sends the request only when the watch shows the job, so
-// that the answer can't be missed.
-absl::StatusOr<v1::Event> RequestGradients(JobClient* client, const std::string& id, absl::Duration deadline,
-                                           Cancellation* interrupt) {
-  JobWatch watch(client, {.id = id}, interrupt);
-  bool requested = false;
-  while (true) {
-    v1::WatchJobResponse message;
-    switch (watch.Pull(deadline, &message)) {
-      case JobWatch::Next::kReconnecting:
-        break;
-      case JobWatch::Next::kCancelled:
-        return absl::CancelledError("interrupted; to see the gradients later: ampctl job events " + id);
-      case JobWatch::Next::kTimeout:
-        return Error(
-            absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
-            absl::StrCat("job ", id, " has not reported its gradients yet; to see them later: ampctl job events ", id));
-      case JobWatch::Next::kEnded:
-        return watch.status().ok()
-                   ? absl::FailedPreconditionError(absl::StrCat("job ", id, " ended before it reported its gradients"))
-                   : watch.status();
-      case JobWatch::Next::kMessage:
-        if (!std::exchange(requested, true)) {
-          v1::UpdateJobRequest request;
-          request.set_id(id);
-          request.mutable_update_mask()->add_paths("sample_gradients");
-          request.set_sample_gradients(true);
-          if (const auto job = client->UpdateJob(request); !job.ok()) {
-            return job.status();
-          }
-        }
-        if (message.event().kind() == v1::Event::GRADIENTS_SAMPLED) {
-          return message.event();
-        }
-    }
-  }
-}
-
 int Gradients(Session* session, const GradientsOptions& options) {
   Cancellation* const interrupt = session->CancelledByInterrupt();
   return CallForJob(
       session, options.id,
       [&](JobClient* client, const std::string& id) {
-        return RequestGradients(client, id, SystemClock().SinceBoot() + options.timeout, interrupt);
+        JobRequest request = {.answer = v1::Event::GRADIENTS_SAMPLED, .thing = "its gradients"};
+        request.request.set_id(id);
+        request.request.mutable_update_mask()->add_paths("sample_gradients");
+        request.request.set_sample_gradients(true);
+        return AwaitAnswer(client, request, SystemClock().SinceBoot() + options.timeout, interrupt);
       },
       [&](const std::string& /*id*/, const v1::Event& event) { ShowGradients(*session, event); });
 }

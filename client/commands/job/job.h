@@ -20,6 +20,7 @@ Command WaitForJobsCommand();
 Command UpdateJobsCommand();
 Command ScaleJobCommand();
 Command GradientsOfJobCommand();
+Command ProfileJobCommand();
 Command CancelJobCommand();
 Command PauseJobCommand();
 Command ResumeJobCommand();

@@ -12,7 +12,6 @@
 #include "client/api/artifact_transfer.h"
 #include "client/api/job_watch.h"
 #include "client/commands/arguments.h"
-#include "client/commands/find_job.h"
 #include "client/commands/job/create.h"
 #include "client/commands/job/detach.h"
 #include "client/commands/job/job.h"
@@ -140,10 +139,8 @@ int FollowAndWrite(Session* session, JobClient* client, const std::string& id, c
 // Returns the spec to submit: that of the trained job, with what the file says.
 absl::StatusOr<v1::JobSpec> MakeSpec(JobClient* client, const PredictOptions& options, const v1::JobSpec& from_file) {
   AMPD_ASSIGN_OR_RETURN(const JobCheckpoint wanted, ParseJobCheckpoint("--checkpoint", options.checkpoint));
-  AMPD_ASSIGN_OR_RETURN(const std::string id, FindJobId(client, wanted.job));
-  AMPD_ASSIGN_OR_RETURN(const v1::Job trained, client->GetJob(id));
-  AMPD_ASSIGN_OR_RETURN(const v1::Checkpoint checkpoint, ChooseCheckpoint(trained, wanted));
-  v1::JobSpec spec = PredictingSpec(trained, checkpoint.step());
+  AMPD_ASSIGN_OR_RETURN(const FoundCheckpoint trained, FindJobCheckpoint(client, wanted));
+  v1::JobSpec spec = PredictingSpec(trained.job, trained.checkpoint.step());
   if (from_file.has_precision()) {
     spec.clear_precision();  // The sections of two policies do not add up to one.
   }

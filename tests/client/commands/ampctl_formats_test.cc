@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "base/formats/sha256.h"
 #include "client/render/format.h"
 #include "client/terminal/formats.h"
 #include "tests/client/ampctl_fixture.h"
@@ -135,6 +136,8 @@ class AmpctlFormats : public Ampctl {
   std::string JobId() {
     v1::Job job = fake_.jobs.Add("n", v1::Job::SUCCEEDED);
     job.add_checkpoints()->set_step(20);
+    const auto manifest = ReadFile(folder_ + "/ck/state.json", 1 << 20);
+    job.mutable_checkpoints(0)->set_manifest_sha256(Sha256Hex(manifest.value_or("")));
     fake_.jobs.Put(job);
     return job.id();
   }
@@ -162,6 +165,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"job update", "--priority 1 ID"},
                                                                 {"job scale", "--set-scale 1024 ID"},
                                                                 {"job gradients", "ID"},
+                                                                {"job profile", "ID profiled --force"},
                                                                 {"job cancel", "ID"},
                                                                 {"job pause", "ID"},
                                                                 {"job resume", "ID"},
@@ -175,6 +179,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"checkpoint list", "ID"},
                                                                 {"checkpoint show", "ID"},
                                                                 {"checkpoint verify", "ck"},
+                                                                {"checkpoint download", "ID downloaded"},
                                                                 {"checkpoint export", "ck model.safetensors --force"},
                                                                 {"checkpoint delete", "--yes ID 20"},
                                                                 {"artifact list", ""},
@@ -213,6 +218,10 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
   Run("context add lab 127.0.0.1:1");
   JobId();
   WriteCheckpoint(folder_ + "/ck");
+  fake_.artifacts.AddToEveryJob("a profile", "profile-1.json.gz");
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/ck")) {
+    fake_.jobs.script()->checkpoint_files[entry.path().filename()] = *ReadFile(entry.path(), 1 << 20);
+  }
   const std::vector<std::string> commands = AllCommands();
   EXPECT_EQ(commands.size(), ArgumentsOf().size());
   for (const std::string& command : commands) {
@@ -228,6 +237,7 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
         continue;
       }
       fake_.jobs.script()->answers_gradients = command == "job gradients";
+      fake_.jobs.script()->profile_files = command == "job profile" ? 1 : 0;
       const std::string ids = command == "job list"  ? ""
                               : command == "compare" ? absl::StrCat(JobId(), " ", JobId())
                                                      : JobId();
@@ -343,6 +353,7 @@ TEST_F(AmpctlFormats, NothingFromAHostileServerControlsTheTerminal) {
   // These print nothing that a server sent.
   const std::set<std::string> kLocal = {"checkpoint verify",
                                         "checkpoint export",
+                                        "checkpoint download",
                                         "policy list",
                                         "data inspect",
                                         "data tokenize",
@@ -362,11 +373,13 @@ TEST_F(AmpctlFormats, NothingFromAHostileServerControlsTheTerminal) {
                                         "job delete"};
   Write("job.yaml", "name: x\ndata:\n  batch_size: 4\n");
   Write("labels", std::string("\0\0\x08\x01\0\0\0\x01\x02", 9));
+  fake_.artifacts.AddToEveryJob("a profile", "profile-1.json.gz");
   for (const auto& [command, arguments] : ArgumentsOf()) {
     bool shows_a_text = kLocal.contains(command) || command == "job logs";  // a log is only cleaned on a terminal
     for (const std::string& format : shows_a_text ? std::vector<std::string>() : FormatsInHelp(command)) {
       SCOPED_TRACE(absl::StrCat(command, " -o ", format));
       fake_.jobs.script()->answers_gradients = command == "job gradients";
+      fake_.jobs.script()->profile_files = command == "job profile" ? 1 : 0;
       fake_.jobs.script()->trains_gans = command == "job points";
       fake_.hostile_text.Set("");
       const std::string words = absl::StrReplaceAll(

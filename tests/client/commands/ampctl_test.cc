@@ -309,6 +309,34 @@ TEST_F(Ampctl, GradientsAsksAndShowsAHistogramOfEachModule) {
   EXPECT_THAT(ended.err, HasSubstr(id + " ended before it reported its gradients"));
 }
 
+TEST_F(Ampctl, AProfile_IsRequestedAndWrittenToOneFile) {
+  const std::string id = fake_.jobs.Add("clothes", v1::Job::RUNNING).id();
+  fake_.artifacts.AddToEveryJob("part two", "profile-2.json.gz");
+  fake_.artifacts.AddToEveryJob("part one, ", "profile-1.json.gz");
+  fake_.artifacts.AddToEveryJob("a text", "sample.txt");
+  fake_.jobs.script()->profile_files = 2;
+  const Result written = Run("job profile clothes --steps 7");
+  EXPECT_EQ(written.exit_code, 0) << written.err;
+  EXPECT_EQ(written.out, "clothes-profile-step-0.json.gz: profiled 5 steps, up to step 0 (18 B)\n");
+  EXPECT_THAT(written.err, HasSubstr("open it at https://ui.perfetto.dev"));
+  EXPECT_EQ(*ReadFile(folder_ + "/clothes-profile-step-0.json.gz", 100), "part one, part two");
+  EXPECT_EQ(fake_.jobs.script()->updates.back().profile_steps(), 7);
+  // A file that exists is kept, and the job is not asked.
+  const size_t num_updates = fake_.jobs.script()->updates.size();
+  Write("trace.json.gz", "mine");
+  const Result exists = Run("job profile clothes trace.json.gz");
+  EXPECT_EQ(exists.exit_code, 1);
+  EXPECT_THAT(exists.err, HasSubstr("trace.json.gz exists; name another file, or replace it with --force"));
+  EXPECT_EQ(fake_.jobs.script()->updates.size(), num_updates);
+  EXPECT_THAT(Run("job profile clothes --force trace.json.gz -o json").out, HasSubstr("\"sizeBytes\": \"18\""));
+  fake_.jobs.script()->profile_files = 3;
+  EXPECT_THAT(Run("job profile clothes other.gz").err, HasSubstr("the server has no whole profile of step 0"));
+  fake_.jobs.script()->profile_files = 0;
+  EXPECT_THAT(Run("job profile " + id + " other.gz").err, HasSubstr(id + " ended before it reported its profile"));
+  EXPECT_EQ(Run("job profile clothes --steps 0").exit_code, 2);
+  EXPECT_EQ(Run("job profile clothes --steps 101").exit_code, 2);
+}
+
 TEST_F(Ampctl, CancelOfAnEndedJobSaysThatNothingChanged) {
   const std::string id = fake_.jobs.Add("n", v1::Job::SUCCEEDED).id();
   const Result result = Run("job cancel " + id);

@@ -206,5 +206,41 @@ TEST_F(JobCommandsTest, RequestForGradients_IsPassedOnWithItsNumberToTheAttemptT
   EXPECT_EQ(next.attempts(0).gradient_request_number(), 0u) << "the next attempt was not asked";
 }
 
+TEST_F(JobCommandsTest, RequestForAProfile_IsPassedOnWithItsNumberToTheAttemptThatRuns) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  v1::UpdateJobRequest request;
+  request.set_id(id);
+  request.mutable_update_mask()->add_paths("profile_steps");
+  absl::StatusOr<JobPtr> result;
+  for (const int steps : {0, -1, 101}) {
+    request.set_profile_steps(steps);
+    coordinator->commands().UpdateJob(request, Into(&result));
+    EXPECT_EQ(ReasonOf(result.status()), "INVALID_FIELDS") << steps;
+  }
+  request.set_profile_steps(100);
+  coordinator->commands().UpdateJob(request, Into(&result));
+  Pump();
+  EXPECT_EQ(ReasonOf(result.status()), "WRONG_STATE") << "nothing runs yet";
+  const v1::AttemptKey key = StartOn(worker, id);
+  const auto directive = [&] { return coordinator->sessions().CurrentDirective("w1", "a1")->attempts(0); };
+  EXPECT_FALSE(directive().has_profile());
+  for (const uint64_t number : {1, 2}) {
+    coordinator->commands().UpdateJob(request, Into(&result));
+    Pump();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(directive().profile().number(), number);
+    EXPECT_EQ(directive().profile().num_steps(), 100);
+  }
+  StartServer();
+  EXPECT_EQ(Exchange(worker).attempts(0).profile().number(), 2u) << "it is durable";
+  v1::AttemptReport& ended = worker.Has(key, Attempt::ENDED);
+  *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::Reason::TRAINER_CRASHED);
+  const v1::WorkerDirective next = Exchange(worker);
+  ASSERT_EQ(next.attempts_size(), 1);
+  EXPECT_FALSE(next.attempts(0).has_profile()) << "the next attempt was not asked";
+}
+
 }  // namespace
 }  // namespace ampd::server

@@ -28,6 +28,27 @@ TEST_F(JobQueriesTest, AJobSaysWhenWhatItLeavesIsDeleted) {
   EXPECT_FALSE(job.retention().has_checkpoints_delete_time());
 }
 
+TEST_F(JobQueriesTest, AJobThatPredicts_HasTheStepThatItsWorkerReportedLast) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(worker, id);
+  worker.Has(key, v1::Attempt::RUNNING).set_step(7);
+  Exchange(worker);
+  Job job = **coordinator->queries().GetJob(id);
+  coordinator->queries().AddReportedStep(&job);
+  EXPECT_EQ(job.progress().step(), 0) << "a job that trains has points";
+  job.mutable_spec()->mutable_predict();
+  coordinator->queries().AddReportedStep(&job);
+  EXPECT_EQ(job.progress().step(), 7);
+  job.mutable_progress()->set_step(9);
+  coordinator->queries().AddReportedStep(&job);
+  EXPECT_EQ(job.progress().step(), 9);
+  job.mutable_progress()->set_step(0);
+  job.set_state(Job::SUCCEEDED);
+  coordinator->queries().AddReportedStep(&job);
+  EXPECT_EQ(job.progress().step(), 0);
+}
+
 TEST_F(JobQueriesTest, ListJobs_EndsAPageBeforeItIsTooLargeAndCountsAllJobs) {
   constexpr int kJobs = 40;
   for (int i = 0; i < kJobs; ++i) {

@@ -243,6 +243,10 @@ TEST_F(AttemptRunnerTest, Orders_AreSentToATrainerThatHasItsAttempt) {
   settings.set_number(4);
   orders.loss_scale.push_back({LeftTrainers::Key("j1"), settings});
   orders.sample_gradients.push_back({LeftTrainers::Key("j1"), 5});
+  v1::ProfileRequest profile;
+  profile.set_number(6);
+  profile.set_num_steps(20);
+  orders.profile.push_back({LeftTrainers::Key("j1"), profile});
   Apply(orders);
   const HeldAttempt& held = attempts_.Find(LeftTrainers::Key("j1"))->held;
   EXPECT_EQ(held.sent_loss_scale, 0u) << "it has no trainer yet";
@@ -254,8 +258,10 @@ TEST_F(AttemptRunnerTest, Orders_AreSentToATrainerThatHasItsAttempt) {
   Apply(orders);
   EXPECT_EQ(trainer.NextCommand().live_loss_scale().number(), 4u);
   EXPECT_EQ(trainer.NextCommand().sample_gradients().number(), 5u);
+  EXPECT_EQ(trainer.NextCommand().profile().num_steps(), 20);
   EXPECT_EQ(held.sent_loss_scale, 4u);
   EXPECT_EQ(held.sent_gradient_request, 5u);
+  EXPECT_EQ(held.sent_profile_request, 6u);
 }
 
 TEST_F(AttemptRunnerTest, CheckpointThatTheServerHas_IsAcknowledgedToTheTrainer) {

@@ -109,6 +109,9 @@ class Comparison {
     if (wanted.gradient_request_number() > held.sent_gradient_request) {
       actions_.sample_gradients.push_back({held.key, wanted.gradient_request_number()});
     }
+    if (wanted.profile().number() > held.sent_profile_request) {
+      actions_.profile.push_back({held.key, wanted.profile()});
+    }
   }
 
   bool IsHeld(const v1::AttemptKey& key) const {

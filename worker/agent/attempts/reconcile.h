@@ -20,10 +20,11 @@ struct HeldAttempt {
   std::string device;
   v1::Attempt::State state = v1::Attempt::STARTING;
   // The last orders sent to the trainer. When the agent connects to the trainer again, it repeats an order to leave
-  // (sent_desired other than RUN) and resets the two numbers below to 0, so that those orders are sent again too.
+  // (sent_desired other than RUN) and resets the numbers below to 0, so that those orders are sent again too.
   v1::Job::Desired sent_desired = v1::Job::RUN;
   uint64_t sent_loss_scale = 0;  // the number of the settings
   uint64_t sent_gradient_request = 0;
+  uint64_t sent_profile_request = 0;
   absl::Duration lease_deadline;  // since boot
   bool killed = false;            // a kill is in progress
   bool occupies_device = true;    // false once the last process is gone
@@ -68,6 +69,11 @@ struct SampleGradientsAction {
   uint64_t number = 0;
 };
 
+struct ProfileAction {
+  v1::AttemptKey key;
+  v1::ProfileRequest request;
+};
+
 struct RenewAction {
   v1::AttemptKey key;
   absl::Duration lease_deadline;  // since boot
@@ -85,6 +91,7 @@ struct Actions {
   std::vector<LeaveAction> leave;  // attempts to end: with a checkpoint, or cancelled
   std::vector<LossScaleAction> loss_scale;
   std::vector<SampleGradientsAction> sample_gradients;
+  std::vector<ProfileAction> profile;
   std::vector<RefuseAction> refuse;  // attempts that become ENDED with this outcome; no process starts
   std::vector<StartAction> start;
   std::vector<v1::AttemptKey> wait;  // attempts whose device is occupied; reported as ASSIGNED until they start

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "ampd/internal/trainer.pb.h"
@@ -23,6 +24,7 @@ class AttemptLoop {
     CheckpointStore& checkpoints;
     StepLog& step_log;
     const ComputeLease& lease;
+    const std::string& scratch_folder;  // Exists, for temporary files.
   };
 
   virtual ~AttemptLoop() = default;

@@ -27,7 +27,7 @@ PredictionLoop::PredictionLoop(AttemptPlan plan, const Context& context)
       plan_(std::move(plan)),
       telemetry_(context.outbox, context.start.key().attempt()),
       files_(context.start.spec().predict().format(),
-             [this](v1::Sample file) { return telemetry_.Predictions(std::move(file)); }) {}
+             [this](v1::Sample file) { return telemetry_.File(std::move(file)); }) {}
 
 absl::StatusOr<Outcome> PredictionLoop::Run() {
   AMPD_RETURN_IF_ERROR(Prepare());

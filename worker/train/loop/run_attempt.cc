@@ -260,7 +260,8 @@ Outcome RunAttempt(internal::StartAttempt start, const absl::StatusOr<amp::Compu
                    TelemetryOutbox& outbox, const TrainerOptions& options) {
   CheckpointIo io;
   CheckpointStore checkpoints(start.checkpoint_root(), io);
-  const AttemptLoop::Context context = {start, link, outbox, checkpoints, options.step_log, options.lease};
+  const AttemptLoop::Context context = {
+      start, link, outbox, checkpoints, options.step_log, options.lease, options.scratch_folder};
   std::unique_ptr<AttemptLoop> loop;
   Outcome outcome;
   try {

@@ -25,6 +25,7 @@ absl::StatusOr<amp::ComputeDevice> WarmUp(const std::string& device_id);
 struct TrainerOptions {
   StepLog& step_log;
   const ComputeLease& lease;
+  std::string scratch_folder;  // Exists, for temporary files.
   // Maximum number of steps that may begin before the results of an earlier step are read, if the engine allows it.
   // Unset: 1 on a GPU, so that the GPU does not wait for the host, and 0 on a CPU.
   std::optional<int> steps_ahead = {};

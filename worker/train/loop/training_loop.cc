@@ -3,8 +3,10 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ATen/Parallel.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "worker/train/device/compute_device.h"
@@ -33,7 +35,8 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
                                              checkpoint.size_bytes()));
                      link.ReportCheckpoint(checkpoint, after_sequence);
                    }),
-      recovery_actions_(run_, steps_.in_flight(), checkpoints_) {}
+      recovery_actions_(run_, steps_.in_flight(), checkpoints_),
+      profiler_(context.scratch_folder, run_.plan().engine.device.device.is_cuda()) {}
 
 absl::StatusOr<Outcome> TrainingLoop::Run() {
   AMPD_RETURN_IF_ERROR(Prepare());
@@ -52,7 +55,9 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
       continue;  // An order to leave came, which the top of the loop obeys, or a pending evaluation ended the training.
     }
     AMPD_RETURN_IF_ERROR(ApplyLossScale());
-    steps_.Begin(/*reports_gradients=*/context_.link.TakeGradientRequest());
+    AMPD_RETURN_IF_ERROR(FollowProfile());
+    const int64_t number = run_.step() + static_cast<int64_t>(steps_.in_flight().size()) + 1;
+    profiler_.Run(number, [this] { steps_.Begin(/*reports_gradients=*/context_.link.TakeGradientRequest()); });
     while (steps_.in_flight().size() > steps_.MaxInFlight()) {
       AMPD_RETURN_IF_ERROR(EndStep());
     }
@@ -118,6 +123,43 @@ absl::Status TrainingLoop::ApplyLossScale() {
   AMPD_RETURN_IF_ERROR(EndSteps());
   rolled_back_ = false;  // The settings are applied to the engine after the roll-back.
   return run_.ApplyLossScale(settings);
+}
+
+// Begins a profile that was requested, and ends one that has all of its steps.
+absl::Status TrainingLoop::FollowProfile() {
+  if (profiler_.is_recording()) {
+    return profiler_.num_steps() >= profile_steps_ ? EndProfile() : absl::OkStatus();
+  }
+  profile_steps_ = context_.link.TakeProfileRequest();
+  if (profile_steps_ == 0) {
+    return absl::OkStatus();
+  }
+  AMPD_RETURN_IF_ERROR(EndSteps());
+  rolled_back_ = false;  // The profile begins after the roll-back.
+  LogLine(absl::StrFormat("step %d: profiling %d steps", run_.step(), profile_steps_));
+  profiler_.Begin();
+  return absl::OkStatus();
+}
+
+// Stores the profile. A profile that could not be made is a warning.
+absl::Status TrainingLoop::EndProfile() {
+  AMPD_RETURN_IF_ERROR(EndSteps());
+  rolled_back_ = false;
+  const absl::StatusOr<std::string> profile = profiler_.End();
+  if (!profile.ok()) {
+    return telemetry_.Event(Event::WARNING, run_.step(),
+                            absl::StrCat("the steps were not profiled: ", profile.status().message()));
+  }
+  std::vector<v1::Sample> files = ProfileSamples(*profile, run_.step());
+  const size_t num_files = files.size();
+  for (v1::Sample& file : files) {
+    AMPD_RETURN_IF_ERROR(telemetry_.File(std::move(file)));
+  }
+  return telemetry_.Event(Event::PROFILED, run_.step(),
+                          absl::StrFormat("profiled %d steps, up to step %d", profiler_.num_steps(), run_.step()),
+                          {{"steps", absl::StrCat(profiler_.num_steps())},
+                           {"files", absl::StrCat(num_files)},
+                           {"bytes", absl::StrCat(profile->size())}});
 }
 
 // Reads the oldest step in flight, reports it and reacts to it.
@@ -226,6 +268,9 @@ bool TrainingLoop::SavedBeyond() const {
 }
 
 absl::StatusOr<Outcome> TrainingLoop::Finish() {
+  if (profiler_.is_recording()) {
+    AMPD_RETURN_IF_ERROR(EndProfile());
+  }
   AMPD_RETURN_IF_ERROR(CheckTrained());
   Outcome outcome;
   outcome.set_kind(Outcome::FINISHED);

@@ -18,6 +18,7 @@
 #include "worker/train/loop/step_runner.h"
 #include "worker/train/loop/training_run.h"
 #include "worker/train/plan/attempt_plan.h"
+#include "worker/train/profile/step_profiler.h"
 #include "worker/train/report/telemetry_writer.h"
 
 namespace ampd::train {
@@ -41,7 +42,7 @@ namespace ampd::train {
 //
 // On a GPU the next step begins before the results of the last one are read, so that the device never waits for the
 // host. When the loop reacts to a result, one more step may therefore be in flight. The loop reads all steps in flight
-// before it applies an order, evaluates, draws a sample, makes a checkpoint or ends.
+// before it applies an order, evaluates, draws a sample, makes a checkpoint, begins or ends a profile, or ends.
 //
 // A checkpoint costs the loop a copy of the state in memory. The copy is written while training continues, and reported
 // once it is durable. The loop waits for this write before it makes the next checkpoint, rolls back, leaves or ends. If
@@ -72,6 +73,8 @@ class TrainingLoop final : public AttemptLoop {
   absl::Status Resume();
   absl::Status RunPendingActions();
   absl::Status ApplyLossScale();
+  absl::Status FollowProfile();
+  absl::Status EndProfile();
   absl::Status EndStep();
   absl::Status EndSteps();
   absl::Status RunPeriodicActions();
@@ -99,6 +102,8 @@ class TrainingLoop final : public AttemptLoop {
   CheckpointSaver checkpoints_;
   RecoveryActions recovery_actions_;
   AttemptEnergy energy_;
+  StepProfiler profiler_;
+  int profile_steps_ = 0;  // Steps of the profile that is being recorded.
   bool has_begun_ = false;
   bool stops_early_ = false;  // train.early_stopping ends the training at the current step.
   bool rolled_back_ = false;  // A step that was just read, or a check, caused a roll-back.

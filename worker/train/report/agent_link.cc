@@ -44,6 +44,11 @@ bool AgentLink::TakeGradientRequest() {
   return std::exchange(gradients_requested_, false);
 }
 
+int AgentLink::TakeProfileRequest() {
+  absl::MutexLock lock(&mutex_);
+  return std::exchange(num_profile_steps_, 0);
+}
+
 void AgentLink::ReportState(const internal::TrainerState& state) {
   {
     absl::MutexLock lock(&mutex_);
@@ -135,6 +140,9 @@ bool AgentLink::OnCommand(const TrainerCommand& command) {
     case TrainerCommand::kSampleGradients:
       OnSampleGradients(command.sample_gradients());
       return true;
+    case TrainerCommand::kProfile:
+      OnProfile(command.profile());
+      return true;
     case TrainerCommand::kAcknowledge:
       OnAcknowledge(command.acknowledge());
       return true;
@@ -173,6 +181,14 @@ void AgentLink::OnSampleGradients(const internal::SampleGradients& request) {
   if (request.number() > last_gradient_request_) {
     last_gradient_request_ = request.number();
     gradients_requested_ = true;
+  }
+}
+
+void AgentLink::OnProfile(const v1::ProfileRequest& request) {
+  absl::MutexLock lock(&mutex_);
+  if (request.number() > last_profile_request_) {
+    last_profile_request_ = request.number();
+    num_profile_steps_ = request.num_steps();
   }
 }
 

@@ -51,6 +51,8 @@ class AgentLink final : private AgentConnection::Peer {
   v1::LiveLossScale live_loss_scale() const;
   // Whether gradients were requested since the last call.
   bool TakeGradientRequest();
+  // Returns the number of steps to profile, if a profile was requested since the last call; otherwise 0.
+  int TakeProfileRequest();
 
   void ReportState(const internal::TrainerState& state);
   // Reports a checkpoint, which the agent handles after all telemetry up to `after_sequence`.
@@ -86,6 +88,7 @@ class AgentLink final : private AgentConnection::Peer {
   void OnLeave(const internal::LeaveAttempt& leave);
   void OnLossScale(const v1::LiveLossScale& settings);
   void OnSampleGradients(const internal::SampleGradients& request);
+  void OnProfile(const v1::ProfileRequest& request);
   void OnAcknowledge(const internal::AcknowledgeTelemetry& acknowledge);
 
   // The `after_sequence` of a report for which the agent must first store the telemetry up to `sequence`. Returns 0 if
@@ -104,6 +107,8 @@ class AgentLink final : private AgentConnection::Peer {
   v1::LiveLossScale loss_scale_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_gradient_request_ ABSL_GUARDED_BY(mutex_) = 0;
   bool gradients_requested_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t last_profile_request_ ABSL_GUARDED_BY(mutex_) = 0;
+  int num_profile_steps_ ABSL_GUARDED_BY(mutex_) = 0;
   Reports reports_ ABSL_GUARDED_BY(mutex_);
 
   AgentConnection connection_;  // Last member: its thread uses those above.

@@ -144,7 +144,7 @@ absl::Status TelemetryWriter::Sample(v1::Sample sample, double seconds) {
   return Add(std::move(record));
 }
 
-absl::Status TelemetryWriter::Predictions(v1::Sample file) {
+absl::Status TelemetryWriter::File(v1::Sample file) {
   LogLine(absl::StrFormat("step %d: wrote %s (%d bytes)", file.step(), file.file_name(), file.content().size()));
   v1::TelemetryBatch record;
   *record.add_samples() = std::move(file);

@@ -33,8 +33,8 @@ class TelemetryWriter {
   absl::Status Eval(v1::EvalPoint point);
   // Adds the sample. `seconds`: how long it took to draw.
   absl::Status Sample(v1::Sample sample, double seconds);
-  // Adds a file of predictions.
-  absl::Status Predictions(v1::Sample file);
+  // Adds a file of predictions or of a profile.
+  absl::Status File(v1::Sample file);
   absl::Status Event(v1::Event::Kind kind, int64_t step, const std::string& message,
                      const std::map<std::string, std::string>& attributes = {});
   // Adds a GRADIENTS_SAMPLED event with the step's gradient samples and the FP8 canary's last findings. `scaling`: the

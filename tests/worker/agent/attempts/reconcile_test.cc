@@ -81,6 +81,7 @@ std::string Text(const Actions& actions) {
   add("leave", actions.leave);
   add("scale", actions.loss_scale);
   add("gradients", actions.sample_gradients);
+  add("profile", actions.profile);
   add("refuse", actions.refuse);
   for (const StartAction& start : actions.start) {
     absl::StrAppend(&text, "start ", Text({start.directive.key()}), "@", start.device, ";");
@@ -223,6 +224,19 @@ TEST(Reconcile, RequestForGradients_IsToldOnceAndTheNextAgain) {
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "");
   wanted.set_gradient_request_number(2);
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "gradients j1/1;");
+}
+
+TEST(Reconcile, RequestForAProfile_IsToldOnceAndTheNextAgain) {
+  Holdings holdings = OneCpu();
+  holdings.attempts.push_back(Held(Key("j1"), Attempt::RUNNING));
+  v1::WorkerDirective directive = Directive(1);
+  v1::AttemptDirective& wanted = Want(directive, Key("j1"));
+  for (const uint64_t number : {1, 2}) {
+    wanted.mutable_profile()->set_number(number);
+    EXPECT_EQ(Text(Reconcile(holdings, directive)), "profile j1/1;");
+    holdings.attempts[0].sent_profile_request = number;
+    EXPECT_EQ(Text(Reconcile(holdings, directive)), "");
+  }
 }
 
 TEST(Reconcile, AcknowledgedOutcome_IsForgottenAndNotStartedAgain) {

@@ -65,13 +65,15 @@ class TrainingLoopTest : public TrainerTest {
         : start(to_start),
           outbox({.spill_path = folder + "-telemetry"}),
           link(folder, outbox),
-          store(start.checkpoint_root(), io) {
+          store(start.checkpoint_root(), io),
+          scratch_folder(folder) {
       outbox.SetListener([this] {
         absl::MutexLock lock(&mutex);
         num_records = outbox.last_sequence();
       });
-      loop = std::make_unique<TrainingLoop>(PlanAttempt(start).value(),
-                                            TrainingLoop::Context{start, link, outbox, store, step_log, lease});
+      loop = std::make_unique<TrainingLoop>(
+          PlanAttempt(start).value(),
+          TrainingLoop::Context{start, link, outbox, store, step_log, lease, scratch_folder});
     }
     // Waits until the run has done `step` steps. REQUIRES: every telemetry record of the run is a step.
     void AwaitStep(uint64_t step) {
@@ -89,6 +91,7 @@ class TrainingLoopTest : public TrainerTest {
     TelemetryOutbox outbox;
     AgentLink link;
     CheckpointStore store;
+    const std::string scratch_folder;
     StepLog step_log;
     ComputeLease lease;
     absl::Mutex mutex;

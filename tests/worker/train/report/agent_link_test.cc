@@ -207,6 +207,21 @@ TEST_F(AgentLinkTest, GradientRequest_CountsOncePerNumber) {
   EXPECT_FALSE(link_.TakeGradientRequest());
 }
 
+TEST_F(AgentLinkTest, ProfileRequest_CountsOncePerNumberAndTheNewestReplacesOneThatWaits) {
+  Agent agent(folder_);
+  EXPECT_EQ(agent.Read(), "hello");
+  internal::TrainerCommand request;
+  for (const auto& [number, steps] : {std::pair(1, 5), {2, 7}, {2, 7}, {1, 5}}) {
+    request.mutable_profile()->set_number(static_cast<uint64_t>(number));
+    request.mutable_profile()->set_num_steps(steps);
+    agent.Send(request);
+  }
+  agent.Start("job");
+  EXPECT_TRUE(link_.WaitForStart(absl::InfiniteDuration()).has_value());
+  EXPECT_EQ(link_.TakeProfileRequest(), 7);
+  EXPECT_EQ(link_.TakeProfileRequest(), 0);
+}
+
 TEST_F(AgentLinkTest, Stop_EndsTheWaitForAStart) {
   internal::LeaveAttempt leave;
   leave.set_desired(v1::Job::PAUSE);

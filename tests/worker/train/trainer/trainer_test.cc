@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/io/file.h"
+#include "tests/gunzip.h"
 #include "tests/host_gpu.h"
 #include "tests/worker/train/trainer/fake_agent.h"
 #include "tests/worker/train/trainer/trainer_fixture.h"
@@ -499,6 +500,44 @@ TEST_F(TrainerTest, ARequestForGradients_ReportsWhatTheCanaryLastSawOfLayersInFp
     EXPECT_LT(error, 0.25);
   }
   EXPECT_FALSE(fp8.demoted());
+}
+
+TEST_F(TrainerTest, ARequestForAProfile_IsAnsweredWithTheOpsOfSoManySteps) {
+  StartAttempt start = Mlp("bf16", 1 << 30);
+  FakeAgent agent = Spawn();
+  agent.Connect();
+  agent.Start(start);
+  const auto answers = [&] { return EventsOf(agent, v1::Event::PROFILED); };
+  for (const uint64_t number : {1, 2}) {
+    internal::TrainerCommand command;
+    command.mutable_profile()->set_number(number);
+    command.mutable_profile()->set_num_steps(3);
+    agent.Send(command);
+    agent.Send(command);  // A repeat asks for nothing.
+    agent.ReadUntil([&] {
+      if (!agent.sequences.empty()) {
+        agent.Acknowledge(agent.sequences.rbegin()->first);
+      }
+      return answers().size() >= number;
+    });
+  }
+  agent.Leave(v1::Job::CANCEL, v1::Reason::USER_CANCELLED);
+  Finish(agent);
+  ASSERT_EQ(answers().size(), 2u);
+  const v1::Event event = answers()[0];
+  EXPECT_EQ(event.message(), absl::StrCat("profiled 3 steps, up to step ", event.step()));
+  EXPECT_EQ(event.attributes().at("files"), "1");
+  ASSERT_EQ(agent.samples.size(), 2u);
+  EXPECT_EQ(agent.samples[0].file_name(), "profile-1.json.gz");
+  EXPECT_EQ(agent.samples[0].step(), event.step());
+  EXPECT_EQ(absl::StrCat(agent.samples[0].content().size()), event.attributes().at("bytes"));
+  const std::string trace = Gunzip(agent.samples[0].content());
+  for (int64_t step = event.step() - 2; step <= event.step(); ++step) {
+    EXPECT_THAT(trace, HasSubstr(absl::StrCat("ProfilerStep#", step, "\"")));
+  }
+  EXPECT_THAT(trace, testing::Not(HasSubstr(absl::StrCat("ProfilerStep#", event.step() + 1, "\""))));
+  EXPECT_THAT(trace, HasSubstr("\"aten::addmm\""));
+  EXPECT_THAT(trace, HasSubstr("AddmmBackward0"));
 }
 
 TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryFormat) {

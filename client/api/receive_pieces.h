@@ -1,0 +1,31 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include "absl/status/status.h"
+#include "base/grpc/grpc_status.h"
+#include "client/api/cancels_call.h"
+#include "client/api/transfer.h"
+
+namespace ampd::client {
+
+// Makes the streaming call that `start(context)` starts, and passes the `content` of each of its messages to `write`.
+// Returns the status of the call, or the error with which `write` ended it.
+template <typename Response, typename Start>
+absl::Status ReceivePieces(Cancellation* cancellation, const Start& start, const WritePiece& write) {
+  grpc::ClientContext context;
+  const CancelsCall cancels(cancellation, &context);
+  const auto stream = start(&context);
+  Response message;
+  absl::Status written;
+  while (written.ok() && stream->Read(&message)) {
+    written = write(message.content());
+  }
+  if (!written.ok()) {
+    context.TryCancel();
+  }
+  const grpc::Status status = stream->Finish();
+  return written.ok() ? FromGrpcStatus(status) : written;
+}
+
+}  // namespace ampd::client

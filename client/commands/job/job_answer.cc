@@ -1,0 +1,46 @@
+#include "client/commands/job/job_answer.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "client/api/job_watch.h"
+#include "client/terminal/session.h"
+
+namespace ampd::client {
+
+absl::StatusOr<v1::Event> AwaitAnswer(JobClient* client, const JobRequest& request, absl::Duration deadline,
+                                      Cancellation* interrupt) {
+  const std::string& id = request.request.id();
+  JobWatch watch(client, {.id = id}, interrupt);
+  bool requested = false;
+  while (true) {
+    v1::WatchJobResponse message;
+    switch (watch.Pull(deadline, &message)) {
+      case JobWatch::Next::kReconnecting:
+        break;
+      case JobWatch::Next::kCancelled:
+        return absl::CancelledError(absl::StrCat("interrupted before job ", id, " reported ", request.thing,
+                                                 "; to see later whether it did: ampctl job events ", id));
+      case JobWatch::Next::kTimeout:
+        return Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
+                     absl::StrCat("job ", id, " has not reported ", request.thing,
+                                  " yet; to see later whether it did: ampctl job events ", id));
+      case JobWatch::Next::kEnded:
+        return watch.status().ok() ? absl::FailedPreconditionError(
+                                         absl::StrCat("job ", id, " ended before it reported ", request.thing))
+                                   : watch.status();
+      case JobWatch::Next::kMessage:
+        if (!std::exchange(requested, true)) {
+          if (const auto job = client->UpdateJob(request.request); !job.ok()) {
+            return job.status();
+          }
+        }
+        if (message.event().kind() == request.answer) {
+          return message.event();
+        }
+    }
+  }
+}
+
+}  // namespace ampd::client

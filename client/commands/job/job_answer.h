@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "ampd/v1/job_service.pb.h"
+#include "client/api/cancellation.h"
+#include "client/api/job_client.h"
+
+namespace ampd::client {
+
+// A request to a running job that the job answers with an event.
+struct JobRequest {
+  v1::UpdateJobRequest request;
+  v1::Event::Kind answer = v1::Event::KIND_UNSPECIFIED;
+  std::string thing;  // what the job reports, with its article: "its gradients"
+};
+
+// Sends the request and waits until `deadline`, since boot, for the first event of the answer's kind. The request is
+// sent only when a watch shows the job, so that the answer can't be missed. DEADLINE_EXCEEDED (WAIT_TIMED_OUT),
+// CANCELLED after Ctrl-C, FAILED_PRECONDITION if the job ends first; otherwise the server's errors.
+absl::StatusOr<v1::Event> AwaitAnswer(JobClient* client, const JobRequest& request, absl::Duration deadline,
+                                      Cancellation* interrupt);
+
+}  // namespace ampd::client

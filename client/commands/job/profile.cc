@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "client/api/artifact_transfer.h"
+#include "client/commands/arguments.h"
+#include "client/commands/checks.h"
+#include "client/commands/find_job.h"
+#include "client/commands/job/job.h"
+#include "client/commands/job/job_answer.h"
+#include "client/commands/output_file.h"
+#include "client/commands/suggestions.h"
+#include "client/commands/transfer.h"
+#include "client/render/format.h"
+#include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr int kMaxSteps = 100;
+
+struct ProfileOptions {
+  std::string id;
+  std::string file;  // file to write; empty: named after the job and the step
+  int num_steps = 5;
+  absl::Duration timeout = absl::Minutes(5);
+  bool replace = false;
+};
+
+// A profile that was stored, and the file that it was written to.
+struct Profile {
+  v1::Event event;
+  std::string file;
+  int64_t size_bytes = 0;
+};
+
+// Returns the files that hold the profile, in order. NOT_FOUND if the server does not have all of them.
+absl::StatusOr<std::vector<v1::Artifact>> FilesOf(JobClient* client, const std::string& id, const v1::Event& event) {
+  AMPD_ASSIGN_OR_RETURN(std::vector<v1::Artifact> files, client->ListArtifacts(id));
+  const auto is_other = [&](const v1::Artifact& file) {
+    return file.step() != event.step() || !absl::StartsWith(file.file_name(), "profile-");
+  };
+  files.erase(std::remove_if(files.begin(), files.end(), is_other), files.end());
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.file_name() < b.file_name(); });
+  size_t expected = 0;
+  const auto num_files = event.attributes().find("files");
+  if (num_files == event.attributes().end() || !absl::SimpleAtoi(num_files->second, &expected) ||
+      files.size() != expected) {
+    return absl::NotFoundError(absl::StrCat("the server has no whole profile of step ", event.step(),
+                                            "; see the job's events: ampctl job events ", id));
+  }
+  return files;
+}
+
+// Checks what can be checked before the job is asked.
+absl::Status CheckFile(const ProfileOptions& options) {
+  return options.file.empty() ? absl::OkStatus() : CheckOutputFile(options.file, options.replace);
+}
+
+absl::StatusOr<Profile> MakeProfile(Session* session, const ProfileOptions& options) {
+  AMPD_RETURN_IF_ERROR(CheckFile(options));
+  Cancellation* const interrupt = session->CancelledByInterrupt();
+  AMPD_ASSIGN_OR_RETURN(JobClient* const client, session->Client());
+  AMPD_ASSIGN_OR_RETURN(const std::string id, FindJobId(client, options.id));
+  AMPD_ASSIGN_OR_RETURN(const v1::Job job, client->GetJob(id));
+  JobRequest request = {.answer = v1::Event::PROFILED, .thing = "its profile"};
+  request.request.set_id(id);
+  request.request.mutable_update_mask()->add_paths("profile_steps");
+  request.request.set_profile_steps(options.num_steps);
+  Profile profile;
+  AMPD_ASSIGN_OR_RETURN(profile.event,
+                        AwaitAnswer(client, request, SystemClock().SinceBoot() + options.timeout, interrupt));
+  AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Artifact> files, FilesOf(client, id, profile.event));
+  profile.file = options.file.empty()
+                     ? absl::StrCat(FileNameFor(job), "-profile-step-", profile.event.step(), ".json.gz")
+                     : options.file;
+  ProgressLine line(*session);
+  const absl::Status written =
+      DownloadJoined(client, files, profile.file, options.replace, OptionsWithBar(&line, absl::Seconds(10), interrupt));
+  line.Clear();
+  AMPD_RETURN_IF_ERROR(written);
+  for (const v1::Artifact& file : files) {
+    profile.size_bytes += file.size_bytes();
+  }
+  return profile;
+}
+
+int ProfileJob(Session* session, const ProfileOptions& options) {
+  const absl::StatusOr<Profile> profile = MakeProfile(session, options);
+  if (!profile.ok()) {
+    return session->Fail(profile.status());
+  }
+  const PlainFields fields = {
+      {"file", profile->file}, {"step", profile->event.step()}, {"sizeBytes", profile->size_bytes}};
+  if (!PrintStructured(*session, fields) && !session->options().quiet) {
+    WriteFormatted("%s: %s (%s)\n", Printable(profile->file).c_str(), Printable(profile->event.message()).c_str(),
+                   FormatBytes(profile->size_bytes).c_str());
+    session->Note("open it at https://ui.perfetto.dev, or in Chrome at chrome://tracing");
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+Command ProfileJobCommand() {
+  const auto options = std::make_shared<ProfileOptions>();
+  return {.name = "profile",
+          .help = "Record what a running job's next steps do on the CPU and the GPU, and write a trace",
+          .examples =
+              "  ampctl job profile ID\n"
+              "  ampctl job profile ID --steps 20 trace.json.gz",
+          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+          .arguments = {JobId(&options->id),
+                        {.name = "file",
+                         .value = &options->file,
+                         .text = "[FILE]",
+                         .help = "File to write, in the format of Chrome's trace viewer, gzipped (default: named after "
+                                 "the job and the last step)",
+                         .suggest = SuggestFiles,
+                         .is_path = true},
+                        {.name = "--steps",
+                         .value = &options->num_steps,
+                         .text = "N",
+                         .help = "Number of steps to record (default 5, at most 100)",
+                         .check = InRange(1, kMaxSteps)},
+                        {.name = "--timeout",
+                         .value = &options->timeout,
+                         .text = "DURATION",
+                         .help = "Give up after this time, with exit code 7 (default 5m)"},
+                        Force(&options->replace)},
+          .run = [options](Session* session) { return ProfileJob(session, *options); }};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "ampd/v1/worker_service.pb.h"
+#include "server/rpc/call.h"
+#include "server/rpc/file_relay.h"
+
+namespace ampd::server {
+
+// One call of WorkerService.SendFile: passes a file's pieces to the relay, and reads the next one when the client has
+// taken the one before. Keeps itself alive until OnDone. Thread-safe.
+class FileReceiver final : public grpc::ServerReadReactor<v1::FilePiece>, public IdleStream {
+ public:
+  static constexpr std::string_view kMethod = "ampd.v1.WorkerService/SendFile";
+
+  FileReceiver(const CallEnvironment& environment, FileRelays* relays, std::string peer);
+
+  // Starts the call, or ends it if it is not `allowed`.
+  static void Run(const std::shared_ptr<FileReceiver>& receiver, const absl::Status& allowed);
+
+  void OnReadDone(bool ok) override;
+  void OnCancel() override;
+  void OnClosing() override;
+  void OnDone() override;
+
+ private:
+  void Read();
+  // Passes the message on. Returns whether the next one should be read after the client has taken this one; otherwise
+  // `status` is how the call ends.
+  bool TakeMessage(absl::Status* status);
+  absl::Status BeginRelay();
+  void End(const absl::Status& status);
+
+  const CallEnvironment& environment_;
+  FileRelays* const relays_;
+  const std::string peer_;
+  // A read and its processing never overlap, so these two need no lock.
+  v1::FilePiece message_;
+  std::shared_ptr<FileRelay> relay_;
+
+  absl::Mutex mutex_;
+  std::shared_ptr<FileReceiver> self_ ABSL_GUARDED_BY(mutex_);
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace ampd::server

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "worker/agent/files/file_uplink.h"
+
+namespace ampd::agent {
+
+// Implements FileUplink with WorkerService.SendFile. It has its own connection, so that files do not delay reports; the
+// first file opens it. Thread-safe.
+class FileUplinkClient final : public FileUplink {
+ public:
+  // `server`: host:port.
+  explicit FileUplinkClient(const std::string& server);
+  ~FileUplinkClient() override;
+
+  absl::Status Send(const NextPiece& next) override;
+  void Cancel() override;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ampd::agent

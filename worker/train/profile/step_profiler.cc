@@ -1,0 +1,97 @@
+#include "worker/train/profile/step_profiler.h"
+
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <set>
+#include <unordered_set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/error.h"
+#include "base/formats/gzip.h"
+#include "base/io/file.h"
+
+namespace ampd::train {
+namespace {
+
+namespace impl = torch::profiler::impl;
+
+constexpr int64_t kMaxTraceBytes = int64_t{1} << 30;
+
+impl::ProfilerConfig Config() {
+  return impl::ProfilerConfig(impl::ProfilerState::KINETO, /*report_input_shapes=*/true);
+}
+
+std::set<impl::ActivityType> Activities(bool on_gpu) {
+  return on_gpu ? std::set<impl::ActivityType>{impl::ActivityType::CPU, impl::ActivityType::CUDA}
+                : std::set<impl::ActivityType>{impl::ActivityType::CPU};
+}
+
+}  // namespace
+
+void StepProfiler::Begin() {
+  torch::autograd::profiler::prepareProfiler(Config(), Activities(on_gpu_));
+  const std::unordered_set<at::RecordScope> scopes = {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
+                                                      at::RecordScope::USER_SCOPE};
+  torch::autograd::profiler::enableProfiler(Config(), Activities(on_gpu_), scopes);
+  is_recording_ = true;
+  num_steps_ = 0;
+}
+
+void StepProfiler::Run(int64_t step, const std::function<void()>& body) {
+  if (!is_recording_) {
+    return body();
+  }
+  RECORD_USER_SCOPE(absl::StrCat("ProfilerStep#", step));
+  body();
+  ++num_steps_;
+}
+
+absl::StatusOr<std::string> StepProfiler::End() {
+  is_recording_ = false;
+  const auto result = torch::autograd::profiler::disableProfiler();
+  if (result == nullptr) {
+    return absl::InternalError("PyTorch's profiler recorded nothing");
+  }
+  // Kineto writes a file, and another one beside it first.
+  std::string folder = folder_ + "/profile-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) {
+    return ErrnoError(errno, "make a folder for the profile");
+  }
+  const std::string path = folder + "/trace.json";
+  result->save(path);
+  const absl::StatusOr<std::string> trace = ReadFile(path, kMaxTraceBytes);
+  (void)unlink(path.c_str());
+  (void)rmdir(folder.c_str());
+  if (!trace.ok()) {
+    return WithPrefix("PyTorch's profiler wrote no file that can be read", trace.status());
+  }
+  return Gzip(*trace);
+}
+
+void StepProfiler::Drop() {
+  if (std::exchange(is_recording_, false)) {
+    torch::autograd::profiler::disableProfiler();
+  }
+}
+
+std::vector<v1::Sample> ProfileSamples(const std::string& profile, int64_t step) {
+  const size_t num_parts = (profile.size() + kMaxProfileFileBytes - 1) / kMaxProfileFileBytes;
+  const int num_digits = static_cast<int>(absl::StrCat(num_parts).size());
+  std::vector<v1::Sample> samples;
+  for (size_t part = 0; part < num_parts; ++part) {
+    v1::Sample& sample = samples.emplace_back();
+    sample.set_step(step);
+    sample.set_file_name(absl::StrFormat("profile-%0*d.json.gz", num_digits, part + 1));
+    sample.set_media_type("application/gzip");
+    sample.set_content(profile.substr(part * kMaxProfileFileBytes, kMaxProfileFileBytes));
+  }
+  return samples;
+}
+
+}  // namespace ampd::train

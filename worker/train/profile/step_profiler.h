@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ampd/v1/worker_service.pb.h"
+
+namespace ampd::train {
+
+// The server's limit for a sample.
+inline constexpr size_t kMaxProfileFileBytes = size_t{1} << 20;
+
+// Records with PyTorch's profiler (Kineto) what each op of LibTorch does during some steps: on the CPU, and, on a GPU,
+// its kernels and copies. Only the calling thread's ops are recorded, with the shapes of their arguments.
+// Single-threaded.
+class StepProfiler {
+ public:
+  // `folder`: exists, for temporary files.
+  StepProfiler(std::string folder, bool on_gpu) : folder_(std::move(folder)), on_gpu_(on_gpu) {}
+  // Drops what was recorded.
+  ~StepProfiler() { Drop(); }
+  StepProfiler(const StepProfiler&) = delete;
+  StepProfiler& operator=(const StepProfiler&) = delete;
+
+  // Begins to record. REQUIRES: !is_recording(), and no work of an earlier step is pending on the device.
+  void Begin();
+  // Runs one step. While recording, the step has the name "ProfilerStep#<step>" in the profile.
+  void Run(int64_t step, const std::function<void()>& body);
+  // Ends the recording and returns it: a gzip file in the format of Chrome's trace viewer. REQUIRES: is_recording(),
+  // and all work of the recorded steps is done. Returns why the profiler gave no file.
+  absl::StatusOr<std::string> End();
+  void Drop();
+
+  bool is_recording() const { return is_recording_; }
+  int num_steps() const { return num_steps_; }  // Since Begin.
+
+ private:
+  const std::string folder_;
+  const bool on_gpu_;
+  bool is_recording_ = false;
+  int num_steps_ = 0;
+};
+
+// Cuts a profile into the samples "profile-<part>.json.gz" of `step`, each of at most kMaxProfileFileBytes. Parts count
+// from 1, with as many digits as the last one has, so that their names sort.
+std::vector<v1::Sample> ProfileSamples(const std::string& profile, int64_t step);
+
+}  // namespace ampd::train
