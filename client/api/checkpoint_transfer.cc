@@ -29,6 +29,7 @@ struct Source {
 RemoteFile RemoteFileOf(const Source& source, const std::string& name, const CheckpointManifest::File& file,
                         const TransferOptions& options) {
   RemoteFile remote = {.sha256 = file.sha256, .size_bytes = file.size_bytes};
+  remote.worker_may_return = name != kManifestFile;  // It has sent the manifest.
   v1::DownloadCheckpointFileRequest request;
   request.set_id(source.job);
   request.set_attempt(source.checkpoint.attempt());

@@ -21,10 +21,10 @@ namespace {
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
 // Whether a retry may help. A worker that is not connected when a transfer begins is rarely back within seconds.
-bool IsPassing(const absl::Status& status, int64_t num_done) {
+bool IsPassing(const absl::Status& status, bool worker_may_return) {
   const std::string reason = ReasonOf(status);
   if (reason == "WORKER_UNREACHABLE") {
-    return num_done > 0;
+    return worker_may_return;
   }
   return absl::IsUnavailable(status) || reason == "OFFSET_MISMATCH" || reason == "UPLOAD_TAKEN_OVER" ||
          reason == "SERVER_BUSY";
@@ -43,12 +43,16 @@ absl::Status DownloadInto(const RemoteFile& remote, const std::string& path, con
     return ErrnoError(errno, "cannot be opened");
   }
   int64_t num_done = found.st_size;
-  const auto append = [&](const std::string& piece) {
+  const auto append = [&](const std::string& piece) -> absl::Status {
     num_done += static_cast<int64_t>(piece.size());
+    if (num_done > remote.size_bytes) {
+      return absl::DataLossError(absl::StrCat("the downloaded content has more than ", remote.size_bytes, " bytes"));
+    }
     ReportProgress(options, num_done, remote.size_bytes);
     return WriteAll(file.get(), piece);
   };
-  AMPD_RETURN_IF_ERROR(Repeat(options, num_done, [&] { return remote.receive(num_done, append); }));
+  AMPD_RETURN_IF_ERROR(Repeat(
+      options, num_done, [&] { return remote.receive(num_done, append); }, remote.worker_may_return));
   AMPD_ASSIGN_OR_RETURN(const std::string sha256, DigestOf(path, *options.cancellation));
   return CheckDigest(remote, sha256);
 }
@@ -64,7 +68,7 @@ void ReportProgress(const TransferOptions& options, int64_t num_done, int64_t nu
 absl::Status Interrupted() { return absl::CancelledError("interrupted; repeat the command to resume"); }
 
 absl::Status Repeat(const TransferOptions& options, const int64_t& num_done,
-                    const std::function<absl::Status()>& transfer) {
+                    const std::function<absl::Status()>& transfer, bool worker_may_return) {
   int64_t done_before = num_done;
   absl::Duration give_up = SystemClock().SinceBoot() + options.retry_for;
   absl::Duration pause = absl::Milliseconds(100);
@@ -82,7 +86,8 @@ absl::Status Repeat(const TransferOptions& options, const int64_t& num_done,
       // So the time for retries starts again.
       give_up = SystemClock().SinceBoot() + options.retry_for;
     }
-    if (status.ok() || !IsPassing(status, num_done) || SystemClock().SinceBoot() + pause > give_up) {
+    if (status.ok() || !IsPassing(status, worker_may_return || num_done > 0) ||
+        SystemClock().SinceBoot() + pause > give_up) {
       return status;
     }
     options.cancellation->WaitFor(pause);
@@ -131,11 +136,13 @@ absl::Status StreamRemote(const RemoteFile& remote, const WritePiece& write, con
 }
 
 absl::Status FillFile(const RemoteFile& remote, const std::string& path, const TransferOptions& options) {
-  const bool goes_on = access(path.c_str(), F_OK) == 0;
+  struct stat found = {};
+  const bool goes_on = lstat(path.c_str(), &found) == 0 && found.st_size <= remote.size_bytes;
+  if (!goes_on) {
+    (void)unlink(path.c_str());  // There is none, or it is not the beginning of this content.
+  }
   absl::Status filled = DownloadInto(remote, path, options);
-  // A refused offset: the file has more bytes than the server's.
-  if (goes_on &&
-      (absl::IsDataLoss(filled) || absl::IsInvalidArgument(filled) || ReasonOf(filled) == "CHECKPOINT_UNREADABLE")) {
+  if (goes_on && absl::IsDataLoss(filled)) {
     (void)unlink(path.c_str());
     filled = DownloadInto(remote, path, options);
   }

@@ -27,8 +27,9 @@ absl::Status Interrupted();
 
 // Calls `transfer` until it succeeds or returns an error that a retry can't fix. Gives up when the transfer makes no
 // progress for `retry_for`. `num_done` is the number of bytes transferred so far, which `transfer` advances.
+// `worker_may_return`: as in RemoteFile; a worker that was reached once may return, too.
 absl::Status Repeat(const TransferOptions& options, const int64_t& num_done,
-                    const std::function<absl::Status()>& transfer);
+                    const std::function<absl::Status()>& transfer, bool worker_may_return = false);
 
 // Reads at most `num_bytes`, and at most 1 MiB, from `offset` on. Returns fewer at the end of the file.
 absl::StatusOr<std::string> ReadPiece(int file, int64_t offset, int64_t num_bytes);
@@ -42,7 +43,9 @@ using WritePiece = std::function<absl::Status(const std::string& piece)>;
 // A file that the server sends.
 struct RemoteFile {
   std::string sha256;
-  int64_t size_bytes = 0;  // for the progress
+  int64_t size_bytes = 0;
+  // Whether a worker that does not send the file may do so again within seconds, so that a retry can help.
+  bool worker_may_return = false;
   // Makes one call that sends the bytes from `offset` on.
   std::function<absl::Status(int64_t offset, const WritePiece& write)> receive;
 };
@@ -52,7 +55,8 @@ struct RemoteFile {
 absl::Status StreamRemote(const RemoteFile& remote, const WritePiece& write, const TransferOptions& options);
 
 // Downloads the bytes that the file at `path` does not have yet and appends them to it. If the complete file does not
-// have the digest, it starts over once, and then deletes the file and returns DATA_LOSS.
+// have the digest, it starts over once, and then deletes the file and returns DATA_LOSS, as for a content that is
+// larger than `remote.size_bytes`.
 absl::Status FillFile(const RemoteFile& remote, const std::string& path, const TransferOptions& options);
 
 }  // namespace ampd::client

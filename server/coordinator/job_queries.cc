@@ -68,6 +68,7 @@ void JobQueries::AddReportedStep(v1::Job* job) const {
   const int64_t step = options_.sessions->ReportedStep(attempt.worker(), job->id(), attempt.number());
   if (step > job->progress().step()) {
     job->mutable_progress()->set_step(step);
+    job->mutable_progress()->set_samples(step * job->spec().data().batch_size());
   }
 }
 

@@ -41,6 +41,9 @@ void FileReceiver::Run(const std::shared_ptr<FileReceiver>& receiver, const absl
 }
 
 void FileReceiver::Read() {
+  if (environment_.open_streams->closing()) {
+    return OnClosing();
+  }
   absl::MutexLock lock(&mutex_);
   if (!ended_) {
     StartRead(&message_);
@@ -61,6 +64,9 @@ bool FileReceiver::TakeMessage(absl::Status* status) {
   *status = CheckReadable(message_);
   if (status->ok() && message_.content().size() > kMaxPieceBytes) {
     *status = InvalidFields({{"content", "has more than 1 MiB"}});
+  }
+  if (status->ok() && message_.content().empty() && !message_.last() && message_.failure().empty()) {
+    *status = InvalidFields({{"content", "is empty, and the message is not the last one"}});
   }
   if (status->ok() && relay_ == nullptr) {
     *status = BeginRelay();

@@ -35,9 +35,12 @@ FileRelay::Taken FileRelay::Take() {
       taken.status = *end_;
     } else if (clock_->SinceBoot() - last_progress_ > kPieceLimit) {
       taken.kind = Taken::kEnd;
-      taken.status = Error(
-          absl::StatusCode::kUnavailable, "WORKER_UNREACHABLE",
-          absl::StrCat("worker ", worker_, " has sent nothing of the file for ", absl::FormatDuration(kPieceLimit)));
+      taken.status = Error(absl::StatusCode::kUnavailable, "WORKER_UNREACHABLE",
+                           has_begun_ ? absl::StrCat("worker ", worker_, " has sent nothing more of the file for ",
+                                                     absl::FormatDuration(kPieceLimit))
+                                      : absl::StrCat("worker ", worker_, " has not begun to send the file within ",
+                                                     absl::FormatDuration(kPieceLimit),
+                                                     "; it sends many others, or its version cannot send files"));
     }
   }
   if (on_taken != nullptr) {
@@ -102,7 +105,7 @@ bool FileRelay::IsWaiting() const {
 absl::StatusOr<std::shared_ptr<FileRelay>> FileRelays::Open(const std::string& worker, v1::FileRequest request,
                                                             std::function<void()> on_piece) {
   request.set_transfer(RandomId(SystemRandom(), kTransferLength));
-  const auto relay = std::make_shared<FileRelay>(worker, request, std::move(on_piece), &SystemClock());
+  const auto relay = std::make_shared<FileRelay>(worker, request, std::move(on_piece), clock_);
   absl::MutexLock lock(&mutex_);
   std::erase_if(relays_, [](const auto& entry) { return entry.second.expired(); });
   if (relays_.size() >= kMaxRelays) {

@@ -77,6 +77,8 @@ class FileRelays {
  public:
   static constexpr size_t kMaxRelays = 256;
 
+  explicit FileRelays(const Clock* clock) : clock_(clock) {}
+
   // Opens a relay for a file that `worker` has. It is forgotten when its last owner lets it go. The random `transfer`
   // is added to the request. RESOURCE_EXHAUSTED (SERVER_BUSY) if there are kMaxRelays.
   absl::StatusOr<std::shared_ptr<FileRelay>> Open(const std::string& worker, v1::FileRequest request,
@@ -87,6 +89,7 @@ class FileRelays {
   std::shared_ptr<FileRelay> Find(const std::string& transfer);
 
  private:
+  const Clock* const clock_;
   absl::Mutex mutex_;
   std::map<std::string, std::weak_ptr<FileRelay>> relays_ ABSL_GUARDED_BY(mutex_);  // By transfer.
 };

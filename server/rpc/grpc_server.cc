@@ -90,6 +90,7 @@ struct GrpcServer::Parts {
         model_pool(kNumModelThreads, kMaxPoolTasks),
         estimate_pool(NumEstimateThreads(), kMaxEstimates),
         environment{&guard, options.observer, &pool, &model_pool, &estimate_pool, &open_streams},
+        relays(options.clock),
         jobs({.environment = &environment,
               .commands = &options.coordinator->commands(),
               .queries = &options.coordinator->queries(),

@@ -114,7 +114,7 @@ ROOMS = {
     "worker/train/checkpoint": "ampd base base/formats base/io worker/amp worker/data worker/executor "
                                "worker/train/health files thread torch",
     "worker/train/sample": "ampd base data/images data/text graph models worker/amp worker/data torch",
-    "worker/train/profile": "ampd base base/formats base/io torch",
+    "worker/train/profile": "ampd base base/formats base/io files torch",
     "worker/train/predict": "ampd base base/formats data worker/amp torch",
     "worker/train/plan": "ampd base base/formats data graph graph/exported models precision worker/amp worker/data "
                          "worker/executor worker/train/checkpoint worker/train/health worker/train/report "

@@ -83,6 +83,9 @@ absl::StatusOr<SourceFolder> DownloadSource(Session* session, JobClient* client,
       OptionsWithBar(&line, absl::Seconds(10), session->CancelledByInterrupt()));
   line.Clear();
   AMPD_RETURN_IF_ERROR(downloaded.status());
+  if (session->CancelledByInterrupt()->cancelled()) {
+    return absl::CancelledError("interrupted");
+  }
   return source;
 }
 

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "client/api/artifact_transfer.h"
@@ -41,20 +41,28 @@ struct Profile {
   int64_t size_bytes = 0;
 };
 
-// Returns the files that hold the profile, in order. NOT_FOUND if the server does not have all of them.
+// Returns the files that hold the profile, in order. FAILED_PRECONDITION if the job could not make it, NOT_FOUND if the
+// server does not have all files.
 absl::StatusOr<std::vector<v1::Artifact>> FilesOf(JobClient* client, const std::string& id, const v1::Event& event) {
-  AMPD_ASSIGN_OR_RETURN(std::vector<v1::Artifact> files, client->ListArtifacts(id));
-  const auto is_other = [&](const v1::Artifact& file) {
-    return file.step() != event.step() || !absl::StartsWith(file.file_name(), "profile-");
-  };
-  files.erase(std::remove_if(files.begin(), files.end(), is_other), files.end());
-  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.file_name() < b.file_name(); });
-  size_t expected = 0;
-  const auto num_files = event.attributes().find("files");
-  if (num_files == event.attributes().end() || !absl::SimpleAtoi(num_files->second, &expected) ||
-      files.size() != expected) {
-    return absl::NotFoundError(absl::StrCat("the server has no whole profile of step ", event.step(),
-                                            "; see the job's events: ampctl job events ", id));
+  const auto attribute = event.attributes().find("files");
+  int num_files = 0;
+  if (attribute == event.attributes().end() || !absl::SimpleAtoi(attribute->second, &num_files) || num_files < 1) {
+    return absl::FailedPreconditionError(Printable(event.message()));
+  }
+  AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Artifact> all, client->ListArtifacts(id));
+  // The step may also have files of an earlier attempt's profile, with other names.
+  const int num_digits = static_cast<int>(absl::StrCat(num_files).size());
+  std::vector<v1::Artifact> files;
+  for (int part = 1; part <= num_files; ++part) {
+    const std::string name = absl::StrFormat("profile-%0*d.json.gz", num_digits, part);
+    const auto found = std::find_if(all.begin(), all.end(), [&](const v1::Artifact& file) {
+      return file.step() == event.step() && file.file_name() == name;
+    });
+    if (found == all.end()) {
+      return absl::NotFoundError(absl::StrCat("the server has no whole profile of step ", event.step(),
+                                              "; see the job's events: ampctl job events ", id));
+    }
+    files.push_back(*found);
   }
   return files;
 }

@@ -86,7 +86,7 @@ TEST_F(CheckpointDownload, AFileOfTheWorker_ReachesTheClientPieceByPiece) {
   Downloaded downloaded;
   std::thread client([&] { downloaded = Download(request_); });
   const std::string large(900'000, 'x');
-  EXPECT_EQ(Answer({Piece("begin"), Piece(large), Piece(""), Piece("end", /*is_last=*/true)}), absl::OkStatus());
+  EXPECT_EQ(Answer({Piece("begin"), Piece(large), Piece("end", /*is_last=*/true)}), absl::OkStatus());
   client.join();
   EXPECT_EQ(downloaded.status, absl::OkStatus());
   EXPECT_EQ(downloaded.content, absl::StrCat("begin", large, "end"));
@@ -136,6 +136,14 @@ TEST_F(CheckpointDownload, APieceThatIsTooLarge_IsRefused) {
   EXPECT_EQ(downloaded.content, "content");
 }
 
+TEST_F(CheckpointDownload, AnEmptyPiece_IsNoProgress) {
+  Downloaded downloaded;
+  std::thread client([&] { downloaded = Download(request_); });
+  EXPECT_EQ(Answer({Piece("begin"), Piece("")}).code(), absl::StatusCode::kInvalidArgument);
+  client.join();
+  EXPECT_EQ(ReasonOf(downloaded.status), "WORKER_UNREACHABLE");
+}
+
 TEST_F(CheckpointDownload, AClientThatLeaves_EndsTheWorkersCall) {
   auto context = Context();
   auto reader = server_.jobs().DownloadCheckpointFile(context.get(), request_);
@@ -172,7 +180,7 @@ TEST_F(CheckpointDownload, AWorkerThatIsGone_IsSaidToBeUnreachable) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("worker w1 saved it"));
 }
 
-TEST_F(CheckpointDownload, AnotherAgentWithTheWorkersName_IsNotAsked) {
+TEST_F(CheckpointDownload, AWorkerThatDoesNotHaveTheFiles_IsNotAsked) {
   worker_ = nullptr;
   server_.Restart();
   ScriptedWorker other(&server_, "w2", "agent-2");

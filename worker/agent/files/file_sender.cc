@@ -18,7 +18,7 @@
 namespace ampd::agent {
 namespace {
 
-constexpr int kNumThreads = 2;
+constexpr int kNumThreads = 8;  // They mostly wait: for the clients that take the files.
 constexpr size_t kMaxWaiting = 64;
 constexpr int64_t kPieceBytes = 256 << 10;
 
@@ -99,13 +99,16 @@ FileUplink::NextPiece PiecesOf(const std::string& root, const v1::FileRequest& r
 FileSender::FileSender(Options options) : options_(std::move(options)), waiting_(kMaxWaiting) {}
 
 void FileSender::Send(const std::vector<v1::FileRequest>& requests) {
-  std::set<std::string> accepted;
-  for (const v1::FileRequest& request : requests) {
-    if (accepted_.contains(request.transfer()) || waiting_.TryPush(request)) {
-      accepted.insert(request.transfer());
+  {
+    absl::MutexLock lock(&mutex_);
+    std::set<std::string> accepted;
+    for (const v1::FileRequest& request : requests) {
+      if (accepted_.contains(request.transfer()) || waiting_.TryPush(request)) {
+        accepted.insert(request.transfer());
+      }
     }
+    accepted_ = std::move(accepted);
   }
-  accepted_ = std::move(accepted);
   while (!requests.empty() && threads_.size() < kNumThreads) {
     threads_.emplace_back([this] { Run(); });
   }
@@ -115,6 +118,8 @@ void FileSender::Run() {
   while (std::optional<v1::FileRequest> request = waiting_.Pop()) {
     const absl::Status sent = options_.uplink->Send(PiecesOf(options_.root, *request));
     if (!sent.ok() && !absl::IsCancelled(sent)) {
+      absl::MutexLock lock(&mutex_);
+      accepted_.erase(request->transfer());  // The next directive may request it again.
       options_.log(
           absl::StrCat("can't send ", request->path(), "/", request->file_name(), " to the server: ", sent.message()));
     }

@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "ampd/v1/worker_service.pb.h"
 #include "base/bounded_queue.h"
 #include "worker/agent/files/file_uplink.h"
@@ -18,8 +20,8 @@ namespace ampd::agent {
 FileUplink::NextPiece PiecesOf(const std::string& root, const v1::FileRequest& request);
 
 // Sends the files of checkpoints that the server requests, a few at a time, on threads of its own. The server repeats a
-// request in its directives until it receives the file; each transfer is sent once. Send and Stop: owner is the agent's
-// loop.
+// request in its directives until it receives the file; each transfer is sent once, unless its call failed. Send and
+// Stop: owner is the agent's loop.
 class FileSender {
  public:
   struct Options {
@@ -41,7 +43,8 @@ class FileSender {
 
   const Options options_;
   BoundedQueue<v1::FileRequest> waiting_;
-  std::set<std::string> accepted_;  // transfers of the last directive that were begun
+  absl::Mutex mutex_;
+  std::set<std::string> accepted_ ABSL_GUARDED_BY(mutex_);  // transfers of the last directive that were begun
   std::vector<std::thread> threads_;
 };
 

@@ -27,6 +27,7 @@ FileUplinkClient::~FileUplinkClient() = default;
 
 absl::Status FileUplinkClient::Send(const NextPiece& next) {
   grpc::ClientContext context;
+  context.set_wait_for_ready(true);  // After a restart of the server, the channel may take a moment to connect.
   {
     absl::MutexLock lock(&state_->mutex);
     if (state_->cancelled) {

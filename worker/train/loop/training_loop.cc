@@ -1,5 +1,7 @@
 #include "worker/train/loop/training_loop.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +20,14 @@
 #include "worker/train/report/trainer_log.h"
 
 namespace ampd::train {
+namespace {
+
+// The profiler keeps all events in memory, some 200 bytes each, and a step has about this many for each node: its op
+// and the ops below it, forward and backward.
+constexpr int64_t kEventsOfANode = 6;
+constexpr int64_t kMostProfileEvents = 1'000'000;
+
+}  // namespace
 
 using v1::Event;
 using v1::Outcome;
@@ -136,27 +146,36 @@ absl::Status TrainingLoop::FollowProfile() {
   }
   AMPD_RETURN_IF_ERROR(EndSteps());
   rolled_back_ = false;  // The profile begins after the roll-back.
+  const AttemptPlan& plan = run_.plan();
+  const int64_t events = kEventsOfANode * std::max<int64_t>(std::ssize(plan.model.nodes()), 1) * plan.num_micro_batches;
+  profile_steps_ = static_cast<int>(std::clamp<int64_t>(kMostProfileEvents / events, 1, profile_steps_));
   LogLine(absl::StrFormat("step %d: profiling %d steps", run_.step(), profile_steps_));
-  profiler_.Begin();
-  return absl::OkStatus();
+  const absl::Status begun = profiler_.Begin();
+  return begun.ok() ? begun : ReportNoProfile(begun);
 }
 
-// Stores the profile. A profile that could not be made is a warning.
+// A profile that could not be made is no reason to end the attempt.
+absl::Status TrainingLoop::ReportNoProfile(const absl::Status& why) {
+  return telemetry_.Event(Event::PROFILED, run_.step(), absl::StrCat("the steps were not profiled: ", why.message()),
+                          {{"steps", "0"}, {"files", "0"}, {"bytes", "0"}});
+}
+
+// Stores the profile.
 absl::Status TrainingLoop::EndProfile() {
   AMPD_RETURN_IF_ERROR(EndSteps());
   rolled_back_ = false;
   const absl::StatusOr<std::string> profile = profiler_.End();
   if (!profile.ok()) {
-    return telemetry_.Event(Event::WARNING, run_.step(),
-                            absl::StrCat("the steps were not profiled: ", profile.status().message()));
+    return ReportNoProfile(profile.status());
   }
-  std::vector<v1::Sample> files = ProfileSamples(*profile, run_.step());
+  const int64_t last = profiler_.last_step();  // Not run_.step(): reading the steps may have rolled back.
+  std::vector<v1::Sample> files = ProfileSamples(*profile, last);
   const size_t num_files = files.size();
   for (v1::Sample& file : files) {
     AMPD_RETURN_IF_ERROR(telemetry_.File(std::move(file)));
   }
-  return telemetry_.Event(Event::PROFILED, run_.step(),
-                          absl::StrFormat("profiled %d steps, up to step %d", profiler_.num_steps(), run_.step()),
+  return telemetry_.Event(Event::PROFILED, last,
+                          absl::StrFormat("profiled %d steps, up to step %d", profiler_.num_steps(), last),
                           {{"steps", absl::StrCat(profiler_.num_steps())},
                            {"files", absl::StrCat(num_files)},
                            {"bytes", absl::StrCat(profile->size())}});
@@ -209,6 +228,10 @@ absl::Status TrainingLoop::RunPeriodicActions() {
   const AttemptPlan& plan = run_.plan();
   const bool evaluates = IsDue(run_.step(), plan.eval_every_steps);
   const bool saves = IsDue(run_.step(), plan.checkpoint_every_steps);
+  const bool draws = IsDue(run_.step(), plan.sample_every_steps());
+  if (profiler_.is_recording() && (evaluates || saves || draws)) {
+    AMPD_RETURN_IF_ERROR(EndProfile());  // A profile has steps only.
+  }
   if (evaluates || saves) {
     AMPD_RETURN_IF_ERROR(CheckState());
     if (rolled_back_) {
@@ -224,7 +247,7 @@ absl::Status TrainingLoop::RunPeriodicActions() {
       return absl::OkStatus();  // Finish() makes the checkpoint and draws the sample.
     }
   }
-  if (IsDue(run_.step(), plan.sample_every_steps())) {
+  if (draws) {
     AMPD_RETURN_IF_ERROR(DrawSampleOf(run_, [this] { return must_leave(); }));
     if (run_.progress().sample_pending) {
       return absl::OkStatus();  // Leave() makes the checkpoint.

@@ -75,6 +75,7 @@ class TrainingLoop final : public AttemptLoop {
   absl::Status ApplyLossScale();
   absl::Status FollowProfile();
   absl::Status EndProfile();
+  absl::Status ReportNoProfile(const absl::Status& why);
   absl::Status EndStep();
   absl::Status EndSteps();
   absl::Status RunPeriodicActions();

@@ -2,19 +2,27 @@
 
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
-#include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <filesystem>
 #include <set>
+#include <system_error>
 #include <unordered_set>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "base/error.h"
 #include "base/formats/gzip.h"
 #include "base/io/file.h"
+#include "base/status_macros.h"
 
 namespace ampd::train {
 namespace {
@@ -32,15 +40,33 @@ std::set<impl::ActivityType> Activities(bool on_gpu) {
                 : std::set<impl::ActivityType>{impl::ActivityType::CPU};
 }
 
+// Saves the profile at `path` and returns its text, without the path that Kineto writes into it.
+absl::StatusOr<std::string> SavedTrace(torch::autograd::profiler::ProfilerResult& result, const std::string& path) {
+  result.save(path);
+  absl::StatusOr<std::string> trace = ReadFile(path, kMaxTraceBytes);
+  if (!trace.ok()) {
+    return WithPrefix("PyTorch's profiler wrote no file that can be read", trace.status());
+  }
+  if (!absl::EndsWith(absl::StripTrailingAsciiWhitespace(*trace), "}")) {
+    return absl::DataLossError("PyTorch's profiler wrote a file without its end");
+  }
+  return absl::StrReplaceAll(*trace, {{path, "trace.json"}});
+}
+
 }  // namespace
 
-void StepProfiler::Begin() {
-  torch::autograd::profiler::prepareProfiler(Config(), Activities(on_gpu_));
-  const std::unordered_set<at::RecordScope> scopes = {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
-                                                      at::RecordScope::USER_SCOPE};
-  torch::autograd::profiler::enableProfiler(Config(), Activities(on_gpu_), scopes);
+absl::Status StepProfiler::Begin() {
+  try {
+    torch::autograd::profiler::prepareProfiler(Config(), Activities(on_gpu_));
+    const std::unordered_set<at::RecordScope> scopes = {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
+                                                        at::RecordScope::USER_SCOPE};
+    torch::autograd::profiler::enableProfiler(Config(), Activities(on_gpu_), scopes);
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("PyTorch's profiler did not begin: ", error.what()));
+  }
   is_recording_ = true;
   num_steps_ = 0;
+  return absl::OkStatus();
 }
 
 void StepProfiler::Run(int64_t step, const std::function<void()>& body) {
@@ -50,33 +76,39 @@ void StepProfiler::Run(int64_t step, const std::function<void()>& body) {
   RECORD_USER_SCOPE(absl::StrCat("ProfilerStep#", step));
   body();
   ++num_steps_;
+  last_step_ = step;
 }
 
 absl::StatusOr<std::string> StepProfiler::End() {
   is_recording_ = false;
-  const auto result = torch::autograd::profiler::disableProfiler();
-  if (result == nullptr) {
-    return absl::InternalError("PyTorch's profiler recorded nothing");
+  try {
+    const auto result = torch::autograd::profiler::disableProfiler();
+    if (result == nullptr) {
+      return absl::InternalError("PyTorch's profiler recorded nothing");
+    }
+    std::string folder = folder_ + "/profile-XXXXXX";
+    if (mkdtemp(folder.data()) == nullptr) {
+      return ErrnoError(errno, "make a folder for the profile");
+    }
+    const absl::Cleanup remove = [&folder] {
+      std::error_code error;
+      std::filesystem::remove_all(folder, error);
+    };
+    AMPD_ASSIGN_OR_RETURN(std::string trace, SavedTrace(*result, folder + "/trace.json"));
+    return Gzip(trace);
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("PyTorch's profiler gave no file: ", error.what()));
   }
-  // Kineto writes a file, and another one beside it first.
-  std::string folder = folder_ + "/profile-XXXXXX";
-  if (mkdtemp(folder.data()) == nullptr) {
-    return ErrnoError(errno, "make a folder for the profile");
-  }
-  const std::string path = folder + "/trace.json";
-  result->save(path);
-  const absl::StatusOr<std::string> trace = ReadFile(path, kMaxTraceBytes);
-  (void)unlink(path.c_str());
-  (void)rmdir(folder.c_str());
-  if (!trace.ok()) {
-    return WithPrefix("PyTorch's profiler wrote no file that can be read", trace.status());
-  }
-  return Gzip(*trace);
 }
 
 void StepProfiler::Drop() {
-  if (std::exchange(is_recording_, false)) {
+  if (!std::exchange(is_recording_, false)) {
+    return;
+  }
+  try {
     torch::autograd::profiler::disableProfiler();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "the profiler could not be ended: %s\n", error.what());
   }
 }
 

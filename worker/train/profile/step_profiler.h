@@ -26,23 +26,27 @@ class StepProfiler {
   StepProfiler(const StepProfiler&) = delete;
   StepProfiler& operator=(const StepProfiler&) = delete;
 
-  // Begins to record. REQUIRES: !is_recording(), and no work of an earlier step is pending on the device.
-  void Begin();
-  // Runs one step. While recording, the step has the name "ProfilerStep#<step>" in the profile.
+  // Begins to record, or returns why the profiler does not. REQUIRES: !is_recording(), and no work of an earlier step
+  // is pending on the device.
+  absl::Status Begin();
+  // Runs one step. While recording, what it does has the name "ProfilerStep#<step>" in the profile.
   void Run(int64_t step, const std::function<void()>& body);
   // Ends the recording and returns it: a gzip file in the format of Chrome's trace viewer. REQUIRES: is_recording(),
   // and all work of the recorded steps is done. Returns why the profiler gave no file.
   absl::StatusOr<std::string> End();
+  // Ends the recording without a result. Throws nothing.
   void Drop();
 
   bool is_recording() const { return is_recording_; }
-  int num_steps() const { return num_steps_; }  // Since Begin.
+  int num_steps() const { return num_steps_; }      // Since Begin.
+  int64_t last_step() const { return last_step_; }  // The number of the last one.
 
  private:
   const std::string folder_;
   const bool on_gpu_;
   bool is_recording_ = false;
   int num_steps_ = 0;
+  int64_t last_step_ = 0;
 };
 
 // Cuts a profile into the samples "profile-<part>.json.gz" of `step`, each of at most kMaxProfileFileBytes. Parts count

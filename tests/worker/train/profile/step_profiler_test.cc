@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <map>
+#include <stdexcept>
 #include <string>
 
 #include "base/formats/gzip.h"
@@ -52,15 +53,18 @@ TEST_F(StepProfilerTest, AProfile_HasTheOpsOfItsStepsOnly) {
   profiler.Run(1, Multiply);  // Before the recording.
   EXPECT_EQ(profiler.num_steps(), 0);
   for (const int64_t first : {2, 7}) {  // A second profile has nothing of the first.
-    profiler.Begin();
+    EXPECT_EQ(profiler.Begin(), absl::OkStatus());
     EXPECT_TRUE(profiler.is_recording());
     profiler.Run(first, Multiply);
     profiler.Run(first + 1, Multiply);
     EXPECT_EQ(profiler.num_steps(), 2);
+    EXPECT_EQ(profiler.last_step(), first + 1);
     const auto profile = profiler.End();
     ASSERT_TRUE(profile.ok()) << profile.status();
     EXPECT_FALSE(profiler.is_recording());
-    const std::map<std::string, int> events = EventsOf(Gunzip(*profile));
+    const std::string trace = Gunzip(*profile);
+    EXPECT_THAT(trace, testing::Not(testing::HasSubstr(folder_)));
+    const std::map<std::string, int> events = EventsOf(trace);
     EXPECT_EQ(events.at("ProfilerStep#" + std::to_string(first)), 1);
     EXPECT_EQ(events.at("ProfilerStep#" + std::to_string(first + 1)), 1);
     EXPECT_FALSE(events.contains("ProfilerStep#1"));
@@ -73,23 +77,35 @@ TEST_F(StepProfilerTest, AProfile_HasTheOpsOfItsStepsOnly) {
 TEST_F(StepProfilerTest, ADroppedProfile_LeavesNothingAndAnotherCanBegin) {
   {
     StepProfiler profiler(folder_, /*on_gpu=*/false);
-    profiler.Begin();
+    EXPECT_EQ(profiler.Begin(), absl::OkStatus());
     profiler.Run(1, Multiply);
   }
   StepProfiler profiler(folder_, /*on_gpu=*/false);
-  profiler.Begin();
+  EXPECT_EQ(profiler.Begin(), absl::OkStatus());
   profiler.Drop();
   EXPECT_FALSE(profiler.is_recording());
-  profiler.Begin();
+  EXPECT_EQ(profiler.Begin(), absl::OkStatus());
   profiler.Run(5, Multiply);
   const auto profile = profiler.End();
   ASSERT_TRUE(profile.ok()) << profile.status();
   EXPECT_FALSE(EventsOf(Gunzip(*profile)).contains("ProfilerStep#1"));
 }
 
+TEST_F(StepProfilerTest, AStepThatThrows_LeavesNoProfilerThatRecords) {
+  {
+    StepProfiler profiler(folder_, /*on_gpu=*/false);
+    EXPECT_EQ(profiler.Begin(), absl::OkStatus());
+    EXPECT_THROW(profiler.Run(1, [] { throw std::runtime_error("out of memory"); }), std::runtime_error);
+  }
+  StepProfiler profiler(folder_, /*on_gpu=*/false);
+  EXPECT_EQ(profiler.Begin(), absl::OkStatus());
+  profiler.Run(2, Multiply);
+  EXPECT_TRUE(profiler.End().ok());
+}
+
 TEST_F(StepProfilerTest, WithoutAFolderForFiles_TheErrorSaysSo) {
   StepProfiler profiler(folder_ + "/none", /*on_gpu=*/false);
-  profiler.Begin();
+  EXPECT_EQ(profiler.Begin(), absl::OkStatus());
   profiler.Run(1, Multiply);
   const auto profile = profiler.End();
   EXPECT_THAT(std::string(profile.status().message()), testing::HasSubstr("make a folder for the profile"));

@@ -504,6 +504,7 @@ TEST_F(TrainerTest, ARequestForGradients_ReportsWhatTheCanaryLastSawOfLayersInFp
 
 TEST_F(TrainerTest, ARequestForAProfile_IsAnsweredWithTheOpsOfSoManySteps) {
   StartAttempt start = Mlp("bf16", 1 << 30);
+  start.mutable_spec()->mutable_checkpoint()->set_every_steps(0);  // A checkpoint would end a profile.
   FakeAgent agent = Spawn();
   agent.Connect();
   agent.Start(start);
@@ -538,6 +539,36 @@ TEST_F(TrainerTest, ARequestForAProfile_IsAnsweredWithTheOpsOfSoManySteps) {
   EXPECT_THAT(trace, testing::Not(HasSubstr(absl::StrCat("ProfilerStep#", event.step() + 1, "\""))));
   EXPECT_THAT(trace, HasSubstr("\"aten::addmm\""));
   EXPECT_THAT(trace, HasSubstr("AddmmBackward0"));
+}
+
+TEST_F(TrainerTest, AProfile_EndsBeforeACheckpointAndWithTheTraining) {
+  // The profile is asked for before step 1.
+  StartAttempt start = Mlp("fp32", 10);
+  start.mutable_spec()->mutable_checkpoint()->set_every_steps(4);
+  FakeAgent agent = Spawn();
+  agent.Connect();
+  internal::TrainerCommand command;
+  command.mutable_profile()->set_number(1);
+  command.mutable_profile()->set_num_steps(100);
+  agent.Send(command);
+  agent.Start(start);
+  Finish(agent);
+  const std::vector<v1::Event> events = EventsOf(agent, v1::Event::PROFILED);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].step(), 4);
+  EXPECT_EQ(events[0].attributes().at("steps"), "4");
+
+  start.mutable_spec()->mutable_train()->set_steps(3);
+  start.mutable_key()->set_job_id("j-short");
+  FakeAgent next = Spawn();
+  next.Connect();
+  next.Send(command);
+  next.Start(start);
+  Finish(next);
+  const std::vector<v1::Event> at_the_end = EventsOf(next, v1::Event::PROFILED);
+  ASSERT_EQ(at_the_end.size(), 1u);
+  EXPECT_EQ(at_the_end[0].attributes().at("steps"), "3");
+  EXPECT_EQ(next.samples.size(), 1u);
 }
 
 TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryFormat) {
