@@ -43,7 +43,7 @@ def fields(*names, **nested):
 class SmokeTest(unittest.TestCase):
     def run_bench(self, what):
         done = subprocess.run([sys.executable, ROOT / "tools/bench/bench.py", "--bin", BINARIES, what, "--json", "--smoke"],
-                              capture_output=True, text=True, timeout=240)
+                              capture_output=True, text=True, timeout=600)
         self.assertEqual(done.returncode, 0, f"{what}: {done.stderr[-2000:]}")
         answer = json.loads(done.stdout)
         return answer

@@ -259,7 +259,7 @@ double StatisticsApart(const std::string& name, const at::Tensor& statistics, co
 }
 
 TEST(TrainingParity, Bf16LossesAndRunningStatisticsOfTheResnetFollowAutocast) {
-  const Recipe run{.model = "resnet", .preset = "torch-amp-bf16", .num_steps = HostHasAvx512() ? 100 : 40};
+  const Recipe run{.model = "resnet", .preset = "torch-amp-bf16", .num_steps = 100};
   const Tensors oracle = OracleOf(run);
   ASSERT_FALSE(oracle.empty());
   const Trained trained = Train(run, oracle);

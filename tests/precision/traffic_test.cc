@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "ampd/v1/job_spec.pb.h"
+#include "ampd/v1/precision.pb.h"
+#include "ampd/v1/worker.pb.h"
 #include "graph/builder.h"
 #include "graph/fused_batch_norms.h"
 #include "models/gpt2.h"
@@ -84,7 +86,7 @@ TEST(Traffic, OfASmallNetwork_IsWhatIsCountedByHand) {
   const graph::StepTraffic traffic =
       graph::EstimateTraffic(TrainedPrograms::Of(net, /*evaluates=*/false)->train, /*batch_size=*/2,
                              /*has_loss_kernels=*/true);
-  const int64_t x = 2 * 8 * 4, weight = 8 * 4 * 4, bias = 4 * 4, logits = 2 * 4 * 4, labels = 2 * 8, loss = 4;
+  const int64_t x = 64, weight = 128, bias = 16, logits = 32, labels = 16, loss = 4;  // Bytes.
   EXPECT_EQ(traffic.forward_bytes, (x + weight + bias + logits) + (logits + labels + loss + /*log_softmax*/ logits));
   EXPECT_EQ(traffic.backward_bytes, (loss + labels + /*log_softmax*/ logits + /*gradient*/ logits) +
                                         (2 * logits + x + weight) + /*gradients*/ (weight + bias));

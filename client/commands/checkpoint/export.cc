@@ -63,7 +63,7 @@ class SourceFolder {
   const std::string& path() const { return path_; }
 
  private:
-  const std::string path_;
+  std::string path_;
   bool is_temporary_;
 };
 

@@ -185,6 +185,7 @@ TEST_F(JournalGolden, UpdatesOfBefore_AreRecoveredToTheStateThatTheyTold) {
   const v1::Attempt& sixth = state.FindJob("j6")->job().attempts(0);
   EXPECT_EQ(sixth.loss_scale().dynamic().growth_interval(), 500);
   EXPECT_EQ(sixth.loss_scale().dynamic().initial(), 1024) << "the rule of the job that it resumes";
+  EXPECT_EQ(state.FindJob("j6")->profile_request().ShortDebugString(), "number: 1 num_steps: 5");
   EXPECT_TRUE(state.FindWorker("w1")->lost());
   EXPECT_TRUE(state.FindWorker("w2")->worker().drained());
 }
