@@ -16,9 +16,10 @@ struct DownloadedCheckpoint {
   int64_t size_bytes = 0;
 };
 
-// Downloads a recorded checkpoint of the job into `folder`, which is created if it does not exist. The files get their
-// names once their digests match the manifest, and the manifest, which must be the recorded one, comes last: a folder
-// with a manifest is complete. An interrupted download resumes in the same folder. `wants` chooses the files beside the
+// Downloads a recorded checkpoint of the job into `folder`, which is created if it does not exist. While a file is
+// downloaded, its name ends in ".partial"; it gets its own name once its digest is the one in the manifest. The
+// manifest itself must have the digest that the server recorded, and is written last. So a folder with a manifest is
+// complete. An interrupted download resumes in the same folder. `wants` chooses the files to download besides the
 // manifest; null: all.
 //
 // ALREADY_EXISTS if the folder has other files; DATA_LOSS if the worker's files are not those that the job saved;

@@ -27,7 +27,8 @@ absl::Status Interrupted();
 
 // Calls `transfer` until it succeeds or returns an error that a retry can't fix. Gives up when the transfer makes no
 // progress for `retry_for`. `num_done` is the number of bytes transferred so far, which `transfer` advances.
-// `worker_may_return`: as in RemoteFile; a worker that was reached once may return, too.
+// If a worker does not send its file (WORKER_UNREACHABLE), retries only if `worker_may_return` is true or bytes of the
+// file have arrived before.
 absl::Status Repeat(const TransferOptions& options, const int64_t& num_done,
                     const std::function<absl::Status()>& transfer, bool worker_may_return = false);
 
@@ -40,7 +41,8 @@ absl::StatusOr<std::string> DigestOf(const std::string& path, const Cancellation
 // A function that receives the next piece of the content. An error from it ends the transfer.
 using WritePiece = std::function<absl::Status(const std::string& piece)>;
 
-// A file that the server sends.
+// A file that can be downloaded from the server: an artifact, or a file of a checkpoint, which a worker sends through
+// the server.
 struct RemoteFile {
   std::string sha256;
   int64_t size_bytes = 0;

@@ -11,7 +11,7 @@
 namespace ampd::client {
 namespace {
 
-// An option of other programs, and what ampctl calls it.
+// Options of other programs, each with the option of ampctl that has the same meaning.
 constexpr struct {
   const char* foreign;
   const char* own;

@@ -7,8 +7,8 @@
 #include "graph/graph.h"
 #include "graph/op_table.h"
 
-// What the estimate of memory needs to know about the op of a node, besides the op table: the ops of ampd's own, and
-// what ops save.
+// Facts about the op of a node that the estimates of memory and traffic need in addition to the op table: which of
+// ampd's own ops it is, and which tensors it saves for its backward pass.
 namespace ampd::graph {
 
 // The row of a node's op; for an op that computes through fp32, the row of the op it replaces.

@@ -143,7 +143,7 @@ int64_t OpMemory::TurnedWeights(const Node& node) const {
 }
 
 int64_t OpMemory::BackwardWorkspace(const Node& node) const {
-  // The gradient between those of nll_loss and of log_softmax.
+  // LibTorch computes a cross entropy as nll_loss of log_softmax; this is the gradient of log_softmax's result.
   const int64_t between = node.op == "aten.cross_entropy_loss.default" ? Bytes(*node.ValueOf("self")) : 0;
   const int64_t gates = IsRecurrent(node) ? RecurrentBackwardBytes(RecurrentSizesOf(node)) : 0;
   const int64_t scores = MakesScores(node) ? AttentionBackwardBytes(AttentionSizesOf(node)) : 0;

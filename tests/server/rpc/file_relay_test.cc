@@ -74,7 +74,7 @@ TEST_F(FileRelayTest, AClientThatLeft_TakesNothingMore) {
   EXPECT_FALSE(relay->Put("one", /*is_last=*/false));
 }
 
-TEST_F(FileRelayTest, ADirective_HasTheFilesOfItsWorkerThatNoCallSends) {
+TEST_F(FileRelayTest, ADirective_RequestsTheWorkersFilesThatItDoesNotSendYet) {
   const auto first = Open();
   const auto second = Open();
   const auto of_other = Open("w2");

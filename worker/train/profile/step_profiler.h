@@ -19,7 +19,7 @@ inline constexpr size_t kMaxProfileFileBytes = size_t{1} << 20;
 // Single-threaded.
 class StepProfiler {
  public:
-  // `folder`: exists, for temporary files.
+  // `folder`: an existing folder, in which the profiler makes temporary files.
   StepProfiler(std::string folder, bool on_gpu) : folder_(std::move(folder)), on_gpu_(on_gpu) {}
   // Drops what was recorded.
   ~StepProfiler() { Drop(); }
@@ -49,8 +49,9 @@ class StepProfiler {
   int64_t last_step_ = 0;
 };
 
-// Cuts a profile into the samples "profile-<part>.json.gz" of `step`, each of at most kMaxProfileFileBytes. Parts count
-// from 1, with as many digits as the last one has, so that their names sort.
+// Cuts a profile into the samples "profile-<part>.json.gz" of `step`, each of at most kMaxProfileFileBytes. The parts
+// are numbered from 1. All numbers have the same number of digits, so that the order of the names is the order of the
+// parts.
 std::vector<v1::Sample> ProfileSamples(const std::string& profile, int64_t step);
 
 }  // namespace ampd::train

@@ -207,7 +207,7 @@ TEST_F(AgentLinkTest, GradientRequest_CountsOncePerNumber) {
   EXPECT_FALSE(link_.TakeGradientRequest());
 }
 
-TEST_F(AgentLinkTest, ProfileRequest_CountsOncePerNumberAndTheNewestReplacesOneThatWaits) {
+TEST_F(AgentLinkTest, ProfileRequest_IsTakenOnceAndANewerOneReplacesIt) {
   Agent agent(folder_);
   EXPECT_EQ(agent.Read(), "hello");
   internal::TrainerCommand request;

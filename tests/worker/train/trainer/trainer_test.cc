@@ -502,7 +502,7 @@ TEST_F(TrainerTest, ARequestForGradients_ReportsWhatTheCanaryLastSawOfLayersInFp
   EXPECT_FALSE(fp8.demoted());
 }
 
-TEST_F(TrainerTest, ARequestForAProfile_IsAnsweredWithTheOpsOfSoManySteps) {
+TEST_F(TrainerTest, ProfileRequest_GetsATraceOfTheRequestedNumberOfSteps) {
   StartAttempt start = Mlp("bf16", 1 << 30);
   start.mutable_spec()->mutable_checkpoint()->set_every_steps(0);  // A checkpoint would end a profile.
   FakeAgent agent = Spawn();
@@ -542,7 +542,7 @@ TEST_F(TrainerTest, ARequestForAProfile_IsAnsweredWithTheOpsOfSoManySteps) {
 }
 
 TEST_F(TrainerTest, AProfile_EndsBeforeACheckpointAndWithTheTraining) {
-  // The profile is asked for before step 1.
+  // The request comes before the attempt starts, so that step 1 is the first step of the profile.
   StartAttempt start = Mlp("fp32", 10);
   start.mutable_spec()->mutable_checkpoint()->set_every_steps(4);
   FakeAgent agent = Spawn();
