@@ -243,7 +243,7 @@ std::vector<OpRow> GrowingRows() {
 }
 
 // Ops for sequences of several lengths. For what a recurrent layer saves at each position, see
-// graph/memory/recurrent_memory.h.
+// graph/cost/recurrent_memory.h.
 std::vector<OpRow> SequenceRows() {
   return {
       {.op = "aten.gather.default", .saves = {"self", "index"}},

@@ -1,6 +1,7 @@
 #include "points/step_columns.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <string>
 
@@ -28,6 +29,26 @@ template <typename Column>
 void FillIfEmpty(int length, Column* column) {
   if (column->empty()) {
     column->Resize(length, {});
+  }
+}
+
+// Whether a column that may be left out is empty or has this length.
+bool IsEmptyOr(int length, const google::protobuf::RepeatedField<float>& column) {
+  return column.empty() || column.size() == length;
+}
+
+// Appends rows of a column that may be left out. Rows without the number get NaN, if any row of the result has it.
+void AppendOptional(const google::protobuf::RepeatedField<float>& from, int begin, int end, int length_before,
+                    google::protobuf::RepeatedField<float>* to) {
+  constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+  if (from.empty() && to->empty()) {
+    return;
+  }
+  to->Resize(length_before, kNone);
+  if (from.empty()) {
+    to->Resize(length_before + end - begin, kNone);
+  } else {
+    AppendRange(from, begin, end, to);
   }
 }
 
@@ -100,7 +121,9 @@ bool ColumnsHaveLength(const v1::StepColumns& steps, int length) {
          steps.loss_scale_size() == length && steps.skipped_size() == length && steps.learning_rate_size() == length &&
          steps.samples_per_second_size() == length && steps.data_wait_seconds_size() == length &&
          steps.memory_allocated_bytes_size() == length && steps.memory_peak_bytes_size() == length &&
-         steps.time_unix_micros_size() == length;
+         steps.time_unix_micros_size() == length && IsEmptyOr(length, steps.flops_per_second()) &&
+         IsEmptyOr(length, steps.mfu()) && IsEmptyOr(length, steps.power_watts()) &&
+         IsEmptyOr(length, steps.device_utilization());
 }
 
 absl::Status CheckPhases(const v1::StepColumns& steps) {
@@ -182,6 +205,10 @@ void AppendSteps(const v1::StepColumns& from, int begin, int end, v1::StepColumn
   AppendRange(from.memory_allocated_bytes(), begin, end, to->mutable_memory_allocated_bytes());
   AppendRange(from.memory_peak_bytes(), begin, end, to->mutable_memory_peak_bytes());
   AppendRange(from.time_unix_micros(), begin, end, to->mutable_time_unix_micros());
+  AppendOptional(from.flops_per_second(), begin, end, length_before, to->mutable_flops_per_second());
+  AppendOptional(from.mfu(), begin, end, length_before, to->mutable_mfu());
+  AppendOptional(from.power_watts(), begin, end, length_before, to->mutable_power_watts());
+  AppendOptional(from.device_utilization(), begin, end, length_before, to->mutable_device_utilization());
   AppendPhases(from, begin, end, length_before, to);
 }
 

@@ -31,6 +31,10 @@ constexpr int64_t kMostSamples = int64_t{1} << 32;
 // worker/train/device/compute_device.cc.
 constexpr int64_t kCublasWorkspaces = (int64_t{32} << 20) * 2 * 2;
 
+// Bytes that CUDA takes on a GPU for the context of a process and for the code of LibTorch, cuBLAS, cuDNN and ampd: 0.5
+// to 0.7 GB on an H100, depending on the kernels that the job loads.
+constexpr int64_t kCudaRuntime = int64_t{640} << 20;
+
 int64_t Elements(const graph::TensorType& type, int64_t batch_size) {
   int64_t elements = 1;
   for (const graph::Dim& dim : type.shape) {
@@ -216,6 +220,7 @@ MemoryModel::MemoryModel(std::vector<Phase> phases, std::optional<graph::Graph> 
   }
   CountBuffers();
   lasting_.workspace = setup.on_gpu ? kCublasWorkspaces : 0;
+  lasting_.runtime = setup.on_gpu ? kCudaRuntime : 0;
   if (policy.loss_scale.optimizer_skip != LossScaleConfig::OptimizerSkip::kAllTogether) {
     return;
   }

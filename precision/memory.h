@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "graph/losses.h"
-#include "graph/memory/memory.h"
+#include "graph/cost/memory.h"
 #include "graph/work.h"
 #include "precision/policy.h"
 
@@ -79,16 +79,19 @@ struct MemoryEstimate {
   int64_t gradients = 0;       // Gradients of parameters, and their sums over micro-batches.
   int64_t activations = 0;     // Values that the backward pass will read.
   int64_t workspace = 0;       // Gradients of values, and what ops need only while they run.
-  int64_t total() const { return weights + working_copies + optimizer + inputs + gradients + activations + workspace; }
+  int64_t runtime = 0;         // On a GPU: what CUDA takes for its context and kernels.
+  int64_t total() const {
+    return weights + working_copies + optimizer + inputs + gradients + activations + workspace + runtime;
+  }
 };
 
 // The memory of training one model under one policy, as a function of the batch size. Created once; queries take
 // milliseconds. For a CPU the model is exact except for what single ops need while they run, and within 10% of the
 // measured peak. The data set and the copy of the state from which checkpoints are written are not included. A step
-// with several losses counts as much as its most expensive loss. For a GPU the model adds cuBLAS's workspaces and the
-// inputs of the recorded step (CUDA graph), which are held all the time. It does not add the recorded step's working
-// memory, which is released if memory is short (worker/amp/captured_step.h), nor the allocator's rounding, cuDNN's
-// workspaces and CUDA itself. Thread-compatible.
+// with several losses counts as much as its most expensive loss. For a GPU the model adds what is held
+// all the time: cuBLAS's workspaces, the inputs of the recorded step (CUDA graph), and an estimate of what CUDA takes for
+// itself. It does not add the recorded step's working memory, which is released if memory is short
+// (worker/amp/captured_step.h), nor the allocator's rounding and cuDNN's workspaces. Thread-compatible.
 class MemoryModel {
  public:
   // Creates the model. Returns the errors of the graph passes, which are INVALID_ARGUMENT or UNIMPLEMENTED. `work`

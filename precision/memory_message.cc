@@ -11,6 +11,7 @@ v1::EstimateJobResponse::Candidate ToMessage(const MemoryEstimate& bytes) {
   candidate.set_activation_bytes(bytes.activations);
   candidate.set_workspace_bytes(bytes.workspace);
   candidate.set_input_bytes(bytes.inputs);
+  candidate.set_runtime_bytes(bytes.runtime);
   candidate.set_total_bytes(bytes.total());
   return candidate;
 }

@@ -171,6 +171,8 @@ std::vector<FactRow> FactRows(const Comparison& comparison) {
   table.AddTexts("runs", RunsText);
   table.AddShares("time of the steps", MeanOf(&RunFacts::step_seconds), SecondsText);
   table.AddShares("samples per second", MeanOf(&RunFacts::samples_per_second), RateText);
+  table.AddShares("model FLOP/s", MeanOf(&RunFacts::flops_per_second), FormatFlops);
+  table.AddShares("MFU", MeanOf(&RunFacts::mfu), [](double mfu) { return absl::StrFormat("%.1f%%", 100 * mfu); });
   table.AddShares("mean memory", MeanOf(&RunFacts::mean_memory_bytes), BytesText);
   table.AddShares("peak memory", MeanOf(&RunFacts::peak_memory_bytes), BytesText);
   table.AddShares(
@@ -212,7 +214,9 @@ std::vector<std::string> NotMeasured(const Comparison& comparison) {
   if (!has_energy && rates.carbon_grams_per_kwh.has_value()) {
     texts.emplace_back("CO2 (--carbon has no effect without the energy)");
   }
-  texts.emplace_back("MFU (the FLOPs of the model are not known)");
+  if (!AnyHas(comparison, MeanOf(&RunFacts::mfu))) {
+    texts.emplace_back("MFU (ampd does not know the peak rates of the devices)");
+  }
   if (!AnyHas(comparison, LargestBatch)) {
     texts.emplace_back("largest batch (the server gave no estimate)");
   }

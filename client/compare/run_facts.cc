@@ -138,6 +138,12 @@ void AddFinalMetrics(const v1::Attempt& attempt, RunFacts* facts) {
     }
     facts->step_seconds = seconds;
   }
+  if (metrics.flops_per_step() > 0 && metrics.steps_per_second() > 0) {
+    facts->flops_per_second = metrics.flops_per_step() * metrics.steps_per_second();
+  }
+  if (metrics.has_mfu()) {
+    facts->mfu = metrics.mfu();
+  }
 }
 
 // Adds the energy of all attempts, if it was measured in each of them.

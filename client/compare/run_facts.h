@@ -58,6 +58,8 @@ struct RunFacts {
   std::optional<double> mean_memory_bytes;
   std::optional<double> peak_memory_bytes;
   std::optional<double> energy_joules;
+  std::optional<double> flops_per_second;  // Of the model's products, while steps ran.
+  std::optional<double> mfu;
 
   std::vector<CurvePoint> losses;  // In the order of the steps; skipped steps included.
   std::optional<Tail> loss_tail;

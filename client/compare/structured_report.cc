@@ -45,6 +45,8 @@ Json RunJson(const RunFacts& run) {
   Set(&json, "meanMemoryBytes", run.mean_memory_bytes);
   Set(&json, "peakMemoryBytes", run.peak_memory_bytes);
   Set(&json, "energyJoules", run.energy_joules);
+  Set(&json, "modelFlopsPerSecond", run.flops_per_second);
+  Set(&json, "mfu", run.mfu);
   if (run.loss_tail.has_value()) {
     Set(&json, "trainLoss", run.loss_tail->level);
     Set(&json, "trainLossNoise", run.loss_tail->noise);

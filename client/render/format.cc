@@ -86,6 +86,17 @@ std::string FormatBytes(int64_t bytes) {
   return absl::StrFormat("%.1f %s", value, kUnits[unit]);
 }
 
+std::string FormatFlops(double rate) {
+  constexpr const char* kUnits[] = {"MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s"};
+  double value = rate / 1e6;
+  size_t unit = 0;
+  while (value >= 999.5 && unit + 1 < std::size(kUnits)) {
+    value /= 1000;
+    ++unit;
+  }
+  return absl::StrFormat("%.3g %s", value, kUnits[unit]);
+}
+
 std::string FormatSpan(absl::Duration duration) {
   if (duration == absl::InfiniteDuration() || duration < absl::ZeroDuration()) {
     return "-";

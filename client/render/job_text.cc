@@ -42,6 +42,24 @@ std::string TimesLine(const v1::Job& job, const JobTextOptions& options) {
   return DetailLine("created", text);
 }
 
+// Returns a line with how busy the device is; "" if nothing of it is known.
+std::string DeviceLine(const v1::Progress& progress) {
+  std::vector<std::string> texts;
+  if (progress.has_mfu()) {
+    texts.push_back(absl::StrFormat("MFU %.1f%%", 100 * progress.mfu()));
+  }
+  if (progress.has_flops_per_second()) {
+    texts.push_back(FormatFlops(progress.flops_per_second()));
+  }
+  if (progress.has_device_utilization()) {
+    texts.push_back(absl::StrFormat("busy %.0f%% of the time", 100 * progress.device_utilization()));
+  }
+  if (progress.has_power_watts()) {
+    texts.push_back(absl::StrFormat("%.0f W", progress.power_watts()));
+  }
+  return texts.empty() ? "" : DetailLine("device", absl::StrJoin(texts, ", "));
+}
+
 std::string ProgressLines(const v1::Job& job) {
   const v1::Progress& progress = job.progress();
   const int64_t total = TotalSteps(job);
@@ -65,7 +83,8 @@ std::string ProgressLines(const v1::Job& job) {
       progress.memory_allocated_bytes() > 0 ? FormatBytes(progress.memory_allocated_bytes()) + ", " : "";
   const std::string predicted =
       progress.memory_predicted_bytes() > 0 ? ", predicted " + FormatBytes(progress.memory_predicted_bytes()) : "";
-  return text + DetailLine("memory", absl::StrCat(now, "peak ", FormatBytes(progress.memory_peak_bytes()), predicted));
+  text += DetailLine("memory", absl::StrCat(now, "peak ", FormatBytes(progress.memory_peak_bytes()), predicted));
+  return text + DeviceLine(progress);
 }
 
 std::string AttemptLine(const v1::Attempt& attempt) {

@@ -1,6 +1,7 @@
 #include "client/render/points_csv.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <type_traits>
 
@@ -25,6 +26,11 @@ std::string NumberAt(const Column& column, int index) {
   } else {
     return absl::StrCat(column.Get(index));
   }
+}
+
+// The same for a column that has NaN for what was not measured.
+std::string MeasuredAt(const google::protobuf::RepeatedField<float>& column, int index) {
+  return index >= column.size() || std::isnan(column.Get(index)) ? "" : CsvNumber(column.Get(index));
 }
 
 std::string FlagAt(const google::protobuf::RepeatedField<bool>& column, int index) {
@@ -61,7 +67,9 @@ Cells StepRow(const Segment& segment, int index, const std::vector<std::string>&
                          NumberAt(steps.learning_rate(), index), NumberAt(steps.samples_per_second(), index),
                          NumberAt(steps.data_wait_seconds(), index), NumberAt(steps.memory_allocated_bytes(), index),
                          NumberAt(steps.memory_peak_bytes(), index),
-                         index < steps.time_unix_micros_size() ? CsvTime(steps.time_unix_micros(index)) : ""});
+                         index < steps.time_unix_micros_size() ? CsvTime(steps.time_unix_micros(index)) : "",
+                         MeasuredAt(steps.flops_per_second(), index), MeasuredAt(steps.mfu(), index),
+                         MeasuredAt(steps.power_watts(), index), MeasuredAt(steps.device_utilization(), index)});
   return row;
 }
 
@@ -70,6 +78,7 @@ Cells EvalRow(const Segment& segment, const v1::EvalPoint& eval, const std::vect
   Cells row = {absl::StrCat(segment.attempt()), absl::StrCat(eval.step()), "", ""};
   row.resize(row.size() + 2 * phases.size() + 7);
   row.push_back(eval.time_unix_micros() > 0 ? CsvTime(eval.time_unix_micros()) : "");
+  row.insert(row.end(), 4, "");
   AppendEval(&eval, &row);
   return row;
 }
@@ -95,8 +104,9 @@ Cells PointsCsvHeadings(const v1::ListMetricPointsResponse& points) {
     headings.insert(headings.end(), {Printable(phase) + "_loss", Printable(phase) + "_grad_norm"});
   }
   headings.insert(headings.end(), {"loss_scale", "skipped", "learning_rate", "samples_per_second", "data_wait_seconds",
-                                   "memory_allocated_bytes", "memory_peak_bytes", "time", "eval_loss", "eval_accuracy",
-                                   "eval_perplexity", "eval_f1", "eval_top5_accuracy"});
+                                   "memory_allocated_bytes", "memory_peak_bytes", "time", "flops_per_second", "mfu",
+                                   "power_watts", "device_utilization", "eval_loss", "eval_accuracy", "eval_perplexity",
+                                   "eval_f1", "eval_top5_accuracy"});
   return headings;
 }
 

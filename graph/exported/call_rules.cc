@@ -22,7 +22,7 @@ struct Rule {
   size_t most = kAny;
 };
 
-// Rules for two kinds of ops: those whose memory depends on the sizes of single dimensions (graph/memory/op_memory.cc),
+// Rules for two kinds of ops: those whose memory depends on the sizes of single dimensions (graph/cost/op_memory.cc),
 // and those that a policy replaces by ops of ampd (precision/pass.cc).
 const std::vector<Rule>& Rules() {
   static const auto* const rules = new std::vector<Rule>{

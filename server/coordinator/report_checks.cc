@@ -112,6 +112,23 @@ std::string StepOddity(int64_t step, int64_t total_steps) {
 // Whether the value is between 0 and 1. NaN is accepted, because another check handles it.
 bool IsShare(double value) { return std::isnan(value) || (value >= 0 && value <= 1); }
 
+std::string GpuUseOddity(const v1::GpuUse& use) {
+  constexpr int kMostKindsOfXid = 256;
+  const auto is_odd = [](double value) { return !std::isfinite(value) || value < 0; };
+  if (is_odd(use.mean_power_watts()) || is_odd(use.mean_sm_clock_hertz()) ||
+      !std::isfinite(use.max_temperature_celsius()) || !std::isfinite(use.mean_utilization()) ||
+      !IsShare(use.mean_utilization())) {
+    return "a reading in final_metrics.gpu_use is out of range";
+  }
+  for (const int64_t count : {use.ecc_errors_corrected(), use.ecc_errors_uncorrected(), use.reserved_peak_bytes(),
+                              use.graph_bytes(), use.context_bytes(), use.others_bytes()}) {
+    if (count < 0 || count > kMaxBytes) {
+      return absl::StrCat("a count in final_metrics.gpu_use is ", count);
+    }
+  }
+  return use.xid_errors_size() <= kMostKindsOfXid ? "" : "final_metrics.gpu_use has too many kinds of Xid";
+}
+
 std::string MetricOddity(const v1::FinalMetrics& metrics) {
   if (!std::isfinite(metrics.steps_per_second()) || metrics.steps_per_second() < 0) {
     return "final_metrics.steps_per_second is no speed";
@@ -127,6 +144,15 @@ std::string MetricOddity(const v1::FinalMetrics& metrics) {
   }
   if (!std::isfinite(metrics.energy_joules()) || metrics.energy_joules() < 0) {
     return "final_metrics.energy_joules is no energy";
+  }
+  if (!std::isfinite(metrics.flops_per_step()) || metrics.flops_per_step() < 0) {
+    return "final_metrics.flops_per_step is no number of operations";
+  }
+  if (!std::isfinite(metrics.mfu()) || metrics.mfu() < 0) {
+    return "final_metrics.mfu is no utilization";
+  }
+  if (const std::string oddity = GpuUseOddity(metrics.gpu_use()); !oddity.empty()) {
+    return oddity;
   }
   if ((metrics.has_eval_accuracy() && !IsShare(metrics.eval_accuracy())) ||
       (metrics.has_eval_f1() && !IsShare(metrics.eval_f1())) ||

@@ -83,6 +83,11 @@ void DeclareJobs(Page* page) {
   page->Declare("ampd_job_loss_scale_changes_total", "Changes of the loss scale.", counter);
   page->Declare("ampd_job_memory_allocated_bytes", "Memory that the job's tensors take.", gauge);
   page->Declare("ampd_job_memory_peak_allocated_bytes", "Most memory that the job's tensors took.", gauge);
+  page->Declare("ampd_job_model_flops_per_second",
+                "Floating-point operations of the model's products, per second of the last step.", gauge);
+  page->Declare("ampd_job_mfu_ratio", "Model FLOPs utilization of the last step, 0 to 1.", gauge);
+  page->Declare("ampd_job_power_watts", "Power of the job's GPU, or of all CPUs of its host.", gauge);
+  page->Declare("ampd_job_device_utilization_ratio", "Share of the time in which a kernel ran on the job's GPU.", gauge);
   page->Declare("ampd_job_checkpoint_bytes", "Size of the last checkpoint.", gauge);
 }
 
@@ -228,6 +233,18 @@ void AddProgress(const v1::Job& job, const ProgressBoard::Entry& entry, Page* pa
             static_cast<double>(entry.num_scale_downs));
   page->Add("ampd_job_memory_allocated_bytes", {id}, static_cast<double>(progress.memory_allocated_bytes()));
   page->Add("ampd_job_memory_peak_allocated_bytes", {id}, static_cast<double>(progress.memory_peak_bytes()));
+  if (progress.has_flops_per_second()) {
+    page->Add("ampd_job_model_flops_per_second", {id}, progress.flops_per_second());
+  }
+  if (progress.has_mfu()) {
+    page->Add("ampd_job_mfu_ratio", {id}, progress.mfu());
+  }
+  if (progress.has_power_watts()) {
+    page->Add("ampd_job_power_watts", {id}, progress.power_watts());
+  }
+  if (progress.has_device_utilization()) {
+    page->Add("ampd_job_device_utilization_ratio", {id}, progress.device_utilization());
+  }
   if (entry.last_overflow_unix_micros > 0) {
     page->Add("ampd_job_last_overflow_timestamp_seconds", {id},
               static_cast<double>(entry.last_overflow_unix_micros) / 1e6);

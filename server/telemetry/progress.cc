@@ -1,6 +1,8 @@
 #include "server/telemetry/progress.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -54,7 +56,33 @@ v1::Progress FromOutcome(const v1::Outcome& outcome, bool predicts) {
   if (metrics.has_eval_f1()) {
     progress.set_eval_f1(metrics.eval_f1());
   }
+  if (metrics.flops_per_step() > 0) {
+    progress.set_flops_per_second(metrics.flops_per_step() * metrics.steps_per_second());
+  }
+  if (metrics.has_mfu()) {
+    progress.set_mfu(metrics.mfu());
+  }
   return progress;
+}
+
+// Sets the numbers that not every step has from the last row.
+void SetDeviceNumbers(const v1::StepColumns& steps, v1::Progress* progress) {
+  const auto last = [](const google::protobuf::RepeatedField<float>& column) -> std::optional<double> {
+    return column.empty() || std::isnan(*column.rbegin()) ? std::nullopt
+                                                          : std::optional(static_cast<double>(*column.rbegin()));
+  };
+  if (const std::optional<double> value = last(steps.flops_per_second()); value.has_value()) {
+    progress->set_flops_per_second(*value);
+  }
+  if (const std::optional<double> value = last(steps.mfu()); value.has_value()) {
+    progress->set_mfu(*value);
+  }
+  if (const std::optional<double> value = last(steps.power_watts()); value.has_value()) {
+    progress->set_power_watts(*value);
+  }
+  if (const std::optional<double> value = last(steps.device_utilization()); value.has_value()) {
+    progress->set_device_utilization(*value);
+  }
 }
 
 void AddEval(const v1::EvalPoint& eval, v1::Progress* progress) {
@@ -177,6 +205,7 @@ void ProgressBoard::AddSteps(const v1::StepColumns& steps, State* state) {
   progress.set_samples_per_second(static_cast<double>(steps.samples_per_second(last)));
   progress.set_memory_allocated_bytes(steps.memory_allocated_bytes(last));
   progress.set_memory_peak_bytes(std::max<int64_t>(progress.memory_peak_bytes(), steps.memory_peak_bytes(last)));
+  SetDeviceNumbers(steps, &progress);
   SetTime(steps.time_unix_micros(last), progress.mutable_time());
   const int64_t elapsed = steps.time_unix_micros(last) - state->first_time_unix_micros;
   entry.step_seconds = static_cast<double>(elapsed) / kMicros;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "graph/builder.h"
-#include "graph/memory/memory.h"
-#include "graph/memory/op_memory.h"
+#include "graph/cost/memory.h"
+#include "graph/cost/op_memory.h"
 #include "graph/op_table.h"
 #include "graph/passes.h"
 #include "graph/print.h"

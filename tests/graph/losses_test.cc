@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"
-#include "graph/memory/memory.h"
+#include "graph/cost/memory.h"
 #include "graph/passes.h"
 
 namespace ampd::graph {

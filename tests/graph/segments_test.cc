@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "graph/builder.h"
-#include "graph/memory/memory.h"
+#include "graph/cost/memory.h"
 #include "graph/passes.h"
 #include "graph/print.h"
 #include "tests/golden_file.h"

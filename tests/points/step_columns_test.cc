@@ -10,6 +10,7 @@ namespace ampd::points {
 namespace {
 
 using testing::ElementsAre;
+using testing::IsNan;
 
 TEST(CompleteColumns, ColumnsThatATrainerDoesNotKnow_AreZeros) {
   v1::StepColumns steps = Steps({1, 2});
@@ -87,6 +88,30 @@ TEST(AppendSteps, RowsWithoutPhases_HaveZerosForThoseOfOthers) {
   AppendSteps(Steps({4}), 0, 1, &to);
   ASSERT_TRUE(CheckSteps(to).ok()) << CheckSteps(to);
   EXPECT_THAT(to.phases(0).loss(), ElementsAre(0, 0, with.phases(0).loss(0), 0));
+}
+
+TEST(AppendSteps, ColumnsThatMayBeLeftOut_HaveNanWhereTheyWere) {
+  v1::StepColumns with = Steps({3, 4});
+  for (const float watts : {300.f, 310.f}) {
+    with.add_power_watts(watts);
+  }
+  ASSERT_TRUE(CheckSteps(with).ok()) << CheckSteps(with);
+  v1::StepColumns to;
+  AppendSteps(Steps({1}), 0, 1, &to);
+  EXPECT_EQ(to.power_watts_size(), 0);
+  AppendSteps(with, 1, 2, &to);
+  AppendSteps(Steps({5, 6}), 1, 2, &to);
+  ASSERT_TRUE(CheckSteps(to).ok()) << CheckSteps(to);
+  EXPECT_THAT(to.power_watts(), ElementsAre(IsNan(), 310.f, IsNan()));
+  EXPECT_EQ(to.mfu_size(), 0);
+}
+
+TEST(CheckSteps, AColumnThatMayBeLeftOut_HasAllRowsOrNone) {
+  v1::StepColumns steps = Steps({1, 2});
+  steps.add_mfu(0.4f);
+  EXPECT_FALSE(CheckSteps(steps).ok());
+  steps.add_mfu(0.5f);
+  EXPECT_TRUE(CheckSteps(steps).ok());
 }
 
 TEST(FirstStepAfter, IsTheFirstWithALargerSequence) {

@@ -1,6 +1,6 @@
 // The bytes that a training step moves on a GPU, with and without ampd's fused ops. docs/gpu.md has the table that this
 // test prints.
-#include "graph/memory/traffic.h"
+#include "graph/cost/traffic.h"
 
 #include <gtest/gtest.h>
 

@@ -37,7 +37,7 @@ ROOMS = {
     "http": "base base/io thread",
 
     "graph": "base",
-    "graph/memory": "base graph",
+    "graph/cost": "base graph",
     "graph/exported": "base base/formats graph",
 
     "data": "ampd base base/formats base/io",
@@ -46,7 +46,7 @@ ROOMS = {
 
     "points": "ampd base",
 
-    "precision": "ampd base graph graph/memory",
+    "precision": "ampd base graph graph/cost",
 
     "models": "ampd base graph graph/exported",
 
@@ -106,7 +106,7 @@ ROOMS = {
                   "worker/kernels torch",
     "worker/amp/step": "precision worker/kernels worker/kernels/cpu worker/kernels/cuda torch",
     "worker/amp/fp8": "precision worker/amp/step worker/executor torch",
-    "worker/amp/ops": "graph graph/memory worker/amp/step worker/executor worker/kernels/cpu worker/kernels/cuda torch",
+    "worker/amp/ops": "graph graph/cost worker/amp/step worker/executor worker/kernels/cpu worker/kernels/cuda torch",
     "worker/train/health": "ampd precision",
     "worker/train/device": "ampd base worker/amp/step worker/device torch",
     "worker/train/report": "ampd base base/io base/ipc graph points precision worker/amp worker/amp/fp8 "

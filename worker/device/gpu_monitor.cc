@@ -1,6 +1,9 @@
 #include "worker/device/gpu_monitor.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +26,12 @@ constexpr unsigned long long kXidEvent = 8;
 struct MemoryInfo {
   unsigned long long total, free, used;
 };
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned gpu_instance, compute_instance;
+};
+constexpr unsigned kMostProcesses = 256;
 struct Utilization {
   unsigned gpu, memory;  // percent
 };
@@ -76,6 +85,7 @@ struct GpuMonitor::Nvml {
     unsigned value = 0;
     return function(gpu, which, &value) ? std::optional(unit * value) : std::nullopt;
   }
+  std::optional<int64_t> OwnMemory(Handle gpu) const;
   std::optional<int64_t> EccErrors(Handle gpu, int kind) const {
     unsigned long long count = 0;
     return ecc_errors(gpu, kind, kEccSinceDriverLoaded, &count) ? std::optional(static_cast<int64_t>(count))
@@ -89,6 +99,7 @@ struct GpuMonitor::Nvml {
   const MaybeFunction<Handle, char*, unsigned> name{*library, "nvmlDeviceGetName"};
   const MaybeFunction<Handle, char*, unsigned> uuid{*library, "nvmlDeviceGetUUID"};
   const MaybeFunction<Handle, MemoryInfo*> memory{*library, "nvmlDeviceGetMemoryInfo"};
+  const MaybeFunction<Handle, unsigned*, ProcessInfo*> processes{*library, "nvmlDeviceGetComputeRunningProcesses_v3"};
   const MaybeFunction<Handle, Utilization*> utilization{*library, "nvmlDeviceGetUtilizationRates"};
   const MaybeFunction<Handle, int, unsigned*> temperature{*library, "nvmlDeviceGetTemperature"};
   const MaybeFunction<Handle, unsigned*> power{*library, "nvmlDeviceGetPowerUsage"};
@@ -144,6 +155,21 @@ void GpuMonitor::Nvml::CountXidErrors() {
   }
 }
 
+std::optional<int64_t> GpuMonitor::Nvml::OwnMemory(Handle gpu) const {
+  constexpr unsigned long long kNotKnown = ~0ull;
+  std::array<ProcessInfo, kMostProcesses> infos = {};
+  unsigned count_of_processes = kMostProcesses;
+  if (!processes(gpu, &count_of_processes, infos.data())) {
+    return std::nullopt;
+  }
+  const ProcessInfo* const begin = infos.data();
+  const ProcessInfo* const end = begin + std::min(count_of_processes, kMostProcesses);
+  const ProcessInfo* const own = std::find_if(
+      begin, end, [](const ProcessInfo& info) { return info.pid == static_cast<unsigned>(getpid()); });
+  return own == end || own->used_bytes == kNotKnown ? std::nullopt
+                                                    : std::optional(static_cast<int64_t>(own->used_bytes));
+}
+
 GpuReadings GpuMonitor::Nvml::Read(const Gpu& gpu) const {
   constexpr double kMilli = 1e-3, kMega = 1e6;
   GpuReadings readings = gpu.constant;
@@ -151,6 +177,7 @@ GpuReadings GpuMonitor::Nvml::Read(const Gpu& gpu) const {
     readings.memory_total_bytes = static_cast<int64_t>(bytes.total);
     readings.memory_used_bytes = static_cast<int64_t>(bytes.used);
   }
+  readings.own_memory_bytes = OwnMemory(gpu.handle);
   if (Utilization percent = {}; utilization(gpu.handle, &percent)) {
     readings.utilization = percent.gpu / 100.0;
   }

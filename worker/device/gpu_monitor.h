@@ -18,6 +18,8 @@ struct GpuReadings {
   std::string name;
   std::optional<int64_t> memory_total_bytes;
   std::optional<int64_t> memory_used_bytes;  // by all processes
+  // By this process. Unset also if the driver numbers processes otherwise than this process's container.
+  std::optional<int64_t> own_memory_bytes;
   std::optional<double> utilization;         // share of the last sample period in which a kernel ran, 0 to 1
   std::optional<double> temperature_celsius;
   std::optional<double> power_watts;

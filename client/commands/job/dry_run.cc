@@ -82,7 +82,7 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
                     FormatBytes(candidate.weight_bytes() + candidate.working_copy_bytes()),
                     FormatBytes(candidate.optimizer_bytes()), FormatBytes(candidate.gradient_bytes()),
                     FormatBytes(candidate.activation_bytes()),
-                    FormatBytes(candidate.workspace_bytes() + candidate.input_bytes()),
+                    FormatBytes(candidate.workspace_bytes() + candidate.input_bytes() + candidate.runtime_bytes()),
                     LargestBatch(*estimate, candidate)});
   }
   if (estimate->memory_bytes() == 0 && std::all_of(estimate->candidates().begin(), estimate->candidates().end(),

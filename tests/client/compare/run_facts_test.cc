@@ -56,6 +56,16 @@ TEST(FactsOf, TheEnergyOfAllAttempts_IsAddedUpOnlyIfEachWasMeasured) {
   EXPECT_EQ(FactsOf({.job = job}).energy_joules, std::nullopt) << "the record no longer has all attempts";
 }
 
+TEST(FactsOf, TheWorkOfAStep_BecomesARate) {
+  v1::Job job = JobOf({.step_seconds = 0.01});
+  EXPECT_EQ(FactsOf({.job = job}).flops_per_second, std::nullopt);
+  v1::FinalMetrics& metrics = *job.mutable_attempts(0)->mutable_outcome()->mutable_final_metrics();
+  metrics.set_flops_per_step(3e9);
+  metrics.set_mfu(0.4);
+  EXPECT_DOUBLE_EQ(FactsOf({.job = job}).flops_per_second.value(), 3e11);
+  EXPECT_EQ(FactsOf({.job = job}).mfu, 0.4);
+}
+
 TEST(FactsOf, EventsThatCount_AreCounted) {
   RunRecord record = RecordOf({});
   for (const v1::Event::Kind kind : {v1::Event::LOSS_SCALE_AT_FLOOR, v1::Event::PRECISION_RAISED,

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/memory/memory.h"
+#include "graph/cost/memory.h"
 #include "graph/op_table.h"
 
 namespace ampd::graph {

@@ -2,6 +2,8 @@
 // defined, the last function is missing.
 #include "tests/worker/device/fake_nvml.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstring>
 
@@ -95,6 +97,25 @@ int nvmlSystemGetDriverVersion(char* version, unsigned length) {
   return std::snprintf(version, length, "580.65.06") < static_cast<int>(length) ? kSuccess : kInsufficientSize;
 }
 
+struct nvmlProcessInfo_t {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned gpu_instance, compute_instance;
+};
+
+int nvmlDeviceGetComputeRunningProcesses_v3(const Gpu* gpu, unsigned* count, nvmlProcessInfo_t* infos) {
+  const unsigned num_processes = fake_nvml.own_bytes > 0 ? 2 : 1;
+  if (*count < num_processes) {
+    return kInsufficientSize;
+  }
+  *count = num_processes;
+  infos[0] = {1, 1 << 20, 0, 0};
+  if (num_processes == 2) {
+    infos[1] = {static_cast<unsigned>(getpid()), static_cast<unsigned long long>(fake_nvml.own_bytes), 0, 0};
+  }
+  return FailsOf(gpu, "nvmlDeviceGetComputeRunningProcesses_v3") ? kGpuIsLost : kSuccess;
+}
+
 struct nvmlUtilization_t {
   unsigned gpu, memory;
 };
@@ -125,7 +146,7 @@ int nvmlDeviceGetClockInfo(const Gpu* gpu, int clock, unsigned* megahertz) {
 }
 
 int nvmlDeviceGetTotalEccErrors(const Gpu* gpu, int kind, int counter, unsigned long long* count) {
-  *count = kind == 0 ? 3 : 1;
+  *count = kind == 0 ? 3 : fake_nvml.ecc_errors;
   return counter != 0 ? kInvalidArgument : FailsOf(gpu, "nvmlDeviceGetTotalEccErrors") ? kGpuIsLost : kSuccess;
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/worker/device/fake_nvml.h"
+#include "worker/device/gpu_watch.h"
 
 namespace ampd::device {
 namespace {
@@ -87,6 +88,47 @@ TEST_F(FakeGpuMonitor, ReadsOnlyTheGpusThatAreWanted) {
   ASSERT_EQ(gpus.size(), 1u);
   EXPECT_EQ(gpus[0].id, "gpu1");
   EXPECT_EQ(GpuMonitor::Open({"cpu"}, Path()), nullptr);
+}
+
+TEST_F(FakeGpuMonitor, MemoryOfThisProcess_IsKnownIfTheDriverListsIt) {
+  nvml_->own_bytes = 3 << 20;
+  EXPECT_EQ(GpuMonitor::Open({"gpu0"}, Path())->Read()[0].own_memory_bytes, 3 << 20);
+  nvml_->own_bytes = 0;
+  EXPECT_EQ(GpuMonitor::Open({"gpu0"}, Path())->Read()[0].own_memory_bytes, std::nullopt);
+}
+
+TEST_F(FakeGpuMonitor, AWatchSumsUpWhatHappensAfterItsBegin) {
+  nvml_->used_bytes = 10 << 20;
+  nvml_->own_bytes = 7 << 20;
+  const auto watch = GpuWatch::Open("gpu1", Path());
+  ASSERT_NE(watch, nullptr);
+  EXPECT_DOUBLE_EQ(watch->newest().power_watts.value(), 312.5);
+  nvml_->ecc_errors += 2;
+  nvml_->xid = 79;
+  nvml_->num_xids = 3;
+  watch->Update();
+  const v1::GpuUse use = watch->Use(/*reserved_bytes=*/5 << 20);
+  EXPECT_DOUBLE_EQ(use.mean_power_watts(), 312.5);
+  EXPECT_DOUBLE_EQ(use.mean_utilization(), 0.76);
+  EXPECT_DOUBLE_EQ(use.max_temperature_celsius(), 51);
+  EXPECT_DOUBLE_EQ(use.mean_sm_clock_hertz(), 1980e6);
+  EXPECT_EQ(use.ecc_errors_corrected(), 0);
+  EXPECT_EQ(use.ecc_errors_uncorrected(), 2);
+  EXPECT_EQ(use.xid_errors().at(79), 3);
+  EXPECT_EQ(use.context_bytes(), 2 << 20);
+  EXPECT_EQ(use.others_bytes(), 3 << 20);
+}
+
+TEST_F(FakeGpuMonitor, AWatchOfAGpuThatReportsNothing_HasNothing) {
+  nvml_->num_gpus = 1;
+  EXPECT_EQ(GpuWatch::Open("gpu1", Path()), nullptr);
+  nvml_->failing_gpu = 0;
+  nvml_->failing_call = "nvmlDeviceGetPowerUsage";
+  const auto watch = GpuWatch::Open("gpu0", Path());
+  ASSERT_NE(watch, nullptr);
+  watch->Update();
+  EXPECT_FALSE(watch->Use(0).has_mean_power_watts());
+  EXPECT_TRUE(watch->Use(0).has_mean_utilization());
 }
 
 TEST_F(FakeGpuMonitor, WithoutNvmlOrGpus_ThereIsNoMonitor) {

@@ -16,7 +16,7 @@
 #include "ATen/ops/nll_loss.h"
 #include "ATen/ops/zeros_like.h"
 #include "graph/heads.h"
-#include "graph/memory/loss_memory.h"
+#include "graph/cost/loss_memory.h"
 #include "worker/amp/ops/loss_kernels.h"
 
 namespace ampd::amp {

@@ -10,7 +10,7 @@
 #include "ATen/ops/empty.h"
 #include "ATen/ops/layer_norm.h"
 #include "c10/util/accumulate.h"
-#include "graph/memory/op_memory.h"
+#include "graph/cost/op_memory.h"
 #include "worker/amp/step/cuda_error.h"
 #include "worker/amp/step/current_stream.h"
 #include "worker/amp/step/format.h"

@@ -9,7 +9,7 @@
 #include "ATen/ops/empty.h"
 #include "ATen/ops/linear.h"
 #include "ATen/ops/mm.h"
-#include "graph/memory/op_memory.h"
+#include "graph/cost/op_memory.h"
 #include "worker/amp/ops/device_kernels.h"
 #include "worker/amp/step/format.h"
 

@@ -11,7 +11,7 @@
 #include "ATen/ops/empty.h"
 #include "ATen/ops/mm.h"
 #include "ATen/ops/sum.h"
-#include "graph/memory/loss_memory.h"
+#include "graph/cost/loss_memory.h"
 #include "worker/amp/ops/loss_kernels.h"
 #include "worker/amp/step/format.h"
 

@@ -118,11 +118,14 @@ std::string NameOf(const amp::ComputeDevice& opened) {
 DeviceMemory GetMemory(const amp::ComputeDevice& opened) {
   if (!opened.device.is_cuda()) {
     const CpuMemory memory = GetCpuMemory();
-    return {memory.allocated_bytes, memory.peak_bytes, /*reserved_peak_bytes=*/0};
+    return {.allocated_bytes = memory.allocated_bytes, .peak_bytes = memory.peak_bytes};
   }
   const auto stats = c10::getDeviceAllocator(opened.device.type())->getDeviceStats(opened.device.index());
   constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  return {stats.allocated_bytes[kAll].current, stats.allocated_bytes[kAll].peak, stats.reserved_bytes[kAll].peak};
+  return {.allocated_bytes = stats.allocated_bytes[kAll].current,
+          .peak_bytes = stats.allocated_bytes[kAll].peak,
+          .reserved_bytes = stats.reserved_bytes[kAll].current,
+          .reserved_peak_bytes = stats.reserved_bytes[kAll].peak};
 }
 
 void ResetPeakMemory(const amp::ComputeDevice& opened) {

@@ -29,11 +29,12 @@ absl::Status CheckPlacedHere(const v1::Device& placed, const amp::ComputeDevice&
 std::string NameOf(const amp::ComputeDevice& opened);
 
 // Bytes of tensors on the device: the current amount, and the peak since ResetPeakMemory. A GPU's allocator also keeps
-// freed memory and the memory of a recorded step; `reserved_peak_bytes` is the peak of all memory that it holds, and 0
-// on a CPU.
+// freed memory and the memory of a recorded step; `reserved_bytes` and `reserved_peak_bytes` are all memory that it
+// holds, now and at most, and 0 on a CPU.
 struct DeviceMemory {
   int64_t allocated_bytes = 0;
   int64_t peak_bytes = 0;
+  int64_t reserved_bytes = 0;
   int64_t reserved_peak_bytes = 0;
 };
 DeviceMemory GetMemory(const amp::ComputeDevice& opened);

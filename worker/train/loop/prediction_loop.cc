@@ -46,7 +46,7 @@ absl::StatusOr<Outcome> PredictionLoop::Run() {
     if (const auto leave = context_.link.leave(); leave.has_value()) {
       return Leave(*leave);
     }
-    energy_.Update();
+    device_watch_.Update();
   }
   Outcome outcome;
   outcome.set_kind(Outcome::FINISHED);
@@ -78,7 +78,7 @@ absl::Status PredictionLoop::Prepare() {
     AMPD_RETURN_IF_ERROR(telemetry_.Event(Event::DATA_READ, 0, note));
   }
   ResetPeakMemory(plan_.engine.device);
-  energy_.Begin(plan_.engine.device, context_.start.device());
+  device_watch_.Begin(plan_.engine.device, context_.start.device());
   begin_ = std::chrono::steady_clock::now();
   return absl::OkStatus();
 }
@@ -93,7 +93,7 @@ absl::Status PredictionLoop::PredictBatch() {
   context_.step_log.Started(leased_at, key.job_id(), key.attempt(), step_ + 1);
   const std::vector<amp::Prediction> predictions = engine_->Predict(batch);
   ++step_;
-  energy_.Update();
+  device_watch_.Update();
   return files_.Add(step_, predictions);
 }
 
@@ -108,9 +108,7 @@ v1::FinalMetrics PredictionLoop::metrics() const {
   metrics.set_peak_memory_bytes(GetMemory(plan_.engine.device).peak_bytes);
   metrics.set_emulated(plan_.policy.emulated());
   metrics.set_num_threads(plan_.num_threads);
-  if (const std::optional<double> joules = energy_.Joules(); joules.has_value()) {
-    metrics.set_energy_joules(*joules);
-  }
+  device_watch_.AddTo(plan_.engine.device, /*graph_bytes=*/0, &metrics);
   return metrics;
 }
 

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "ampd/internal/trainer.pb.h"
 #include "worker/amp/engine.h"
-#include "worker/train/loop/attempt_energy.h"
+#include "worker/train/loop/device_watch.h"
 #include "worker/train/loop/attempt_loop.h"
 #include "worker/train/plan/attempt_plan.h"
 #include "worker/train/predict/prediction_files.h"
@@ -45,7 +45,7 @@ class PredictionLoop final : public AttemptLoop {
   TelemetryWriter telemetry_;
   PredictionFiles files_;
   std::unique_ptr<amp::Engine> engine_;
-  AttemptEnergy energy_;
+  DeviceWatch device_watch_;
   std::chrono::steady_clock::time_point begin_;
   int64_t step_ = 0;
   bool has_begun_ = false;

@@ -89,7 +89,10 @@ absl::Status StepRunner::Report(const EndedStep& step) {
                                              {.seconds = step.begun.seconds,
                                               .data_wait_seconds = step.begun.data_wait_seconds,
                                               .num_samples = plan.sampler.num_in_batch(),
-                                              .memory = GetMemory(plan.engine.device)}));
+                                              .memory = GetMemory(plan.engine.device),
+                                              .work = run_.flops(),
+                                              .power_watts = device_watch_.power_watts(),
+                                              .utilization = device_watch_.utilization()}));
   StepReports& reports = run_.reports();
   reports.RecordCanary(run_.step(), step.result);
   if (step.begun.reports_gradients) {

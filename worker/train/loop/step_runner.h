@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "base/ipc/compute_lease.h"
 #include "worker/amp/engine.h"
+#include "worker/train/loop/device_watch.h"
 #include "worker/train/loop/in_flight_steps.h"
 #include "worker/train/loop/training_run.h"
 #include "worker/train/report/step_log.h"
@@ -22,9 +23,9 @@ class StepRunner {
     InFlightSteps::ReadStep begun;
   };
 
-  // `run`, `lease` and `step_log` outlive the runner.
-  StepRunner(TrainingRun& run, const ComputeLease& lease, StepLog& step_log)
-      : run_(run), lease_(lease), step_log_(step_log) {}
+  // `run`, `lease`, `device_watch` and `step_log` outlive the runner.
+  StepRunner(TrainingRun& run, const ComputeLease& lease, const DeviceWatch& device_watch, StepLog& step_log)
+      : run_(run), lease_(lease), device_watch_(device_watch), step_log_(step_log) {}
 
   // Begins the next step. `reports_gradients`: the step samples its gradients and reports them.
   void Begin(bool reports_gradients);
@@ -48,6 +49,7 @@ class StepRunner {
  private:
   TrainingRun& run_;
   const ComputeLease& lease_;
+  const DeviceWatch& device_watch_;
   StepLog& step_log_;
   InFlightSteps in_flight_;
 };

@@ -36,7 +36,7 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
     : context_(context),
       telemetry_(context.outbox, context.start.key().attempt()),
       run_(std::move(plan), context.start, telemetry_),
-      steps_(run_, context.lease, context.step_log),
+      steps_(run_, context.lease, device_watch_, context.step_log),
       finite_checks_(run_),
       evaluations_(run_, finite_checks_),
       checkpoints_(context.checkpoints, EarlierCheckpoints(context.start),
@@ -50,7 +50,7 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
 
 absl::StatusOr<Outcome> TrainingLoop::Run() {
   AMPD_RETURN_IF_ERROR(Prepare());
-  energy_.Begin(run_.plan().engine.device, context_.start.device());
+  device_watch_.Begin(run_.plan().engine.device, context_.start.device());
   has_begun_ = true;
   ReportState(v1::Attempt::RUNNING);
   while (!is_done()) {
@@ -82,8 +82,12 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
 v1::FinalMetrics TrainingLoop::metrics() const {
   v1::FinalMetrics metrics = FinalMetricsOf(run_, evaluations_.last());
   metrics.set_steps_per_second(steps_.in_flight().steps_per_second());
-  if (const std::optional<double> joules = energy_.Joules(); joules.has_value()) {
-    metrics.set_energy_joules(*joules);
+  if (run_.has_engine()) {
+    metrics.set_flops_per_step(run_.flops().flops);
+    device_watch_.AddTo(run_.plan().engine.device, run_.engine().graph_bytes(), &metrics);
+  }
+  if (run_.flops().seconds_at_peak.has_value() && metrics.steps_per_second() > 0) {
+    metrics.set_mfu(*run_.flops().seconds_at_peak * metrics.steps_per_second());
   }
   if (const auto newest = checkpoints_.newest(); newest.has_value() && newest->step() == run_.step()) {
     metrics.set_state_hash(newest->state_hash());
@@ -184,8 +188,8 @@ absl::Status TrainingLoop::EndProfile() {
 // Reads the oldest step in flight, reports it and reacts to it.
 absl::Status TrainingLoop::EndStep() {
   const StepRunner::EndedStep step = steps_.Await();
+  device_watch_.Update();
   AMPD_RETURN_IF_ERROR(steps_.Report(step));
-  energy_.Update();
   ReportState(v1::Attempt::RUNNING);
   AMPD_RETURN_IF_ERROR(steps_.ReportActivations(step));
   const precision::ResolvedPolicy& policy = run_.plan().policy;

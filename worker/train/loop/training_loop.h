@@ -9,8 +9,8 @@
 #include "ampd/internal/trainer.pb.h"
 #include "worker/train/checkpoint/checkpoint_saver.h"
 #include "worker/train/health/recovery.h"
-#include "worker/train/loop/attempt_energy.h"
 #include "worker/train/loop/attempt_loop.h"
+#include "worker/train/loop/device_watch.h"
 #include "worker/train/loop/evaluations.h"
 #include "worker/train/loop/finite_checks.h"
 #include "worker/train/loop/recovery_actions.h"
@@ -97,12 +97,12 @@ class TrainingLoop final : public AttemptLoop {
   const Context context_;
   TelemetryWriter telemetry_;
   TrainingRun run_;
+  DeviceWatch device_watch_;
   StepRunner steps_;
   FiniteChecks finite_checks_;
   Evaluations evaluations_;
   CheckpointSaver checkpoints_;
   RecoveryActions recovery_actions_;
-  AttemptEnergy energy_;
   StepProfiler profiler_;
   int profile_steps_ = 0;  // Steps of the profile that is being recorded.
   bool has_begun_ = false;

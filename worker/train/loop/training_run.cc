@@ -54,6 +54,13 @@ bool LacksEvaluation(const AttemptPlan& plan, int64_t step) {
          step == plan.total_steps && IsDue(step, plan.eval_every_steps);
 }
 
+// The work of a step under the plan's policy.
+absl::StatusOr<precision::StepFlops> FlopsOf(const AttemptPlan& plan, const v1::Device& device) {
+  AMPD_ASSIGN_OR_RETURN(const auto programs, precision::TrainedPrograms::Of(plan.model, /*evaluates=*/false));
+  return precision::CountStepFlops(programs, plan.policy, device, plan.sampler.num_in_batch() / plan.num_micro_batches,
+                                   static_cast<int>(plan.num_micro_batches));
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(AttemptPlan plan, const internal::StartAttempt& start, TelemetryWriter& telemetry)
@@ -105,6 +112,7 @@ absl::Status TrainingRun::MakeEngine() {
   auto engine = amp::Engine::Create(plan_.model, plan_.policy, plan_.engine);
   AMPD_RETURN_IF_ERROR(WithReason(engine.status(), v1::Reason::SPEC_ERROR));
   engine_ = *std::move(engine);
+  AMPD_ASSIGN_OR_RETURN(flops_, FlopsOf(plan_, start_.device()));
   reports_.ForgetCanary();
   engine_->set_rate_factor(plateau_.has_value() ? plateau_->state().rate_factor : 1);
   return absl::OkStatus();

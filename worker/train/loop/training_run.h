@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "ampd/internal/trainer.pb.h"
+#include "precision/step_flops.h"
 #include "worker/amp/engine.h"
 #include "worker/amp/plateau.h"
 #include "worker/data/batcher.h"
@@ -75,6 +76,8 @@ class TrainingRun {
   // Whether there is an engine: Begin, Resume, ReturnTo or ReturnToStart made one. All other functions require it.
   bool has_engine() const { return engine_ != nullptr; }
   amp::Engine& engine() const { return *engine_; }
+  // The work of a step in the run's current precision; 0 before there is an engine.
+  const precision::StepFlops& flops() const { return flops_; }
   TelemetryWriter& telemetry() const { return telemetry_; }
   data::Batcher& batcher() { return batcher_; }
   std::optional<amp::Plateau>& plateau() { return plateau_; }
@@ -99,6 +102,7 @@ class TrainingRun {
   data::Batcher batcher_;
   const UnevenBatches uneven_batches_;
   std::unique_ptr<amp::Engine> engine_;
+  precision::StepFlops flops_;
   std::optional<amp::Plateau> plateau_;
   std::optional<EarlyStopping> early_stopping_;
   Recovery recovery_;

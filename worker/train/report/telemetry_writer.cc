@@ -70,6 +70,22 @@ void AddPhases(const std::vector<amp::PhaseResult>& phases, v1::StepColumns& row
   }
 }
 
+// Adds the numbers that not every step has.
+void AddDeviceNumbers(const StepCosts& costs, v1::StepColumns& row) {
+  if (costs.work.flops > 0 && costs.seconds > 0) {
+    row.add_flops_per_second(static_cast<float>(costs.work.flops / costs.seconds));
+  }
+  if (costs.work.seconds_at_peak.has_value() && costs.seconds > 0) {
+    row.add_mfu(static_cast<float>(*costs.work.seconds_at_peak / costs.seconds));
+  }
+  if (costs.power_watts.has_value()) {
+    row.add_power_watts(static_cast<float>(*costs.power_watts));
+  }
+  if (costs.utilization.has_value()) {
+    row.add_device_utilization(static_cast<float>(*costs.utilization));
+  }
+}
+
 int64_t UnixMicros() { return absl::ToUnixMicros(absl::Now()); }
 
 }  // namespace
@@ -93,6 +109,7 @@ absl::Status TelemetryWriter::Step(int64_t step, const amp::StepResult& result, 
   row.add_memory_allocated_bytes(costs.memory.allocated_bytes);
   row.add_memory_peak_bytes(costs.memory.peak_bytes);
   row.add_time_unix_micros(UnixMicros());
+  AddDeviceNumbers(costs, row);
   if (result.phases.size() > 1) {
     AddPhases(result.phases, row);
   }

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "ampd/v1/job.pb.h"
+#include "precision/step_flops.h"
 #include "worker/amp/engine.h"
 #include "worker/train/device/compute_device.h"
 #include "worker/train/report/gradient_report.h"
@@ -13,12 +15,15 @@
 
 namespace ampd::train {
 
-// Time, samples and memory of a step.
+// Time, samples, memory and work of a step, and what its device does meanwhile.
 struct StepCosts {
   double seconds = 0;
   double data_wait_seconds = 0;
   int64_t num_samples = 0;
   DeviceMemory memory;
+  precision::StepFlops work;
+  std::optional<double> power_watts;  // Nothing: not measured.
+  std::optional<double> utilization;
 };
 
 // Writes what happens in an attempt to its outbox, as messages of job.proto, and logs everything except steps.

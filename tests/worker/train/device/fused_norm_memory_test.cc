@@ -9,7 +9,7 @@
 
 #include "ATen/ops/ones_like.h"
 #include "graph/builder.h"
-#include "graph/memory/memory.h"
+#include "graph/cost/memory.h"
 #include "precision/fused_norms.h"
 #include "tests/worker/kernels/kernels_under_test.h"
 #include "worker/amp/ops/layer_norm.h"

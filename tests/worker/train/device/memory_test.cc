@@ -25,7 +25,7 @@
 #include "graph/builder.h"
 #include "graph/fused_batch_norms.h"
 #include "graph/losses.h"
-#include "graph/memory/memory.h"
+#include "graph/cost/memory.h"
 #include "graph/passes.h"
 #include "graph/rewriter.h"
 #include "models/bert.h"

@@ -1,4 +1,4 @@
-#include "graph/memory/loss_memory.h"
+#include "graph/cost/loss_memory.h"
 
 #include <algorithm>
 

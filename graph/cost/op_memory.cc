@@ -1,10 +1,10 @@
-#include "graph/memory/op_memory.h"
+#include "graph/cost/op_memory.h"
 
 #include <algorithm>
 
 #include "base/glob.h"
 #include "graph/fused_batch_norms.h"
-#include "graph/memory/op_facts.h"
+#include "graph/cost/op_facts.h"
 #include "graph/modes.h"
 
 namespace ampd::graph {
@@ -120,8 +120,6 @@ AttentionSizes OpMemory::AttentionSizesOf(const Node& node) const {
           .is_narrow = graph_.type(query).dtype != Dtype::kFloat32};
 }
 
-// The sizes of a recurrent op. A 16-bit layer counts as fp32 if its op computes in fp32 copies. REQUIRES: the node is
-// one recurrent layer or several.
 RecurrentSizes OpMemory::RecurrentSizesOf(const Node& node) const {
   const auto is = [&node](std::string_view argument) {
     const Operand* const operand = node.Find(argument);

@@ -1,4 +1,4 @@
-#include "graph/memory/memory.h"
+#include "graph/cost/memory.h"
 
 #include <limits>
 #include <map>
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/memory/held_blocks.h"
-#include "graph/memory/op_memory.h"
+#include "graph/cost/held_blocks.h"
+#include "graph/cost/op_memory.h"
 #include "graph/segments.h"
 
 namespace ampd::graph {

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "graph/fused_batch_norms.h"
-#include "graph/memory/op_facts.h"
-#include "graph/memory/op_memory.h"
+#include "graph/cost/op_facts.h"
+#include "graph/cost/op_memory.h"
 
 namespace ampd::graph {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/memory/memory.h"
+#include "graph/cost/memory.h"
 
 namespace ampd::graph {
 

@@ -1,4 +1,4 @@
-#include "graph/memory/traffic.h"
+#include "graph/cost/traffic.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/memory/op_facts.h"
-#include "graph/memory/op_memory.h"
+#include "graph/cost/op_facts.h"
+#include "graph/cost/op_memory.h"
 #include "graph/segments.h"
 
 namespace ampd::graph {

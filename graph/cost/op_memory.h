@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "graph/memory/attention_memory.h"
-#include "graph/memory/loss_memory.h"
-#include "graph/memory/recurrent_memory.h"
+#include "graph/cost/attention_memory.h"
+#include "graph/cost/loss_memory.h"
+#include "graph/cost/recurrent_memory.h"
 #include "graph/op_table.h"
 
 namespace ampd::graph {
@@ -63,6 +63,10 @@ class OpMemory {
   // (worker/amp/ops/cross_entropy.cc).
   bool WritesGradientOver(const Node& node, ValueId argument) const;
 
+  // The sizes of a recurrent op. A 16-bit layer counts as fp32 if its op computes in fp32 copies. REQUIRES: the node is
+  // one recurrent layer or several.
+  RecurrentSizes RecurrentSizesOf(const Node& node) const;
+
  private:
   struct State {
     bool trained = false;
@@ -77,7 +81,6 @@ class OpMemory {
   int64_t WideBytes(ValueId value) const;
   bool MakesScores(const Node& node) const;
   AttentionSizes AttentionSizesOf(const Node& node) const;
-  RecurrentSizes RecurrentSizesOf(const Node& node) const;
   int64_t PositionBytes(const Node& node) const;
   LossHeadSizes LossHeadSizesOf(const Node& node) const;
   int64_t InnerBytes(const Node& node, std::string_view name) const;

@@ -1,4 +1,4 @@
-#include "graph/memory/attention_memory.h"
+#include "graph/cost/attention_memory.h"
 
 namespace ampd::graph {
 namespace {

@@ -1,4 +1,4 @@
-#include "graph/memory/recurrent_memory.h"
+#include "graph/cost/recurrent_memory.h"
 
 #include <algorithm>
 

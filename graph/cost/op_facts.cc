@@ -1,4 +1,4 @@
-#include "graph/memory/op_facts.h"
+#include "graph/cost/op_facts.h"
 
 #include "graph/fused_batch_norms.h"
 
