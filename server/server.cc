@@ -199,6 +199,8 @@ absl::Status Server::Parts::StartCore() {
 absl::Status Server::Parts::Listen() {
   GrpcServer::Options options;
   options.listen = config.listen;
+  options.socket = config.socket;
+  options.grants = &config.grants;
   options.max_connections = MaxConnections(DescriptorLimit());
   options.log = [](const std::string& line) { Log(spdlog::level::warn, line); };
   options.coordinator = &core->coordinator;
@@ -303,7 +305,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
                                                       std::shared_ptr<prometheus::Collectable> more,
                                                       std::function<void(const absl::Status&)> on_fatal) {
   auto parts = std::make_unique<Parts>(config, std::move(more), std::move(on_fatal));
-  AMPD_RETURN_IF_ERROR(CheckBindable(config.listen));
+  if (config.listen.has_value()) {
+    AMPD_RETURN_IF_ERROR(CheckBindable(*config.listen));
+  }
   AMPD_RETURN_IF_ERROR(CheckBindable(config.metrics_listen));
   // From here on, if a step fails, the destructor of Server stops the parts that were started, in order.
   std::unique_ptr<Server> server(new Server(std::move(parts)));

@@ -27,7 +27,7 @@ class Server {
                                                        std::function<void(const absl::Status&)> on_fatal = nullptr);
   ~Server();
 
-  int port() const;
+  int port() const;  // 0 without ServerConfig::listen.
   int metrics_port() const;
   // After it returns, everything acknowledged is on disk. Idempotent.
   void Stop();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -61,13 +62,36 @@ void AddSize(CLI::App* app, const char* name, const std::string& help, int64_t* 
 }
 
 struct Addresses {
-  std::string listen = "127.0.0.1:7070";
+  std::string listen;
+  bool allows_unauthenticated = false;
   std::string metrics_listen = "127.0.0.1:7071";
 };
 
 void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
-  app->add_option("--listen", addresses->listen, "Loopback host:port of the gRPC API (port 0 picks a free port)")
-      ->capture_default_str();
+  app->add_option("--socket", config->socket,
+                  "Path of the Unix socket of the gRPC API (default: ampd.sock in --data-dir). The kernel tells the "
+                  "server which user connects. The server's own user and root are admins")
+      ->type_name("PATH");
+  app->add_option_function<std::vector<std::string>>(
+         "--grant",
+         [config](const std::vector<std::string>& grants) {
+           for (const std::string& grant : grants) {
+             if (const absl::Status added = config->grants.Add(grant); !added.ok()) {
+               throw CLI::ValidationError("--grant", std::string(added.message()));
+             }
+           }
+         },
+         absl::StrCat("Give a user or a group of this host a role on the server: user:NAME=ROLE, uid:NUMBER=ROLE or "
+                      "group:NAME=ROLE. The roles are ",
+                      RoleNames(), ". May be given several times"))
+      ->type_name("GRANT")
+      ->allow_extra_args(false);
+  app->add_option("--listen", addresses->listen,
+                  "Loopback host:port of the gRPC API, besides the socket (port 0 picks a free port). Every user of "
+                  "this host is an admin there, so it needs --allow-unauthenticated-loopback")
+      ->type_name("HOST:PORT");
+  app->add_flag("--allow-unauthenticated-loopback", addresses->allows_unauthenticated,
+                "Let every user of this host control all jobs over --listen");
   app->add_option("--metrics-listen", addresses->metrics_listen,
                   "Loopback host:port of /metrics, /healthz and /readyz (port 0 picks a free port)")
       ->capture_default_str();
@@ -143,7 +167,19 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 absl::Status ResolveAddresses(const Addresses& addresses, ServerConfig* config) {
-  AMPD_ASSIGN_OR_RETURN(config->listen, ParseListenAddress("--listen", addresses.listen));
+  if (!addresses.listen.empty()) {
+    AMPD_ASSIGN_OR_RETURN(config->listen, ParseListenAddress("--listen", addresses.listen));
+    if (!addresses.allows_unauthenticated) {
+      return Error(absl::StatusCode::kInvalidArgument, "BAD_LISTEN_ADDRESS",
+                   absl::StrCat("--listen ", addresses.listen,
+                                ": every user of this host could control all jobs there. Leave --listen out, and let "
+                                "clients use the server's socket: ampctl --address unix:PATH; or give "
+                                "--allow-unauthenticated-loopback"));
+    }
+  }
+  if (config->socket.empty()) {
+    config->socket = config->data_dir + "/ampd.sock";
+  }
   AMPD_ASSIGN_OR_RETURN(config->metrics_listen, ParseListenAddress("--metrics-listen", addresses.metrics_listen));
   return absl::OkStatus();
 }

@@ -1,17 +1,23 @@
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/io/listen_address.h"
+#include "server/access/grants.h"
 
 namespace ampd::server {
 
 // Everything an operator can configure; docs/exit-codes.md and `ampd-server --help` describe it.
 struct ServerConfig {
-  ListenAddress listen;
+  std::string socket;                       // Path of the Unix socket of the gRPC API.
+  Grants grants{{geteuid(), 0}};            // Roles of the users that connect to it.
+  std::optional<ListenAddress> listen;      // Loopback address without authentication; nothing: none.
   ListenAddress metrics_listen;
   std::string data_dir;
   std::string port_file;  // Empty: write no port file.

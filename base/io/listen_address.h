@@ -12,6 +12,7 @@ namespace ampd {
 struct ListenAddress {
   std::string host;
   int port = 0;
+  bool operator==(const ListenAddress& other) const = default;
   // "host:port", with IPv6 hosts in brackets.
   std::string ToString() const;
 };

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/grpc/grpc_deadline.h"
 #include "base/grpc/grpc_status.h"
+#include "base/grpc/grpc_target.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "client/api/cancels_call.h"
@@ -38,7 +39,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   // Connect to the server directly, whatever proxy the environment names: proxies are for the web.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(GrpcTarget(address), grpc::InsecureChannelCredentials(), arguments);
 }
 
 template <typename Stub, typename Request, typename Response>

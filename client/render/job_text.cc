@@ -292,6 +292,9 @@ std::string RenderJob(const v1::Job& job, const JobTextOptions& options) {
     text += DetailLine("waits", absl::StrCat(v1::PendingReason::Code_Name(job.pending().reason()), ": ",
                                              Printable(job.pending().message())));
   }
+  if (!job.owner().empty()) {
+    text += DetailLine("owner", Printable(job.owner()));
+  }
   text += TimesLine(job, options) + DetailLine("precision", LatestPrecision(job)) + ProgressLines(job) +
           (options.wide ? WideLines(job) : "");
   for (const v1::Attempt& attempt : job.attempts()) {

@@ -130,7 +130,7 @@ bool JobCommands::AnswerRepeat(const std::string& request_id, const std::string&
   return true;
 }
 
-void JobCommands::CreateJob(const v1::CreateJobRequest& request, JobDone done) {
+void JobCommands::CreateJob(const v1::CreateJobRequest& request, JobDone done, const std::string& owner) {
   const std::string digest = DigestOf(request.spec());
   if (!request.validate_only() && AnswerRepeat(request.request_id(), digest, &done)) {
     return;
@@ -149,6 +149,7 @@ void JobCommands::CreateJob(const v1::CreateJobRequest& request, JobDone done) {
   *create.mutable_spec() = std::move(admitted->spec);
   create.set_request_id(request.request_id());
   create.set_request_digest(digest);
+  create.set_owner(owner);
   if (const absl::Status found = ResolveStart(&create); !found.ok()) {
     return done(found);
   }
@@ -160,7 +161,7 @@ void JobCommands::CreateJob(const v1::CreateJobRequest& request, JobDone done) {
   CommitNewJob(std::move(create), std::move(done));
 }
 
-void JobCommands::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
+void JobCommands::CloneJob(const v1::CloneJobRequest& request, JobDone done, const std::string& owner) {
   const std::string digest = DigestOf(request);
   if (AnswerRepeat(request.request_id(), digest, &done)) {
     return;
@@ -190,6 +191,7 @@ void JobCommands::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
   create.set_request_id(request.request_id());
   create.set_request_digest(digest);
   create.set_cloned_from(job.id());
+  create.set_owner(owner);
   if (start.has_value()) {
     *create.mutable_clone_start() = *start;
     *create.mutable_loss_scales() = (*source)->loss_scales();

@@ -40,8 +40,9 @@ class JobCommands {
   };
   explicit JobCommands(const Options& options) : options_(options) {}
 
-  void CreateJob(const v1::CreateJobRequest& request, JobDone done);
-  void CloneJob(const v1::CloneJobRequest& request, JobDone done);
+  // `owner`: Job.owner of the new job.
+  void CreateJob(const v1::CreateJobRequest& request, JobDone done, const std::string& owner = "");
+  void CloneJob(const v1::CloneJobRequest& request, JobDone done, const std::string& owner = "");
   void CancelJob(const v1::CancelJobRequest& request, JobDone done);
   void PauseJob(const v1::PauseJobRequest& request, JobDone done);
   void ResumeJob(const v1::ResumeJobRequest& request, JobDone done);

@@ -130,8 +130,19 @@ absl::Status CheckBytes(const Request& request) {
   return status;
 }
 
-// Serves one unary call. Checks access, size, fields and id, then runs `work`, which gets the FinishCall and must not
-// block. Response and request live until FinishCall is called.
+// Runs `task` and then `then` on a thread of `pool` (WorkPool::TryPost); one of them must finish the call. If too many
+// tasks are waiting in the pool, neither runs, and the call ends with RESOURCE_EXHAUSTED.
+inline void PostOrRefuse(WorkPool* pool, const FinishCall& finish, std::function<void()> task,
+                         std::function<void()> then = nullptr) {
+  if (!pool->TryPost(std::move(task), std::move(then))) {
+    finish(WithRetryDelay(
+        Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY", "too many calls wait already; call again later"),
+        absl::Seconds(1)));
+  }
+}
+
+// Serves one unary call. Checks access, size, fields and id, and that the caller may change the job that the method
+// changes. Then runs `work`, which gets the FinishCall and must not block. Response and request live until FinishCall is called.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                                      std::string_view method, const Request& request, Work work) {
@@ -149,19 +160,18 @@ grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::C
     finish(allowed);
     return reactor;
   }
+  if constexpr (requires { request.id(); }) {
+    if (Guard::ChangesJob(method) && !environment.guard->MayChangeAllJobs(*context)) {
+      // The job is read on the pool, because that may read the disk.
+      PostOrRefuse(environment.pool, finish, [=, &environment, &request, work = std::move(work)] {
+        const absl::Status may = environment.guard->CheckJob(*context, request.id());
+        may.ok() ? work(finish) : finish(may);
+      });
+      return reactor;
+    }
+  }
   work(std::move(finish));
   return reactor;
-}
-
-// Runs `task` and then `then` on a thread of `pool` (WorkPool::TryPost); one of them must finish the call. If too many
-// tasks are waiting in the pool, neither runs, and the call ends with RESOURCE_EXHAUSTED.
-inline void PostOrRefuse(WorkPool* pool, const FinishCall& finish, std::function<void()> task,
-                         std::function<void()> then = nullptr) {
-  if (!pool->TryPost(std::move(task), std::move(then))) {
-    finish(WithRetryDelay(
-        Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY", "too many calls wait already; call again later"),
-        absl::Seconds(1)));
-  }
 }
 
 // Serves a unary call with the checks of ServeUnary, but runs `work`, which may block, on a thread of `pool`.

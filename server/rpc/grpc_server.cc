@@ -3,6 +3,7 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/server_posix.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +17,8 @@
 #include "server/rpc/artifact_service.h"
 #include "server/rpc/guard.h"
 #include "server/rpc/job_service.h"
+#include "server/rpc/peers.h"
+#include "server/rpc/socket_acceptor.h"
 #include "server/rpc/ticker.h"
 #include "server/rpc/work_pool.h"
 #include "server/rpc/worker_admin_service.h"
@@ -83,7 +86,12 @@ void SetLimits(grpc::ServerBuilder* builder) {
 // Members are destroyed in reverse order: the last one first.
 struct GrpcServer::Parts {
   explicit Parts(const Options& options)
-      : hub(options.hub),
+      : guard(&peers,
+              [queries = &options.coordinator->queries()](const std::string& job) -> absl::StatusOr<std::string> {
+                AMPD_ASSIGN_OR_RETURN(const JobPtr found, queries->GetJob(job));
+                return found->owner();
+              }),
+        hub(options.hub),
         streams(options.streams),
         pool(kNumPoolThreads, kMaxPoolTasks),
         uploads(kNumUploadThreads, kMaxPoolTasks),
@@ -113,9 +121,10 @@ struct GrpcServer::Parts {
         admin(&environment, &options.coordinator->sessions()),
         artifacts({&environment, options.artifacts, &uploads, &ticker}) {}
 
+  Peers peers;
+  Guard guard;
   MetricsHub* hub;
   WorkerStreams* streams;
-  Guard guard;
   WorkPool pool;
   WorkPool uploads;
   WorkPool model_pool;
@@ -130,12 +139,35 @@ struct GrpcServer::Parts {
   ArtifactService artifacts;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> taker;
   std::unique_ptr<grpc::Server> server;
-  std::unique_ptr<Acceptor> acceptor;
+  std::unique_ptr<Acceptor> acceptor;               // Null: no loopback address.
+  std::unique_ptr<SocketAcceptor> socket_acceptor;  // Null: no socket.
+  int64_t num_closed_on_socket = 0;                 // Connections that were refused at the last HadConnectionRoom.
   bool drained = false;
 
   absl::Status Bind(const Options& options) {
+    if (options.listen.has_value()) {
+      AMPD_RETURN_IF_ERROR(BindLoopback(options));
+    }
+    return options.socket.empty() ? absl::OkStatus() : BindSocket(options);
+  }
+
+  absl::Status BindSocket(const Options& options) {
+    SocketAcceptor::Options accepting;
+    accepting.path = options.socket;
+    accepting.mode = options.grants->empty() ? 0600 : 0666;
+    accepting.max_connections = options.max_connections;
+    accepting.grants = options.grants;
+    accepting.on_connection = [this](UniqueFd connection, const Identity& identity) {
+      peers.Set(connection.get(), identity);
+      grpc::AddInsecureChannelFromFd(server.get(), connection.Release());
+    };
+    AMPD_ASSIGN_OR_RETURN(socket_acceptor, SocketAcceptor::Bind(std::move(accepting)));
+    return absl::OkStatus();
+  }
+
+  absl::Status BindLoopback(const Options& options) {
     Acceptor::Options accepting;
-    accepting.address = options.listen;
+    accepting.address = *options.listen;
     accepting.max_connections = options.max_connections;
     accepting.log = options.log;
     accepting.on_connection = [this](UniqueFd connection) {
@@ -179,15 +211,38 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   std::array<bool, std::size(kHealthChecks)> healthy = {};
   healthy.fill(true);
   server->ShowHealth(healthy);
-  server->parts_->acceptor->Start();
+  if (server->parts_->acceptor != nullptr) {
+    server->parts_->acceptor->Start();
+  }
+  if (server->parts_->socket_acceptor != nullptr) {
+    server->parts_->socket_acceptor->Start();
+  }
   return server;
 }
 
-int GrpcServer::port() const { return parts_->acceptor->address().port; }
+int GrpcServer::port() const { return parts_->acceptor == nullptr ? 0 : parts_->acceptor->address().port; }
 
-Acceptor::Counters GrpcServer::connections() const { return parts_->acceptor->counters(); }
+Acceptor::Counters GrpcServer::connections() const {
+  Acceptor::Counters all = parts_->acceptor == nullptr ? Acceptor::Counters() : parts_->acceptor->counters();
+  if (parts_->socket_acceptor != nullptr) {
+    const Acceptor::Counters more = parts_->socket_acceptor->counters();
+    all.num_accepted += more.num_accepted;
+    all.num_refused += more.num_refused;
+    all.num_evicted += more.num_evicted;
+    all.num_open += more.num_open;
+  }
+  return all;
+}
 
-bool GrpcServer::HadConnectionRoom() { return parts_->acceptor->HadRoom(); }
+bool GrpcServer::HadConnectionRoom() {
+  const bool had_room = parts_->acceptor == nullptr || parts_->acceptor->HadRoom();
+  if (parts_->socket_acceptor == nullptr) {
+    return had_room;
+  }
+  const Acceptor::Counters on_socket = parts_->socket_acceptor->counters();
+  const int64_t before = std::exchange(parts_->num_closed_on_socket, on_socket.num_refused);
+  return had_room && before == on_socket.num_refused;
+}
 
 void GrpcServer::ShowHealth(const std::array<bool, std::size(kHealthChecks)>& results) {
   grpc::HealthCheckServiceInterface* const health = parts_->server->GetHealthCheckService();
@@ -211,7 +266,12 @@ void GrpcServer::Drain(absl::Duration grace) {
   parts_->streams->Close();
   parts_->open_streams.BeginClosing();
   parts_->open_streams.AwaitNone(grace);
-  parts_->acceptor->Stop();
+  if (parts_->acceptor != nullptr) {
+    parts_->acceptor->Stop();
+  }
+  if (parts_->socket_acceptor != nullptr) {
+    parts_->socket_acceptor->Stop();
+  }
   // The wait has a limit. Shutdown also waits until idle clients close their connections, and some never do.
   parts_->server->Shutdown(GrpcDeadlineIn(std::min(grace, kLastWords)));
   parts_->ticker.Stop();

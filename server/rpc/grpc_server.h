@@ -4,6 +4,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,6 +12,7 @@
 #include "absl/time/time.h"
 #include "base/health_checks.h"
 #include "base/io/listen_address.h"
+#include "server/access/grants.h"
 #include "server/artifacts/artifact_store.h"
 #include "server/coordinator/coordinator.h"
 #include "server/rpc/acceptor.h"
@@ -27,8 +29,10 @@ namespace ampd::server {
 class GrpcServer {
  public:
   struct Options {
-    ListenAddress listen;  // Port 0 lets the system choose.
-    int max_connections = 1024;
+    std::optional<ListenAddress> listen;  // Port 0 lets the system choose.
+    std::string socket;                   // Path of the Unix socket; empty: none.
+    const Grants* grants = nullptr;       // Roles of the users that connect to it.
+    int max_connections = 1024;           // Of each of the two.
     Coordinator* coordinator = nullptr;
     MetricStore* store = nullptr;
     ArtifactStore* artifacts = nullptr;
@@ -40,13 +44,13 @@ class GrpcServer {
     std::function<void(const std::string&)> log;  // As Acceptor::Options::log.
   };
 
-  // UNAVAILABLE when `listen` cannot be bound.
+  // UNAVAILABLE when `listen` or `socket` cannot be bound.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options);
   ~GrpcServer();
 
-  int port() const;
+  int port() const;  // 0 without Options::listen.
   Acceptor::Counters connections() const;
-  // Returns Acceptor::HadRoom.
+  // Returns Acceptor::HadRoom for all listeners.
   bool HadConnectionRoom();
   // Publishes the results of kHealthChecks; `results` is indexed by HealthCheckId. Each check is a gRPC health service
   // with the check's name. The server as a whole and its services are healthy if all checks pass.

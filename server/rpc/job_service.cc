@@ -92,10 +92,14 @@ void JobService::Complete(v1::Job* job) const {
   options_.queries->AddRetention(job);
 }
 
+std::string JobService::OwnerFor(const grpc::CallbackServerContext& context) const {
+  return options_.environment->guard->IdentityOf(context).value_or(Identity()).name;
+}
+
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
                                                 const v1::CreateJobRequest* request, v1::Job* response) {
   const auto create = [=, this](const FinishCall& finish) {
-    options_.commands->CreateJob(*request, AnswerJob(response, finish));
+    options_.commands->CreateJob(*request, AnswerJob(response, finish), OwnerFor(*context));
   };
   return ServeOn(PoolFor(request->spec().model()), *options_.environment, context, "ampd.v1.JobService/CreateJob",
                  *request, create);
@@ -168,7 +172,7 @@ grpc::ServerUnaryReactor* JobService::DeleteJob(grpc::CallbackServerContext* con
 grpc::ServerUnaryReactor* JobService::CloneJob(grpc::CallbackServerContext* context, const v1::CloneJobRequest* request,
                                                v1::Job* response) {
   const auto clone = [=, this](const FinishCall& finish) {
-    options_.commands->CloneJob(*request, AnswerJob(response, finish));
+    options_.commands->CloneJob(*request, AnswerJob(response, finish), OwnerFor(*context));
   };
   WorkPool* pool = PoolFor(request->id());
   if (pool == nullptr) {

@@ -77,6 +77,8 @@ class JobService final : public v1::JobService::CallbackService {
   JobDone AnswerJob(v1::Job* response, FinishCall finish) const;
   // Adds what is not in the record: progress and retention.
   void Complete(v1::Job* job) const;
+  // Job.owner of a job that this call creates.
+  std::string OwnerFor(const grpc::CallbackServerContext& context) const;
   // Whether the model is an uploaded file. A call with such a model may have to wait until the file was read.
   static bool NamesArtifact(const v1::ModelSpec& model) { return !model.exported().artifact().empty(); }
   // Returns the pool that serves calls about this job, or null if the job is in memory: such calls read no disk, so

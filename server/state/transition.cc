@@ -188,6 +188,7 @@ absl::Status Transition::Do(const internal::CreateJob& create) {
   job.mutable_create_time()->set_nanos(static_cast<int32_t>(update_.time_unix_micros() % 1'000'000 * 1000));
   job.set_submit_order(state_.next_submit_order());
   job.set_cloned_from(create.cloned_from());
+  job.set_owner(create.owner());
   edit.record().set_request_id(create.request_id());
   edit.record().set_request_digest(create.request_digest());
   if (create.has_clone_start()) {

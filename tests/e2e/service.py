@@ -244,16 +244,18 @@ class Worker:
 
 
 class Client:
-    """ampctl in a folder. It uses the address or, if there is none, finds the server by itself."""
+    """ampctl in a folder. It uses the address or, if there is none, finds the server by itself. Only root can run it as
+    another user."""
 
-    def __init__(self, binaries, folder, address=None):
+    def __init__(self, binaries, folder, address=None, user=None):
         self.binaries, self.folder, self.address = pathlib.Path(binaries), pathlib.Path(folder), address
+        self.user = user  # The uid that runs ampctl; None: the uid of this process.
 
     def ampctl(self, *arguments, text=None, seconds=120):
         """Runs ampctl. Returns exit code, stdout and stderr."""
         address = ["--address", self.address] if self.address else []
         result = subprocess.run([self.binaries / "ampctl", *address, *arguments], cwd=self.folder, input=text,
-                                capture_output=True, text=True, timeout=seconds, check=False)
+                                capture_output=True, text=True, timeout=seconds, check=False, user=self.user)
         return result.returncode, result.stdout, result.stderr
 
     def read(self, *arguments):
@@ -332,8 +334,9 @@ class Service(Client):
         self.lives += 1
         ports = self.folder / f"ports-{self.lives}"
         self.server = Program(
-            [self.binaries / "ampd-server", "--listen", self.address, "--metrics-listen", self.metrics, "--data-dir",
-             self.folder / "data", "--port-file", ports, *self.server_flags], self.folder / "server.log", **self.options)
+            [self.binaries / "ampd-server", "--allow-unauthenticated-loopback", "--listen", self.address,
+             "--metrics-listen", self.metrics, "--data-dir", self.folder / "data", "--port-file", ports,
+             *self.server_flags], self.folder / "server.log", **self.options)
         wait_for(lambda: ports.exists() or not self.server.running(), "the server's ports")
         assert self.server.running(), self.server.log()
         self.address, self.metrics = (f"127.0.0.1:{port}" for port in ports.read_text().split())

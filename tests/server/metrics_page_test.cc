@@ -74,7 +74,7 @@ int Count(const std::string& page, const std::string& part) {
 TEST(MetricsPage, CountsWhatTheServerDoes) {
   const TemporaryFolder folder;
   const std::string binary = AMPD_BIN_DIR "/ampd-server";
-  const e2e::ChildProcess program({binary, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir",
+  const e2e::ChildProcess program({binary, "--allow-unauthenticated-loopback", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir",
                                    folder.Path("data"), "--port-file", folder.Path("ports")},
                                   folder.Path("log"));
   const std::vector<std::string> ports =

@@ -60,7 +60,7 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
 
   void Start(const std::vector<std::string>& more = {}) {
     const std::string ports = folder_.Path(absl::StrCat("ports-", ++num_lives_));
-    std::vector<std::string> flags = {"--listen",   "127.0.0.1:0",        "--metrics-listen", "127.0.0.1:0",
+    std::vector<std::string> flags = {"--allow-unauthenticated-loopback", "--listen",   "127.0.0.1:0",        "--metrics-listen", "127.0.0.1:0",
                                       "--data-dir", folder_.Path("data"), "--port-file",      ports};
     flags.insert(flags.end(), more.begin(), more.end());
     server_ = Launch(flags, "server.log");
@@ -82,7 +82,7 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
   }
 
   std::vector<std::string> FreshFlags(const std::string& listen = "127.0.0.1:0") {
-    return {"--listen", listen, "--metrics-listen", "127.0.0.1:0", "--data-dir", folder_.Path("other")};
+    return {"--allow-unauthenticated-loopback", "--listen", listen, "--metrics-listen", "127.0.0.1:0", "--data-dir", folder_.Path("other")};
   }
 
   std::string Log(const std::string& name) {
@@ -331,7 +331,7 @@ TEST_F(ServerBinaryTest, APortInUseIsOneLineAnd69) {
 
 TEST_F(ServerBinaryTest, ALockedDataDirectoryIsOneLineAnd73) {
   Start();
-  EXPECT_EQ(Refused({"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir", folder_.Path("data")},
+  EXPECT_EQ(Refused({"--allow-unauthenticated-loopback", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir", folder_.Path("data")},
                     absl::StrCat("the data directory ", folder_.Path("data"),
                                  " is in use by another server; stop that one, or choose another --data-dir")),
             kExitDataLocked);
@@ -353,7 +353,7 @@ TEST_F(ServerBinaryTest, ADataDirectoryOfANewerSchemaIsOneLineAnd65) {
     const int64_t version = SchemaVersionOf(path);
     ASSERT_TRUE(SqliteDatabase::Open(path, false)->Execute("PRAGMA user_version=99").ok());
     EXPECT_EQ(
-        Refused({"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir", folder_.Path("data")},
+        Refused({"--allow-unauthenticated-loopback", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir", folder_.Path("data")},
                 "schema"),
         kExitData)
         << file;
@@ -366,7 +366,7 @@ TEST_F(ServerBinaryTest, AnAddressBeyondLoopbackIsOneLineAnd64) {
 }
 
 TEST_F(ServerBinaryTest, AnUnusableDataDirectoryIsOneLineAnd73) {
-  EXPECT_EQ(Refused({"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir", "/proc/nowhere"},
+  EXPECT_EQ(Refused({"--allow-unauthenticated-loopback", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir", "/proc/nowhere"},
                     "cannot make the data directory"),
             kExitDataLocked);
 }

@@ -17,6 +17,11 @@ ParsedConfig Parse(std::vector<const char*> flags) {
 TEST(ServerConfig, TakesEveryFlag) {
   ParsedConfig parsed = Parse({"--listen",
                                "[::1]:0",
+                               "--allow-unauthenticated-loopback",
+                               "--socket",
+                               "/run/ampd/ampd.sock",
+                               "--grant",
+                               "uid:4000000001=submitter",
                                "--metrics-listen",
                                "localhost:9100",
                                "--data-dir",
@@ -48,7 +53,9 @@ TEST(ServerConfig, TakesEveryFlag) {
                                "--port-file",
                                "p"});
   ASSERT_TRUE(parsed.run) << parsed.output;
-  EXPECT_EQ(parsed.config.listen.ToString(), "[::1]:0");
+  EXPECT_EQ(parsed.config.listen.value().ToString(), "[::1]:0");
+  EXPECT_EQ(parsed.config.socket, "/run/ampd/ampd.sock");
+  EXPECT_EQ(parsed.config.grants.Of({.uid = 4'000'000'001}).role, Role::kSubmitter);
   EXPECT_EQ(parsed.config.metrics_listen.ToString(), "127.0.0.1:9100");
   EXPECT_EQ(parsed.config.lease, absl::Seconds(2));
   EXPECT_EQ(parsed.config.lease_margin, absl::Milliseconds(500));
@@ -62,6 +69,20 @@ TEST(ServerConfig, TakesEveryFlag) {
   EXPECT_EQ(parsed.config.reserve_bytes, 4096);
   EXPECT_EQ(parsed.config.artifact_quota_bytes, 2'000'000'000);
   EXPECT_EQ(parsed.config.artifact_retention, absl::Hours(48));
+}
+
+TEST(ServerConfig, ByDefaultListensOnASocketInItsDataDirectoryOnly) {
+  const ParsedConfig parsed = Parse({"--data-dir", "d"});
+  ASSERT_TRUE(parsed.run) << parsed.output;
+  EXPECT_EQ(parsed.config.socket, "d/ampd.sock");
+  EXPECT_EQ(parsed.config.listen, std::nullopt);
+}
+
+TEST(ServerConfig, LoopbackWithoutAuthenticationHasToBeAllowed) {
+  const ParsedConfig parsed = Parse({"--data-dir", "d", "--listen", "127.0.0.1:0"});
+  EXPECT_EQ(parsed.exit_code, kExitUsage);
+  EXPECT_THAT(parsed.output, HasSubstr("--allow-unauthenticated-loopback"));
+  EXPECT_THAT(parsed.output, HasSubstr("--address unix:PATH"));
 }
 
 TEST(ServerConfig, RefusesAddressesBeyondLoopbackAndSaysWhy) {
@@ -85,6 +106,12 @@ TEST(ServerConfig, BadFlagsAreOneLineAndUsage) {
                                              {"--data-dir", "d", "--lease", "0s"},
                                              {"--data-dir", "d", "--listen", "127.0.0.1"},
                                              {"--data-dir", "d", "--listen", "127.0.0.1:99999"},
+                                             {"--data-dir", "d", "--grant", "alice=viewer"},
+                                             {"--data-dir", "d", "--grant", "user:=viewer"},
+                                             {"--data-dir", "d", "--grant", "uid:7=king"},
+                                             {"--data-dir", "d", "--grant", "uid:-7=viewer"},
+                                             {"--data-dir", "d", "--grant", "user:nobody-of-this-name=viewer"},
+                                             {"--data-dir", "d", "--grant", "group:nobody-of-this-name=viewer"},
                                              {"--data-dir", "d", "--metrics-max-jobs", "-1"},
                                              {"--data-dir", "d", "--min-free-space", "much"},
                                              {"--data-dir", "d", "--retention", "-1s"},

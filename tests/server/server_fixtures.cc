@@ -34,15 +34,19 @@ v1::JobSpec GoodSpec(const std::string& name) {
   return spec;
 }
 
-TestServer::TestServer() { Restart(); }
+TestServer::TestServer(std::function<void(ServerConfig*)> adjust) : adjust_(std::move(adjust)) { Restart(); }
 
 void TestServer::Restart() {
   server_.reset();
   ServerConfig config;
+  config.socket = socket();
   config.listen = {"127.0.0.1", 0};
   config.metrics_listen = {"127.0.0.1", 0};
   config.data_dir = folder_.Path("data");
   config.drain_grace = kDrainGrace;
+  if (adjust_) {
+    adjust_(&config);
+  }
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config);
   if (!server.ok()) {
     ADD_FAILURE() << server.status();

@@ -52,14 +52,17 @@ inline constexpr absl::Duration kDrainGrace = absl::Seconds(1);
 // A whole server in this process, on loopback, on ports that the system chooses.
 class TestServer : public ServerAccess {
  public:
-  TestServer();
+  // `adjust` changes the server's configuration before each start; may be null.
+  explicit TestServer(std::function<void(ServerConfig*)> adjust = nullptr);
   // Stops the server, if it runs, and starts it again on the same data.
   void Restart();
   void Stop() { server_->Stop(); }
   int metrics_port() const { return server_->metrics_port(); }
   std::string data_dir() const { return folder_.Path("data"); }
+  std::string socket() const { return folder_.Path("socket"); }
 
  private:
+  const std::function<void(ServerConfig*)> adjust_;
   TemporaryFolder folder_;
   std::unique_ptr<Server> server_;
 };

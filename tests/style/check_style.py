@@ -50,8 +50,9 @@ ROOMS = {
 
     "models": "ampd base graph graph/exported",
 
-    "server": "base base/io http server/artifacts server/coordinator server/ledger server/monitoring server/rpc "
-              "server/state server/telemetry cli11 clock log prometheus thread",
+    "server": "base base/io http server/access server/artifacts server/coordinator server/ledger server/monitoring "
+              "server/rpc server/state server/telemetry cli11 clock log prometheus thread",
+    "server/access": "base",
     "server/state": "ampd base base/formats precision",
     "server/ledger": "base base/io server/state log sqlite thread",
     "server/admission": "ampd base base/formats graph graph/exported models precision server/state",
@@ -61,8 +62,8 @@ ROOMS = {
     "server/artifacts": "ampd base base/formats base/io graph/exported clock files sqlite thread",
     "server/monitoring": "ampd base base/io http models server/coordinator server/state server/telemetry clock log "
                          "prometheus",
-    "server/rpc": "ampd base base/grpc base/io graph points server/admission server/artifacts server/coordinator "
-                  "server/monitoring server/telemetry clock grpc thread",
+    "server/rpc": "ampd base base/grpc base/io base/ipc graph points server/access server/admission server/artifacts "
+                  "server/coordinator server/monitoring server/telemetry clock grpc thread",
 
     "client/api": "ampd base base/formats base/grpc base/io clock files grpc",
     "client/render": "ampd base base/formats points",

@@ -126,7 +126,8 @@ def bench_submit(options):
     with tempfile.TemporaryDirectory(prefix="ampd-bench-") as name:
         folder = pathlib.Path(name)
         ports = folder / "ports"
-        server = [options.bin / "ampd-server", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
+        server = [options.bin / "ampd-server", "--allow-unauthenticated-loopback", "--listen", "127.0.0.1:0",
+                  "--metrics-listen", "127.0.0.1:0",
                   "--data-dir", folder / "data", "--port-file", ports]
         with program(server, folder / "server.log") as process:
             wait_for(lambda: ports.exists() and ports.read_text().count("\n") >= 2, "ampd-server", process)

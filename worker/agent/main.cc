@@ -96,7 +96,7 @@ std::string ProgramBeside(const std::string& program) {
 }
 
 void DeclareFlags(CLI::App& app, Flags& flags) {
-  app.add_option("--server", flags.server, "host:port of the server")->capture_default_str();
+  app.add_option("--server", flags.server, "server: host:port, or unix:PATH of its socket")->capture_default_str();
   app.add_option("--name", flags.name, "name of the worker (default: the host name)");
   app.add_option("--state-dir", flags.state_folder, "folder for the state of this worker")->required();
   app.add_option("--checkpoint-root", flags.checkpoint_root,

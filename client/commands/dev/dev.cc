@@ -152,7 +152,7 @@ absl::Status DevRun::StartServer() {
   std::error_code error;
   fs::remove(port_file, error);
   AMPD_ASSIGN_OR_RETURN(
-      server_, Child::Start({OwnFolder() + "/ampd-server", "--listen", absl::StrCat("127.0.0.1:", options_.port),
+      server_, Child::Start({OwnFolder() + "/ampd-server", "--allow-unauthenticated-loopback", "--listen", absl::StrCat("127.0.0.1:", options_.port),
                              "--metrics-listen", absl::StrCat("127.0.0.1:", options_.metrics_port), "--data-dir",
                              In("server"), "--port-file", port_file},
                             In("server.log")));

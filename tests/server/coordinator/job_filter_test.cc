@@ -29,6 +29,7 @@ Job JobOf(const std::string& name, Job::State state, const std::string& team = "
   if (!worker.empty()) {
     job.add_attempts()->set_worker("w0");
     job.add_attempts()->set_worker(worker);
+    job.set_owner("user:of-" + worker);
   }
   return job;
 }
@@ -69,6 +70,8 @@ TEST(JobFilter, EveryColumn_IsCompared) {
   EXPECT_THAT(Matching("id=j-mlp"), ElementsAre("mlp"));
   EXPECT_THAT(Matching("queue=other"), IsEmpty());
   EXPECT_THAT(Matching("worker=w1"), ElementsAre("resnet-a"));
+  EXPECT_THAT(Matching("owner=user:of-w1"), ElementsAre("resnet-a"));
+  EXPECT_THAT(Matching("owner=user:* AND state=running"), ElementsAre("resnet-a", "bert"));
   EXPECT_THAT(Matching("worker=w0"), IsEmpty()) << "only the newest attempt counts";
   EXPECT_THAT(Matching("labels.team=vision"), ElementsAre("resnet-a", "resnet-b"));
   EXPECT_THAT(Matching("labels.owner="), IsEmpty()) << "no job has the label";
@@ -116,9 +119,9 @@ TEST(JobFilter, ALabelWithTheCharactersOfAGlob_MatchesItself) {
 
 TEST(JobFilter, AnError_NamesTheColumnAndWhatIsExpected) {
   EXPECT_EQ(Problem("colour=red"),
-            "has the column \"colour\"; columns are state, name, queue, id, worker and labels.KEY");
+            "has the column \"colour\"; columns are state, name, queue, id, owner, worker and labels.KEY");
   EXPECT_EQ(Problem("labels.=x"),
-            "has the column \"labels.\"; columns are state, name, queue, id, worker and labels.KEY");
+            "has the column \"labels.\"; columns are state, name, queue, id, owner, worker and labels.KEY");
   EXPECT_EQ(Problem("state=RUNING"),
             "has the state \"RUNING\"; states are QUEUED, STARTING, RUNNING, PAUSING, PAUSED, CANCELLING, SUCCEEDED, "
             "FAILED, CANCELLED");

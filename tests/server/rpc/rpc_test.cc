@@ -633,11 +633,11 @@ TEST_F(RpcTest, BadPagesAreInvalid) {
 }
 
 TEST(Guard, KnowsTheHostsOwnPeers) {
-  for (const char* local : {"ipv4:127.0.0.1:5000", "ipv4:127.8.8.8:1", "ipv6:[::1]:80", "ipv6:%5B::1%5D:80", "unix:"}) {
+  for (const char* local : {"ipv4:127.0.0.1:5000", "ipv4:127.8.8.8:1", "ipv6:[::1]:80", "ipv6:%5B::1%5D:80"}) {
     EXPECT_TRUE(IsLoopbackPeer(local)) << local;
   }
   for (const char* remote :
-       {"ipv4:10.0.0.1:5000", "ipv6:[::2]:80", "", "ipv4:128.0.0.1:1", "ipv6:[::ffff:10.0.0.1]:1"}) {
+       {"ipv4:10.0.0.1:5000", "ipv6:[::2]:80", "", "ipv4:128.0.0.1:1", "ipv6:[::ffff:10.0.0.1]:1", "unix:", "fd:3"}) {
     EXPECT_FALSE(IsLoopbackPeer(remote)) << remote;
   }
 }

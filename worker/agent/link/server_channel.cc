@@ -1,5 +1,7 @@
 #include "worker/agent/link/server_channel.h"
 
+#include "base/grpc/grpc_target.h"
+
 namespace ampd::agent {
 namespace {
 
@@ -21,7 +23,7 @@ std::shared_ptr<grpc::Channel> MakeServerChannel(const std::string& server) {
   // Channels with the same arguments would share a connection, and a long download would delay reports.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(GrpcTarget(server), grpc::InsecureChannelCredentials(), arguments);
 }
 
 }  // namespace ampd::agent

@@ -1,0 +1,127 @@
+#include "server/access/grants.h"
+
+#include <grp.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/error.h"
+
+namespace ampd::server {
+namespace {
+
+constexpr size_t kNameBufferBytes = 64 << 10;
+
+absl::Status BadGrant(std::string_view text, const std::string& why) {
+  return Error(absl::StatusCode::kInvalidArgument, "BAD_GRANT",
+               absl::StrCat("'", std::string(text), "': ", why,
+                            "; a grant is user:NAME=ROLE, uid:NUMBER=ROLE or group:NAME=ROLE"));
+}
+
+std::optional<uid_t> UidOf(const std::string& name) {
+  std::string buffer(kNameBufferBytes, '\0');
+  passwd entry = {};
+  passwd* found = nullptr;
+  getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
+  return found == nullptr ? std::nullopt : std::optional(found->pw_uid);
+}
+
+std::optional<gid_t> GidOf(const std::string& name) {
+  std::string buffer(kNameBufferBytes, '\0');
+  group entry = {};
+  group* found = nullptr;
+  getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
+  return found == nullptr ? std::nullopt : std::optional(found->gr_gid);
+}
+
+std::string NameOf(uid_t uid) {
+  std::string buffer(kNameBufferBytes, '\0');
+  passwd entry = {};
+  passwd* found = nullptr;
+  getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found);
+  return found == nullptr ? absl::StrCat("uid:", uid) : absl::StrCat("user:", found->pw_name);
+}
+
+// The place of a role among those of people. An agent's role is no part of the order: it counts only alone.
+int RankOf(Role role) {
+  switch (role) {
+    case Role::kAgent:
+      return 0;
+    case Role::kViewer:
+      return 1;
+    case Role::kSubmitter:
+      return 2;
+    case Role::kOperator:
+      return 3;
+    case Role::kAdmin:
+      return 4;
+  }
+  return 0;
+}
+
+void Raise(Role role, std::optional<Role>* highest) {
+  if (!highest->has_value() || RankOf(role) > RankOf(**highest)) {
+    *highest = role;
+  }
+}
+
+}  // namespace
+
+Grants::Grants(const std::vector<uid_t>& admins) : admins_(admins.begin(), admins.end()) {}
+
+absl::Status Grants::Add(std::string_view text) {
+  const std::vector<std::string> sides = absl::StrSplit(std::string(text), absl::MaxSplits('=', 1));
+  const std::vector<std::string> who = absl::StrSplit(sides[0], absl::MaxSplits(':', 1));
+  if (sides.size() != 2 || who.size() != 2 || who[1].empty()) {
+    return BadGrant(text, "has not the form of a grant");
+  }
+  const std::optional<Role> role = ParseRole(sides[1]);
+  if (!role.has_value()) {
+    return BadGrant(text, absl::StrCat("there is no role '", sides[1], "'; the roles are ", RoleNames()));
+  }
+  if (uid_t uid = 0; who[0] == "uid" && absl::SimpleAtoi(who[1], &uid)) {
+    users_[uid] = *role;
+    return absl::OkStatus();
+  }
+  if (who[0] == "user") {
+    const std::optional<uid_t> uid = UidOf(who[1]);
+    if (!uid.has_value()) {
+      return BadGrant(text, absl::StrCat("this host has no user '", who[1], "'"));
+    }
+    users_[*uid] = *role;
+    return absl::OkStatus();
+  }
+  if (who[0] == "group") {
+    const std::optional<gid_t> gid = GidOf(who[1]);
+    if (!gid.has_value()) {
+      return BadGrant(text, absl::StrCat("this host has no group '", who[1], "'"));
+    }
+    groups_[*gid] = *role;
+    return absl::OkStatus();
+  }
+  return BadGrant(text, absl::StrCat("'", sides[0], "' names neither a user nor a group"));
+}
+
+Identity Grants::Of(const LocalPeer& peer) const {
+  Identity identity = {.name = NameOf(peer.uid)};
+  if (admins_.contains(peer.uid)) {
+    identity.role = Role::kAdmin;
+    return identity;
+  }
+  if (const auto user = users_.find(peer.uid); user != users_.end()) {
+    Raise(user->second, &identity.role);
+  }
+  for (const gid_t group : peer.groups) {
+    if (const auto found = groups_.find(group); found != groups_.end()) {
+      Raise(found->second, &identity.role);
+    }
+  }
+  return identity;
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/access/identity.h"
+
+namespace ampd::server {
+
+// The local user at the other end of a Unix socket.
+struct LocalPeer {
+  uid_t uid = 0;
+  std::vector<gid_t> groups;  // All groups of the process that connected.
+};
+
+// Which role each local user has on this server. Thread-compatible.
+class Grants {
+ public:
+  // `admins`: users that are always admins. Nobody else has a role yet.
+  explicit Grants(const std::vector<uid_t>& admins);
+
+  // Adds "user:alice=submitter", "uid:1001=viewer" or "group:ml=viewer". INVALID_ARGUMENT with a text for the operator
+  // if the text has another form, or names a role, a user or a group that does not exist.
+  absl::Status Add(std::string_view text);
+
+  // Whether only the admins of the constructor have a role.
+  bool empty() const { return users_.empty() && groups_.empty(); }
+
+  // The identity of a peer. Of several roles, those of the user and of its groups, the highest counts.
+  Identity Of(const LocalPeer& peer) const;
+
+ private:
+  std::set<uid_t> admins_;
+  std::map<uid_t, Role> users_;
+  std::map<gid_t, Role> groups_;
+};
+
+}  // namespace ampd::server

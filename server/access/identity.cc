@@ -1,0 +1,51 @@
+#include "server/access/identity.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace ampd::server {
+namespace {
+
+constexpr std::pair<Role, std::string_view> kRoleNames[] = {{Role::kViewer, "viewer"},
+                                                            {Role::kSubmitter, "submitter"},
+                                                            {Role::kOperator, "operator"},
+                                                            {Role::kAdmin, "admin"},
+                                                            {Role::kAgent, "agent"}};
+
+}  // namespace
+
+std::string_view RoleName(Role role) {
+  const auto* const found =
+      std::find_if(std::begin(kRoleNames), std::end(kRoleNames), [&](const auto& one) { return one.first == role; });
+  return found->second;
+}
+
+std::optional<Role> ParseRole(std::string_view name) {
+  const auto* const found =
+      std::find_if(std::begin(kRoleNames), std::end(kRoleNames), [&](const auto& one) { return one.second == name; });
+  return found == std::end(kRoleNames) ? std::nullopt : std::optional(found->first);
+}
+
+std::string RoleNames() { return "viewer, submitter, operator, admin or agent"; }
+
+bool Has(Role role, Right right) {
+  if (right == Right::kNone || role == Role::kAdmin) {
+    return true;
+  }
+  switch (role) {
+    case Role::kViewer:
+      return right == Right::kRead;
+    case Role::kSubmitter:
+      return right == Right::kRead || right == Right::kSubmit;
+    case Role::kOperator:
+      return right == Right::kRead || right == Right::kSubmit || right == Right::kOperate;
+    case Role::kAgent:
+      return right == Right::kWork;
+    case Role::kAdmin:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,108 @@
+#include "server/access/rules.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace ampd::server {
+namespace {
+
+std::string Shown(const Identity& identity) {
+  return identity.role.has_value() ? absl::StrCat(identity.name, " is a ", std::string(RoleName(*identity.role)))
+                                   : identity.name;
+}
+
+std::string_view NeededText(Right right) {
+  switch (right) {
+    case Right::kNone:
+    case Right::kRead:
+      return "a viewer, submitter, operator or admin";
+    case Right::kSubmit:
+      return "a submitter, operator or admin";
+    case Right::kOperate:
+      return "an operator or admin";
+    case Right::kWork:
+      return "an agent";
+  }
+  return "an admin";
+}
+
+}  // namespace
+
+const std::vector<Rule>& AllRules() {
+  static const auto* const kRules = new std::vector<Rule>{
+      {.method = "ampd.v1.ArtifactService/DeleteArtifact", .right = Right::kOperate},
+      {.method = "ampd.v1.ArtifactService/DownloadArtifact", .right = Right::kRead, .agents_too = true},
+      {.method = "ampd.v1.ArtifactService/GetUpload", .right = Right::kSubmit},
+      {.method = "ampd.v1.ArtifactService/ListArtifacts", .right = Right::kRead},
+      {.method = "ampd.v1.ArtifactService/UploadArtifact", .right = Right::kSubmit},
+      {.method = "ampd.v1.JobService/CancelJob", .right = Right::kSubmit, .changes_job = true},
+      {.method = "ampd.v1.JobService/CloneJob", .right = Right::kSubmit},
+      {.method = "ampd.v1.JobService/CreateJob", .right = Right::kSubmit},
+      {.method = "ampd.v1.JobService/DeleteCheckpoint", .right = Right::kSubmit, .changes_job = true},
+      {.method = "ampd.v1.JobService/DeleteJob", .right = Right::kSubmit, .changes_job = true},
+      {.method = "ampd.v1.JobService/DownloadCheckpointFile", .right = Right::kRead},
+      {.method = "ampd.v1.JobService/EstimateJob", .right = Right::kRead},
+      {.method = "ampd.v1.JobService/ExplainJob", .right = Right::kRead},
+      {.method = "ampd.v1.JobService/FindJobs", .right = Right::kRead},
+      {.method = "ampd.v1.JobService/GetJob", .right = Right::kRead},
+      {.method = "ampd.v1.JobService/GetServerInfo", .right = Right::kNone},
+      {.method = "ampd.v1.JobService/ListCheckpoints", .right = Right::kRead},
+      {.method = "ampd.v1.JobService/ListEvents", .right = Right::kRead},
+      {.method = "ampd.v1.JobService/ListJobs", .right = Right::kRead},
+      {.method = "ampd.v1.JobService/ListMetricPoints", .right = Right::kRead},
+      {.method = "ampd.v1.JobService/PauseJob", .right = Right::kSubmit, .changes_job = true},
+      {.method = "ampd.v1.JobService/ResolvePolicy", .right = Right::kRead},
+      {.method = "ampd.v1.JobService/ResumeJob", .right = Right::kSubmit, .changes_job = true},
+      {.method = "ampd.v1.JobService/TailLogs", .right = Right::kRead},
+      {.method = "ampd.v1.JobService/UpdateJob", .right = Right::kSubmit, .changes_job = true},
+      {.method = "ampd.v1.JobService/WatchJob", .right = Right::kRead},
+      {.method = "ampd.v1.WorkerAdminService/DrainWorker", .right = Right::kOperate},
+      {.method = "ampd.v1.WorkerAdminService/ListWorkers", .right = Right::kRead},
+      {.method = "ampd.v1.WorkerAdminService/RemoveWorker", .right = Right::kOperate},
+      {.method = "ampd.v1.WorkerAdminService/UndrainWorker", .right = Right::kOperate},
+      {.method = "ampd.v1.WorkerService/Attach", .right = Right::kWork},
+      {.method = "ampd.v1.WorkerService/ReportTelemetry", .right = Right::kWork},
+      {.method = "ampd.v1.WorkerService/SendFile", .right = Right::kWork},
+  };
+  return *kRules;
+}
+
+const Rule* FindRule(std::string_view method) {
+  const std::vector<Rule>& rules = AllRules();
+  const auto found = std::lower_bound(rules.begin(), rules.end(), method,
+                                      [](const Rule& rule, std::string_view name) { return rule.method < name; });
+  return found != rules.end() && found->method == method ? &*found : nullptr;
+}
+
+absl::Status CheckMethod(const Identity& identity, std::string_view method) {
+  const Rule* const rule = FindRule(method);
+  if (rule != nullptr && rule->right == Right::kNone) {
+    return absl::OkStatus();
+  }
+  if (!identity.role.has_value()) {
+    return Error(absl::StatusCode::kUnauthenticated, "NO_ROLE",
+                 absl::StrCat(identity.name, " has no role on this server; its administrator gives one with ampd-server ",
+                              "--grant ", identity.name, "=ROLE"));
+  }
+  const bool may = rule != nullptr &&
+                   (Has(*identity.role, rule->right) || (rule->agents_too && *identity.role == Role::kAgent));
+  return may ? absl::OkStatus()
+             : Error(absl::StatusCode::kPermissionDenied, "ROLE_TOO_LOW",
+                     absl::StrCat(Shown(identity), "; only ",
+                                  std::string(rule == nullptr ? "an admin" : NeededText(rule->right)), " may call ",
+                                  std::string(method)));
+}
+
+absl::Status CheckOwner(const Identity& identity, std::string_view job, std::string_view owner) {
+  if ((identity.role.has_value() && Has(*identity.role, Right::kOperate)) || identity.name == owner) {
+    return absl::OkStatus();
+  }
+  return Error(absl::StatusCode::kPermissionDenied, "NOT_YOUR_JOB",
+               absl::StrCat("job ", std::string(job), " belongs to ",
+                            owner.empty() ? "an unknown user" : std::string(owner), "; ", Shown(identity),
+                            ", and only an operator or admin may change the jobs of others"));
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,174 @@
+#include "server/rpc/socket_acceptor.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/ipc/unix_socket.h"
+
+namespace ampd::server {
+namespace {
+
+constexpr int kWaitMillis = 500;
+constexpr int kShortageMillis = 50;
+
+uint64_t SocketInode(int fd) {
+  struct stat status = {};
+  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
+}
+
+// The user at the other end of a connected socket. The kernel recorded it when the peer connected, so the peer can't
+// change it.
+LocalPeer PeerOf(int fd) {
+  LocalPeer peer;
+  ucred credentials = {};
+  socklen_t size = sizeof(credentials);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
+    peer.uid = static_cast<uid_t>(-1);  // No user has this uid.
+    return peer;
+  }
+  peer.uid = credentials.uid;
+  size = 0;
+  getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, nullptr, &size);  // Sets the size.
+  peer.groups.resize(size / sizeof(gid_t));
+  if (size > 0 && getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, peer.groups.data(), &size) != 0) {
+    peer.groups.clear();
+  }
+  peer.groups.push_back(credentials.gid);
+  return peer;
+}
+
+absl::Status SocketError(const std::string& path, const absl::Status& status) {
+  return Error(absl::StatusCode::kUnavailable, "ADDRESS_NOT_BINDABLE",
+               absl::StrCat("cannot listen on the socket ", path, ": ", std::string(status.message())));
+}
+
+bool IsAdmin(const Identity& identity) { return identity.role == Role::kAdmin; }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SocketAcceptor>> SocketAcceptor::Bind(Options options) {
+  struct stat existing = {};
+  if (lstat(options.path.c_str(), &existing) == 0) {
+    if (!S_ISSOCK(existing.st_mode)) {
+      return SocketError(options.path, absl::AlreadyExistsError("there is a file of this name that is no socket"));
+    }
+    if (ConnectUnix(options.path).ok()) {
+      return Error(absl::StatusCode::kUnavailable, "ADDRESS_IN_USE",
+                   absl::StrCat("another process listens on the socket ", options.path));
+    }
+  }
+  absl::StatusOr<UniqueFd> listener = ListenUnix(options.path);
+  if (!listener.ok()) {
+    return SocketError(options.path, listener.status());
+  }
+  UniqueFd wake(eventfd(0, EFD_CLOEXEC));
+  if (chmod(options.path.c_str(), options.mode) != 0 || listen(listener->get(), SOMAXCONN) != 0 ||
+      fcntl(listener->get(), F_SETFL, O_NONBLOCK) != 0 || !wake.ok()) {
+    return SocketError(options.path, ErrnoError(errno, "prepare"));
+  }
+  return std::unique_ptr<SocketAcceptor>(
+      new SocketAcceptor(std::move(options), *std::move(listener), std::move(wake)));
+}
+
+SocketAcceptor::SocketAcceptor(Options options, UniqueFd listener, UniqueFd wake)
+    : options_(std::move(options)), listener_(std::move(listener)), wake_(std::move(wake)) {}
+
+void SocketAcceptor::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void SocketAcceptor::Stop() {
+  if (stopping_.exchange(true)) {
+    return;
+  }
+  eventfd_write(wake_.get(), 1);
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+  listener_.Reset();
+  unlink(options_.path.c_str());
+}
+
+Acceptor::Counters SocketAcceptor::counters() const { return {num_accepted_, num_refused_, num_evicted_, num_open_}; }
+
+void SocketAcceptor::Run() {
+  bool is_short = false;
+  while (!stopping_) {
+    std::vector<pollfd> waited = {{wake_.get(), POLLIN, 0}};
+    for (const Silent& one : silent_) {
+      waited.push_back({one.fd.get(), POLLIN, 0});
+    }
+    if (!is_short) {  // The listener would be readable all the time.
+      waited.push_back({listener_.get(), POLLIN, 0});
+    }
+    poll(waited.data(), waited.size(), is_short ? kShortageMillis : kWaitMillis);
+    std::deque<bool> is_readable;
+    for (size_t i = 1; i <= silent_.size(); ++i) {
+      is_readable.push_back(waited[i].revents != 0);
+    }
+    Serve(is_readable);
+    ForgetClosed();
+    is_short = !stopping_ && !AcceptWaiting();
+  }
+}
+
+bool SocketAcceptor::AcceptWaiting() {
+  while (true) {
+    UniqueFd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (connection.ok()) {
+      Take(std::move(connection));
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      return errno == EAGAIN;
+    }
+  }
+}
+
+void SocketAcceptor::Take(UniqueFd connection) {
+  const Identity identity = options_.grants->Of(PeerOf(connection.get()));
+  const auto of_others = static_cast<int64_t>(
+      std::count_if(silent_.begin(), silent_.end(), [](const Silent& one) { return !IsAdmin(one.identity); }) +
+      std::count_if(passed_.begin(), passed_.end(), [](const Passed& one) { return !one.is_admin; }));
+  const bool is_full = silent_.size() + passed_.size() >= static_cast<size_t>(options_.max_connections);
+  if (is_full || (!IsAdmin(identity) && of_others >= int64_t{3} * options_.max_connections / 4)) {
+    ++num_refused_;
+    return;
+  }
+  ++num_accepted_;
+  silent_.push_back({std::move(connection), identity, SystemClock().SinceBoot()});
+}
+
+void SocketAcceptor::Serve(const std::deque<bool>& is_readable) {
+  const absl::Duration now = SystemClock().SinceBoot();
+  std::deque<Silent> still_silent;
+  for (size_t i = 0; i < silent_.size(); ++i) {
+    Silent& one = silent_[i];
+    if (is_readable[i]) {
+      passed_.push_back({one.fd.get(), SocketInode(one.fd.get()), IsAdmin(one.identity)});
+      options_.on_connection(std::move(one.fd), one.identity);
+    } else if (now - one.accepted < kFirstBytes) {
+      still_silent.push_back(std::move(one));
+    } else {
+      ++num_evicted_;
+    }
+  }
+  silent_ = std::move(still_silent);
+}
+
+void SocketAcceptor::ForgetClosed() {
+  std::erase_if(passed_, [](const Passed& one) { return SocketInode(one.fd) != one.inode; });
+  num_open_ = static_cast<int64_t>(silent_.size() + passed_.size());
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/io/file.h"
+#include "server/access/grants.h"
+#include "server/rpc/acceptor.h"
+
+namespace ampd::server {
+
+// Accepts connections on a Unix socket and passes them on with the local user at their other end, as the kernel knows
+// it. A connection is passed on when its first bytes have arrived; one that sends none for kFirstBytes is closed. At
+// max_connections, a new connection is closed, which its client sees as UNAVAILABLE; users that are no admins may
+// together have three quarters of them, so that an admin always gets through. Thread-safe.
+class SocketAcceptor {
+ public:
+  static constexpr absl::Duration kFirstBytes = absl::Seconds(5);
+
+  struct Options {
+    std::string path;
+    mode_t mode = 0600;  // Of the socket's file: who may connect at all.
+    int max_connections = 1024;
+    const Grants* grants = nullptr;
+    // Receives a connection, whose socket is non-blocking, and its user. Called on the acceptor's thread.
+    std::function<void(UniqueFd, const Identity&)> on_connection;
+  };
+
+  // Makes the socket's file. It replaces a file that a server left behind. UNAVAILABLE with reason ADDRESS_IN_USE if
+  // a process listens there, ADDRESS_NOT_BINDABLE if the file can't be made.
+  static absl::StatusOr<std::unique_ptr<SocketAcceptor>> Bind(Options options);
+  ~SocketAcceptor() { Stop(); }
+
+  // Starts to accept. REQUIRES: called once.
+  void Start();
+  // Closes the listener and removes its file; connections stay open. Idempotent.
+  void Stop();
+
+  Acceptor::Counters counters() const;
+
+ private:
+  // A connection that has sent nothing yet.
+  struct Silent {
+    UniqueFd fd;
+    Identity identity;
+    absl::Duration accepted;  // Since boot.
+  };
+  // A connection that was passed on. Its receiver owns the descriptor and may have closed it.
+  struct Passed {
+    int fd = -1;
+    uint64_t inode = 0;
+    bool is_admin = false;
+  };
+
+  SocketAcceptor(Options options, UniqueFd listener, UniqueFd wake);
+  void Run();
+  // Accepts all waiting connections. Returns false if descriptors have run out; the caller then waits before it tries
+  // again.
+  bool AcceptWaiting();
+  void Take(UniqueFd connection);
+  // Passes on the silent connections that have sent something, and closes those that had their time.
+  void Serve(const std::deque<bool>& is_readable);
+  void ForgetClosed();
+
+  const Options options_;
+  UniqueFd listener_;
+  const UniqueFd wake_;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+
+  // Only the acceptor's thread uses these two.
+  std::deque<Silent> silent_;
+  std::deque<Passed> passed_;
+
+  std::atomic<int64_t> num_accepted_ = 0;
+  std::atomic<int64_t> num_refused_ = 0;
+  std::atomic<int64_t> num_evicted_ = 0;
+  std::atomic<int64_t> num_open_ = 0;
+};
+
+}  // namespace ampd::server

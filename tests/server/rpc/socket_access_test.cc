@@ -1,0 +1,254 @@
+// The server's Unix socket: who a peer is, what its role allows, and what a peer without a role can cost.
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/grpc/grpc_status.h"
+#include "base/grpc/grpc_target.h"
+#include "base/ipc/unix_socket.h"
+#include "server/access/rules.h"
+#include "server/rpc/socket_acceptor.h"
+#include "tests/server/server_fixtures.h"
+
+namespace ampd::server {
+namespace {
+
+using testing::HasSubstr;
+
+// A server on which the user of this test has the role, or none. Nobody is an admin by its uid.
+class SocketServer {
+ public:
+  explicit SocketServer(std::optional<Role> role)
+      : server_([role](ServerConfig* config) {
+          config->grants = Grants({});
+          if (role.has_value()) {
+            const absl::Status added =
+                config->grants.Add(absl::StrCat("uid:", getuid(), "=", std::string(RoleName(*role))));
+            EXPECT_TRUE(added.ok()) << added;
+          }
+        }) {
+    user_.Connect("unix:" + server_.socket());
+  }
+
+  // Over loopback, where everybody is an admin.
+  TestServer& loopback() { return server_; }
+  // Over the socket.
+  ServerAccess& user() { return user_; }
+
+ private:
+  TestServer server_;
+  ServerAccess user_;
+};
+
+// Calls a method of any kind with one empty message.
+absl::Status CallEmpty(const ServerAccess& access, std::string_view method) {
+  grpc::GenericStub stub(access.NewChannel());
+  auto context = Context(absl::Seconds(20));
+  grpc::CompletionQueue queue;
+  const grpc::Slice nothing;
+  auto call = stub.PrepareUnaryCall(context.get(), absl::StrCat("/", std::string(method)),
+                                    grpc::ByteBuffer(&nothing, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  call->Finish(&answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  return FromGrpcStatus(status);
+}
+
+bool IsRefusedByRole(const absl::Status& status) {
+  return ReasonOf(status) == "ROLE_TOO_LOW" || ReasonOf(status) == "NO_ROLE";
+}
+
+TEST(SocketAccess, EveryMethodIsRefusedExactlyToTheRolesThatLackItsRight) {
+  for (const std::optional<Role> role : std::vector<std::optional<Role>>{
+           std::nullopt, Role::kViewer, Role::kSubmitter, Role::kOperator, Role::kAdmin, Role::kAgent}) {
+    SocketServer server(role);
+    for (const Rule& rule : AllRules()) {
+      const bool may = CheckMethod({.name = "", .role = role}, rule.method).ok();
+      const absl::Status status = CallEmpty(server.user(), rule.method);
+      EXPECT_NE(IsRefusedByRole(status), may)
+          << rule.method << " by " << (role.has_value() ? RoleName(*role) : "nobody") << ": " << status;
+      EXPECT_NE(status.code(), absl::StatusCode::kDeadlineExceeded) << rule.method;
+    }
+  }
+}
+
+TEST(SocketAccess, ASubmitterChangesItsOwnJobsOnly) {
+  SocketServer server(Role::kSubmitter);
+  const v1::Job own = server.user().CreateJob(GoodSpec("own"));
+  const v1::Job other = server.loopback().CreateJob(GoodSpec("other"));
+  EXPECT_FALSE(own.owner().empty());
+  EXPECT_EQ(own.owner(), Grants({}).Of({.uid = getuid()}).name);
+  EXPECT_EQ(other.owner(), "");
+  const auto cancel = [&server](const std::string& id) {
+    v1::CancelJobRequest request;
+    request.set_id(id);
+    v1::Job job;
+    return FromGrpcStatus(server.user().jobs().CancelJob(Context().get(), request, &job));
+  };
+  const absl::Status refused = cancel(other.id());
+  EXPECT_EQ(ReasonOf(refused), "NOT_YOUR_JOB") << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(other.id()));
+  EXPECT_EQ(server.loopback().GetJob(other.id()).state(), v1::Job::QUEUED);
+  EXPECT_TRUE(cancel(own.id()).ok());
+  EXPECT_EQ(ReasonOf(cancel("j-aaaaaaaaaaaaaaaa")), "JOB_NOT_FOUND");
+  EXPECT_EQ(server.user().GetJob(other.id()).id(), other.id()) << "it may see all jobs";
+}
+
+TEST(SocketAccess, TheOwnerIsDurable_AndThatOfACopyIsWhoMadeIt) {
+  SocketServer server(Role::kSubmitter);
+  const v1::Job other = server.loopback().CreateJob(GoodSpec("other"));
+  v1::CloneJobRequest request;
+  request.set_id(other.id());
+  v1::Job copy;
+  ASSERT_TRUE(server.user().jobs().CloneJob(Context().get(), request, &copy).ok());
+  server.loopback().Restart();
+  EXPECT_EQ(server.loopback().GetJob(copy.id()).owner(), Grants({}).Of({.uid = getuid()}).name);
+}
+
+TEST(SocketAccess, TheFileIsForTheServersUserOnly_UnlessOthersHaveARole) {
+  TestServer alone;
+  struct stat status = {};
+  ASSERT_EQ(stat(alone.socket().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777u, 0600u);
+  SocketServer shared(Role::kViewer);
+  ASSERT_EQ(stat(shared.loopback().socket().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777u, 0666u);
+}
+
+TEST(SocketAccess, AServerThatStops_RemovesItsSocket_AndOneThatWasKilledIsReplaced) {
+  TestServer server;
+  const std::string socket = server.socket();
+  server.Stop();
+  EXPECT_FALSE(std::filesystem::exists(socket));
+  ASSERT_TRUE(ListenUnix(socket).ok());  // Leaves its file behind.
+  ASSERT_TRUE(std::filesystem::exists(socket));
+  server.Restart();
+  ServerAccess user;
+  user.Connect("unix:" + socket);
+  EXPECT_FALSE(user.CreateJob().id().empty());
+}
+
+class SocketAcceptorTest : public testing::Test {
+ protected:
+  // Starts an acceptor that collects the connections and whose users are no admins.
+  absl::Status Start(int max_connections) {
+    auto acceptor = SocketAcceptor::Bind({.path = folder_.Path("s"),
+                                          .max_connections = max_connections,
+                                          .grants = &grants_,
+                                          .on_connection = [this](UniqueFd fd, const Identity& identity) {
+                                            const absl::MutexLock lock(&mutex_);
+                                            names_.push_back(identity.name);
+                                            passed_.push_back(std::move(fd));
+                                          }});
+    if (acceptor.ok()) {
+      acceptor_ = *std::move(acceptor);
+      acceptor_->Start();
+    }
+    return acceptor.status();
+  }
+  UniqueFd Connect() { return ConnectUnix(folder_.Path("s")).value(); }
+  bool Await(const std::function<bool()>& condition) {
+    for (const absl::Duration end = SystemClock().SinceBoot() + absl::Seconds(30); SystemClock().SinceBoot() < end;) {
+      if (condition()) {
+        return true;
+      }
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    return false;
+  }
+  size_t num_passed() {
+    const absl::MutexLock lock(&mutex_);
+    return passed_.size();
+  }
+  // Whether the server has closed the connection.
+  static bool IsClosed(const UniqueFd& fd) {
+    char byte = 0;
+    return recv(fd.get(), &byte, 1, MSG_DONTWAIT) == 0;
+  }
+
+  TemporaryFolder folder_;
+  Grants grants_{{}};
+  absl::Mutex mutex_;
+  std::vector<std::string> names_ ABSL_GUARDED_BY(mutex_);
+  std::vector<UniqueFd> passed_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<SocketAcceptor> acceptor_;
+};
+
+TEST_F(SocketAcceptorTest, AConnectionIsPassedOnWithItsUser_OnceItSendsSomething) {
+  ASSERT_TRUE(Start(16).ok());
+  const UniqueFd silent = Connect();
+  const UniqueFd talking = Connect();
+  ASSERT_EQ(send(talking.get(), "P", 1, 0), 1);
+  ASSERT_TRUE(Await([this] { return num_passed() == 1; }));
+  EXPECT_TRUE(Await([this] { return acceptor_->counters().num_open == 2; }));
+  const absl::MutexLock lock(&mutex_);
+  EXPECT_EQ(names_[0], Grants({}).Of({.uid = getuid()}).name);
+}
+
+TEST_F(SocketAcceptorTest, ASilentConnectionIsClosedAfterAWhile) {
+  ASSERT_TRUE(Start(16).ok());
+  const UniqueFd silent = Connect();
+  EXPECT_TRUE(Await([&] { return IsClosed(silent); }));
+  EXPECT_EQ(acceptor_->counters().num_evicted, 1);
+  EXPECT_EQ(num_passed(), 0u);
+}
+
+TEST_F(SocketAcceptorTest, UsersWithoutAdminRightsCantTakeAllConnections) {
+  ASSERT_TRUE(Start(8).ok());
+  std::vector<UniqueFd> talking;
+  for (int i = 0; i < 8; ++i) {
+    talking.push_back(Connect());
+    send(talking.back().get(), "P", 1, MSG_NOSIGNAL);
+  }
+  EXPECT_TRUE(Await([&] { return num_passed() == 6 && acceptor_->counters().num_refused == 2; }));
+  // A connection that ends makes room.
+  {
+    const absl::MutexLock lock(&mutex_);
+    passed_.pop_back();
+  }
+  ASSERT_TRUE(Await([&] { return acceptor_->counters().num_open == 5; }));
+  const UniqueFd another = Connect();
+  send(another.get(), "P", 1, MSG_NOSIGNAL);
+  EXPECT_TRUE(Await([&] { return num_passed() == 6; }));
+}
+
+TEST_F(SocketAcceptorTest, APathInUse_IsRefused) {
+  ASSERT_TRUE(Start(8).ok());
+  const std::unique_ptr<SocketAcceptor> first = std::move(acceptor_);
+  EXPECT_EQ(ReasonOf(Start(8)), "ADDRESS_IN_USE");
+  first->Stop();
+  ASSERT_TRUE(WriteFileAtomically(folder_.Path("s"), "a file").ok());
+  EXPECT_EQ(ReasonOf(Start(8)), "ADDRESS_NOT_BINDABLE");
+  EXPECT_EQ(ReadFile(folder_.Path("s"), 100).value_or(""), "a file");
+}
+
+TEST(GrpcTarget, ALongPathLeadsThroughItsFolder) {
+  EXPECT_EQ(GrpcTarget("127.0.0.1:7070"), "127.0.0.1:7070");
+  EXPECT_EQ(GrpcTarget("unix:/run/ampd/ampd.sock"), "unix:/run/ampd/ampd.sock");
+  TemporaryFolder folder;
+  const std::string deep = folder.Path(std::string(100, 'd'));
+  std::filesystem::create_directory(deep);
+  TestServer server([&deep](ServerConfig* config) { config->socket = deep + "/ampd.sock"; });
+  ServerAccess user;
+  user.Connect(GrpcTarget("unix:" + deep + "/ampd.sock"));
+  EXPECT_FALSE(user.CreateJob().id().empty());
+}
+
+}  // namespace
+}  // namespace ampd::server
