@@ -1,9 +1,12 @@
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/commands/context/context.h"
+#include "client/commands/context/note_default.h"
 #include "client/terminal/contexts.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -25,14 +28,23 @@ int AddContext(Session* session, const AddOptions& options) {
                      "': the name must be one word, without ':', and must not be 'current'; the address must be "
                      "HOST:PORT")));
   }
-  contexts->addresses[name] = address;
+  std::string& named = contexts->addresses[name];
+  const std::string before = std::exchange(named, address);
   contexts->current = contexts->current.empty() ? name : contexts->current;
   const absl::Status written = WriteContexts(*contexts);
   if (!written.ok()) {
     return session->Fail(written);
   }
-  session->Note(contexts->current == name ? absl::StrCat("commands now use context ", name, " by default")
-                                          : absl::StrCat("to use it by default: ampctl context use ", name));
+  if (!before.empty()) {
+    session->Note(before == address ? absl::StrCat("context ", name, " was already ", Printable(address))
+                                    : absl::StrCat("replaced context ", name, ": it was ", Printable(before),
+                                                   " and is now ", Printable(address)));
+  }
+  if (contexts->current == name) {
+    NoteDefault(*session, *contexts);
+  } else {
+    session->Note(absl::StrCat("to use it by default: ampctl context use ", name));
+  }
   return kExitOk;
 }
 
@@ -41,7 +53,7 @@ int AddContext(Session* session, const AddOptions& options) {
 Command AddContextCommand() {
   const auto options = std::make_shared<AddOptions>();
   return {.name = "add",
-          .help = "Give a server a name",
+          .help = "Give a server a name, or give the name to another server",
           .examples = "  ampctl context add lab 127.0.0.1:7070\n  ampctl context use lab",
           .arguments =
               {{.name = "name", .value = &options->name, .text = "NAME", .help = "Name: one word", .required = true},

@@ -8,6 +8,7 @@ Command ContextCommands() {
           .commands = {
               AddContextCommand(),
               UseContextCommand(),
+              RemoveContextCommand(),
               ListContextsCommand(),
               ShowContextCommand(),
           }};

@@ -10,6 +10,7 @@ Command ContextCommands();
 // The subcommands of `ampctl context`. Each is defined in the file that has its name.
 Command AddContextCommand();
 Command UseContextCommand();
+Command RemoveContextCommand();
 Command ListContextsCommand();
 Command ShowContextCommand();
 

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "client/commands/context/context.h"
+#include "client/commands/context/note_default.h"
 #include "client/commands/suggestions.h"
 #include "client/terminal/contexts.h"
 
@@ -21,7 +22,11 @@ int UseContext(Session* session, const std::string& name) {
   }
   contexts->current = name;
   const absl::Status written = WriteContexts(*contexts);
-  return written.ok() ? kExitOk : session->Fail(written);
+  if (!written.ok()) {
+    return session->Fail(written);
+  }
+  NoteDefault(*session, *contexts);
+  return kExitOk;
 }
 
 }  // namespace

@@ -119,6 +119,42 @@ TEST_F(AmpctlContexts, AProjectsContextThatCannotBeRead_IsAnErrorAndNotIgnored) 
   EXPECT_THAT(result.err, StartsWith("error: cannot read the file of contexts .ampd/context: Is a directory; "));
 }
 
+TEST_F(AmpctlContexts, EveryChange_SaysWhatItDid) {
+  const std::string none = "AMPD_NONE=1";
+  EXPECT_EQ(Run("context add lab h:1", none).err, "commands now use context lab by default: h:1\n");
+  EXPECT_EQ(Run("context add home h:2", none).err, "to use it by default: ampctl context use home\n");
+  EXPECT_EQ(Run("context add home h:3", none).err,
+            "replaced context home: it was h:2 and is now h:3\nto use it by default: ampctl context use home\n");
+  EXPECT_EQ(Run("context use home", none).err, "commands now use context home by default: h:3\n");
+  EXPECT_EQ(Run("context use home -q", none).err, "");
+}
+
+TEST_F(AmpctlContexts, ADefaultThatIsNotUsedHere_IsWarnedOf) {
+  WriteFile("current lab\nlab h:1\nhome h:2\n");
+  std::filesystem::create_directories(folder_ + "/.ampd");
+  Write(".ampd/context", "h:9\n");
+  const std::string warning =
+      "warning: here they still use h:9, because .ampd/context comes first (see: ampctl context show)\n";
+  EXPECT_THAT(Run("context use home", "AMPD_NONE=1").err, HasSubstr(warning));
+  EXPECT_THAT(Run("context add home h:3", "AMPD_NONE=1").err, HasSubstr(warning));
+  EXPECT_THAT(Run("context use lab", "AMPD_ADDRESS=h:7").err,
+              HasSubstr("still use h:7, because AMPD_ADDRESS comes first"));
+}
+
+TEST_F(AmpctlContexts, ARemovedContext_IsNoLongerThere) {
+  WriteFile("current lab\nlab h:1\nhome h:2\n");
+  EXPECT_EQ(Run("context remove home", "AMPD_NONE=1").err, "removed context home: h:2\n");
+  EXPECT_EQ(Run("context list -q").out, "lab\n");
+  EXPECT_EQ(Run("context rm lab", "AMPD_NONE=1").err,
+            "removed context lab: h:1\nno context is the default now; to choose one: ampctl context use NAME\n");
+  EXPECT_THAT(Run("context show", "AMPD_NONE=1").out, HasSubstr("(from the default)"));
+  const Result missing = Run("context remove lab");
+  EXPECT_EQ(missing.exit_code, 3);
+  EXPECT_THAT(
+      missing.err,
+      HasSubstr("there is no context 'lab'  [CONTEXT_NOT_FOUND]\n  try: list what there is: ampctl context list\n"));
+}
+
 // Runs ampctl as a user whose HOME belongs to root. Root itself may read every file.
 TEST_F(AmpctlContexts, AFileOfAnotherUser_IsNamed) {
   WriteFile("lab 127.0.0.1:1\n");

@@ -1,0 +1,22 @@
+#include "client/commands/context/note_default.h"
+
+#include "absl/strings/str_cat.h"
+#include "client/terminal/standard_streams.h"
+
+namespace ampd::client {
+
+void NoteDefault(const Session& session, const Contexts& contexts) {
+  const auto found = contexts.addresses.find(contexts.current);
+  if (found == contexts.addresses.end()) {
+    session.Note("no context is the default now; to choose one: ampctl context use NAME");
+    return;
+  }
+  session.Note(absl::StrCat("commands now use context ", contexts.current, " by default: ", Printable(found->second)));
+  const auto used = ResolveAddress("");
+  if (used.ok() && used->origin != absl::StrCat("context ", contexts.current)) {
+    session.Warn(absl::StrCat("warning: here they still use ", Printable(used->address), ", because ",
+                              Printable(used->origin), " comes first (see: ampctl context show)"));
+  }
+}
+
+}  // namespace ampd::client

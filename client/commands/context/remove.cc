@@ -1,0 +1,55 @@
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "client/commands/context/context.h"
+#include "client/commands/context/note_default.h"
+#include "client/commands/suggestions.h"
+#include "client/terminal/contexts.h"
+#include "client/terminal/standard_streams.h"
+
+namespace ampd::client {
+namespace {
+
+int RemoveContext(Session* session, const std::string& name) {
+  auto contexts = ReadContexts();
+  if (!contexts.ok()) {
+    return session->Fail(contexts.status());
+  }
+  const auto found = contexts->addresses.find(name);
+  if (found == contexts->addresses.end()) {
+    return session->Fail(
+        Error(absl::StatusCode::kNotFound, "CONTEXT_NOT_FOUND", absl::StrCat("there is no context '", name, "'")));
+  }
+  const std::string address = found->second;
+  contexts->addresses.erase(found);
+  const bool was_current = contexts->current == name;
+  contexts->current = was_current ? "" : contexts->current;
+  if (const absl::Status written = WriteContexts(*contexts); !written.ok()) {
+    return session->Fail(written);
+  }
+  session->Note(absl::StrCat("removed context ", name, ": ", Printable(address)));
+  if (was_current) {
+    NoteDefault(*session, *contexts);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+Command RemoveContextCommand() {
+  const auto name = std::make_shared<std::string>();
+  return {.name = "remove",
+          .alias = "rm",
+          .help = "Take the name from a server; the server itself is not changed",
+          .arguments = {{.name = "name",
+                         .value = name.get(),
+                         .text = "NAME",
+                         .help = "Name of the server, as in ampctl context list",
+                         .required = true,
+                         .suggest = SuggestContexts}},
+          .run = [name](Session* session) { return RemoveContext(session, *name); }};
+}
+
+}  // namespace ampd::client
