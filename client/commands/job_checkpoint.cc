@@ -1,9 +1,11 @@
 #include "client/commands/job_checkpoint.h"
 
 #include <cmath>
+#include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "client/commands/find_job.h"
@@ -48,10 +50,27 @@ absl::StatusOr<v1::Checkpoint> ChooseCheckpoint(const v1::Job& job, const JobChe
                                           " has an evaluation, so none is the best; checkpoint.keep_best keeps the "
                                           "best one. For the newest, leave out @best"));
   }
-  return NoCheckpoint(job,
-                      absl::StrCat("job ", job.id(), " has no checkpoint",
-                                   wanted.step > 0 ? absl::StrCat(" of step ", wanted.step) : "",
-                                   job.checkpoints_size() > 0 ? "; it has: ampctl checkpoint list " + job.id() : ""));
+  return NoCheckpoint(job, absl::StrCat("job ", job.id(), " has no checkpoint",
+                                        wanted.step > 0 ? absl::StrCat(" of step ", wanted.step) : "",
+                                        StepsText({job.checkpoints().begin(), job.checkpoints().end()})));
+}
+
+std::string StepsText(const std::vector<v1::Checkpoint>& checkpoints) {
+  constexpr size_t kMostNamed = 12;
+  std::set<int64_t> steps;
+  for (const v1::Checkpoint& checkpoint : checkpoints) {
+    steps.insert(checkpoint.step());
+  }
+  if (steps.empty()) {
+    return "";
+  }
+  if (steps.size() > kMostNamed) {
+    return absl::StrCat("; it has those of ", steps.size(), " steps from ", *steps.begin(), " to ", *steps.rbegin());
+  }
+  const int64_t last = *steps.rbegin();
+  steps.erase(last);
+  return steps.empty() ? absl::StrCat("; it has that of step ", last)
+                       : absl::StrCat("; it has those of the steps ", absl::StrJoin(steps, ", "), " and ", last);
 }
 
 absl::StatusOr<FoundCheckpoint> FindJobCheckpoint(JobClient* client, const JobCheckpoint& wanted) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "ampd/v1/job.pb.h"
@@ -24,6 +25,10 @@ absl::StatusOr<JobCheckpoint> ParseJobCheckpoint(const std::string& argument, co
 // Returns the checkpoint of `job` that `wanted` names. The best is the one with the lowest evaluation loss and, of
 // equal ones, the newest. NOT_FOUND (reason CHECKPOINT_NOT_FOUND) if the job does not have it.
 absl::StatusOr<v1::Checkpoint> ChooseCheckpoint(const v1::Job& job, const JobCheckpoint& wanted);
+
+// Returns which steps the checkpoints are of, to end a message that one is missing: "; it has those of the steps 100
+// and 200". If there are many, only the first and the last step. Empty if there is no checkpoint.
+std::string StepsText(const std::vector<v1::Checkpoint>& checkpoints);
 
 // A checkpoint with the job that saved it.
 struct FoundCheckpoint {

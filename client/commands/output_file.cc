@@ -15,6 +15,10 @@ absl::Status OutputExists(const std::string& path) {
 }
 
 absl::Status CheckOutputFile(const std::string& path, bool replace) {
+  if (path == "-") {
+    return absl::InvalidArgumentError(
+        "this command cannot write to stdout; name a file (for a file with the name \"-\", write ./-)");
+  }
   std::error_code error;
   const fs::file_status there = fs::status(path, error);
   if (fs::is_directory(there) || path.ends_with('/')) {
@@ -43,6 +47,17 @@ absl::Status CheckInputsAreKept(const std::vector<std::string>& inputs, const st
     if (input != "-" && output != "-" && fs::equivalent(input, output, error) && !error) {
       return absl::InvalidArgumentError(
           absl::StrCat("input and output are the same file: ", input, "; name another file to write"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckEnding(const std::string& path, const FileEnding& own, const std::vector<std::string>& others) {
+  for (const std::string& other : others) {
+    if (path.ends_with(other)) {
+      return absl::InvalidArgumentError(absl::StrCat(path, " ends in ", other, ", but this command writes ", own.format,
+                                                     "; name the file ", path.substr(0, path.size() - other.size()),
+                                                     own.ending));
     }
   }
   return absl::OkStatus();

@@ -12,11 +12,21 @@ namespace ampd::client {
 
 // Checks that a file can be written at `path`. Returns FAILED_PRECONDITION if its folder does not exist, or if `path`
 // is a folder or another thing that is no regular file. Returns ALREADY_EXISTS if a file is there and `replace` is
-// false.
+// false. Returns INVALID_ARGUMENT for "-": commands that can write to stdout do so before they ask.
 absl::Status CheckOutputFile(const std::string& path, bool replace);
 
 // The error for a file that exists and is not replaced.
 absl::Status OutputExists(const std::string& path);
+
+// The ending of a file name, and the format that readers of such a file expect.
+struct FileEnding {
+  const char* ending;  // such as ".json.gz"
+  const char* format;
+};
+
+// Checks that the file's name has none of these endings of other formats than `format`, in which the command writes.
+// INVALID_ARGUMENT if it has one; the message names the file with the ending `own` in place of it.
+absl::Status CheckEnding(const std::string& path, const FileEnding& own, const std::vector<std::string>& others);
 
 // Returns the beginning of the names of files that a command writes for the job: the job's name if it is safe as a file
 // name, and otherwise its id.

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "client/commands/arguments.h"
 #include "client/commands/checkpoint/checkpoint.h"
 #include "client/commands/checkpoint/find_checkpoint.h"
@@ -21,12 +22,26 @@ struct DeleteOptions {
   bool confirmed = false;
 };
 
+// Splits the name. INVALID_ARGUMENT if it names no checkpoint of the job: what is deleted must be named.
+absl::Status NameOne(CheckpointName* name) {
+  const std::string text = name->job;
+  AMPD_RETURN_IF_ERROR(SplitCheckpointName(name));
+  return name->step.has_value() || name->best || text != name->job
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError(absl::StrCat("name the step of the checkpoint: ampctl checkpoint delete ",
+                                                       name->job, "@STEP; its steps: ampctl checkpoint list ",
+                                                       name->job));
+}
+
 int DeleteCheckpoint(Session* session, const DeleteOptions& options) {
   const auto client = session->Client();
   if (!client.ok()) {
     return session->Fail(client.status());
   }
   CheckpointName name = options.name;
+  if (const absl::Status named = NameOne(&name); !named.ok()) {
+    return session->Fail(named);
+  }
   const auto id = FindJobId(*client, name.job);
   if (!id.ok()) {
     return session->Fail(id.status());
@@ -39,7 +54,7 @@ int DeleteCheckpoint(Session* session, const DeleteOptions& options) {
   }
   const auto refused = AskBeforeDelete(
       session, options.confirmed, absl::StrCat("delete the checkpoint of step ", checkpoint->step(), "?"),
-      absl::StrCat("ampctl checkpoint delete --yes ", name.job, " ", checkpoint->step()));
+      absl::StrCat("ampctl checkpoint delete --yes ", name.job, "@", checkpoint->step()));
   if (refused.has_value()) {
     return *refused;
   }
@@ -62,18 +77,18 @@ Command DeleteCheckpointCommand() {
   const auto options = std::make_shared<DeleteOptions>();
   return {.name = "delete",
           .help = "Delete a checkpoint for good",
+          .examples = "  ampctl checkpoint delete JOB@400",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {{.name = "target",
                          .value = &options->name.job,
-                         .text = "ID",
-                         .help = "Id or name of the job, or the beginning of its id",
+                         .text = "JOB@STEP",
+                         .help = "Checkpoint: JOB@400 (step 400), JOB@best (lowest evaluation loss) or JOB@newest",
                          .required = true,
                          .suggest = SuggestJobIds},
                         {.name = "step",
                          .value = &options->name.step,
-                         .text = "STEP",
-                         .help = "Step of the checkpoint",
-                         .required = true,
+                         .text = "[STEP]",
+                         .help = "Step, as another way to write JOB@STEP",
                          .check = CheckCount},
                         AttemptNumber(&options->name.attempt),
                         Yes(&options->confirmed)},

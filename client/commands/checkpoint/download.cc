@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/api/checkpoint_transfer.h"
 #include "client/commands/checkpoint/checkpoint.h"
+#include "client/commands/checkpoint/find_checkpoint.h"
 #include "client/commands/job_checkpoint.h"
 #include "client/commands/output_file.h"
 #include "client/commands/suggestions.h"
@@ -21,6 +22,10 @@ struct DownloadCheckpointOptions {
 };
 
 int RunDownload(Session* session, const DownloadCheckpointOptions& options) {
+  if (const absl::Status allowed = CheckIsNoStep("checkpoint download", options.checkpoint, options.folder);
+      !allowed.ok()) {
+    return session->Fail(allowed);
+  }
   const auto wanted = ParseJobCheckpoint("the checkpoint", options.checkpoint);
   if (!wanted.ok()) {
     return session->Fail(wanted.status());
@@ -68,14 +73,13 @@ Command DownloadCheckpointCommand() {
           .arguments = {{.name = "target",
                          .value = &options->checkpoint,
                          .text = "JOB[@STEP]",
-                         .help = "Id or name of the job: its newest checkpoint, that of a step (JOB@400), or that with "
-                                 "the lowest evaluation loss (JOB@best)",
+                         .help = "JOB (its newest checkpoint), JOB@400 (step 400) or JOB@best (lowest evaluation loss)",
                          .required = true,
                          .suggest = SuggestJobIds},
                         {.name = "folder",
                          .value = &options->folder,
                          .text = "[FOLDER]",
-                         .help = "Folder to write (default: JOB-step-N, with the job's name)",
+                         .help = "Folder to write (default: NAME-step-N, with the job's name)",
                          .suggest = SuggestFiles,
                          .is_path = true}},
           .run = [options](Session* session) { return RunDownload(session, *options); }};

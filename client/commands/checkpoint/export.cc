@@ -113,7 +113,21 @@ absl::StatusOr<SourceFolder> FolderOf(Session* session, const ExportCheckpointOp
   return DownloadSource(session, client, *found, options);
 }
 
+// Checks the name of the file to write, before anything is read.
+absl::Status CheckName(const ExportCheckpointOptions& options) {
+  if (options.file == "-") {
+    return CheckOutputFile(options.file, options.replace);
+  }
+  AMPD_RETURN_IF_ERROR(CheckIsNoStep("checkpoint export", options.folder, options.file));
+  return CheckEnding(
+      options.file, {".safetensors", "safetensors"},
+      {".pt", ".pth", ".pt2", ".bin", ".ckpt", ".onnx", ".h5", ".npz", ".npy", ".pkl", ".gguf", ".msgpack", ".pb"});
+}
+
 int ExportCheckpoint(Session* session, ExportCheckpointOptions options) {
+  if (const absl::Status allowed = CheckName(options); !allowed.ok()) {
+    return session->Fail(allowed);
+  }
   const auto source = FolderOf(session, options);
   if (!source.ok()) {
     return session->Fail(source.status());
@@ -147,13 +161,14 @@ int ExportCheckpoint(Session* session, ExportCheckpointOptions options) {
 Command ExportCheckpointCommand() {
   const auto options = std::make_shared<ExportCheckpointOptions>();
   Argument folder = CheckpointFolderPath(&options->folder);
-  folder.text = "FOLDER|JOB[@STEP]";
+  folder.text = "JOB[@STEP]|FOLDER";
   folder.suggest = SuggestBoth(SuggestFiles, SuggestJobIds);
   folder.help =
-      "Folder of a checkpoint on this machine, or a job: its newest checkpoint, that of a step (JOB@400), or that with "
-      "the lowest evaluation loss (JOB@best), which the server sends";
+      "JOB (its newest checkpoint), JOB@400 (step 400) or JOB@best (lowest evaluation loss); or the folder of a "
+      "checkpoint on this machine";
   return {.name = "export",
           .help = "Write a checkpoint's model to a safetensors file",
+          .examples = "  ampctl checkpoint export JOB@best clothes.safetensors",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {folder,
                         OutputFile(&options->file),

@@ -1,15 +1,47 @@
 #include "client/commands/checkpoint/find_checkpoint.h"
 
-#include <algorithm>
+#include <google/protobuf/repeated_field.h>
 
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/status_macros.h"
+#include "client/commands/job_checkpoint.h"
 #include "client/commands/suggestions.h"
 
 namespace ampd::client {
 
+absl::Status SplitCheckpointName(CheckpointName* name) {
+  if (name->job.find('@') == std::string::npos) {
+    return absl::OkStatus();
+  }
+  AMPD_ASSIGN_OR_RETURN(const JobCheckpoint wanted, ParseJobCheckpoint("the checkpoint", name->job));
+  if (name->step.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the checkpoint is named twice, as ", name->job, " and as step ", *name->step, "; name it once"));
+  }
+  name->job = wanted.job;
+  name->best = wanted.best;
+  if (wanted.step > 0) {
+    name->step = wanted.step;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::Checkpoint> FindCheckpoint(const std::vector<v1::Checkpoint>& checkpoints,
                                               const CheckpointName& name) {
+  if (name.best) {
+    v1::Job job;
+    job.set_id(name.job);
+    std::copy_if(checkpoints.begin(), checkpoints.end(),
+                 google::protobuf::RepeatedFieldBackInserter(job.mutable_checkpoints()),
+                 [&](const v1::Checkpoint& one) { return name.attempt == 0 || one.attempt() == name.attempt; });
+    return ChooseCheckpoint(job, {.job = name.job, .best = true});
+  }
   const auto found = std::find_if(checkpoints.rbegin(), checkpoints.rend(), [&](const v1::Checkpoint& checkpoint) {
     return (!name.step.has_value() || checkpoint.step() == *name.step) &&
            (name.attempt == 0 || checkpoint.attempt() == name.attempt);
@@ -18,10 +50,30 @@ absl::StatusOr<v1::Checkpoint> FindCheckpoint(const std::vector<v1::Checkpoint>&
     return ErrorWithMetadata(absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
                              absl::StrCat("job ", name.job, " has no checkpoint",
                                           name.step.has_value() ? absl::StrCat(" of step ", *name.step) : "",
-                                          name.attempt > 0 ? absl::StrCat(" in attempt ", name.attempt) : ""),
+                                          name.attempt > 0 ? absl::StrCat(" in attempt ", name.attempt) : "",
+                                          StepsText({checkpoints.begin(), checkpoints.end()})),
                              {{"job", name.job}});
   }
   return *found;
+}
+
+absl::Status CheckIsFolder(const std::string& target) {
+  std::error_code error;
+  if (absl::StrContains(target, '/') || std::filesystem::exists(target, error)) {
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(absl::StrCat(
+      target, " is not a folder here; if it is a job, download its checkpoint first: ", "ampctl checkpoint download ",
+      target));
+}
+
+absl::Status CheckIsNoStep(const std::string& command, const std::string& job, const std::string& path) {
+  const bool is_step = !path.empty() && std::all_of(path.begin(), path.end(), absl::ascii_isdigit);
+  return is_step
+             ? absl::InvalidArgumentError(absl::StrCat(
+                   "the name of what to write is ", path, "; if the checkpoint of step ", path, " is meant: ampctl ",
+                   command, " ", job.substr(0, job.rfind('@')), "@", path, "; if not, write ./", path))
+             : absl::OkStatus();
 }
 
 Argument CheckpointFolderPath(std::string* path) {

@@ -34,8 +34,9 @@ absl::StatusOr<RecordedCheckpoint> FetchCheckpoint(JobClient* client, const Chec
   AMPD_ASSIGN_OR_RETURN(const std::string id, FindJobId(client, name.job));
   AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Checkpoint> checkpoints, client->ListCheckpoints(id));
   RecordedCheckpoint shown;
-  AMPD_ASSIGN_OR_RETURN(shown.checkpoint,
-                        FindCheckpoint(checkpoints, {.job = id, .step = name.step, .attempt = name.attempt}));
+  AMPD_ASSIGN_OR_RETURN(
+      shown.checkpoint,
+      FindCheckpoint(checkpoints, {.job = id, .step = name.step, .best = name.best, .attempt = name.attempt}));
   AMPD_ASSIGN_OR_RETURN(const v1::Job job, client->GetJob(id));
   for (const v1::Attempt& attempt : job.attempts()) {
     if (attempt.number() == shown.checkpoint.attempt()) {
@@ -74,9 +75,13 @@ int ShowFolder(Session* session, const std::string& path) {
 
 // Shows the server's record of a job's checkpoint. If a folder is given in place of the job id, shows the content of
 // that checkpoint folder instead.
-int ShowCheckpoint(Session* session, const CheckpointName& name) {
-  if (IsFolder(name.job)) {
-    return ShowFolder(session, name.job);
+int ShowCheckpoint(Session* session, const CheckpointName& named) {
+  if (IsFolder(named.job)) {
+    return ShowFolder(session, named.job);
+  }
+  CheckpointName name = named;
+  if (const absl::Status split = SplitCheckpointName(&name); !split.ok()) {
+    return session->Fail(split);
   }
   return CallAndShow(
       session, [&](JobClient* client) { return FetchCheckpoint(client, name); },
@@ -97,20 +102,25 @@ Command ShowCheckpointCommand() {
   const auto name = std::make_shared<CheckpointName>();
   return {
       .name = "show",
-      .help = "Show the server's record of a checkpoint, or the tensors in a checkpoint's folder",
+      .help =
+          "Show a checkpoint: for a job, what the server knows about it; for a folder on this machine, also its "
+          "tensors",
+      .examples =
+          "  ampctl checkpoint show JOB@400\n"
+          "  ampctl checkpoint show ./JOB-step-400       a folder that ampctl checkpoint download wrote",
       .formats = AllFormatsBut({OutputFormat::kName}),
       .arguments = {{.name = "target",
                      .value = &name->job,
-                     .text = "ID|FOLDER",
-                     .help =
-                         "Id or name of the job, the beginning of its id, or folder of a checkpoint on this machine",
+                     .text = "JOB[@STEP]|FOLDER",
+                     .help = "JOB (its newest checkpoint), JOB@400 (step 400) or JOB@best (lowest evaluation loss); or "
+                             "the folder of a checkpoint on this machine",
                      .required = true,
                      .suggest = SuggestBoth(SuggestJobIds, SuggestFiles),
                      .is_path = true},
                     {.name = "step",
                      .value = &name->step,
                      .text = "[STEP]",
-                     .help = "Step of the checkpoint (default: the newest)",
+                     .help = "Step, as another way to write JOB@STEP",
                      .check = CheckCount},
                     AttemptNumber(&name->attempt)},
       .run = [name](Session* session) { return ShowCheckpoint(session, *name); }};

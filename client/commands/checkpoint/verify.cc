@@ -39,6 +39,9 @@ absl::StatusOr<std::string> CompareWithRecord(Session* session, const Checkpoint
 // Verifies every file of a folder against its manifest. With `options.recorded`, also verifies the manifest against
 // the server's record.
 int VerifyCheckpoint(Session* session, const VerifyOptions& options) {
+  if (const absl::Status is_folder = CheckIsFolder(options.folder); !is_folder.ok()) {
+    return session->Fail(is_folder);
+  }
   const auto folder = OpenCheckpointFolder(options.folder);
   if (!folder.ok()) {
     return session->Fail(folder.status());
@@ -72,11 +75,14 @@ int VerifyCheckpoint(Session* session, const VerifyOptions& options) {
 Command VerifyCheckpointCommand() {
   const auto options = std::make_shared<VerifyOptions>();
   return {.name = "verify",
-          .help = "Check the files of a checkpoint's folder against its manifest",
+          .help = "Check that the files in a checkpoint's folder are complete and unchanged",
+          .examples =
+              "  ampctl checkpoint download JOB@400 /tmp/clothes\n"
+              "  ampctl checkpoint verify /tmp/clothes",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {{.name = "--recorded",
                          .value = &options->recorded,
-                         .help = "Also check the manifest against the server's record"},
+                         .help = "Also ask the server whether it is the checkpoint that the job saved"},
                         CheckpointFolderPath(&options->folder)},
           .run = [options](Session* session) { return VerifyCheckpoint(session, *options); }};
 }

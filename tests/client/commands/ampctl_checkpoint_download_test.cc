@@ -69,6 +69,28 @@ TEST_F(AmpctlCheckpointDownload, AFolderWithTheFilesOfTheCheckpoint_IsWritten) {
   EXPECT_THAT(Run("checkpoint download clothes here -o json").out, HasSubstr("\"numFiles\": \"3\""));
 }
 
+TEST_F(AmpctlCheckpointDownload, AStepInPlaceOfTheFolder_IsRefused) {
+  const Result folder = Run("checkpoint download clothes 20");
+  EXPECT_EQ(folder.exit_code, 2);
+  EXPECT_THAT(folder.err, HasSubstr("ampctl checkpoint download clothes@20; if not, write ./20"));
+  EXPECT_FALSE(fs::exists(folder_ + "/20"));
+  EXPECT_EQ(Run("checkpoint download clothes ./20").exit_code, 0);
+  EXPECT_THAT(Run("checkpoint export clothes@best 20").err, HasSubstr("ampctl checkpoint export clothes@20"));
+}
+
+TEST_F(AmpctlCheckpointDownload, AMissingStep_IsAnsweredWithThoseThatThereAre) {
+  EXPECT_THAT(Run("checkpoint download clothes@7").err,
+              HasSubstr("has no checkpoint of step 7; it has that of step 20  [CHECKPOINT_NOT_FOUND]"));
+  for (int64_t step = 40; step <= 260; step += 20) {
+    job_.add_checkpoints()->set_step(step);
+    fake_.jobs.Put(job_);
+    if (step == 60) {
+      EXPECT_THAT(Run("checkpoint download clothes@7").err, HasSubstr("it has those of the steps 20, 40 and 60  ["));
+    }
+  }
+  EXPECT_THAT(Run("checkpoint download clothes@7").err, HasSubstr("it has those of 13 steps from 20 to 260  ["));
+}
+
 TEST_F(AmpctlCheckpointDownload, AWorkerThatStopsInTheMiddle_IsResumedWhereItStopped) {
   fake_.jobs.script()->cut_files = 2;
   const Result result = Run("checkpoint download clothes ck");

@@ -51,16 +51,42 @@ TEST_F(AmpctlCheckpoint, AStepOfSeveralAttempts_MeansTheNewestOrTheOneGiven) {
   EXPECT_THAT(Run("checkpoint show " + job_ + " 20 --attempt 1").out, HasSubstr(job_ + "/1/step-20"));
   const Result missing = Run("checkpoint show " + job_ + " 21");
   EXPECT_EQ(missing.exit_code, 3);
-  EXPECT_THAT(missing.err, HasSubstr("has no checkpoint of step 21  [CHECKPOINT_NOT_FOUND]\n  try: list what there is: "
-                                     "ampctl checkpoint list " +
-                                     job_ + "\n"));
+  EXPECT_THAT(
+      missing.err,
+      HasSubstr(
+          "has no checkpoint of step 21; it has that of step 20  [CHECKPOINT_NOT_FOUND]\n  try: list what there is: "
+          "ampctl checkpoint list " +
+          job_ + "\n"));
   EXPECT_EQ(Run("checkpoint list j-none").exit_code, 3);
+}
+
+TEST_F(AmpctlCheckpoint, AStepBehindTheJob_NamesTheCheckpoint) {
+  for (const char* which : {"@20", "@best", "@newest"}) {
+    EXPECT_THAT(Run(absl::StrCat("checkpoint show ", job_, which)).out, HasSubstr(job_ + "/2/step-20")) << which;
+  }
+  EXPECT_THAT(Run("checkpoint show " + job_ + "@20 --attempt 1").out, HasSubstr(job_ + "/1/step-20"));
+  EXPECT_THAT(Run("checkpoint show " + job_ + "@20 20").err, HasSubstr("the checkpoint is named twice"));
+  EXPECT_THAT(Run("checkpoint show " + job_ + "@first").err, HasSubstr("it must be JOB, JOB@best or JOB@STEP"));
+  const Result unnamed = Run("checkpoint delete -y " + job_);
+  EXPECT_EQ(unnamed.exit_code, 2);
+  EXPECT_THAT(unnamed.err, HasSubstr("name the step of the checkpoint: ampctl checkpoint delete " + job_ + "@STEP"));
+  EXPECT_TRUE(fake_.jobs.script()->deleted_checkpoints.empty());
+  EXPECT_EQ(Run("checkpoint delete -y " + job_ + "@20").out, "checkpoint of step 20, attempt 2  deleted\n");
+}
+
+TEST_F(AmpctlCheckpoint, VerifyOfAJob_SaysHowToDownloadItFirst) {
+  const Result result = Run("checkpoint verify clothes");
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err,
+              HasSubstr("clothes is not a folder here; if it is a job, download its checkpoint first: ampctl "
+                        "checkpoint download clothes"));
 }
 
 TEST_F(AmpctlCheckpoint, Delete_AsksFirstAndTakesTheRightOne) {
   const Result unasked = Run("checkpoint delete " + job_ + " 20 </dev/null");
   EXPECT_EQ(unasked.exit_code, 2);
-  EXPECT_THAT(unasked.err, HasSubstr("stdin is not a terminal; use --yes"));
+  EXPECT_THAT(unasked.err,
+              HasSubstr("stdin is not a terminal; use --yes: ampctl checkpoint delete --yes " + job_ + "@20\n"));
   EXPECT_TRUE(fake_.jobs.script()->deleted_checkpoints.empty());
   EXPECT_EQ(Run("checkpoint delete --yes " + job_ + " 20 --attempt 1").out,
             "checkpoint of step 20, attempt 1  deleted\n");
@@ -88,7 +114,7 @@ TEST_F(AmpctlCheckpoint, EveryDamage_IsNamedByVerifyAndRefusedByExport) {
   EXPECT_THAT(Run("checkpoint verify ck").out, HasSubstr("model.safetensors      No such file or directory"));
   Write("ck/state.json", "{}");
   EXPECT_THAT(Run("checkpoint verify ck").err, HasSubstr("ck/state.json is not a manifest of version 1"));
-  EXPECT_THAT(Run("checkpoint verify nowhere").err,
+  EXPECT_THAT(Run("checkpoint verify ./nowhere").err,
               ::testing::AllOf(HasSubstr("nowhere/state.json: "), HasSubstr("No such file or directory")));
 }
 
