@@ -1,16 +1,14 @@
-#include <unistd.h>
-
 #include <filesystem>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "base/io/file.h"
 #include "client/api/artifact_transfer.h"
 #include "client/commands/arguments.h"
 #include "client/commands/artifact/artifact.h"
 #include "client/commands/artifact/find_artifact.h"
 #include "client/commands/output_file.h"
+#include "client/commands/stdout_content.h"
 #include "client/commands/suggestions.h"
 #include "client/commands/transfer.h"
 #include "client/render/format.h"
@@ -42,27 +40,10 @@ absl::StatusOr<std::string> LocalNameOf(const v1::Artifact& artifact) {
   return name;
 }
 
-// Writes the content to stdout, and nothing else.
-int PrintContent(Session* session, JobClient* client, const v1::Artifact& artifact, Cancellation* cancellation) {
-  ProgressLine line(*session);
-  const absl::Status done = StreamFile(
-      client, artifact, [](const std::string& piece) { return WriteAll(STDOUT_FILENO, piece); },
-      OptionsWithBar(&line, absl::Seconds(10), cancellation));
-  line.Clear();
-  return done.ok() ? kExitOk : session->Fail(done);
-}
-
 int DownloadArtifact(Session* session, const DownloadOptions& options) {
-  if (options.file == "-" && session->options().output != OutputFormat::kTable) {
-    return session->Fail(absl::InvalidArgumentError(absl::StrCat(
-        "-o ", FormatName(session->options().output),
-        " cannot be used when the artifact's content goes to stdout; leave out -o, or name a file instead of "
-        "\"-\"")));
-  }
-  if (options.file == "-" && OutputIsTerminal()) {
-    return session->Fail(absl::InvalidArgumentError(
-        "the bytes of an artifact could control the terminal, so they are not printed on it; name a file, or send them "
-        "to a program: ampctl artifact download NAME - | less"));
+  const bool to_stdout = options.file == "-";
+  if (const absl::Status allowed = to_stdout ? CheckContentToStdout(*session) : absl::OkStatus(); !allowed.ok()) {
+    return session->Fail(allowed);
   }
   Cancellation* const cancellation = session->CancelledByInterrupt();
   const auto client = session->Client();
@@ -70,8 +51,9 @@ int DownloadArtifact(Session* session, const DownloadOptions& options) {
   if (!artifact.ok()) {
     return session->Fail(artifact.status());
   }
-  if (options.file == "-") {
-    return PrintContent(session, *client, *artifact, cancellation);
+  if (to_stdout) {
+    const absl::Status printed = PrintContents(session, *client, {*artifact}, cancellation);
+    return printed.ok() ? kExitOk : session->Fail(printed);
   }
   const auto path = options.file.empty() ? LocalNameOf(*artifact) : absl::StatusOr<std::string>(options.file);
   if (!path.ok()) {
@@ -100,7 +82,7 @@ int DownloadArtifact(Session* session, const DownloadOptions& options) {
 Command DownloadArtifactCommand() {
   const auto options = std::make_shared<DownloadOptions>();
   return {.name = "download",
-          .help = "Write an artifact to a file",
+          .help = "Download a file from the server",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {ArtifactName(&options->name),
                         {.name = "file",

@@ -95,7 +95,8 @@ int Gradients(Session* session, const GradientsOptions& options) {
   return CallForJob(
       session, options.id,
       [&](JobClient* client, const std::string& id) {
-        JobRequest request = {.answer = v1::Event::GRADIENTS_SAMPLED, .thing = "its gradients"};
+        JobRequest request = {
+            .answer = v1::Event::GRADIENTS_SAMPLED, .thing = "its gradients", .asked = "be asked for its gradients"};
         request.request.set_id(id);
         request.request.mutable_update_mask()->add_paths("sample_gradients");
         request.request.set_sample_gradients(true);
@@ -110,7 +111,9 @@ Command GradientsOfJobCommand() {
   const auto options = std::make_shared<GradientsOptions>();
   return {
       .name = "gradients",
-      .help = "Sample the gradients of the next step, and show how much of the range of their number format they use",
+      .help =
+          "Show how the gradients of a running job fit into their number format: how many are zero, too small for it, "
+          "or not finite",
       .examples =
           "  ampctl job gradients ID\n"
           "  ampctl job gradients ID -o json | jq '.gradients.suggestedScale'",

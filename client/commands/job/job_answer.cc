@@ -4,14 +4,28 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/status_macros.h"
 #include "client/api/job_watch.h"
 #include "client/terminal/session.h"
 
 namespace ampd::client {
 
+namespace {
+
+absl::Status CheckIsRunning(const v1::Job& job, const JobRequest& request) {
+  return job.state() == v1::Job::STARTING || job.state() == v1::Job::RUNNING
+             ? absl::OkStatus()
+             : absl::FailedPreconditionError(absl::StrCat("only a running job can ", request.asked, "; job ", job.id(),
+                                                          " is ", v1::Job::State_Name(job.state())));
+}
+
+}  // namespace
+
 absl::StatusOr<v1::Event> AwaitAnswer(JobClient* client, const JobRequest& request, absl::Duration deadline,
                                       Cancellation* interrupt) {
   const std::string& id = request.request.id();
+  AMPD_ASSIGN_OR_RETURN(const v1::Job job, client->GetJob(id));
+  AMPD_RETURN_IF_ERROR(CheckIsRunning(job, request));
   JobWatch watch(client, {.id = id}, interrupt);
   bool requested = false;
   while (true) {
@@ -32,8 +46,8 @@ absl::StatusOr<v1::Event> AwaitAnswer(JobClient* client, const JobRequest& reque
                                    : watch.status();
       case JobWatch::Next::kMessage:
         if (!std::exchange(requested, true)) {
-          if (const auto job = client->UpdateJob(request.request); !job.ok()) {
-            return job.status();
+          if (const auto updated = client->UpdateJob(request.request); !updated.ok()) {
+            return updated.status();
           }
         }
         if (message.event().kind() == request.answer) {

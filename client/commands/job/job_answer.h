@@ -15,11 +15,12 @@ struct JobRequest {
   v1::UpdateJobRequest request;
   v1::Event::Kind answer = v1::Event::KIND_UNSPECIFIED;
   std::string thing;  // what the job reports, with its article: "its gradients"
+  std::string asked;  // what happens to the job: "be profiled", as in "only a running job can be profiled"
 };
 
 // Sends the request and waits until `deadline`, since boot, for the first event of the answer's kind. The request is
 // sent only when a watch shows the job, so that the answer can't be missed. DEADLINE_EXCEEDED (WAIT_TIMED_OUT),
-// CANCELLED after Ctrl-C, FAILED_PRECONDITION if the job ends first; otherwise the server's errors.
+// CANCELLED after Ctrl-C, FAILED_PRECONDITION if the job does not run, or ends first; otherwise the server's errors.
 absl::StatusOr<v1::Event> AwaitAnswer(JobClient* client, const JobRequest& request, absl::Duration deadline,
                                       Cancellation* interrupt);
 

@@ -19,6 +19,7 @@
 #include "client/commands/job_checkpoint.h"
 #include "client/commands/job_source.h"
 #include "client/commands/output_file.h"
+#include "client/commands/stdout_content.h"
 #include "client/commands/transfer.h"
 #include "client/jobfile/job_file.h"
 #include "client/render/format.h"
@@ -36,7 +37,7 @@ struct PredictOptions {
   std::vector<std::string> overrides;
   std::string name;
   std::string request_id;
-  std::string output;  // file for the predictions; empty: they stay on the server
+  std::string output;  // file for the predictions, "-": stdout; empty: they stay on the server
   bool replace = false;
 };
 
@@ -104,6 +105,9 @@ absl::StatusOr<std::vector<v1::Artifact>> PredictionsOf(JobClient* client, const
 absl::Status WritePredictions(Session* session, JobClient* client, const v1::Job& job, const PredictOptions& options,
                               Cancellation* interrupt) {
   AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Artifact> artifacts, PredictionsOf(client, job));
+  if (options.output == "-") {
+    return PrintContents(session, client, artifacts, interrupt);
+  }
   ProgressLine line(*session);
   const absl::Status done = DownloadJoined(client, artifacts, options.output, options.replace,
                                            OptionsWithBar(&line, kDefaultRetry, interrupt));
@@ -149,7 +153,7 @@ absl::StatusOr<v1::JobSpec> MakeSpec(JobClient* client, const PredictOptions& op
 }
 
 // Checks what can be checked before anything is read or submitted.
-absl::Status CheckUsage(const PredictOptions& options, const v1::JobSpec& from_file) {
+absl::Status CheckUsage(const Session& session, const PredictOptions& options, const v1::JobSpec& from_file) {
   AMPD_RETURN_IF_ERROR(ParseJobCheckpoint("--checkpoint", options.checkpoint).status());
   if (from_file.has_model()) {
     return absl::InvalidArgumentError(
@@ -163,6 +167,9 @@ absl::Status CheckUsage(const PredictOptions& options, const v1::JobSpec& from_f
     return absl::InvalidArgumentError(
         "predictions of the format NPZ are several files, so FILE can't be given; leave it out, and then: ampctl "
         "artifact list --job ID");
+  }
+  if (options.output == "-") {
+    return CheckContentToStdout(session);
   }
   AMPD_RETURN_IF_ERROR(CheckInputsAreKept({options.file}, options.output));
   return CheckOutputFile(options.output, options.replace);
@@ -178,7 +185,7 @@ int Predict(Session* session, const PredictOptions& options) {
     return *failed;
   }
   auto& submitted = std::get<SubmittedFile>(read);
-  if (const absl::Status usage = CheckUsage(options, submitted.file.spec); !usage.ok()) {
+  if (const absl::Status usage = CheckUsage(*session, options, submitted.file.spec); !usage.ok()) {
     return session->Fail(usage);
   }
   Cancellation* const interrupt = session->CancelledByInterrupt();
@@ -198,7 +205,11 @@ int Predict(Session* session, const PredictOptions& options) {
   if (!job.ok()) {
     return FailRefused(session, job.status(), submitted);
   }
-  ReportAccepted(session, *job);
+  if (options.output == "-") {
+    session->Note(absl::StrCat("submitted ", Printable(job->id()), "; waiting for its predictions"));
+  } else {
+    ReportAccepted(session, *job);
+  }
   WarnIfNoWorkerFits(*session, *client, *job);
   return options.output.empty() ? kExitOk : FollowAndWrite(session, *client, job->id(), options, interrupt);
 }
@@ -208,19 +219,22 @@ int Predict(Session* session, const PredictOptions& options) {
 Command PredictJobCommand() {
   const auto options = std::make_shared<PredictOptions>();
   Argument data = JobFilePath(&options->file, true);
-  data.help = "File with data.predict and other fields that differ from the trained job's (- for standard input)";
+  data.help =
+      "YAML file with the input data under data.predict (- for standard input). Its other fields replace those of the "
+      "trained job; it must not have a model";
   return {.name = "predict",
           .help = "Submit a job that predicts with a trained job's weights",
           .examples =
+              "  echo 'data: {predict: {npz: {file: data/new.npz}}}' > data.yaml\n"
               "  ampctl job predict --checkpoint JOB@best -f data.yaml predictions.jsonl\n"
-              "  echo 'data: {predict: {npz: {file: data/new.npz}}}' | ampctl job predict --checkpoint JOB -f -\n"
+              "  ampctl job predict --checkpoint JOB -f data.yaml - | jq .\n"
               "  ampctl job predict --checkpoint JOB -f data.yaml --set predict.format=NPZ",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {{.name = "--checkpoint",
                          .value = &options->checkpoint,
                          .text = "JOB[@STEP]",
-                         .help = "The weights: those of the job's newest checkpoint, of that of a step (JOB@400), or "
-                                 "of that with the lowest evaluation loss (JOB@best). The job must have ended",
+                         .help = "Checkpoint whose weights to use: JOB (its newest), JOB@400 (step 400) or JOB@best "
+                                 "(lowest evaluation loss). The job must have ended",
                          .required = true},
                         data,
                         SpecOverrides(&options->overrides),
@@ -231,9 +245,10 @@ Command PredictJobCommand() {
                         RequestId(&options->request_id),
                         {.name = "file",
                          .value = &options->output,
-                         .text = "[FILE]",
-                         .help = "Wait for the job, and write its predictions to this file, as JSON lines (default: "
-                                 "they stay on the server)",
+                         .text = "[OUTPUT]",
+                         .help = "File for the predictions, as JSON lines; - for stdout. If it is given, ampctl waits "
+                                 "until the job has ended (default: the predictions stay on the server). Not with "
+                                 "predict.format=NPZ",
                          .is_path = true},
                         Force(&options->replace)},
           .run = [options](Session* session) { return Predict(session, *options); }};

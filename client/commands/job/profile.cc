@@ -15,6 +15,7 @@
 #include "client/commands/job/job.h"
 #include "client/commands/job/job_answer.h"
 #include "client/commands/output_file.h"
+#include "client/commands/stdout_content.h"
 #include "client/commands/suggestions.h"
 #include "client/commands/transfer.h"
 #include "client/render/format.h"
@@ -68,17 +69,37 @@ absl::StatusOr<std::vector<v1::Artifact>> FilesOf(JobClient* client, const std::
 }
 
 // Checks what can be checked before the job is asked.
-absl::Status CheckFile(const ProfileOptions& options) {
-  return options.file.empty() ? absl::OkStatus() : CheckOutputFile(options.file, options.replace);
+absl::Status CheckFile(const Session& session, const ProfileOptions& options) {
+  if (options.file.empty()) {
+    return absl::OkStatus();
+  }
+  if (options.file == "-") {
+    return CheckContentToStdout(session);
+  }
+  AMPD_RETURN_IF_ERROR(CheckEnding(options.file, {".json.gz", "gzipped JSON"}, {".json", ".txt", ".html"}));
+  return CheckOutputFile(options.file, options.replace);
+}
+
+// Writes the files of a profile into one file; "-": to stdout.
+absl::Status WriteFiles(Session* session, JobClient* client, const std::vector<v1::Artifact>& files,
+                        const std::string& path, bool replace, Cancellation* interrupt) {
+  if (path == "-") {
+    return PrintContents(session, client, files, interrupt);
+  }
+  ProgressLine line(*session);
+  const absl::Status written =
+      DownloadJoined(client, files, path, replace, OptionsWithBar(&line, absl::Seconds(10), interrupt));
+  line.Clear();
+  return written;
 }
 
 absl::StatusOr<Profile> MakeProfile(Session* session, const ProfileOptions& options) {
-  AMPD_RETURN_IF_ERROR(CheckFile(options));
+  AMPD_RETURN_IF_ERROR(CheckFile(*session, options));
   Cancellation* const interrupt = session->CancelledByInterrupt();
   AMPD_ASSIGN_OR_RETURN(JobClient* const client, session->Client());
   AMPD_ASSIGN_OR_RETURN(const std::string id, FindJobId(client, options.id));
   AMPD_ASSIGN_OR_RETURN(const v1::Job job, client->GetJob(id));
-  JobRequest request = {.answer = v1::Event::PROFILED, .thing = "its profile"};
+  JobRequest request = {.answer = v1::Event::PROFILED, .thing = "its profile", .asked = "be profiled"};
   request.request.set_id(id);
   request.request.mutable_update_mask()->add_paths("profile_steps");
   request.request.set_profile_steps(options.num_steps);
@@ -89,11 +110,7 @@ absl::StatusOr<Profile> MakeProfile(Session* session, const ProfileOptions& opti
   profile.file = options.file.empty()
                      ? absl::StrCat(FileNameFor(job), "-profile-step-", profile.event.step(), ".json.gz")
                      : options.file;
-  ProgressLine line(*session);
-  const absl::Status written =
-      DownloadJoined(client, files, profile.file, options.replace, OptionsWithBar(&line, absl::Seconds(10), interrupt));
-  line.Clear();
-  AMPD_RETURN_IF_ERROR(written);
+  AMPD_RETURN_IF_ERROR(WriteFiles(session, client, files, profile.file, options.replace, interrupt));
   for (const v1::Artifact& file : files) {
     profile.size_bytes += file.size_bytes();
   }
@@ -107,7 +124,9 @@ int ProfileJob(Session* session, const ProfileOptions& options) {
   }
   const PlainFields fields = {
       {"file", profile->file}, {"step", profile->event.step()}, {"sizeBytes", profile->size_bytes}};
-  if (!PrintStructured(*session, fields) && !session->options().quiet) {
+  if (profile->file == "-") {
+    session->Note(Printable(profile->event.message()));
+  } else if (!PrintStructured(*session, fields) && !session->options().quiet) {
     WriteFormatted("%s: %s (%s)\n", Printable(profile->file).c_str(), Printable(profile->event.message()).c_str(),
                    FormatBytes(profile->size_bytes).c_str());
     session->Note("open it at https://ui.perfetto.dev, or in Chrome at chrome://tracing");
@@ -119,31 +138,32 @@ int ProfileJob(Session* session, const ProfileOptions& options) {
 
 Command ProfileJobCommand() {
   const auto options = std::make_shared<ProfileOptions>();
-  return {.name = "profile",
-          .help = "Record what a running job's next steps do on the CPU and the GPU, and write a trace",
-          .examples =
-              "  ampctl job profile ID\n"
-              "  ampctl job profile ID --steps 20 trace.json.gz",
-          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
-          .arguments = {JobId(&options->id),
-                        {.name = "file",
-                         .value = &options->file,
-                         .text = "[FILE]",
-                         .help = "File to write, in the format of Chrome's trace viewer, gzipped (default: named after "
-                                 "the job and the last step)",
-                         .suggest = SuggestFiles,
-                         .is_path = true},
-                        {.name = "--steps",
-                         .value = &options->num_steps,
-                         .text = "N",
-                         .help = "Number of steps to record (default 5, at most 100)",
-                         .check = InRange(1, kMaxSteps)},
-                        {.name = "--timeout",
-                         .value = &options->timeout,
-                         .text = "DURATION",
-                         .help = "Give up after this time, with exit code 7 (default 5m)"},
-                        Force(&options->replace)},
-          .run = [options](Session* session) { return ProfileJob(session, *options); }};
+  return {
+      .name = "profile",
+      .help = "Record what a running job's next steps do on the CPU and the GPU, and write a trace",
+      .examples =
+          "  ampctl job profile ID\n"
+          "  ampctl job profile ID --steps 20 trace.json.gz      open it at https://ui.perfetto.dev",
+      .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+      .arguments = {JobId(&options->id),
+                    {.name = "file",
+                     .value = &options->file,
+                     .text = "[FILE]",
+                     .help = "File to write, - for stdout. It has the format of Chrome's trace viewer, gzipped, so its "
+                             "name should end in .json.gz (default: named after the job and the last step)",
+                     .suggest = SuggestFiles,
+                     .is_path = true},
+                    {.name = "--steps",
+                     .value = &options->num_steps,
+                     .text = "N",
+                     .help = "Number of steps to record (default 5, at most 100)",
+                     .check = InRange(1, kMaxSteps)},
+                    {.name = "--timeout",
+                     .value = &options->timeout,
+                     .text = "DURATION",
+                     .help = "Give up after this time, with exit code 7 (default 5m)"},
+                    Force(&options->replace)},
+      .run = [options](Session* session) { return ProfileJob(session, *options); }};
 }
 
 }  // namespace ampd::client

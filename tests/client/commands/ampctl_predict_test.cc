@@ -106,6 +106,19 @@ TEST_F(AmpctlPredict, WithAFile_JoinsThePredictionsInTheOrderOfTheSamples) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/other.jsonl"));
 }
 
+TEST_F(AmpctlPredict, ForStdout_PrintsOnlyThePredictions) {
+  AddTrained();
+  Write("data.yaml", kData);
+  fake_.artifacts.AddToEveryJob("{\"index\": 1}\n", "predictions-0000000001.jsonl");
+  fake_.artifacts.AddToEveryJob("{\"index\": 0}\n", "predictions-0000000000.jsonl");
+  fake_.jobs.script()->ends_in = v1::Job::SUCCEEDED;
+  const Result result = Run("job predict --checkpoint trained -f data.yaml -");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "{\"index\": 0}\n{\"index\": 1}\n");
+  EXPECT_THAT(result.err, HasSubstr("; waiting for its predictions"));
+  EXPECT_EQ(Run("job predict --checkpoint trained -f data.yaml - -o json").exit_code, 2);
+}
+
 TEST_F(AmpctlPredict, APrecisionInTheFile_ReplacesTheTrainedOne) {
   v1::Job job = fake_.jobs.Add("mixed", v1::Job::SUCCEEDED);
   job.mutable_spec()->mutable_data()->set_batch_size(8);
