@@ -16,21 +16,27 @@ constexpr struct {
   const char* foreign;
   const char* own;
 } kForeignOptions[] = {
-    {"--server", "--address"},     {"--host", "--address"},  {"--endpoint", "--address"},
-    {"--context", "--address"},    {"--format", "--output"}, {"--json", "--output"},
-    {"--filename", "--file"},      {"--lines", "--tail"},    {"-n", "--tail"},
-    {"--selector", "--filter"},    {"-l", "--filter"},       {"-w", "--watch"},
-    {"--since-time", "--since"},   {"--wait", "--follow"},   {"--watch", "--follow"},
-    {"--sort-by", "--sort"},       {"-v", "--version"},      {"-V", "--version"},
-    {"--output-file", "--output"},
+    {"--server", "--address"},  {"--host", "--address"},  {"--endpoint", "--address"},
+    {"--context", "--address"}, {"--format", "--output"}, {"--filename", "--file"},
+    {"--lines", "--tail"},      {"-n", "--tail"},         {"--selector", "--filter"},
+    {"-l", "--filter"},         {"-w", "--watch"},        {"--since-time", "--since"},
+    {"--wait", "--follow"},     {"--watch", "--follow"},  {"--sort-by", "--sort"},
+    {"-v", "--version"},        {"-V", "--version"},      {"--output-file", "--output"},
 };
 
-// An option that ampctl writes in another way. In `own`, % stands for the option's value.
+// An option that ampctl writes in another way. In `own`, % stands for the option's value. The command "" stands for
+// every command.
 constexpr struct {
   const char* command;
   const char* foreign;
   const char* own;
 } kRewrittenOptions[] = {
+    {"", "--json", "-o json"},
+    {"", "--yaml", "-o yaml"},
+    {"", "--csv", "-o csv"},
+    {"", "--wide", "-o wide"},
+    {"", "--format", "-o %"},
+    {"job list", "-n", "--limit %"},
     {"job list", "--state", "--filter state=%"},
     {"job list", "--status", "--filter state=%"},
     {"job list", "--name", "--filter name=%"},
@@ -52,6 +58,29 @@ constexpr struct {
     {"job submit", "--precision", "--set precision.preset=%"},
     {"job submit", "--job-name", "--name %"},
     {"job submit", "-J", "--name %"},
+};
+
+// An option that no option of ampctl replaces, and what to do.
+constexpr struct {
+  const char* command;
+  const char* foreign;
+  const char* answer;
+} kAnswers[] = {
+    {"job list", "--all", "leave it out: ampctl job list lists jobs in all states"},
+    {"job list", "-a", "leave it out: ampctl job list lists jobs in all states"},
+    {"job list", "-A", "leave it out: ampctl job list lists jobs in all states"},
+    {"job cancel", "--all",
+     "to cancel all running jobs: ampctl job list -q --filter state=running | xargs -r ampctl job cancel"},
+    {"job pause", "--all",
+     "to pause all running jobs: ampctl job list -q --filter state=running | xargs -r ampctl job pause"},
+    {"job resume", "--all",
+     "to resume all paused jobs: ampctl job list -q --filter state=paused | xargs -r ampctl job resume"},
+    {"job delete", "--all",
+     "to delete all failed jobs: ampctl job list -q --filter state=failed | xargs -r ampctl job delete -y"},
+    {"job wait", "--all",
+     "to wait for all running jobs: ampctl job list -q --filter state=running | xargs -r ampctl job wait"},
+    {"worker list", "--all", "leave it out: ampctl worker list lists all workers"},
+    {"worker list", "-a", "leave it out: ampctl worker list lists all workers"},
 };
 
 // The states of jobs, as users of other programs call them.
@@ -85,8 +114,17 @@ std::string OptionForForeign(const std::string& option, const std::vector<std::s
 
 std::string RewrittenOption(const std::string& command, const std::string& option, const std::string& value) {
   for (const auto& [of_command, foreign, own] : kRewrittenOptions) {
-    if (command == of_command && option == foreign) {
+    if ((*of_command == '\0' || command == of_command) && option == foreign) {
       return absl::StrReplaceAll(own, {{"%", NeedsNoQuotes(value) ? value : "VALUE"}});
+    }
+  }
+  return "";
+}
+
+std::string AnswerToOption(const std::string& command, const std::string& option) {
+  for (const auto& [of_command, foreign, answer] : kAnswers) {
+    if (command == of_command && option == foreign) {
+      return answer;
     }
   }
   return "";

@@ -1,7 +1,7 @@
 #include "client/cli/foreign_words.h"
 
 #include <algorithm>
-#include <map>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -9,109 +9,69 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/command_words.h"
+#include "client/cli/foreign_verbs.h"
+#include "client/cli/own_words.h"
+#include "client/cli/things.h"
 
 namespace ampd::client {
 namespace {
 
 using Words = std::vector<std::string>;
 
-// Options of other programs whose value is the next word. Those of ampctl are not listed.
-constexpr const char* kOptionsWithValue[] = {"-A",
-                                             "-J",
-                                             "-M",
-                                             "-N",
-                                             "-R",
-                                             "-c",
-                                             "-j",
-                                             "-l",
-                                             "-n",
-                                             "-p",
-                                             "-s",
-                                             "-t",
-                                             "-u",
-                                             "-w",
-                                             "--account",
-                                             "--cluster",
-                                             "--container",
-                                             "--cpus-per-task",
-                                             "--field-selector",
-                                             "--gpus",
-                                             "--gres",
-                                             "--jobs",
-                                             "--mem",
-                                             "--name",
-                                             "--namespace",
-                                             "--nodelist",
-                                             "--nodes",
-                                             "--ntasks",
-                                             "--partition",
-                                             "--priority",
-                                             "--qos",
-                                             "--repo",
-                                             "--selector",
-                                             "--state",
-                                             "--states",
-                                             "--template",
-                                             "--time",
-                                             "--user"};
+constexpr char kDidYouMean[] = "did you mean: ";
 
-// What users call the things of ampctl, and the word for it in the table of foreign words.
-const std::map<std::string_view, std::string_view>& Types() {
-  static const auto* const kTypes = new std::map<std::string_view, std::string_view>{{"job", "job"},
-                                                                                     {"jobs", "job"},
-                                                                                     {"pod", "job"},
-                                                                                     {"pods", "job"},
-                                                                                     {"po", "job"},
-                                                                                     {"node", "node"},
-                                                                                     {"nodes", "node"},
-                                                                                     {"no", "node"},
-                                                                                     {"worker", "node"},
-                                                                                     {"workers", "node"},
-                                                                                     {"gpu", "gpu"},
-                                                                                     {"gpus", "gpu"},
-                                                                                     {"device", "device"},
-                                                                                     {"devices", "device"},
-                                                                                     {"checkpoint", "checkpoint"},
-                                                                                     {"checkpoints", "checkpoint"},
-                                                                                     {"artifact", "artifact"},
-                                                                                     {"artifacts", "artifact"},
-                                                                                     {"file", "artifact"},
-                                                                                     {"files", "artifact"},
-                                                                                     {"policy", "policy"},
-                                                                                     {"policies", "policy"},
-                                                                                     {"context", "context"},
-                                                                                     {"contexts", "context"},
-                                                                                     {"event", "event"},
-                                                                                     {"events", "event"},
-                                                                                     {"log", "log"},
-                                                                                     {"logs", "log"}};
-  return *kTypes;
+bool LooksLikeFile(const std::string& name) { return name.find_first_of("./") != std::string::npos; }
+
+// Whether the word is kubectl's TYPE/NAME, such as job/x, and no path, such as data/x.npz.
+bool IsTypeAndName(const std::string& word) {
+  const size_t slash = word.find('/');
+  const std::string thing = slash == std::string::npos ? "" : ThingNamed(word.substr(0, slash));
+  const bool may_be_folder = thing == "data" || thing == "model" || thing == "artifact" || thing == "checkpoint";
+  std::error_code error;
+  return !thing.empty() && slash + 1 < word.size() && !(may_be_folder && LooksLikeFile(word.substr(slash + 1))) &&
+         !std::filesystem::exists(word, error);
 }
 
-bool IsPlaceholder(const std::string& word) {
-  return std::any_of(word.begin(), word.end(), absl::ascii_isupper) &&
-         std::none_of(word.begin(), word.end(), absl::ascii_islower) && word.front() != '-';
+// Returns Slurm's KEY=VALUE as it is in the table of foreign words: as options, names and things.
+void AddAssigned(const std::string& word, Words* split) {
+  const std::pair<std::string, std::string> assigned = absl::StrSplit(word, absl::MaxSplits('=', 1));
+  const std::string key = absl::AsciiStrToLower(assigned.first);
+  const bool is_of_scontrol = !split->empty() && split->front() == "scontrol";
+  if (key == "jobid" || key == "nodename") {
+    split->push_back(assigned.second);
+  } else if (key == "priority") {
+    split->insert(split->end(), {"--priority", assigned.second});
+  } else if (key == "state" && is_of_scontrol) {
+    split->insert(split->begin() + std::min<std::ptrdiff_t>(2, std::ssize(*split)),
+                  "State=" + absl::AsciiStrToUpper(assigned.second));
+  } else if (is_of_scontrol && IsThing(key)) {
+    split->insert(split->end(), {key, assigned.second});
+  } else {
+    split->push_back(word);
+  }
 }
 
-// Returns the words with TYPE/NAME as two words, and with Slurm's KEY=VALUE as options and names.
+// Returns the words with TYPE/NAME as two words, Slurm's KEY=VALUE as options and names, its -j ID as a name, and the
+// JOB of a JOB:PATH that `cp` copies from.
 Words Split(const Words& words) {
+  constexpr std::string_view kSlurmLists[] = {"squeue", "sacct", "sstat"};
+  const bool is_slurm_list =
+      !words.empty() && std::find(std::begin(kSlurmLists), std::end(kSlurmLists), words[0]) != std::end(kSlurmLists);
   Words split;
-  for (const std::string& word : words) {
-    const std::pair<std::string, std::string> typed = absl::StrSplit(word, absl::MaxSplits('/', 1));
-    const std::pair<std::string, std::string> assigned = absl::StrSplit(word, absl::MaxSplits('=', 1));
-    const std::string key = absl::AsciiStrToLower(assigned.first);
-    if (!typed.second.empty() && Types().contains(typed.first)) {
-      split.insert(split.end(), {typed.first, typed.second});
-    } else if (!assigned.second.empty() && (key == "jobid" || key == "nodename")) {
-      split.push_back(assigned.second);
-    } else if (!assigned.second.empty() && key == "priority") {
-      split.insert(split.end(), {"--priority", assigned.second});
-    } else if (!assigned.second.empty() && key == "state" && !split.empty() && split.front() == "scontrol") {
-      split.insert(split.begin() + std::min<std::ptrdiff_t>(2, std::ssize(split)),
-                   "State=" + absl::AsciiStrToUpper(assigned.second));
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (IsTypeAndName(word)) {
+      split.insert(split.end(), {word.substr(0, word.find('/')), word.substr(word.find('/') + 1)});
+    } else if (is_slurm_list && (word == "-j" || word == "--job" || word == "--jobs") && i + 1 < words.size()) {
+      split.push_back(words[++i]);
+    } else if (is_slurm_list && (word.starts_with("--job=") || word.starts_with("--jobs="))) {
+      split.push_back(word.substr(word.find('=') + 1));
+    } else if (!split.empty() && split.front() == "cp" && !word.starts_with('-')) {
+      split.push_back(word.substr(0, word.find(":/")));
+    } else if (!word.starts_with('-') && absl::StrContains(word, "=") && !word.ends_with('=')) {
+      AddAssigned(word, &split);
     } else {
       split.push_back(word);
     }
@@ -119,171 +79,185 @@ Words Split(const Words& words) {
   return split;
 }
 
-// Returns the number of words of a table entry that must be typed as they stand. A placeholder at its end stands for a
-// name.
-size_t NumFixed(const Words& entry) {
-  const bool ends_in_name = IsPlaceholder(entry.back()) && entry.back().find('=') == std::string::npos;
-  return entry.size() - (ends_in_name ? 1 : 0);
+// An entry of the table of foreign words, taken apart.
+struct Entry {
+  Words fixed;              // words that must be typed as they stand
+  Words options;            // options that must be typed anywhere behind them
+  bool needs_name = false;  // whether a name must be typed, too
+  bool needs_file = false;  // whether that name must look like that of a file
+};
+
+Entry EntryOf(const ForeignWord& word) {
+  Entry entry;
+  for (const absl::string_view part : absl::StrSplit(word.words, ' ')) {
+    const std::string text(part);
+    if (text.starts_with('-')) {
+      entry.options.push_back(text);
+    } else if (IsPlaceholder(text) && !absl::StrContains(text, '=')) {
+      entry.needs_name = true;
+      entry.needs_file = text == "FILE";
+    } else {
+      entry.fixed.push_back(text);
+    }
+  }
+  return entry;
 }
 
-// Whether the typed words begin with the fixed ones of `entry`, of which the group's own are the first.
-bool BeginsWith(const Words& typed, const Words& entry, size_t num_in_group) {
-  if (entry.size() <= num_in_group || NumFixed(entry) > typed.size()) {
+bool HasOption(const Words& typed, const std::string& option) {
+  return std::any_of(typed.begin(), typed.end(),
+                     [&option](const std::string& word) { return word == option || word.starts_with(option + "="); });
+}
+
+// Whether the typed words begin with the fixed ones of `entry` and have its options. The first `num_in_group` of them
+// are the path of a group.
+bool Fits(const Words& typed, const Entry& entry, size_t num_in_group) {
+  if (entry.fixed.size() <= num_in_group || entry.fixed.size() > typed.size()) {
     return false;
   }
-  for (size_t i = 0; i < NumFixed(entry); ++i) {
-    const auto type = Types().find(typed[i]);
-    const bool is_type = i >= num_in_group && type != Types().end() && type->second == entry[i];
-    if (typed[i] != entry[i] && !is_type) {
+  for (size_t i = 0; i < entry.fixed.size(); ++i) {
+    const bool is_thing = i >= num_in_group && ThingNamed(typed[i]) == entry.fixed[i];
+    if (typed[i] != entry.fixed[i] && !is_thing) {
       return false;
     }
   }
-  return true;
+  return std::all_of(entry.options.begin(), entry.options.end(),
+                     [&typed](const std::string& option) { return HasOption(typed, option); });
 }
 
-bool TakesNextWord(const std::string& option) {
-  return option == "-o" || option == "--output" ||
-         std::find(std::begin(kOptionsWithValue), std::end(kOptionsWithValue), option) != std::end(kOptionsWithValue);
-}
-
-// Moves the options that stand directly behind the word at `index` to the end, with their values.
-void MoveOptionsBehind(size_t index, Words* typed) {
-  const auto first = typed->begin() + static_cast<std::ptrdiff_t>(std::min(index + 1, typed->size()));
+// Moves the options that stand directly behind the first word to the end, with their values.
+void MoveOptionsToEnd(Words* typed) {
+  const auto first = typed->begin() + 1;
   auto end = first;
   while (end != typed->end() && end->starts_with('-')) {
-    const bool has_value = TakesNextWord(*end) && end + 1 != typed->end();
+    const bool is_last = end + 1 == typed->end();
+    const bool has_value = !is_last && (TakesNextWord(*end) || (*end == "-f" && LooksLikeFile(end[1])));
     end += has_value ? 2 : 1;
   }
   std::rotate(first, end, typed->end());
 }
 
-// The user's own words that an answer keeps.
-struct OwnWords {
-  struct Option {
-    const CLI::Option* option;
-    std::string name;
-    std::string value;  // empty: a flag
-  };
-  Words names;
-  std::vector<Option> options;
+Words Behind(const Words& typed, size_t num) {
+  return Words(typed.begin() + static_cast<std::ptrdiff_t>(std::min(num, typed.size())), typed.end());
+}
+
+// Advice, and the number of typed words that it is for; 0: there is none.
+struct Advice {
+  std::string text;
+  size_t num_words = 0;
 };
 
-// Returns the option of `command` that `name` is, or is called in other programs; null if there is none.
-const CLI::Option* OptionMeant(const CLI::App& command, const std::string& name) {
-  const bool is_long = name.starts_with("--");
-  if (const CLI::Option* const own = FindOption(&command, name.substr(is_long ? 2 : 1), is_long); own != nullptr) {
-    return own;
-  }
-  const std::string meant = OptionForForeign(name, OptionNames(command));
-  return meant.empty() ? nullptr : FindOption(&command, meant.substr(2), /*is_long=*/true);
-}
-
-std::string WrittenName(const CLI::Option& option) {
-  return option.get_snames().empty() ? "--" + option.get_lnames().front() : "-" + option.get_snames().front();
-}
-
-// Reads the words behind a foreign word as words of ampctl's own `command`.
-OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
-  OwnWords own;
-  for (size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (NeedsNoQuotes(word)) {
-      own.names.push_back(word);
-    }
-    if (word.size() < 2 || word.front() != '-') {
+// Returns the advice of the table of foreign words. Several entries with the same words are several things that the
+// user may mean.
+Advice FromTable(const CLI::App& root, const Words& typed, size_t num_in_group) {
+  Advice advice;
+  std::string_view words;
+  size_t num_matched = 0;
+  for (const ForeignWord& word : ForeignWords()) {
+    const Entry entry = EntryOf(word);
+    const size_t size = entry.fixed.size() + entry.options.size() + (entry.needs_name ? 1 : 0);
+    if ((size <= num_matched && words != word.words) || !Fits(typed, entry, num_in_group)) {
       continue;
     }
-    const size_t equals = word.find('=');
-    const std::string name = word.substr(0, equals);
-    const CLI::Option* const option = word == "--json" ? nullptr : OptionMeant(command, name);
-    const bool is_rewritten = option == nullptr && !RewrittenOption(PathOf(command), name, "").empty();
-    const bool takes_value =
-        option != nullptr ? option->get_items_expected_max() > 0 : is_rewritten || TakesNextWord(name);
-    std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
-    if (takes_value && equals == std::string::npos && i + 1 < words.size()) {
-      value = words[++i];
+    const Words rest = Behind(typed, entry.fixed.size());
+    const CLI::App& command = *CommandOf(root, word.command);
+    const Words names = OwnNames(command, rest);
+    if ((entry.needs_name && names.empty()) || (entry.needs_file && !LooksLikeFile(names.front()))) {
+      continue;
     }
-    if (word == "--json") {
-      own.options.push_back({FindOption(&command, "output", /*is_long=*/true), "-o", "json"});
-    } else if (is_rewritten) {
-      own.options.push_back({nullptr, RewrittenOption(PathOf(command), name, value), ""});
-    } else if (option != nullptr && (!takes_value || NeedsNoQuotes(value))) {
-      own.options.push_back({option, WrittenName(*option), value});
-    }
+    const std::string text = *word.command == '\0'
+                                 ? word.purpose
+                                 : absl::StrCat("to ", word.purpose, ": ", WithOwnWords(command, word.command, rest));
+    advice = {words == word.words ? absl::StrCat(advice.text, "; ", text) : text, entry.fixed.size()};
+    words = word.words;
+    num_matched = size;
   }
-  if (own.names.size() > 1 && Types().contains(own.names.front())) {
-    own.names.erase(own.names.begin());  // "job" in "logs job x"
-  }
-  return own;
+  return advice;
 }
 
-bool TakesManyNames(const CLI::App& command) {
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->get_positional()) {
-      return option->get_items_expected_max() > 1;
-    }
-  }
-  return false;
+std::string Call(const CLI::App& command, const Words& rest) { return WithOwnWords(command, CallOf(command), rest); }
+
+// Returns the group with this name; null if `root` has none.
+const CLI::App* GroupNamed(const CLI::App& root, const std::string& name) {
+  std::string unknown;
+  const CLI::App* const group = name.empty() ? nullptr : FindCommand(&root, {name}, &unknown);
+  return group == nullptr || !unknown.empty() || SubcommandsOf(*group).empty() ? nullptr : group;
 }
 
-// Takes the option out of the user's own; returns its value, or "" if the user did not give it.
-std::string TakeOption(const CLI::Option* option, OwnWords* own) {
-  const auto given = std::find_if(own->options.begin(), own->options.end(),
-                                  [option](const OwnWords::Option& one) { return one.option == option; });
-  if (option == nullptr || given == own->options.end()) {
+// Returns what `verb` means in the group: one of its commands, what the table says, or the command that does what the
+// verb does in other programs.
+std::string InGroup(const CLI::App& root, const CLI::App& group, const std::string& verb, const Words& rest) {
+  std::string unknown;
+  const CLI::App* const own = FindCommand(&group, {verb}, &unknown);
+  if (unknown.empty()) {
+    return kDidYouMean + Call(*own, rest);
+  }
+  Words typed = {PathOf(group), verb};
+  typed.insert(typed.end(), rest.begin(), rest.end());
+  if (const Advice advice = FromTable(root, typed, 1); advice.num_words > 0) {
+    return advice.text;
+  }
+  const CLI::App* const meant = CommandForForeignVerb(group, verb);
+  return meant == nullptr ? "" : kDidYouMean + Call(*meant, rest);
+}
+
+// Returns what the name of a thing alone means: its list or, if the group has none, its only command.
+std::string ListOf(const CLI::App& root, const CLI::App& group, const Words& rest) {
+  std::string advice = InGroup(root, group, "list", rest);
+  const std::vector<const CLI::App*> commands = SubcommandsOf(group);
+  return advice.empty() && commands.size() == 1 ? kDidYouMean + Call(*commands.front(), rest) : advice;
+}
+
+// Returns the advice on words that begin with the name of a thing, such as `ckpt list` and `nodes`.
+std::string OfThing(const CLI::App& root, const Words& typed) {
+  const CLI::App* const group = GroupNamed(root, GroupOfThing(typed[0]));
+  if (group == nullptr) {
     return "";
   }
-  const std::string value = given->value;
-  own->options.erase(given);
-  return value;
+  const bool has_verb = typed.size() > 1 && !typed[1].starts_with('-');
+  return has_verb ? InGroup(root, *group, typed[1], Behind(typed, 2)) : ListOf(root, *group, Behind(typed, 1));
 }
 
-std::string TakeName(const std::string& placeholder, OwnWords* own) {
-  if (own->names.empty()) {
-    return placeholder;
+// Returns the advice on a verb with the thing that it is for, such as `list workers` and `show logs`.
+std::string OfVerbAndThing(const CLI::App& root, const Words& typed) {
+  if (const CLI::App* const group = GroupNamed(root, GroupOfThing(typed[1])); group != nullptr) {
+    return InGroup(root, *group, typed[0], Behind(typed, 2));
   }
-  const std::string name = own->names.front();
-  own->names.erase(own->names.begin());
-  return name;
-}
-
-// Returns the command of a table entry with the user's own names, files and options.
-std::string WithOwnWords(const CLI::App& command, const std::string& text, OwnWords own) {
-  const Words words = absl::StrSplit(text, ' ');
-  const auto num_places = std::count_if(words.begin(), words.end(), IsPlaceholder);
-  Words result;
-  for (size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    const bool has_value = i + 1 < words.size();
-    if (word.starts_with('-')) {
-      const std::string value = TakeOption(OptionMeant(command, word), &own);
-      result.push_back(word);
-      if (!value.empty() && has_value) {
-        result.push_back(value);
-        ++i;
-      }
-    } else if (!IsPlaceholder(word)) {
-      result.push_back(word);
-    } else if (word == "ID" && num_places == 1 && TakesManyNames(command) && !own.names.empty()) {
-      result.insert(result.end(), own.names.begin(), own.names.end());
-      own.names.clear();
-    } else {
-      result.push_back(TakeName(word, &own));
+  const CLI::App* const jobs = GroupNamed(root, "job");
+  if (jobs == nullptr || !IsReadingVerb(typed[0])) {
+    return "";
+  }
+  for (const std::string& name : {typed[1], typed[1] + "s"}) {
+    std::string unknown;
+    if (const CLI::App* const command = FindCommand(jobs, {name}, &unknown); unknown.empty()) {
+      return kDidYouMean + Call(*command, Behind(typed, 2));
     }
   }
-  for (const OwnWords::Option& option : own.options) {
-    result.push_back(option.name);
-    if (!option.value.empty()) {
-      result.push_back(option.value);
-    }
-  }
-  return absl::StrJoin(result, " ");
+  return "";
 }
 
-// Returns the command to which the first words of `text` lead.
-const CLI::App* CommandOf(const CLI::App& root, const std::string& text) {
-  std::string unknown;
-  return FindCommand(&root, absl::StrSplit(text, ' '), &unknown);
+// Returns the advice on a verb that ampctl has in another group or, if none has it, that does the same as one of
+// ampctl's. Without a group, such a verb most often is meant for jobs.
+std::string OfVerb(const CLI::App& root, const std::string& verb, const Words& rest) {
+  std::vector<const CLI::App*> commands = CommandsNamed(root, verb);
+  for (const CLI::App* group : SubcommandsOf(root)) {
+    const bool is_job_meant = commands.size() == 1 && PathOf(*commands.front()).starts_with("job ");
+    const bool has_own = !CommandsNamed(root, verb).empty();
+    const CLI::App* const meant = is_job_meant || has_own ? nullptr : CommandForForeignVerb(*group, verb);
+    if (meant != nullptr) {
+      commands.push_back(meant);
+    }
+  }
+  std::vector<std::string> calls;
+  for (const CLI::App* command : commands) {
+    calls.push_back(Call(*command, rest));
+  }
+  return calls.empty() ? "" : kDidYouMean + absl::StrJoin(calls, ", or ");
+}
+
+// Whether the word is another program, whose own words follow: `kubectl` in `ampctl kubectl get pods`.
+bool IsProgram(const std::string& word) {
+  constexpr std::string_view kPrograms[] = {"kubectl", "k8s", "oc", "docker", "podman", "gh", "slurm", "ampctl"};
+  return std::find(std::begin(kPrograms), std::end(kPrograms), word) != std::end(kPrograms);
 }
 
 }  // namespace
@@ -299,31 +273,30 @@ std::string CommandLine(const std::string& command, const std::vector<std::strin
 }
 
 std::string ForeignWordAdvice(const CLI::App& root, const std::string& group, const std::vector<std::string>& rest) {
+  if (rest.empty()) {
+    return "";
+  }
+  if (group.empty() && rest.size() > 1 && IsProgram(rest[0])) {
+    return ForeignWordAdvice(root, group, Behind(rest, 1));
+  }
   Words typed = Split(rest);
-  size_t num_in_group = 0;
+  MoveOptionsToEnd(&typed);
+  const Words after = Behind(typed, 1);
   if (!group.empty()) {
-    const Words path = absl::StrSplit(group, ' ');
-    num_in_group = path.size();
-    typed.insert(typed.begin(), path.begin(), path.end());
+    const CLI::App* const known = GroupNamed(root, group);
+    const std::string advice = known == nullptr ? "" : InGroup(root, *known, typed[0], after);
+    return advice.empty() && known != nullptr ? OfVerb(root, typed[0], after) : advice;
   }
-  MoveOptionsBehind(num_in_group, &typed);
+  const Advice from_table = FromTable(root, typed, 0);
+  const bool has_two_words = !after.empty() && !after[0].starts_with('-');
   std::string advice;
-  size_t num_matched = 0;
-  for (const ForeignWord& word : ForeignWords()) {
-    const Words entry = absl::StrSplit(word.words, ' ');
-    if (entry.size() <= num_matched || !BeginsWith(typed, entry, num_in_group)) {
-      continue;
-    }
-    const CLI::App& command = *CommandOf(root, word.command);
-    const size_t num_fixed = NumFixed(entry);
-    const OwnWords own =
-        ReadOwnWords(command, Words(typed.begin() + static_cast<std::ptrdiff_t>(num_fixed), typed.end()));
-    if (num_fixed == entry.size() || !own.names.empty()) {
-      num_matched = entry.size();
-      advice = absl::StrCat("to ", word.purpose, ": ampctl ", WithOwnWords(command, word.command, own));
-    }
+  if (has_two_words && from_table.num_words < 2) {
+    advice = OfVerbAndThing(root, typed);
+    advice = advice.empty() ? OfThing(root, typed) : advice;
   }
-  return advice;
+  advice = advice.empty() ? from_table.text : advice;
+  advice = advice.empty() ? OfThing(root, typed) : advice;
+  return advice.empty() ? OfVerb(root, typed[0], after) : advice;
 }
 
 }  // namespace ampd::client

@@ -11,23 +11,33 @@ namespace ampd::client {
 struct ForeignWord {
   const char* words;    // what the user types after "ampctl"
   const char* purpose;  // what it is for: "list jobs"
-  const char* command;  // the command that does it, after "ampctl"; ID, NAME and FILE stand for the user's own words
+  // The command that does it, after "ampctl"; ID, NAME and FILE stand for the user's own words. Empty: there is none,
+  // and `purpose` is the whole answer.
+  const char* command;
 };
 
 // Returns every foreign word that ampctl knows (client/cli/foreign_word_list.cc). None of them names a command of
-// ampctl. If several fit a command line, the longest one is used. An entry that ends in ID, NAME or FILE fits only if
-// the user has typed a name there.
+// ampctl. If several fit a command line, the longest one is used; if several have the same words, all their commands
+// are named. An entry that ends in ID or NAME fits only if the user has typed a name there, and one that ends in FILE
+// only if that name looks like that of a file. An option in an entry may stand anywhere behind its words.
 std::span<const ForeignWord> ForeignWords();
 
 // Returns the advice for the words that a user has typed after "ampctl", for example "to list jobs: ampctl job list".
-// `group` is the command group of which the first of `rest` should be a command; empty: ampctl itself. The advice has
-// the user's own jobs and files in place of ID, NAME and FILE, and those of the user's options that its command has.
-// Empty if there is no advice. REQUIRES: `root` is ampctl itself.
+// It comes from the table of foreign words, or from what the words are: a verb that stands without its group or in
+// another group, the name of a thing, or a verb and a thing (foreign_verbs.h, things.h). `group` is the command group
+// of which the first of `rest` should be a command; empty: ampctl itself. The advice has the user's own jobs and files
+// in place of ID, NAME and FILE, and those of the user's options that its command has. Empty if there is no advice.
+// REQUIRES: `root` is ampctl itself.
 std::string ForeignWordAdvice(const CLI::App& root, const std::string& group, const std::vector<std::string>& rest);
 
 // Returns what to write in `command`, such as "job submit", in place of an option that other programs have:
-// "--set priority=5" for "--priority" with the value "5". Empty if there is nothing.
+// "--set priority=5" for "--priority" with the value "5". Empty if there is nothing. Asked only for options that the
+// command does not have.
 std::string RewrittenOption(const std::string& command, const std::string& option, const std::string& value);
+
+// Returns a sentence that says what to do in place of an option that no option of `command` replaces, such as "--all";
+// empty if there is none.
+std::string AnswerToOption(const std::string& command, const std::string& option);
 
 // Returns the option that lists only jobs in the state that the word names: "--filter state=running" for "RUNNING".
 // Empty if the word names no state.

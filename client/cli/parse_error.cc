@@ -6,13 +6,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "client/cli/foreign_words.h"
 
 namespace ampd::client {
 namespace {
 
 // Returns the name of a positional argument without the marks of the help: "ID" for "ID..." and "[ID]".
 std::string PlainName(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"[", ""}, {"]", ""}, {"...", ""}});
+  const std::string name = absl::StrReplaceAll(text, {{"...", ""}});
+  return name.starts_with('[') && name.ends_with(']') ? name.substr(1, name.size() - 2) : name;
 }
 
 // Returns how the option is written with its value: "--file FILE", or "ID" for a positional argument.
@@ -37,24 +39,61 @@ std::vector<const CLI::Option*> OptionsOf(const CLI::App& command) {
   return options;
 }
 
-// Names the required arguments that are missing. A word that stands where the command takes none is probably the value
-// of the first of them, such as the file of `ampctl job submit job.yaml`.
-std::string Missing(const CommandTree& tree, const ReadWords& read) {
+std::string NameOf(const CLI::Option& option) {
+  return option.get_snames().empty() ? option.get_name() : "-" + option.get_snames().front();
+}
+
+int NumRequiredPositionals(const CLI::App& command) {
+  return static_cast<int>(
+      command.get_options([](const CLI::Option* option) { return option->get_positional() && option->get_required(); })
+          .size());
+}
+
+// Returns the command line with the words of `read` that stand where the command takes none, or takes other ones, as
+// the values of the missing options, such as `ampctl job submit -f job.yaml` for `ampctl job submit job.yaml`. Words
+// that the command needs stay where they are. Empty if there is no such word.
+std::string WithOptions(const ReadWords& read, const std::vector<const CLI::Option*>& missing,
+                        const std::vector<std::string>& words) {
   const CLI::App& command = *read.command;
-  std::vector<std::string> missing;
-  std::string option_of_word;
-  for (const CLI::Option* option : OptionsOf(command)) {
-    if (option->get_required() && option->count() == 0) {
-      missing.push_back(WrittenAs(tree, *option));
-      option_of_word = option->get_snames().empty() ? option->get_name() : "-" + option->get_snames().front();
+  const size_t num_needed = static_cast<size_t>(NumRequiredPositionals(command));
+  if (read.positionals.size() <= num_needed) {
+    return "";
+  }
+  const size_t num_values = std::min(read.positionals.size() - num_needed, missing.size());
+  const auto first = read.positionals.begin() + static_cast<std::ptrdiff_t>(num_needed);
+  std::vector<std::string> values(first, first + static_cast<std::ptrdiff_t>(num_values));
+  std::vector<std::string> line;
+  for (size_t i = 0; i < missing.size(); ++i) {
+    line.push_back(NameOf(*missing[i]));
+    line.push_back(i < values.size() ? values[i] : PlainName(missing[i]->get_option_text()));
+  }
+  const auto begin = std::find(words.begin(), words.end(), command.get_name());
+  for (auto word = begin == words.end() ? begin : begin + 1; word != words.end(); ++word) {
+    if (const auto value = std::find(values.begin(), values.end(), *word); value != values.end()) {
+      values.erase(value);
+    } else {
+      line.push_back(*word);
     }
   }
-  const bool takes_no_words = command.get_options([](const CLI::Option* o) { return o->get_positional(); }).empty();
-  const std::string with_option = takes_no_words && missing.size() == 1 && read.positionals.size() == 1
-                                      ? absl::StrCat("; with the file ", read.positionals[0], ": ", FullName(command),
-                                                     " ", option_of_word, " ", read.positionals[0])
-                                      : "";
-  return absl::StrCat(FullName(command), " needs ", absl::StrJoin(missing, " and "), with_option);
+  return CommandLine(FullName(command), line);
+}
+
+// Names the required arguments that are missing, with the command line that was probably meant.
+std::string Missing(const CommandTree& tree, const ReadWords& read, const std::vector<std::string>& words) {
+  const CLI::App& command = *read.command;
+  std::vector<std::string> names;
+  std::vector<const CLI::Option*> missing;
+  bool lacks_only_options = true;
+  for (const CLI::Option* option : OptionsOf(command)) {
+    if (option->get_required() && option->count() == 0) {
+      names.push_back(WrittenAs(tree, *option));
+      missing.push_back(option);
+      lacks_only_options = lacks_only_options && option->nonpositional();
+    }
+  }
+  const std::string line = lacks_only_options ? WithOptions(read, missing, words) : "";
+  return absl::StrCat(FullName(command), " needs ", absl::StrJoin(names, " and "),
+                      line.empty() ? "" : absl::StrCat("; did you mean: ", line));
 }
 
 // Explains that an option has no value, or more values than it takes.
@@ -147,7 +186,7 @@ std::string ExplainParseError(const CommandTree& tree, const CLI::ParseError& er
       return absl::StrCat(FullName(command), " has no option '", option, "'");
     }
     return commands.empty()
-               ? Missing(tree, read)
+               ? Missing(tree, read, words)
                : absl::StrCat(FullName(command), " needs one of these commands: ", absl::StrJoin(commands, ", "),
                               read.positionals.empty() ? "" : "; a word after -- is never a command, so leave out --");
   }

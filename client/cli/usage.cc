@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/command_words.h"
@@ -30,16 +31,18 @@ constexpr char kExamples[] =
     "More: ampctl COMMAND --help, ampctl help exit-codes";
 
 constexpr char kEverywhere[] =
-    "All commands accept: --address, -o FORMAT, --no-headers, -q, --color, --ascii (see ampctl --help)";
+    "Options of all commands: --address, -o FORMAT, --no-headers, -q, --color, --ascii (see ampctl --help)";
+constexpr char kEverywhereButFormats[] =
+    "Options of all commands: --address, --no-headers, -q, --color, --ascii (see ampctl --help). This one has no -o";
 
 void AddFootersBelow(const CommandTree& tree, CLI::App* app) {
   for (CLI::App* child : app->get_subcommands([](const CLI::App*) { return true; })) {
     const Command& command = tree.CommandOf(child);
+    const bool is_group = command.run == nullptr;
+    const bool has_formats = !is_group && command.formats.size() > 1;
     child->footer(absl::StrCat(command.examples.empty() ? "" : "Examples:\n" + command.examples + "\n",
-                               command.run == nullptr || command.formats.size() == 1
-                                   ? ""
-                                   : absl::StrCat("Formats (-o): ", FormatNames(command.formats), "\n"),
-                               kEverywhere));
+                               has_formats ? absl::StrCat("Formats (-o): ", FormatNames(command.formats), "\n") : "",
+                               is_group || has_formats ? kEverywhere : kEverywhereButFormats));
     AddFootersBelow(tree, child);
   }
 }
@@ -81,32 +84,86 @@ std::string ValueAfter(const std::string& option, const std::vector<std::string>
   return "";
 }
 
-// Whether the command takes the file that it writes as an argument without an option.
+// Whether the command takes the file or folder that it writes as an argument without an option.
 bool WritesFile(const CLI::App& command) {
   const std::vector<const CLI::Option*> positionals =
       command.get_options([](const CLI::Option* option) { return option->get_positional(); });
-  return !positionals.empty() && positionals.back()->get_name() == "file" && command.get_name() != "upload";
+  return !positionals.empty() &&
+         (positionals.back()->get_name() == "file" || positionals.back()->get_name() == "folder") &&
+         command.get_name() != "upload";
+}
+
+// Whether the first argument of the command names a checkpoint, as JOB@STEP.
+bool TakesCheckpoint(const CLI::App& command) {
+  const std::vector<const CLI::Option*> options = command.get_options();
+  return std::any_of(options.begin(), options.end(), [](const CLI::Option* option) {
+    return option->get_positional() && absl::StrContains(option->get_option_text(), "@STEP");
+  });
+}
+
+// Returns the words behind the command's name, without an option and its value.
+std::vector<std::string> WordsWithout(const std::string& option, const CLI::App& command,
+                                      const std::vector<std::string>& words) {
+  const auto name = std::find(words.begin(), words.end(), command.get_name());
+  std::vector<std::string> rest;
+  for (auto word = name == words.end() ? name : name + 1; word != words.end(); ++word) {
+    const bool is_option = *word == option;
+    if (!is_option && !word->starts_with(option + "=")) {
+      rest.push_back(*word);
+    }
+    if (is_option && word + 1 != words.end()) {
+      ++word;  // The option's value.
+    }
+  }
+  return rest;
+}
+
+// Returns the command line with the file to write as an argument in place of an option; empty if it has none.
+std::string WithFile(const ReadWords& read, const std::string& unknown, const std::vector<std::string>& words) {
+  constexpr const char* kFileOptions[] = {"-o", "--output", "--out",    "--output-file", "--dest",
+                                          "-f", "--file",   "--folder", "--dir",         "--output-dir",
+                                          "-d", "-O",       "--to",     "--path"};
+  for (const char* option : kFileOptions) {
+    const std::string file = ValueAfter(option, words);
+    const bool is_format = std::string_view(option) == "-o" || std::string_view(option) == "--output";
+    if (!file.empty() && WritesFile(*read.command) &&
+        (is_format ? !FormatNamed(file).has_value() : unknown == option)) {
+      std::vector<std::string> line = WordsWithout(option, *read.command, words);
+      line.push_back(file);
+      return CommandLine(FullName(*read.command), line);
+    }
+  }
+  return "";
+}
+
+// Returns the command line with a checkpoint's step in the checkpoint's name; empty if the step is no option.
+std::string WithStep(const ReadWords& read, const std::string& unknown, const std::vector<std::string>& words) {
+  const std::string step = ValueAfter("--step", words);
+  if (unknown != "--step" || step.empty() || !TakesCheckpoint(*read.command)) {
+    return "";
+  }
+  std::vector<std::string> line = WordsWithout("--step", *read.command, words);
+  const auto job =
+      std::find_if(line.begin(), line.end(), [](const std::string& word) { return !word.starts_with('-'); });
+  (job == line.end() ? line.insert(job, "JOB") : job)->append("@" + step);
+  return CommandLine(FullName(*read.command), line);
 }
 
 // Returns the command line that was probably meant by an option of other programs, or by a value that stands in the
 // wrong place; empty if there is none.
 std::string LineMeant(const ReadWords& read, const std::string& unknown, const std::vector<std::string>& words) {
-  const std::string full = FullName(*read.command);
-  for (const char* option : {"-o", "--output", "--out", "--output-file", "--dest"}) {
-    const std::string file = ValueAfter(option, words);
-    const bool is_format = std::string_view(option).starts_with("-o") || std::string_view(option) == "--output";
-    if (file.empty() || !WritesFile(*read.command) || (is_format ? FormatNamed(file).has_value() : unknown != option)) {
-      continue;
-    }
-    std::vector<std::string> names = read.positionals;
-    names.erase(std::remove(names.begin(), names.end(), file), names.end());
-    names.push_back(file);
-    return CommandLine(full, names);
+  if (const std::string line = WithFile(read, unknown, words); !line.empty()) {
+    return line;
+  }
+  if (const std::string line = WithStep(read, unknown, words); !line.empty()) {
+    return line;
   }
   if (const std::string order = ValueAfter("--sort", words); order.size() > 1 && order.front() == '-') {
     return absl::StrCat("--sort ", order.substr(1), ",desc");
   }
-  const std::string rewritten = RewrittenOption(PathOf(*read.command), unknown, ValueAfter(unknown, words));
+  const std::string value = ValueAfter(unknown, words);
+  const bool is_other_format = unknown == "--format" && !FormatNamed(value).has_value();
+  const std::string rewritten = is_other_format ? "" : RewrittenOption(PathOf(*read.command), unknown, value);
   const bool is_list = PathOf(*read.command) == "job list" && unknown.empty() && read.positionals.size() == 1;
   return is_list ? FilterForState(read.positionals.front()) : rewritten;
 }
@@ -133,21 +190,7 @@ std::string AdviceOnWords(const CLI::App& group, const std::vector<std::string>&
   if (rest[0] == "help") {
     return absl::StrCat("to see its help: ", CommandLine("ampctl help " + PathOf(group), after));
   }
-  const CLI::App& root = RootOf(group);
-  if (const std::string advice = ForeignWordAdvice(root, PathOf(group), rest); !advice.empty()) {
-    return advice;
-  }
-  const std::string singular = Singular(rest[0], SubcommandNames(group));
-  std::string unknown;
-  const CLI::App* const meant = singular.empty() ? nullptr : FindCommand(&group, {singular}, &unknown);
-  if (meant == nullptr || SubcommandsOf(*meant).empty()) {
-    return "";
-  }
-  const bool has_verb = !after.empty() && !after[0].starts_with('-');
-  if (has_verb && FindCommand(meant, {after[0]}, &unknown) == meant) {
-    return ForeignWordAdvice(root, PathOf(*meant), after);
-  }
-  return absl::StrCat("did you mean: ", CommandLine(FullName(*meant) + (has_verb ? "" : " list"), after));
+  return ForeignWordAdvice(RootOf(group), PathOf(group), rest);
 }
 
 }  // namespace
@@ -187,7 +230,10 @@ int FailUsage(const CommandTree& tree, const CLI::ParseError& error, int argc, c
   const std::string unknown = UnknownOption(*read.command, words);
   const std::string line = LineMeant(read, unknown, words);
   const std::string nearest = !line.empty() ? line : is_value_wrong ? "" : OptionMeant(unknown, *read.command);
-  if (!nearest.empty()) {
+  const std::string answer = is_value_wrong ? "" : AnswerToOption(PathOf(*read.command), unknown);
+  if (!answer.empty()) {
+    absl::StrAppend(&text, "  ", answer, "\n");
+  } else if (!nearest.empty()) {
     absl::StrAppend(&text, "  did you mean '", nearest, "'?\n");
   }
   WriteMessage(absl::StrCat(text, "  try: ", FullName(*read.command), " --help\n"));

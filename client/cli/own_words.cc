@@ -1,0 +1,245 @@
+#include "client/cli/own_words.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/command_words.h"
+#include "client/cli/foreign_words.h"
+#include "client/cli/things.h"
+
+namespace ampd::client {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// Options of other programs whose value is the next word. Those of ampctl are not listed.
+constexpr const char* kOptionsWithValue[] = {"-A",
+                                             "-J",
+                                             "-M",
+                                             "-N",
+                                             "-R",
+                                             "-c",
+                                             "-j",
+                                             "-l",
+                                             "-n",
+                                             "-p",
+                                             "-s",
+                                             "-t",
+                                             "-u",
+                                             "-w",
+                                             "--account",
+                                             "--cluster",
+                                             "--container",
+                                             "--cpus-per-task",
+                                             "--field-selector",
+                                             "--gpus",
+                                             "--gres",
+                                             "--jobs",
+                                             "--mem",
+                                             "--name",
+                                             "--namespace",
+                                             "--nodelist",
+                                             "--nodes",
+                                             "--ntasks",
+                                             "--partition",
+                                             "--priority",
+                                             "--qos",
+                                             "--repo",
+                                             "--selector",
+                                             "--state",
+                                             "--states",
+                                             "--template",
+                                             "--time",
+                                             "--user"};
+
+// The user's own words that an answer keeps.
+struct OwnWords {
+  struct Option {
+    const CLI::Option* option;
+    std::string name;
+    std::string value;  // empty: a flag
+  };
+  Words names;
+  std::vector<Option> options;
+};
+
+// Returns the option of `command` that `name` is, or is called in other programs; null if there is none.
+const CLI::Option* OptionMeant(const CLI::App& command, const std::string& name) {
+  const bool is_long = name.starts_with("--");
+  if (const CLI::Option* const own = FindOption(&command, name.substr(is_long ? 2 : 1), is_long); own != nullptr) {
+    return own;
+  }
+  const std::string meant = OptionForForeign(name, OptionNames(command));
+  return meant.empty() ? nullptr : FindOption(&command, meant.substr(2), /*is_long=*/true);
+}
+
+std::string WrittenName(const CLI::Option& option) {
+  return option.get_snames().empty() ? "--" + option.get_lnames().front() : "-" + option.get_snames().front();
+}
+
+// Whether the option's own checks accept the value. Other programs have other values, such as --for=condition=complete.
+bool Accepts(const CLI::Option& option, std::string value) {
+  auto* const checked = const_cast<CLI::Option*>(&option);  // CLI11 has no constant access to the checks.
+  for (int index = 0;; ++index) {
+    const CLI::Validator* check = nullptr;
+    try {
+      check = checked->get_validator(index);
+    } catch (const CLI::OptionNotFound&) {
+      return true;  // There are no more checks.
+    }
+    if (!(*check)(value).empty()) {
+      return false;
+    }
+  }
+}
+
+// Whether the value of an option that the command does not have is the next word. The file of `delete -f FILE` is one.
+bool IsValueBehind(const std::string& name) {
+  return TakesNextWord(name) || name == "-f" || name == "--file" || name == "--filename";
+}
+
+// Reads the words behind a foreign word as words of ampctl's own `command`.
+OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
+  OwnWords own;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (NeedsNoQuotes(word)) {
+      own.names.push_back(word);
+    }
+    if (word.size() < 2 || word.front() != '-') {
+      continue;
+    }
+    const size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    const CLI::Option* const option = word == "--json" ? nullptr : OptionMeant(command, name);
+    const std::string rewritten = option == nullptr ? RewrittenOption(PathOf(command), name, "") : "";
+    const bool takes_value = option != nullptr ? option->get_items_expected_max() > 0
+                                               : absl::StrContains(rewritten, "VALUE") || IsValueBehind(name);
+    std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+    if (word == "--json") {
+      own.options.push_back({FindOption(&command, "output", /*is_long=*/true), "-o", "json"});
+      continue;
+    }
+    if (takes_value && equals == std::string::npos && i + 1 < words.size()) {
+      value = words[++i];
+    }
+    if (!rewritten.empty()) {
+      own.options.push_back({nullptr, RewrittenOption(PathOf(command), name, value), ""});
+    } else if (option != nullptr && (!takes_value || (NeedsNoQuotes(value) && Accepts(*option, value)))) {
+      own.options.push_back({option, WrittenName(*option), value});
+    }
+  }
+  if (own.names.size() > 1 && IsThing(own.names.front())) {
+    own.names.erase(own.names.begin());  // "job" in "logs job x"
+  }
+  return own;
+}
+
+// Takes the option out of the user's own; returns its value, or "" if the user did not give it.
+std::string TakeOption(const CLI::Option* option, OwnWords* own) {
+  const auto given = std::find_if(own->options.begin(), own->options.end(),
+                                  [option](const OwnWords::Option& one) { return one.option == option; });
+  if (option == nullptr || given == own->options.end()) {
+    return "";
+  }
+  const std::string value = given->value;
+  own->options.erase(given);
+  return value;
+}
+
+bool MayBeLeftOut(const std::string& placeholder) { return placeholder.front() == '['; }
+
+// Puts the user's names in place of the placeholder into `result`: all names if it is the only place of a command that
+// takes many, and otherwise the next one.
+void PutNames(const std::string& placeholder, bool takes_all, OwnWords* own, Words* result) {
+  if (own->names.empty()) {
+    if (!MayBeLeftOut(placeholder)) {
+      result->push_back(placeholder);
+    }
+    return;
+  }
+  const auto end = takes_all ? own->names.end() : own->names.begin() + 1;
+  result->insert(result->end(), own->names.begin(), end);
+  own->names.erase(own->names.begin(), end);
+}
+
+bool TakesManyNames(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_positional()) {
+      return option->get_items_expected_max() > 1;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool IsPlaceholder(const std::string& word) {
+  return std::any_of(word.begin(), word.end(), absl::ascii_isupper) &&
+         std::none_of(word.begin(), word.end(), absl::ascii_islower) && word.front() != '-';
+}
+
+bool TakesNextWord(const std::string& option) {
+  return option == "-o" || option == "--output" ||
+         std::find(std::begin(kOptionsWithValue), std::end(kOptionsWithValue), option) != std::end(kOptionsWithValue);
+}
+
+const CLI::App* CommandOf(const CLI::App& root, const std::string& text) {
+  std::string unknown;
+  return FindCommand(&root, absl::StrSplit(text, ' '), &unknown);
+}
+
+std::string CallOf(const CLI::App& command) {
+  std::string call = PathOf(command);
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_required() && option->nonpositional()) {
+      absl::StrAppend(&call, " ", WrittenName(*option), " ", option->get_option_text());
+    }
+  }
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_positional()) {
+      const std::string& text = option->get_option_text();
+      const bool is_marked = option->get_required() || MayBeLeftOut(text);
+      absl::StrAppend(&call, " ", is_marked ? text : absl::StrCat("[", text, "]"));
+    }
+  }
+  return call;
+}
+
+std::vector<std::string> OwnNames(const CLI::App& command, const std::vector<std::string>& words) {
+  return ReadOwnWords(command, words).names;
+}
+
+std::string WithOwnWords(const CLI::App& command, const std::string& text, const std::vector<std::string>& words) {
+  OwnWords own = ReadOwnWords(command, words);
+  const Words parts = absl::StrSplit(text, ' ');
+  const bool takes_all = TakesManyNames(command) && std::count_if(parts.begin(), parts.end(), IsPlaceholder) == 1;
+  Words result = {"ampctl"};
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].starts_with('-')) {
+      const std::string value = TakeOption(OptionMeant(command, parts[i]), &own);
+      result.push_back(parts[i]);
+      if (!value.empty() && i + 1 < parts.size()) {
+        result.push_back(value);
+        ++i;
+      }
+    } else if (IsPlaceholder(parts[i])) {
+      PutNames(parts[i], takes_all, &own, &result);
+    } else {
+      result.push_back(parts[i]);
+    }
+  }
+  for (const OwnWords::Option& option : own.options) {
+    result.push_back(option.name);
+    if (!option.value.empty()) {
+      result.push_back(option.value);
+    }
+  }
+  return absl::StrJoin(result, " ");
+}
+
+}  // namespace ampd::client
