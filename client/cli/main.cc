@@ -60,7 +60,11 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
                    .check = [options](const std::string& text) { return ParseFormat(text, &options->output); }});
   tree->AddGlobal(
       {.name = "--no-headers", .value = &options->no_headers, .help = "Print tables and CSV without headings"});
-  tree->AddGlobal({.name = "-q,--quiet", .value = &options->quiet, .help = "Print only ids or names, and no hints"});
+  tree->AddGlobal({.name = "-q,--quiet",
+                   .value = &options->quiet,
+                   .help =
+                       "Print no hints, and only ids or names where -o name is supported. With -o json, jsonl, yaml "
+                       "or csv: only no hints"});
   tree->AddGlobal({.name = "--color",
                    .value = &options->color,
                    .text = "WHEN",

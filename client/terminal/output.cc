@@ -305,7 +305,7 @@ void JobResults::Add(const v1::Job& job, const std::string& text) {
 
 JobResults::~JobResults() {
   const GlobalOptions& options = session_->options();
-  if (num_asked_ > 1 && options.output == OutputFormat::kJson && !options.quiet) {
+  if (num_asked_ > 1 && options.output == OutputFormat::kJson) {
     PrintList(*session_, held_);
   }
 }

@@ -3,8 +3,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -135,6 +137,21 @@ ExitCode ExitCodeOf(const absl::Status& status) {
   }
 }
 
+std::string OtherServer(const absl::Status& status, const std::string& address) {
+  // What gRPC says of an answer in HTTP that is none of gRPC's.
+  constexpr const char* kMarks[] = {"Received http2 header with status: ", "http1.x server", "Failed parsing HTTP/2"};
+  const std::string message(status.message());
+  const auto* const mark = std::find_if(std::begin(kMarks), std::end(kMarks),
+                                        [&message](const char* text) { return absl::StrContains(message, text); });
+  if (mark == std::end(kMarks) || !ReasonOf(status).empty()) {
+    return "";
+  }
+  const std::string code =
+      mark == std::begin(kMarks) ? message.substr(message.find(*mark) + std::strlen(*mark), 3) : "";
+  return absl::StrCat("there is no ampd-server at ", address, ": another server or a proxy answers there, in HTTP",
+                      code.empty() ? "" : absl::StrCat(", with status ", Printable(code)));
+}
+
 bool IsUnanswered(const absl::Status& status) {
   return ReasonOf(status).empty() &&
          (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status));
@@ -194,7 +211,10 @@ absl::StatusOr<JobClient*> Session::Client() {
 
 int Session::Fail(const absl::Status& status) const {
   std::string message = Printable(std::string(status.message()));
-  if (absl::IsUnavailable(status) && ReasonOf(status).empty() && !address_.address.empty()) {
+  const std::string other = address_.address.empty() ? "" : OtherServer(status, address_.address);
+  if (!other.empty()) {
+    message = other;
+  } else if (absl::IsUnavailable(status) && ReasonOf(status).empty() && !address_.address.empty()) {
     // The message lists what gRPC tried, and ends with the system's error. Keep only the system's error.
     const size_t last = message.rfind(": ");
     message = absl::StrCat("cannot reach the server at ", address_.address, ": ",
@@ -217,7 +237,12 @@ int Session::Fail(const absl::Status& status) const {
       absl::StrAppend(&text, "  ", Printable({line.data(), line.size()}), "\n");
     }
   }
-  if (const std::string advice = Advice(status, address_); !advice.empty()) {
+  const std::string advice = other.empty() ? Advice(status, address_)
+                                           : absl::StrCat(
+                                                 "use the server's gRPC address (by default its port is 7070): "
+                                                 "--address HOST:PORT; the address comes from ",
+                                                 address_.origin);
+  if (!advice.empty()) {
     absl::StrAppend(&text, "  try: ", advice, "\n");
   }
   WriteMessage(text);

@@ -32,6 +32,10 @@ inline constexpr char kWaitTimedOut[] = "WAIT_TIMED_OUT";
 // The key in an error's metadata of a text whose lines Session::Fail prints below the error: what the user may mean.
 inline constexpr char kCandidates[] = "candidates";
 
+// Returns one sentence if the error says that something else than an ampd-server answers at `address`, such as a proxy;
+// empty otherwise.
+std::string OtherServer(const absl::Status& status, const std::string& address);
+
 // Whether a call got no answer from the server: it cannot be reached, did not answer in time, or Ctrl-C ended the call.
 // Then every other call of the command would fail in the same way.
 bool IsUnanswered(const absl::Status& status);
@@ -43,8 +47,11 @@ class Session {
   explicit Session(GlobalOptions options);
 
   const GlobalOptions& options() const { return options_; }
-  // Whether -q or -o name asks for names only.
-  bool names_only() const { return options_.quiet || options_.output == OutputFormat::kName; }
+  // Whether to print names only: with -o name, and with -q unless -o asks for data for programs.
+  bool names_only() const {
+    const bool is_text = options_.output == OutputFormat::kTable || options_.output == OutputFormat::kWide;
+    return options_.output == OutputFormat::kName || (options_.quiet && is_text);
+  }
   bool wide() const { return options_.output == OutputFormat::kWide; }
   // Whether the output is a text for people: a table or another text, not data for programs.
   bool for_people() const {

@@ -46,7 +46,7 @@ class ListsTest(ServiceCase):
     def test_a_list_holds_all_jobs_unless_it_is_limited(self):
         self.assertEqual(self.call("job", "list", "-q").split(), self.ids[::-1])
         self.assertEqual(len(self.service.read("job", "list")), NUM_JOBS)
-        code, out, err = self.service.ampctl("job", "list", "-q", "--limit", "7")
+        code, out, err = self.service.ampctl("job", "list", "-o", "name", "--limit", "7")
         self.assertEqual((code, out.split()), (0, self.ids[:-8:-1]))
         self.assertIn(f"7 of {NUM_JOBS} jobs; next page: --page-token ", err)
 

@@ -50,10 +50,10 @@ struct Listing {
   std::string next_page_token;
 };
 
-// If there are more jobs than were printed, warns and shows how to list them.
+// If there are more jobs than were printed, says so and how to list them.
 void NoteTruncation(const Session& session, const Listing& listing) {
   const std::string total = listing.num_all > 0 ? absl::StrCat(" of ", listing.num_all) : "";
-  session.Warn(absl::StrCat(
+  session.Note(absl::StrCat(
       listing.num_listed, total, " jobs", total.empty() ? ", and there are more" : "",
       listing.next_page_token.empty() ? "" : "; next page: --page-token " + Printable(listing.next_page_token),
       "; all jobs: --limit 0"));
@@ -176,9 +176,9 @@ std::vector<Argument> ArgumentsOf(ListOptions* options) {
       {.name = "--filter",
        .value = &options->filter,
        .text = "TERMS",
-       .help = "List only jobs that match COLUMN=GLOB or COLUMN!=GLOB, joined by AND, OR, NOT and parentheses. In a "
-               "GLOB, * and ? are wildcards, and case is ignored. Columns: state, name, queue, id, worker, labels.KEY. "
-               "States: queued, starting, running, pausing, paused, cancelling, succeeded, failed, cancelled"},
+       .help = "List only jobs that match terms such as state=running or name!=test*, joined by AND, OR, NOT and "
+               "parentheses\nColumns: state, name, queue, id, worker, labels.KEY\nStates: queued, starting, running, "
+               "pausing, paused, cancelling, succeeded, failed, cancelled"},
       SortOption(&options->sort, NamesOf(JobSortFields())),
       {.name = "--limit",
        .value = &options->limit,

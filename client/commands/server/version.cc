@@ -25,6 +25,9 @@ std::string WhyUnknown(const absl::Status& status, const std::string& address) {
   if (address.empty()) {
     return absl::StrCat("the server's version is not known: ", status.message());
   }
+  if (const std::string other = OtherServer(status, address); !other.empty()) {
+    return other;
+  }
   return absl::IsUnimplemented(status) ? absl::StrCat("the server at ", address, " is too old to report its version")
                                        : absl::StrCat("no server answers at ", address, " within ",
                                                       absl::FormatDuration(kDeadline), ", so its version is not known");

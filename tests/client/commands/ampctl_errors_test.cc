@@ -1,9 +1,15 @@
 // Tests ampctl's error messages, which say what is wrong and what to do next.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <string>
+#include <thread>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/io/file.h"
 #include "tests/client/ampctl_fixture.h"
 
@@ -52,6 +58,57 @@ TEST_F(Ampctl, AnErrorOfAnotherServer_IsNotReportedAsAnUnsupportedField) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err,
               HasSubstr("try: check that it is an ampd-server of ampctl's version   (address from AMPD_ADDRESS)"));
+}
+
+// A server that answers every connection with an error of HTTP/1.1.
+class HttpServer {
+ public:
+  HttpServer() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(socket_, any, size), 0);
+    EXPECT_EQ(listen(socket_, 8), 0);
+    EXPECT_EQ(getsockname(socket_, any, &size), 0);
+    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+    thread_ = std::thread([this] { Serve(); });
+  }
+  ~HttpServer() {
+    shutdown(socket_, SHUT_RDWR);
+    thread_.join();
+    close(socket_);
+  }
+  const std::string& address() const { return address_; }
+
+ private:
+  void Serve() {
+    constexpr absl::string_view kAnswer = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+    for (int connection = accept(socket_, nullptr, nullptr); connection >= 0;
+         connection = accept(socket_, nullptr, nullptr)) {
+      char request[1024];
+      static_cast<void>(read(connection, request, sizeof(request)));
+      EXPECT_EQ(write(connection, kAnswer.data(), kAnswer.size()), static_cast<ssize_t>(kAnswer.size()));
+      close(connection);
+    }
+  }
+
+  const int socket_;
+  std::string address_;
+  std::thread thread_;
+};
+
+TEST_F(Ampctl, AServerThatIsNoAmpdServer_IsNamedInOneSentence) {
+  const HttpServer server;
+  const std::string sentence = absl::StrCat("there is no ampd-server at ", server.address(),
+                                            ": another server or a proxy answers there, in HTTP");
+  const Result list = Run("job list --address " + server.address());
+  EXPECT_EQ(list.exit_code, 5);
+  EXPECT_EQ(list.err, absl::StrCat("error: ", sentence,
+                                   "\n  try: use the server's gRPC address (by default its port is 7070): --address "
+                                   "HOST:PORT; the address comes from --address\n"));
+  EXPECT_EQ(Run("version --address " + server.address()).err, sentence + "\n");
 }
 
 TEST_F(Ampctl, AnUnreachableServer_IsReportedOnceByCommandsThatMakeManyCalls) {
