@@ -750,6 +750,12 @@ class FakeWorkers final : public v1::WorkerAdminService::Service {
     device->set_capability_major(9);
   }
 
+  // Gives the worker one device of this kind. REQUIRES: no call is being answered.
+  void SetDevice(v1::Device::Kind kind) {
+    worker_.mutable_devices(0)->set_id(kind == v1::Device::CPU ? "cpu" : "gpu0");
+    worker_.mutable_devices(0)->set_kind(kind);
+  }
+
  private:
   v1::Worker worker_;
 };

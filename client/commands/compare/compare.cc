@@ -1,6 +1,7 @@
 #include "client/commands/compare/compare.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -36,6 +37,12 @@ struct CompareOptions {
   bool force = false;
 };
 
+// Whether the name is that of a job file and not of a job.
+bool IsJobFile(const std::string& name) {
+  std::error_code error;
+  return (name.ends_with(".yaml") || name.ends_with(".yml")) && std::filesystem::is_regular_file(name, error);
+}
+
 // Returns what is wrong with the combination of options; "" if nothing is.
 std::string ProblemIn(const CompareOptions& options) {
   const SubmitPoliciesOptions& submit = options.submit;
@@ -46,6 +53,11 @@ std::string ProblemIn(const CompareOptions& options) {
   if (!submits &&
       (submit.num_repeats > 1 || !submit.policies.overrides.empty() || submit.policies.policies != kDefaultPolicies)) {
     return "--policies, --set and --repeats need a job file (-f FILE)";
+  }
+  const auto file = std::find_if(options.ids.begin(), options.ids.end(), IsJobFile);
+  if (file != options.ids.end()) {
+    return absl::StrCat(Printable(*file), " is a job file, not a job; give it with -f: ampctl compare -f ",
+                        Printable(*file));
   }
   if (options.ids.size() == 1) {
     return "one job cannot be compared; give at least two job ids";
@@ -170,12 +182,12 @@ std::vector<Argument> CompareArguments(CompareOptions* options) {
       {{.name = "--repeats",
         .value = &options->submit.num_repeats,
         .text = "N",
-        .help = "Number of runs of each policy; each adds 1 to the seed of the one before (default 1)",
+        .help = "Run each policy N times, with the seeds S, S+1, ..., where S is the file's train.seed (default 1)",
         .check = CheckPositiveCount},
        {.name = "--label",
         .value = &options->label,
         .text = "ID",
-        .help = "Show the report of an earlier comparison again; its jobs have the label compare=ID"},
+        .help = "Print the report of an earlier comparison again. Its jobs have the label compare=ID"},
        {.name = "--baseline",
         .value = &options->baseline,
         .text = "POLICY",

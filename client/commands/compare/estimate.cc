@@ -13,6 +13,7 @@
 #include "client/compare/verdict_text.h"
 #include "client/render/format.h"
 #include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
 namespace {
@@ -77,7 +78,7 @@ std::string WhyNot(const PolicyEstimate& estimate) {
 
 std::vector<std::vector<std::string>> RowsOf(const PolicyEstimate& estimate, const std::vector<v1::Job>& finished) {
   if (!estimate.answer.ok()) {
-    return {{Printable(estimate.policy), "-", "-", WhyNot(estimate)}};
+    return {{Printable(estimate.policy), "-", "-", estimate.is_refused ? "refused" : "no estimate", "-", "-"}};
   }
   std::vector<std::vector<std::string>> rows;
   for (const Candidate& candidate : estimate.answer->candidates()) {
@@ -125,6 +126,11 @@ void Show(const Session& session, const std::vector<PolicyEstimate>& estimates, 
   }
   if (!PrintStructured(session, items)) {
     PrintTable(session, {"PRECISION", "DEVICE", "MEMORY", "FITS", "LARGEST BATCH", "EXPECTED TIME"}, rows);
+    for (const PolicyEstimate& estimate : estimates) {
+      if (!estimate.answer.ok()) {
+        WriteText(absl::StrCat(Printable(estimate.policy), ": ", WhyNot(estimate), "\n"));
+      }
+    }
   }
 }
 

@@ -31,12 +31,29 @@ void PrintPolicyOn(JobClient* client, const v1::JobSpec& spec, bool cpu, bool wa
   }
 }
 
+// Whether all devices of the connected workers are CPUs. False if no worker is connected.
+bool HasOnlyCpus(JobClient* client) {
+  const auto workers = client->ListWorkers();
+  bool has_cpu = false;
+  for (const v1::Worker& worker : workers.ok() ? *workers : std::vector<v1::Worker>()) {
+    for (const v1::Device& device : worker.devices()) {
+      if (device.kind() != v1::Device::CPU) {
+        return false;
+      }
+      has_cpu = true;
+    }
+  }
+  return has_cpu;
+}
+
 // Prints the effect of the policy as comments, below the spec's YAML. Prints nothing if the server can't resolve
 // policies.
 void PrintPolicyAsComment(JobClient* client, const v1::JobSpec& spec) {
   const v1::ResourceSpec::Kind kind = spec.resources().kind();
-  PrintPolicyOn(client, spec, /*cpu=*/kind == v1::ResourceSpec::CPU, /*warnings_only=*/false);
-  if (kind != v1::ResourceSpec::CPU && kind != v1::ResourceSpec::GPU) {
+  const bool is_any = kind != v1::ResourceSpec::CPU && kind != v1::ResourceSpec::GPU;
+  const bool cpu = kind == v1::ResourceSpec::CPU || (is_any && HasOnlyCpus(client));
+  PrintPolicyOn(client, spec, cpu, /*warnings_only=*/false);
+  if (is_any && !cpu) {
     PrintPolicyOn(client, spec, /*cpu=*/true, /*warnings_only=*/true);
   }
 }

@@ -183,6 +183,7 @@ TEST_F(AmpctlCompare, WrongUsage_IsRefusedWithWhatToDo) {
       {"", "give either a job file (-f FILE), or an earlier comparison (--label ID), or the ids of at least two jobs"},
       {"-f job.yaml --label c-1", "give either a job file"},
       {"j-fp320", "one job cannot be compared"},
+      {"job.yaml", "job.yaml is a job file, not a job; give it with -f: ampctl compare -f job.yaml"},
       {"j-fp320 j-bf160 --repeats 3", "--policies, --set and --repeats need a job file (-f FILE)"},
       {"-f job.yaml --policies fp32", "a comparison needs at least two policies"},
       {"-f job.yaml --policies fp32,bf61", "there is no preset 'bf61'; did you mean 'bf16'?"},
