@@ -103,9 +103,11 @@ void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
       "File to write once the server listens: the gRPC port in its first line, the metrics port in its second");
   AddDuration(app, "--lease", "Length of a worker's lease: how long the worker may run without hearing from the server",
               absl::Milliseconds(100), &config->lease);
-  AddDuration(app, "--margin",
-              "How long the server waits after a worker's lease has expired; then the worker counts as lost",
-              absl::Milliseconds(10), &config->lease_margin);
+  AddDuration(
+      app, "--margin",
+      "Extra time after a worker's lease has expired, before the server counts the worker as lost and gives its jobs "
+      "to others",
+      absl::Milliseconds(10), &config->lease_margin);
   AddDuration(app, "--suspend-limit",
               "How long a trainer whose lease has expired stays suspended, waiting for a new lease; then it is killed",
               absl::Seconds(0), &config->suspend_limit);
@@ -114,25 +116,24 @@ void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
               "another worker",
               absl::Seconds(0), &config->local_checkpoint_wait);
   AddAge(app, "--archive-after",
-         "How long after its end a job stays in memory; then it moves to a table on disk, where calls still find it",
+         "How long an ended job stays in memory. After that it is only on disk; all commands still work on it",
          &config->archive_after);
-  AddAge(
-      app, "--retention",
-      "How long after a job's end its points, events, logs and samples are kept. The job's record is deleted with them "
-      "if the job has no checkpoint left",
-      &config->retention);
+  AddAge(app, "--retention",
+         "How long after a job's end its metrics, events, logs, samples, predictions and profiles are kept. After that "
+         "the job itself is deleted too, once it has no checkpoint left",
+         &config->retention);
   AddAge(
       app, "--checkpoint-retention",
       "How long after a job's end its checkpoints are kept, even the last one. By default they stay until ampctl job "
       "delete or ampctl checkpoint delete",
       &config->checkpoint_retention);
   AddAge(app, "--worker-retention", "How long a lost worker stays in the list of workers", &config->worker_retention);
-  AddDuration(app, "--metrics-linger", "How long the series of a finished job stay in /metrics (0 = not at all)",
+  AddDuration(app, "--metrics-linger", "How long /metrics still shows a job after its end (0 = not at all)",
               absl::Seconds(0), &config->metrics_linger);
   AddDuration(app, "--drain-grace", "How long running calls may take to finish after SIGTERM", absl::Seconds(0),
               &config->drain_grace);
   app->add_option("--metrics-max-jobs", config->metrics_max_jobs,
-                  "Maximum number of jobs that have series of their own in /metrics")
+                  "Maximum number of jobs that /metrics shows; running jobs come first")
       ->check(CLI::Range(0, 100'000))
       ->option_text(absl::StrCat("N=", config->metrics_max_jobs));
   AddSize(app, "--min-free-space", "Refuse new jobs while less space than this is free on the disk of --data-dir",

@@ -180,7 +180,9 @@ absl::Status Transition::Do(const internal::RemoveWorker& remove) {
   if (!worker->lost()) {
     return ErrorWithMetadata(
         StatusCode::kFailedPrecondition, "WORKER_NOT_LOST",
-        absl::StrCat("worker ", remove.worker(), " is not lost; stop its agent and wait until it is, or drain it"),
+        absl::StrCat("worker ", remove.worker(),
+                     " is not lost, and only a lost worker can be removed; end its ampd-worker and wait until the "
+                     "worker is LOST, or drain it so that it gets no more jobs"),
         {{"worker", remove.worker()}});
   }
   applied_.removed_workers.push_back(remove.worker());

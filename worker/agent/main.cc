@@ -96,30 +96,33 @@ std::string ProgramBeside(const std::string& program) {
 }
 
 void DeclareFlags(CLI::App& app, Flags& flags) {
-  app.add_option("--server", flags.server, "server: host:port, or unix:PATH of its socket")->capture_default_str();
-  app.add_option("--name", flags.name, "name of the worker (default: the host name)");
-  app.add_option("--state-dir", flags.state_folder, "folder for the state of this worker")->required();
+  app.add_option("--server", flags.server, "Server to work for: HOST:PORT, or unix:PATH of its socket")->capture_default_str();
+  app.add_option("--name", flags.name, "Name of the worker (default: the host name)");
+  app.add_option("--state-dir", flags.state_folder, "Folder for the state of this worker")->required();
   app.add_option("--checkpoint-root", flags.checkpoint_root,
-                 "folder for checkpoints (default: the folder checkpoints in --state-dir)");
+                 "Folder for checkpoints (default: the folder checkpoints in --state-dir)");
   app.add_flag("--checkpoint-root-shared", flags.checkpoint_root_shared,
-               "declare that all workers of the server share this checkpoint root, so that jobs can move between them");
+               "Declare that all workers of the server share this checkpoint root, so that jobs can move between them");
   app.add_option("--data-root", flags.data_roots,
                  "NAME=PATH: let jobs read data from the folder PATH, under the name NAME; repeatable");
-  app.add_option("--data-group", flags.data_group,
-                 "name or number of a group whose files jobs may also read (default: only world-readable files)");
-  app.add_option("--shim", flags.shim, "path of ampd-shim (default: in the folder of ampd-worker)");
-  app.add_option("--trainer", flags.trainer, "path of ampd-trainer (default: in the folder of ampd-worker)");
+  app.add_option(
+      "--data-group", flags.data_group,
+      "Let jobs also read files that only this Unix group (its name or number) may read (default: only files that all "
+      "users may read)");
+  app.add_option("--shim", flags.shim, "Path of ampd-shim (default: in the folder of ampd-worker)");
+  app.add_option("--trainer", flags.trainer, "Path of ampd-trainer (default: in the folder of ampd-worker)");
   app.add_option("--device", flags.devices,
-                 "offer only this device (cpu, gpu0, ...); repeatable (default: all devices of the host)");
-  app.add_option("--threads", flags.num_threads, "number of threads of the CPU device (default 0 = one per core)")
+                 "Offer only this device (cpu, gpu0, ...); repeatable (default: all devices of the host)");
+  app.add_option("--threads", flags.num_threads, "Number of threads of the CPU device (default 0 = one per core)")
       ->check(CLI::Range(0, 4096));
   app.add_option("--metrics-listen", flags.metrics_listen,
-                 "loopback host:port of /metrics, /healthz and /readyz (default: not served)");
+                 "Loopback host:port of /metrics, /healthz and /readyz (default: not served)");
   app.add_flag("--no-gpu-metrics", flags.no_gpu_metrics,
-               "leave the state of GPUs out of /metrics, for example where NVIDIA's dcgm-exporter runs");
+               "Leave the state of GPUs out of /metrics, for example where NVIDIA's dcgm-exporter runs");
   app.add_option(
       "--ready-file", flags.ready_file,
-      "file to write once the server has accepted the worker: the metrics address, then one line for each device");
+      "File that ampd-worker writes once the server has accepted it, for scripts that wait for that. Its first line is "
+      "the address of /metrics, and each further line is a device");
   app.add_option_function<std::string>(
          "--artifact-cache-bytes",
          [bytes = &flags.artifact_cache_bytes](const std::string& text) {
@@ -129,21 +132,22 @@ void DeclareFlags(CLI::App& app, Flags& flags) {
            }
            *bytes = *parsed;
          },
-         "maximum size of downloaded artifacts in --state-dir; artifacts in use are never deleted")
+         "Maximum size of downloaded artifacts in --state-dir; artifacts in use are never deleted")
       ->type_name("SIZE")
       ->default_str(ampd::ByteCountText(flags.artifact_cache_bytes));
-  app.add_flag("--no-warm", flags.no_warm, "do not start a trainer before a job needs it");
+  app.add_flag("--no-warm", flags.no_warm,
+               "Do not keep an idle trainer ready. This saves memory; each job then starts later");
   app.add_flag("--stop-trainers-on-exit", flags.stop_trainers_on_exit,
-               "on exit, let trainers save a checkpoint and end; kill those that still run after --exit-grace");
-  app.add_option("--log-format", flags.log_format, "format of the log on stderr: text, or json (one object per line)")
+               "On exit, let trainers save a checkpoint and end; kill those that still run after --exit-grace");
+  app.add_option("--log-format", flags.log_format, "Format of the log on stderr: text, or json (one object per line)")
       ->check(CLI::IsMember({"text", "json"}))
       ->option_text("FORMAT=" + flags.log_format);
-  app.add_option("--log-level", flags.log_level, "lowest level that is logged: debug, info, warning or error")
+  app.add_option("--log-level", flags.log_level, "Lowest level that is logged: debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->option_text("LEVEL=" + flags.log_level);
   app.set_version_flag("--version", ampd::VersionLine("ampd-worker"));
   app.add_option("--exit-grace", flags.exit_grace_seconds,
-                 "number of seconds for which --stop-trainers-on-exit waits for trainers")
+                 "With --stop-trainers-on-exit: seconds that trainers get to save a checkpoint before they are killed")
       ->capture_default_str();
 }
 
