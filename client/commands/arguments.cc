@@ -72,7 +72,7 @@ Argument ExampleDeviceKind(std::string* kind) {
       .value = kind,
       .text = "KIND",
       .help =
-          "Kind of device to show the policy for: gpu (compute capability 9.0) or cpu (with avx512_bf16); default gpu",
+          "Assume this device: gpu (like an H100) or cpu (one with avx512_bf16). It need not exist here (default gpu)",
       .choices = {"gpu", "cpu"}};
 }
 

@@ -3,16 +3,17 @@
 namespace ampd::client {
 
 Command ArtifactCommands() {
-  return {.name = "artifact",
-          .help =
-              "List, upload, download and delete files on the server, and the texts and pictures (samples) that jobs "
-              "generate",
-          .commands = {
-              ListArtifactsCommand(),
-              UploadArtifactCommand(),
-              DownloadArtifactCommand(),
-              DeleteArtifactCommand(),
-          }};
+  return {
+      .name = "artifact",
+      .help =
+          "List, upload, download and delete files on the server: uploaded ones, and those that jobs make (samples, "
+          "predictions and profiles)",
+      .commands = {
+          ListArtifactsCommand(),
+          UploadArtifactCommand(),
+          DownloadArtifactCommand(),
+          DeleteArtifactCommand(),
+      }};
 }
 
 }  // namespace ampd::client

@@ -32,7 +32,10 @@ int UploadArtifact(Session* session, const std::string& path) {
 Command UploadArtifactCommand() {
   const auto path = std::make_shared<std::string>();
   return {.name = "upload",
-          .help = "Upload a file, such as an exported model, so that job files can name it",
+          .help = "Upload a file, such as an exported model, and print its NAME for job files",
+          .examples =
+              "  ampctl artifact upload clothes.pt2\n"
+              "  in a job file: model: {exported: {artifact: NAME}}",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {{.name = "file",
                          .value = path.get(),

@@ -45,17 +45,17 @@ std::string CheckPolicies(const std::string& text) {
 }  // namespace
 
 std::vector<Argument> PolicyArguments(PolicyOptions* options, bool is_file_required) {
-  return {
-      JobFilePath(&options->file, is_file_required),
-      SpecOverrides(&options->overrides),
-      {.name = "--policies",
-       .value = &options->policies,
-       .text = "A,B,...",
-       .help = absl::StrCat(
-           "Policies to try, each in place of the file's precision: presets, or 'file' for the file's own (default ",
-           kDefaultPolicies, ")"),
-       .check = CheckPolicies,
-       .suggest = SuggestPolicies}};
+  return {JobFilePath(&options->file, is_file_required),
+          SpecOverrides(&options->overrides),
+          {.name = "--policies",
+           .value = &options->policies,
+           .text = "A,B,...",
+           .help = absl::StrCat("Policies to try: presets (see ampctl policy list), and the word file, which stands "
+                                "for the precision in the "
+                                "job file (default ",
+                                kDefaultPolicies, ")"),
+           .check = CheckPolicies,
+           .suggest = SuggestPolicies}};
 }
 
 absl::StatusOr<std::vector<std::string>> ParsePolicies(const std::string& text) {

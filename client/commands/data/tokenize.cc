@@ -296,10 +296,12 @@ std::vector<Argument> ArgumentsOf(TokenizeOptions* options) {
        .choices = {"llm_c", "uint16", "uint32"}},
       {.name = "--any-format",
        .value = &options->any_format,
-       .help = "Accept a file that is not text, such as a gzip file; each byte is a token"},
+       .help = "Also read a file that is not text, such as a picture: each of its bytes becomes a token"},
       {.name = "--jsonl",
        .value = &options->labelled,
-       .help = "Read a text with a label per line (JSON lines, CSV or TSV), and write JSON lines of tokens and label"},
+       .help =
+           "Read many texts with a label each, one per line (JSON lines, CSV or TSV), and write for each a JSON line "
+           "with its tokens and label"},
       {.name = "--text-field",
        .value = &options->text_field,
        .text = "NAME",
@@ -316,8 +318,8 @@ std::vector<Argument> ArgumentsOf(TokenizeOptions* options) {
       {.name = "--quotes",
        .value = &options->quotes,
        .text = "MEANING",
-       .help = "With --jsonl: what quotation marks mean in a table: csv (they enclose a cell) or none (they are text); "
-               "default: detected",
+       .help = "With --jsonl and a CSV or TSV file: csv if quotation marks enclose cells, none if they are part of the "
+               "text (default: detected from the file)",
        .choices = {"csv", "none"}},
       {.name = "--max-length",
        .value = &options->max_length,
@@ -333,6 +335,9 @@ Command TokenizeDataCommand() {
   const auto options = std::make_shared<TokenizeOptions>();
   return {.name = "tokenize",
           .help = "Write the tokens of a text to a file",
+          .examples =
+              "  ampctl data tokenize book.txt book.bin\n"
+              "  ampctl data tokenize reviews.csv reviews.jsonl --jsonl --vocab vocab.txt --classes negative,positive",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = ArgumentsOf(options.get()),
           .run = [options](Session* session) { return Tokenize(session, *options); }};

@@ -316,34 +316,35 @@ int Dev(Session* session, const DevOptions& options) {
 }
 
 std::vector<Argument> ArgumentsOf(DevOptions* options) {
-  return {{.name = "--port",
-           .value = &options->port,
-           .text = "N",
-           .help = "Port for ampctl and other clients (default 7070; 0 picks a free port)",
-           .check = InRange(0, kMaxPort)},
-          {.name = "--metrics-port",
-           .value = &options->metrics_port,
-           .text = "N",
-           .help = "Port for Prometheus metrics (default 7071; 0 picks a free port)",
-           .check = InRange(0, kMaxPort)},
-          {.name = "--data-root",
-           .value = &options->data_roots,
-           .text = "NAME=PATH",
-           .help = "Let job files read the folder PATH as NAME/...; repeatable. Each folder in /usr/share/datasets is "
-                   "added under its own name",
-           .check = CheckDataRoot,
-           .is_path = true},
-          {.name = "--data-group",
-           .value = &options->data_group,
-           .text = "GROUP",
-           .help = "Unix group, by name or number: jobs may also read the files that this group may read (default: "
-                   "only files that all users may read)",
-           .check = CheckGroup},
-          {.name = "--clean",
-           .value = &options->clean,
-           .help = "Before starting, ask for confirmation, then delete everything in ./.ampd (jobs, histories, "
-                   "checkpoints)"},
-          Yes(&options->confirmed)};
+  return {
+      {.name = "--port",
+       .value = &options->port,
+       .text = "N",
+       .help = "Port for ampctl and other clients (default 7070; 0 picks a free port)",
+       .check = InRange(0, kMaxPort)},
+      {.name = "--metrics-port",
+       .value = &options->metrics_port,
+       .text = "N",
+       .help = "Port for Prometheus metrics (default 7071; 0 picks a free port)",
+       .check = InRange(0, kMaxPort)},
+      {.name = "--data-root",
+       .value = &options->data_roots,
+       .text = "NAME=PATH",
+       .help = "Let job files read the folder PATH as NAME/...; repeatable. Each folder in /usr/share/datasets is "
+               "added under its own name",
+       .check = CheckDataRoot,
+       .is_path = true},
+      {.name = "--data-group",
+       .value = &options->data_group,
+       .text = "GROUP",
+       .help = "Let jobs also read files that only this Unix group (its name or number) may read (default: only files "
+               "that all users may read)",
+       .check = CheckGroup},
+      {.name = "--clean",
+       .value = &options->clean,
+       .help = "Before starting, ask for confirmation, then delete everything in ./.ampd (jobs, histories, "
+               "checkpoints)"},
+      Yes(&options->confirmed)};
 }
 
 }  // namespace

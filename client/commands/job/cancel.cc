@@ -17,13 +17,16 @@ std::string EndedBefore(const v1::Job& job) {
 
 Command CancelJobCommand() {
   const auto ids = std::make_shared<std::vector<std::string>>();
-  return {.name = "cancel",
-          .help = "Cancel jobs for good; keep their checkpoints",
-          .formats = AllFormatsBut({OutputFormat::kWide}),
-          .arguments = {JobIds(ids.get())},
-          .run = [ids](Session* session) {
-            return ChangeJobs(session, *ids, {.call = &JobClient::CancelJob, .note = EndedBefore});
-          }};
+  return {
+      .name = "cancel",
+      .help =
+          "End jobs for good. Their checkpoints stay, but no new one is written: to keep the progress since the last "
+          "one, pause the job first",
+      .formats = AllFormatsBut({OutputFormat::kWide}),
+      .arguments = {JobIds(ids.get())},
+      .run = [ids](Session* session) {
+        return ChangeJobs(session, *ids, {.call = &JobClient::CancelJob, .note = EndedBefore});
+      }};
 }
 
 }  // namespace ampd::client

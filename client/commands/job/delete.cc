@@ -37,7 +37,7 @@ int DeleteJobs(Session* session, const DeleteOptions& options) {
 Command DeleteJobCommand() {
   const auto options = std::make_shared<DeleteOptions>();
   return {.name = "delete",
-          .help = "Delete finished jobs with their history and checkpoints",
+          .help = "Delete jobs that have ended, with their history and checkpoints",
           .examples =
               "  ampctl job delete ID\n"
               "  ampctl job list -q --filter state=FAILED | xargs -r ampctl job delete --yes",

@@ -48,6 +48,10 @@ void ShowExplanation(const Session& session, const std::string& id, const v1::Ex
                               : std::vector<std::string>{"WORKER", "DEVICE", "REASON", "WHY"},
                rows);
   }
+  if (!pending) {
+    session.Note(absl::StrCat("only a queued job waits; how this one got into its state: ampctl job events ",
+                              Printable(id), "; all about it: ampctl job show ", Printable(id)));
+  }
   if (answer.num_devices() > answer.devices_size()) {
     session.Warn(absl::StrCat(answer.devices_size(), " of ", answer.num_devices(), " devices"));
   }
@@ -64,7 +68,7 @@ int Explain(Session* session, const std::string& text) {
 Command ExplainJobCommand() {
   const auto id = std::make_shared<std::string>();
   return {.name = "explain",
-          .help = "Explain why a job is in its state",
+          .help = "Explain why a queued job waits: what each device lacks",
           .formats = AllFormatsBut({OutputFormat::kName}),
           .arguments = {JobId(id.get())},
           .run = [id](Session* session) { return Explain(session, *id); }};

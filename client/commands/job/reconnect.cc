@@ -28,7 +28,9 @@ Argument ReconnectFor(std::optional<absl::Duration>* retry_for) {
   return {.name = "--retry-for",
           .value = retry_for,
           .text = "DURATION",
-          .help = "After a lost connection, retry for this long (default 1m). If set, also retry the first connection"};
+          .help =
+              "How long to try to reach the server again after the connection is lost (default 1m). If this option is "
+              "given, also how long to try at the start"};
 }
 
 Patience PatienceOf(const std::optional<absl::Duration>& retry_for) {

@@ -11,8 +11,8 @@ Command RetryJobCommand() {
   options->from_last_checkpoint = true;
   return {.name = "retry",
           .help =
-              "Submit a copy of a finished job; the copy resumes from the job's last checkpoint, or starts over "
-              "without one",
+              "Submit a copy of a failed or cancelled job. The copy resumes from the job's last checkpoint; if the job "
+              "has none, the copy trains from the start",
           .examples = "  ampctl job retry ID --name second-try",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {JobId(&options->id), NewJobName(&options->name), RequestId(&options->request_id)},

@@ -82,8 +82,8 @@ Command SubmitJobCommand() {
       .help = "Submit a job file",
       .examples =
           "  ampctl job submit -f job.yaml --dry-run\n"
-          "  ampctl job submit -f job.yaml --set precision.preset=fp16 --set train.epochs=2 --follow\n"
-          "  sed s/fp32/bf16/ job.yaml | ampctl job submit -f - --name bf16",
+          "  ampctl job submit -f job.yaml --set train.epochs=2 --follow\n"
+          "  ampctl job submit -f job.yaml --set precision.preset=bf16 --name bf16",
       .formats = AllFormatsBut({OutputFormat::kWide}),
       .arguments = {JobFilePath(&options->file, true),
                     SpecOverrides(&options->overrides),

@@ -84,13 +84,13 @@ Command WatchJobCommand() {
           .help = "Watch a job live until it ends",
           .examples =
               "  ampctl job watch ID\n"
-              "  ampctl job watch ID -o jsonl | jq -c '.steps.loss'     every message, for programs\n"
+              "  ampctl job watch ID -o jsonl | jq -c '.steps.loss[]?'     the loss of every step\n"
               "  ampctl job watch ID --interval 1m >> train.log",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {JobId(&options->id),
                         {.name = "--live-only",
                          .value = &options->live_only,
-                         .help = "Show only new points (default: first those already recorded)"},
+                         .help = "Show only steps from now on (default: first all steps that the job has made)"},
                         {.name = "--interval",
                          .value = &options->interval,
                          .text = "DURATION",

@@ -84,6 +84,11 @@ bool HasShape(const std::string& text, OutputFormat format) {
   return false;
 }
 
+// Returns the state of a job for which the command makes sense.
+v1::Job::State StateFor(const std::string& command) {
+  return command == "job gradients" || command == "job profile" ? v1::Job::RUNNING : v1::Job::SUCCEEDED;
+}
+
 // Returns the text without job ids, which differ from run to run.
 std::string WithoutIds(std::string text) {
   for (size_t at = text.find("j-"); at != std::string::npos; at = text.find("j-", at + 1)) {
@@ -133,8 +138,8 @@ class AmpctlFormats : public Ampctl {
   }
 
   // Adds a job with a checkpoint, and returns its id.
-  std::string JobId() {
-    v1::Job job = fake_.jobs.Add("n", v1::Job::SUCCEEDED);
+  std::string JobId(v1::Job::State state = v1::Job::SUCCEEDED) {
+    v1::Job job = fake_.jobs.Add("n", state);
     job.add_checkpoints()->set_step(20);
     const auto manifest = ReadFile(folder_ + "/ck/state.json", 1 << 20);
     job.mutable_checkpoints(0)->set_manifest_sha256(Sha256Hex(manifest.value_or("")));
@@ -198,6 +203,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"worker remove", "w1"},
                                                                 {"context add", "lab 127.0.0.1:1"},
                                                                 {"context use", "lab"},
+                                                                {"context remove", "other"},
                                                                 {"context list", ""},
                                                                 {"context show", ""},
                                                                 {"health", ""},
@@ -216,6 +222,7 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
   Write("pictures/cat/one.png", kOnePixelPng);
   WriteArchive(folder_ + "/net.pt2", Net());
   Run("context add lab 127.0.0.1:1");
+  Run("context add other 127.0.0.1:2");
   JobId();
   WriteCheckpoint(folder_ + "/ck");
   fake_.artifacts.AddToEveryJob("a profile", "profile-1.json.gz");
@@ -240,7 +247,7 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
       fake_.jobs.script()->profile_files = command == "job profile" ? 1 : 0;
       const std::string ids = command == "job list"  ? ""
                               : command == "compare" ? absl::StrCat(JobId(), " ", JobId())
-                                                     : JobId();
+                                                     : JobId(StateFor(command));
       const std::string arguments =
           absl::StrReplaceAll(ArgumentsOf().at(command), {{"DIGEST", fake_.artifacts.Add("content")}, {"ID", ids}});
       const Result result = Run(absl::StrCat(command, " ", arguments, " -o ", name));
@@ -362,6 +369,7 @@ TEST_F(AmpctlFormats, NothingFromAHostileServerControlsTheTerminal) {
                                         "model inspect",
                                         "context add",
                                         "context use",
+                                        "context remove",
                                         "context list",
                                         "context show",
                                         "completion",
@@ -383,7 +391,8 @@ TEST_F(AmpctlFormats, NothingFromAHostileServerControlsTheTerminal) {
       fake_.jobs.script()->trains_gans = command == "job points";
       fake_.hostile_text.Set("");
       const std::string words = absl::StrReplaceAll(
-          arguments, {{"DIGEST", fake_.artifacts.Add("content")}, {"ID", command == "job list" ? "" : JobId()}});
+          arguments,
+          {{"DIGEST", fake_.artifacts.Add("content")}, {"ID", command == "job list" ? "" : JobId(StateFor(command))}});
       fake_.hostile_text.Set(kHostile);
       const Result result = Run(absl::StrCat(command, " ", words, " --color always -o ", format));
       for (const std::string& text : {result.out, result.err}) {

@@ -82,7 +82,7 @@ TEST_F(Ampctl, AnIncompleteList_SaysSoOnStderrAndInJson) {
   }
   const Result cut = Run("job list --limit 2");
   EXPECT_THAT(cut.err, HasSubstr("2 of 5 jobs; next page: --page-token 2; all jobs: --limit 0\n"));
-  EXPECT_THAT(Run("job list -q --limit 2").err, HasSubstr("2 of 5 jobs")) << "whoever pipes ids on must know";
+  EXPECT_EQ(Run("job list -q --limit 2").err, "") << "a hint, which -q leaves out";
   const Result json = Run("job list --limit 2 -o json");
   EXPECT_THAT(json.out, HasSubstr("\"totalSize\": \"5\""));
   EXPECT_THAT(json.out, HasSubstr("\"nextPageToken\": \"2\""));
@@ -92,6 +92,21 @@ TEST_F(Ampctl, AnIncompleteList_SaysSoOnStderrAndInJson) {
   EXPECT_EQ(std::count(rest.out.begin(), rest.out.end(), '\n'), 3);
   EXPECT_EQ(rest.err, "");
   EXPECT_THAT(Run("job list --limit 5").err, Not(HasSubstr("of 5")));
+}
+
+TEST_F(Ampctl, QuietWithAFormatForPrograms_LeavesOutOnlyTheHints) {
+  const std::string id = fake_.jobs.Add("n", v1::Job::QUEUED).id();
+  for (const char* command : {"job list", "job show n", "worker list", "checkpoint list n", "job pause n"}) {
+    for (const char* format : {"json", "jsonl", "yaml"}) {
+      const std::string line = absl::StrCat(command, " -o ", format);
+      const Result loud = Run(line);
+      const Result quiet = Run(line + " -q");
+      EXPECT_EQ(quiet.out, loud.out) << line;
+      EXPECT_EQ(quiet.err, "") << line;
+    }
+  }
+  EXPECT_EQ(Run("job list -q -o csv").out, Run("job list -o csv").out);
+  EXPECT_EQ(Run("job list -q -o wide").out, id + "\n");
 }
 
 TEST_F(Ampctl, SubmitSaysHowLongWhatTheJobLeavesIsKept) {
@@ -337,6 +352,50 @@ TEST_F(Ampctl, AProfile_IsRequestedAndWrittenToOneFile) {
   EXPECT_EQ(Run("job profile clothes --steps 101").exit_code, 2);
 }
 
+TEST_F(Ampctl, AProfileForStdout_IsOnlyTheProfile) {
+  fake_.jobs.Add("clothes", v1::Job::RUNNING);
+  fake_.artifacts.AddToEveryJob("part two", "profile-2.json.gz");
+  fake_.artifacts.AddToEveryJob("part one, ", "profile-1.json.gz");
+  fake_.jobs.script()->profile_files = 2;
+  const Result printed = Run("job profile clothes -");
+  EXPECT_EQ(printed.exit_code, 0) << printed.err;
+  EXPECT_EQ(printed.out, "part one, part two");
+  EXPECT_THAT(printed.err, HasSubstr("profiled 5 steps"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/-"));
+  EXPECT_EQ(Run("job profile clothes - -o json").exit_code, 2);
+}
+
+TEST_F(Ampctl, AFileNameWithTheEndingOfAnotherFormat_IsRefused) {
+  fake_.jobs.Add("clothes", v1::Job::RUNNING);
+  const Result profile = Run("job profile clothes t2.json");
+  EXPECT_EQ(profile.exit_code, 2);
+  EXPECT_THAT(profile.err, HasSubstr("t2.json ends in .json, but this command writes gzipped JSON; name the file "
+                                     "t2.json.gz"));
+  EXPECT_TRUE(fake_.jobs.script()->updates.empty());
+  const Result model = Run("checkpoint export clothes z.pt");
+  EXPECT_EQ(model.exit_code, 2);
+  EXPECT_THAT(model.err, HasSubstr("z.pt ends in .pt, but this command writes safetensors; name the file "
+                                   "z.safetensors"));
+  Write("text", "words");
+  for (const char* line : {"checkpoint export clothes -", "data tokenize text -", "compare --label c-1 --html -"}) {
+    const Result result = Run(line);
+    EXPECT_EQ(result.exit_code, 2) << line;
+    EXPECT_THAT(result.err, HasSubstr("this command cannot write to stdout; name a file")) << line;
+  }
+}
+
+TEST_F(Ampctl, OnlyARunningJob_CanBeProfiledOrAskedForItsGradients) {
+  for (const auto state : {v1::Job::SUCCEEDED, v1::Job::PAUSED, v1::Job::QUEUED}) {
+    const std::string id = fake_.jobs.Add("n", state).id();
+    const std::string is = absl::StrCat("; job ", id, " is ", v1::Job::State_Name(state));
+    const Result profile = Run("job profile " + id);
+    EXPECT_EQ(profile.exit_code, 1);
+    EXPECT_THAT(profile.err, HasSubstr("only a running job can be profiled" + is));
+    EXPECT_THAT(Run("job gradients " + id).err, HasSubstr("only a running job can be asked for its gradients" + is));
+  }
+  EXPECT_TRUE(fake_.jobs.script()->updates.empty());
+}
+
 TEST_F(Ampctl, CancelOfAnEndedJobSaysThatNothingChanged) {
   const std::string id = fake_.jobs.Add("n", v1::Job::SUCCEEDED).id();
   const Result result = Run("job cancel " + id);
@@ -538,6 +597,10 @@ TEST_F(Ampctl, ADryRunShowsThePolicyAsCommentsOfItsYaml) {
   EXPECT_THAT(result.out, HasSubstr("# op aten.linear.default lower\n" + warning));
   EXPECT_THAT(result.out, HasSubstr("# On a CPU with avx512_bf16:\n" + warning)) << "it may run there too";
   EXPECT_EQ(result.out.find("\nop "), std::string::npos);
+  fake_.workers.SetDevice(v1::Device::CPU);
+  const Result on_cpus = Run("job submit -f job.yaml --dry-run");
+  EXPECT_THAT(on_cpus.out, HasSubstr("# On a CPU with avx512_bf16:\n# preset bf16\n"));
+  EXPECT_THAT(on_cpus.out, Not(HasSubstr("# On a GPU"))) << "no worker has one";
 }
 
 TEST_F(Ampctl, ADryRunShowsTheMemoryOfAStepAsCommentsOfItsYaml) {
