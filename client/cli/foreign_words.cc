@@ -1,7 +1,6 @@
 #include "client/cli/foreign_words.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -29,9 +28,7 @@ bool IsTypeAndName(const std::string& word) {
   const size_t slash = word.find('/');
   const std::string thing = slash == std::string::npos ? "" : ThingNamed(word.substr(0, slash));
   const bool may_be_folder = thing == "data" || thing == "model" || thing == "artifact" || thing == "checkpoint";
-  std::error_code error;
-  return !thing.empty() && slash + 1 < word.size() && !(may_be_folder && LooksLikeFile(word.substr(slash + 1))) &&
-         !std::filesystem::exists(word, error);
+  return !thing.empty() && slash + 1 < word.size() && !(may_be_folder && LooksLikeFile(word.substr(slash + 1)));
 }
 
 // Returns Slurm's KEY=VALUE as it is in the table of foreign words: as options, names and things.
