@@ -49,7 +49,7 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
   tree->AddGlobal({.name = "--address",
                    .value = &options->address,
                    .text = "SERVER",
-                   .help = "Server to use: HOST:PORT, or a name from ampctl context list",
+                   .help = "Server to use: HOST:PORT, unix:/PATH of its socket, or a name from ampctl context list",
                    .suggest = SuggestContexts});
   tree->AddGlobal({.name = "-o,--output",
                    .value = format,

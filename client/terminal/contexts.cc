@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -73,7 +74,7 @@ bool ReadLine(absl::string_view line, Contexts* contexts) {
     return true;
   }
   contexts->addresses[words[0]] = words[1];
-  return IsContextName(words[0]) && IsHostAndPort(words[1]);
+  return IsContextName(words[0]) && IsServerAddress(words[1]);
 }
 
 absl::StatusOr<Contexts> ReadContextsAt(const std::string& path) {
@@ -97,16 +98,16 @@ absl::StatusOr<Contexts> ReadContextsAt(const std::string& path) {
     ++number;
     if (!ReadLine(line, &contexts)) {
       return BadFile(absl::StrCat(path, ":", number, ": '", Shortened({line.data(), line.size()}, kMaxShownBytes),
-                                  "' is neither 'NAME HOST:PORT' nor 'current NAME'; correct the file or delete it"));
+                                  "' is neither 'NAME ADDRESS' nor 'current NAME'; correct the file or delete it"));
     }
   }
   return contexts;
 }
 
-// Returns the address that `text` means: the text itself if it is HOST:PORT, or that of the context with this name.
+// Returns the address that `text` means: the text itself if it is an address, or that of the context with this name.
 // INVALID_ARGUMENT if it is neither.
 absl::StatusOr<ResolvedAddress> Named(const std::string& text, const std::string& origin) {
-  if (IsHostAndPort(text)) {
+  if (IsServerAddress(text)) {
     return ResolvedAddress{text, origin};
   }
   const auto path = ContextsPath();
@@ -118,7 +119,7 @@ absl::StatusOr<ResolvedAddress> Named(const std::string& text, const std::string
   if (found == contexts.addresses.end()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the address '", Shortened(text, kMaxShownBytes), "' from ", origin,
-                     " is neither HOST:PORT nor the name of a context; see: ampctl context list"));
+                     " is neither HOST:PORT, nor unix:/PATH, nor the name of a context; see: ampctl context list"));
   }
   return ResolvedAddress{found->second, origin};
 }
@@ -143,7 +144,11 @@ absl::StatusOr<ResolvedAddress> Current() {
 
 }  // namespace
 
-bool IsHostAndPort(const std::string& text) {
+bool IsServerAddress(const std::string& text) {
+  constexpr std::string_view kSocket = "unix:/";
+  if (text.starts_with(kSocket)) {
+    return text.size() > kSocket.size() && text.find_first_of(" \t\r\n") == std::string::npos;
+  }
   const size_t colon = text.rfind(':');
   int port = 0;
   return colon != std::string::npos && colon > 0 && text.find_first_of(" \t\n/") == std::string::npos &&

@@ -8,7 +8,7 @@
 namespace ampd::client {
 
 // The servers that a user has named ("contexts"), and which one is current. The file has lines "current NAME" and
-// "NAME HOST:PORT".
+// "NAME ADDRESS".
 struct Contexts {
   std::string current;
   std::map<std::string, std::string> addresses;
@@ -29,15 +29,16 @@ struct ResolvedAddress {
   std::string origin;
 };
 
-// Returns whether the text is a host, a colon and a port from 1 to 65535.
-bool IsHostAndPort(const std::string& text);
+// Returns whether the text is the address of a server: a host, a colon and a port from 1 to 65535; or "unix:" and the
+// absolute path of a socket without blanks.
+bool IsServerAddress(const std::string& text);
 
 // Returns whether a context may have this name.
 bool IsContextName(const std::string& name);
 
 // Resolves the server's address from the first of these that is set: the flag, AMPD_ADDRESS, ./.ampd/context (written
 // by `ampctl dev`), the current context, the default. Each may name a context instead of an address. INVALID_ARGUMENT
-// if the text is neither a context nor HOST:PORT. Reads the user's file only for a name, and if nothing before it in
+// if the text is neither a context nor an address. Reads the user's file only for a name, and if nothing before it in
 // this order is set.
 absl::StatusOr<ResolvedAddress> ResolveAddress(const std::string& flag);
 

@@ -9,7 +9,7 @@ namespace ampd::server {
 namespace {
 
 std::string Shown(const Identity& identity) {
-  return identity.role.has_value() ? absl::StrCat(identity.name, " is a ", std::string(RoleName(*identity.role)))
+  return identity.role.has_value() ? absl::StrCat(identity.name, " has the role ", std::string(RoleName(*identity.role)))
                                    : identity.name;
 }
 

@@ -185,7 +185,7 @@ grpc::ServerUnaryReactor* ArtifactService::GetUpload(grpc::CallbackServerContext
 
 grpc::ServerReadReactor<v1::UploadArtifactRequest>* ArtifactService::UploadArtifact(
     grpc::CallbackServerContext* context, v1::Artifact* response) {
-  auto* const reactor = new UploadReactor(options_, context->peer(), response);
+  auto* const reactor = new UploadReactor(options_, options_.environment->guard->PeerText(*context), response);
   reactor->Run(options_.environment->guard->Check(*context, kUploadArtifact));
   return reactor;
 }

@@ -108,11 +108,11 @@ using FinishCall = std::function<void(absl::Status)>;
 // Returns a function that reports the result of the call to the observer and finishes the call.
 inline FinishCall Finisher(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                            grpc::ServerUnaryReactor* reactor, std::string_view method) {
-  return [observer = environment.observer, context, reactor, method,
+  return [observer = environment.observer, guard = environment.guard, context, reactor, method,
           start = SystemClock().SinceBoot()](const absl::Status& status) {
     observer->Finished(method, status.code(), SystemClock().SinceBoot() - start, /*is_stream=*/false);
     if (!status.ok()) {
-      observer->Refused(method, status, context->peer());
+      observer->Refused(method, status, guard->PeerText(*context));
     }
     reactor->Finish(ToGrpcStatus(status));
   };

@@ -26,6 +26,12 @@ std::optional<Identity> Guard::IdentityOf(const grpc::ServerContextBase& context
   return IsLoopbackPeer(peer) ? std::optional(Identity{.name = "", .role = Role::kAdmin}) : std::nullopt;
 }
 
+std::string Guard::PeerText(const grpc::ServerContextBase& context) const {
+  std::string peer = context.peer();
+  const std::optional<Identity> identity = peers_->Find(peer);
+  return identity.has_value() ? identity->name : peer;
+}
+
 absl::Status Guard::Check(const grpc::ServerContextBase& context, std::string_view method) const {
   const std::optional<Identity> identity = IdentityOf(context);
   if (!identity.has_value()) {

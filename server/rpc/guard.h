@@ -37,6 +37,8 @@ class Guard {
   // OK if the peer may change the job; NOT_FOUND if there is none. May read the disk. REQUIRES: Check returned OK.
   absl::Status CheckJob(const grpc::ServerContextBase& context, const std::string& job) const;
 
+  // The peer as logs show it: its identity on the socket, "user:alice", or its address.
+  std::string PeerText(const grpc::ServerContextBase& context) const;
   // The peer's identity; nothing for a peer that is refused in any case.
   std::optional<Identity> IdentityOf(const grpc::ServerContextBase& context) const;
 

@@ -151,7 +151,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
     state_ = State::FINISHED;
     environment_.observer->Finished(method_, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
     if (!status.ok() && !absl::IsCancelled(status)) {
-      environment_.observer->Refused(method_, status, context_->peer());
+      environment_.observer->Refused(method_, status, environment_.guard->PeerText(*context_));
     }
     this->Finish(ToGrpcStatus(status));
   }

@@ -239,14 +239,14 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
 
 grpc::ServerBidiReactor<v1::WorkerReport, v1::WorkerDirective>* WorkerService::Attach(
     grpc::CallbackServerContext* context) {
-  auto reactor = std::make_shared<AttachReactor>(options_, context->peer());
+  auto reactor = std::make_shared<AttachReactor>(options_, options_.environment->guard->PeerText(*context));
   reactor->Run(reactor, options_.environment->guard->Check(*context, kAttach));
   return reactor.get();
 }
 
 grpc::ServerBidiReactor<v1::TelemetryUpload, v1::TelemetryAck>* WorkerService::ReportTelemetry(
     grpc::CallbackServerContext* context) {
-  auto reactor = std::make_shared<TelemetryReactor>(options_, context->peer());
+  auto reactor = std::make_shared<TelemetryReactor>(options_, options_.environment->guard->PeerText(*context));
   options_.streams->AddTelemetry(reactor);
   reactor->Run(reactor, options_.environment->guard->Check(*context, kReportTelemetry));
   return reactor.get();
@@ -254,7 +254,7 @@ grpc::ServerBidiReactor<v1::TelemetryUpload, v1::TelemetryAck>* WorkerService::R
 
 grpc::ServerReadReactor<v1::FilePiece>* WorkerService::SendFile(grpc::CallbackServerContext* context,
                                                                 google::protobuf::Empty*) {
-  const auto receiver = std::make_shared<FileReceiver>(*options_.environment, options_.relays, context->peer());
+  const auto receiver = std::make_shared<FileReceiver>(*options_.environment, options_.relays, options_.environment->guard->PeerText(*context));
   FileReceiver::Run(receiver, options_.environment->guard->Check(*context, FileReceiver::kMethod));
   return receiver.get();
 }

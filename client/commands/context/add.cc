@@ -22,11 +22,11 @@ int AddContext(Session* session, const AddOptions& options) {
   if (!contexts.ok()) {
     return session->Fail(contexts.status());
   }
-  if (!IsContextName(name) || !IsHostAndPort(address)) {
+  if (!IsContextName(name) || !IsServerAddress(address)) {
     return session->Fail(absl::InvalidArgumentError(
         absl::StrCat("cannot add context '", name, "' with address '", address,
                      "': the name must be one word, without ':', and must not be 'current'; the address must be "
-                     "HOST:PORT")));
+                     "HOST:PORT or unix:/PATH")));
   }
   std::string& named = contexts->addresses[name];
   const std::string before = std::exchange(named, address);
@@ -59,8 +59,8 @@ Command AddContextCommand() {
               {{.name = "name", .value = &options->name, .text = "NAME", .help = "Name: one word", .required = true},
                {.name = "server",
                 .value = &options->address,
-                .text = "HOST:PORT",
-                .help = "Address of the server",
+                .text = "ADDRESS",
+                .help = "Address of the server: HOST:PORT, or unix:/PATH of its socket",
                 .required = true}},
           .run = [options](Session* session) { return AddContext(session, *options); }};
 }

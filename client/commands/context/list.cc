@@ -39,7 +39,7 @@ int ListContexts(Session* session) {
     return kExitOk;
   }
   if (rows.empty()) {
-    session->Note("no contexts; name a server with: ampctl context add NAME HOST:PORT");
+    session->Note("no contexts; name a server with: ampctl context add NAME ADDRESS");
     return kExitOk;
   }
   PrintTable(*session, {" ", "NAME", "ADDRESS"}, rows);

@@ -27,7 +27,7 @@ TEST_F(Ampctl, OutputThatCannotBeWrittenIsAFailure) {
 
 TEST_F(Ampctl, WrongAddressesAndNumbers_AreErrorsInWords) {
   EXPECT_THAT(Run("job list --address foo").err,
-              HasSubstr("the address 'foo' from --address is neither HOST:PORT nor the name of a context"));
+              HasSubstr("the address 'foo' from --address is neither HOST:PORT, nor unix:/PATH, nor the name of a context"));
   EXPECT_THAT(Run("job scale --set-scale abc x").err, HasSubstr("--set-scale: 'abc' is not a number above 0"));
   EXPECT_THAT(Run("job scale --growth-interval 1.5 x").err,
               HasSubstr("--growth-interval: '1.5' is not a whole number of at least 1"));

@@ -444,6 +444,18 @@ TEST_F(Ampctl, SeveralUnsupportedFields_AreErrorsAtTheirLines) {
   EXPECT_THAT(text, HasSubstr("error: job.yaml:3:1: priority: is not supported: this server has one queue"));
 }
 
+TEST_F(Ampctl, TheSocketOfAServerIsAnAddress) {
+  const Result none = Run("job list --address unix:/nowhere/ampd.sock");
+  EXPECT_EQ(none.exit_code, 5);
+  EXPECT_THAT(none.err, HasSubstr("cannot reach the server at unix:/nowhere/ampd.sock: "));
+  EXPECT_EQ(Run("context add local unix:/run/ampd/ampd.sock").exit_code, 0);
+  EXPECT_THAT(Run("context list").out, HasSubstr("unix:/run/ampd/ampd.sock"));
+  for (const char* const address : {"unix:", "unix:/", "unix:ampd.sock", "'unix:/a b'"}) {
+    EXPECT_EQ(Run(absl::StrCat("job list --address ", address)).exit_code, 2) << address;
+    EXPECT_EQ(Run(absl::StrCat("context add other ", address)).exit_code, 2) << address;
+  }
+}
+
 TEST_F(Ampctl, AnUnreachableServer_IsOneLineOfWhyAndOneOfWhatToDo) {
   EXPECT_EQ(Run("job list", "AMPD_ADDRESS=127.0.0.1:1").err,
             "error: cannot reach the server at 127.0.0.1:1: Connection refused\n"

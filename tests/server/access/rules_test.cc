@@ -105,9 +105,12 @@ TEST(CheckOwner, SubmittersChangeTheirOwnJobsOnly_OperatorsAll) {
   }
 }
 
-// The table in docs/access.md: what each role may do.
+// The page docs/access-table.md: what each role may call.
 TEST(Rules, ThePage_EqualsTheTable) {
-  std::string page = "| method | viewer | submitter | operator | admin | agent |\n| --- | --- | --- | --- | --- | --- |\n";
+  std::string page =
+      "# What each role may call\n\n<!-- Made from server/access/rules.cc by server_access_test with "
+      "AMPD_UPDATE_GOLDEN=1. Do not edit. -->\n\n[access.md](access.md) explains the roles.\n\n";
+  page += "| method | viewer | submitter | operator | admin | agent |\n| --- | --- | --- | --- | --- | --- |\n";
   for (const Rule& rule : AllRules()) {
     absl::StrAppend(&page, "| ", std::string(rule.method.substr(std::string_view("ampd.v1.").size())));
     for (const Role role : kAllRoles) {
