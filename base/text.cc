@@ -1,6 +1,8 @@
 #include "base/text.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 
@@ -21,11 +23,23 @@ uint32_t CodePoint(std::string_view text, size_t at, size_t num_bytes) {
   return point;
 }
 
-// Whether the code point is a control character (C0, DEL or C1), or a Unicode character that ends a line or changes the
-// direction of text.
+// The code points from `first` to `last`.
+struct PointRange {
+  uint32_t first;
+  uint32_t last;
+};
+
+// Control characters (C0, DEL and C1), Unicode characters that end a line or change the direction of text, and those
+// that nobody sees, or that look like a plain space. The joiners U+200C and U+200D belong to words and emoji.
+constexpr PointRange kEscaped[] = {
+    {0x00, 0x1F},     {0x7F, 0xA0},       {0xAD, 0xAD},      {0x034F, 0x034F}, {0x061C, 0x061C}, {0x115F, 0x1160},
+    {0x1680, 0x1680}, {0x17B4, 0x17B5},   {0x180B, 0x180F},  {0x2000, 0x200B}, {0x200E, 0x200F}, {0x2028, 0x202F},
+    {0x205F, 0x206F}, {0x3000, 0x3000},   {0x3164, 0x3164},  {0xFE00, 0xFE0F}, {0xFEFF, 0xFEFF}, {0xFFA0, 0xFFA0},
+    {0xFFF9, 0xFFFB}, {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF}};
+
 bool NeedsEscape(uint32_t point) {
-  return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x061C || (point >= 0x200E && point <= 0x200F) ||
-         (point >= 0x2028 && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
+  return std::any_of(std::begin(kEscaped), std::end(kEscaped),
+                     [point](const PointRange& range) { return point >= range.first && point <= range.last; });
 }
 
 std::string EscapedPoint(uint32_t point) {
@@ -37,9 +51,18 @@ std::string EscapedPoint(uint32_t point) {
     case '\r':
       return "\\r";
     default:
-      return point < 0x20 ? absl::StrCat("\\x", absl::Hex(point, absl::kZeroPad2))
-                          : absl::StrCat("\\u", absl::Hex(point, absl::kZeroPad4));
+      break;
   }
+  if (point < 0x20) {
+    return absl::StrCat("\\x", absl::Hex(point, absl::kZeroPad2));
+  }
+  if (point <= 0xFFFF) {
+    return absl::StrCat("\\u", absl::Hex(point, absl::kZeroPad4));
+  }
+  // As JSON does: in two halves, because its "\\u" has four digits.
+  const uint32_t rest = point - 0x10000;
+  return absl::StrCat("\\u", absl::Hex(0xD800 + (rest >> 10), absl::kZeroPad4), "\\u",
+                      absl::Hex(0xDC00 + (rest & 0x3FF), absl::kZeroPad4));
 }
 
 }  // namespace

@@ -25,9 +25,10 @@ std::string NotUtf8(std::string_view text, size_t at);
 // Returns the text with each byte that is not valid UTF-8 replaced by '?'.
 std::string ValidUtf8(std::string_view text);
 
-// Converts the text to a single line that cannot control a terminal. Control characters, marks that change the
-// direction of text, and other ends of lines are escaped as in C and JSON: "\n", "\x1b", "\u202e". A byte that is not
-// valid UTF-8 becomes "\xff".
+// Converts the text to a single line that cannot control a terminal, and that shows what is in it. Control characters,
+// marks that change the direction of text, other ends of lines, and characters that nobody sees or that look like a
+// plain space are escaped as in C and JSON: "\n", "\x1b", "\u202e", "\u00a0". A byte that is not valid UTF-8 becomes
+// "\xff".
 std::string OneLine(std::string_view text);
 
 }  // namespace ampd

@@ -41,15 +41,36 @@ bool IsPlain(std::string_view text) {
          std::find(std::begin(kOtherTypes), std::end(kOtherTypes), lower) == std::end(kOtherTypes);
 }
 
+// Escapes, as YAML does ("\U000e0041"), the characters beyond U+FFFF that OneLine would escape. REQUIRES: the text is
+// UTF-8.
+std::string EscapedBeyondFfff(std::string_view text) {
+  std::string escaped;
+  for (size_t at = 0; at < text.size();) {
+    const size_t num_bytes = Utf8CharacterBytes(text, at);
+    const std::string_view character = text.substr(at, num_bytes);
+    if (num_bytes < 4 || OneLine(character) == character) {
+      escaped += character;
+    } else {
+      uint32_t point = static_cast<uint8_t>(character[0]) & 0x07U;
+      for (const char byte : character.substr(1)) {
+        point = (point << 6) | (static_cast<uint8_t>(byte) & 0x3FU);
+      }
+      absl::StrAppend(&escaped, "\\U", absl::Hex(point, absl::kZeroPad8));
+    }
+    at += num_bytes;
+  }
+  return escaped;
+}
+
 std::string Scalar(std::string_view text) {
   if (IsPlain(text)) {
     return std::string(text);
   }
-  // The escapes of OneLine (\n, \x1b, \u202e) are also those of YAML. A backslash that the text has is doubled before.
+  // The escapes of OneLine (\n, \x1b, \u202e) are also those of YAML, but for the two halves of a character beyond
+  // U+FFFF. A backslash that the text has is doubled before.
   const std::string escaped = absl::StrReplaceAll(
-      ValidUtf8(text),
-      {{"\\", "\\\\"}, {"\"", "\\\""}, {"\uFEFF", "\\ufeff"}, {"\uFFFE", "\\ufffe"}, {"\uFFFF", "\\uffff"}});
-  return absl::StrCat("\"", OneLine(escaped), "\"");
+      ValidUtf8(text), {{"\\", "\\\\"}, {"\"", "\\\""}, {"\uFFFE", "\\ufffe"}, {"\uFFFF", "\\uffff"}});
+  return absl::StrCat("\"", OneLine(EscapedBeyondFfff(escaped)), "\"");
 }
 
 template <typename Float>

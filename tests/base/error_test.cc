@@ -131,6 +131,12 @@ TEST(Text, MarksOfDirectionAreEscaped) {
   EXPECT_EQ(OneLine("\u200d\u2030"), "\u200d\u2030") << "joiners belong to words and emoji";
 }
 
+TEST(Text, CharactersThatNobodySeesAreEscaped) {
+  EXPECT_EQ(OneLine("a\u200bb\ufeffc\u00add\u00a0e\u2060f\u2003g\u3164h\u034fi\ufe0fj\u180ek\u3000l"),
+            "a\\u200bb\\ufeffc\\u00add\\u00a0e\\u2060f\\u2003g\\u3164h\\u034fi\\ufe0fj\\u180ek\\u3000l");
+  EXPECT_EQ(OneLine("\U000e0041\U0001d173\U0001f600"), "\\udb40\\udc41\\ud834\\udd73\U0001f600") << "as in JSON";
+}
+
 TEST(Text, TheFirstByteThatIsNotUtf8IsFound) {
   EXPECT_EQ(FirstInvalidUtf8("plain \u00e4\u4e16"), std::nullopt);
   EXPECT_EQ(FirstInvalidUtf8(""), std::nullopt);
