@@ -53,10 +53,12 @@ std::optional<int64_t> BytesPerUnit(const std::string& lower_unit) {
       {"mib", int64_t{1} << 20},
       {"gib", int64_t{1} << 30},
       {"tib", int64_t{1} << 40},
+      {"pib", int64_t{1} << 50},
       {"kb", 1'000},
       {"mb", 1'000'000},
       {"gb", 1'000'000'000},
       {"tb", 1'000'000'000'000},
+      {"pb", 1'000'000'000'000'000},
   };
   for (const auto& [name, bytes] : kUnits) {
     if (lower_unit == name) {
@@ -66,15 +68,16 @@ std::optional<int64_t> BytesPerUnit(const std::string& lower_unit) {
   return std::nullopt;
 }
 
-std::string Refusal(std::string_view text, const char* words, const std::string& guess) {
-  return absl::StrCat("'", Shortened(text, kMaxShownText), "' is not ", words,
+std::string Refusal(std::string_view text, const std::string& too_large, const char* words, const std::string& guess) {
+  const std::string why = too_large.empty() ? absl::StrCat("is not ", words) : too_large;
+  return absl::StrCat("'", Shortened(text, kMaxShownText), "' ", why,
                       guess.empty() ? "" : absl::StrCat("; did you mean '", guess, "'?"));
 }
 
-}  // namespace
+constexpr absl::Duration kLongestDuration = absl::Seconds(315'576'000'000);
 
-std::optional<absl::Duration> ParseDuration(std::string_view text) {
-  constexpr absl::Duration kLongest = absl::Seconds(315'576'000'000);
+// Returns the sum of the parts of a duration, which may be longer than the longest one, or even infinite.
+std::optional<absl::Duration> SumOfParts(std::string_view text) {
   if (text == "0") {
     return absl::ZeroDuration();
   }
@@ -90,7 +93,30 @@ std::optional<absl::Duration> ParseDuration(std::string_view text) {
     sum += *part;
     rest.remove_prefix(number + unit);
   }
-  return text.empty() || sum > kLongest ? std::nullopt : std::optional(sum);
+  return text.empty() ? std::nullopt : std::optional(sum);
+}
+
+}  // namespace
+
+std::optional<absl::Duration> ParseDuration(std::string_view text) {
+  const std::optional<absl::Duration> sum = SumOfParts(text);
+  return sum.has_value() && *sum <= kLongestDuration ? sum : std::nullopt;
+}
+
+std::string WhyTooLong(std::string_view text) {
+  const std::optional<absl::Duration> sum = SumOfParts(text);
+  return sum.has_value() && *sum > kLongestDuration ? "is longer than 10000 years" : "";
+}
+
+std::string WhyTooManyBytes(std::string_view text) {
+  const size_t length = NumberLength(text);
+  const std::string unit(absl::StripAsciiWhitespace(absl::string_view(text.data(), text.size()).substr(length)));
+  const std::optional<int64_t> per_unit = BytesPerUnit(unit.empty() ? "b" : absl::AsciiStrToLower(unit));
+  double number = 0;
+  const bool is_number = length > 0 && absl::SimpleAtod(std::string(text.substr(0, length)), &number);
+  constexpr double kMost = 9223372036854775807.0;
+  return is_number && per_unit.has_value() && number * static_cast<double>(*per_unit) >= kMost ? "is more than 8191PiB"
+                                                                                               : "";
 }
 
 std::optional<int64_t> ParseByteCount(std::string_view text) {
@@ -154,7 +180,7 @@ std::string GuessByteCount(std::string_view text) {
   std::string unit = absl::AsciiStrToUpper(std::string(text.substr(length)));
   absl::StripAsciiWhitespace(&unit);
   const bool is_binary = unit.size() > 1 && unit[1] == 'I';
-  if (length == 0 || unit.empty() || !absl::StrContains("KMGT", unit.substr(0, 1))) {
+  if (length == 0 || unit.empty() || !absl::StrContains("KMGTP", unit.substr(0, 1))) {
     return "";
   }
   const std::string guess =
@@ -162,9 +188,13 @@ std::string GuessByteCount(std::string_view text) {
   return guess != text && ParseByteCount(guess).has_value() ? guess : "";
 }
 
-std::string NotADuration(std::string_view text) { return Refusal(text, kDurationWords, GuessDuration(text)); }
+std::string NotADuration(std::string_view text) {
+  return Refusal(text, WhyTooLong(text), kDurationWords, GuessDuration(text));
+}
 
-std::string NotAByteCount(std::string_view text) { return Refusal(text, kByteCountWords, GuessByteCount(text)); }
+std::string NotAByteCount(std::string_view text) {
+  return Refusal(text, WhyTooManyBytes(text), kByteCountWords, GuessByteCount(text));
+}
 
 std::string ByteCountText(int64_t bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};

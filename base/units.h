@@ -20,9 +20,15 @@ inline constexpr char kByteCountWords[] = "a number of bytes such as 4096, 500MB
 std::optional<absl::Duration> ParseDuration(std::string_view text);
 
 // Parses a number of bytes: a whole number, or a number with a unit and at most one space between them: "4096", "4GiB",
-// "1.5 TiB". KiB, MiB, GiB and TiB are powers of 1024; KB, MB, GB and TB are powers of 1000; B is one byte. Units may
-// be in any case. Returns nothing for any other text, for a part of a byte ("0.3B"), and for more than 2^63 - 1 bytes.
+// "1.5 TiB". KiB, MiB, GiB, TiB and PiB are powers of 1024; KB, MB, GB, TB and PB are powers of 1000; B is one byte.
+// Units may be in any case. Returns nothing for any other text, for a part of a byte ("0.3B"), and for more than
+// 2^63 - 1 bytes.
 std::optional<int64_t> ParseByteCount(std::string_view text);
+
+// Returns why ParseDuration or ParseByteCount refuses a text that is a duration or a size, but too long or too large:
+// "is longer than 10000 years", "is more than 8191PiB". Empty for any other text.
+std::string WhyTooLong(std::string_view text);
+std::string WhyTooManyBytes(std::string_view text);
 
 // Returns the duration that was probably meant by a text that ParseDuration refuses: "90s" for "90", "5m" for
 // "5 minutes". Empty if there is no good guess.

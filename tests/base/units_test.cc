@@ -39,6 +39,21 @@ TEST(Durations, TheLikelyMeaningIsGuessed) {
   EXPECT_EQ(NotADuration("soon"), "'soon' is not a duration such as 90s, 1h30m or 1d12h");
 }
 
+TEST(Durations, ThatAreTooLongAreCalledSo) {
+  EXPECT_EQ(WhyTooLong("99999999d"), "is longer than 10000 years");
+  EXPECT_EQ(WhyTooLong("3652500d"), "");
+  EXPECT_EQ(WhyTooLong("soon"), "");
+  EXPECT_EQ(NotADuration("3652501d"), "'3652501d' is longer than 10000 years");
+}
+
+TEST(ByteCounts, ThatAreTooLargeAreCalledSo) {
+  EXPECT_EQ(WhyTooManyBytes("99999PiB"), "is more than 8191PiB");
+  EXPECT_EQ(WhyTooManyBytes("9223372036854775808"), "is more than 8191PiB");
+  EXPECT_EQ(WhyTooManyBytes("8191PiB"), "");
+  EXPECT_EQ(WhyTooManyBytes("4XB"), "");
+  EXPECT_EQ(NotAByteCount("9000000 TiB"), "'9000000 TiB' is more than 8191PiB");
+}
+
 TEST(ByteCounts, AreNumbersWithOrWithoutAUnit) {
   EXPECT_EQ(ParseByteCount("0"), 0);
   EXPECT_EQ(ParseByteCount("4096"), 4096);
@@ -49,6 +64,7 @@ TEST(ByteCounts, AreNumbersWithOrWithoutAUnit) {
   EXPECT_EQ(ParseByteCount("1.5TiB"), int64_t{3} << 39);
   EXPECT_EQ(ParseByteCount("80.0 GiB"), int64_t{80} << 30) << "as ampctl prints it";
   EXPECT_EQ(ParseByteCount("1kB"), 1000);
+  EXPECT_EQ(ParseByteCount("1PiB"), int64_t{1} << 50);
   EXPECT_EQ(ParseByteCount("9223372036854775807"), std::numeric_limits<int64_t>::max());
 }
 
