@@ -40,7 +40,7 @@ std::string Sha256Hex(std::string_view bytes) {
 absl::StatusOr<std::string> Sha256OfFile(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.ok()) {
-    return ErrnoError(errno, "open");
+    return ErrnoError(errno, "cannot be opened");
   }
   Sha256 sha;
   std::vector<char> buffer(1 << 20);
@@ -50,7 +50,7 @@ absl::StatusOr<std::string> Sha256OfFile(const std::string& path) {
       return sha.HexDigest();
     }
     if (count < 0 && errno != EINTR) {
-      return ErrnoError(errno, "read");
+      return ErrnoError(errno, "cannot be read");
     }
     if (count > 0) {
       sha.Update({buffer.data(), static_cast<size_t>(count)});

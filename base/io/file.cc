@@ -41,11 +41,11 @@ absl::StatusCode CodeOf(int error) {
 absl::Status WriteAndSync(const std::string& path, std::string_view content) {
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!fd.ok()) {
-    return ErrnoError(errno, "create");
+    return ErrnoError(errno, "cannot be created");
   }
   AMPD_RETURN_IF_ERROR(WriteAll(fd.get(), content));
   if (fsync(fd.get()) != 0) {
-    return ErrnoError(errno, "fsync");
+    return ErrnoError(errno, "cannot be written to the disk");
   }
   return absl::OkStatus();
 }
@@ -61,7 +61,7 @@ absl::Status ErrnoError(int error, std::string_view what) {
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.ok()) {
-    return ErrnoError(errno, "open");
+    return ErrnoError(errno, "cannot be opened");
   }
   std::string content;
   struct stat found = {};
@@ -75,7 +75,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
       return content;
     }
     if (count < 0 && errno != EINTR) {
-      return ErrnoError(errno, "read");
+      return ErrnoError(errno, "cannot be read");
     }
     content.append(buffer.data(), count > 0 ? static_cast<size_t>(count) : 0);
     if (static_cast<int64_t>(content.size()) > max_bytes) {
@@ -88,7 +88,7 @@ absl::Status WriteAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = write(fd, bytes.data(), bytes.size());
     if (count < 0 && errno != EINTR) {
-      return ErrnoError(errno, "write");
+      return ErrnoError(errno, "cannot be written");
     }
     bytes.remove_prefix(count > 0 ? static_cast<size_t>(count) : 0);
   }
@@ -99,7 +99,7 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
   const std::string temporary = absl::StrCat(path, ".tmp");
   absl::Status status = WriteAndSync(temporary, content);
   if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
-    status = ErrnoError(errno, "rename");
+    status = ErrnoError(errno, "cannot be renamed");
   }
   if (!status.ok()) {
     unlink(temporary.c_str());
@@ -111,10 +111,10 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
 absl::Status SyncFolder(const std::string& folder) {
   UniqueFd fd(open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.ok()) {
-    return ErrnoError(errno, "open folder");
+    return ErrnoError(errno, "the folder cannot be opened");
   }
   if (fsync(fd.get()) != 0) {
-    return ErrnoError(errno, "fsync folder");
+    return ErrnoError(errno, "the folder cannot be written to the disk");
   }
   return absl::OkStatus();
 }

@@ -21,7 +21,7 @@ constexpr size_t kCopyBytes = size_t{1} << 20;
 absl::Status CheckDestination(const std::string& path, bool replace) {
   struct stat status = {};
   if (stat(path.c_str(), &status) != 0) {
-    return errno == ENOENT ? absl::OkStatus() : ErrnoError(errno, "stat");
+    return errno == ENOENT ? absl::OkStatus() : ErrnoError(errno, "cannot be examined");
   }
   if (!S_ISREG(status.st_mode)) {
     return absl::FailedPreconditionError("it is there and is no regular file");
@@ -36,10 +36,10 @@ absl::Status RenameToFreeName(const std::string& from, const std::string& to) {
     return absl::OkStatus();
   }
   if (errno != EINVAL) {
-    return ErrnoError(errno, "rename");
+    return ErrnoError(errno, "cannot be renamed");
   }
   if (link(from.c_str(), to.c_str()) != 0) {
-    return ErrnoError(errno, "link");
+    return ErrnoError(errno, "cannot be renamed");
   }
   (void)unlink(from.c_str());  // Errors are ignored: the file already has its final name.
   return absl::OkStatus();
@@ -53,7 +53,7 @@ absl::StatusOr<PendingFile> PendingFile::Create(const std::string& path, bool re
   std::string temporary = absl::StrCat(path, ".tmp.", getpid());
   UniqueFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!file.ok()) {
-    return ErrnoError(errno, "open");
+    return ErrnoError(errno, "cannot be created");
   }
   return PendingFile(path, std::move(temporary), replace, std::move(file));
 }
@@ -81,7 +81,7 @@ absl::Status PendingFile::Overwrite(int64_t offset, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = pwrite(file_.get(), bytes.data(), bytes.size(), offset);
     if (count < 0 && errno != EINTR) {
-      return ErrnoError(errno, "write");
+      return ErrnoError(errno, "cannot be written");
     }
     bytes.remove_prefix(static_cast<size_t>(std::max<ssize_t>(count, 0)));
     offset += std::max<ssize_t>(count, 0);
@@ -92,12 +92,12 @@ absl::Status PendingFile::Overwrite(int64_t offset, std::string_view bytes) {
 absl::Status PendingFile::Commit() {
   AMPD_RETURN_IF_ERROR(Flush());
   if (fsync(file_.get()) != 0) {
-    return ErrnoError(errno, "fsync");
+    return ErrnoError(errno, "cannot be written to the disk");
   }
   if (!replace_) {
     AMPD_RETURN_IF_ERROR(RenameToFreeName(temporary_, path_));
   } else if (rename(temporary_.c_str(), path_.c_str()) != 0) {
-    return ErrnoError(errno, "rename");
+    return ErrnoError(errno, "cannot be renamed");
   }
   file_.Reset();
   const std::string folder = std::filesystem::path(path_).parent_path().string();

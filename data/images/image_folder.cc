@@ -67,7 +67,7 @@ absl::StatusOr<Entries> EntriesOf(const fs::path& folder) {
     (at->is_directory(leads_nowhere) ? entries.folders : entries.files).push_back(at->path().filename().string());
   }
   if (error) {
-    return WithPrefix(folder.string(), ErrnoError(error.value(), "read the folder"));
+    return WithPrefix(folder.string(), ErrnoError(error.value(), "cannot be read"));
   }
   std::sort(entries.folders.begin(), entries.folders.end());
   std::sort(entries.files.begin(), entries.files.end());
@@ -98,7 +98,7 @@ class ClassWalk {
   absl::Status Enter(const std::string& folder) {
     struct stat status = {};
     if (stat(folder.c_str(), &status) != 0) {
-      return WithPrefix(folder, ErrnoError(errno, "read the folder"));
+      return WithPrefix(folder, ErrnoError(errno, "cannot be read"));
     }
     const std::pair identity(status.st_dev, status.st_ino);
     if (std::find(above_.begin(), above_.end(), identity) != above_.end()) {

@@ -41,10 +41,11 @@ TextFile::TextFile(std::string path, UniqueFd file, int64_t num_bytes)
     : path_(std::move(path)), file_(std::move(file)), num_bytes_(num_bytes) {}
 
 absl::StatusOr<TextFile> TextFile::Open(const std::string& path, bool any_format) {
-  UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Without O_NONBLOCK, opening a pipe waits until somebody writes to it.
+  UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status = {};
   if (!file.ok() || fstat(file.get(), &status) != 0) {
-    const absl::Status error = ErrnoError(errno, "open");
+    const absl::Status error = ErrnoError(errno, "cannot be opened");
     return {error.code() == absl::StatusCode::kNotFound
                 ? absl::NotFoundError(absl::StrCat(path, ": no such file"))
                 : absl::Status(error.code(), absl::StrCat(path, ": ", error.message()))};
@@ -86,7 +87,7 @@ absl::Status TextFile::Fill(size_t num_bytes) {
     const ssize_t count = read(file_.get(), buffer_.data() + filled, num_bytes - filled);
     buffer_.resize(filled + static_cast<size_t>(std::max<ssize_t>(count, 0)));
     if (count < 0 && errno != EINTR) {
-      return absl::DataLossError(absl::StrCat(path_, ": ", ErrnoError(errno, "read").message()));
+      return absl::DataLossError(absl::StrCat(path_, ": ", ErrnoError(errno, "cannot be read").message()));
     }
     at_end_ = count == 0;
   }
