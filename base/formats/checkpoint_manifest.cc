@@ -84,6 +84,9 @@ std::string WriteManifest(const CheckpointManifest& manifest) {
 
 absl::StatusOr<CheckpointManifest> ParseManifest(std::string_view text) {
   const json parsed = json::parse(text, nullptr, false);
+  if (parsed.is_discarded()) {
+    return absl::DataLossError("is not JSON, so it is not the manifest of a checkpoint; was it cut off?");
+  }
   if (!IsManifest(parsed)) {
     return absl::DataLossError(absl::StrCat("is not a manifest of version ", kVersion));
   }

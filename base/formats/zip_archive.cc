@@ -29,6 +29,9 @@ absl::Status ZipError(zip_error_t* error, const std::string& what = "") {
 // Converts `code`, the error of a failed open, to a status. Must be called right after the open, because part of the
 // error is in errno.
 absl::Status OpenError(int code) {
+  if (code == ZIP_ER_NOZIP || code == ZIP_ER_MULTIDISK || code == ZIP_ER_INCONS || code == ZIP_ER_EOF) {
+    return absl::DataLossError("not a sound ZIP archive: its end, which lists its files, is missing or damaged");
+  }
   zip_error_t error;
   zip_error_init_with_code(&error, code);
   const absl::Status status = ZipError(&error, "not a sound ZIP archive: ");
