@@ -76,7 +76,8 @@ absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec, int64_t seque
       return BuildDcgan(spec.dcgan());
     case v1::ModelSpec::KIND_NOT_SET:
       return InvalidFields(
-          {{"model", "is not set; give lenet, mlp, resnet, efficientnet_b0, gpt2, bert_classifier, rnn or dcgan"}});
+          {{"model",
+            "is not set; give lenet, mlp, resnet, efficientnet_b0, gpt2, bert_classifier, rnn, dcgan or exported"}});
     default:
       return UnsupportedField("model." + KindOf(spec), "only the worker that has the file can build it");
   }

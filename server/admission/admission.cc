@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "ampd/v1/worker.pb.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -229,7 +230,9 @@ void AdmitResources(v1::JobSpec* spec, Findings& findings) {
     RefuseOnCpu(spec->precision(), findings);
   }
   if (spec->has_deadline() && (spec->deadline().seconds() < 1 || spec->deadline().seconds() > 315'576'000)) {
-    findings.Wrong("deadline", absl::StrCat("is ", spec->deadline().seconds(), " s; must be 1 to 315576000 s"));
+    const absl::Duration deadline =
+        absl::Seconds(spec->deadline().seconds()) + absl::Nanoseconds(spec->deadline().nanos());
+    findings.Wrong("deadline", absl::StrCat("is ", absl::FormatDuration(deadline), "; must be 1s to 3652d12h"));
   }
 }
 

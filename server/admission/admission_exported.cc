@@ -56,6 +56,8 @@ void AdmitFields(const v1::ExportedModelSpec& exported, Findings& findings) {
     if (!exported.path().empty()) {
       findings.Wrong(field + ".path", "is set beside model.exported.artifact; a model comes from one of them");
     }
+  } else if (exported.path().empty()) {
+    findings.Wrong(field, "names no file; set path, or artifact for a file that was uploaded");
   } else {
     AdmitPath(field + ".path", exported.path(), findings);
   }

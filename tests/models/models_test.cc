@@ -469,9 +469,8 @@ TEST(Mlp, EveryWrongFieldIsNamedWithItsLimit) {
 }
 
 TEST(BuildModel, AnUnsetOrExportedModelIsRefused) {
-  EXPECT_THAT(
-      ViolationsOf(""),
-      ElementsAre("model: is not set; give lenet, mlp, resnet, efficientnet_b0, gpt2, bert_classifier, rnn or dcgan"));
+  EXPECT_THAT(ViolationsOf(""), ElementsAre("model: is not set; give lenet, mlp, resnet, efficientnet_b0, gpt2, "
+                                            "bert_classifier, rnn, dcgan or exported"));
   const auto exported = BuildModel(Spec("exported {artifact: 'm'}"));
   EXPECT_EQ(exported.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(ReasonOf(exported.status()), "UNSUPPORTED_FIELD");

@@ -620,7 +620,7 @@ TEST(AdmitSpec, AnExportedModelIsTakenUnseen) {
   EXPECT_TRUE(AdmitSpec(Changed("model {exported {path: 'a/b' inputs {key: 'mask' value: 'attention_mask'}}}")).ok());
   EXPECT_THAT(WrongFields(Changed("model {exported {path: 'a/b' inputs {key: '' value: 'images'}}}")),
               ElementsAre("model.exported.inputs"));
-  EXPECT_THAT(WrongFields(Changed("model {exported {}}")), ElementsAre("model.exported.path"));
+  EXPECT_THAT(WrongFields(Changed("model {exported {}}")), ElementsAre("model.exported"));
   EXPECT_THAT(WrongFields(Changed("model {exported {path: 'root/../my.pt2'}}")), ElementsAre("model.exported.path"));
   const auto counts = [](const std::string& more) {
     return WrongFields(Changed("model {exported {path: 'root/my.pt2' " + more + "}}"));
