@@ -66,12 +66,13 @@ absl::Status ArtifactStore::Recover() {
   AMPD_RETURN_IF_ERROR(DropNamesWithoutContent(&contents));
   std::error_code error;
   std::vector<std::string> file_names;
-  for (const auto& entry : std::filesystem::directory_iterator(options_.folder, error)) {
+  std::filesystem::directory_iterator entry(options_.folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     // Skips entries that are not regular files, such as "lost+found": they do not belong to the store. `gone` is
     // ignored, because it only means that an entry was deleted since it was listed.
     std::error_code gone;
-    if (entry.is_regular_file(gone)) {
-      file_names.push_back(entry.path().filename().string());
+    if (entry->is_regular_file(gone)) {
+      file_names.push_back(entry->path().filename().string());
     }
   }
   if (error) {
