@@ -565,7 +565,7 @@ TEST(Render, BarsTablesAndNumbers) {
   EXPECT_EQ(FormatCount(-1234567), "-1,234,567");
   EXPECT_EQ(FormatSpan(absl::Seconds(3725)), "1h02m");
   EXPECT_EQ(Printable("a\x1b[2Jb\n"), "a\\x1b[2Jb\\n");
-  EXPECT_EQ(Printable("\xc2\x9b[2J\xc2\x80\xc2\xa0\xc3\x9b\xc2"), "\\u009b[2J\\u0080\xc2\xa0\xc3\x9b\\xc2");
+  EXPECT_EQ(Printable("\xc2\x9b[2J\xc2\x80\xc2\xa0\xc3\x9b\xc2"), "\\u009b[2J\\u0080\\u00a0\xc3\x9b\\xc2");
 }
 
 // Everything in a text from outside that could control a terminal.
