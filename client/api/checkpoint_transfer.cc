@@ -67,8 +67,9 @@ absl::StatusOr<std::string> DownloadManifest(const Source& source, const Transfe
 // Refuses a folder with files that are not of this checkpoint, or with the manifest of another.
 absl::Status CheckFolder(const std::string& folder, const CheckpointManifest& manifest, const std::string& text) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     const std::string whole(absl::StripSuffix(name, kPartial));
     if (!manifest.files.contains(whole) && name != kManifestFile) {
       return absl::AlreadyExistsError(

@@ -20,9 +20,11 @@
 namespace ampd::client {
 namespace {
 
-// Returns whether the argument is a folder and not a job id. Job ids have no slash.
+// Returns whether the argument is a folder and not a job id. Job ids have no slash. A name that the file system
+// refuses, for example because it is too long, is no folder.
 bool IsFolder(const std::string& target) {
-  return absl::StrContains(target, '/') || std::filesystem::is_directory(target);
+  std::error_code error;
+  return absl::StrContains(target, '/') || std::filesystem::is_directory(target, error);
 }
 
 struct RecordedCheckpoint {

@@ -22,9 +22,11 @@ constexpr char kSystemDatasets[] = "/usr/share/datasets";
 std::vector<std::string> DataRoots(const std::vector<std::string>& given) {
   std::map<std::string, std::string> roots;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(kSystemDatasets, error)) {
-    if (entry.is_directory(error)) {
-      roots[entry.path().filename().string()] = entry.path().string();
+  for (fs::directory_iterator entry(kSystemDatasets, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    std::error_code gone;
+    if (entry->is_directory(gone)) {
+      roots[entry->path().filename().string()] = entry->path().string();
     }
   }
   for (const std::string& root : given) {

@@ -40,9 +40,10 @@ int64_t BytesBelow(const fs::path& path) {
 std::set<fs::path> EntriesOf(const fs::path& folder) {
   std::set<fs::path> entries;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().filename() != kLock) {
-      entries.insert(entry.path());
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (entry->path().filename() != kLock) {
+      entries.insert(entry->path());
     }
   }
   return entries;

@@ -118,6 +118,21 @@ TEST_F(AmpctlCheckpoint, EveryDamage_IsNamedByVerifyAndRefusedByExport) {
               ::testing::AllOf(HasSubstr("nowhere/state.json: "), HasSubstr("No such file or directory")));
 }
 
+TEST_F(AmpctlCheckpoint, ANameThatTheFileSystemRefuses_IsNoFolder) {
+  std::filesystem::create_symlink("loop", folder_ + "/loop");
+  for (const std::string& name : {std::string(300, 's'), std::string("loop"), std::string(5000, 's')}) {
+    const Result shown = Run("checkpoint show " + name);
+    EXPECT_EQ(shown.exit_code, 3) << name;
+    EXPECT_THAT(shown.err, HasSubstr("[JOB_NOT_FOUND]")) << name;
+    EXPECT_LT(shown.err.size(), 4096u);
+  }
+}
+
+TEST_F(AmpctlCheckpoint, AManifestThatIsCutOff_IsNoJson) {
+  Write("ck/state.json", Slurp("ck/state.json").substr(0, 40));
+  EXPECT_THAT(Run("checkpoint verify ck").err, HasSubstr("ck/state.json is not JSON, so it is not the manifest"));
+}
+
 TEST_F(AmpctlCheckpoint, AFileThatLeadsOutOfTheFolder_IsNoManifest) {
   manifest_.files["../secret"] = {std::string(64, '0'), 1};
   Write("ck/state.json", WriteManifest(manifest_));
