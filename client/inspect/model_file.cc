@@ -1,6 +1,8 @@
 #include "client/inspect/model_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -259,9 +261,24 @@ void AddProblems(const ExportedModel& model, const absl::Status& status, v1::Mod
   }
 }
 
+// Opens a file that may be one of torch.export: a regular file that begins as a ZIP archive does.
 absl::StatusOr<UniqueFd> OpenFile(const std::string& path) {
-  UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  return file.ok() ? absl::StatusOr<UniqueFd>(std::move(file)) : ErrnoError(errno, path);
+  constexpr std::string_view kStart = "PK\x03\x04";
+  // Without O_NONBLOCK, opening a pipe waits until somebody writes to it.
+  UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat found = {};
+  if (!file.ok() || fstat(file.get(), &found) != 0) {
+    return ErrnoError(errno, path);
+  }
+  if (!S_ISREG(found.st_mode)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, S_ISDIR(found.st_mode) ? " is a folder; name a file" : " is not a regular file"));
+  }
+  std::string start(kStart.size(), '\0');
+  if (pread(file.get(), start.data(), start.size(), 0) != static_cast<ssize_t>(start.size()) || start != kStart) {
+    return absl::DataLossError(absl::StrCat(path, " is not a torch.export file (.pt2), which is a ZIP archive"));
+  }
+  return file;
 }
 
 absl::StatusOr<ExportedModel> ReadModel(UniqueFd file) {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <zip.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ampd/v1/model_file.pb.h"
@@ -105,11 +107,18 @@ TEST_F(AmpctlModel, AFileThatIsNotAModel_IsOneLineThatNamesTheFile) {
   json cyclic = Net();
   std::swap(graph::GraphOf(cyclic)["nodes"][0], graph::GraphOf(cyclic)["nodes"][2]);
   WriteModel("cyclic.pt2", cyclic);
-  for (const char* name : {"text", "cut.pt2", "newer.pt2", "."}) {
+  ASSERT_EQ(mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
+  const std::pair<const char*, const char*> cases[] = {
+      {"text", " is not a torch.export file (.pt2), which is a ZIP archive\n"},
+      {"cut.pt2", ": not a sound ZIP archive: its end, which lists its files, is missing or damaged\n"},
+      {"newer.pt2", ": "},
+      {".", " is a folder; name a file\n"},
+      {"pipe", " is not a regular file\n"}};
+  for (const auto& [name, words] : cases) {
     const Result result = Run(absl::StrCat("model inspect ", name), kNoServer);
     EXPECT_EQ(result.exit_code, 1) << name;
     EXPECT_EQ(result.out, "");
-    EXPECT_THAT(result.err, StartsWith(absl::StrCat("error: ", name, ": ")));
+    EXPECT_THAT(result.err, StartsWith(absl::StrCat("error: ", name, words)));
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
   }
   EXPECT_THAT(Run("model inspect newer.pt2", kNoServer).err, HasSubstr("schema_version: is 9; this build reads 8"));
