@@ -1,10 +1,16 @@
 #include "client/commands/output_file.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 
 namespace ampd::client {
 
@@ -38,7 +44,15 @@ absl::Status CheckOutputFile(const std::string& path, bool replace) {
   if (!folder.empty() && fs::exists(folder, error) && !fs::is_directory(folder, error)) {
     return absl::FailedPreconditionError(absl::StrCat(path, " cannot be written: ", folder.string(), " is no folder"));
   }
+  if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " cannot be written: ", std::strerror(errno)));
+  }
   return absl::OkStatus();
+}
+
+absl::Status AsOutputError(const absl::Status& status) {
+  const bool is_of_file = absl::IsNotFound(status) || absl::IsPermissionDenied(status) || absl::IsInternal(status);
+  return is_of_file && ReasonOf(status).empty() ? absl::FailedPreconditionError(status.message()) : status;
 }
 
 absl::Status CheckInputsAreKept(const std::vector<std::string>& inputs, const std::string& output) {
@@ -61,6 +75,10 @@ absl::Status CheckEnding(const std::string& path, const FileEnding& own, const s
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status ErrorOfFile(const std::string& path, const absl::Status& status) {
+  return absl::StartsWith(status.message(), path + ": cannot be ") ? AsOutputError(status) : status;
 }
 
 std::string FileNameFor(const v1::Job& job) {

@@ -10,10 +10,18 @@
 // anything is read or written. Whoever writes the file must still not replace one that appears in the meantime.
 namespace ampd::client {
 
-// Checks that a file can be written at `path`. Returns FAILED_PRECONDITION if its folder does not exist, or if `path`
-// is a folder or another thing that is no regular file. Returns ALREADY_EXISTS if a file is there and `replace` is
-// false. Returns INVALID_ARGUMENT for "-": commands that can write to stdout do so before they ask.
+// Checks that a file can be written at `path`. Returns FAILED_PRECONDITION if its folder does not exist or must not be
+// written, or if `path` is a folder or another thing that is no regular file. Returns ALREADY_EXISTS if a file is there
+// and `replace` is false. Returns INVALID_ARGUMENT for "-": commands that can write to stdout do so before they ask.
 absl::Status CheckOutputFile(const std::string& path, bool replace);
+
+// Returns an error of writing a file on this machine with the code of every such error, FAILED_PRECONDITION, so that
+// all commands end with the same exit code. Other errors, such as those of the server, stay as they are.
+absl::Status AsOutputError(const absl::Status& status);
+
+// Like AsOutputError, for a command that also reads files: only if the message says that the file `path`, which it
+// writes, cannot be created or written.
+absl::Status ErrorOfFile(const std::string& path, const absl::Status& status);
 
 // The error for a file that exists and is not replaced.
 absl::Status OutputExists(const std::string& path);

@@ -67,7 +67,7 @@ int DownloadArtifact(Session* session, const DownloadOptions& options) {
       DownloadFile(*client, *artifact, *path, options.replace, OptionsWithBar(&line, absl::Seconds(10), cancellation));
   line.Clear();
   if (!done.ok()) {
-    return session->Fail(done);
+    return session->Fail(AsOutputError(done));
   }
   const PlainFields fields = {
       {"file", *path}, {"name", artifact->name()}, {"sizeBytes", static_cast<int64_t>(artifact->size_bytes())}};

@@ -44,7 +44,7 @@ int RunDownload(Session* session, const DownloadCheckpointOptions& options) {
                                              OptionsWithBar(&line, absl::Seconds(10), cancellation));
   line.Clear();
   if (!downloaded.ok()) {
-    return session->Fail(downloaded.status());
+    return session->Fail(AsOutputError(downloaded.status()));
   }
   const PlainFields fields = {{"folder", folder},
                               {"job", found->job.id()},

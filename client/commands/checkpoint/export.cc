@@ -38,9 +38,11 @@ struct ExportCheckpointOptions {
 absl::Status CheckExported(const ExportCheckpointOptions& options) {
   std::error_code error;
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(options.folder, error)) {
-    if (entry.is_regular_file(error)) {
-      files.push_back(entry.path().string());
+  std::filesystem::directory_iterator entry(options.folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    std::error_code gone;
+    if (entry->is_regular_file(gone)) {
+      files.push_back(entry->path().string());
     }
   }
   AMPD_RETURN_IF_ERROR(CheckInputsAreKept(files, options.file));
@@ -73,7 +75,7 @@ absl::StatusOr<SourceFolder> DownloadSource(Session* session, JobClient* client,
   const std::filesystem::path beside = std::filesystem::path(options.file).parent_path();
   std::string folder = (beside.empty() ? std::filesystem::path(".") : beside) / ".ampctl-export-XXXXXX";
   if (mkdtemp(folder.data()) == nullptr) {
-    return WithPrefix(folder, ErrnoError(errno, "cannot be created"));
+    return AsOutputError(WithPrefix(options.file, ErrnoError(errno, "cannot be written")));
   }
   SourceFolder source(folder, /*is_temporary=*/true);
   ProgressLine line(*session);

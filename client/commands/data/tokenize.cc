@@ -125,7 +125,7 @@ int WriteTokens(Session* session, const TokenizeOptions& options, const Prepared
                                              .progress = progress},
                                             *prepared.tokenizer);
   if (!written.ok()) {
-    return session->Fail(written.status());
+    return session->Fail(ErrorOfFile(options.file, written.status()));
   }
   const PlainFields fields = {{"file", options.file},
                               {"numTokens", static_cast<int64_t>(written->num_tokens)},
@@ -174,7 +174,7 @@ int WriteLabelled(Session* session, const TokenizeOptions& options, const Prepar
   }
   const auto written = text::WriteLabelledText(labelled, *prepared.tokenizer);
   if (!written.ok()) {
-    return session->Fail(written.status());
+    return session->Fail(ErrorOfFile(options.file, written.status()));
   }
   const PlainFields fields = {{"file", options.file},
                               {"numTexts", static_cast<int64_t>(written->num_texts)},

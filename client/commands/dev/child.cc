@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "base/io/file.h"
@@ -43,7 +44,7 @@ absl::StatusOr<Child> Child::Start(const std::vector<std::string>& command, cons
   }
   const UniqueFd log(open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!log.ok()) {
-    return ErrnoError(errno, absl::StrCat("opening ", log_path));
+    return absl::FailedPreconditionError(absl::StrCat(log_path, " cannot be opened: ", std::strerror(errno)));
   }
   std::vector<char*> arguments;
   for (const std::string& word : command) {
@@ -55,7 +56,7 @@ absl::StatusOr<Child> Child::Start(const std::vector<std::string>& command, cons
   if (pid == 0) {
     ExecuteAsChild(arguments.data(), log.get(), parent);
   }
-  return pid < 0 ? absl::StatusOr<Child>(ErrnoError(errno, "starting a process")) : Child(pid);
+  return pid < 0 ? absl::StatusOr<Child>(ErrnoError(errno, "a process cannot be started")) : Child(pid);
 }
 
 void Child::Signal(int signal) {

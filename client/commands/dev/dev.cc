@@ -4,6 +4,7 @@
 #include <sys/file.h>
 
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -100,11 +101,11 @@ absl::Status DevRun::LockFolder() {
   folder_ = fs::absolute(options_.folder, error).string();
   fs::create_directories(folder_, error);
   if (error) {
-    return ErrnoError(error.value(), absl::StrCat("making ", folder_));
+    return absl::FailedPreconditionError(absl::StrCat("the folder ", folder_, " cannot be created: ", error.message()));
   }
   lock_ = UniqueFd(open(In("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!lock_.ok()) {
-    return ErrnoError(errno, absl::StrCat("opening ", In("lock")));
+    return absl::FailedPreconditionError(absl::StrCat(In("lock"), " cannot be opened: ", std::strerror(errno)));
   }
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     return Error(absl::StatusCode::kFailedPrecondition, "DEV_RUNNING",

@@ -39,7 +39,7 @@ int Init(Session* session, const InitOptions& options) {
     return session->Fail(allowed);
   }
   if (const absl::Status written = WriteFileAtomically(options.file, *text); !written.ok()) {
-    return session->Fail(absl::Status(written.code(), absl::StrCat(options.file, ": ", written.message())));
+    return session->Fail(AsOutputError(WithPrefix(options.file, written)));
   }
   if (session->names_only()) {
     WriteText(options.file + "\n");

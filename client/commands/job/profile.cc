@@ -110,7 +110,7 @@ absl::StatusOr<Profile> MakeProfile(Session* session, const ProfileOptions& opti
   profile.file = options.file.empty()
                      ? absl::StrCat(FileNameFor(job), "-profile-step-", profile.event.step(), ".json.gz")
                      : options.file;
-  AMPD_RETURN_IF_ERROR(WriteFiles(session, client, files, profile.file, options.replace, interrupt));
+  AMPD_RETURN_IF_ERROR(AsOutputError(WriteFiles(session, client, files, profile.file, options.replace, interrupt)));
   for (const v1::Artifact& file : files) {
     profile.size_bytes += file.size_bytes();
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "client/commands/output_file.h"
 #include "tests/client/ampctl_fixture.h"
 #include "tests/client/commands/checkpoint_fixture.h"
@@ -17,6 +18,7 @@ namespace ampd::client {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class AmpctlFiles : public Ampctl {
  protected:
@@ -99,6 +101,30 @@ TEST_F(AmpctlFiles, APlaceThatCannotBeWritten_EndsWithOne) {
   }
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/nowhere"));
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+// /proc permits no new files, not even to root.
+TEST_F(AmpctlFiles, AFolderWithoutPermission_EndsWithOne) {
+  for (const std::string& command : Writers()) {
+    if (command.starts_with("compare")) {
+      continue;  // It writes only after its jobs have ended.
+    }
+    const Result result = Run(command + " /proc/out");
+    EXPECT_EQ(result.exit_code, 1) << command << "\n" << result.err;
+    EXPECT_THAT(result.err, HasSubstr("/proc/out")) << command;
+    EXPECT_THAT(result.err, Not(HasSubstr("open:"))) << command;
+    EXPECT_THAT(result.err, Not(HasSubstr("create:"))) << command;
+  }
+}
+
+TEST(OutputErrors, OfTheFileSystemHaveOneCode) {
+  for (const auto code :
+       {absl::StatusCode::kNotFound, absl::StatusCode::kPermissionDenied, absl::StatusCode::kInternal}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(AsOutputError(absl::Status(code, "out: cannot be created"))));
+    EXPECT_EQ(ErrorOfFile("in", absl::Status(code, "out: cannot be created")).code(), code);
+  }
+  EXPECT_TRUE(absl::IsNotFound(AsOutputError(Error(absl::StatusCode::kNotFound, "ARTIFACT_NOT_FOUND", "gone"))));
+  EXPECT_TRUE(absl::IsCancelled(AsOutputError(absl::CancelledError("interrupted"))));
 }
 
 TEST_F(AmpctlFiles, AnInputThatIsMissing_IsNoSameFile) {
