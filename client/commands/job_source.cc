@@ -1,9 +1,17 @@
 #include "client/commands/job_source.h"
 
-#include <iostream>
-#include <iterator>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/io/file.h"
 #include "client/render/format.h"
@@ -12,6 +20,51 @@
 #include "precision/example_device.h"
 
 namespace ampd::client {
+namespace {
+
+// Returns why standard input can't be read; empty if it may be. If it was closed, a file that some library opened may
+// have taken its number; such files have no type.
+std::string WhyNoStandardInput() {
+  struct stat found = {};
+  if (fstat(STDIN_FILENO, &found) != 0 || (found.st_mode & S_IFMT) == 0) {
+    return "it is closed";
+  }
+  return S_ISDIR(found.st_mode) ? "it is a folder" : "";
+}
+
+// Reads standard input up to one byte more than a job file may have.
+absl::StatusOr<std::string> ReadStandardInput() {
+  std::string why = WhyNoStandardInput();
+  std::string text;
+  std::string buffer(size_t{1} << 16, '\0');
+  while (why.empty() && text.size() <= kMaxYamlBytes) {
+    const ssize_t count = read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (count == 0) {
+      break;
+    }
+    pollfd input = {STDIN_FILENO, POLLIN, 0};
+    if (count < 0 && errno != EINTR && (errno != EAGAIN || poll(&input, 1, /*timeout=*/-1) < 0)) {
+      why = std::strerror(errno);
+    }
+    text.append(buffer, 0, static_cast<size_t>(std::max<ssize_t>(count, 0)));
+  }
+  if (!why.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot read standard input: ", why));
+  }
+  text.resize(std::min(text.size(), static_cast<size_t>(kMaxYamlBytes) + 1));
+  return text;
+}
+
+// Returns the path as a shell reads it back, and as no option.
+std::string ShellWord(const std::string& path) {
+  const std::string word = path.starts_with('-') ? "./" + path : path;
+  const bool is_safe = std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return absl::ascii_isalnum(c) || c >= 0x80 || absl::StrContains("_-./@%+=:,", c);
+  });
+  return is_safe ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
+
+}  // namespace
 
 absl::StatusOr<std::string> ReadSource(const std::string& path) {
   constexpr int64_t kMostRead = int64_t{64} << 20;
@@ -24,16 +77,16 @@ absl::StatusOr<std::string> ReadSource(const std::string& path) {
     }
     return text;
   }
-  std::string text;
-  std::istreambuf_iterator<char> next(std::cin);
-  while (next != std::istreambuf_iterator<char>() && text.size() <= kMaxYamlBytes) {
-    text.push_back(*next++);
-  }
-  return text;
+  return ReadStandardInput();
 }
 
-int FailWithProblems(const std::vector<Problem>& problems, const std::string& source) {
-  WriteMessage(ProblemsText(problems, source));
+std::string CommandWithFile(const std::string& before, const std::string& path, const std::string& after) {
+  const bool is_gone = path == "-" || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/");
+  return is_gone ? "" : absl::StrCat(before, " -f ", ShellWord(path), after.empty() ? "" : " ", after);
+}
+
+int FailWithProblems(const std::vector<Problem>& problems, const ProblemAdvice& advice) {
+  WriteMessage(ProblemsText(problems, advice));
   return kExitUsage;
 }
 

@@ -6,16 +6,21 @@
 #include "absl/status/statusor.h"
 #include "ampd/v1/job_service.pb.h"
 #include "client/jobfile/job_file.h"
+#include "client/jobfile/problems_text.h"
 
 // Functions shared by the commands that take a job file.
 namespace ampd::client {
 
-// Returns the text of a job file; the path "-" is standard input. Reads at most one byte more than a job file may
-// have, so that the caller can reject a longer one.
+// Returns the text of a job file; the path "-" is standard input. Of that, reads at most one byte more than a job file
+// may have, so that the caller can reject a longer one.
 absl::StatusOr<std::string> ReadSource(const std::string& path);
 
+// Returns the command line "BEFORE -f PATH AFTER", with quotes that a shell needs. Empty if the file can't be read a
+// second time, because it is standard input or a pipe of the shell.
+std::string CommandWithFile(const std::string& before, const std::string& path, const std::string& after = "");
+
 // Prints all problems of a job file and returns the exit code.
-int FailWithProblems(const std::vector<Problem>& problems, const std::string& source);
+int FailWithProblems(const std::vector<Problem>& problems, const ProblemAdvice& advice);
 
 // Prints each line of `text`, which comes from a server, after `prefix`.
 void PrintLines(const std::string& text, const std::string& prefix);

@@ -4,16 +4,19 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
+#include "absl/strings/str_replace.h"
 #include "base/text.h"
+#include "client/jobfile/field_limits.h"
+#include "client/jobfile/foreign_text.h"
 #include "client/jobfile/nearest.h"
 #include "client/jobfile/spec_fields.h"
 #include "client/jobfile/spec_override.h"
 #include "client/jobfile/spec_scalar.h"
-#include "client/render/format.h"
+#include "client/jobfile/unknown_field.h"
+#include "precision/policy.h"
 
 namespace ampd::client {
 namespace {
@@ -23,8 +26,8 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
 
-constexpr size_t kMaxProblemsShown = 20;
 constexpr char kDuration[] = "google.protobuf.Duration";
+constexpr char kNameOption[] = "--name";
 
 // The path of a field in two forms: `shown` has the names that the user types, and is for messages; `proto` has the
 // names of the proto's fields, and is the key of the field's line and column in JobFile::marks.
@@ -45,7 +48,8 @@ struct FieldPath {
 // Fills messages from YAML trees by reflection. After a problem it records the problem and continues.
 class SpecFiller {
  public:
-  explicit SpecFiller(JobFile* file) : file_(file) {}
+  // `root` is the whole tree, for suggestions.
+  SpecFiller(JobFile* file, const YamlNode& root) : file_(file), root_(root) {}
 
   void Fill(const YamlNode& node, const FieldPath& path, Message* message) {
     const Descriptor& type = *message->GetDescriptor();
@@ -67,7 +71,7 @@ class SpecFiller {
                absl::StrCat("'", entry.key, "' and '", first->second, "' are one field; write it once"));
       } else if (ChooseInOneof(entry, path, *field, &chosen)) {
         const FieldPath child = path.Child(*field);
-        file_->marks[child.proto] = entry.mark;
+        SetMark(child, entry.mark);
         FillField(entry.value, child, *field, message);
       }
     }
@@ -75,6 +79,12 @@ class SpecFiller {
 
  private:
   static std::string Shown(const FieldPath& path) { return path.shown.empty() ? "the job file" : path.shown; }
+
+  // Records the place under both names of the field, because the server's errors have the name that users know.
+  void SetMark(const FieldPath& path, const SourceMark& mark) {
+    file_->marks[path.proto] = mark;
+    file_->marks[path.shown] = mark;
+  }
 
   void Report(SourceMark mark, std::string field, std::string message, std::string nearest = "",
               std::vector<std::string> allowed = {}) {
@@ -86,51 +96,41 @@ class SpecFiller {
     return absl::StrCat("'", Shortened(text, kMaxShownText), "'");
   }
 
-  // Reports a value where a mapping must be, and suggests what was meant, as for "precision: bf16" or "model: lenet".
-  void ReportNoMapping(const YamlNode& node, const FieldPath& path, const Descriptor& type) {
-    std::string meant;
-    const size_t colon = node.text.find(':');
-    if (node.kind == YamlNode::Kind::kScalar && colon != std::string::npos &&
-        FindField(type, node.text.substr(0, colon)) != nullptr) {
-      meant = absl::StrCat(node.text.substr(0, colon), ": ", Shortened(node.text.substr(colon + 1), kMaxShownText));
-    } else if (node.kind == YamlNode::Kind::kScalar && FindField(type, node.text) != nullptr) {
-      meant = absl::StrCat("{", node.text, ": {}}");
-    } else if (node.kind == YamlNode::Kind::kScalar && type.field(0)->type() == FieldDescriptor::TYPE_STRING &&
-               !path.shown.empty()) {
-      meant = absl::StrCat("{", FieldName(*type.field(0)), ": ", Shortened(node.text, kMaxShownText), "}");
+  // Returns the mapping that was probably meant by a word, as by "precision: bf16" or "model: lenet"; empty if there is
+  // none.
+  static std::string MeantMapping(const std::string& text, const FieldPath& path, const Descriptor& type) {
+    const size_t colon = text.find(':');
+    if (colon != std::string::npos && FindField(type, text.substr(0, colon)) != nullptr) {
+      return absl::StrCat(text.substr(0, colon), ": ", Shortened(text.substr(colon + 1), kMaxShownText));
     }
-    const std::string found = node.kind == YamlNode::Kind::kScalar ? QuotedText(node.text) : "a list";
-    Report(node.mark, path.shown,
-           absl::StrCat(Shown(path), " must be a mapping of fields (", type.name(), "), not ", found), meant,
-           FieldNames(type));
+    if (const std::string name = absl::AsciiStrToLower(text); FindField(type, name) != nullptr) {
+      return absl::StrCat("{", name, ": {}}");
+    }
+    if (text.empty() || path.shown.empty() || type.field(0)->type() != FieldDescriptor::TYPE_STRING) {
+      return "";
+    }
+    const std::string preset = &type == v1::PrecisionPolicy::descriptor() ? NearestPreset(text) : "";
+    return absl::StrCat("{", FieldName(*type.field(0)), ": ", preset.empty() ? Shortened(text, kMaxShownText) : preset,
+                        "}");
+  }
+
+  // Reports a value where a mapping must be.
+  void ReportNoMapping(const YamlNode& node, const FieldPath& path, const Descriptor& type) {
+    const bool is_scalar = node.kind == YamlNode::Kind::kScalar;
+    Report(
+        node.mark, path.shown,
+        absl::StrCat(Shown(path), " must be a mapping of fields, not ", is_scalar ? QuotedText(node.text) : "a list"),
+        is_scalar ? MeantMapping(node.text, path, type) : "", FieldNames(type));
   }
 
   void ReportUnknown(const YamlEntry& entry, const FieldPath& path, const Descriptor& type) {
-    const std::string key = entry.key.empty() ? "''" : Shortened(entry.key, kMaxShownText);
-    if (entry.key == "<<") {
-      Report(
-          entry.mark, path.shown,
-          "merge keys ('<<') are not supported; write the fields out, or use an alias as a whole value: eval: *train");
-      return;
-    }
-    if (absl::StrContains(entry.key, "\u00a0")) {
-      Report(entry.mark, key,
-             absl::StrCat(QuotedText(key), " has a no-break space (U+00A0) in it; type a plain space in its place"));
-      return;
-    }
-    constexpr size_t kMostPaths = 3;
-    const std::vector<std::string> elsewhere = PathsTo(*v1::JobSpec::descriptor(), entry.key, kMostPaths);
-    if (Nearest(entry.key, FieldNames(type)).empty() && !elsewhere.empty()) {
-      const std::string here = path.shown.empty() ? "at the top, but there is one further in"
-                                                  : absl::StrCat("of ", path.shown, ", but there is one elsewhere");
-      Report(entry.mark, key, absl::StrCat(key, " is not a field ", here), elsewhere[0],
-             elsewhere.size() > 1 ? elsewhere : std::vector<std::string>());
-      return;
-    }
-    const std::string shown = (path.shown.empty() ? "" : path.shown + ".") + key;
-    const std::vector<std::string> names = FieldNames(type);
-    Report(entry.mark, shown, absl::StrCat(shown, " is not a field of ", type.name()), Nearest(entry.key, names),
-           names);
+    UnknownFieldAnswer answer = ExplainUnknownField({.key = entry.key,
+                                                     .section = path.shown,
+                                                     .type = &type,
+                                                     .whole = v1::JobSpec::descriptor(),
+                                                     .root = &root_,
+                                                     .is_override = entry.mark.line == 0});
+    Report(entry.mark, path.shown, std::move(answer.message), std::move(answer.nearest), std::move(answer.allowed));
   }
 
   bool ChooseInOneof(const YamlEntry& entry, const FieldPath& path, const FieldDescriptor& field,
@@ -154,13 +154,40 @@ class SpecFiller {
     } else if (!field.is_repeated()) {
       FillOne(node, path, field, message);
     } else if (node.kind != YamlNode::Kind::kSequence) {
-      Report(node.mark, path.shown, absl::StrCat(path.shown, " must be a list: [", TypeWords(field), ", ...]"));
+      ReportNoList(node, path, field);
+    } else if (node.items.empty() && IsUnsetIfZero(field)) {
+      ReportZero(node, path, field, "is an empty list");
     } else {
       for (size_t i = 0; i < node.items.size(); ++i) {
-        file_->marks[path.Item(i).proto] = node.items[i].mark;
+        SetMark(path.Item(i), node.items[i].mark);
         FillOne(node.items[i], path.Item(i), field, message);
       }
     }
+  }
+
+  void ReportNoList(const YamlNode& node, const FieldPath& path, const FieldDescriptor& field) {
+    const std::string list = absl::StrCat(" a list: [", TypeWords(field), ", ...]");
+    const bool is_scalar = node.kind == YamlNode::Kind::kScalar;
+    const std::string found = is_scalar ? QuotedText(node.text) : "a mapping";
+    Report(node.mark, path.shown,
+           node.kind == YamlNode::Kind::kNull ? absl::StrCat(path.shown, " has no value; it is", list)
+                                              : absl::StrCat(path.shown, " must be", list, ", not ", found),
+           is_scalar && !node.text.empty() ? absl::StrCat("[", Shortened(node.text, kMaxShownText), "]") : "");
+  }
+
+  static bool IsUnsetIfZero(const FieldDescriptor& field) {
+    const FieldLimits* const limits = LimitsOf(field);
+    return limits != nullptr && limits->is_unset_if_zero;
+  }
+
+  // Reports a value that the server would take for an unset field. REQUIRES: IsUnsetIfZero(field).
+  void ReportZero(const YamlNode& node, const FieldPath& path, const FieldDescriptor& field, const std::string& found) {
+    const FieldLimits& limits = *LimitsOf(field);
+    const std::string allowed = limits.limits;
+    const std::string otherwise = limits.default_value;
+    Report(node.mark, path.shown,
+           absl::StrCat(path.shown, " ", found, field.is_repeated() || allowed.empty() ? "" : "; must be " + allowed,
+                        "; leave the field out for the default", otherwise.empty() ? "" : ", " + otherwise));
   }
 
   void FillMap(const YamlNode& node, const FieldPath& path, const FieldDescriptor& field, Message* message) {
@@ -171,7 +198,7 @@ class SpecFiller {
     const Descriptor& type = *field.message_type();
     for (const YamlEntry& entry : node.entries) {
       const FieldPath item{path.shown + "." + entry.key, path.proto + "." + entry.key};
-      file_->marks[item.proto] = entry.mark;
+      SetMark(item, entry.mark);
       Message* pair = message->GetReflection()->AddMessage(message, &field);
       pair->GetReflection()->SetString(pair, type.map_key(), entry.key);
       FillOne(entry.value, item, *type.map_value(), pair);
@@ -200,10 +227,13 @@ class SpecFiller {
     } else if (const auto refusal = SetScalar(node.text, field, message)) {
       Report(node.mark, path.shown, absl::StrCat(path.shown, " ", refusal->message), refusal->nearest,
              refusal->allowed);
+    } else if (!field.is_repeated() && IsUnsetIfZero(field) && !message->GetReflection()->HasField(*message, &field)) {
+      ReportZero(node, path, field, node.text.empty() ? "is empty" : absl::StrCat("is ", node.text));
     }
   }
 
   JobFile* const file_;
+  const YamlNode& root_;
 };
 
 // Returns the path around a path: from "a.b[2].c" to "a.b[2]", to "a.b", to "a", to "".
@@ -212,56 +242,90 @@ std::string Enclosing(const std::string& path) {
   return cut == std::string::npos ? "" : path.substr(0, cut);
 }
 
-std::string AllowedText(const std::vector<std::string>& allowed) {
-  constexpr size_t kMaxShown = 24;
-  const size_t shown = std::min(allowed.size(), kMaxShown);
-  return absl::StrCat("(allowed: ", absl::StrJoin(allowed.begin(), allowed.begin() + shown, ", "),
-                      shown < allowed.size() ? ", ...)" : ")");
+// Sets the field `name` of the tree's root, in place of the file's.
+void SetName(const std::string& name, YamlNode* root) {
+  if (root->kind != YamlNode::Kind::kMap && root->kind != YamlNode::Kind::kNull) {
+    return;  // The reader refuses the tree.
+  }
+  root->kind = YamlNode::Kind::kMap;
+  const SourceMark mark{kNameOption, 0, 0};
+  std::erase_if(root->entries, [](const YamlEntry& entry) { return entry.key == "name"; });
+  root->entries.insert(root->entries.begin(), {"name", mark, {YamlNode::Kind::kScalar, mark, name, true, {}, {}}});
 }
 
-// Returns the problem's message, to be printed after `place`. Removes the field's path from the beginning of the
-// message if `place` already ends with the path ("--set PATH").
-std::string MessageAfterPlace(const std::string& place, const Problem& problem) {
-  absl::string_view message = problem.message;
-  if (!problem.field.empty() && absl::EndsWith(place, " " + problem.field) &&
-      (absl::ConsumePrefix(&message, problem.field + ": ") || absl::ConsumePrefix(&message, problem.field + " "))) {
-    return std::string(message);
-  }
-  return problem.message;
+// Whether the tree is what `ampctl job show -o json` or yaml prints: a job with its spec, its state and more.
+const YamlEntry* SpecOfShownJob(const YamlNode& root) {
+  const auto named = [&root](const char* name) {
+    return std::find_if(root.entries.begin(), root.entries.end(),
+                        [name](const YamlEntry& entry) { return entry.key == name; });
+  };
+  const auto spec = named("spec");
+  const bool is_job = spec != root.entries.end() && spec->value.kind == YamlNode::Kind::kMap &&
+                      named("id") != root.entries.end() && named("state") != root.entries.end();
+  return is_job ? &*spec : nullptr;
 }
 
-// Returns the problem as lines for people. Uses Printable, because texts from the file may contain terminal control
-// sequences.
-std::string ProblemText(const Problem& problem) {
-  const std::string place = problem.mark.ToString();
-  std::string text =
-      absl::StrCat("error: ", Printable(place), ": ", Printable(MessageAfterPlace(place, problem)), "\n");
-  const std::string allowed = problem.allowed.empty() ? "" : AllowedText(problem.allowed);
-  if (!problem.nearest.empty()) {
-    absl::StrAppend(&text, "  did you mean '", Printable(problem.nearest), "'?", allowed.empty() ? "" : "   ", allowed,
-                    "\n");
-  } else if (!allowed.empty()) {
-    absl::StrAppend(&text, "  ", allowed, "\n");
+// Returns the text between the quotes of a description that begins with `is "`; nothing if it does not.
+std::optional<std::string> RefusedText(const std::string& description) {
+  constexpr absl::string_view kBegin = "is \"";
+  const size_t end = description.find("\"; ");
+  return absl::StartsWith(description, kBegin) && end != std::string::npos && end >= kBegin.size()
+             ? std::optional(description.substr(kBegin.size(), end - kBegin.size()))
+             : std::nullopt;
+}
+
+// Returns the value that was probably meant in place of the one that the server refused; empty if there is none.
+std::string MeantValue(const FieldViolation& violation, const SourceMark& place) {
+  const std::optional<std::string> refused = RefusedText(violation.description);
+  if (!refused.has_value()) {
+    return "";
   }
-  return text;
+  if (absl::StrContains(violation.description, "; presets are ")) {
+    return NearestPreset(*refused);
+  }
+  // The shell removes quotes. Those that reach ampctl are part of the value.
+  const bool is_quoted = refused->size() > 2 && refused->front() == refused->back() &&
+                         (refused->front() == '"' || refused->front() == '\'');
+  return is_quoted && place.line == 0 ? refused->substr(1, refused->size() - 2) : "";
 }
 
 }  // namespace
 
-JobFile ReadJobFile(std::string_view text, const std::string& source, const std::vector<std::string>& overrides) {
+std::string NearestPreset(const std::string& name) {
+  const std::vector<std::string> presets = precision::PresetNames();
+  const std::string usual = UsualFormat(name);
+  const bool is_usual = std::find(presets.begin(), presets.end(), usual) != presets.end();
+  return is_usual ? usual : Nearest(absl::StrReplaceAll(name, {{"_", "-"}}), presets);
+}
+
+JobFile ReadJobFile(std::string_view text, const std::string& source, const std::vector<std::string>& overrides,
+                    const std::string& name) {
   JobFile file;
   std::optional<YamlNode> root = ParseYaml(text, source, &file.problems);
   if (!root.has_value()) {
     return file;
   }
-  for (const std::string& assignment : overrides) {
-    ApplyOverride(assignment, *v1::JobSpec::descriptor(), &*root, &file.problems);
+  if (root->kind == YamlNode::Kind::kScalar) {
+    if (auto foreign = FindOtherLanguage(text, source); foreign.has_value()) {
+      file.problems.push_back(*std::move(foreign));
+      return file;
+    }
   }
-  if (root->kind == YamlNode::Kind::kNull) {
-    file.problems.push_back({{source, 0, 0}, "", "the file is empty", "", {}});
+  if (const YamlEntry* const spec = SpecOfShownJob(*root); spec != nullptr) {
+    file.problems.push_back({spec->mark, "", "this is the output of job show; only its \"spec\" is a job file"});
     return file;
   }
-  SpecFiller(&file).Fill(*root, {}, &file.spec);
+  for (const std::string& assignment : overrides) {
+    ApplyOverride(assignment, *v1::JobSpec::descriptor(), &*root, {&file.problems, &file.replaced});
+  }
+  if (!name.empty()) {
+    SetName(name, &*root);
+  }
+  if (root->kind == YamlNode::Kind::kNull) {
+    file.problems.push_back({{source, 0, 0}, "", "the file is empty"});
+    return file;
+  }
+  SpecFiller(&file, *root).Fill(*root, {}, &file.spec);
   return file;
 }
 
@@ -279,27 +343,14 @@ std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violatio
     const SourceMark place = mark == file.marks.end() ? SourceMark{source, 0, 0} : mark->second;
     // If the file does not set the field, `place` is the position of a field that contains it. Then the message says
     // that the file does not set the field.
-    const bool missing = path != field && !absl::StartsWith(violation.description, "must ");
+    const bool missing = path != field && !absl::StartsWith(violation.description, "must ") &&
+                         !absl::StartsWith(violation.description, "is not set");
     const std::string message =
         field.empty() ? violation.description  // a violation without a field: how many further violations were left out
                       : absl::StrCat(field, ": ", violation.description, missing ? " (the file does not set it)" : "");
-    problems.push_back({place, field, message, "", {}});
+    problems.push_back({place, field, message, missing ? "" : MeantValue(violation, place)});
   }
   return problems;
-}
-
-std::string ProblemsText(const std::vector<Problem>& problems, const std::string& source) {
-  std::string text;
-  const size_t shown = std::min(problems.size(), kMaxProblemsShown);
-  for (size_t i = 0; i < shown; ++i) {
-    text += ProblemText(problems[i]);
-  }
-  if (shown < problems.size()) {
-    absl::StrAppend(&text, "error: and ", problems.size() - shown, " more problems\n");
-  }
-  absl::StrAppend(&text, "  try: correct ", problems.size() == 1 ? "it" : "them", ", then ampctl job submit -f ",
-                  Printable(source), " --dry-run\n");
-  return text;
 }
 
 }  // namespace ampd::client

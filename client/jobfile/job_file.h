@@ -7,6 +7,7 @@
 
 #include "ampd/v1/job_spec.pb.h"
 #include "base/error.h"
+#include "client/jobfile/spec_override.h"
 #include "client/jobfile/yaml_tree.h"
 
 // Reads a job file, which is YAML, into a JobSpec and reports all problems at once with their positions. Fields, types
@@ -17,22 +18,26 @@ namespace ampd::client {
 struct JobFile {
   v1::JobSpec spec;
   std::vector<Problem> problems;
-  // The position in the source at which each field of `spec` was set. The key is the field's path in proto names
-  // ("model.lenet.widths[1]").
+  // The position in the source at which each field of `spec` was set. The key is the field's path
+  // ("model.lenet.widths[1]"), in the names that users know and in those of the proto.
   std::map<std::string, SourceMark> marks;
+  // The fields of the file that overrides replaced by others of the same choice.
+  std::vector<Replacement> replaced;
 };
 
 // Reads `text` after it has applied each override "path=value" in turn. `source` is the file's name in messages. An
-// override of one member of a oneof replaces the member that the file sets.
-JobFile ReadJobFile(std::string_view text, const std::string& source, const std::vector<std::string>& overrides);
+// override of one member of a oneof replaces the member that the file sets. A `name` that is not empty is that of
+// --name, and replaces the name in the file.
+JobFile ReadJobFile(std::string_view text, const std::string& source, const std::vector<std::string>& overrides,
+                    const std::string& name = "");
 
 // Turns the field violations that the server reported into problems. Each is placed at the line of its field or, if
 // the file does not set that field, of the nearest field around it that the file sets.
 std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violations, const JobFile& file,
                                      const std::string& source);
 
-// Returns the problems as text for people, with the most important at the end. For each: the problem, the nearest
-// name, the allowed values, and what to type.
-std::string ProblemsText(const std::vector<Problem>& problems, const std::string& source);
+// Returns the preset of precision policies that was probably meant by `name`: "bf16" for "BF16" or "bfloat16". Empty if
+// there is none.
+std::string NearestPreset(const std::string& name);
 
 }  // namespace ampd::client

@@ -1,7 +1,11 @@
 #include "client/jobfile/spec_fields.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/units.h"
 
 namespace ampd::client {
@@ -11,19 +15,40 @@ using google::protobuf::Descriptor;
 using google::protobuf::EnumDescriptor;
 using google::protobuf::FieldDescriptor;
 
-void FindPaths(const Descriptor& message, std::string_view name, const std::string& above, size_t most,
-               std::vector<std::string>* paths) {
+// Visits the fields of `message` and of the messages in it, but not those in lists. `visit` gets each field with its
+// path, and returns whether the search enters the field.
+template <typename Visit>
+void VisitFields(const Descriptor& message, const std::string& above, const Visit& visit) {
   constexpr int kDeepest = 4;  // most words of a path; ends the search also in messages that contain themselves
-  for (int i = 0; i < message.field_count() && paths->size() < most; ++i) {
+  for (int i = 0; i < message.field_count(); ++i) {
     const FieldDescriptor& field = *message.field(i);
     const std::string path = above + FieldName(field);
-    if (FieldName(field) == name) {
-      paths->push_back(path);
-    } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !field.is_repeated() &&
-               std::count(path.begin(), path.end(), '.') + 1 < kDeepest) {
-      FindPaths(*field.message_type(), name, path + ".", most, paths);
+    const bool enters = visit(field, path);
+    if (enters && field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !field.is_repeated() &&
+        std::count(path.begin(), path.end(), '.') + 1 < kDeepest) {
+      VisitFields(*field.message_type(), path + ".", visit);
     }
   }
+}
+
+// Returns the text's letters and digits, in lower case.
+std::string LettersOf(std::string_view text) {
+  std::string letters;
+  for (const char c : text) {
+    if (absl::ascii_isalnum(static_cast<unsigned char>(c))) {
+      letters += absl::ascii_tolower(static_cast<unsigned char>(c));
+    }
+  }
+  return letters;
+}
+
+// Returns the second of the pair whose first is `word`, in any case and with any separators; empty if there is none.
+template <size_t kSize>
+std::string Translated(std::string_view word, const std::pair<const char*, const char*> (&words)[kSize]) {
+  const std::string letters = LettersOf(word);
+  const auto* const found =
+      std::find_if(std::begin(words), std::end(words), [&](const auto& pair) { return letters == pair.first; });
+  return found == std::end(words) ? "" : found->second;
 }
 
 }  // namespace
@@ -51,8 +76,50 @@ std::vector<std::string> FieldNames(const Descriptor& message) {
 
 std::vector<std::string> PathsTo(const Descriptor& message, std::string_view name, size_t most) {
   std::vector<std::string> paths;
-  FindPaths(message, name, "", most, &paths);
+  VisitFields(message, "", [&](const FieldDescriptor& field, const std::string& path) {
+    const bool is_found = FieldName(field) == name;
+    if (is_found && paths.size() < most) {
+      paths.push_back(path);
+    }
+    return !is_found;
+  });
   return paths;
+}
+
+std::vector<std::string> PathsLike(const Descriptor& message, std::string_view word) {
+  const std::string letters = LettersOf(word);
+  std::vector<std::string> paths;
+  VisitFields(message, "", [&](const FieldDescriptor& /*field*/, const std::string& path) {
+    if (!letters.empty() && LettersOf(path) == letters) {
+      paths.push_back(path);
+    }
+    return true;
+  });
+  return paths;
+}
+
+std::string UsualName(std::string_view word) {
+  static constexpr std::pair<const char*, const char*> kNames[] = {{"lr", "learning_rate"},
+                                                                   {"wd", "weight_decay"},
+                                                                   {"eps", "epsilon"},
+                                                                   {"bs", "batch_size"},
+                                                                   {"optim", "optimizer"},
+                                                                   {"numepochs", "epochs"},
+                                                                   {"maxepochs", "epochs"},
+                                                                   {"numsteps", "steps"},
+                                                                   {"maxsteps", "steps"},
+                                                                   {"gradaccum", "gradient_accumulation"},
+                                                                   {"accumulationsteps", "gradient_accumulation"},
+                                                                   {"maxgradnorm", "clip_grad_norm"},
+                                                                   {"gradclip", "clip_grad_norm"}};
+  return Translated(word, kNames);
+}
+
+std::string UsualFormat(std::string_view word) {
+  static constexpr std::pair<const char*, const char*> kFormats[] = {
+      {"float32", "fp32"}, {"float", "fp32"}, {"single", "fp32"},   {"f32", "fp32"},  {"float16", "fp16"},
+      {"half", "fp16"},    {"f16", "fp16"},   {"bfloat16", "bf16"}, {"float8", "fp8"}};
+  return Translated(word, kFormats);
 }
 
 std::vector<std::string> EnumNames(const EnumDescriptor& type) {
@@ -83,15 +150,13 @@ std::string TypeWords(const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_BOOL:
       return "true or false";
     case FieldDescriptor::CPPTYPE_ENUM:
-      return "one of " + field.enum_type()->name();
+      return absl::StrCat("one of ", absl::StrJoin(EnumNames(*field.enum_type()), ", "));
     case FieldDescriptor::CPPTYPE_STRING:
       return "text";
     case FieldDescriptor::CPPTYPE_MESSAGE:
       break;
   }
-  return field.message_type()->full_name() == "google.protobuf.Duration"
-             ? kDurationWords
-             : "a mapping (" + field.message_type()->name() + ")";
+  return field.message_type()->full_name() == "google.protobuf.Duration" ? kDurationWords : "a mapping of fields";
 }
 
 }  // namespace ampd::client

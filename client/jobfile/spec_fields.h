@@ -23,11 +23,23 @@ std::vector<std::string> PathsTo(const google::protobuf::Descriptor& message, st
 // Returns the names of the enumeration's values that a job file may use: all except the name of the unspecified value.
 std::vector<std::string> EnumNames(const google::protobuf::EnumDescriptor& type);
 
+// Returns the paths of the fields of `message`, and of the messages in it, that have the same letters and digits as
+// `word`, in any case and with any separators: "train.steps" for "trainSteps", "train/steps" or "TRAIN.STEPS".
+std::vector<std::string> PathsLike(const google::protobuf::Descriptor& message, std::string_view word);
+
+// Returns the name that ampd has for a field that other programs call `word`: "learning_rate" for "lr". Empty if there
+// is none.
+std::string UsualName(std::string_view word);
+
+// Returns the name that ampd has for a number format that other programs call `word`: "bf16" for "bfloat16". Empty if
+// there is none.
+std::string UsualFormat(std::string_view word);
+
 // Returns whether the field holds a number of bytes, which may be written with a unit (4GiB). The names of these fields
 // end in "_bytes".
 bool IsByteCount(const google::protobuf::FieldDescriptor& field);
 
-// Describes the field's type in words: "a whole number", "true or false", "a mapping (CosineSchedule)".
+// Describes the field's type in words: "a whole number", "true or false", "a mapping of fields", "one of CPU, GPU".
 std::string TypeWords(const google::protobuf::FieldDescriptor& field);
 
 }  // namespace ampd::client

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -18,73 +19,140 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
 constexpr size_t kMaxOverrideDepth = 16;
+constexpr size_t kMaxMeant = 60;       // most bytes of a suggestion
+constexpr size_t kMaxShownPath = 300;  // most bytes of a path in messages
+
+// The place of a --set in messages. No file has this name.
+constexpr char kSet[] = "--set ";
 
 // One word of a path: "module_rules[0]".
 struct Step {
   std::string name;
-  std::optional<size_t> index;
+  std::optional<size_t> index = {};
 };
 
-std::optional<Step> ParseStep(const std::string& word) {
+// Returns what is wrong with one word of a path; empty if nothing is, and then `step` holds the word.
+std::string ReadStep(const std::string& word, Step* step) {
   const size_t bracket = word.find('[');
+  step->name = word.substr(0, bracket);
   if (bracket == std::string::npos) {
-    return word.empty() ? std::nullopt : std::optional<Step>({word, std::nullopt});
+    return "";
+  }
+  if (bracket == 0) {
+    return absl::StrCat("'", word, "' has no name before its index; the index follows the name of a list: hidden[0]");
+  }
+  if (!word.ends_with("]")) {
+    return absl::StrCat("'", word, "' has a '[' without a ']' at its end; an index is written as ", step->name, "[0]");
+  }
+  const std::string digits = word.substr(bracket + 1, word.size() - bracket - 2);
+  if (absl::StrContains(digits, "][")) {
+    return absl::StrCat("'", word, "' has two indices; no field is a list of lists");
   }
   size_t index = 0;
-  if (bracket == 0 || !word.ends_with("]") ||
-      !absl::SimpleAtoi(word.substr(bracket + 1, word.size() - bracket - 2), &index)) {
-    return std::nullopt;
+  if (digits.empty() || !std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) ||
+      !absl::SimpleAtoi(digits, &index)) {
+    return absl::StrCat("'", digits, "' is not the index of an item; indices are whole numbers from 0 on: ", step->name,
+                        "[0]");
   }
-  return Step{word.substr(0, bracket), index};
+  step->index = index;
+  return "";
 }
 
-std::optional<std::vector<Step>> ParsePath(const std::string& path) {
-  std::vector<Step> steps;
+// Returns what is wrong with a path as a whole; empty if nothing is, and then `steps` holds its words.
+std::string ReadPath(const std::string& path, std::vector<Step>* steps) {
+  if (path.empty()) {
+    return "has no path before the '='; an override is PATH=VALUE, for example train.steps=500";
+  }
+  if (path.front() == '.' || path.back() == '.') {
+    return absl::StrCat("the path ", path.front() == '.' ? "begins" : "ends",
+                        " with a dot; dots stand between names: ", "train.steps");
+  }
   for (const auto word : absl::StrSplit(path, '.')) {
-    std::optional<Step> step = ParseStep(std::string(word));
-    if (!step.has_value()) {
-      return std::nullopt;
+    if (word.empty()) {
+      return "the path has two dots in a row; one dot stands between two names: train.steps";
     }
-    steps.push_back(*std::move(step));
+    if (const std::string wrong = ReadStep(std::string(word), &steps->emplace_back()); !wrong.empty()) {
+      return wrong;
+    }
   }
-  return steps;
+  return steps->size() > kMaxOverrideDepth
+             ? absl::StrCat("a path has at most ", kMaxOverrideDepth, " names, not ", steps->size())
+             : "";
 }
 
-// Returns the child of `node` named `name`. Creates it if it is missing, and removes the other members of its oneof.
-YamlNode* ChildOf(YamlNode* node, const std::string& name, const Descriptor* type, const SourceMark& mark) {
+// Applies one override: walks along its path and creates what is missing.
+class Walk {
+ public:
+  Walk(SourceMark mark, AppliedOverrides* applied) : mark_(std::move(mark)), applied_(applied) {}
+
+  // Returns the child of `node` named `name`. Creates it if it is missing, and removes the other members of its oneof.
+  YamlNode* ChildOf(YamlNode* node, const std::string& name, const Descriptor* type);
+  // Returns the item at `index` of the list `node`. The index right after the last item creates an item; a larger index
+  // returns null.
+  YamlNode* ItemOf(YamlNode* node, size_t index);
+
+ private:
+  void RemoveAlternatives(YamlNode* node, const Descriptor& type, const FieldDescriptor& field);
+
+  const SourceMark mark_;
+  AppliedOverrides* const applied_;
+  std::string path_;  // path of the node that ChildOf returned last
+};
+
+// Removes the members of `node` that `field` excludes. One that another override has set is a problem, because the user
+// asked for both.
+void Walk::RemoveAlternatives(YamlNode* node, const Descriptor& type, const FieldDescriptor& field) {
+  const auto is_excluded = [&](const YamlEntry& entry) {
+    const FieldDescriptor* const other = FindField(type, entry.key);
+    return other != nullptr && other != &field && other->real_containing_oneof() == field.real_containing_oneof();
+  };
+  for (const YamlEntry& entry : node->entries) {
+    if (!is_excluded(entry)) {
+      continue;
+    }
+    if (entry.mark.source.starts_with(kSet)) {
+      applied_->problems->push_back(
+          {mark_, "",
+           absl::StrCat("cannot be combined with ", entry.mark.source, ": a job file has only one of '",
+                        FieldName(field), "' and '", entry.key, "'")});
+    } else {
+      const std::string prefix = path_.empty() ? "" : path_ + ".";
+      applied_->replaced->push_back({mark_.source, absl::StrCat(prefix, entry.key), entry.mark});
+    }
+  }
+  std::erase_if(node->entries, is_excluded);
+}
+
+YamlNode* Walk::ChildOf(YamlNode* node, const std::string& name, const Descriptor* type) {
   if (node->kind != YamlNode::Kind::kMap) {
-    *node = YamlNode{YamlNode::Kind::kMap, mark, "", false, {}, {}};
+    *node = YamlNode{YamlNode::Kind::kMap, mark_, "", false, {}, {}};
   }
   const FieldDescriptor* field = type == nullptr ? nullptr : FindField(*type, name);
   const auto same_field = [&](const YamlEntry& entry) {
     return entry.key == name || (field != nullptr && FindField(*type, entry.key) == field);
   };
   if (field != nullptr && field->real_containing_oneof() != nullptr) {
-    std::erase_if(node->entries, [&](const YamlEntry& entry) {
-      const FieldDescriptor* other = FindField(*type, entry.key);
-      return other != nullptr && other != field && other->real_containing_oneof() == field->real_containing_oneof();
-    });
+    RemoveAlternatives(node, *type, *field);
   }
+  absl::StrAppend(&path_, path_.empty() ? "" : ".", name);
   auto entry = std::find_if(node->entries.begin(), node->entries.end(), same_field);
   if (entry == node->entries.end()) {
-    node->entries.push_back({name, mark, YamlNode{YamlNode::Kind::kNull, mark, "", false, {}, {}}});
+    node->entries.push_back({name, mark_, YamlNode{YamlNode::Kind::kNull, mark_, "", false, {}, {}}});
     entry = std::prev(node->entries.end());
   }
-  entry->mark = mark;
+  entry->mark = mark_;
   return &entry->value;
 }
 
-// Returns the item at `index` of the list `node`. The index right after the last item creates an item; a larger index
-// returns null.
-YamlNode* ItemOf(YamlNode* node, size_t index, const SourceMark& mark) {
+YamlNode* Walk::ItemOf(YamlNode* node, size_t index) {
   if (node->kind != YamlNode::Kind::kSequence) {
-    *node = YamlNode{YamlNode::Kind::kSequence, mark, "", false, {}, {}};
+    *node = YamlNode{YamlNode::Kind::kSequence, mark_, "", false, {}, {}};
   }
   if (index > node->items.size()) {
     return nullptr;
   }
   if (index == node->items.size()) {
-    node->items.push_back(YamlNode{YamlNode::Kind::kNull, mark, "", false, {}, {}});
+    node->items.push_back(YamlNode{YamlNode::Kind::kNull, mark_, "", false, {}, {}});
   }
   return &node->items[index];
 }
@@ -119,43 +187,86 @@ std::optional<YamlNode> ValueOf(const std::string& text, const SourceMark& mark,
   return node;
 }
 
+// Returns the path with an index in place of its word at `at`, which is a number: "model.mlp.hidden[0]" for
+// "model.mlp.hidden.0".
+std::string WithIndex(const std::vector<Step>& steps, size_t at) {
+  std::string path;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
+    absl::StrAppend(&path, i == at ? absl::StrCat("[", step.name, "]") : absl::StrCat(i == 0 ? "" : ".", step.name),
+                    step.index.has_value() ? absl::StrCat("[", *step.index, "]") : "");
+  }
+  return path;
+}
+
+// Whether the field `name` of the message is a list.
+bool IsList(const Descriptor* type, const std::string& name) {
+  const FieldDescriptor* const field = type == nullptr ? nullptr : FindField(*type, name);
+  return field != nullptr && field->is_repeated() && !field->is_map();
+}
+
+bool IsNumber(const std::string& word) {
+  return !word.empty() && std::all_of(word.begin(), word.end(), absl::ascii_isdigit);
+}
+
+// Explains an assignment without a '='.
+Problem NoAssignment(const std::string& assignment, const SourceMark& mark) {
+  const size_t colon = assignment.find(':');
+  const std::string meant =
+      colon == std::string::npos ? "" : absl::StrCat(assignment.substr(0, colon), "=", assignment.substr(colon + 1));
+  return {mark, "", "has no '='; an override is PATH=VALUE, for example train.steps=500", Shortened(meant, kMaxMeant)};
+}
+
 }  // namespace
 
 void ApplyOverride(const std::string& assignment, const Descriptor& type, YamlNode* root,
-                   std::vector<Problem>* problems) {
+                   const AppliedOverrides& applied) {
+  AppliedOverrides out = applied;
   if (const auto invalid = FirstInvalidUtf8(assignment); invalid.has_value()) {
     const std::string path = OneLine(assignment.substr(0, assignment.find('=')));
-    problems->push_back({{absl::StrCat("--set ", path), 0, 0}, path, NotUtf8(assignment, *invalid), "", {}});
+    out.problems->push_back({{kSet + path, 0, 0}, path, NotUtf8(assignment, *invalid)});
     return;
   }
   const size_t equals = assignment.find('=');
   const std::string path(absl::StripAsciiWhitespace(assignment.substr(0, equals)));
-  const SourceMark mark{absl::StrCat("--set ", path.empty() ? "''" : path), 0, 0};
-  const auto refuse = [&](std::string why) { problems->push_back({mark, path, std::move(why), "", {}}); };
-  const std::optional<std::vector<Step>> steps = ParsePath(path);
-  if (steps.has_value() && steps->size() > kMaxOverrideDepth) {
-    refuse(absl::StrCat("a path has at most ", kMaxOverrideDepth, " names, not ", steps->size()));
+  const SourceMark mark{kSet + (path.empty() ? "''" : Shortened(path, kMaxShownPath)), 0, 0};
+  const auto refuse = [&](std::string why, std::string nearest = "") {
+    out.problems->push_back({mark, path, std::move(why), std::move(nearest)});
+  };
+  if (equals == std::string::npos) {
+    out.problems->push_back(NoAssignment(path, mark));
     return;
   }
-  if (equals == std::string::npos || !steps.has_value()) {
-    refuse("an override is path=value, for example train.epochs=2 or precision.module_rules[0].compute=fp32");
+  std::vector<Step> steps;
+  if (std::string wrong = ReadPath(path, &steps); !wrong.empty()) {
+    refuse(std::move(wrong));
     return;
   }
   std::optional<YamlNode> value =
-      ValueOf(std::string(absl::StripAsciiWhitespace(assignment.substr(equals + 1))), mark, problems);
+      ValueOf(std::string(absl::StripAsciiWhitespace(assignment.substr(equals + 1))), mark, out.problems);
   if (!value.has_value()) {
     return;
   }
+  Walk walk(mark, &out);
+  const YamlNode before = *root;
   YamlNode* node = root;
   const Descriptor* level = &type;
-  for (const Step& step : *steps) {
-    node = ChildOf(node, step.name, level, mark);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
+    if (i + 1 < steps.size() && !step.index.has_value() && IsList(level, step.name) && IsNumber(steps[i + 1].name)) {
+      refuse(absl::StrCat("the index of an item is written in brackets: ", step.name, "[", steps[i + 1].name, "]"),
+             WithIndex(steps, i + 1));
+      *root = before;  // The nodes that were created would be reported as problems of their own.
+      return;
+    }
+    node = walk.ChildOf(node, step.name, level);
     level = TypeOfField(level, step.name);
     YamlNode* const list = node;
-    if (step.index.has_value() && (node = ItemOf(list, *step.index, mark)) == nullptr) {
+    if (step.index.has_value() && (node = walk.ItemOf(list, *step.index)) == nullptr) {
       refuse(absl::StrCat("there is no item ", *step.index, " in ", step.name, "; the list has ", list->items.size(),
                           list->items.size() == 1 ? " item" : " items", ", so ", step.name, "[", list->items.size(),
                           "] adds one"));
+      *root = before;
       return;
     }
   }

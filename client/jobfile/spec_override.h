@@ -9,11 +9,25 @@
 
 namespace ampd::client {
 
+// A field of the file that an override replaced by another one of the same choice.
+struct Replacement {
+  std::string by;    // "--set model.lenet.num_classes"
+  std::string path;  // "model.mlp"
+  SourceMark mark;   // the place of the replaced field in the file
+};
+
+// What applying overrides leads to, apart from the changed tree.
+struct AppliedOverrides {
+  std::vector<Problem>* problems;
+  std::vector<Replacement>* replaced;
+};
+
 // Applies an assignment "path=value" (precision.preset=fp16, model.lenet.widths=[32,64],
 // precision.module_rules[0].compute=fp32) to `root`, the YAML tree of a message of `type`. Creates missing nodes on
-// the path. Setting a member of a oneof removes the other members. The position of the new value is "--set path". An
-// unknown field is added too; the tree's reader reports it later.
+// the path. Setting a member of a oneof removes the other members: those of the file are recorded, and it is a problem
+// if an earlier override set one. The position of the new value is "--set path". An unknown field is added too; the
+// tree's reader reports it later.
 void ApplyOverride(const std::string& assignment, const google::protobuf::Descriptor& type, YamlNode* root,
-                   std::vector<Problem>* problems);
+                   const AppliedOverrides& applied);
 
 }  // namespace ampd::client

@@ -2,9 +2,11 @@
 
 #include <google/protobuf/duration.pb.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -13,6 +15,7 @@
 #include "absl/time/time.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "client/jobfile/field_limits.h"
 #include "client/jobfile/nearest.h"
 #include "client/jobfile/spec_fields.h"
 
@@ -46,27 +49,47 @@ struct Target {
     }                                                                          \
   } while (false)
 
+// Returns the refusal of a number that the field's type cannot hold. It names the limits that the server has for the
+// field, if they are known, and otherwise `type_limit`, the type's own.
+template <typename T>
+ScalarRefusal OutOfRange(const std::string& text, const FieldDescriptor& field, T type_limit) {
+  const FieldLimits* const limits = LimitsOf(field);
+  const bool is_known = limits != nullptr && limits->limits[0] != '\0';
+  return {absl::StrCat("must be ",
+                       is_known ? std::string(limits->limits)
+                                : absl::StrCat(type_limit > 0 ? "at most " : "at least ", type_limit),
+                       ", not ", Quoted(text)),
+          "",
+          {}};
+}
+
+// Whether the text is a whole number in plain decimal digits, such as -12.
+bool IsPlainWhole(std::string_view text) {
+  text.remove_prefix(text.starts_with('-') || text.starts_with('+') ? 1 : 0);
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isdigit(c); });
+}
+
 template <typename T>
 std::optional<ScalarRefusal> ParseWhole(const std::string& text, const FieldDescriptor& field, T* value) {
+  using Limits = std::numeric_limits<T>;
   if (absl::SimpleAtoi(text, value)) {
     return std::nullopt;
+  }
+  if (IsPlainWhole(text)) {
+    return OutOfRange<T>(text, field, text.starts_with('-') ? Limits::lowest() : Limits::max());
   }
   double number = 0;
   if (!absl::SimpleAtod(text, &number) || !std::isfinite(number) || number != std::floor(number)) {
     ScalarRefusal refusal = NotA(TypeWords(field), text);
-    const std::string digits = absl::StrReplaceAll(text, {{",", ""}, {"_", ""}, {" ", ""}});
+    const std::string digits = absl::StrReplaceAll(text, {{",", ""}, {"_", ""}, {" ", ""}, {"\u00a0", ""}});
     refusal.nearest = digits != text && absl::SimpleAtoi(digits, value) ? digits : "";
     return refusal;
   }
   // The largest whole number that may be written as 1e15 or 15.0: up to 2^53 a double holds every whole number
   // exactly. Larger numbers must be plain digits.
   constexpr double kExact = 9007199254740992.0;
-  const double lowest = static_cast<double>(std::numeric_limits<T>::lowest());
-  const double highest = static_cast<double>(std::numeric_limits<T>::max());
-  if (number < lowest || number > highest) {
-    const T limit = number < lowest ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
-    return ScalarRefusal{
-        absl::StrCat("must be at ", number < lowest ? "least " : "most ", limit, ", not ", Quoted(text)), "", {}};
+  if (number < static_cast<double>(Limits::lowest()) || number > static_cast<double>(Limits::max())) {
+    return OutOfRange<T>(text, field, number < 0 ? Limits::lowest() : Limits::max());
   }
   if (std::abs(number) > kExact) {
     return ScalarRefusal{
@@ -81,6 +104,8 @@ std::optional<ScalarRefusal> PutByteCount(const std::string& text, const Target&
   int64_t value = 0;
   if (const std::optional<int64_t> bytes = ParseByteCount(text); bytes.has_value()) {
     value = *bytes;
+  } else if (const std::string why = WhyTooManyBytes(text); !why.empty()) {
+    return ScalarRefusal{absl::StrCat("is ", Quoted(text), ", which ", why), "", {}};
   } else if (auto refusal = ParseWhole<int64_t>(text, *target.field, &value); refusal.has_value()) {
     const std::string guess = GuessByteCount(text);
     refusal->nearest = guess.empty() ? refusal->nearest : guess;
@@ -97,12 +122,15 @@ std::optional<ScalarRefusal> PutNumber(const std::string& text, const Target& ta
   }
   if (!absl::SimpleAtod(text, &value)) {
     ScalarRefusal refusal = NotA("a number", text);
-    const std::string point = absl::StrReplaceAll(text, {{",", "."}});
-    refusal.nearest = point != text && absl::SimpleAtod(point, &value) ? point : "";
+    const std::string plain = absl::StrReplaceAll(text, {{",", "."}, {"_", ""}, {" ", ""}, {"\u00a0", ""}});
+    refusal.nearest = plain != text && absl::SimpleAtod(plain, &value) ? plain : "";
     return refusal;
   }
   if (!std::isfinite(value)) {
     return NotA("a finite number", text);
+  }
+  if (value == 0 && text.substr(0, text.find_first_of("eEpP")).find_first_of("123456789") != std::string::npos) {
+    return ScalarRefusal{absl::StrCat("is ", Quoted(text), ", which is too close to 0 to be told from it"), "", {}};
   }
   if (target.field->cpp_type() == FieldDescriptor::CPPTYPE_FLOAT) {
     AMPD_PUT(target, Float, static_cast<float>(value));
@@ -129,8 +157,10 @@ std::optional<ScalarRefusal> PutEnum(const std::string& text, const Target& targ
   const EnumValueDescriptor* value = target.field->enum_type()->FindValueByName(text);
   if (value == nullptr || text.ends_with("_UNSPECIFIED")) {
     std::vector<std::string> names = EnumNames(*target.field->enum_type());
-    return ScalarRefusal{absl::StrCat("must be one of the allowed words, not ", Quoted(text)), Nearest(text, names),
-                         names};
+    const std::string usual = UsualFormat(text);
+    const bool is_usual = std::find(names.begin(), names.end(), usual) != names.end();
+    return ScalarRefusal{absl::StrCat("must be one of the allowed words, not ", Quoted(text)),
+                         is_usual ? usual : Nearest(text, names), names};
   }
   AMPD_PUT(target, Enum, value);
   return std::nullopt;
@@ -138,6 +168,9 @@ std::optional<ScalarRefusal> PutEnum(const std::string& text, const Target& targ
 
 std::optional<ScalarRefusal> PutDuration(const std::string& text, const Target& target) {
   std::optional<absl::Duration> parsed = ParseDuration(text);
+  if (const std::string why = WhyTooLong(text); !why.empty()) {
+    return ScalarRefusal{absl::StrCat("is ", Quoted(text), ", which ", why), "", {}};
+  }
   if (!parsed.has_value()) {
     ScalarRefusal refusal = NotA(kDurationWords, text);
     refusal.nearest = GuessDuration(text);

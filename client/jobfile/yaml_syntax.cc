@@ -32,6 +32,19 @@ std::string WideEncoding(std::string_view text) {
   return text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") || has_zero ? "UTF-16" : "";
 }
 
+// Returns the character that follows the line's first ':' if it looks like a space but is none, as "U+00A0"; empty if
+// there is none.
+std::string FalseSpaceAfterColon(std::string_view line) {
+  const size_t colon = line.find(':');
+  if (colon == std::string_view::npos || colon + 1 >= line.size()) {
+    return "";
+  }
+  const std::string_view rest = line.substr(colon + 1);
+  const size_t num_bytes = Utf8CharacterBytes(rest, 0);
+  const std::string escaped = num_bytes > 1 ? OneLine(rest.substr(0, num_bytes)) : "";
+  return absl::StartsWith(escaped, "\\u") ? absl::StrCat("U+", absl::AsciiStrToUpper(escaped.substr(2))) : "";
+}
+
 bool IsControl(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return (byte < 0x20 && c != '\n' && c != '\r' && c != '\t') || byte == 0x7F;
@@ -140,6 +153,8 @@ SourceMark MarkAt(std::string_view text, size_t offset, const std::string& sourc
           static_cast<int>(offset - line_start) + 1};
 }
 
+bool IsWideText(std::string_view text) { return !WideEncoding(text).empty(); }
+
 std::optional<Problem> FindEncodingProblem(std::string_view text, const std::string& source) {
   if (const std::string encoding = WideEncoding(text); !encoding.empty()) {
     return ProblemAt({source, 0, 0}, absl::StrCat("the text is ", encoding, "; save it as UTF-8"));
@@ -171,8 +186,13 @@ Problem ExplainSyntax(std::string_view text, const SourceMark& mark, const std::
     return *std::move(tab);
   }
   for (size_t i = last; i > 0 && i + 2 > last; --i) {
+    const int column = static_cast<int>(lines[i - 1].find(':')) + 1;
+    if (const std::string space = FalseSpaceAfterColon(lines[i - 1]); !space.empty()) {
+      return ProblemAt(
+          {mark.source, static_cast<int>(i), column + 1},
+          absl::StrCat("the character ", space, " after the ':' looks like a space but is none; type a plain space"));
+    }
     if (message == YAML::ErrorMsg::MAP_VALUE && LacksSpaceAfterColon(lines[i - 1])) {
-      const int column = static_cast<int>(lines[i - 1].find(':')) + 1;
       return ProblemAt({mark.source, static_cast<int>(i), column}, "a ':' needs a space after it: name: value");
     }
   }

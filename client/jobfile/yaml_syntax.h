@@ -12,6 +12,9 @@ namespace ampd::client {
 // Returns the position of the byte at `offset` of the text.
 SourceMark MarkAt(std::string_view text, size_t offset, const std::string& source);
 
+// Whether the text is UTF-16 or UTF-32.
+bool IsWideText(std::string_view text);
+
 // Checks that the text is UTF-8 without control characters other than line breaks and tabs, as YAML demands. Returns
 // the first problem, with the offset of its byte in `text`.
 std::optional<Problem> FindEncodingProblem(std::string_view text, const std::string& source);

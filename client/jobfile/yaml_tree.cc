@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
+#include "client/jobfile/foreign_text.h"
 #include "client/jobfile/yaml_syntax.h"
 
 namespace ampd::client {
@@ -178,7 +179,10 @@ class TreeBuilder final : public YAML::EventHandler {
   void AddToMap(OpenNode* map, YamlNode node) {
     if (!map->key.has_value()) {
       if (node.kind == YamlNode::Kind::kSequence || node.kind == YamlNode::Kind::kMap) {
-        problems_->push_back({node.mark, "", "a key must be a word, not a list or a mapping", "", {}});
+        auto foreign = FindOtherLanguage(text_, source_);
+        problems_->push_back(foreign.has_value()
+                                 ? *std::move(foreign)
+                                 : Problem{node.mark, "", "a key must be a word, not a list or a mapping"});
         throw Abandoned();
       }
       map->key = YamlEntry{node.text, node.mark, {}};
@@ -223,6 +227,10 @@ std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& sour
                          {}});
     return std::nullopt;
   }
+  if (auto binary = FindBinary(text, source); binary.has_value() && !IsWideText(text)) {
+    problems->push_back(*std::move(binary));
+    return std::nullopt;
+  }
   if (auto problem = FindEncodingProblem(text, source); problem.has_value()) {
     problems->push_back(*std::move(problem));
     return std::nullopt;
@@ -240,15 +248,21 @@ std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& sour
     }
     YamlNode root = builder.TakeRoot();
     if (TreeBuilder rest(text, source, problems); parser.HandleNextDocument(rest)) {
+      auto foreign = FindOtherLanguage(text, source);
       problems->push_back(
-          {rest.start(), "", "a second YAML document begins here ('---'); a job file holds one job", "", {}});
+          foreign.has_value()
+              ? *std::move(foreign)
+              : Problem{rest.start(), "", "a second YAML document begins here ('---'); a job file holds one job"});
       return std::nullopt;
     }
     return root;
   } catch (const Abandoned&) {
     return std::nullopt;
   } catch (const YAML::Exception& error) {
-    problems->push_back(ExplainSyntax(text, {source, error.mark.line + 1, error.mark.column + 1}, error.msg));
+    auto foreign = FindOtherLanguage(text, source);
+    problems->push_back(foreign.has_value()
+                            ? *std::move(foreign)
+                            : ExplainSyntax(text, {source, error.mark.line + 1, error.mark.column + 1}, error.msg));
     return std::nullopt;
   }
 }

@@ -22,8 +22,8 @@ struct Problem {
   SourceMark mark;
   std::string field;
   std::string message;
-  std::string nearest;               // the likely correction ("did you mean"); empty if no name is near
-  std::vector<std::string> allowed;  // the allowed values; empty if there is no short list of them
+  std::string nearest = {};               // the likely correction ("did you mean"); empty if no name is near
+  std::vector<std::string> allowed = {};  // the allowed values; empty if there is no short list of them
 };
 
 struct YamlEntry;

@@ -135,7 +135,7 @@ void Show(const Session& session, const std::vector<PolicyEstimate>& estimates, 
 }
 
 int Estimate(Session* session, const PolicyOptions& options) {
-  OrExitCode<PolicyJob> read = ReadPolicyJob(session, options, /*dry_run=*/true);
+  OrExitCode<PolicyJob> read = ReadPolicyJob(session, options, "ampctl estimate", /*dry_run=*/true);
   if (const int* exit_code = std::get_if<int>(&read)) {
     return *exit_code;
   }

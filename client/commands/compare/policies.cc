@@ -94,12 +94,14 @@ bool HasOwnPolicy(const v1::JobSpec& spec) {
   return rest.ByteSizeLong() > 0;
 }
 
-OrExitCode<PolicyJob> ReadPolicyJob(Session* session, const PolicyOptions& options, bool dry_run) {
+OrExitCode<PolicyJob> ReadPolicyJob(Session* session, const PolicyOptions& options, const std::string& command,
+                                    bool dry_run) {
   const auto policies = ParsePolicies(options.policies);
   if (!policies.ok()) {
     return session->Fail(policies.status());
   }
-  OrExitCode<SubmittedFile> read = ReadSubmittedFile(session, options.file, options.overrides);
+  OrExitCode<SubmittedFile> read =
+      ReadSubmittedFile(session, {.path = options.file, .overrides = options.overrides, .command = command});
   if (const int* const failed = std::get_if<int>(&read); failed != nullptr) {
     return *failed;
   }
@@ -112,7 +114,7 @@ OrExitCode<PolicyJob> ReadPolicyJob(Session* session, const PolicyOptions& optio
   v1::JobSpec spec = submitted.file.spec;
   const auto model = UploadLocalModel(session, options.file, dry_run, kDefaultRetry, &spec);
   if (!model.ok()) {
-    return session->Fail(model.status());
+    return FailRefused(session, model.status(), submitted);
   }
   submitted.model = *model;
   return PolicyJob{submitted, spec, *policies, retry};

@@ -42,7 +42,9 @@ struct PolicyJob {
   JobClient::Retry retry;
 };
 
-// Reads the job file, connects to the server, and uploads a local model file (with `dry_run`, see UploadLocalModel).
-OrExitCode<PolicyJob> ReadPolicyJob(Session* session, const PolicyOptions& options, bool dry_run);
+// Reads the job file for `command`, such as "ampctl compare", connects to the server, and uploads a local model file
+// (with `dry_run`, see UploadLocalModel).
+OrExitCode<PolicyJob> ReadPolicyJob(Session* session, const PolicyOptions& options, const std::string& command,
+                                    bool dry_run);
 
 }  // namespace ampd::client

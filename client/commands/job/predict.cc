@@ -137,7 +137,7 @@ int FollowAndWrite(Session* session, JobClient* client, const std::string& id, c
     return ExitCodeOf(job.state());
   }
   const absl::Status written = WritePredictions(session, client, job, options, interrupt);
-  return written.ok() ? kExitOk : session->Fail(written);
+  return written.ok() ? kExitOk : session->Fail(AsOutputError(written));
 }
 
 // Returns the spec to submit: that of the trained job, with what the file says.
@@ -152,14 +152,19 @@ absl::StatusOr<v1::JobSpec> MakeSpec(JobClient* client, const PredictOptions& op
   return spec;
 }
 
-// Checks what can be checked before anything is read or submitted.
-absl::Status CheckUsage(const Session& session, const PredictOptions& options, const v1::JobSpec& from_file) {
-  AMPD_RETURN_IF_ERROR(ParseJobCheckpoint("--checkpoint", options.checkpoint).status());
-  if (from_file.has_model()) {
-    return absl::InvalidArgumentError(
-        "the file has a model, but the model is the trained job's; leave it out, or write a whole job file and submit "
-        "that");
+// Refuses a file that has a model.
+std::optional<int> FailWithModel(const SubmittedFile& submitted) {
+  if (!submitted.file.spec.has_model()) {
+    return std::nullopt;
   }
+  return FailWithProblems({{submitted.file.marks.at("model"), "",
+                            "the file has a model, but the model is the trained job's; leave it out, or write a whole "
+                            "job file and submit that"}},
+                          {.command = submitted.command});
+}
+
+// Checks what can be checked before anything is submitted.
+absl::Status CheckUsage(const Session& session, const PredictOptions& options, const v1::JobSpec& from_file) {
   if (options.output.empty()) {
     return absl::OkStatus();
   }
@@ -176,15 +181,21 @@ absl::Status CheckUsage(const Session& session, const PredictOptions& options, c
 }
 
 int Predict(Session* session, const PredictOptions& options) {
-  std::vector<std::string> overrides = options.overrides;
-  if (!options.name.empty()) {
-    overrides.push_back("name=" + options.name);
-  }
-  OrExitCode<SubmittedFile> read = ReadSubmittedFile(session, options.file, overrides);
+  OrExitCode<SubmittedFile> read =
+      ReadSubmittedFile(session, {.path = options.file,
+                                  .overrides = options.overrides,
+                                  .name = options.name,
+                                  .command = "ampctl job predict --checkpoint " + options.checkpoint});
   if (const int* const failed = std::get_if<int>(&read); failed != nullptr) {
     return *failed;
   }
   auto& submitted = std::get<SubmittedFile>(read);
+  if (const auto checkpoint = ParseJobCheckpoint("--checkpoint", options.checkpoint); !checkpoint.ok()) {
+    return session->Fail(checkpoint.status());
+  }
+  if (const std::optional<int> failed = FailWithModel(submitted); failed.has_value()) {
+    return *failed;
+  }
   if (const absl::Status usage = CheckUsage(*session, options, submitted.file.spec); !usage.ok()) {
     return session->Fail(usage);
   }

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
 #include "client/commands/job_source.h"
@@ -32,26 +33,36 @@ void NameAsLocal(const LocalModel& model, std::vector<FieldViolation>* violation
   }
 }
 
+// Says what the overrides replaced: the rest of the file may have fitted to that only.
+std::vector<std::string> NotesOn(const JobFile& file) {
+  std::vector<std::string> notes;
+  for (const Replacement& replacement : file.replaced) {
+    notes.push_back(absl::StrCat(replacement.by, " replaced ", replacement.path, " of ", replacement.mark.ToString(),
+                                 "; the rest of the file is as it was"));
+  }
+  return notes;
+}
+
 }  // namespace
 
-OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const std::string& path,
-                                            const std::vector<std::string>& overrides) {
-  const auto text = ReadSource(path);
+OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& to_read) {
+  const auto text = ReadSource(to_read.path);
   if (!text.ok()) {
     return session->Fail(text.status());
   }
-  SubmittedFile submitted = {.path = path, .source = path == "-" ? "stdin" : path};
-  submitted.file = ReadJobFile(*text, submitted.source, overrides);
+  SubmittedFile submitted = {.source = to_read.path == "-" ? "stdin" : to_read.path,
+                             .command = CommandWithFile(to_read.command, to_read.path, to_read.end_of_command)};
+  submitted.file = ReadJobFile(*text, submitted.source, to_read.overrides, to_read.name);
   return submitted.file.problems.empty() ? OrExitCode<SubmittedFile>(std::move(submitted))
-                                         : FailWithProblems(submitted.file.problems, path);
+                                         : FailWithProblems(submitted.file.problems, {.command = submitted.command});
 }
 
 int FailRefused(Session* session, const absl::Status& status, const SubmittedFile& submitted) {
   std::vector<FieldViolation> violations = ViolationsIn(status);
   NameAsLocal(submitted.model, &violations);
-  return violations.empty()
-             ? session->Fail(status)
-             : FailWithProblems(PlaceViolations(violations, submitted.file, submitted.source), submitted.path);
+  return violations.empty() ? session->Fail(status)
+                            : FailWithProblems(PlaceViolations(violations, submitted.file, submitted.source),
+                                               {.command = submitted.command, .notes = NotesOn(submitted.file)});
 }
 
 }  // namespace ampd::client

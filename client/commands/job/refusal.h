@@ -11,18 +11,25 @@
 
 namespace ampd::client {
 
+// A job file to read, as a command line names it.
+struct FileToRead {
+  std::string path;  // "-": standard input
+  std::vector<std::string> overrides;
+  std::string name = {};            // value of --name; empty: the name in the file
+  std::string command;              // the user's command line up to the file: "ampctl estimate"
+  std::string end_of_command = {};  // its options behind the file
+};
+
 // A job file that was read, and what a command made of it.
 struct SubmittedFile {
-  std::string path;    // As the user gave it; "-": standard input.
-  std::string source;  // Its name in messages.
+  std::string source;   // Its name in messages.
+  std::string command;  // The command line to use when the file is corrected (ProblemAdvice).
   JobFile file = {};
   LocalModel model = {};
 };
 
-// Reads the job file at `path` ("-": standard input) with these overrides. If it can't be read or has problems, prints
-// them and returns the exit code.
-OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const std::string& path,
-                                            const std::vector<std::string>& overrides);
+// Reads the job file. If it can't be read or has problems, prints them and returns the exit code.
+OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& to_read);
 
 // Prints why the server refused to create a job from the file: its field violations with their lines in the file or, if
 // there are none, the error. Returns the exit code.

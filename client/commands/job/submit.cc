@@ -33,11 +33,11 @@ int Submit(Session* session, const SubmitOptions& options) {
         options.dry_run ? "--dry-run" : "--follow", " does not support the format 'name'; its formats are ",
         FormatNames(AllFormatsBut({OutputFormat::kWide, OutputFormat::kName})))));
   }
-  std::vector<std::string> overrides = options.overrides;
-  if (!options.name.empty()) {
-    overrides.push_back("name=" + options.name);
-  }
-  OrExitCode<SubmittedFile> read = ReadSubmittedFile(session, options.file, overrides);
+  OrExitCode<SubmittedFile> read = ReadSubmittedFile(session, {.path = options.file,
+                                                               .overrides = options.overrides,
+                                                               .name = options.name,
+                                                               .command = "ampctl job submit",
+                                                               .end_of_command = "--dry-run"});
   if (const int* const failed = std::get_if<int>(&read); failed != nullptr) {
     return *failed;
   }
@@ -52,7 +52,7 @@ int Submit(Session* session, const SubmitOptions& options) {
   const auto model =
       UploadLocalModel(session, options.file, options.dry_run, options.retry_for, request.mutable_spec());
   if (!model.ok()) {
-    return session->Fail(model.status());
+    return FailRefused(session, model.status(), submitted);
   }
   submitted.model = *model;
   request.set_validate_only(options.dry_run);

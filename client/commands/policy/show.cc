@@ -1,12 +1,13 @@
 #include <google/protobuf/descriptor.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "client/commands/arguments.h"
-#include "client/commands/call.h"
 #include "client/commands/job_source.h"
 #include "client/commands/policy/policy.h"
 #include "client/commands/suggestions.h"
@@ -24,19 +25,20 @@ struct PolicyOptions {
   std::string device = "gpu";
 };
 
+// Returns the name of the job file in messages.
+std::string SourceOf(const PolicyOptions& options) { return options.file == "-" ? "stdin" : options.file; }
+
 // Returns the spec for the request: the spec of the job file, in which the preset and the model are replaced by those
-// that the command line gives.
-absl::StatusOr<v1::JobSpec> SpecOf(const PolicyOptions& options, std::vector<Problem>* problems) {
-  v1::JobSpec spec;
+// that the command line gives. `file` gets the job file, with its problems.
+absl::StatusOr<v1::JobSpec> SpecOf(const PolicyOptions& options, JobFile* file) {
   if (!options.file.empty()) {
     const auto text = ReadSource(options.file);
     if (!text.ok()) {
       return text.status();
     }
-    const JobFile file = ReadJobFile(*text, options.file == "-" ? "stdin" : options.file, {});
-    *problems = file.problems;
-    spec = file.spec;
+    *file = ReadJobFile(*text, SourceOf(options), {});
   }
+  v1::JobSpec spec = file->spec;
   const std::string model = options.model.empty() && options.file.empty() ? "lenet" : options.model;
   if (const auto* const field = v1::ModelSpec::descriptor()->FindFieldByName(model); field != nullptr) {
     spec.mutable_model()->GetReflection()->MutableMessage(spec.mutable_model(), field);
@@ -48,31 +50,47 @@ absl::StatusOr<v1::JobSpec> SpecOf(const PolicyOptions& options, std::vector<Pro
   return spec;
 }
 
+std::string CheckPreset(const std::string& name) {
+  const std::vector<std::string> names = precision::PresetNames();
+  if (std::find(names.begin(), names.end(), name) != names.end()) {
+    return "";
+  }
+  const std::string nearest = NearestPreset(name);
+  return absl::StrCat("there is no preset '", name, "'", nearest.empty() ? "" : "; did you mean '" + nearest + "'?",
+                      nearest.empty() ? "." : "", " To list all: ampctl policy list");
+}
+
 int ShowPolicy(Session* session, const PolicyOptions& options) {
   if (options.preset.empty() && options.file.empty()) {
     return session->Fail(
         absl::InvalidArgumentError("give one of the presets of ampctl policy list, or a job file with -f"));
   }
-  std::vector<Problem> problems;
-  const auto spec = SpecOf(options, &problems);
+  const ProblemAdvice advice = {.command = CommandWithFile("ampctl policy show", options.file)};
+  JobFile file;
+  const auto spec = SpecOf(options, &file);
   if (!spec.ok()) {
     return session->Fail(spec.status());
   }
-  if (!problems.empty()) {
-    return FailWithProblems(problems, options.file);
+  if (!file.problems.empty()) {
+    return FailWithProblems(file.problems, advice);
   }
-  return CallAndShow(
-      session, [&](JobClient* client) { return client->ResolvePolicy(PolicyRequestOf(*spec, options.device)); },
-      [&](const v1::PolicyTable& table) {
-        if (PrintStructured(*session, table)) {
-          return;
-        }
-        PrintLines(table.text(), "");
-        for (const std::string& warning : table.warnings()) {
-          session->Note(absl::StrCat("warning: ", Printable(warning)));
-        }
-        session->Note(absl::StrCat("on a ", options.device == "cpu" ? kExampleCpu : kExampleGpu));
-      });
+  const auto client = session->Client();
+  const auto table = client.ok() ? (*client)->ResolvePolicy(PolicyRequestOf(*spec, options.device)) : client.status();
+  if (const auto violations = ViolationsOf(table.status()); !violations.empty() && !options.file.empty()) {
+    return FailWithProblems(PlaceViolations(violations, file, SourceOf(options)), advice);
+  }
+  if (!table.ok()) {
+    return session->Fail(table.status());
+  }
+  if (PrintStructured(*session, *table)) {
+    return kExitOk;
+  }
+  PrintLines(table->text(), "");
+  for (const std::string& warning : table->warnings()) {
+    session->Note(absl::StrCat("warning: ", Printable(warning)));
+  }
+  session->Note(absl::StrCat("on a ", options.device == "cpu" ? kExampleCpu : kExampleGpu));
+  return kExitOk;
 }
 
 }  // namespace
@@ -90,6 +108,7 @@ Command ShowPolicyCommand() {
                          .value = &options->preset,
                          .text = "[PRESET]",
                          .help = "Preset, by its name in ampctl policy list (default: the preset of the job file)",
+                         .check = CheckPreset,
                          .suggest = SuggestWords(precision::PresetNames())},
                         {.name = "--model",
                          .value = &options->model,

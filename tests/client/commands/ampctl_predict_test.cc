@@ -60,6 +60,15 @@ TEST_F(AmpctlPredict, TakesModelPrecisionAndDeviceFromTheTrainedJob) {
   EXPECT_EQ(spec.predict().format(), v1::PredictSpec::NPZ);
 }
 
+TEST_F(AmpctlPredict, AModelInTheFile_IsRefusedAtItsLine) {
+  AddTrained();
+  Write("a b.yaml", "name: x\nmodel: {lenet: {}}\n");
+  const Result result = Run("job predict --checkpoint trained -f 'a b.yaml'");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("error: a b.yaml:2:1: the file has a model, but the model is the trained job's; "));
+  EXPECT_THAT(result.err, HasSubstr("  try: correct it, then ampctl job predict --checkpoint trained -f 'a b.yaml'\n"));
+}
+
 TEST_F(AmpctlPredict, NamesTheCheckpointByItsStepOrTakesTheNewest) {
   const std::string id = AddTrained();
   Write("data.yaml", kData);

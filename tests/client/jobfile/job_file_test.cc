@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/jobfile/problems_text.h"
 #include "tests/golden_file.h"
 
 namespace ampd::client {
@@ -16,16 +17,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
+const ProblemAdvice kAdvice = {.command = "ampctl job submit -f job.yaml --dry-run"};
+
 std::string TextOf(std::string_view yaml, const std::vector<std::string>& overrides = {}) {
   const JobFile file = ReadJobFile(yaml, "job.yaml", overrides);
-  return file.problems.empty() ? "" : ProblemsText(file.problems, "job.yaml");
+  return file.problems.empty() ? "" : ProblemsText(file.problems, kAdvice);
 }
 
 TEST(JobFile, ReadsTheExampleOfTheReadme) {
   const auto text = ReadFile(std::string(AMPD_SOURCE_DIR) + "/examples/fashion.yaml", 1 << 20);
   ASSERT_TRUE(text.ok());
   const JobFile file = ReadJobFile(*text, "fashion.yaml", {});
-  ASSERT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "fashion.yaml");
+  ASSERT_TRUE(file.problems.empty()) << ProblemsText(file.problems, {});
   EXPECT_EQ(file.spec.name(), "fashion");
   EXPECT_EQ(file.spec.model().lenet().num_classes(), 10);
   EXPECT_EQ(file.spec.precision().preset(), "bf16");
@@ -42,7 +45,7 @@ TEST(JobFile, ReadsEverySampleInTheDocs) {
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(*text, '\n'))) {
     if (line.rfind("sample: ", 0) == 0) {
       const JobFile file = ReadJobFile(line, "samples.md", {});
-      EXPECT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "samples.md");
+      EXPECT_TRUE(file.problems.empty()) << ProblemsText(file.problems, {});
       samples.push_back(file.spec.sample());
     }
   }
@@ -74,7 +77,7 @@ TEST(JobFile, TakesListsMapsDurationsEnumsAndWholeNumbersInScientificNotation) {
       "train: {steps: 1e3}\non_divergence: ROLL_BACK\nresources: {kind: CPU}\n"
       "precision: {compute: fp16, loss_scale: {static: {scale: 1024}}}\n",
       "job.yaml", {});
-  ASSERT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "job.yaml");
+  ASSERT_TRUE(file.problems.empty()) << ProblemsText(file.problems, kAdvice);
   EXPECT_EQ(file.spec.model().lenet().widths(1), 16);
   EXPECT_EQ(file.spec.labels().at("size"), "3");
   EXPECT_EQ(file.spec.deadline().seconds(), 5400);
@@ -95,7 +98,7 @@ TEST(JobFile, ReadsEverySourceInTheDocsOfData) {
       continue;
     }
     const JobFile file = ReadJobFile(absl::StrCat("data:\n  ", line, "\n"), "data.md", {});
-    EXPECT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "data.md");
+    EXPECT_TRUE(file.problems.empty()) << ProblemsText(file.problems, {});
     kinds.insert(file.spec.data().train().kind_case());
   }
   EXPECT_THAT(kinds, ::testing::IsSupersetOf({v1::DataSource::kIdx, v1::DataSource::kCifar, v1::DataSource::kNpz,
@@ -137,7 +140,7 @@ TEST(JobFile, ControlCharacters_AreNotPrinted) {
                                   "name: x\nname" + red + ": y\n"}) {
     const JobFile file = ReadJobFile(text, "job" + red + ".yaml", {"--" + red + "=1"});
     ASSERT_FALSE(file.problems.empty()) << text;
-    const std::string problems = ProblemsText(file.problems, "job" + red + ".yaml");
+    const std::string problems = ProblemsText(file.problems, {.command = "ampctl job submit -f job" + red + ".yaml"});
     EXPECT_THAT(problems, ::testing::Not(HasSubstr("\x1b"))) << text;
     EXPECT_THAT(problems, HasSubstr("\\x1b[31m")) << text;
   }
@@ -204,7 +207,7 @@ TEST(Overrides, AreTypedReplaceAndBuildWhatIsMissing) {
       ReadJobFile("name: x\ntrain: {epochs: 3}\noptimizer: {sgd: {learning_rate: 1}}\n", "job.yaml",
                   {"train.steps=20", "optimizer.adamw.learning_rate=1e-3", "name=yes", "model.lenet.widths=[4, 8]",
                    "precision.module_rules[0].match=head.*", "labels.a=1"});
-  ASSERT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "job.yaml");
+  ASSERT_TRUE(file.problems.empty()) << ProblemsText(file.problems, kAdvice);
   EXPECT_EQ(file.spec.train().steps(), 20);
   EXPECT_DOUBLE_EQ(file.spec.optimizer().adamw().learning_rate(), 1e-3);
   EXPECT_EQ(file.spec.name(), "yes");
@@ -217,6 +220,75 @@ TEST(Overrides, ProblemsNameTheOverride) {
   ExpectGolden("tests/golden/client/override_problems.txt",
                TextOf("name: x\n", {"train.epochs=many", "precison.preset=fp16", "novalue", "a..b=1",
                                     "precision.module_rules[3].match=x", "model.lenet.widths=[1,"}));
+}
+
+TEST(Overrides, ThatExcludeEachOther_AreRefused) {
+  const std::string file = "name: x\ntrain: {steps: 3}\nmodel: {mlp: {}}\n";
+  EXPECT_THAT(TextOf(file, {"train.steps=5", "train.epochs=6"}),
+              HasSubstr("error: --set train.epochs: cannot be combined with --set train.steps: a job file has only one "
+                        "of 'epochs' and 'steps'\n  try: correct the --set, and repeat the command\n"));
+  EXPECT_THAT(TextOf(file, {"model={lenet: {}}", "model.mlp.hidden=[3]"}),
+              HasSubstr("--set model.mlp.hidden: cannot be combined with --set model"));
+  EXPECT_EQ(TextOf(file, {"train.steps=5", "train.steps=6"}), "") << "the later one holds";
+  EXPECT_EQ(TextOf(file, {"train.steps=5", "train={epochs: 1}"}), "") << "the later one replaces the section";
+}
+
+TEST(Overrides, ThatReplaceAFieldOfTheFile_AreRecorded) {
+  const JobFile file = ReadJobFile("model:\n  mlp: {}\n", "job.yaml", {"model.lenet.num_classes=4", "train.epochs=1"});
+  ASSERT_EQ(file.replaced.size(), 1u);
+  EXPECT_EQ(file.replaced[0].by, "--set model.lenet.num_classes");
+  EXPECT_EQ(file.replaced[0].path, "model.mlp");
+  EXPECT_EQ(file.replaced[0].mark.ToString(), "job.yaml:2:3");
+}
+
+TEST(JobFile, NameOfTheCommandLine_ReplacesTheFilesAndIsItsPlace) {
+  const JobFile file = ReadJobFile("name: x\n", "job.yaml", {}, "[b]");
+  ASSERT_TRUE(file.problems.empty());
+  EXPECT_EQ(file.spec.name(), "[b]");
+  const auto problems = PlaceViolations({{"name", "is \"[b]\"; must be 1 to 63 letters"}}, file, "job.yaml");
+  EXPECT_EQ(ProblemsText(problems, kAdvice),
+            "error: --name: is \"[b]\"; must be 1 to 63 letters\n  try: correct the --name, and repeat the command\n");
+}
+
+TEST(ProblemsText, ShowsEachListOnceAndAtMostTwentyProblems) {
+  std::string keys;
+  for (int i = 0; i < 30; ++i) {
+    absl::StrAppend(&keys, "bad_field_", i, ": 1\n");
+  }
+  const std::string text = TextOf(keys);
+  EXPECT_EQ(text.find("(allowed: "), text.rfind("(allowed: "));
+  EXPECT_THAT(text, HasSubstr("bad_field_19"));
+  EXPECT_THAT(text, HasSubstr("error: and 10 more problems\n  try: correct them, then ampctl job submit"));
+  EXPECT_LT(text.size(), 4096u);
+}
+
+TEST(ProblemsText, SaysWhatToDoNext) {
+  const Problem in_file = {{"job.yaml", 1, 1}, "", "wrong"};
+  const Problem in_override = {{"--set a", 0, 0}, "", "wrong"};
+  EXPECT_THAT(ProblemsText({in_file}, {}), HasSubstr("  try: correct it, and repeat the command\n"));
+  EXPECT_THAT(ProblemsText({in_file, in_override}, kAdvice),
+              HasSubstr("  try: correct them, and repeat the command\n"));
+  EXPECT_THAT(ProblemsText({in_file}, {.command = "ampctl estimate -f 'a b.yaml'", .notes = {"a note"}}),
+              HasSubstr("  a note\n  try: correct it, and repeat the command\n"));
+}
+
+TEST(Violations, OfTheStaticScale_AreAtItsLine) {
+  const JobFile file = ReadJobFile("precision: {loss_scale: {static: {scale: 0}}}\n", "job.yaml", {});
+  const auto problems =
+      PlaceViolations({{"precision.loss_scale.static.scale", "is 0; must be above 0"}}, file, "job.yaml");
+  EXPECT_EQ(problems[0].mark.ToString(), "job.yaml:1:35");
+  EXPECT_EQ(problems[0].message, "precision.loss_scale.static.scale: is 0; must be above 0");
+}
+
+TEST(Violations, SuggestThePresetOrTheValueWithoutQuotes) {
+  const JobFile file = ReadJobFile("precision: {preset: BF16}\n", "job.yaml", {"name=\"x\""});
+  const auto problems = PlaceViolations(
+      {{"precision.preset", "is \"BF16\"; presets are fp32, bf16"}, {"name", "is \"\"x\"\"; must be a name"}}, file,
+      "job.yaml");
+  EXPECT_EQ(problems[0].nearest, "bf16");
+  EXPECT_EQ(problems[1].nearest, "x");
+  EXPECT_EQ(NearestPreset("bfloat16"), "bf16");
+  EXPECT_EQ(NearestPreset("nothing-like-it"), "");
 }
 
 TEST(Violations, AreErrorsAtTheLineOfTheirFieldOrOfTheOneAround) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/jobfile/job_file.h"
+#include "client/jobfile/problems_text.h"
 #include "server/admission/admission.h"
 
 namespace ampd::client {
@@ -21,7 +22,7 @@ TEST(JobTemplate, EveryOneIsAJobFileThatTheServerAccepts) {
       }
       ++num_templates;
       const JobFile file = ReadJobFile(*text, "job.yaml", {});
-      EXPECT_TRUE(file.problems.empty()) << *text << ProblemsText(file.problems, "job.yaml");
+      EXPECT_TRUE(file.problems.empty()) << *text << ProblemsText(file.problems, {});
       const auto admitted = server::AdmitSpec(file.spec);
       EXPECT_TRUE(admitted.ok()) << *text << admitted.status();
       for (const absl::string_view line : absl::StrSplit(*text, '\n')) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "client/jobfile/job_file.h"
+#include "client/jobfile/problems_text.h"
 #include "client/render/format.h"
 #include "client/render/yaml_text.h"
 #include "tests/golden_file.h"
@@ -23,7 +24,8 @@ using ::testing::Not;
 // Returns the problems, or the spec as YAML if there are none.
 std::string Answer(const std::string& text, const std::vector<std::string>& overrides) {
   const JobFile file = ReadJobFile(text, "job.yaml", overrides);
-  return file.problems.empty() ? WriteYaml(YamlOf(file.spec)) : ProblemsText(file.problems, "job.yaml");
+  return file.problems.empty() ? WriteYaml(YamlOf(file.spec))
+                               : ProblemsText(file.problems, {.command = "ampctl job submit -f job.yaml --dry-run"});
 }
 
 // Returns an ASCII text as UTF-16, little-endian.
@@ -62,6 +64,20 @@ std::vector<std::pair<std::string, std::string>> Files() {
       {"an escape sequence, escaped", "name: \"a\\e[31mb\"\n"},
       {"characters beyond ASCII", "name: \u4e16\u754c\nlabels: {emoji: \U0001f600}\n"},
       {"a no-break space as indentation", "data:\n\u00a0\u00a0batch_size: 4\n"},
+      {"a no-break space behind a colon", "name:\u00a0a\nmodel: {lenet: {}}\n"},
+      {"a no-break space behind a number", "data: {batch_size: 4\u00a0}\n"},
+      {"characters that nobody sees",
+       "\"na\u200bme\": a\nlabels: {a\u00ad: b\ufeff\u2060\u3164\u034f\ufe0f\u180e\U000e0041}\n"},
+      {"a gzip file", "\x1F\x8B\x08\x00 and more"},
+      {"a ZIP archive", "PK\x03\x04 and more"},
+      {"a binary file", std::string("\x7F"
+                                    "ELF\x02\x01\x01\x00\xFF\xFE",
+                                    10)},
+      {"TOML", "name = \"a\"\n[train]\nsteps = 5\n"},
+      {"INI", "[job]\nname=a\n"},
+      {"an INI file without sections", "name=a\nsteps=5\n"},
+      {"a template", "name: {{ name }}\n"},
+      {"the output of job show", "id: j-a\nspec: {name: a}\nstate: QUEUED\n"},
       // Layout.
       {"tabs as indentation", "data:\n\tbatch_size: 4\n"},
       {"a tab behind a colon", "name:\ta\n"},
@@ -123,7 +139,32 @@ std::vector<std::pair<std::string, std::string>> Files() {
       {"a mapping for a number", "data: {batch_size: {a: 1}}\n"},
       {"a word for a list", "model: {lenet: {widths: 8}}\n"},
       {"a key without a value", "data: {batch_size: }\n"},
+      {"a word in capitals for a section", "precision: BF16\nmodel: LeNet\n"},
+      {"a preset with a dash", "precision: bf-16\n"},
+      {"PyTorch's names of formats", "precision: {preset: fp16, compute: float16, master: bfloat16}\n"},
+      {"nothing for a section", "precision: ''\n"},
+      {"a whole number just above its type", "train: {steps: 9223372036854775808, seed: 18446744073709551616}\n"},
+      {"whole numbers far above their limits", "train: {num_threads: 4294967296, steps: -99999999999999999999}\n"},
+      {"a number that is too close to 0", "optimizer: {sgd: {learning_rate: 1e-400, weight_decay: 0.0e-400}}\n"},
+      {"a duration that is too long", "deadline: 99999999d\n"},
+      {"sizes that are too large", "resources: {memory_bytes: 99999PiB}\ntrain: {memory_budget_bytes: 1e19}\n"},
+      {"zeros that the server would take for unset fields",
+       "model: {mlp: {num_classes: 0, hidden: []}}\ndata: {eval_batch_size: 0, train: {npz: {images: ''}}}\n"
+       "train: {gradient_accumulation: 0}\ncheckpoint: {keep: 0}\nresources: {devices: 0}\nprecision: {preset: ''}\n"
+       "sample: {text: {prompt: ''}}\n"},
+      {"zeros that mean something",
+       "model: {gpt2: {dropout: 0}}\ntrain: {num_threads: 0, seed: 0}\neval: {every_steps: 0}\n"
+       "checkpoint: {every_steps: 0}\nmax_retries: 0\nresources: {memory_bytes: 0, worker: ''}\n"
+       "sample: {text: {temperature: 0, top_k: 0}}\n"},
+      {"no value for a choice", "on_divergence: \n"},
+      {"an empty text for a choice", "on_divergence: ''\n"},
+      {"a list for a choice", "on_divergence: [FAIL]\n"},
+      {"no value for a list", "model: {lenet: {widths: }}\n"},
       // Keys.
+      {"names of other programs", "optimizer: {adamw: {lr: 1, wd: 2}}\nbs: 4\n"},
+      {"a name of another program at the top", "optimizer: {adamw: {learning_rate: 1}}\nlr: 1\n"},
+      {"a field of the file's own optimizer", "optimizer: {adamw: {beta1: 0.5}}\nlearning_rate: 1\n"},
+      {"a path as a key", "train.steps: 4\n"},
       {"a duplicate key", "name: a\nname: b\n"},
       {"one field in both spellings", "data: {batch_size: 3, batchSize: 4}\n"},
       {"two alternatives of one choice", "train: {steps: 3, epochs: 4}\n"},
@@ -183,6 +224,13 @@ std::vector<std::string> Overrides() {
           "train=3",
           "train.steps.x=3",
           "train..steps=3",
+          "train.steps:3",
+          "train-steps=3",
+          "Train.Steps=3",
+          "lr=3",
+          "learning_rate=3",
+          "train.gradient_accumulation=0",
+          "precision.preset=",
           ".train=3",
           "train.=3",
           "train/steps=3",
@@ -215,6 +263,14 @@ std::vector<std::string> Overrides() {
           "model.lenet.widths[1]=8",
           "model.lenet.widths[-1]=8",
           "model.lenet.widths[x]=8",
+          "model.lenet.widths[]=8",
+          "model.lenet.widths[=8",
+          "model.lenet.widths[0][0]=8",
+          "model.lenet.widths[99999999999999999999]=8",
+          "[0]=8",
+          "model.lenet.widths.0=8",
+          "precision.module_rules.0.match=head",
+          "model.lenet.widths=8,16",
           "model.lenet={}",
           "model=lenet",
           "labels.team=a",

@@ -14,6 +14,7 @@
 #include "ampd/v1/job.pb.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "client/jobfile/job_file.h"
+#include "client/jobfile/problems_text.h"
 #include "tests/golden_file.h"
 
 namespace ampd::client {
@@ -230,7 +231,7 @@ TEST(Yaml, ASpecIsAJobFileAgain) {
   (*spec.mutable_labels())["off"] = "\x1b[31m\u202e";
   spec.mutable_precision()->mutable_loss_scale()->mutable_fixed()->set_scale(0.1);
   const JobFile again = ReadJobFile(WriteYaml(YamlOf(spec)), "again.yaml", {});
-  EXPECT_TRUE(again.problems.empty()) << ProblemsText(again.problems, "again.yaml");
+  EXPECT_TRUE(again.problems.empty()) << ProblemsText(again.problems, {});
   EXPECT_EQ(again.spec.SerializeAsString(), spec.SerializeAsString());
 }
 

@@ -394,6 +394,82 @@ class Schema {
   std::map<std::string, FieldFacts> facts_ = FindSpecFacts();
 };
 
+// Writes client/jobfile/field_limits_table.cc: what ampctl knows of the limits, so that it need not ask a server.
+class LimitsTable {
+ public:
+  std::string Text() {
+    std::string text =
+        R"(// Made from proto/ampd/v1/job_spec.proto and precision.proto, and from what the server accepts, by
+// server_admission_test with AMPD_UPDATE_GOLDEN=1. Do not edit.
+#include "client/jobfile/field_limits.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr FieldLimits kFieldLimits[] = {
+)";
+    for (const Descriptor* type : sections_.in_order()) {
+      for (int i = 0; i < type->field_count(); ++i) {
+        text += Row(*type->field(i));
+      }
+    }
+    return text + R"(};
+
+}  // namespace
+
+std::span<const FieldLimits> AllFieldLimits() { return kFieldLimits; }
+
+}  // namespace ampd::client
+)";
+  }
+
+ private:
+  std::string Row(const FieldDescriptor& field) {
+    const FieldFacts& facts = facts_[field.full_name()];
+    const bool is_known = facts.limits.size() == 1 && !absl::StrContains(*facts.limits.begin(), "model.");
+    const std::string limits = is_known ? *facts.limits.begin() : "";
+    const std::string otherwise = facts.defaults.size() == 1 ? *facts.defaults.begin() : "";
+    const bool is_unset = IsUnsetIfZero(field, facts);
+    if (limits.empty() && !is_unset) {
+      return "";
+    }
+    return absl::StrCat("    {\"", field.full_name(), "\", \"", limits, "\", ", is_unset ? "true" : "false", ", \"",
+                        absl::StrReplaceAll(otherwise, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"},\n");
+  }
+
+  // Whether 0, an empty text or an empty list is no valid value, but admission takes it for an unset field and fills in
+  // the default. Where 0 has a meaning, it is within the limits.
+  static bool IsUnsetIfZero(const FieldDescriptor& field, const FieldFacts& facts) {
+    if (!facts.accepts_zero) {
+      return false;
+    }
+    if (field.is_repeated() || field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+      return !facts.defaults.empty();
+    }
+    const bool excludes_zero = facts.least.has_value() ? *facts.least > 0 || (*facts.least == 0 && facts.least_is_open)
+                                                       : HasOnlyNumbersAboveZero(facts.limits);
+    return IsNumberField(field) && excludes_zero;
+  }
+
+  static bool IsNumberField(const FieldDescriptor& field) {
+    return field.cpp_type() == FieldDescriptor::CPPTYPE_INT32 || field.cpp_type() == FieldDescriptor::CPPTYPE_INT64 ||
+           field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE;
+  }
+
+  // Whether the limits are a list such as "18, 34 or 50".
+  static bool HasOnlyNumbersAboveZero(const std::set<std::string>& limits) {
+    static const std::regex list(R"([1-9]\d*(, [1-9]\d*)*( or [1-9]\d*)?)");
+    return limits.size() == 1 && std::regex_match(*limits.begin(), list);
+  }
+
+  const Sections sections_;
+  std::map<std::string, FieldFacts> facts_ = FindSpecFacts();
+};
+
+TEST(JobFileReference, LimitsThatAmpctlKnows_AreThoseOfAdmission) {
+  ExpectGolden("client/jobfile/field_limits_table.cc", LimitsTable().Text());
+}
+
 TEST(JobFileReference, Page_IsThatOfTheProtosAndOfAdmission) { ExpectGolden("docs/job-file.md", Page().Text()); }
 
 TEST(JobFileReference, Schema_IsThatOfTheProtosAndOfAdmission) {

@@ -4,6 +4,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <limits>
@@ -169,6 +170,7 @@ class SpecWalk {
       if (const auto value = ValueOf(filled, field); value.has_value() && !is_given) {
         facts.defaults.insert(*value);
       }
+      facts.accepts_zero = facts.accepts_zero || AcceptsZero(field, below, locate);
       // Setting one member of a oneof would clear the other.
       const bool is_another =
           field.real_containing_oneof() != nullptr && !message.GetReflection()->HasField(message, &field);
@@ -179,6 +181,18 @@ class SpecWalk {
         VisitChild(field, below, locate, message);
       }
     }
+  }
+
+  bool AcceptsZero(const FieldDescriptor& field, const std::string& path, const Locate& locate) {
+    if (field.has_presence() || field.is_map()) {
+      return false;
+    }
+    v1::JobSpec zero = given_;
+    Message* const message = locate(&zero);
+    message->GetReflection()->ClearField(message, &field);
+    const std::vector<FieldViolation> violations = ViolationsOf(AdmitSpec(zero).status());
+    return std::none_of(violations.begin(), violations.end(),
+                        [&path](const FieldViolation& violation) { return violation.field == path; });
   }
 
   void VisitChild(const FieldDescriptor& field, const std::string& path, const Locate& locate, const Message& message) {

@@ -32,6 +32,8 @@ struct FieldFacts {
   std::optional<double> least, most;  // The limits as numbers, if all texts agree and have them.
   bool least_is_open = false;         // `least` itself is not accepted.
   bool most_is_open = false;
+  // Whether admission accepts 0, an empty text or an empty list: it can't tell them from a field that is not set.
+  bool accepts_zero = false;
 };
 
 // Whether a job file must set the field.

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "client/jobfile/yaml_tree.h"
+
+namespace ampd::client {
+
+// What the text says below the problems.
+struct ProblemAdvice {
+  // The command line to use when the file is correct, such as "ampctl estimate -f job.yaml"; empty if the same line
+  // can't be used again, because it reads standard input.
+  std::string command = {};
+  std::vector<std::string> notes = {};  // what overrides replaced, which may have caused the problems
+};
+
+// Returns the problems as text for people, with the most important at the end. For each: the problem, the nearest
+// name, the allowed values, and what to type. A list of allowed values is shown once. Shows at most 20 problems, and
+// then how many more there are.
+std::string ProblemsText(const std::vector<Problem>& problems, const ProblemAdvice& advice);
+
+}  // namespace ampd::client

@@ -1,0 +1,96 @@
+#include "client/jobfile/unknown_field.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/text.h"
+#include "client/jobfile/nearest.h"
+#include "client/jobfile/spec_fields.h"
+#include "client/jobfile/spec_scalar.h"
+
+namespace ampd::client {
+namespace {
+
+std::string QuotedKey(const std::string& key) { return absl::StrCat("'", Shortened(key, kMaxShownText), "'"); }
+
+// Returns how many of the path's first words the job file has.
+size_t NumWordsIn(const YamlNode& root, const std::string& path) {
+  const YamlNode* node = &root;
+  size_t num_words = 0;
+  for (const auto word : absl::StrSplit(path, '.')) {
+    const auto entry =
+        std::find_if(node->entries.begin(), node->entries.end(), [&](const YamlEntry& one) { return one.key == word; });
+    if (entry == node->entries.end()) {
+      break;
+    }
+    node = &entry->value;
+    ++num_words;
+  }
+  return num_words;
+}
+
+// Returns the path that suits the choices which the job file has made: of the optimizers' learning rates, that of its
+// own optimizer. REQUIRES: `paths` is not empty.
+std::string BestPath(const YamlNode& root, const std::vector<std::string>& paths) {
+  return *std::max_element(paths.begin(), paths.end(), [&](const std::string& a, const std::string& b) {
+    return NumWordsIn(root, a) < NumWordsIn(root, b);
+  });
+}
+
+// Returns how the field at the path is written: as it is in an override, and as nested mappings in a file.
+std::string Written(const std::string& path, bool is_override) {
+  const std::vector<std::string> words = absl::StrSplit(path, '.');
+  return is_override || words.size() == 1
+             ? path
+             : absl::StrCat(absl::StrJoin(words, ": {"), ": ...", std::string(words.size() - 1, '}'));
+}
+
+// Returns the name or the path, from the section on, of the field that was probably meant; empty if there is none.
+std::string MeantInSection(const UnknownField& unknown) {
+  if (const std::string usual = UsualName(unknown.key); FindField(*unknown.type, usual) != nullptr) {
+    return usual;
+  }
+  const std::vector<std::string> like = PathsLike(*unknown.type, unknown.key);
+  return like.empty() ? Nearest(unknown.key, FieldNames(*unknown.type)) : like.front();
+}
+
+}  // namespace
+
+UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
+  constexpr size_t kMostPaths = 3;
+  if (unknown.key == "<<") {
+    return {
+        "merge keys ('<<') are not supported; write the fields out, or use an alias as a whole value: eval: *train"};
+  }
+  const std::string quoted = QuotedKey(unknown.key);
+  if (absl::StrContains(unknown.key, "\u00a0")) {
+    return {absl::StrCat(quoted, " has a no-break space (U+00A0) in it; type a plain space in its place")};
+  }
+  const std::string no_field =
+      absl::StrCat(quoted, " is not a field of ", unknown.section.empty() ? "a job file" : unknown.section);
+  const std::vector<std::string> names = FieldNames(*unknown.type);
+  const std::string usual = UsualName(unknown.key);
+  const std::vector<std::string> usual_paths =
+      usual.empty() ? std::vector<std::string>() : PathsTo(*unknown.whole, usual, kMostPaths);
+  if (FindField(*unknown.type, usual) == nullptr && !usual_paths.empty()) {
+    return {no_field, Written(BestPath(*unknown.root, usual_paths), unknown.is_override)};
+  }
+  if (const std::string meant = MeantInSection(unknown); !meant.empty()) {
+    const bool is_further_in = absl::StrContains(meant, '.');
+    return {no_field, Written(meant, unknown.is_override), is_further_in ? std::vector<std::string>() : names};
+  }
+  const std::vector<std::string> elsewhere = PathsTo(*unknown.whole, unknown.key, kMostPaths);
+  if (elsewhere.empty()) {
+    return {no_field, "", names};
+  }
+  const std::string here = unknown.section.empty()
+                               ? "at the top, but there is one further in"
+                               : absl::StrCat("of ", unknown.section, ", but there is one elsewhere");
+  return {absl::StrCat(quoted, " is not a field ", here), BestPath(*unknown.root, elsewhere),
+          elsewhere.size() > 1 ? elsewhere : std::vector<std::string>()};
+}
+
+}  // namespace ampd::client
