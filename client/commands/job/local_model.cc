@@ -1,9 +1,12 @@
 #include "client/commands/job/local_model.h"
 
 #include <filesystem>
+#include <fstream>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "client/commands/transfer.h"
 #include "client/render/format.h"
@@ -13,8 +16,42 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kModelPath[] = "model.exported.path";
+constexpr char kOtherArchive[] =
+    "is a ZIP archive that torch.export did not write; torch.save writes no .pt2 file, but ampd.export and "
+    "torch.export.save do";
+
 bool IsLocal(const std::string& path) {
   return absl::StartsWith(path, "./") || absl::StartsWith(path, "../") || absl::StartsWith(path, "/");
+}
+
+// Refuses a file that torch.export did not write. Looks only at its beginning and its end, which a large model does not
+// slow down; the server reads the rest.
+absl::Status CheckIsExported(const std::string& path) {
+  constexpr absl::string_view kStartOfZip = "PK\x03\x04";
+  constexpr absl::string_view kMark = "archive_format";  // the name of a file that torch.export puts into each archive
+  constexpr std::streamoff kLooksAt = 1 << 20;
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) {
+    return absl::OkStatus();  // ReadLocalFile says what it is.
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string content(kLooksAt, '\0');
+  file.read(content.data(), kLooksAt);
+  content.resize(static_cast<size_t>(file.gcount()));
+  const auto refuse = [&path](const std::string& why) {
+    return InvalidFields({{kModelPath, absl::StrCat(path, " ", why, "; nothing was uploaded")}});
+  };
+  if (!absl::StartsWith(content, kStartOfZip)) {
+    return refuse("is not a .pt2 file (torch.export writes a ZIP archive)");
+  }
+  if (file.eof() || absl::StrContains(content, kMark)) {
+    return absl::StrContains(content, kMark) ? absl::OkStatus() : refuse(kOtherArchive);
+  }
+  std::string end(kLooksAt, '\0');
+  file.seekg(-kLooksAt, std::ios::end);
+  file.read(end.data(), kLooksAt);
+  return absl::StrContains(end, kMark) ? absl::OkStatus() : refuse(kOtherArchive);
 }
 
 }  // namespace
@@ -27,9 +64,14 @@ absl::StatusOr<LocalModel> UploadLocalModel(Session* session, const std::string&
     return LocalModel();
   }
   const fs::path folder = job_file == "-" ? fs::path() : fs::path(job_file).parent_path();
+  const std::string path = (folder / exported->path()).lexically_normal().string();
   Cancellation* const cancellation = session->CancelledByInterrupt();
-  AMPD_ASSIGN_OR_RETURN(const LocalFile file,
-                        ReadLocalFile((folder / exported->path()).lexically_normal().string(), *cancellation));
+  AMPD_RETURN_IF_ERROR(CheckIsExported(path));
+  auto read = ReadLocalFile(path, *cancellation);
+  if (absl::IsInvalidArgument(read.status())) {
+    return InvalidFields({{kModelPath, std::string(read.status().message())}});
+  }
+  AMPD_ASSIGN_OR_RETURN(const LocalFile file, std::move(read));
   AMPD_ASSIGN_OR_RETURN(JobClient* const client, session->Client());
   LocalModel model = {file.sha256, true};
   if (dry_run) {

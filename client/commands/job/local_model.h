@@ -19,7 +19,8 @@ struct LocalModel {
 
 // Uploads the local model file that `spec` names, if the server does not have it, and replaces the path in `spec` by
 // the artifact. With `dry_run` nothing is uploaded. If the server then does not have the file, `spec` gets a stand-in
-// path, so that the server can check the rest of the spec; ShowAsUploaded replaces it by the artifact later.
+// path, so that the server can check the rest of the spec; ShowAsUploaded replaces it by the artifact later. An error
+// about the field model.exported.path, with that field violation, if the file is none of torch.export.
 // `job_file` is the job file's path, or "-" for standard input. REQUIRES: Session::Client() was not called before
 // Session::CancelledByInterrupt().
 absl::StatusOr<LocalModel> UploadLocalModel(Session* session, const std::string& job_file, bool dry_run,

@@ -180,23 +180,45 @@ TEST_F(AmpctlArtifact, AnError_IsOneLine) {
 
 TEST_F(AmpctlArtifact, AModelOfThisMachineIsUploadedByASubmit) {
   std::filesystem::create_directories(folder_ + "/jobs");
-  Write("model.pt2", content_);
+  const std::string model = "PK\x03\x04 net/archive_format " + content_;
+  const std::string digest = Sha256Hex(model);
+  Write("model.pt2", model);
   Write("jobs/job.yaml", "name: x\nmodel: {exported: {path: ../model.pt2}}\ndata: {batch_size: 4}\n");
   const Result dry = Run("job submit -f jobs/job.yaml --dry-run");
   EXPECT_EQ(dry.exit_code, 0) << dry.err;
-  EXPECT_THAT(dry.out, HasSubstr("artifact: " + digest_));
+  EXPECT_THAT(dry.out, HasSubstr(digest));
   EXPECT_THAT(dry.err, HasSubstr("model.pt2 (2.4 MiB) is not on the server; ampctl job submit uploads it when it"));
-  EXPECT_EQ(fake_.artifacts.Content(digest_), "none");
+  EXPECT_EQ(fake_.artifacts.Content(digest), "none");
   const Result submitted = Run("job submit -q -f jobs/job.yaml");
   EXPECT_EQ(submitted.exit_code, 0) << submitted.err;
   const std::string job = Run("job show -o json " + submitted.out.substr(0, submitted.out.find('\n'))).out;
-  EXPECT_THAT(job, HasSubstr("\"artifact\": \"" + digest_ + "\""));
+  EXPECT_THAT(job, HasSubstr("\"artifact\": \"" + digest + "\""));
   EXPECT_EQ(job.find("model.pt2"), std::string::npos);
-  EXPECT_EQ(fake_.artifacts.Content(digest_), content_);
+  EXPECT_EQ(fake_.artifacts.Content(digest), model);
   Write("jobs/job.yaml", "name: x\nmodel: {exported: {path: ./nowhere.pt2}}\ndata: {batch_size: 4}\n");
   const Result missing = Run("job submit -f jobs/job.yaml");
   EXPECT_EQ(missing.exit_code, 3);
   EXPECT_THAT(missing.err, HasSubstr("jobs/nowhere.pt2"));
+}
+
+TEST_F(AmpctlArtifact, AFileThatIsNoModel_IsNotUploadedByASubmit) {
+  Write("text.pt2", "root:x:0:0\n");
+  Write("weights.pt2", "PK\x03\x04 weights/data.pkl");
+  Write("large.pt2", "PK\x03\x04" + content_ + "net/archive_format");
+  const std::pair<const char*, const char*> cases[] = {
+      {"text.pt2", "text.pt2 is not a .pt2 file (torch.export writes a ZIP archive); nothing was uploaded\n"},
+      {"weights.pt2", "weights.pt2 is a ZIP archive that torch.export did not write; "}};
+  for (const auto& [name, words] : cases) {
+    Write("job.yaml", absl::StrCat("name: x\nmodel: {exported: {path: ./", name, "}}\ndata: {batch_size: 4}\n"));
+    for (const char* command : {"job submit -f job.yaml", "job submit -f job.yaml --dry-run", "estimate -f job.yaml"}) {
+      const Result result = Run(command);
+      EXPECT_EQ(result.exit_code, 2) << command;
+      EXPECT_THAT(result.err, HasSubstr(absl::StrCat("error: job.yaml:2:20: model.exported.path: ", words))) << command;
+    }
+  }
+  EXPECT_THAT(fake_.artifacts.TakeScript().upload_offsets, ElementsAre());
+  Write("job.yaml", "name: x\nmodel: {exported: {path: ./large.pt2}}\ndata: {batch_size: 4}\n");
+  EXPECT_EQ(Run("job submit -f job.yaml").exit_code, 0) << "an archive whose list of files is at its end";
 }
 
 TEST_F(AmpctlArtifact, APathInADataRoot_IsLeftToTheWorker) {
