@@ -8,7 +8,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "base/text.h"
+#include "base/units.h"
+#include "client/jobfile/nearest.h"
+#include "client/jobfile/spec_fields.h"
 
 namespace ampd::client {
 namespace {
@@ -23,6 +27,13 @@ std::string CheckAtLeast(int64_t min, const std::string& text) {
 }
 
 }  // namespace
+
+std::string MeantWord(const std::string& text, const std::vector<std::string>& words) {
+  const std::string usual = UsualFormat(text);
+  const bool is_usual = std::find(words.begin(), words.end(), usual) != words.end();
+  const std::string nearest = is_usual ? usual : Nearest(text, words);
+  return nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?");
+}
 
 std::string CheckUtf8(const std::string& text) {
   const auto invalid = FirstInvalidUtf8(text);
@@ -57,12 +68,20 @@ std::string CheckPositive(const std::string& text) {
              : absl::StrCat("'", text, "' is not a number above 0");
 }
 
+std::string CheckInterval(const std::string& text) {
+  constexpr absl::Duration kLeast = absl::Milliseconds(50);
+  return ParseDuration(text).value_or(kLeast) >= kLeast
+             ? ""
+             : absl::StrCat("'", text, "' is not a duration of at least ", absl::FormatDuration(kLeast));
+}
+
 std::string CheckNotEmpty(const std::string& text) { return text.empty() ? "the value must not be empty" : ""; }
 
 Check OneOf(std::vector<std::string> words) {
   return [words = std::move(words)](const std::string& text) {
     const bool known = std::find(words.begin(), words.end(), text) != words.end();
-    return known ? std::string() : absl::StrCat("'", text, "' is not one of ", absl::StrJoin(words, ", "));
+    return known ? std::string()
+                 : absl::StrCat("'", text, "' is not one of ", absl::StrJoin(words, ", "), MeantWord(text, words));
   };
 }
 

@@ -14,12 +14,17 @@ std::string CheckCount(const std::string& text);
 std::string CheckPositiveCount(const std::string& text);
 std::string CheckPositive(const std::string& text);
 std::string CheckNotEmpty(const std::string& text);
+// The time between two drawings of a screen or two lines of output.
+std::string CheckInterval(const std::string& text);
 
 // Returns the problem of a whole number above `max`; "" for any other text.
 std::string TooLarge(const std::string& text, int64_t max);
 
 // Returns a check that accepts only whole numbers in this range, both ends included.
 Check InRange(int64_t min, int64_t max);
+
+// Returns the end of a message that refuses `text`: "; did you mean 'RUNNING'?", or "" if no word is near.
+std::string MeantWord(const std::string& text, const std::vector<std::string>& words);
 
 // Returns a check that accepts only these words.
 Check OneOf(std::vector<std::string> words);

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/clock.h"
-#include "base/units.h"
+#include "client/commands/checks.h"
 #include "client/render/table.h"
 #include "client/terminal/live_screen.h"
 #include "client/terminal/standard_streams.h"
@@ -17,18 +17,11 @@ namespace {
 
 constexpr absl::Duration kReconnectFor = absl::Minutes(1);
 constexpr absl::Duration kInterval = absl::Seconds(2);
-constexpr absl::Duration kLeastInterval = absl::Milliseconds(50);
 constexpr int kRowsBeside = 2;  // The rows of the screen for the headings and the last line.
 
 // Whether the server was not reached, or ended during the call.
 bool IsLost(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
-}
-
-std::string CheckInterval(const std::string& text) {
-  return ParseDuration(text).value_or(kLeastInterval) >= kLeastInterval
-             ? ""
-             : absl::StrCat("'", text, "' is not a duration of at least ", absl::FormatDuration(kLeastInterval));
 }
 
 // Shows the readings of one list. Single-threaded, except for Ctrl-Z.

@@ -1,9 +1,12 @@
 #include "client/commands/sorting.h"
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "client/commands/suggestions.h"
+#include "client/jobfile/nearest.h"
 
 namespace ampd::client {
 
@@ -13,6 +16,20 @@ SortOrder ParseSortOrder(const std::string& text) {
   order.field = std::string(absl::StripSuffix(absl::StripSuffix(text, ",desc"), ",asc"));
   return order;
 }
+
+namespace {
+
+// Returns the end of a message that refuses the order: what was probably meant, such as "loss,desc" for "Loss DESC".
+// Not for "-loss", which client/cli/usage.cc answers.
+std::string MeantOrder(const std::string& text, const std::vector<std::string>& fields) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  const size_t end = lower.find_first_of(", ");
+  const std::string nearest = text.starts_with('-') ? "" : Nearest(lower.substr(0, end), fields);
+  const bool is_descending = end != std::string::npos && absl::StrContains(lower.substr(end), "desc");
+  return nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, is_descending ? ",desc'?" : "'?");
+}
+
+}  // namespace
 
 Argument SortOption(std::string* order, std::vector<std::string> fields) {
   const std::string names = absl::StrJoin(fields, ", ");
@@ -29,7 +46,7 @@ Argument SortOption(std::string* order, std::vector<std::string> fields) {
                     std::find(fields.begin(), fields.end(), ParseSortOrder(text).field) != fields.end();
                 return is_known ? std::string()
                                 : absl::StrCat("'", text, "' is no field to sort by; fields are ", names,
-                                               "; descending: FIELD,desc");
+                                               "; descending: FIELD,desc", MeantOrder(text, fields));
               },
           .suggest = SuggestWords(fields)};
 }

@@ -8,6 +8,7 @@
 #include "client/api/cancellation.h"
 #include "client/api/job_watch.h"
 #include "client/commands/arguments.h"
+#include "client/commands/checks.h"
 #include "client/commands/job/detach.h"
 #include "client/commands/job/job.h"
 #include "client/commands/job/reconnect.h"
@@ -94,7 +95,8 @@ Command WatchJobCommand() {
                         {.name = "--interval",
                          .value = &options->interval,
                          .text = "DURATION",
-                         .help = "Time between two lines when the output goes to a file or pipe (default 5s)"},
+                         .help = "Time between two lines when the output goes to a file or pipe (default 5s)",
+                         .check = CheckInterval},
                         ReconnectFor(&options->retry_for)},
           .run = [options](Session* session) { return Watch(session, *options); }};
 }

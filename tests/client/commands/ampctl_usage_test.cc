@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -130,12 +131,38 @@ std::vector<std::string> WrongLines() {
           "job list --page-token ''",
           "job submit -f job.yaml --name ''",
           "job list --interval 5s",
-          "worker list --interval 5s"};
+          "worker list --interval 5s",
+          "job wait --for running j-a",
+          "job list --sort Loss",
+          "job list --sort 'loss DESC'",
+          "policy show BF16",
+          "policy show bfloat16",
+          "policy show --device GPU bf16",
+          "policy show --model MLP bf16",
+          "init - --model ResNet",
+          "model inspect missing.pt2 --preset float16",
+          "compare -f job.yaml --policies fp32,bf16 --baseline FP32",
+          "job watch --interval 0 j-a",
+          "compare --label 'c x'",
+          "estimate -f wrong.yaml",
+          "policy show -f wrong.yaml",
+          "compare -f wrong.yaml",
+          "job predict --checkpoint j-a@best -f wrong.yaml",
+          "job submit -f 'folder/two words.yaml'",
+          "job submit -f - < wrong.yaml",
+          "job submit -f job.yaml --set train.epoch=3",
+          "job submit -f wrong.yaml --set train.epoch=3",
+          "job submit -f - < .",
+          "job submit -f - <&-",
+          "policy show -f - <&-"};
 }
 
 TEST_F(Ampctl, AWrongCommandLine_IsExplained) {
   Write("job.yaml", "name: x\ndata:\n  batch_size: 4\n");
   Write("latin1.yaml", "name: caf\xe9\n");
+  Write("wrong.yaml", "nam: x\n");
+  std::filesystem::create_directories(folder_ + "/folder");
+  Write("folder/two words.yaml", "nam: x\n");
   std::string all;
   for (const std::string& line : WrongLines()) {
     SCOPED_TRACE(line);
