@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "client/commands/checks.h"
 
 namespace ampd::client {
 namespace {
@@ -89,7 +90,7 @@ absl::Status CheckBaseline(const std::string& baseline, const std::vector<Policy
   return baseline.empty() || std::find(names.begin(), names.end(), baseline) != names.end()
              ? absl::OkStatus()
              : absl::InvalidArgumentError(absl::StrCat("--baseline: no policy is named '", baseline, "'; there is ",
-                                                       absl::StrJoin(names, ", ")));
+                                                       absl::StrJoin(names, ", "), MeantWord(baseline, names)));
 }
 
 }  // namespace

@@ -7,7 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/error.h"
 #include "base/io/file.h"
 #include "base/status_macros.h"
 #include "client/commands/arguments.h"
@@ -19,6 +22,7 @@
 #include "client/commands/output_file.h"
 #include "client/commands/suggestions.h"
 #include "client/render/format.h"
+#include "client/render/job_text.h"
 #include "client/terminal/output.h"
 #include "client/terminal/standard_streams.h"
 
@@ -73,8 +77,8 @@ std::string ProblemIn(const CompareOptions& options) {
   }
   if (submits && policies.ok() && !options.baseline.empty() &&
       std::find(policies->begin(), policies->end(), options.baseline) == policies->end()) {
-    return absl::StrCat("--baseline: '", Printable(options.baseline), "' is not one of the --policies ",
-                        options.submit.policies.policies);
+    return absl::StrCat("--baseline: '", options.baseline, "' is not one of the --policies ",
+                        options.submit.policies.policies, MeantWord(options.baseline, *policies));
   }
   return "";
 }
@@ -97,9 +101,10 @@ absl::StatusOr<ComparedJobs> FindJobs(JobClient* client, const CompareOptions& o
     AMPD_ASSIGN_OR_RETURN(v1::Job job, client->GetJob(id));
     const bool is_new = std::none_of(compared.jobs.begin(), compared.jobs.end(),
                                      [&id](const v1::Job& other) { return other.id() == id; });
-    if (is_new) {
-      compared.jobs.push_back(std::move(job));
+    if (!is_new) {
+      return absl::InvalidArgumentError(absl::StrCat("job ", id, " is given twice; name each job once"));
     }
+    compared.jobs.push_back(std::move(job));
   }
   for (const v1::Job& job : compared.jobs) {
     if (job.spec().has_predict()) {
@@ -142,6 +147,21 @@ absl::Status CheckHtmlFile(const CompareOptions& options) {
   return CheckOutputFile(options.html_file, options.force);
 }
 
+// Says which jobs the command waits for. Their progress is shown on a terminal only.
+void NoteUnended(const Session& session, const std::vector<v1::Job>& jobs) {
+  std::vector<std::string> unended;
+  for (const v1::Job& job : jobs) {
+    if (!IsTerminal(job.state())) {
+      unended.push_back(
+          absl::StrCat(job.id(), " (", Printable(job.spec().name()), ", ", v1::Job::State_Name(job.state()), ")"));
+    }
+  }
+  if (!unended.empty()) {
+    session.Note(absl::StrCat("waiting for the end of ", absl::StrJoin(unended, ", "),
+                              "; Ctrl-C ends the wait and not the jobs"));
+  }
+}
+
 int Compare(Session* session, const CompareOptions& options) {
   if (const std::string problem = ProblemIn(options); !problem.empty()) {
     return session->Fail(absl::InvalidArgumentError(problem));
@@ -155,6 +175,9 @@ int Compare(Session* session, const CompareOptions& options) {
     return *exit_code;
   }
   ComparedJobs& compared = std::get<ComparedJobs>(found);
+  if (options.submit.policies.file.empty()) {
+    NoteUnended(*session, compared.jobs);
+  }
   if (const auto exit_code = AwaitJobs(session, &compared); exit_code.has_value()) {
     return *exit_code;
   }
@@ -165,11 +188,20 @@ int Compare(Session* session, const CompareOptions& options) {
   Print(*session, *comparison);
   if (!options.html_file.empty()) {
     if (const absl::Status written = WriteFileAtomically(options.html_file, HtmlReport(*comparison)); !written.ok()) {
-      return session->Fail(written);
+      return session->Fail(AsOutputError(WithPrefix(options.html_file, written)));
     }
     session->Note(absl::StrCat("report: ", Printable(options.html_file)));
   }
   return comparison->verdict.recommended.has_value() ? kExitOk : kExitFailure;
+}
+
+// Checks that the text can be the id of a comparison, which is part of a filter.
+std::string CheckComparisonId(const std::string& text) {
+  constexpr size_t kMaxBytes = 128;  // The limit of a label.
+  const bool is_id = text.size() <= kMaxBytes && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+                       return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
+                     });
+  return is_id ? "" : absl::StrCat("'", text, "' is not the id of a comparison, such as c-1a2b3c4d");
 }
 
 std::vector<Argument> CompareArguments(CompareOptions* options) {
@@ -187,7 +219,8 @@ std::vector<Argument> CompareArguments(CompareOptions* options) {
        {.name = "--label",
         .value = &options->label,
         .text = "ID",
-        .help = "Print the report of an earlier comparison again. Its jobs have the label compare=ID"},
+        .help = "Print the report of an earlier comparison again. Its jobs have the label compare=ID",
+        .check = CheckComparisonId},
        {.name = "--baseline",
         .value = &options->baseline,
         .text = "POLICY",

@@ -50,6 +50,23 @@ class AmpctlCompare : public Ampctl {
   }
 };
 
+TEST_F(AmpctlCompare, AJobThatIsGivenTwice_IsRefused) {
+  PutFinished();
+  const Result result = Run("compare j-fp320 j-fp320");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("job j-fp320 is given twice; name each job once"));
+  EXPECT_THAT(Run("compare j-fp320 j-bf160 --baseline FP32").err,
+              HasSubstr("there is fp32, bf16; did you mean 'fp32'?"));
+}
+
+TEST_F(AmpctlCompare, SaysWhichJobsItWaitsFor) {
+  PutFinished("", v1::Job::RUNNING);
+  fake_.jobs.script()->ends_in = v1::Job::SUCCEEDED;
+  const Result result = Run("compare j-fp320 j-bf160");
+  EXPECT_THAT(result.err, HasSubstr("waiting for the end of j-fp320 (fashion-fp32, RUNNING), j-bf160"));
+  EXPECT_THAT(result.err, HasSubstr("; Ctrl-C ends the wait and not the jobs\n"));
+}
+
 TEST_F(AmpctlCompare, SubmitsEveryPolicyUnderEverySeedOnOneDeviceWithOneLabel) {
   Write("job.yaml", kJob);
   fake_.jobs.script()->created_state = v1::Job::SUCCEEDED;
