@@ -113,6 +113,40 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
   }
 }
 
+// The fields of requests that users give by an option or an argument, and its name.
+constexpr std::pair<const char*, const char*> kTypedNames[] = {
+    {"filter", "--filter"},
+    {"page_token", "--page-token"},
+    {"request_id", "--request-id"},
+    {"name", "--name"},
+    {"sha256", "NAME"},
+    {"priority", "--priority"},
+    {"loss_scale_order.scale", "--set-scale"},
+    {"loss_scale_order.growth_interval", "--growth-interval"},
+};
+
+// Returns the text, which begins with the name of a field of the request, with the name that the user typed in place of
+// it. Returns any other text as it is.
+std::string WithTypedName(const std::string& text) {
+  for (const auto& [field, typed] : kTypedNames) {
+    const std::string_view name(field);
+    if (text.starts_with(name) &&
+        (text.size() == name.size() || text[name.size()] == ':' || text[name.size()] == ' ')) {
+      return typed + text.substr(name.size());
+    }
+  }
+  return text;
+}
+
+// Returns why gRPC does not reach the server, from its message, which lists what it tried and ends with the error.
+std::string WhyUnreachable(const std::string& message) {
+  if (absl::StrContains(message, "SETTINGS frame")) {
+    return "something listens there, but does not answer as an ampd-server does";
+  }
+  const size_t last = message.rfind(": ");
+  return last == std::string::npos ? message : message.substr(last + 2);
+}
+
 }  // namespace
 
 ExitCode ExitCodeOf(const absl::Status& status) {
@@ -210,17 +244,14 @@ absl::StatusOr<JobClient*> Session::Client() {
 }
 
 int Session::Fail(const absl::Status& status) const {
-  std::string message = Printable(std::string(status.message()));
+  std::string message = WithTypedName(std::string(status.message()));
   const std::string other = address_.address.empty() ? "" : OtherServer(status, address_.address);
   if (!other.empty()) {
     message = other;
   } else if (absl::IsUnavailable(status) && ReasonOf(status).empty() && !address_.address.empty()) {
-    // The message lists what gRPC tried, and ends with the system's error. Keep only the system's error.
-    const size_t last = message.rfind(": ");
-    message = absl::StrCat("cannot reach the server at ", address_.address, ": ",
-                           last == std::string::npos ? message : message.substr(last + 2));
+    message = absl::StrCat("cannot reach the server at ", address_.address, ": ", WhyUnreachable(message));
   }
-  std::string text = absl::StrCat("error: ", message);
+  std::string text = absl::StrCat("error: ", Printable(message));
   if (const std::string reason = ReasonOf(status); !reason.empty() && reason != "INVALID_FIELDS") {
     absl::StrAppend(&text, "  [", reason, "]");
   }
@@ -229,7 +260,7 @@ int Session::Fail(const absl::Status& status) const {
     if (absl::StrContains(message, violation.description)) {
       continue;  // the message already holds this violation
     }
-    absl::StrAppend(&text, "  ", Printable(violation.field), violation.field.empty() ? "" : ": ",
+    absl::StrAppend(&text, "  ", Printable(WithTypedName(violation.field)), violation.field.empty() ? "" : ": ",
                     Printable(violation.description), "\n");
   }
   if (const ErrorMetadata metadata = MetadataOf(status); metadata.contains(kCandidates)) {

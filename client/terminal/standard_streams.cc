@@ -7,11 +7,44 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/text.h"
 
 namespace ampd::client {
 namespace {
 
 void Write(std::FILE* stream, std::string_view bytes) { std::fwrite(bytes.data(), 1, bytes.size(), stream); }
+
+// Returns the text without its middle if it has more than `max_bytes`: its beginning, "...", and its last fifth. Never
+// cuts a UTF-8 character.
+std::string WithoutMiddle(std::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes) {
+    return std::string(text);
+  }
+  size_t end = text.size() - max_bytes / 5;
+  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80) {
+    ++end;
+  }
+  return Shortened(text, max_bytes - max_bytes / 5) + std::string(text.substr(end));
+}
+
+// Shortens the long words and lines of a message, which come from arguments, files and servers.
+std::string ShortenedMessage(std::string_view text) {
+  constexpr size_t kMaxWord = 512;
+  constexpr size_t kMaxLine = 3072;
+  std::vector<std::string> lines;
+  for (const absl::string_view line : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
+    std::vector<std::string> words;
+    for (const absl::string_view word : absl::StrSplit(line, ' ')) {
+      words.push_back(WithoutMiddle({word.data(), word.size()}, kMaxWord));
+    }
+    lines.push_back(WithoutMiddle(absl::StrJoin(words, " "), kMaxLine));
+  }
+  return absl::StrJoin(lines, "\n");
+}
 
 bool IsReaderGone() {
   pollfd reader = {STDOUT_FILENO, POLLOUT, 0};
@@ -28,7 +61,7 @@ void WriteColoured(std::string_view text) { Write(stdout, ColouredLines(text)); 
 
 void WriteMessage(std::string_view text) {
   FlushOutput();  // keeps stdout and stderr in order when both go to one place
-  Write(stderr, PrintableLines(text));
+  Write(stderr, ShortenedMessage(PrintableLines(text)));
 }
 
 void WriteBytes(std::string_view bytes) { Write(stdout, bytes); }

@@ -22,7 +22,8 @@ void WriteText(std::string_view text);
 // Like WriteText, but keeps the colours of Palette (ColouredLines).
 void WriteColoured(std::string_view text);
 
-// Writes a text to standard error, after everything that was written to standard output.
+// Writes a text to standard error, after everything that was written to standard output. Leaves out the middle of a
+// word of more than 512 bytes and of a line of more than 3 KiB, such as an argument that an error repeats.
 void WriteMessage(std::string_view text);
 
 // Formats a text and writes it to standard output.

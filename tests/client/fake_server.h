@@ -58,6 +58,7 @@ class FakeJobs final : public v1::JobService::Service {
     v1::Pending pending;              // why queued jobs wait, if not empty
     int64_t steps_per_list = 0;       // how many steps the first job makes between two calls of ListJobs
     bool refuse_later_pages = false;  // whether ListJobs fails for every page but the first
+    absl::Status refuse_requests;     // error of every ListJobs, CloneJob and UpdateJob, if not OK
     std::vector<v1::ListJobsRequest> list_requests;
     std::vector<v1::FindJobsRequest> find_requests;
     v1::Job::State ends_in = v1::Job::STATE_UNSPECIFIED;  // state of watched jobs in the end; unspecified: their own
@@ -212,6 +213,9 @@ class FakeJobs final : public v1::JobService::Service {
     constexpr char kTerm[] = "labels.compare=";
     absl::MutexLock lock(&mutex_);
     script_.list_requests.push_back(*request);
+    if (!script_.refuse_requests.ok()) {
+      return ToGrpcStatus(script_.refuse_requests);
+    }
     if (script_.refuse_later_pages && !request->page_token().empty()) {
       return grpc::Status(grpc::StatusCode::INTERNAL, "refused");
     }
@@ -255,6 +259,9 @@ class FakeJobs final : public v1::JobService::Service {
     {
       absl::MutexLock lock(&mutex_);
       script_.updates.push_back(*request);
+      if (!script_.refuse_requests.ok()) {
+        return ToGrpcStatus(script_.refuse_requests);
+      }
       script_.gradients_asked = request->sample_gradients();
       script_.profile_asked = request->profile_steps() > 0;
       const auto& paths = request->update_mask().paths();
@@ -272,6 +279,9 @@ class FakeJobs final : public v1::JobService::Service {
       return NotFound(request->id());
     }
     script_.clones.push_back(*request);
+    if (!script_.refuse_requests.ok()) {
+      return ToGrpcStatus(script_.refuse_requests);
+    }
     *job = AddLocked(request->name().empty() ? found->second.spec().name() : request->name(), script_.created_state);
     return grpc::Status::OK;
   }

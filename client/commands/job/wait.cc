@@ -103,12 +103,16 @@ int Wait(Session* session, const WaitOptions& options) {
   patience.before_first_answer = std::min(patience.before_first_answer, options.timeout);
   int exit_code = kExitOk;
   JobResults results(session, options.ids.size());
+  std::vector<std::string> ids;
   for (const std::string& text : options.ids) {
     const auto id = FindJobIdPatiently(session, *client, text, patience);
     if (!id.ok()) {
       return session->Fail(id.status());
     }
-    const OrExitCode<v1::Job> job = WaitForOne(session, *client, *id, options, patience, deadline);
+    ids.push_back(*id);
+  }
+  for (const std::string& id : ids) {
+    const OrExitCode<v1::Job> job = WaitForOne(session, *client, id, options, patience, deadline);
     if (const int* const failed = std::get_if<int>(&job); failed != nullptr) {
       return *failed;
     }

@@ -7,9 +7,11 @@
 
 #include <string>
 #include <thread>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/error.h"
 #include "base/io/file.h"
 #include "tests/client/ampctl_fixture.h"
 
@@ -124,6 +126,88 @@ TEST_F(Ampctl, AnUnreachableServer_IsReportedOnceByCommandsThatMakeManyCalls) {
     EXPECT_EQ(result.err, error) << command;
     EXPECT_EQ(result.out, "") << command;
   }
+}
+
+TEST_F(Ampctl, AFieldOfTheRequest_IsCalledAsItWasTyped) {
+  const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  const std::tuple<const char*, std::string, const char*> cases[] = {
+      {"filter", "job list --filter 'a\x1b'", "--filter"},
+      {"page_token", "job list --page-token x", "--page-token"},
+      {"name", "job clone --name B " + id, "--name"},
+      {"loss_scale_order.scale", "job scale --set-scale 8 " + id, "--set-scale"},
+  };
+  for (const auto& [field, command, typed] : cases) {
+    fake_.jobs.script()->refuse_requests = InvalidFields({{field, "is \"\x1b\"; must be another"}});
+    const Result result = Run(command);
+    EXPECT_EQ(result.exit_code, 2) << command;
+    EXPECT_EQ(result.err, absl::StrCat("error: ", typed, ": is \"\\x1b\"; must be another\n")) << "said once";
+  }
+}
+
+TEST_F(Ampctl, AWaitFindsEveryJobBeforeItWaits) {
+  const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  fake_.jobs.script()->hold_watches = true;
+  const Result result = Run("job wait --timeout 20s " + id + " missing");
+  fake_.jobs.release.Notify();
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, HasSubstr("no job with the id or the name \"missing\""));
+}
+
+TEST_F(Ampctl, ALongArgument_IsShortenedInEveryMessage) {
+  const std::string text(5000, 'S');
+  for (const std::string& command :
+       {"job list --sort " + text, "job list -o " + text, "job list --limit " + text, text, "help " + text,
+        "job list " + text, "init - --name " + text, "init " + text, "model inspect " + text, "job submit -f " + text,
+        "job submit -f job.yaml --set " + text + "=1", "dev --data-root " + text, "compare --label " + text,
+        "--address " + text + " job list"}) {
+    const Result result = Run(command);
+    EXPECT_NE(result.exit_code, 0) << command;
+    EXPECT_LT(result.err.size(), 2048u) << command;
+    EXPECT_GT(result.err.size(), 10u) << command;
+  }
+}
+
+// Answers every connection as a server of HTTP/1.1 does.
+class HttpServer {
+ public:
+  HttpServer() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(address);
+    auto* const name = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(listener_, name, size), 0);
+    EXPECT_EQ(listen(listener_, 8), 0);
+    EXPECT_EQ(getsockname(listener_, name, &size), 0);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { Answer(); });
+  }
+  ~HttpServer() {
+    shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    close(listener_);
+  }
+  int port() const { return port_; }
+
+ private:
+  void Answer() const {
+    for (int client = accept(listener_, nullptr, nullptr); client >= 0; client = accept(listener_, nullptr, nullptr)) {
+      const std::string answer = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+      EXPECT_EQ(write(client, answer.data(), answer.size()), static_cast<ssize_t>(answer.size()));
+      close(client);
+    }
+  }
+
+  int listener_;
+  int port_ = 0;
+  std::thread thread_;
+};
+
+TEST_F(Ampctl, TheAnswerOfAnHttpServerIsExplained) {
+  const HttpServer http;
+  const Result result = Run("job list", absl::StrCat("AMPD_ADDRESS=127.0.0.1:", http.port()));
+  EXPECT_EQ(result.exit_code, 5);
+  EXPECT_THAT(result.err, HasSubstr(absl::StrCat("error: cannot reach the server at 127.0.0.1:", http.port(),
+                                                 ": an HTTP server answers there, not ampd; is that the metrics "
+                                                 "port?\n")));
 }
 
 TEST_F(Ampctl, AJobThatIsRefused_DoesNotEndTheCommandForTheOthers) {
