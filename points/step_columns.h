@@ -25,14 +25,14 @@ void CompleteColumns(v1::StepColumns* steps);
 // its discriminator's and its generator's loss.
 std::vector<v1::PhaseLoss> PhaseLosses(const v1::FinalMetrics& metrics);
 
-// Returns INVALID_ARGUMENT (reason MALFORMED_TELEMETRY) if columns differ in length, except for an empty one that may be
-// left out, if a sequence is 0 or not greater
-// than the one before, if a phase has no name or one of more than kMaxPhaseNameBytes, if two phases have the same name,
-// or if there are more than kMaxPhases.
+// Returns INVALID_ARGUMENT (reason MALFORMED_TELEMETRY) if columns differ in length, except for an empty one that may
+// be left out, if a sequence is 0 or not greater than the one before, if a phase has no name or one of more than
+// kMaxPhaseNameBytes, if two phases have the same name, or if there are more than kMaxPhases.
 absl::Status CheckSteps(const v1::StepColumns& steps);
 
 // Appends the rows [begin, end) of `from` to `to`. A phase that only `from` or only `to` has is kept, with zeros in the
-// rows that come from the other one. The same holds for a column that may be left out, with NaN. REQUIRES: 0 <= begin <= end <= NumSteps(from); CheckSteps is OK for both.
+// rows that come from the other one. The same holds for a column that may be left out, with NaN. REQUIRES: 0 <= begin
+// <= end <= NumSteps(from); CheckSteps is OK for both.
 void AppendSteps(const v1::StepColumns& from, int begin, int end, v1::StepColumns* to);
 
 // The index of the first row whose sequence is greater than `sequence`; NumSteps if there is none.

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "graph/cost/memory.h"
 #include "graph/graph.h"
 #include "graph/losses.h"
-#include "graph/cost/memory.h"
 #include "graph/work.h"
 #include "precision/policy.h"
 
@@ -89,8 +89,8 @@ struct MemoryEstimate {
 // milliseconds. For a CPU the model is exact except for what single ops need while they run, and within 10% of the
 // measured peak. The data set and the copy of the state from which checkpoints are written are not included. A step
 // with several losses counts as much as its most expensive loss. For a GPU the model adds what is held
-// all the time: cuBLAS's workspaces, the inputs of the recorded step (CUDA graph), and an estimate of what CUDA takes for
-// itself. It does not add the recorded step's working memory, which is released if memory is short
+// all the time: cuBLAS's workspaces, the inputs of the recorded step (CUDA graph), and an estimate of what CUDA takes
+// for itself. It does not add the recorded step's working memory, which is released if memory is short
 // (worker/amp/captured_step.h), nor the allocator's rounding and cuDNN's workspaces. Thread-compatible.
 class MemoryModel {
  public:

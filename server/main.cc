@@ -145,11 +145,12 @@ int main(int argc, char** argv) {
     return ampd::server::ExitCodeOf(server.status());
   }
   const std::optional<ampd::ListenAddress>& listen = parsed.config.listen;
-  ampd::Log(spdlog::level::info,
-            absl::StrCat("listening on ", listen.has_value() ? absl::StrCat(listen->host, ":", (*server)->port(), " and on ")
-                                                             : std::string(),
-                         "the socket ", parsed.config.socket, ", metrics on ", parsed.config.metrics_listen.host, ":",
-                         (*server)->metrics_port(), ", data in ", parsed.config.data_dir));
+  ampd::Log(
+      spdlog::level::info,
+      absl::StrCat("listening on ",
+                   listen.has_value() ? absl::StrCat(listen->host, ":", (*server)->port(), " and on ") : std::string(),
+                   "the socket ", parsed.config.socket, ", metrics on ", parsed.config.metrics_listen.host, ":",
+                   (*server)->metrics_port(), ", data in ", parsed.config.data_dir));
   signals.Start([&leaving](int signal) {
     if (signal == SIGHUP) {
       ampd::Log(spdlog::level::info, "SIGHUP is ignored: there is no configuration to read again");

@@ -15,9 +15,9 @@ namespace ampd::server {
 
 // Everything an operator can configure; docs/exit-codes.md and `ampd-server --help` describe it.
 struct ServerConfig {
-  std::string socket;                       // Path of the Unix socket of the gRPC API.
-  Grants grants{{geteuid(), 0}};            // Roles of the users that connect to it.
-  std::optional<ListenAddress> listen;      // Loopback address without authentication; nothing: none.
+  std::string socket;                   // Path of the Unix socket of the gRPC API.
+  Grants grants{{geteuid(), 0}};        // Roles of the users that connect to it.
+  std::optional<ListenAddress> listen;  // Loopback address without authentication; nothing: none.
   ListenAddress metrics_listen;
   std::string data_dir;
   std::string port_file;  // Empty: write no port file.

@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <sys/un.h>
 
-#include <filesystem>
-
 #include "absl/strings/str_cat.h"
 
 namespace ampd {
@@ -14,12 +12,13 @@ std::string GrpcTarget(const std::string& address) {
   if (!address.starts_with(kScheme)) {
     return address;
   }
-  const std::filesystem::path path(address.substr(sizeof(kScheme) - 1));
-  if (path.native().size() < sizeof(sockaddr_un::sun_path)) {
+  const std::string path = address.substr(sizeof(kScheme) - 1);
+  const size_t slash = path.rfind('/');
+  if (path.size() < sizeof(sockaddr_un::sun_path) || slash == std::string::npos) {
     return address;
   }
-  const int folder = open(path.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  return folder < 0 ? address : absl::StrCat(kScheme, "/proc/self/fd/", folder, "/", path.filename().string());
+  const int folder = open(path.substr(0, slash + 1).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  return folder < 0 ? address : absl::StrCat(kScheme, "/proc/self/fd/", folder, path.substr(slash));
 }
 
 }  // namespace ampd

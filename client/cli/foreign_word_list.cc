@@ -50,7 +50,7 @@ constexpr ForeignWord kForeignWords[] = {
     {"uncordon", "return a worker to service", "worker undrain NAME"},
     {"config use-context", "use another server", "context use NAME"},
     {"config current-context", "show the server in use", "context show"},
-    {"config set-context", "name a server", "context add NAME HOST:PORT"},
+    {"config set-context", "name a server", "context add NAME ADDRESS"},
     {"config get-contexts", "list the servers that you have named", "context list"},
     {"config delete-context", "take the name from a server", "context remove NAME"},
     {"config view", "list the servers that you have named", "context list"},
@@ -335,7 +335,7 @@ constexpr ForeignWord kForeignWords[] = {
     {"model validate", "see what is in a model's file", "model inspect FILE"},
     {"context get", "list the servers that you have named", "context list"},
     {"context current", "show the server in use", "context show"},
-    {"context set", "name a server", "context add NAME HOST:PORT"},
+    {"context set", "name a server", "context add NAME ADDRESS"},
     {"context switch", "use another server", "context use NAME"},
 };
 

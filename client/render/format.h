@@ -10,7 +10,7 @@
 namespace ampd::client {
 
 std::string FormatBytes(int64_t bytes);           // 512 B, 1.5 MiB, 80.0 GiB
-std::string FormatFlops(double rate);               // 35.2 GFLOP/s, 1.3 TFLOP/s
+std::string FormatFlops(double rate);             // 35.2 GFLOP/s, 1.3 TFLOP/s
 std::string FormatSpan(absl::Duration duration);  // 8s, 3m12s, 2h05m, 3d04h
 std::string FormatNumber(double value);           // 65536, 0.1234, 1.2e-05, nan
 std::string FormatCount(int64_t value);           // 1,234,567

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/glob.h"
-#include "graph/fused_batch_norms.h"
 #include "graph/cost/op_facts.h"
+#include "graph/fused_batch_norms.h"
 #include "graph/modes.h"
 
 namespace ampd::graph {

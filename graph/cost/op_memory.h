@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/graph.h"
 #include "graph/cost/attention_memory.h"
 #include "graph/cost/loss_memory.h"
 #include "graph/cost/recurrent_memory.h"
+#include "graph/graph.h"
 #include "graph/op_table.h"
 
 namespace ampd::graph {

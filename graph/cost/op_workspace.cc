@@ -1,9 +1,9 @@
 // Memory that ops need only while they run.
 #include <algorithm>
 
-#include "graph/fused_batch_norms.h"
 #include "graph/cost/op_facts.h"
 #include "graph/cost/op_memory.h"
+#include "graph/fused_batch_norms.h"
 
 namespace ampd::graph {
 

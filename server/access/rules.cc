@@ -9,8 +9,9 @@ namespace ampd::server {
 namespace {
 
 std::string Shown(const Identity& identity) {
-  return identity.role.has_value() ? absl::StrCat(identity.name, " has the role ", std::string(RoleName(*identity.role)))
-                                   : identity.name;
+  return identity.role.has_value()
+             ? absl::StrCat(identity.name, " has the role ", std::string(RoleName(*identity.role)))
+             : identity.name;
 }
 
 std::string_view NeededText(Right right) {
@@ -82,12 +83,13 @@ absl::Status CheckMethod(const Identity& identity, std::string_view method) {
     return absl::OkStatus();
   }
   if (!identity.role.has_value()) {
-    return Error(absl::StatusCode::kUnauthenticated, "NO_ROLE",
-                 absl::StrCat(identity.name, " has no role on this server; its administrator gives one with ampd-server ",
-                              "--grant ", identity.name, "=ROLE"));
+    return Error(
+        absl::StatusCode::kUnauthenticated, "NO_ROLE",
+        absl::StrCat(identity.name, " has no role on this server; its administrator gives one with ampd-server ",
+                     "--grant ", identity.name, "=ROLE"));
   }
-  const bool may = rule != nullptr &&
-                   (Has(*identity.role, rule->right) || (rule->agents_too && *identity.role == Role::kAgent));
+  const bool may =
+      rule != nullptr && (Has(*identity.role, rule->right) || (rule->agents_too && *identity.role == Role::kAgent));
   return may ? absl::OkStatus()
              : Error(absl::StatusCode::kPermissionDenied, "ROLE_TOO_LOW",
                      absl::StrCat(Shown(identity), "; only ",
@@ -99,10 +101,10 @@ absl::Status CheckOwner(const Identity& identity, std::string_view job, std::str
   if ((identity.role.has_value() && Has(*identity.role, Right::kOperate)) || identity.name == owner) {
     return absl::OkStatus();
   }
-  return Error(absl::StatusCode::kPermissionDenied, "NOT_YOUR_JOB",
-               absl::StrCat("job ", std::string(job), " belongs to ",
-                            owner.empty() ? "an unknown user" : std::string(owner), "; ", Shown(identity),
-                            ", and only an operator or admin may change the jobs of others"));
+  return Error(
+      absl::StatusCode::kPermissionDenied, "NOT_YOUR_JOB",
+      absl::StrCat("job ", std::string(job), " belongs to ", owner.empty() ? "an unknown user" : std::string(owner),
+                   "; ", Shown(identity), ", and only an operator or admin may change the jobs of others"));
 }
 
 }  // namespace ampd::server

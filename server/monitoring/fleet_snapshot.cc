@@ -87,7 +87,8 @@ void DeclareJobs(Page* page) {
                 "Floating-point operations of the model's products, per second of the last step.", gauge);
   page->Declare("ampd_job_mfu_ratio", "Model FLOPs utilization of the last step, 0 to 1.", gauge);
   page->Declare("ampd_job_power_watts", "Power of the job's GPU, or of all CPUs of its host.", gauge);
-  page->Declare("ampd_job_device_utilization_ratio", "Share of the time in which a kernel ran on the job's GPU.", gauge);
+  page->Declare("ampd_job_device_utilization_ratio", "Share of the time in which a kernel ran on the job's GPU.",
+                gauge);
   page->Declare("ampd_job_checkpoint_bytes", "Size of the last checkpoint.", gauge);
 }
 

@@ -142,7 +142,8 @@ inline void PostOrRefuse(WorkPool* pool, const FinishCall& finish, std::function
 }
 
 // Serves one unary call. Checks access, size, fields and id, and that the caller may change the job that the method
-// changes. Then runs `work`, which gets the FinishCall and must not block. Response and request live until FinishCall is called.
+// changes. Then runs `work`, which gets the FinishCall and must not block. Response and request live until FinishCall
+// is called.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                                      std::string_view method, const Request& request, Work work) {

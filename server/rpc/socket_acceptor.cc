@@ -78,8 +78,7 @@ absl::StatusOr<std::unique_ptr<SocketAcceptor>> SocketAcceptor::Bind(Options opt
       fcntl(listener->get(), F_SETFL, O_NONBLOCK) != 0 || !wake.ok()) {
     return SocketError(options.path, ErrnoError(errno, "prepare"));
   }
-  return std::unique_ptr<SocketAcceptor>(
-      new SocketAcceptor(std::move(options), *std::move(listener), std::move(wake)));
+  return std::unique_ptr<SocketAcceptor>(new SocketAcceptor(std::move(options), *std::move(listener), std::move(wake)));
 }
 
 SocketAcceptor::SocketAcceptor(Options options, UniqueFd listener, UniqueFd wake)

@@ -254,7 +254,8 @@ grpc::ServerBidiReactor<v1::TelemetryUpload, v1::TelemetryAck>* WorkerService::R
 
 grpc::ServerReadReactor<v1::FilePiece>* WorkerService::SendFile(grpc::CallbackServerContext* context,
                                                                 google::protobuf::Empty*) {
-  const auto receiver = std::make_shared<FileReceiver>(*options_.environment, options_.relays, options_.environment->guard->PeerText(*context));
+  const auto receiver = std::make_shared<FileReceiver>(*options_.environment, options_.relays,
+                                                       options_.environment->guard->PeerText(*context));
   FileReceiver::Run(receiver, options_.environment->guard->Check(*context, FileReceiver::kMethod));
   return receiver.get();
 }

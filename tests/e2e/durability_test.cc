@@ -98,9 +98,9 @@ class DurabilityTest : public testing::Test {
   void StartServer() {
     const std::string port_file = absl::StrCat(folder_, "/ports-", ++lives_);
     server_ = std::make_unique<ChildProcess>(
-        std::vector<std::string>{std::string(AMPD_BIN_DIR) + "/ampd-server", "--allow-unauthenticated-loopback", "--listen", address_, "--metrics-listen",
-                                 "127.0.0.1:0", "--data-dir", absl::StrCat(folder_, "/data-", round_), "--port-file",
-                                 port_file},
+        std::vector<std::string>{std::string(AMPD_BIN_DIR) + "/ampd-server", "--allow-unauthenticated-loopback",
+                                 "--listen", address_, "--metrics-listen", "127.0.0.1:0", "--data-dir",
+                                 absl::StrCat(folder_, "/data-", round_), "--port-file", port_file},
         folder_ + "/server.log");
     ASSERT_FALSE(AwaitFile(port_file, absl::Seconds(30)).empty()) << "see " << folder_ << "/server.log";
   }

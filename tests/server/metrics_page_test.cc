@@ -74,9 +74,10 @@ int Count(const std::string& page, const std::string& part) {
 TEST(MetricsPage, CountsWhatTheServerDoes) {
   const TemporaryFolder folder;
   const std::string binary = AMPD_BIN_DIR "/ampd-server";
-  const e2e::ChildProcess program({binary, "--allow-unauthenticated-loopback", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir",
-                                   folder.Path("data"), "--port-file", folder.Path("ports")},
-                                  folder.Path("log"));
+  const e2e::ChildProcess program(
+      {binary, "--allow-unauthenticated-loopback", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
+       "--data-dir", folder.Path("data"), "--port-file", folder.Path("ports")},
+      folder.Path("log"));
   const std::vector<std::string> ports =
       absl::StrSplit(e2e::AwaitFile(folder.Path("ports"), absl::Seconds(30)), '\n', absl::SkipEmpty());
   int metrics_port = 0;

@@ -60,8 +60,15 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
 
   void Start(const std::vector<std::string>& more = {}) {
     const std::string ports = folder_.Path(absl::StrCat("ports-", ++num_lives_));
-    std::vector<std::string> flags = {"--allow-unauthenticated-loopback", "--listen",   "127.0.0.1:0",        "--metrics-listen", "127.0.0.1:0",
-                                      "--data-dir", folder_.Path("data"), "--port-file",      ports};
+    std::vector<std::string> flags = {"--allow-unauthenticated-loopback",
+                                      "--listen",
+                                      "127.0.0.1:0",
+                                      "--metrics-listen",
+                                      "127.0.0.1:0",
+                                      "--data-dir",
+                                      folder_.Path("data"),
+                                      "--port-file",
+                                      ports};
     flags.insert(flags.end(), more.begin(), more.end());
     server_ = Launch(flags, "server.log");
     const std::vector<std::string> lines = absl::StrSplit(e2e::AwaitFile(ports, kPatience), '\n');
@@ -82,7 +89,13 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
   }
 
   std::vector<std::string> FreshFlags(const std::string& listen = "127.0.0.1:0") {
-    return {"--allow-unauthenticated-loopback", "--listen", listen, "--metrics-listen", "127.0.0.1:0", "--data-dir", folder_.Path("other")};
+    return {"--allow-unauthenticated-loopback",
+            "--listen",
+            listen,
+            "--metrics-listen",
+            "127.0.0.1:0",
+            "--data-dir",
+            folder_.Path("other")};
   }
 
   std::string Log(const std::string& name) {
@@ -331,7 +344,8 @@ TEST_F(ServerBinaryTest, APortInUseIsOneLineAnd69) {
 
 TEST_F(ServerBinaryTest, ALockedDataDirectoryIsOneLineAnd73) {
   Start();
-  EXPECT_EQ(Refused({"--allow-unauthenticated-loopback", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir", folder_.Path("data")},
+  EXPECT_EQ(Refused({"--allow-unauthenticated-loopback", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
+                     "--data-dir", folder_.Path("data")},
                     absl::StrCat("the data directory ", folder_.Path("data"),
                                  " is in use by another server; stop that one, or choose another --data-dir")),
             kExitDataLocked);
@@ -352,10 +366,10 @@ TEST_F(ServerBinaryTest, ADataDirectoryOfANewerSchemaIsOneLineAnd65) {
     const std::string path = folder_.Path("data") + "/" + file;
     const int64_t version = SchemaVersionOf(path);
     ASSERT_TRUE(SqliteDatabase::Open(path, false)->Execute("PRAGMA user_version=99").ok());
-    EXPECT_EQ(
-        Refused({"--allow-unauthenticated-loopback", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir", folder_.Path("data")},
-                "schema"),
-        kExitData)
+    EXPECT_EQ(Refused({"--allow-unauthenticated-loopback", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
+                       "--data-dir", folder_.Path("data")},
+                      "schema"),
+              kExitData)
         << file;
     ASSERT_TRUE(SqliteDatabase::Open(path, false)->Execute(absl::StrCat("PRAGMA user_version=", version).c_str()).ok());
   }
@@ -366,7 +380,8 @@ TEST_F(ServerBinaryTest, AnAddressBeyondLoopbackIsOneLineAnd64) {
 }
 
 TEST_F(ServerBinaryTest, AnUnusableDataDirectoryIsOneLineAnd73) {
-  EXPECT_EQ(Refused({"--allow-unauthenticated-loopback", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir", "/proc/nowhere"},
+  EXPECT_EQ(Refused({"--allow-unauthenticated-loopback", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
+                     "--data-dir", "/proc/nowhere"},
                     "cannot make the data directory"),
             kExitDataLocked);
 }

@@ -96,7 +96,8 @@ std::string ProgramBeside(const std::string& program) {
 }
 
 void DeclareFlags(CLI::App& app, Flags& flags) {
-  app.add_option("--server", flags.server, "Server to work for: HOST:PORT, or unix:PATH of its socket")->capture_default_str();
+  app.add_option("--server", flags.server, "Server to work for: HOST:PORT, or unix:PATH of its socket")
+      ->capture_default_str();
   app.add_option("--name", flags.name, "Name of the worker (default: the host name)");
   app.add_option("--state-dir", flags.state_folder, "Folder for the state of this worker")->required();
   app.add_option("--checkpoint-root", flags.checkpoint_root,

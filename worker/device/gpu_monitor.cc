@@ -164,8 +164,8 @@ std::optional<int64_t> GpuMonitor::Nvml::OwnMemory(Handle gpu) const {
   }
   const ProcessInfo* const begin = infos.data();
   const ProcessInfo* const end = begin + std::min(count_of_processes, kMostProcesses);
-  const ProcessInfo* const own = std::find_if(
-      begin, end, [](const ProcessInfo& info) { return info.pid == static_cast<unsigned>(getpid()); });
+  const ProcessInfo* const own =
+      std::find_if(begin, end, [](const ProcessInfo& info) { return info.pid == static_cast<unsigned>(getpid()); });
   return own == end || own->used_bytes == kNotKnown ? std::nullopt
                                                     : std::optional(static_cast<int64_t>(own->used_bytes));
 }

@@ -20,7 +20,7 @@ struct GpuReadings {
   std::optional<int64_t> memory_used_bytes;  // by all processes
   // By this process. Unset also if the driver numbers processes otherwise than this process's container.
   std::optional<int64_t> own_memory_bytes;
-  std::optional<double> utilization;         // share of the last sample period in which a kernel ran, 0 to 1
+  std::optional<double> utilization;  // share of the last sample period in which a kernel ran, 0 to 1
   std::optional<double> temperature_celsius;
   std::optional<double> power_watts;
   std::optional<double> power_limit_watts;

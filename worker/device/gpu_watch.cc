@@ -60,8 +60,7 @@ v1::GpuUse GpuWatch::Use(int64_t reserved_bytes) const {
   SetIf(utilization_.mean(), &use, &v1::GpuUse::set_mean_utilization);
   SetIf(temperature_.max(), &use, &v1::GpuUse::set_max_temperature_celsius);
   SetIf(sm_clock_.mean(), &use, &v1::GpuUse::set_mean_sm_clock_hertz);
-  SetIf(Added(first_.ecc_errors_corrected, newest_.ecc_errors_corrected), &use,
-        &v1::GpuUse::set_ecc_errors_corrected);
+  SetIf(Added(first_.ecc_errors_corrected, newest_.ecc_errors_corrected), &use, &v1::GpuUse::set_ecc_errors_corrected);
   SetIf(Added(first_.ecc_errors_uncorrected, newest_.ecc_errors_uncorrected), &use,
         &v1::GpuUse::set_ecc_errors_uncorrected);
   use.mutable_xid_errors()->insert(newest_.num_xid_errors.begin(), newest_.num_xid_errors.end());

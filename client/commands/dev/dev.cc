@@ -152,11 +152,11 @@ absl::Status DevRun::StartServer() {
   const std::string port_file = In("ports");
   std::error_code error;
   fs::remove(port_file, error);
-  AMPD_ASSIGN_OR_RETURN(
-      server_, Child::Start({OwnFolder() + "/ampd-server", "--allow-unauthenticated-loopback", "--listen", absl::StrCat("127.0.0.1:", options_.port),
-                             "--metrics-listen", absl::StrCat("127.0.0.1:", options_.metrics_port), "--data-dir",
-                             In("server"), "--port-file", port_file},
-                            In("server.log")));
+  AMPD_ASSIGN_OR_RETURN(server_, Child::Start({OwnFolder() + "/ampd-server", "--allow-unauthenticated-loopback",
+                                               "--listen", absl::StrCat("127.0.0.1:", options_.port),
+                                               "--metrics-listen", absl::StrCat("127.0.0.1:", options_.metrics_port),
+                                               "--data-dir", In("server"), "--port-file", port_file},
+                                              In("server.log")));
   // The server writes its port file atomically once it serves.
   AMPD_RETURN_IF_ERROR(AwaitReady("server", &*server_, [&] { return fs::exists(port_file, error); }));
   AMPD_ASSIGN_OR_RETURN(const std::string text, ReadFile(port_file, 1 << 10));

@@ -193,7 +193,7 @@ TEST_F(ForeignWordsTest, AVerbWithoutItsGroup_OrWithAThing_IsAnsweredWithTheComm
       {"show checkpoint x", "checkpoint show x"},
       {"show logs x", "job logs x"},
       {"explain job x", "job explain x"},
-      {"create context lab", "context add lab HOST:PORT"},
+      {"create context lab", "context add lab ADDRESS"},
       {"checkpoint pull x@5", "checkpoint download x@5"},
       {"checkpoint inspect x", "checkpoint show x"},
       {"checkpoint convert x m.safetensors", "checkpoint export x m.safetensors"},

@@ -55,8 +55,9 @@ TEST(Grants, WhatIsNoGrant_IsRefusedWithItsFault) {
   EXPECT_THAT(fault("user:root=king"), HasSubstr("there is no role 'king'; the roles are viewer"));
   EXPECT_THAT(fault("user:no-such-user=viewer"), HasSubstr("this host has no user 'no-such-user'"));
   EXPECT_THAT(fault("group:no-such-group=viewer"), HasSubstr("this host has no group 'no-such-group'"));
-  for (const char* const text : {"", "=", "root", "root=viewer", "user:=viewer", "user:root", "uid:x=viewer", "uid:=viewer",
-                                 "uid:-1=viewer", "uid:4294967296=viewer", "host:x=viewer", "user:root=", "user:root=Viewer"}) {
+  for (const char* const text :
+       {"", "=", "root", "root=viewer", "user:=viewer", "user:root", "uid:x=viewer", "uid:=viewer", "uid:-1=viewer",
+        "uid:4294967296=viewer", "host:x=viewer", "user:root=", "user:root=Viewer"}) {
     EXPECT_THAT(fault(text), HasSubstr("a grant is user:NAME=ROLE")) << text;
   }
   EXPECT_TRUE(grants.empty());

@@ -147,13 +147,14 @@ std::vector<std::string> Fits(const v1::EstimateJobRequest& request, const v1::E
 TEST(AnswerMemoryQuery, WithoutBytesTheLargestBatchIsForTheSmallestAndTheLargestDeviceOfTheWorkers) {
   const std::vector<v1::Worker> workers = {
       WorkerWith("w1", v1::Device::CPU, 200'000), WorkerWith("w2", v1::Device::CPU, 100'000),
-      WorkerWith("w3", v1::Device::CPU, 300'000), WorkerWith("w4", v1::Device::GPU, 500'000'000, 8),
-      WorkerWith("w5", v1::Device::GPU, 400'000'000, 7)};
+      WorkerWith("w3", v1::Device::CPU, 300'000), WorkerWith("w4", v1::Device::GPU, 5'000'000'000, 8),
+      WorkerWith("w5", v1::Device::GPU, 4'000'000'000, 7)};
   const v1::EstimateJobRequest fp32 = Request("");
-  EXPECT_THAT(Fits(fp32, Answer(fp32, workers)), ElementsAre("CPU: w2/cpu of 100000", "CPU: w3/cpu of 300000",
-                                                             "GPU: w5/gpu0 of 400000000", "GPU: w4/gpu0 of 500000000"));
+  EXPECT_THAT(Fits(fp32, Answer(fp32, workers)),
+              ElementsAre("CPU: w2/cpu of 100000", "CPU: w3/cpu of 300000", "GPU: w5/gpu0 of 4000000000",
+                          "GPU: w4/gpu0 of 5000000000"));
   const v1::EstimateJobRequest bf16 = Request("precision {preset: 'bf16'} resources {kind: GPU}");
-  EXPECT_THAT(Fits(bf16, Answer(bf16, workers)), ElementsAre("GPU: w4/gpu0 of 500000000")) << "bf16 needs 8.0";
+  EXPECT_THAT(Fits(bf16, Answer(bf16, workers)), ElementsAre("GPU: w4/gpu0 of 5000000000")) << "bf16 needs 8.0";
   EXPECT_THAT(Fits(fp32, Answer(fp32)), ElementsAre()) << "no worker";
   const v1::EstimateJobRequest given = Request("resources {memory_bytes: 50000}");
   EXPECT_THAT(Fits(given, Answer(given, workers)), ElementsAre()) << "the spec says which memory";

@@ -9,7 +9,7 @@ namespace ampd::device {
 struct FakeNvml {
   unsigned num_gpus = 2;
   int64_t used_bytes = 0;                // used memory of every GPU
-  int64_t own_bytes = 0;                 // of it, that of this process; 0: NVML lists only another process
+  int64_t own_bytes = 0;                 // this process's share of it; 0: NVML lists only another process
   unsigned long long ecc_errors = 1;     // uncorrected errors of every GPU
   unsigned long long millijoules = 0;    // what the energy counter of every GPU shows, plus the GPU's number
   const char* failing_call = "";         // name of a function that returns an error

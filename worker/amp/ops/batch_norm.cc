@@ -11,8 +11,8 @@
 #include "ATen/ops/empty.h"
 #include "ATen/ops/empty_like.h"
 #include "ATen/ops/relu.h"
-#include "graph/fused_batch_norms.h"
 #include "graph/cost/op_memory.h"
+#include "graph/fused_batch_norms.h"
 #include "worker/amp/ops/device_kernels.h"
 #include "worker/amp/step/format.h"
 

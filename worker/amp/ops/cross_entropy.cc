@@ -15,8 +15,8 @@
 #include "ATen/ops/log_softmax.h"
 #include "ATen/ops/nll_loss.h"
 #include "ATen/ops/zeros_like.h"
-#include "graph/heads.h"
 #include "graph/cost/loss_memory.h"
+#include "graph/heads.h"
 #include "worker/amp/ops/loss_kernels.h"
 
 namespace ampd::amp {

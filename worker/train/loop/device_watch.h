@@ -26,9 +26,7 @@ class DeviceWatch {
 
   // The newest readings; nothing if they are not measured. The power is the mean since the reading before.
   std::optional<double> power_watts() const { return power_watts_; }
-  std::optional<double> utilization() const {
-    return gpu_ == nullptr ? std::nullopt : gpu_->newest().utilization;
-  }
+  std::optional<double> utilization() const { return gpu_ == nullptr ? std::nullopt : gpu_->newest().utilization; }
 
   // Sets `energy_joules` and `gpu_use`. `graph_bytes`: the memory that the recorded step keeps.
   void AddTo(const amp::ComputeDevice& device, int64_t graph_bytes, v1::FinalMetrics* metrics) const;

@@ -141,7 +141,8 @@ void FakeAgent::Take(const v1::TelemetryBatch& batch) {
     sequence_of[columns.step(i)] = columns.sequence(i);
     steps[columns.step(i)] = {columns.loss(i), columns.grad_norm(i), columns.loss_scale(i), columns.skipped(i),
                               columns.learning_rate(i)};
-    costs[columns.step(i)] = {columns.samples_per_second(i), columns.data_wait_seconds(i)};
+    costs[columns.step(i)] = {columns.samples_per_second(i), columns.data_wait_seconds(i),
+                              columns.flops_per_second_size() > i ? columns.flops_per_second(i) : 0};
     if (columns.phases_size() == 2) {
       Step& step = steps[columns.step(i)];
       step.generator_loss = columns.phases(1).loss(i);

@@ -57,6 +57,7 @@ class FakeAgent {
   struct Cost {
     float samples_per_second = 0;
     float data_wait_seconds = 0;
+    float flops_per_second = 0;
   };
 
   std::map<int64_t, Step> steps;      // Telemetry by step.

@@ -89,6 +89,24 @@ TEST_F(TrainerTest, TheWaitForAStepsBatch_IsAPartOfTheStep) {
   }
 }
 
+TEST_F(TrainerTest, TheWorkOfAStep_IsCountedFromTheModel) {
+  StartAttempt start = Mlp("fp32", 5);
+  start.mutable_spec()->mutable_train()->set_gradient_accumulation(2);
+  const auto agent = RunToOutcome(start);
+  const v1::FinalMetrics& metrics = agent->outcome->final_metrics();
+  EXPECT_GT(metrics.flops_per_step(), 0);
+  EXPECT_FALSE(metrics.has_mfu()) << "ampd knows no peak rate of a CPU";
+  EXPECT_FALSE(metrics.has_gpu_use());
+  const auto batch = static_cast<double>(start.spec().data().batch_size());
+  for (const auto& [step, cost] : agent->costs) {
+    const double expected = metrics.flops_per_step() / batch * static_cast<double>(cost.samples_per_second);
+    EXPECT_NEAR(cost.flops_per_second / expected, 1, 1e-5) << "step " << step;
+  }
+  start.mutable_spec()->mutable_train()->clear_gradient_accumulation();
+  start.mutable_key()->set_job_id("j-whole");
+  EXPECT_EQ(RunToOutcome(start)->outcome->final_metrics().flops_per_step(), metrics.flops_per_step());
+}
+
 TEST_F(TrainerTest, ALenet_TrainsInEveryPrecision) {
   for (const char* precision : {"fp32", "bf16", "fp16"}) {
     StartAttempt start = Mlp(precision, 12);
