@@ -58,6 +58,12 @@ void AppendEval(const v1::EvalPoint* eval, Cells* row) {
                            number(eval->has_top5_accuracy(), eval->top5_accuracy())});
 }
 
+// Appends the numbers that not every step has.
+void AppendMeasured(const v1::StepColumns& steps, int index, Cells* row) {
+  row->insert(row->end(), {MeasuredAt(steps.flops_per_second(), index), MeasuredAt(steps.mfu(), index),
+                           MeasuredAt(steps.power_watts(), index), MeasuredAt(steps.device_utilization(), index)});
+}
+
 Cells StepRow(const Segment& segment, int index, const std::vector<std::string>& phases) {
   const v1::StepColumns& steps = segment.steps();
   Cells row = {absl::StrCat(segment.attempt()), NumberAt(steps.step(), index), NumberAt(steps.loss(), index),
@@ -67,9 +73,7 @@ Cells StepRow(const Segment& segment, int index, const std::vector<std::string>&
                          NumberAt(steps.learning_rate(), index), NumberAt(steps.samples_per_second(), index),
                          NumberAt(steps.data_wait_seconds(), index), NumberAt(steps.memory_allocated_bytes(), index),
                          NumberAt(steps.memory_peak_bytes(), index),
-                         index < steps.time_unix_micros_size() ? CsvTime(steps.time_unix_micros(index)) : "",
-                         MeasuredAt(steps.flops_per_second(), index), MeasuredAt(steps.mfu(), index),
-                         MeasuredAt(steps.power_watts(), index), MeasuredAt(steps.device_utilization(), index)});
+                         index < steps.time_unix_micros_size() ? CsvTime(steps.time_unix_micros(index)) : ""});
   return row;
 }
 
@@ -78,8 +82,8 @@ Cells EvalRow(const Segment& segment, const v1::EvalPoint& eval, const std::vect
   Cells row = {absl::StrCat(segment.attempt()), absl::StrCat(eval.step()), "", ""};
   row.resize(row.size() + 2 * phases.size() + 7);
   row.push_back(eval.time_unix_micros() > 0 ? CsvTime(eval.time_unix_micros()) : "");
-  row.insert(row.end(), 4, "");
   AppendEval(&eval, &row);
+  row.insert(row.end(), 4, "");
   return row;
 }
 
@@ -104,9 +108,9 @@ Cells PointsCsvHeadings(const v1::ListMetricPointsResponse& points) {
     headings.insert(headings.end(), {Printable(phase) + "_loss", Printable(phase) + "_grad_norm"});
   }
   headings.insert(headings.end(), {"loss_scale", "skipped", "learning_rate", "samples_per_second", "data_wait_seconds",
-                                   "memory_allocated_bytes", "memory_peak_bytes", "time", "flops_per_second", "mfu",
-                                   "power_watts", "device_utilization", "eval_loss", "eval_accuracy", "eval_perplexity",
-                                   "eval_f1", "eval_top5_accuracy"});
+                                   "memory_allocated_bytes", "memory_peak_bytes", "time", "eval_loss", "eval_accuracy",
+                                   "eval_perplexity", "eval_f1", "eval_top5_accuracy", "flops_per_second", "mfu",
+                                   "power_watts", "device_utilization"});
   return headings;
 }
 
@@ -122,6 +126,7 @@ std::vector<Cells> PointsCsvRows(const v1::ListMetricPointsResponse& points) {
       const auto eval = evals.find(segment.steps().step(i));
       rows.push_back(StepRow(segment, i, phases));
       AppendEval(eval == evals.end() ? nullptr : eval->second, &rows.back());
+      AppendMeasured(segment.steps(), i, &rows.back());
       if (eval != evals.end()) {
         evals.erase(eval);
       }

@@ -180,17 +180,20 @@ TEST(MemoryModel, ThePeakIsAnEvaluationsWhereThatTakesMore) {
   EXPECT_GT(memory.LargestBatch(large.total()), 3);
 }
 
-TEST(MemoryModel, OnAGpuWorkspacesAndARecordedStepsInputsStay) {
+TEST(MemoryModel, OnAGpuWorkspacesARecordedStepsInputsAndCudaItselfStay) {
   constexpr int64_t kWorkspaces = int64_t{128} << 20;
+  constexpr int64_t kCuda = int64_t{640} << 20;
   const TrainingSetup cpu = {
       .num_moments = 2, .num_micro_batches = 4, .checkpoint_segments = {}, .eval_batch_size = 500};
   TrainingSetup gpu = cpu;
   gpu.on_gpu = true;
   const MemoryEstimate evaluation = ModelOf("bf16", gpu, true).At(3);
   EXPECT_EQ(evaluation.workspace, ModelOf("bf16", cpu, true).At(3).workspace + kWorkspaces);
+  EXPECT_EQ(evaluation.runtime, kCuda);
+  EXPECT_EQ(ModelOf("bf16", cpu, true).At(3).runtime, 0);
   EXPECT_EQ(evaluation.inputs, (500 + 4 * 3) * (4 + 4) * 8);
   EXPECT_EQ(ModelOf("bf16", gpu, true).At(1000).total(),
-            ModelOf("bf16", cpu, true).At(1000).total() + kWorkspaces + int64_t{1000} * (4 + 4) * 8)
+            ModelOf("bf16", cpu, true).At(1000).total() + kWorkspaces + kCuda + int64_t{1000} * (4 + 4) * 8)
       << "what a recorded step works in is counted once, and its inputs beside those of a step that runs as it is";
 }
 

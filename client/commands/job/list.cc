@@ -177,7 +177,8 @@ std::vector<Argument> ArgumentsOf(ListOptions* options) {
        .value = &options->filter,
        .text = "TERMS",
        .help = "List only jobs that match terms such as state=running or name!=test*, joined by AND, OR, NOT and "
-               "parentheses\nColumns: state, name, queue, id, worker, labels.KEY\nStates: queued, starting, running, "
+               "parentheses\nColumns: state, name, queue, id, owner, worker, labels.KEY\nStates: queued, starting, "
+               "running, "
                "pausing, paused, cancelling, succeeded, failed, cancelled"},
       SortOption(&options->sort, NamesOf(JobSortFields())),
       {.name = "--limit",
