@@ -67,7 +67,8 @@ struct Addresses {
   std::string metrics_listen = "127.0.0.1:7071";
 };
 
-void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
+// Adds the flags that say where the server listens, and who may do what there.
+void AddListeners(CLI::App* app, Addresses* addresses, ServerConfig* config) {
   app->add_option("--socket", config->socket,
                   "Path of the Unix socket of the gRPC API (default: ampd.sock in --data-dir). The kernel tells the "
                   "server which user connects. The server's own user and root are admins")
@@ -95,6 +96,9 @@ void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
   app->add_option("--metrics-listen", addresses->metrics_listen,
                   "Loopback host:port of /metrics, /healthz and /readyz (port 0 picks a free port)")
       ->capture_default_str();
+}
+
+void AddOptions(CLI::App* app, ServerConfig* config) {
   app->add_option("--data-dir", config->data_dir,
                   "Folder for all data of the server, such as its journal; created if it is missing")
       ->required();
@@ -191,7 +195,8 @@ ParsedConfig ParseServerConfig(int argc, const char* const* argv) {
   CLI::App app("The server of ampd: accepts training jobs over gRPC and assigns them to workers.", "ampd-server");
   ParsedConfig parsed;
   Addresses addresses;
-  AddOptions(&app, &addresses, &parsed.config);
+  AddListeners(&app, &addresses, &parsed.config);
+  AddOptions(&app, &parsed.config);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -4,7 +4,6 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <optional>
 
 #include "absl/strings/numbers.h"
@@ -47,29 +46,6 @@ std::string NameOf(uid_t uid) {
   return found == nullptr ? absl::StrCat("uid:", uid) : absl::StrCat("user:", found->pw_name);
 }
 
-// The place of a role among those of people. An agent's role is no part of the order: it counts only alone.
-int RankOf(Role role) {
-  switch (role) {
-    case Role::kAgent:
-      return 0;
-    case Role::kViewer:
-      return 1;
-    case Role::kSubmitter:
-      return 2;
-    case Role::kOperator:
-      return 3;
-    case Role::kAdmin:
-      return 4;
-  }
-  return 0;
-}
-
-void Raise(Role role, std::optional<Role>* highest) {
-  if (!highest->has_value() || RankOf(role) > RankOf(**highest)) {
-    *highest = role;
-  }
-}
-
 }  // namespace
 
 Grants::Grants(const std::vector<uid_t>& admins) : admins_(admins.begin(), admins.end()) {}
@@ -85,7 +61,7 @@ absl::Status Grants::Add(std::string_view text) {
     return BadGrant(text, absl::StrCat("there is no role '", sides[1], "'; the roles are ", RoleNames()));
   }
   if (uid_t uid = 0; who[0] == "uid" && absl::SimpleAtoi(who[1], &uid)) {
-    users_[uid] = *role;
+    users_[uid].insert(*role);
     return absl::OkStatus();
   }
   if (who[0] == "user") {
@@ -93,7 +69,7 @@ absl::Status Grants::Add(std::string_view text) {
     if (!uid.has_value()) {
       return BadGrant(text, absl::StrCat("this host has no user '", who[1], "'"));
     }
-    users_[*uid] = *role;
+    users_[*uid].insert(*role);
     return absl::OkStatus();
   }
   if (who[0] == "group") {
@@ -101,24 +77,23 @@ absl::Status Grants::Add(std::string_view text) {
     if (!gid.has_value()) {
       return BadGrant(text, absl::StrCat("this host has no group '", who[1], "'"));
     }
-    groups_[*gid] = *role;
+    groups_[*gid].insert(*role);
     return absl::OkStatus();
   }
   return BadGrant(text, absl::StrCat("'", sides[0], "' names neither a user nor a group"));
 }
 
 Identity Grants::Of(const LocalPeer& peer) const {
-  Identity identity = {.name = NameOf(peer.uid)};
+  Identity identity = {.name = NameOf(peer.uid), .roles = {}};
   if (admins_.contains(peer.uid)) {
-    identity.role = Role::kAdmin;
-    return identity;
+    identity.roles.insert(Role::kAdmin);
   }
   if (const auto user = users_.find(peer.uid); user != users_.end()) {
-    Raise(user->second, &identity.role);
+    identity.roles.insert(user->second.begin(), user->second.end());
   }
   for (const gid_t group : peer.groups) {
     if (const auto found = groups_.find(group); found != groups_.end()) {
-      Raise(found->second, &identity.role);
+      identity.roles.insert(found->second.begin(), found->second.end());
     }
   }
   return identity;

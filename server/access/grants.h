@@ -33,13 +33,13 @@ class Grants {
   // Whether only the admins of the constructor have a role.
   bool empty() const { return users_.empty() && groups_.empty(); }
 
-  // The identity of a peer. Of several roles, those of the user and of its groups, the highest counts.
+  // The identity of a peer, with the roles of the user and of all its groups.
   Identity Of(const LocalPeer& peer) const;
 
  private:
   std::set<uid_t> admins_;
-  std::map<uid_t, Role> users_;
-  std::map<gid_t, Role> groups_;
+  std::map<uid_t, std::set<Role>> users_;
+  std::map<gid_t, std::set<Role>> groups_;
 };
 
 }  // namespace ampd::server

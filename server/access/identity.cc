@@ -27,7 +27,28 @@ std::optional<Role> ParseRole(std::string_view name) {
   return found == std::end(kRoleNames) ? std::nullopt : std::optional(found->first);
 }
 
-std::string RoleNames() { return "viewer, submitter, operator, admin or agent"; }
+std::string RoleNames(const std::set<Role>& roles, std::string_view last_joint) {
+  std::string text;
+  for (auto role = roles.begin(); role != roles.end(); ++role) {
+    const bool is_last = std::next(role) == roles.end();
+    text += role == roles.begin() ? "" : is_last ? std::string(last_joint) : ", ";
+    text += RoleName(*role);
+  }
+  return text;
+}
+
+std::string RoleNames() {
+  std::set<Role> all;
+  for (const auto& [role, name] : kRoleNames) {
+    all.insert(role);
+  }
+  return RoleNames(all, " or ");
+}
+
+bool Identity::has(Right right) const {
+  return right == Right::kNone ||
+         std::any_of(roles.begin(), roles.end(), [right](Role role) { return Has(role, right); });
+}
 
 bool Has(Role role, Right right) {
   if (right == Right::kNone || role == Role::kAdmin) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,8 @@ std::string_view RoleName(Role role);
 std::optional<Role> ParseRole(std::string_view name);
 // "viewer, submitter, operator, admin or agent".
 std::string RoleNames();
+// The same for some roles, in this order.
+std::string RoleNames(const std::set<Role>& roles, std::string_view last_joint);
 
 // What a method needs.
 enum class Right {
@@ -35,8 +38,10 @@ bool Has(Role role, Right right);
 
 // Who makes a call.
 struct Identity {
-  std::string name;          // "user:alice"; "uid:1001" if the system has no name for the uid. Job.owner of its jobs.
-  std::optional<Role> role;  // Nothing: the server does not know the identity.
+  std::string name;      // "user:alice"; "uid:1001" if the system has no name for the uid. Job.owner of its jobs.
+  std::set<Role> roles;  // It has the rights of all of them. Empty: the server does not know the identity.
+
+  bool has(Right right) const;
 };
 
 }  // namespace ampd::server

@@ -1,6 +1,8 @@
 #include "server/access/rules.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -8,25 +10,24 @@
 namespace ampd::server {
 namespace {
 
+// Whether a role may call the method of a rule.
+bool May(Role role, const Rule& rule) { return Has(role, rule.right) || (rule.agents_too && role == Role::kAgent); }
+
+// "user:alice has the role viewer".
 std::string Shown(const Identity& identity) {
-  return identity.role.has_value()
-             ? absl::StrCat(identity.name, " has the role ", std::string(RoleName(*identity.role)))
-             : identity.name;
+  return absl::StrCat(identity.name, identity.roles.size() > 1 ? " has the roles " : " has the role ",
+                      RoleNames(identity.roles, " and "));
 }
 
-std::string_view NeededText(Right right) {
-  switch (right) {
-    case Right::kNone:
-    case Right::kRead:
-      return "a viewer, submitter, operator or admin";
-    case Right::kSubmit:
-      return "a submitter, operator or admin";
-    case Right::kOperate:
-      return "an operator or admin";
-    case Right::kWork:
-      return "an agent";
+// "viewer, submitter, operator or admin": the roles that may call the method.
+std::string NeededRoles(const Rule& rule) {
+  std::set<Role> roles;
+  for (const Role role : {Role::kViewer, Role::kSubmitter, Role::kOperator, Role::kAdmin, Role::kAgent}) {
+    if (May(role, rule)) {
+      roles.insert(role);
+    }
   }
-  return "an admin";
+  return RoleNames(roles, " or ");
 }
 
 }  // namespace
@@ -82,23 +83,25 @@ absl::Status CheckMethod(const Identity& identity, std::string_view method) {
   if (rule != nullptr && rule->right == Right::kNone) {
     return absl::OkStatus();
   }
-  if (!identity.role.has_value()) {
+  if (identity.roles.empty()) {
     return Error(
         absl::StatusCode::kUnauthenticated, "NO_ROLE",
         absl::StrCat(identity.name, " has no role on this server; its administrator gives one with ampd-server ",
                      "--grant ", identity.name, "=ROLE"));
   }
-  const bool may =
-      rule != nullptr && (Has(*identity.role, rule->right) || (rule->agents_too && *identity.role == Role::kAgent));
-  return may ? absl::OkStatus()
+  if (rule == nullptr) {
+    return Error(absl::StatusCode::kPermissionDenied, "ROLE_TOO_LOW",
+                 absl::StrCat("no role may call ", std::string(method)));
+  }
+  return std::any_of(identity.roles.begin(), identity.roles.end(), [rule](Role role) { return May(role, *rule); })
+             ? absl::OkStatus()
              : Error(absl::StatusCode::kPermissionDenied, "ROLE_TOO_LOW",
-                     absl::StrCat(Shown(identity), "; only ",
-                                  std::string(rule == nullptr ? "an admin" : NeededText(rule->right)), " may call ",
-                                  std::string(method)));
+                     absl::StrCat(Shown(identity), ", but ", std::string(method), " needs the role ",
+                                  NeededRoles(*rule)));
 }
 
 absl::Status CheckOwner(const Identity& identity, std::string_view job, std::string_view owner) {
-  if ((identity.role.has_value() && Has(*identity.role, Right::kOperate)) || identity.name == owner) {
+  if (identity.has(Right::kOperate) || identity.name == owner) {
     return absl::OkStatus();
   }
   return Error(

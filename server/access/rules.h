@@ -25,7 +25,7 @@ const std::vector<Rule>& AllRules();
 const Rule* FindRule(std::string_view method);
 
 // Returns OK if the identity may call the method. UNAUTHENTICATED (reason NO_ROLE) if the server does not know the
-// identity, PERMISSION_DENIED (reason ROLE_TOO_LOW) if its role lacks the right, or if the method has no row.
+// identity, PERMISSION_DENIED (reason ROLE_TOO_LOW) if its roles lack the right, or if the method has no row.
 absl::Status CheckMethod(const Identity& identity, std::string_view method);
 
 // Returns OK if the identity may change a job of this owner, PERMISSION_DENIED (reason NOT_YOUR_JOB) otherwise. `job`:

@@ -35,12 +35,6 @@ constexpr unsigned kUserTimeoutMillis = 10'000;
 
 UniqueFd Spare() { return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
-// Returns 0 when the descriptor is not an open socket.
-uint64_t InodeOf(int fd) {
-  struct stat status = {};
-  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
-}
-
 uint64_t BytesReceived(int fd) {
   tcp_info info = {};
   socklen_t size = sizeof(info);
@@ -51,6 +45,11 @@ uint64_t BytesReceived(int fd) {
 bool IsShortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 }  // namespace
+
+uint64_t SocketInode(int fd) {
+  struct stat status = {};
+  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
+}
 
 int MaxConnections(int64_t max_descriptors) {
   const int64_t kept = std::clamp<int64_t>(max_descriptors / 4, 64, 1024);
@@ -143,7 +142,7 @@ void Acceptor::Take(UniqueFd connection) {
     }
   }
   ++num_accepted_;
-  silent_.push_back({connection.get(), InodeOf(connection.get())});
+  silent_.push_back({connection.get(), SocketInode(connection.get())});
   num_open_ = static_cast<int64_t>(silent_.size() + calling_.size());
   options_.on_connection(std::move(connection));
 }
@@ -155,7 +154,7 @@ void Acceptor::ForgetClosed() {
   }
   last_look_ = now;
   for (auto* connections : {&silent_, &calling_}) {
-    std::erase_if(*connections, [](const Connection& one) { return InodeOf(one.fd) != one.inode; });
+    std::erase_if(*connections, [](const Connection& one) { return SocketInode(one.fd) != one.inode; });
   }
   num_open_ = static_cast<int64_t>(silent_.size() + calling_.size());
 }
@@ -173,7 +172,7 @@ bool Acceptor::Evict() {
       silent_.push_front(one);
       break;
     }
-    if (!copy.ok() || InodeOf(copy.get()) != one.inode) {
+    if (!copy.ok() || SocketInode(copy.get()) != one.inode) {
       continue;  // The connection has been closed.
     }
     if (BytesReceived(copy.get()) > kGreetingBytes) {

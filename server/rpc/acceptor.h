@@ -19,6 +19,10 @@ namespace ampd::server {
 // reserved for the journal, the stores, uploads and the HTTP listener. At least 16.
 int MaxConnections(int64_t max_descriptors);
 
+// The inode of an open socket, which tells whether a descriptor's number is still that of the same socket; 0 when the
+// descriptor is not an open socket.
+uint64_t SocketInode(int fd);
+
 // Accepts connections and passes them to `on_connection` for as long as the acceptor lives. Unlike gRPC 1.51's own
 // listener, it keeps working after the process ran out of file descriptors, and it limits the number of connections.
 //

@@ -141,7 +141,6 @@ struct GrpcServer::Parts {
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<Acceptor> acceptor;               // Null: no loopback address.
   std::unique_ptr<SocketAcceptor> socket_acceptor;  // Null: no socket.
-  int64_t num_closed_on_socket = 0;                 // Connections that were refused at the last HadConnectionRoom.
   bool drained = false;
 
   absl::Status Bind(const Options& options) {
@@ -157,6 +156,7 @@ struct GrpcServer::Parts {
     accepting.mode = options.grants->empty() ? 0600 : 0666;
     accepting.max_connections = options.max_connections;
     accepting.grants = options.grants;
+    accepting.log = options.log;
     accepting.on_connection = [this](UniqueFd connection, const Identity& identity) {
       peers.Set(connection.get(), identity);
       grpc::AddInsecureChannelFromFd(server.get(), connection.Release());
@@ -235,13 +235,9 @@ Acceptor::Counters GrpcServer::connections() const {
 }
 
 bool GrpcServer::HadConnectionRoom() {
-  const bool had_room = parts_->acceptor == nullptr || parts_->acceptor->HadRoom();
-  if (parts_->socket_acceptor == nullptr) {
-    return had_room;
-  }
-  const Acceptor::Counters on_socket = parts_->socket_acceptor->counters();
-  const int64_t before = std::exchange(parts_->num_closed_on_socket, on_socket.num_refused);
-  return had_room && before == on_socket.num_refused;
+  const bool on_loopback = parts_->acceptor == nullptr || parts_->acceptor->HadRoom();
+  const bool on_socket = parts_->socket_acceptor == nullptr || parts_->socket_acceptor->HadRoom();
+  return on_loopback && on_socket;
 }
 
 void GrpcServer::ShowHealth(const std::array<bool, std::size(kHealthChecks)>& results) {

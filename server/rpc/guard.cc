@@ -23,7 +23,7 @@ std::optional<Identity> Guard::IdentityOf(const grpc::ServerContextBase& context
   if (std::optional<Identity> identity = peers_->Find(peer); identity.has_value()) {
     return identity;
   }
-  return IsLoopbackPeer(peer) ? std::optional(Identity{.name = "", .role = Role::kAdmin}) : std::nullopt;
+  return IsLoopbackPeer(peer) ? std::optional(Identity{.name = "", .roles = {Role::kAdmin}}) : std::nullopt;
 }
 
 std::string Guard::PeerText(const grpc::ServerContextBase& context) const {
@@ -48,7 +48,7 @@ bool Guard::ChangesJob(std::string_view method) {
 
 bool Guard::MayChangeAllJobs(const grpc::ServerContextBase& context) const {
   const std::optional<Identity> identity = IdentityOf(context);
-  return identity.has_value() && identity->role.has_value() && Has(*identity->role, Right::kOperate);
+  return identity.has_value() && identity->has(Right::kOperate);
 }
 
 absl::Status Guard::CheckJob(const grpc::ServerContextBase& context, const std::string& job) const {

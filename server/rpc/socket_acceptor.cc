@@ -22,11 +22,7 @@ namespace {
 
 constexpr int kWaitMillis = 500;
 constexpr int kShortageMillis = 50;
-
-uint64_t SocketInode(int fd) {
-  struct stat status = {};
-  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
-}
+constexpr absl::Duration kBetweenWarnings = absl::Seconds(10);
 
 // The user at the other end of a connected socket. The kernel recorded it when the peer connected, so the peer can't
 // change it.
@@ -54,7 +50,7 @@ absl::Status SocketError(const std::string& path, const absl::Status& status) {
                absl::StrCat("cannot listen on the socket ", path, ": ", std::string(status.message())));
 }
 
-bool IsAdmin(const Identity& identity) { return identity.role == Role::kAdmin; }
+bool IsAdmin(const Identity& identity) { return identity.roles.contains(Role::kAdmin); }
 
 }  // namespace
 
@@ -102,6 +98,20 @@ void SocketAcceptor::Stop() {
 
 Acceptor::Counters SocketAcceptor::counters() const { return {num_accepted_, num_refused_, num_evicted_, num_open_}; }
 
+bool SocketAcceptor::HadRoom() {
+  const bool was_full = was_full_.exchange(false);
+  return !was_full && num_open_ < options_.max_connections;
+}
+
+void SocketAcceptor::ReportFull(const std::string& why) {
+  was_full_ = true;
+  const absl::Duration now = SystemClock().SinceBoot();
+  if (options_.log && now - last_warning_ >= kBetweenWarnings) {
+    last_warning_ = now;
+    options_.log(absl::StrCat(why, "; new connections to the socket are closed, or wait"));
+  }
+}
+
 void SocketAcceptor::Run() {
   bool is_short = false;
   while (!stopping_) {
@@ -128,6 +138,9 @@ bool SocketAcceptor::AcceptWaiting() {
     UniqueFd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (connection.ok()) {
       Take(std::move(connection));
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      ReportFull("no file descriptor is left for a new connection");
+      return false;
     } else if (errno != EINTR && errno != ECONNABORTED) {
       return errno == EAGAIN;
     }
@@ -142,6 +155,9 @@ void SocketAcceptor::Take(UniqueFd connection) {
   const bool is_full = silent_.size() + passed_.size() >= static_cast<size_t>(options_.max_connections);
   if (is_full || (!IsAdmin(identity) && of_others >= int64_t{3} * options_.max_connections / 4)) {
     ++num_refused_;
+    ReportFull(absl::StrCat("there are ", silent_.size() + passed_.size(),
+                            " connections on the socket, as many as the "
+                            "server takes from these users"));
     return;
   }
   ++num_accepted_;

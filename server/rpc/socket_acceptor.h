@@ -33,10 +33,12 @@ class SocketAcceptor {
     const Grants* grants = nullptr;
     // Receives a connection, whose socket is non-blocking, and its user. Called on the acceptor's thread.
     std::function<void(UniqueFd, const Identity&)> on_connection;
+    std::function<void(const std::string&)> log;  // As Acceptor::Options::log.
   };
 
-  // Makes the socket's file. It replaces a file that a server left behind. UNAVAILABLE with reason ADDRESS_IN_USE if
-  // a process listens there, ADDRESS_NOT_BINDABLE if the file can't be made.
+  // Makes the socket's file. If a server that was killed left its file there, replaces that. Returns UNAVAILABLE: with
+  // the reason ADDRESS_IN_USE if another process listens on the socket, and with ADDRESS_NOT_BINDABLE if the file can't
+  // be made.
   static absl::StatusOr<std::unique_ptr<SocketAcceptor>> Bind(Options options);
   ~SocketAcceptor() { Stop(); }
 
@@ -46,6 +48,8 @@ class SocketAcceptor {
   void Stop();
 
   Acceptor::Counters counters() const;
+  // As Acceptor::HadRoom.
+  bool HadRoom();
 
  private:
   // A connection that has sent nothing yet.
@@ -70,6 +74,8 @@ class SocketAcceptor {
   // Passes on the silent connections that have sent something, and closes those that had their time.
   void Serve(const std::deque<bool>& is_readable);
   void ForgetClosed();
+  // Notes that a connection was closed or has to wait, and logs it.
+  void ReportFull(const std::string& why);
 
   const Options options_;
   UniqueFd listener_;
@@ -77,9 +83,12 @@ class SocketAcceptor {
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 
-  // Only the acceptor's thread uses these two.
+  // Only the acceptor's thread uses these three.
   std::deque<Silent> silent_;
   std::deque<Passed> passed_;
+  absl::Duration last_warning_ = -absl::InfiniteDuration();  // Since boot.
+
+  std::atomic<bool> was_full_ = false;  // Since the last HadRoom.
 
   std::atomic<int64_t> num_accepted_ = 0;
   std::atomic<int64_t> num_refused_ = 0;

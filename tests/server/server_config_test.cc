@@ -55,7 +55,7 @@ TEST(ServerConfig, TakesEveryFlag) {
   ASSERT_TRUE(parsed.run) << parsed.output;
   EXPECT_EQ(parsed.config.listen.value().ToString(), "[::1]:0");
   EXPECT_EQ(parsed.config.socket, "/run/ampd/ampd.sock");
-  EXPECT_EQ(parsed.config.grants.Of({.uid = 4'000'000'001}).role, Role::kSubmitter);
+  EXPECT_EQ(parsed.config.grants.Of({.uid = 4'000'000'001}).roles, std::set<Role>{Role::kSubmitter});
   EXPECT_EQ(parsed.config.metrics_listen.ToString(), "127.0.0.1:9100");
   EXPECT_EQ(parsed.config.lease, absl::Seconds(2));
   EXPECT_EQ(parsed.config.lease_margin, absl::Milliseconds(500));

@@ -10,15 +10,17 @@
 namespace ampd::server {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 constexpr uid_t kAlice = 4'000'000'001, kBob = 4'000'000'002;
 
 TEST(Grants, OnlyTheGivenAdminsHaveARoleAtFirst) {
   const Grants grants({kAlice});
   EXPECT_TRUE(grants.empty());
-  EXPECT_EQ(grants.Of({.uid = kAlice}).role, Role::kAdmin);
-  EXPECT_EQ(grants.Of({.uid = kBob}).role, std::nullopt);
+  EXPECT_THAT(grants.Of({.uid = kAlice}).roles, ElementsAre(Role::kAdmin));
+  EXPECT_THAT(grants.Of({.uid = kBob}).roles, IsEmpty());
 }
 
 TEST(Grants, AUserIsNamedByItsName_OrByItsUidIfItHasNone) {
@@ -27,22 +29,22 @@ TEST(Grants, AUserIsNamedByItsName_OrByItsUidIfItHasNone) {
   EXPECT_EQ(grants.Of({.uid = kBob}).name, "uid:4000000002");
 }
 
-TEST(Grants, TheHighestOfSeveralRolesCounts) {
+TEST(Grants, APeerHasTheRolesOfTheUserAndOfAllItsGroups) {
   Grants grants({});
   ASSERT_TRUE(grants.Add("uid:4000000001=viewer").ok());
   ASSERT_TRUE(grants.Add("group:root=operator").ok());
   EXPECT_FALSE(grants.empty());
-  EXPECT_EQ(grants.Of({.uid = kAlice}).role, Role::kViewer);
-  EXPECT_EQ(grants.Of({.uid = kAlice, .groups = {7, 0}}).role, Role::kOperator);
-  EXPECT_EQ(grants.Of({.uid = kBob, .groups = {0}}).role, Role::kOperator);
-  EXPECT_EQ(grants.Of({.uid = kBob, .groups = {7}}).role, std::nullopt);
+  EXPECT_THAT(grants.Of({.uid = kAlice}).roles, ElementsAre(Role::kViewer));
+  EXPECT_THAT(grants.Of({.uid = kAlice, .groups = {7, 0}}).roles, ElementsAre(Role::kViewer, Role::kOperator));
+  EXPECT_THAT(grants.Of({.uid = kBob, .groups = {0}}).roles, ElementsAre(Role::kOperator));
+  EXPECT_THAT(grants.Of({.uid = kBob, .groups = {7}}).roles, IsEmpty());
 }
 
-TEST(Grants, ALaterGrantToTheSameUserReplacesTheEarlierOne) {
+TEST(Grants, SeveralGrantsToOneUserAddUp) {
   Grants grants({});
-  ASSERT_TRUE(grants.Add("user:root=admin").ok());
+  ASSERT_TRUE(grants.Add("user:root=agent").ok());
   ASSERT_TRUE(grants.Add("uid:0=viewer").ok());
-  EXPECT_EQ(grants.Of({.uid = 0}).role, Role::kViewer);
+  EXPECT_THAT(grants.Of({.uid = 0}).roles, ElementsAre(Role::kViewer, Role::kAgent));
 }
 
 TEST(Grants, WhatIsNoGrant_IsRefusedWithItsFault) {

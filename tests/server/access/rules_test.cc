@@ -39,7 +39,7 @@ std::map<std::string, const MethodDescriptor*> AllMethods() {
   return methods;
 }
 
-Identity Somebody(Role role) { return {.name = "user:alice", .role = role}; }
+Identity Somebody(Role role) { return {.name = "user:alice", .roles = {role}}; }
 
 TEST(Rules, EveryMethodOfTheApiHasOneRow_AndNoOtherRowsExist) {
   std::vector<std::string> methods, rows;
@@ -65,14 +65,14 @@ TEST(Rules, AMethodThatChangesAJob_NamesItInTheFieldId) {
   }
 }
 
-TEST(Rules, AMethodWithoutARow_IsForNobodyButIsRefusedByRole) {
+TEST(Rules, AMethodWithoutARow_IsRefusedToEveryRole) {
   for (const Role role : kAllRoles) {
     EXPECT_EQ(ReasonOf(CheckMethod(Somebody(role), "ampd.v1.JobService/Unheard")), "ROLE_TOO_LOW");
   }
 }
 
 TEST(Rules, WithoutARole_NothingButTheVersionIsAllowed) {
-  const Identity stranger = {.name = "uid:1007"};
+  const Identity stranger = {.name = "uid:1007", .roles = {}};
   for (const Rule& rule : AllRules()) {
     const absl::Status status = CheckMethod(stranger, rule.method);
     if (rule.method == "ampd.v1.JobService/GetServerInfo") {
@@ -94,6 +94,15 @@ TEST(Rules, AHigherRoleOfPeopleMayDoAllThatALowerOneMay) {
     }
     EXPECT_TRUE(may_lower) << "an admin may call " << rule.method;
   }
+}
+
+TEST(Rules, AnIdentityWithSeveralRoles_HasTheRightsOfAll) {
+  const Identity both = {.name = "user:alice", .roles = {Role::kViewer, Role::kAgent}};
+  EXPECT_TRUE(CheckMethod(both, "ampd.v1.JobService/GetJob").ok());
+  EXPECT_TRUE(CheckMethod(both, "ampd.v1.WorkerService/Attach").ok());
+  EXPECT_EQ(std::string(CheckMethod(both, "ampd.v1.JobService/CreateJob").message()),
+            "user:alice has the roles viewer and agent, but ampd.v1.JobService/CreateJob needs the role submitter, "
+            "operator or admin");
 }
 
 TEST(CheckOwner, SubmittersChangeTheirOwnJobsOnly_OperatorsAll) {

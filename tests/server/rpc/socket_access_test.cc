@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -80,7 +81,8 @@ TEST(SocketAccess, EveryMethodIsRefusedExactlyToTheRolesThatLackItsRight) {
                                                                          Role::kOperator, Role::kAdmin, Role::kAgent}) {
     SocketServer server(role);
     for (const Rule& rule : AllRules()) {
-      const bool may = CheckMethod({.name = "", .role = role}, rule.method).ok();
+      const std::set<Role> roles = role.has_value() ? std::set<Role>{*role} : std::set<Role>();
+      const bool may = CheckMethod({.name = "", .roles = roles}, rule.method).ok();
       const absl::Status status = CallEmpty(server.user(), rule.method);
       EXPECT_NE(IsRefusedByRole(status), may)
           << rule.method << " by " << (role.has_value() ? RoleName(*role) : "nobody") << ": " << status;
@@ -122,7 +124,7 @@ TEST(SocketAccess, TheOwnerIsDurable_AndThatOfACopyIsWhoMadeIt) {
   EXPECT_EQ(server.loopback().GetJob(copy.id()).owner(), Grants({}).Of({.uid = getuid()}).name);
 }
 
-TEST(SocketAccess, TheFileIsForTheServersUserOnly_UnlessOthersHaveARole) {
+TEST(SocketAccess, OthersCantOpenTheSocketsFile_UnlessAGrantGivesOneARole) {
   TestServer alone;
   struct stat status = {};
   ASSERT_EQ(stat(alone.socket().c_str(), &status), 0);
@@ -219,6 +221,8 @@ TEST_F(SocketAcceptorTest, UsersWithoutAdminRightsCantTakeAllConnections) {
     send(talking.back().get(), "P", 1, MSG_NOSIGNAL);
   }
   EXPECT_TRUE(Await([&] { return num_passed() == 6 && acceptor_->counters().num_refused == 2; }));
+  EXPECT_FALSE(acceptor_->HadRoom()) << "two were closed";
+  EXPECT_TRUE(acceptor_->HadRoom());
   // A connection that ends makes room.
   {
     const absl::MutexLock lock(&mutex_);
