@@ -270,7 +270,7 @@ int Session::Fail(const absl::Status& status) const {
   }
   const std::string advice = other.empty() ? Advice(status, address_)
                                            : absl::StrCat(
-                                                 "use the server's gRPC address (by default its port is 7070): "
+                                                 "use the server's gRPC address, or unix:/PATH of its socket: "
                                                  "--address HOST:PORT; the address comes from ",
                                                  address_.origin);
   if (!advice.empty()) {

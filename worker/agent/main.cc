@@ -49,7 +49,7 @@ constexpr int kStateFolder = 3;
 constexpr int kAddress = 4;
 
 struct Flags {
-  std::string server = "127.0.0.1:7070";
+  std::string server;
   std::string name;
   std::string state_folder;
   std::string checkpoint_root;
@@ -96,8 +96,7 @@ std::string ProgramBeside(const std::string& program) {
 }
 
 void DeclareFlags(CLI::App& app, Flags& flags) {
-  app.add_option("--server", flags.server, "Server to work for: HOST:PORT, or unix:PATH of its socket")
-      ->capture_default_str();
+  app.add_option("--server", flags.server, "Server to work for: HOST:PORT, or unix:PATH of its socket")->required();
   app.add_option("--name", flags.name, "Name of the worker (default: the host name)");
   app.add_option("--state-dir", flags.state_folder, "Folder for the state of this worker")->required();
   app.add_option("--checkpoint-root", flags.checkpoint_root,
