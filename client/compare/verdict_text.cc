@@ -51,11 +51,13 @@ std::string ChoiceText(const std::vector<PolicyRuns>& policies, const Verdict& v
   const PolicyRuns& baseline = policies[*verdict.baseline];
   const PolicyVerdict& chosen = verdict.policies[*verdict.recommended];
   if (chosen.standing == Standing::kBaseline) {
+    const bool any_emulated =
+        std::any_of(policies.begin(), policies.end(), [](const PolicyRuns& one) { return one.emulated(); });
     return absl::StrCat("Keep ", policy.name,
-                        policies.size() == 1
-                            ? ": it is the only policy that was compared."
-                            : ": at the same accuracy, no other policy is faster, or needs less memory without being "
-                              "slower.");
+                        policies.size() == 1 ? ": it is the only policy that was compared."
+                                             : absl::StrCat(": at the same accuracy, no other policy",
+                                                            any_emulated ? " that this device does not emulate" : "",
+                                                            " is faster, or needs less memory without being slower."));
   }
   if (chosen.is_faster) {
     return absl::StrCat("Take ", policy.name, ": its steps take ",

@@ -108,6 +108,9 @@ TEST(Judge, AnEmulatedPolicy_IsNeverTakenForItsSpeed) {
   const Verdict verdict = VerdictOn(policies);
   EXPECT_EQ(Taken(policies, verdict), "fp32");
   EXPECT_FALSE(verdict.policies[1].is_faster);
+  EXPECT_EQ(verdict.choice,
+            "Keep fp32: at the same accuracy, no other policy that this device does not emulate is faster, or needs "
+            "less memory without being slower.");
   EXPECT_EQ(verdict.reason, "Of these policies, fp16 is emulated on this device.");
   EXPECT_THAT(verdict.notes, ElementsAre("fp16 is emulated on this device: the results are those of the formats, but "
                                          "the speed is not."));
