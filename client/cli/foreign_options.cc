@@ -24,8 +24,8 @@ constexpr struct {
     {"-v", "--version"},        {"-V", "--version"},      {"--output-file", "--output"},
 };
 
-// An option that ampctl writes in another way. In `own`, % stands for the option's value. The command "" stands for
-// every command.
+// An option of another program, and what to type instead in ampctl. `own` has % where the option's value belongs. The
+// row holds for one command, or for all if `command` is empty.
 constexpr struct {
   const char* command;
   const char* foreign;

@@ -76,7 +76,7 @@ Words Split(const Words& words) {
   return split;
 }
 
-// An entry of the table of foreign words, taken apart.
+// What an entry of the table of foreign words requires of the typed words.
 struct Entry {
   Words fixed;              // words that must be typed as they stand
   Words options;            // options that must be typed anywhere behind them
@@ -143,8 +143,8 @@ struct Advice {
   size_t num_words = 0;
 };
 
-// Returns the advice of the table of foreign words. Several entries with the same words are several things that the
-// user may mean.
+// Looks the typed words up in the table of foreign words, and returns what to type instead. If several entries fit
+// equally well, the user may mean any of them, and the advice has all.
 Advice FromTable(const CLI::App& root, const Words& typed, size_t num_in_group) {
   Advice advice;
   std::string_view words;

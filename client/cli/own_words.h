@@ -11,9 +11,9 @@ namespace ampd::client {
 // download JOB[@STEP] [FOLDER]". A word in [...] may be left out.
 std::string CallOf(const CLI::App& command);
 
-// Returns "ampctl" and `text`, a call of `command` such as "job cancel ID", with the user's own words in place of ID
-// and the like, and with those of the user's options that the command has. A word in [...] is left out if the user has
-// none for it. `words` are the names and options that the user has typed.
+// Returns the whole command line that the user probably wanted: "ampctl job cancel j-123" for the text "job cancel ID"
+// and the words {"j-123"}. `text` is a call of `command`; its placeholders, such as ID, are replaced by the names in
+// `words`, and a placeholder in [...] without a name is left out. Options in `words` that the command has are appended.
 std::string WithOwnWords(const CLI::App& command, const std::string& text, const std::vector<std::string>& words);
 
 // Returns those of `words` that are names, neither options nor values of options, when `command` reads them.

@@ -39,14 +39,14 @@ TEST(Durations, TheLikelyMeaningIsGuessed) {
   EXPECT_EQ(NotADuration("soon"), "'soon' is not a duration such as 90s, 1h30m or 1d12h");
 }
 
-TEST(Durations, ThatAreTooLongAreCalledSo) {
+TEST(Durations, OneAboveTheLimit_IsRefusedAsTooLong) {
   EXPECT_EQ(WhyTooLong("99999999d"), "is longer than 10000 years");
   EXPECT_EQ(WhyTooLong("3652500d"), "");
   EXPECT_EQ(WhyTooLong("soon"), "");
   EXPECT_EQ(NotADuration("3652501d"), "'3652501d' is longer than 10000 years");
 }
 
-TEST(ByteCounts, ThatAreTooLargeAreCalledSo) {
+TEST(ByteCounts, OneAboveTheLimit_IsRefusedAsTooLarge) {
   EXPECT_EQ(WhyTooManyBytes("99999PiB"), "is more than 8191PiB");
   EXPECT_EQ(WhyTooManyBytes("9223372036854775808"), "is more than 8191PiB");
   EXPECT_EQ(WhyTooManyBytes("8191PiB"), "");

@@ -152,7 +152,8 @@ absl::StatusOr<v1::JobSpec> MakeSpec(JobClient* client, const PredictOptions& op
   return spec;
 }
 
-// Refuses a file that has a model.
+// Prints an error if the job file has a model, because a prediction uses the model of the trained job. Returns the exit
+// code then, and nothing otherwise.
 std::optional<int> FailWithModel(const SubmittedFile& submitted) {
   if (!submitted.file.spec.has_model()) {
     return std::nullopt;

@@ -241,7 +241,7 @@ TEST(Overrides, ThatReplaceAFieldOfTheFile_AreRecorded) {
   EXPECT_EQ(file.replaced[0].mark.ToString(), "job.yaml:2:3");
 }
 
-TEST(JobFile, NameOfTheCommandLine_ReplacesTheFilesAndIsItsPlace) {
+TEST(JobFile, TheOptionName_ReplacesTheNameInTheFile_AndErrorsPointToIt) {
   const JobFile file = ReadJobFile("name: x\n", "job.yaml", {}, "[b]");
   ASSERT_TRUE(file.problems.empty());
   EXPECT_EQ(file.spec.name(), "[b]");
