@@ -1,6 +1,7 @@
 """Shared by the scripts of end-to-end tests: a small job, the checks of a failed job, and the report."""
 import pathlib
 import sys
+import time
 import unittest
 import xml.etree.ElementTree as ElementTree
 
@@ -74,7 +75,7 @@ class DataRootCase(ServiceCase):
 
 
 class Result(unittest.TextTestResult):
-    """Records each case in the format of GoogleTest's reports, which tools/build/count_tests.py counts."""
+    """Records each case and its seconds in the format of GoogleTest's reports, which tools/build/count_tests.py counts."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
@@ -83,6 +84,7 @@ class Result(unittest.TextTestResult):
     def begin(self, test):
         kind, _, name = test.id().removeprefix("__main__.").partition(".")
         self.case = ElementTree.SubElement(self.report, "testcase", classname=kind, name=name, status="run")
+        self.began = time.monotonic()
 
     def note(self, test, what):
         if not isinstance(test, unittest.TestCase):  # a setUpClass, for which startTest is not called
@@ -92,6 +94,10 @@ class Result(unittest.TextTestResult):
     def startTest(self, test):
         super().startTest(test)
         self.begin(test)
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        self.case.set("time", f"{time.monotonic() - self.began:.3f}")
 
     def addError(self, test, err):
         super().addError(test, err)

@@ -157,6 +157,23 @@ UNCLEAR = [
 ]
 
 
+# Headers that sources forget most easily, and the names for which they are needed.
+HEADERS = {
+    "absl/strings/ascii.h": r"absl::(?:AsciiStrToLower|AsciiStrToUpper|StripAsciiWhitespace|ascii_\w+)\b",
+    "absl/strings/escaping.h": r"absl::(?:\w*Base64\w*|CEscape|CHexEscape|BytesToHexString|HexStringToBytes)\b",
+    "absl/strings/match.h": r"absl::(?:StartsWith|EndsWith|StrContains|EqualsIgnoreCase)\w*\b",
+    "absl/strings/numbers.h": r"absl::Simple(?:Hex)?Ato[a-z]\b",
+    "absl/strings/str_cat.h": r"absl::(?:StrCat|StrAppend|Hex|Dec)\b",
+    "absl/strings/str_format.h": r"absl::(?:StrFormat|StrAppendFormat)\b",
+    "absl/strings/str_join.h": r"absl::StrJoin\b",
+    "absl/strings/str_replace.h": r"absl::StrReplaceAll\b",
+    "absl/strings/str_split.h": r"absl::(?:StrSplit|ByChar|ByString|MaxSplits)\b",
+    "absl/strings/strip.h": r"absl::(?:Strip|Consume)(?:Prefix|Suffix)\b",
+    "algorithm": r"std::(?:sort|stable_sort|any_of|all_of|none_of|find_if|clamp|min_element|max_element|transform|copy_n|"
+                 r"unique|remove_if|lower_bound|upper_bound|count_if|equal_range|reverse)\(",
+}
+
+
 def unclear_findings(name, text):
     for what, pattern, where in UNCLEAR:
         if re.search(where, name) and not name.startswith("tests/style/"):
@@ -216,6 +233,30 @@ def hiding_findings(texts):
                     yield f"{name}:{line}: {match.group(1)} has the name of a constant of {header}"
 
 
+def missing_include_findings(texts):
+    """Yields the uses of names of HEADERS for which neither the source nor a file of ours that it includes has the header.
+    A unity build, and clang-tidy over joined sources, find such a source complete as long as its neighbours are. `texts`
+    maps paths to contents."""
+    included = {name: {(match.group(1) or match.group(2)).strip("<>") for match in INCLUDE.finditer(text)}
+                for name, text in texts.items() if name.endswith((".h", ".cc"))}
+
+    def all_included(name, seen):
+        for header in included.get(name, set()) - seen:
+            seen.add(header)
+            all_included(header, seen)
+        return seen
+
+    for name in included:
+        reached = None
+        code = re.sub(r"//.*", "", texts[name])
+        for header, pattern in HEADERS.items():
+            match = re.search(pattern, code)
+            if match is not None:
+                reached = all_included(name, set()) if reached is None else reached
+                if header not in reached:
+                    yield f"{name}: {match.group().rstrip('(')} needs #include of {header}"
+
+
 def findings(name, text):
     """Yields all findings in one file. `name` is its path below the root."""
     if pathlib.PurePath(name).suffix in SOURCES:
@@ -236,6 +277,7 @@ def main():
         texts[name] = path.read_text(errors="replace")
     found = [finding for name, text in texts.items() for finding in findings(name, text)]
     found += hiding_findings(texts)
+    found += missing_include_findings(texts)
     print(*found, f"{len(found)} findings", sep="\n")
     return 1 if found else 0
 

@@ -49,6 +49,15 @@ class CheckStyle(unittest.TestCase):
         self.assertFalse(found("graph/a.cc", "constexpr int kBatches = 2;\nvoid F() {\n  constexpr int kBatch = 2;\n}\n"))
         self.assertFalse(found("data/a.cc", "constexpr int kBatch = 2;\n"))
 
+    def test_a_name_whose_header_is_not_included_is_found(self):
+        use = 'std::string a = absl::StrFormat("%d", 1);  // absl::StrJoin\n'
+        found = lambda **texts: list(check_style.missing_include_findings(
+            {name.replace("_", "."): text for name, text in texts.items()}))
+        self.assertEqual(["a.cc: absl::StrFormat needs #include of absl/strings/str_format.h"], found(a_cc=use))
+        self.assertFalse(found(a_cc='#include "absl/strings/str_format.h"\n' + use))
+        self.assertFalse(found(a_h='#include "absl/strings/str_format.h"\n', a_cc='#include "a.h"\n' + use))
+        self.assertTrue(found(a_h="", a_cc='#include "a.h"\n' + use))
+
     def test_a_main_wires_everything(self):
         self.assertFalse(self.found("server/main.cc", '#include "server/rpc/job_service.h"\n'))
 

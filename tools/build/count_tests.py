@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Count the test cases that ran in build folders and print "N passed, N failed, N skipped".
 
-Usage: count-tests.py BUILD_FOLDER...
+Usage: count_tests.py BUILD_FOLDER...
 
 Reads reports/*.xml, one GoogleTest report a program, and programs.xml, CTest's own report. A program that failed without
-a failed case in its report (it crashed, ran out of time, or was not built) counts as one failed case. Skipped and failed
-cases are listed, so that nothing is left out silently. Exits with 1 when a case failed or none ran.
+a failed case in its report (it crashed, ran out of time, or was not built) counts as one failed case. Failed cases are
+listed, and skipped ones as one line a program, so that nothing is left out silently. Exits with 1 when a case failed or
+none ran.
 """
+import collections
 import pathlib
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -48,6 +50,8 @@ def folder_cases(folder):
 
 def main():
     counts = {"passed": 0, "failed": 0, "skipped": 0}
+    skipped = collections.defaultdict(list)
+    failed = []
     for folder in map(pathlib.Path, sys.argv[1:]):
         try:
             results = list(folder_cases(folder))
@@ -55,8 +59,14 @@ def main():
             results = [(str(folder), f"no report of the run: {error}", "failed")]
         for program, case, outcome in results:
             counts[outcome] += 1
-            if outcome != "passed":
-                print(f"{outcome}: {program}: {case}")
+            if outcome == "skipped":
+                skipped[program].append(case)
+            elif outcome == "failed":
+                failed.append(f"failed: {program}: {case}")
+    for program, cases in skipped.items():
+        more = f" and {len(cases) - 1} more" if len(cases) > 1 else ""
+        print(f"skipped: {program}: {cases[0]}{more}")
+    print("".join(f"{line}\n" for line in failed), end="")
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return 1 if counts["failed"] or not counts["passed"] else 0
 

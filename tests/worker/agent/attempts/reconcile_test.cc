@@ -1,5 +1,6 @@
 #include "worker/agent/attempts/reconcile.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
