@@ -15,7 +15,6 @@ sys.path[:0] = [str(ROOT / "tests/e2e"), str(ROOT / "tools/bench")]
 
 from service_case import BINARIES, main  # noqa: E402
 
-NETWORKS = ["mlp", "cnn", "gpt"]
 PRESETS = {"fp32", "bf16", "fp16"}
 
 
@@ -80,15 +79,13 @@ class SmokeTest(unittest.TestCase):
         contestants = fields("ampd_fp32", "ampd_bf16", "eager_bf16", "compile_bf16")
         row = fields("network", "threads", "bf16_over_fp32", "bf16_over_eager", "turns", "steps_a_turn",
                      ms_a_step=contestants, last_loss=contestants)
-        self.assertEqual(keys_of(answer), {"train_step": 3 * [row]})
-        self.assertEqual([row["network"] for row in answer["train_step"]], NETWORKS)
+        self.assertEqual(keys_of(answer), {"train_step": [row]})
         self.assertGreater(min(numbers_of(answer)), 0)
 
     def test_gradient_sample(self):
         answer = self.run_bench("gradient-sample")
         row = fields("network", "threads", "ms_a_step", "ms_a_sample", "percent_at_one_in_100", "turns", "steps_a_turn")
-        self.assertEqual(keys_of(answer), {"gradient_sample": 3 * [row]})
-        self.assertEqual([row["network"] for row in answer["gradient_sample"]], NETWORKS)
+        self.assertEqual(keys_of(answer), {"gradient_sample": [row]})
 
     def test_data(self):
         answer = self.run_bench("data")

@@ -393,7 +393,7 @@ graph::Graph WithoutTwin(graph::Graph model) {
 }
 
 class ExportedTwin : public ExportedParity {};
-INSTANTIATE_TEST_SUITE_P(Models, ExportedTwin, testing::Values("efficientnet_b0"),
+INSTANTIATE_TEST_SUITE_P(Models, ExportedTwin, testing::ValuesIn(Everyday({"efficientnet_b0"})),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 // Stochastic depth multiplies the output of each residual block by noise. These products are in bf16 if the exported

@@ -4,7 +4,7 @@ import statistics
 import sys
 
 from optimizer_step import Contestant
-from train_step import STEPS_A_TURN, num_steps, num_warm_ups
+from train_step import networks, num_steps, num_warm_ups
 
 SAMPLE_EVERY_STEPS = 100  # as in worker/train/plan/attempt_plan.cc
 PRESET = "bf16"  # sampling in fp16 costs as much, but beside a step that is slower on a CPU
@@ -43,4 +43,4 @@ def measure(options, network, threads):
 
 def bench_gradient_sample(options):
     threads = os.cpu_count() or 1
-    return {"gradient_sample": [measure(options, network, min(threads, 2)) for network in STEPS_A_TURN]}
+    return {"gradient_sample": [measure(options, network, min(threads, 2)) for network in networks(options)]}

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/worker/train/trainer/fake_agent.h"
@@ -237,37 +238,39 @@ StartAttempt WithRnn(StartAttempt start, v1::RnnSpec::Cell cell) {
 }
 
 TEST_F(TextsTest, ARecurrentNetwork_LearnsInEveryPrecision) {
-  for (const v1::RnnSpec::Cell cell : {v1::RnnSpec::LSTM, v1::RnnSpec::GRU}) {
-    for (const char* precision : {"fp32", "bf16", "fp16", "torch-amp-bf16"}) {
-      SCOPED_TRACE(absl::StrCat(v1::RnnSpec::Cell_Name(cell), " ", precision));
-      const auto agent = RunToOutcome(WithRnn(Bert(precision, 60), cell));
-      ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
-      EXPECT_NEAR(agent->steps[1].loss, std::log(2), 0.2) << "nothing is known at first";
-      EXPECT_GT(agent->outcome->final_metrics().eval_accuracy(), 0.9);
-    }
+  const std::pair<v1::RnnSpec::Cell, const char*> kRuns[] = {{v1::RnnSpec::LSTM, "fp32"},
+                                                             {v1::RnnSpec::GRU, "bf16"},
+                                                             {v1::RnnSpec::GRU, "fp16"},
+                                                             {v1::RnnSpec::LSTM, "torch-amp-bf16"}};
+  for (const auto& [cell, precision] : kRuns) {
+    SCOPED_TRACE(absl::StrCat(v1::RnnSpec::Cell_Name(cell), " ", precision));
+    const auto agent = RunToOutcome(WithRnn(Bert(precision, 60), cell));
+    ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
+    EXPECT_NEAR(agent->steps[1].loss, std::log(2), 0.2) << "nothing is known at first";
+    EXPECT_GT(agent->outcome->final_metrics().eval_accuracy(), 0.9);
   }
 }
 
 // The network has dropout between its layers.
 TEST_F(TextsTest, ARecurrentNetworkThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStopped) {
-  for (const v1::RnnSpec::Cell cell : {v1::RnnSpec::LSTM, v1::RnnSpec::GRU}) {
-    for (const char* precision : {"fp32", "bf16", "fp16"}) {
-      SCOPED_TRACE(absl::StrCat(v1::RnnSpec::Cell_Name(cell), " ", precision));
-      StartAttempt start = WithRnn(Bert(precision, 20), cell);
-      start.mutable_spec()->mutable_train()->set_gradient_accumulation(2);
-      const auto whole = RunToOutcome(start);
-      ASSERT_EQ(whole->outcome->kind(), Outcome::FINISHED) << whole->outcome->ShortDebugString();
-      ASSERT_EQ(whole->checkpoints[0].step(), 7);
-      start.mutable_key()->set_attempt(2);
-      start.mutable_key()->set_token("second");
-      *start.mutable_start_from() = whole->checkpoints[0];
-      const auto resumed = RunToOutcome(start);
-      EXPECT_EQ(resumed->steps.size(), 13u);
-      for (const auto& [step, numbers] : resumed->steps) {
-        EXPECT_EQ(numbers, whole->steps[step]) << "step " << step;
-      }
-      EXPECT_EQ(resumed->outcome->final_metrics().state_hash(), whole->outcome->final_metrics().state_hash());
+  const std::pair<v1::RnnSpec::Cell, const char*> kRuns[] = {
+      {v1::RnnSpec::LSTM, "fp32"}, {v1::RnnSpec::GRU, "bf16"}, {v1::RnnSpec::LSTM, "fp16"}};
+  for (const auto& [cell, precision] : kRuns) {
+    SCOPED_TRACE(absl::StrCat(v1::RnnSpec::Cell_Name(cell), " ", precision));
+    StartAttempt start = WithRnn(Bert(precision, 20), cell);
+    start.mutable_spec()->mutable_train()->set_gradient_accumulation(2);
+    const auto whole = RunToOutcome(start);
+    ASSERT_EQ(whole->outcome->kind(), Outcome::FINISHED) << whole->outcome->ShortDebugString();
+    ASSERT_EQ(whole->checkpoints[0].step(), 7);
+    start.mutable_key()->set_attempt(2);
+    start.mutable_key()->set_token("second");
+    *start.mutable_start_from() = whole->checkpoints[0];
+    const auto resumed = RunToOutcome(start);
+    EXPECT_EQ(resumed->steps.size(), 13u);
+    for (const auto& [step, numbers] : resumed->steps) {
+      EXPECT_EQ(numbers, whole->steps[step]) << "step " << step;
     }
+    EXPECT_EQ(resumed->outcome->final_metrics().state_hash(), whole->outcome->final_metrics().state_hash());
   }
 }
 
