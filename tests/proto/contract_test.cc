@@ -15,6 +15,7 @@
 #include "ampd/internal/journal.pb.h"
 #include "ampd/internal/trainer.pb.h"
 #include "ampd/v1/artifact_service.pb.h"
+#include "ampd/v1/auth_service.pb.h"
 #include "ampd/v1/dataset_file.pb.h"
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/model_file.pb.h"
@@ -90,6 +91,7 @@ std::set<std::string> CurrentContract() {
   Collect(*internal::TrainerCommand::descriptor()->file(), files);
   Collect(*v1::ListWorkersRequest::descriptor()->file(), files);
   Collect(*v1::Artifact::descriptor()->file(), files);
+  Collect(*v1::Token::descriptor()->file(), files);
   Collect(*v1::DatasetFile::descriptor()->file(), files);
   Collect(*v1::ModelFile::descriptor()->file(), files);
   std::set<std::string> lines;
