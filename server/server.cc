@@ -36,6 +36,7 @@
 #include "server/telemetry/metrics_hub.h"
 #include "server/telemetry/progress.h"
 #include "server/telemetry_follower.h"
+#include "server/tokens/token_store.h"
 
 namespace ampd::server {
 namespace {
@@ -48,6 +49,7 @@ constexpr int kTicksPerSweep = 5 * 3600;
 struct Storage {
   std::unique_ptr<MetricStore> store;
   std::unique_ptr<ArtifactStore> artifacts;
+  std::unique_ptr<TokenStore> tokens;
   std::unique_ptr<Ledger> ledger;
   std::optional<FolderWatch> folder;
   bool is_lost = false;  // Whether the data directory is gone. Used by the ticker only.
@@ -113,6 +115,7 @@ struct Server::Parts {
   void UpdateMetrics();
   void Tick(int64_t num_ticks);
   void CheckFolder();
+  void EndDeniedStreams();
   void Stop();
 
   const ServerConfig config;
@@ -146,11 +149,15 @@ absl::Status Server::Parts::OpenStorage() {
   ListenTo(&metric_store, &telemetry);
   AMPD_ASSIGN_OR_RETURN(storage.store, MetricStore::Open(std::move(metric_store)));
   AMPD_RETURN_IF_ERROR(OpenArtifacts());
+  AMPD_ASSIGN_OR_RETURN(
+      storage.tokens,
+      TokenStore::Open({.path = config.data_dir + "/tokens.db", .clock = &SystemClock(), .random = &SystemRandom()}));
   Ledger::Options ledger_options;
   ledger_options.journal = std::move(opened);
   ledger_options.flush_events = [this] { return storage.store->Flush(); };
   AMPD_ASSIGN_OR_RETURN(storage.ledger, Ledger::Open(std::move(ledger_options)));
-  AMPD_ASSIGN_OR_RETURN(storage.folder, FolderWatch::Of(config.data_dir, {"journal.db", "metrics.db", "artifacts.db"}));
+  AMPD_ASSIGN_OR_RETURN(storage.folder,
+                        FolderWatch::Of(config.data_dir, {"journal.db", "metrics.db", "artifacts.db", "tokens.db"}));
   return absl::OkStatus();
 }
 
@@ -201,6 +208,8 @@ absl::Status Server::Parts::Listen() {
   options.listen = config.listen;
   options.socket = config.socket;
   options.grants = &config.grants;
+  options.tokens = storage.tokens.get();
+  options.trusts_loopback = config.trusts_loopback;
   options.max_connections = MaxConnections(DescriptorLimit());
   options.log = [](const std::string& line) { Log(spdlog::level::warn, line); };
   options.coordinator = &core->coordinator;
@@ -226,6 +235,7 @@ void Server::Parts::Tick(int64_t num_ticks) {
   CheckFolder();
   if (num_ticks % kTicksPerLook == 0) {
     calls.Flush();
+    EndDeniedStreams();
     page.Look(absl::Now());
     health.Look();
   }
@@ -249,6 +259,13 @@ void Server::Parts::UpdateMetrics() {
   metrics.SetPointsDropped(feeds.hub.num_points_dropped());
   const Acceptor::Counters connections = grpc->connections();
   metrics.SetConnections(connections.num_open, connections.num_refused, connections.num_evicted);
+}
+
+void Server::Parts::EndDeniedStreams() {
+  if (const int num_ended = grpc->EndDeniedStreams(); num_ended > 0) {
+    Log(spdlog::level::info, "ended streams whose callers may not call them any more",
+        {{"streams", std::to_string(num_ended)}});
+  }
 }
 
 // Reports a fatal error if the data directory is gone, because nothing that the server acknowledges would then be

@@ -63,7 +63,6 @@ void AddSize(CLI::App* app, const char* name, const std::string& help, int64_t* 
 
 struct Addresses {
   std::string listen;
-  bool allows_unauthenticated = false;
   std::string metrics_listen = "127.0.0.1:7071";
 };
 
@@ -88,11 +87,11 @@ void AddListeners(CLI::App* app, Addresses* addresses, ServerConfig* config) {
       ->type_name("GRANT")
       ->allow_extra_args(false);
   app->add_option("--listen", addresses->listen,
-                  "Loopback host:port of the gRPC API, besides the socket (port 0 picks a free port). Every user of "
-                  "this host is an admin there, so it needs --allow-unauthenticated-loopback")
+                  "Loopback host:port of the gRPC API, besides the socket (port 0 picks a free port). Calls there need "
+                  "a token: ampctl auth token create")
       ->type_name("HOST:PORT");
-  app->add_flag("--allow-unauthenticated-loopback", addresses->allows_unauthenticated,
-                "Let every user of this host control all jobs over --listen");
+  app->add_flag("--allow-unauthenticated-loopback", config->trusts_loopback,
+                "Let every user of this host control all jobs over --listen without a token");
   app->add_option("--metrics-listen", addresses->metrics_listen,
                   "Loopback host:port of /metrics, /healthz and /readyz (port 0 picks a free port)")
       ->capture_default_str();
@@ -174,13 +173,6 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
 absl::Status ResolveAddresses(const Addresses& addresses, ServerConfig* config) {
   if (!addresses.listen.empty()) {
     AMPD_ASSIGN_OR_RETURN(config->listen, ParseListenAddress("--listen", addresses.listen));
-    if (!addresses.allows_unauthenticated) {
-      return Error(absl::StatusCode::kInvalidArgument, "BAD_LISTEN_ADDRESS",
-                   absl::StrCat("--listen ", addresses.listen,
-                                ": every user of this host could control all jobs there. Leave --listen out, and let "
-                                "clients use the server's socket: ampctl --address unix:PATH; or give "
-                                "--allow-unauthenticated-loopback"));
-    }
   }
   if (config->socket.empty()) {
     config->socket = config->data_dir + "/ampd.sock";

@@ -17,7 +17,8 @@ namespace ampd::server {
 struct ServerConfig {
   std::string socket;                   // Path of the Unix socket of the gRPC API.
   Grants grants{{geteuid(), 0}};        // Roles of the users that connect to it.
-  std::optional<ListenAddress> listen;  // Loopback address without authentication; nothing: none.
+  std::optional<ListenAddress> listen;  // Loopback address; nothing: none.
+  bool trusts_loopback = false;         // Whether calls there need no token.
   ListenAddress metrics_listen;
   std::string data_dir;
   std::string port_file;  // Empty: write no port file.

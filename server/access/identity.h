@@ -27,19 +27,23 @@ std::string RoleNames(const std::set<Role>& roles, std::string_view last_joint);
 
 // What a method needs.
 enum class Right {
-  kNone,     // Nothing: everybody may call the method.
-  kRead,     // To see jobs, workers and files.
-  kSubmit,   // To make jobs and files, and to change one's own jobs.
-  kOperate,  // To change jobs of others, workers and files.
-  kWork,     // To run jobs as a worker.
+  kNone,        // Nothing: everybody may call the method.
+  kRead,        // To see jobs, workers and files.
+  kSubmit,      // To make jobs and files, and to change one's own jobs.
+  kOperate,     // To change jobs of others, workers and files.
+  kWork,        // To run jobs as a worker.
+  kAdminister,  // To make and revoke tokens.
 };
 
 bool Has(Role role, Right right);
 
 // Who makes a call.
 struct Identity {
-  std::string name;      // "user:alice"; "uid:1001" if the system has no name for the uid. Job.owner of its jobs.
-  std::set<Role> roles;  // It has the rights of all of them. Empty: the server does not know the identity.
+  // Job.owner of its jobs: "user:alice", or "uid:1001" if the system has no name for the uid; "token:ci" of a call with
+  // a token. Empty: a call over --listen without a token.
+  std::string name;
+  std::set<Role> roles;       // It has the rights of all of them. Empty: the server does not know the identity.
+  std::string workers = "*";  // Of an agent: a glob on the names of the workers that it may be.
 
   bool has(Right right) const;
 };

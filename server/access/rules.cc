@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/glob.h"
 
 namespace ampd::server {
 namespace {
@@ -39,6 +40,10 @@ const std::vector<Rule>& AllRules() {
       {.method = "ampd.v1.ArtifactService/GetUpload", .right = Right::kSubmit},
       {.method = "ampd.v1.ArtifactService/ListArtifacts", .right = Right::kRead},
       {.method = "ampd.v1.ArtifactService/UploadArtifact", .right = Right::kSubmit},
+      {.method = "ampd.v1.AuthService/CreateToken", .right = Right::kAdminister},
+      {.method = "ampd.v1.AuthService/ListTokens", .right = Right::kAdminister},
+      {.method = "ampd.v1.AuthService/RevokeToken", .right = Right::kAdminister},
+      {.method = "ampd.v1.AuthService/WhoAmI", .right = Right::kNone},
       {.method = "ampd.v1.JobService/CancelJob", .right = Right::kSubmit, .changes_job = true},
       {.method = "ampd.v1.JobService/CloneJob", .right = Right::kSubmit},
       {.method = "ampd.v1.JobService/CreateJob", .right = Right::kSubmit},
@@ -83,6 +88,11 @@ absl::Status CheckMethod(const Identity& identity, std::string_view method) {
   if (rule != nullptr && rule->right == Right::kNone) {
     return absl::OkStatus();
   }
+  if (identity.roles.empty() && identity.name.empty()) {
+    return Error(absl::StatusCode::kUnauthenticated, "TOKEN_NEEDED",
+                 "calls to this address need a token: an administrator makes one with ampctl auth token create; give "
+                 "it with --token-file FILE or in AMPD_TOKEN");
+  }
   if (identity.roles.empty()) {
     return Error(
         absl::StatusCode::kUnauthenticated, "NO_ROLE",
@@ -108,6 +118,14 @@ absl::Status CheckOwner(const Identity& identity, std::string_view job, std::str
       absl::StatusCode::kPermissionDenied, "NOT_YOUR_JOB",
       absl::StrCat("job ", std::string(job), " belongs to ", owner.empty() ? "an unknown user" : std::string(owner),
                    "; ", Shown(identity), ", and only an operator or admin may change the jobs of others"));
+}
+
+absl::Status CheckWorker(const Identity& identity, const std::string& worker) {
+  return GlobMatches(identity.workers, worker)
+             ? absl::OkStatus()
+             : Error(absl::StatusCode::kPermissionDenied, "WRONG_WORKER",
+                     absl::StrCat(identity.name, " is for the worker ", identity.workers, ", not for ", worker,
+                                  "; start the worker with --name, or with a token of its own"));
 }
 
 }  // namespace ampd::server

@@ -25,11 +25,15 @@ const std::vector<Rule>& AllRules();
 const Rule* FindRule(std::string_view method);
 
 // Returns OK if the identity may call the method. UNAUTHENTICATED (reason NO_ROLE) if the server does not know the
-// identity, PERMISSION_DENIED (reason ROLE_TOO_LOW) if its roles lack the right, or if the method has no row.
+// identity or, reason TOKEN_NEEDED, the call has neither a name nor a token; PERMISSION_DENIED (reason ROLE_TOO_LOW) if
+// its roles lack the right, or if the method has no row.
 absl::Status CheckMethod(const Identity& identity, std::string_view method);
 
 // Returns OK if the identity may change a job of this owner, PERMISSION_DENIED (reason NOT_YOUR_JOB) otherwise. `job`:
 // its id, for the message.
 absl::Status CheckOwner(const Identity& identity, std::string_view job, std::string_view owner);
+
+// Returns OK if the identity may attach as the worker of this name, PERMISSION_DENIED (reason WRONG_WORKER) otherwise.
+absl::Status CheckWorker(const Identity& identity, const std::string& worker);
 
 }  // namespace ampd::server

@@ -40,16 +40,17 @@ absl::Status CheckLaterMessage(const v1::UploadArtifactRequest& request) {
 // Receives one upload. Each message is processed on the pool of uploads before the next one is read, so at any time
 // either a read is in flight or a task runs. The code that finishes the call, in a read or a task, uses no member
 // afterwards. The object deletes itself in OnDone, which comes after the last read and the last task.
-class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactRequest>, public IdleStream {
+class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactRequest>, public OpenStream {
  public:
-  UploadReactor(const ArtifactService::Options& options, std::string peer, v1::Artifact* response)
+  UploadReactor(const ArtifactService::Options& options, grpc::CallbackServerContext* context, v1::Artifact* response)
       : environment_(*options.environment),
-        peer_(std::move(peer)),
+        context_(context),
+        peer_(environment_.guard->PeerText(*context)),
         store_(options.store),
         pool_(options.uploads),
         response_(response) {
     environment_.observer->StreamOpened(kUploadArtifact);
-    environment_.open_streams->Add(this);
+    environment_.open_streams->Add(context_, kUploadArtifact, this);
   }
 
   void Run(const absl::Status& allowed) { allowed.ok() ? ReadNext() : End(allowed); }
@@ -69,6 +70,14 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     }
   }
 
+  void OnDenied(const absl::Status& status) override {
+    absl::MutexLock lock(&mutex_);
+    denied_ = status;
+    if (state_ == State::READING) {
+      EndLocked(denied_);
+    }
+  }
+
   void OnClosing() override {
     absl::MutexLock lock(&mutex_);
     if (state_ == State::READING) {
@@ -77,7 +86,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
   }
 
   void OnDone() override {
-    environment_.open_streams->Remove(this);
+    environment_.open_streams->Remove(context_);
     // The thread that finished the call may still hold the lock. It must release the lock before this object is
     // deleted.
     mutex_.Lock();
@@ -92,12 +101,15 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     return Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down");
   }
 
-  // Reads the next message, or ends the call if the server is closing. If the server begins to close during the read,
-  // OnClosing ends the call.
+  // Reads the next message, or ends the call if the server is closing or the caller lost its right. If that begins
+  // during the read, OnClosing or OnDenied ends the call.
   void ReadNext() {
     absl::MutexLock lock(&mutex_);
     if (environment_.open_streams->closing()) {
       return EndLocked(ShuttingDown());
+    }
+    if (!denied_.ok()) {
+      return EndLocked(denied_);
     }
     state_ = State::READING;
     StartRead(&request_);
@@ -160,6 +172,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
   }
 
   const CallEnvironment& environment_;
+  grpc::CallbackServerContext* const context_;
   const std::string peer_;
   ArtifactStore* const store_;
   WorkPool* const pool_;
@@ -170,6 +183,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
 
   absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::WORKING;
+  absl::Status denied_ ABSL_GUARDED_BY(mutex_);  // Not OK: the call is to end with it.
 };
 
 }  // namespace
@@ -185,7 +199,7 @@ grpc::ServerUnaryReactor* ArtifactService::GetUpload(grpc::CallbackServerContext
 
 grpc::ServerReadReactor<v1::UploadArtifactRequest>* ArtifactService::UploadArtifact(
     grpc::CallbackServerContext* context, v1::Artifact* response) {
-  auto* const reactor = new UploadReactor(options_, options_.environment->guard->PeerText(*context), response);
+  auto* const reactor = new UploadReactor(options_, context, response);
   reactor->Run(options_.environment->guard->Check(*context, kUploadArtifact));
   return reactor;
 }

@@ -21,24 +21,24 @@ namespace ampd::server {
 // ending only once. It keeps itself alive until OnDone. A subclass receives messages in OnMessage, with no lock held,
 // and requests the next one with Read. Thread-safe.
 template <typename In, typename Out>
-class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream {
+class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public OpenStream, public WorkerStream {
  public:
   // The stream ends when this many messages wait to be sent, because the worker is gone or stuck.
   static constexpr size_t kMaxWaiting = 256;
 
-  BidiReactor(const CallEnvironment& environment, std::string_view method, std::string peer)
-      : environment_(environment), method_(method), peer_(std::move(peer)) {
+  BidiReactor(const CallEnvironment& environment, grpc::CallbackServerContext* context, std::string_view method)
+      : environment_(environment), context_(context), method_(method), peer_(environment.guard->PeerText(*context)) {
     environment_.observer->StreamOpened(method_);
-    environment_.open_streams->Add();
+    environment_.open_streams->Add(context_, method_, this);
   }
 
-  // Starts the stream. The reactor lives until the stream is done.
-  void Run(std::shared_ptr<BidiReactor> self, const absl::Status& allowed) {
+  // Starts the stream, or ends it if the caller may not call the method. The reactor lives until the stream is done.
+  void Run(std::shared_ptr<BidiReactor> self) {
     {
       absl::MutexLock lock(&mutex_);
       self_ = std::move(self);
     }
-    if (allowed.ok()) {
+    if (const absl::Status allowed = environment_.guard->Check(*context_, method_); allowed.ok()) {
       Read();
     } else {
       EndWith(allowed);
@@ -49,6 +49,8 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
     EndWith(replaced ? Error(absl::StatusCode::kAborted, "REPLACED", "another stream of this worker took over")
                      : Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down"));
   }
+
+  void OnDenied(const absl::Status& status) override { EndWith(status); }
 
   void OnReadDone(bool ok) override {
     if (!ok) {
@@ -78,7 +80,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
   void OnCancel() override { EndWith(absl::CancelledError("the worker left")); }
 
   void OnDone() override {
-    environment_.open_streams->Remove();
+    environment_.open_streams->Remove(context_);
     // Takes over the object's reference to itself, which may be the last one, so that the object is deleted only after
     // the lock is released.
     std::shared_ptr<BidiReactor> self;
@@ -164,6 +166,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
   }
 
   const CallEnvironment& environment_;
+  grpc::CallbackServerContext* const context_;
   const std::string_view method_;
   const std::string peer_;
   In in_;

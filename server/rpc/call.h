@@ -2,25 +2,21 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <atomic>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/grpc/grpc_status.h"
-#include "base/timed_wait.h"
 #include "server/monitoring/call_observer.h"
 #include "server/rpc/guard.h"
+#include "server/rpc/open_streams.h"
 #include "server/rpc/readable_requests.h"
 #include "server/rpc/work_pool.h"
 
@@ -29,58 +25,6 @@ namespace ampd::server {
 // The largest request of a client; workers may send more.
 inline constexpr size_t kMaxClientMessageBytes = 4 << 20;
 inline constexpr int kMaxWorkerMessageBytes = 16 << 20;
-
-// The base of a stream that may wait for its client without a time limit.
-class IdleStream {
- public:
-  virtual ~IdleStream() = default;
-  // Called when the server shuts down. A stream that is waiting for its client ends at once; any other ends when it is
-  // next about to wait. Must not block, and must not call any function of OpenStreams except closing().
-  virtual void OnClosing() = 0;
-};
-
-// Counts the open streams, so that a shutdown can wait until they have ended. Thread-safe.
-class OpenStreams {
- public:
-  // Begins the shutdown: notifies the idle streams. Downloads check closing() before every message; the owners of all
-  // other streams end them.
-  void BeginClosing() {
-    absl::MutexLock lock(&mutex_);
-    closing_ = true;
-    for (IdleStream* stream : idle_) {
-      stream->OnClosing();
-    }
-  }
-  bool closing() const { return closing_; }
-
-  // Counts a stream that begins. If the stream is an IdleStream, `idle` points to it.
-  void Add(IdleStream* idle = nullptr) {
-    absl::MutexLock lock(&mutex_);
-    ++count_;
-    if (idle != nullptr) {
-      idle_.insert(idle);
-    }
-  }
-  // Counts a stream that ended. `idle` is the pointer given to Add; that stream gets no more notifications.
-  void Remove(IdleStream* idle = nullptr) {
-    absl::MutexLock lock(&mutex_);
-    --count_;
-    idle_.erase(idle);
-  }
-  // Returns when no stream is open, or after `timeout`.
-  void AwaitNone(absl::Duration timeout) const {
-    absl::MutexLock lock(&mutex_);
-    AwaitFor(mutex_, absl::Condition(this, &OpenStreams::None), timeout);
-  }
-
- private:
-  bool None() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return count_ == 0; }
-
-  mutable absl::Mutex mutex_;
-  int count_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::set<IdleStream*> idle_ ABSL_GUARDED_BY(mutex_);
-  std::atomic<bool> closing_ = false;
-};
 
 // INVALID_ARGUMENT if the request has a field `id` that is empty.
 template <typename Request>

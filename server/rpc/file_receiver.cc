@@ -22,17 +22,18 @@ absl::Status Interrupted(const FileRelay& relay) {
 
 }  // namespace
 
-FileReceiver::FileReceiver(const CallEnvironment& environment, FileRelays* relays, std::string peer)
-    : environment_(environment), relays_(relays), peer_(std::move(peer)) {
+FileReceiver::FileReceiver(const CallEnvironment& environment, FileRelays* relays, grpc::CallbackServerContext* context)
+    : environment_(environment), relays_(relays), context_(context), peer_(environment.guard->PeerText(*context)) {
   environment_.observer->StreamOpened(kMethod);
-  environment_.open_streams->Add(this);
+  environment_.open_streams->Add(context_, kMethod, this);
 }
 
-void FileReceiver::Run(const std::shared_ptr<FileReceiver>& receiver, const absl::Status& allowed) {
+void FileReceiver::Run(const std::shared_ptr<FileReceiver>& receiver) {
   {
     absl::MutexLock lock(&receiver->mutex_);
     receiver->self_ = receiver;
   }
+  const absl::Status allowed = receiver->environment_.guard->Check(*receiver->context_, kMethod);
   if (allowed.ok()) {
     receiver->Read();
   } else {
@@ -119,6 +120,8 @@ void FileReceiver::OnClosing() {
   End(Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down"));
 }
 
+void FileReceiver::OnDenied(const absl::Status& status) { End(status); }
+
 void FileReceiver::End(const absl::Status& status) {
   absl::MutexLock lock(&mutex_);
   if (std::exchange(ended_, true)) {
@@ -136,7 +139,7 @@ void FileReceiver::OnDone() {
   if (relay_ != nullptr) {
     relay_->Fail(Interrupted(*relay_));  // Has no effect after the last piece.
   }
-  environment_.open_streams->Remove(this);
+  environment_.open_streams->Remove(context_);
   std::shared_ptr<FileReceiver> self;
   {
     absl::MutexLock lock(&mutex_);

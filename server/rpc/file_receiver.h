@@ -17,18 +17,19 @@ namespace ampd::server {
 
 // One call of WorkerService.SendFile: passes a file's pieces to the relay, and reads the next one when the client has
 // taken the one before. Keeps itself alive until OnDone. Thread-safe.
-class FileReceiver final : public grpc::ServerReadReactor<v1::FilePiece>, public IdleStream {
+class FileReceiver final : public grpc::ServerReadReactor<v1::FilePiece>, public OpenStream {
  public:
   static constexpr std::string_view kMethod = "ampd.v1.WorkerService/SendFile";
 
-  FileReceiver(const CallEnvironment& environment, FileRelays* relays, std::string peer);
+  FileReceiver(const CallEnvironment& environment, FileRelays* relays, grpc::CallbackServerContext* context);
 
-  // Starts the call, or ends it if it is not `allowed`.
-  static void Run(const std::shared_ptr<FileReceiver>& receiver, const absl::Status& allowed);
+  // Starts the call, or ends it if the caller may not call the method.
+  static void Run(const std::shared_ptr<FileReceiver>& receiver);
 
   void OnReadDone(bool ok) override;
   void OnCancel() override;
   void OnClosing() override;
+  void OnDenied(const absl::Status& status) override;
   void OnDone() override;
 
  private:
@@ -41,6 +42,7 @@ class FileReceiver final : public grpc::ServerReadReactor<v1::FilePiece>, public
 
   const CallEnvironment& environment_;
   FileRelays* const relays_;
+  grpc::CallbackServerContext* const context_;
   const std::string peer_;
   // A read and its processing never overlap, so these two need no lock.
   v1::FilePiece message_;

@@ -15,6 +15,7 @@
 #include "base/grpc/grpc_deadline.h"
 #include "base/status_macros.h"
 #include "server/rpc/artifact_service.h"
+#include "server/rpc/auth_service.h"
 #include "server/rpc/guard.h"
 #include "server/rpc/job_service.h"
 #include "server/rpc/peers.h"
@@ -86,11 +87,14 @@ void SetLimits(grpc::ServerBuilder* builder) {
 // Members are destroyed in reverse order: the last one first.
 struct GrpcServer::Parts {
   explicit Parts(const Options& options)
-      : guard(&peers,
-              [queries = &options.coordinator->queries()](const std::string& job) -> absl::StatusOr<std::string> {
-                AMPD_ASSIGN_OR_RETURN(const JobPtr found, queries->GetJob(job));
-                return found->owner();
-              }),
+      : guard({.peers = &peers,
+               .tokens = options.tokens,
+               .owner_of =
+                   [queries = &options.coordinator->queries()](const std::string& job) -> absl::StatusOr<std::string> {
+                 AMPD_ASSIGN_OR_RETURN(const JobPtr found, queries->GetJob(job));
+                 return found->owner();
+               },
+               .trusts_loopback = options.trusts_loopback}),
         hub(options.hub),
         streams(options.streams),
         pool(kNumPoolThreads, kMaxPoolTasks),
@@ -119,7 +123,8 @@ struct GrpcServer::Parts {
                  .relays = &relays,
                  .clock = options.clock}),
         admin(&environment, &options.coordinator->sessions()),
-        artifacts({&environment, options.artifacts, &uploads, &ticker}) {}
+        artifacts({&environment, options.artifacts, &uploads, &ticker}),
+        auth(&environment, options.tokens) {}
 
   Peers peers;
   Guard guard;
@@ -137,6 +142,7 @@ struct GrpcServer::Parts {
   WorkerService workers;
   WorkerAdminService admin;
   ArtifactService artifacts;
+  AuthService auth;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> taker;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<Acceptor> acceptor;               // Null: no loopback address.
@@ -197,6 +203,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   builder.RegisterService(&parts->workers);
   builder.RegisterService(&parts->admin);
   builder.RegisterService(&parts->artifacts);
+  builder.RegisterService(&parts->auth);
   parts->pool.Start();
   parts->uploads.Start();
   parts->model_pool.Start();
@@ -240,14 +247,20 @@ bool GrpcServer::HadConnectionRoom() {
   return on_loopback && on_socket;
 }
 
+int GrpcServer::EndDeniedStreams() {
+  return parts_->open_streams.EndDenied([this](const grpc::ServerContextBase& context, std::string_view method) {
+    return parts_->guard.Check(context, method);
+  });
+}
+
 void GrpcServer::ShowHealth(const std::array<bool, std::size(kHealthChecks)>& results) {
   grpc::HealthCheckServiceInterface* const health = parts_->server->GetHealthCheckService();
   for (size_t i = 0; i < results.size(); ++i) {
     health->SetServingStatus(kHealthChecks[i].name, results[i]);
   }
   const bool all = std::all_of(results.begin(), results.end(), [](bool good) { return good; });
-  for (const char* service :
-       {"", "ampd.v1.JobService", "ampd.v1.WorkerService", "ampd.v1.WorkerAdminService", "ampd.v1.ArtifactService"}) {
+  for (const char* service : {"", "ampd.v1.JobService", "ampd.v1.WorkerService", "ampd.v1.WorkerAdminService",
+                              "ampd.v1.ArtifactService", "ampd.v1.AuthService"}) {
     health->SetServingStatus(service, all);
   }
 }

@@ -21,6 +21,7 @@
 #include "server/telemetry/metric_store.h"
 #include "server/telemetry/metrics_hub.h"
 #include "server/telemetry/progress.h"
+#include "server/tokens/token_store.h"
 
 namespace ampd::server {
 
@@ -33,6 +34,8 @@ class GrpcServer {
     std::string socket;                   // Path of the Unix socket; empty: none.
     const Grants* grants = nullptr;       // Roles of the users that connect to it.
     int max_connections = 1024;           // Of each of the two.
+    TokenStore* tokens = nullptr;
+    bool trusts_loopback = false;  // As Guard::Options.
     Coordinator* coordinator = nullptr;
     MetricStore* store = nullptr;
     ArtifactStore* artifacts = nullptr;
@@ -52,6 +55,9 @@ class GrpcServer {
   Acceptor::Counters connections() const;
   // Returns Acceptor::HadRoom for all listeners.
   bool HadConnectionRoom();
+  // Ends the streams of callers that may not call them any more, because their token expired or was revoked. Called
+  // once a second. Returns how many it begins to end.
+  int EndDeniedStreams();
   // Publishes the results of kHealthChecks; `results` is indexed by HealthCheckId. Each check is a gRPC health service
   // with the check's name. The server as a whole and its services are healthy if all checks pass.
   void ShowHealth(const std::array<bool, std::size(kHealthChecks)>& results);

@@ -1,14 +1,16 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "ampd/v1/auth_service.pb.h"
 #include "server/access/identity.h"
 #include "server/rpc/peers.h"
+#include "server/tokens/token_store.h"
 
 namespace grpc {
 class ServerContextBase;
@@ -16,16 +18,24 @@ class ServerContextBase;
 
 namespace ampd::server {
 
-// The access check before every call: who is the peer, and may it call this method? A peer on the Unix socket has the
-// identity that Peers knows. A peer on loopback has none: it is an admin without a name if the server serves loopback
-// at all, because it may be any local user. Peers on other hosts are refused. Thread-safe.
+// The access check before every call: who is the peer, and may it call this method? If the call has a token, the token
+// alone decides. Otherwise a peer on the Unix socket has the identity that Peers knows, and a peer on loopback has
+// none: it may be any local user, so it needs a token unless the server lets all local users do everything. Peers on
+// other hosts are refused. Thread-safe.
 class Guard {
  public:
   // Returns the owner of a job; an error if there is no such job.
   using OwnerOf = std::function<absl::StatusOr<std::string>(const std::string& job)>;
 
-  // `peers` outlives the guard.
-  Guard(const Peers* peers, OwnerOf owner_of) : peers_(peers), owner_of_(std::move(owner_of)) {}
+  // What is pointed to outlives the guard.
+  struct Options {
+    const Peers* peers = nullptr;
+    const TokenStore* tokens = nullptr;
+    OwnerOf owner_of;
+    bool trusts_loopback = false;  // Whether a peer on loopback without a token is an admin.
+  };
+
+  explicit Guard(Options options) : options_(std::move(options)) {}
 
   // OK, or UNAUTHENTICATED or PERMISSION_DENIED. `method` is the full name, "ampd.v1.JobService/CreateJob".
   absl::Status Check(const grpc::ServerContextBase& context, std::string_view method) const;
@@ -37,17 +47,20 @@ class Guard {
   // OK if the peer may change the job; NOT_FOUND if there is none. May read the disk. REQUIRES: Check returned OK.
   absl::Status CheckJob(const grpc::ServerContextBase& context, const std::string& job) const;
 
-  // The peer as logs show it: its identity on the socket, "user:alice", or its address.
+  // The peer as logs show it: its identity, "user:alice", with its address if it did not come over the socket:
+  // "token:ci at ipv4:127.0.0.1:40000".
   std::string PeerText(const grpc::ServerContextBase& context) const;
-  // The peer's identity; nothing for a peer that is refused in any case.
-  std::optional<Identity> IdentityOf(const grpc::ServerContextBase& context) const;
+  // The peer's identity, which may have no roles. UNAUTHENTICATED if the call has a token that is not valid,
+  // PERMISSION_DENIED if the peer is on another host.
+  absl::StatusOr<Identity> IdentityOf(const grpc::ServerContextBase& context) const;
+  // The call's token; UNAUTHENTICATED if it is not valid, NOT_FOUND if the call has none.
+  absl::StatusOr<v1::Token> TokenOf(const grpc::ServerContextBase& context) const;
 
  private:
-  const Peers* const peers_;
-  const OwnerOf owner_of_;
+  const Options options_;
 };
 
-// Returns true for the peer names that gRPC gives to loopback addresses and Unix sockets.
+// Returns true for the peer names that gRPC gives to loopback addresses.
 bool IsLoopbackPeer(std::string_view peer);
 
 }  // namespace ampd::server

@@ -31,14 +31,14 @@ namespace ampd::server {
 // At any time at most one of these runs: a pump (the loop on the pool that calls Next), or a write. The object keeps
 // itself alive until OnDone.
 template <typename Message, typename Session>
-class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Ticking {
+class StreamReactor final : public grpc::ServerWriteReactor<Message>, public OpenStream, public Ticking {
  public:
   static constexpr absl::Duration kWriteDeadline = absl::Seconds(60);
 
   StreamReactor(const CallEnvironment& environment, grpc::CallbackServerContext* context, std::string_view method)
       : environment_(environment), context_(context), method_(method) {
     environment_.observer->StreamOpened(method_);
-    environment_.open_streams->Add();
+    environment_.open_streams->Add(context_, method_, this);
   }
 
   // Starts the stream. The reactor lives until the stream is done.
@@ -72,6 +72,14 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
     KickLocked();
   }
 
+  void OnDenied(const absl::Status& status) override {
+    absl::MutexLock lock(&mutex_);
+    denied_ = status;
+    if (state_ == State::IDLE) {
+      FinishLocked(denied_);
+    }
+  }
+
   void OnWriteDone(bool ok) override {
     absl::MutexLock lock(&mutex_);
     state_ = State::IDLE;
@@ -80,6 +88,10 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
       return;
     }
     environment_.observer->StreamMessageSent(method_);
+    if (!denied_.ok()) {
+      FinishLocked(denied_);
+      return;
+    }
     KickLocked();
   }
 
@@ -92,7 +104,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
   }
 
   void OnDone() override {
-    environment_.open_streams->Remove();
+    environment_.open_streams->Remove(context_);
     std::shared_ptr<StreamReactor> self;
     {
       absl::MutexLock lock(&mutex_);
@@ -123,6 +135,10 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
           FinishLocked(absl::CancelledError("the client left"));
           return;
         }
+        if (!denied_.ok()) {
+          FinishLocked(denied_);
+          return;
+        }
       }
       auto step = session_->Next();
       absl::MutexLock lock(&mutex_);
@@ -137,7 +153,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
         FinishLocked(step.status);
         return;
       }
-      if (!again_ && !cancelled_) {
+      if (!again_ && !cancelled_ && denied_.ok()) {
         state_ = State::IDLE;
         return;
       }
@@ -166,6 +182,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
   State state_ ABSL_GUARDED_BY(mutex_) = State::IDLE;
   bool again_ ABSL_GUARDED_BY(mutex_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status denied_ ABSL_GUARDED_BY(mutex_);  // Not OK: the stream is to end with it.
   absl::Duration write_start_ ABSL_GUARDED_BY(mutex_);
   Message message_;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "points/telemetry_batch.h"
+#include "server/access/rules.h"
 #include "server/artifacts/telemetry_samples.h"
 #include "server/rpc/bidi.h"
 #include "server/rpc/file_receiver.h"
@@ -21,8 +22,10 @@ constexpr int kMaxUploads = 16;
 // One worker's Attach stream. It answers every report with a directive, and also sends a directive whenever one is due.
 class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirective> {
  public:
-  AttachReactor(const WorkerService::Options& options, std::string peer)
-      : BidiReactor(*options.environment, kAttach, std::move(peer)), options_(options) {}
+  AttachReactor(const WorkerService::Options& options, grpc::CallbackServerContext* context)
+      : BidiReactor(*options.environment, context, kAttach),
+        options_(options),
+        identity_(options.environment->guard->IdentityOf(*context).value_or(Identity())) {}
 
   void DirectiveDue() override {
     {
@@ -44,6 +47,10 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
     const bool is_first = worker_.empty();
     if (!is_first && (report.worker() != worker_ || report.incarnation() != incarnation_)) {
       EndWith(InvalidFields({{"worker", "or its incarnation is not the one that this stream began with"}}));
+      return;
+    }
+    if (const absl::Status may = CheckWorker(identity_, report.worker()); is_first && !may.ok()) {
+      EndWith(may);
       return;
     }
     {
@@ -90,6 +97,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
   }
 
   const WorkerService::Options& options_;
+  const Identity identity_;
   // Empty until the first accepted report sets it. DirectiveDue is called only after that.
   std::string worker_;
   std::string incarnation_;
@@ -102,8 +110,8 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
 // durable.
 class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::TelemetryAck> {
  public:
-  TelemetryReactor(const WorkerService::Options& options, std::string peer)
-      : BidiReactor(*options.environment, kReportTelemetry, std::move(peer)), options_(options) {}
+  TelemetryReactor(const WorkerService::Options& options, grpc::CallbackServerContext* context)
+      : BidiReactor(*options.environment, context, kReportTelemetry), options_(options) {}
 
   void DirectiveDue() override {}
 
@@ -239,24 +247,23 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
 
 grpc::ServerBidiReactor<v1::WorkerReport, v1::WorkerDirective>* WorkerService::Attach(
     grpc::CallbackServerContext* context) {
-  auto reactor = std::make_shared<AttachReactor>(options_, options_.environment->guard->PeerText(*context));
-  reactor->Run(reactor, options_.environment->guard->Check(*context, kAttach));
+  auto reactor = std::make_shared<AttachReactor>(options_, context);
+  reactor->Run(reactor);
   return reactor.get();
 }
 
 grpc::ServerBidiReactor<v1::TelemetryUpload, v1::TelemetryAck>* WorkerService::ReportTelemetry(
     grpc::CallbackServerContext* context) {
-  auto reactor = std::make_shared<TelemetryReactor>(options_, options_.environment->guard->PeerText(*context));
+  auto reactor = std::make_shared<TelemetryReactor>(options_, context);
   options_.streams->AddTelemetry(reactor);
-  reactor->Run(reactor, options_.environment->guard->Check(*context, kReportTelemetry));
+  reactor->Run(reactor);
   return reactor.get();
 }
 
 grpc::ServerReadReactor<v1::FilePiece>* WorkerService::SendFile(grpc::CallbackServerContext* context,
                                                                 google::protobuf::Empty*) {
-  const auto receiver = std::make_shared<FileReceiver>(*options_.environment, options_.relays,
-                                                       options_.environment->guard->PeerText(*context));
-  FileReceiver::Run(receiver, options_.environment->guard->Check(*context, FileReceiver::kMethod));
+  const auto receiver = std::make_shared<FileReceiver>(*options_.environment, options_.relays, context);
+  FileReceiver::Run(receiver);
   return receiver.get();
 }
 

@@ -80,11 +80,10 @@ TEST(ServerConfig, ByDefaultListensOnASocketInItsDataDirectoryOnly) {
   EXPECT_EQ(parsed.config.listen, std::nullopt);
 }
 
-TEST(ServerConfig, LoopbackWithoutAuthenticationHasToBeAllowed) {
-  const ParsedConfig parsed = Parse({"--data-dir", "d", "--listen", "127.0.0.1:0"});
-  EXPECT_EQ(parsed.exit_code, kExitUsage);
-  EXPECT_THAT(parsed.output, HasSubstr("--allow-unauthenticated-loopback"));
-  EXPECT_THAT(parsed.output, HasSubstr("--address unix:PATH"));
+TEST(ServerConfig, CallsOverLoopbackNeedATokenUnlessTheFlagSaysOtherwise) {
+  EXPECT_FALSE(Parse({"--data-dir", "d", "--listen", "127.0.0.1:0"}).config.trusts_loopback);
+  const ParsedConfig open = Parse({"--data-dir", "d", "--listen", "127.0.0.1:0", "--allow-unauthenticated-loopback"});
+  EXPECT_TRUE(open.config.trusts_loopback) << open.output;
 }
 
 TEST(ServerConfig, RefusesAddressesBeyondLoopbackAndSaysWhy) {

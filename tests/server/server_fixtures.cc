@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "base/grpc/server_connection.h"
 
 namespace ampd::server {
 
@@ -41,6 +42,7 @@ void TestServer::Restart() {
   ServerConfig config;
   config.socket = socket();
   config.listen = {"127.0.0.1", 0};
+  config.trusts_loopback = true;
   config.metrics_listen = {"127.0.0.1", 0};
   config.data_dir = folder_.Path("data");
   config.drain_grace = kDrainGrace;
@@ -56,8 +58,9 @@ void TestServer::Restart() {
   Connect(absl::StrCat("127.0.0.1:", server_->port()));
 }
 
-void ServerAccess::Connect(const std::string& address) {
+void ServerAccess::Connect(const std::string& address, const std::string& token) {
   address_ = address;
+  token_ = token;
   jobs_ = v1::JobService::NewStub(NewChannel());
   workers_ = v1::WorkerService::NewStub(NewChannel());
   admin_ = v1::WorkerAdminService::NewStub(NewChannel());
@@ -67,7 +70,7 @@ std::shared_ptr<grpc::Channel> ServerAccess::NewChannel() const {
   grpc::ChannelArguments arguments;
   // Give every channel its own connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
+  return OpenChannel({.address = address_, .token = token_}, arguments);
 }
 
 v1::Job ServerAccess::CreateJob(const v1::JobSpec& spec) {
@@ -259,6 +262,10 @@ grpc::Status ScriptedWorker::ReportToBeRefused() {
 
 grpc::Status ScriptedWorker::Close() {
   stream_->WritesDone();
+  return AwaitEnd();
+}
+
+grpc::Status ScriptedWorker::AwaitEnd() {
   v1::WorkerDirective directive;
   while (stream_->Read(&directive)) {
   }

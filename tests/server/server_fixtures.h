@@ -23,7 +23,9 @@ v1::JobSpec GoodSpec(const std::string& name = "test");
 // Makes calls to a server, in this process or another.
 class ServerAccess {
  public:
-  void Connect(const std::string& address);
+  // Every call has the token; empty: none.
+  void Connect(const std::string& address, const std::string& token = "");
+  const std::string& address() const { return address_; }
   // Returns a channel with its own connection.
   std::shared_ptr<grpc::Channel> NewChannel() const;
   v1::JobService::Stub& jobs() { return *jobs_; }
@@ -41,6 +43,7 @@ class ServerAccess {
 
  private:
   std::string address_;
+  std::string token_;
   std::unique_ptr<v1::JobService::Stub> jobs_;
   std::unique_ptr<v1::WorkerService::Stub> workers_;
   std::unique_ptr<v1::WorkerAdminService::Stub> admin_;
@@ -49,7 +52,7 @@ class ServerAccess {
 // The time that a stopping TestServer gives calls in flight.
 inline constexpr absl::Duration kDrainGrace = absl::Seconds(1);
 
-// A whole server in this process, on loopback, on ports that the system chooses.
+// A whole server in this process, on ports of loopback that the system chooses. Everybody is an admin there.
 class TestServer : public ServerAccess {
  public:
   // `adjust` changes the server's configuration before each start; may be null.
@@ -91,6 +94,8 @@ class ScriptedWorker {
   // Reports once, and returns the status with which the server ended the stream.
   grpc::Status ReportToBeRefused();
   grpc::Status Close();
+  // Waits until the server ends the stream, and returns with which status.
+  grpc::Status AwaitEnd();
 
  private:
   ServerAccess* const server_;

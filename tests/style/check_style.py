@@ -32,7 +32,7 @@ ROOMS = {
     "base/io": "base files sqlite",
     "base/formats": "base base/io",
     "base/ipc": "base base/io clock files thread",
-    "base/grpc": "base grpc log",
+    "base/grpc": "base base/io grpc log",
 
     "http": "base base/io thread",
 
@@ -51,7 +51,7 @@ ROOMS = {
     "models": "ampd base graph graph/exported",
 
     "server": "base base/io http server/access server/artifacts server/coordinator server/ledger server/monitoring "
-              "server/rpc server/state server/telemetry cli11 clock log prometheus thread",
+              "server/rpc server/state server/telemetry server/tokens cli11 clock log prometheus thread",
     "server/access": "base",
     "server/state": "ampd base base/formats precision",
     "server/ledger": "base base/io server/state log sqlite thread",
@@ -60,10 +60,11 @@ ROOMS = {
                           "thread",
     "server/telemetry": "ampd base base/io points server/state clock sqlite thread",
     "server/artifacts": "ampd base base/formats base/io graph/exported clock files sqlite thread",
+    "server/tokens": "ampd base base/formats base/io clock sqlite",
     "server/monitoring": "ampd base base/io http models server/coordinator server/state server/telemetry clock log "
                          "prometheus",
     "server/rpc": "ampd base base/grpc base/io base/ipc graph points server/access server/admission server/artifacts "
-                  "server/coordinator server/monitoring server/telemetry clock grpc thread",
+                  "server/coordinator server/monitoring server/telemetry server/tokens clock grpc thread",
 
     "client/api": "ampd base base/formats base/grpc base/io clock files grpc",
     "client/render": "ampd base base/formats points",
@@ -71,13 +72,14 @@ ROOMS = {
     "client/jobfile": "ampd base client/render precision",
     "client/checkpoint": "base base/formats base/io graph/exported files",
     "client/inspect": "ampd base base/formats base/io graph graph/exported precision files",
-    "client/terminal": "ampd base base/io base/ipc client/api client/render files",
+    "client/terminal": "ampd base base/grpc base/io base/ipc client/api client/render files",
     "client/commands": "ampd base base/io client/api client/jobfile client/render client/terminal precision clock files",
     "client/commands/artifact": "ampd base base/io client/api client/commands client/render client/terminal files",
     "client/commands/checkpoint": "ampd base base/io client/api client/checkpoint client/commands client/render client/terminal files",
     "client/commands/compare": "ampd base base/io client/api client/commands client/commands/job client/compare "
                                "client/jobfile client/render client/terminal precision files",
-    "client/commands/context": "base client/commands client/terminal",
+    "client/commands/context": "base client/commands client/terminal files",
+    "client/commands/auth": "ampd base base/io client/api client/commands client/render client/terminal",
     "client/commands/data": "ampd base base/io client/commands client/render client/terminal data data/images data/text "
                             "files",
     "client/commands/dev": "base base/io base/ipc client/commands client/render client/terminal clock files thread",

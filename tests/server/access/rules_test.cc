@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ampd/v1/artifact_service.pb.h"
+#include "ampd/v1/auth_service.pb.h"
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/worker_admin_service.pb.h"
 #include "ampd/v1/worker_service.pb.h"
@@ -28,7 +29,8 @@ std::map<std::string, const MethodDescriptor*> AllMethods() {
   std::map<std::string, const MethodDescriptor*> methods;
   for (const google::protobuf::FileDescriptor* file :
        {v1::GetJobRequest::descriptor()->file(), v1::ListArtifactsRequest::descriptor()->file(),
-        v1::ListWorkersRequest::descriptor()->file(), v1::WorkerReport::descriptor()->file()}) {
+        v1::ListWorkersRequest::descriptor()->file(), v1::WorkerReport::descriptor()->file(),
+        v1::ListTokensRequest::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) {
       for (int k = 0; k < file->service(i)->method_count(); ++k) {
         const MethodDescriptor* const method = file->service(i)->method(k);
@@ -71,13 +73,15 @@ TEST(Rules, AMethodWithoutARow_IsRefusedToEveryRole) {
   }
 }
 
-TEST(Rules, WithoutARole_NothingButTheVersionIsAllowed) {
+TEST(Rules, WithoutARole_OnlyTheVersionAndOnesOwnNameMayBeAsked) {
   const Identity stranger = {.name = "uid:1007", .roles = {}};
   for (const Rule& rule : AllRules()) {
     const absl::Status status = CheckMethod(stranger, rule.method);
-    if (rule.method == "ampd.v1.JobService/GetServerInfo") {
+    EXPECT_EQ(status.ok(), CheckMethod({}, rule.method).ok()) << rule.method;
+    if (rule.method == "ampd.v1.JobService/GetServerInfo" || rule.method == "ampd.v1.AuthService/WhoAmI") {
       EXPECT_TRUE(status.ok()) << status;
     } else {
+      EXPECT_EQ(ReasonOf(CheckMethod({}, rule.method)), "TOKEN_NEEDED") << rule.method;
       EXPECT_EQ(ReasonOf(status), "NO_ROLE") << rule.method;
       EXPECT_THAT(std::string(status.message()), HasSubstr("--grant uid:1007=ROLE"));
     }
@@ -103,6 +107,16 @@ TEST(Rules, AnIdentityWithSeveralRoles_HasTheRightsOfAll) {
   EXPECT_EQ(std::string(CheckMethod(both, "ampd.v1.JobService/CreateJob").message()),
             "user:alice has the roles viewer and agent, but ampd.v1.JobService/CreateJob needs the role submitter, "
             "operator or admin");
+}
+
+TEST(CheckWorker, AnAgentIsOnlyTheWorkersThatItsPatternMatches) {
+  const Identity any = {.name = "user:ampd", .roles = {Role::kAgent}};
+  EXPECT_TRUE(CheckWorker(any, "w1").ok());
+  const Identity gpus = {.name = "token:gpus", .roles = {Role::kAgent}, .workers = "gpu-*"};
+  EXPECT_TRUE(CheckWorker(gpus, "gpu-1").ok());
+  for (const char* const name : {"gpu", "cpu-1", "xgpu-1", ""}) {
+    EXPECT_EQ(ReasonOf(CheckWorker(gpus, name)), "WRONG_WORKER") << name;
+  }
 }
 
 TEST(CheckOwner, SubmittersChangeTheirOwnJobsOnly_OperatorsAll) {

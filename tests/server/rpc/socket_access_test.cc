@@ -1,6 +1,5 @@
 // The server's Unix socket: who a peer is, what its role allows, and what a peer without a role can cost.
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -22,6 +21,7 @@
 #include "base/ipc/unix_socket.h"
 #include "server/access/rules.h"
 #include "server/rpc/socket_acceptor.h"
+#include "tests/server/rpc/empty_call.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {
@@ -53,24 +53,6 @@ class SocketServer {
   TestServer server_;
   ServerAccess user_;
 };
-
-// Calls a method of any kind with one empty message.
-absl::Status CallEmpty(const ServerAccess& access, std::string_view method) {
-  grpc::GenericStub stub(access.NewChannel());
-  auto context = Context(absl::Seconds(20));
-  grpc::CompletionQueue queue;
-  const grpc::Slice nothing;
-  auto call = stub.PrepareUnaryCall(context.get(), absl::StrCat("/", std::string(method)),
-                                    grpc::ByteBuffer(&nothing, 1), &queue);
-  call->StartCall();
-  grpc::ByteBuffer answer;
-  grpc::Status status;
-  call->Finish(&answer, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  queue.Next(&tag, &ok);
-  return FromGrpcStatus(status);
-}
 
 bool IsRefusedByRole(const absl::Status& status) {
   return ReasonOf(status) == "ROLE_TOO_LOW" || ReasonOf(status) == "NO_ROLE";

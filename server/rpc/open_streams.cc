@@ -1,0 +1,49 @@
+#include "server/rpc/open_streams.h"
+
+#include <utility>
+
+#include "base/timed_wait.h"
+
+namespace ampd::server {
+
+void OpenStreams::BeginClosing() {
+  const absl::MutexLock lock(&mutex_);
+  closing_ = true;
+  for (const auto& [context, stream] : streams_) {
+    stream.stream->OnClosing();
+  }
+}
+
+void OpenStreams::Add(grpc::CallbackServerContext* context, std::string_view method, OpenStream* stream) {
+  const absl::MutexLock lock(&mutex_);
+  streams_[context] = {.method = method, .stream = stream};
+}
+
+void OpenStreams::Remove(grpc::CallbackServerContext* context) {
+  const absl::MutexLock lock(&mutex_);
+  streams_.erase(context);
+}
+
+int OpenStreams::EndDenied(const Check& check) {
+  int num_ended = 0;
+  const absl::MutexLock lock(&mutex_);
+  for (auto& [context, stream] : streams_) {
+    const absl::Status status = check(*context, stream.method);
+    if (status.ok()) {
+      stream.was_denied = false;
+    } else if (std::exchange(stream.was_denied, true)) {
+      context->TryCancel();
+    } else {
+      stream.stream->OnDenied(status);
+      ++num_ended;
+    }
+  }
+  return num_ended;
+}
+
+void OpenStreams::AwaitNone(absl::Duration timeout) const {
+  const absl::MutexLock lock(&mutex_);
+  AwaitFor(mutex_, absl::Condition(this, &OpenStreams::None), timeout);
+}
+
+}  // namespace ampd::server

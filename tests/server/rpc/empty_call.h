@@ -1,0 +1,33 @@
+#pragma once
+
+#include <grpcpp/generic/generic_stub.h>
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/grpc/grpc_status.h"
+#include "tests/server/server_fixtures.h"
+
+namespace ampd::server {
+
+// Calls a method of any kind with one empty message.
+inline absl::Status CallEmpty(const ServerAccess& access, std::string_view method) {
+  grpc::GenericStub stub(access.NewChannel());
+  auto context = Context(absl::Seconds(20));
+  grpc::CompletionQueue queue;
+  const grpc::Slice nothing;
+  auto call = stub.PrepareUnaryCall(context.get(), absl::StrCat("/", std::string(method)),
+                                    grpc::ByteBuffer(&nothing, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  call->Finish(&answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  return FromGrpcStatus(status);
+}
+
+}  // namespace ampd::server

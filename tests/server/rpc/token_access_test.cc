@@ -1,0 +1,320 @@
+// Tokens at the real server: what a call with one may do, what is accepted as one, and what happens when it ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "ampd/v1/auth_service.grpc.pb.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/grpc/grpc_status.h"
+#include "base/grpc/server_connection.h"
+#include "server/access/rules.h"
+#include "tests/server/rpc/empty_call.h"
+#include "tests/server/server_fixtures.h"
+
+namespace ampd::server {
+namespace {
+
+using testing::HasSubstr;
+
+// A server whose calls over loopback need a token. Its user is admin on the socket.
+class TokenServer {
+ public:
+  TokenServer() : server_([](ServerConfig* config) { config->trusts_loopback = false; }) {
+    admin_.Connect("unix:" + server_.socket());
+  }
+
+  TestServer& loopback() { return server_; }
+  ServerAccess& admin() { return admin_; }
+
+  std::unique_ptr<v1::AuthService::Stub> Auth(const std::string& token = "") {
+    return v1::AuthService::NewStub(OpenChannel({.address = server_.address(), .token = token}, {}));
+  }
+
+  // Creates a token over the socket and returns its secret.
+  std::string Create(const std::string& name, v1::Role role, const std::string& worker = "",
+                     absl::Duration expires = absl::InfiniteDuration()) {
+    v1::CreateTokenRequest request;
+    request.set_name(name);
+    request.set_role(role);
+    request.set_worker(worker);
+    if (expires != absl::InfiniteDuration()) {
+      const absl::Time end = absl::Now() + expires;
+      request.mutable_expire_time()->set_seconds(absl::ToUnixSeconds(end));
+      request.mutable_expire_time()->set_nanos(
+          static_cast<int32_t>(absl::ToInt64Nanoseconds(end - absl::FromUnixSeconds(absl::ToUnixSeconds(end)))));
+    }
+    v1::CreateTokenResponse response;
+    const grpc::Status status =
+        v1::AuthService::Stub(admin_.NewChannel()).CreateToken(Context().get(), request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response.secret();
+  }
+
+  absl::Status Revoke(const std::string& name) {
+    v1::RevokeTokenRequest request;
+    request.set_name(name);
+    v1::RevokeTokenResponse response;
+    return FromGrpcStatus(v1::AuthService::Stub(admin_.NewChannel()).RevokeToken(Context().get(), request, &response));
+  }
+
+  // A connection on which every call has the token.
+  std::unique_ptr<ServerAccess> With(const std::string& token) {
+    auto access = std::make_unique<ServerAccess>();
+    access->Connect(server_.address(), token);
+    return access;
+  }
+
+ private:
+  TestServer server_;
+  ServerAccess admin_;
+};
+
+// Who the server says makes the calls with this authorization, sent as it is; the error if it refuses.
+absl::StatusOr<v1::Caller> WhoIs(v1::AuthService::Stub& auth, const std::vector<std::string>& authorizations) {
+  const auto context = Context();
+  for (const std::string& authorization : authorizations) {
+    context->AddMetadata("authorization", authorization);
+  }
+  v1::Caller caller;
+  const grpc::Status status = auth.WhoAmI(context.get(), v1::WhoAmIRequest(), &caller);
+  return status.ok() ? absl::StatusOr<v1::Caller>(caller) : FromGrpcStatus(status);
+}
+
+constexpr std::pair<v1::Role, Role> kRoles[] = {{v1::VIEWER, Role::kViewer},
+                                                {v1::SUBMITTER, Role::kSubmitter},
+                                                {v1::OPERATOR, Role::kOperator},
+                                                {v1::ADMIN, Role::kAdmin},
+                                                {v1::AGENT, Role::kAgent}};
+
+TEST(TokenAccess, EveryMethodIsRefusedExactlyToTheTokensWhoseRoleLacksItsRight) {
+  TokenServer server;
+  for (const auto& [shown, role] : kRoles) {
+    const std::string name = absl::AsciiStrToLower(v1::Role_Name(shown));
+    const auto access = server.With(server.Create(name, shown, shown == v1::AGENT ? "*" : ""));
+    for (const Rule& rule : AllRules()) {
+      const bool may = CheckMethod({.name = "token:x", .roles = {role}}, rule.method).ok();
+      const absl::Status status = CallEmpty(*access, rule.method);
+      EXPECT_NE(ReasonOf(status) == "ROLE_TOO_LOW", may) << rule.method << " by " << name << ": " << status;
+      EXPECT_NE(status.code(), absl::StatusCode::kUnauthenticated) << rule.method << " by " << name;
+    }
+  }
+}
+
+TEST(TokenAccess, WithoutATokenOnlyWhatNeedsNoRightIsAnswered) {
+  TokenServer server;
+  for (const Rule& rule : AllRules()) {
+    const absl::Status status = CallEmpty(server.loopback(), rule.method);
+    EXPECT_EQ(ReasonOf(status) == "TOKEN_NEEDED", rule.right != Right::kNone) << rule.method << ": " << status;
+  }
+}
+
+TEST(TokenAccess, ATokenCountsMoreThanTheConnection) {
+  TokenServer server;
+  const std::string viewer = server.Create("viewer", v1::VIEWER);
+  v1::AuthService::Stub on_socket(server.admin().NewChannel());
+  EXPECT_THAT(WhoIs(on_socket, {})->roles(), testing::ElementsAre(v1::ADMIN));
+  const auto caller = WhoIs(on_socket, {"Bearer " + viewer});
+  ASSERT_TRUE(caller.ok()) << caller.status();
+  EXPECT_EQ(caller->name(), "token:viewer");
+  EXPECT_THAT(caller->roles(), testing::ElementsAre(v1::VIEWER));
+  EXPECT_EQ(caller->token().name(), "viewer");
+  EXPECT_EQ(ReasonOf(WhoIs(on_socket, {"Bearer ampd_wrong"}).status()), "TOKEN_UNKNOWN");
+}
+
+// Returns the secret with one change, which is drawn.
+std::string Mutated(const std::string& secret, std::mt19937& random) {
+  const auto draw = [&random](size_t n) { return static_cast<size_t>(random() % n); };
+  std::string changed = secret;
+  const size_t at = draw(changed.size());
+  switch (draw(8)) {
+    case 0:  // Another character.
+      changed[at] = static_cast<char>('!' + draw(94));
+      break;
+    case 1:  // One bit.
+      changed[at] = static_cast<char>(changed[at] ^ (1 << draw(7)));
+      break;
+    case 2:
+      changed.erase(at, 1 + draw(8));
+      break;
+    case 3:
+      changed.insert(at, 1, static_cast<char>('!' + draw(94)));
+      break;
+    case 4:
+      std::swap(changed[at], changed[draw(changed.size())]);
+      break;
+    case 5:
+      changed[at] = absl::ascii_toupper(static_cast<unsigned char>(changed[at]));
+      break;
+    case 6:
+      changed = changed.substr(at) + changed.substr(0, at);
+      break;
+    case 7:
+      changed += changed.substr(at);
+      break;
+  }
+  return changed;
+}
+
+TEST(TokenAccess, OfManyMutatedTokensNoneIsAccepted_AndTheOneBetweenThemAlwaysIs) {
+  TokenServer server;
+  const std::string secret = server.Create("ci", v1::ADMIN);
+  const auto auth = server.Auth();
+  std::mt19937 random(4711);
+  int num_mutated = 0;
+  while (num_mutated < 10'000) {
+    const std::string changed = Mutated(secret, random);
+    const bool can_travel = std::all_of(changed.begin(), changed.end(), [](char c) { return c >= ' ' && c <= '~'; });
+    if (changed == secret || !can_travel) {
+      continue;  // gRPC's client would send no such header.
+    }
+    ++num_mutated;
+    const auto caller = WhoIs(*auth, {"Bearer " + changed});
+    ASSERT_FALSE(caller.ok()) << changed;
+    ASSERT_EQ(caller.status().code(), absl::StatusCode::kUnauthenticated) << changed << ": " << caller.status();
+    if (num_mutated % 100 == 0) {
+      ASSERT_EQ(WhoIs(*auth, {"Bearer " + secret})->name(), "token:ci");
+    }
+  }
+}
+
+TEST(TokenAccess, AnAuthorizationOfAnotherFormIsRefused_AndNeverTakenForNone) {
+  TokenServer server;
+  const std::string secret = server.Create("ci", v1::VIEWER);
+  for (const auto& auth : {server.Auth(), v1::AuthService::NewStub(server.admin().NewChannel())}) {
+    for (const std::vector<std::string>& sent :
+         std::vector<std::vector<std::string>>{{secret},
+                                               {"Bearer"},
+                                               {"Bearer "},
+                                               {"Basic " + secret},
+                                               {"Bearer" + secret},
+
+                                               {"Bearer " + secret, "Bearer " + secret},
+                                               {"Bearer " + secret + ", Bearer " + secret},
+                                               {"Token " + secret},
+                                               {"Bearer  " + secret},
+                                               {"Bearer " + secret + " x"},
+                                               {""}}) {
+      const auto caller = WhoIs(*auth, sent);
+      EXPECT_FALSE(caller.ok()) << sent[0] << " is " << caller->DebugString();
+    }
+    EXPECT_TRUE(WhoIs(*auth, {"bearer " + secret}).ok()) << "the case of the scheme does not matter";
+  }
+}
+
+TEST(TokenAccess, JobsBelongToTheToken) {
+  TokenServer server;
+  const auto ci = server.With(server.Create("ci", v1::SUBMITTER));
+  const auto other = server.With(server.Create("other", v1::SUBMITTER));
+  const v1::Job job = ci->CreateJob(GoodSpec("ci"));
+  EXPECT_EQ(job.owner(), "token:ci");
+  v1::CancelJobRequest cancel;
+  cancel.set_id(job.id());
+  v1::Job answer;
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(other->jobs().CancelJob(Context().get(), cancel, &answer))), "NOT_YOUR_JOB");
+  EXPECT_TRUE(ci->jobs().CancelJob(Context().get(), cancel, &answer).ok());
+}
+
+TEST(TokenAccess, AnAgentsTokenIsForItsWorkersOnly) {
+  TokenServer server;
+  const auto agents = server.With(server.Create("gpus", v1::AGENT, "gpu-*"));
+  ScriptedWorker good(agents.get(), "gpu-1");
+  good.Report();
+  for (const char* const name : {"gpu", "cpu-1", "xgpu-1", "GPU-1"}) {
+    ScriptedWorker bad(agents.get(), name);
+    const absl::Status refused = FromGrpcStatus(bad.ReportToBeRefused());
+    EXPECT_EQ(ReasonOf(refused), "WRONG_WORKER") << name << ": " << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("token:gpus"));
+  }
+  good.Report();
+}
+
+// A watch of a job, which stays open until somebody ends it.
+class Watch {
+ public:
+  Watch(ServerAccess* access, const std::string& job) : context_(Context()) {
+    v1::WatchJobRequest request;
+    request.set_id(job);
+    reader_ = access->jobs().WatchJob(context_.get(), request);
+    v1::WatchJobResponse first;
+    EXPECT_TRUE(reader_->Read(&first));
+  }
+  // Waits until the server ends the watch, and returns how long that took.
+  absl::Duration AwaitEnd() {
+    const absl::Duration start = SystemClock().SinceBoot();
+    v1::WatchJobResponse next;
+    while (reader_->Read(&next)) {
+    }
+    status_ = FromGrpcStatus(reader_->Finish());
+    EXPECT_FALSE(status_.ok());
+    return SystemClock().SinceBoot() - start;
+  }
+  const absl::Status& status() const { return status_; }
+  void End() {
+    context_->TryCancel();
+    AwaitEnd();
+  }
+
+ private:
+  std::unique_ptr<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::ClientReader<v1::WatchJobResponse>> reader_;
+  absl::Status status_;
+};
+
+TEST(TokenAccess, ARevokedTokensStreamsEndSoon_AndAllOthersLiveOn) {
+  TokenServer server;
+  const v1::Job job = server.admin().CreateJob(GoodSpec("watched"));
+  const auto revoked = server.With(server.Create("revoked", v1::VIEWER));
+  const auto kept = server.With(server.Create("kept", v1::VIEWER));
+  const auto agents = server.With(server.Create("agents", v1::AGENT, "*"));
+  Watch first(revoked.get(), job.id()), second(revoked.get(), job.id()), third(kept.get(), job.id());
+  Watch on_socket(&server.admin(), job.id());
+  ScriptedWorker worker(agents.get(), "w1");
+  worker.Report();
+  ASSERT_TRUE(server.Revoke("revoked").ok());
+  v1::GetJobRequest get;
+  get.set_id(job.id());
+  v1::Job answer;
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(revoked->jobs().GetJob(Context().get(), get, &answer))), "TOKEN_UNKNOWN");
+  EXPECT_LT(first.AwaitEnd() + second.AwaitEnd(), absl::Seconds(5));
+  EXPECT_EQ(ReasonOf(first.status()), "TOKEN_UNKNOWN") << first.status();
+  EXPECT_TRUE(kept->jobs().GetJob(Context().get(), get, &answer).ok());
+  worker.Report();
+  ASSERT_TRUE(server.Revoke("agents").ok());
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(worker.AwaitEnd())), "TOKEN_UNKNOWN");
+  third.End();
+  on_socket.End();
+}
+
+TEST(TokenAccess, AnExpiredTokensStreamsEndSoon) {
+  TokenServer server;
+  const v1::Job job = server.admin().CreateJob(GoodSpec("watched"));
+  const auto brief = server.With(server.Create("brief", v1::VIEWER, "", absl::Seconds(2)));
+  Watch watch(brief.get(), job.id());
+  EXPECT_LT(watch.AwaitEnd(), absl::Seconds(7));
+  EXPECT_EQ(ReasonOf(watch.status()), "TOKEN_EXPIRED") << watch.status();
+  v1::GetJobRequest get;
+  get.set_id(job.id());
+  v1::Job answer;
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(brief->jobs().GetJob(Context().get(), get, &answer))), "TOKEN_EXPIRED");
+}
+
+TEST(TokenAccess, TokensOutliveARestart) {
+  TokenServer server;
+  const std::string secret = server.Create("ci", v1::VIEWER);
+  server.loopback().Restart();
+  EXPECT_EQ(WhoIs(*server.Auth(), {"Bearer " + secret})->name(), "token:ci");
+}
+
+}  // namespace
+}  // namespace ampd::server
