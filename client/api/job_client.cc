@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/grpc/grpc_deadline.h"
 #include "base/grpc/grpc_status.h"
-#include "base/grpc/grpc_target.h"
+#include "base/grpc/server_connection.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "client/api/cancels_call.h"
@@ -27,7 +27,7 @@ constexpr int kKeepaliveMillis = 60'000;
 constexpr int kPageSize = 500;
 constexpr int kPointsPageSize = 10'000;
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> MakeChannel(const ServerConnection& server) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
@@ -39,7 +39,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   // Connect to the server directly, whatever proxy the environment names: proxies are for the web.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(GrpcTarget(address), grpc::InsecureChannelCredentials(), arguments);
+  return OpenChannel(server, arguments);
 }
 
 template <typename Stub, typename Request, typename Response>
@@ -118,7 +118,7 @@ Request ById(const std::string& id) {
 }  // namespace
 
 JobClient::JobClient(const Options& options) : options_(options), stubs_(std::make_unique<JobClientStubs>()) {
-  stubs_->channel = MakeChannel(options_.address);
+  stubs_->channel = MakeChannel({.address = options_.address, .token = options_.token});
   stubs_->jobs = v1::JobService::NewStub(stubs_->channel);
   stubs_->workers = v1::WorkerAdminService::NewStub(stubs_->channel);
   stubs_->artifacts = v1::ArtifactService::NewStub(stubs_->channel);

@@ -25,10 +25,12 @@ struct JobClientStubs;
 class JobClient {
  public:
   struct Options {
-    std::string address;                               // host:port
+    std::string address;                               // HOST:PORT, or unix:/PATH of the server's socket
+    std::string token;                                 // sent with every call; empty: none
     absl::Duration call_deadline = absl::Seconds(10);  // deadline of each unary call
   };
 
+  // REQUIRES: CheckConnection (base/grpc/server_connection.h) accepts address and token.
   explicit JobClient(const Options& options);
   ~JobClient();
   JobClient(const JobClient&) = delete;
@@ -94,6 +96,7 @@ class JobClient {
   absl::StatusOr<v1::ServerInfo> GetServerInfo();
 
   const std::string& address() const { return options_.address; }
+  absl::Duration call_deadline() const { return options_.call_deadline; }
   JobClientStubs& stubs() { return *stubs_; }
 
  private:

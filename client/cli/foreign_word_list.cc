@@ -100,10 +100,8 @@ constexpr ForeignWord kForeignWords[] = {
     {"run delete", "delete a job that has ended", "job delete ID"},
     {"run download", "list the files that a job has made", "artifact list --job ID"},
     {"run download", "download a checkpoint", "checkpoint download ID"},
-    {"auth", "see which server is used (no login is needed)", "context show"},
-    {"login", "see which server is used (no login is needed)", "context show"},
-    {"logout", "see which server is used (no login is needed)", "context show"},
-    {"whoami", "see which server is used (no login is needed)", "context show"},
+    {"login", "name a server and the token for it", "context add NAME ADDRESS --token-file FILE"},
+    {"logout", "forget a server and the token for it", "context remove NAME"},
     // docker, ps, nvidia-smi and others
     {"run", "submit a job and watch it", "job submit --follow -f FILE"},
     {"submit", "submit a job", "job submit -f FILE"},

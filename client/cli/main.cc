@@ -13,6 +13,7 @@
 #include "client/cli/help.h"
 #include "client/cli/usage.h"
 #include "client/commands/artifact/artifact.h"
+#include "client/commands/auth/auth.h"
 #include "client/commands/checkpoint/checkpoint.h"
 #include "client/commands/compare/compare.h"
 #include "client/commands/context/context.h"
@@ -51,6 +52,11 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
                    .text = "SERVER",
                    .help = "Server to use: HOST:PORT, unix:/PATH of its socket, or a name from ampctl context list",
                    .suggest = SuggestContexts});
+  tree->AddGlobal({.name = "--token-file",
+                   .value = &options->token_file,
+                   .text = "FILE",
+                   .help = "File with the token to send to the server (default: AMPD_TOKEN, or the context's file)",
+                   .suggest = SuggestFiles});
   tree->AddGlobal({.name = "-o,--output",
                    .value = format,
                    .text = "FORMAT",
@@ -85,6 +91,7 @@ void AddCommands(CommandTree* tree) {
   tree->AddCommand(DataCommands());
   tree->AddCommand(ModelCommands());
   tree->AddCommand(WorkerCommands());
+  tree->AddCommand(AuthCommands());
   tree->AddCommand(ContextCommands());
   tree->AddCommand(DevCommand());
   tree->AddCommand(HealthCommand());

@@ -31,9 +31,12 @@ constexpr char kExamples[] =
     "More: ampctl COMMAND --help, ampctl help exit-codes";
 
 constexpr char kEverywhere[] =
-    "Options of all commands: --address, -o FORMAT, --no-headers, -q, --color, --ascii (see ampctl --help)";
+    "Options of all commands: --address, --token-file, -o FORMAT, --no-headers, -q, --color, --ascii (see ampctl "
+    "--help)";
 constexpr char kEverywhereButFormats[] =
-    "Options of all commands: --address, --no-headers, -q, --color, --ascii (see ampctl --help). This one has no -o";
+    "Options of all commands: --address, --token-file, --no-headers, -q, --color, --ascii (see ampctl --help). This "
+    "one "
+    "has no -o";
 
 void AddFootersBelow(const CommandTree& tree, CLI::App* app) {
   for (CLI::App* child : app->get_subcommands([](const CLI::App*) { return true; })) {

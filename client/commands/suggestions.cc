@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "client/api/auth.h"
 #include "client/api/job_client.h"
 #include "client/jobfile/spec_fields.h"
 #include "client/terminal/contexts.h"
@@ -21,7 +22,10 @@ constexpr int kMostJobs = 100;
 // Returns a client whose calls have a short deadline; null if no address is known.
 std::unique_ptr<JobClient> QuickClient(const std::string& address_flag) {
   const auto address = ResolveAddress(address_flag);
-  return address.ok() ? std::make_unique<JobClient>(JobClient::Options{address->address, kDeadline}) : nullptr;
+  const auto token = address.ok() ? ResolveToken("", *address) : address.status();
+  return token.ok() ? std::make_unique<JobClient>(
+                          JobClient::Options{.address = address->address, .token = *token, .call_deadline = kDeadline})
+                    : nullptr;
 }
 
 bool IsMapping(const FieldDescriptor& field) {
@@ -97,10 +101,20 @@ std::vector<std::string> SuggestArtifacts(const Typed& typed) {
   return names;
 }
 
+std::vector<std::string> SuggestTokens(const Typed& typed) {
+  std::vector<std::string> names;
+  const auto client = QuickClient(typed.address);
+  const auto tokens = client == nullptr ? absl::UnavailableError("") : ListTokens(client.get());
+  for (const v1::Token& token : tokens.ok() ? *tokens : std::vector<v1::Token>()) {
+    names.push_back(token.name());
+  }
+  return names;
+}
+
 std::vector<std::string> SuggestContexts(const Typed& /*typed*/) {
   std::vector<std::string> names;
   const auto contexts = ReadContexts();
-  for (const auto& [name, unused] : contexts.ok() ? contexts->addresses : std::map<std::string, std::string>()) {
+  for (const auto& [name, unused] : contexts.ok() ? contexts->servers : std::map<std::string, NamedServer>()) {
     names.push_back(name);
   }
   return names;

@@ -23,6 +23,7 @@ std::vector<std::string> SuggestWorkers(const Typed& typed);
 std::vector<std::string> SuggestArtifacts(const Typed& typed);
 
 std::vector<std::string> SuggestContexts(const Typed& typed);
+std::vector<std::string> SuggestTokens(const Typed& typed);
 
 Suggest SuggestWords(std::vector<std::string> words);
 

@@ -5,10 +5,13 @@
 #include <string_view>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/error.h"
+#include "base/grpc/server_connection.h"
 #include "base/io/file.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -18,6 +21,7 @@ namespace {
 
 constexpr int64_t kMaxFileBytes = 1 << 20;
 constexpr size_t kMaxShownBytes = 80;
+constexpr char kTokenFileKey[] = "token-file=";
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -66,15 +70,20 @@ absl::Status NotWritable(const std::string& path, const std::string& why) {
 // Adds what one line of the file says. Returns false if the line is malformed.
 bool ReadLine(absl::string_view line, Contexts* contexts) {
   const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
-  if (words.size() != 2) {
+  if (words.size() < 2) {
     return words.empty();
   }
   if (words[0] == "current") {
     contexts->current = words[1];
-    return true;
+    return words.size() == 2;
   }
-  contexts->addresses[words[0]] = words[1];
-  return IsContextName(words[0]) && IsServerAddress(words[1]);
+  NamedServer& server = contexts->servers[words[0]];
+  server.address = words[1];
+  if (words.size() == 3) {
+    server.token_file = std::string(absl::StripPrefix(words[2], kTokenFileKey));
+  }
+  const bool has_good_rest = words.size() == 2 || (words.size() == 3 && absl::StartsWith(words[2], kTokenFileKey));
+  return IsContextName(words[0]) && IsServerAddress(words[1]) && has_good_rest;
 }
 
 absl::StatusOr<Contexts> ReadContextsAt(const std::string& path) {
@@ -97,8 +106,10 @@ absl::StatusOr<Contexts> ReadContextsAt(const std::string& path) {
   for (const auto line : absl::StrSplit(*text, '\n')) {
     ++number;
     if (!ReadLine(line, &contexts)) {
-      return BadFile(absl::StrCat(path, ":", number, ": '", Shortened({line.data(), line.size()}, kMaxShownBytes),
-                                  "' is neither 'NAME ADDRESS' nor 'current NAME'; correct the file or delete it"));
+      return BadFile(absl::StrCat(
+          path, ":", number, ": '", Shortened({line.data(), line.size()}, kMaxShownBytes),
+          "' is neither 'NAME ADDRESS', nor 'NAME ADDRESS token-file=PATH', nor 'current NAME'; correct the file "
+          "or delete it"));
     }
   }
   return contexts;
@@ -108,38 +119,38 @@ absl::StatusOr<Contexts> ReadContextsAt(const std::string& path) {
 // INVALID_ARGUMENT if it is neither.
 absl::StatusOr<ResolvedAddress> Named(const std::string& text, const std::string& origin) {
   if (IsServerAddress(text)) {
-    return ResolvedAddress{text, origin};
+    return ResolvedAddress{text, origin, ""};
   }
   const auto path = ContextsPath();
   Contexts contexts;
   if (path.ok()) {
     AMPD_ASSIGN_OR_RETURN(contexts, ReadContextsAt(*path));
   }
-  const auto found = contexts.addresses.find(text);
-  if (found == contexts.addresses.end()) {
+  const auto found = contexts.servers.find(text);
+  if (found == contexts.servers.end()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the address '", Shortened(text, kMaxShownBytes), "' from ", origin,
                      " is neither HOST:PORT, nor unix:/PATH, nor the name of a context; see: ampctl context list"));
   }
-  return ResolvedAddress{found->second, origin};
+  return ResolvedAddress{found->second.address, origin, found->second.token_file};
 }
 
 // Returns the address of the current context, or the default.
 absl::StatusOr<ResolvedAddress> Current() {
   const auto path = ContextsPath();
   if (!path.ok()) {
-    return ResolvedAddress{kDefaultAddress, "the default"};
+    return ResolvedAddress{kDefaultAddress, "the default", ""};
   }
   AMPD_ASSIGN_OR_RETURN(const Contexts contexts, ReadContextsAt(*path));
   if (contexts.current.empty()) {
-    return ResolvedAddress{kDefaultAddress, "the default"};
+    return ResolvedAddress{kDefaultAddress, "the default", ""};
   }
-  const auto found = contexts.addresses.find(contexts.current);
-  if (found == contexts.addresses.end()) {
+  const auto found = contexts.servers.find(contexts.current);
+  if (found == contexts.servers.end()) {
     return BadFile(absl::StrCat(*path, ": the current context '", Shortened(contexts.current, kMaxShownBytes),
                                 "' is not in the file; choose another: ampctl context use NAME"));
   }
-  return ResolvedAddress{found->second, absl::StrCat("context ", contexts.current)};
+  return ResolvedAddress{found->second.address, absl::StrCat("context ", contexts.current), found->second.token_file};
 }
 
 }  // namespace
@@ -172,8 +183,9 @@ absl::Status WriteContexts(const Contexts& contexts) {
     return NotWritable(path, error.message());
   }
   std::string text = contexts.current.empty() ? "" : absl::StrCat("current ", contexts.current, "\n");
-  for (const auto& [name, address] : contexts.addresses) {
-    absl::StrAppend(&text, name, " ", address, "\n");
+  for (const auto& [name, server] : contexts.servers) {
+    absl::StrAppend(&text, name, " ", server.address,
+                    server.token_file.empty() ? "" : absl::StrCat(" ", kTokenFileKey, server.token_file), "\n");
   }
   const absl::Status written = WriteFileAtomically(path, text);
   return written.ok() ? written : NotWritable(path, ReasonAtEnd(written));
@@ -193,6 +205,15 @@ absl::StatusOr<ResolvedAddress> ResolveAddress(const std::string& flag) {
   const auto project = ReadFile(kProjectContext, kMaxFileBytes);
   return project.ok() ? Named(std::string(absl::StripAsciiWhitespace(*project)), kProjectContext)
                       : NotReadable(kProjectContext, ReasonAtEnd(project.status()));
+}
+
+absl::StatusOr<std::string> ResolveToken(const std::string& flag, const ResolvedAddress& server) {
+  AMPD_ASSIGN_OR_RETURN(std::string token, TokenFromFileOrEnvironment(flag));
+  if (token.empty() && !server.token_file.empty()) {
+    AMPD_ASSIGN_OR_RETURN(token, ReadTokenFile(server.token_file));
+  }
+  AMPD_RETURN_IF_ERROR(CheckConnection({server.address, token}));
+  return token;
 }
 
 }  // namespace ampd::client

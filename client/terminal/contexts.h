@@ -7,11 +7,17 @@
 
 namespace ampd::client {
 
+// A server that a user has named.
+struct NamedServer {
+  std::string address;
+  std::string token_file;  // Path of the file with the token for it; empty: none.
+};
+
 // The servers that a user has named ("contexts"), and which one is current. The file has lines "current NAME" and
-// "NAME ADDRESS".
+// "NAME ADDRESS" or "NAME ADDRESS token-file=PATH".
 struct Contexts {
   std::string current;
-  std::map<std::string, std::string> addresses;
+  std::map<std::string, NamedServer> servers;
 };
 
 inline constexpr char kDefaultAddress[] = "127.0.0.1:7070";
@@ -27,6 +33,7 @@ absl::Status WriteContexts(const Contexts& contexts);
 struct ResolvedAddress {
   std::string address;
   std::string origin;
+  std::string token_file;  // Of the context that names the server; empty: none.
 };
 
 // Returns whether the text is the address of a server: a host, a colon and a port from 1 to 65535; or "unix:" and the
@@ -41,5 +48,10 @@ bool IsContextName(const std::string& name);
 // if the text is neither a context nor an address. Reads the user's file only for a name, and if nothing before it in
 // this order is set.
 absl::StatusOr<ResolvedAddress> ResolveAddress(const std::string& flag);
+
+// Returns the token to send to a server: that of the file `flag`, otherwise that of AMPD_TOKEN, otherwise that of the
+// server's context; empty if there is none. INVALID_ARGUMENT if a file cannot be read, or if the token must not be sent
+// to this address.
+absl::StatusOr<std::string> ResolveToken(const std::string& flag, const ResolvedAddress& server);
 
 }  // namespace ampd::client

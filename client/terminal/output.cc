@@ -10,6 +10,7 @@
 #include "client/render/checkpoint_text.h"
 #include "client/render/job_text.h"
 #include "client/render/table.h"
+#include "client/render/token_text.h"
 #include "client/render/worker_text.h"
 #include "client/render/yaml_text.h"
 #include "client/terminal/standard_streams.h"
@@ -204,6 +205,20 @@ ItemText TextOf(const Session& session, const v1::Artifact& artifact) {
   const auto csv = [&artifact] { return std::vector<Cells>{ArtifactCsvRow(artifact)}; };
   const auto table = [&] { return std::vector<Cells>{ArtifactRow(artifact, session.wide(), absl::Now())}; };
   return TextInFormat(session, artifact, Printable(artifact.name()), csv, table);
+}
+
+ItemText TextOf(const Session& session, const v1::Token& token) {
+  const auto csv = [&token] { return std::vector<Cells>{TokenCsvRow(token)}; };
+  const auto table = [&] { return std::vector<Cells>{TokenRow(token, session.wide(), absl::Now())}; };
+  return TextInFormat(session, token, Printable(token.name()), csv, table);
+}
+
+void PrintTokens(const Session& session, const std::vector<v1::Token>& tokens) {
+  const bool is_csv = session.options().output == OutputFormat::kCsv;
+  PrintMessages(session, is_csv ? TokenCsvHeadings() : TokenHeadings(session.wide()), tokens);
+  if (session.for_people() && tokens.empty()) {
+    session.Note("no tokens; create one with: ampctl auth token create NAME --role ROLE");
+  }
 }
 
 void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers) {

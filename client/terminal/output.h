@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ampd/v1/artifact_service.pb.h"
+#include "ampd/v1/auth_service.pb.h"
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/worker.pb.h"
 #include "client/render/job_text.h"
@@ -36,6 +37,7 @@ ItemText TextOf(const Session& session, const v1::Job& job);
 ItemText TextOf(const Session& session, const v1::Worker& worker);
 ItemText TextOf(const Session& session, const v1::Checkpoint& checkpoint);
 ItemText TextOf(const Session& session, const v1::Artifact& artifact);
+ItemText TextOf(const Session& session, const v1::Token& token);
 
 // Return the headings of these lists in the format of -o.
 Cells JobListHeadings(const Session& session);
@@ -47,6 +49,8 @@ void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>&
 
 // Prints a list of artifacts. `job` is the job whose samples are listed; empty if all artifacts are listed.
 void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& artifacts, const std::string& job);
+
+void PrintTokens(const Session& session, const std::vector<v1::Token>& tokens);
 
 // Prints all about one job.
 void PrintJob(const Session& session, const v1::Job& job);

@@ -88,6 +88,7 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
       }
       return absl::StrCat("list what there is: ampctl ",
                           reason == "WORKER_NOT_FOUND"    ? "worker"
+                          : reason == "TOKEN_NOT_FOUND"   ? "auth token"
                           : reason == "CONTEXT_NOT_FOUND" ? "context"
                                                           : "job",
                           " list");
@@ -238,7 +239,8 @@ void Session::Suspend() {
 absl::StatusOr<JobClient*> Session::Client() {
   if (client_ == nullptr) {
     AMPD_ASSIGN_OR_RETURN(address_, ResolveAddress(options_.address));
-    client_ = std::make_unique<JobClient>(JobClient::Options{address_.address});
+    AMPD_ASSIGN_OR_RETURN(const std::string token, ResolveToken(options_.token_file, address_));
+    client_ = std::make_unique<JobClient>(JobClient::Options{.address = address_.address, .token = token});
   }
   return client_.get();
 }

@@ -19,6 +19,7 @@ namespace ampd::client {
 // The options that every command has.
 struct GlobalOptions {
   std::string address;
+  std::string token_file;
   OutputFormat output = OutputFormat::kTable;
   bool no_headers = false;
   bool quiet = false;

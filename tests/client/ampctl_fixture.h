@@ -34,7 +34,8 @@ class Ampctl : public ::testing::Test {
 
   Result Run(const std::string& arguments, const std::string& environment = "") {
     const std::string address = environment.empty() ? "AMPD_ADDRESS=" + fake_.address() : environment;
-    const std::string command = "cd " + folder_ + " && env -u NO_COLOR -u AMPD_ADDRESS XDG_CONFIG_HOME=" + folder_ +
+    const std::string command = "cd " + folder_ +
+                                " && env -u NO_COLOR -u AMPD_ADDRESS -u AMPD_TOKEN XDG_CONFIG_HOME=" + folder_ +
                                 "/config LC_ALL=C " + address + " " AMPD_BIN_DIR "/ampctl " + arguments + " >out 2>err";
     const int status = std::system(command.c_str());
     return {WEXITSTATUS(status), *ReadFile(folder_ + "/out", 1 << 24), *ReadFile(folder_ + "/err", 1 << 24)};
@@ -42,10 +43,10 @@ class Ampctl : public ::testing::Test {
   // Runs ampctl with a terminal as its input, output and error output. Returns what appears on the terminal, where each
   // line ends in "\r\n".
   Result RunOnTerminal(const std::string& arguments) {
-    const std::string command = "cd " + folder_ + " && env -u NO_COLOR TERM=xterm XDG_CONFIG_HOME=" + folder_ +
-                                "/config LC_ALL=C.UTF-8 AMPD_ADDRESS=" + fake_.address() +
-                                " script -qec '" AMPD_BIN_DIR "/ampctl " + arguments +
-                                "' /dev/null >out 2>err </dev/null";
+    const std::string command =
+        "cd " + folder_ + " && env -u NO_COLOR -u AMPD_TOKEN TERM=xterm XDG_CONFIG_HOME=" + folder_ +
+        "/config LC_ALL=C.UTF-8 AMPD_ADDRESS=" + fake_.address() + " script -qec '" AMPD_BIN_DIR "/ampctl " +
+        arguments + "' /dev/null >out 2>err </dev/null";
     const int status = std::system(command.c_str());
     return {WEXITSTATUS(status), *ReadFile(folder_ + "/out", 1 << 24), *ReadFile(folder_ + "/err", 1 << 24)};
   }

@@ -24,6 +24,7 @@
 #include "base/error.h"
 #include "base/grpc/grpc_status.h"
 #include "tests/client/fake_artifacts.h"
+#include "tests/client/fake_auth.h"
 #include "tests/client/hostile_answers.h"
 
 namespace ampd::client {
@@ -779,6 +780,7 @@ struct FakeServer {
     builder.RegisterService(&jobs);
     builder.RegisterService(&workers);
     builder.RegisterService(&artifacts);
+    builder.RegisterService(&auth);
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
     interceptors.push_back(std::make_unique<HostileAnswersFactory>(&hostile_text));
     builder.experimental().SetInterceptorCreators(std::move(interceptors));
@@ -791,6 +793,7 @@ struct FakeServer {
   FakeJobs jobs;
   FakeWorkers workers;
   FakeArtifacts artifacts;
+  FakeAuth auth;
   std::unique_ptr<grpc::Server> server;
 };
 

@@ -247,14 +247,16 @@ class Client:
     """ampctl in a folder. It uses the address or, if there is none, finds the server by itself. Only root can run it as
     another user."""
 
-    def __init__(self, binaries, folder, address=None, user=None):
+    def __init__(self, binaries, folder, address=None, user=None, token_file=None):
         self.binaries, self.folder, self.address = pathlib.Path(binaries), pathlib.Path(folder), address
         self.user = user  # The uid that runs ampctl; None: the uid of this process.
+        self.token_file = token_file  # The file with the token that ampctl sends; None: none.
 
     def ampctl(self, *arguments, text=None, seconds=120):
         """Runs ampctl. Returns exit code, stdout and stderr."""
-        address = ["--address", self.address] if self.address else []
-        result = subprocess.run([self.binaries / "ampctl", *address, *arguments], cwd=self.folder, input=text,
+        server = ["--address", self.address] if self.address else []
+        server += ["--token-file", self.token_file] if self.token_file else []
+        result = subprocess.run([self.binaries / "ampctl", *server, *arguments], cwd=self.folder, input=text,
                                 capture_output=True, text=True, timeout=seconds, check=False, user=self.user)
         return result.returncode, result.stdout, result.stderr
 
@@ -306,11 +308,12 @@ class Client:
 
 class Service(Client):
     """A server, workers and ampctl in a folder of their own. Used in a `with` statement. `options` are passed to
-    subprocess.Popen for the server and the agents."""
+    subprocess.Popen for the server and the agents. Unless the server trusts loopback, calls there need a token."""
 
-    def __init__(self, binaries, server_flags=(), options=None):
+    def __init__(self, binaries, server_flags=(), options=None, trusts_loopback=True):
         super().__init__(binaries, tempfile.mkdtemp(prefix="ampd-e2e-"), "127.0.0.1:0")
         self.server_flags, self.options = tuple(server_flags), options or {}
+        self.server_flags += ("--allow-unauthenticated-loopback",) if trusts_loopback else ()
         self.server, self.metrics, self.lives = None, "127.0.0.1:0", 0
         self.workers = []
 
@@ -334,9 +337,8 @@ class Service(Client):
         self.lives += 1
         ports = self.folder / f"ports-{self.lives}"
         self.server = Program(
-            [self.binaries / "ampd-server", "--allow-unauthenticated-loopback", "--listen", self.address,
-             "--metrics-listen", self.metrics, "--data-dir", self.folder / "data", "--port-file", ports,
-             *self.server_flags], self.folder / "server.log", **self.options)
+            [self.binaries / "ampd-server", "--listen", self.address, "--metrics-listen", self.metrics, "--data-dir",
+             self.folder / "data", "--port-file", ports, *self.server_flags], self.folder / "server.log", **self.options)
         wait_for(lambda: ports.exists() or not self.server.running(), "the server's ports")
         assert self.server.running(), self.server.log()
         self.address, self.metrics = (f"127.0.0.1:{port}" for port in ports.read_text().split())

@@ -21,10 +21,12 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/grpc/grpc_log.h"
+#include "base/grpc/server_connection.h"
 #include "base/io/listen_address.h"
 #include "base/ipc/signals.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/status_macros.h"
 #include "base/units.h"
 #include "base/version.h"
 #include "base/worker_name.h"
@@ -50,6 +52,7 @@ constexpr int kAddress = 4;
 
 struct Flags {
   std::string server;
+  std::string token_file;
   std::string name;
   std::string state_folder;
   std::string checkpoint_root;
@@ -97,6 +100,7 @@ std::string ProgramBeside(const std::string& program) {
 
 void DeclareFlags(CLI::App& app, Flags& flags) {
   app.add_option("--server", flags.server, "Server to work for: HOST:PORT, or unix:PATH of its socket")->required();
+  app.add_option("--token-file", flags.token_file, "File with the token to send to the server (default: AMPD_TOKEN)");
   app.add_option("--name", flags.name, "Name of the worker (default: the host name)");
   app.add_option("--state-dir", flags.state_folder, "Folder for the state of this worker")->required();
   app.add_option("--checkpoint-root", flags.checkpoint_root,
@@ -233,11 +237,19 @@ ampd::agent::Agent::Options OptionsOf(const Flags& flags, const std::string& age
   return options;
 }
 
+absl::StatusOr<ampd::ServerConnection> ServerOf(const Flags& flags) {
+  AMPD_ASSIGN_OR_RETURN(const std::string token, ampd::TokenFromFileOrEnvironment(flags.token_file));
+  ampd::ServerConnection server{.address = flags.server, .token = token};
+  AMPD_RETURN_IF_ERROR(ampd::CheckConnection(server));
+  return server;
+}
+
 // Runs the agent until a signal ends it.
-int RunAgent(const Flags& flags, ampd::agent::Agent::Options options, ampd::SignalThread& signals) {
-  ampd::agent::AttachClient link({flags.server, Log});
+int RunAgent(const Flags& flags, const ampd::ServerConnection& server, ampd::agent::Agent::Options options,
+             ampd::SignalThread& signals) {
+  ampd::agent::AttachClient link({server, Log});
   options.link = &link;
-  ampd::agent::ArtifactClient source(flags.server);
+  ampd::agent::ArtifactClient source(server);
   ampd::agent::ArtifactCache::Options cache;
   cache.folder = flags.state_folder + "/artifacts";
   cache.max_bytes = flags.artifact_cache_bytes;
@@ -246,7 +258,7 @@ int RunAgent(const Flags& flags, ampd::agent::Agent::Options options, ampd::Sign
   cache.log = Log;
   ampd::agent::ArtifactCache artifacts(std::move(cache));
   options.artifacts = &artifacts;
-  ampd::agent::FileUplinkClient uplink(flags.server);
+  ampd::agent::FileUplinkClient uplink(server);
   ampd::agent::FileSender files({.root = flags.checkpoint_root, .uplink = &uplink, .log = Log});
   options.files = &files;
   // Shared with the signal thread, which may call Stop after Run has returned.
@@ -271,6 +283,10 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
   if (const absl::Status name = ampd::CheckWorkerName(flags.name); !name.ok()) {
     return Fail(kUsage, absl::StrCat("--name (default: the host name) ", std::string(name.message())),
                 flags.log_format);
+  }
+  const absl::StatusOr<ampd::ServerConnection> server = ServerOf(flags);
+  if (!server.ok()) {
+    return Fail(kUsage, std::string(server.status().message()), flags.log_format);
   }
   std::string why;
   const std::map<std::string, std::string> data_roots = ParseDataRoots(flags.data_roots, &why);
@@ -333,7 +349,7 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
     listen->port = metrics->port();
     options.metrics_address = listen->ToString();
   }
-  return RunAgent(flags, std::move(options), signals);
+  return RunAgent(flags, *server, std::move(options), signals);
 }
 
 }  // namespace

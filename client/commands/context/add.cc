@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -5,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/commands/context/context.h"
 #include "client/commands/context/note_default.h"
+#include "client/commands/suggestions.h"
 #include "client/terminal/contexts.h"
 #include "client/terminal/standard_streams.h"
 
@@ -13,32 +15,56 @@ namespace {
 
 struct AddOptions {
   std::string name;
-  std::string address;
+  NamedServer server;
 };
 
+// "127.0.0.1:7070", with the file of the token if there is one.
+std::string Shown(const NamedServer& server) {
+  return Printable(
+      absl::StrCat(server.address, server.token_file.empty() ? "" : " with the token in ", server.token_file));
+}
+
+// Refuses what the file of contexts could not hold, and a token that could not be sent.
+absl::Status CheckServer(const std::string& name, const NamedServer& server) {
+  if (!IsContextName(name) || !IsServerAddress(server.address)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot add context '", name, "' with address '", server.address,
+                     "': the name must be one word, without ':', and must not be 'current'; the address must be "
+                     "HOST:PORT or unix:/PATH"));
+  }
+  if (server.token_file.find_first_of(" \t\r\n") != std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot add the token file '", server.token_file, "': its path must have no blanks"));
+  }
+  return server.token_file.empty() ? absl::OkStatus()
+                                   : ResolveToken(server.token_file, {server.address, "", ""}).status();
+}
+
 int AddContext(Session* session, const AddOptions& options) {
-  const auto& [name, address] = options;
+  const std::string& name = options.name;
+  NamedServer server = options.server;
+  if (!server.token_file.empty()) {
+    std::error_code ignored;
+    server.token_file = std::filesystem::absolute(server.token_file, ignored).string();
+  }
   auto contexts = ReadContexts();
   if (!contexts.ok()) {
     return session->Fail(contexts.status());
   }
-  if (!IsContextName(name) || !IsServerAddress(address)) {
-    return session->Fail(absl::InvalidArgumentError(
-        absl::StrCat("cannot add context '", name, "' with address '", address,
-                     "': the name must be one word, without ':', and must not be 'current'; the address must be "
-                     "HOST:PORT or unix:/PATH")));
+  if (const absl::Status good = CheckServer(name, server); !good.ok()) {
+    return session->Fail(good);
   }
-  std::string& named = contexts->addresses[name];
-  const std::string before = std::exchange(named, address);
+  NamedServer& named = contexts->servers[name];
+  const std::string before = Shown(std::exchange(named, server));
+  const std::string now = Shown(server);
   contexts->current = contexts->current.empty() ? name : contexts->current;
   const absl::Status written = WriteContexts(*contexts);
   if (!written.ok()) {
     return session->Fail(written);
   }
   if (!before.empty()) {
-    session->Note(before == address ? absl::StrCat("context ", name, " was already ", Printable(address))
-                                    : absl::StrCat("replaced context ", name, ": it was ", Printable(before),
-                                                   " and is now ", Printable(address)));
+    session->Note(before == now ? absl::StrCat("context ", name, " was already ", now)
+                                : absl::StrCat("replaced context ", name, ": it was ", before, " and is now ", now));
   }
   if (contexts->current == name) {
     NoteDefault(*session, *contexts);
@@ -54,14 +80,21 @@ Command AddContextCommand() {
   const auto options = std::make_shared<AddOptions>();
   return {.name = "add",
           .help = "Give a server a name, or give the name to another server",
-          .examples = "  ampctl context add lab 127.0.0.1:7070\n  ampctl context use lab",
+          .examples =
+              "  ampctl context add lab 127.0.0.1:7070\n  ampctl context use lab\n  ampctl context add ops "
+              "127.0.0.1:7070 --token-file ~/.ampd-token",
           .arguments =
               {{.name = "name", .value = &options->name, .text = "NAME", .help = "Name: one word", .required = true},
                {.name = "server",
-                .value = &options->address,
+                .value = &options->server.address,
                 .text = "ADDRESS",
                 .help = "Address of the server: HOST:PORT, or unix:/PATH of its socket",
-                .required = true}},
+                .required = true},
+               {.name = "--token-file",
+                .value = &options->server.token_file,
+                .text = "FILE",
+                .help = "File with the token to send to this server",
+                .suggest = SuggestFiles}},
           .run = [options](Session* session) { return AddContext(session, *options); }};
 }
 

@@ -16,23 +16,25 @@ int ListContexts(Session* session) {
   }
   std::vector<std::vector<std::string>> rows;
   std::vector<PlainFields> list;
-  for (const auto& [name, address] : contexts->addresses) {
+  for (const auto& [name, server] : contexts->servers) {
+    const std::string& address = server.address;
     const bool current = name == contexts->current;
     rows.push_back({current ? "*" : " ", Printable(name), Printable(address)});
-    list.push_back({{"name", name}, {"address", address}, {"current", current}});
+    list.push_back({{"name", name}, {"address", address}, {"tokenFile", server.token_file}, {"current", current}});
   }
   if (session->names_only()) {
-    for (const auto& [name, unused] : contexts->addresses) {
+    for (const auto& [name, unused] : contexts->servers) {
       WriteText(Printable(name) + "\n");
     }
     return kExitOk;
   }
   if (session->options().output == OutputFormat::kCsv) {
     std::vector<Cells> cells;
-    for (const auto& [name, address] : contexts->addresses) {
-      cells.push_back({Printable(name), Printable(address), name == contexts->current ? "true" : "false"});
+    for (const auto& [name, server] : contexts->servers) {
+      cells.push_back({Printable(name), Printable(server.address), name == contexts->current ? "true" : "false",
+                       Printable(server.token_file)});
     }
-    PrintCsv(*session, {"name", "address", "is_current"}, cells);
+    PrintCsv(*session, {"name", "address", "is_current", "token_file"}, cells);
     return kExitOk;
   }
   if (PrintStructured(*session, list)) {

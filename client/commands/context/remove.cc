@@ -17,13 +17,13 @@ int RemoveContext(Session* session, const std::string& name) {
   if (!contexts.ok()) {
     return session->Fail(contexts.status());
   }
-  const auto found = contexts->addresses.find(name);
-  if (found == contexts->addresses.end()) {
+  const auto found = contexts->servers.find(name);
+  if (found == contexts->servers.end()) {
     return session->Fail(
         Error(absl::StatusCode::kNotFound, "CONTEXT_NOT_FOUND", absl::StrCat("there is no context '", name, "'")));
   }
-  const std::string address = found->second;
-  contexts->addresses.erase(found);
+  const std::string address = found->second.address;
+  contexts->servers.erase(found);
   const bool was_current = contexts->current == name;
   contexts->current = was_current ? "" : contexts->current;
   if (const absl::Status written = WriteContexts(*contexts); !written.ok()) {

@@ -16,7 +16,7 @@ int UseContext(Session* session, const std::string& name) {
   if (!contexts.ok()) {
     return session->Fail(contexts.status());
   }
-  if (!contexts->addresses.contains(name)) {
+  if (!contexts->servers.contains(name)) {
     return session->Fail(
         Error(absl::StatusCode::kNotFound, "CONTEXT_NOT_FOUND", absl::StrCat("there is no context '", name, "'")));
   }

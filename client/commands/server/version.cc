@@ -46,7 +46,8 @@ int PrintVersion(Session* session) {
   absl::Status status;
   if (const auto address = ResolveAddress(session->options().address); address.ok()) {
     server.address = address->address;
-    const auto info = JobClient({server.address, kDeadline}).GetServerInfo();
+    // Everybody may ask for the version, so no token is sent.
+    const auto info = JobClient({.address = server.address, .call_deadline = kDeadline}).GetServerInfo();
     server.version = info.ok() ? info->version() : "";
     status = info.status();
   } else {

@@ -29,18 +29,24 @@ class AmpctlHelp : public Ampctl {
     EXPECT_EQ(help.exit_code, 0) << command;
     return absl::StrCat("$ ampctl ", command, command.empty() ? "" : " ", "--help\n", help.out, "\n");
   }
+  // Returns the help of a command and, if it is a group, of all commands below it.
+  std::string HelpOfAll(const std::string& command) {
+    std::string text = HelpOf(command);
+    for (const std::string& verb : IsGroup(command) ? CommandsBelow(command) : std::vector<std::string>()) {
+      text += HelpOfAll(absl::StrCat(command, " ", verb));
+    }
+    return text;
+  }
 };
 
 TEST_F(AmpctlHelp, OfEveryCommand) {
   std::string text = HelpOf("");
   for (const std::string& command : CommandsBelow("")) {
-    text += HelpOf(command);
-    for (const std::string& verb : IsGroup(command) ? CommandsBelow(command) : std::vector<std::string>()) {
-      text += HelpOf(absl::StrCat(command, " ", verb));
-    }
+    text += HelpOfAll(command);
   }
   EXPECT_THAT(text, HasSubstr("$ ampctl job submit --help\n"));
   EXPECT_THAT(text, HasSubstr("$ ampctl context show --help\n"));
+  EXPECT_THAT(text, HasSubstr("$ ampctl auth token create --help\n"));
   ExpectGolden("tests/golden/client/help.txt", text);
 }
 

@@ -112,19 +112,15 @@ class AmpctlFormats : public Ampctl {
     return names;
   }
 
-  // Returns every command that has no subcommands.
-  std::vector<std::string> AllCommands() {
+  // Returns every command below `group` ("": all commands) that has no subcommands.
+  std::vector<std::string> AllCommands(const std::string& group = "") {
+    const std::vector<std::string> below = Subcommands(group);
     std::vector<std::string> all;
-    for (const std::string& name : Subcommands("")) {
-      const std::vector<std::string> below = Subcommands(name);
-      for (const std::string& verb : below) {
-        all.push_back(absl::StrCat(name, " ", verb));
-      }
-      if (below.empty()) {
-        all.push_back(name);
-      }
+    for (const std::string& name : below) {
+      const std::vector<std::string> leaves = AllCommands(group.empty() ? name : absl::StrCat(group, " ", name));
+      all.insert(all.end(), leaves.begin(), leaves.end());
     }
-    return all;
+    return below.empty() ? std::vector<std::string>{group} : all;
   }
 
   std::vector<std::string> FormatsInHelp(const std::string& command) {
@@ -201,6 +197,10 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"worker drain", "w1"},
                                                                 {"worker undrain", "w1"},
                                                                 {"worker remove", "w1"},
+                                                                {"auth whoami", ""},
+                                                                {"auth token create", "ci --role viewer"},
+                                                                {"auth token list", ""},
+                                                                {"auth token revoke", "ci"},
                                                                 {"context add", "lab 127.0.0.1:1"},
                                                                 {"context use", "lab"},
                                                                 {"context remove", "other"},
@@ -376,6 +376,7 @@ TEST_F(AmpctlFormats, NothingFromAHostileServerControlsTheTerminal) {
                                         "help",
                                         "dev",
                                         "health",
+                                        "auth token revoke",
                                         "worker remove",
                                         "artifact download",
                                         "job delete"};

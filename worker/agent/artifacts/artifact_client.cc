@@ -22,7 +22,8 @@ struct ArtifactClient::State {
   bool cancelled ABSL_GUARDED_BY(mutex) = false;
 };
 
-ArtifactClient::ArtifactClient(const std::string& server, absl::Duration deadline) : state_(std::make_unique<State>()) {
+ArtifactClient::ArtifactClient(const ServerConnection& server, absl::Duration deadline)
+    : state_(std::make_unique<State>()) {
   state_->deadline = deadline;
   state_->stub = v1::ArtifactService::NewStub(MakeServerChannel(server));
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "base/grpc/server_connection.h"
 #include "worker/agent/artifacts/artifact_source.h"
 
 namespace ampd::agent {
@@ -12,8 +13,8 @@ namespace ampd::agent {
 // with DEADLINE_EXCEEDED; the caller can then resume it from the bytes that it has. Thread-safe.
 class ArtifactClient final : public ArtifactSource {
  public:
-  // `server`: host:port. The first download opens the connection.
-  explicit ArtifactClient(const std::string& server, absl::Duration deadline = absl::Minutes(10));
+  // The first download opens the connection.
+  explicit ArtifactClient(const ServerConnection& server, absl::Duration deadline = absl::Minutes(10));
   ~ArtifactClient() override;
 
   absl::Status Download(const std::string& name, int64_t offset, const OnPiece& on_piece) override;

@@ -19,7 +19,7 @@ struct FileUplinkClient::State {
   bool cancelled ABSL_GUARDED_BY(mutex) = false;
 };
 
-FileUplinkClient::FileUplinkClient(const std::string& server) : state_(std::make_unique<State>()) {
+FileUplinkClient::FileUplinkClient(const ServerConnection& server) : state_(std::make_unique<State>()) {
   state_->stub = v1::WorkerService::NewStub(MakeServerChannel(server));
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "base/grpc/server_connection.h"
 #include "worker/agent/files/file_uplink.h"
 
 namespace ampd::agent {
@@ -11,8 +12,7 @@ namespace ampd::agent {
 // first file opens it. Thread-safe.
 class FileUplinkClient final : public FileUplink {
  public:
-  // `server`: host:port.
-  explicit FileUplinkClient(const std::string& server);
+  explicit FileUplinkClient(const ServerConnection& server);
   ~FileUplinkClient() override;
 
   absl::Status Send(const NextPiece& next) override;

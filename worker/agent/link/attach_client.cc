@@ -268,7 +268,7 @@ struct AttachClient::State {
     const std::string message = status.ok() ? "the server closed it" : status.error_message();
     const std::string line = reason == "WORKER_NAME_IN_USE"
                                  ? message
-                                 : absl::StrCat(connected ? "stream to " : "can't connect to ", options.server,
+                                 : absl::StrCat(connected ? "stream to " : "can't connect to ", options.server.address,
                                                 connected ? " ended: " : ": ", message);
     {
       absl::MutexLock lock(&mutex);

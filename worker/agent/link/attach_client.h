@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/grpc/server_connection.h"
 #include "worker/agent/link/server_link.h"
 
 namespace ampd::agent {
@@ -14,7 +15,7 @@ namespace ampd::agent {
 class AttachClient final : public ServerLink {
  public:
   struct Options {
-    std::string server;                           // host:port
+    ServerConnection server;
     std::function<void(const std::string&)> log;  // takes one line; called from any thread
   };
   explicit AttachClient(Options options);

@@ -1,7 +1,5 @@
 #include "worker/agent/link/server_channel.h"
 
-#include "base/grpc/grpc_target.h"
-
 namespace ampd::agent {
 namespace {
 
@@ -11,7 +9,7 @@ constexpr int kMaxMessageBytes = 64 << 20;
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> MakeServerChannel(const std::string& server) {
+std::shared_ptr<grpc::Channel> MakeServerChannel(const ServerConnection& server) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMillis);
@@ -23,7 +21,7 @@ std::shared_ptr<grpc::Channel> MakeServerChannel(const std::string& server) {
   // Channels with the same arguments would share a connection, and a long download would delay reports.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  return grpc::CreateCustomChannel(GrpcTarget(server), grpc::InsecureChannelCredentials(), arguments);
+  return OpenChannel(server, arguments);
 }
 
 }  // namespace ampd::agent

@@ -49,7 +49,8 @@ std::vector<std::string> EnvironmentWith(const std::string& token) {
   std::vector<std::string> environment;
   const std::string prefix = absl::StrCat(kTokenVariable, "=");
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (!absl::StartsWith(*entry, prefix)) {
+    // The trainer needs no access to the server, so it does not get the worker's token for it.
+    if (!absl::StartsWith(*entry, prefix) && !absl::StartsWith(*entry, "AMPD_TOKEN=")) {
       environment.emplace_back(*entry);
     }
   }

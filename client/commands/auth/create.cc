@@ -1,0 +1,127 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/io/file.h"
+#include "client/api/auth.h"
+#include "client/commands/auth/auth.h"
+#include "client/commands/checks.h"
+#include "client/commands/output_file.h"
+#include "client/commands/suggestions.h"
+#include "client/render/format.h"
+#include "client/render/token_text.h"
+#include "client/terminal/output.h"
+#include "client/terminal/standard_streams.h"
+
+namespace ampd::client {
+namespace {
+
+struct CreateOptions {
+  std::string name;
+  std::string role;
+  std::string worker;
+  std::optional<absl::Duration> expires;
+  std::string out;
+};
+
+v1::CreateTokenRequest RequestOf(const CreateOptions& options) {
+  v1::CreateTokenRequest request;
+  request.set_name(options.name);
+  request.set_role(ParseRole(options.role));
+  request.set_worker(options.worker);
+  if (options.expires.has_value()) {
+    request.mutable_expire_time()->set_seconds(absl::ToUnixSeconds(absl::Now() + *options.expires));
+  }
+  return request;
+}
+
+// Creates the file, which only its owner may read, before the token exists, so that no secret is lost because the file
+// cannot be written.
+absl::StatusOr<UniqueFd> CreateSecretFile(const std::string& path) {
+  if (const absl::Status writable = CheckOutputFile(path, /*replace=*/false); !writable.ok()) {
+    return writable;
+  }
+  UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  return file.ok() ? absl::StatusOr<UniqueFd>(std::move(file))
+                   : absl::FailedPreconditionError(absl::StrCat("cannot create ", path, ": ", std::strerror(errno)));
+}
+
+int CreateAndShow(Session* session, const CreateOptions& options) {
+  const auto client = session->Client();
+  if (!client.ok()) {
+    return session->Fail(client.status());
+  }
+  UniqueFd file;
+  if (!options.out.empty()) {
+    absl::StatusOr<UniqueFd> created = CreateSecretFile(options.out);
+    if (!created.ok()) {
+      return session->Fail(created.status());
+    }
+    file = *std::move(created);
+  }
+  absl::StatusOr<v1::CreateTokenResponse> response = CreateToken(*client, RequestOf(options));
+  absl::Status done = response.status();
+  if (done.ok() && file.ok()) {
+    done = WriteAll(file.get(), response->secret() + "\n");
+    response->clear_secret();
+  }
+  if (!done.ok()) {
+    if (file.ok()) {
+      unlink(options.out.c_str());
+    }
+    return session->Fail(done);
+  }
+  if (!PrintStructured(*session, *response)) {
+    WriteText(file.ok() ? "" : Printable(response->secret()) + "\n");
+  }
+  session->Note(file.ok() ? absl::StrCat("wrote the token ", Printable(options.name), " to ", Printable(options.out))
+                          : "this is the only time that the token is shown; the server keeps only its hash");
+  return kExitOk;
+}
+
+}  // namespace
+
+Command CreateTokenCommand() {
+  const auto options = std::make_shared<CreateOptions>();
+  return {.name = "create",
+          .help = "Create a token and print it, once",
+          .examples =
+              "  ampctl auth token create ci --role submitter --expires 90d --out ci.token\n"
+              "  ampctl auth token create gpus --role agent --worker 'gpu-*' > gpus.token\n"
+              "  ampctl --token-file ci.token auth whoami",
+          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+          .arguments = {{.name = "name",
+                         .value = &options->name,
+                         .text = "NAME",
+                         .help = "Name of the token: lower-case letters, digits and hyphens",
+                         .required = true},
+                        {.name = "--role",
+                         .value = &options->role,
+                         .text = "ROLE",
+                         .help = "What the token allows",
+                         .required = true,
+                         .choices = RoleWords()},
+                        {.name = "--worker",
+                         .value = &options->worker,
+                         .text = "PATTERN",
+                         .help = "For the role agent: name of the worker that may use it; * stands for any characters"},
+                        {.name = "--expires",
+                         .value = &options->expires,
+                         .text = "DURATION",
+                         .help = "When the token ends, from now: 12h, 90d (default: never)"},
+                        {.name = "--out",
+                         .value = &options->out,
+                         .text = "FILE",
+                         .help = "Write the token to a new file that only you can read, and not to stdout",
+                         .suggest = SuggestFiles}},
+          .run = [options](Session* session) { return CreateAndShow(session, *options); }};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,70 @@
+#include "client/render/token_text.h"
+
+#include "absl/strings/ascii.h"
+#include "client/render/csv.h"
+#include "client/render/format.h"
+
+namespace ampd::client {
+namespace {
+
+absl::Time WhenOf(const google::protobuf::Timestamp& time) {
+  return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
+}
+
+// "in 29d", "2h ago", "never".
+std::string ExpiryText(const v1::Token& token, absl::Time now) {
+  if (!token.has_expire_time()) {
+    return "never";
+  }
+  const absl::Time end = WhenOf(token.expire_time());
+  return end > now ? "in " + FormatSpan(end - now) : FormatSpan(now - end) + " ago";
+}
+
+}  // namespace
+
+std::string RoleText(v1::Role role) { return absl::AsciiStrToLower(v1::Role_Name(role)); }
+
+v1::Role ParseRole(const std::string& text) {
+  v1::Role role = v1::ROLE_UNSPECIFIED;
+  return v1::Role_Parse(absl::AsciiStrToUpper(text), &role) ? role : v1::ROLE_UNSPECIFIED;
+}
+
+std::vector<std::string> RoleWords() {
+  std::vector<std::string> words;
+  for (int role = v1::ROLE_UNSPECIFIED + 1; v1::Role_IsValid(role); ++role) {
+    words.push_back(RoleText(static_cast<v1::Role>(role)));
+  }
+  return words;
+}
+
+std::vector<std::string> TokenHeadings(bool wide) {
+  std::vector<std::string> headings = {"NAME", "ROLE", "WORKER", "CREATED", "EXPIRES"};
+  if (wide) {
+    headings.push_back("CREATED BY");
+  }
+  return headings;
+}
+
+std::vector<std::string> TokenRow(const v1::Token& token, bool wide, absl::Time now) {
+  std::vector<std::string> row = {OrNothing(token.name()), RoleText(token.role()), OrNothing(token.worker()),
+                                  FormatSpan(now - WhenOf(token.create_time())) + " ago", ExpiryText(token, now)};
+  if (wide) {
+    row.push_back(OrNothing(token.created_by()));
+  }
+  return row;
+}
+
+std::vector<std::string> TokenCsvHeadings() {
+  return {"name", "role", "worker", "create_time", "expire_time", "created_by"};
+}
+
+std::vector<std::string> TokenCsvRow(const v1::Token& token) {
+  return {Printable(token.name()),
+          RoleText(token.role()),
+          Printable(token.worker()),
+          CsvTime(token.has_create_time(), token.create_time()),
+          CsvTime(token.has_expire_time(), token.expire_time()),
+          Printable(token.created_by())};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "ampd/v1/auth_service.pb.h"
+
+// Tokens as rows of a table, and roles as words.
+namespace ampd::client {
+
+// The role as users write it: "submitter".
+std::string RoleText(v1::Role role);
+// The role of this name; ROLE_UNSPECIFIED if there is none.
+v1::Role ParseRole(const std::string& text);
+// The names of all roles, in the order of v1::Role.
+std::vector<std::string> RoleWords();
+
+// The headings and rows of `auth token list`. `wide` adds who created the token.
+std::vector<std::string> TokenHeadings(bool wide);
+std::vector<std::string> TokenRow(const v1::Token& token, bool wide, absl::Time now);
+
+// The headings and rows of `auth token list -o csv`.
+std::vector<std::string> TokenCsvHeadings();
+std::vector<std::string> TokenCsvRow(const v1::Token& token);
+
+}  // namespace ampd::client
