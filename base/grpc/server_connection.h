@@ -1,12 +1,9 @@
 #pragma once
 
-#include <grpcpp/grpcpp.h>
-
-#include <memory>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/tls/tls_files.h"
 
 namespace ampd {
 
@@ -14,24 +11,23 @@ namespace ampd {
 struct ServerConnection {
   std::string address;  // HOST:PORT, or unix:/PATH of the server's socket.
   std::string token;    // Goes with every call, as `authorization: Bearer TOKEN`; empty: none.
+  TlsFiles tls;         // Empty: no TLS. A socket never has TLS.
 };
 
 // Whether the address is a Unix socket or of this host's loopback, so that nobody else can read what is sent there.
 bool IsLocalAddress(const std::string& address);
 
-// INVALID_ARGUMENT if the token is not one word of printable ASCII (BAD_TOKEN), or if it would travel to another host
-// in the clear (TOKEN_IN_THE_CLEAR).
-absl::Status CheckConnection(const ServerConnection& connection);
+// What a user gives to prove who it is, and to know the server. Empty: not given.
+struct ConnectionFiles {
+  std::string token;  // Path of a file whose first line is the token.
+  TlsFiles tls;
+};
 
-// Makes a channel to the server. Every call over it carries the token. REQUIRES: CheckConnection returned OK.
-std::shared_ptr<grpc::Channel> OpenChannel(const ServerConnection& connection, const grpc::ChannelArguments& arguments);
-
-// Returns the first line of a file, which is the token. INVALID_ARGUMENT (BAD_TOKEN_FILE) if the file cannot be read or
-// its first line is empty.
-absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
-
-// Returns the token of a process: that of the file `path` if it is not empty, otherwise that of the environment
-// variable AMPD_TOKEN, otherwise none. Errors are those of ReadTokenFile.
-absl::StatusOr<std::string> TokenFromFileOrEnvironment(const std::string& path);
+// Returns the connection to a server. The files are those of `flags`; where they name none, those of the environment
+// (AMPD_CA, AMPD_CERT, AMPD_KEY, and AMPD_TOKEN with the token itself), and otherwise those of `otherwise`.
+// INVALID_ARGUMENT if a file cannot be used (BAD_TOKEN_FILE, BAD_TLS_FILES), if the token is not one word of printable
+// ASCII (BAD_TOKEN), or if it would travel to another host without encryption (TOKEN_IN_THE_CLEAR).
+absl::StatusOr<ServerConnection> ConnectionTo(const std::string& address, const ConnectionFiles& flags,
+                                              const ConnectionFiles& otherwise = {});
 
 }  // namespace ampd

@@ -6,12 +6,14 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/io/file.h"
+#include "base/status_macros.h"
 
 namespace ampd {
 namespace {
@@ -85,10 +87,21 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, std::str
   if (address.host == "localhost") {
     address.host = "127.0.0.1";
   }
+  std::array<unsigned char, sizeof(in6_addr)> bytes = {};
+  if (inet_pton(AF_INET, address.host.c_str(), bytes.data()) != 1 &&
+      inet_pton(AF_INET6, address.host.c_str(), bytes.data()) != 1) {
+    return Refuse(flag, text, "the host must be an address such as 127.0.0.1, 0.0.0.0 or [::], or localhost");
+  }
+  return address;
+}
+
+absl::StatusOr<ListenAddress> ParseLoopbackAddress(std::string_view flag, std::string_view text,
+                                                   std::string_view otherwise) {
+  AMPD_ASSIGN_OR_RETURN(ListenAddress address, ParseListenAddress(flag, text));
   if (!IsLoopback(address.host)) {
-    return Refuse(flag, text,
-                  "only loopback addresses (127.0.0.1, [::1]) are accepted, because ampd has neither TLS nor "
-                  "authentication and whoever reaches its ports controls every job");
+    return Refuse(
+        flag, text,
+        absl::StrCat("without TLS only loopback addresses (127.0.0.1, [::1]) are accepted; ", std::string(otherwise)));
   }
   return address;
 }

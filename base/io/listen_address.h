@@ -17,10 +17,14 @@ struct ListenAddress {
   std::string ToString() const;
 };
 
-// Parses "host:port". Accepts only literal loopback addresses (127.0.0.0/8, [::1]; "localhost" means 127.0.0.1):
-// neither server nor agent has TLS or authentication, and whoever reaches the ports controls all jobs. Otherwise
-// returns INVALID_ARGUMENT, with a message that names `flag` and the reason.
+// Parses "host:port". Accepts only literal addresses; "localhost" means 127.0.0.1. Otherwise returns INVALID_ARGUMENT,
+// with a message that names `flag` and the reason.
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, std::string_view text);
+
+// The same, but accepts only loopback addresses (127.0.0.0/8, [::1]): for a listener without TLS, which other hosts
+// must not reach. `otherwise` ends the message that refuses another address; it says what the user can do.
+absl::StatusOr<ListenAddress> ParseLoopbackAddress(std::string_view flag, std::string_view text,
+                                                   std::string_view otherwise);
 
 // Returns OK if a listener could bind the address now, otherwise UNAVAILABLE with reason ADDRESS_IN_USE or
 // ADDRESS_NOT_BINDABLE.

@@ -42,11 +42,22 @@ TEST(ListenAddressTest, LoopbackIsTakenInEachOfItsSpellings) {
   }
 }
 
-TEST(ListenAddressTest, WhatOthersCouldReachIsRefused) {
-  for (const char* text : {"0.0.0.0:7000", "[::]:7000", "192.168.0.1:7000", "example.com:7000", ":7000"}) {
-    const auto address = ParseListenAddress("--listen", text);
+TEST(ListenAddressTest, WhatOthersCouldReachIsRefusedWhereOnlyLoopbackIsTaken) {
+  for (const char* text : {"0.0.0.0:7000", "[::]:7000", "192.168.0.1:7000"}) {
+    EXPECT_TRUE(ParseListenAddress("--listen", text).ok()) << text;
+    const auto address = ParseLoopbackAddress("--listen", text, "give a certificate");
     EXPECT_EQ(address.status().code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(address.status().message(), HasSubstr("only loopback addresses")) << text;
+    EXPECT_THAT(address.status().message(), HasSubstr("; give a certificate")) << text;
+  }
+  EXPECT_TRUE(ParseLoopbackAddress("--listen", "[::1]:1", "").ok());
+}
+
+TEST(ListenAddressTest, ANameIsNoAddress) {
+  for (const char* text : {"example.com:7000", ":7000", "1.2.3:7000", "[::1:7000", "1.2.3.4.5:1"}) {
+    const auto address = ParseListenAddress("--listen", text);
+    EXPECT_EQ(ReasonOf(address.status()), "BAD_LISTEN_ADDRESS") << text;
+    EXPECT_THAT(address.status().message(), HasSubstr("must be an address")) << text;
   }
 }
 

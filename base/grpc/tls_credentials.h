@@ -1,0 +1,21 @@
+#pragma once
+
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+
+#include <memory>
+
+#include "base/tls/tls_files.h"
+
+namespace ampd {
+
+// Both kinds of credentials are for TLS 1.2 or later. gRPC looks at the files once a second, so certificates can be
+// replaced while connections live; new connections use the new ones. REQUIRES: CheckTlsFiles returned OK for the files.
+
+// Credentials of a server that accepts no client without a certificate that the CA vouches for.
+std::shared_ptr<grpc::ServerCredentials> ServerTlsCredentials(const TlsFiles& files);
+// Credentials of a client that checks the server's certificate and host name, and shows its own certificate if it has
+// one.
+std::shared_ptr<grpc::ChannelCredentials> ClientTlsCredentials(const TlsFiles& files);
+
+}  // namespace ampd

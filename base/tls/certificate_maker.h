@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace ampd {
+
+// A certificate with its key, both as PEM texts.
+struct CertificateAndKey {
+  std::string certificate;
+  std::string key;
+};
+
+// Makes the certificate of a new certificate authority (CA), signed by itself, with a key on the curve P-256. It is
+// valid from a minute ago, for hosts whose clocks differ a little, and for `validity`. INTERNAL if OpenSSL fails.
+absl::StatusOr<CertificateAndKey> MakeAuthority(const std::string& name, absl::Duration validity);
+
+// What a certificate is for.
+struct CertificateRequest {
+  std::string name;                // Common name (CN), at most 64 bytes.
+  std::vector<std::string> hosts;  // Host names and IP addresses of a server; empty: a certificate of a client.
+  absl::Duration validity;
+};
+
+// Makes a certificate with a new key, signed by the authority. INVALID_ARGUMENT if a host is neither a host name nor an
+// address.
+absl::StatusOr<CertificateAndKey> IssueCertificate(const CertificateAndKey& authority,
+                                                   const CertificateRequest& request);
+
+}  // namespace ampd

@@ -1,0 +1,90 @@
+#include "base/tls/tls_files.h"
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <sys/stat.h>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/io/file.h"
+#include "base/status_macros.h"
+#include "base/tls/openssl_handles.h"
+
+namespace ampd {
+namespace {
+
+constexpr int64_t kMaxFileBytes = 1 << 20;
+
+absl::Status BadFile(const std::string& path, const std::string& why) {
+  ERR_clear_error();
+  return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES", absl::StrCat(path, ": ", why));
+}
+
+absl::StatusOr<BioPtr> OpenPem(const std::string& path, std::string* content) {
+  absl::StatusOr<std::string> text = ReadFile(path, kMaxFileBytes);
+  if (!text.ok()) {
+    return BadFile(path, std::string(text.status().message()));
+  }
+  *content = *std::move(text);
+  return BioPtr(BIO_new_mem_buf(content->data(), static_cast<int>(content->size())));
+}
+
+absl::StatusOr<CertificatePtr> ReadCertificate(const std::string& path) {
+  std::string content;
+  AMPD_ASSIGN_OR_RETURN(const BioPtr bio, OpenPem(path, &content));
+  CertificatePtr certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  return certificate != nullptr ? absl::StatusOr<CertificatePtr>(std::move(certificate))
+                                : BadFile(path, "has no certificate in PEM form");
+}
+
+absl::StatusOr<KeyPtr> ReadKey(const std::string& path) {
+  std::string content;
+  AMPD_ASSIGN_OR_RETURN(const BioPtr bio, OpenPem(path, &content));
+  // An empty passphrase, so that OpenSSL does not ask the terminal for one.
+  KeyPtr key(PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, const_cast<char*>("")));
+  if (key == nullptr) {
+    return BadFile(path, "has no key in PEM form, or one with a passphrase");
+  }
+  struct stat status = {};
+  if (stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) != 0) {
+    return BadFile(path, "others than its owner can read or change the key; to mend that: chmod 600");
+  }
+  return key;
+}
+
+absl::Status CheckValidNow(const std::string& path, const X509* certificate) {
+  if (X509_cmp_current_time(X509_get0_notBefore(certificate)) > 0) {
+    return BadFile(path, "the certificate is not valid yet");
+  }
+  if (X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0) {
+    return BadFile(path, "the certificate has expired");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate) {
+  if (files.ca.empty()) {
+    return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES",
+                 "the file with the certificates of the authorities is not given");
+  }
+  AMPD_RETURN_IF_ERROR(ReadCertificate(files.ca).status());
+  if (files.certificate.empty() && files.key.empty() && !needs_certificate) {
+    return absl::OkStatus();
+  }
+  if (files.certificate.empty() || files.key.empty()) {
+    return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES",
+                 files.certificate.empty() ? "the file with the own certificate is not given"
+                                           : "the file with the key of the own certificate is not given");
+  }
+  AMPD_ASSIGN_OR_RETURN(const CertificatePtr certificate, ReadCertificate(files.certificate));
+  AMPD_ASSIGN_OR_RETURN(const KeyPtr key, ReadKey(files.key));
+  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
+    return BadFile(files.key, absl::StrCat("is not the key of the certificate in ", files.certificate));
+  }
+  return CheckValidNow(files.certificate, certificate.get());
+}
+
+}  // namespace ampd

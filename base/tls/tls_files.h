@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace ampd {
+
+// The files of one side of TLS connections, all in PEM form.
+struct TlsFiles {
+  std::string ca;           // Certificates of the authorities that vouch for the peer.
+  std::string certificate;  // The own certificate, with those between it and its authority behind it.
+  std::string key;          // The own certificate's key.
+
+  bool empty() const { return ca.empty() && certificate.empty() && key.empty(); }
+};
+
+// INVALID_ARGUMENT (BAD_TLS_FILES), with a message for the operator that names the file, if a file is missing or cannot
+// be read, has no certificate or key, if others than its owner may read the key, if the key is not the certificate's,
+// or if the certificate is not valid now. `needs_certificate`: whether certificate and key must be there; without them
+// a client has no certificate.
+absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate);
+
+}  // namespace ampd

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace ampd {
+
+// The first common name of the first certificate of a PEM text, as UTF-8; empty if there is none.
+std::string CommonNameOf(const std::string& pem);
+
+// The PEM text of a certificate in DER form, which is given in base64.
+std::string PemOfDer(const std::string& base64);
+
+// Which certificates the authorities in a file vouch for now. TLS checks a certificate when its connection begins; this
+// tells later whether it would still do so, after an authority was removed from the file or the certificate expired.
+// Thread-safe.
+class Trust {
+ public:
+  // `ca_file`: certificates of authorities in PEM form.
+  explicit Trust(std::string ca_file);
+  ~Trust();
+
+  // Reads the file again if it has changed, and forgets earlier answers. Call it once a second. If the file cannot be
+  // read, or has no certificate, the authorities stay those of before.
+  void Refresh();
+
+  // Returns whether an authority vouches for the first certificate of a PEM text, with the others as certificates
+  // between both.
+  bool Vouches(const std::string& pem) const;
+
+ private:
+  struct Authorities;
+
+  const std::string ca_file_;
+  mutable absl::Mutex mutex_;
+  std::string content_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Authorities> authorities_ ABSL_GUARDED_BY(mutex_);
+  mutable std::map<std::string, bool> answers_ ABSL_GUARDED_BY(mutex_);  // By certificate, since the last Refresh.
+};
+
+}  // namespace ampd
