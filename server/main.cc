@@ -21,6 +21,7 @@
 #include "base/ipc/signals.h"
 #include "base/log.h"
 #include "base/timed_wait.h"
+#include "server/init/init.h"
 #include "server/monitoring/log_counter.h"
 #include "server/server.h"
 #include "server/server_config.h"
@@ -121,6 +122,9 @@ void StopInTime(ampd::server::Server* server, absl::Duration grace) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (ampd::server::IsInitCommand(argc, argv)) {
+    return ampd::server::RunInitCommand(argc, argv);
+  }
   ampd::server::ParsedConfig parsed = ampd::server::ParseServerConfig(argc, argv);
   if (!parsed.run) {
     std::fprintf(parsed.exit_code == 0 ? stdout : stderr, "%s\n", parsed.output.c_str());

@@ -210,6 +210,8 @@ absl::Status Server::Parts::Listen() {
   options.grants = &config.grants;
   options.tokens = storage.tokens.get();
   options.trusts_loopback = config.trusts_loopback;
+  options.tls = config.tls;
+  options.proxy_socket = config.proxy_socket;
   options.max_connections = MaxConnections(DescriptorLimit());
   options.log = [](const std::string& line) { Log(spdlog::level::warn, line); };
   options.coordinator = &core->coordinator;

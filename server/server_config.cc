@@ -81,17 +81,29 @@ void AddListeners(CLI::App* app, Addresses* addresses, ServerConfig* config) {
              }
            }
          },
-         absl::StrCat("Give a user or a group of this host a role on the server: user:NAME=ROLE, uid:NUMBER=ROLE or "
-                      "group:NAME=ROLE. The roles are ",
+         absl::StrCat("Give a role on the server to a user or a group of this host, or to the holders of certificates "
+                      "whose common name matches: user:NAME=ROLE, uid:NUMBER=ROLE, group:NAME=ROLE, cert:NAME=ROLE. "
+                      "The roles are ",
                       RoleNames(), ". May be given several times"))
       ->type_name("GRANT")
       ->allow_extra_args(false);
   app->add_option("--listen", addresses->listen,
-                  "Loopback host:port of the gRPC API, besides the socket (port 0 picks a free port). Calls there need "
-                  "a token: ampctl auth token create")
+                  "Address of the gRPC API besides the socket (port 0 picks a free port). Without TLS it must be of "
+                  "loopback, and calls there need a token: ampctl auth token create")
       ->type_name("HOST:PORT");
+  app->add_option("--tls-cert", config->tls.certificate,
+                  "File with the server's certificate: TLS over --listen, for clients with certificates")
+      ->type_name("FILE");
+  app->add_option("--tls-key", config->tls.key, "File with the key of the server's certificate")->type_name("FILE");
+  app->add_option("--tls-client-ca", config->tls.ca,
+                  "File with the certificates of the authorities that vouch for clients and workers")
+      ->type_name("FILE");
   app->add_flag("--allow-unauthenticated-loopback", config->trusts_loopback,
                 "Let every user of this host control all jobs over --listen without a token");
+  app->add_option("--proxy-socket", config->proxy_socket,
+                  "Path of a Unix socket, in a folder that is closed to others, for a proxy that terminates TLS: "
+                  "ampd-server init --proxy prints its configuration")
+      ->type_name("PATH");
   app->add_option("--metrics-listen", addresses->metrics_listen,
                   "Loopback host:port of /metrics, /healthz and /readyz (port 0 picks a free port)")
       ->capture_default_str();
@@ -170,21 +182,51 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   return flag == extra.end() ? FirstLine(error.what()) : "there is no flag " + flag->substr(0, flag->find('='));
 }
 
+absl::Status CheckTls(const Addresses& addresses, const ServerConfig& config) {
+  if (!config.proxy_socket.empty() && config.tls.ca.empty()) {
+    return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES",
+                 "--proxy-socket needs --tls-client-ca: the certificates of the authorities that vouch for clients");
+  }
+  if (config.tls.empty()) {
+    return absl::OkStatus();
+  }
+  if (!config.proxy_socket.empty() && config.tls.certificate.empty() && config.tls.key.empty()) {
+    return CheckTlsFiles(config.tls, /*needs_certificate=*/false);
+  }
+  if (addresses.listen.empty() || config.trusts_loopback) {
+    return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES",
+                 addresses.listen.empty() ? "the files for TLS need an address: --listen HOST:PORT"
+                                          : "with TLS nobody is trusted without a certificate, so leave out "
+                                            "--allow-unauthenticated-loopback");
+  }
+  return CheckTlsFiles(config.tls, /*needs_certificate=*/true);
+}
+
 absl::Status ResolveAddresses(const Addresses& addresses, ServerConfig* config) {
+  AMPD_RETURN_IF_ERROR(CheckTls(addresses, *config));
   if (!addresses.listen.empty()) {
-    AMPD_ASSIGN_OR_RETURN(config->listen, ParseListenAddress("--listen", addresses.listen));
+    AMPD_ASSIGN_OR_RETURN(
+        config->listen, config->tls.certificate.empty()
+                            ? ParseLoopbackAddress(
+                                  "--listen", addresses.listen,
+                                  "for other addresses give --tls-cert, --tls-key and --tls-client-ca (docs/access.md)")
+                            : ParseListenAddress("--listen", addresses.listen));
   }
   if (config->socket.empty()) {
     config->socket = config->data_dir + "/ampd.sock";
   }
-  AMPD_ASSIGN_OR_RETURN(config->metrics_listen, ParseListenAddress("--metrics-listen", addresses.metrics_listen));
+  AMPD_ASSIGN_OR_RETURN(config->metrics_listen, ParseLoopbackAddress("--metrics-listen", addresses.metrics_listen,
+                                                                     "a proxy on this host can offer them to others"));
   return absl::OkStatus();
 }
 
 }  // namespace
 
 ParsedConfig ParseServerConfig(int argc, const char* const* argv) {
-  CLI::App app("The server of ampd: accepts training jobs over gRPC and assigns them to workers.", "ampd-server");
+  CLI::App app(
+      "The server of ampd: accepts training jobs over gRPC and assigns them to workers. To prepare one for a network: "
+      "ampd-server init --help",
+      "ampd-server");
   ParsedConfig parsed;
   Addresses addresses;
   AddListeners(&app, &addresses, &parsed.config);

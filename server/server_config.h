@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/io/listen_address.h"
+#include "base/tls/tls_files.h"
 #include "server/access/grants.h"
 
 namespace ampd::server {
@@ -17,7 +18,9 @@ namespace ampd::server {
 struct ServerConfig {
   std::string socket;                   // Path of the Unix socket of the gRPC API.
   Grants grants{{geteuid(), 0}};        // Roles of the users that connect to it.
-  std::optional<ListenAddress> listen;  // Loopback address; nothing: none.
+  std::optional<ListenAddress> listen;  // Nothing: none. Of loopback if there is no TLS.
+  TlsFiles tls;                         // Of `listen`, and the CA of clients behind a proxy; empty: neither.
+  std::string proxy_socket;             // Path of the socket for a proxy; empty: none.
   bool trusts_loopback = false;         // Whether calls there need no token.
   ListenAddress metrics_listen;
   std::string data_dir;

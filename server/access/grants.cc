@@ -4,12 +4,15 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <optional>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "base/glob.h"
 
 namespace ampd::server {
 namespace {
@@ -19,7 +22,7 @@ constexpr size_t kNameBufferBytes = 64 << 10;
 absl::Status BadGrant(std::string_view text, const std::string& why) {
   return Error(absl::StatusCode::kInvalidArgument, "BAD_GRANT",
                absl::StrCat("'", std::string(text), "': ", why,
-                            "; a grant is user:NAME=ROLE, uid:NUMBER=ROLE or group:NAME=ROLE"));
+                            "; a grant is user:NAME=ROLE, uid:NUMBER=ROLE, group:NAME=ROLE or cert:NAME=ROLE"));
 }
 
 std::optional<uid_t> UidOf(const std::string& name) {
@@ -80,7 +83,11 @@ absl::Status Grants::Add(std::string_view text) {
     groups_[*gid].insert(*role);
     return absl::OkStatus();
   }
-  return BadGrant(text, absl::StrCat("'", sides[0], "' names neither a user nor a group"));
+  if (who[0] == "cert") {
+    certificates_[who[1]].insert(*role);
+    return absl::OkStatus();
+  }
+  return BadGrant(text, absl::StrCat("'", sides[0], "' names no user, group or certificate"));
 }
 
 Identity Grants::Of(const LocalPeer& peer) const {
@@ -94,6 +101,22 @@ Identity Grants::Of(const LocalPeer& peer) const {
   for (const gid_t group : peer.groups) {
     if (const auto found = groups_.find(group); found != groups_.end()) {
       identity.roles.insert(found->second.begin(), found->second.end());
+    }
+  }
+  return identity;
+}
+
+Identity Grants::OfCertificate(const std::string& common_name) const {
+  const bool is_plain = std::all_of(common_name.begin(), common_name.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.' || c == '@';
+  });
+  if (common_name.empty() || !is_plain) {
+    return Identity();
+  }
+  Identity identity{.name = absl::StrCat("cert:", common_name), .roles = {}, .workers = common_name};
+  for (const auto& [glob, roles] : certificates_) {
+    if (GlobMatches(glob, common_name)) {
+      identity.roles.insert(roles.begin(), roles.end());
     }
   }
   return identity;

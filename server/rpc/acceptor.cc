@@ -24,6 +24,9 @@ namespace {
 // smallest greeting (preface, empty SETTINGS frame, acknowledgement) has 42 bytes. The greeting of real clients has
 // about 100 bytes; with their first call, more than 200 bytes have arrived.
 constexpr uint64_t kGreetingBytes = 160;
+// The same with TLS: such a connection has at most begun its handshake. A client's hello has some 600 bytes, and its
+// certificate, its signature and its first call together more than 1,000.
+constexpr uint64_t kHandshakeBytes = 1'000;
 // The pause before the acceptor tries again after descriptors have run out.
 constexpr int kRetryMillis = 50;
 // Time between checks for closed connections: kLookMillis while idle, and never less than kBetweenLooks.
@@ -175,7 +178,7 @@ bool Acceptor::Evict() {
     if (!copy.ok() || SocketInode(copy.get()) != one.inode) {
       continue;  // The connection has been closed.
     }
-    if (BytesReceived(copy.get()) > kGreetingBytes) {
+    if (BytesReceived(copy.get()) > (options_.has_tls ? kHandshakeBytes : kGreetingBytes)) {
       calling_.push_back(one);
       continue;
     }

@@ -35,6 +35,7 @@ class Acceptor {
   struct Options {
     ListenAddress address;
     int max_connections = 1024;
+    bool has_tls = false;  // Whether connections begin with a TLS handshake, which takes bytes too.
     // Receives a connection, whose socket is non-blocking. Called on the acceptor's thread.
     std::function<void(UniqueFd)> on_connection;
     // Receives a line for the log when connections begin to be refused or closed, at most once in ten seconds. May be

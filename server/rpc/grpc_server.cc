@@ -4,16 +4,22 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server_posix.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <iterator>
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/grpc/grpc_deadline.h"
+#include "base/grpc/tls_credentials.h"
 #include "base/status_macros.h"
+#include "base/tls/trust.h"
 #include "server/rpc/artifact_service.h"
 #include "server/rpc/auth_service.h"
 #include "server/rpc/guard.h"
@@ -87,14 +93,18 @@ void SetLimits(grpc::ServerBuilder* builder) {
 // Members are destroyed in reverse order: the last one first.
 struct GrpcServer::Parts {
   explicit Parts(const Options& options)
-      : guard({.peers = &peers,
+      : trust(options.tls.ca.empty() ? nullptr : std::make_unique<Trust>(options.tls.ca)),
+        guard({.peers = &peers,
                .tokens = options.tokens,
                .owner_of =
                    [queries = &options.coordinator->queries()](const std::string& job) -> absl::StatusOr<std::string> {
                  AMPD_ASSIGN_OR_RETURN(const JobPtr found, queries->GetJob(job));
                  return found->owner();
                },
-               .trusts_loopback = options.trusts_loopback}),
+               .trusts_loopback = options.trusts_loopback,
+               .grants = options.grants,
+               .trust = trust.get(),
+               .listens_with_tls = !options.tls.certificate.empty()}),
         hub(options.hub),
         streams(options.streams),
         pool(kNumPoolThreads, kMaxPoolTasks),
@@ -127,6 +137,7 @@ struct GrpcServer::Parts {
         auth(&environment, options.tokens) {}
 
   Peers peers;
+  const std::unique_ptr<Trust> trust;  // Null: no TLS.
   Guard guard;
   MetricsHub* hub;
   WorkerStreams* streams;
@@ -147,13 +158,41 @@ struct GrpcServer::Parts {
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<Acceptor> acceptor;               // Null: no loopback address.
   std::unique_ptr<SocketAcceptor> socket_acceptor;  // Null: no socket.
+  const Grants proxys{{geteuid(), 0}};              // The users that may connect to the proxy's socket.
+  std::unique_ptr<SocketAcceptor> proxy_acceptor;   // Null: no socket for a proxy.
   bool drained = false;
 
   absl::Status Bind(const Options& options) {
     if (options.listen.has_value()) {
       AMPD_RETURN_IF_ERROR(BindLoopback(options));
     }
+    if (!options.proxy_socket.empty()) {
+      AMPD_RETURN_IF_ERROR(BindProxySocket(options));
+    }
     return options.socket.empty() ? absl::OkStatus() : BindSocket(options);
+  }
+
+  // Only the user of this server may connect to the proxy's socket. Its folder must keep others out too, because
+  // whoever could replace the file would get the calls, with their tokens.
+  absl::Status BindProxySocket(const Options& options) {
+    const std::string folder = std::filesystem::path(options.proxy_socket).parent_path().string();
+    struct stat status = {};
+    if (stat(folder.empty() ? "." : folder.c_str(), &status) != 0 || (status.st_mode & 0077) != 0) {
+      return Error(absl::StatusCode::kFailedPrecondition, "PROXY_FOLDER_IS_OPEN",
+                   absl::StrCat("the folder of --proxy-socket ", options.proxy_socket,
+                                " must exist and be closed to other users; to make it: install -d -m 0700 FOLDER"));
+    }
+    SocketAcceptor::Options accepting;
+    accepting.path = options.proxy_socket;
+    accepting.max_connections = options.max_connections;
+    accepting.grants = &proxys;
+    accepting.log = options.log;
+    accepting.on_connection = [this](UniqueFd connection, const Identity& identity) {
+      peers.Set(connection.get(), {.identity = identity, .is_proxy = true});
+      grpc::AddInsecureChannelFromFd(server.get(), connection.Release());
+    };
+    AMPD_ASSIGN_OR_RETURN(proxy_acceptor, SocketAcceptor::Bind(std::move(accepting)));
+    return absl::OkStatus();
   }
 
   absl::Status BindSocket(const Options& options) {
@@ -164,7 +203,7 @@ struct GrpcServer::Parts {
     accepting.grants = options.grants;
     accepting.log = options.log;
     accepting.on_connection = [this](UniqueFd connection, const Identity& identity) {
-      peers.Set(connection.get(), identity);
+      peers.Set(connection.get(), {.identity = identity});
       grpc::AddInsecureChannelFromFd(server.get(), connection.Release());
     };
     AMPD_ASSIGN_OR_RETURN(socket_acceptor, SocketAcceptor::Bind(std::move(accepting)));
@@ -175,6 +214,7 @@ struct GrpcServer::Parts {
     Acceptor::Options accepting;
     accepting.address = *options.listen;
     accepting.max_connections = options.max_connections;
+    accepting.has_tls = !options.tls.certificate.empty();
     accepting.log = options.log;
     accepting.on_connection = [this](UniqueFd connection) {
       grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
@@ -198,7 +238,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   grpc::ServerBuilder builder;
   SetLimits(&builder);
   parts->taker = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      options.tls.certificate.empty() ? grpc::InsecureServerCredentials() : ServerTlsCredentials(options.tls));
   builder.RegisterService(&parts->jobs);
   builder.RegisterService(&parts->workers);
   builder.RegisterService(&parts->admin);
@@ -221,8 +262,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   if (server->parts_->acceptor != nullptr) {
     server->parts_->acceptor->Start();
   }
-  if (server->parts_->socket_acceptor != nullptr) {
-    server->parts_->socket_acceptor->Start();
+  for (const auto* acceptor : {&server->parts_->socket_acceptor, &server->parts_->proxy_acceptor}) {
+    if (*acceptor != nullptr) {
+      (*acceptor)->Start();
+    }
   }
   return server;
 }
@@ -231,8 +274,8 @@ int GrpcServer::port() const { return parts_->acceptor == nullptr ? 0 : parts_->
 
 Acceptor::Counters GrpcServer::connections() const {
   Acceptor::Counters all = parts_->acceptor == nullptr ? Acceptor::Counters() : parts_->acceptor->counters();
-  if (parts_->socket_acceptor != nullptr) {
-    const Acceptor::Counters more = parts_->socket_acceptor->counters();
+  for (const auto* acceptor : {&parts_->socket_acceptor, &parts_->proxy_acceptor}) {
+    const Acceptor::Counters more = *acceptor == nullptr ? Acceptor::Counters() : (*acceptor)->counters();
     all.num_accepted += more.num_accepted;
     all.num_refused += more.num_refused;
     all.num_evicted += more.num_evicted;
@@ -244,10 +287,14 @@ Acceptor::Counters GrpcServer::connections() const {
 bool GrpcServer::HadConnectionRoom() {
   const bool on_loopback = parts_->acceptor == nullptr || parts_->acceptor->HadRoom();
   const bool on_socket = parts_->socket_acceptor == nullptr || parts_->socket_acceptor->HadRoom();
-  return on_loopback && on_socket;
+  const bool by_proxy = parts_->proxy_acceptor == nullptr || parts_->proxy_acceptor->HadRoom();
+  return on_loopback && on_socket && by_proxy;
 }
 
 int GrpcServer::EndDeniedStreams() {
+  if (parts_->trust != nullptr) {
+    parts_->trust->Refresh();
+  }
   return parts_->open_streams.EndDenied([this](const grpc::ServerContextBase& context, std::string_view method) {
     return parts_->guard.Check(context, method);
   });
@@ -278,8 +325,10 @@ void GrpcServer::Drain(absl::Duration grace) {
   if (parts_->acceptor != nullptr) {
     parts_->acceptor->Stop();
   }
-  if (parts_->socket_acceptor != nullptr) {
-    parts_->socket_acceptor->Stop();
+  for (const auto* acceptor : {&parts_->socket_acceptor, &parts_->proxy_acceptor}) {
+    if (*acceptor != nullptr) {
+      (*acceptor)->Stop();
+    }
   }
   // The wait has a limit. Shutdown also waits until idle clients close their connections, and some never do.
   parts_->server->Shutdown(GrpcDeadlineIn(std::min(grace, kLastWords)));

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "base/health_checks.h"
 #include "base/io/listen_address.h"
+#include "base/tls/tls_files.h"
 #include "server/access/grants.h"
 #include "server/artifacts/artifact_store.h"
 #include "server/coordinator/coordinator.h"
@@ -32,10 +33,13 @@ class GrpcServer {
   struct Options {
     std::optional<ListenAddress> listen;  // Port 0 lets the system choose.
     std::string socket;                   // Path of the Unix socket; empty: none.
+    std::string proxy_socket;             // Path of the socket for a proxy; empty: none.
     const Grants* grants = nullptr;       // Roles of the users that connect to it.
     int max_connections = 1024;           // Of each of the two.
     TokenStore* tokens = nullptr;
     bool trusts_loopback = false;  // As Guard::Options.
+    // `listen` has TLS if there is a certificate. The CA vouches for clients, there and behind the proxy.
+    TlsFiles tls;
     Coordinator* coordinator = nullptr;
     MetricStore* store = nullptr;
     ArtifactStore* artifacts = nullptr;

@@ -1,20 +1,27 @@
 #include "server/rpc/guard.h"
 
+#include <grpc/grpc_security_constants.h>
 #include <grpcpp/server_context.h>
 
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/text.h"
+#include "base/tls/trust.h"
 #include "server/access/rules.h"
 
 namespace ampd::server {
 namespace {
 
 constexpr char kAuthorization[] = "authorization";
+constexpr char kProxiedCertificate[] = "x-ampd-client-cert";
+constexpr size_t kMaxAddressBytes = 64;
 constexpr size_t kSchemeLength = 7;  // Of "Bearer ".
 
 Role RoleOf(const v1::Token& token) {
@@ -38,6 +45,22 @@ Identity IdentityOfToken(const v1::Token& token) {
     identity.workers = token.worker();
   }
   return identity;
+}
+
+// The caller's address as the proxy says it.
+std::string ProxiedAddress(const grpc::ServerContextBase& context) {
+  const auto found = context.client_metadata().find("x-forwarded-for");
+  return found == context.client_metadata().end()
+             ? "the proxy"
+             : Shortened(std::string(found->second.data(), found->second.size()), kMaxAddressBytes);
+}
+
+// The first value of a property of the connection's certificate; empty if there is none.
+std::string PropertyOf(const grpc::ServerContextBase& context, const char* name) {
+  const std::shared_ptr<const grpc::AuthContext> connection = context.auth_context();
+  const std::vector<grpc::string_ref> values =
+      connection == nullptr ? std::vector<grpc::string_ref>() : connection->FindPropertyValues(name);
+  return values.empty() ? "" : std::string(values.front().data(), values.front().size());
 }
 
 }  // namespace
@@ -67,32 +90,59 @@ absl::StatusOr<v1::Token> Guard::TokenOf(const grpc::ServerContextBase& context)
   return options_.tokens->Find(value.substr(kSchemeLength));
 }
 
-absl::StatusOr<Identity> Guard::IdentityOf(const grpc::ServerContextBase& context) const {
-  const std::string peer = context.peer();
-  std::optional<Identity> on_socket = options_.peers->Find(peer);
-  if (!on_socket.has_value() && !IsLoopbackPeer(peer)) {
+absl::StatusOr<Identity> Guard::IdentityOfCertificate(const std::string& pem) const {
+  if (options_.trust == nullptr || !options_.trust->Vouches(pem)) {
+    return Error(absl::StatusCode::kUnauthenticated, "CERTIFICATE_NOT_TRUSTED",
+                 "the server does not trust the connection's certificate, or not any more");
+  }
+  return options_.grants->OfCertificate(CommonNameOf(pem));
+}
+
+absl::StatusOr<Identity> Guard::IdentityBehindProxy(const grpc::ServerContextBase& context) const {
+  const auto [first, last] = context.client_metadata().equal_range(kProxiedCertificate);
+  if (first == last) {
+    return Identity();  // The caller showed the proxy no certificate.
+  }
+  return IdentityOfCertificate(
+      std::next(first) == last ? PemOfDer(std::string(first->second.data(), first->second.size())) : "");
+}
+
+absl::StatusOr<Identity> Guard::IdentityOfConnection(const grpc::ServerContextBase& context) const {
+  const std::string name = context.peer();
+  if (const std::optional<Peer> on_socket = options_.peers->Find(name); on_socket.has_value()) {
+    return on_socket->is_proxy ? IdentityBehindProxy(context) : on_socket->identity;
+  }
+  if (options_.listens_with_tls) {
+    // The chain of a client, as a server sees it, lacks the client's own certificate.
+    return IdentityOfCertificate(PropertyOf(context, GRPC_X509_PEM_CERT_PROPERTY_NAME) +
+                                 PropertyOf(context, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME));
+  }
+  if (!IsLoopbackPeer(name)) {
     return Error(absl::StatusCode::kPermissionDenied, "NOT_LOCAL", "this server serves its own host only");
-  }
-  const absl::StatusOr<v1::Token> token = TokenOf(context);
-  if (token.ok()) {
-    return IdentityOfToken(*token);
-  }
-  if (!absl::IsNotFound(token.status())) {
-    return token.status();
-  }
-  if (on_socket.has_value()) {
-    return *std::move(on_socket);
   }
   return options_.trusts_loopback ? Identity{.roles = {Role::kAdmin}} : Identity();
 }
 
+absl::StatusOr<Identity> Guard::IdentityOf(const grpc::ServerContextBase& context) const {
+  AMPD_ASSIGN_OR_RETURN(Identity of_connection, IdentityOfConnection(context));
+  const absl::StatusOr<v1::Token> token = TokenOf(context);
+  if (token.ok()) {
+    return IdentityOfToken(*token);
+  }
+  return absl::IsNotFound(token.status()) ? absl::StatusOr<Identity>(std::move(of_connection)) : token.status();
+}
+
 std::string Guard::PeerText(const grpc::ServerContextBase& context) const {
-  std::string peer = context.peer();
+  std::string address = context.peer();
+  const std::optional<Peer> on_socket = options_.peers->Find(address);
+  if (on_socket.has_value()) {
+    address = on_socket->is_proxy ? ProxiedAddress(context) : "";
+  }
   const absl::StatusOr<Identity> identity = IdentityOf(context);
   if (!identity.ok() || identity->name.empty()) {
-    return peer;
+    return address.empty() ? context.peer() : address;
   }
-  return options_.peers->Find(peer).has_value() ? identity->name : absl::StrCat(identity->name, " at ", peer);
+  return address.empty() ? identity->name : absl::StrCat(identity->name, " at ", address);
 }
 
 absl::Status Guard::Check(const grpc::ServerContextBase& context, std::string_view method) const {

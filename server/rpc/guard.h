@@ -8,6 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ampd/v1/auth_service.pb.h"
+#include "base/tls/trust.h"
+#include "server/access/grants.h"
 #include "server/access/identity.h"
 #include "server/rpc/peers.h"
 #include "server/tokens/token_store.h"
@@ -19,9 +21,13 @@ class ServerContextBase;
 namespace ampd::server {
 
 // The access check before every call: who is the peer, and may it call this method? If the call has a token, the token
-// alone decides. Otherwise a peer on the Unix socket has the identity that Peers knows, and a peer on loopback has
-// none: it may be any local user, so it needs a token unless the server lets all local users do everything. Peers on
-// other hosts are refused. Thread-safe.
+// alone decides. Otherwise a peer on the Unix socket has the identity that Peers knows, and a peer with TLS that of its
+// certificate. A peer on loopback without TLS has none: it may be any local user, so it needs a token unless the server
+// lets all local users do everything. Peers on other hosts without TLS are refused.
+//
+// A proxy on a socket of its own passes on the calls of others: the metadata x-ampd-client-cert has the certificate
+// that the caller showed it (DER in base64), and x-forwarded-for the caller's address. The proxy removes both from what
+// callers send. Thread-safe.
 class Guard {
  public:
   // Returns the owner of a job; an error if there is no such job.
@@ -32,7 +38,11 @@ class Guard {
     const Peers* peers = nullptr;
     const TokenStore* tokens = nullptr;
     OwnerOf owner_of;
-    bool trusts_loopback = false;  // Whether a peer on loopback without a token is an admin.
+    bool trusts_loopback = false;    // Whether a peer on loopback without a token is an admin.
+    const Grants* grants = nullptr;  // Roles of the holders of certificates.
+    // Which certificates are trusted now; null: the server takes none, neither over TLS nor from a proxy.
+    const Trust* trust = nullptr;
+    bool listens_with_tls = false;  // Whether every peer that is not on a socket came over TLS.
   };
 
   explicit Guard(Options options) : options_(std::move(options)) {}
@@ -50,13 +60,18 @@ class Guard {
   // The peer as logs show it: its identity, "user:alice", with its address if it did not come over the socket:
   // "token:ci at ipv4:127.0.0.1:40000".
   std::string PeerText(const grpc::ServerContextBase& context) const;
-  // The peer's identity, which may have no roles. UNAUTHENTICATED if the call has a token that is not valid,
-  // PERMISSION_DENIED if the peer is on another host.
+  // The peer's identity, which may have no roles. UNAUTHENTICATED if the call has a token that is not valid, or if its
+  // certificate is not trusted any more; PERMISSION_DENIED if the peer is on another host without TLS.
   absl::StatusOr<Identity> IdentityOf(const grpc::ServerContextBase& context) const;
   // The call's token; UNAUTHENTICATED if it is not valid, NOT_FOUND if the call has none.
   absl::StatusOr<v1::Token> TokenOf(const grpc::ServerContextBase& context) const;
 
  private:
+  // The identity that the connection alone gives.
+  absl::StatusOr<Identity> IdentityOfConnection(const grpc::ServerContextBase& context) const;
+  absl::StatusOr<Identity> IdentityOfCertificate(const std::string& pem) const;
+  absl::StatusOr<Identity> IdentityBehindProxy(const grpc::ServerContextBase& context) const;
+
   const Options options_;
 };
 

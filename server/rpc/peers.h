@@ -10,24 +10,30 @@
 
 namespace ampd::server {
 
-// The identities of the connections that came over the Unix socket. gRPC names such a peer by its descriptor, "fd:17".
-// gRPC keeps a descriptor open for as long as a call of its connection lives, so the number that a call shows can't yet
+// The other end of a connection of a Unix socket.
+struct Peer {
+  Identity identity;
+  bool is_proxy = false;  // Whether it passes on the calls of others, and says of whom in their metadata.
+};
+
+// The peers of the connections that came over Unix sockets. gRPC names such a peer by its descriptor, "fd:17". gRPC
+// keeps a descriptor open for as long as a call of its connection lives, so the number that a call shows can't yet
 // belong to a later connection. Thread-safe.
 class Peers {
  public:
-  // Records the identity of a connection, before gRPC reads from it. It replaces that of an earlier connection with the
+  // Records the peer of a connection, before gRPC reads from it. It replaces that of an earlier connection with the
   // same descriptor.
-  void Set(int fd, const Identity& identity) {
+  void Set(int fd, const Peer& peer) {
     const absl::MutexLock lock(&mutex_);
-    identities_[fd] = identity;
+    peers_[fd] = peer;
   }
 
-  // The identity of a peer as gRPC names it; nothing if it did not come over the socket.
-  std::optional<Identity> Find(std::string_view peer) const;
+  // The peer of this name, as gRPC names it; nothing if it did not come over a socket.
+  std::optional<Peer> Find(std::string_view name) const;
 
  private:
   mutable absl::Mutex mutex_;
-  std::map<int, Identity> identities_ ABSL_GUARDED_BY(mutex_);
+  std::map<int, Peer> peers_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace ampd::server

@@ -1,12 +1,16 @@
 #include "server/tokens/token_store.h"
 
+#include <fcntl.h>
+
 #include <cctype>
+#include <cerrno>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/formats/sha256.h"
+#include "base/io/file.h"
 #include "base/page_size.h"
 #include "base/status_macros.h"
 
@@ -87,6 +91,11 @@ absl::Status CheckRequest(const v1::CreateTokenRequest& request, absl::Time now)
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TokenStore>> TokenStore::Open(const Options& options) {
+  // The file is created here, for its owner only; SQLite gives the files beside it the same permissions.
+  const UniqueFd file(open(options.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.ok()) {
+    return ErrnoError(errno, "open the store of tokens");
+  }
   AMPD_ASSIGN_OR_RETURN(SqliteDatabase database, SqliteDatabase::Open(options.path, /*create=*/true));
   AMPD_RETURN_IF_ERROR(database.Execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL"));
   std::unique_ptr<TokenStore> store(new TokenStore(options, std::move(database)));

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "base/grpc/server_connection.h"
+#include "base/grpc/channel.h"
 
 namespace ampd::server {
 
@@ -55,12 +55,11 @@ void TestServer::Restart() {
     abort();
   }
   server_ = *std::move(server);
-  Connect(absl::StrCat("127.0.0.1:", server_->port()));
+  Connect({.address = absl::StrCat("127.0.0.1:", server_->port()), .token = "", .tls = {}});
 }
 
-void ServerAccess::Connect(const std::string& address, const std::string& token) {
-  address_ = address;
-  token_ = token;
+void ServerAccess::Connect(const ServerConnection& server) {
+  server_ = server;
   jobs_ = v1::JobService::NewStub(NewChannel());
   workers_ = v1::WorkerService::NewStub(NewChannel());
   admin_ = v1::WorkerAdminService::NewStub(NewChannel());
@@ -70,7 +69,7 @@ std::shared_ptr<grpc::Channel> ServerAccess::NewChannel() const {
   grpc::ChannelArguments arguments;
   // Give every channel its own connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return OpenChannel({.address = address_, .token = token_}, arguments);
+  return OpenChannel(server_, arguments);
 }
 
 v1::Job ServerAccess::CreateJob(const v1::JobSpec& spec) {

@@ -9,6 +9,7 @@
 #include "ampd/v1/job_service.grpc.pb.h"
 #include "ampd/v1/worker_admin_service.grpc.pb.h"
 #include "ampd/v1/worker_service.grpc.pb.h"
+#include "base/grpc/server_connection.h"
 #include "server/server.h"
 #include "tests/server/telemetry/history_fixtures.h"
 
@@ -23,9 +24,9 @@ v1::JobSpec GoodSpec(const std::string& name = "test");
 // Makes calls to a server, in this process or another.
 class ServerAccess {
  public:
-  // Every call has the token; empty: none.
-  void Connect(const std::string& address, const std::string& token = "");
-  const std::string& address() const { return address_; }
+  void Connect(const ServerConnection& server);
+  void Connect(const std::string& address) { Connect({.address = address, .token = "", .tls = {}}); }
+  const std::string& address() const { return server_.address; }
   // Returns a channel with its own connection.
   std::shared_ptr<grpc::Channel> NewChannel() const;
   v1::JobService::Stub& jobs() { return *jobs_; }
@@ -42,8 +43,7 @@ class ServerAccess {
   bool AwaitServing(const std::string& service, bool wanted) const;
 
  private:
-  std::string address_;
-  std::string token_;
+  ServerConnection server_;
   std::unique_ptr<v1::JobService::Stub> jobs_;
   std::unique_ptr<v1::WorkerService::Stub> workers_;
   std::unique_ptr<v1::WorkerAdminService::Stub> admin_;

@@ -14,12 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "ampd/v1/auth_service.grpc.pb.h"
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/grpc/channel.h"
 #include "base/grpc/grpc_status.h"
-#include "base/grpc/server_connection.h"
 #include "server/access/rules.h"
 #include "tests/server/rpc/empty_call.h"
+#include "tests/server/rpc/open_watch.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {
@@ -38,7 +38,7 @@ class TokenServer {
   ServerAccess& admin() { return admin_; }
 
   std::unique_ptr<v1::AuthService::Stub> Auth(const std::string& token = "") {
-    return v1::AuthService::NewStub(OpenChannel({.address = server_.address(), .token = token}, {}));
+    return v1::AuthService::NewStub(OpenChannel({.address = server_.address(), .token = token, .tls = {}}, {}));
   }
 
   // Creates a token over the socket and returns its secret.
@@ -71,7 +71,7 @@ class TokenServer {
   // A connection on which every call has the token.
   std::unique_ptr<ServerAccess> With(const std::string& token) {
     auto access = std::make_unique<ServerAccess>();
-    access->Connect(server_.address(), token);
+    access->Connect({.address = server_.address(), .token = token, .tls = {}});
     return access;
   }
 
@@ -239,46 +239,14 @@ TEST(TokenAccess, AnAgentsTokenIsForItsWorkersOnly) {
   good.Report();
 }
 
-// A watch of a job, which stays open until somebody ends it.
-class Watch {
- public:
-  Watch(ServerAccess* access, const std::string& job) : context_(Context()) {
-    v1::WatchJobRequest request;
-    request.set_id(job);
-    reader_ = access->jobs().WatchJob(context_.get(), request);
-    v1::WatchJobResponse first;
-    EXPECT_TRUE(reader_->Read(&first));
-  }
-  // Waits until the server ends the watch, and returns how long that took.
-  absl::Duration AwaitEnd() {
-    const absl::Duration start = SystemClock().SinceBoot();
-    v1::WatchJobResponse next;
-    while (reader_->Read(&next)) {
-    }
-    status_ = FromGrpcStatus(reader_->Finish());
-    EXPECT_FALSE(status_.ok());
-    return SystemClock().SinceBoot() - start;
-  }
-  const absl::Status& status() const { return status_; }
-  void End() {
-    context_->TryCancel();
-    AwaitEnd();
-  }
-
- private:
-  std::unique_ptr<grpc::ClientContext> context_;
-  std::unique_ptr<grpc::ClientReader<v1::WatchJobResponse>> reader_;
-  absl::Status status_;
-};
-
 TEST(TokenAccess, ARevokedTokensStreamsEndSoon_AndAllOthersLiveOn) {
   TokenServer server;
   const v1::Job job = server.admin().CreateJob(GoodSpec("watched"));
   const auto revoked = server.With(server.Create("revoked", v1::VIEWER));
   const auto kept = server.With(server.Create("kept", v1::VIEWER));
   const auto agents = server.With(server.Create("agents", v1::AGENT, "*"));
-  Watch first(revoked.get(), job.id()), second(revoked.get(), job.id()), third(kept.get(), job.id());
-  Watch on_socket(&server.admin(), job.id());
+  OpenWatch first(revoked.get(), job.id()), second(revoked.get(), job.id()), third(kept.get(), job.id());
+  OpenWatch on_socket(&server.admin(), job.id());
   ScriptedWorker worker(agents.get(), "w1");
   worker.Report();
   ASSERT_TRUE(server.Revoke("revoked").ok());
@@ -300,7 +268,7 @@ TEST(TokenAccess, AnExpiredTokensStreamsEndSoon) {
   TokenServer server;
   const v1::Job job = server.admin().CreateJob(GoodSpec("watched"));
   const auto brief = server.With(server.Create("brief", v1::VIEWER, "", absl::Seconds(2)));
-  Watch watch(brief.get(), job.id());
+  OpenWatch watch(brief.get(), job.id());
   EXPECT_LT(watch.AwaitEnd(), absl::Seconds(7));
   EXPECT_EQ(ReasonOf(watch.status()), "TOKEN_EXPIRED") << watch.status();
   v1::GetJobRequest get;

@@ -104,6 +104,7 @@ TEST_F(TokenStoreTest, TheFilesHoldNoSecret) {
     const auto bytes = ReadFile(entry.path().string(), 64 << 20);
     ASSERT_TRUE(bytes.ok()) << bytes.status();
     EXPECT_FALSE(absl::StrContains(*bytes, secret.substr(5, 20))) << entry.path();
+    EXPECT_EQ(entry.status().permissions(), std::filesystem::perms(0600)) << entry.path();
     ++num_files;
   }
   EXPECT_GE(num_files, 1);

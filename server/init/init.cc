@@ -1,0 +1,231 @@
+#include "server/init/init.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/io/file.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "base/tls/certificate_maker.h"
+#include "base/tls/tls_files.h"
+#include "base/units.h"
+#include "server/data_directory.h"
+#include "server/init/proxy_template.h"
+#include "server/server_config.h"
+#include "server/tokens/token_store.h"
+
+namespace ampd::server {
+namespace {
+
+constexpr char kFirstAdmin[] = "admin";
+constexpr int64_t kMaxPemBytes = 64 << 10;
+constexpr size_t kMaxNameBytes = 64;
+
+absl::Status CannotWrite(const std::string& path, int error) {
+  return Error(absl::StatusCode::kFailedPrecondition, "CANNOT_WRITE",
+               absl::StrCat("cannot create ", path, ": ", std::strerror(error)));
+}
+
+// Creates a file with this content. Never replaces one.
+absl::Status WriteNewFile(const std::string& path, const std::string& content, mode_t mode) {
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+  if (!file.ok()) {
+    return CannotWrite(path, errno);
+  }
+  AMPD_RETURN_IF_ERROR(WriteAll(file.get(), content));
+  return fsync(file.get()) == 0 ? absl::OkStatus() : CannotWrite(path, errno);
+}
+
+absl::Status WritePair(const std::string& base, const CertificateAndKey& pair) {
+  AMPD_RETURN_IF_ERROR(WriteNewFile(base + ".key", pair.key, 0600));
+  return WriteNewFile(base + ".pem", pair.certificate, 0644);
+}
+
+// Locks the data directory as a server does, and returns the lock.
+absl::StatusOr<UniqueFd> LockDirectory(const std::string& data_dir) {
+  UniqueFd lock(open((data_dir + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock.ok()) {
+    return CannotWrite(data_dir + "/lock", errno);
+  }
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    return Error(absl::StatusCode::kFailedPrecondition, "DATA_DIRECTORY_LOCKED",
+                 absl::StrCat("a server uses ", data_dir, "; stop it first"));
+  }
+  return lock;
+}
+
+absl::StatusOr<std::string> MakeFirstToken(const std::string& data_dir) {
+  AMPD_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TokenStore> tokens,
+      TokenStore::Open({.path = data_dir + "/tokens.db", .clock = &SystemClock(), .random = &SystemRandom()}));
+  v1::CreateTokenRequest request;
+  request.set_name(kFirstAdmin);
+  request.set_role(v1::ADMIN);
+  AMPD_ASSIGN_OR_RETURN(const v1::CreateTokenResponse created, tokens->Create(request, "ampd-server init"));
+  return created.secret();
+}
+
+// What to run after `init`, as lines that can be copied.
+std::string NextSteps(const InitOptions& options) {
+  const std::string tls = options.data_dir + "/tls";
+  const std::string& host = options.hosts.front();
+  return absl::StrCat(
+      "Made a certificate authority, the server's certificate and the token of the first admin in ", options.data_dir,
+      ".\n\n# On this host: start the server\nampd-server --data-dir ", options.data_dir,
+      " --listen 0.0.0.0:7070 --tls-cert ", tls, "/server.pem --tls-key ", tls, "/server.key --tls-client-ca ", tls,
+      "/ca.pem --grant 'cert:worker-*=agent'\n\n# On this host: make a certificate for each user and worker\n",
+      "ampd-server cert alice --data-dir ", options.data_dir, "\nampd-server cert worker-1 --data-dir ",
+      options.data_dir, "\n\n# On a user's host, with ca.pem, alice.pem, alice.key and admin.token from here\n",
+      "ampctl context add prod ", host, ":7070 --ca ca.pem --cert alice.pem --key alice.key --token-file admin.token\n",
+      "ampctl auth token create alice --role submitter --out alice.token\n\n",
+      "# On a worker's host, with ca.pem, worker-1.pem and worker-1.key from here\n", "ampd-worker --server ", host,
+      ":7070 --ca ca.pem --cert worker-1.pem --key worker-1.key --name worker-1 --state-dir /var/lib/ampd-worker\n\n",
+      "Keep ", tls, "/ca.key secret: whoever has it can make certificates.");
+}
+
+bool IsCommonName(const std::string& name) {
+  return !name.empty() && name.size() <= kMaxNameBytes && name.front() != '-' && name.front() != '.' &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.' || c == '@';
+         });
+}
+
+void AddValidity(CLI::App* app, absl::Duration* validity) {
+  app->add_option_function<std::string>(
+         "--valid-for",
+         [validity](const std::string& text) {
+           const std::optional<absl::Duration> parsed = ParseDuration(text);
+           if (!parsed.has_value() || *parsed < absl::Minutes(1) || *parsed > absl::Hours(24 * 365 * 20)) {
+             throw CLI::ValidationError("--valid-for",
+                                        "'" + text + "' is no duration from 1m to 20 years, such as 365d");
+           }
+           *validity = *parsed;
+         },
+         "How long the certificates are valid")
+      ->type_name("DURATION")
+      ->default_str("365d");
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> InitServer(const InitOptions& options) {
+  AMPD_RETURN_IF_ERROR(MakeDataDirectory(options.data_dir));
+  AMPD_ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(options.data_dir));
+  const std::string tls = options.data_dir + "/tls";
+  // Everything that can be wrong with the request is found before a file is written.
+  AMPD_ASSIGN_OR_RETURN(const CertificateAndKey authority, MakeAuthority("ampd CA", 10 * options.validity));
+  AMPD_ASSIGN_OR_RETURN(
+      const CertificateAndKey server,
+      IssueCertificate(authority, {.name = "ampd-server", .hosts = options.hosts, .validity = options.validity}));
+  if (mkdir(tls.c_str(), 0700) != 0) {
+    return errno == EEXIST
+               ? Error(absl::StatusCode::kFailedPrecondition, "ALREADY_INITIALIZED",
+                       absl::StrCat(tls,
+                                    " exists already, and with it an authority that certificates depend on; to make "
+                                    "a certificate with it: ampd-server cert NAME --data-dir ",
+                                    options.data_dir))
+               : CannotWrite(tls, errno);
+  }
+  AMPD_RETURN_IF_ERROR(WritePair(tls + "/ca", authority));
+  AMPD_RETURN_IF_ERROR(WritePair(tls + "/server", server));
+  // In the form in which HAProxy takes it.
+  AMPD_RETURN_IF_ERROR(WriteNewFile(tls + "/proxy.pem", server.certificate + server.key, 0600));
+  AMPD_ASSIGN_OR_RETURN(const std::string secret, MakeFirstToken(options.data_dir));
+  AMPD_RETURN_IF_ERROR(WriteNewFile(options.data_dir + "/admin.token", secret + "\n", 0600));
+  return NextSteps(options);
+}
+
+absl::StatusOr<std::string> MakeClientCertificate(const CertOptions& options) {
+  if (!IsCommonName(options.name)) {
+    return Error(absl::StatusCode::kInvalidArgument, "BAD_NAME",
+                 absl::StrCat("'", options.name,
+                              "' is no name for a certificate: it must have 1 to 64 letters, digits, '-', '_', '.' and "
+                              "'@', and begin with a letter or digit"));
+  }
+  const std::string tls = options.data_dir + "/tls";
+  const absl::StatusOr<std::string> certificate = ReadFile(tls + "/ca.pem", kMaxPemBytes);
+  const absl::StatusOr<std::string> key = ReadFile(tls + "/ca.key", kMaxPemBytes);
+  if (!certificate.ok() || !key.ok()) {
+    return Error(absl::StatusCode::kFailedPrecondition, "NOT_INITIALIZED",
+                 absl::StrCat("cannot read the authority in ", tls, ": ",
+                              std::string((certificate.ok() ? key : certificate).status().message()),
+                              "; to make one: ampd-server init --data-dir ", options.data_dir));
+  }
+  AMPD_ASSIGN_OR_RETURN(const CertificateAndKey made,
+                        IssueCertificate({.certificate = *certificate, .key = *key},
+                                         {.name = options.name, .hosts = {}, .validity = options.validity}));
+  const std::string base = absl::StrCat(options.out.empty() ? "." : options.out, "/", options.name);
+  AMPD_RETURN_IF_ERROR(WritePair(base, made));
+  return absl::StrCat("wrote ", base, ".pem and ", base, ".key; copy them with ", tls, "/ca.pem to the host of ",
+                      options.name);
+}
+
+bool IsInitCommand(int argc, const char* const* argv) {
+  return argc > 1 && (argv[1] == std::string_view("init") || argv[1] == std::string_view("cert"));
+}
+
+int RunInitCommand(int argc, const char* const* argv) {
+  CLI::App app("Prepare a server for a network, and make certificates for its users and workers.", "ampd-server");
+  app.require_subcommand(1);
+  InitOptions init;
+  CLI::App* const init_command =
+      app.add_subcommand("init", "Make a certificate authority, the server's certificate and the first admin's token");
+  CLI::Option* const data_dir =
+      init_command->add_option("--data-dir", init.data_dir, "The server's data directory; created if it is missing");
+  CLI::Option* const hosts =
+      init_command
+          ->add_option("--host", init.hosts,
+                       "Name or address by which clients and workers reach the server. May be given several times")
+          ->allow_extra_args(false)
+          ->type_name("HOST");
+  AddValidity(init_command, &init.validity);
+  bool prints_proxy = false;
+  init_command->add_flag("--proxy", prints_proxy, "Only print the configuration of HAProxy before a server")
+      ->excludes(data_dir)
+      ->excludes(hosts);
+  CertOptions cert;
+  CLI::App* const cert_command = app.add_subcommand("cert", "Make a certificate for a user or a worker");
+  cert_command->add_option("name", cert.name, "Name of the user or of the worker")->required()->type_name("NAME");
+  cert_command->add_option("--data-dir", cert.data_dir, "The server's data directory, with the authority of init")
+      ->required();
+  cert_command->add_option("--out", cert.out, "Folder to write NAME.pem and NAME.key to (default: this one)")
+      ->type_name("FOLDER");
+  AddValidity(cert_command, &cert.validity);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {
+      return app.exit(error);
+    }
+    std::fprintf(stderr, "ampd-server: %s\n", error.what());
+    return kExitUsage;
+  }
+  if (prints_proxy) {
+    std::fputs(kProxyTemplate, stdout);
+    return kExitOk;
+  }
+  if (init_command->parsed() && (init.data_dir.empty() || init.hosts.empty())) {
+    std::fprintf(stderr, "ampd-server: init needs --data-dir FOLDER and --host HOST, or --proxy\n");
+    return kExitUsage;
+  }
+  const absl::StatusOr<std::string> done = init_command->parsed() ? InitServer(init) : MakeClientCertificate(cert);
+  std::fprintf(done.ok() ? stdout : stderr, "%s%s\n", done.ok() ? "" : "ampd-server: ",
+               done.ok() ? done->c_str() : std::string(done.status().message()).c_str());
+  return done.ok() ? kExitOk : absl::IsInvalidArgument(done.status()) ? kExitUsage : kExitDataLocked;
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace ampd::server {
+
+// What `ampd-server init` is asked for.
+struct InitOptions {
+  std::string data_dir;
+  std::vector<std::string> hosts;  // Names and addresses by which clients and workers reach the server.
+  absl::Duration validity = absl::Hours(24 * 365);
+};
+
+// Prepares a data directory for a server on a network: makes a certificate authority and the server's certificate in
+// DATA_DIR/tls, and the token of a first admin in DATA_DIR/admin.token; keys and token for their owner only (mode
+// 0600). Returns what to run next. FAILED_PRECONDITION if the folder tls exists already (ALREADY_INITIALIZED), if a
+// server uses the directory (DATA_DIRECTORY_LOCKED), or if a file cannot be written; INVALID_ARGUMENT for a bad host.
+absl::StatusOr<std::string> InitServer(const InitOptions& options);
+
+// What `ampd-server cert` is asked for.
+struct CertOptions {
+  std::string data_dir;
+  std::string name;  // Common name: that of a user or of a worker.
+  std::string out;   // Folder for the files; empty: the current one.
+  absl::Duration validity = absl::Hours(24 * 365);
+};
+
+// Makes a certificate of a client or worker with the authority of InitServer: OUT/NAME.pem and OUT/NAME.key, the key
+// for its owner only. Returns what to run next. FAILED_PRECONDITION if there is no authority (NOT_INITIALIZED) or if a
+// file exists already or cannot be written; INVALID_ARGUMENT for a bad name.
+absl::StatusOr<std::string> MakeClientCertificate(const CertOptions& options);
+
+// Whether the command line is one of these commands rather than that of a server.
+bool IsInitCommand(int argc, const char* const* argv);
+// Runs `ampd-server init` or `ampd-server cert`. Returns the exit code of the process.
+int RunInitCommand(int argc, const char* const* argv);
+
+}  // namespace ampd::server

@@ -1,0 +1,52 @@
+#include "server/init/proxy_template.h"
+
+namespace ampd::server {
+
+extern const char kProxyTemplate[] =
+    R"cfg(# HAProxy before ampd-server: the proxy terminates TLS, takes the certificates of clients, and limits connections,
+# headers and rates. It reaches the server over a Unix socket, as the server's own user.
+#
+#   AMPD_PROXY_BIND       address to listen on, such as *:7443
+#   AMPD_PROXY_CERT       file with the proxy's certificate and its key (ampd-server init: tls/proxy.pem)
+#   AMPD_PROXY_CLIENT_CA  file with the authorities that vouch for clients and workers (tls/ca.pem)
+#   AMPD_PROXY_SOCKET     the server's --proxy-socket
+#
+# Check: haproxy -c -f haproxy.cfg. Start: haproxy -W -db -f haproxy.cfg. Read certificates again: kill -USR2 its pid.
+
+global
+    log stderr format raw local0 info
+    maxconn 4000
+    ssl-default-bind-options ssl-min-ver TLSv1.3
+    tune.http.maxhdr 64
+    tune.bufsize 16384
+    tune.h2.max-concurrent-streams 200
+
+defaults
+    mode http
+    log global
+    option dontlognull
+    timeout connect 5s
+    timeout http-request 5s
+    # Watches and workers' connections live as long as jobs, and something is sent on them all the time.
+    timeout client 1h
+    timeout server 1h
+
+frontend ampd
+    bind "$AMPD_PROXY_BIND" ssl crt "$AMPD_PROXY_CERT" ca-file "$AMPD_PROXY_CLIENT_CA" verify optional alpn h2
+    # One address may have 500 connections, 300 new ones in 10 s, and 20,000 calls in 10 s.
+    stick-table type ipv6 size 100k expire 1m store conn_cur,conn_rate(10s),http_req_rate(10s)
+    tcp-request connection track-sc0 src
+    tcp-request connection reject if { sc_conn_cur(0) gt 500 }
+    tcp-request connection reject if { sc_conn_rate(0) gt 300 }
+    http-request deny deny_status 429 if { sc_http_req_rate(0) gt 20000 }
+    # What says who calls comes from here alone.
+    http-request del-header x-ampd- -m beg
+    http-request set-header x-ampd-client-cert %[ssl_c_der,base64] if { ssl_c_used }
+    http-request set-header x-forwarded-for %[src]
+    default_backend server
+
+backend server
+    server ampd "unix@$AMPD_PROXY_SOCKET" proto h2
+)cfg";
+
+}  // namespace ampd::server

@@ -1,0 +1,210 @@
+// TLS over --listen: whom the server lets in, as whom, and what happens when certificates are replaced or not trusted
+// any more.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ampd/v1/auth_service.grpc.pb.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/grpc/channel.h"
+#include "base/grpc/grpc_status.h"
+#include "server/access/rules.h"
+#include "tests/base/tls/certificate_files.h"
+#include "tests/count_from_environment.h"
+#include "tests/server/rpc/empty_call.h"
+#include "tests/server/rpc/open_watch.h"
+#include "tests/server/server_fixtures.h"
+
+namespace ampd::server {
+namespace {
+
+using testing::ElementsAre;
+
+// A server with TLS, and its two authorities.
+class TlsServer {
+ public:
+  TlsServer() {
+    WriteAuthorities(first_.certificate + second_.certificate);
+    const TlsFiles tls = files_.IssueTo("server", first_, "ca.pem", {"127.0.0.1"});
+    server_ = std::make_unique<TestServer>([tls](ServerConfig* config) {
+      config->tls = tls;
+      config->trusts_loopback = false;
+      for (const char* const grant : {"cert:viewer=viewer", "cert:submitter=submitter", "cert:operator=operator",
+                                      "cert:admin=admin", "cert:agent=agent", "cert:gpu-*=agent"}) {
+        EXPECT_TRUE(config->grants.Add(grant).ok());
+      }
+    });
+  }
+
+  void WriteAuthorities(const std::string& certificates) { files_.Write("ca.pem", certificates); }
+  void RenewServer() { files_.IssueTo("server", first_, "ca.pem", {"127.0.0.1"}); }
+
+  // A connection with a new certificate for this name.
+  std::unique_ptr<ServerAccess> As(const std::string& name, const std::string& token = "") {
+    return With(files_.IssueTo(name, first_, "ca.pem"), token);
+  }
+  std::unique_ptr<ServerAccess> With(const TlsFiles& tls, const std::string& token = "") {
+    auto access = std::make_unique<ServerAccess>();
+    access->Connect({.address = server_->address(), .token = token, .tls = tls});
+    return access;
+  }
+
+  CertificateFiles& files() { return files_; }
+  const CertificateAndKey& first() const { return first_; }
+  const CertificateAndKey& second() const { return second_; }
+  TestServer& server() { return *server_; }
+
+ private:
+  CertificateFiles files_;
+  const CertificateAndKey first_ = CertificateFiles::Authority("first");
+  const CertificateAndKey second_ = CertificateFiles::Authority("second");
+  std::unique_ptr<TestServer> server_;
+};
+
+absl::StatusOr<v1::Caller> WhoIs(const ServerAccess& access) {
+  v1::Caller caller;
+  const grpc::Status status =
+      v1::AuthService::Stub(access.NewChannel()).WhoAmI(Context().get(), v1::WhoAmIRequest(), &caller);
+  return status.ok() ? absl::StatusOr<v1::Caller>(caller) : FromGrpcStatus(status);
+}
+
+TEST(TlsAccess, EveryMethodIsRefusedExactlyToTheCertificatesWhoseRoleLacksItsRight) {
+  TlsServer server;
+  for (const Role role : {Role::kViewer, Role::kSubmitter, Role::kOperator, Role::kAdmin, Role::kAgent}) {
+    const std::string name(RoleName(role));
+    const auto access = server.As(name);
+    for (const Rule& rule : AllRules()) {
+      const bool may = CheckMethod({.name = "cert:x", .roles = {role}}, rule.method).ok();
+      const absl::Status status = CallEmpty(*access, rule.method);
+      EXPECT_NE(ReasonOf(status) == "ROLE_TOO_LOW", may) << rule.method << " by " << name << ": " << status;
+      EXPECT_NE(status.code(), absl::StatusCode::kUnauthenticated) << rule.method << " by " << name;
+      EXPECT_NE(status.code(), absl::StatusCode::kUnavailable) << rule.method << " by " << name << ": " << status;
+    }
+  }
+}
+
+TEST(TlsAccess, ACertificateIsNamedByItsCommonName_AndWithoutAGrantHasNoRole) {
+  TlsServer server;
+  EXPECT_EQ(WhoIs(*server.As("viewer"))->name(), "cert:viewer");
+  EXPECT_THAT(WhoIs(*server.As("stranger"))->roles(), ElementsAre());
+  EXPECT_EQ(ReasonOf(CallEmpty(*server.As("stranger"), "ampd.v1.JobService/ListJobs")), "NO_ROLE");
+  EXPECT_EQ(WhoIs(*server.As("evil\nname"))->name(), "");
+  EXPECT_EQ(ReasonOf(CallEmpty(*server.As("evil name"), "ampd.v1.JobService/ListJobs")), "TOKEN_NEEDED");
+}
+
+TEST(TlsAccess, ATokenTakesThePlaceOfTheCertificate) {
+  TlsServer server;
+  v1::CreateTokenRequest request;
+  request.set_name("ci");
+  request.set_role(v1::SUBMITTER);
+  v1::CreateTokenResponse created;
+  ASSERT_TRUE(
+      v1::AuthService::Stub(server.As("admin")->NewChannel()).CreateToken(Context().get(), request, &created).ok());
+  const auto caller = WhoIs(*server.As("stranger", created.secret()));
+  ASSERT_TRUE(caller.ok()) << caller.status();
+  EXPECT_EQ(caller->name(), "token:ci");
+  EXPECT_FALSE(WhoIs(*server.As("admin", created.secret() + "x")).ok());
+}
+
+TEST(TlsAccess, NobodyGetsInWithoutACertificateOfItsAuthorities) {
+  TlsServer server;
+  const CertificateAndKey other = CertificateFiles::Authority("other");
+  const CertificateFiles& files = server.files();
+  const TlsFiles none{.ca = files.Path("ca.pem"), .certificate = "", .key = ""};
+  const TlsFiles foreign = files.IssueTo("foreign", other, "ca.pem");
+  const TlsFiles expired = files.IssueTo("expired", server.first(), "ca.pem", {}, -absl::Seconds(1));
+  const TlsFiles of_server = files.IssueTo("wrong", server.first(), "ca.pem", {"127.0.0.1"});
+  for (const TlsFiles& tls : {none, foreign, expired, of_server, TlsFiles()}) {
+    EXPECT_EQ(WhoIs(*server.With(tls)).status().code(), absl::StatusCode::kUnavailable) << tls.certificate;
+  }
+  EXPECT_TRUE(WhoIs(*server.As("viewer")).ok());
+}
+
+TEST(TlsAccess, AClientRefusesAServerOfAnotherAuthorityOrHost) {
+  TlsServer server;
+  const CertificateAndKey other = CertificateFiles::Authority("other");
+  server.files().Write("other.pem", other.certificate);
+  TlsFiles tls = server.files().IssueTo("viewer", server.first(), "ca.pem");
+  tls.ca = server.files().Path("other.pem");
+  EXPECT_EQ(WhoIs(*server.With(tls)).status().code(), absl::StatusCode::kUnavailable);
+  ServerAccess by_name;
+  by_name.Connect({.address = "localhost:" + server.server().address().substr(server.server().address().rfind(':') + 1),
+                   .token = "",
+                   .tls = server.files().IssueTo("viewer", server.first(), "ca.pem")});
+  EXPECT_EQ(WhoIs(by_name).status().code(), absl::StatusCode::kUnavailable) << "the certificate is for 127.0.0.1";
+}
+
+TEST(TlsAccess, AnAgentIsTheWorkerOfItsCertificatesNameOnly) {
+  TlsServer server;
+  const auto agent = server.As("gpu-1");
+  ScriptedWorker own(agent.get(), "gpu-1");
+  own.Report();
+  ScriptedWorker other(agent.get(), "gpu-2");
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(other.ReportToBeRefused())), "WRONG_WORKER");
+}
+
+TEST(TlsAccess, AfterAnAuthorityIsRemoved_ItsStreamsEndAndAllOthersLiveOn) {
+  TlsServer server;
+  const auto kept = server.As("admin");
+  const auto removed = server.With(server.files().IssueTo("viewer", server.second(), "ca.pem"));
+  const v1::Job job = kept->CreateJob(GoodSpec("watched"));
+  OpenWatch first(removed.get(), job.id()), second(kept.get(), job.id());
+  server.WriteAuthorities(server.first().certificate);
+  EXPECT_LT(first.AwaitEnd(), absl::Seconds(5));
+  EXPECT_EQ(ReasonOf(first.status()), "CERTIFICATE_NOT_TRUSTED") << first.status();
+  // gRPC reads the file once a second too; until then it lets the client in, and the guard refuses the call.
+  EXPECT_FALSE(WhoIs(*removed).ok());
+  for (const absl::Duration end = SystemClock().SinceBoot() + absl::Seconds(10);
+       WhoIs(*removed).status().code() != absl::StatusCode::kUnavailable;) {
+    ASSERT_LT(SystemClock().SinceBoot(), end) << "handshakes are refused too";
+  }
+  EXPECT_EQ(kept->GetJob(job.id()).id(), job.id());
+  EXPECT_TRUE(WhoIs(*kept).ok());
+  second.End();
+}
+
+TEST(TlsAccess, WhileCertificatesAreReplaced_NoStreamBreaksAndNoCallFails) {
+  const int64_t num_rotations = CountFromEnvironment("AMPD_ROTATIONS", 3);
+  TlsServer server;
+  const auto admin = server.As("admin");
+  const v1::Job job = admin->CreateJob(GoodSpec("watched"));
+  std::vector<std::unique_ptr<OpenWatch>> watches;
+  for (int i = 0; i < 20; ++i) {
+    watches.push_back(std::make_unique<OpenWatch>(admin.get(), job.id()));
+  }
+  std::atomic<bool> done = false;
+  std::atomic<int> num_calls = 0;
+  std::thread caller([&] {
+    while (!done) {
+      // Each call has a connection, and so a handshake, of its own.
+      const auto caller = WhoIs(*admin);
+      EXPECT_TRUE(caller.ok()) << caller.status();
+      ++num_calls;
+      EXPECT_EQ(admin->CreateJob(GoodSpec("rotated")).state(), v1::Job::QUEUED);
+    }
+  });
+  for (int64_t i = 0; i < num_rotations; ++i) {
+    server.RenewServer();
+    server.files().IssueTo("admin", server.first(), "ca.pem");
+    const absl::Duration next = SystemClock().SinceBoot() + absl::Seconds(1.2);
+    while (SystemClock().SinceBoot() < next) {
+      EXPECT_EQ(admin->GetJob(job.id()).id(), job.id());
+    }
+  }
+  done = true;
+  caller.join();
+  EXPECT_GT(num_calls, num_rotations);
+  for (const auto& watch : watches) {
+    EXPECT_FALSE(watch->HasEnded());
+    watch->End();
+  }
+}
+
+}  // namespace
+}  // namespace ampd::server
