@@ -11,9 +11,9 @@
 #include "absl/synchronization/notification.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/grpc/channel.h"
 #include "base/grpc/grpc_deadline.h"
 #include "base/grpc/grpc_status.h"
-#include "base/grpc/server_connection.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "client/api/cancels_call.h"
@@ -118,7 +118,7 @@ Request ById(const std::string& id) {
 }  // namespace
 
 JobClient::JobClient(const Options& options) : options_(options), stubs_(std::make_unique<JobClientStubs>()) {
-  stubs_->channel = MakeChannel({.address = options_.address, .token = options_.token});
+  stubs_->channel = MakeChannel(options_.server);
   stubs_->jobs = v1::JobService::NewStub(stubs_->channel);
   stubs_->workers = v1::WorkerAdminService::NewStub(stubs_->channel);
   stubs_->artifacts = v1::ArtifactService::NewStub(stubs_->channel);

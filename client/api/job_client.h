@@ -11,6 +11,7 @@
 #include "ampd/v1/artifact_service.pb.h"
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/worker_admin_service.pb.h"
+#include "base/grpc/server_connection.h"
 #include "client/api/cancellation.h"
 
 namespace ampd::client {
@@ -25,12 +26,10 @@ struct JobClientStubs;
 class JobClient {
  public:
   struct Options {
-    std::string address;                               // HOST:PORT, or unix:/PATH of the server's socket
-    std::string token;                                 // sent with every call; empty: none
+    ServerConnection server;
     absl::Duration call_deadline = absl::Seconds(10);  // deadline of each unary call
   };
 
-  // REQUIRES: CheckConnection (base/grpc/server_connection.h) accepts address and token.
   explicit JobClient(const Options& options);
   ~JobClient();
   JobClient(const JobClient&) = delete;
@@ -95,7 +94,7 @@ class JobClient {
 
   absl::StatusOr<v1::ServerInfo> GetServerInfo();
 
-  const std::string& address() const { return options_.address; }
+  const std::string& address() const { return options_.server.address; }
   absl::Duration call_deadline() const { return options_.call_deadline; }
   JobClientStubs& stubs() { return *stubs_; }
 

@@ -52,11 +52,13 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
                    .text = "SERVER",
                    .help = "Server to use: HOST:PORT, unix:/PATH of its socket, or a name from ampctl context list",
                    .suggest = SuggestContexts});
-  tree->AddGlobal({.name = "--token-file",
-                   .value = &options->token_file,
-                   .text = "FILE",
-                   .help = "File with the token to send to the server (default: AMPD_TOKEN, or the context's file)",
-                   .suggest = SuggestFiles});
+  for (const ConnectionFileName& file : ConnectionFileNames()) {
+    tree->AddGlobal({.name = absl::StrCat("--", file.name),
+                     .value = &file.in(options->files),
+                     .text = "FILE",
+                     .help = file.help,
+                     .suggest = SuggestFiles});
+  }
   tree->AddGlobal({.name = "-o,--output",
                    .value = format,
                    .text = "FORMAT",

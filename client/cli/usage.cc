@@ -31,12 +31,13 @@ constexpr char kExamples[] =
     "More: ampctl COMMAND --help, ampctl help exit-codes";
 
 constexpr char kEverywhere[] =
-    "Options of all commands: --address, --token-file, -o FORMAT, --no-headers, -q, --color, --ascii (see ampctl "
-    "--help)";
+    "Options of all commands (see ampctl --help): --address, --token-file, --ca, --cert, --key, -o FORMAT, "
+    "--no-headers, "
+    "-q, --color, --ascii";
 constexpr char kEverywhereButFormats[] =
-    "Options of all commands: --address, --token-file, --no-headers, -q, --color, --ascii (see ampctl --help). This "
-    "one "
-    "has no -o";
+    "Options of all commands but -o (see ampctl --help): --address, --token-file, --ca, --cert, --key, --no-headers, "
+    "-q, "
+    "--color, --ascii";
 
 void AddFootersBelow(const CommandTree& tree, CLI::App* app) {
   for (CLI::App* child : app->get_subcommands([](const CLI::App*) { return true; })) {

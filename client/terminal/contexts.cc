@@ -9,9 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "base/error.h"
-#include "base/grpc/server_connection.h"
 #include "base/io/file.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -21,7 +19,6 @@ namespace {
 
 constexpr int64_t kMaxFileBytes = 1 << 20;
 constexpr size_t kMaxShownBytes = 80;
-constexpr char kTokenFileKey[] = "token-file=";
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -67,6 +64,18 @@ absl::Status NotWritable(const std::string& path, const std::string& why) {
                               "; correct that, or set XDG_CONFIG_HOME to a folder of yours"));
 }
 
+// Takes a word such as "ca=/etc/ampd/ca.pem". Returns false if it is none.
+bool ReadFileWord(const std::string& word, ConnectionFiles* files) {
+  for (const ConnectionFileName& file : ConnectionFileNames()) {
+    const std::string key = absl::StrCat(file.name, "=");
+    if (absl::StartsWith(word, key) && word.size() > key.size()) {
+      file.in(*files) = word.substr(key.size());
+      return true;
+    }
+  }
+  return false;
+}
+
 // Adds what one line of the file says. Returns false if the line is malformed.
 bool ReadLine(absl::string_view line, Contexts* contexts) {
   const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
@@ -79,11 +88,12 @@ bool ReadLine(absl::string_view line, Contexts* contexts) {
   }
   NamedServer& server = contexts->servers[words[0]];
   server.address = words[1];
-  if (words.size() == 3) {
-    server.token_file = std::string(absl::StripPrefix(words[2], kTokenFileKey));
+  for (size_t i = 2; i < words.size(); ++i) {
+    if (!ReadFileWord(words[i], &server.files)) {
+      return false;
+    }
   }
-  const bool has_good_rest = words.size() == 2 || (words.size() == 3 && absl::StartsWith(words[2], kTokenFileKey));
-  return IsContextName(words[0]) && IsServerAddress(words[1]) && has_good_rest;
+  return IsContextName(words[0]) && IsServerAddress(words[1]);
 }
 
 absl::StatusOr<Contexts> ReadContextsAt(const std::string& path) {
@@ -106,10 +116,10 @@ absl::StatusOr<Contexts> ReadContextsAt(const std::string& path) {
   for (const auto line : absl::StrSplit(*text, '\n')) {
     ++number;
     if (!ReadLine(line, &contexts)) {
-      return BadFile(absl::StrCat(
-          path, ":", number, ": '", Shortened({line.data(), line.size()}, kMaxShownBytes),
-          "' is neither 'NAME ADDRESS', nor 'NAME ADDRESS token-file=PATH', nor 'current NAME'; correct the file "
-          "or delete it"));
+      return BadFile(absl::StrCat(path, ":", number, ": '", Shortened({line.data(), line.size()}, kMaxShownBytes),
+                                  "' is neither 'NAME ADDRESS', nor 'NAME ADDRESS ca=PATH token-file=PATH', nor "
+                                  "'current NAME'; correct the file "
+                                  "or delete it"));
     }
   }
   return contexts;
@@ -119,7 +129,7 @@ absl::StatusOr<Contexts> ReadContextsAt(const std::string& path) {
 // INVALID_ARGUMENT if it is neither.
 absl::StatusOr<ResolvedAddress> Named(const std::string& text, const std::string& origin) {
   if (IsServerAddress(text)) {
-    return ResolvedAddress{text, origin, ""};
+    return ResolvedAddress{text, origin, {}};
   }
   const auto path = ContextsPath();
   Contexts contexts;
@@ -132,25 +142,25 @@ absl::StatusOr<ResolvedAddress> Named(const std::string& text, const std::string
         absl::StrCat("the address '", Shortened(text, kMaxShownBytes), "' from ", origin,
                      " is neither HOST:PORT, nor unix:/PATH, nor the name of a context; see: ampctl context list"));
   }
-  return ResolvedAddress{found->second.address, origin, found->second.token_file};
+  return ResolvedAddress{found->second.address, origin, found->second.files};
 }
 
 // Returns the address of the current context, or the default.
 absl::StatusOr<ResolvedAddress> Current() {
   const auto path = ContextsPath();
   if (!path.ok()) {
-    return ResolvedAddress{kDefaultAddress, "the default", ""};
+    return ResolvedAddress{kDefaultAddress, "the default", {}};
   }
   AMPD_ASSIGN_OR_RETURN(const Contexts contexts, ReadContextsAt(*path));
   if (contexts.current.empty()) {
-    return ResolvedAddress{kDefaultAddress, "the default", ""};
+    return ResolvedAddress{kDefaultAddress, "the default", {}};
   }
   const auto found = contexts.servers.find(contexts.current);
   if (found == contexts.servers.end()) {
     return BadFile(absl::StrCat(*path, ": the current context '", Shortened(contexts.current, kMaxShownBytes),
                                 "' is not in the file; choose another: ampctl context use NAME"));
   }
-  return ResolvedAddress{found->second.address, absl::StrCat("context ", contexts.current), found->second.token_file};
+  return ResolvedAddress{found->second.address, absl::StrCat("context ", contexts.current), found->second.files};
 }
 
 }  // namespace
@@ -184,8 +194,12 @@ absl::Status WriteContexts(const Contexts& contexts) {
   }
   std::string text = contexts.current.empty() ? "" : absl::StrCat("current ", contexts.current, "\n");
   for (const auto& [name, server] : contexts.servers) {
-    absl::StrAppend(&text, name, " ", server.address,
-                    server.token_file.empty() ? "" : absl::StrCat(" ", kTokenFileKey, server.token_file), "\n");
+    absl::StrAppend(&text, name, " ", server.address);
+    ConnectionFiles files = server.files;
+    for (const ConnectionFileName& file : ConnectionFileNames()) {
+      absl::StrAppend(&text, file.in(files).empty() ? "" : absl::StrCat(" ", file.name, "=", file.in(files)));
+    }
+    absl::StrAppend(&text, "\n");
   }
   const absl::Status written = WriteFileAtomically(path, text);
   return written.ok() ? written : NotWritable(path, ReasonAtEnd(written));
@@ -207,13 +221,17 @@ absl::StatusOr<ResolvedAddress> ResolveAddress(const std::string& flag) {
                       : NotReadable(kProjectContext, ReasonAtEnd(project.status()));
 }
 
-absl::StatusOr<std::string> ResolveToken(const std::string& flag, const ResolvedAddress& server) {
-  AMPD_ASSIGN_OR_RETURN(std::string token, TokenFromFileOrEnvironment(flag));
-  if (token.empty() && !server.token_file.empty()) {
-    AMPD_ASSIGN_OR_RETURN(token, ReadTokenFile(server.token_file));
-  }
-  AMPD_RETURN_IF_ERROR(CheckConnection({server.address, token}));
-  return token;
+const std::vector<ConnectionFileName>& ConnectionFileNames() {
+  static const auto* const kNames = new std::vector<ConnectionFileName>{
+      {"token-file", "File with the token to send to the server",
+       [](ConnectionFiles& files) -> std::string& { return files.token; }},
+      {"ca", "File with the certificates that vouch for the server; the connection then has TLS",
+       [](ConnectionFiles& files) -> std::string& { return files.tls.ca; }},
+      {"cert", "File with your certificate, for a server that asks for one",
+       [](ConnectionFiles& files) -> std::string& { return files.tls.certificate; }},
+      {"key", "File with the key of your certificate",
+       [](ConnectionFiles& files) -> std::string& { return files.tls.key; }}};
+  return *kNames;
 }
 
 }  // namespace ampd::client

@@ -2,19 +2,21 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/grpc/server_connection.h"
 
 namespace ampd::client {
 
 // A server that a user has named.
 struct NamedServer {
   std::string address;
-  std::string token_file;  // Path of the file with the token for it; empty: none.
+  ConnectionFiles files;
 };
 
 // The servers that a user has named ("contexts"), and which one is current. The file has lines "current NAME" and
-// "NAME ADDRESS" or "NAME ADDRESS token-file=PATH".
+// "NAME ADDRESS", behind which there may be token-file=PATH, ca=PATH, cert=PATH and key=PATH.
 struct Contexts {
   std::string current;
   std::map<std::string, NamedServer> servers;
@@ -33,7 +35,7 @@ absl::Status WriteContexts(const Contexts& contexts);
 struct ResolvedAddress {
   std::string address;
   std::string origin;
-  std::string token_file;  // Of the context that names the server; empty: none.
+  ConnectionFiles files;  // Of the context that names the server.
 };
 
 // Returns whether the text is the address of a server: a host, a colon and a port from 1 to 65535; or "unix:" and the
@@ -49,9 +51,13 @@ bool IsContextName(const std::string& name);
 // this order is set.
 absl::StatusOr<ResolvedAddress> ResolveAddress(const std::string& flag);
 
-// Returns the token to send to a server: that of the file `flag`, otherwise that of AMPD_TOKEN, otherwise that of the
-// server's context; empty if there is none. INVALID_ARGUMENT if a file cannot be read, or if the token must not be sent
-// to this address.
-absl::StatusOr<std::string> ResolveToken(const std::string& flag, const ResolvedAddress& server);
+// What ConnectionFiles has, with the words for it in the file of contexts and as options: "token-file", "ca", "cert"
+// and "key".
+struct ConnectionFileName {
+  const char* name;
+  const char* help;
+  std::string& (*in)(ConnectionFiles& files);
+};
+const std::vector<ConnectionFileName>& ConnectionFileNames();
 
 }  // namespace ampd::client

@@ -239,8 +239,9 @@ void Session::Suspend() {
 absl::StatusOr<JobClient*> Session::Client() {
   if (client_ == nullptr) {
     AMPD_ASSIGN_OR_RETURN(address_, ResolveAddress(options_.address));
-    AMPD_ASSIGN_OR_RETURN(const std::string token, ResolveToken(options_.token_file, address_));
-    client_ = std::make_unique<JobClient>(JobClient::Options{.address = address_.address, .token = token});
+    AMPD_ASSIGN_OR_RETURN(const ServerConnection server,
+                          ConnectionTo(address_.address, options_.files, address_.files));
+    client_ = std::make_unique<JobClient>(JobClient::Options{.server = server});
   }
   return client_.get();
 }

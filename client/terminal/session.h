@@ -19,7 +19,7 @@ namespace ampd::client {
 // The options that every command has.
 struct GlobalOptions {
   std::string address;
-  std::string token_file;
+  ConnectionFiles files;
   OutputFormat output = OutputFormat::kTable;
   bool no_headers = false;
   bool quiet = false;

@@ -26,7 +26,6 @@
 #include "base/ipc/signals.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "base/status_macros.h"
 #include "base/units.h"
 #include "base/version.h"
 #include "base/worker_name.h"
@@ -52,7 +51,7 @@ constexpr int kAddress = 4;
 
 struct Flags {
   std::string server;
-  std::string token_file;
+  ampd::ConnectionFiles files;
   std::string name;
   std::string state_folder;
   std::string checkpoint_root;
@@ -100,7 +99,13 @@ std::string ProgramBeside(const std::string& program) {
 
 void DeclareFlags(CLI::App& app, Flags& flags) {
   app.add_option("--server", flags.server, "Server to work for: HOST:PORT, or unix:PATH of its socket")->required();
-  app.add_option("--token-file", flags.token_file, "File with the token to send to the server (default: AMPD_TOKEN)");
+  app.add_option("--token-file", flags.files.token, "File with the token to send to the server (default: AMPD_TOKEN)");
+  app.add_option(
+      "--ca", flags.files.tls.ca,
+      "File with the certificates that vouch for the server; the connection then has TLS (default: AMPD_CA)");
+  app.add_option("--cert", flags.files.tls.certificate,
+                 "File with the worker's certificate, for a server that asks for one (default: AMPD_CERT)");
+  app.add_option("--key", flags.files.tls.key, "File with the key of the worker's certificate (default: AMPD_KEY)");
   app.add_option("--name", flags.name, "Name of the worker (default: the host name)");
   app.add_option("--state-dir", flags.state_folder, "Folder for the state of this worker")->required();
   app.add_option("--checkpoint-root", flags.checkpoint_root,
@@ -237,13 +242,6 @@ ampd::agent::Agent::Options OptionsOf(const Flags& flags, const std::string& age
   return options;
 }
 
-absl::StatusOr<ampd::ServerConnection> ServerOf(const Flags& flags) {
-  AMPD_ASSIGN_OR_RETURN(const std::string token, ampd::TokenFromFileOrEnvironment(flags.token_file));
-  ampd::ServerConnection server{.address = flags.server, .token = token};
-  AMPD_RETURN_IF_ERROR(ampd::CheckConnection(server));
-  return server;
-}
-
 // Runs the agent until a signal ends it.
 int RunAgent(const Flags& flags, const ampd::ServerConnection& server, ampd::agent::Agent::Options options,
              ampd::SignalThread& signals) {
@@ -284,7 +282,7 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
     return Fail(kUsage, absl::StrCat("--name (default: the host name) ", std::string(name.message())),
                 flags.log_format);
   }
-  const absl::StatusOr<ampd::ServerConnection> server = ServerOf(flags);
+  const absl::StatusOr<ampd::ServerConnection> server = ampd::ConnectionTo(flags.server, flags.files);
   if (!server.ok()) {
     return Fail(kUsage, std::string(server.status().message()), flags.log_format);
   }
@@ -309,7 +307,8 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
   }
   absl::StatusOr<ampd::ListenAddress> listen;
   if (!flags.metrics_listen.empty()) {
-    listen = ampd::ParseListenAddress("--metrics-listen", flags.metrics_listen);
+    listen = ampd::ParseLoopbackAddress("--metrics-listen", flags.metrics_listen,
+                                        "a proxy on this host can offer the page to others");
     if (!listen.ok()) {
       return Fail(kUsage, std::string(listen.status().message()), flags.log_format);
     }

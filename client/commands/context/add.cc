@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/commands/context/context.h"
 #include "client/commands/context/note_default.h"
-#include "client/commands/suggestions.h"
 #include "client/terminal/contexts.h"
 #include "client/terminal/standard_streams.h"
 
@@ -15,16 +14,20 @@ namespace {
 
 struct AddOptions {
   std::string name;
-  NamedServer server;
+  std::string address;
 };
 
-// "127.0.0.1:7070", with the file of the token if there is one.
+// "127.0.0.1:7070  ca=/etc/ampd/ca.pem".
 std::string Shown(const NamedServer& server) {
-  return Printable(
-      absl::StrCat(server.address, server.token_file.empty() ? "" : " with the token in ", server.token_file));
+  std::string text = server.address;
+  ConnectionFiles files = server.files;
+  for (const ConnectionFileName& file : ConnectionFileNames()) {
+    absl::StrAppend(&text, file.in(files).empty() ? "" : absl::StrCat("  ", file.name, "=", file.in(files)));
+  }
+  return Printable(text);
 }
 
-// Refuses what the file of contexts could not hold, and a token that could not be sent.
+// Refuses what the file of contexts could not hold, and files with which no connection could be made.
 absl::Status CheckServer(const std::string& name, const NamedServer& server) {
   if (!IsContextName(name) || !IsServerAddress(server.address)) {
     return absl::InvalidArgumentError(
@@ -32,20 +35,25 @@ absl::Status CheckServer(const std::string& name, const NamedServer& server) {
                      "': the name must be one word, without ':', and must not be 'current'; the address must be "
                      "HOST:PORT or unix:/PATH"));
   }
-  if (server.token_file.find_first_of(" \t\r\n") != std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot add the token file '", server.token_file, "': its path must have no blanks"));
+  ConnectionFiles files = server.files;
+  for (const ConnectionFileName& file : ConnectionFileNames()) {
+    if (file.in(files).find_first_of(" \t\r\n") != std::string::npos) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot add the file '", file.in(files), "': its path must have no blanks"));
+    }
   }
-  return server.token_file.empty() ? absl::OkStatus()
-                                   : ResolveToken(server.token_file, {server.address, "", ""}).status();
+  return ConnectionTo(server.address, server.files).status();
 }
 
 int AddContext(Session* session, const AddOptions& options) {
   const std::string& name = options.name;
-  NamedServer server = options.server;
-  if (!server.token_file.empty()) {
-    std::error_code ignored;
-    server.token_file = std::filesystem::absolute(server.token_file, ignored).string();
+  // The files are options of every command.
+  NamedServer server{.address = options.address, .files = session->options().files};
+  for (const ConnectionFileName& file : ConnectionFileNames()) {
+    if (std::string& path = file.in(server.files); !path.empty()) {
+      std::error_code ignored;
+      path = std::filesystem::absolute(path, ignored).string();
+    }
   }
   auto contexts = ReadContexts();
   if (!contexts.ok()) {
@@ -86,15 +94,10 @@ Command AddContextCommand() {
           .arguments =
               {{.name = "name", .value = &options->name, .text = "NAME", .help = "Name: one word", .required = true},
                {.name = "server",
-                .value = &options->server.address,
+                .value = &options->address,
                 .text = "ADDRESS",
                 .help = "Address of the server: HOST:PORT, or unix:/PATH of its socket",
-                .required = true},
-               {.name = "--token-file",
-                .value = &options->server.token_file,
-                .text = "FILE",
-                .help = "File with the token to send to this server",
-                .suggest = SuggestFiles}},
+                .required = true}},
           .run = [options](Session* session) { return AddContext(session, *options); }};
 }
 

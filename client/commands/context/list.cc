@@ -1,4 +1,5 @@
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/commands/context/context.h"
@@ -8,6 +9,18 @@
 
 namespace ampd::client {
 namespace {
+
+// The files of the server's connection that are given.
+PlainFields FilesOf(const NamedServer& server) {
+  PlainFields fields;
+  ConnectionFiles files = server.files;
+  for (const ConnectionFileName& file : ConnectionFileNames()) {
+    if (!file.in(files).empty()) {
+      fields.push_back({file.name == std::string_view("token-file") ? "tokenFile" : file.name, file.in(files)});
+    }
+  }
+  return fields;
+}
 
 int ListContexts(Session* session) {
   const auto contexts = ReadContexts();
@@ -20,7 +33,7 @@ int ListContexts(Session* session) {
     const std::string& address = server.address;
     const bool current = name == contexts->current;
     rows.push_back({current ? "*" : " ", Printable(name), Printable(address)});
-    list.push_back({{"name", name}, {"address", address}, {"tokenFile", server.token_file}, {"current", current}});
+    list.push_back({{"name", name}, {"address", address}, {"current", current}, {"files", FilesOf(server)}});
   }
   if (session->names_only()) {
     for (const auto& [name, unused] : contexts->servers) {
@@ -32,9 +45,10 @@ int ListContexts(Session* session) {
     std::vector<Cells> cells;
     for (const auto& [name, server] : contexts->servers) {
       cells.push_back({Printable(name), Printable(server.address), name == contexts->current ? "true" : "false",
-                       Printable(server.token_file)});
+                       Printable(server.files.token), Printable(server.files.tls.ca),
+                       Printable(server.files.tls.certificate), Printable(server.files.tls.key)});
     }
-    PrintCsv(*session, {"name", "address", "is_current", "token_file"}, cells);
+    PrintCsv(*session, {"name", "address", "is_current", "token_file", "ca", "cert", "key"}, cells);
     return kExitOk;
   }
   if (PrintStructured(*session, list)) {

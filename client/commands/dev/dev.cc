@@ -167,7 +167,7 @@ absl::Status DevRun::StartServer() {
   }
   address_ = absl::StrCat("127.0.0.1:", ports[0]);
   metrics_address_ = absl::StrCat("127.0.0.1:", ports[1]);
-  client_ = std::make_unique<JobClient>(JobClient::Options{.address = address_});
+  client_ = std::make_unique<JobClient>(JobClient::Options{.server = {.address = address_, .token = "", .tls = {}}});
   return client_->IsServing("").status();
 }
 

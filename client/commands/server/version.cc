@@ -46,8 +46,9 @@ int PrintVersion(Session* session) {
   absl::Status status;
   if (const auto address = ResolveAddress(session->options().address); address.ok()) {
     server.address = address->address;
-    // Everybody may ask for the version, so no token is sent.
-    const auto info = JobClient({.address = server.address, .call_deadline = kDeadline}).GetServerInfo();
+    const auto connection = ConnectionTo(server.address, session->options().files, address->files);
+    const auto info = connection.ok() ? JobClient({.server = *connection, .call_deadline = kDeadline}).GetServerInfo()
+                                      : connection.status();
     server.version = info.ok() ? info->version() : "";
     status = info.status();
   } else {

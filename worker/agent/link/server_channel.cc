@@ -1,5 +1,7 @@
 #include "worker/agent/link/server_channel.h"
 
+#include "base/grpc/channel.h"
+
 namespace ampd::agent {
 namespace {
 

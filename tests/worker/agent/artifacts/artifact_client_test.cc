@@ -13,7 +13,7 @@ namespace {
 class ArtifactClientTest : public testing::Test {
  protected:
   absl::Status Download(const std::string& name, int64_t offset, absl::Duration deadline = absl::Minutes(1)) {
-    ArtifactClient client({.address = server_.address(), .token = ""}, deadline);
+    ArtifactClient client({.address = server_.address(), .token = "", .tls = {}}, deadline);
     return client.Download(name, offset, [this](std::string_view piece) {
       content_.append(piece);
       return absl::OkStatus();
