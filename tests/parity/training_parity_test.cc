@@ -37,6 +37,8 @@ constexpr int64_t kMicroBatches = 4;
 constexpr double kEmaDecay = 0.9375;
 
 constexpr double kFp32Tolerance = 1e-4;
+// The part of the first loss that the runs of 30 to 50 steps reach.
+constexpr double kPartAfterFewSteps = 0.9;
 
 // Describes a training run. The fields are the arguments of oracle_training.py.
 struct Recipe {
@@ -172,9 +174,10 @@ void ExpectClose(const std::string& what, const std::vector<float>& ours, const 
   ExpectClose(what, ours, theirs, std::vector<double>(ours.size(), tolerance));
 }
 
-void ExpectLearned(const at::Tensor& losses) {
+// Expects that the last loss is at most this part of the first one.
+void ExpectLearned(const at::Tensor& losses, double part = 0.8) {
   const auto* values = losses.const_data_ptr<float>();
-  EXPECT_LT(values[losses.numel() - 1], 0.8 * values[0]) << "the oracle must have learned something";
+  EXPECT_LT(values[losses.numel() - 1], part * values[0]) << "the oracle must have learned something";
 }
 
 // Returns the norm of the difference between our parameters and PyTorch's, relative to the norm of PyTorch's.
@@ -220,7 +223,7 @@ std::vector<double> TolerancesBeside(const Tensors& oracle) {
 
 // Checks that the run under each preset follows PyTorch's bf16 autocast in every step, within the tolerances of
 // TolerancesBeside.
-void ExpectFollowsAutocast(Recipe run, const std::vector<std::string>& presets) {
+void ExpectFollowsAutocast(Recipe run, const std::vector<std::string>& presets, double learned_part = 0.8) {
   run.preset = "bf16";
   const Tensors oracle = OracleOf(run);
   ASSERT_FALSE(oracle.empty());
@@ -229,14 +232,14 @@ void ExpectFollowsAutocast(Recipe run, const std::vector<std::string>& presets) 
     run.preset = preset;
     ExpectClose(run.model + " " + preset, Train(run, oracle).losses, oracle.at("losses"), tolerances);
   }
-  ExpectLearned(oracle.at("losses"));
+  ExpectLearned(oracle.at("losses"), learned_part);
 }
 
 TEST(TrainingParity, Bf16LossesOfTheCnnFollowAutocast) {
   if (HostHasAvx512()) {
     ExpectFollowsAutocast({.model = "cnn", .num_steps = 200}, {"bf16", "torch-amp-bf16"});
   } else {
-    ExpectFollowsAutocast({.model = "cnn", .num_steps = 20}, {"bf16"});
+    ExpectFollowsAutocast({.model = "cnn", .num_steps = 30}, {"bf16"}, kPartAfterFewSteps);
   }
 }
 
@@ -259,12 +262,12 @@ double StatisticsApart(const std::string& name, const at::Tensor& statistics, co
 }
 
 TEST(TrainingParity, Bf16LossesAndRunningStatisticsOfTheResnetFollowAutocast) {
-  const Recipe run{.model = "resnet", .preset = "torch-amp-bf16", .num_steps = HostHasAvx512() ? 100 : 40};
+  const Recipe run{.model = "resnet", .preset = "torch-amp-bf16", .num_steps = HostHasAvx512() ? 100 : 50};
   const Tensors oracle = OracleOf(run);
   ASSERT_FALSE(oracle.empty());
   const Trained trained = Train(run, oracle);
   ExpectClose("resnet " + run.preset, trained.losses, oracle.at("losses"), TolerancesBeside(oracle));
-  ExpectLearned(oracle.at("losses"));
+  ExpectLearned(oracle.at("losses"), HostHasAvx512() ? 0.8 : kPartAfterFewSteps);
   int num_statistics = 0;
   double worst = 0;
   for (const auto& [name, ours] : trained.engine->ExportState().model) {
