@@ -1,5 +1,7 @@
 #include "base/grpc/server_connection.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
@@ -19,14 +21,9 @@ bool IsOneWord(const std::string& token) {
   return std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
-std::string Environment(const char* name) {
-  const char* const value = std::getenv(name);
+std::string Environment(const char* name, const ConnectionDefaults& defaults) {
+  const char* const value = defaults.reads_environment ? std::getenv(name) : nullptr;
   return value == nullptr ? "" : value;
-}
-
-std::string FirstGiven(const std::string& flag, const char* variable, const std::string& otherwise) {
-  const std::string value = flag.empty() ? Environment(variable) : flag;
-  return value.empty() ? otherwise : value;
 }
 
 absl::Status BadTokenFile(const std::string& path, const std::string& why) {
@@ -43,13 +40,20 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   return token.empty() ? BadTokenFile(path, "its first line is empty") : absl::StatusOr<std::string>(std::move(token));
 }
 
-absl::StatusOr<std::string> TokenOf(const ConnectionFiles& flags, const ConnectionFiles& otherwise) {
+// Returns the flag, or what the environment or the context has in its place.
+std::string FirstGiven(const std::string& flag, const char* variable, const std::string& of_context,
+                       const ConnectionDefaults& defaults) {
+  const std::string value = flag.empty() ? Environment(variable, defaults) : flag;
+  return value.empty() ? of_context : value;
+}
+
+absl::StatusOr<std::string> TokenOf(const ConnectionFiles& flags, const ConnectionDefaults& defaults) {
   if (!flags.token.empty()) {
     return ReadTokenFile(flags.token);
   }
-  std::string token = Environment("AMPD_TOKEN");
-  return token.empty() && !otherwise.token.empty() ? ReadTokenFile(otherwise.token)
-                                                   : absl::StatusOr<std::string>(token);
+  std::string token = Environment("AMPD_TOKEN", defaults);
+  return token.empty() && !defaults.files.token.empty() ? ReadTokenFile(defaults.files.token)
+                                                        : absl::StatusOr<std::string>(token);
 }
 
 bool IsSocket(const std::string& address) { return address.starts_with("unix:"); }
@@ -58,21 +62,25 @@ bool IsSocket(const std::string& address) { return address.starts_with("unix:");
 
 bool IsLocalAddress(const std::string& address) {
   const std::string host = address.substr(0, address.rfind(':'));
-  return IsSocket(address) || host == "localhost" || host == "::1" || host == "[::1]" || host.starts_with("127.");
+  in_addr v4 = {};
+  // A name that only begins like a loopback address, such as 127.example.com, may be that of another host.
+  const bool is_v4_loopback = inet_pton(AF_INET, host.c_str(), &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127;
+  return IsSocket(address) || host == "localhost" || host == "::1" || host == "[::1]" || is_v4_loopback;
 }
 
 absl::StatusOr<ServerConnection> ConnectionTo(const std::string& address, const ConnectionFiles& flags,
-                                              const ConnectionFiles& otherwise) {
+                                              const ConnectionDefaults& defaults) {
   ServerConnection connection{.address = address, .token = "", .tls = {}};
   if (!IsSocket(address)) {
-    connection.tls = {.ca = FirstGiven(flags.tls.ca, "AMPD_CA", otherwise.tls.ca),
-                      .certificate = FirstGiven(flags.tls.certificate, "AMPD_CERT", otherwise.tls.certificate),
-                      .key = FirstGiven(flags.tls.key, "AMPD_KEY", otherwise.tls.key)};
+    const TlsFiles& of_context = defaults.files.tls;
+    connection.tls = {.ca = FirstGiven(flags.tls.ca, "AMPD_CA", of_context.ca, defaults),
+                      .certificate = FirstGiven(flags.tls.certificate, "AMPD_CERT", of_context.certificate, defaults),
+                      .key = FirstGiven(flags.tls.key, "AMPD_KEY", of_context.key, defaults)};
   }
   if (!connection.tls.empty()) {
     AMPD_RETURN_IF_ERROR(CheckTlsFiles(connection.tls, /*needs_certificate=*/false));
   }
-  AMPD_ASSIGN_OR_RETURN(connection.token, TokenOf(flags, otherwise));
+  AMPD_ASSIGN_OR_RETURN(connection.token, TokenOf(flags, defaults));
   if (!IsOneWord(connection.token)) {
     return Error(absl::StatusCode::kInvalidArgument, "BAD_TOKEN",
                  "the token must be one word, as ampctl auth token create printed it");

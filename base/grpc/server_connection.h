@@ -23,11 +23,17 @@ struct ConnectionFiles {
   TlsFiles tls;
 };
 
-// Returns the connection to a server. The files are those of `flags`; where they name none, those of the environment
-// (AMPD_CA, AMPD_CERT, AMPD_KEY, and AMPD_TOKEN with the token itself), and otherwise those of `otherwise`.
-// INVALID_ARGUMENT if a file cannot be used (BAD_TOKEN_FILE, BAD_TLS_FILES), if the token is not one word of printable
-// ASCII (BAD_TOKEN), or if it would travel to another host without encryption (TOKEN_IN_THE_CLEAR).
+// What takes the place of files that a user does not give.
+struct ConnectionDefaults {
+  ConnectionFiles files;  // Those of the server's context.
+  // Whether AMPD_CA, AMPD_CERT, AMPD_KEY, and AMPD_TOKEN with the token itself, come before them.
+  bool reads_environment = true;
+};
+
+// Returns the connection to a server. INVALID_ARGUMENT if a file cannot be used (BAD_TOKEN_FILE, BAD_TLS_FILES), if the
+// token is not one word of printable ASCII (BAD_TOKEN), or if it would travel to another host without encryption
+// (TOKEN_IN_THE_CLEAR).
 absl::StatusOr<ServerConnection> ConnectionTo(const std::string& address, const ConnectionFiles& flags,
-                                              const ConnectionFiles& otherwise = {});
+                                              const ConnectionDefaults& defaults = {});
 
 }  // namespace ampd

@@ -3,9 +3,11 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
+#include <ctime>
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "base/io/file.h"
 #include "base/tls/openssl_handles.h"
 
@@ -14,6 +16,7 @@ namespace {
 
 constexpr int64_t kMaxCaBytes = 4 << 20;
 constexpr size_t kMaxAnswers = 10'000;
+constexpr absl::Duration kAnswersAge = absl::Minutes(1);
 
 std::vector<CertificatePtr> CertificatesOf(const std::string& pem) {
   std::vector<CertificatePtr> certificates;
@@ -27,6 +30,14 @@ std::vector<CertificatePtr> CertificatesOf(const std::string& pem) {
   }
   ERR_clear_error();  // The end of the text is an error for OpenSSL.
   return certificates;
+}
+
+// When the first certificate expires.
+absl::Time EndOf(const std::vector<CertificatePtr>& chain) {
+  std::tm end = {};
+  return !chain.empty() && ASN1_TIME_to_tm(X509_get0_notAfter(chain.front().get()), &end) == 1
+             ? absl::FromTM(end, absl::UTCTimeZone())
+             : absl::InfinitePast();
 }
 
 bool Verify(X509_STORE* store, const std::vector<CertificatePtr>& chain) {
@@ -83,7 +94,6 @@ Trust::~Trust() = default;
 void Trust::Refresh() {
   const absl::StatusOr<std::string> content = ReadFile(ca_file_, kMaxCaBytes);
   const absl::MutexLock lock(&mutex_);
-  answers_.clear();
   if (!content.ok() || *content == content_) {
     return;
   }
@@ -95,6 +105,7 @@ void Trust::Refresh() {
   if (!certificates.empty()) {
     authorities_ = std::move(authorities);
     content_ = *content;
+    answers_.clear();
   }
 }
 
@@ -103,14 +114,18 @@ bool Trust::Vouches(const std::string& pem) const {
   if (authorities_ == nullptr) {
     return false;
   }
-  if (const auto known = answers_.find(pem); known != answers_.end()) {
-    return known->second;
+  const absl::Time now = absl::Now();
+  // Authorities expire too.
+  if (answers_.size() >= kMaxAnswers || now - answers_begin_ > kAnswersAge || now < answers_begin_) {
+    answers_.clear();
+    answers_begin_ = now;
   }
-  const bool is_good = Verify(authorities_->store.get(), CertificatesOf(pem));
-  if (answers_.size() < kMaxAnswers) {
-    answers_[pem] = is_good;
+  const auto [answer, is_new] = answers_.try_emplace(pem);
+  if (is_new) {
+    const std::vector<CertificatePtr> chain = CertificatesOf(pem);
+    answer->second = {.is_good = Verify(authorities_->store.get(), chain), .end = EndOf(chain)};
   }
-  return is_good;
+  return answer->second.is_good && now <= answer->second.end;
 }
 
 }  // namespace ampd

@@ -25,8 +25,8 @@ class Trust {
   explicit Trust(std::string ca_file);
   ~Trust();
 
-  // Reads the file again if it has changed, and forgets earlier answers. Call it once a second. If the file cannot be
-  // read, or has no certificate, the authorities stay those of before.
+  // Reads the file again if it has changed. Call it once a second. If the file cannot be read, or has no certificate,
+  // the authorities stay those of before.
   void Refresh();
 
   // Returns whether an authority vouches for the first certificate of a PEM text, with the others as certificates
@@ -40,7 +40,14 @@ class Trust {
   mutable absl::Mutex mutex_;
   std::string content_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Authorities> authorities_ ABSL_GUARDED_BY(mutex_);
-  mutable std::map<std::string, bool> answers_ ABSL_GUARDED_BY(mutex_);  // By certificate, since the last Refresh.
+
+  // What was found out about a certificate, so that it need not be verified for every call.
+  struct Answer {
+    bool is_good = false;
+    absl::Time end;  // Of the certificate.
+  };
+  mutable std::map<std::string, Answer> answers_ ABSL_GUARDED_BY(mutex_);
+  mutable absl::Time answers_begin_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // Of the oldest answer.
 };
 
 }  // namespace ampd

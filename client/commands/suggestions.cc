@@ -22,7 +22,7 @@ constexpr int kMostJobs = 100;
 // Returns a client whose calls have a short deadline; null if no address is known.
 std::unique_ptr<JobClient> QuickClient(const std::string& address_flag) {
   const auto address = ResolveAddress(address_flag);
-  const auto server = address.ok() ? ConnectionTo(address->address, {}, address->files) : address.status();
+  const auto server = address.ok() ? ConnectionTo(address->address, {}, address->defaults) : address.status();
   return server.ok() ? std::make_unique<JobClient>(JobClient::Options{.server = *server, .call_deadline = kDeadline})
                      : nullptr;
 }

@@ -142,7 +142,7 @@ absl::StatusOr<ResolvedAddress> Named(const std::string& text, const std::string
         absl::StrCat("the address '", Shortened(text, kMaxShownBytes), "' from ", origin,
                      " is neither HOST:PORT, nor unix:/PATH, nor the name of a context; see: ampctl context list"));
   }
-  return ResolvedAddress{found->second.address, origin, found->second.files};
+  return ResolvedAddress{found->second.address, origin, {.files = found->second.files}};
 }
 
 // Returns the address of the current context, or the default.
@@ -160,7 +160,8 @@ absl::StatusOr<ResolvedAddress> Current() {
     return BadFile(absl::StrCat(*path, ": the current context '", Shortened(contexts.current, kMaxShownBytes),
                                 "' is not in the file; choose another: ampctl context use NAME"));
   }
-  return ResolvedAddress{found->second.address, absl::StrCat("context ", contexts.current), found->second.files};
+  return ResolvedAddress{
+      found->second.address, absl::StrCat("context ", contexts.current), {.files = found->second.files}};
 }
 
 }  // namespace
@@ -217,8 +218,14 @@ absl::StatusOr<ResolvedAddress> ResolveAddress(const std::string& flag) {
     return Current();
   }
   const auto project = ReadFile(kProjectContext, kMaxFileBytes);
-  return project.ok() ? Named(std::string(absl::StripAsciiWhitespace(*project)), kProjectContext)
-                      : NotReadable(kProjectContext, ReasonAtEnd(project.status()));
+  if (!project.ok()) {
+    return NotReadable(kProjectContext, ReasonAtEnd(project.status()));
+  }
+  AMPD_ASSIGN_OR_RETURN(ResolvedAddress server,
+                        Named(std::string(absl::StripAsciiWhitespace(*project)), kProjectContext));
+  // The environment's token and files are for another server than that of `ampctl dev`.
+  server.defaults.reads_environment = false;
+  return server;
 }
 
 const std::vector<ConnectionFileName>& ConnectionFileNames() {

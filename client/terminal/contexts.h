@@ -35,7 +35,7 @@ absl::Status WriteContexts(const Contexts& contexts);
 struct ResolvedAddress {
   std::string address;
   std::string origin;
-  ConnectionFiles files;  // Of the context that names the server.
+  ConnectionDefaults defaults;  // Of the context that names the server.
 };
 
 // Returns whether the text is the address of a server: a host, a colon and a port from 1 to 65535; or "unix:" and the

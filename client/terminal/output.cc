@@ -213,6 +213,20 @@ ItemText TextOf(const Session& session, const v1::Token& token) {
   return TextInFormat(session, token, Printable(token.name()), csv, table);
 }
 
+ItemText TextOf(const Session& session, const v1::AuditEntry& entry) {
+  const auto csv = [&entry] { return std::vector<Cells>{AuditCsvRow(entry)}; };
+  const auto table = [&] { return std::vector<Cells>{AuditRow(entry, session.wide(), absl::LocalTimeZone())}; };
+  return TextInFormat(session, entry, Printable(entry.method()), csv, table);
+}
+
+void PrintAuditEntries(const Session& session, const std::vector<v1::AuditEntry>& entries) {
+  const bool is_csv = session.options().output == OutputFormat::kCsv;
+  PrintMessages(session, is_csv ? AuditCsvHeadings() : AuditHeadings(session.wide()), entries);
+  if (session.for_people() && entries.empty()) {
+    session.Note("the audit log has no such entries");
+  }
+}
+
 void PrintTokens(const Session& session, const std::vector<v1::Token>& tokens) {
   const bool is_csv = session.options().output == OutputFormat::kCsv;
   PrintMessages(session, is_csv ? TokenCsvHeadings() : TokenHeadings(session.wide()), tokens);

@@ -38,6 +38,7 @@ ItemText TextOf(const Session& session, const v1::Worker& worker);
 ItemText TextOf(const Session& session, const v1::Checkpoint& checkpoint);
 ItemText TextOf(const Session& session, const v1::Artifact& artifact);
 ItemText TextOf(const Session& session, const v1::Token& token);
+ItemText TextOf(const Session& session, const v1::AuditEntry& entry);
 
 // Return the headings of these lists in the format of -o.
 Cells JobListHeadings(const Session& session);
@@ -51,6 +52,7 @@ void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>&
 void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& artifacts, const std::string& job);
 
 void PrintTokens(const Session& session, const std::vector<v1::Token>& tokens);
+void PrintAuditEntries(const Session& session, const std::vector<v1::AuditEntry>& entries);
 
 // Prints all about one job.
 void PrintJob(const Session& session, const v1::Job& job);

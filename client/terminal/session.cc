@@ -240,7 +240,7 @@ absl::StatusOr<JobClient*> Session::Client() {
   if (client_ == nullptr) {
     AMPD_ASSIGN_OR_RETURN(address_, ResolveAddress(options_.address));
     AMPD_ASSIGN_OR_RETURN(const ServerConnection server,
-                          ConnectionTo(address_.address, options_.files, address_.files));
+                          ConnectionTo(address_.address, options_.files, address_.defaults));
     client_ = std::make_unique<JobClient>(JobClient::Options{.server = server});
   }
   return client_.get();

@@ -20,6 +20,8 @@ import urllib.request
 from service import below, kill_below
 from service_case import BINARIES, main
 
+# What is for another server changes nothing for the server of `ampctl dev`, and for commands in its folder.
+os.environ.update(AMPD_TOKEN="of-another-server", AMPD_CA="/none/ca.pem")
 SECONDS = 90  # limit for operations that take one or two seconds
 JOB = """
 name: dev-job

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/io/file.h"
 
@@ -17,7 +18,7 @@ namespace {
 
 // Becomes the program of a child. Runs between fork and exec, where a process with threads may only make
 // async-signal-safe calls.
-[[noreturn]] void ExecuteAsChild(char* const* arguments, int log, pid_t parent) {
+[[noreturn]] void ExecuteAsChild(char* const* arguments, char* const* environment, int log, pid_t parent) {
   constexpr int kCannotExecute = 127;
   sigset_t none;
   sigemptyset(&none);
@@ -31,8 +32,22 @@ namespace {
   dup2(nothing, STDIN_FILENO);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
-  execv(arguments[0], arguments);
+  execve(arguments[0], arguments, environment);
   _exit(kCannotExecute);
+}
+
+// Returns this process's environment without the token and the files for another server. The strings stay its own.
+std::vector<char*> EnvironmentOfChild() {
+  std::vector<char*> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const bool is_of_another_server = absl::StartsWith(*entry, "AMPD_TOKEN=") || absl::StartsWith(*entry, "AMPD_CA=") ||
+                                      absl::StartsWith(*entry, "AMPD_CERT=") || absl::StartsWith(*entry, "AMPD_KEY=");
+    if (!is_of_another_server) {
+      environment.push_back(*entry);
+    }
+  }
+  environment.push_back(nullptr);
+  return environment;
 }
 
 }  // namespace
@@ -51,10 +66,11 @@ absl::StatusOr<Child> Child::Start(const std::vector<std::string>& command, cons
     arguments.push_back(const_cast<char*>(word.c_str()));
   }
   arguments.push_back(nullptr);
+  const std::vector<char*> environment = EnvironmentOfChild();
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    ExecuteAsChild(arguments.data(), log.get(), parent);
+    ExecuteAsChild(arguments.data(), environment.data(), log.get(), parent);
   }
   return pid < 0 ? absl::StatusOr<Child>(ErrnoError(errno, "a process cannot be started")) : Child(pid);
 }

@@ -46,7 +46,7 @@ int PrintVersion(Session* session) {
   absl::Status status;
   if (const auto address = ResolveAddress(session->options().address); address.ok()) {
     server.address = address->address;
-    const auto connection = ConnectionTo(server.address, session->options().files, address->files);
+    const auto connection = ConnectionTo(server.address, session->options().files, address->defaults);
     const auto info = connection.ok() ? JobClient({.server = *connection, .call_deadline = kDeadline}).GetServerInfo()
                                       : connection.status();
     server.version = info.ok() ? info->version() : "";
