@@ -55,6 +55,12 @@ class SmokeTest(unittest.TestCase):
             self.assertGreater(row["calls"], 0)
             self.assertEqual(row["failed"], 0)
 
+    def test_submit_network(self):
+        answer = self.run_bench("submit-network")
+        self.assertEqual(keys_of(answer), {"submit_network": fields(
+            "outstanding", "rounds", calls_per_second=fields("plain", "tls", "proxy"), times_plain=fields("tls", "proxy"))})
+        self.assertGreater(min(numbers_of(answer)), 0)
+
     def test_first_step(self):
         answer = self.run_bench("first-step")
         self.assertEqual(keys_of(answer), {"first_step_ms": fields("p50", "max", "rounds"), "cold_python_ms": fields("p50")})

@@ -2,7 +2,8 @@
 // outstanding.
 //
 //   submit_bench ADDRESS OUTSTANDING SECONDS
-//       prints {"outstanding","calls","seconds","calls_per_second","p50_ms","p99_ms"}
+//       prints {"outstanding","calls","seconds","calls_per_second","p50_ms","p99_ms"}; AMPD_TOKEN, AMPD_CA, AMPD_CERT
+//       and AMPD_KEY have token and files for the connection, as those of ampctl
 //   submit_bench --flushes FOLDER SECONDS
 //       prints {"flushes_per_second"}: fdatasync of 4 KiB appends in FOLDER
 
@@ -21,6 +22,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "ampd/v1/job_service.grpc.pb.h"
+#include "base/grpc/channel.h"
 #include "base/io/file.h"
 #include "base/random.h"
 
@@ -44,10 +46,8 @@ v1::JobSpec SmallJob() {
 // Keeps `outstanding` calls in flight until the deadline: each call that ends starts the next one.
 class Load {
  public:
-  Load(const std::string& address, int outstanding, absl::Duration length)
-      : stub_(v1::JobService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()))),
-        outstanding_(outstanding),
-        length_(length) {}
+  Load(const ServerConnection& server, int outstanding, absl::Duration length)
+      : stub_(v1::JobService::NewStub(OpenChannel(server, {}))), outstanding_(outstanding), length_(length) {}
 
   void Run() {
     begin_ = absl::Now();
@@ -150,7 +150,12 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "usage: submit_bench ADDRESS OUTSTANDING SECONDS | submit_bench --flushes FOLDER SECONDS\n");
     return 2;
   }
-  Load load(argv[1], std::atoi(argv[2]), absl::Seconds(std::atof(argv[3])));
+  const absl::StatusOr<ServerConnection> server = ConnectionTo(argv[1], {});
+  if (!server.ok()) {
+    std::fprintf(stderr, "submit_bench: %s\n", std::string(server.status().message()).c_str());
+    return 2;
+  }
+  Load load(*server, std::atoi(argv[2]), absl::Seconds(std::atof(argv[3])));
   load.Run();
   load.Print();
   return 0;

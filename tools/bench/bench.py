@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Benchmarks of the running service.
 
-Usage: bench.py --bin FOLDER submit|first-step|step|optimizer-step|train-step|gradient-sample|data|estimate|
-                checkpoint
+Usage: bench.py --bin FOLDER submit|submit-network|first-step|step|optimizer-step|train-step|gradient-sample|data|
+                estimate|checkpoint
                 [--json] [--seconds N] [--rounds N] [--smoke]
 """
 import argparse
-import contextlib
 import json
 import os
 import pathlib
@@ -14,7 +13,6 @@ import re
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -23,10 +21,11 @@ from checkpoint import bench_checkpoint
 from data_loading import bench_data
 from gradient_sample import bench_gradient_sample
 from optimizer_step import bench_optimizer_step
+from programs import json_line, program, wait_for
+from submit_network import bench_submit_network
 from train_step import bench_train_step
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-START_SECONDS = 60
 OUTSTANDING = (1, 32, 256)
 
 # The peer of first-step: a Python process that imports torch, makes a linear model and takes one step of SGD.
@@ -86,32 +85,6 @@ STEP_PRESETS = ("fp32", "bf16", "fp16")
 STEP_BATCH_SIZE = 128
 SMOKE_BATCH_SIZE = 8
 STEPS_A_ROUND = 20
-
-
-def wait_for(condition, what, process):
-    deadline = time.monotonic() + START_SECONDS
-    while not condition():
-        if process.poll() is not None or time.monotonic() > deadline:
-            sys.exit(f"bench: {what} did not come up")
-        time.sleep(0.05)
-
-
-@contextlib.contextmanager
-def program(arguments, log, stop=signal.SIGTERM):
-    with open(log, "w", encoding="utf-8") as output:
-        process = subprocess.Popen([str(part) for part in arguments], stdout=output, stderr=subprocess.STDOUT,
-                                   cwd=log.parent)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.send_signal(stop)
-            process.wait(timeout=60)
-
-
-def json_line(*arguments):
-    return json.loads(subprocess.run([str(part) for part in arguments], capture_output=True, text=True,
-                                     check=True).stdout)
 
 
 def counter(metrics_address, name):
@@ -215,7 +188,7 @@ def bench_estimate(options):
             "rounds": options.rounds}
 
 
-BENCHES = {"submit": bench_submit, "first-step": bench_first_step, "step": bench_step,
+BENCHES = {"submit": bench_submit, "submit-network": bench_submit_network, "first-step": bench_first_step, "step": bench_step,
            "optimizer-step": bench_optimizer_step, "train-step": bench_train_step,
            "gradient-sample": bench_gradient_sample, "data": bench_data, "estimate": bench_estimate,
            "checkpoint": bench_checkpoint}
