@@ -15,6 +15,7 @@
 #include "http/listener.h"
 #include "server/artifacts/artifact_store.h"
 #include "server/artifacts/uploaded_models.h"
+#include "server/audit/audit_log.h"
 #include "server/coordinator/coordinator.h"
 #include "server/data_directory.h"
 #include "server/ledger/ledger.h"
@@ -50,6 +51,7 @@ struct Storage {
   std::unique_ptr<MetricStore> store;
   std::unique_ptr<ArtifactStore> artifacts;
   std::unique_ptr<TokenStore> tokens;
+  std::unique_ptr<AuditLog> audit;
   std::unique_ptr<Ledger> ledger;
   std::optional<FolderWatch> folder;
   bool is_lost = false;  // Whether the data directory is gone. Used by the ticker only.
@@ -152,6 +154,7 @@ absl::Status Server::Parts::OpenStorage() {
   AMPD_ASSIGN_OR_RETURN(
       storage.tokens,
       TokenStore::Open({.path = config.data_dir + "/tokens.db", .clock = &SystemClock(), .random = &SystemRandom()}));
+  AMPD_ASSIGN_OR_RETURN(storage.audit, AuditLog::Open({.path = config.data_dir + "/audit.log"}));
   Ledger::Options ledger_options;
   ledger_options.journal = std::move(opened);
   ledger_options.flush_events = [this] { return storage.store->Flush(); };
@@ -209,6 +212,7 @@ absl::Status Server::Parts::Listen() {
   options.socket = config.socket;
   options.grants = &config.grants;
   options.tokens = storage.tokens.get();
+  options.audit = storage.audit.get();
   options.trusts_loopback = config.trusts_loopback;
   options.tls = config.tls;
   options.proxy_socket = config.proxy_socket;

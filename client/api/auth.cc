@@ -54,4 +54,9 @@ absl::Status RevokeToken(JobClient* client, const std::string& name) {
   return CallAuth(client, &v1::AuthService::Stub::RevokeToken, request).status();
 }
 
+absl::StatusOr<v1::ListAuditEntriesResponse> ListAuditEntries(JobClient* client,
+                                                              const v1::ListAuditEntriesRequest& request) {
+  return CallAuth(client, &v1::AuthService::Stub::ListAuditEntries, request);
+}
+
 }  // namespace ampd::client

@@ -16,5 +16,8 @@ absl::StatusOr<v1::CreateTokenResponse> CreateToken(JobClient* client, const v1:
 // All tokens, by name. Reads all pages of the server.
 absl::StatusOr<std::vector<v1::Token>> ListTokens(JobClient* client);
 absl::Status RevokeToken(JobClient* client, const std::string& name);
+// The newest entries of the audit log, the oldest first.
+absl::StatusOr<v1::ListAuditEntriesResponse> ListAuditEntries(JobClient* client,
+                                                              const v1::ListAuditEntriesRequest& request);
 
 }  // namespace ampd::client

@@ -94,6 +94,7 @@ void AddCommands(CommandTree* tree) {
   tree->AddCommand(ModelCommands());
   tree->AddCommand(WorkerCommands());
   tree->AddCommand(AuthCommands());
+  tree->AddCommand(AuditCommand());
   tree->AddCommand(ContextCommands());
   tree->AddCommand(DevCommand());
   tree->AddCommand(HealthCommand());

@@ -1,6 +1,7 @@
 #include "client/render/token_text.h"
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "client/render/csv.h"
 #include "client/render/format.h"
 
@@ -65,6 +66,42 @@ std::vector<std::string> TokenCsvRow(const v1::Token& token) {
           CsvTime(token.has_create_time(), token.create_time()),
           CsvTime(token.has_expire_time(), token.expire_time()),
           Printable(token.created_by())};
+}
+
+std::vector<std::string> AuditHeadings(bool wide) {
+  std::vector<std::string> headings = {"TIME", "CALLER", "METHOD", "OBJECT", "RESULT"};
+  if (wide) {
+    headings.push_back("FROM");
+  }
+  return headings;
+}
+
+std::vector<std::string> AuditRow(const v1::AuditEntry& entry, bool wide, absl::TimeZone zone) {
+  const std::string method = entry.method().substr(entry.method().rfind('/') + 1);
+  const std::string result = entry.reason().empty() ? entry.code() : entry.reason();
+  const std::string left_out =
+      entry.num_left_out() == 0 ? "" : absl::StrCat("  (and ", entry.num_left_out(), " before, left out)");
+  std::vector<std::string> row = {FormatTimestamp(WhenOf(entry.time()), zone), OrNothing(entry.caller()),
+                                  OrNothing(method), OrNothing(entry.object()), OrNothing(result + left_out)};
+  if (wide) {
+    row.push_back(OrNothing(entry.address()));
+  }
+  return row;
+}
+
+std::vector<std::string> AuditCsvHeadings() {
+  return {"time", "caller", "address", "method", "object", "code", "reason", "num_left_out"};
+}
+
+std::vector<std::string> AuditCsvRow(const v1::AuditEntry& entry) {
+  return {CsvTime(entry.has_time(), entry.time()),
+          Printable(entry.caller()),
+          Printable(entry.address()),
+          Printable(entry.method()),
+          Printable(entry.object()),
+          Printable(entry.code()),
+          Printable(entry.reason()),
+          absl::StrCat(entry.num_left_out())};
 }
 
 }  // namespace ampd::client

@@ -6,7 +6,7 @@
 #include "absl/time/time.h"
 #include "ampd/v1/auth_service.pb.h"
 
-// Tokens as rows of a table, and roles as words.
+// Tokens and entries of the audit log as rows of a table, and roles as words.
 namespace ampd::client {
 
 // The role as users write it: "submitter".
@@ -23,5 +23,13 @@ std::vector<std::string> TokenRow(const v1::Token& token, bool wide, absl::Time 
 // The headings and rows of `auth token list -o csv`.
 std::vector<std::string> TokenCsvHeadings();
 std::vector<std::string> TokenCsvRow(const v1::Token& token);
+
+// The headings and rows of `audit`. `wide` adds where the call came from.
+std::vector<std::string> AuditHeadings(bool wide);
+std::vector<std::string> AuditRow(const v1::AuditEntry& entry, bool wide, absl::TimeZone zone);
+
+// The headings and rows of `audit -o csv`.
+std::vector<std::string> AuditCsvHeadings();
+std::vector<std::string> AuditCsvRow(const v1::AuditEntry& entry);
 
 }  // namespace ampd::client

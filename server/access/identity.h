@@ -32,7 +32,7 @@ enum class Right {
   kSubmit,      // To make jobs and files, and to change one's own jobs.
   kOperate,     // To change jobs of others, workers and files.
   kWork,        // To run jobs as a worker.
-  kAdminister,  // To make and revoke tokens.
+  kAdminister,  // To make and revoke tokens, and to read the audit log.
 };
 
 bool Has(Role role, Right right);

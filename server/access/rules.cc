@@ -41,6 +41,7 @@ const std::vector<Rule>& AllRules() {
       {.method = "ampd.v1.ArtifactService/ListArtifacts", .right = Right::kRead},
       {.method = "ampd.v1.ArtifactService/UploadArtifact", .right = Right::kSubmit},
       {.method = "ampd.v1.AuthService/CreateToken", .right = Right::kAdminister},
+      {.method = "ampd.v1.AuthService/ListAuditEntries", .right = Right::kAdminister},
       {.method = "ampd.v1.AuthService/ListTokens", .right = Right::kAdminister},
       {.method = "ampd.v1.AuthService/RevokeToken", .right = Right::kAdminister},
       {.method = "ampd.v1.AuthService/WhoAmI", .right = Right::kNone},

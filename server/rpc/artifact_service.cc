@@ -164,6 +164,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
   void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     state_ = State::ENDED;
     upload_ = nullptr;
+    environment_.audit->Finished(*context_, kUploadArtifact, "", status);
     environment_.observer->Finished(kUploadArtifact, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
     if (!status.ok()) {
       environment_.observer->Refused(kUploadArtifact, status, peer_);

@@ -70,4 +70,16 @@ grpc::ServerUnaryReactor* AuthService::RevokeToken(grpc::CallbackServerContext* 
                        [this, request] { return tokens_->Revoke(request->name()); });
 }
 
+grpc::ServerUnaryReactor* AuthService::ListAuditEntries(grpc::CallbackServerContext* context,
+                                                        const v1::ListAuditEntriesRequest* request,
+                                                        v1::ListAuditEntriesResponse* response) {
+  return ServeBlocking(*environment_, context, "ampd.v1.AuthService/ListAuditEntries", *request,
+                       [=, this]() -> absl::Status {
+                         if (log_ != nullptr) {
+                           AMPD_ASSIGN_OR_RETURN(*response, log_->List(*request));
+                         }
+                         return absl::OkStatus();
+                       });
+}
+
 }  // namespace ampd::server

@@ -1,15 +1,18 @@
 #pragma once
 
 #include "ampd/v1/auth_service.grpc.pb.h"
+#include "server/audit/audit_log.h"
 #include "server/rpc/call.h"
 #include "server/tokens/token_store.h"
 
 namespace ampd::server {
 
-// ampd.v1.AuthService over the store of tokens. Thread-safe.
+// ampd.v1.AuthService over the store of tokens and the audit log. Thread-safe.
 class AuthService final : public v1::AuthService::CallbackService {
  public:
-  AuthService(const CallEnvironment* environment, TokenStore* tokens) : environment_(environment), tokens_(tokens) {}
+  // `log` may be null: it has no entries.
+  AuthService(const CallEnvironment* environment, TokenStore* tokens, AuditLog* log)
+      : environment_(environment), tokens_(tokens), log_(log) {}
 
   grpc::ServerUnaryReactor* WhoAmI(grpc::CallbackServerContext*, const v1::WhoAmIRequest*, v1::Caller*) override;
   grpc::ServerUnaryReactor* CreateToken(grpc::CallbackServerContext*, const v1::CreateTokenRequest*,
@@ -18,10 +21,13 @@ class AuthService final : public v1::AuthService::CallbackService {
                                        v1::ListTokensResponse*) override;
   grpc::ServerUnaryReactor* RevokeToken(grpc::CallbackServerContext*, const v1::RevokeTokenRequest*,
                                         v1::RevokeTokenResponse*) override;
+  grpc::ServerUnaryReactor* ListAuditEntries(grpc::CallbackServerContext*, const v1::ListAuditEntriesRequest*,
+                                             v1::ListAuditEntriesResponse*) override;
 
  private:
   const CallEnvironment* const environment_;
   TokenStore* const tokens_;
+  AuditLog* const log_;
 };
 
 }  // namespace ampd::server

@@ -158,6 +158,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public OpenStream, 
     }
     ended_ = true;
     waiting_.clear();
+    environment_.audit->Finished(*context_, method_, "", status);
     environment_.observer->Finished(method_, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
     if (!status.ok() && !absl::IsCancelled(status)) {
       environment_.observer->Refused(method_, status, peer_);

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/grpc/grpc_status.h"
 #include "server/monitoring/call_observer.h"
+#include "server/rpc/audit.h"
 #include "server/rpc/guard.h"
 #include "server/rpc/open_streams.h"
 #include "server/rpc/readable_requests.h"
@@ -44,16 +45,20 @@ struct CallEnvironment {
   WorkPool* model_pool = nullptr;     // For work that may read an uploaded model; no other call should wait for that.
   WorkPool* estimate_pool = nullptr;  // For computations on a model's graph, up to seconds for the largest.
   OpenStreams* open_streams = nullptr;
+  Audit* audit = nullptr;
 };
 
 // Finishes the call; called exactly once, from any thread.
 using FinishCall = std::function<void(absl::Status)>;
 
-// Returns a function that reports the result of the call to the observer and finishes the call.
-inline FinishCall Finisher(const CallEnvironment& environment, grpc::CallbackServerContext* context,
-                           grpc::ServerUnaryReactor* reactor, std::string_view method) {
-  return [observer = environment.observer, guard = environment.guard, context, reactor, method,
-          start = SystemClock().SinceBoot()](const absl::Status& status) {
+// Returns a function that reports the result of the call to observer and audit log and finishes the call. `request`
+// lives until then.
+template <typename Request>
+FinishCall Finisher(const CallEnvironment& environment, grpc::CallbackServerContext* context,
+                    grpc::ServerUnaryReactor* reactor, std::string_view method, const Request& request) {
+  return [observer = environment.observer, guard = environment.guard, audit = environment.audit, context, reactor,
+          method, &request, start = SystemClock().SinceBoot()](const absl::Status& status) {
+    audit->Finished(*context, method, ObjectOf(request), status);
     observer->Finished(method, status.code(), SystemClock().SinceBoot() - start, /*is_stream=*/false);
     if (!status.ok()) {
       observer->Refused(method, status, guard->PeerText(*context));
@@ -92,7 +97,7 @@ template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                                      std::string_view method, const Request& request, Work work) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  FinishCall finish = Finisher(environment, context, reactor, method);
+  FinishCall finish = Finisher(environment, context, reactor, method, request);
   absl::Status allowed = environment.guard->Check(*context, method);
   if (allowed.ok() && request.ByteSizeLong() > kMaxClientMessageBytes) {
     allowed = Error(absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE", "a request may have at most 4 MiB");

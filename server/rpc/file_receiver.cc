@@ -127,6 +127,7 @@ void FileReceiver::End(const absl::Status& status) {
   if (std::exchange(ended_, true)) {
     return;
   }
+  environment_.audit->Finished(*context_, kMethod, "", status);
   environment_.observer->Finished(kMethod, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
   if (!status.ok() && !absl::IsCancelled(status)) {
     environment_.observer->Refused(kMethod, status, peer_);

@@ -111,7 +111,8 @@ struct GrpcServer::Parts {
         uploads(kNumUploadThreads, kMaxPoolTasks),
         model_pool(kNumModelThreads, kMaxPoolTasks),
         estimate_pool(NumEstimateThreads(), kMaxEstimates),
-        environment{&guard, options.observer, &pool, &model_pool, &estimate_pool, &open_streams},
+        audit(options.audit, &guard),
+        environment{&guard, options.observer, &pool, &model_pool, &estimate_pool, &open_streams, &audit},
         relays(options.clock),
         jobs({.environment = &environment,
               .commands = &options.coordinator->commands(),
@@ -134,7 +135,7 @@ struct GrpcServer::Parts {
                  .clock = options.clock}),
         admin(&environment, &options.coordinator->sessions()),
         artifacts({&environment, options.artifacts, &uploads, &ticker}),
-        auth(&environment, options.tokens) {}
+        auth(&environment, options.tokens, options.audit) {}
 
   Peers peers;
   const std::unique_ptr<Trust> trust;  // Null: no TLS.
@@ -146,6 +147,7 @@ struct GrpcServer::Parts {
   WorkPool model_pool;
   WorkPool estimate_pool;
   OpenStreams open_streams;
+  Audit audit;
   CallEnvironment environment;
   Ticker ticker;
   FileRelays relays;

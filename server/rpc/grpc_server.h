@@ -15,6 +15,7 @@
 #include "base/tls/tls_files.h"
 #include "server/access/grants.h"
 #include "server/artifacts/artifact_store.h"
+#include "server/audit/audit_log.h"
 #include "server/coordinator/coordinator.h"
 #include "server/rpc/acceptor.h"
 #include "server/rpc/call.h"
@@ -37,6 +38,7 @@ class GrpcServer {
     const Grants* grants = nullptr;       // Roles of the users that connect to it.
     int max_connections = 1024;           // Of each of the two.
     TokenStore* tokens = nullptr;
+    AuditLog* audit = nullptr;     // Null: none.
     bool trusts_loopback = false;  // As Guard::Options.
     // `listen` has TLS if there is a certificate. The CA vouches for clients, there and behind the proxy.
     TlsFiles tls;

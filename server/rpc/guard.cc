@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -24,23 +25,26 @@ constexpr char kProxiedCertificate[] = "x-ampd-client-cert";
 constexpr size_t kMaxAddressBytes = 64;
 constexpr size_t kSchemeLength = 7;  // Of "Bearer ".
 
-Role RoleOf(const v1::Token& token) {
+// The role of a token; none for one that a newer server gave it.
+std::set<Role> RolesOf(const v1::Token& token) {
   switch (token.role()) {
+    case v1::VIEWER:
+      return {Role::kViewer};
     case v1::SUBMITTER:
-      return Role::kSubmitter;
+      return {Role::kSubmitter};
     case v1::OPERATOR:
-      return Role::kOperator;
+      return {Role::kOperator};
     case v1::ADMIN:
-      return Role::kAdmin;
+      return {Role::kAdmin};
     case v1::AGENT:
-      return Role::kAgent;
+      return {Role::kAgent};
     default:
-      return Role::kViewer;
+      return {};
   }
 }
 
 Identity IdentityOfToken(const v1::Token& token) {
-  Identity identity{.name = absl::StrCat("token:", token.name()), .roles = {RoleOf(token)}};
+  Identity identity{.name = absl::StrCat("token:", token.name()), .roles = RolesOf(token)};
   if (token.role() == v1::AGENT) {
     identity.workers = token.worker();
   }
@@ -132,17 +136,22 @@ absl::StatusOr<Identity> Guard::IdentityOf(const grpc::ServerContextBase& contex
   return absl::IsNotFound(token.status()) ? absl::StatusOr<Identity>(std::move(of_connection)) : token.status();
 }
 
-std::string Guard::PeerText(const grpc::ServerContextBase& context) const {
-  std::string address = context.peer();
-  const std::optional<Peer> on_socket = options_.peers->Find(address);
+std::string Guard::AddressOf(const grpc::ServerContextBase& context) const {
+  const std::string name = context.peer();
+  const std::optional<Peer> on_socket = options_.peers->Find(name);
   if (on_socket.has_value()) {
-    address = on_socket->is_proxy ? ProxiedAddress(context) : "";
+    return on_socket->is_proxy ? ProxiedAddress(context) : "socket";
   }
+  return name;
+}
+
+std::string Guard::PeerText(const grpc::ServerContextBase& context) const {
+  const std::string address = AddressOf(context);
   const absl::StatusOr<Identity> identity = IdentityOf(context);
   if (!identity.ok() || identity->name.empty()) {
-    return address.empty() ? context.peer() : address;
+    return address == "socket" ? context.peer() : address;
   }
-  return address.empty() ? identity->name : absl::StrCat(identity->name, " at ", address);
+  return address == "socket" ? identity->name : absl::StrCat(identity->name, " at ", address);
 }
 
 absl::Status Guard::Check(const grpc::ServerContextBase& context, std::string_view method) const {

@@ -60,6 +60,8 @@ class Guard {
   // The peer as logs show it: its identity, "user:alice", with its address if it did not come over the socket:
   // "token:ci at ipv4:127.0.0.1:40000".
   std::string PeerText(const grpc::ServerContextBase& context) const;
+  // Where the call came from, as gRPC or the proxy say it; "socket" for a caller on the Unix socket.
+  std::string AddressOf(const grpc::ServerContextBase& context) const;
   // The peer's identity, which may have no roles. UNAUTHENTICATED if the call has a token that is not valid, or if its
   // certificate is not trusted any more; PERMISSION_DENIED if the peer is on another host without TLS.
   absl::StatusOr<Identity> IdentityOf(const grpc::ServerContextBase& context) const;

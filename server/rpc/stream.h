@@ -165,6 +165,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Ope
       return;
     }
     state_ = State::FINISHED;
+    environment_.audit->Finished(*context_, method_, "", status);
     environment_.observer->Finished(method_, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
     if (!status.ok() && !absl::IsCancelled(status)) {
       environment_.observer->Refused(method_, status, environment_.guard->PeerText(*context_));

@@ -26,6 +26,11 @@ class FakeAuth final : public v1::AuthService::Service {
     return last_create_;
   }
 
+  v1::ListAuditEntriesRequest last_audit() {
+    absl::MutexLock lock(&mutex_);
+    return last_audit_;
+  }
+
   grpc::Status WhoAmI(grpc::ServerContext* context, const v1::WhoAmIRequest*, v1::Caller* caller) override {
     absl::MutexLock lock(&mutex_);
     const auto found = context->client_metadata().find("authorization");
@@ -62,6 +67,22 @@ class FakeAuth final : public v1::AuthService::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status ListAuditEntries(grpc::ServerContext*, const v1::ListAuditEntriesRequest* request,
+                                v1::ListAuditEntriesResponse* response) override {
+    absl::MutexLock lock(&mutex_);
+    last_audit_ = *request;
+    v1::AuditEntry& entry = *response->add_entries();
+    entry.mutable_time()->set_seconds(1'700'000'000);
+    entry.set_caller("token:ci");
+    entry.set_address("10.0.0.7");
+    entry.set_method("ampd.v1.JobService/CancelJob");
+    entry.set_object("j-aaaa");
+    entry.set_code("PERMISSION_DENIED");
+    entry.set_reason("NOT_YOUR_JOB");
+    entry.set_num_left_out(3);
+    return grpc::Status::OK;
+  }
+
   grpc::Status RevokeToken(grpc::ServerContext*, const v1::RevokeTokenRequest* request,
                            v1::RevokeTokenResponse*) override {
     absl::MutexLock lock(&mutex_);
@@ -74,6 +95,7 @@ class FakeAuth final : public v1::AuthService::Service {
   absl::Mutex mutex_;
   std::map<std::string, v1::Token> tokens_;
   v1::CreateTokenRequest last_create_;
+  v1::ListAuditEntriesRequest last_audit_;
   std::string authorization_;
 };
 

@@ -51,7 +51,7 @@ ROOMS = {
 
     "models": "ampd base graph graph/exported",
 
-    "server": "base base/io base/tls http server/access server/artifacts server/coordinator server/ledger server/monitoring "
+    "server": "base base/io base/tls http server/access server/artifacts server/audit server/coordinator server/ledger server/monitoring "
               "server/rpc server/state server/telemetry server/tokens cli11 clock log prometheus thread",
     "server/access": "base",
     "server/state": "ampd base base/formats precision",
@@ -61,11 +61,12 @@ ROOMS = {
                           "thread",
     "server/telemetry": "ampd base base/io points server/state clock sqlite thread",
     "server/artifacts": "ampd base base/formats base/io graph/exported clock files sqlite thread",
+    "server/audit": "ampd base base/io thread",
     "server/init": "ampd base base/io base/tls server server/tokens cli11 clock",
     "server/tokens": "ampd base base/formats base/io clock sqlite",
     "server/monitoring": "ampd base base/io http models server/coordinator server/state server/telemetry clock log "
                          "prometheus",
-    "server/rpc": "ampd base base/grpc base/io base/ipc base/tls graph points server/access server/admission server/artifacts "
+    "server/rpc": "ampd base base/grpc base/io base/ipc base/tls graph points server/access server/admission server/artifacts server/audit "
                   "server/coordinator server/monitoring server/telemetry server/tokens clock files grpc thread",
 
     "client/api": "ampd base base/formats base/grpc base/io clock files grpc",

@@ -7,6 +7,9 @@ namespace ampd::client {
 // The command group `ampctl auth` with all its commands.
 Command AuthCommands();
 
+// `ampctl audit`.
+Command AuditCommand();
+
 // The subcommands of `ampctl auth` and `ampctl auth token`. Each is defined in the file that has its name.
 Command WhoAmICommand();
 Command CreateTokenCommand();

@@ -64,6 +64,11 @@ TEST_F(AmpctlAuth, ATokenThatCannotBeReadOrSent_IsExplained) {
   EXPECT_THAT(message("--token-file good --address 192.0.2.1:7070"),
               AllOf(HasSubstr("TOKEN_IN_THE_CLEAR"), Not(HasSubstr("ampd_good"))));
   EXPECT_THAT(message("", "AMPD_ADDRESS=192.0.2.1:7070 AMPD_TOKEN=ampd_env"), HasSubstr("TOKEN_IN_THE_CLEAR"));
+  for (const char* const host : {"127.example.com", "127.0.0.1.example.com", "localhost.example.com", "1270.0.0.1"}) {
+    EXPECT_THAT(message(absl::StrCat("--token-file good --address ", host, ":7070")), HasSubstr("TOKEN_IN_THE_CLEAR"));
+  }
+  EXPECT_THAT(message("--ca none.pem"), AllOf(HasSubstr("BAD_TLS_FILES"), HasSubstr("none.pem")));
+  EXPECT_THAT(message("", "AMPD_CERT=only.pem"), HasSubstr("authorities is not given"));
   EXPECT_EQ(fake_.auth.authorization(), "");
 }
 
@@ -113,6 +118,19 @@ TEST_F(AmpctlAuth, ListShowsNoSecret) {
   const Result list = Run("auth token list -o wide");
   EXPECT_THAT(list.out, AllOf(HasSubstr("gpus  agent  gpu-*"), HasSubstr("never"), HasSubstr("user:root"),
                               Not(HasSubstr("ampd_"))));
+}
+
+TEST_F(AmpctlAuth, AuditShowsWhoDidWhatWithWhichResult) {
+  const Result table = Run("audit --limit 7 --since 1h --caller 'token:*' -o wide");
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, AllOf(HasSubstr("token:ci  CancelJob  j-aaaa  NOT_YOUR_JOB  (and 3 before, left out)"),
+                               HasSubstr("10.0.0.7")));
+  const v1::ListAuditEntriesRequest request = fake_.auth.last_audit();
+  EXPECT_EQ(request.limit(), 7);
+  EXPECT_EQ(request.caller(), "token:*");
+  EXPECT_NEAR(static_cast<double>(request.since().seconds()),
+              static_cast<double>(absl::ToUnixSeconds(absl::Now())) - 3600, 60);
+  EXPECT_EQ(Run("audit --limit 1001").exit_code, 2);
 }
 
 }  // namespace

@@ -197,6 +197,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"worker drain", "w1"},
                                                                 {"worker undrain", "w1"},
                                                                 {"worker remove", "w1"},
+                                                                {"audit", ""},
                                                                 {"auth whoami", ""},
                                                                 {"auth token create", "ci --role viewer"},
                                                                 {"auth token list", ""},

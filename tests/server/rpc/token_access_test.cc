@@ -1,6 +1,7 @@
 // Tokens at the real server: what a call with one may do, what is accepted as one, and what happens when it ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -275,6 +276,46 @@ TEST(TokenAccess, AnExpiredTokensStreamsEndSoon) {
   get.set_id(job.id());
   v1::Job answer;
   EXPECT_EQ(ReasonOf(FromGrpcStatus(brief->jobs().GetJob(Context().get(), get, &answer))), "TOKEN_EXPIRED");
+}
+
+TEST(TokenAccess, TheAuditLogTellsWhoChangedWhat_AndWhoWasRefused) {
+  TokenServer server;
+  const auto ci = server.With(server.Create("ci", v1::SUBMITTER));
+  const v1::Job job = ci->CreateJob(GoodSpec("audited"));
+  ci->GetJob(job.id());
+  EXPECT_FALSE(CallEmpty(*ci, "ampd.v1.WorkerAdminService/DrainWorker").ok());
+  const auto auth = server.Auth();
+  EXPECT_FALSE(WhoIs(*auth, {"Bearer ampd_planted_secret"}).ok());
+  v1::ListAuditEntriesResponse response;
+  ASSERT_TRUE(v1::AuthService::Stub(server.admin().NewChannel())
+                  .ListAuditEntries(Context().get(), v1::ListAuditEntriesRequest(), &response)
+                  .ok());
+  std::vector<std::string> lines;
+  for (const v1::AuditEntry& entry : response.entries()) {
+    lines.push_back(absl::StrCat(entry.caller(), " ", entry.method().substr(entry.method().rfind('/') + 1), " ",
+                                 entry.object(), " ", entry.code(), " ", entry.reason()));
+    EXPECT_THAT(entry.DebugString(), testing::Not(HasSubstr("planted")));
+  }
+  const std::string admin = Grants({}).Of({.uid = getuid()}).name;
+  EXPECT_THAT(lines, testing::ElementsAre(admin + " CreateToken ci OK ", "token:ci CreateJob audited OK ",
+                                          "token:ci DrainWorker  PERMISSION_DENIED ROLE_TOO_LOW",
+                                          " WhoAmI  UNAUTHENTICATED TOKEN_UNKNOWN"));
+  EXPECT_EQ(response.entries(0).address(), "socket");
+  EXPECT_THAT(response.entries(3).address(), HasSubstr("127.0.0.1"));
+}
+
+TEST(TokenAccess, AFloodOfRefusedCallsHasFewEntries) {
+  TokenServer server;
+  const auto auth = server.Auth();
+  for (int i = 0; i < 2000; ++i) {
+    EXPECT_FALSE(WhoIs(*auth, {"Bearer ampd_wrong"}).ok());
+  }
+  v1::ListAuditEntriesRequest request;
+  request.set_limit(1000);
+  v1::ListAuditEntriesResponse response;
+  ASSERT_TRUE(
+      v1::AuthService::Stub(server.admin().NewChannel()).ListAuditEntries(Context().get(), request, &response).ok());
+  EXPECT_LT(response.entries_size(), 900);
 }
 
 TEST(TokenAccess, TokensOutliveARestart) {

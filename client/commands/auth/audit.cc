@@ -1,0 +1,63 @@
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "client/api/auth.h"
+#include "client/commands/auth/auth.h"
+#include "client/commands/call.h"
+#include "client/commands/checks.h"
+#include "client/terminal/output.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr int kDefaultEntries = 50;
+constexpr int kMaxEntries = 1000;
+
+struct AuditOptions {
+  int limit = kDefaultEntries;
+  std::string caller;
+  std::optional<absl::Duration> since;
+};
+
+int ShowAudit(Session* session, const AuditOptions& options) {
+  v1::ListAuditEntriesRequest request;
+  request.set_limit(options.limit);
+  request.set_caller(options.caller);
+  if (options.since.has_value()) {
+    request.mutable_since()->set_seconds(absl::ToUnixSeconds(absl::Now() - *options.since));
+  }
+  return CallAndShow(
+      session, [&](JobClient* client) { return ListAuditEntries(client, request); },
+      [&](const v1::ListAuditEntriesResponse& response) {
+        PrintAuditEntries(*session, {response.entries().begin(), response.entries().end()});
+      });
+}
+
+}  // namespace
+
+Command AuditCommand() {
+  const auto options = std::make_shared<AuditOptions>();
+  return {.name = "audit",
+          .help = "Show who changed what on the server, and whom it refused (for admins)",
+          .examples = "  ampctl audit --since 1h\n  ampctl audit --caller 'token:*' -o wide",
+          .formats = ListFormatsBut({OutputFormat::kName}),
+          .arguments = {{.name = "--limit",
+                         .value = &options->limit,
+                         .text = "N",
+                         .help = "Show the newest N entries, at most 1000 (default 50)",
+                         .check = InRange(1, kMaxEntries)},
+                        {.name = "--since",
+                         .value = &options->since,
+                         .text = "DURATION",
+                         .help = "Show only entries of this last time: 30m, 7d"},
+                        {.name = "--caller",
+                         .value = &options->caller,
+                         .text = "PATTERN",
+                         .help = "Show only callers with this name; * stands for any characters"}},
+          .run = [options](Session* session) { return ShowAudit(session, *options); }};
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,151 @@
+#include "server/audit/audit_log.h"
+
+#include <fcntl.h>
+#include <google/protobuf/util/json_util.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "base/error.h"
+#include "base/glob.h"
+#include "base/io/file.h"
+#include "base/status_macros.h"
+
+namespace ampd::server {
+namespace {
+
+constexpr int kDefaultEntries = 100;
+constexpr int kMaxEntries = 1000;
+constexpr absl::Duration kBetweenLooks = absl::Milliseconds(500);
+
+// The entry as one line. JSON's escapes keep ends of lines and control characters of names out of it.
+std::string LineOf(const v1::AuditEntry& entry) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string line;
+  return google::protobuf::util::MessageToJsonString(entry, &line, options).ok() ? line + "\n" : "";
+}
+
+bool IsAsked(const v1::AuditEntry& entry, const v1::ListAuditEntriesRequest& request) {
+  const auto key = [](const google::protobuf::Timestamp& time) { return std::pair(time.seconds(), time.nanos()); };
+  return (request.caller().empty() || GlobMatches(request.caller(), entry.caller())) &&
+         (!request.has_since() || key(entry.time()) >= key(request.since()));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(Options options) {
+  std::unique_ptr<AuditLog> log(new AuditLog(std::move(options)));
+  {
+    const absl::MutexLock lock(&log->mutex_);
+    AMPD_RETURN_IF_ERROR(log->OpenFile());
+  }
+  log->writer_ = std::thread([pointer = log.get()] { pointer->Run(); });
+  return log;
+}
+
+AuditLog::~AuditLog() {
+  queue_.Close();
+  if (writer_.joinable()) {
+    writer_.join();
+  }
+}
+
+void AuditLog::Add(v1::AuditEntry entry) {
+  if (!queue_.TryPush(std::move(entry))) {
+    ++num_left_out_;
+  }
+}
+
+void AuditLog::Run() {
+  while (true) {
+    std::optional<v1::AuditEntry> entry = queue_.Pop(kBetweenLooks);
+    if (entry.has_value()) {
+      Write(*entry);
+    } else if (queue_.closed()) {
+      return;
+    }
+  }
+}
+
+void AuditLog::Flush() { WriteQueued(); }
+
+void AuditLog::WriteQueued() {
+  while (std::optional<v1::AuditEntry> entry = queue_.Pop(absl::ZeroDuration())) {
+    Write(*entry);
+  }
+}
+
+absl::Status AuditLog::OpenFile() {
+  file_ = UniqueFd(open(options_.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  struct stat status = {};
+  if (!file_.ok() || fstat(file_.get(), &status) != 0) {
+    return ErrnoError(errno, "open the audit log");
+  }
+  num_bytes_ = status.st_size;
+  return absl::OkStatus();
+}
+
+void AuditLog::Rotate() {
+  for (int number = options_.num_old_files; number >= 1; --number) {
+    const std::string younger = number == 1 ? options_.path : absl::StrCat(options_.path, ".", number - 1);
+    rename(younger.c_str(), absl::StrCat(options_.path, ".", number).c_str());
+  }
+  OpenFile().IgnoreError();  // The next entry tries again.
+}
+
+void AuditLog::Write(const v1::AuditEntry& entry) {
+  const absl::MutexLock lock(&mutex_);
+  v1::AuditEntry counted = entry;
+  const int64_t num_left_out = num_left_out_.exchange(0);
+  counted.set_num_left_out(entry.num_left_out() + num_left_out);
+  const std::string line = LineOf(counted);
+  if (num_bytes_ + static_cast<int64_t>(line.size()) > options_.max_bytes || !file_.ok()) {
+    Rotate();
+  }
+  if (!file_.ok() || !WriteAll(file_.get(), line).ok()) {
+    num_left_out_ += counted.num_left_out() + 1;
+    return;
+  }
+  num_bytes_ += static_cast<int64_t>(line.size());
+}
+
+absl::StatusOr<v1::ListAuditEntriesResponse> AuditLog::List(const v1::ListAuditEntriesRequest& request) {
+  if (request.limit() < 0) {
+    return InvalidFields({{"limit", absl::StrCat("is ", request.limit(), ", must be 0 (100 entries) or more")}});
+  }
+  const int limit = request.limit() == 0 ? kDefaultEntries : std::min(request.limit(), kMaxEntries);
+  WriteQueued();
+  const absl::MutexLock lock(&mutex_);
+  std::deque<v1::AuditEntry> newest;
+  for (int number = 0; number <= options_.num_old_files && static_cast<int>(newest.size()) < limit; ++number) {
+    const std::string path = number == 0 ? options_.path : absl::StrCat(options_.path, ".", number);
+    const absl::StatusOr<std::string> text = ReadFile(path, 2 * options_.max_bytes);
+    if (!text.ok()) {
+      break;
+    }
+    const std::vector<absl::string_view> lines = absl::StrSplit(*text, '\n', absl::SkipEmpty());
+    for (auto line = lines.rbegin(); line != lines.rend() && static_cast<int>(newest.size()) < limit; ++line) {
+      v1::AuditEntry entry;
+      // A line that a crash has cut off is left out.
+      if (google::protobuf::util::JsonStringToMessage(std::string(*line), &entry).ok() && IsAsked(entry, request)) {
+        newest.push_front(std::move(entry));
+      }
+    }
+  }
+  v1::ListAuditEntriesResponse response;
+  for (v1::AuditEntry& entry : newest) {
+    *response.add_entries() = std::move(entry);
+  }
+  return response;
+}
+
+}  // namespace ampd::server
