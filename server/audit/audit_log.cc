@@ -76,8 +76,6 @@ void AuditLog::Run() {
   }
 }
 
-void AuditLog::Flush() { WriteQueued(); }
-
 void AuditLog::WriteQueued() {
   while (std::optional<v1::AuditEntry> entry = queue_.Pop(absl::ZeroDuration())) {
     Write(*entry);
@@ -94,6 +92,12 @@ absl::Status AuditLog::OpenFile() {
   return absl::OkStatus();
 }
 
+bool AuditLog::IsInPlace() const {
+  struct stat open_file = {}, named = {};
+  return file_.ok() && fstat(file_.get(), &open_file) == 0 && stat(options_.path.c_str(), &named) == 0 &&
+         open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
+}
+
 void AuditLog::Rotate() {
   for (int number = options_.num_old_files; number >= 1; --number) {
     const std::string younger = number == 1 ? options_.path : absl::StrCat(options_.path, ".", number - 1);
@@ -108,11 +112,16 @@ void AuditLog::Write(const v1::AuditEntry& entry) {
   const int64_t num_left_out = num_left_out_.exchange(0);
   counted.set_num_left_out(entry.num_left_out() + num_left_out);
   const std::string line = LineOf(counted);
-  if (num_bytes_ + static_cast<int64_t>(line.size()) > options_.max_bytes || !file_.ok()) {
+  if (!IsInPlace()) {
+    OpenFile().IgnoreError();  // The next entry tries again.
+  } else if (num_bytes_ + static_cast<int64_t>(line.size()) > options_.max_bytes) {
     Rotate();
   }
   if (!file_.ok() || !WriteAll(file_.get(), line).ok()) {
     num_left_out_ += counted.num_left_out() + 1;
+    if (file_.ok() && ftruncate(file_.get(), num_bytes_) != 0) {  // Removes the part of the line that was written.
+      file_.Reset();
+    }
     return;
   }
   num_bytes_ += static_cast<int64_t>(line.size());

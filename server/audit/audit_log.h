@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -34,8 +35,6 @@ class AuditLog {
   ~AuditLog();
 
   void Add(v1::AuditEntry entry);
-  // Writes what was added before.
-  void Flush();
 
   // As AuthService.ListAuditEntries. Reads the disk.
   absl::StatusOr<v1::ListAuditEntriesResponse> List(const v1::ListAuditEntriesRequest& request);
@@ -43,6 +42,8 @@ class AuditLog {
  private:
   explicit AuditLog(Options options) : options_(std::move(options)) {}
   absl::Status OpenFile() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether `path` names the file that is open.
+  bool IsInPlace() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Rotate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Write(const v1::AuditEntry& entry);
   void WriteQueued();

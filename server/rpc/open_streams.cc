@@ -15,6 +15,9 @@ void OpenStreams::BeginClosing() {
 }
 
 void OpenStreams::Add(grpc::CallbackServerContext* context, std::string_view method, OpenStream* stream) {
+  // The first call of auth_context sets a member of the context. EndDenied calls it on another thread than the
+  // stream's, so it is called here before.
+  context->auth_context();
   const absl::MutexLock lock(&mutex_);
   streams_[context] = {.method = method, .stream = stream};
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -106,6 +107,15 @@ TEST_F(AuditLogTest, FullFilesAreKeptUpToTheirNumber) {
     ++num_files;
   }
   EXPECT_EQ(num_files, 3);
+}
+
+TEST_F(AuditLogTest, AfterAnotherProgramMovedTheFile_ANewOneBegins) {
+  const auto log = Open();
+  log->Add(Entry("a"));
+  EXPECT_EQ(Objects(*log).size(), 1u);
+  std::filesystem::rename(path_, path_ + ".moved");
+  log->Add(Entry("b"));
+  EXPECT_THAT(Objects(*log), ElementsAre("b"));
 }
 
 TEST_F(AuditLogTest, ALineThatACrashCutOffIsLeftOut) {
