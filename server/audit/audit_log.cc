@@ -18,12 +18,14 @@
 #include "base/glob.h"
 #include "base/io/file.h"
 #include "base/status_macros.h"
+#include "base/timed_wait.h"
 
 namespace ampd::server {
 namespace {
 
 constexpr int kDefaultEntries = 100;
 constexpr int kMaxEntries = 1000;
+constexpr int64_t kMaxDisorderSeconds = 60;
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(500);
 
 // The entry as one line. JSON's escapes keep ends of lines and control characters of names out of it.
@@ -62,7 +64,10 @@ AuditLog::~AuditLog() {
 void AuditLog::Add(v1::AuditEntry entry) {
   if (!queue_.TryPush(std::move(entry))) {
     ++num_left_out_;
+    return;
   }
+  const absl::MutexLock lock(&count_mutex_);
+  ++num_added_;
 }
 
 void AuditLog::Run() {
@@ -70,16 +75,19 @@ void AuditLog::Run() {
     std::optional<v1::AuditEntry> entry = queue_.Pop(kBetweenLooks);
     if (entry.has_value()) {
       Write(*entry);
+      const absl::MutexLock lock(&count_mutex_);
+      ++num_written_;
     } else if (queue_.closed()) {
       return;
     }
   }
 }
 
-void AuditLog::WriteQueued() {
-  while (std::optional<v1::AuditEntry> entry = queue_.Pop(absl::ZeroDuration())) {
-    Write(*entry);
-  }
+void AuditLog::AwaitWritten() {
+  const absl::MutexLock lock(&count_mutex_);
+  const int64_t wanted = num_added_;
+  const auto is_written = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(count_mutex_) { return num_written_ >= wanted; };
+  AwaitFor(count_mutex_, absl::Condition(&is_written), absl::Seconds(1));
 }
 
 absl::Status AuditLog::OpenFile() {
@@ -89,6 +97,13 @@ absl::Status AuditLog::OpenFile() {
     return ErrnoError(errno, "open the audit log");
   }
   num_bytes_ = status.st_size;
+  // If a crash has cut off the last line, the next one begins behind it.
+  char last = '\n';
+  const UniqueFd reader(open(options_.path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (num_bytes_ > 0 && pread(reader.get(), &last, 1, num_bytes_ - 1) == 1 && last != '\n' &&
+      WriteAll(file_.get(), "\n").ok()) {
+    ++num_bytes_;
+  }
   return absl::OkStatus();
 }
 
@@ -132,21 +147,53 @@ absl::StatusOr<v1::ListAuditEntriesResponse> AuditLog::List(const v1::ListAuditE
     return InvalidFields({{"limit", absl::StrCat("is ", request.limit(), ", must be 0 (100 entries) or more")}});
   }
   const int limit = request.limit() == 0 ? kDefaultEntries : std::min(request.limit(), kMaxEntries);
-  WriteQueued();
+  if (!listing_.TryLock()) {
+    return WithRetryDelay(
+        Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY", "another caller reads the audit log"),
+        absl::Seconds(1));
+  }
+  AwaitWritten();
+  v1::ListAuditEntriesResponse response = ListNewest(request, limit);
+  listing_.Unlock();
+  return response;
+}
+
+std::vector<UniqueFd> AuditLog::OpenAll() {
   const absl::MutexLock lock(&mutex_);
-  std::deque<v1::AuditEntry> newest;
-  for (int number = 0; number <= options_.num_old_files && static_cast<int>(newest.size()) < limit; ++number) {
+  std::vector<UniqueFd> files;
+  for (int number = 0; number <= options_.num_old_files; ++number) {
     const std::string path = number == 0 ? options_.path : absl::StrCat(options_.path, ".", number);
-    const absl::StatusOr<std::string> text = ReadFile(path, 2 * options_.max_bytes);
-    if (!text.ok()) {
+    UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file.ok()) {
+      break;
+    }
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+v1::ListAuditEntriesResponse AuditLog::ListNewest(const v1::ListAuditEntriesRequest& request, int limit) {
+  // Entries are written in the order of their times, but for moments.
+  const int64_t earliest = request.has_since() ? request.since().seconds() - kMaxDisorderSeconds : 0;
+  std::deque<v1::AuditEntry> newest;
+  bool is_done = false;
+  for (const UniqueFd& file : OpenAll()) {
+    const absl::StatusOr<std::string> text =
+        ReadFile(absl::StrCat("/proc/self/fd/", file.get()), 2 * options_.max_bytes);
+    if (!text.ok() || is_done) {
       break;
     }
     const std::vector<absl::string_view> lines = absl::StrSplit(*text, '\n', absl::SkipEmpty());
-    for (auto line = lines.rbegin(); line != lines.rend() && static_cast<int>(newest.size()) < limit; ++line) {
+    for (auto line = lines.rbegin(); line != lines.rend() && !is_done; ++line) {
       v1::AuditEntry entry;
       // A line that a crash has cut off is left out.
-      if (google::protobuf::util::JsonStringToMessage(std::string(*line), &entry).ok() && IsAsked(entry, request)) {
+      if (!google::protobuf::util::JsonStringToMessage(std::string(*line), &entry).ok()) {
+        continue;
+      }
+      is_done = entry.time().seconds() < earliest;
+      if (IsAsked(entry, request)) {
         newest.push_front(std::move(entry));
+        is_done = is_done || static_cast<int>(newest.size()) >= limit;
       }
     }
   }

@@ -36,7 +36,8 @@ class AuditLog {
 
   void Add(v1::AuditEntry entry);
 
-  // As AuthService.ListAuditEntries. Reads the disk.
+  // As AuthService.ListAuditEntries. Reads the disk; entries are written meanwhile. RESOURCE_EXHAUSTED (SERVER_BUSY) if
+  // another caller does so.
   absl::StatusOr<v1::ListAuditEntriesResponse> List(const v1::ListAuditEntriesRequest& request);
 
  private:
@@ -46,13 +47,21 @@ class AuditLog {
   bool IsInPlace() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Rotate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Write(const v1::AuditEntry& entry);
-  void WriteQueued();
+  // Waits, for a second at most, until the entries that were added before are written.
+  void AwaitWritten();
+  // The files, the newest first.
+  std::vector<UniqueFd> OpenAll();
+  v1::ListAuditEntriesResponse ListNewest(const v1::ListAuditEntriesRequest& request, int limit);
   void Run();
 
   const Options options_;
   BoundedQueue<v1::AuditEntry> queue_{10'000};
   std::atomic<int64_t> num_left_out_ = 0;  // Since the last entry that was written.
-  absl::Mutex mutex_;                      // Held while a file is written, replaced or listed.
+  absl::Mutex count_mutex_;
+  int64_t num_added_ ABSL_GUARDED_BY(count_mutex_) = 0;    // To the queue.
+  int64_t num_written_ ABSL_GUARDED_BY(count_mutex_) = 0;  // Or left out by the writer.
+  absl::Mutex listing_;                                    // Held while entries are listed.
+  absl::Mutex mutex_;                                      // Held while a file is written or replaced.
   UniqueFd file_ ABSL_GUARDED_BY(mutex_);
   int64_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread writer_;

@@ -46,6 +46,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
       : environment_(*options.environment),
         context_(context),
         peer_(environment_.guard->PeerText(*context)),
+        caller_(environment_.audit->CallerOf(*context)),
         store_(options.store),
         pool_(options.uploads),
         response_(response) {
@@ -128,6 +129,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
   absl::Status TakeMessage() {
     AMPD_RETURN_IF_ERROR(CheckBytes(request_));
     if (upload_ == nullptr) {
+      sha256_ = request_.sha256();
       AMPD_ASSIGN_OR_RETURN(ArtifactStore::Begun begun, store_->BeginUpload(request_));
       if (begun.artifact.has_value()) {
         *response_ = *std::move(begun.artifact);
@@ -164,7 +166,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
   void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     state_ = State::ENDED;
     upload_ = nullptr;
-    environment_.audit->Finished(*context_, kUploadArtifact, "", status);
+    environment_.audit->Finished(caller_, kUploadArtifact, sha256_, status);
     environment_.observer->Finished(kUploadArtifact, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
     if (!status.ok()) {
       environment_.observer->Refused(kUploadArtifact, status, peer_);
@@ -175,12 +177,14 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
   const CallEnvironment& environment_;
   grpc::CallbackServerContext* const context_;
   const std::string peer_;
+  const AuditCaller caller_;
   ArtifactStore* const store_;
   WorkPool* const pool_;
   v1::Artifact* const response_;
   // A read and a task never run at the same time, so `request_` and `upload_` need no lock.
   v1::UploadArtifactRequest request_;
   std::unique_ptr<ArtifactUpload> upload_;
+  std::string sha256_;  // As announced.
 
   absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::WORKING;

@@ -2,22 +2,25 @@
 
 #include <grpcpp/server_context.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/text.h"
 #include "server/access/rules.h"
 
 namespace ampd::server {
 namespace {
 
-constexpr size_t kMaxObjectBytes = 256;
+constexpr size_t kMaxObjectBytes = 80;  // Digests have 64 characters.
+constexpr size_t kMaxKinds = 1000;
 
 bool IsChange(std::string_view method) {
   const Rule* const rule = FindRule(method);
-  return rule != nullptr &&
+  const bool is_list = method.find("/List") != std::string_view::npos;
+  return rule != nullptr && !is_list &&
          (rule->right == Right::kSubmit || rule->right == Right::kOperate || rule->right == Right::kAdminister);
 }
 
@@ -25,40 +28,65 @@ bool IsRefusal(const absl::Status& status) {
   return absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status);
 }
 
+// The object's name, short and without characters that JSON would write as several.
+std::string Bounded(std::string object) {
+  object.resize(std::min(object.size(), kMaxObjectBytes));
+  std::replace_if(
+      object.begin(), object.end(), [](char c) { return c < ' ' || c > '~' || c == '"' || c == '\\'; }, '?');
+  return object;
+}
+
 }  // namespace
 
-bool Audit::TakeRefused(absl::Duration now, int64_t* num_left_out) {
+AuditCaller Audit::CallerOf(const grpc::ServerContextBase& context) const {
+  return {.name = guard_->IdentityOf(context).value_or(Identity()).name, .address = guard_->AddressOf(context)};
+}
+
+bool Audit::TakeFailed(const std::string& kind, absl::Duration now, int64_t* num_left_out) {
   const absl::MutexLock lock(&mutex_);
+  if (recent_.size() >= kMaxKinds) {
+    recent_.clear();
+  }
   if (now - second_ >= absl::Seconds(1)) {
     second_ = now;
-    num_refused_ = 0;
+    num_failed_ = 0;
   }
-  if (num_refused_ >= kMaxRefused) {
+  const auto last = recent_.find(kind);
+  if (num_failed_ >= kMaxFailed || (last != recent_.end() && now - last->second < absl::Minutes(1))) {
     ++num_left_out_;
     return false;
   }
-  ++num_refused_;
+  ++num_failed_;
+  recent_[kind] = now;
   *num_left_out = std::exchange(num_left_out_, 0);
   return true;
 }
 
-void Audit::Finished(const grpc::ServerContextBase& context, std::string_view method, const std::string& object,
+void Audit::Finished(const AuditCaller& caller, std::string_view method, const std::string& object,
                      const absl::Status& status) {
-  int64_t num_left_out = 0;
-  const bool is_refusal = IsRefusal(status);
-  if (log_ == nullptr || (!is_refusal && !IsChange(method)) ||
-      (is_refusal && !TakeRefused(SystemClock().SinceBoot(), &num_left_out))) {
+  if (log_ == nullptr || (!IsRefusal(status) && !IsChange(method))) {
     return;
+  }
+  // What an unknown caller names is not worth an entry of its own.
+  const std::string shown = caller.name.empty() && !status.ok() ? "" : Bounded(object);
+  int64_t num_left_out = 0;
+  if (!status.ok()) {
+    const std::string host = caller.address.substr(0, caller.address.rfind(':'));  // Each connection has another port.
+    const std::string kind =
+        absl::StrCat(caller.name, " ", host, " ", std::string(method), " ", shown, " ", ReasonOf(status));
+    if (!TakeFailed(kind, SystemClock().SinceBoot(), &num_left_out)) {
+      return;
+    }
   }
   v1::AuditEntry entry;
   const absl::Time now = absl::Now();
   entry.mutable_time()->set_seconds(absl::ToUnixSeconds(now));
   entry.mutable_time()->set_nanos(
       static_cast<int32_t>(absl::ToInt64Nanoseconds(now - absl::FromUnixSeconds(absl::ToUnixSeconds(now)))));
-  entry.set_caller(guard_->IdentityOf(context).value_or(Identity()).name);
-  entry.set_address(guard_->AddressOf(context));
+  entry.set_caller(caller.name);
+  entry.set_address(caller.address);
   entry.set_method(std::string(method));
-  entry.set_object(ValidUtf8(Shortened(object, kMaxObjectBytes)));
+  entry.set_object(shown);
   entry.set_code(absl::StatusCodeToString(status.code()));
   entry.set_reason(ReasonOf(status));
   entry.set_num_left_out(num_left_out);

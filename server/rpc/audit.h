@@ -1,8 +1,10 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -25,30 +27,41 @@ std::string ObjectOf(const Request& request) {
   }
 }
 
+// Who makes a call, and from where, as the audit log has it.
+struct AuditCaller {
+  std::string name;
+  std::string address;
+};
+
 // Decides which calls get an entry in the audit log: those that change something, whatever their result, and those that
-// were refused because of who made them. Of the refused ones, at most kMaxRefused a second, so that nobody can fill the
-// disk with them. Thread-safe.
+// were refused because of who made them. A call that fails as another did in the minute before gets none, and there are
+// at most kMaxFailed entries of failed calls a second, so that neither a client that tries again nor an attacker pushes
+// other entries out of the log. Thread-safe.
 class Audit {
  public:
-  static constexpr int kMaxRefused = 50;
+  static constexpr int kMaxFailed = 10;
 
   // `log` may be null: no entries. Both outlive this object.
   Audit(AuditLog* log, const Guard* guard) : log_(log), guard_(guard) {}
 
-  void Finished(const grpc::ServerContextBase& context, std::string_view method, const std::string& object,
+  // Who makes the call. Asked when it begins, because its token may end before the call does.
+  AuditCaller CallerOf(const grpc::ServerContextBase& context) const;
+
+  void Finished(const AuditCaller& caller, std::string_view method, const std::string& object,
                 const absl::Status& status);
 
  private:
-  // Counts a refused call. Returns false if there were too many in this second; otherwise sets `num_left_out` to how
-  // many were left out before.
-  bool TakeRefused(absl::Duration now, int64_t* num_left_out);
+  // Counts a failed call; `kind`: who failed to do what, and why. Returns false if it gets no entry; otherwise sets
+  // `num_left_out` to how many got none since the last one that did.
+  bool TakeFailed(const std::string& kind, absl::Duration now, int64_t* num_left_out);
 
   AuditLog* const log_;
   const Guard* const guard_;
   absl::Mutex mutex_;
   absl::Duration second_ ABSL_GUARDED_BY(mutex_);  // When the present second began, since boot.
-  int num_refused_ ABSL_GUARDED_BY(mutex_) = 0;    // In it.
+  int num_failed_ ABSL_GUARDED_BY(mutex_) = 0;     // In it.
   int64_t num_left_out_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, absl::Duration> recent_ ABSL_GUARDED_BY(mutex_);  // When a call of a kind had its last entry.
 };
 
 }  // namespace ampd::server

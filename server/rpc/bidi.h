@@ -27,7 +27,11 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public OpenStream, 
   static constexpr size_t kMaxWaiting = 256;
 
   BidiReactor(const CallEnvironment& environment, grpc::CallbackServerContext* context, std::string_view method)
-      : environment_(environment), context_(context), method_(method), peer_(environment.guard->PeerText(*context)) {
+      : environment_(environment),
+        context_(context),
+        method_(method),
+        peer_(environment.guard->PeerText(*context)),
+        caller_(environment.audit->CallerOf(*context)) {
     environment_.observer->StreamOpened(method_);
     environment_.open_streams->Add(context_, method_, this);
   }
@@ -92,6 +96,8 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public OpenStream, 
 
  protected:
   const std::string& peer() const { return peer_; }
+  // What the stream is about, for the audit log. Called under the reactor's lock.
+  virtual std::string AuditObject() const { return ""; }
   virtual void OnMessage(In message) = 0;
   // Called when the worker will send no more messages.
   virtual void OnHalfClose() { EndWhenSent(); }
@@ -158,7 +164,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public OpenStream, 
     }
     ended_ = true;
     waiting_.clear();
-    environment_.audit->Finished(*context_, method_, "", status);
+    environment_.audit->Finished(caller_, method_, AuditObject(), status);
     environment_.observer->Finished(method_, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
     if (!status.ok() && !absl::IsCancelled(status)) {
       environment_.observer->Refused(method_, status, peer_);
@@ -170,6 +176,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public OpenStream, 
   grpc::CallbackServerContext* const context_;
   const std::string_view method_;
   const std::string peer_;
+  const AuditCaller caller_;
   In in_;
   Out out_;
 

@@ -56,9 +56,10 @@ using FinishCall = std::function<void(absl::Status)>;
 template <typename Request>
 FinishCall Finisher(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                     grpc::ServerUnaryReactor* reactor, std::string_view method, const Request& request) {
-  return [observer = environment.observer, guard = environment.guard, audit = environment.audit, context, reactor,
-          method, &request, start = SystemClock().SinceBoot()](const absl::Status& status) {
-    audit->Finished(*context, method, ObjectOf(request), status);
+  return [observer = environment.observer, guard = environment.guard, audit = environment.audit,
+          caller = environment.audit->CallerOf(*context), context, reactor, method, &request,
+          start = SystemClock().SinceBoot()](const absl::Status& status) {
+    audit->Finished(caller, method, ObjectOf(request), status);
     observer->Finished(method, status.code(), SystemClock().SinceBoot() - start, /*is_stream=*/false);
     if (!status.ok()) {
       observer->Refused(method, status, guard->PeerText(*context));

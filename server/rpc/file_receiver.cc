@@ -23,7 +23,11 @@ absl::Status Interrupted(const FileRelay& relay) {
 }  // namespace
 
 FileReceiver::FileReceiver(const CallEnvironment& environment, FileRelays* relays, grpc::CallbackServerContext* context)
-    : environment_(environment), relays_(relays), context_(context), peer_(environment.guard->PeerText(*context)) {
+    : environment_(environment),
+      relays_(relays),
+      context_(context),
+      peer_(environment.guard->PeerText(*context)),
+      caller_(environment.audit->CallerOf(*context)) {
   environment_.observer->StreamOpened(kMethod);
   environment_.open_streams->Add(context_, kMethod, this);
 }
@@ -127,7 +131,7 @@ void FileReceiver::End(const absl::Status& status) {
   if (std::exchange(ended_, true)) {
     return;
   }
-  environment_.audit->Finished(*context_, kMethod, "", status);
+  environment_.audit->Finished(caller_, kMethod, "", status);
   environment_.observer->Finished(kMethod, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
   if (!status.ok() && !absl::IsCancelled(status)) {
     environment_.observer->Refused(kMethod, status, peer_);

@@ -44,6 +44,7 @@ class FileReceiver final : public grpc::ServerReadReactor<v1::FilePiece>, public
   FileRelays* const relays_;
   grpc::CallbackServerContext* const context_;
   const std::string peer_;
+  const AuditCaller caller_;
   // A read and its processing never overlap, so these two need no lock.
   v1::FilePiece message_;
   std::shared_ptr<FileRelay> relay_;

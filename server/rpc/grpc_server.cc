@@ -179,10 +179,12 @@ struct GrpcServer::Parts {
   absl::Status BindProxySocket(const Options& options) {
     const std::string folder = std::filesystem::path(options.proxy_socket).parent_path().string();
     struct stat status = {};
-    if (stat(folder.empty() ? "." : folder.c_str(), &status) != 0 || (status.st_mode & 0077) != 0) {
+    const bool is_there = stat(folder.empty() ? "." : folder.c_str(), &status) == 0;
+    if (!is_there || (status.st_mode & 0077) != 0 || (status.st_uid != geteuid() && status.st_uid != 0)) {
       return Error(absl::StatusCode::kFailedPrecondition, "PROXY_FOLDER_IS_OPEN",
                    absl::StrCat("the folder of --proxy-socket ", options.proxy_socket,
-                                " must exist and be closed to other users; to make it: install -d -m 0700 FOLDER"));
+                                " must exist, belong to the server's user and be closed to others; to make it: install "
+                                "-d -m 0700 FOLDER"));
     }
     SocketAcceptor::Options accepting;
     accepting.path = options.proxy_socket;
@@ -190,8 +192,10 @@ struct GrpcServer::Parts {
     accepting.grants = &proxys;
     accepting.log = options.log;
     accepting.on_connection = [this](UniqueFd connection, const Identity& identity) {
-      peers.Set(connection.get(), {.identity = identity, .is_proxy = true});
-      grpc::AddInsecureChannelFromFd(server.get(), connection.Release());
+      if (identity.has(Right::kAdminister)) {  // Another user can't open the file; this is the second bolt.
+        peers.Set(connection.get(), {.identity = identity, .is_proxy = true});
+        grpc::AddInsecureChannelFromFd(server.get(), connection.Release());
+      }
     };
     AMPD_ASSIGN_OR_RETURN(proxy_acceptor, SocketAcceptor::Bind(std::move(accepting)));
     return absl::OkStatus();

@@ -99,7 +99,12 @@ absl::StatusOr<Identity> Guard::IdentityOfCertificate(const std::string& pem) co
     return Error(absl::StatusCode::kUnauthenticated, "CERTIFICATE_NOT_TRUSTED",
                  "the server does not trust the connection's certificate, or not any more");
   }
-  return options_.grants->OfCertificate(CommonNameOf(pem));
+  Identity identity = options_.grants->OfCertificate(CommonNameOf(pem));
+  return !identity.name.empty()
+             ? absl::StatusOr<Identity>(std::move(identity))
+             : Error(absl::StatusCode::kUnauthenticated, "BAD_CERTIFICATE_NAME",
+                     "the common name of the certificate must have letters, digits, '-', '_', '.' and "
+                     "'@' only");
 }
 
 absl::StatusOr<Identity> Guard::IdentityBehindProxy(const grpc::ServerContextBase& context) const {

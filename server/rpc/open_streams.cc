@@ -15,9 +15,10 @@ void OpenStreams::BeginClosing() {
 }
 
 void OpenStreams::Add(grpc::CallbackServerContext* context, std::string_view method, OpenStream* stream) {
-  // The first call of auth_context sets a member of the context. EndDenied calls it on another thread than the
-  // stream's, so it is called here before.
+  // The first call of each sets a member of the context. EndDenied calls them on another thread than the stream's, so
+  // they are called here before.
   context->auth_context();
+  context->client_metadata();
   const absl::MutexLock lock(&mutex_);
   streams_[context] = {.method = method, .stream = stream};
 }

@@ -36,7 +36,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Ope
   static constexpr absl::Duration kWriteDeadline = absl::Seconds(60);
 
   StreamReactor(const CallEnvironment& environment, grpc::CallbackServerContext* context, std::string_view method)
-      : environment_(environment), context_(context), method_(method) {
+      : environment_(environment), context_(context), method_(method), caller_(environment.audit->CallerOf(*context)) {
     environment_.observer->StreamOpened(method_);
     environment_.open_streams->Add(context_, method_, this);
   }
@@ -165,7 +165,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Ope
       return;
     }
     state_ = State::FINISHED;
-    environment_.audit->Finished(*context_, method_, "", status);
+    environment_.audit->Finished(caller_, method_, "", status);
     environment_.observer->Finished(method_, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
     if (!status.ok() && !absl::IsCancelled(status)) {
       environment_.observer->Refused(method_, status, environment_.guard->PeerText(*context_));
@@ -176,6 +176,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Ope
   const CallEnvironment& environment_;
   grpc::CallbackServerContext* const context_;
   const std::string_view method_;
+  const AuditCaller caller_;
   std::unique_ptr<Session> session_;  // Used by the pump only.
 
   absl::Mutex mutex_;

@@ -50,6 +50,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
       return;
     }
     if (const absl::Status may = CheckWorker(identity_, report.worker()); is_first && !may.ok()) {
+      refused_worker_ = report.worker();
       EndWith(may);
       return;
     }
@@ -79,6 +80,8 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
     Read();
   }
 
+  std::string AuditObject() const override { return refused_worker_; }
+
   void SendDue() {
     absl::MutexLock lock(&order_mutex_);
     {
@@ -98,6 +101,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
 
   const WorkerService::Options& options_;
   const Identity identity_;
+  std::string refused_worker_;  // Set before the stream ends.
   // Empty until the first accepted report sets it. DirectiveDue is called only after that.
   std::string worker_;
   std::string incarnation_;

@@ -13,6 +13,7 @@
 #include "base/io/file.h"
 #include "base/page_size.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace ampd::server {
 namespace {
@@ -198,7 +199,8 @@ absl::Status TokenStore::Revoke(const std::string& name) {
   {
     const absl::MutexLock lock(&mutex_);
     if (!by_name_.contains(name)) {
-      return Error(absl::StatusCode::kNotFound, "TOKEN_NOT_FOUND", "there is no token with this name");
+      return Error(absl::StatusCode::kNotFound, "TOKEN_NOT_FOUND",
+                   absl::StrCat("there is no token ", Shortened(name, kMaxNameLength)));
     }
   }
   AMPD_RETURN_IF_ERROR(remove_.Bind(1, name).Run());

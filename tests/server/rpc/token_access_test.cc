@@ -317,7 +317,7 @@ TEST(TokenAccess, AFloodOfRefusedCallsHasFewEntries) {
   v1::ListAuditEntriesResponse response;
   ASSERT_TRUE(
       v1::AuthService::Stub(server.admin().NewChannel()).ListAuditEntries(Context().get(), request, &response).ok());
-  EXPECT_LT(response.entries_size(), 900);
+  EXPECT_EQ(response.entries_size(), 1) << "calls that fail alike within a minute have one entry";
 }
 
 TEST(TokenAccess, TokensOutliveARestart) {
