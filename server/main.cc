@@ -149,12 +149,20 @@ int main(int argc, char** argv) {
     return ampd::server::ExitCodeOf(server.status());
   }
   const std::optional<ampd::ListenAddress>& listen = parsed.config.listen;
-  ampd::Log(
-      spdlog::level::info,
-      absl::StrCat("listening on ",
-                   listen.has_value() ? absl::StrCat(listen->host, ":", (*server)->port(), " and on ") : std::string(),
-                   "the socket ", parsed.config.socket, ", metrics on ", parsed.config.metrics_listen.host, ":",
-                   (*server)->metrics_port(), ", data in ", parsed.config.data_dir));
+  ampd::Log(spdlog::level::info,
+            absl::StrCat("listening on ",
+                         listen.has_value()
+                             ? absl::StrCat(listen->host, ":", (*server)->port(),
+                                            parsed.config.tls.certificate.empty() ? "" : " with TLS", " and on ")
+                             : std::string(),
+                         "the socket ", parsed.config.socket,
+                         parsed.config.proxy_socket.empty() ? "" : " and for a proxy on " + parsed.config.proxy_socket,
+                         ", metrics on ", parsed.config.metrics_listen.host, ":", (*server)->metrics_port(),
+                         ", data in ", parsed.config.data_dir));
+  if (listen.has_value() && parsed.config.trusts_loopback) {
+    ampd::Log(spdlog::level::warn,
+              "every user of this host is an admin over --listen, because of --allow-unauthenticated-loopback");
+  }
   signals.Start([&leaving](int signal) {
     if (signal == SIGHUP) {
       ampd::Log(spdlog::level::info, "SIGHUP is ignored: there is no configuration to read again");

@@ -182,6 +182,8 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   return flag == extra.end() ? FirstLine(error.what()) : "there is no flag " + flag->substr(0, flag->find('='));
 }
 
+constexpr TlsFileOptions kTlsOptions = {.ca = "--tls-client-ca", .certificate = "--tls-cert", .key = "--tls-key"};
+
 absl::Status CheckTls(const Addresses& addresses, const ServerConfig& config) {
   if (!config.proxy_socket.empty() && config.tls.ca.empty()) {
     return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES",
@@ -191,7 +193,7 @@ absl::Status CheckTls(const Addresses& addresses, const ServerConfig& config) {
     return absl::OkStatus();
   }
   if (!config.proxy_socket.empty() && config.tls.certificate.empty() && config.tls.key.empty()) {
-    return CheckTlsFiles(config.tls, /*needs_certificate=*/false);
+    return CheckTlsFiles(config.tls, /*needs_certificate=*/false, kTlsOptions);
   }
   if (addresses.listen.empty() || config.trusts_loopback) {
     return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES",
@@ -199,7 +201,7 @@ absl::Status CheckTls(const Addresses& addresses, const ServerConfig& config) {
                                           : "with TLS nobody is trusted without a certificate, so leave out "
                                             "--allow-unauthenticated-loopback");
   }
-  return CheckTlsFiles(config.tls, /*needs_certificate=*/true);
+  return CheckTlsFiles(config.tls, /*needs_certificate=*/true, kTlsOptions);
 }
 
 absl::Status ResolveAddresses(const Addresses& addresses, ServerConfig* config) {
@@ -225,7 +227,7 @@ absl::Status ResolveAddresses(const Addresses& addresses, ServerConfig* config) 
 ParsedConfig ParseServerConfig(int argc, const char* const* argv) {
   CLI::App app(
       "The server of ampd: accepts training jobs over gRPC and assigns them to workers. To prepare one for a network: "
-      "ampd-server init --help",
+      "ampd-server init --help and ampd-server cert --help",
       "ampd-server");
   ParsedConfig parsed;
   Addresses addresses;

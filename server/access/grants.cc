@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/glob.h"
@@ -49,6 +50,13 @@ std::string NameOf(uid_t uid) {
   return found == nullptr ? absl::StrCat("uid:", uid) : absl::StrCat("user:", found->pw_name);
 }
 
+// Whether a common name has no character that could mislead a reader of names.
+bool IsPlain(const std::string& name) {
+  return std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.' || c == '@';
+  });
+}
+
 }  // namespace
 
 Grants::Grants(const std::vector<uid_t>& admins) : admins_(admins.begin(), admins.end()) {}
@@ -83,6 +91,10 @@ absl::Status Grants::Add(std::string_view text) {
     groups_[*gid].insert(*role);
     return absl::OkStatus();
   }
+  if (who[0] == "cert" && !IsPlain(absl::StrReplaceAll(who[1], {{"*", ""}}))) {
+    return BadGrant(text,
+                    "the name of a certificate has letters, digits, '-', '_', '.', '@' and, for any characters, '*'");
+  }
   if (who[0] == "cert") {
     certificates_[who[1]].insert(*role);
     return absl::OkStatus();
@@ -107,10 +119,7 @@ Identity Grants::Of(const LocalPeer& peer) const {
 }
 
 Identity Grants::OfCertificate(const std::string& common_name) const {
-  const bool is_plain = std::all_of(common_name.begin(), common_name.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.' || c == '@';
-  });
-  if (common_name.empty() || !is_plain) {
+  if (common_name.empty() || !IsPlain(common_name)) {
     return Identity();
   }
   Identity identity{.name = absl::StrCat("cert:", common_name), .roles = {}, .workers = common_name};

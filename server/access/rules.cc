@@ -92,7 +92,7 @@ absl::Status CheckMethod(const Identity& identity, std::string_view method) {
   if (identity.roles.empty() && identity.name.empty()) {
     return Error(absl::StatusCode::kUnauthenticated, "TOKEN_NEEDED",
                  "calls to this address need a token: an administrator makes one with ampctl auth token create; give "
-                 "it with --token-file FILE or in AMPD_TOKEN");
+                 "it with --token-file FILE or in AMPD_TOKEN (or, with TLS, a certificate: --cert FILE --key FILE)");
   }
   if (identity.roles.empty()) {
     return Error(
@@ -126,7 +126,7 @@ absl::Status CheckWorker(const Identity& identity, const std::string& worker) {
              ? absl::OkStatus()
              : Error(absl::StatusCode::kPermissionDenied, "WRONG_WORKER",
                      absl::StrCat(identity.name, " is for the worker ", identity.workers, ", not for ", worker,
-                                  "; start the worker with --name, or with a token of its own"));
+                                  "; start the worker with that --name, or with a token or certificate of its own"));
 }
 
 }  // namespace ampd::server

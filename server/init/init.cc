@@ -50,9 +50,43 @@ absl::Status WriteNewFile(const std::string& path, const std::string& content, m
   return fsync(file.get()) == 0 ? absl::OkStatus() : CannotWrite(path, errno);
 }
 
-absl::Status WritePair(const std::string& base, const CertificateAndKey& pair) {
-  AMPD_RETURN_IF_ERROR(WriteNewFile(base + ".key", pair.key, 0600));
-  return WriteNewFile(base + ".pem", pair.certificate, 0644);
+// Replaces a file, or creates it.
+absl::Status ReplaceFile(const std::string& path, const std::string& content, mode_t mode) {
+  const std::string fresh = path + ".new";
+  unlink(fresh.c_str());
+  AMPD_RETURN_IF_ERROR(WriteNewFile(fresh, content, mode));
+  return rename(fresh.c_str(), path.c_str()) == 0 ? absl::OkStatus() : CannotWrite(path, errno);
+}
+
+// Writes all files or, if one of them exists and must not be replaced, none.
+struct NewFile {
+  std::string path;
+  std::string content;
+  mode_t mode = 0600;
+};
+absl::Status WriteFiles(const std::vector<NewFile>& files, bool replace) {
+  for (const NewFile& file : files) {
+    if (!replace && access(file.path.c_str(), F_OK) == 0) {
+      return Error(absl::StatusCode::kFailedPrecondition, "CANNOT_WRITE",
+                   absl::StrCat(file.path, " exists already; delete it, or replace it with --replace"));
+    }
+  }
+  for (const NewFile& file : files) {
+    AMPD_RETURN_IF_ERROR(replace ? ReplaceFile(file.path, file.content, file.mode)
+                                 : WriteNewFile(file.path, file.content, file.mode));
+  }
+  return absl::OkStatus();
+}
+
+// The files of a certificate; for a server also one in the form in which HAProxy takes it.
+std::vector<NewFile> FilesOf(const std::string& folder, const std::string& name, const CertificateAndKey& pair,
+                             bool is_server) {
+  std::vector<NewFile> files = {{folder + "/" + name + ".key", pair.key, 0600},
+                                {folder + "/" + name + ".pem", pair.certificate, 0644}};
+  if (is_server) {
+    files.push_back({folder + "/proxy.pem", pair.certificate + pair.key, 0600});
+  }
+  return files;
 }
 
 // Locks the data directory as a server does, and returns the lock.
@@ -68,10 +102,7 @@ absl::StatusOr<UniqueFd> LockDirectory(const std::string& data_dir) {
   return lock;
 }
 
-absl::StatusOr<std::string> MakeFirstToken(const std::string& data_dir) {
-  AMPD_ASSIGN_OR_RETURN(
-      const std::unique_ptr<TokenStore> tokens,
-      TokenStore::Open({.path = data_dir + "/tokens.db", .clock = &SystemClock(), .random = &SystemRandom()}));
+absl::StatusOr<std::string> MakeFirstToken(TokenStore* tokens) {
   v1::CreateTokenRequest request;
   request.set_name(kFirstAdmin);
   request.set_role(v1::ADMIN);
@@ -79,22 +110,47 @@ absl::StatusOr<std::string> MakeFirstToken(const std::string& data_dir) {
   return created.secret();
 }
 
+// Finds what would stop `init` half way.
+absl::Status CheckNothingIsThere(const std::string& data_dir, const TokenStore& tokens) {
+  for (const char* const name : {"/tls", "/admin.token"}) {
+    if (const std::string path = data_dir + name; access(path.c_str(), F_OK) == 0) {
+      return Error(absl::StatusCode::kFailedPrecondition, "ALREADY_INITIALIZED",
+                   absl::StrCat(path, " exists already; to make a certificate with the authority in ", data_dir,
+                                "/tls: ampd-server cert NAME --data-dir ", data_dir));
+    }
+  }
+  AMPD_ASSIGN_OR_RETURN(const v1::ListTokensResponse all, tokens.List({}));
+  for (const v1::Token& token : all.tokens()) {
+    if (token.name() == kFirstAdmin) {
+      return Error(absl::StatusCode::kFailedPrecondition, "ALREADY_INITIALIZED",
+                   absl::StrCat("there is a token ", kFirstAdmin,
+                                " already; start the server, revoke that token, and stop the server again"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // What to run after `init`, as lines that can be copied.
 std::string NextSteps(const InitOptions& options) {
-  const std::string tls = options.data_dir + "/tls";
+  const std::string& data = options.data_dir;
+  const std::string tls = data + "/tls";
   const std::string& host = options.hosts.front();
+  const std::string grants = " --grant cert:alice=submitter --grant 'cert:worker-*=agent'";
   return absl::StrCat(
-      "Made a certificate authority, the server's certificate and the token of the first admin in ", options.data_dir,
-      ".\n\n# On this host: start the server\nampd-server --data-dir ", options.data_dir,
+      "Made a certificate authority, the server's certificate and the token of the first admin in ", data,
+      ".\n\n# On this host: a certificate for each user and worker\nampd-server cert alice --data-dir ", data,
+      "\nampd-server cert worker-1 --data-dir ", data,
+      "\n\n# On this host: the server, with TLS of its own ...\nampd-server --data-dir ", data,
       " --listen 0.0.0.0:7070 --tls-cert ", tls, "/server.pem --tls-key ", tls, "/server.key --tls-client-ca ", tls,
-      "/ca.pem --grant 'cert:worker-*=agent'\n\n# On this host: make a certificate for each user and worker\n",
-      "ampd-server cert alice --data-dir ", options.data_dir, "\nampd-server cert worker-1 --data-dir ",
-      options.data_dir, "\n\n# On a user's host, with ca.pem, alice.pem, alice.key and admin.token from here\n",
-      "ampctl context add prod ", host, ":7070 --ca ca.pem --cert alice.pem --key alice.key --token-file admin.token\n",
-      "ampctl auth token create alice --role submitter --out alice.token\n\n",
-      "# On a worker's host, with ca.pem, worker-1.pem and worker-1.key from here\n", "ampd-worker --server ", host,
+      "/ca.pem", grants, "\n# ... or behind HAProxy (ampd-server init --proxy prints its configuration)\nampd-server ",
+      "--data-dir ", data, " --proxy-socket /run/ampd-proxy/ampd.sock --tls-client-ca ", tls, "/ca.pem", grants,
+      "\n\n# On the admin's host, with ca.pem, a certificate and admin.token from here\nampctl context add prod ", host,
+      ":7070 --ca ca.pem --cert alice.pem --key alice.key --token-file admin.token\n",
+      "\n# On a user's host, with ca.pem, alice.pem and alice.key from here\nampctl context add prod ", host,
+      ":7070 --ca ca.pem --cert alice.pem --key alice.key\n",
+      "\n# On a worker's host, with ca.pem, worker-1.pem and worker-1.key from here\nampd-worker --server ", host,
       ":7070 --ca ca.pem --cert worker-1.pem --key worker-1.key --name worker-1 --state-dir /var/lib/ampd-worker\n\n",
-      "Keep ", tls, "/ca.key secret: whoever has it can make certificates.");
+      "Keep ", tls, "/ca.key and ", data, "/admin.token secret: whoever has them can make certificates and tokens.");
 }
 
 bool IsCommonName(const std::string& name) {
@@ -125,31 +181,27 @@ void AddValidity(CLI::App* app, absl::Duration* validity) {
 absl::StatusOr<std::string> InitServer(const InitOptions& options) {
   AMPD_RETURN_IF_ERROR(MakeDataDirectory(options.data_dir));
   AMPD_ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(options.data_dir));
-  const std::string tls = options.data_dir + "/tls";
   // Everything that can be wrong with the request is found before a file is written.
   AMPD_ASSIGN_OR_RETURN(const CertificateAndKey authority, MakeAuthority("ampd CA", 10 * options.validity));
   AMPD_ASSIGN_OR_RETURN(
       const CertificateAndKey server,
       IssueCertificate(authority, {.name = "ampd-server", .hosts = options.hosts, .validity = options.validity}));
+  AMPD_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TokenStore> tokens,
+      TokenStore::Open({.path = options.data_dir + "/tokens.db", .clock = &SystemClock(), .random = &SystemRandom()}));
+  AMPD_RETURN_IF_ERROR(CheckNothingIsThere(options.data_dir, *tokens));
+  const std::string tls = options.data_dir + "/tls";
   if (mkdir(tls.c_str(), 0700) != 0) {
-    return errno == EEXIST
-               ? Error(absl::StatusCode::kFailedPrecondition, "ALREADY_INITIALIZED",
-                       absl::StrCat(tls,
-                                    " exists already, and with it an authority that certificates depend on; to make "
-                                    "a certificate with it: ampd-server cert NAME --data-dir ",
-                                    options.data_dir))
-               : CannotWrite(tls, errno);
+    return CannotWrite(tls, errno);
   }
-  AMPD_RETURN_IF_ERROR(WritePair(tls + "/ca", authority));
-  AMPD_RETURN_IF_ERROR(WritePair(tls + "/server", server));
-  // In the form in which HAProxy takes it.
-  AMPD_RETURN_IF_ERROR(WriteNewFile(tls + "/proxy.pem", server.certificate + server.key, 0600));
-  AMPD_ASSIGN_OR_RETURN(const std::string secret, MakeFirstToken(options.data_dir));
+  AMPD_RETURN_IF_ERROR(WriteFiles(FilesOf(tls, "ca", authority, /*is_server=*/false), /*replace=*/false));
+  AMPD_RETURN_IF_ERROR(WriteFiles(FilesOf(tls, "server", server, /*is_server=*/true), /*replace=*/false));
+  AMPD_ASSIGN_OR_RETURN(const std::string secret, MakeFirstToken(tokens.get()));
   AMPD_RETURN_IF_ERROR(WriteNewFile(options.data_dir + "/admin.token", secret + "\n", 0600));
   return NextSteps(options);
 }
 
-absl::StatusOr<std::string> MakeClientCertificate(const CertOptions& options) {
+absl::StatusOr<std::string> MakeCertificate(const CertOptions& options) {
   if (!IsCommonName(options.name)) {
     return Error(absl::StatusCode::kInvalidArgument, "BAD_NAME",
                  absl::StrCat("'", options.name,
@@ -163,15 +215,18 @@ absl::StatusOr<std::string> MakeClientCertificate(const CertOptions& options) {
     return Error(absl::StatusCode::kFailedPrecondition, "NOT_INITIALIZED",
                  absl::StrCat("cannot read the authority in ", tls, ": ",
                               std::string((certificate.ok() ? key : certificate).status().message()),
-                              "; to make one: ampd-server init --data-dir ", options.data_dir));
+                              "; to make one: ampd-server init --data-dir ", options.data_dir, " --host HOST"));
   }
   AMPD_ASSIGN_OR_RETURN(const CertificateAndKey made,
                         IssueCertificate({.certificate = *certificate, .key = *key},
-                                         {.name = options.name, .hosts = {}, .validity = options.validity}));
-  const std::string base = absl::StrCat(options.out.empty() ? "." : options.out, "/", options.name);
-  AMPD_RETURN_IF_ERROR(WritePair(base, made));
-  return absl::StrCat("wrote ", base, ".pem and ", base, ".key; copy them with ", tls, "/ca.pem to the host of ",
-                      options.name);
+                                         {.name = options.name, .hosts = options.hosts, .validity = options.validity}));
+  const std::string folder = options.out.empty() ? "." : options.out;
+  const bool is_server = !options.hosts.empty();
+  AMPD_RETURN_IF_ERROR(WriteFiles(FilesOf(folder, options.name, made, is_server), options.replace));
+  const std::string base = absl::StrCat(folder, "/", options.name);
+  return is_server ? absl::StrCat("wrote ", base, ".pem, ", base, ".key and, for HAProxy, ", folder, "/proxy.pem")
+                   : absl::StrCat("wrote ", base, ".pem and ", base, ".key; copy them with ", tls,
+                                  "/ca.pem to the host of ", options.name);
 }
 
 bool IsInitCommand(int argc, const char* const* argv) {
@@ -198,12 +253,19 @@ int RunInitCommand(int argc, const char* const* argv) {
       ->excludes(data_dir)
       ->excludes(hosts);
   CertOptions cert;
-  CLI::App* const cert_command = app.add_subcommand("cert", "Make a certificate for a user or a worker");
-  cert_command->add_option("name", cert.name, "Name of the user or of the worker")->required()->type_name("NAME");
+  CLI::App* const cert_command =
+      app.add_subcommand("cert", "Make a certificate for a user, a worker or, with --host, a server");
+  cert_command->add_option("NAME", cert.name, "Name of the user or of the worker")->required()->type_name("");
   cert_command->add_option("--data-dir", cert.data_dir, "The server's data directory, with the authority of init")
       ->required();
   cert_command->add_option("--out", cert.out, "Folder to write NAME.pem and NAME.key to (default: this one)")
       ->type_name("FOLDER");
+  cert_command
+      ->add_option("--host", cert.hosts,
+                   "Make the certificate of a server with this name or address. May be given several times")
+      ->allow_extra_args(false)
+      ->type_name("HOST");
+  cert_command->add_flag("--replace", cert.replace, "Replace files that exist");
   AddValidity(cert_command, &cert.validity);
   try {
     app.parse(argc, argv);
@@ -222,7 +284,7 @@ int RunInitCommand(int argc, const char* const* argv) {
     std::fprintf(stderr, "ampd-server: init needs --data-dir FOLDER and --host HOST, or --proxy\n");
     return kExitUsage;
   }
-  const absl::StatusOr<std::string> done = init_command->parsed() ? InitServer(init) : MakeClientCertificate(cert);
+  const absl::StatusOr<std::string> done = init_command->parsed() ? InitServer(init) : MakeCertificate(cert);
   std::fprintf(done.ok() ? stdout : stderr, "%s%s\n", done.ok() ? "" : "ampd-server: ",
                done.ok() ? done->c_str() : std::string(done.status().message()).c_str());
   return done.ok() ? kExitOk : absl::IsInvalidArgument(done.status()) ? kExitUsage : kExitDataLocked;

@@ -25,15 +25,18 @@ absl::StatusOr<std::string> InitServer(const InitOptions& options);
 // What `ampd-server cert` is asked for.
 struct CertOptions {
   std::string data_dir;
-  std::string name;  // Common name: that of a user or of a worker.
-  std::string out;   // Folder for the files; empty: the current one.
+  std::string name;                // Common name: that of a user or of a worker.
+  std::vector<std::string> hosts;  // Of a server, as InitOptions::hosts; empty: the certificate of a user or a worker.
+  std::string out;                 // Folder for the files; empty: the current one.
+  bool replace = false;            // Whether to replace files that exist.
   absl::Duration validity = absl::Hours(24 * 365);
 };
 
-// Makes a certificate of a client or worker with the authority of InitServer: OUT/NAME.pem and OUT/NAME.key, the key
-// for its owner only. Returns what to run next. FAILED_PRECONDITION if there is no authority (NOT_INITIALIZED) or if a
-// file exists already or cannot be written; INVALID_ARGUMENT for a bad name.
-absl::StatusOr<std::string> MakeClientCertificate(const CertOptions& options);
+// Makes a certificate with the authority of InitServer: OUT/NAME.pem and OUT/NAME.key, the key for its owner only; for
+// a server also OUT/proxy.pem, which has both. Returns what to do with them. FAILED_PRECONDITION if there is no
+// authority (NOT_INITIALIZED), or if a file exists already or cannot be written (CANNOT_WRITE); INVALID_ARGUMENT for a
+// bad name or host.
+absl::StatusOr<std::string> MakeCertificate(const CertOptions& options);
 
 // Whether the command line is one of these commands rather than that of a server.
 bool IsInitCommand(int argc, const char* const* argv);

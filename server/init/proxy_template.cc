@@ -11,7 +11,8 @@ extern const char kProxyTemplate[] =
 #   AMPD_PROXY_CLIENT_CA  file with the authorities that vouch for clients and workers (tls/ca.pem)
 #   AMPD_PROXY_SOCKET     the server's --proxy-socket
 #
-# Check: haproxy -c -f haproxy.cfg. Start: haproxy -W -db -f haproxy.cfg. Read certificates again: kill -USR2 its pid.
+# With these variables set, check: haproxy -c -f haproxy.cfg; start: haproxy -W -db -f haproxy.cfg. To read certificates
+# again: kill -USR2 the process that was started.
 
 global
     log stderr format raw local0 info
@@ -19,7 +20,7 @@ global
     ssl-default-bind-options ssl-min-ver TLSv1.3
     tune.http.maxhdr 64
     tune.bufsize 16384
-    tune.h2.max-concurrent-streams 200
+    tune.h2.max-concurrent-streams 1000
 
 defaults
     mode http
@@ -27,18 +28,23 @@ defaults
     option dontlognull
     timeout connect 5s
     timeout http-request 5s
-    # Watches and workers' connections live as long as jobs, and something is sent on them all the time.
+    timeout http-keep-alive 10m
+    # Watches and workers' connections live as long as jobs. A log that is followed may be silent for long; ampctl then
+    # connects again.
     timeout client 1h
     timeout server 1h
 
 frontend ampd
     bind "$AMPD_PROXY_BIND" ssl crt "$AMPD_PROXY_CERT" ca-file "$AMPD_PROXY_CLIENT_CA" verify optional alpn h2
-    # One address may have 500 connections, 300 new ones in 10 s, and 20,000 calls in 10 s.
+    # One address (IPv6: one network of 64 bits) may have 500 connections, 300 new ones in 10 s, and 20,000 calls in 10 s.
     stick-table type ipv6 size 100k expire 1m store conn_cur,conn_rate(10s),http_req_rate(10s)
-    tcp-request connection track-sc0 src
+    tcp-request connection track-sc0 src,ipmask(32,64)
     tcp-request connection reject if { sc_conn_cur(0) gt 500 }
     tcp-request connection reject if { sc_conn_rate(0) gt 300 }
     http-request deny deny_status 429 if { sc_http_req_rate(0) gt 20000 }
+    # Streams that the server answers to everybody are for callers with certificates only.
+    http-request deny if { path /grpc.health.v1.Health/Watch } !{ ssl_c_used }
+    http-request deny if { path_beg /grpc.reflection. } !{ ssl_c_used }
     # What says who calls comes from here alone.
     http-request del-header x-ampd- -m beg
     http-request set-header x-ampd-client-cert %[ssl_c_der,base64] if { ssl_c_used }

@@ -65,5 +65,21 @@ TEST(Grants, WhatIsNoGrant_IsRefusedWithItsFault) {
   EXPECT_TRUE(grants.empty());
 }
 
+TEST(Grants, ACertificateHasTheRolesOfAllGlobsThatMatchItsName) {
+  Grants grants({});
+  for (const char* const grant : {"cert:gpu-*=agent", "cert:gpu-1=viewer", "cert:alice=admin"}) {
+    ASSERT_TRUE(grants.Add(grant).ok());
+  }
+  EXPECT_TRUE(grants.empty()) << "no local user has a role";
+  EXPECT_THAT(grants.OfCertificate("gpu-1").roles, ElementsAre(Role::kViewer, Role::kAgent));
+  EXPECT_EQ(grants.OfCertificate("gpu-1").name, "cert:gpu-1");
+  EXPECT_EQ(grants.OfCertificate("gpu-1").workers, "gpu-1");
+  EXPECT_THAT(grants.OfCertificate("bob").roles, IsEmpty());
+  for (const char* const name : {"", "*", "alice ", "al\nice", "\xc3\xa4"}) {
+    EXPECT_EQ(grants.OfCertificate(name).name, "") << name;
+  }
+  EXPECT_EQ(ReasonOf(grants.Add("cert:Alice Smith=viewer")), "BAD_GRANT");
+}
+
 }  // namespace
 }  // namespace ampd::server

@@ -30,7 +30,7 @@ class InitTest : public testing::Test {
     return InitServer({.data_dir = data_, .hosts = hosts});
   }
   absl::StatusOr<std::string> Cert(const std::string& name) {
-    return MakeClientCertificate({.data_dir = data_, .name = name, .out = folder_.Path("")});
+    return MakeCertificate({.data_dir = data_, .name = name, .hosts = {}, .out = folder_.Path("")});
   }
   static mode_t ModeOf(const std::string& path) {
     struct stat status = {};
@@ -81,6 +81,37 @@ TEST_F(InitTest, NothingIsReplaced) {
   EXPECT_EQ(*ReadFile(data_ + "/tls/ca.pem", 1 << 16), ca);
   ASSERT_TRUE(Cert("a").ok());
   EXPECT_EQ(ReasonOf(Cert("a").status()), "CANNOT_WRITE");
+}
+
+TEST_F(InitTest, AServersCertificateIsRenewedInPlace) {
+  ASSERT_TRUE(Init().ok());
+  const std::string tls = data_ + "/tls/";
+  const std::string before = *ReadFile(tls + "server.pem", 1 << 16);
+  const absl::StatusOr<std::string> renewed =
+      MakeCertificate({.data_dir = data_, .name = "server", .hosts = {"node1"}, .out = tls, .replace = true});
+  ASSERT_TRUE(renewed.ok()) << renewed.status();
+  const std::string after = *ReadFile(tls + "server.pem", 1 << 16);
+  EXPECT_NE(after, before);
+  EXPECT_EQ(*ReadFile(tls + "proxy.pem", 1 << 16), after + *ReadFile(tls + "server.key", 1 << 16));
+  EXPECT_TRUE(
+      CheckTlsFiles({.ca = tls + "ca.pem", .certificate = tls + "server.pem", .key = tls + "server.key"}, true).ok());
+  EXPECT_EQ(ModeOf(tls + "server.key"), 0600u);
+}
+
+TEST_F(InitTest, WhatIsLeftOfAnEarlierUse_IsFoundBeforeAFileIsWritten) {
+  {
+    std::filesystem::create_directory(data_);
+    const auto store =
+        TokenStore::Open({.path = data_ + "/tokens.db", .clock = &SystemClock(), .random = &SystemRandom()});
+    v1::CreateTokenRequest request;
+    request.set_name("admin");
+    request.set_role(v1::VIEWER);
+    ASSERT_TRUE((*store)->Create(request, "").ok());
+  }
+  const absl::Status used = Init().status();
+  EXPECT_EQ(ReasonOf(used), "ALREADY_INITIALIZED");
+  EXPECT_THAT(std::string(used.message()), HasSubstr("revoke that token"));
+  EXPECT_FALSE(std::filesystem::exists(data_ + "/tls"));
 }
 
 TEST_F(InitTest, ABadHostOrNameLeavesNothingBehind) {
