@@ -45,13 +45,17 @@ class TokenInterceptors final : public grpc::experimental::ClientInterceptorFact
 
 std::shared_ptr<grpc::Channel> OpenChannel(const ServerConnection& connection,
                                            const grpc::ChannelArguments& arguments) {
+  // Connects to the server itself, whatever proxy the environment names: that one is for the web, and would get the
+  // token.
+  grpc::ChannelArguments direct = arguments;
+  direct.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
   if (!connection.token.empty()) {
     interceptors.push_back(std::make_unique<TokenInterceptors>(connection.token));
   }
   return grpc::experimental::CreateCustomChannelWithInterceptors(
       GrpcTarget(connection.address),
-      connection.tls.empty() ? grpc::InsecureChannelCredentials() : ClientTlsCredentials(connection.tls), arguments,
+      connection.tls.empty() ? grpc::InsecureChannelCredentials() : ClientTlsCredentials(connection.tls), direct,
       std::move(interceptors));
 }
 

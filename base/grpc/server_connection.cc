@@ -40,42 +40,38 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   return token.empty() ? BadTokenFile(path, "its first line is empty") : absl::StatusOr<std::string>(std::move(token));
 }
 
-// Returns the flag, or what the environment or the context has in its place.
-std::string FirstGiven(const std::string& flag, const char* variable, const std::string& of_context,
+// Returns the flag or, in its place, what the context or the environment has.
+std::string FirstGiven(const std::string& flag, const std::string& of_context, const char* variable,
                        const ConnectionDefaults& defaults) {
-  const std::string value = flag.empty() ? Environment(variable, defaults) : flag;
-  return value.empty() ? of_context : value;
+  const std::string value = flag.empty() ? of_context : flag;
+  return value.empty() ? Environment(variable, defaults) : value;
 }
 
 absl::StatusOr<std::string> TokenOf(const ConnectionFiles& flags, const ConnectionDefaults& defaults) {
-  if (!flags.token.empty()) {
-    return ReadTokenFile(flags.token);
-  }
-  std::string token = Environment("AMPD_TOKEN", defaults);
-  return token.empty() && !defaults.files.token.empty() ? ReadTokenFile(defaults.files.token)
-                                                        : absl::StatusOr<std::string>(token);
+  const std::string file = flags.token.empty() ? defaults.files.token : flags.token;
+  return file.empty() ? Environment("AMPD_TOKEN", defaults) : ReadTokenFile(file);
 }
 
-bool IsSocket(const std::string& address) { return address.starts_with("unix:"); }
-
 }  // namespace
+
+bool IsSocketAddress(const std::string& address) { return address.starts_with("unix:"); }
 
 bool IsLocalAddress(const std::string& address) {
   const std::string host = address.substr(0, address.rfind(':'));
   in_addr v4 = {};
   // A name that only begins like a loopback address, such as 127.example.com, may be that of another host.
   const bool is_v4_loopback = inet_pton(AF_INET, host.c_str(), &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127;
-  return IsSocket(address) || host == "localhost" || host == "::1" || host == "[::1]" || is_v4_loopback;
+  return IsSocketAddress(address) || host == "localhost" || host == "::1" || host == "[::1]" || is_v4_loopback;
 }
 
 absl::StatusOr<ServerConnection> ConnectionTo(const std::string& address, const ConnectionFiles& flags,
                                               const ConnectionDefaults& defaults) {
   ServerConnection connection{.address = address, .token = "", .tls = {}};
-  if (!IsSocket(address)) {
+  if (!IsSocketAddress(address)) {
     const TlsFiles& of_context = defaults.files.tls;
-    connection.tls = {.ca = FirstGiven(flags.tls.ca, "AMPD_CA", of_context.ca, defaults),
-                      .certificate = FirstGiven(flags.tls.certificate, "AMPD_CERT", of_context.certificate, defaults),
-                      .key = FirstGiven(flags.tls.key, "AMPD_KEY", of_context.key, defaults)};
+    connection.tls = {.ca = FirstGiven(flags.tls.ca, of_context.ca, "AMPD_CA", defaults),
+                      .certificate = FirstGiven(flags.tls.certificate, of_context.certificate, "AMPD_CERT", defaults),
+                      .key = FirstGiven(flags.tls.key, of_context.key, "AMPD_KEY", defaults)};
   }
   if (!connection.tls.empty()) {
     AMPD_RETURN_IF_ERROR(CheckTlsFiles(connection.tls, /*needs_certificate=*/false));

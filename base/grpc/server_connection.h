@@ -14,7 +14,11 @@ struct ServerConnection {
   TlsFiles tls;         // Empty: no TLS. A socket never has TLS.
 };
 
-// Whether the address is a Unix socket or of this host's loopback, so that nobody else can read what is sent there.
+// Whether the address is a Unix socket.
+bool IsSocketAddress(const std::string& address);
+
+// Whether the address is a Unix socket or of this host's loopback, so that nobody on the network can read what is sent
+// there.
 bool IsLocalAddress(const std::string& address);
 
 // What a user gives to prove who it is, and to know the server. Empty: not given.
@@ -26,7 +30,7 @@ struct ConnectionFiles {
 // What takes the place of files that a user does not give.
 struct ConnectionDefaults {
   ConnectionFiles files;  // Those of the server's context.
-  // Whether AMPD_CA, AMPD_CERT, AMPD_KEY, and AMPD_TOKEN with the token itself, come before them.
+  // Whether AMPD_CA, AMPD_CERT, AMPD_KEY, and AMPD_TOKEN with the token itself, come after them.
   bool reads_environment = true;
 };
 

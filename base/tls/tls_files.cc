@@ -65,10 +65,10 @@ absl::Status CheckValidNow(const std::string& path, const X509* certificate) {
 
 }  // namespace
 
-absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate) {
+absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate, const TlsFileOptions& options) {
   if (files.ca.empty()) {
     return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES",
-                 "the file with the certificates of the authorities is not given");
+                 absl::StrCat("TLS needs ", options.ca, " FILE too: the certificates of the authorities"));
   }
   AMPD_RETURN_IF_ERROR(ReadCertificate(files.ca).status());
   if (files.certificate.empty() && files.key.empty() && !needs_certificate) {
@@ -76,8 +76,9 @@ absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate) {
   }
   if (files.certificate.empty() || files.key.empty()) {
     return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES",
-                 files.certificate.empty() ? "the file with the own certificate is not given"
-                                           : "the file with the key of the own certificate is not given");
+                 files.certificate.empty()
+                     ? absl::StrCat("TLS needs ", options.certificate, " FILE too: the certificate")
+                     : absl::StrCat("TLS needs ", options.key, " FILE too: the certificate's key"));
   }
   AMPD_ASSIGN_OR_RETURN(const CertificatePtr certificate, ReadCertificate(files.certificate));
   AMPD_ASSIGN_OR_RETURN(const KeyPtr key, ReadKey(files.key));

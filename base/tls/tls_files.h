@@ -15,10 +15,17 @@ struct TlsFiles {
   bool empty() const { return ca.empty() && certificate.empty() && key.empty(); }
 };
 
+// The options of a program that name the files, for messages.
+struct TlsFileOptions {
+  const char* ca = "--ca";
+  const char* certificate = "--cert";
+  const char* key = "--key";
+};
+
 // INVALID_ARGUMENT (BAD_TLS_FILES), with a message for the operator that names the file, if a file is missing or cannot
 // be read, has no certificate or key, if others than its owner may read the key, if the key is not the certificate's,
 // or if the certificate is not valid now. `needs_certificate`: whether certificate and key must be there; without them
 // a client has no certificate.
-absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate);
+absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate, const TlsFileOptions& options = {});
 
 }  // namespace ampd

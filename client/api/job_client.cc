@@ -1,9 +1,11 @@
 #include "client/api/job_client.h"
 
 #include <google/protobuf/wrappers.pb.h>
+#include <grpc/support/log.h>
 #include <grpcpp/generic/generic_stub.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +29,13 @@ constexpr int kKeepaliveMillis = 60'000;
 constexpr int kPageSize = 500;
 constexpr int kPointsPageSize = 10'000;
 
+// Drops gRPC's own lines on stderr, because every error is reported by the command. GRPC_VERBOSITY brings them back.
+void DropLinesOfGrpc() {
+  if (std::getenv("GRPC_VERBOSITY") == nullptr) {
+    gpr_set_log_function([](gpr_log_func_args* /*line*/) {});
+  }
+}
+
 std::shared_ptr<grpc::Channel> MakeChannel(const ServerConnection& server) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
@@ -37,8 +46,6 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ServerConnection& server) {
   // included.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  // Connect to the server directly, whatever proxy the environment names: proxies are for the web.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return OpenChannel(server, arguments);
 }
 
@@ -118,6 +125,7 @@ Request ById(const std::string& id) {
 }  // namespace
 
 JobClient::JobClient(const Options& options) : options_(options), stubs_(std::make_unique<JobClientStubs>()) {
+  DropLinesOfGrpc();
   stubs_->channel = MakeChannel(options_.server);
   stubs_->jobs = v1::JobService::NewStub(stubs_->channel);
   stubs_->workers = v1::WorkerAdminService::NewStub(stubs_->channel);

@@ -12,13 +12,13 @@ absl::Time WhenOf(const google::protobuf::Timestamp& time) {
   return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
 }
 
-// "in 29d", "2h ago", "never".
+// "in 29d", "expired 2h ago", "never".
 std::string ExpiryText(const v1::Token& token, absl::Time now) {
   if (!token.has_expire_time()) {
     return "never";
   }
   const absl::Time end = WhenOf(token.expire_time());
-  return end > now ? "in " + FormatSpan(end - now) : FormatSpan(now - end) + " ago";
+  return end > now ? "in " + FormatSpan(end - now) : "expired " + FormatSpan(now - end) + " ago";
 }
 
 }  // namespace

@@ -139,6 +139,32 @@ std::string WithTypedName(const std::string& text) {
   return text;
 }
 
+// Returns what is wrong between client and server about TLS, from gRPC's message; empty if it is something else.
+std::string TlsFault(const ServerConnection& server, const std::string& message) {
+  const auto says = [&message](const char* text) { return absl::StrContains(message, text); };
+  if (says("certificate verify failed")) {
+    return absl::StrCat("none of the authorities in ", server.tls.ca,
+                        " vouches for its certificate; name the file of its CA with --ca or AMPD_CA");
+  }
+  if (says("Hostname Verification")) {
+    return "its certificate is not for this host name; use a name or address that the certificate has";
+  }
+  if (says("wrong version number")) {
+    return "it has no TLS; leave out --ca, and AMPD_CA or the ca of the context";
+  }
+  if (!says("Socket closed") && !says("Endpoint read failed") && !says("Connection reset by peer")) {
+    return "";
+  }
+  if (server.tls.empty()) {
+    return IsSocketAddress(server.address)
+               ? ""
+               : "it closed the connection; if it has TLS, name the file of its CA with --ca or AMPD_CA";
+  }
+  return server.tls.certificate.empty()
+             ? "it closed the connection; if it asks for a certificate, give yours with --cert and --key"
+             : absl::StrCat("it closed the connection; it may not trust the certificate in ", server.tls.certificate);
+}
+
 // Returns why gRPC does not reach the server, from its message, which lists what it tried and ends with the error.
 std::string WhyUnreachable(const std::string& message) {
   if (absl::StrContains(message, "SETTINGS frame")) {
@@ -239,20 +265,22 @@ void Session::Suspend() {
 absl::StatusOr<JobClient*> Session::Client() {
   if (client_ == nullptr) {
     AMPD_ASSIGN_OR_RETURN(address_, ResolveAddress(options_.address));
-    AMPD_ASSIGN_OR_RETURN(const ServerConnection server,
-                          ConnectionTo(address_.address, options_.files, address_.defaults));
-    client_ = std::make_unique<JobClient>(JobClient::Options{.server = server});
+    AMPD_ASSIGN_OR_RETURN(server_, ConnectionTo(address_.address, options_.files, address_.defaults));
+    client_ = std::make_unique<JobClient>(JobClient::Options{.server = server_});
   }
   return client_.get();
 }
 
 int Session::Fail(const absl::Status& status) const {
   std::string message = WithTypedName(std::string(status.message()));
+  std::string fault;
   const std::string other = address_.address.empty() ? "" : OtherServer(status, address_.address);
   if (!other.empty()) {
     message = other;
   } else if (absl::IsUnavailable(status) && ReasonOf(status).empty() && !address_.address.empty()) {
-    message = absl::StrCat("cannot reach the server at ", address_.address, ": ", WhyUnreachable(message));
+    fault = TlsFault(server_, message);
+    message = absl::StrCat("cannot reach the server at ", address_.address, ": ",
+                           fault.empty() ? WhyUnreachable(message) : fault);
   }
   std::string text = absl::StrCat("error: ", Printable(message));
   if (const std::string reason = ReasonOf(status); !reason.empty() && reason != "INVALID_FIELDS") {
@@ -271,11 +299,12 @@ int Session::Fail(const absl::Status& status) const {
       absl::StrAppend(&text, "  ", Printable({line.data(), line.size()}), "\n");
     }
   }
-  const std::string advice = other.empty() ? Advice(status, address_)
-                                           : absl::StrCat(
-                                                 "use the server's gRPC address, or unix:/PATH of its socket: "
-                                                 "--address HOST:PORT; the address comes from ",
-                                                 address_.origin);
+  const std::string advice = !fault.empty()  ? ""
+                             : other.empty() ? Advice(status, address_)
+                                             : absl::StrCat(
+                                                   "use the server's gRPC address, or unix:/PATH of its socket: "
+                                                   "--address HOST:PORT; the address comes from ",
+                                                   address_.origin);
   if (!advice.empty()) {
     absl::StrAppend(&text, "  try: ", advice, "\n");
   }

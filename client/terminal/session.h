@@ -87,6 +87,7 @@ class Session {
   bool animated_ = false;
   bool ascii_ = false;
   ResolvedAddress address_;
+  ServerConnection server_;
   std::unique_ptr<Cancellation> cancellation_;
   absl::Mutex suspend_mutex_;
   std::function<void()> suspend_ ABSL_GUARDED_BY(suspend_mutex_);

@@ -74,6 +74,7 @@ struct Flags {
 };
 
 void Log(const std::string& line) { ampd::Log(spdlog::level::info, line); }
+void Warn(const std::string& line) { ampd::Log(spdlog::level::warn, line); }
 
 // Reports why the program can't start, in one line on stderr; as JSON if the log is JSON.
 int Fail(int code, const std::string& line, const std::string& log_format = "text") {
@@ -245,7 +246,7 @@ ampd::agent::Agent::Options OptionsOf(const Flags& flags, const std::string& age
 // Runs the agent until a signal ends it.
 int RunAgent(const Flags& flags, const ampd::ServerConnection& server, ampd::agent::Agent::Options options,
              ampd::SignalThread& signals) {
-  ampd::agent::AttachClient link({server, Log});
+  ampd::agent::AttachClient link({server, Warn});
   options.link = &link;
   ampd::agent::ArtifactClient source(server);
   ampd::agent::ArtifactCache::Options cache;

@@ -46,7 +46,7 @@ v1::CreateTokenRequest RequestOf(const CreateOptions& options) {
 // cannot be written.
 absl::StatusOr<UniqueFd> CreateSecretFile(const std::string& path) {
   if (const absl::Status writable = CheckOutputFile(path, /*replace=*/false); !writable.ok()) {
-    return writable;
+    return absl::IsAlreadyExists(writable) ? absl::AlreadyExistsError(path + " exists; name another file") : writable;
   }
   UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   return file.ok() ? absl::StatusOr<UniqueFd>(std::move(file))

@@ -42,7 +42,7 @@ absl::Status CheckServer(const std::string& name, const NamedServer& server) {
           absl::StrCat("cannot add the file '", file.in(files), "': its path must have no blanks"));
     }
   }
-  return ConnectionTo(server.address, server.files).status();
+  return ConnectionTo(server.address, server.files, {.files = {}, .reads_environment = false}).status();
 }
 
 int AddContext(Session* session, const AddOptions& options) {

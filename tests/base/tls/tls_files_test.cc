@@ -34,13 +34,13 @@ class TlsFilesTest : public testing::Test {
 TEST_F(TlsFilesTest, GoodFilesAreAccepted_AndAClientNeedsNoCertificate) {
   EXPECT_TRUE(CheckTlsFiles(good_, /*needs_certificate=*/true).ok());
   EXPECT_TRUE(CheckTlsFiles({.ca = good_.ca, .certificate = "", .key = ""}, /*needs_certificate=*/false).ok());
-  EXPECT_THAT(FaultOf({.ca = good_.ca, .certificate = "", .key = ""}), HasSubstr("certificate is not given"));
+  EXPECT_THAT(FaultOf({.ca = good_.ca, .certificate = "", .key = ""}), HasSubstr("TLS needs --cert FILE too"));
 }
 
 TEST_F(TlsFilesTest, EachFaultNamesItsFile) {
   TlsFiles files = good_;
   files.ca = "";
-  EXPECT_THAT(FaultOf(files), HasSubstr("authorities is not given"));
+  EXPECT_THAT(FaultOf(files), HasSubstr("TLS needs --ca FILE too"));
   files.ca = files_.Path("none.pem");
   EXPECT_THAT(FaultOf(files), HasSubstr("none.pem: "));
   files_.Write("text.pem", "no certificate");
@@ -48,7 +48,7 @@ TEST_F(TlsFilesTest, EachFaultNamesItsFile) {
   EXPECT_THAT(FaultOf(files), HasSubstr("text.pem: has no certificate"));
   files = good_;
   files.key = "";
-  EXPECT_THAT(FaultOf(files), HasSubstr("key of the own certificate is not given"));
+  EXPECT_THAT(FaultOf(files), HasSubstr("TLS needs --key FILE too"));
   files.key = good_.certificate;
   EXPECT_THAT(FaultOf(files), HasSubstr("good.pem: has no key"));
   files.key = files_.IssueTo("other", authority_, "ca.pem").key;

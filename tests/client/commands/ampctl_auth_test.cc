@@ -33,7 +33,7 @@ TEST_F(AmpctlAuth, WhoamiShowsNameRoleAndWorker) {
   EXPECT_THAT(Run("auth whoami -o json").out, AllOf(HasSubstr("\"roles\""), HasSubstr("\"AGENT\"")));
 }
 
-TEST_F(AmpctlAuth, TheTokenIsThatOfTheFlag_ThenOfTheEnvironment_ThenOfTheContext) {
+TEST_F(AmpctlAuth, TheTokenIsThatOfTheFlag_ThenOfTheContext_ThenOfTheEnvironment) {
   Write("flag.token", "ampd_flag\n");
   Write("context.token", "ampd_context\nanother line\n");
   EXPECT_EQ(Sent(""), "");
@@ -42,7 +42,7 @@ TEST_F(AmpctlAuth, TheTokenIsThatOfTheFlag_ThenOfTheEnvironment_ThenOfTheContext
   EXPECT_EQ(Sent("--token-file flag.token", "AMPD_TOKEN=ampd_env"), "Bearer ampd_flag");
   ASSERT_EQ(Run("context add lab " + fake_.address() + " --token-file context.token").exit_code, 0);
   EXPECT_EQ(Sent("--address lab"), "Bearer ampd_context");
-  EXPECT_EQ(Sent("--address lab", "AMPD_TOKEN=ampd_env"), "Bearer ampd_env");
+  EXPECT_EQ(Sent("--address lab", "AMPD_TOKEN=ampd_env"), "Bearer ampd_context") << "the environment's is for others";
   EXPECT_EQ(Sent(""), "") << "an address without a context has no token";
   EXPECT_THAT(Run("context list -o json").out, HasSubstr(folder_ + "/context.token"));
 }
@@ -68,7 +68,7 @@ TEST_F(AmpctlAuth, ATokenThatCannotBeReadOrSent_IsExplained) {
     EXPECT_THAT(message(absl::StrCat("--token-file good --address ", host, ":7070")), HasSubstr("TOKEN_IN_THE_CLEAR"));
   }
   EXPECT_THAT(message("--ca none.pem"), AllOf(HasSubstr("BAD_TLS_FILES"), HasSubstr("none.pem")));
-  EXPECT_THAT(message("", "AMPD_CERT=only.pem"), HasSubstr("authorities is not given"));
+  EXPECT_THAT(message("", "AMPD_CERT=only.pem"), HasSubstr("TLS needs --ca FILE too"));
   EXPECT_EQ(fake_.auth.authorization(), "");
 }
 

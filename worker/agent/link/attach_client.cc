@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -219,7 +220,7 @@ struct AttachClient::State {
   std::unique_ptr<TelemetryStream> telemetry;
   absl::Mutex mutex;
   Arrivals arrivals ABSL_GUARDED_BY(mutex);
-  std::string last_error ABSL_GUARDED_BY(mutex);
+  std::set<std::string> reported ABSL_GUARDED_BY(mutex);  // Errors that were logged since the server accepted this.
 
   void Wake() {
     const uint64_t one = 1;
@@ -243,7 +244,7 @@ struct AttachClient::State {
     {
       absl::MutexLock lock(&mutex);
       arrivals.directives.push_back(std::move(directive));
-      last_error.clear();
+      reported.clear();
     }
     Wake();
   }
@@ -272,7 +273,7 @@ struct AttachClient::State {
                                                 connected ? " ended: " : ": ", message);
     {
       absl::MutexLock lock(&mutex);
-      if (std::exchange(last_error, line) == line) {
+      if (!reported.insert(line).second) {
         return;
       }
     }
