@@ -123,9 +123,27 @@ class Network(ServiceCase):
             self.assertEqual((admin["name"], admin["roles"]), ("token:admin", ["ADMIN"]))
 
     def test_without_a_certificate_the_server_lets_nobody_in_and_the_proxy_those_with_tokens(self):
-        self.refused(self.client(self.direct), "auth", "whoami", code=CLIENT_UNREACHABLE, words=[self.direct])
+        self.refused(self.client(self.direct), "auth", "whoami", code=CLIENT_UNREACHABLE, words=[self.direct, "--cert and --key"])
         self.refused(self.client(self.proxied), "job", "list", code=CLIENT_DENIED, words=["TOKEN_NEEDED"])
         self.assertEqual(self.client(self.proxied, token=self.data / "admin.token").read("auth", "whoami")["name"], "token:admin")
+
+    def test_what_is_wrong_with_tls_is_said_in_one_line(self):
+        def message(address, *flags):
+            code, out, err = TlsClient(self.folder, address, *flags).ampctl("job", "list")
+            self.assertEqual((code, out), (CLIENT_UNREACHABLE, ""), err)
+            self.assertEqual(len(err.splitlines()), 1, err)
+            return err
+        ca = ["--ca", self.tls / "ca.pem"]
+        alice = ["--cert", self.folder / "alice.pem", "--key", self.folder / "alice.key"]
+        for address in (self.direct, self.proxied):
+            self.assertIn("if it has TLS, name the file of its CA with --ca", message(address))
+        (self.folder / "foreign").mkdir()
+        self.server_command("init", "--data-dir", self.folder / "foreign", "--host", "127.0.0.1")
+        other = self.folder / "foreign/tls/ca.pem"
+        self.assertIn(f"none of the authorities in {other}", message(self.direct, "--ca", other, *alice))
+        self.server_command("cert", "alice", "--data-dir", self.folder / "foreign", "--out", self.folder / "foreign")
+        foreign = ["--cert", self.folder / "foreign/alice.pem", "--key", self.folder / "foreign/alice.key"]
+        self.assertIn("may not trust the certificate in", message(self.direct, *ca, *foreign))
 
     def test_the_proxy_speaks_tls_1_3_only(self):
         host, _, port = self.proxied.partition(":")
