@@ -55,6 +55,9 @@ void FileRelay::Leave() {
     absl::MutexLock lock(&mutex_);
     has_left_ = true;
     on_left = std::exchange(on_left_, nullptr);
+    if (end_.has_value() && !piece_.has_value()) {
+      on_left = nullptr;  // The client has the whole file, so the worker's call did not fail.
+    }
     on_taken_ = nullptr;
   }
   if (on_left != nullptr) {

@@ -44,6 +44,20 @@ TEST_F(FileRelayTest, TheWorkersNextPieceIsDue_WhenTheClientHasTakenTheOneBefore
   EXPECT_TRUE(end.status.ok());
 }
 
+TEST_F(FileRelayTest, AClientThatLeavesWithTheWholeFile_EndsNothing) {
+  for (const bool takes_all : {true, false}) {
+    const auto relay = Open();
+    int num_left = 0;
+    ASSERT_TRUE(relay->Begin([] {}, [&] { ++num_left; }));
+    EXPECT_TRUE(relay->Put("all", /*is_last=*/true));
+    if (takes_all) {
+      EXPECT_EQ(relay->Take().piece, "all");
+    }
+    relay->Leave();
+    EXPECT_EQ(num_left, takes_all ? 0 : 1);
+  }
+}
+
 TEST_F(FileRelayTest, ASilentWorker_EndsTheFileAfterTheLimit) {
   const auto unanswered = Open();
   const auto begun = Open();
