@@ -49,6 +49,7 @@ class DiskFullTest : public testing::Test, public ServerAccess {
     mounted_ = true;
     ServerConfig config;
     config.listen = {"127.0.0.1", 0};
+    config.trusts_loopback = true;
     config.metrics_listen = {"127.0.0.1", 0};
     config.data_dir = folder_.Path("data");
     config.drain_grace = absl::Seconds(1);

@@ -376,7 +376,7 @@ TEST_F(ServerBinaryTest, ADataDirectoryOfANewerSchemaIsOneLineAnd65) {
 }
 
 TEST_F(ServerBinaryTest, AnAddressBeyondLoopbackIsOneLineAnd64) {
-  EXPECT_EQ(Refused(FreshFlags("0.0.0.0:0"), "neither TLS nor authentication"), kExitUsage);
+  EXPECT_EQ(Refused(FreshFlags("0.0.0.0:0"), "without TLS only loopback addresses"), kExitUsage);
 }
 
 TEST_F(ServerBinaryTest, AnUnusableDataDirectoryIsOneLineAnd73) {

@@ -725,7 +725,7 @@ TEST_F(Worker, NameThatAnotherAgentHas_IsLoggedOnceAndUsedWhenItIsFree) {
   ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_ended_streams() >= 4; }));
   server_.EndStreamsWith(grpc::Status::OK);
   ASSERT_TRUE(WaitForLog("the server accepted this worker"));
-  EXPECT_EQ(TimesLogged(" info " + refusal + "\n"), 1) << log_;
+  EXPECT_EQ(TimesLogged(" warning " + refusal + "\n"), 1) << log_;
   EXPECT_EQ(TimesLogged("the server accepted this worker"), 1) << log_;
 }
 
@@ -984,7 +984,8 @@ TEST_F(Worker, ReadyFileThatCannotBeWritten_IsLoggedAndTheWorkerLives) {
 TEST_F(Worker, WrongUsage_IsOneLineWithTheProgramsName) {
   StartWorker({"--metrics-listen", "0.0.0.0:0"});
   EXPECT_EQ(WaitForExit(), 2);
-  EXPECT_THAT(log_, testing::StartsWith("ampd-worker: --metrics-listen 0.0.0.0:0: only loopback addresses "));
+  EXPECT_THAT(log_,
+              testing::StartsWith("ampd-worker: --metrics-listen 0.0.0.0:0: without TLS only loopback addresses "));
   EXPECT_EQ(TimesLogged("\n"), 1) << log_;
   log_.clear();
   StartWorker({"--bad-flag"});
