@@ -61,7 +61,7 @@ ROOMS = {
                           "thread",
     "server/telemetry": "ampd base base/io points server/state clock sqlite thread",
     "server/artifacts": "ampd base base/formats base/io graph/exported clock files sqlite thread",
-    "server/audit": "ampd base base/io thread",
+    "server/audit": "ampd base base/io clock thread",
     "server/init": "ampd base base/io base/tls server server/tokens cli11 clock",
     "server/tokens": "ampd base base/formats base/io clock sqlite",
     "server/monitoring": "ampd base base/io http models server/coordinator server/state server/telemetry clock log "
