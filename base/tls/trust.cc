@@ -109,10 +109,10 @@ void Trust::Refresh() {
   }
 }
 
-bool Trust::Vouches(const std::string& pem) const {
+std::optional<std::string> Trust::NameOf(const std::string& pem) const {
   const absl::MutexLock lock(&mutex_);
   if (authorities_ == nullptr) {
-    return false;
+    return std::nullopt;
   }
   const absl::Time now = absl::Now();
   // Authorities expire too.
@@ -123,9 +123,11 @@ bool Trust::Vouches(const std::string& pem) const {
   const auto [answer, is_new] = answers_.try_emplace(pem);
   if (is_new) {
     const std::vector<CertificatePtr> chain = CertificatesOf(pem);
-    answer->second = {.is_good = Verify(authorities_->store.get(), chain), .end = EndOf(chain)};
+    answer->second = {
+        .is_good = Verify(authorities_->store.get(), chain), .end = EndOf(chain), .name = CommonNameOf(pem)};
   }
-  return answer->second.is_good && now <= answer->second.end;
+  const bool is_good = answer->second.is_good && now <= answer->second.end;
+  return is_good ? std::optional(answer->second.name) : std::nullopt;
 }
 
 }  // namespace ampd

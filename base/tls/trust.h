@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -31,7 +32,10 @@ class Trust {
 
   // Returns whether an authority vouches for the first certificate of a PEM text, with the others as certificates
   // between both.
-  bool Vouches(const std::string& pem) const;
+  bool Vouches(const std::string& pem) const { return NameOf(pem).has_value(); }
+
+  // Returns the certificate's common name, as CommonNameOf does, if an authority vouches for it; nothing otherwise.
+  std::optional<std::string> NameOf(const std::string& pem) const;
 
  private:
   struct Authorities;
@@ -44,7 +48,8 @@ class Trust {
   // What was found out about a certificate, so that it need not be verified for every call.
   struct Answer {
     bool is_good = false;
-    absl::Time end;  // Of the certificate.
+    absl::Time end;    // Of the certificate.
+    std::string name;  // Its common name.
   };
   mutable std::map<std::string, Answer> answers_ ABSL_GUARDED_BY(mutex_);
   mutable absl::Time answers_begin_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // Of the oldest answer.

@@ -95,11 +95,12 @@ absl::StatusOr<v1::Token> Guard::TokenOf(const grpc::ServerContextBase& context)
 }
 
 absl::StatusOr<Identity> Guard::IdentityOfCertificate(const std::string& pem) const {
-  if (options_.trust == nullptr || !options_.trust->Vouches(pem)) {
+  const std::optional<std::string> name = options_.trust == nullptr ? std::nullopt : options_.trust->NameOf(pem);
+  if (!name.has_value()) {
     return Error(absl::StatusCode::kUnauthenticated, "CERTIFICATE_NOT_TRUSTED",
                  "the server does not trust the connection's certificate, or not any more");
   }
-  Identity identity = options_.grants->OfCertificate(CommonNameOf(pem));
+  Identity identity = options_.grants->OfCertificate(*name);
   return !identity.name.empty()
              ? absl::StatusOr<Identity>(std::move(identity))
              : Error(absl::StatusCode::kUnauthenticated, "BAD_CERTIFICATE_NAME",
