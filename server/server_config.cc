@@ -96,7 +96,7 @@ void AddListeners(CLI::App* app, Addresses* addresses, ServerConfig* config) {
       ->type_name("FILE");
   app->add_option("--tls-key", config->tls.key, "File with the key of the server's certificate")->type_name("FILE");
   app->add_option("--tls-client-ca", config->tls.ca,
-                  "File with the certificates of the authorities that vouch for clients and workers")
+                  "File with the CA certificates that the certificates of clients and workers are checked against")
       ->type_name("FILE");
   app->add_flag("--allow-unauthenticated-loopback", config->trusts_loopback,
                 "Let every user of this host control all jobs over --listen without a token");
@@ -187,7 +187,7 @@ constexpr TlsFileOptions kTlsOptions = {.ca = "--tls-client-ca", .certificate = 
 absl::Status CheckTls(const Addresses& addresses, const ServerConfig& config) {
   if (!config.proxy_socket.empty() && config.tls.ca.empty()) {
     return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES",
-                 "--proxy-socket needs --tls-client-ca: the certificates of the authorities that vouch for clients");
+                 "--proxy-socket needs --tls-client-ca: the CA certificates that those of clients are checked against");
   }
   if (config.tls.empty()) {
     return absl::OkStatus();

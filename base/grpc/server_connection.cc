@@ -40,7 +40,7 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   return token.empty() ? BadTokenFile(path, "its first line is empty") : absl::StatusOr<std::string>(std::move(token));
 }
 
-// Returns the flag or, in its place, what the context or the environment has.
+// Returns the first of these that is set: the value of the flag, that of the context, the environment variable.
 std::string FirstGiven(const std::string& flag, const std::string& of_context, const char* variable,
                        const ConnectionDefaults& defaults) {
   const std::string value = flag.empty() ? of_context : flag;

@@ -14,11 +14,11 @@ struct ServerConnection {
   TlsFiles tls;         // Empty: no TLS. A socket never has TLS.
 };
 
-// Whether the address is a Unix socket.
+// Returns whether the address is a Unix socket.
 bool IsSocketAddress(const std::string& address);
 
-// Whether the address is a Unix socket or of this host's loopback, so that nobody on the network can read what is sent
-// there.
+// Returns whether the address is a Unix socket or a loopback address of this host. What is sent there does not cross a
+// network, so nobody on other hosts can read it.
 bool IsLocalAddress(const std::string& address);
 
 // What a user gives to prove who it is, and to know the server. Empty: not given.

@@ -12,7 +12,7 @@ namespace ampd {
 // Both kinds of credentials are for TLS 1.2 or later. gRPC looks at the files once a second, so certificates can be
 // replaced while connections live; new connections use the new ones. REQUIRES: CheckTlsFiles returned OK for the files.
 
-// Credentials of a server that accepts no client without a certificate that the CA vouches for.
+// Credentials of a server that accepts only clients with a certificate that a CA in the file has issued.
 std::shared_ptr<grpc::ServerCredentials> ServerTlsCredentials(const TlsFiles& files);
 // Credentials of a client that checks the server's certificate and host name, and shows its own certificate if it has
 // one.

@@ -6,9 +6,9 @@
 
 namespace ampd {
 
-// The files of one side of TLS connections, all in PEM form.
+// The files with which a server or a client makes TLS connections. All are in PEM form.
 struct TlsFiles {
-  std::string ca;           // Certificates of the authorities that vouch for the peer.
+  std::string ca;           // Certificates of the authorities whose certificates the peer may have.
   std::string certificate;  // The own certificate, with those between it and its authority behind it.
   std::string key;          // The own certificate's key.
 

@@ -17,9 +17,9 @@ std::string CommonNameOf(const std::string& pem);
 // The PEM text of a certificate in DER form, which is given in base64.
 std::string PemOfDer(const std::string& base64);
 
-// Which certificates the authorities in a file vouch for now. TLS checks a certificate when its connection begins; this
-// tells later whether it would still do so, after an authority was removed from the file or the certificate expired.
-// Thread-safe.
+// Decides which certificates are trusted at this moment: those that an authority in a file has issued, directly or
+// through others, and that have not expired. TLS decides this only once, when a connection begins. With this class, the
+// server decides it again for connections that are open. Thread-safe.
 class Trust {
  public:
   // `ca_file`: certificates of authorities in PEM form.
@@ -30,11 +30,11 @@ class Trust {
   // the authorities stay those of before.
   void Refresh();
 
-  // Returns whether an authority vouches for the first certificate of a PEM text, with the others as certificates
-  // between both.
+  // Returns whether the first certificate of a PEM text is trusted. The text may also have the certificates between it
+  // and its authority.
   bool Vouches(const std::string& pem) const { return NameOf(pem).has_value(); }
 
-  // Returns the certificate's common name, as CommonNameOf does, if an authority vouches for it; nothing otherwise.
+  // Returns the common name (CommonNameOf) of a certificate that is trusted; nothing for any other.
   std::optional<std::string> NameOf(const std::string& pem) const;
 
  private:

@@ -232,7 +232,7 @@ const std::vector<ConnectionFileName>& ConnectionFileNames() {
   static const auto* const kNames = new std::vector<ConnectionFileName>{
       {"token-file", "File with the token to send to the server",
        [](ConnectionFiles& files) -> std::string& { return files.token; }},
-      {"ca", "File with the certificates that vouch for the server; the connection then has TLS",
+      {"ca", "File with the CA certificates for the server; the connection then has TLS",
        [](ConnectionFiles& files) -> std::string& { return files.tls.ca; }},
       {"cert", "File with your certificate, for a server that asks for one",
        [](ConnectionFiles& files) -> std::string& { return files.tls.certificate; }},

@@ -143,8 +143,8 @@ std::string WithTypedName(const std::string& text) {
 std::string TlsFault(const ServerConnection& server, const std::string& message) {
   const auto says = [&message](const char* text) { return absl::StrContains(message, text); };
   if (says("certificate verify failed")) {
-    return absl::StrCat("none of the authorities in ", server.tls.ca,
-                        " vouches for its certificate; name the file of its CA with --ca or AMPD_CA");
+    return absl::StrCat("its certificate was not issued by a CA in ", server.tls.ca,
+                        "; name the file of its CA with --ca or AMPD_CA");
   }
   if (says("Hostname Verification")) {
     return "its certificate is not for this host name; use a name or address that the certificate has";

@@ -58,12 +58,12 @@ absl::Status ReplaceFile(const std::string& path, const std::string& content, mo
   return rename(fresh.c_str(), path.c_str()) == 0 ? absl::OkStatus() : CannotWrite(path, errno);
 }
 
-// Writes all files or, if one of them exists and must not be replaced, none.
 struct NewFile {
   std::string path;
   std::string content;
   mode_t mode = 0600;
 };
+// Writes all files or, if one of them exists and must not be replaced, none.
 absl::Status WriteFiles(const std::vector<NewFile>& files, bool replace) {
   for (const NewFile& file : files) {
     if (!replace && access(file.path.c_str(), F_OK) == 0) {

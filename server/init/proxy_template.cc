@@ -8,7 +8,7 @@ extern const char kProxyTemplate[] =
 #
 #   AMPD_PROXY_BIND       address to listen on, such as *:7443
 #   AMPD_PROXY_CERT       file with the proxy's certificate and its key (ampd-server init: tls/proxy.pem)
-#   AMPD_PROXY_CLIENT_CA  file with the authorities that vouch for clients and workers (tls/ca.pem)
+#   AMPD_PROXY_CLIENT_CA  file with the CA certificates for those of clients and workers (tls/ca.pem)
 #   AMPD_PROXY_SOCKET     the server's --proxy-socket
 #
 # With these variables set, check: haproxy -c -f haproxy.cfg; start: haproxy -W -db -f haproxy.cfg. To read certificates

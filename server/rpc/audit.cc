@@ -1,5 +1,6 @@
 #include "server/rpc/audit.h"
 
+#include <google/protobuf/util/time_util.h>
 #include <grpcpp/server_context.h>
 
 #include <algorithm>
@@ -79,10 +80,7 @@ void Audit::Finished(const AuditCaller& caller, std::string_view method, const s
     }
   }
   v1::AuditEntry entry;
-  const absl::Time now = absl::Now();
-  entry.mutable_time()->set_seconds(absl::ToUnixSeconds(now));
-  entry.mutable_time()->set_nanos(
-      static_cast<int32_t>(absl::ToInt64Nanoseconds(now - absl::FromUnixSeconds(absl::ToUnixSeconds(now)))));
+  *entry.mutable_time() = google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(absl::Now()));
   entry.set_caller(caller.name);
   entry.set_address(caller.address);
   entry.set_method(std::string(method));

@@ -160,7 +160,7 @@ struct GrpcServer::Parts {
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<Acceptor> acceptor;               // Null: no loopback address.
   std::unique_ptr<SocketAcceptor> socket_acceptor;  // Null: no socket.
-  const Grants proxys{{geteuid(), 0}};              // The users that may connect to the proxy's socket.
+  const Grants proxy_users{{geteuid(), 0}};         // The users that may connect to the proxy's socket.
   std::unique_ptr<SocketAcceptor> proxy_acceptor;   // Null: no socket for a proxy.
   bool drained = false;
 
@@ -189,7 +189,7 @@ struct GrpcServer::Parts {
     SocketAcceptor::Options accepting;
     accepting.path = options.proxy_socket;
     accepting.max_connections = options.max_connections;
-    accepting.grants = &proxys;
+    accepting.grants = &proxy_users;
     accepting.log = options.log;
     accepting.on_connection = [this](UniqueFd connection, const Identity& identity) {
       if (identity.has(Right::kAdminister)) {  // Another user can't open the file; this is the second bolt.

@@ -40,7 +40,8 @@ class GrpcServer {
     TokenStore* tokens = nullptr;
     AuditLog* audit = nullptr;     // Null: none.
     bool trusts_loopback = false;  // As Guard::Options.
-    // `listen` has TLS if there is a certificate. The CA vouches for clients, there and behind the proxy.
+    // With a certificate and a key, `listen` has TLS. The certificates of clients, there and behind the proxy, must be
+    // issued by an authority in `ca`.
     TlsFiles tls;
     Coordinator* coordinator = nullptr;
     MetricStore* store = nullptr;

@@ -1,6 +1,7 @@
 #include "server/tokens/token_store.h"
 
 #include <fcntl.h>
+#include <google/protobuf/util/time_util.h>
 
 #include <cctype>
 #include <cerrno>
@@ -18,6 +19,8 @@
 namespace ampd::server {
 namespace {
 
+using google::protobuf::util::TimeUtil;
+
 constexpr int64_t kSchemaVersion = 1;
 constexpr char kSchema[] = R"sql(
 BEGIN IMMEDIATE;
@@ -34,14 +37,7 @@ constexpr size_t kMaxWorkerLength = 128;
 constexpr int kMaxPage = 1000;
 
 absl::Time TimeOf(const google::protobuf::Timestamp& time) {
-  return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
-}
-
-google::protobuf::Timestamp TimestampOf(absl::Time time) {
-  google::protobuf::Timestamp stamp;
-  stamp.set_seconds(absl::ToUnixSeconds(time));
-  stamp.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(stamp.seconds()))));
-  return stamp;
+  return absl::FromUnixMicros(TimeUtil::TimestampToMicroseconds(time));
 }
 
 bool IsTokenName(std::string_view name) {
@@ -164,7 +160,7 @@ absl::StatusOr<v1::CreateTokenResponse> TokenStore::Create(const v1::CreateToken
   token.set_name(request.name());
   token.set_role(request.role());
   token.set_worker(request.worker());
-  *token.mutable_create_time() = TimestampOf(options_.clock->Now());
+  *token.mutable_create_time() = TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(options_.clock->Now()));
   if (request.has_expire_time()) {
     *token.mutable_expire_time() = request.expire_time();
   }

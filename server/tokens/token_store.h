@@ -17,10 +17,10 @@
 
 namespace ampd::server {
 
-// The tokens of a server, in a SQLite file of their own (schema 1: one table, one row per token). The file has no
-// secret: a row has the SHA-256 of its token's secret. A secret has 260 random bits, so neither a slow hash nor a salt
-// would make guessing harder. All tokens are also in memory, so that a call is checked without reading the disk. When a
-// change returns, it is on disk. Thread-safe.
+// The tokens of a server. They are in a SQLite file of their own (schema 1: one table, one row for each token). The
+// file does not hold the secrets, only the SHA-256 of each. A secret has 260 random bits, which nobody can guess, so
+// the hash needs neither salt nor slowness. All tokens are also kept in memory, so that checking a call reads no disk.
+// When a change returns, it is on disk. Thread-safe.
 class TokenStore {
  public:
   // The most tokens that there can be.

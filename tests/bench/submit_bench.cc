@@ -2,8 +2,8 @@
 // outstanding.
 //
 //   submit_bench ADDRESS OUTSTANDING SECONDS
-//       prints {"outstanding","calls","seconds","calls_per_second","p50_ms","p99_ms"}; AMPD_TOKEN, AMPD_CA, AMPD_CERT
-//       and AMPD_KEY have token and files for the connection, as those of ampctl
+//       prints {"outstanding","calls","seconds","calls_per_second","p50_ms","p99_ms"}. The connection uses the
+//       token in AMPD_TOKEN and the files that AMPD_CA, AMPD_CERT and AMPD_KEY name, as ampctl does
 //   submit_bench --flushes FOLDER SECONDS
 //       prints {"flushes_per_second"}: fdatasync of 4 KiB appends in FOLDER
 

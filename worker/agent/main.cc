@@ -101,9 +101,8 @@ std::string ProgramBeside(const std::string& program) {
 void DeclareFlags(CLI::App& app, Flags& flags) {
   app.add_option("--server", flags.server, "Server to work for: HOST:PORT, or unix:PATH of its socket")->required();
   app.add_option("--token-file", flags.files.token, "File with the token to send to the server (default: AMPD_TOKEN)");
-  app.add_option(
-      "--ca", flags.files.tls.ca,
-      "File with the certificates that vouch for the server; the connection then has TLS (default: AMPD_CA)");
+  app.add_option("--ca", flags.files.tls.ca,
+                 "File with the CA certificates for the server; the connection then has TLS (default: AMPD_CA)");
   app.add_option("--cert", flags.files.tls.certificate,
                  "File with the worker's certificate, for a server that asks for one (default: AMPD_CERT)");
   app.add_option("--key", flags.files.tls.key, "File with the key of the worker's certificate (default: AMPD_KEY)");

@@ -17,7 +17,7 @@ struct AddOptions {
   std::string address;
 };
 
-// "127.0.0.1:7070  ca=/etc/ampd/ca.pem".
+// Returns the server as messages name it: its address and its files, "127.0.0.1:7070  ca=/etc/ampd/ca.pem".
 std::string Shown(const NamedServer& server) {
   std::string text = server.address;
   ConnectionFiles files = server.files;

@@ -28,7 +28,7 @@ class AmpctlAuth : public Ampctl {
   }
 };
 
-TEST_F(AmpctlAuth, WhoamiShowsNameRoleAndWorker) {
+TEST_F(AmpctlAuth, Whoami_ShowsTheCallersNameRoleAndWorker) {
   EXPECT_EQ(Run("auth whoami").out, "token:gpus  agent  (worker gpu-*)\n");
   EXPECT_THAT(Run("auth whoami -o json").out, AllOf(HasSubstr("\"roles\""), HasSubstr("\"AGENT\"")));
 }

@@ -1,5 +1,5 @@
-// TLS over --listen: whom the server lets in, as whom, and what happens when certificates are replaced or not trusted
-// any more.
+// TLS over --listen: which certificates the server accepts, which identity and role each gives, and what happens when
+// certificates are replaced or are no longer trusted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

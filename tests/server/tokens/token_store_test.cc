@@ -110,7 +110,7 @@ TEST_F(TokenStoreTest, TheFilesHoldNoSecret) {
   EXPECT_GE(num_files, 1);
 }
 
-TEST_F(TokenStoreTest, ATokenEndsAtItsTime) {
+TEST_F(TokenStoreTest, ATokenIsRefusedFromItsExpiryOn) {
   const auto store = Open();
   const std::string secret = store->Create(ExpiringIn(absl::Hours(1), "hour"), "")->secret();
   clock_.SetNow(clock_.Now() + absl::Minutes(59));
