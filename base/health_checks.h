@@ -10,12 +10,14 @@ struct HealthCheck {
   const char* bad;
 };
 
-enum HealthCheckId { kDiskCheck, kDataDirectoryCheck, kDescriptorsCheck };
+enum HealthCheckId { kDiskCheck, kDataDirectoryCheck, kDescriptorsCheck, kMemoryCheck, kListenersCheck };
 
 inline constexpr HealthCheck kHealthChecks[] = {
     {"disk", "has room for new jobs", "is nearly full, and new jobs are refused; make room on the disk of --data-dir"},
     {"data-directory", "is in place", "was deleted or replaced; the server ends"},
     {"descriptors", "there is room for connections and files",
-     "run out, and new connections are closed; end clients, or raise the limit of open files (ulimit -n)"}};
+     "run out, and new connections are closed; end clients, or raise the limit of open files (ulimit -n)"},
+    {"memory", "is below the limit", "is above --memory-limit, and new jobs and streams are refused; raise the limit"},
+    {"listeners", "accept connections", "do not all accept connections; the log and /healthz name those that do not"}};
 
 }  // namespace ampd

@@ -94,6 +94,11 @@ void StartLogging(LogFormat format, spdlog::level::level_enum level, std::vector
   spdlog::set_default_logger(MakeLogger(format, level, std::move(more)));
 }
 
+void SetLogLevel(spdlog::level::level_enum level) {
+  EnsureLogger();
+  spdlog::default_logger_raw()->set_level(level);
+}
+
 void Log(spdlog::level::level_enum level, std::string_view message, const LogFields& fields) {
   EnsureLogger();
   LogFields told;

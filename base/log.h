@@ -28,6 +28,9 @@ using LogFields = std::vector<LogField>;
 // the first call, the log writes text lines of level info and above.
 void StartLogging(LogFormat format, spdlog::level::level_enum level, std::vector<spdlog::sink_ptr> more = {});
 
+// Sets the lowest level that is written from now on.
+void SetLogLevel(spdlog::level::level_enum level);
+
 // Writes a line, with the fields after the message. A field with an empty text is left out.
 void Log(spdlog::level::level_enum level, std::string_view message, const LogFields& fields = {});
 

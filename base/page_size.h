@@ -1,10 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ampd::server {
 
@@ -15,6 +17,14 @@ inline absl::StatusOr<int> PageSize(int asked, int by_default, int at_most) {
     return InvalidFields({{"page_size", absl::StrCat("is ", asked, ", must be 0 (the default) or more")}});
   }
   return asked == 0 ? by_default : std::min(asked, at_most);
+}
+
+// The error for a page token that no list of the server has. INVALID_ARGUMENT.
+inline absl::Status UnknownPageToken(std::string_view token) {
+  constexpr size_t kMostShown = 80;
+  return InvalidFields({{"page_token", absl::StrCat("is \"", Shortened(token, kMostShown),
+                                                    "\", which is not one that this list gave; leave it out to start "
+                                                    "at the beginning")}});
 }
 
 }  // namespace ampd::server

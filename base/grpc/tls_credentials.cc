@@ -1,7 +1,10 @@
 #include "base/grpc/tls_credentials.h"
 
 #include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
 #include <grpcpp/security/tls_credentials_options.h>
+
+#include <utility>
 
 namespace ampd {
 namespace {
@@ -10,14 +13,37 @@ using grpc::experimental::FileWatcherCertificateProvider;
 
 constexpr unsigned int kSecondsBetweenLooks = 1;
 
+// Accepts every certificate that gRPC has verified, and tells of it.
+class Observer : public grpc::experimental::ExternalCertificateVerifier {
+ public:
+  explicit Observer(std::function<void(const std::string&)> on_client) : on_client_(std::move(on_client)) {}
+
+  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
+              std::function<void(grpc::Status)> /*callback*/, grpc::Status* sync_status) override {
+    const grpc::string_ref name = request->common_name();
+    on_client_(std::string(name.data(), name.size()));
+    *sync_status = grpc::Status::OK;
+    return true;
+  }
+  void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest* /*request*/) override {}
+
+ private:
+  const std::function<void(const std::string&)> on_client_;
+};
+
 }  // namespace
 
-std::shared_ptr<grpc::ServerCredentials> ServerTlsCredentials(const TlsFiles& files) {
+std::shared_ptr<grpc::ServerCredentials> ServerTlsCredentials(
+    const TlsFiles& files, std::function<void(const std::string& common_name)> on_client) {
   grpc::experimental::TlsServerCredentialsOptions options(
       std::make_shared<FileWatcherCertificateProvider>(files.key, files.certificate, files.ca, kSecondsBetweenLooks));
   options.watch_root_certs();
   options.watch_identity_key_cert_pairs();
   options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  if (on_client) {
+    options.set_certificate_verifier(
+        grpc::experimental::ExternalCertificateVerifier::Create<Observer>(std::move(on_client)));
+  }
   return grpc::experimental::TlsServerCredentials(options);
 }
 

@@ -38,8 +38,9 @@ absl::StatusCode CodeOf(int error) {
   }
 }
 
-absl::Status WriteAndSync(const std::string& path, std::string_view content) {
-  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+absl::Status WriteAndSync(const std::string& path, std::string_view content, mode_t mode) {
+  unlink(path.c_str());  // A file that a crash left may have another mode.
+  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
   if (!fd.ok()) {
     return ErrnoError(errno, "cannot be created");
   }
@@ -95,9 +96,9 @@ absl::Status WriteAll(int fd, std::string_view bytes) {
   return absl::OkStatus();
 }
 
-absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
+absl::Status WriteFileAtomically(const std::string& path, std::string_view content, mode_t mode) {
   const std::string temporary = absl::StrCat(path, ".tmp");
-  absl::Status status = WriteAndSync(temporary, content);
+  absl::Status status = WriteAndSync(temporary, content, mode);
   if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
     status = ErrnoError(errno, "cannot be renamed");
   }

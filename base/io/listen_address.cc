@@ -127,6 +127,18 @@ absl::StatusOr<UniqueFd> ListenOn(const ListenAddress& address, ListenAddress* b
   return fd;
 }
 
+absl::StatusOr<UniqueFd> ConnectTo(const ListenAddress& address, absl::Duration timeout) {
+  const SocketAddress to = SocketAddressOf(address);
+  UniqueFd fd = NewSocket(to);
+  const timeval limit = absl::ToTimeval(timeout);
+  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+  setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+  if (!fd.ok() || connect(fd.get(), to.get(), to.size) != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot connect to ", address.ToString(), ": ", strerror(errno)));
+  }
+  return fd;
+}
+
 bool Touch(const ListenAddress& address) {
   const SocketAddress to = SocketAddressOf(address);
   const UniqueFd fd = NewSocket(to);

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "base/io/file.h"
 
 namespace ampd {
@@ -34,6 +35,10 @@ absl::Status CheckBindable(const ListenAddress& address);
 // processes. Sets `bound` to the address with the actual port, which differs if port 0 asked for any free one. Returns
 // the same errors as CheckBindable.
 absl::StatusOr<UniqueFd> ListenOn(const ListenAddress& address, ListenAddress* bound);
+
+// Connects to the address; one of all interfaces, such as 0.0.0.0, means this host. The connection, and each read and
+// write of the socket that is returned, may take `timeout`. UNAVAILABLE if nobody listens there.
+absl::StatusOr<UniqueFd> ConnectTo(const ListenAddress& address, absl::Duration timeout);
 
 // Returns whether a process listens at the address: connects, and closes the connection at once.
 bool Touch(const ListenAddress& address);

@@ -48,10 +48,10 @@ absl::Status RenameToFreeName(const std::string& from, const std::string& to) {
 PendingFile::PendingFile(std::string path, std::string temporary, bool replace, UniqueFd file)
     : path_(std::move(path)), temporary_(std::move(temporary)), replace_(replace), file_(std::move(file)) {}
 
-absl::StatusOr<PendingFile> PendingFile::Create(const std::string& path, bool replace) {
+absl::StatusOr<PendingFile> PendingFile::Create(const std::string& path, bool replace, mode_t mode) {
   AMPD_RETURN_IF_ERROR(CheckDestination(path, replace));
   std::string temporary = absl::StrCat(path, ".tmp.", getpid());
-  UniqueFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
+  UniqueFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode));
   if (!file.ok()) {
     return ErrnoError(errno, "cannot be created");
   }

@@ -19,9 +19,9 @@ absl::Status RenameToFreeName(const std::string& from, const std::string& to);
 // removes a file that was not committed. Error messages do not name the path. Thread-compatible.
 class PendingFile {
  public:
-  // Creates the temporary file for `path`. ALREADY_EXISTS if `path` exists and `replace` is false; FAILED_PRECONDITION
-  // if `path` exists and is not a regular file.
-  static absl::StatusOr<PendingFile> Create(const std::string& path, bool replace);
+  // Creates the temporary file for `path`, with `mode` less the umask. ALREADY_EXISTS if `path` exists and `replace` is
+  // false; FAILED_PRECONDITION if `path` exists and is not a regular file.
+  static absl::StatusOr<PendingFile> Create(const std::string& path, bool replace, mode_t mode = kUserFile);
   ~PendingFile();
   PendingFile(PendingFile&&) noexcept = default;
   PendingFile& operator=(PendingFile&&) = delete;

@@ -1,9 +1,17 @@
 #include "base/io/sqlite.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/error.h"
+#include "base/io/file.h"
+#include "base/status_macros.h"
+#include "base/unique_fd.h"
 
 namespace ampd::server {
 namespace {
@@ -67,6 +75,31 @@ std::string_view SqliteStatement::Bytes(int column) const {
 
 absl::StatusOr<SqliteDatabase> SqliteDatabase::Open(const std::string& path, bool create) {
   int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0);
+  if (create) {
+    // SQLite itself would create it with mode 0644. Only a new file is opened, because closing another descriptor of a
+    // database that this process has open would end SQLite's locks.
+    UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)).Reset();
+  }
+  return OpenWith(path, flags);
+}
+
+absl::StatusOr<SqliteDatabase> SqliteDatabase::OpenReader(const std::string& path) {
+  // Only a connection that may write can create the index of the write-ahead log, which a reader needs.
+  AMPD_ASSIGN_OR_RETURN(SqliteDatabase database, OpenWith(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX));
+  sqlite3_db_config(database.database_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  AMPD_RETURN_IF_ERROR(database.Execute("PRAGMA wal_autocheckpoint=0; PRAGMA query_only=1"));
+  return database;
+}
+
+absl::StatusOr<SqliteDatabase> SqliteDatabase::OpenUnchanging(const std::string& path) {
+  std::string uri = "file:";
+  for (const char c : path) {
+    absl::StrAppend(&uri, c == '%' || c == '?' || c == '#' ? absl::StrFormat("%%%02x", c) : std::string(1, c));
+  }
+  return OpenWith(uri + "?immutable=1", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX);
+}
+
+absl::StatusOr<SqliteDatabase> SqliteDatabase::OpenWith(const std::string& path, int flags) {
   sqlite3* raw = nullptr;
   int code = sqlite3_open_v2(path.c_str(), &raw, flags, nullptr);
   SqliteDatabase database;
@@ -88,6 +121,37 @@ absl::StatusOr<SqliteDatabase> SqliteDatabase::Open(const std::string& path, boo
 absl::Status SqliteDatabase::Execute(const char* sql) {
   int code = sqlite3_exec(database_.get(), sql, nullptr, nullptr, nullptr);
   return code == SQLITE_OK ? absl::OkStatus() : SqliteError(code, "run a statement");
+}
+
+absl::Status SqliteDatabase::CopyTo(const std::string& path, const std::function<absl::Status()>& between) {
+  constexpr int kPagesPerStep = 1024;
+  const auto sync = [](const UniqueFd& file) {
+    return file.ok() && fdatasync(file.get()) == 0 ? absl::OkStatus() : ErrnoError(errno, "sync a copy");
+  };
+  // Closed last, because closing it ends the locks of SQLite.
+  const UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  AMPD_RETURN_IF_ERROR(sync(file));
+  AMPD_ASSIGN_OR_RETURN(SqliteDatabase copy, Open(path, /*create=*/false));
+  AMPD_RETURN_IF_ERROR(copy.Execute("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF"));
+  struct Finish {
+    void operator()(sqlite3_backup* backup) const { sqlite3_backup_finish(backup); }
+  };
+  std::unique_ptr<sqlite3_backup, Finish> backup(
+      sqlite3_backup_init(copy.database_.get(), "main", database_.get(), "main"));
+  int code = backup == nullptr ? sqlite3_extended_errcode(copy.database_.get()) : SQLITE_OK;
+  while (code == SQLITE_OK) {
+    code = sqlite3_backup_step(backup.get(), kPagesPerStep);
+    if (code == SQLITE_OK) {
+      AMPD_RETURN_IF_ERROR(sync(file));
+      AMPD_RETURN_IF_ERROR(between());
+    }
+  }
+  backup.reset();
+  if (code != SQLITE_DONE) {
+    return SqliteError(code, "copy its file");
+  }
+  copy.database_.reset();
+  return sync(file);
 }
 
 absl::StatusOr<SqliteStatement> SqliteDatabase::Prepare(std::string_view sql) {

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -46,13 +47,27 @@ class SqliteStatement {
 // One connection to a database file. Thread-compatible: one thread at a time.
 class SqliteDatabase {
  public:
-  // Opens the database file. If the file is missing, `create` decides whether it is created; a reader passes false.
+  // Opens the database file. If the file is missing, `create` decides whether it is created; a reader passes false. A
+  // new file, and the files that SQLite puts beside it, are accessible to their owner only.
   static absl::StatusOr<SqliteDatabase> Open(const std::string& path, bool create);
+  // Opens an existing file, which another process may have open and write to, for reading. The connection runs no
+  // checkpoint of the write-ahead log, not even when it is closed as the last one.
+  static absl::StatusOr<SqliteDatabase> OpenReader(const std::string& path);
+  // Opens an existing file that nobody changes, such as one of a backup. Creates no files beside it, and ignores a
+  // write-ahead log.
+  static absl::StatusOr<SqliteDatabase> OpenUnchanging(const std::string& path);
 
   absl::Status Execute(const char* sql);
   absl::StatusOr<SqliteStatement> Prepare(std::string_view sql);
 
+  // Writes a copy of this database to the new file `path` and syncs it. If a transaction is open, the copy has what the
+  // transaction sees; other connections may write meanwhile. The pages are copied and synced some megabytes at a time,
+  // so that other programs do not wait long for the disk. `between` is called after each of these parts. If it returns
+  // an error, CopyTo stops and returns that error.
+  absl::Status CopyTo(const std::string& path, const std::function<absl::Status()>& between);
+
  private:
+  static absl::StatusOr<SqliteDatabase> OpenWith(const std::string& path, int flags);
   struct Close {
     void operator()(sqlite3* database) const { sqlite3_close(database); }
   };

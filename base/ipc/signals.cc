@@ -19,7 +19,9 @@ SignalThread::SignalThread(std::initializer_list<int> signals) {
   pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
 }
 
-SignalThread::~SignalThread() {
+SignalThread::~SignalThread() { Stop(); }
+
+void SignalThread::Stop() {
   if (thread_.joinable()) {
     pthread_kill(thread_.native_handle(), kWakeSignal);
     thread_.join();

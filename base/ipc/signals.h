@@ -23,6 +23,9 @@ class SignalThread {
   // REQUIRES: called at most once.
   void Start(Callback callback);
 
+  // Ends the thread: the callback, which has finished, is not called any more. Idempotent.
+  void Stop();
+
  private:
   sigset_t signals_ = {};
   std::thread thread_;

@@ -70,6 +70,20 @@ absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path) {
   return fd;
 }
 
+ProbeResult ProbeUnix(const std::string& path, const ProbedListener& listener, absl::Duration timeout) {
+  UniqueFd folder;
+  const absl::StatusOr<sockaddr_un> address = AddressOf(path, folder);
+  UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  // An address without a name makes the kernel choose one that no other socket has.
+  sockaddr_un own{};
+  own.sun_family = AF_UNIX;
+  if (!address.ok() || !probe.ok() ||
+      bind(probe.get(), reinterpret_cast<const sockaddr*>(&own), sizeof(sa_family_t)) != 0) {
+    return absl::IsNotFound(address.status()) ? ProbeResult::kNotAccepted : ProbeResult::kUnknown;
+  }
+  return ProbeFrom(std::move(probe), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address), listener, timeout);
+}
+
 absl::StatusOr<UniqueFd> AcceptUnix(int listener) {
   for (;;) {
     UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));

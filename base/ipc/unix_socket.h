@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/io/file.h"
+#include "base/io/listener_probe.h"
 
 // Unix stream sockets. A path may be as long as the file system allows: the socket is bound and connected through its
 // folder's descriptor, because sockaddr_un holds only 107 bytes.
@@ -14,6 +15,9 @@ absl::StatusOr<UniqueFd> ListenUnix(const std::string& path);
 
 // Connects to the socket at `path`. NOT_FOUND if there is none, UNAVAILABLE if no process listens on it.
 absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path);
+
+// As ProbeAddress, for the listener at `path`.
+ProbeResult ProbeUnix(const std::string& path, const ProbedListener& listener, absl::Duration timeout);
 
 // Waits for the next connection and returns it. CANCELLED after shutdown(2) of the listener.
 absl::StatusOr<UniqueFd> AcceptUnix(int listener);

@@ -63,17 +63,7 @@ absl::Status CheckValidNow(const std::string& path, const X509* certificate) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate, const TlsFileOptions& options) {
-  if (files.ca.empty()) {
-    return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES",
-                 absl::StrCat("TLS needs ", options.ca, " FILE too: the certificates of the authorities"));
-  }
-  AMPD_RETURN_IF_ERROR(ReadCertificate(files.ca).status());
-  if (files.certificate.empty() && files.key.empty() && !needs_certificate) {
-    return absl::OkStatus();
-  }
+absl::Status CheckCertificateAndKey(const TlsFiles& files, const TlsFileOptions& options) {
   if (files.certificate.empty() || files.key.empty()) {
     return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES",
                  files.certificate.empty()
@@ -86,6 +76,25 @@ absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate, const 
     return BadFile(files.key, absl::StrCat("is not the key of the certificate in ", files.certificate));
   }
   return CheckValidNow(files.certificate, certificate.get());
+}
+
+}  // namespace
+
+absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate, const TlsFileOptions& options) {
+  if (files.ca.empty()) {
+    return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES",
+                 absl::StrCat("TLS needs ", options.ca, " FILE too: the certificates of the authorities"));
+  }
+  AMPD_RETURN_IF_ERROR(ReadCertificate(files.ca).status());
+  if (files.certificate.empty() && files.key.empty() && !needs_certificate) {
+    return absl::OkStatus();
+  }
+  return CheckCertificateAndKey(files, options);
+}
+
+absl::Status CheckServerFiles(const TlsFiles& files, const TlsFileOptions& options) {
+  return files.ca.empty() ? CheckCertificateAndKey(files, options)
+                          : CheckTlsFiles(files, /*needs_certificate=*/true, options);
 }
 
 }  // namespace ampd

@@ -28,4 +28,7 @@ struct TlsFileOptions {
 // a client has no certificate.
 absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate, const TlsFileOptions& options = {});
 
+// The same for a server whose clients need no certificate: `files.ca` may be empty, certificate and key must be there.
+absl::Status CheckServerFiles(const TlsFiles& files, const TlsFileOptions& options);
+
 }  // namespace ampd

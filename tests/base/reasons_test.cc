@@ -42,7 +42,7 @@ const std::map<MetBy, std::string> kGroups = {
 std::string CodesOf(const ReasonRow& row) { return std::regex_replace(std::string(row.codes), std::regex(" "), ", "); }
 
 std::string WithLinks(const std::string& text) {
-  return std::regex_replace(text, std::regex(R"(docs/([\w-]+\.md))"), "[$1]($1)");
+  return std::regex_replace(text, std::regex(R"(docs/([\w/-]+\.md))"), "[$1]($1)");
 }
 
 std::string Page() {

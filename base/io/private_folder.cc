@@ -1,0 +1,277 @@
+#include "base/io/private_folder.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "base/error.h"
+#include "base/io/file.h"
+#include "base/status_macros.h"
+
+namespace ampd {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr mode_t kModeBits = 07777;
+constexpr mode_t kOthers = 0007;
+constexpr mode_t kGroupAndOthers = 0077;
+constexpr mode_t kForeignWrites = 0022;
+constexpr mode_t kForeignEnters = 0011;
+
+std::string ModeText(mode_t mode) { return absl::StrFormat("mode %04o", mode & kModeBits); }
+
+// The path as a word that a shell reads as it is.
+std::string ShellWord(const std::string& path) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,=%";
+  return !path.empty() && path.front() != '-' && path.find_first_not_of(kPlain) == std::string::npos
+             ? path
+             : absl::StrCat("'", absl::StrReplaceAll(path, {{"'", "'\\''"}}), "'");
+}
+
+std::string UserName(uid_t uid) {
+  std::string buffer(size_t{1} << 14, '\0');
+  passwd entry = {};
+  passwd* found = nullptr;
+  return getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr
+             ? std::string(entry.pw_name)
+             : std::to_string(uid);
+}
+
+absl::Status SystemError(int error, std::string_view what, const std::string& path) {
+  return ErrnoError(error, absl::StrCat(std::string(what), " ", path));
+}
+
+// Returns the owner that the file system gives to a new file in the folder; nothing if none can be created. A network
+// disk may give all files of root another owner.
+std::optional<uid_t> OwnerOfNewFiles(const std::string& folder) {
+  std::string path = folder + "/.probe-XXXXXX";
+  const UniqueFd file(mkostemp(path.data(), O_CLOEXEC));
+  struct stat status = {};
+  if (!file.ok()) {
+    return std::nullopt;
+  }
+  unlink(path.c_str());
+  return fstat(file.get(), &status) == 0 ? std::optional(status.st_uid) : std::nullopt;
+}
+
+// Examines one folder and what it holds. It collects first, so that nothing is changed in a folder that is refused.
+class Examination {
+ public:
+  explicit Examination(const PrivateFolder& folder) : folder_(folder) {}
+
+  // Examines `path`, and the entries below it down to `depth`. `closes` says whether its permissions are to be reduced.
+  absl::Status Examine(const std::string& path, int depth, bool closes);
+  // The error for what other users could write.
+  absl::Status WhatIsOpen() const;
+  // Reduces the permissions. Returns lines for the log.
+  std::vector<std::string> Close() const;
+
+ private:
+  struct Found {
+    std::string path;
+    mode_t mode = 0;
+    uid_t owner = 0;
+  };
+  bool IsTrusted(uid_t uid, const std::string& path);
+  void Check(const std::string& path, const struct stat& status);
+  absl::Status ExamineEntries(const std::string& path, int depth, bool closes);
+  mode_t ClosedMode(const Found& one) const;
+
+  const PrivateFolder& folder_;
+  std::optional<uid_t> disk_owner_;  // Found when it is first needed.
+  bool has_probed_ = false;
+  std::vector<Found> foreign_;
+  std::vector<Found> writable_;
+  std::vector<Found> readable_;
+};
+
+bool Examination::IsTrusted(uid_t uid, const std::string& path) {
+  if (uid == geteuid() || uid == 0) {
+    return true;
+  }
+  if (!has_probed_) {
+    has_probed_ = true;
+    std::error_code ignored;
+    disk_owner_ =
+        OwnerOfNewFiles(fs::is_directory(folder_.path, ignored) ? folder_.path : fs::path(path).parent_path().string());
+  }
+  return disk_owner_ == uid;
+}
+
+void Examination::Check(const std::string& path, const struct stat& status) {
+  if (!IsTrusted(status.st_uid, path)) {
+    foreign_.push_back({path, status.st_mode, status.st_uid});
+  } else if ((status.st_mode & kForeignWrites) != 0 && !S_ISLNK(status.st_mode)) {
+    writable_.push_back({path, status.st_mode, status.st_uid});
+  }
+}
+
+absl::Status Examination::Examine(const std::string& path, int depth, bool closes) {
+  struct stat status = {};
+  if (lstat(path.c_str(), &status) != 0) {
+    return errno == ENOENT ? absl::OkStatus() : SystemError(errno, "cannot examine", path);
+  }
+  const bool is_link = S_ISLNK(status.st_mode);
+  if (is_link) {
+    Check(path, status);
+    if (stat(path.c_str(), &status) != 0) {
+      return absl::OkStatus();  // A link that leads nowhere. Whoever opens it says so.
+    }
+  }
+  if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+    return absl::OkStatus();
+  }
+  Check(path, status);
+  const bool is_top = path == folder_.path;
+  if (closes && (!is_link || is_top) && (status.st_mode & kOthers) != 0) {
+    readable_.push_back({path, status.st_mode, status.st_uid});
+  }
+  return S_ISDIR(status.st_mode) && depth > 0 && (!is_link || is_top) ? ExamineEntries(path, depth - 1, closes)
+                                                                      : absl::OkStatus();
+}
+
+absl::Status Examination::ExamineEntries(const std::string& path, int depth, bool closes) {
+  std::error_code error;
+  fs::directory_iterator entry(path, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const bool keeps = path == folder_.path && folder_.readable.contains(entry->path().filename().string());
+    AMPD_RETURN_IF_ERROR(Examine(entry->path().string(), depth, closes && !keeps));
+  }
+  // A folder of root, such as lost+found on a disk of its own, cannot be read by another user. Nobody else wrote to it.
+  const bool is_closed_below = error == std::errc::permission_denied && path != folder_.path;
+  return !error || is_closed_below || error == std::errc::no_such_file_or_directory
+             ? absl::OkStatus()
+             : SystemError(error.value(), "cannot read the folder", path);
+}
+
+absl::Status Examination::WhatIsOpen() const {
+  const std::vector<Found>& all = foreign_.empty() ? writable_ : foreign_;
+  if (all.empty()) {
+    return absl::OkStatus();
+  }
+  const Found& first = all.front();
+  const std::string me = UserName(geteuid());
+  const bool is_alone = all.size() == 1;
+  std::error_code ignored;
+  const std::string target = is_alone ? first.path : fs::canonical(folder_.path, ignored).string();
+  const std::string others =
+      is_alone ? ""
+               : absl::StrCat(foreign_.empty() ? ", and others have write permission to " : ", and other users own ",
+                              all.size() - 1, " more in it");
+  const std::string which = first.path == folder_.path ? absl::StrCat(folder_.what, " ", first.path)
+                                                       : absl::StrCat(first.path, " in ", folder_.what);
+  const std::string flags = is_alone ? "" : "-R ";
+  return Error(
+      absl::StatusCode::kFailedPrecondition, "OPEN_TO_OTHERS",
+      foreign_.empty()
+          ? absl::StrCat(which, " has ", ModeText(first.mode), others,
+                         ", so that other users can change what ampd trusts; if they did not, correct it with: chmod ",
+                         flags, "go-w ", ShellWord(target))
+          : absl::StrCat(which, " (", ModeText(first.mode), ") belongs to the user ", UserName(first.owner), others,
+                         ", but only ", me, me == "root" ? "" : " and root",
+                         " may own what ampd trusts; if its content is right, correct it with: chown ", flags, me, " ",
+                         ShellWord(target)));
+}
+
+mode_t Examination::ClosedMode(const Found& one) const {
+  const mode_t entering = folder_.others_may_enter && one.path == folder_.path ? one.mode & kForeignEnters : 0;
+  return (one.mode & kModeBits & ~kGroupAndOthers) | entering;
+}
+
+std::vector<std::string> Examination::Close() const {
+  std::vector<Found> closed;
+  std::vector<std::string> lines;
+  for (const Found& one : readable_) {
+    const mode_t mode = ClosedMode(one);
+    if (mode == (one.mode & kModeBits)) {
+      continue;
+    }
+    if (chmod(one.path.c_str(), mode) == 0) {
+      closed.push_back(one);
+    } else if (errno != ENOENT && lines.empty()) {
+      lines.push_back(absl::StrCat(std::string(SystemError(errno, "cannot close to other users", one.path).message()),
+                                   "; it keeps ", ModeText(one.mode)));
+    }
+  }
+  if (!closed.empty()) {
+    const std::string more =
+        closed.size() == 1 ? "" : absl::StrCat(", and ", closed.size() - 1, " more in ", folder_.what);
+    lines.push_back(absl::StrCat("closed ", closed[0].path, " to other users: ", ModeText(closed[0].mode), " is now ",
+                                 absl::StrFormat("%04o", ClosedMode(closed[0])), more));
+  }
+  return lines;
+}
+
+// Names a folder above `path` to which every user may write and from which every user may remove what others own. Empty
+// if there is none.
+std::string OpenFolderAbove(const std::string& path) {
+  std::error_code error;
+  const fs::path real = fs::canonical(path, error);
+  for (fs::path above = real.parent_path(); !error && above.has_relative_path(); above = above.parent_path()) {
+    struct stat status = {};
+    if (stat(above.c_str(), &status) == 0 && (status.st_mode & S_IWOTH) != 0 && (status.st_mode & S_ISVTX) == 0) {
+      return above.string();
+    }
+  }
+  return "";
+}
+
+absl::Status MakeFolder(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) == 0) {
+    return absl::OkStatus();
+  }
+  const int error = errno;
+  std::error_code ignored;
+  return error == EEXIST && fs::is_directory(path, ignored) ? absl::OkStatus()
+                                                            : ErrnoError(error == EEXIST ? ENOTDIR : error, "mkdir");
+}
+
+}  // namespace
+
+absl::Status MakePrivateFolders(const std::string& path) {
+  absl::Status made = MakeFolder(path);
+  const std::string parent = fs::path(path).parent_path().string();
+  if (!absl::IsNotFound(made) || parent.empty() || parent == path) {
+    return made;
+  }
+  AMPD_RETURN_IF_ERROR(MakePrivateFolders(parent));
+  return MakeFolder(path);
+}
+
+absl::StatusOr<std::vector<std::string>> PreparePrivateFolder(const PrivateFolder& folder) {
+  PrivateFolder named = folder;
+  while (named.path.size() > 1 && named.path.back() == '/') {  // With the slash, lstat would follow a link.
+    named.path.pop_back();
+  }
+  AMPD_RETURN_IF_ERROR(MakePrivateFolders(named.path));
+  Examination examination(named);
+  AMPD_RETURN_IF_ERROR(examination.Examine(named.path, named.depth, /*closes=*/true));
+  AMPD_RETURN_IF_ERROR(examination.WhatIsOpen());
+  std::vector<std::string> lines = examination.Close();
+  if (const std::string above = OpenFolderAbove(named.path); !above.empty()) {
+    lines.push_back(absl::StrCat("every user of this host can replace ", named.what, " ", named.path,
+                                 ", because all may write to ", above, "; to prevent that: chmod +t ",
+                                 ShellWord(above)));
+  }
+  return lines;
+}
+
+absl::Status CheckOnlyOwnerWrites(const std::string& path, const std::string& what) {
+  const PrivateFolder alone = {.path = path, .what = what, .depth = 0, .others_may_enter = false, .readable = {}};
+  Examination examination(alone);
+  AMPD_RETURN_IF_ERROR(examination.Examine(path, /*depth=*/0, /*closes=*/false));
+  return examination.WhatIsOpen();
+}
+
+}  // namespace ampd

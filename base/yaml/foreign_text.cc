@@ -1,0 +1,81 @@
+#include "base/yaml/foreign_text.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/text.h"
+
+namespace ampd {
+namespace {
+
+Problem ForeignAt(SourceMark mark, std::string message) { return {std::move(mark), "", std::move(message), "", {}}; }
+
+// Whether the byte is a control character that no text has, in any encoding that has one byte per ASCII character.
+bool IsOfNoText(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte < 0x20 && !absl::ascii_isspace(byte) && byte != 0x1B;
+}
+
+// Whether a line is "[section]" or "name = value", as in TOML and INI.
+bool IsTomlLine(absl::string_view line) {
+  const size_t equals = line.find('=');
+  const absl::string_view name = absl::StripAsciiWhitespace(line.substr(0, equals));
+  const auto is_of_name = [](unsigned char c) { return absl::ascii_isalnum(c) || absl::StrContains("_-.\"", c); };
+  if (equals == absl::string_view::npos) {
+    return line.size() > 2 && line.front() == '[' && line.back() == ']' &&
+           std::all_of(line.begin() + 1, line.end() - 1, [&](char c) { return is_of_name(c) || c == '[' || c == ']'; });
+  }
+  return !name.empty() && std::all_of(name.begin(), name.end(), is_of_name);
+}
+
+}  // namespace
+
+std::optional<Problem> FindBinary(std::string_view text, const std::string& source, const YamlKind& kind) {
+  constexpr size_t kLooksAt = 4096;
+  const SourceMark file{source, 0, 0};
+  if (text.starts_with("\x1F\x8B")) {
+    return ForeignAt(
+        file, absl::StrCat("the file is compressed with gzip; ", kind.file, " is a text in YAML, so unpack it first"));
+  }
+  if (text.starts_with("PK\x03\x04")) {
+    return ForeignAt(file, absl::StrCat("the file is a ZIP archive", kind.about_archives));
+  }
+  const std::string_view start = text.substr(0, kLooksAt);
+  const bool is_binary = FirstInvalidUtf8(text).has_value() && std::any_of(start.begin(), start.end(), IsOfNoText);
+  return is_binary
+             ? std::optional(ForeignAt(file, absl::StrCat("the file is no text; ", kind.file, " is a text in YAML")))
+             : std::nullopt;
+}
+
+std::optional<Problem> FindOtherLanguage(std::string_view text, const std::string& source, const YamlKind& kind) {
+  int number = 0;
+  for (const absl::string_view whole : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
+    ++number;
+    if (absl::StrContains(whole, "{{") || absl::StrContains(whole, "{%")) {
+      const auto column = static_cast<int>(std::min(whole.find("{{"), whole.find("{%"))) + 1;
+      return ForeignAt({source, number, column}, absl::StrCat("'", std::string(whole.substr(column - 1, 2)),
+                                                              "' begins a placeholder of a template; ", kind.file,
+                                                              " is plain YAML, so fill in the template first"));
+    }
+  }
+  number = 0;
+  for (const absl::string_view whole : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
+    ++number;
+    const absl::string_view line = absl::StripAsciiWhitespace(whole);
+    if (line.empty() || line.front() == '#' || line.front() == ';') {
+      continue;
+    }
+    return IsTomlLine(line)
+               ? std::optional(
+                     ForeignAt({source, number, 1}, absl::StrCat("this looks like TOML or INI; ", kind.file,
+                                                                 " is YAML, where a field is written as NAME: VALUE")))
+               : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ampd

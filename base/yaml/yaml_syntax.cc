@@ -1,0 +1,204 @@
+#include "base/yaml/yaml_syntax.h"
+
+#include <yaml-cpp/exceptions.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/text.h"
+
+namespace ampd {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+constexpr char kQuoteIt[] = "; put the value in quotes";
+
+Problem ProblemAt(SourceMark mark, std::string message) { return {std::move(mark), "", std::move(message), "", {}}; }
+
+// Returns the name of the encoding if the text is UTF-16 or UTF-32; empty if it is neither.
+std::string WideEncoding(std::string_view text) {
+  using namespace std::string_view_literals;
+  if (text.starts_with("\xFF\xFE\0\0"sv) || text.starts_with("\0\0\xFE\xFF"sv)) {
+    return "UTF-32";
+  }
+  // Without a byte order mark, a zero beside the first ASCII character shows that each character has two bytes.
+  const bool has_zero = text.size() >= 2 && (text[0] == '\0') != (text[1] == '\0');
+  return text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") || has_zero ? "UTF-16" : "";
+}
+
+// Returns the character that follows the line's first ':' if it looks like a space but is none, as "U+00A0"; empty if
+// there is none.
+std::string FalseSpaceAfterColon(std::string_view line) {
+  const size_t colon = line.find(':');
+  if (colon == std::string_view::npos || colon + 1 >= line.size()) {
+    return "";
+  }
+  const std::string_view rest = line.substr(colon + 1);
+  const size_t num_bytes = Utf8CharacterBytes(rest, 0);
+  const std::string escaped = num_bytes > 1 ? OneLine(rest.substr(0, num_bytes)) : "";
+  return absl::StartsWith(escaped, "\\u") ? absl::StrCat("U+", absl::AsciiStrToUpper(escaped.substr(2))) : "";
+}
+
+bool IsControl(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return (byte < 0x20 && c != '\n' && c != '\r' && c != '\t') || byte == 0x7F;
+}
+
+// Returns the problem if one of the first `num_lines` lines is indented by a tab.
+std::optional<Problem> FindTab(const Lines& lines, size_t num_lines, const std::string& source) {
+  for (size_t i = 0; i < num_lines; ++i) {
+    const size_t indent = lines[i].find_first_not_of(" \t");
+    const size_t tab = lines[i].find('\t');
+    if (indent != std::string::npos && tab < indent) {
+      return ProblemAt({source, static_cast<int>(i) + 1, static_cast<int>(tab) + 1},
+                       "indented by a tab; YAML allows only spaces");
+    }
+  }
+  return std::nullopt;
+}
+
+// Returns whether a line such as "steps:5" lacks the space after its colon, so that it has no "key: value".
+bool LacksSpaceAfterColon(std::string_view line) {
+  const size_t colon = line.find(':');
+  return colon != std::string_view::npos && colon > 0 && colon + 1 < line.size() && line[colon + 1] != ' ' &&
+         line.find(": ") == std::string_view::npos && line.find('#') > colon;
+}
+
+std::string CharacterAt(const Lines& lines, const SourceMark& mark) {
+  const bool is_inside = mark.line >= 1 && static_cast<size_t>(mark.line) <= lines.size() && mark.column >= 1 &&
+                         static_cast<size_t>(mark.column) <= lines[mark.line - 1].size();
+  return is_inside ? lines[mark.line - 1].substr(mark.column - 1, 1) : "";
+}
+
+// The messages of yaml-cpp that have no variable part, in our words.
+std::string ExplainedMessage(const std::string& message, const YamlKind& kind) {
+  namespace errors = YAML::ErrorMsg;
+  const std::string tag = absl::StrCat("a value that begins with '!' is a tag, which ", kind.files, " do not have");
+  static constexpr char kAlias[] = "a value that begins with '*' is an alias, which needs a name of letters after it";
+  static constexpr char kAnchor[] = "a value that begins with '&' is an anchor, which needs a name of letters after it";
+  const std::string directive =
+      absl::StrCat("a line that begins with '%' is a directive, which ", kind.files, " do not have");
+  const std::pair<const char*, std::string> words[] = {
+      {errors::END_OF_MAP, "indented unlike its neighbours; the fields of a mapping must begin in the same column"},
+      {errors::END_OF_SEQ, "indented unlike its neighbours; the items of a list must begin in the same column"},
+      {errors::END_OF_MAP_FLOW, "a '{' is not closed, or a ',' is missing"},
+      {errors::END_OF_SEQ_FLOW, "a '[' is not closed, or a ',' is missing"},
+      {errors::FLOW_END, "a '}' or ']' closes nothing, or not the bracket that was opened last"},
+      {errors::MAP_VALUE, "a ':' is not allowed here; is a value with a ':' not quoted, or is the indentation wrong?"},
+      {errors::MAP_KEY, "a key is not allowed here; is the indentation wrong?"},
+      {errors::BLOCK_ENTRY,
+       "a '- ' is not allowed here; the items of a list stand in lines of their own, below its key"},
+      {errors::UNKNOWN_ANCHOR,
+       "an alias refers to an anchor that is not defined before it; a text that begins with '*' needs quotes"},
+      {errors::ALIAS_NOT_FOUND, absl::StrCat(kAlias, kQuoteIt)},
+      {errors::CHAR_IN_ALIAS, absl::StrCat(kAlias, kQuoteIt)},
+      {errors::ANCHOR_NOT_FOUND, absl::StrCat(kAnchor, kQuoteIt)},
+      {errors::CHAR_IN_ANCHOR, absl::StrCat(kAnchor, kQuoteIt)},
+      {errors::MULTIPLE_ANCHORS, "a value has two anchors ('&'); it can have one"},
+      {errors::MULTIPLE_TAGS, absl::StrCat(tag, "; remove it")},
+      {errors::ALIAS_CONTENT, "an alias ('*') can have no anchor, tag or value of its own"},
+      {errors::CHAR_IN_TAG_HANDLE, absl::StrCat(tag, kQuoteIt)},
+      {errors::TAG_WITH_NO_SUFFIX, absl::StrCat(tag, kQuoteIt)},
+      {errors::END_OF_VERBATIM_TAG, absl::StrCat(tag, kQuoteIt)},
+      {errors::YAML_DIRECTIVE_ARGS, absl::StrCat(directive, "; remove it")},
+      {errors::YAML_MAJOR_VERSION, absl::StrCat(directive, "; remove it")},
+      {errors::REPEATED_YAML_DIRECTIVE, absl::StrCat(directive, "; remove it")},
+      {errors::TAG_DIRECTIVE_ARGS, absl::StrCat(directive, "; remove it")},
+      {errors::REPEATED_TAG_DIRECTIVE, absl::StrCat(directive, "; remove it")},
+      {errors::INVALID_HEX,
+       "a '\\x', '\\u' or '\\U' in double quotes needs 2, 4 or 8 hexadecimal digits; in single quotes a "
+       "backslash has no meaning"},
+      {errors::DOC_IN_SCALAR, "a line within quotes begins with '---' or '...'; is a closing quote missing?"},
+      {errors::EOF_IN_SCALAR, "a quote is not closed"},
+      {errors::TAB_IN_INDENTATION, "indented by a tab; YAML allows only spaces"},
+      {errors::ZERO_INDENT_IN_BLOCK, "the number after '|' or '>' must be from 1 to 9"},
+      {errors::CHAR_IN_BLOCK, "the line must end after '|' or '>'"}};
+  const auto* const found = std::find_if(std::begin(words), std::end(words),
+                                         [&message](const auto& entry) { return message == entry.first; });
+  return found == std::end(words) ? "" : found->second;
+}
+
+// The messages of yaml-cpp that end with a part of the text, and those that depend on the text at `mark`.
+std::string ExplainedByText(const Lines& lines, const SourceMark& mark, const YamlKind& kind,
+                            const std::string& message) {
+  namespace errors = YAML::ErrorMsg;
+  if (absl::StartsWith(message, errors::INVALID_ESCAPE)) {
+    return absl::StrCat("'\\", message.substr(std::string(errors::INVALID_ESCAPE).size()),
+                        "' is not an escape that double quotes allow; in single quotes a backslash has no meaning");
+  }
+  if (absl::StartsWith(message, errors::INVALID_UNICODE)) {
+    return "an escape in double quotes stands for no character; in single quotes a backslash has no meaning";
+  }
+  if (absl::StartsWith(message, errors::YAML_VERSION)) {
+    return ExplainedMessage(errors::YAML_MAJOR_VERSION, kind);
+  }
+  const std::string character = CharacterAt(lines, mark);
+  if (message == errors::UNKNOWN_TOKEN && !character.empty()) {
+    return absl::StrCat("a value cannot begin with '", character, "'", kQuoteIt);
+  }
+  const std::string known = ExplainedMessage(message, kind);
+  return known.empty() ? "this line cannot be read; check its quotes, brackets and indentation" : known;
+}
+
+}  // namespace
+
+SourceMark MarkAt(std::string_view text, size_t offset, const std::string& source) {
+  const std::string_view before = text.substr(0, offset);
+  const size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
+  return {source, static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
+          static_cast<int>(offset - line_start) + 1};
+}
+
+bool IsWideText(std::string_view text) { return !WideEncoding(text).empty(); }
+
+std::optional<Problem> FindEncodingProblem(std::string_view text, const std::string& source) {
+  if (const std::string encoding = WideEncoding(text); !encoding.empty()) {
+    return ProblemAt({source, 0, 0}, absl::StrCat("the text is ", encoding, "; save it as UTF-8"));
+  }
+  if (const auto invalid = FirstInvalidUtf8(text); invalid.has_value()) {
+    return ProblemAt(MarkAt(text, *invalid, source), absl::StrCat(NotUtf8(text, *invalid), "; save the text as UTF-8"));
+  }
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '\r' && text.substr(at, 2) != "\r\n") {
+      return ProblemAt(MarkAt(text, at, source), absl::StrCat("the carriage return at offset ", at,
+                                                              " is not followed by a line feed; save the "
+                                                              "text with the line ends of Unix or Windows"));
+    }
+    if (IsControl(text[at])) {
+      const std::string digits = absl::StrCat(absl::Hex(text[at], absl::kZeroPad2));
+      return ProblemAt(
+          MarkAt(text, at, source),
+          absl::StrCat("the control character U+00", absl::AsciiStrToUpper(digits), " at offset ", at,
+                       " is not allowed in YAML; remove it, or write it as '\\x", digits, "' in double quotes"));
+    }
+  }
+  return std::nullopt;
+}
+
+Problem ExplainSyntax(std::string_view text, const SourceMark& mark, const YamlKind& kind, const std::string& message) {
+  const Lines lines = absl::StrSplit(absl::string_view(text.data(), text.size()), '\n');
+  const size_t last = std::min(lines.size(), static_cast<size_t>(std::max(0, mark.line)));
+  if (auto tab = FindTab(lines, last, mark.source); tab.has_value()) {
+    return *std::move(tab);
+  }
+  for (size_t i = last; i > 0 && i + 2 > last; --i) {
+    const int column = static_cast<int>(lines[i - 1].find(':')) + 1;
+    if (const std::string space = FalseSpaceAfterColon(lines[i - 1]); !space.empty()) {
+      return ProblemAt(
+          {mark.source, static_cast<int>(i), column + 1},
+          absl::StrCat("the character ", space, " after the ':' looks like a space but is none; type a plain space"));
+    }
+    if (message == YAML::ErrorMsg::MAP_VALUE && LacksSpaceAfterColon(lines[i - 1])) {
+      return ProblemAt({mark.source, static_cast<int>(i), column}, "a ':' needs a space after it: name: value");
+    }
+  }
+  return ProblemAt(mark, absl::StrCat("not YAML: ", ExplainedByText(lines, mark, kind, message)));
+}
+
+}  // namespace ampd

@@ -1,0 +1,303 @@
+#include "base/yaml/yaml_tree.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/text.h"
+#include "base/yaml/foreign_text.h"
+#include "base/yaml/yaml_syntax.h"
+
+namespace ampd {
+namespace {
+
+using YAML::anchor_t;
+
+constexpr size_t kMaxShownKey = 60;
+
+// An exception that ends the parse after a problem was recorded.
+class Abandoned : public std::runtime_error {
+ public:
+  Abandoned() : std::runtime_error("abandoned") {}
+};
+
+int CountNodes(const YamlNode& node) {
+  int count = 1;
+  for (const YamlNode& item : node.items) {
+    count += CountNodes(item);
+  }
+  for (const YamlEntry& entry : node.entries) {
+    count += CountNodes(entry.value);
+  }
+  return count;
+}
+
+// Returns whether the scalar that begins at `begin` has an opening quote and no closing one. yaml-cpp then reads the
+// rest of the file as a part of the scalar.
+bool IsUnclosed(std::string_view text, size_t begin) {
+  if (begin >= text.size() || (text[begin] != '"' && text[begin] != '\'')) {
+    return false;
+  }
+  const char quote = text[begin];
+  for (size_t i = begin + 1; i < text.size(); ++i) {
+    const bool doubled = text[i] == quote && i + 1 < text.size() && text[i + 1] == quote;
+    const bool escapes = quote == '"' ? text[i] == '\\' : doubled;
+    if (!escapes && text[i] == quote) {
+      return false;
+    }
+    i += escapes ? 1 : 0;
+  }
+  return true;
+}
+
+// Builds the tree from yaml-cpp's parse events. Unlike yaml-cpp's own tree, the events show aliases and duplicate
+// keys.
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  // `text` is the parsed text, without a byte order mark.
+  TreeBuilder(std::string_view text, std::string source, const YamlKind& kind, std::vector<Problem>* problems)
+      : text_(text), source_(std::move(source)), kind_(kind), problems_(problems) {}
+
+  void OnDocumentStart(const YAML::Mark& mark) override { start_ = At(mark); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, anchor_t anchor) override {
+    YamlNode node = Node(YamlNode::Kind::kNull, mark);
+    for (const std::string_view word : {"~", "null", "Null", "NULL"}) {
+      const bool is_word = text_.substr(std::max(0, mark.pos)).starts_with(word);
+      node.text = is_word ? std::string(word) : node.text;
+    }
+    Add(std::move(node), anchor, mark);
+  }
+  void OnAlias(const YAML::Mark& mark, anchor_t anchor) override {
+    if (kind_.is_plain) {
+      Abandon(mark, absl::StrCat("a value that begins with '*' is an alias, which ", kind_.files,
+                                 " do not have; write the value out, or put it in quotes"));
+    }
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) {
+      Abandon(mark, "an alias refers to the value that it is part of");
+    }
+    YamlNode copy = found->second;
+    num_nodes_ += CountNodes(copy) - 1;
+    Add(std::move(copy), 0, mark);
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, anchor_t anchor, const std::string& value) override {
+    // yaml-cpp gives a plain scalar the tag "?" and a quoted one the tag "!".
+    const bool quoted = tag == "!";
+    CheckTag(mark, tag);
+    if (IsUnclosed(text_, mark.pos)) {
+      Abandon(mark, absl::StrCat("not YAML: the quote ", std::string(1, text_[mark.pos]), " is not closed"));
+    }
+    const bool null = !quoted && (value == "~" || value == "null" || value.empty());
+    YamlNode node = Node(null ? YamlNode::Kind::kNull : YamlNode::Kind::kScalar, mark);
+    node.text = value;
+    node.quoted = quoted;
+    Add(std::move(node), anchor, mark);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    CheckTag(mark, tag);
+    Open(YamlNode::Kind::kSequence, mark, anchor);
+  }
+  void OnSequenceEnd() override { Close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, anchor_t anchor, YAML::EmitterStyle::value) override {
+    CheckTag(mark, tag);
+    Open(YamlNode::Kind::kMap, mark, anchor);
+  }
+  void OnMapEnd() override { Close(); }
+
+  YamlNode TakeRoot() { return std::move(root_); }
+  // Where the document began.
+  const SourceMark& start() const { return start_; }
+
+ private:
+  struct OpenNode {
+    YamlNode node;
+    anchor_t anchor = 0;
+    std::optional<YamlEntry> key;  // in a map: the key whose value comes next
+    std::set<std::string> keys;
+  };
+
+  SourceMark At(const YAML::Mark& mark) const { return {source_, mark.line + 1, mark.column + 1}; }
+
+  YamlNode Node(YamlNode::Kind kind, const YAML::Mark& mark) const {
+    YamlNode node;
+    node.kind = kind;
+    node.mark = At(mark);
+    return node;
+  }
+
+  // Accepts the tags of YAML's own types, such as !!str, where tags are allowed, and no others: the type of a value
+  // follows from its field.
+  void CheckTag(const YAML::Mark& mark, const std::string& tag) {
+    constexpr std::string_view kOwn = "tag:yaml.org,2002:";
+    constexpr std::string_view kTypes[] = {"bool", "float", "int", "map", "null", "seq", "str"};
+    const bool is_own = tag.starts_with(kOwn);
+    const std::string type = is_own ? tag.substr(kOwn.size()) : "";
+    const bool is_type = std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
+    if (!tag.empty() && tag != "?" && tag != "!" && (kind_.is_plain || !is_type)) {
+      Abandon(mark, absl::StrCat("the tag '", Shortened(is_own ? "!!" + type : tag, kMaxShownKey),
+                                 "' is not supported; remove it, or put a text that begins with '!' in quotes"));
+    }
+  }
+
+  void CheckAnchor(const SourceMark& mark) {
+    if (kind_.is_plain) {
+      problems_->push_back({mark, "",
+                            absl::StrCat("a value that begins with '&' has an anchor, which ", kind_.files,
+                                         " do not have; remove it, or put the value in quotes")});
+      throw Abandoned();
+    }
+  }
+
+  [[noreturn]] void Abandon(const YAML::Mark& mark, std::string message) {
+    problems_->push_back({At(mark), "", std::move(message), "", {}});
+    throw Abandoned();
+  }
+
+  void Open(YamlNode::Kind kind, const YAML::Mark& mark, anchor_t anchor) {
+    if (open_.size() >= kMaxYamlDepth) {
+      Abandon(mark, absl::StrCat("a value is nested deeper than ", kMaxYamlDepth, " levels"));
+    }
+    open_.push_back({Node(kind, mark), anchor, std::nullopt, {}});
+  }
+
+  void Close() {
+    OpenNode closed = std::move(open_.back());
+    open_.pop_back();
+    const YAML::Mark mark = YAML::Mark::null_mark();
+    Add(std::move(closed.node), closed.anchor, mark);
+  }
+
+  void Add(YamlNode node, anchor_t anchor, const YAML::Mark& mark = YAML::Mark::null_mark()) {
+    if (++num_nodes_ > kMaxYamlNodes) {
+      Abandon(mark,
+              absl::StrCat("there are more than ", kMaxYamlNodes, " values, counting what each alias stands for"));
+    }
+    if (anchor != 0) {
+      CheckAnchor(node.mark);
+      anchors_[anchor] = node;
+    }
+    if (open_.empty()) {
+      root_ = std::move(node);
+    } else if (open_.back().node.kind == YamlNode::Kind::kSequence) {
+      open_.back().node.items.push_back(std::move(node));
+    } else {
+      AddToMap(&open_.back(), std::move(node));
+    }
+  }
+
+  void AddToMap(OpenNode* map, YamlNode node) {
+    if (!map->key.has_value()) {
+      if (node.kind == YamlNode::Kind::kSequence || node.kind == YamlNode::Kind::kMap) {
+        auto foreign = FindOtherLanguage(text_, source_, kind_);
+        problems_->push_back(foreign.has_value()
+                                 ? *std::move(foreign)
+                                 : Problem{node.mark, "", "a key must be a word, not a list or a mapping"});
+        throw Abandoned();
+      }
+      map->key = YamlEntry{node.text, node.mark, {}};
+      return;
+    }
+    YamlEntry entry = *std::exchange(map->key, std::nullopt);
+    if (!map->keys.insert(entry.key).second) {
+      const auto first = std::find_if(map->node.entries.begin(), map->node.entries.end(),
+                                      [&](const YamlEntry& other) { return other.key == entry.key; });
+      problems_->push_back({entry.mark,
+                            "",
+                            absl::StrCat("the key '", Shortened(entry.key, kMaxShownKey),
+                                         "' appears twice; first in line ", first->mark.line),
+                            "",
+                            {}});
+      return;
+    }
+    entry.value = std::move(node);
+    map->node.entries.push_back(std::move(entry));
+  }
+
+  const std::string_view text_;
+  const std::string source_;
+  const YamlKind& kind_;
+  std::vector<Problem>* const problems_;
+  std::vector<OpenNode> open_;
+  std::map<anchor_t, YamlNode> anchors_;
+  SourceMark start_;
+  YamlNode root_;
+  int num_nodes_ = 0;
+};
+
+}  // namespace
+
+std::string SourceMark::ToString() const { return line == 0 ? source : absl::StrCat(source, ":", line, ":", column); }
+
+bool IsEmptyYaml(std::string_view text) {
+  const std::vector<absl::string_view> lines = absl::StrSplit(absl::string_view(text.data(), text.size()), '\n');
+  return std::all_of(lines.begin(), lines.end(), [](absl::string_view whole) {
+    const absl::string_view line = absl::StripAsciiWhitespace(whole);
+    return line.empty() || line.front() == '#';
+  });
+}
+
+std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& source, const YamlKind& kind,
+                                  std::vector<Problem>* problems) {
+  if (text.size() > kMaxYamlBytes) {
+    problems->push_back(
+        {{source, 0, 0},
+         "",
+         absl::StrCat("the file has ", text.size(), " bytes; ", kind.file, " has at most ", kMaxYamlBytes),
+         "",
+         {}});
+    return std::nullopt;
+  }
+  if (auto binary = FindBinary(text, source, kind); binary.has_value() && !IsWideText(text)) {
+    problems->push_back(*std::move(binary));
+    return std::nullopt;
+  }
+  if (auto problem = FindEncodingProblem(text, source); problem.has_value()) {
+    problems->push_back(*std::move(problem));
+    return std::nullopt;
+  }
+  if (constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF"; text.starts_with(kByteOrderMark)) {
+    text.remove_prefix(kByteOrderMark.size());
+  }
+  std::istringstream stream{std::string(text)};
+  TreeBuilder builder(text, source, kind, problems);
+  try {
+    YAML::Parser parser(stream);
+    if (!parser.HandleNextDocument(builder)) {
+      problems->push_back({{source, 0, 0}, "", "the file is empty", "", {}});
+      return std::nullopt;
+    }
+    YamlNode root = builder.TakeRoot();
+    if (TreeBuilder rest(text, source, kind, problems); parser.HandleNextDocument(rest)) {
+      auto foreign = FindOtherLanguage(text, source, kind);
+      problems->push_back(foreign.has_value() ? *std::move(foreign)
+                                              : Problem{rest.start(), "",
+                                                        absl::StrCat("a second YAML document begins here ('---'); ",
+                                                                     kind.file, " holds ", kind.content)});
+      return std::nullopt;
+    }
+    return root;
+  } catch (const Abandoned&) {
+    return std::nullopt;
+  } catch (const YAML::Exception& error) {
+    auto foreign = FindOtherLanguage(text, source, kind);
+    problems->push_back(foreign.has_value() ? *std::move(foreign)
+                                            : ExplainSyntax(text, {source, error.mark.line + 1, error.mark.column + 1},
+                                                            kind, error.msg));
+    return std::nullopt;
+  }
+}
+
+}  // namespace ampd
