@@ -4,27 +4,40 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/io/listen_address.h"
+#include "base/io/listener_probe.h"
+#include "base/tls/tls_files.h"
 #include "http/router.h"
 
 namespace ampd::http {
 
-// Serves a Router over HTTP/1.1 with two threads, however many connections are open: one thread reads and writes for
-// all connections, the other runs the routes, one request after another.
+// Serves a Router over HTTP/1.1, with TLS 1.3 or without, with two threads, however many connections are open: one
+// thread reads and writes for all connections, the other runs the routes, one request after another.
 //
 // Everything has a deadline and a bound. A request that is too slow ends its connection without an answer. A head that
 // is too large is answered with 431, a body that is too large with 413, and invalid HTTP with 400. If max_connections
 // are open or no file descriptor is left, a new connection evicts (closes) the open connection that has waited longest
-// for its request. The new connection is refused only if every open one has a request in progress. Thread-safe.
+// for its client. The new connection is refused only if every open one has a request in progress.
+//
+// The files for TLS are read again once a second; new connections use the new ones. A connection whose client has shown
+// a certificate that has expired since, or whose CA was removed from the file, is closed at its next request.
+// Thread-safe.
 class Listener {
  public:
   struct Options {
     ListenAddress address;
     Router router;
+    // With a certificate and a key, the listener speaks TLS only. With a CA too, clients are asked for a certificate,
+    // and one that they show must be of that CA.
+    TlsFiles tls;
+    bool needs_client_certificate = false;  // Refuses clients without a certificate.
     int max_connections = 256;
-    absl::Duration request_deadline = absl::Seconds(10);  // From accept until the first request is complete.
+    absl::Duration handshake_deadline = absl::Seconds(5);  // From accept until the TLS handshake is complete.
+    // From accept, or from the TLS handshake, until the first request is complete.
+    absl::Duration request_deadline = absl::Seconds(10);
     absl::Duration idle_deadline =
         absl::Seconds(75);  // From an answer until the connection's next request is complete.
     absl::Duration answer_deadline = absl::Seconds(30);  // From an answer's start until the client has it.
@@ -40,13 +53,21 @@ class Listener {
   };
 
   // Binds the address and starts to serve. Returns UNAVAILABLE with reason ADDRESS_IN_USE or ADDRESS_NOT_BINDABLE if it
-  // can't be bound.
+  // can't be bound, and INVALID_ARGUMENT (BAD_TLS_FILES) if the files for TLS can't be used.
   static absl::StatusOr<std::unique_ptr<Listener>> Start(Options options);
   // Closes all connections, and waits until a running route has returned.
   ~Listener();
 
   int port() const;
   Counters counters() const;
+
+  // Connects to the address, and waits until a connection was accepted. Such probes count as no connections.
+  ProbeResult Probe(absl::Duration timeout);
+  // Closes the listening socket and opens another one on the same address; connections stay open. DEADLINE_EXCEEDED if
+  // the listener's thread is stuck, and the errors of Start. REQUIRES: called by one thread at a time.
+  absl::Status Restart();
+  // Connections accepted so far, probes and refused ones included.
+  int64_t num_accepts() const;
 
  private:
   class Impl;

@@ -34,6 +34,14 @@ void Router::Add(std::string_view method, std::string_view path, Route route) {
   methods.emplace(std::string(method), std::move(route));
 }
 
+std::vector<std::string> Router::paths() const {
+  std::vector<std::string> paths;
+  for (const auto& [path, methods] : routes_) {
+    paths.push_back(path);
+  }
+  return paths;
+}
+
 Response Router::Answer(const Request& request) const {
   const auto path = routes_.find(request.path);
   if (path == routes_.end()) {

@@ -21,6 +21,8 @@ struct Request {
   std::string query;   // The part after the question mark; empty if there is none.
   std::vector<Header> headers;
   std::string body;
+  std::string peer;              // Address of the client: "ipv4:127.0.0.1:40000".
+  std::string certificate_name;  // Common name of the client's certificate, which the listener trusts; empty: none.
 
   // The value of the first header with this name (upper and lower case are the same); empty if there is none.
   std::string_view Find(std::string_view name) const;
@@ -41,6 +43,9 @@ class Router {
  public:
   // Adds a route. A route for GET also answers HEAD, without the body. REQUIRES: the method and path have no route yet.
   void Add(std::string_view method, std::string_view path, Route route);
+
+  // The paths that have a route.
+  std::vector<std::string> paths() const;
 
   // Returns the route's response; 404 if no route has the request's path, 405 with the header Allow if routes have the
   // path but none has the method, and 500 if the route throws.

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "tests/http/broken_listener.h"
 #include "tests/http/descriptor_shortage.h"
 #include "tests/http/raw_connection.h"
 
@@ -216,6 +218,27 @@ TEST_F(ListenerTest, EndsWithConnectionsOpenAndLetsThePortGo) {
   listener_.reset();
   EXPECT_TRUE(slow[0]->IsClosed());
   EXPECT_FALSE(Touch(address_));
+}
+
+TEST_F(ListenerTest, AProbeIsAcceptedAndCountsAsNoConnection) {
+  Start();
+  EXPECT_EQ(listener_->Probe(absl::Seconds(30)), ProbeResult::kAccepted);
+  EXPECT_EQ(listener_->num_accepts(), 1);
+  EXPECT_EQ(listener_->counters().num_accepted, 0);
+}
+
+TEST_F(ListenerTest, ABrokenListenerIsFoundAndAcceptsAgainAfterARestart) {
+  Start();
+  RawConnection open_before(address_);
+  open_before.Send("GET /page HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(open_before.Read("the page\n"), StartsWith("HTTP/1.1 200"));
+  ASSERT_TRUE(BreakListener(getpid(), address_.port));
+  EXPECT_EQ(listener_->Probe(absl::Milliseconds(200)), ProbeResult::kNotAccepted);
+  ASSERT_TRUE(listener_->Restart().ok());
+  EXPECT_EQ(listener_->Probe(absl::Seconds(30)), ProbeResult::kAccepted);
+  EXPECT_THAT(Ask(kGetPage), EndsWith("the page\n"));
+  open_before.Send(kGetPage);
+  EXPECT_THAT(open_before.Read(), EndsWith("the page\n"));
 }
 
 }  // namespace
