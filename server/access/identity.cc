@@ -7,11 +7,9 @@
 namespace ampd::server {
 namespace {
 
-constexpr std::pair<Role, std::string_view> kRoleNames[] = {{Role::kViewer, "viewer"},
-                                                            {Role::kSubmitter, "submitter"},
-                                                            {Role::kOperator, "operator"},
-                                                            {Role::kAdmin, "admin"},
-                                                            {Role::kAgent, "agent"}};
+constexpr std::pair<Role, std::string_view> kRoleNames[] = {
+    {Role::kViewer, "viewer"}, {Role::kSubmitter, "submitter"}, {Role::kOperator, "operator"},
+    {Role::kAdmin, "admin"},   {Role::kAgent, "agent"},         {Role::kScraper, "scraper"}};
 
 }  // namespace
 
@@ -45,9 +43,33 @@ std::string RoleNames() {
   return RoleNames(all, " or ");
 }
 
-bool Identity::has(Right right) const {
-  return right == Right::kNone ||
-         std::any_of(roles.begin(), roles.end(), [right](Role role) { return Has(role, right); });
+Tenants UsualTenants(Role role) {
+  const bool is_member = role == Role::kViewer || role == Role::kSubmitter;
+  return is_member ? Tenants({std::string(kDefaultTenant)}) : Tenants::All();
+}
+
+Identity Identity::InAllTenants(std::string name, Role role) {
+  return {.name = std::move(name), .roles = {{role, Tenants::All()}}};
+}
+
+bool Identity::has(Right right) const { return right == Right::kNone || !TenantsWith(right).empty(); }
+
+Tenants Identity::TenantsWith(Right right) const {
+  Tenants tenants;
+  for (const auto& [role, where] : roles) {
+    if (Has(role, right)) {
+      tenants.Add(where);
+    }
+  }
+  return tenants;
+}
+
+std::set<Role> Identity::role_names() const {
+  std::set<Role> names;
+  for (const auto& [role, where] : roles) {
+    names.insert(role);
+  }
+  return names;
 }
 
 bool Has(Role role, Right right) {
@@ -60,9 +82,11 @@ bool Has(Role role, Right right) {
     case Role::kSubmitter:
       return right == Right::kRead || right == Right::kSubmit;
     case Role::kOperator:
-      return right == Right::kRead || right == Right::kSubmit || right == Right::kOperate;
+      return right == Right::kRead || right == Right::kSubmit || right == Right::kOperate || right == Right::kScrape;
     case Role::kAgent:
       return right == Right::kWork;
+    case Role::kScraper:
+      return right == Right::kScrape;
     case Role::kAdmin:
       return true;
   }

@@ -5,18 +5,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <string_view>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/flags/flag_set.h"
 #include "base/io/file.h"
 #include "base/random.h"
 #include "base/status_macros.h"
@@ -24,8 +24,9 @@
 #include "base/tls/tls_files.h"
 #include "base/units.h"
 #include "server/data_directory.h"
+#include "server/exit_code.h"
 #include "server/init/proxy_template.h"
-#include "server/server_config.h"
+#include "server/server_commands.h"
 #include "server/tokens/token_store.h"
 
 namespace ampd::server {
@@ -142,7 +143,9 @@ std::string NextSteps(const InitOptions& options) {
       "\nampd-server cert worker-1 --data-dir ", data,
       "\n\n# On this host: the server, with TLS of its own ...\nampd-server --data-dir ", data,
       " --listen 0.0.0.0:7070 --tls-cert ", tls, "/server.pem --tls-key ", tls, "/server.key --tls-client-ca ", tls,
-      "/ca.pem", grants, "\n# ... or behind HAProxy (ampd-server init --proxy prints its configuration)\nampd-server ",
+      "/ca.pem", grants,
+      "\n# ... or behind HAProxy, which listens at port 7443: write 7443 in place of 7070 below\n"
+      "# (ampd-server init --proxy prints its configuration)\nampd-server ",
       "--data-dir ", data, " --proxy-socket /run/ampd-proxy/ampd.sock --tls-client-ca ", tls, "/ca.pem", grants,
       "\n\n# On the admin's host, with ca.pem, a certificate and admin.token from here\nampctl context add prod ", host,
       ":7070 --ca ca.pem --cert alice.pem --key alice.key --token-file admin.token\n",
@@ -160,26 +163,44 @@ bool IsCommonName(const std::string& name) {
          });
 }
 
-void AddValidity(CLI::App* app, absl::Duration* validity) {
-  app->add_option_function<std::string>(
-         "--valid-for",
-         [validity](const std::string& text) {
-           const std::optional<absl::Duration> parsed = ParseDuration(text);
-           if (!parsed.has_value() || *parsed < absl::Minutes(1) || *parsed > absl::Hours(24 * 365 * 20)) {
-             throw CLI::ValidationError("--valid-for",
-                                        "'" + text + "' is no duration from 1m to 20 years, such as 365d");
-           }
-           *validity = *parsed;
-         },
-         "How long the certificates are valid")
-      ->type_name("DURATION")
-      ->default_str("365d");
+void AddValidity(FlagSet* flags, absl::Duration* validity) {
+  flags->AddValue({.name = "--valid-for", .type = "DURATION", .help = "How long the certificates are valid"}, "365d",
+                  [validity](const std::string& text) {
+                    const std::optional<absl::Duration> parsed = ParseDuration(text);
+                    if (!parsed.has_value() || *parsed < absl::Minutes(1) || *parsed > absl::Hours(24 * 365 * 20)) {
+                      return absl::InvalidArgumentError(
+                          absl::StrCat("'", text, "' is no duration from 1m to 20 years, such as 365d"));
+                    }
+                    *validity = *parsed;
+                    return absl::OkStatus();
+                  });
+}
+
+void AddHosts(FlagSet* flags, const std::string& help, std::vector<std::string>* hosts) {
+  flags->AddRepeated({.name = "--host", .type = "HOST", .help = help}, [hosts](const std::string& host) {
+    hosts->push_back(host);
+    return absl::OkStatus();
+  });
+}
+
+// Prints what a command returned; returns the exit code of the process.
+int PrintResult(const absl::StatusOr<std::string>& done) {
+  if (done.ok()) {
+    std::printf("%s\n", done->c_str());
+    return kExitOk;
+  }
+  std::fprintf(stderr, "ampd-server: %s\n", std::string(done.status().message()).c_str());
+  return absl::IsInvalidArgument(done.status()) ? kExitUsage : kExitDataLocked;
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> InitServer(const InitOptions& options) {
-  AMPD_RETURN_IF_ERROR(MakeDataDirectory(options.data_dir));
+  AMPD_ASSIGN_OR_RETURN(const std::vector<std::string> lines,
+                        PrepareDataDirectory(options.data_dir, /*has_open_socket=*/false));
+  for (const std::string& line : lines) {
+    std::fprintf(stderr, "ampd-server: %s\n", line.c_str());
+  }
   AMPD_ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(options.data_dir));
   // Everything that can be wrong with the request is found before a file is written.
   AMPD_ASSIGN_OR_RETURN(const CertificateAndKey authority, MakeAuthority("ampd CA", 10 * options.validity));
@@ -229,65 +250,53 @@ absl::StatusOr<std::string> MakeCertificate(const CertOptions& options) {
                                   "/ca.pem to the host of ", options.name);
 }
 
-bool IsInitCommand(int argc, const char* const* argv) {
-  return argc > 1 && (argv[1] == std::string_view("init") || argv[1] == std::string_view("cert"));
-}
-
-int RunInitCommand(int argc, const char* const* argv) {
-  CLI::App app("Prepare a server for a network, and make certificates for its users and workers.", "ampd-server");
-  app.require_subcommand(1);
+int RunInit(int argc, const char* const* argv) {
   InitOptions init;
-  CLI::App* const init_command =
-      app.add_subcommand("init", "Make a certificate authority, the server's certificate and the first admin's token");
-  CLI::Option* const data_dir =
-      init_command->add_option("--data-dir", init.data_dir, "The server's data directory; created if it is missing");
-  CLI::Option* const hosts =
-      init_command
-          ->add_option("--host", init.hosts,
-                       "Name or address by which clients and workers reach the server. May be given several times")
-          ->allow_extra_args(false)
-          ->type_name("HOST");
-  AddValidity(init_command, &init.validity);
   bool prints_proxy = false;
-  init_command->add_flag("--proxy", prints_proxy, "Only print the configuration of HAProxy before a server")
-      ->excludes(data_dir)
-      ->excludes(hosts);
-  CertOptions cert;
-  CLI::App* const cert_command =
-      app.add_subcommand("cert", "Make a certificate for a user, a worker or, with --host, a server");
-  cert_command->add_option("NAME", cert.name, "Name of the user or of the worker")->required()->type_name("");
-  cert_command->add_option("--data-dir", cert.data_dir, "The server's data directory, with the authority of init")
-      ->required();
-  cert_command->add_option("--out", cert.out, "Folder to write NAME.pem and NAME.key to (default: this one)")
-      ->type_name("FOLDER");
-  cert_command
-      ->add_option("--host", cert.hosts,
-                   "Make the certificate of a server with this name or address. May be given several times")
-      ->allow_extra_args(false)
-      ->type_name("HOST");
-  cert_command->add_flag("--replace", cert.replace, "Replace files that exist");
-  AddValidity(cert_command, &cert.validity);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {
-      return app.exit(error);
-    }
-    std::fprintf(stderr, "ampd-server: %s\n", error.what());
-    return kExitUsage;
+  FlagSet flags = FlagsOfCommand("init");
+  flags.AddText(
+      {.name = "--data-dir", .type = "FOLDER", .help = "The server's data directory; created if it is missing"},
+      &init.data_dir);
+  AddHosts(&flags, "Name or address by which clients and workers reach the server", &init.hosts);
+  AddValidity(&flags, &init.validity);
+  flags.AddSwitch({.name = "--proxy", .help = "Only print the configuration of HAProxy before a server"},
+                  &prints_proxy);
+  if (const std::optional<int> exit_code = ParseCommand(&flags, argc, argv); exit_code.has_value()) {
+    return *exit_code;
+  }
+  if (prints_proxy && (!init.data_dir.empty() || !init.hosts.empty())) {
+    return UsageErrorOfCommand("init", "--proxy goes with no other flag");
   }
   if (prints_proxy) {
     std::fputs(kProxyTemplate, stdout);
     return kExitOk;
   }
-  if (init_command->parsed() && (init.data_dir.empty() || init.hosts.empty())) {
-    std::fprintf(stderr, "ampd-server: init needs --data-dir FOLDER and --host HOST, or --proxy\n");
-    return kExitUsage;
+  if (init.data_dir.empty() || init.hosts.empty()) {
+    return UsageErrorOfCommand("init", "init needs --data-dir FOLDER and --host HOST, or --proxy");
   }
-  const absl::StatusOr<std::string> done = init_command->parsed() ? InitServer(init) : MakeCertificate(cert);
-  std::fprintf(done.ok() ? stdout : stderr, "%s%s\n", done.ok() ? "" : "ampd-server: ",
-               done.ok() ? done->c_str() : std::string(done.status().message()).c_str());
-  return done.ok() ? kExitOk : absl::IsInvalidArgument(done.status()) ? kExitUsage : kExitDataLocked;
+  return PrintResult(InitServer(init));
+}
+
+int RunCert(int argc, const char* const* argv) {
+  CertOptions cert;
+  FlagSet flags = FlagsOfCommand("cert");
+  flags.AddWord("NAME", "Name of the user or of the worker", &cert.name);
+  flags.AddText({.name = "--data-dir",
+                 .type = "FOLDER",
+                 .help = "The server's data directory, with the authority of init",
+                 .is_required = true},
+                &cert.data_dir);
+  flags.AddText({.name = "--out",
+                 .type = "FOLDER",
+                 .help = "Folder to write NAME.pem and NAME.key to (default: the current one)"},
+                &cert.out);
+  AddHosts(&flags, "Make the certificate of a server with this name or address", &cert.hosts);
+  flags.AddSwitch({.name = "--replace", .help = "Replace files that exist"}, &cert.replace);
+  AddValidity(&flags, &cert.validity);
+  if (const std::optional<int> exit_code = ParseCommand(&flags, argc, argv); exit_code.has_value()) {
+    return *exit_code;
+  }
+  return PrintResult(MakeCertificate(cert));
 }
 
 }  // namespace ampd::server

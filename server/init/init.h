@@ -38,9 +38,9 @@ struct CertOptions {
 // bad name or host.
 absl::StatusOr<std::string> MakeCertificate(const CertOptions& options);
 
-// Whether the command line is one of these commands rather than that of a server.
-bool IsInitCommand(int argc, const char* const* argv);
-// Runs `ampd-server init` or `ampd-server cert`. Returns the exit code of the process.
-int RunInitCommand(int argc, const char* const* argv);
+// Run `ampd-server init` and `ampd-server cert`. The first of the arguments is the command's name. Return the exit code
+// of the process.
+int RunInit(int argc, const char* const* argv);
+int RunCert(int argc, const char* const* argv);
 
 }  // namespace ampd::server

@@ -26,12 +26,20 @@ defaults
     mode http
     log global
     option dontlognull
+    # Who called what: address, time, common name of the certificate, method, status, bytes, milliseconds, and how it
+    # ended. A connection that fails is logged with its error instead of a call; "Success" then means broken HTTP/2.
+    log-format "%ci:%cp [%t] %{+Q}[ssl_c_s_dn(cn)] %HM %HU %ST %B %Ta %ts"
+    error-log-format "%ci:%cp [%t] %{+Q}[ssl_c_s_dn(cn)] %{+Q}[fc_err_str]"
+    # Ends the streams of clients that are gone at once; otherwise those that wait in silence would live on for an hour.
+    option abortonclose
     timeout connect 5s
     timeout http-request 5s
     timeout http-keep-alive 10m
+    # For the TLS handshake, and for clients that do not take their answers. A client that waits for the server, and a
+    # connection between two calls, are not cut off.
+    timeout client 10s
     # Watches and workers' connections live as long as jobs. A log that is followed may be silent for long; ampctl then
     # connects again.
-    timeout client 1h
     timeout server 1h
 
 frontend ampd
@@ -49,6 +57,9 @@ frontend ampd
     http-request del-header x-ampd- -m beg
     http-request set-header x-ampd-client-cert %[ssl_c_der,base64] if { ssl_c_used }
     http-request set-header x-forwarded-for %[src]
+    # For a call with more than 16 KiB of metadata, the server closes the connection, with the calls of others on it. HTTP/2
+    # counts 32 bytes more for each of the 64 headers.
+    http-request deny deny_status 413 if { req.hdrs,length gt 12288 } || { path,length gt 256 }
     default_backend server
 
 backend server

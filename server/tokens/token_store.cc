@@ -1,6 +1,5 @@
 #include "server/tokens/token_store.h"
 
-#include <fcntl.h>
 #include <google/protobuf/util/time_util.h>
 
 #include <cctype>
@@ -14,6 +13,7 @@
 #include "base/io/file.h"
 #include "base/page_size.h"
 #include "base/status_macros.h"
+#include "base/tenants.h"
 #include "base/text.h"
 
 namespace ampd::server {
@@ -21,7 +21,6 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 
-constexpr int64_t kSchemaVersion = 1;
 constexpr char kSchema[] = R"sql(
 BEGIN IMMEDIATE;
 CREATE TABLE tokens(name BLOB PRIMARY KEY NOT NULL, sha256 BLOB UNIQUE NOT NULL, content BLOB NOT NULL);
@@ -38,6 +37,10 @@ constexpr int kMaxPage = 1000;
 
 absl::Time TimeOf(const google::protobuf::Timestamp& time) {
   return absl::FromUnixMicros(TimeUtil::TimestampToMicroseconds(time));
+}
+
+absl::Status MalformedToken() {
+  return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", "the store is damaged: a token's row is malformed");
 }
 
 bool IsTokenName(std::string_view name) {
@@ -66,18 +69,30 @@ bool IsWorkerPattern(std::string_view pattern) {
 absl::Status CheckRequest(const v1::CreateTokenRequest& request, absl::Time now) {
   std::vector<FieldViolation> violations;
   if (!IsTokenName(request.name())) {
-    violations.push_back({"name", "must have 1 to 63 lower-case letters, digits and hyphens, and begin with a letter"});
+    violations.push_back({"name", absl::StrCat("is \"", Shortened(request.name(), kMaxNameLength),
+                                               "\"; must have 1 to 63 lower-case letters, digits and hyphens, and "
+                                               "begin with a letter")});
   }
   if (request.role() == v1::ROLE_UNSPECIFIED || !v1::Role_IsValid(request.role())) {
-    violations.push_back({"role", "must be VIEWER, SUBMITTER, OPERATOR, ADMIN or AGENT"});
+    violations.push_back({"role", "must be VIEWER, SUBMITTER, OPERATOR, ADMIN, AGENT or SCRAPER"});
   }
   if (request.role() != v1::AGENT && !request.worker().empty()) {
-    violations.push_back({"worker", "may be set for the role AGENT only"});
+    violations.push_back({"worker", "may be set only for the token of an agent"});
   }
   if (request.role() == v1::AGENT && !IsWorkerPattern(request.worker())) {
-    violations.push_back({"worker",
-                          "must be set for the role AGENT: the worker's name, 1 to 128 letters, digits, '-', '_' and "
-                          "'.', in which '*' stands for any characters"});
+    violations.push_back(
+        {"worker",
+         "must be set for the token of an agent: the worker's name, 1 to 128 letters, digits, '-', '_' and "
+         "'.', in which '*' stands for any characters"});
+  }
+  if (!request.tenant().empty() && request.tenant() != kAllTenants &&
+      !CheckTenantName("tenant", request.tenant()).ok()) {
+    violations.push_back({"tenant",
+                          "must be \"*\" for all tenants, or have 1 to 63 lower-case letters, digits and hyphens, and "
+                          "begin with a letter"});
+  }
+  if (request.role() == v1::ADMIN && !request.tenant().empty() && request.tenant() != kAllTenants) {
+    violations.push_back({"tenant", "must be \"*\" for the token of an admin, who is one of all tenants"});
   }
   if (request.has_expire_time() && TimeOf(request.expire_time()) <= now) {
     violations.push_back({"expire_time", "must be in the future"});
@@ -87,12 +102,9 @@ absl::Status CheckRequest(const v1::CreateTokenRequest& request, absl::Time now)
 
 }  // namespace
 
+bool TokenStore::IsSecret(std::string_view text) { return text.starts_with(kSecretPrefix); }
+
 absl::StatusOr<std::unique_ptr<TokenStore>> TokenStore::Open(const Options& options) {
-  // The file is created here, for its owner only; SQLite gives the files beside it the same permissions.
-  const UniqueFd file(open(options.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!file.ok()) {
-    return ErrnoError(errno, "open the store of tokens");
-  }
   AMPD_ASSIGN_OR_RETURN(SqliteDatabase database, SqliteDatabase::Open(options.path, /*create=*/true));
   AMPD_RETURN_IF_ERROR(database.Execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL"));
   std::unique_ptr<TokenStore> store(new TokenStore(options, std::move(database)));
@@ -107,11 +119,11 @@ absl::Status TokenStore::CreateSchema() {
   AMPD_RETURN_IF_ERROR(version.Step().status());
   const int64_t found = version.Int(0);
   version.Reset();
-  if (found > kSchemaVersion) {
+  if (found > kTokenSchema) {
     return Error(absl::StatusCode::kFailedPrecondition, "NEWER_SCHEMA",
-                 absl::StrCat("the store of tokens has schema ", found, ", this server knows ", kSchemaVersion));
+                 absl::StrCat("the store of tokens has schema ", found, ", this server knows ", kTokenSchema));
   }
-  if (found < kSchemaVersion) {
+  if (found < kTokenSchema) {
     AMPD_RETURN_IF_ERROR(database_.Execute(kSchema));
   }
   AMPD_ASSIGN_OR_RETURN(put_, database_.Prepare("INSERT INTO tokens(name, sha256, content) VALUES(?1,?2,?3)"));
@@ -132,10 +144,24 @@ absl::Status TokenStore::Load() {
     entry.sha256 = std::string(all.Bytes(0));
     const std::string_view content = all.Bytes(1);
     if (!entry.token.ParseFromArray(content.data(), static_cast<int>(content.size()))) {
-      return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", "the store is damaged: a token's row is malformed");
+      return MalformedToken();
     }
     name_by_sha256_[entry.sha256] = entry.token.name();
     by_name_[entry.token.name()] = std::move(entry);
+  }
+}
+
+absl::StatusOr<int64_t> CountTokens(SqliteDatabase& database) {
+  AMPD_ASSIGN_OR_RETURN(SqliteStatement all, database.Prepare("SELECT content FROM tokens"));
+  for (int64_t count = 0;; ++count) {
+    AMPD_ASSIGN_OR_RETURN(const bool has_row, all.Step());
+    if (!has_row) {
+      return count;
+    }
+    const std::string_view content = all.Bytes(0);
+    if (v1::Token token; !token.ParseFromArray(content.data(), static_cast<int>(content.size()))) {
+      return MalformedToken();
+    }
   }
 }
 
@@ -160,6 +186,7 @@ absl::StatusOr<v1::CreateTokenResponse> TokenStore::Create(const v1::CreateToken
   token.set_name(request.name());
   token.set_role(request.role());
   token.set_worker(request.worker());
+  token.set_tenant(request.tenant());
   *token.mutable_create_time() = TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(options_.clock->Now()));
   if (request.has_expire_time()) {
     *token.mutable_expire_time() = request.expire_time();

@@ -17,6 +17,11 @@
 
 namespace ampd::server {
 
+inline constexpr int64_t kTokenSchema = 1;
+
+// Reads all tokens of a store's file to see whether they are whole, and counts them. DATA_LOSS if one is not.
+absl::StatusOr<int64_t> CountTokens(SqliteDatabase& database);
+
 // The tokens of a server. They are in a SQLite file of their own (schema 1: one table, one row for each token). The
 // file does not hold the secrets, only the SHA-256 of each. A secret has 260 random bits, which nobody can guess, so
 // the hash needs neither salt nor slowness. All tokens are also kept in memory, so that checking a call reads no disk.
@@ -25,6 +30,9 @@ class TokenStore {
  public:
   // The most tokens that there can be.
   static constexpr size_t kMaxTokens = 10'000;
+
+  // Whether a text begins as the secrets of tokens do.
+  static bool IsSecret(std::string_view text);
 
   struct Options {
     std::string path;

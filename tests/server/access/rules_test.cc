@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "ampd/v1/artifact_service.pb.h"
@@ -22,7 +24,8 @@ namespace {
 using google::protobuf::MethodDescriptor;
 using testing::HasSubstr;
 
-constexpr Role kAllRoles[] = {Role::kViewer, Role::kSubmitter, Role::kOperator, Role::kAdmin, Role::kAgent};
+constexpr Role kAllRoles[] = {Role::kViewer, Role::kSubmitter, Role::kOperator,
+                              Role::kAdmin,  Role::kAgent,     Role::kScraper};
 
 // The methods of all services of the API, by their full names.
 std::map<std::string, const MethodDescriptor*> AllMethods() {
@@ -41,7 +44,10 @@ std::map<std::string, const MethodDescriptor*> AllMethods() {
   return methods;
 }
 
-Identity Somebody(Role role) { return {.name = "user:alice", .roles = {role}}; }
+Identity Somebody(Role role) { return Identity::InAllTenants("user:alice", role); }
+
+// Alice, with some roles, each in some tenants.
+Identity Alice(std::map<Role, Tenants> roles) { return {.name = "user:alice", .roles = std::move(roles)}; }
 
 TEST(Rules, EveryMethodOfTheApiHasOneRow_AndNoOtherRowsExist) {
   std::vector<std::string> methods, rows;
@@ -55,14 +61,14 @@ TEST(Rules, EveryMethodOfTheApiHasOneRow_AndNoOtherRowsExist) {
   EXPECT_EQ(rows, methods) << "rows are ordered by method";
 }
 
-// The guard finds the job by the request's field "id".
-TEST(Rules, AMethodThatChangesAJob_NamesItInTheFieldId) {
-  const auto methods = AllMethods();
-  for (const Rule& rule : AllRules()) {
-    const google::protobuf::Descriptor* const request = methods.at(std::string(rule.method))->input_type();
-    if (rule.changes_job) {
-      ASSERT_NE(request->FindFieldByName("id"), nullptr) << rule.method;
-      EXPECT_EQ(rule.right, Right::kSubmit) << rule.method;
+// The guard finds the job by the request's field "id"; no request has that field for anything else.
+TEST(Rules, AMethodNamesAJob_ExactlyIfItsRequestHasTheFieldId) {
+  for (const auto& [name, method] : AllMethods()) {
+    const Rule* const rule = FindRule(name);
+    ASSERT_NE(rule, nullptr) << name;
+    EXPECT_EQ(rule->job != Rule::Job::kNone, method->input_type()->FindFieldByName("id") != nullptr) << name;
+    if (rule->job == Rule::Job::kChange) {
+      EXPECT_EQ(rule->right, Right::kSubmit) << name;
     }
   }
 }
@@ -101,7 +107,7 @@ TEST(Rules, AHigherRoleOfPeopleMayDoAllThatALowerOneMay) {
 }
 
 TEST(Rules, AnIdentityWithSeveralRoles_HasTheRightsOfAll) {
-  const Identity both = {.name = "user:alice", .roles = {Role::kViewer, Role::kAgent}};
+  const Identity both = Alice({{Role::kViewer, Tenants::All()}, {Role::kAgent, Tenants::All()}});
   EXPECT_TRUE(CheckMethod(both, "ampd.v1.JobService/GetJob").ok());
   EXPECT_TRUE(CheckMethod(both, "ampd.v1.WorkerService/Attach").ok());
   EXPECT_EQ(std::string(CheckMethod(both, "ampd.v1.JobService/CreateJob").message()),
@@ -110,22 +116,109 @@ TEST(Rules, AnIdentityWithSeveralRoles_HasTheRightsOfAll) {
 }
 
 TEST(CheckWorker, AnAgentIsOnlyTheWorkersThatItsPatternMatches) {
-  const Identity any = {.name = "user:ampd", .roles = {Role::kAgent}};
+  const Identity any = Identity::InAllTenants("user:ampd", Role::kAgent);
   EXPECT_TRUE(CheckWorker(any, "w1").ok());
-  const Identity gpus = {.name = "token:gpus", .roles = {Role::kAgent}, .workers = "gpu-*"};
+  const Identity gpus = {.name = "token:gpus", .roles = {{Role::kAgent, Tenants::All()}}, .workers = "gpu-*"};
   EXPECT_TRUE(CheckWorker(gpus, "gpu-1").ok());
   for (const char* const name : {"gpu", "cpu-1", "xgpu-1", ""}) {
     EXPECT_EQ(ReasonOf(CheckWorker(gpus, name)), "WRONG_WORKER") << name;
   }
 }
 
-TEST(CheckOwner, SubmittersChangeTheirOwnJobsOnly_OperatorsAll) {
-  EXPECT_TRUE(CheckOwner(Somebody(Role::kSubmitter), "j-1", "user:alice").ok());
-  for (const char* const owner : {"user:bob", "", "user:alice2", "USER:alice"}) {
-    EXPECT_EQ(ReasonOf(CheckOwner(Somebody(Role::kSubmitter), "j-1", owner)), "NOT_YOUR_JOB") << owner;
-    EXPECT_TRUE(CheckOwner(Somebody(Role::kOperator), "j-1", owner).ok());
-    EXPECT_TRUE(CheckOwner(Somebody(Role::kAdmin), "j-1", owner).ok());
+const Rule& CancelRule() { return *FindRule("ampd.v1.JobService/CancelJob"); }
+const Rule& GetRule() { return *FindRule("ampd.v1.JobService/GetJob"); }
+
+// Whether the identity may see a job of Alice in a tenant, and what it is told when it cancels the job or one of Bob's.
+struct View {
+  bool sees = false;
+  std::string own;
+  std::string others;
+
+  bool operator==(const View&) const = default;
+};
+
+View ViewOf(const Identity& identity, const std::string& tenant) {
+  const JobFacts own{tenant, "user:alice"}, others{tenant, "user:bob"};
+  if (!MaySeeJob(identity, own)) {
+    return {};
   }
+  EXPECT_TRUE(CheckJob(identity, GetRule(), "j-1", own).ok());
+  return {true, ReasonOf(CheckJob(identity, CancelRule(), "j-1", own)),
+          ReasonOf(CheckJob(identity, CancelRule(), "j-1", others))};
+}
+
+TEST(CheckJob, EachRoleCountsInItsTenantsOnly) {
+  const Tenants vision({"vision"});
+  const View none, reads = {true, "ROLE_TOO_LOW", "ROLE_TOO_LOW"}, submits = {true, "", "NOT_YOUR_JOB"},
+                   all = {true, "", ""};
+  EXPECT_EQ(ViewOf(Alice({{Role::kViewer, vision}}), "vision"), reads);
+  EXPECT_EQ(ViewOf(Alice({{Role::kSubmitter, vision}}), "vision"), submits);
+  EXPECT_EQ(ViewOf(Alice({{Role::kOperator, vision}}), "vision"), all);
+  for (const Role role : {Role::kViewer, Role::kSubmitter, Role::kOperator}) {
+    for (const char* const tenant : {"nlp", "default", "visio", "visions", "*", ""}) {
+      EXPECT_EQ(ViewOf(Alice({{role, vision}}), tenant), none) << RoleName(role) << " " << tenant;
+    }
+  }
+  EXPECT_EQ(ViewOf(Somebody(Role::kAdmin), "vision"), all);
+  EXPECT_EQ(ViewOf(Somebody(Role::kAgent), "vision"), none);
+  EXPECT_EQ(ViewOf(Somebody(Role::kScraper), "vision"), none);
+  const Identity mixed = Alice({{Role::kViewer, Tenants({"nlp"})}, {Role::kOperator, vision}});
+  EXPECT_EQ(ViewOf(mixed, "nlp"), reads);
+  EXPECT_EQ(ViewOf(mixed, "vision"), all);
+}
+
+TEST(CheckJob, SubmittersChangeTheirOwnJobsOnly) {
+  for (const char* const owner : {"user:bob", "", "user:alice2", "USER:alice"}) {
+    EXPECT_EQ(ReasonOf(CheckJob(Somebody(Role::kSubmitter), CancelRule(), "j-1", {"default", owner})), "NOT_YOUR_JOB");
+  }
+}
+
+TEST(MayUseAllJobs, OnlyIfNoJobNeedsToBeLookedAt) {
+  EXPECT_TRUE(MayUseAllJobs(Somebody(Role::kViewer), GetRule()));
+  EXPECT_FALSE(MayUseAllJobs(Somebody(Role::kSubmitter), CancelRule()));
+  EXPECT_TRUE(MayUseAllJobs(Somebody(Role::kOperator), CancelRule()));
+  EXPECT_FALSE(MayUseAllJobs(Alice({{Role::kOperator, Tenants({"vision"})}}), GetRule()));
+  EXPECT_TRUE(MayUseAllJobs(Alice({}), *FindRule("ampd.v1.JobService/ListJobs")));
+}
+
+TEST(ChooseTenant, TheWantedOneOrTheOnlyOne) {
+  const auto choose = [](const Tenants& tenants, const std::string& wanted) {
+    const absl::StatusOr<std::string> tenant =
+        ChooseTenant(Alice({{Role::kSubmitter, tenants}}), Right::kSubmit, wanted);
+    return tenant.ok() ? *tenant : ReasonOf(tenant.status());
+  };
+  EXPECT_EQ(choose(Tenants({"vision"}), ""), "vision");
+  EXPECT_EQ(choose(Tenants({"vision"}), "vision"), "vision");
+  EXPECT_EQ(choose(Tenants({"vision"}), "nlp"), "WRONG_TENANT");
+  EXPECT_EQ(choose(Tenants({"vision"}), "default"), "WRONG_TENANT");
+  EXPECT_EQ(choose(Tenants({"nlp", "vision"}), ""), "INVALID_FIELDS");
+  EXPECT_EQ(choose(Tenants({"nlp", "vision"}), "nlp"), "nlp");
+  EXPECT_EQ(choose(Tenants({"default", "vision"}), ""), "default");
+  EXPECT_EQ(choose(Tenants::All(), ""), "default");
+  EXPECT_EQ(choose(Tenants::All(), "any-one"), "any-one");
+  for (const char* const bad : {"*", "Vision", "a/b", "1a", " ", "a\n"}) {
+    EXPECT_EQ(choose(Tenants::All(), bad), "INVALID_FIELDS") << bad;
+  }
+}
+
+TEST(ChooseWorkersTenants, AtMostThoseOfTheIdentity) {
+  const Identity agent = Alice({{Role::kAgent, Tenants({"nlp", "vision"})}});
+  EXPECT_EQ(*ChooseWorkersTenants(agent, Tenants()), Tenants({"nlp", "vision"}));
+  EXPECT_EQ(*ChooseWorkersTenants(agent, Tenants({"nlp"})), Tenants({"nlp"}));
+  EXPECT_EQ(ReasonOf(ChooseWorkersTenants(agent, Tenants({"nlp", "default"})).status()), "WRONG_TENANT");
+  EXPECT_EQ(*ChooseWorkersTenants(Somebody(Role::kAgent), Tenants()), Tenants::All());
+  EXPECT_EQ(*ChooseWorkersTenants(Somebody(Role::kAgent), Tenants({"nlp"})), Tenants({"nlp"}));
+}
+
+TEST(CheckWorkersTenants, AnOperatorChangesWorkersThatServeNoOtherTenant) {
+  const Tenants vision({"vision"});
+  const Identity operates = Alice({{Role::kOperator, vision}});
+  EXPECT_TRUE(CheckWorkersTenants(operates, "w1", vision).ok());
+  EXPECT_EQ(ReasonOf(CheckWorkersTenants(operates, "w1", Tenants::All())), "ROLE_TOO_LOW");
+  EXPECT_EQ(ReasonOf(CheckWorkersTenants(operates, "w1", Tenants({"nlp", "vision"}))), "ROLE_TOO_LOW");
+  EXPECT_EQ(ReasonOf(CheckWorkersTenants(operates, "w1", Tenants({"nlp"}))), "WORKER_NOT_FOUND");
+  EXPECT_TRUE(CheckWorkersTenants(Somebody(Role::kOperator), "w1", Tenants::All()).ok());
+  EXPECT_TRUE(CheckWorkersTenants(Somebody(Role::kAdmin), "w1", Tenants({"nlp"})).ok());
 }
 
 // The page docs/access-table.md: what each role may call.
@@ -133,13 +226,23 @@ TEST(Rules, ThePage_EqualsTheTable) {
   std::string page =
       "# What each role may call\n\n<!-- Made from server/access/rules.cc by server_access_test with "
       "AMPD_UPDATE_GOLDEN=1. Do not edit. -->\n\n[access.md](access.md) explains the roles.\n\n";
-  page += "| method | viewer | submitter | operator | admin | agent |\n| --- | --- | --- | --- | --- | --- |\n";
+  page +=
+      "| method | viewer | submitter | operator | admin | agent | scraper |\n| --- | --- | --- | --- | --- | --- | --- "
+      "|\n";
   for (const Rule& rule : AllRules()) {
     absl::StrAppend(&page, "| ", std::string(rule.method.substr(std::string_view("ampd.v1.").size())));
     for (const Role role : kAllRoles) {
       const bool may = CheckMethod(Somebody(role), rule.method).ok();
-      const bool all = !rule.changes_job || CheckOwner(Somebody(role), "j-1", "user:bob").ok();
+      const bool all = rule.job != Rule::Job::kChange || !MaySeeJob(Somebody(role), {"default", ""}) ||
+                       CheckJob(Somebody(role), rule, "j-1", {"default", "user:bob"}).ok();
       absl::StrAppend(&page, " | ", may ? all ? "yes" : "own jobs" : "");
+    }
+    absl::StrAppend(&page, " |\n");
+  }
+  for (const Rule& rule : PageRules()) {
+    absl::StrAppend(&page, "| ", std::string(rule.method));
+    for (const Role role : kAllRoles) {
+      absl::StrAppend(&page, " | ", CheckMethod(Somebody(role), rule.method).ok() ? "yes" : "");
     }
     absl::StrAppend(&page, " |\n");
   }

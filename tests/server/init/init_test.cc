@@ -136,13 +136,5 @@ TEST(ProxyTemplate, IsTheFileOfTheImages) {
   EXPECT_EQ(*ReadFile(AMPD_SOURCE_DIR "/docker/haproxy/haproxy.cfg", 1 << 16), kProxyTemplate);
 }
 
-TEST_F(InitTest, ItsCommandsAreToldFromAServersFlags) {
-  const char* const init[] = {"ampd-server", "init", "--data-dir", "d"};
-  const char* const serve[] = {"ampd-server", "--data-dir", "init"};
-  EXPECT_TRUE(IsInitCommand(4, init));
-  EXPECT_FALSE(IsInitCommand(3, serve));
-  EXPECT_FALSE(IsInitCommand(1, serve));
-}
-
 }  // namespace
 }  // namespace ampd::server
