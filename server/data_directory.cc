@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/io/file.h"
+#include "base/io/private_folder.h"
 
 namespace ampd::server {
 namespace {
@@ -20,13 +21,26 @@ absl::Status Gone(const std::string& path, const char* what) {
 
 }  // namespace
 
-absl::Status MakeDataDirectory(const std::string& path) {
-  if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) {
-    return absl::OkStatus();
-  }
-  return Error(
-      absl::StatusCode::kFailedPrecondition, "DATA_DIRECTORY_UNUSABLE",
-      absl::StrCat("cannot make the data directory ", path, ": ", std::string(ErrnoError(errno, "mkdir").message())));
+absl::StatusOr<std::vector<std::string>> PrepareDataDirectory(const std::string& path, bool has_open_socket) {
+  absl::StatusOr<std::vector<std::string>> lines = PreparePrivateFolder({.path = path,
+                                                                         .what = "the data directory",
+                                                                         .depth = 2,
+                                                                         .others_may_enter = has_open_socket,
+                                                                         .readable = {"tls"}});
+  return lines.ok() || ReasonOf(lines.status()) == "OPEN_TO_OTHERS"
+             ? lines
+             : Error(
+                   absl::StatusCode::kFailedPrecondition, "DATA_DIRECTORY_UNUSABLE",
+                   absl::StrCat("cannot make the data directory ", path, ": ", std::string(lines.status().message())));
+}
+
+bool IsIn(const std::string& folder, const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string parent = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  struct stat of_parent = {};
+  struct stat of_folder = {};
+  return stat(parent.c_str(), &of_parent) == 0 && stat(folder.c_str(), &of_folder) == 0 &&
+         of_parent.st_dev == of_folder.st_dev && of_parent.st_ino == of_folder.st_ino;
 }
 
 absl::StatusOr<FolderWatch> FolderWatch::Of(const std::string& folder, const std::vector<std::string>& files) {

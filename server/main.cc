@@ -1,10 +1,12 @@
 #include <malloc.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,16 +15,20 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/error.h"
+#include "base/flags/reloader.h"
 #include "base/grpc/grpc_log.h"
 #include "base/ipc/signals.h"
 #include "base/log.h"
 #include "base/timed_wait.h"
+#include "server/backup/backup_commands.h"
 #include "server/init/init.h"
 #include "server/monitoring/log_counter.h"
+#include "server/monitoring/memory_watch.h"
 #include "server/server.h"
 #include "server/server_config.h"
 
@@ -42,15 +48,6 @@ void RaiseFileLimit() {
 // per core, and each arena keeps its freed memory. gRPC has many threads: after a million points were sent past stalled
 // watchers, a server with the limit held 5 MiB less memory than one without it.
 void BoundArenas() { mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency()))); }
-
-// Returns free memory to the system. After many calls at once, glibc holds free memory between used blocks and does not
-// return it by itself.
-void GiveBackMemory() {
-  constexpr size_t kMuch = size_t{64} << 20;
-  if (mallinfo2().fordblks > kMuch) {
-    malloc_trim(0);
-  }
-}
 
 // Time between checks for free memory.
 constexpr absl::Duration kBetweenTrims = absl::Seconds(5);
@@ -93,13 +90,51 @@ class Leaving {
   absl::Status why_ ABSL_GUARDED_BY(mutex_);
 };
 
+// Logs where the server listens, and what its operator should know.
+void LogStart(const ampd::server::ServerConfig& config, const ampd::server::Server& server) {
+  const std::optional<ampd::ListenAddress>& listen = config.listen;
+  ampd::Log(
+      spdlog::level::info,
+      absl::StrCat("listening on ",
+                   listen.has_value() ? absl::StrCat(listen->host, ":", server.port(),
+                                                     config.tls.certificate.empty() ? "" : " with TLS", " and on ")
+                                      : std::string(),
+                   "the socket ", config.socket,
+                   config.proxy_socket.empty() ? "" : " and for a proxy on " + config.proxy_socket, ", metrics on ",
+                   config.metrics_listen.host, ":", server.metrics_port(),
+                   config.metrics_tls.empty() ? "" : " with TLS", ", data in ", config.data_dir));
+  if (config.trusts_loopback) {
+    ampd::Log(spdlog::level::warn, absl::StrCat("every user of this host is an admin over --listen",
+                                                config.metrics_tls.empty() ? ", and may read /metrics" : "",
+                                                ", because of --allow-unauthenticated-loopback"));
+  }
+}
+
+// Reads the command line and the configuration file again, for a running server.
+absl::StatusOr<ampd::ReadConfig> ReadAgain(int argc, char** argv, ampd::server::Server* server) {
+  const ampd::server::ParsedConfig parsed = ampd::server::ParseServerConfig(argc, argv);
+  if (!parsed.run) {
+    return absl::InvalidArgumentError(parsed.output);
+  }
+  ampd::ReadConfig read{.settings = parsed.settings,
+                        .log_level = parsed.config.log_level,
+                        .reloadable = {"caller-limit", "tenant-limit"}};
+  if (server->MayTakeGrants(parsed.config.grants)) {
+    read.reloadable.insert("grant");
+  }
+  read.apply = [server, grants = parsed.config.grants, limits = parsed.config.limits] {
+    server->SetRights(grants, limits);
+  };
+  return read;
+}
+
 // How much longer than the calls' grace period the server may take to stop. It needs this time to write pending data
 // and to end its threads.
 constexpr absl::Duration kStopMargin = absl::Seconds(5);
 
-// Stops the server. If the server does not stop in time, ends the process; everything that the server acknowledged is
-// on disk by then.
-void StopInTime(ampd::server::Server* server, absl::Duration grace) {
+// Stops the server. If the server does not stop in time, ends the process with `exit_code`; everything that the server
+// acknowledged is on disk by then.
+void StopInTime(ampd::server::Server* server, absl::Duration grace, int exit_code) {
   absl::Mutex mutex;
   bool has_stopped = false;
   std::thread watchdog([&] {
@@ -108,7 +143,7 @@ void StopInTime(ampd::server::Server* server, absl::Duration grace) {
       ampd::Log(spdlog::level::critical,
                 absl::StrCat("the server did not stop within ", absl::FormatDuration(grace + kStopMargin),
                              "; it ends now, and all that it answered is on disk"));
-      std::_Exit(ampd::server::kExitInternal);
+      std::_Exit(exit_code);
     }
   });
   server->Stop();
@@ -119,11 +154,17 @@ void StopInTime(ampd::server::Server* server, absl::Duration grace) {
   watchdog.join();
 }
 
+// The functions of ampd::server::kServerCommands.
+const std::map<std::string, int (*)(int, const char* const*)> kCommands = {
+    {"init", ampd::server::RunInit},       {"cert", ampd::server::RunCert},   {"backup", ampd::server::RunBackup},
+    {"restore", ampd::server::RunRestore}, {"check", ampd::server::RunCheck},
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (ampd::server::IsInitCommand(argc, argv)) {
-    return ampd::server::RunInitCommand(argc, argv);
+  if (const auto command = kCommands.find(argc > 1 ? argv[1] : ""); command != kCommands.end()) {
+    return command->second(argc - 1, argv + 1);
   }
   ampd::server::ParsedConfig parsed = ampd::server::ParseServerConfig(argc, argv);
   if (!parsed.run) {
@@ -133,6 +174,7 @@ int main(int argc, char** argv) {
   // Lets the kernel reap child processes. The server starts none, but as the first process of a container it inherits
   // orphans.
   std::signal(SIGCHLD, SIG_IGN);
+  umask(0077);  // Each file of the server is for its own user, also a file that a library creates.
   BoundArenas();
   TrustLockOrder();
   ampd::SignalThread signals({SIGTERM, SIGINT, SIGHUP});
@@ -148,37 +190,26 @@ int main(int argc, char** argv) {
     CannotGoOn(parsed.config, server.status());
     return ampd::server::ExitCodeOf(server.status());
   }
-  const std::optional<ampd::ListenAddress>& listen = parsed.config.listen;
-  ampd::Log(spdlog::level::info,
-            absl::StrCat("listening on ",
-                         listen.has_value()
-                             ? absl::StrCat(listen->host, ":", (*server)->port(),
-                                            parsed.config.tls.certificate.empty() ? "" : " with TLS", " and on ")
-                             : std::string(),
-                         "the socket ", parsed.config.socket,
-                         parsed.config.proxy_socket.empty() ? "" : " and for a proxy on " + parsed.config.proxy_socket,
-                         ", metrics on ", parsed.config.metrics_listen.host, ":", (*server)->metrics_port(),
-                         ", data in ", parsed.config.data_dir));
-  if (listen.has_value() && parsed.config.trusts_loopback) {
-    ampd::Log(spdlog::level::warn,
-              "every user of this host is an admin over --listen, because of --allow-unauthenticated-loopback");
-  }
-  signals.Start([&leaving](int signal) {
+  LogStart(parsed.config, **server);
+  ampd::Reloader reloader({.config_file = parsed.config_file,
+                           .running = parsed.settings,
+                           .read = [argc, argv, &server] { return ReadAgain(argc, argv, server->get()); }});
+  signals.Start([&leaving, &reloader](int signal) {
     if (signal == SIGHUP) {
-      ampd::Log(spdlog::level::info, "SIGHUP is ignored: there is no configuration to read again");
-      return;
-    }
-    if (leaving.Begin(absl::OkStatus())) {
+      reloader.Reload();
+    } else if (leaving.Begin(absl::OkStatus())) {
       ampd::Log(spdlog::level::info, absl::StrCat("signal ", signal, ": draining"));
     }
   });
   std::optional<absl::Status> reason;
   while (!reason.has_value()) {
     reason = leaving.AwaitFor(kBetweenTrims);
-    GiveBackMemory();
+    ampd::server::GiveBackMemory();
   }
   const absl::Status why = *std::move(reason);
-  StopInTime(server->get(), parsed.config.drain_grace);
+  StopInTime(server->get(), parsed.config.drain_grace,
+             why.ok() ? ampd::server::kExitInternal : ampd::server::ExitCodeOf(why));
+  signals.Stop();  // Its callback uses what is destroyed before it.
   if (!why.ok()) {
     CannotGoOn(parsed.config, why);
     return ampd::server::ExitCodeOf(why);

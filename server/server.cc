@@ -1,9 +1,11 @@
 #include "server/server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -18,16 +20,20 @@
 #include "server/audit/audit_log.h"
 #include "server/coordinator/coordinator.h"
 #include "server/data_directory.h"
+#include "server/http/http_guard.h"
+#include "server/http/server_routes.h"
 #include "server/ledger/ledger.h"
 #include "server/ledger/sqlite_journal.h"
 #include "server/monitoring/call_log.h"
 #include "server/monitoring/health_monitor.h"
-#include "server/monitoring/http_routes.h"
 #include "server/monitoring/job_table.h"
+#include "server/monitoring/listener_watch.h"
+#include "server/monitoring/memory_watch.h"
 #include "server/monitoring/metrics.h"
 #include "server/monitoring/metrics_snapshotter.h"
 #include "server/monitoring/scrape_page.h"
 #include "server/monitoring/snapshot_collector.h"
+#include "server/oidc/identity_provider.h"
 #include "server/periodic_thread.h"
 #include "server/rpc/acceptor.h"
 #include "server/rpc/grpc_server.h"
@@ -45,6 +51,13 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(200);
 constexpr int kTicksPerLook = 5;
 constexpr int kTicksPerSweep = 5 * 3600;
+constexpr absl::Duration kBetweenProbes = absl::Seconds(5);
+// With fewer free descriptors than this, listeners may rightly accept nothing.
+constexpr int64_t kDescriptorsForProbes = 16;
+
+int64_t MemoryLimit(const ServerConfig& config) {
+  return config.memory_limit_bytes.has_value() ? *config.memory_limit_bytes : MemoryOfSystem() / 4 * 3;
+}
 
 // The parts that store data on disk.
 struct Storage {
@@ -69,7 +82,7 @@ struct Core {
   Core(const ServerConfig& config, const Storage& storage, StateListener* listener, JobTable* table,
        ProgressBoard* progress)
       : models({.open = [artifacts = storage.artifacts.get()](const std::string& artifact) -> absl::StatusOr<UniqueFd> {
-          AMPD_ASSIGN_OR_RETURN(ArtifactStore::Content content, artifacts->OpenContent(artifact));
+          AMPD_ASSIGN_OR_RETURN(ArtifactStore::Content content, artifacts->OpenContent(Tenants::All(), artifact));
           return std::move(content.file);
         }}),
         coordinator(OptionsFor(config, storage, listener)),
@@ -81,8 +94,9 @@ struct Core {
     options.clock = &SystemClock();
     options.random = &SystemRandom();
     options.listener = listener;
-    options.models.hold_artifact = [artifacts = storage.artifacts.get()](const std::string& artifact) {
-      return artifacts->Hold(artifact);
+    options.models.hold_artifact = [artifacts = storage.artifacts.get()](const std::string& tenant,
+                                                                         const std::string& artifact) {
+      return artifacts->Hold(tenant, artifact);
     };
     options.models.read_model = [this](const std::string& artifact) { return models.Read(artifact); };
     options.lease = config.lease;
@@ -106,22 +120,37 @@ struct Core {
 struct Server::Parts {
   Parts(const ServerConfig& with, std::shared_ptr<prometheus::Collectable> beside,
         std::function<void(const absl::Status&)> fatal)
-      : config(with), on_fatal(std::move(fatal)), table(with.metrics_linger), page(PageOptions(std::move(beside))) {}
+      : config(with),
+        grants(with.grants),
+        limits(with.limits),
+        on_fatal(std::move(fatal)),
+        memory({.limit_bytes = MemoryLimit(with), .clock = &SystemClock()}),
+        table(with.metrics_linger),
+        page(PageOptions(std::move(beside))) {}
 
   absl::Status OpenStorage();
   absl::Status OpenArtifacts();
   absl::Status StartCore();
+  void StartProvider();
   absl::Status Listen();
+  absl::Status ListenForHttp();
   ScrapePage::Options PageOptions(std::shared_ptr<prometheus::Collectable> beside);
   HealthMonitor::Options HealthOptions();
   void UpdateMetrics();
   void Tick(int64_t num_ticks);
   void CheckFolder();
+  void WatchListeners();
+  // Logs the error and asks for the end of the server, once.
+  void Fail(const absl::Status& status);
   void EndDeniedStreams();
   void Stop();
 
-  const ServerConfig config;
+  const ServerConfig config;  // As at the start.
+  Grants grants;              // These two may have changed since.
+  Limits limits;
   const std::function<void(const absl::Status&)> on_fatal;
+  std::atomic<bool> has_failed = false;  // Whether `on_fatal` was called.
+  MemoryWatch memory;
   ServerMetrics metrics;
   CallLog calls{&metrics, &SystemClock()};
   JobTable table;
@@ -132,13 +161,22 @@ struct Server::Parts {
   std::unique_ptr<StateFollower> follower;
   std::unique_ptr<Core> core;
   HealthMonitor health{HealthOptions()};
+  std::unique_ptr<IdentityProvider> provider;  // Null: none.
   std::unique_ptr<GrpcServer> grpc;
+  std::optional<HttpGuard> http_guard;
   std::unique_ptr<http::Listener> listener;
+  std::unique_ptr<ListenerWatch> listeners;
   PeriodicThread ticker;
+  PeriodicThread prober;
 };
 
 absl::Status Server::Parts::OpenStorage() {
-  AMPD_RETURN_IF_ERROR(MakeDataDirectory(config.data_dir));
+  AMPD_ASSIGN_OR_RETURN(
+      const std::vector<std::string> lines,
+      PrepareDataDirectory(config.data_dir, !config.grants.empty() && IsIn(config.data_dir, config.socket)));
+  for (const std::string& line : lines) {
+    Log(spdlog::level::warn, line);
+  }
   // The journal's lock is taken before the metric store is opened.
   SqliteJournal::Options journal;
   journal.data_dir = config.data_dir;
@@ -172,9 +210,16 @@ absl::Status Server::Parts::OpenArtifacts() {
   options.index_path = config.data_dir + "/artifacts.db";
   options.clock = &SystemClock();
   options.quota_bytes = config.artifact_quota_bytes;
+  options.tenant_quota = [this](const std::string& tenant) { return limits.OfTenant(tenant).artifact_bytes; };
   options.min_free_bytes = config.min_free_bytes;
   options.retention = config.artifact_retention;
-  options.live_uploads = [this] { return core->coordinator.queries().LiveArtifacts(); };
+  options.live_uploads = [this] {
+    std::map<std::string, std::string> live;
+    for (const JobQueries::LiveArtifact& artifact : core->coordinator.queries().LiveArtifacts()) {
+      live.emplace(UploadKey(artifact.tenant, artifact.sha256), artifact.job);
+    }
+    return live;
+  };
   options.job_exists = [this](const std::string& job) {
     const absl::StatusOr<JobPtr> found = core->coordinator.queries().GetJob(job);
     return absl::IsNotFound(found.status()) ? false : !found.ok() || !(*found)->history_deleted();
@@ -206,12 +251,25 @@ absl::Status Server::Parts::StartCore() {
   return absl::OkStatus();
 }
 
+void Server::Parts::StartProvider() {
+  if (!config.oidc.empty()) {
+    provider = std::make_unique<IdentityProvider>(
+        IdentityProvider::Options{.config = config.oidc, .clock = &SystemClock(), .log = [](const std::string& line) {
+                                    Log(spdlog::level::warn, line);
+                                  }});
+    provider->Start();
+  }
+}
+
 absl::Status Server::Parts::Listen() {
+  StartProvider();
   GrpcServer::Options options;
   options.listen = config.listen;
   options.socket = config.socket;
-  options.grants = &config.grants;
+  options.grants = &grants;
+  options.limits = &limits;
   options.tokens = storage.tokens.get();
+  options.provider = provider.get();
   options.audit = storage.audit.get();
   options.trusts_loopback = config.trusts_loopback;
   options.tls = config.tls;
@@ -226,13 +284,30 @@ absl::Status Server::Parts::Listen() {
   options.streams = &feeds.streams;
   options.clock = &SystemClock();
   options.observer = &calls;
+  options.has_memory = [this] { return memory.HasRoom(); };
+  options.memory_limit_bytes = MemoryLimit(config);
   AMPD_ASSIGN_OR_RETURN(grpc, GrpcServer::Start(options));
+  AMPD_RETURN_IF_ERROR(ListenForHttp());
+  ticker.Start(kTick, [this](int64_t num_ticks) { Tick(num_ticks); });
+  return absl::OkStatus();
+}
+
+absl::Status Server::Parts::ListenForHttp() {
+  http_guard.emplace(HttpGuard::Options{.credentials = {storage.tokens.get(), &grants, provider.get()},
+                                        .trusts_everybody = config.trusts_loopback && config.metrics_tls.empty(),
+                                        .limits = grpc->call_limits(),
+                                        .audit = grpc->audit(),
+                                        .observer = &calls});
   http::Listener::Options serving;
   serving.address = config.metrics_listen;
+  serving.tls = config.metrics_tls;
   serving.max_connections = static_cast<int>(std::clamp<int64_t>(DescriptorLimit() / 16, 4, 256));
-  serving.router = ServerRoutes([this] { return page.Render(absl::Now()); }, [this] { return health.WhatFails(); });
+  serving.router = ServerRoutes(
+      &*http_guard, {.metrics = [this](const Tenants& of) { return page.Render(absl::Now(), of); },
+                     .what_fails = [this] { return health.WhatFails(); },
+                     .what_is_dead = [this] { return listeners == nullptr ? "" : listeners->WhatFails(); }});
   AMPD_ASSIGN_OR_RETURN(listener, http::Listener::Start(std::move(serving)));
-  ticker.Start(kTick, [this](int64_t num_ticks) { Tick(num_ticks); });
+  WatchListeners();
   return absl::OkStatus();
 }
 
@@ -243,6 +318,7 @@ void Server::Parts::Tick(int64_t num_ticks) {
     calls.Flush();
     EndDeniedStreams();
     page.Look(absl::Now());
+    Fail(memory.Look());
     health.Look();
   }
   if (num_ticks % kTicksPerSweep == 0) {
@@ -281,17 +357,44 @@ void Server::Parts::CheckFolder() {
   if (status.ok() || std::exchange(storage.is_lost, true)) {
     return;
   }
-  Log(spdlog::level::critical, std::string(status.message()));
   health.Look();
+  Fail(status);
+}
+
+void Server::Parts::Fail(const absl::Status& status) {
+  if (status.ok() || has_failed.exchange(true)) {
+    return;
+  }
+  Log(spdlog::level::critical, std::string(status.message()));
   if (on_fatal) {
     on_fatal(status);
   }
+}
+
+void Server::Parts::WatchListeners() {
+  ListenerWatch::Options options;
+  options.listeners = grpc->Listeners();
+  http::Listener* const metrics_listener = listener.get();
+  options.listeners.push_back({.name = ListenAddress{config.metrics_listen.host, listener->port()}.ToString(),
+                               .num_accepts = [metrics_listener] { return metrics_listener->num_accepts(); },
+                               .probe = [metrics_listener] { return metrics_listener->Probe(kProbeTimeout); },
+                               .restart = [metrics_listener] { return metrics_listener->Restart(); }});
+  options.has_descriptors = [] { return DescriptorsLeft() >= kDescriptorsForProbes; };
+  options.log = [](bool is_good, const std::string& line) {
+    Log(is_good ? spdlog::level::info : spdlog::level::warn, line);
+  };
+  listeners = std::make_unique<ListenerWatch>(std::move(options));
+  // The first look is before clients come: a listener counts as broken only if a probe has reached it once.
+  Fail(listeners->Look());
+  prober.Start(kBetweenProbes, [this](int64_t) { Fail(listeners->Look()); });
 }
 
 HealthMonitor::Options Server::Parts::HealthOptions() {
   return {.has_disk_room = [this] { return storage.ledger->HasRoomForSubmits(); },
           .check_folder = [this] { return storage.folder->Check(); },
           .has_connection_room = [this] { return grpc->HadConnectionRoom(); },
+          .has_memory = [this] { return memory.HasRoom(); },
+          .listeners_accept = [this] { return listeners->AllAccept(); },
           .show =
               [this](const HealthMonitor::Results& results) {
                 grpc->ShowHealth(results);
@@ -304,11 +407,15 @@ HealthMonitor::Options Server::Parts::HealthOptions() {
 // Stops all parts in order. A second call does nothing.
 void Server::Parts::Stop() {
   health.BeginLeaving();
+  prober.Stop();  // A listener may not be started again while it is stopped.
   if (grpc != nullptr) {
     grpc->Drain(config.drain_grace);
   }
   ticker.Stop();
   listener.reset();
+  if (provider != nullptr) {
+    provider->Stop();
+  }
   if (storage.artifacts != nullptr) {
     storage.artifacts->Stop();  // Its thread calls the coordinator, which still exists here.
   }
@@ -351,6 +458,15 @@ Server::~Server() { Stop(); }
 int Server::port() const { return parts_->grpc->port(); }
 
 int Server::metrics_port() const { return parts_->listener->port(); }
+
+bool Server::MayTakeGrants(const Grants& grants) const { return grants.empty() == parts_->grants.empty(); }
+
+void Server::SetRights(const Grants& grants, const Limits& limits) {
+  if (MayTakeGrants(grants)) {
+    parts_->grants = grants;
+  }
+  parts_->limits = limits;
+}
 
 void Server::Stop() { parts_->Stop(); }
 

@@ -21,7 +21,8 @@ class Server {
   // Errors, by reason: ADDRESS_IN_USE, ADDRESS_NOT_BINDABLE, DATA_DIRECTORY_LOCKED, DATA_DIRECTORY_UNUSABLE,
   // NEWER_SCHEMA, and the journal's errors for a damaged file. ExitCodeOf maps them to exit codes.
   // `more` is shown at /metrics beside the server's own metrics; may be null. `on_fatal` is called at most once, on a
-  // thread of the server, when the server cannot continue and should be stopped: DATA_DIRECTORY_GONE. May be null.
+  // thread of the server, when the server cannot continue and should be stopped: DATA_DIRECTORY_GONE,
+  // MEMORY_LIMIT_EXCEEDED, LISTENER_IS_DEAD. May be null.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config,
                                                        std::shared_ptr<prometheus::Collectable> more = nullptr,
                                                        std::function<void(const absl::Status&)> on_fatal = nullptr);
@@ -29,6 +30,12 @@ class Server {
 
   int port() const;  // 0 without ServerConfig::listen.
   int metrics_port() const;
+  // Whether SetRights may give roles to local users, or take those of all of them: the modes of the socket and of the
+  // data directory depend on whether anybody has one. Thread-safe.
+  bool MayTakeGrants(const Grants& grants) const;
+  // Replaces the limits of callers and, if MayTakeGrants, the roles. They hold for the next call of each connection;
+  // streams whose callers may not call them any more end within seconds. Thread-safe.
+  void SetRights(const Grants& grants, const Limits& limits);
   // After it returns, everything acknowledged is on disk. Idempotent.
   void Stop();
 

@@ -6,23 +6,29 @@
 #include <optional>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/flags/settings.h"
 #include "base/io/listen_address.h"
 #include "base/tls/tls_files.h"
 #include "server/access/grants.h"
+#include "server/access/limits.h"
+#include "server/exit_code.h"
+#include "server/oidc/identity_provider.h"
 
 namespace ampd::server {
 
-// Everything an operator can configure; docs/exit-codes.md and `ampd-server --help` describe it.
+// Everything an operator can configure; `ampd-server --help` describes it.
 struct ServerConfig {
-  std::string socket;                   // Path of the Unix socket of the gRPC API.
-  Grants grants{{geteuid(), 0}};        // Roles of the users that connect to it.
+  std::string socket;             // Path of the Unix socket of the gRPC API.
+  Grants grants{{geteuid(), 0}};  // Roles of the users that connect to it.
+  Limits limits;
   std::optional<ListenAddress> listen;  // Nothing: none. Of loopback if there is no TLS.
   TlsFiles tls;                         // Of `listen`, and the CA of clients behind a proxy; empty: neither.
   std::string proxy_socket;             // Path of the socket for a proxy; empty: none.
-  bool trusts_loopback = false;         // Whether calls there need no token.
-  ListenAddress metrics_listen;
+  bool trusts_loopback = false;         // Whether calls there, and scrapes without TLS, need no token.
+  OidcConfig oidc;                      // Empty: no identity provider.
+  ListenAddress metrics_listen;         // Of loopback if there is no `metrics_tls`.
+  TlsFiles metrics_tls;                 // Empty: none. Without a CA, clients are asked for no certificate.
   std::string data_dir;
   std::string port_file;  // Empty: write no port file.
   absl::Duration lease = absl::Seconds(10);
@@ -38,32 +44,26 @@ struct ServerConfig {
   absl::Duration drain_grace = absl::Seconds(5);
   int metrics_max_jobs = 200;
   int64_t min_free_bytes = 256 << 20;  // Free space on the data directory's disk; with less, no job is accepted.
-  int64_t reserve_bytes = 16 << 20;    // Reserved for essential writes when the disk is full.
+  // Above it, the server refuses calls that take much memory, and it ends far above it; 0: no limit. Nothing: three
+  // quarters of the memory of the host or of the control group.
+  std::optional<int64_t> memory_limit_bytes;
+  int64_t reserve_bytes = 16 << 20;  // Reserved for essential writes when the disk is full.
   int64_t artifact_quota_bytes = int64_t{50} << 30;
   absl::Duration artifact_retention = absl::Hours(24 * 30);  // For uploads that no live job names; zero means forever.
   std::string log_level = "info";
   std::string log_format = "text";
 };
 
-// Exit codes of the process, which docs/exit-codes.md explains.
-inline constexpr int kExitOk = 0;
-inline constexpr int kExitInternal = 1;
-inline constexpr int kExitUsage = 64;
-inline constexpr int kExitData = 65;        // The data directory is damaged or has a newer schema.
-inline constexpr int kExitPort = 69;        // The server cannot listen on an address.
-inline constexpr int kExitDataGone = 74;    // The data directory was deleted or replaced while the server ran.
-inline constexpr int kExitDataLocked = 73;  // Another server uses the data directory, or it cannot be created.
-
-// The exit code of a server that failed to start or to continue with this error.
-int ExitCodeOf(const absl::Status& status);
-
-// The result of reading the command line. If `run` is true, the process starts the server with `config`. Otherwise it
-// prints `output` and exits with `exit_code`: to stdout (--help, --version) or, with kExitUsage, one line to stderr.
+// The result of reading the command line and the configuration file. If `run` is true, the process starts the server
+// with `config`. Otherwise it prints `output` and exits with `exit_code`: to stdout (--help, --version, --print-config)
+// or, with kExitUsage, one line to stderr.
 struct ParsedConfig {
   bool run = false;
   int exit_code = kExitOk;
   std::string output;
   ServerConfig config;
+  Settings settings;        // What `config` was made from.
+  std::string config_file;  // Empty: none.
 };
 ParsedConfig ParseServerConfig(int argc, const char* const* argv);
 

@@ -315,8 +315,7 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
   if (data->eval_batch_size() == 0) {
     // The default is the size of a micro-batch, for which the memory of a step was estimated.
     data->set_eval_batch_size(std::max(1, data->batch_size() / std::max(1, spec->train().gradient_accumulation())));
-  }
-  if (data->batch_size() >= 1) {
+  } else if (data->batch_size() >= 1) {
     findings.Range("data.eval_batch_size", data->eval_batch_size(), 1, 1 << 20);
   }
 }

@@ -36,7 +36,7 @@ absl::Status ArtifactDownload::Begin() {
   if (content_.file.ok()) {
     return absl::OkStatus();
   }
-  AMPD_ASSIGN_OR_RETURN(content_, store_->OpenContent(request_.name()));
+  AMPD_ASSIGN_OR_RETURN(content_, store_->OpenContent(tenants_, request_.name()));
   offset_ = request_.offset_bytes();
   if (offset_ < 0 || offset_ > content_.size_bytes) {
     return InvalidFields(

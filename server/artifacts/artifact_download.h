@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "ampd/v1/artifact_service.pb.h"
+#include "base/tenants.h"
 #include "server/artifacts/artifact_store.h"
 
 namespace ampd::server {
@@ -23,8 +24,10 @@ class ArtifactDownload {
   };
 
   // `is_closing`: returns true when the server shuts down; the download then ends before its next piece.
-  ArtifactDownload(ArtifactStore* store, v1::DownloadArtifactRequest request, std::function<bool()> is_closing)
-      : store_(store), request_(std::move(request)), is_closing_(std::move(is_closing)) {}
+  // `tenants`: those whose artifacts the reader may have.
+  ArtifactDownload(ArtifactStore* store, Tenants tenants, v1::DownloadArtifactRequest request,
+                   std::function<bool()> is_closing)
+      : store_(store), tenants_(std::move(tenants)), request_(std::move(request)), is_closing_(std::move(is_closing)) {}
 
   // Returns the next piece or the end, never WAIT. Ends with NOT_FOUND, with INVALID_ARGUMENT if the offset is not
   // within the content, or with DATA_LOSS if the file is shorter than recorded. Blocks on the disk.
@@ -35,6 +38,7 @@ class ArtifactDownload {
   absl::Status ReadPiece(std::string* piece);
 
   ArtifactStore* const store_;
+  const Tenants tenants_;
   const v1::DownloadArtifactRequest request_;
   const std::function<bool()> is_closing_;
   ArtifactStore::Content content_;  // Open after Begin.

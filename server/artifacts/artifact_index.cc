@@ -3,25 +3,37 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 
 namespace ampd::server {
 namespace {
 
-constexpr int64_t kSchemaVersion = 1;
-
 // Each name gets a number, which is never used again. Thanks to the numbers a listing can resume where it stopped, even
-// if names were replaced in the meantime.
+// if names were replaced in the meantime. The number is the time of the entry in microseconds, or the last number plus
+// one if that is later: page tokens have the number in them, and a plain count would tell how much others upload.
 constexpr char kSchema[] = R"sql(
 BEGIN IMMEDIATE;
 CREATE TABLE artifacts(number INTEGER PRIMARY KEY AUTOINCREMENT, name BLOB UNIQUE NOT NULL, sha256 BLOB NOT NULL,
-  size INTEGER NOT NULL, job BLOB NOT NULL, attempt INTEGER NOT NULL, use_time INTEGER NOT NULL, content BLOB NOT NULL);
+  size INTEGER NOT NULL, job BLOB NOT NULL, attempt INTEGER NOT NULL, use_time INTEGER NOT NULL, content BLOB NOT NULL,
+  tenant TEXT NOT NULL DEFAULT 'default');
 CREATE INDEX artifacts_by_content ON artifacts(sha256);
 CREATE INDEX artifacts_by_job ON artifacts(job, number);
-PRAGMA user_version=1;
+PRAGMA user_version=2;
 COMMIT;
 )sql";
+
+// Schema 1 had no tenants: what it has belongs to the default tenant.
+constexpr char kAddTenants[] = R"sql(
+BEGIN IMMEDIATE;
+ALTER TABLE artifacts ADD COLUMN tenant TEXT NOT NULL DEFAULT 'default';
+PRAGMA user_version=2;
+COMMIT;
+)sql";
+
+// A part of a condition: the row belongs to one of the tenants that parameter 4 lists as JSON; empty means all.
+#define AMPD_OF_TENANTS "(?4=x'' OR CAST(tenant AS TEXT) IN (SELECT value FROM json_each(CAST(?4 AS TEXT))))"
 
 // REQUIRES: the columns begin with attempt, use_time, content.
 absl::StatusOr<ArtifactRow> ReadRow(const SqliteStatement& statement) {
@@ -32,6 +44,7 @@ absl::StatusOr<ArtifactRow> ReadRow(const SqliteStatement& statement) {
   if (!row.artifact.ParseFromArray(content.data(), static_cast<int>(content.size()))) {
     return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", "the store is damaged: an artifact's row is malformed");
   }
+  row.artifact.set_tenant(TenantOrDefault(row.artifact.tenant()));
   return row;
 }
 
@@ -50,7 +63,22 @@ absl::Status ForEachRow(SqliteStatement& statement, Take take) {
   }
 }
 
+// The tenants as AMPD_OF_TENANTS takes them. Names of tenants need no escapes in JSON.
+std::string ListOf(const Tenants& tenants) {
+  return tenants.all()     ? ""
+         : tenants.empty() ? "[]"
+                           : absl::StrCat("[\"", absl::StrJoin(tenants.names(), "\",\""), "\"]");
+}
+
 }  // namespace
+
+std::string UploadKey(const std::string& tenant, const std::string& sha256) {
+  return tenant == kDefaultTenant ? sha256 : absl::StrCat(tenant, "/", sha256);
+}
+
+std::string KeyOf(const v1::Artifact& artifact) {
+  return artifact.job_id().empty() ? UploadKey(artifact.tenant(), artifact.sha256()) : artifact.name();
+}
 
 absl::StatusOr<ArtifactIndex> ArtifactIndex::Open(const std::string& path) {
   AMPD_ASSIGN_OR_RETURN(SqliteDatabase database, SqliteDatabase::Open(path, /*create=*/true));
@@ -61,35 +89,53 @@ absl::StatusOr<ArtifactIndex> ArtifactIndex::Open(const std::string& path) {
   return index;
 }
 
-absl::Status ArtifactIndex::CreateSchema() {
+absl::StatusOr<ArtifactIndex> ArtifactIndex::OpenToRead(SqliteDatabase database) {
+  ArtifactIndex index(std::move(database));
+  AMPD_ASSIGN_OR_RETURN(const int64_t version, index.SchemaVersion());
+  if (version != kArtifactSchema) {
+    return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
+                 absl::StrCat("the artifact index has schema ", version, ", which only a server that starts converts"));
+  }
+  AMPD_RETURN_IF_ERROR(index.PrepareStatements());
+  return index;
+}
+
+absl::StatusOr<int64_t> ArtifactIndex::SchemaVersion() {
   AMPD_ASSIGN_OR_RETURN(SqliteStatement version, database_.Prepare("PRAGMA user_version"));
   AMPD_RETURN_IF_ERROR(version.Step().status());
   const int64_t found = version.Int(0);
-  version.Reset();
-  if (found > kSchemaVersion) {
+  if (found > kArtifactSchema) {
     return Error(absl::StatusCode::kFailedPrecondition, "NEWER_SCHEMA",
-                 absl::StrCat("the artifact index has schema ", found, ", this server knows ", kSchemaVersion));
+                 absl::StrCat("the artifact index has schema ", found, ", this server knows ", kArtifactSchema));
   }
-  return found == kSchemaVersion ? absl::OkStatus() : database_.Execute(kSchema);
+  return found;
+}
+
+absl::Status ArtifactIndex::CreateSchema() {
+  AMPD_ASSIGN_OR_RETURN(const int64_t found, SchemaVersion());
+  return found == kArtifactSchema ? absl::OkStatus() : database_.Execute(found == 0 ? kSchema : kAddTenants);
 }
 
 absl::Status ArtifactIndex::PrepareStatements() {
   const std::pair<SqliteStatement*, std::string_view> statements[] = {
       {&put_,
-       "INSERT OR REPLACE INTO artifacts(name, sha256, size, job, attempt, use_time, content) "
-       "VALUES(?1,?2,?3,?4,?5,?6,?7)"},
+       "INSERT OR REPLACE INTO artifacts(number, name, sha256, size, job, attempt, use_time, content, tenant) "
+       "VALUES(max(?6, coalesce((SELECT seq FROM sqlite_sequence WHERE name='artifacts'), 0) + 1),"
+       "?1,?2,?3,?4,?5,?6,?7,?8)"},
       {&find_, "SELECT attempt, use_time, content FROM artifacts WHERE name=?1"},
       {&remove_, "DELETE FROM artifacts WHERE name=?1"},
       {&remove_content_, "DELETE FROM artifacts WHERE sha256=?1"},
       {&set_use_time_, "UPDATE artifacts SET use_time=?2 WHERE name=?1"},
       {&has_content_, "SELECT 1 FROM artifacts WHERE sha256=?1 LIMIT 1"},
-      {&list_all_,
-       "SELECT attempt, use_time, content, number FROM artifacts WHERE number<?1 ORDER BY number DESC LIMIT ?2"},
+      {&list_all_, "SELECT attempt, use_time, content, number FROM artifacts WHERE number<?1 AND " AMPD_OF_TENANTS
+                   " ORDER BY number DESC LIMIT ?2"},
       {&list_job_,
-       "SELECT attempt, use_time, content, number FROM artifacts WHERE job=?3 AND number<?1 "
-       "ORDER BY number DESC LIMIT ?2"},
-      {&count_, "SELECT count(*) FROM artifacts WHERE ?1=x'' OR job=?1"},
+       "SELECT attempt, use_time, content, number FROM artifacts WHERE job=?3 AND number<?1 AND " AMPD_OF_TENANTS
+       " ORDER BY number DESC LIMIT ?2"},
+      {&count_, "SELECT count(*) FROM artifacts WHERE (?1=x'' OR job=?1) AND " AMPD_OF_TENANTS},
       {&uploads_, "SELECT attempt, use_time, content FROM artifacts WHERE job=x''"},
+      {&uploads_of_, "SELECT attempt, use_time, content FROM artifacts WHERE sha256=?1 AND job=x'' ORDER BY number"},
+      {&tenant_bytes_, "SELECT coalesce(sum(size), 0) FROM artifacts WHERE CAST(tenant AS TEXT)=CAST(?1 AS TEXT)"},
       {&contents_, "SELECT DISTINCT sha256, size FROM artifacts"},
       {&jobs_, "SELECT DISTINCT job FROM artifacts WHERE job!=x''"},
   };
@@ -101,13 +147,17 @@ absl::Status ArtifactIndex::PrepareStatements() {
 
 absl::Status ArtifactIndex::Put(const ArtifactRow& row) {
   const v1::Artifact& artifact = row.artifact;
-  const std::string content = artifact.SerializeAsString();
-  put_.Bind(1, artifact.name()).Bind(2, artifact.sha256()).Bind(3, artifact.size_bytes()).Bind(4, artifact.job_id());
-  return put_.Bind(5, row.attempt).Bind(6, absl::ToUnixMicros(row.use_time)).Bind(7, content).Run();
+  const std::string key = KeyOf(artifact), content = artifact.SerializeAsString();
+  put_.Bind(1, key).Bind(2, artifact.sha256()).Bind(3, artifact.size_bytes()).Bind(4, artifact.job_id());
+  return put_.Bind(5, row.attempt)
+      .Bind(6, absl::ToUnixMicros(row.use_time))
+      .Bind(7, content)
+      .Bind(8, artifact.tenant())
+      .Run();
 }
 
-absl::StatusOr<std::optional<ArtifactRow>> ArtifactIndex::Find(const std::string& name) {
-  AMPD_ASSIGN_OR_RETURN(const bool found, find_.Bind(1, name).Step());
+absl::StatusOr<std::optional<ArtifactRow>> ArtifactIndex::Find(const std::string& key) {
+  AMPD_ASSIGN_OR_RETURN(const bool found, find_.Bind(1, key).Step());
   if (!found) {
     return std::nullopt;
   }
@@ -116,12 +166,12 @@ absl::StatusOr<std::optional<ArtifactRow>> ArtifactIndex::Find(const std::string
   return row;
 }
 
-absl::Status ArtifactIndex::Remove(const std::string& name) { return remove_.Bind(1, name).Run(); }
+absl::Status ArtifactIndex::Remove(const std::string& key) { return remove_.Bind(1, key).Run(); }
 
 absl::Status ArtifactIndex::RemoveContent(const std::string& sha256) { return remove_content_.Bind(1, sha256).Run(); }
 
-absl::Status ArtifactIndex::SetUseTime(const std::string& name, absl::Time time) {
-  return set_use_time_.Bind(1, name).Bind(2, absl::ToUnixMicros(time)).Run();
+absl::Status ArtifactIndex::SetUseTime(const std::string& key, absl::Time time) {
+  return set_use_time_.Bind(1, key).Bind(2, absl::ToUnixMicros(time)).Run();
 }
 
 absl::StatusOr<bool> ArtifactIndex::HasContent(const std::string& sha256) {
@@ -130,10 +180,12 @@ absl::StatusOr<bool> ArtifactIndex::HasContent(const std::string& sha256) {
   return found;
 }
 
-absl::StatusOr<std::vector<std::pair<int64_t, ArtifactRow>>> ArtifactIndex::List(const std::string& job, int64_t before,
+absl::StatusOr<std::vector<std::pair<int64_t, ArtifactRow>>> ArtifactIndex::List(const std::string& job,
+                                                                                 const Tenants& tenants, int64_t before,
                                                                                  int limit) {
   SqliteStatement& list = job.empty() ? list_all_ : list_job_;
-  list.Bind(1, before).Bind(2, limit);
+  const std::string of = ListOf(tenants);
+  list.Bind(1, before).Bind(2, limit).Bind(4, of);
   if (!job.empty()) {
     list.Bind(3, job);
   }
@@ -146,17 +198,36 @@ absl::StatusOr<std::vector<std::pair<int64_t, ArtifactRow>>> ArtifactIndex::List
   return rows;
 }
 
-absl::StatusOr<int64_t> ArtifactIndex::Count(const std::string& job) {
-  AMPD_RETURN_IF_ERROR(count_.Bind(1, job).Step().status());
+absl::StatusOr<int64_t> ArtifactIndex::Count(const std::string& job, const Tenants& tenants) {
+  const std::string of = ListOf(tenants);
+  AMPD_RETURN_IF_ERROR(count_.Bind(1, job).Bind(4, of).Step().status());
   const int64_t count = count_.Int(0);
   count_.Reset();
   return count;
+}
+
+absl::StatusOr<int64_t> ArtifactIndex::TenantBytes(const std::string& tenant) {
+  AMPD_RETURN_IF_ERROR(tenant_bytes_.Bind(1, tenant).Step().status());
+  const int64_t bytes = tenant_bytes_.Int(0);
+  tenant_bytes_.Reset();
+  return bytes;
 }
 
 absl::StatusOr<std::vector<ArtifactRow>> ArtifactIndex::Uploads() {
   std::vector<ArtifactRow> rows;
   AMPD_RETURN_IF_ERROR(ForEachRow(uploads_, [&]() -> absl::Status {
     AMPD_ASSIGN_OR_RETURN(ArtifactRow row, ReadRow(uploads_));
+    rows.push_back(std::move(row));
+    return absl::OkStatus();
+  }));
+  return rows;
+}
+
+absl::StatusOr<std::vector<ArtifactRow>> ArtifactIndex::UploadsOf(const std::string& sha256) {
+  uploads_of_.Bind(1, sha256);
+  std::vector<ArtifactRow> rows;
+  AMPD_RETURN_IF_ERROR(ForEachRow(uploads_of_, [&]() -> absl::Status {
+    AMPD_ASSIGN_OR_RETURN(ArtifactRow row, ReadRow(uploads_of_));
     rows.push_back(std::move(row));
     return absl::OkStatus();
   }));

@@ -47,7 +47,8 @@ absl::Status CheckSample(const v1::Sample& sample) {
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
-ArtifactRow RowOf(const std::string& job, int32_t attempt, const v1::Sample& sample, absl::Time now) {
+ArtifactRow RowOf(const std::string& tenant, const std::string& job, int32_t attempt, const v1::Sample& sample,
+                  absl::Time now) {
   ArtifactRow row;
   row.attempt = attempt;
   row.use_time = now;
@@ -58,6 +59,7 @@ ArtifactRow RowOf(const std::string& job, int32_t attempt, const v1::Sample& sam
   row.artifact.set_file_name(sample.file_name());
   row.artifact.set_media_type(sample.media_type());
   row.artifact.set_job_id(job);
+  row.artifact.set_tenant(tenant);
   row.artifact.set_step(sample.step());
   return row;
 }
@@ -79,7 +81,7 @@ absl::Status ArtifactStore::AddContent(const std::string& sha256, std::string_vi
     num_bytes_ += size;
   }
   const auto write = [&]() -> absl::Status {
-    AMPD_ASSIGN_OR_RETURN(PendingFile file, PendingFile::Create(PathOf(sha256), /*replace=*/true));
+    AMPD_ASSIGN_OR_RETURN(PendingFile file, PendingFile::Create(PathOf(sha256), /*replace=*/true, kPrivateFile));
     AMPD_RETURN_IF_ERROR(file.Append(content));
     return file.Commit();
   };
@@ -91,14 +93,16 @@ absl::Status ArtifactStore::AddContent(const std::string& sha256, std::string_vi
   return written;
 }
 
-absl::Status ArtifactStore::PutSample(const std::string& job, int32_t attempt, const v1::Sample& sample) {
+absl::Status ArtifactStore::PutSample(const std::string& tenant, const std::string& job, int32_t attempt,
+                                      const v1::Sample& sample) {
   AMPD_RETURN_IF_ERROR(CheckSample(sample));
-  const ArtifactRow row = RowOf(job, attempt, sample, options_.clock->Now());
+  const ArtifactRow row = RowOf(tenant, job, attempt, sample, options_.clock->Now());
   absl::MutexLock index_lock(&index_mutex_);
   AMPD_ASSIGN_OR_RETURN(const std::optional<ArtifactRow> before, index_.Find(row.artifact.name()));
   if (before.has_value() && Stays(*before, row)) {
     return absl::OkStatus();
   }
+  AMPD_RETURN_IF_ERROR(CheckTenantRoom(tenant, row.artifact.name(), row.artifact.size_bytes()));
   AMPD_ASSIGN_OR_RETURN(const bool has_content, index_.HasContent(row.artifact.sha256()));
   if (!has_content) {
     AMPD_RETURN_IF_ERROR(AddContent(row.artifact.sha256(), sample.content()));

@@ -13,9 +13,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "absl/strings/str_replace.h"
 #include "base/error.h"
 #include "base/page_budget.h"
+#include "base/page_size.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 
@@ -23,6 +24,8 @@ namespace ampd::server {
 namespace {
 
 using absl::StatusCode;
+
+constexpr char kPartialSuffix[] = ".partial";
 
 absl::Status NotFound(const std::string& name) {
   return Error(StatusCode::kNotFound, "ARTIFACT_NOT_FOUND", absl::StrCat("there is no artifact \"", name, "\""));
@@ -34,6 +37,18 @@ absl::Status InUse(const std::string& name, const std::string& job) {
                                         job.empty() ? "a job that is being created" : absl::StrCat("job ", job),
                                         "; it can be deleted when that has ended"),
                            {{"artifact", name}, {"job", job}});
+}
+
+// The key of the upload to which a partial file belongs: the opposite of PartialPathOf. Empty for any other file.
+std::string KeyOfPartial(std::string_view file_name) {
+  if (!file_name.ends_with(kPartialSuffix)) {
+    return "";
+  }
+  file_name.remove_suffix(std::string_view(kPartialSuffix).size());
+  const size_t dot = file_name.find('.');
+  const std::string sha256(file_name.substr(dot == std::string_view::npos ? 0 : dot + 1));
+  const std::string tenant(dot == std::string_view::npos ? kDefaultTenant : file_name.substr(0, dot));
+  return CheckDigest("", sha256).ok() && CheckTenantName("", tenant).ok() ? UploadKey(tenant, sha256) : "";
 }
 
 }  // namespace
@@ -58,59 +73,68 @@ absl::StatusOr<std::unique_ptr<ArtifactStore>> ArtifactStore::Open(Options optio
   return store;
 }
 
+std::string ArtifactStore::PartialPathOf(const std::string& key) const {
+  return absl::StrCat(PathOf(absl::StrReplaceAll(key, {{"/", "."}})), kPartialSuffix);
+}
+
 // Makes the folder and the index consistent. After a crash a content may lack its name, because its name is recorded
 // last. A name lacks its content only if somebody removed the file.
 absl::Status ArtifactStore::Recover() {
   absl::MutexLock index_lock(&index_mutex_);
-  AMPD_ASSIGN_OR_RETURN(auto contents, index_.Contents());
-  AMPD_RETURN_IF_ERROR(DropNamesWithoutContent(&contents));
+  Found found;
+  AMPD_ASSIGN_OR_RETURN(found.contents, index_.Contents());
+  AMPD_RETURN_IF_ERROR(DropNamesWithoutContent(&found.contents));
+  AMPD_ASSIGN_OR_RETURN(const std::vector<ArtifactRow> rows, index_.Uploads());
+  for (const ArtifactRow& row : rows) {
+    found.uploads.insert(KeyOf(row.artifact));
+  }
   std::error_code error;
-  std::vector<std::string> file_names;
   std::filesystem::directory_iterator entry(options_.folder, error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     // Skips entries that are not regular files, such as "lost+found": they do not belong to the store. `gone` is
     // ignored, because it only means that an entry was deleted since it was listed.
     std::error_code gone;
     if (entry->is_regular_file(gone)) {
-      file_names.push_back(entry->path().filename().string());
+      found.file_names.insert(entry->path().filename().string());
     }
   }
   if (error) {
     return ErrnoError(error.value(), "read the folder of artifacts");
   }
-  for (const std::string& file_name : file_names) {
-    AMPD_RETURN_IF_ERROR(RecoverFile(file_name, contents));
+  for (const std::string& file_name : found.file_names) {
+    AMPD_RETURN_IF_ERROR(RecoverFile(file_name, found));
   }
-  AMPD_ASSIGN_OR_RETURN(const std::vector<ArtifactRow> rows, index_.Uploads());
   absl::MutexLock lock(&mutex_);
   for (const ArtifactRow& row : rows) {
-    uploads_[row.artifact.name()] = {0, false, row.use_time, row.use_time};
+    uploads_[KeyOf(row.artifact)] = {0, false, row.use_time, row.use_time};
   }
   return absl::OkStatus();
 }
 
-absl::Status ArtifactStore::RecoverFile(const std::string& file_name, const std::map<std::string, int64_t>& contents) {
-  const std::string sha256(absl::StripSuffix(file_name, ".partial"));
-  if (contents.contains(file_name)) {
+absl::Status ArtifactStore::RecoverFile(const std::string& file_name, const Found& found) {
+  if (found.contents.contains(file_name)) {
     absl::MutexLock lock(&mutex_);
-    num_bytes_ += contents.at(file_name);
+    num_bytes_ += found.contents.at(file_name);
     return absl::OkStatus();
   }
-  if (!CheckDigest("", sha256).ok() || contents.contains(sha256)) {
-    // The file is a temporary one, or the partial file of a content that is already complete. Both kinds are removed.
+  const bool has_partial = std::any_of(found.file_names.begin(), found.file_names.end(),
+                                       [&](const auto& other) { return other.ends_with(file_name + kPartialSuffix); });
+  const std::string key = CheckDigest("", file_name).ok() && !has_partial ? file_name : KeyOfPartial(file_name);
+  if (key.empty() || found.uploads.contains(key)) {
+    // The file is a temporary one, the partial file of an upload that is complete, or the second name of a partial
+    // file.
     return unlink(PathOf(file_name).c_str()) == 0 ? absl::OkStatus() : ErrnoError(errno, "remove a file");
   }
-  if (file_name == sha256 && rename(PathOf(sha256).c_str(), PartialPathOf(sha256).c_str()) != 0) {
-    return ErrnoError(errno, "rename a file");
+  if (key == file_name && rename(PathOf(key).c_str(), PartialPathOf(key).c_str()) != 0) {
+    return ErrnoError(errno, "rename a file");  // An older server left a complete content without a name.
   }
   struct stat status = {};
-  if (stat(PartialPathOf(sha256).c_str(), &status) != 0) {
+  if (stat(PartialPathOf(key).c_str(), &status) != 0) {
     return ErrnoError(errno, "stat");
   }
   absl::MutexLock lock(&mutex_);
-  Partial& partial = partials_[sha256];
-  num_bytes_ += status.st_size - partial.received_bytes;  // If both files existed, the rename merged them.
-  partial = {status.st_size, 0, false, absl::FromTimeT(status.st_mtime)};
+  partials_[key] = {status.st_size, 0, 0, false, absl::FromTimeT(status.st_mtime)};
+  num_bytes_ += status.st_size;
   return absl::OkStatus();
 }
 
@@ -149,8 +173,8 @@ absl::Status ArtifactStore::CheckRoom(int64_t wanted_bytes, int64_t free_bytes) 
   const int64_t left = std::max<int64_t>(options_.quota_bytes - num_bytes_, 0);
   if (wanted_bytes > left) {
     return Error(StatusCode::kResourceExhausted, "ARTIFACT_QUOTA",
-                 absl::StrCat("the content needs ", wanted_bytes, " bytes more; of the server's quota for artifacts, ",
-                              options_.quota_bytes, " bytes, ", left, " are left: delete some"));
+                 absl::StrCat("the content needs ", wanted_bytes, " bytes more, and the server's quota for artifacts, ",
+                              options_.quota_bytes, " bytes, has less left: delete some"));
   }
   if (wanted_bytes > free_bytes - options_.min_free_bytes) {
     return WithRetryDelay(Error(StatusCode::kResourceExhausted, "DISK_FULL", "the server's disk is nearly full"),
@@ -159,20 +183,55 @@ absl::Status ArtifactStore::CheckRoom(int64_t wanted_bytes, int64_t free_bytes) 
   return absl::OkStatus();
 }
 
-absl::StatusOr<ArtifactRow> ArtifactStore::FindRow(const std::string& name) {
-  AMPD_ASSIGN_OR_RETURN(std::optional<ArtifactRow> row, index_.Find(name));
-  return row.has_value() ? absl::StatusOr<ArtifactRow>(*std::move(row)) : NotFound(name);
+absl::Status ArtifactStore::CheckTenantRoom(const std::string& tenant, const std::string& key, int64_t size_bytes) {
+  const std::optional<int64_t> quota = options_.tenant_quota ? options_.tenant_quota(tenant) : std::nullopt;
+  if (!quota.has_value()) {
+    return absl::OkStatus();
+  }
+  AMPD_ASSIGN_OR_RETURN(int64_t used, index_.TenantBytes(tenant));
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [other, partial] : partials_) {
+      const bool is_tenants = UploadKey(tenant, other.substr(other.find('/') + 1)) == other;
+      used += is_tenants && other != key ? std::max(partial.received_bytes, partial.announced_bytes) : 0;
+    }
+  }
+  return used + size_bytes <= *quota
+             ? absl::OkStatus()
+             : WithRetryDelay(Error(StatusCode::kResourceExhausted, "TENANT_LIMIT",
+                                    absl::StrCat("the artifacts of the tenant ", tenant, " have ", used,
+                                                 " bytes, and this one ", size_bytes, "; together at most ", *quota)),
+                              absl::Seconds(30));
 }
 
-absl::StatusOr<v1::Artifact> ArtifactStore::Find(const std::string& name) {
+absl::StatusOr<ArtifactRow> ArtifactStore::FindRow(const Tenants& tenants, const std::string& name) {
+  std::vector<ArtifactRow> rows;
+  if (CheckDigest("", name).ok()) {
+    AMPD_ASSIGN_OR_RETURN(rows, index_.UploadsOf(name));
+  } else {
+    AMPD_ASSIGN_OR_RETURN(std::optional<ArtifactRow> sample, index_.Find(name));
+    if (sample.has_value() && !sample->artifact.job_id().empty()) {
+      rows.push_back(*std::move(sample));
+    }
+  }
+  const ArtifactRow* best = nullptr;
+  for (const ArtifactRow& row : rows) {
+    if (tenants.Has(row.artifact.tenant()) && (best == nullptr || row.artifact.tenant() == kDefaultTenant)) {
+      best = &row;
+    }
+  }
+  return best != nullptr ? absl::StatusOr<ArtifactRow>(*best) : NotFound(name);
+}
+
+absl::StatusOr<v1::Artifact> ArtifactStore::Find(const Tenants& tenants, const std::string& name) {
   absl::MutexLock index_lock(&index_mutex_);
-  AMPD_ASSIGN_OR_RETURN(ArtifactRow row, FindRow(name));
+  AMPD_ASSIGN_OR_RETURN(ArtifactRow row, FindRow(tenants, name));
   return std::move(row.artifact);
 }
 
-absl::StatusOr<ArtifactStore::Content> ArtifactStore::OpenContent(const std::string& name) {
+absl::StatusOr<ArtifactStore::Content> ArtifactStore::OpenContent(const Tenants& tenants, const std::string& name) {
   absl::MutexLock index_lock(&index_mutex_);
-  AMPD_ASSIGN_OR_RETURN(const ArtifactRow row, FindRow(name));
+  AMPD_ASSIGN_OR_RETURN(const ArtifactRow row, FindRow(tenants, name));
   UniqueFd file(open(PathOf(row.artifact.sha256()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.ok()) {
     return ErrnoError(errno, "open an artifact's file");
@@ -180,13 +239,14 @@ absl::StatusOr<ArtifactStore::Content> ArtifactStore::OpenContent(const std::str
   return Content{std::move(file), row.artifact.size_bytes()};
 }
 
-absl::StatusOr<v1::ListArtifactsResponse> ArtifactStore::List(const v1::ListArtifactsRequest& request, int page_size) {
+absl::StatusOr<v1::ListArtifactsResponse> ArtifactStore::List(const Tenants& tenants,
+                                                              const v1::ListArtifactsRequest& request, int page_size) {
   int64_t before = std::numeric_limits<int64_t>::max();
   if (!request.page_token().empty() && (!absl::SimpleAtoi(request.page_token(), &before) || before < 1)) {
-    return InvalidFields({{"page_token", "is not one that this listing gave out"}});
+    return UnknownPageToken(request.page_token());
   }
   absl::MutexLock index_lock(&index_mutex_);
-  AMPD_ASSIGN_OR_RETURN(auto rows, index_.List(request.job_id(), before, page_size + 1));
+  AMPD_ASSIGN_OR_RETURN(auto rows, index_.List(request.job_id(), tenants, before, page_size + 1));
   v1::ListArtifactsResponse response;
   PageBudget budget;
   int64_t last_number = 0;
@@ -199,15 +259,16 @@ absl::StatusOr<v1::ListArtifactsResponse> ArtifactStore::List(const v1::ListArti
     *response.add_artifacts() = std::move(row.artifact);
   }
   if (request.page_token().empty()) {
-    AMPD_ASSIGN_OR_RETURN(const int64_t total, index_.Count(request.job_id()));
+    AMPD_ASSIGN_OR_RETURN(const int64_t total, index_.Count(request.job_id(), tenants));
     response.set_total_size(total);
   }
   return response;
 }
 
-absl::StatusOr<ArtifactHold> ArtifactStore::Hold(const std::string& sha256) {
+absl::StatusOr<ArtifactHold> ArtifactStore::Hold(const std::string& tenant, const std::string& sha256) {
+  const std::string key = UploadKey(tenant, sha256);
   absl::MutexLock lock(&mutex_);
-  const auto found = uploads_.find(sha256);
+  const auto found = uploads_.find(key);
   if (found == uploads_.end()) {
     return NotFound(sha256);
   }
@@ -219,58 +280,61 @@ absl::StatusOr<ArtifactHold> ArtifactStore::Hold(const std::string& sha256) {
   ++found->second.num_holds;
   found->second.use_time = options_.clock->Now();
   // `at` finds the upload when the hold is released, because an upload with a hold is never removed from the map.
-  return ArtifactHold(nullptr, [this, sha256](void*) {
+  return ArtifactHold(nullptr, [this, key](void*) {
     absl::MutexLock release(&mutex_);
-    --uploads_.at(sha256).num_holds;
+    --uploads_.at(key).num_holds;
   });
 }
 
 // Marks the artifact as being deleted, unless a hold protects it or a live job names it. The holds are checked before
 // the live jobs: a new job's hold is released only when the job is live, so one of the two checks sees the job. While
 // `deleting` is set, Hold grants no hold.
-absl::Status ArtifactStore::MarkDeleting(const std::string& name, absl::Time used_before) {
+absl::Status ArtifactStore::MarkDeleting(const v1::Artifact& artifact, absl::Time used_before) {
+  const std::string key = KeyOf(artifact);
   {
     absl::MutexLock lock(&mutex_);
-    Upload& upload = uploads_.at(name);
+    Upload& upload = uploads_.at(key);
     if (upload.num_holds > 0 || upload.use_time >= used_before) {
-      return InUse(name, "");
+      return InUse(artifact.name(), "");
     }
     upload.deleting = true;
   }
   const std::map<std::string, std::string> live = options_.live_uploads();
-  const auto found = live.find(name);
+  const auto found = live.find(key);
   if (found == live.end()) {
     return absl::OkStatus();
   }
-  FinishDeleting(name, /*deleted=*/false);
-  return InUse(name, found->second);
+  FinishDeleting(key, /*deleted=*/false);
+  return InUse(artifact.name(), found->second);
 }
 
-void ArtifactStore::FinishDeleting(const std::string& name, bool deleted) {
+void ArtifactStore::FinishDeleting(const std::string& key, bool deleted) {
   absl::MutexLock lock(&mutex_);
   if (deleted) {
-    uploads_.erase(name);
+    uploads_.erase(key);
   } else {
-    uploads_.at(name).deleting = false;
+    uploads_.at(key).deleting = false;
   }
 }
 
-absl::Status ArtifactStore::Delete(const std::string& name) { return DeleteUnlessUsed(name, absl::InfiniteFuture()); }
-
-absl::Status ArtifactStore::DeleteUnlessUsed(const std::string& name, absl::Time used_before) {
+absl::Status ArtifactStore::Delete(const Tenants& tenants, const std::string& name) {
   absl::MutexLock index_lock(&index_mutex_);
-  AMPD_ASSIGN_OR_RETURN(const ArtifactRow row, FindRow(name));
+  AMPD_ASSIGN_OR_RETURN(const ArtifactRow row, FindRow(tenants, name));
+  return DeleteUnlessUsed(row, absl::InfiniteFuture());
+}
+
+absl::Status ArtifactStore::DeleteUnlessUsed(const ArtifactRow& row, absl::Time used_before) {
   if (!row.artifact.job_id().empty()) {
     return RemoveName(row.artifact);
   }
-  AMPD_RETURN_IF_ERROR(MarkDeleting(name, used_before));
+  AMPD_RETURN_IF_ERROR(MarkDeleting(row.artifact, used_before));
   absl::Status removed = RemoveName(row.artifact);
-  FinishDeleting(name, removed.ok());
+  FinishDeleting(KeyOf(row.artifact), removed.ok());
   return removed;
 }
 
 absl::Status ArtifactStore::RemoveName(const v1::Artifact& artifact) {
-  AMPD_RETURN_IF_ERROR(index_.Remove(artifact.name()));
+  AMPD_RETURN_IF_ERROR(index_.Remove(KeyOf(artifact)));
   // The name is removed, so the deletion has succeeded. If removing the content fails, the next start of the server
   // removes it.
   (void)RemoveContentWithoutName(artifact);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -19,6 +20,7 @@
 #include "ampd/v1/worker_service.pb.h"
 #include "base/clock.h"
 #include "base/io/file.h"
+#include "base/tenants.h"
 #include "server/artifacts/artifact_index.h"
 #include "server/artifacts/artifact_upload.h"
 
@@ -33,8 +35,13 @@ using ArtifactHold = std::shared_ptr<void>;
 //
 //   1. Bytes are written to "<sha256>.partial". If the upload breaks off, that file is kept for a day.
 //   2. When all bytes have arrived, the file is synced, read back and compared with the digest.
-//   3. The file is renamed to "<sha256>" and the folder is synced.
-//   4. The name is recorded; now the artifact exists. After a crash between steps 3 and 4, Open undoes step 3.
+//   3. The file gets the second name "<sha256>", and the folder is synced.
+//   4. The artifact's name is recorded; now the artifact exists, and the first name of the file is removed. After a
+//   crash
+//      between steps 3 and 4, Open undoes step 3.
+//
+// Each tenant uploads for itself, so that it cannot tell whether another has the same content; the partial file of
+// tenants other than the default one is "<tenant>.<sha256>.partial".
 //
 // An upload is deleted if no live job names it and no request has named it for the time `retention`. Samples are
 // deleted with their job. All methods except Hold, DeleteJob and num_bytes block on the disk. Thread-safe.
@@ -48,10 +55,12 @@ class ArtifactStore {
     int64_t min_free_bytes = 0;                       // Free disk space that every write must leave.
     absl::Duration retention = absl::Hours(24 * 30);  // Zero: uploads are kept forever.
     absl::Duration partial_retention = absl::Hours(24);
+    // How many bytes a tenant's uploads and samples may have; nothing: no limit beside the quota. Quick. May be null.
+    std::function<std::optional<int64_t>(const std::string& tenant)> tenant_quota;
     // Returns false while the wall clock may be wrong; nothing is then deleted by its age. Quick. May be null: always
     // true.
     std::function<bool()> clock_is_steady;
-    // Returns the names of the uploads that live jobs use, each with one such job. Quick.
+    // Returns the uploads that live jobs use, by UploadKey, each with one such job. Quick.
     std::function<std::map<std::string, std::string>()> live_uploads;
     std::function<bool(const std::string& job)> job_exists;
     std::function<void(const absl::Status&)> on_sweep_failed;  // The next sweep retries.
@@ -72,42 +81,45 @@ class ArtifactStore {
   //
   // Returns how many bytes of the content have arrived. Postpones the upload's expiry; every request for the upload
   // does so.
-  absl::StatusOr<v1::Upload> GetUpload(const std::string& sha256);
+  absl::StatusOr<v1::Upload> GetUpload(const std::string& tenant, const std::string& sha256);
   // The result of BeginUpload: the existing artifact, or the object that receives the content.
   struct Begun {
     std::optional<v1::Artifact> artifact;
     std::unique_ptr<ArtifactUpload> upload;
   };
-  // Begins an upload, or returns the artifact if it exists. Ignores `content` of the request. If an older upload of the
-  // same content is waiting for its client, this upload takes over from it.
+  // Begins an upload for the tenant, or returns its artifact if it exists. Ignores `content` of the request. If an
+  // older upload of the same content is waiting for its client, this upload takes over from it.
   //
   //   INVALID_ARGUMENT    a field is invalid
   //   UNAVAILABLE         an older upload is being written or read back right now (UPLOAD_BUSY)
   //   ABORTED             the content does not begin where the last upload broke off (OFFSET_MISMATCH)
   //   RESOURCE_EXHAUSTED  the quota (ARTIFACT_QUOTA) or the disk (DISK_FULL) has too little left
-  absl::StatusOr<Begun> BeginUpload(const v1::UploadArtifactRequest& request);
+  absl::StatusOr<Begun> BeginUpload(const std::string& tenant, const v1::UploadArtifactRequest& request);
 
-  // ---- Artifacts by name. If there is none with the name: NOT_FOUND (reason ARTIFACT_NOT_FOUND).
-  absl::StatusOr<v1::Artifact> Find(const std::string& name);
+  // ---- Artifacts by Artifact.name. If these tenants have none with the name: NOT_FOUND (reason ARTIFACT_NOT_FOUND).
+  // If several have uploaded it, the one of the default tenant is meant or, if it has none, the oldest.
+  absl::StatusOr<v1::Artifact> Find(const Tenants& tenants, const std::string& name);
   struct Content {
     UniqueFd file;
     int64_t size_bytes = 0;
   };
   // Opens the artifact's content, which stays readable if the artifact is deleted meanwhile.
-  absl::StatusOr<Content> OpenContent(const std::string& name);
-  // Lists one page of artifacts. REQUIRES: page_size is at least 1. INVALID_ARGUMENT for a token that no listing
-  // returned.
-  absl::StatusOr<v1::ListArtifactsResponse> List(const v1::ListArtifactsRequest& request, int page_size);
+  absl::StatusOr<Content> OpenContent(const Tenants& tenants, const std::string& name);
+  // Lists one page of the tenants' artifacts. REQUIRES: page_size is at least 1. INVALID_ARGUMENT for a token that no
+  // listing returned.
+  absl::StatusOr<v1::ListArtifactsResponse> List(const Tenants& tenants, const v1::ListArtifactsRequest& request,
+                                                 int page_size);
   // Deletes the artifact. FAILED_PRECONDITION (reason ARTIFACT_IN_USE) while a live job names it.
-  absl::Status Delete(const std::string& name);
+  absl::Status Delete(const Tenants& tenants, const std::string& name);
   // Protects an upload for a job that is about to name it. Quick. NOT_FOUND when it is not uploaded; UNAVAILABLE while
   // it is being deleted.
-  absl::StatusOr<ArtifactHold> Hold(const std::string& sha256);
+  absl::StatusOr<ArtifactHold> Hold(const std::string& tenant, const std::string& sha256);
 
   // ---- Samples; artifact_sample.cc.
-  // Stores a sample. Storing the same sample again changes nothing. A sample of a later attempt replaces an earlier
-  // attempt's sample of the same name. INVALID_ARGUMENT for a malformed sample; RESOURCE_EXHAUSTED as for BeginUpload.
-  absl::Status PutSample(const std::string& job, int32_t attempt, const v1::Sample& sample);
+  // Stores a sample of a job, which belongs to the tenant. Storing the same sample again changes nothing. A sample of a
+  // later attempt replaces an earlier attempt's sample of the same name. INVALID_ARGUMENT for a malformed sample;
+  // RESOURCE_EXHAUSTED as for BeginUpload.
+  absl::Status PutSample(const std::string& tenant, const std::string& job, int32_t attempt, const v1::Sample& sample);
   // Schedules the deletion of a job's samples. Quick.
   void DeleteJob(std::string job);
 
@@ -128,15 +140,23 @@ class ArtifactStore {
   // A content that is still incomplete.
   struct Partial {
     int64_t received_bytes = 0;
-    uint64_t owner = 0;    // The upload that may append to it.
-    bool is_busy = false;  // It is being written, read back or dropped; no other upload may take over.
+    int64_t announced_bytes = 0;  // Of the whole content, by its newest upload; 0 after a restart.
+    uint64_t owner = 0;           // The upload that may append to it.
+    bool is_busy = false;         // It is being written, read back or dropped; no other upload may take over.
     absl::Time write_time;
   };
   ArtifactStore(Options options, ArtifactIndex index) : options_(std::move(options)), index_(std::move(index)) {}
   std::string PathOf(const std::string& sha256) const { return options_.folder + "/" + sha256; }
-  std::string PartialPathOf(const std::string& sha256) const { return PathOf(sha256) + ".partial"; }
+  // `key`: of UploadKey.
+  std::string PartialPathOf(const std::string& key) const;
   absl::Status Recover();
-  absl::Status RecoverFile(const std::string& file_name, const std::map<std::string, int64_t>& contents);
+  // What is on the disk and in the index when the store opens.
+  struct Found {
+    std::map<std::string, int64_t> contents;  // The size of each content that has a name, by its digest.
+    std::set<std::string> uploads;            // By key.
+    std::set<std::string> file_names;
+  };
+  absl::Status RecoverFile(const std::string& file_name, const Found& found);
   // Removes the contents whose file is gone, with their names, from the index and from `contents`.
   absl::Status DropNamesWithoutContent(std::map<std::string, int64_t>* contents)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
@@ -146,25 +166,30 @@ class ArtifactStore {
   // which the caller reads before it takes the lock.
   absl::Status CheckRoom(int64_t wanted_bytes, int64_t free_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  absl::StatusOr<ArtifactRow> FindRow(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
+  absl::StatusOr<ArtifactRow> FindRow(const Tenants& tenants, const std::string& name)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   // Removes the name, and also the content if that was its last name.
   absl::Status RemoveName(const v1::Artifact& artifact) ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   absl::Status RemoveContentWithoutName(const v1::Artifact& artifact) ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   absl::Status AddContent(const std::string& sha256, std::string_view content);
   // Marks the artifact as being deleted, unless it is in use or was used at or after `used_before`.
-  absl::Status MarkDeleting(const std::string& name, absl::Time used_before);
-  void FinishDeleting(const std::string& name, bool deleted);
+  absl::Status MarkDeleting(const v1::Artifact& artifact, absl::Time used_before);
+  void FinishDeleting(const std::string& key, bool deleted);
 
-  absl::StatusOr<std::optional<v1::Artifact>> FindUpload(const std::string& sha256);
-  absl::StatusOr<uint64_t> ClaimPartial(const v1::UploadArtifactRequest& request);
+  absl::StatusOr<std::optional<v1::Artifact>> FindUpload(const std::string& key);
+  // RESOURCE_EXHAUSTED (TENANT_LIMIT) if the tenant has no room for a content of this size under this key.
+  absl::Status CheckTenantRoom(const std::string& tenant, const std::string& key, int64_t size_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
+  absl::StatusOr<uint64_t> ClaimPartial(const std::string& key, const v1::UploadArtifactRequest& request);
   // Reserves the partial file for a write of this upload. No other upload touches the file before EndWrite. Returns
   // ABORTED (reason UPLOAD_TAKEN_OVER) if another upload has become the owner.
-  absl::Status BeginWrite(const std::string& sha256, uint64_t owner, int64_t num_bytes);
-  void EndWrite(const std::string& sha256, int64_t num_bytes, bool ok);
+  absl::Status BeginWrite(const std::string& key, uint64_t owner, int64_t num_bytes);
+  void EndWrite(const std::string& key, int64_t num_bytes, bool ok);
   // Called when ArtifactUpload::Finish ends: other uploads may use the partial file again. If `is_over`, the partial
   // file no longer exists, and its entry is removed.
-  void EndFinish(const std::string& sha256, bool is_over);
-  absl::StatusOr<v1::Artifact> Record(const std::string& sha256, int64_t size_bytes, const std::string& file_name);
+  void EndFinish(const std::string& key, bool is_over);
+  absl::StatusOr<v1::Artifact> Record(const std::string& tenant, const std::string& sha256, int64_t size_bytes,
+                                      const std::string& file_name);
 
   void Work();
   void Tell(const absl::Status& status) const;
@@ -173,7 +198,8 @@ class ArtifactStore {
   absl::Status DeleteUnusedUploads();
   // Deletes an upload as Delete does, but returns FAILED_PRECONDITION if a request has named it at or after
   // `used_before`.
-  absl::Status DeleteUnlessUsed(const std::string& name, absl::Time used_before);
+  absl::Status DeleteUnlessUsed(const ArtifactRow& row, absl::Time used_before)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   absl::Status StoreUseTimes();
   bool HasWorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !deleted_jobs_.empty(); }
 
@@ -186,8 +212,8 @@ class ArtifactStore {
 
   // Guards the state in memory. Its holder never waits for the disk.
   mutable absl::Mutex mutex_;
-  std::map<std::string, Upload> uploads_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, Partial> partials_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Upload> uploads_ ABSL_GUARDED_BY(mutex_);    // By key.
+  std::map<std::string, Partial> partials_ ABSL_GUARDED_BY(mutex_);  // By key.
   uint64_t last_owner_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> deleted_jobs_ ABSL_GUARDED_BY(mutex_);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -81,7 +82,8 @@ absl::Status ArtifactStore::Sweep() {
 absl::Status ArtifactStore::DeleteSamples(const std::string& job) {
   for (;;) {
     absl::MutexLock index_lock(&index_mutex_);
-    AMPD_ASSIGN_OR_RETURN(const auto rows, index_.List(job, std::numeric_limits<int64_t>::max(), kDeletedAtOnce));
+    AMPD_ASSIGN_OR_RETURN(const auto rows,
+                          index_.List(job, Tenants::All(), std::numeric_limits<int64_t>::max(), kDeletedAtOnce));
     for (const auto& [number, row] : rows) {
       AMPD_RETURN_IF_ERROR(RemoveName(row.artifact));
     }
@@ -96,18 +98,18 @@ void ArtifactStore::DropOldPartials() {
   std::vector<std::string> old;
   {
     absl::MutexLock lock(&mutex_);
-    for (auto& [sha256, partial] : partials_) {
+    for (auto& [key, partial] : partials_) {
       if (!partial.is_busy && partial.write_time < before) {
         // The file is about to be unlinked. Neither its owner nor another upload may append to it any more.
         partial.owner = 0;
         partial.is_busy = true;
-        old.push_back(sha256);
+        old.push_back(key);
       }
     }
   }
-  for (const std::string& sha256 : old) {
-    (void)unlink(PartialPathOf(sha256).c_str());
-    EndFinish(sha256, /*is_over=*/true);
+  for (const std::string& key : old) {
+    (void)unlink(PartialPathOf(key).c_str());
+    EndFinish(key, /*is_over=*/true);
   }
 }
 
@@ -119,16 +121,18 @@ absl::Status ArtifactStore::DeleteUnusedUploads() {
   std::vector<std::string> unused;
   {
     absl::MutexLock lock(&mutex_);
-    for (auto& [name, upload] : uploads_) {
-      if (live.contains(name) || upload.num_holds > 0) {
+    for (auto& [key, upload] : uploads_) {
+      if (live.contains(key) || upload.num_holds > 0) {
         upload.use_time = now;
       } else if (options_.retention > absl::ZeroDuration() && upload.use_time < before) {
-        unused.push_back(name);
+        unused.push_back(key);
       }
     }
   }
-  for (const std::string& name : unused) {
-    const absl::Status deleted = DeleteUnlessUsed(name, before);
+  for (const std::string& key : unused) {
+    absl::MutexLock index_lock(&index_mutex_);
+    AMPD_ASSIGN_OR_RETURN(const std::optional<ArtifactRow> row, index_.Find(key));
+    const absl::Status deleted = row.has_value() ? DeleteUnlessUsed(*row, before) : absl::OkStatus();
     if (!deleted.ok() && !absl::IsFailedPrecondition(deleted) && !absl::IsNotFound(deleted)) {
       return deleted;
     }
@@ -140,17 +144,17 @@ absl::Status ArtifactStore::StoreUseTimes() {
   std::map<std::string, absl::Time> changed;
   {
     absl::MutexLock lock(&mutex_);
-    for (auto& [name, upload] : uploads_) {
+    for (auto& [key, upload] : uploads_) {
       if (upload.use_time != upload.stored_use_time) {
-        changed[name] = upload.use_time;
+        changed[key] = upload.use_time;
       }
     }
   }
   absl::MutexLock index_lock(&index_mutex_);
-  for (const auto& [name, time] : changed) {
-    AMPD_RETURN_IF_ERROR(index_.SetUseTime(name, time));
+  for (const auto& [key, time] : changed) {
+    AMPD_RETURN_IF_ERROR(index_.SetUseTime(key, time));
     absl::MutexLock lock(&mutex_);
-    if (const auto found = uploads_.find(name); found != uploads_.end()) {
+    if (const auto found = uploads_.find(key); found != uploads_.end()) {
       found->second.stored_use_time = time;
     }
   }

@@ -53,28 +53,29 @@ absl::Status TakenOver() {
 
 }  // namespace
 
-absl::StatusOr<std::optional<v1::Artifact>> ArtifactStore::FindUpload(const std::string& sha256) {
+absl::StatusOr<std::optional<v1::Artifact>> ArtifactStore::FindUpload(const std::string& key) {
   absl::MutexLock index_lock(&index_mutex_);
-  AMPD_ASSIGN_OR_RETURN(std::optional<ArtifactRow> row, index_.Find(sha256));
+  AMPD_ASSIGN_OR_RETURN(std::optional<ArtifactRow> row, index_.Find(key));
   if (!row.has_value()) {
     return std::nullopt;
   }
   absl::MutexLock lock(&mutex_);
-  uploads_.at(sha256).use_time = options_.clock->Now();
+  uploads_.at(key).use_time = options_.clock->Now();
   return std::move(row->artifact);
 }
 
-absl::StatusOr<v1::Upload> ArtifactStore::GetUpload(const std::string& sha256) {
+absl::StatusOr<v1::Upload> ArtifactStore::GetUpload(const std::string& tenant, const std::string& sha256) {
   AMPD_RETURN_IF_ERROR(CheckDigest("sha256", sha256));
+  const std::string key = UploadKey(tenant, sha256);
   v1::Upload upload;
   {
     // The partial upload is looked up before the artifact: if the upload completes between the two lookups, the second
     // one finds the artifact.
     absl::MutexLock lock(&mutex_);
-    const auto found = partials_.find(sha256);
+    const auto found = partials_.find(key);
     upload.set_received_bytes(found == partials_.end() ? 0 : found->second.received_bytes);
   }
-  AMPD_ASSIGN_OR_RETURN(std::optional<v1::Artifact> artifact, FindUpload(sha256));
+  AMPD_ASSIGN_OR_RETURN(std::optional<v1::Artifact> artifact, FindUpload(key));
   if (artifact.has_value()) {
     upload.set_received_bytes(artifact->size_bytes());
     *upload.mutable_artifact() = *std::move(artifact);
@@ -84,14 +85,14 @@ absl::StatusOr<v1::Upload> ArtifactStore::GetUpload(const std::string& sha256) {
 
 // Makes a new upload the owner of the partial content. Returns the number of the upload, or 0 if the content is already
 // complete. Only the owner may write the content.
-absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const v1::UploadArtifactRequest& request) {
+absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const std::string& key, const v1::UploadArtifactRequest& request) {
   const int64_t free_bytes = FreeBytes();
   absl::MutexLock lock(&mutex_);
-  const auto found = partials_.find(request.sha256());
+  const auto found = partials_.find(key);
   if (found != partials_.end() && found->second.is_busy) {
     return Busy();
   }
-  if (uploads_.contains(request.sha256())) {
+  if (uploads_.contains(key)) {
     return 0;
   }
   const int64_t received = found == partials_.end() ? 0 : found->second.received_bytes;
@@ -105,7 +106,8 @@ absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const v1::UploadArtifactReq
                               " bytes of this content came: go on from there"));
   }
   AMPD_RETURN_IF_ERROR(CheckRoom(request.size_bytes() - received, free_bytes));
-  Partial& partial = partials_[request.sha256()];
+  Partial& partial = partials_[key];
+  partial.announced_bytes = request.size_bytes();
   partial.owner = ++last_owner_;
   partial.is_busy = true;  // Until BeginUpload has opened the file, so that it does not create one that another upload
                            // has just finished.
@@ -113,11 +115,22 @@ absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const v1::UploadArtifactReq
   return partial.owner;
 }
 
-absl::StatusOr<ArtifactStore::Begun> ArtifactStore::BeginUpload(const v1::UploadArtifactRequest& request) {
+absl::StatusOr<ArtifactStore::Begun> ArtifactStore::BeginUpload(const std::string& tenant,
+                                                                const v1::UploadArtifactRequest& request) {
   AMPD_RETURN_IF_ERROR(CheckRequest(request));
-  AMPD_ASSIGN_OR_RETURN(const uint64_t owner, ClaimPartial(request));
+  const std::string key = UploadKey(tenant, request.sha256());
+  absl::StatusOr<uint64_t> claimed = 0;
+  {
+    absl::MutexLock index_lock(&index_mutex_);  // Held so that two uploads do not take the same room.
+    AMPD_ASSIGN_OR_RETURN(const std::optional<ArtifactRow> row, index_.Find(key));
+    if (!row.has_value()) {
+      AMPD_RETURN_IF_ERROR(CheckTenantRoom(tenant, key, request.size_bytes()));
+    }
+    claimed = ClaimPartial(key, request);
+  }
+  AMPD_ASSIGN_OR_RETURN(const uint64_t owner, std::move(claimed));
   if (owner == 0) {
-    AMPD_ASSIGN_OR_RETURN(std::optional<v1::Artifact> artifact, FindUpload(request.sha256()));
+    AMPD_ASSIGN_OR_RETURN(std::optional<v1::Artifact> artifact, FindUpload(key));
     if (!artifact.has_value()) {
       return WithRetryDelay(Error(StatusCode::kUnavailable, "ARTIFACT_IS_BEING_DELETED",
                                   absl::StrCat("artifact ", request.sha256(), " was just deleted")),
@@ -129,21 +142,21 @@ absl::StatusOr<ArtifactStore::Begun> ArtifactStore::BeginUpload(const v1::Upload
     }
     return Begun{std::move(artifact), nullptr};
   }
-  UniqueFd file(open(PartialPathOf(request.sha256()).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  UniqueFd file(open(PartialPathOf(key).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   const bool is_open = file.ok() && lseek(file.get(), request.offset_bytes(), SEEK_SET) >= 0;
   const int error = errno;
-  EndWrite(request.sha256(), 0, /*ok=*/true);
+  EndWrite(key, 0, /*ok=*/true);
   if (!is_open) {
     return ErrnoError(error, "open an upload's file");
   }
   return Begun{std::nullopt,
-               std::unique_ptr<ArtifactUpload>(new ArtifactUpload(this, request, owner, std::move(file)))};
+               std::unique_ptr<ArtifactUpload>(new ArtifactUpload(this, tenant, request, owner, std::move(file)))};
 }
 
-absl::Status ArtifactStore::BeginWrite(const std::string& sha256, uint64_t owner, int64_t num_bytes) {
+absl::Status ArtifactStore::BeginWrite(const std::string& key, uint64_t owner, int64_t num_bytes) {
   const int64_t free_bytes = FreeBytes();
   absl::MutexLock lock(&mutex_);
-  const auto found = partials_.find(sha256);
+  const auto found = partials_.find(key);
   if (found == partials_.end() || found->second.owner != owner) {
     return TakenOver();
   }
@@ -153,18 +166,18 @@ absl::Status ArtifactStore::BeginWrite(const std::string& sha256, uint64_t owner
   return absl::OkStatus();
 }
 
-void ArtifactStore::EndWrite(const std::string& sha256, int64_t num_bytes, bool ok) {
+void ArtifactStore::EndWrite(const std::string& key, int64_t num_bytes, bool ok) {
   absl::MutexLock lock(&mutex_);
-  Partial& partial = partials_.at(sha256);
+  Partial& partial = partials_.at(key);
   partial.is_busy = false;
   partial.write_time = options_.clock->Now();
   partial.received_bytes += ok ? num_bytes : 0;
   num_bytes_ -= ok ? 0 : num_bytes;
 }
 
-void ArtifactStore::EndFinish(const std::string& sha256, bool is_over) {
+void ArtifactStore::EndFinish(const std::string& key, bool is_over) {
   absl::MutexLock lock(&mutex_);
-  const auto found = partials_.find(sha256);
+  const auto found = partials_.find(key);
   found->second.is_busy = false;
   if (is_over) {
     num_bytes_ -= found->second.received_bytes;
@@ -173,22 +186,25 @@ void ArtifactStore::EndFinish(const std::string& sha256, bool is_over) {
 }
 
 // Records the name of a file that is complete and synced, which makes it an artifact. After an error the partial upload
-// is unchanged.
-absl::StatusOr<v1::Artifact> ArtifactStore::Record(const std::string& sha256, int64_t size_bytes,
-                                                   const std::string& file_name) {
-  const std::string partial = PartialPathOf(sha256);
+// is unchanged. The file has two names until the artifact's is recorded, so that a crash leaves the partial file, with
+// the tenant to which it belongs.
+absl::StatusOr<v1::Artifact> ArtifactStore::Record(const std::string& tenant, const std::string& sha256,
+                                                   int64_t size_bytes, const std::string& file_name) {
+  const std::string key = UploadKey(tenant, sha256);
+  const std::string partial = PartialPathOf(key);
   ArtifactRow row;
   row.use_time = options_.clock->Now();
   row.artifact.set_name(sha256);
   row.artifact.set_sha256(sha256);
   row.artifact.set_size_bytes(size_bytes);
   row.artifact.set_file_name(file_name);
+  row.artifact.set_tenant(tenant);
   *row.artifact.mutable_create_time() = TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(row.use_time));
 
   absl::MutexLock index_lock(&index_mutex_);
   AMPD_ASSIGN_OR_RETURN(const bool has_content, index_.HasContent(sha256));
-  if (!has_content && rename(partial.c_str(), PathOf(sha256).c_str()) != 0) {
-    return ErrnoError(errno, "rename an upload's file");
+  if (!has_content && link(partial.c_str(), PathOf(sha256).c_str()) != 0) {
+    return ErrnoError(errno, "give an upload's file its name");
   }
   absl::Status recorded = has_content ? absl::OkStatus() : SyncFolder(options_.folder);
   if (recorded.ok()) {
@@ -196,22 +212,22 @@ absl::StatusOr<v1::Artifact> ArtifactStore::Record(const std::string& sha256, in
   }
   if (!recorded.ok()) {
     if (!has_content) {
-      (void)rename(PathOf(sha256).c_str(), partial.c_str());
+      (void)unlink(PathOf(sha256).c_str());
     }
     return recorded;
   }
-  if (has_content) {
-    (void)unlink(partial.c_str());
-  }
+  (void)unlink(partial.c_str());  // If it fails, the next start of the server removes the file.
   absl::MutexLock lock(&mutex_);
-  uploads_[sha256] = {0, false, row.use_time, row.use_time};
+  uploads_[key] = {0, false, row.use_time, row.use_time};
   num_bytes_ += has_content ? 0 : size_bytes;  // EndFinish will subtract the same bytes of the partial upload.
   return std::move(row.artifact);
 }
 
-ArtifactUpload::ArtifactUpload(ArtifactStore* store, const v1::UploadArtifactRequest& request, uint64_t owner,
-                               UniqueFd file)
+ArtifactUpload::ArtifactUpload(ArtifactStore* store, std::string tenant, const v1::UploadArtifactRequest& request,
+                               uint64_t owner, UniqueFd file)
     : store_(store),
+      tenant_(std::move(tenant)),
+      key_(UploadKey(tenant_, request.sha256())),
       sha256_(request.sha256()),
       file_name_(request.file_name()),
       size_bytes_(request.size_bytes()),
@@ -229,9 +245,9 @@ absl::Status ArtifactUpload::Append(std::string_view piece) {
     return InvalidFields({{"content", absl::StrCat("goes beyond size_bytes, ", size_bytes_, ", by ",
                                                    num_bytes - (size_bytes_ - received_bytes_), " bytes")}});
   }
-  AMPD_RETURN_IF_ERROR(store_->BeginWrite(sha256_, owner_, num_bytes));
+  AMPD_RETURN_IF_ERROR(store_->BeginWrite(key_, owner_, num_bytes));
   const absl::Status written = WriteAll(file_.get(), piece);
-  store_->EndWrite(sha256_, num_bytes, written.ok());
+  store_->EndWrite(key_, num_bytes, written.ok());
   received_bytes_ += written.ok() ? num_bytes : 0;
   return written;
 }
@@ -243,8 +259,8 @@ absl::StatusOr<v1::Artifact> ArtifactUpload::Finish() {
     return Error(StatusCode::kInvalidArgument, "INCOMPLETE_UPLOAD",
                  absl::StrCat("size_bytes is ", size_bytes_, ", but ", received_bytes_, " bytes came"));
   }
-  AMPD_RETURN_IF_ERROR(store_->BeginWrite(sha256_, owner_, 0));
-  const std::string path = store_->PartialPathOf(sha256_);
+  AMPD_RETURN_IF_ERROR(store_->BeginWrite(key_, owner_, 0));
+  const std::string path = store_->PartialPathOf(key_);
   const auto finish = [&]() -> absl::StatusOr<v1::Artifact> {
     if (fsync(file_.get()) != 0) {
       return ErrnoError(errno, "sync an upload's file");
@@ -256,10 +272,10 @@ absl::StatusOr<v1::Artifact> ArtifactUpload::Finish() {
                    absl::StrCat("sha256 is ", sha256_, ", but the content that came has ", found,
                                 ": nothing of it is kept, send it from the start"));
     }
-    return store_->Record(sha256_, size_bytes_, file_name_);
+    return store_->Record(tenant_, sha256_, size_bytes_, file_name_);
   };
   absl::StatusOr<v1::Artifact> artifact = finish();
-  store_->EndFinish(sha256_, artifact.ok() || ReasonOf(artifact.status()) == "DIGEST_MISMATCH");
+  store_->EndFinish(key_, artifact.ok() || ReasonOf(artifact.status()) == "DIGEST_MISMATCH");
   return artifact;
 }
 

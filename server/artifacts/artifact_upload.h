@@ -29,9 +29,12 @@ class ArtifactUpload {
 
  private:
   friend class ArtifactStore;
-  ArtifactUpload(ArtifactStore* store, const v1::UploadArtifactRequest& request, uint64_t owner, UniqueFd file);
+  ArtifactUpload(ArtifactStore* store, std::string tenant, const v1::UploadArtifactRequest& request, uint64_t owner,
+                 UniqueFd file);
 
   ArtifactStore* const store_;
+  const std::string tenant_;
+  const std::string key_;  // Of UploadKey.
   const std::string sha256_;
   const std::string file_name_;
   const int64_t size_bytes_;

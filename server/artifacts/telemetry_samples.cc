@@ -13,7 +13,9 @@ namespace {
 // is malformed, or if the quota or the disk is full, because another try would most likely fail too. One stream carries
 // the telemetry of all of a worker's attempts, so waiting for the samples of one attempt would hold up the others.
 bool IsRefused(const absl::Status& status) {
-  return absl::IsInvalidArgument(status) || ReasonOf(status) == "ARTIFACT_QUOTA" || ReasonOf(status) == "DISK_FULL";
+  const std::string reason = ReasonOf(status);
+  return absl::IsInvalidArgument(status) || reason == "ARTIFACT_QUOTA" || reason == "TENANT_LIMIT" ||
+         reason == "DISK_FULL";
 }
 
 v1::Event Refusal(const v1::Sample& sample, const absl::Status& why, absl::Time now) {
@@ -28,11 +30,12 @@ v1::Event Refusal(const v1::Sample& sample, const absl::Status& why, absl::Time 
 
 }  // namespace
 
-absl::Status StoreSamples(const v1::AttemptKey& key, absl::Time now, ArtifactStore* store, v1::TelemetryBatch* batch) {
+absl::Status StoreSamples(const std::string& tenant, const v1::AttemptKey& key, absl::Time now, ArtifactStore* store,
+                          v1::TelemetryBatch* batch) {
   google::protobuf::RepeatedPtrField<v1::Sample> stored;
   std::vector<v1::Event> refusals;
   for (const v1::Sample& sample : batch->samples()) {
-    const absl::Status put = store->PutSample(key.job_id(), key.attempt(), sample);
+    const absl::Status put = store->PutSample(tenant, key.job_id(), key.attempt(), sample);
     if (put.ok()) {
       stored.Add()->set_attempt_sequence(sample.attempt_sequence());
     } else if (IsRefused(put)) {

@@ -13,6 +13,7 @@ namespace ampd::server {
 // usual, and the worker does not send the sample again.
 //
 // On any other error, most likely of the disk, the batch is unchanged and must be sent again. Blocks on the disk.
-absl::Status StoreSamples(const v1::AttemptKey& key, absl::Time now, ArtifactStore* store, v1::TelemetryBatch* batch);
+absl::Status StoreSamples(const std::string& tenant, const v1::AttemptKey& key, absl::Time now, ArtifactStore* store,
+                          v1::TelemetryBatch* batch);
 
 }  // namespace ampd::server

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/status_macros.h"
+
 namespace ampd::server {
 namespace {
 
@@ -49,7 +51,11 @@ void Notify(const Applied& applied, StateListener* listener) {
 }  // namespace
 
 Coordinator::Coordinator(const Options& options)
-    : listener_(options.listener),
+    : ledger_(options.ledger),
+      clock_(options.clock),
+      lease_(options.lease),
+      lease_margin_(options.lease_margin),
+      listener_(options.listener),
       models_(options.models),
       sessions_({.ledger = options.ledger,
                  .clock = options.clock,
@@ -85,7 +91,13 @@ Coordinator::Coordinator(const Options& options)
 
 absl::Status Coordinator::Start() {
   expiry_.CheckClock();
-  return sessions_.Start();
+  AMPD_RETURN_IF_ERROR(sessions_.Start());
+  // Workers may still run attempts that began after the backup was made and that this server does not know. They end
+  // when their worker reports here, or when the lease that the earlier server gave them has run out.
+  if (ledger_->Read([](const ClusterState& state) { return state.is_first_life_after_restore(); })) {
+    scheduler_.HoldUntil(clock_->SinceBoot() + lease_ + lease_margin_);
+  }
+  return absl::OkStatus();
 }
 
 void Coordinator::Tick() {

@@ -30,7 +30,8 @@ class Coordinator {
   explicit Coordinator(const Options& options);
 
   // Records in the journal that a life of the server begins; a life is one run of the server's process. Call once,
-  // before anything else and after the ledger's Start. Blocks until the record is on disk.
+  // before anything else and after the ledger's Start. Blocks until the record is on disk. In the first life after a
+  // restore from a backup, jobs are placed only after a lease and the margin.
   absl::Status Start();
   // Calls Expiry::Tick and Scheduler::Wake.
   void Tick();
@@ -45,6 +46,10 @@ class Coordinator {
  private:
   void OnPublished(const Publication& publication);
 
+  const Ledger* const ledger_;
+  const Clock* const clock_;
+  const absl::Duration lease_;
+  const absl::Duration lease_margin_;
   StateListener* const listener_;
   const ModelFinder models_;
   WorkerSessions sessions_;

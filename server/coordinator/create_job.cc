@@ -78,14 +78,14 @@ absl::Status JobCommands::CheckCapacity(size_t spec_bytes) const {
   if (num_jobs >= options_.max_jobs_in_hot_state) {
     return WithRetryDelay(
         Error(StatusCode::kResourceExhausted, "TOO_MANY_JOBS",
-              absl::StrCat("the server holds ", num_jobs, " jobs; at most ", options_.max_jobs_in_hot_state)),
+              absl::StrCat("the server holds ", options_.max_jobs_in_hot_state, " jobs, as many as it can")),
         absl::Seconds(30));
   }
   if (held_bytes + spec_bytes > options_.max_spec_bytes_in_hot_state) {
     return WithRetryDelay(
         Error(StatusCode::kResourceExhausted, "SPECS_TOO_LARGE",
-              absl::StrCat("the specs of the jobs that the server holds have ", held_bytes, " bytes, and this one ",
-                           spec_bytes, "; together at most ", options_.max_spec_bytes_in_hot_state)),
+              absl::StrCat("the spec has ", spec_bytes, " bytes, and the server has no more room; the specs of the ",
+                           "jobs that it holds may have ", options_.max_spec_bytes_in_hot_state, " together")),
         absl::Seconds(30));
   }
   return absl::OkStatus();
@@ -102,27 +102,29 @@ void JobCommands::CommitNewJob(internal::CreateJob create, JobDone done) {
   CommitForJob(std::move(update), id, std::move(done));
 }
 
-bool JobCommands::IsRepeat(const std::string& request_id) const {
-  return !request_id.empty() &&
-         options_.ledger->Read([&](const ClusterState& state) { return state.requests().contains(request_id); });
+bool JobCommands::IsRepeat(const std::string& tenant, const std::string& request_id) const {
+  return options_.ledger->Read(
+      [&](const ClusterState& state) { return state.FindRequest(tenant, request_id) != nullptr; });
 }
 
-absl::StatusOr<JobCommands::Admitted> JobCommands::Admit(const v1::JobSpec& spec, const std::string& request_id,
-                                                         bool resumes) const {
+absl::StatusOr<JobCommands::Admitted> JobCommands::Admit(const std::string& tenant, const v1::JobSpec& spec,
+                                                         const std::string& request_id, bool resumes) const {
   absl::StatusOr<UploadedModel> model = UploadedModel();
-  if (!resumes && !IsRepeat(request_id)) {
-    model = options_.models->Find(spec.model());
+  if (!resumes && !IsRepeat(tenant, request_id)) {
+    model = options_.models->Find(tenant, spec.model());
   }
   AMPD_ASSIGN_OR_RETURN(v1::JobSpec admitted, AdmitSpec(spec, model.ok() ? model->exported.get() : nullptr));
   AMPD_RETURN_IF_ERROR(model.status());
   return Admitted{std::move(admitted), std::move(model->artifact)};
 }
 
-bool JobCommands::AnswerRepeat(const std::string& request_id, const std::string& digest, JobDone* done) {
-  if (!IsRepeat(request_id)) {
+bool JobCommands::AnswerRepeat(const std::string& tenant, const std::string& request_id, const std::string& digest,
+                               JobDone* done) {
+  if (!IsRepeat(tenant, request_id)) {
     return false;
   }
   internal::Update update = NewUpdate();
+  update.mutable_create_job()->set_tenant(tenant);
   update.mutable_create_job()->set_request_id(request_id);
   update.mutable_create_job()->set_request_digest(digest);
   update.mutable_create_job()->set_only_repeat(true);
@@ -130,15 +132,15 @@ bool JobCommands::AnswerRepeat(const std::string& request_id, const std::string&
   return true;
 }
 
-void JobCommands::CreateJob(const v1::CreateJobRequest& request, JobDone done, const std::string& owner) {
+void JobCommands::CreateJob(const v1::CreateJobRequest& request, JobDone done, const Submitter& submitter) {
   const std::string digest = DigestOf(request.spec());
-  if (!request.validate_only() && AnswerRepeat(request.request_id(), digest, &done)) {
+  if (!request.validate_only() && AnswerRepeat(submitter.tenant, request.request_id(), digest, &done)) {
     return;
   }
   if (const absl::Status known = CheckFieldsAreKnown(request); !known.ok()) {
     return done(known);
   }
-  absl::StatusOr<Admitted> admitted = Admit(request.spec(), request.request_id(), /*resumes=*/false);
+  absl::StatusOr<Admitted> admitted = Admit(submitter.tenant, request.spec(), request.request_id(), /*resumes=*/false);
   absl::Status status = admitted.status();
   status.Update(CheckRequestId(request.request_id()));
   if (!status.ok()) {
@@ -149,7 +151,10 @@ void JobCommands::CreateJob(const v1::CreateJobRequest& request, JobDone done, c
   *create.mutable_spec() = std::move(admitted->spec);
   create.set_request_id(request.request_id());
   create.set_request_digest(digest);
-  create.set_owner(owner);
+  create.set_owner(submitter.owner);
+  create.set_tenant(submitter.tenant);
+  create.set_max_jobs(submitter.max_jobs);
+  create.set_max_spec_bytes(submitter.max_spec_bytes);
   if (const absl::Status found = ResolveStart(&create); !found.ok()) {
     return done(found);
   }
@@ -161,9 +166,9 @@ void JobCommands::CreateJob(const v1::CreateJobRequest& request, JobDone done, c
   CommitNewJob(std::move(create), std::move(done));
 }
 
-void JobCommands::CloneJob(const v1::CloneJobRequest& request, JobDone done, const std::string& owner) {
+void JobCommands::CloneJob(const v1::CloneJobRequest& request, JobDone done, const Submitter& submitter) {
   const std::string digest = DigestOf(request);
-  if (AnswerRepeat(request.request_id(), digest, &done)) {
+  if (AnswerRepeat(submitter.tenant, request.request_id(), digest, &done)) {
     return;
   }
   const absl::StatusOr<JobRecordPtr> source = options_.queries->FindRecord(request.id());
@@ -172,7 +177,12 @@ void JobCommands::CloneJob(const v1::CloneJobRequest& request, JobDone done, con
   }
   const Job& job = (*source)->job();
   if (request.from_last_checkpoint()) {
-    if (const absl::Status status = CheckUnfinished(job); !status.ok()) {
+    absl::Status status = CheckUnfinished(job);
+    if (job.tenant() != submitter.tenant) {
+      status = InvalidFields({{"tenant", absl::StrCat("is ", submitter.tenant, ", and the checkpoint belongs to ",
+                                                      job.tenant(), "; a job continues in its own tenant only")}});
+    }
+    if (!status.ok()) {
       return done(status);
     }
   }
@@ -181,7 +191,8 @@ void JobCommands::CloneJob(const v1::CloneJobRequest& request, JobDone done, con
     spec.set_name(request.name());
   }
   const std::optional<v1::Checkpoint> start = request.from_last_checkpoint() ? StartPoint(**source) : std::nullopt;
-  absl::StatusOr<Admitted> admitted = Admit(spec, request.request_id(), /*resumes=*/start.has_value());
+  absl::StatusOr<Admitted> admitted =
+      Admit(submitter.tenant, spec, request.request_id(), /*resumes=*/start.has_value());
   if (!admitted.ok()) {
     return done(admitted.status());
   }
@@ -191,7 +202,10 @@ void JobCommands::CloneJob(const v1::CloneJobRequest& request, JobDone done, con
   create.set_request_id(request.request_id());
   create.set_request_digest(digest);
   create.set_cloned_from(job.id());
-  create.set_owner(owner);
+  create.set_owner(submitter.owner);
+  create.set_tenant(submitter.tenant);
+  create.set_max_jobs(submitter.max_jobs);
+  create.set_max_spec_bytes(submitter.max_spec_bytes);
   if (start.has_value()) {
     *create.mutable_clone_start() = *start;
     *create.mutable_loss_scales() = (*source)->loss_scales();

@@ -14,10 +14,13 @@ using absl::StatusCode;
 
 absl::Status JobCommands::ResolveStart(internal::CreateJob* create) const {
   const v1::CheckpointReference& reference = create->spec().model().initial_checkpoint();
-  if (!create->spec().model().has_initial_checkpoint() || IsRepeat(create->request_id())) {
+  if (!create->spec().model().has_initial_checkpoint() || IsRepeat(create->tenant(), create->request_id())) {
     return absl::OkStatus();
   }
-  const absl::StatusOr<JobRecordPtr> source = options_.queries->FindRecord(reference.job_id());
+  absl::StatusOr<JobRecordPtr> source = options_.queries->FindRecord(reference.job_id());
+  if (source.ok() && (*source)->job().tenant() != create->tenant()) {
+    source = JobNotFound(reference.job_id());
+  }
   if (absl::IsNotFound(source.status())) {
     return Error(StatusCode::kNotFound, ReasonOf(source.status()),
                  absl::StrCat("model.initial_checkpoint.job_id: ", source.status().message()));
@@ -40,7 +43,7 @@ absl::Status JobCommands::ResolveStart(internal::CreateJob* create) const {
 }
 
 absl::Status JobCommands::CheckStart(internal::CreateJob* create) const {
-  if (IsRepeat(create->request_id())) {
+  if (IsRepeat(create->tenant(), create->request_id())) {
     return absl::OkStatus();
   }
   const std::string& path = create->clone_start().path();

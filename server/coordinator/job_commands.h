@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include "ampd/v1/job_service.pb.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/tenants.h"
 #include "server/coordinator/job_queries.h"
 #include "server/coordinator/uploaded_model.h"
 #include "server/ledger/ledger.h"
@@ -18,6 +20,14 @@ namespace ampd::server {
 
 using JobDone = std::function<void(absl::StatusOr<JobPtr>)>;
 using Done = std::function<void(absl::Status)>;
+
+// For whom a job is created.
+struct Submitter {
+  std::string owner;                                 // Job.owner.
+  std::string tenant = std::string(kDefaultTenant);  // Job.tenant.
+  int64_t max_jobs = 0;                              // How many jobs of the tenant may be unfinished; 0: any number.
+  int64_t max_spec_bytes = 0;                        // How large their specs may be together; 0: any size.
+};
 
 // The commands with which clients change jobs. Each command checks its request, commits one update and answers with the
 // job as it is after the update. The answer comes only after the update is on disk. job_service.proto documents each
@@ -40,9 +50,9 @@ class JobCommands {
   };
   explicit JobCommands(const Options& options) : options_(options) {}
 
-  // `owner`: Job.owner of the new job.
-  void CreateJob(const v1::CreateJobRequest& request, JobDone done, const std::string& owner = "");
-  void CloneJob(const v1::CloneJobRequest& request, JobDone done, const std::string& owner = "");
+  // What the spec names, a model or another job's checkpoint, must belong to the submitter's tenant.
+  void CreateJob(const v1::CreateJobRequest& request, JobDone done, const Submitter& submitter = {});
+  void CloneJob(const v1::CloneJobRequest& request, JobDone done, const Submitter& submitter = {});
   void CancelJob(const v1::CancelJobRequest& request, JobDone done);
   void PauseJob(const v1::PauseJobRequest& request, JobDone done);
   void ResumeJob(const v1::ResumeJobRequest& request, JobDone done);
@@ -66,7 +76,8 @@ class JobCommands {
   absl::Status CheckCapacity(size_t spec_bytes) const;
   // Checks the spec and fills in its defaults. An uploaded model is read for the check. It is not read for a repeated
   // request, nor for a job that resumes from a checkpoint, which contains the model.
-  absl::StatusOr<Admitted> Admit(const v1::JobSpec& spec, const std::string& request_id, bool resumes) const;
+  absl::StatusOr<Admitted> Admit(const std::string& tenant, const v1::JobSpec& spec, const std::string& request_id,
+                                 bool resumes) const;
   // If the spec names an initial checkpoint of another job, finds that checkpoint and stores it in `create`. NOT_FOUND
   // if there is no such job. Other errors: those of ResolveInitialCheckpoint and CheckStart.
   absl::Status ResolveStart(internal::CreateJob* create) const;
@@ -74,10 +85,10 @@ class JobCommands {
   // that keeps the checkpoint is in memory, the commit checks it again.
   absl::Status CheckStart(internal::CreateJob* create) const;
   // Whether an earlier request with this id created a job.
-  bool IsRepeat(const std::string& request_id) const;
+  bool IsRepeat(const std::string& tenant, const std::string& request_id) const;
   // If an earlier request with this id created a job, calls `done` with that job, or with ALREADY_EXISTS if the earlier
   // request was a different one, and returns true. Otherwise returns false and does not call `done`.
-  bool AnswerRepeat(const std::string& request_id, const std::string& digest, JobDone* done);
+  bool AnswerRepeat(const std::string& tenant, const std::string& request_id, const std::string& digest, JobDone* done);
 
   const Options options_;
 };

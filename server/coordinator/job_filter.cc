@@ -21,7 +21,7 @@ using v1::Job;
 constexpr size_t kMaxFilterBytes = 4096;
 constexpr int kMaxNesting = 16;
 constexpr std::string_view kLabels = "labels.";
-constexpr std::string_view kColumns[] = {"state", "name", "queue", "id", "owner", "worker"};
+constexpr std::string_view kColumns[] = {"state", "name", "queue", "id", "owner", "worker", "tenant"};
 
 absl::Status Wrong(const std::string& description) { return InvalidFields({{"filter", description}}); }
 
@@ -148,7 +148,7 @@ class FilterParser {
     }
     if (!IsColumn(term.column)) {
       return Wrong(absl::StrCat("has the column ", Quoted(term.column),
-                                "; columns are state, name, queue, id, owner, worker and labels.KEY"));
+                                "; columns are state, name, queue, id, owner, worker, tenant and labels.KEY"));
     }
     rest_.remove_prefix(end + (term.is_negated || operation.starts_with("==") ? 2 : 1));
     AMPD_ASSIGN_OR_RETURN(term.pattern, ParseValue());
@@ -220,6 +220,9 @@ bool JobFilter::TermHolds(const Node& term, const Job& job) {
   }
   if (term.column == "id") {
     return is_like(job.id());
+  }
+  if (term.column == "tenant") {
+    return is_like(job.tenant());
   }
   if (term.column == "owner") {
     return is_like(job.owner());

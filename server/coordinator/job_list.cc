@@ -29,13 +29,22 @@ constexpr int64_t kMaxCounted = 20'000;  // The most records of the history tabl
 // The most comparisons of queued jobs with devices for one page. They take a few hundred milliseconds.
 constexpr int64_t kMaxExamined = 200'000;
 
-// Returns the newest `limit` jobs in memory that match the filter and have a submit order below `before`.
-std::map<int64_t, JobRecordPtr> CollectHot(const ClusterState& state, int64_t before, const JobFilter& filter,
+// Which jobs a listing shows.
+struct Wanted {
+  const JobFilter& filter;
+  const Tenants& tenants;
+
+  bool Has(const Job& job) const { return tenants.Has(job.tenant()) && filter.Matches(job); }
+  bool has_all() const { return tenants.all() && filter.matches_all(); }
+};
+
+// Returns the newest `limit` jobs in memory that are wanted and have a submit order below `before`.
+std::map<int64_t, JobRecordPtr> CollectHot(const ClusterState& state, int64_t before, const Wanted& wanted,
                                            size_t limit) {
   std::map<int64_t, JobRecordPtr> jobs;
   const auto end = std::make_reverse_iterator(state.jobs().lower_bound(before));
   for (auto entry = end; entry != state.jobs().rend() && jobs.size() < limit; ++entry) {
-    if (filter.Matches(entry->second->job())) {
+    if (wanted.Has(entry->second->job())) {
       jobs[entry->first] = entry->second;
     }
   }
@@ -43,7 +52,7 @@ std::map<int64_t, JobRecordPtr> CollectHot(const ClusterState& state, int64_t be
 }
 
 // Adds matching jobs of the history table, newest first, until `limit` jobs were added.
-absl::Status CollectArchived(Journal& history, int64_t before, const JobFilter& filter, size_t limit,
+absl::Status CollectArchived(Journal& history, int64_t before, const Wanted& wanted, size_t limit,
                              std::map<int64_t, JobRecordPtr>* jobs) {
   size_t num_added = 0;
   PageBudget budget;  // The same budget as the page's, so the page ends before any job that is not collected here.
@@ -55,7 +64,7 @@ absl::Status CollectArchived(Journal& history, int64_t before, const JobFilter& 
     for (const std::string& bytes : records) {
       AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, ParseJobRecord(bytes));
       before = record->job().submit_order();
-      if (num_added < limit && filter.Matches(record->job()) && jobs->emplace(before, record).second) {
+      if (num_added < limit && wanted.Has(record->job()) && jobs->emplace(before, record).second) {
         ++num_added;
         if (!budget.Take(record->job().ByteSizeLong())) {
           return absl::OkStatus();
@@ -67,16 +76,16 @@ absl::Status CollectArchived(Journal& history, int64_t before, const JobFilter& 
 }
 
 // Returns the number of all jobs that match; 0 if counting would take too long. `page`: the first page of them.
-absl::StatusOr<int64_t> CountJobs(const Ledger& ledger, const JobFilter& filter, const v1::ListJobsResponse& page) {
+absl::StatusOr<int64_t> CountJobs(const Ledger& ledger, const Wanted& wanted, const v1::ListJobsResponse& page) {
   if (page.next_page_token().empty()) {
     return page.jobs_size();
   }
   const int64_t num_hot = ledger.Read([&](const ClusterState& state) {
     return std::count_if(state.jobs().begin(), state.jobs().end(),
-                         [&](const auto& entry) { return filter.Matches(entry.second->job()); });
+                         [&](const auto& entry) { return wanted.Has(entry.second->job()); });
   });
   AMPD_ASSIGN_OR_RETURN(const int64_t num_archived, ledger.history().CountArchived());
-  if (filter.matches_all()) {
+  if (wanted.has_all()) {
     return num_hot + num_archived;
   }
   if (num_archived > kMaxCounted) {
@@ -91,7 +100,7 @@ absl::StatusOr<int64_t> CountJobs(const Ledger& ledger, const JobFilter& filter,
     for (const std::string& bytes : records) {
       AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, ParseJobRecord(bytes));
       before = record->job().submit_order();
-      num_matching += filter.Matches(record->job()) ? 1 : 0;
+      num_matching += wanted.Has(record->job()) ? 1 : 0;
     }
   }
 }
@@ -112,19 +121,21 @@ void JobQueries::AddPending(const std::map<int64_t, JobRecordPtr>& records, v1::
   }
 }
 
-absl::StatusOr<v1::ListJobsResponse> JobQueries::ListJobs(const v1::ListJobsRequest& request) const {
+absl::StatusOr<v1::ListJobsResponse> JobQueries::ListJobs(const v1::ListJobsRequest& request,
+                                                          const Tenants& visible) const {
   AMPD_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size(), kDefaultPage, kMaxPage));
   AMPD_ASSIGN_OR_RETURN(const JobFilter filter, JobFilter::Parse(request.filter()));
   int64_t before = std::numeric_limits<int64_t>::max();
   if (!request.page_token().empty() && !absl::SimpleAtoi(request.page_token(), &before)) {
-    return InvalidFields({{"page_token", "is not one that this server gave"}});
+    return UnknownPageToken(request.page_token());
   }
+  const Wanted wanted{filter, visible};
   const size_t limit = static_cast<size_t>(page_size) + 1;  // One more shows whether there is a next page.
   // The hot state is read before the history table. A job that is moved to the history table in between is then found
   // twice, not missed.
   std::map<int64_t, JobRecordPtr> jobs =
-      options_.ledger->Read([&](const ClusterState& state) { return CollectHot(state, before, filter, limit); });
-  AMPD_RETURN_IF_ERROR(CollectArchived(options_.ledger->history(), before, filter, limit, &jobs));
+      options_.ledger->Read([&](const ClusterState& state) { return CollectHot(state, before, wanted, limit); });
+  AMPD_RETURN_IF_ERROR(CollectArchived(options_.ledger->history(), before, wanted, limit, &jobs));
   v1::ListJobsResponse response;
   PageBudget budget;
   for (auto entry = jobs.rbegin(); entry != jobs.rend(); ++entry) {
@@ -136,7 +147,7 @@ absl::StatusOr<v1::ListJobsResponse> JobQueries::ListJobs(const v1::ListJobsRequ
   }
   AddPending(jobs, &response);
   if (request.page_token().empty()) {
-    AMPD_ASSIGN_OR_RETURN(const int64_t total, CountJobs(*options_.ledger, filter, response));
+    AMPD_ASSIGN_OR_RETURN(const int64_t total, CountJobs(*options_.ledger, wanted, response));
     response.set_total_size(total);
   }
   return response;

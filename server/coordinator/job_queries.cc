@@ -26,7 +26,13 @@ absl::StatusOr<JobRecordPtr> ParseJobRecord(const std::string& bytes) {
   if (!record->ParseFromString(bytes)) {
     return Error(StatusCode::kDataLoss, "STORE_CORRUPT", "a record of the history table is damaged");
   }
+  record->mutable_job()->set_tenant(TenantOrDefault(record->job().tenant()));
   return record;
+}
+
+absl::Status JobNotFound(const std::string& job) {
+  return Error(StatusCode::kNotFound, "JOB_NOT_FOUND",
+               absl::StrCat("there is no job ", Shortened(job, kMaxShownBytes)));
 }
 
 bool JobQueries::IsInMemory(const std::string& id) const {
@@ -40,8 +46,7 @@ absl::StatusOr<JobRecordPtr> JobQueries::FindRecord(const std::string& id) const
   }
   AMPD_ASSIGN_OR_RETURN(const std::optional<std::string> archived, options_.ledger->history().FindArchived(id));
   if (!archived.has_value()) {
-    return Error(StatusCode::kNotFound, "JOB_NOT_FOUND",
-                 absl::StrCat("there is no job ", Shortened(id, kMaxShownBytes)));
+    return JobNotFound(id);
   }
   return ParseJobRecord(*archived);
 }
@@ -56,7 +61,8 @@ JobQueries::Place JobQueries::FindPlace(const v1::Job* job) const {
   return options_.ledger->Read([&](const ClusterState& state) {
     return Place{.fleet = Fleet(state, std::move(live)),
                  .first_queued = state.queue().empty() ? "" : state.queue().begin()->second->job().id(),
-                 .jobs_ahead = job == nullptr ? 0 : CountAhead(state, *job)};
+                 .is_behind = job != nullptr && CountAhead(state, *job) > 0,
+                 .jobs_ahead = job == nullptr ? 0 : CountAheadInTenant(state, *job)};
   });
 }
 
@@ -89,7 +95,8 @@ absl::StatusOr<v1::ExplainJobResponse> JobQueries::ExplainJob(const v1::ExplainJ
   AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, FindRecord(request.id()));
   const Place place = FindPlace(&record->job());
   v1::ExplainJobResponse response =
-      ExplainWaiting(place.fleet, place.jobs_ahead, *record, absl::ToUnixMicros(options_.clock->Now()));
+      ExplainWaiting(place.fleet, place.is_behind, *record, absl::ToUnixMicros(options_.clock->Now()));
+  response.set_jobs_ahead(record->job().state() == v1::Job::QUEUED ? place.jobs_ahead : 0);
   response.set_num_devices(response.devices_size());
   PageBudget budget;
   int num_shown = 0;
@@ -132,9 +139,9 @@ absl::StatusOr<JobQueries::CheckpointPlace> JobQueries::FindCheckpoint(const std
   return CheckpointPlace{.checkpoint = *found, .worker = std::move(worker)};
 }
 
-std::vector<v1::Worker> JobQueries::WorkersFor(const v1::JobSpec& spec) const {
+std::vector<v1::Worker> JobQueries::WorkersFor(const std::string& tenant, const v1::JobSpec& spec) const {
   const LiveWorkers live = options_.sessions->Live();
-  return options_.ledger->Read([&](const ClusterState& state) { return MatchingWorkers(state, live, spec); });
+  return options_.ledger->Read([&](const ClusterState& state) { return MatchingWorkers(state, live, tenant, spec); });
 }
 
 std::optional<v1::Device> JobQueries::FindDevice(const std::string& worker, const std::string& device) const {
@@ -149,13 +156,13 @@ std::optional<v1::Device> JobQueries::FindDevice(const std::string& worker, cons
   return std::nullopt;
 }
 
-std::map<std::string, std::string> JobQueries::LiveArtifacts() const {
+std::vector<JobQueries::LiveArtifact> JobQueries::LiveArtifacts() const {
   return options_.ledger->Read([](const ClusterState& state) {
-    std::map<std::string, std::string> live;
+    std::vector<LiveArtifact> live;
     for (const auto& [order, record] : state.jobs()) {
       const std::string& artifact = record->job().spec().model().exported().artifact();
       if (!artifact.empty() && !IsTerminal(record->job().state())) {
-        live.emplace(artifact, record->job().id());
+        live.push_back({record->job().tenant(), artifact, record->job().id()});
       }
     }
     return live;
@@ -166,15 +173,15 @@ absl::StatusOr<JobQueries::AttemptPlace> JobQueries::FindAttempt(const v1::Attem
   const JobRecordPtr record =
       options_.ledger->Read([&](const ClusterState& state) { return state.FindJob(key.job_id()); });
   if (record == nullptr) {
-    return Error(StatusCode::kNotFound, "JOB_NOT_FOUND",
-                 absl::StrCat("there is no job ", Shortened(key.job_id(), kMaxShownBytes)));
+    return JobNotFound(key.job_id());
   }
   AMPD_ASSIGN_OR_RETURN(const v1::Attempt* attempt, FindAttemptByToken(*record, key));
   const bool ended = attempt->state() == v1::Attempt::ENDED;
   if (ended && !EndedByItself(*attempt)) {
     return Fenced(key);
   }
-  return AttemptPlace{attempt->from_step(), ended};
+  return AttemptPlace{attempt->from_step(), ended, record->job().tenant(),
+                      key.attempt() == record->interrupted_attempt()};
 }
 
 }  // namespace ampd::server

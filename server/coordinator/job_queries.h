@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "ampd/v1/job_service.pb.h"
 #include "base/clock.h"
+#include "base/tenants.h"
 #include "server/coordinator/worker_sessions.h"
 #include "server/ledger/ledger.h"
 #include "server/state/cluster_state.h"
@@ -19,6 +20,9 @@ namespace ampd::server {
 
 // Reads a record of the history table. DATA_LOSS (STORE_CORRUPT) if it is damaged.
 absl::StatusOr<JobRecordPtr> ParseJobRecord(const std::string& bytes);
+
+// The error for a job that does not exist: NOT_FOUND, reason JOB_NOT_FOUND.
+absl::Status JobNotFound(const std::string& job);
 
 // Answers questions about jobs from the published records and the history table. Changes nothing. A question about a
 // job that is not in memory may block on the disk; the others are quick. Thread-safe.
@@ -41,8 +45,11 @@ class JobQueries {
   absl::StatusOr<JobPtr> GetJob(const std::string& id) const;
 
   // The calls of JobService with these names; job_service.proto documents them.
-  absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request) const;
-  absl::StatusOr<v1::FindJobsResponse> FindJobs(const v1::FindJobsRequest& request) const;
+  // `visible`: the tenants whose jobs the caller may see; jobs of others do not exist for it.
+  absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request,
+                                                const Tenants& visible = Tenants::All()) const;
+  absl::StatusOr<v1::FindJobsResponse> FindJobs(const v1::FindJobsRequest& request,
+                                                const Tenants& visible = Tenants::All()) const;
   absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const v1::ExplainJobRequest& request) const;
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) const;
 
@@ -54,10 +61,16 @@ class JobQueries {
   // Errors: those of FindRecord, and NOT_FOUND (CHECKPOINT_NOT_FOUND).
   absl::StatusOr<CheckpointPlace> FindCheckpoint(const std::string& job, int32_t attempt, int64_t step) const;
 
-  // The workers and devices that a job with this spec could run on now (server::MatchingWorkers).
-  std::vector<v1::Worker> WorkersFor(const v1::JobSpec& spec) const;
-  // Maps each upload that an unfinished job names to the id of one such job.
-  std::map<std::string, std::string> LiveArtifacts() const;
+  // The workers and devices that a job of the tenant with this spec could run on now (server::MatchingWorkers).
+  std::vector<v1::Worker> WorkersFor(const std::string& tenant, const v1::JobSpec& spec) const;
+  // An upload, by the tenant that it is for and its SHA-256, and a job of that tenant.
+  struct LiveArtifact {
+    std::string tenant;
+    std::string sha256;
+    std::string job;
+  };
+  // The uploads that unfinished jobs name.
+  std::vector<LiveArtifact> LiveArtifacts() const;
   // Returns the device as its worker registered it; nothing if the worker was removed.
   std::optional<v1::Device> FindDevice(const std::string& worker, const std::string& device) const;
 
@@ -66,6 +79,10 @@ class JobQueries {
   struct AttemptPlace {
     int64_t from_step = 0;  // The step of the checkpoint that it started from.
     bool ended = false;
+    std::string tenant;  // Of the job.
+    // Whether its telemetry has a gap: an earlier server acknowledged some, and was then restored from a backup without
+    // it.
+    bool has_gap = false;
   };
   // Returns the facts about the attempt. NOT_FOUND if there is no such job or attempt. FAILED_PRECONDITION (reason
   // FENCED) if the token is not the attempt's, or the attempt was declared lost. Quick.
@@ -84,11 +101,13 @@ class JobQueries {
   struct Place {
     Fleet fleet;
     std::string first_queued;  // Id of the job that is placed first; empty: no job is queued.
-    int jobs_ahead = 0;        // The number of jobs that are placed before the given one.
+    bool is_behind = false;    // Whether other jobs are placed before the given one.
+    int jobs_ahead = 0;        // How many of them belong to its tenant.
   };
-  // Returns jobs with this name, and jobs whose id begins with the text; at most `limit` of each kind from the hot
-  // state and from the history table. A job may be there twice.
-  absl::StatusOr<std::vector<JobRecordPtr>> RecordsLike(const std::string& text, int limit) const;
+  // Returns visible jobs with this name, and those whose id begins with the text; at most `limit` of each kind from the
+  // hot state and from the history table. A job may be there twice.
+  absl::StatusOr<std::vector<JobRecordPtr>> RecordsLike(const std::string& text, int limit,
+                                                        const Tenants& visible) const;
   // `job` may be null.
   Place FindPlace(const v1::Job* job) const;
   // Sets `pending` of the queued jobs on a page; `records` has the jobs' records by submit order.

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/tenants.h"
 #include "base/worker_name.h"
 
 namespace ampd::server {
@@ -17,6 +19,7 @@ using v1::Outcome;
 
 constexpr int kMaxDevices = 1024;
 constexpr int kMaxDataRoots = 1024;
+constexpr int kMaxTenants = 64;  // That a worker, or one of its data roots, is limited to.
 constexpr int kMaxInstructionSets = 256;
 constexpr size_t kMaxWordBytes = 256;
 constexpr size_t kMaxIncarnationBytes = 128;
@@ -67,6 +70,17 @@ void CheckDevice(const std::string& field, const v1::Device& device, std::vector
   }
 }
 
+void CheckTenants(const std::string& field, const google::protobuf::RepeatedPtrField<std::string>& tenants,
+                  std::vector<FieldViolation>* violations) {
+  if (tenants.size() > kMaxTenants) {
+    violations->push_back({field, absl::StrCat("has ", tenants.size(), " entries; at most ", kMaxTenants)});
+  }
+  for (const std::string& tenant : tenants) {
+    const std::vector<FieldViolation> found = ViolationsOf(CheckTenantName(field, tenant));
+    violations->insert(violations->end(), found.begin(), found.end());
+  }
+}
+
 void CheckLists(const v1::WorkerReport& report, std::vector<FieldViolation>* violations) {
   if (report.devices_size() > kMaxDevices) {
     violations->push_back({"devices", absl::StrCat("has ", report.devices_size(), " entries; at most ", kMaxDevices)});
@@ -86,6 +100,15 @@ void CheckLists(const v1::WorkerReport& report, std::vector<FieldViolation>* vio
   }
   for (const std::string& root : report.data_roots()) {
     CheckSize("data_roots", root, kMaxWordBytes, violations);
+  }
+  CheckTenants("tenants", report.tenants(), violations);
+  if (report.data_root_tenants_size() > kMaxDataRoots) {
+    violations->push_back({"data_root_tenants",
+                           absl::StrCat("has ", report.data_root_tenants_size(), " entries; at most ", kMaxDataRoots)});
+  }
+  for (const v1::DataRootTenants& limit : report.data_root_tenants()) {
+    CheckSize("data_root_tenants", limit.data_root(), kMaxWordBytes, violations);
+    CheckTenants("data_root_tenants", limit.tenants(), violations);
   }
 }
 

@@ -30,7 +30,9 @@ internal::RegisterWorker ToRegistration(const v1::WorkerReport& report) {
   worker.set_version(report.version());
   worker.set_metrics_address(report.metrics_address());
   worker.set_checkpoint_root_shared(report.checkpoint_root_shared());
+  *worker.mutable_tenants() = report.tenants();
   *registration.mutable_data_roots() = report.data_roots();
+  *registration.mutable_data_root_tenants() = report.data_root_tenants();
   *registration.mutable_agent() = report.agent();
   return registration;
 }
@@ -40,6 +42,7 @@ bool IsRegistered(const internal::RegisterWorker& registration, const internal::
   *present.mutable_worker() = record.worker();
   present.mutable_worker()->clear_drained();
   *present.mutable_data_roots() = record.data_roots();
+  *present.mutable_data_root_tenants() = record.data_root_tenants();
   *present.mutable_agent() = record.agent();
   return MessageDifferencer::Equals(present, registration);
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "server/coordinator/updates.h"
+#include "server/state/job_rules.h"
 #include "server/state/pinned_loss_scale.h"
 
 namespace ampd::server {
@@ -13,7 +14,7 @@ constexpr int kTokenCharacters = 26;  // 130 random bits.
 
 void FillAssignment(const Placement& placement, std::string token, internal::AssignAttempt* assign) {
   assign->set_job(placement.job->job().id());
-  assign->set_attempt(placement.job->job().num_attempts() + 1);
+  assign->set_attempt(NextAttemptNumber(*placement.job));
   assign->set_job_version(placement.job->version());
   assign->set_token(std::move(token));
   assign->set_worker(placement.worker);
@@ -161,6 +162,9 @@ void Scheduler::Commit(const Placement& placement) {
 
 size_t Scheduler::RunOnce() {
   const absl::Duration start = options_.clock->SinceBoot();
+  if (start < hold_until_) {
+    return 0;  // The marks stay. The coordinator's ticks wake the scheduler again.
+  }
   Marks marks;
   {
     absl::MutexLock lock(&mutex_);

@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "server/coordinator/state_listener.h"
@@ -46,6 +47,8 @@ class Scheduler {
   explicit Scheduler(const Options& options) : options_(options) {}
   ~Scheduler() { Stop(); }
 
+  // The scheduler gives no job to a worker before this time (since boot). REQUIRES: called before the first RunOnce.
+  void HoldUntil(absl::Duration since_boot) { hold_until_ = since_boot; }
   void Start();
   // Stops the thread; nothing is placed afterwards. Idempotent.
   void Stop();
@@ -85,6 +88,7 @@ class Scheduler {
   void OnSettled(const std::string& job);
 
   const Options options_;
+  absl::Duration hold_until_ = -absl::InfiniteDuration();
   PlacementTable table_;
 
   absl::Mutex mutex_;

@@ -19,14 +19,14 @@ absl::Status ArtifactNotFound(const std::string& artifact) {
 
 }  // namespace
 
-absl::StatusOr<UploadedModel> ModelFinder::Find(const v1::ModelSpec& spec) const {
+absl::StatusOr<UploadedModel> ModelFinder::Find(const std::string& tenant, const v1::ModelSpec& spec) const {
   const std::string& artifact = spec.exported().artifact();
   if (artifact.empty()) {
     return UploadedModel();
   }
   absl::StatusOr<std::shared_ptr<void>> hold = absl::NotFoundError("");
   if (options_.hold_artifact) {
-    hold = options_.hold_artifact(artifact);
+    hold = options_.hold_artifact(tenant, artifact);
   }
   if (absl::IsNotFound(hold.status())) {
     return ArtifactNotFound(artifact);

@@ -21,9 +21,10 @@ struct UploadedModel {
 class ModelFinder {
  public:
   struct Options {
-    // Protects an uploaded artifact from deletion while the returned object lives. NOT_FOUND if there is no artifact
-    // with this name. Quick. May be null: then no artifact exists.
-    std::function<absl::StatusOr<std::shared_ptr<void>>(const std::string& artifact)> hold_artifact;
+    // Protects an uploaded artifact from deletion while the returned object lives. NOT_FOUND if the tenant has no
+    // artifact with this name. Quick. May be null: then no artifact exists.
+    std::function<absl::StatusOr<std::shared_ptr<void>>(const std::string& tenant, const std::string& artifact)>
+        hold_artifact;
     // Reads the exported model in an uploaded artifact that is held. Returns null if the server does not read this
     // model, but leaves that to the worker; INVALID_ARGUMENT naming the field if the file is not a model. Blocks on the
     // disk. May be null: then models are accepted without reading them.
@@ -31,9 +32,10 @@ class ModelFinder {
   };
   explicit ModelFinder(Options options) : options_(std::move(options)) {}
 
-  // Returns the artifact that the spec names and its model, or two null pointers if the spec names no artifact. Blocks
-  // as long as Options::read_model does. Errors: NOT_FOUND (ARTIFACT_NOT_FOUND), and those of Options::read_model.
-  absl::StatusOr<UploadedModel> Find(const v1::ModelSpec& spec) const;
+  // Returns the artifact of the tenant that the spec names and its model, or two null pointers if the spec names no
+  // artifact. Blocks as long as Options::read_model does. Errors: NOT_FOUND (ARTIFACT_NOT_FOUND), and those of
+  // Options::read_model.
+  absl::StatusOr<UploadedModel> Find(const std::string& tenant, const v1::ModelSpec& spec) const;
 
  private:
   const Options options_;

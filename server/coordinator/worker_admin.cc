@@ -1,4 +1,7 @@
 // Operations on workers by operators.
+#include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,13 +22,35 @@ const WorkerSession* FindSession(const std::map<std::string, WorkerSession>& ses
   return session == sessions.end() ? nullptr : &session->second;
 }
 
+Tenants TenantsServedBy(const internal::WorkerRecord& record) {
+  const auto& tenants = record.worker().tenants();
+  return tenants.empty() ? Tenants::All() : Tenants(std::set<std::string>(tenants.begin(), tenants.end()));
+}
+
+// Whether members of these tenants may know that the worker exists.
+bool IsVisible(const internal::WorkerRecord& record, const Tenants& visible) {
+  const auto& tenants = record.worker().tenants();
+  return tenants.empty() ||
+         std::any_of(tenants.begin(), tenants.end(), [&](const std::string& tenant) { return visible.Has(tenant); });
+}
+
 }  // namespace
+
+absl::StatusOr<Tenants> WorkerSessions::TenantsOf(const std::string& worker) const {
+  const WorkerRecordPtr record =
+      options_.ledger->Read([&](const ClusterState& state) { return state.FindWorker(worker); });
+  if (record == nullptr) {
+    return Error(absl::StatusCode::kNotFound, "WORKER_NOT_FOUND", absl::StrCat("there is no worker ", worker));
+  }
+  return TenantsServedBy(*record);
+}
 
 absl::Duration WorkerSessions::RivalsSince() const {
   return options_.clock->SinceBoot() - options_.lease - options_.lease_margin;
 }
 
-absl::StatusOr<v1::ListWorkersResponse> WorkerSessions::ListWorkers(const v1::ListWorkersRequest& request) const {
+absl::StatusOr<v1::ListWorkersResponse> WorkerSessions::ListWorkers(const v1::ListWorkersRequest& request,
+                                                                    const Tenants& visible) const {
   AMPD_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size(), kDefaultPage, kMaxPage));
   absl::MutexLock lock(&mutex_);
   return options_.ledger->Read([&](const ClusterState& state) {
@@ -33,7 +58,10 @@ absl::StatusOr<v1::ListWorkersResponse> WorkerSessions::ListWorkers(const v1::Li
     v1::ListWorkersResponse response;
     PageBudget budget;
     for (auto worker = state.workers().upper_bound(request.page_token()); worker != state.workers().end(); ++worker) {
-      v1::Worker view = ViewOf(state, *worker->second, FindSession(sessions_, worker->first), RivalsSince());
+      if (!IsVisible(*worker->second, visible)) {
+        continue;
+      }
+      v1::Worker view = ViewOf(state, *worker->second, FindSession(sessions_, worker->first), RivalsSince(), visible);
       if (response.workers_size() == page_size || !budget.Take(view.ByteSizeLong())) {
         response.set_next_page_token(response.workers().rbegin()->name());
         break;
@@ -41,7 +69,8 @@ absl::StatusOr<v1::ListWorkersResponse> WorkerSessions::ListWorkers(const v1::Li
       *response.add_workers() = std::move(view);
     }
     if (request.page_token().empty()) {
-      response.set_total_size(static_cast<int64_t>(state.workers().size()));
+      response.set_total_size(std::count_if(state.workers().begin(), state.workers().end(),
+                                            [&](const auto& worker) { return IsVisible(*worker.second, visible); }));
     }
     return response;
   });

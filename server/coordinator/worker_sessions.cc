@@ -25,6 +25,15 @@ google::protobuf::Duration ToProto(absl::Duration duration) {
   return TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(duration));
 }
 
+// The error for a worker that has followed a server of a later epoch: this server's data were restored from a backup
+// elsewhere, and the other server has taken over its workers.
+absl::Status Superseded(const v1::WorkerReport& report, uint64_t epoch) {
+  return Error(StatusCode::kAborted, "SERVER_SUPERSEDED",
+               absl::StrCat("worker ", report.worker(), " has followed a server of epoch ", report.reflected().epoch(),
+                            ", which was restored from a backup later than this one, of epoch ", epoch,
+                            "; stop this server, or if it is the right one, end the ampd-worker and start it again"));
+}
+
 absl::Status Replaced(const v1::WorkerReport& report) {
   return Error(StatusCode::kAborted, "REPLACED",
                absl::StrCat("another agent has come since as worker ", report.worker(),
@@ -165,6 +174,13 @@ absl::Status WorkerSessions::AdoptReport(const v1::WorkerReport& report, WorkerS
 absl::StatusOr<v1::WorkerDirective> WorkerSessions::HandleReport(const v1::WorkerReport& report) {
   AMPD_RETURN_IF_ERROR(CheckRegistration(report));
   AMPD_RETURN_IF_ERROR(CheckReportSizes(report));
+  const uint64_t epoch = options_.ledger->Read([](const ClusterState& state) { return state.epoch(); });
+  if (report.reflected().epoch() > epoch) {
+    const absl::Status refusal = Superseded(report, epoch);
+    absl::MutexLock lock(&mutex_);
+    RecordRival(report, refusal, &sessions_[report.worker()]);
+    return refusal;
+  }
   IngestedReport ingested;
   v1::WorkerDirective directive;
   {

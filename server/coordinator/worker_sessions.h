@@ -71,7 +71,11 @@ class WorkerSessions {
 
   // The calls of operators, which worker_admin_service.proto documents. `done` is called exactly once, on the ledger's
   // thread, or on the caller's if the ledger is full; it must be quick.
-  absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request) const;
+  // `visible`: the caller's tenants. Workers that serve none of them do not exist for it, nor do jobs of others.
+  absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request,
+                                                      const Tenants& visible = Tenants::All()) const;
+  // The tenants that the worker serves. NOT_FOUND (WORKER_NOT_FOUND).
+  absl::StatusOr<Tenants> TenantsOf(const std::string& worker) const;
   void DrainWorker(const v1::DrainWorkerRequest& request, WorkerDone done);
   void UndrainWorker(const v1::UndrainWorkerRequest& request, WorkerDone done);
   void RemoveWorker(const v1::RemoveWorkerRequest& request, Done done);

@@ -24,10 +24,12 @@ bool IsBusy(const ClusterState& state, const v1::Worker& worker) {
 }  // namespace
 
 v1::Worker ViewOf(const ClusterState& state, const internal::WorkerRecord& record, const WorkerSession* session,
-                  absl::Duration rivals_since) {
+                  absl::Duration rivals_since, const Tenants& visible) {
   v1::Worker view = record.worker();
   for (const JobRecordPtr& job : state.JobsOn(view.name())) {
-    view.add_job_ids(job->job().id());
+    if (visible.Has(job->job().tenant())) {
+      view.add_job_ids(job->job().id());
+    }
   }
   bool is_stopping = false;
   if (session != nullptr) {

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "base/tenants.h"
 #include "google/protobuf/util/time_util.h"
 
 namespace ampd::server {
@@ -39,8 +40,9 @@ ArchivedJob ToArchive(const internal::JobRecord& record) {
 std::string JobNamedBy(const internal::Update& update, const ClusterState& state) {
   switch (update.kind_case()) {
     case internal::Update::kCreateJob: {
-      const auto earlier = state.requests().find(update.create_job().request_id());
-      return earlier == state.requests().end() ? "" : earlier->second.job();
+      const internal::CreateJob& create = update.create_job();
+      const auto* const earlier = state.FindRequest(TenantOrDefault(create.tenant()), create.request_id());
+      return earlier == nullptr ? "" : earlier->job();
     }
     case internal::Update::kSetDesired:
       return update.set_desired().job();
@@ -58,6 +60,32 @@ std::string JobNamedBy(const internal::Update& update, const ClusterState& state
 }
 
 }  // namespace
+
+absl::StatusOr<uint64_t> Replay(const Journal::Recovered& recovered, ClusterState* state, Publication* effects) {
+  if (!recovered.snapshot.empty()) {
+    internal::Snapshot snapshot;
+    if (!snapshot.ParseFromString(recovered.snapshot) || snapshot.index() != recovered.snapshot_index) {
+      return CannotReplay(recovered.snapshot_index, "the snapshot is damaged");
+    }
+    *state = ClusterState::FromSnapshot(snapshot);
+  }
+  uint64_t last_index = recovered.snapshot_index;
+  for (const std::string& bytes : recovered.updates) {
+    internal::Update update;
+    if (!update.ParseFromString(bytes)) {
+      return CannotReplay(last_index + 1, "it is damaged");
+    }
+    absl::StatusOr<Applied> applied = state->Apply(update);
+    if (!applied.ok()) {
+      return CannotReplay(last_index + 1, std::string(applied.status().message()));
+    }
+    ++last_index;
+    if (effects != nullptr) {
+      effects->applied.emplace_back().events = std::move(applied->events);
+    }
+  }
+  return last_index;
+}
 
 // Updates that are committed in one transaction, and their answers.
 struct Ledger::Group {
@@ -84,26 +112,8 @@ Ledger::~Ledger() {
 
 absl::Status Ledger::Recover() {
   AMPD_ASSIGN_OR_RETURN(const Journal::Recovered recovered, options_.journal->Recover());
-  if (!recovered.snapshot.empty()) {
-    internal::Snapshot snapshot;
-    if (!snapshot.ParseFromString(recovered.snapshot) || snapshot.index() != recovered.snapshot_index) {
-      return CannotReplay(recovered.snapshot_index, "the snapshot is damaged");
-    }
-    head_ = ClusterState::FromSnapshot(snapshot);
-  }
-  last_index_ = snapshot_index_ = recovered.snapshot_index;
-  for (const std::string& bytes : recovered.updates) {
-    internal::Update update;
-    if (!update.ParseFromString(bytes)) {
-      return CannotReplay(last_index_ + 1, "it is damaged");
-    }
-    absl::StatusOr<Applied> applied = head_.Apply(update);
-    if (!applied.ok()) {
-      return CannotReplay(last_index_ + 1, std::string(applied.status().message()));
-    }
-    ++last_index_;
-    replayed_.applied.emplace_back().events = std::move(applied->events);
-  }
+  AMPD_ASSIGN_OR_RETURN(last_index_, Replay(recovered, &head_, &replayed_));
+  snapshot_index_ = recovered.snapshot_index;
   absl::MutexLock lock(&published_mutex_);
   published_ = head_;
   return absl::OkStatus();

@@ -24,6 +24,10 @@ struct Publication {
   std::vector<Applied> applied;
 };
 
+// Applies everything that was recovered to `state`, which must be new, and returns the index of the last update.
+// `effects` gets the events of each update; may be null. DATA_LOSS if an update can't be replayed.
+absl::StatusOr<uint64_t> Replay(const Journal::Recovered& recovered, ClusterState* state, Publication* effects);
+
 // The only component that changes the state. Commits are grouped: the committer takes all queued updates, applies each
 // in turn to its own head state (so that each sees the effects of those before it), appends the group to the journal in
 // one transaction, and syncs. Only then does it publish the changed records and answer all callers, also those whose

@@ -13,12 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/ledger/journal_reader.h"
 #include "server/state/cluster_state.h"
 
 namespace ampd::server {
 namespace {
 
-constexpr int kSchemaVersion = 2;
 constexpr size_t kMaxReadBytes = 16 << 20;  // The most bytes that are read from the history table at once.
 constexpr char kSchema[] =
     "BEGIN IMMEDIATE;"
@@ -31,10 +31,7 @@ constexpr char kSchema[] =
     "PRAGMA user_version = 2;"
     "COMMIT;";
 
-absl::Status Corrupt(std::string_view what) {
-  return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
-               absl::StrCat("the journal is damaged: ", std::string(what)));
-}
+absl::Status Corrupt(std::string_view what) { return JournalIsDamaged(what); }
 
 absl::StatusOr<int64_t> QueryInt(SqliteDatabase& database, std::string_view sql) {
   AMPD_ASSIGN_OR_RETURN(SqliteStatement query, database.Prepare(sql));
@@ -79,7 +76,7 @@ absl::StatusOr<std::unique_ptr<SqliteJournal>> SqliteJournal::Open(const Options
 }
 
 absl::Status SqliteJournal::Lock() {
-  lock_ = UniqueFd(open((options_.data_dir + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  lock_ = UniqueFd(open((options_.data_dir + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock_.ok()) {
     return ErrnoError(errno, "open the lock file of the data directory");
   }
@@ -113,10 +110,7 @@ absl::Status SqliteJournal::OpenWriter() {
     return Corrupt("it is no SQLite database");
   }
   AMPD_RETURN_IF_ERROR(version.status());
-  if (*version > kSchemaVersion) {
-    return Error(absl::StatusCode::kFailedPrecondition, "NEWER_SCHEMA",
-                 absl::StrCat("the journal has schema ", *version, ", this server knows ", kSchemaVersion));
-  }
+  AMPD_RETURN_IF_ERROR(CheckJournalSchema(*version));
   AMPD_RETURN_IF_ERROR(writer_.Execute("PRAGMA journal_mode=WAL"));
   AMPD_RETURN_IF_ERROR(writer_.Execute("PRAGMA synchronous=FULL"));
   AMPD_RETURN_IF_ERROR(writer_.Execute("PRAGMA journal_size_limit=67108864"));
@@ -194,30 +188,7 @@ absl::Status SqliteJournal::OpenReader() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Journal::Recovered> SqliteJournal::Recover() {
-  Recovered recovered;
-  AMPD_ASSIGN_OR_RETURN(SqliteStatement snapshot, writer_.Prepare("SELECT idx, bytes FROM snapshots WHERE id = 1"));
-  AMPD_ASSIGN_OR_RETURN(const bool has_snapshot, snapshot.Step());
-  if (has_snapshot) {
-    recovered.snapshot_index = static_cast<uint64_t>(snapshot.Int(0));
-    recovered.snapshot = snapshot.Bytes(1);
-  }
-  AMPD_ASSIGN_OR_RETURN(SqliteStatement updates,
-                        writer_.Prepare("SELECT idx, bytes FROM updates WHERE idx > ?1 ORDER BY idx"));
-  updates.Bind(1, static_cast<int64_t>(recovered.snapshot_index));
-  uint64_t expected = recovered.snapshot_index + 1;
-  for (;;) {
-    AMPD_ASSIGN_OR_RETURN(const bool has_row, updates.Step());
-    if (!has_row) {
-      return recovered;
-    }
-    if (static_cast<uint64_t>(updates.Int(0)) != expected) {
-      return Corrupt(absl::StrCat("update ", expected, " is missing"));
-    }
-    ++expected;
-    recovered.updates.emplace_back(updates.Bytes(1));
-  }
-}
+absl::StatusOr<Journal::Recovered> SqliteJournal::Recover() { return ReadJournal(writer_); }
 
 absl::Status SqliteJournal::Append(const JournalGroup& group) {
   absl::Status status = AppendOnce(group);
@@ -351,7 +322,7 @@ void SqliteJournal::MakeReserve() {
     return;
   }
   const std::string path = options_.data_dir + "/reserve";
-  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   if (!file.ok() || posix_fallocate(file.get(), 0, options_.reserve_bytes) != 0) {
     unlink(path.c_str());
   }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "base/tenants.h"
 #include "models/models.h"
 #include "server/monitoring/job_table.h"
 #include "server/state/job_rules.h"
@@ -45,6 +46,18 @@ class Page {
 };
 
 ClientMetric::Label Label(const char* name, const std::string& value) { return {name, SafeLabelValue(value)}; }
+
+using Labels = std::vector<ClientMetric::Label>;
+
+// The labels that all series of a job have.
+Labels LabelsOf(const v1::Job& job) {
+  return {Label("job_id", job.id()), Label("tenant", TenantOrDefault(job.tenant()))};
+}
+
+Labels With(Labels labels, const Labels& more) {
+  labels.insert(labels.end(), more.begin(), more.end());
+  return labels;
+}
 
 double Seconds(const google::protobuf::Timestamp& time) {
   return static_cast<double>(time.seconds()) + static_cast<double>(time.nanos()) / 1e9;
@@ -104,27 +117,26 @@ std::vector<State> AllStates(const google::protobuf::EnumDescriptor* states) {
 }
 
 void AddQueues(const FleetSnapshot& snapshot, Page* page) {
-  std::map<std::string, int64_t> queues = snapshot.oldest_queued_unix_seconds;
-  queues.emplace("default", 0);
+  std::map<FleetSnapshot::Queue, int64_t> queues = snapshot.oldest_queued_unix_seconds;
   for (const auto& [key, count] : snapshot.live_jobs) {
     queues.emplace(key.first, 0);
   }
   for (const auto& [queue, oldest] : queues) {
+    const Labels labels = {Label("tenant", queue.tenant), Label("queue", queue.name)};
     for (v1::Job::State state : AllStates<v1::Job::State>(v1::Job::State_descriptor())) {
       if (!IsTerminal(state)) {
         auto found = snapshot.live_jobs.find({queue, state});
-        page->Add("ampd_jobs",
-                  {Label("queue", queue), Label("state", absl::AsciiStrToLower(v1::Job::State_Name(state)))},
+        page->Add("ampd_jobs", With(labels, {Label("state", absl::AsciiStrToLower(v1::Job::State_Name(state)))}),
                   found == snapshot.live_jobs.end() ? 0 : static_cast<double>(found->second));
       }
     }
-    page->Add("ampd_queue_oldest_job_timestamp_seconds", {Label("queue", queue)}, static_cast<double>(oldest));
+    page->Add("ampd_queue_oldest_job_timestamp_seconds", labels, static_cast<double>(oldest));
   }
 }
 
 // The job that holds a device.
 struct Holder {
-  std::string job;
+  const v1::Job* job = nullptr;
   bool has_series = false;
 };
 
@@ -132,7 +144,7 @@ void AddHeld(const v1::Job& job, bool has_series, std::map<std::string, Holder>*
   if (!job.attempts().empty() && job.attempts().rbegin()->state() != v1::Attempt::ENDED) {
     const v1::Attempt& attempt = *job.attempts().rbegin();
     for (const std::string& device : attempt.devices()) {
-      (*held)[attempt.worker() + "/" + device] = {job.id(), has_series};
+      (*held)[attempt.worker() + "/" + device] = {&job, has_series};
     }
   }
 }
@@ -167,7 +179,7 @@ void AddWorkers(const FleetSnapshot& snapshot, Page* page) {
       ++gpus[device.unhealthy() ? "unhealthy" : holder == held.end() ? "free" : "allocated"];
       if (holder != held.end() && holder->second.has_series) {
         page->Add("ampd_job_gpu_info",
-                  {Label("job_id", holder->second.job), Label("UUID", device.uuid()), Label("worker", worker.name())},
+                  With(LabelsOf(*holder->second.job), {Label("UUID", device.uuid()), Label("worker", worker.name())}),
                   1);
       }
     }
@@ -182,13 +194,13 @@ void AddWorkers(const FleetSnapshot& snapshot, Page* page) {
 }
 
 void AddRecord(const v1::Job& job, Page* page) {
-  const std::vector<ClientMetric::Label> id = {Label("job_id", job.id())};
+  const Labels id = LabelsOf(job);
   const bool has_attempt = !job.attempts().empty();
   page->Add("ampd_job_info",
-            {id[0], Label("name", job.spec().name()), Label("queue", QueueOf(job)),
-             Label("model", models::KindOf(job.spec().model())),
-             Label("precision", has_attempt ? job.attempts().rbegin()->precision() : ""),
-             Label("worker", has_attempt ? job.attempts().rbegin()->worker() : "")},
+            With(id, {Label("name", job.spec().name()), Label("queue", QueueNameOf(job)),
+                      Label("model", models::KindOf(job.spec().model())),
+                      Label("precision", has_attempt ? job.attempts().rbegin()->precision() : ""),
+                      Label("worker", has_attempt ? job.attempts().rbegin()->worker() : "")}),
             1);
   if (job.has_start_time()) {
     page->Add("ampd_job_start_timestamp_seconds", id, Seconds(job.start_time()));
@@ -203,51 +215,51 @@ void AddRecord(const v1::Job& job, Page* page) {
   }
 }
 
-void AddPhase(const ClientMetric::Label& id, const v1::PhaseProgress& phase, Page* page) {
+void AddPhase(const Labels& id, const v1::PhaseProgress& phase, Page* page) {
   const ClientMetric::Label name = Label("phase", phase.name());
-  page->Add("ampd_job_phase_loss", {id, name}, phase.loss());
-  page->Add("ampd_job_phase_skipped_steps_total", {id, name}, static_cast<double>(phase.skipped_steps()));
+  page->Add("ampd_job_phase_loss", With(id, {name}), phase.loss());
+  page->Add("ampd_job_phase_skipped_steps_total", With(id, {name}), static_cast<double>(phase.skipped_steps()));
 }
 
 void AddProgress(const v1::Job& job, const ProgressBoard::Entry& entry, Page* page) {
-  const ClientMetric::Label id = Label("job_id", job.id());
+  const Labels id = LabelsOf(job);
   const v1::Progress& progress = entry.progress;
   const double step = static_cast<double>(progress.step());
-  page->Add("ampd_job_last_step_timestamp_seconds", {id}, Seconds(progress.time()));
-  page->Add("ampd_job_steps_total", {id}, step);
-  page->Add("ampd_job_samples_total", {id}, step * job.spec().data().batch_size());
-  page->Add("ampd_job_step_seconds_total", {id, Label("phase", "data")}, progress.data_wait_seconds());
-  page->Add("ampd_job_loss", {id, Label("split", "train")}, progress.loss());
+  page->Add("ampd_job_last_step_timestamp_seconds", id, Seconds(progress.time()));
+  page->Add("ampd_job_steps_total", id, step);
+  page->Add("ampd_job_samples_total", id, step * job.spec().data().batch_size());
+  page->Add("ampd_job_step_seconds_total", With(id, {Label("phase", "data")}), progress.data_wait_seconds());
+  page->Add("ampd_job_loss", With(id, {Label("split", "train")}), progress.loss());
   if (progress.has_eval_loss()) {
-    page->Add("ampd_job_loss", {id, Label("split", "eval")}, progress.eval_loss());
+    page->Add("ampd_job_loss", With(id, {Label("split", "eval")}), progress.eval_loss());
   }
   for (const v1::PhaseProgress& phase : progress.phases()) {
     AddPhase(id, phase, page);
   }
-  page->Add("ampd_job_learning_rate", {id}, progress.learning_rate());
-  page->Add("ampd_job_grad_norm", {id}, progress.grad_norm());
-  page->Add("ampd_job_loss_scale", {id}, progress.loss_scale());
-  page->Add("ampd_job_skipped_steps_total", {id}, static_cast<double>(progress.skipped_steps()));
-  page->Add("ampd_job_loss_scale_changes_total", {id, Label("direction", "up")},
+  page->Add("ampd_job_learning_rate", id, progress.learning_rate());
+  page->Add("ampd_job_grad_norm", id, progress.grad_norm());
+  page->Add("ampd_job_loss_scale", id, progress.loss_scale());
+  page->Add("ampd_job_skipped_steps_total", id, static_cast<double>(progress.skipped_steps()));
+  page->Add("ampd_job_loss_scale_changes_total", With(id, {Label("direction", "up")}),
             static_cast<double>(entry.num_scale_ups));
-  page->Add("ampd_job_loss_scale_changes_total", {id, Label("direction", "down")},
+  page->Add("ampd_job_loss_scale_changes_total", With(id, {Label("direction", "down")}),
             static_cast<double>(entry.num_scale_downs));
-  page->Add("ampd_job_memory_allocated_bytes", {id}, static_cast<double>(progress.memory_allocated_bytes()));
-  page->Add("ampd_job_memory_peak_allocated_bytes", {id}, static_cast<double>(progress.memory_peak_bytes()));
+  page->Add("ampd_job_memory_allocated_bytes", id, static_cast<double>(progress.memory_allocated_bytes()));
+  page->Add("ampd_job_memory_peak_allocated_bytes", id, static_cast<double>(progress.memory_peak_bytes()));
   if (progress.has_flops_per_second()) {
-    page->Add("ampd_job_model_flops_per_second", {id}, progress.flops_per_second());
+    page->Add("ampd_job_model_flops_per_second", id, progress.flops_per_second());
   }
   if (progress.has_mfu()) {
-    page->Add("ampd_job_mfu_ratio", {id}, progress.mfu());
+    page->Add("ampd_job_mfu_ratio", id, progress.mfu());
   }
   if (progress.has_power_watts()) {
-    page->Add("ampd_job_power_watts", {id}, progress.power_watts());
+    page->Add("ampd_job_power_watts", id, progress.power_watts());
   }
   if (progress.has_device_utilization()) {
-    page->Add("ampd_job_device_utilization_ratio", {id}, progress.device_utilization());
+    page->Add("ampd_job_device_utilization_ratio", id, progress.device_utilization());
   }
   if (entry.last_overflow_unix_micros > 0) {
-    page->Add("ampd_job_last_overflow_timestamp_seconds", {id},
+    page->Add("ampd_job_last_overflow_timestamp_seconds", id,
               static_cast<double>(entry.last_overflow_unix_micros) / 1e6);
   }
 }
@@ -293,6 +305,8 @@ std::string SafeLabelValue(const std::string& value) {
   }
   return safe;
 }
+
+FleetSnapshot::Queue QueueOf(const v1::Job& job) { return {TenantOrDefault(job.tenant()), QueueNameOf(job)}; }
 
 std::vector<MetricFamily> RenderFleet(const FleetSnapshot& snapshot) {
   Page page;

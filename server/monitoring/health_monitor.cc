@@ -42,6 +42,8 @@ void HealthMonitor::Look() {
   now[kDiskCheck] = options_.has_disk_room();
   now[kDataDirectoryCheck] = options_.check_folder().ok();
   now[kDescriptorsCheck] = options_.has_connection_room() && DescriptorsLeft() >= kFewDescriptors;
+  now[kMemoryCheck] = options_.has_memory();
+  now[kListenersCheck] = options_.listeners_accept();
   Results before;
   bool is_shown = false;
   {

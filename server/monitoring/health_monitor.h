@@ -28,6 +28,8 @@ class HealthMonitor {
     std::function<bool()> has_disk_room;
     std::function<absl::Status()> check_folder;
     std::function<bool()> has_connection_room;
+    std::function<bool()> has_memory;
+    std::function<bool()> listeners_accept;
     // Receives the results of Look when they have changed; initially all checks pass. Not called while the server shuts
     // down.
     std::function<void(const Results&)> show;

@@ -7,7 +7,7 @@
 
 namespace ampd::server {
 
-std::string QueueOf(const v1::Job& job) { return job.spec().queue().empty() ? "default" : job.spec().queue(); }
+std::string QueueNameOf(const v1::Job& job) { return job.spec().queue().empty() ? "default" : job.spec().queue(); }
 
 std::shared_ptr<const v1::Job> JobTable::Put(std::shared_ptr<const v1::Job> job, absl::Time now) {
   absl::MutexLock lock(&mutex_);

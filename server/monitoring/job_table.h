@@ -38,6 +38,6 @@ class JobTable {
 };
 
 // The name of the job's queue, as it appears in metric labels.
-std::string QueueOf(const v1::Job& job);
+std::string QueueNameOf(const v1::Job& job);
 
 }  // namespace ampd::server

@@ -162,7 +162,7 @@ void ServerMetrics::StreamMessageSent(std::string_view method) {
 }
 
 void ServerMetrics::JobChanged(const v1::Job* before, const v1::Job& after) {
-  const std::string queue = SafeLabelValue(QueueOf(after));
+  const std::string queue = SafeLabelValue(QueueNameOf(after));
   if (before == nullptr && after.state() == v1::Job::QUEUED && after.num_attempts() == 0) {
     submitted_.Add({{"queue", queue}}).Increment();
   }
@@ -187,7 +187,7 @@ void ServerMetrics::CountAttempts(const v1::Job* before, const v1::Job& after) {
   }
   const v1::Attempt& last = *after.attempts().rbegin();
   if (before->num_attempts() == 0 && after.num_attempts() > 0) {
-    queue_wait_.Add({{"queue", SafeLabelValue(QueueOf(after))}}, kWaitBuckets)
+    queue_wait_.Add({{"queue", SafeLabelValue(QueueNameOf(after))}}, kWaitBuckets)
         .Observe(SecondsBetween(after.create_time(), last.assign_time()));
   }
   const bool had_ended = before->attempts().empty() || before->attempts().rbegin()->state() == v1::Attempt::ENDED;

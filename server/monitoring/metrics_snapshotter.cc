@@ -1,9 +1,13 @@
 #include "server/monitoring/metrics_snapshotter.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "base/tenants.h"
 #include "server/state/job_rules.h"
 
 namespace ampd::server {
@@ -25,6 +29,27 @@ int RankOf(const v1::Job& job) {
   }
 }
 
+// Orders jobs so that the first N of them are those to show. The tenants take turns, so that a tenant with many jobs
+// takes no series from one with few; each tenant's jobs come by rank, and the oldest first. `jobs`: by age.
+void OrderForSeries(std::vector<JobPtr>* jobs) {
+  struct Place {
+    int64_t turn = 0;
+    int rank = 0;
+    JobPtr job;
+  };
+  std::stable_sort(jobs->begin(), jobs->end(),
+                   [](const JobPtr& a, const JobPtr& b) { return RankOf(*a) < RankOf(*b); });
+  std::map<std::string, int64_t> num_taken;  // By tenant.
+  std::vector<Place> places;
+  for (JobPtr& job : *jobs) {
+    const int64_t turn = num_taken[TenantOrDefault(job->tenant())]++;
+    places.push_back({turn, RankOf(*job), std::move(job)});
+  }
+  std::stable_sort(places.begin(), places.end(),
+                   [](const Place& a, const Place& b) { return std::tie(a.turn, a.rank) < std::tie(b.turn, b.rank); });
+  std::transform(places.begin(), places.end(), jobs->begin(), [](Place& place) { return std::move(place.job); });
+}
+
 }  // namespace
 
 std::shared_ptr<const FleetSnapshot> MetricsSnapshotter::TakeSnapshot(absl::Time now) {
@@ -34,14 +59,15 @@ std::shared_ptr<const FleetSnapshot> MetricsSnapshotter::TakeSnapshot(absl::Time
   for (const JobPtr& job : jobs) {
     shown.insert(job->id());
     if (!IsTerminal(job->state())) {
-      const std::string queue = QueueOf(*job);
+      const FleetSnapshot::Queue queue = QueueOf(*job);
       ++snapshot->live_jobs[{queue, job->state()}];
       if (job->state() == v1::Job::QUEUED) {
         snapshot->oldest_queued_unix_seconds.emplace(queue, job->create_time().seconds());
       }
     }
   }
-  std::stable_sort(jobs.begin(), jobs.end(), [](const JobPtr& a, const JobPtr& b) { return RankOf(*a) < RankOf(*b); });
+  snapshot->oldest_queued_unix_seconds.emplace(FleetSnapshot::Queue{std::string(kDefaultTenant), "default"}, 0);
+  OrderForSeries(&jobs);
   for (const JobPtr& job : jobs) {
     if (static_cast<int>(snapshot->jobs.size()) < max_jobs_) {
       snapshot->jobs.push_back({job, progress_->Find(job->id())});

@@ -13,8 +13,8 @@
 
 namespace ampd::server {
 
-// Takes the snapshot that /metrics shows. At most `max_jobs` jobs get their own series, running jobs first.
-// Thread-compatible.
+// Takes the snapshot that /metrics shows. At most `max_jobs` jobs get their own series. The tenants with jobs take
+// turns; of each tenant, running jobs come first. Thread-compatible.
 class MetricsSnapshotter {
  public:
   MetricsSnapshotter(const WorkerSessions* sessions, JobTable* table, ProgressBoard* progress, int max_jobs)

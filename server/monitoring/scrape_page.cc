@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "server/monitoring/tenant_view.h"
+
 namespace ampd::server {
 namespace {
 
@@ -14,16 +16,18 @@ void Append(std::vector<prometheus::MetricFamily> more, std::vector<prometheus::
 
 }  // namespace
 
-std::string ScrapePage::Render(absl::Time now) {
+std::string ScrapePage::Render(absl::Time now, const Tenants& tenants) {
   std::vector<prometheus::MetricFamily> families;
   {
     absl::MutexLock lock(&mutex_);
     if (options_.update_metrics) {
       options_.update_metrics();
     }
-    collector_.Show(options_.take_snapshot(now));
+    const std::shared_ptr<const FleetSnapshot> snapshot = options_.take_snapshot(now);
+    collector_.Show(snapshot);
     // Collects the families of jobs and workers first, because this sets the registry's totals of shown jobs.
-    std::vector<prometheus::MetricFamily> fleet = collector_.Collect();
+    std::vector<prometheus::MetricFamily> fleet =
+        tenants.all() ? collector_.Collect() : RenderFleet(OfTenants(*snapshot, tenants));
     families = options_.metrics->registry()->Collect();
     Append(std::move(fleet), &families);
   }
@@ -31,6 +35,9 @@ std::string ScrapePage::Render(absl::Time now) {
     if (collectable != nullptr) {
       Append(collectable->Collect(), &families);
     }
+  }
+  if (!tenants.all()) {
+    KeepOfTenants(tenants, &families);
   }
   return prometheus::TextSerializer().Serialize(families);
 }

@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/tenants.h"
 #include "server/monitoring/fleet_snapshot.h"
 #include "server/monitoring/metrics.h"
 #include "server/monitoring/snapshot_collector.h"
@@ -30,8 +31,9 @@ class ScrapePage {
   };
   explicit ScrapePage(Options options) : options_(std::move(options)), collector_(options_.metrics) {}
 
-  // Returns the page in the text format of Prometheus.
-  std::string Render(absl::Time now);
+  // Returns the page in the text format of Prometheus, as a scraper of these tenants may see it (tenant_view.h). A
+  // scraper of all tenants sees everything.
+  std::string Render(absl::Time now, const Tenants& tenants);
   // Looks at the jobs between scrapes. Without it, jobs that live only between two scrapes would be missing in the
   // total of jobs beyond `max_jobs`.
   void Look(absl::Time now);

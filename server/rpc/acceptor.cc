@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "base/timed_wait.h"
 
 namespace ampd::server {
 namespace {
@@ -33,6 +34,8 @@ constexpr int kRetryMillis = 50;
 constexpr int kLookMillis = 1000;
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(50);
 constexpr absl::Duration kBetweenWarnings = absl::Seconds(10);
+// How long Restart waits for the end of the thread, which otherwise ends within a moment.
+constexpr absl::Duration kEndOfThread = absl::Seconds(5);
 // The same as on gRPC's own listeners: data that stays unacknowledged for this long ends the connection.
 constexpr unsigned kUserTimeoutMillis = 10'000;
 
@@ -46,6 +49,14 @@ uint64_t BytesReceived(int fd) {
 
 // Whether this error of accept means that the process or the system is out of descriptors or memory.
 bool IsShortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
+absl::StatusOr<UniqueFd> Listen(const ListenAddress& address, ListenAddress* bound) {
+  AMPD_ASSIGN_OR_RETURN(UniqueFd listener, ListenOn(address, bound));
+  const int on = 1;
+  setsockopt(listener.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  setsockopt(listener.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMillis, sizeof(kUserTimeoutMillis));
+  return listener;
+}
 
 }  // namespace
 
@@ -61,10 +72,7 @@ int MaxConnections(int64_t max_descriptors) {
 
 absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Bind(Options options) {
   ListenAddress bound;
-  AMPD_ASSIGN_OR_RETURN(UniqueFd listener, ListenOn(options.address, &bound));
-  const int on = 1;
-  setsockopt(listener.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  setsockopt(listener.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMillis, sizeof(kUserTimeoutMillis));
+  AMPD_ASSIGN_OR_RETURN(UniqueFd listener, Listen(options.address, &bound));
   UniqueFd wake(eventfd(0, EFD_CLOEXEC));
   if (!wake.ok()) {
     return ErrnoError(errno, "eventfd");
@@ -80,7 +88,32 @@ Acceptor::Acceptor(Options options, ListenAddress bound, UniqueFd listener, Uniq
       wake_(std::move(wake)) {}
 
 void Acceptor::Start() {
-  thread_ = std::thread([this] { Run(); });
+  thread_ = std::thread([this] {
+    Run();
+    absl::MutexLock lock(&mutex_);
+    has_ended_ = true;
+  });
+}
+
+absl::Status Acceptor::Restart() {
+  stopping_ = true;
+  eventfd_write(wake_.get(), 1);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!AwaitFor(mutex_, absl::Condition(&has_ended_), kEndOfThread)) {
+      return absl::DeadlineExceededError("its thread is stuck");
+    }
+    has_ended_ = false;
+  }
+  thread_.join();
+  listener_.Reset();
+  ListenAddress bound;
+  AMPD_ASSIGN_OR_RETURN(listener_, Listen(bound_, &bound));
+  eventfd_t ignored = 0;
+  eventfd_read(wake_.get(), &ignored);
+  stopping_ = false;
+  Start();
+  return absl::OkStatus();
 }
 
 void Acceptor::Stop() {
@@ -121,6 +154,10 @@ bool Acceptor::AcceptWaiting() {
   while (true) {
     UniqueFd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (connection.ok()) {
+      ++num_accepts_;
+      if (probe_.IsProbe(connection.get())) {
+        continue;
+      }
       spare_ = spare_.ok() ? std::move(spare_) : Spare();
       Take(std::move(connection));
     } else if (IsShortage(errno)) {

@@ -8,10 +8,14 @@
 #include <string>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/io/file.h"
 #include "base/io/listen_address.h"
+#include "base/io/listener_probe.h"
 
 namespace ampd::server {
 
@@ -56,8 +60,16 @@ class Acceptor {
 
   // Starts to accept. REQUIRES: called once.
   void Start();
-  // Closes the listener; connections stay open. Idempotent.
+  // Closes the listener; connections stay open. Idempotent. REQUIRES: not during Restart.
   void Stop();
+
+  // Connects to the address, and waits until a connection was accepted. Such probes count as no connections.
+  ProbeResult Probe(absl::Duration timeout) { return ProbeAddress(bound_, probed_, timeout); }
+  // Closes the listener and opens another one on the same address; connections stay open. DEADLINE_EXCEEDED if the
+  // acceptor's thread is stuck, and the errors of Bind. REQUIRES: called after Start, by one thread at a time.
+  absl::Status Restart();
+  // Connections accepted so far, probes and refused ones included.
+  int64_t num_accepts() const { return num_accepts_; }
 
   const ListenAddress& address() const { return bound_; }
   Counters counters() const;
@@ -85,10 +97,14 @@ class Acceptor {
 
   const Options options_;
   const ListenAddress bound_;
+  ProbePeer probe_;
+  const ProbedListener probed_{&probe_, [this] { return num_accepts_.load(); }};
   UniqueFd listener_;
   UniqueFd spare_;  // Closed for a moment where a descriptor is needed and no other may be left.
   const UniqueFd wake_;
   std::atomic<bool> stopping_ = false;
+  absl::Mutex mutex_;
+  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;  // The thread runs no more.
   std::thread thread_;
 
   bool is_full() const { return silent_.size() + calling_.size() >= static_cast<size_t>(options_.max_connections); }
@@ -101,6 +117,7 @@ class Acceptor {
   absl::Duration last_look_ = -absl::InfiniteDuration();     // Since boot.
   absl::Duration last_warning_ = -absl::InfiniteDuration();  // Since boot.
 
+  std::atomic<int64_t> num_accepts_ = 0;
   std::atomic<int64_t> num_accepted_ = 0;
   std::atomic<int64_t> num_refused_ = 0;
   std::atomic<int64_t> num_evicted_ = 0;

@@ -7,6 +7,8 @@
 
 #include "base/page_size.h"
 #include "base/status_macros.h"
+#include "base/tenants.h"
+#include "server/access/rules.h"
 #include "server/artifacts/artifact_download.h"
 #include "server/rpc/stream.h"
 
@@ -17,6 +19,27 @@ constexpr std::string_view kUploadArtifact = "ampd.v1.ArtifactService/UploadArti
 constexpr std::string_view kDownloadArtifact = "ampd.v1.ArtifactService/DownloadArtifact";
 constexpr int kDefaultArtifacts = 100;
 constexpr int kMaxArtifacts = 1000;
+
+// Returns the tenants in whose artifacts the call looks: those in which the caller has the right, or only the tenant
+// that the request names (`wanted`), if that is one of them. To read, an agent may also look in the tenants whose jobs
+// it runs, because it downloads the models of those jobs.
+Tenants TenantsFor(const CallEnvironment& environment, const grpc::CallbackServerContext& context, Right right,
+                   const std::string& wanted) {
+  const Identity identity = environment.guard->IdentityOf(context).value_or(Identity());
+  Tenants tenants = identity.TenantsWith(right);
+  if (right == Right::kRead) {
+    tenants.Add(identity.TenantsWith(Right::kWork));
+  }
+  if (!wanted.empty()) {
+    return tenants.Has(wanted) ? Tenants({wanted}) : Tenants();
+  }
+  return tenants;
+}
+
+absl::StatusOr<std::string> TenantOfUpload(const CallEnvironment& environment,
+                                           const grpc::CallbackServerContext& context, const std::string& wanted) {
+  return ChooseTenant(environment.guard->IdentityOf(context).value_or(Identity()), Right::kSubmit, wanted);
+}
 
 absl::Status CheckName(const std::string& name) {
   return name.empty() ? InvalidFields({{"name", "must be set"}}) : absl::OkStatus();
@@ -34,6 +57,7 @@ absl::Status CheckLaterMessage(const v1::UploadArtifactRequest& request) {
   check("file_name", !request.file_name().empty());
   check("size_bytes", request.size_bytes() != 0);
   check("offset_bytes", request.offset_bytes() != 0);
+  check("tenant", !request.tenant().empty());
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
@@ -54,7 +78,14 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     environment_.open_streams->Add(context_, kUploadArtifact, this);
   }
 
-  void Run(const absl::Status& allowed) { allowed.ok() ? ReadNext() : End(allowed); }
+  void Run() {
+    absl::StatusOr<CallLimits::Slot> slot = environment_.guard->AdmitStream(*context_, kUploadArtifact);
+    if (!slot.ok()) {
+      return End(slot.status());
+    }
+    slot_ = *std::move(slot);
+    ReadNext();
+  }
 
   void OnReadDone(bool ok) override {
     {
@@ -130,7 +161,8 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     AMPD_RETURN_IF_ERROR(CheckBytes(request_));
     if (upload_ == nullptr) {
       sha256_ = request_.sha256();
-      AMPD_ASSIGN_OR_RETURN(ArtifactStore::Begun begun, store_->BeginUpload(request_));
+      AMPD_ASSIGN_OR_RETURN(const std::string tenant, TenantOfUpload(environment_, *context_, request_.tenant()));
+      AMPD_ASSIGN_OR_RETURN(ArtifactStore::Begun begun, store_->BeginUpload(tenant, request_));
       if (begun.artifact.has_value()) {
         *response_ = *std::move(begun.artifact);
         return absl::OkStatus();
@@ -178,6 +210,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
   grpc::CallbackServerContext* const context_;
   const std::string peer_;
   const AuditCaller caller_;
+  CallLimits::Slot slot_;
   ArtifactStore* const store_;
   WorkPool* const pool_;
   v1::Artifact* const response_;
@@ -197,7 +230,9 @@ grpc::ServerUnaryReactor* ArtifactService::GetUpload(grpc::CallbackServerContext
                                                      const v1::GetUploadRequest* request, v1::Upload* response) {
   return ServeBlocking(*options_.environment, context, "ampd.v1.ArtifactService/GetUpload", *request,
                        [=, this]() -> absl::Status {
-                         AMPD_ASSIGN_OR_RETURN(*response, options_.store->GetUpload(request->sha256()));
+                         AMPD_ASSIGN_OR_RETURN(const std::string tenant,
+                                               TenantOfUpload(*options_.environment, *context, request->tenant()));
+                         AMPD_ASSIGN_OR_RETURN(*response, options_.store->GetUpload(tenant, request->sha256()));
                          return absl::OkStatus();
                        });
 }
@@ -205,7 +240,7 @@ grpc::ServerUnaryReactor* ArtifactService::GetUpload(grpc::CallbackServerContext
 grpc::ServerReadReactor<v1::UploadArtifactRequest>* ArtifactService::UploadArtifact(
     grpc::CallbackServerContext* context, v1::Artifact* response) {
   auto* const reactor = new UploadReactor(options_, context, response);
-  reactor->Run(options_.environment->guard->Check(*context, kUploadArtifact));
+  reactor->Run();
   return reactor;
 }
 
@@ -213,12 +248,14 @@ grpc::ServerWriteReactor<v1::DownloadArtifactResponse>* ArtifactService::Downloa
     grpc::CallbackServerContext* context, const v1::DownloadArtifactRequest* request) {
   using Reactor = StreamReactor<v1::DownloadArtifactResponse, ArtifactDownload>;
   auto reactor = std::make_shared<Reactor>(*options_.environment, context, kDownloadArtifact);
-  absl::Status allowed = options_.environment->guard->Check(*context, kDownloadArtifact);
+  absl::Status allowed = reactor->Admit();
   allowed.Update(CheckBytes(*request));
   allowed.Update(CheckName(request->name()));
   if (allowed.ok()) {
     const auto is_closing = [streams = options_.environment->open_streams] { return streams->closing(); };
-    Reactor::Run(reactor, std::make_unique<ArtifactDownload>(options_.store, *request, is_closing), options_.ticker);
+    const Tenants tenants = TenantsFor(*options_.environment, *context, Right::kRead, request->tenant());
+    Reactor::Run(reactor, std::make_unique<ArtifactDownload>(options_.store, tenants, *request, is_closing),
+                 options_.ticker);
   } else {
     Reactor::Refuse(reactor, allowed);
   }
@@ -231,7 +268,8 @@ grpc::ServerUnaryReactor* ArtifactService::ListArtifacts(grpc::CallbackServerCon
   return ServeBlocking(
       *options_.environment, context, "ampd.v1.ArtifactService/ListArtifacts", *request, [=, this]() -> absl::Status {
         AMPD_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size(), kDefaultArtifacts, kMaxArtifacts));
-        AMPD_ASSIGN_OR_RETURN(*response, options_.store->List(*request, page_size));
+        const Tenants tenants = TenantsFor(*options_.environment, *context, Right::kRead, request->tenant());
+        AMPD_ASSIGN_OR_RETURN(*response, options_.store->List(tenants, *request, page_size));
         return absl::OkStatus();
       });
 }
@@ -239,11 +277,12 @@ grpc::ServerUnaryReactor* ArtifactService::ListArtifacts(grpc::CallbackServerCon
 grpc::ServerUnaryReactor* ArtifactService::DeleteArtifact(grpc::CallbackServerContext* context,
                                                           const v1::DeleteArtifactRequest* request,
                                                           google::protobuf::Empty*) {
-  return ServeBlocking(*options_.environment, context, "ampd.v1.ArtifactService/DeleteArtifact", *request,
-                       [=, this]() -> absl::Status {
-                         AMPD_RETURN_IF_ERROR(CheckName(request->name()));
-                         return options_.store->Delete(request->name());
-                       });
+  return ServeBlocking(
+      *options_.environment, context, "ampd.v1.ArtifactService/DeleteArtifact", *request, [=, this]() -> absl::Status {
+        AMPD_RETURN_IF_ERROR(CheckName(request->name()));
+        const Tenants tenants = TenantsFor(*options_.environment, *context, Right::kOperate, request->tenant());
+        return options_.store->Delete(tenants, request->name());
+      });
 }
 
 }  // namespace ampd::server

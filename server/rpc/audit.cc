@@ -40,7 +40,7 @@ std::string Bounded(std::string object) {
 }  // namespace
 
 AuditCaller Audit::CallerOf(const grpc::ServerContextBase& context) const {
-  return {.name = guard_->IdentityOf(context).value_or(Identity()).name, .address = guard_->AddressOf(context)};
+  return {.name = guard_->NameOf(context), .address = guard_->AddressOf(context)};
 }
 
 bool Audit::TakeFailed(const std::string& kind, absl::Duration now, int64_t* num_left_out) {

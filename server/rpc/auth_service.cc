@@ -1,6 +1,12 @@
 #include "server/rpc/auth_service.h"
 
+#include <map>
+#include <set>
+#include <string>
+
 #include "base/status_macros.h"
+#include "base/tenants.h"
+#include "server/access/identity.h"
 
 namespace ampd::server {
 namespace {
@@ -17,8 +23,34 @@ v1::Role Shown(Role role) {
       return v1::ADMIN;
     case Role::kAgent:
       return v1::AGENT;
+    case Role::kScraper:
+      return v1::SCRAPER;
   }
   return v1::ROLE_UNSPECIFIED;
+}
+
+void AddRoles(const std::map<Role, Tenants>& roles, v1::Caller* caller) {
+  for (const auto& [role, tenants] : roles) {
+    caller->add_roles(Shown(role));
+    for (const std::string& tenant :
+         tenants.all() ? std::set<std::string>{std::string(kAllTenants)} : tenants.names()) {
+      v1::Caller::Membership* const membership = caller->add_memberships();
+      membership->set_role(Shown(role));
+      membership->set_tenant(tenant);
+    }
+  }
+}
+
+// The request with its tenant filled in.
+v1::CreateTokenRequest Completed(v1::CreateTokenRequest request) {
+  for (const Role role :
+       {Role::kViewer, Role::kSubmitter, Role::kOperator, Role::kAdmin, Role::kAgent, Role::kScraper}) {
+    if (request.tenant().empty() && request.role() == Shown(role)) {
+      const Tenants usual = UsualTenants(role);
+      request.set_tenant(std::string(usual.all() ? kAllTenants : kDefaultTenant));
+    }
+  }
+  return request;
 }
 
 }  // namespace
@@ -33,9 +65,7 @@ grpc::ServerUnaryReactor* AuthService::WhoAmI(grpc::CallbackServerContext* conte
                         return;
                       }
                       response->set_name(identity->name);
-                      for (const Role role : identity->roles) {
-                        response->add_roles(Shown(role));
-                      }
+                      AddRoles(identity->roles, response);
                       if (absl::StatusOr<v1::Token> token = environment_->guard->TokenOf(*context); token.ok()) {
                         *response->mutable_token() = *std::move(token);
                       }
@@ -49,7 +79,7 @@ grpc::ServerUnaryReactor* AuthService::CreateToken(grpc::CallbackServerContext* 
   return ServeBlocking(*environment_, context, "ampd.v1.AuthService/CreateToken", *request,
                        [=, this]() -> absl::Status {
                          AMPD_ASSIGN_OR_RETURN(const Identity identity, environment_->guard->IdentityOf(*context));
-                         AMPD_ASSIGN_OR_RETURN(*response, tokens_->Create(*request, identity.name));
+                         AMPD_ASSIGN_OR_RETURN(*response, tokens_->Create(Completed(*request), identity.name));
                          return absl::OkStatus();
                        });
 }

@@ -46,6 +46,7 @@ struct CallEnvironment {
   WorkPool* estimate_pool = nullptr;  // For computations on a model's graph, up to seconds for the largest.
   OpenStreams* open_streams = nullptr;
   Audit* audit = nullptr;
+  const Limits* limits = nullptr;  // Of tenants.
 };
 
 // Finishes the call; called exactly once, from any thread.
@@ -91,15 +92,15 @@ inline void PostOrRefuse(WorkPool* pool, const FinishCall& finish, std::function
   }
 }
 
-// Serves one unary call. Checks access, size, fields and id, and that the caller may change the job that the method
-// changes. Then runs `work`, which gets the FinishCall and must not block. Response and request live until FinishCall
-// is called.
+// Serves one unary call. Checks access, size, fields and id, and that the caller may call the method for the job that
+// the request names. Then runs `work`, which gets the FinishCall and must not block. Response and request live until
+// FinishCall is called.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                                      std::string_view method, const Request& request, Work work) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   FinishCall finish = Finisher(environment, context, reactor, method, request);
-  absl::Status allowed = environment.guard->Check(*context, method);
+  absl::Status allowed = environment.guard->Admit(*context, method);
   if (allowed.ok() && request.ByteSizeLong() > kMaxClientMessageBytes) {
     allowed = Error(absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE", "a request may have at most 4 MiB");
   }
@@ -112,10 +113,10 @@ grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::C
     return reactor;
   }
   if constexpr (requires { request.id(); }) {
-    if (Guard::ChangesJob(method) && !environment.guard->MayChangeAllJobs(*context)) {
+    if (!environment.guard->MayUseAllJobs(*context, method)) {
       // The job is read on the pool, because that may read the disk.
       PostOrRefuse(environment.pool, finish, [=, &environment, &request, work = std::move(work)] {
-        const absl::Status may = environment.guard->CheckJob(*context, request.id());
+        const absl::Status may = environment.guard->CheckJob(*context, method, request.id());
         may.ok() ? work(finish) : finish(may);
       });
       return reactor;

@@ -17,6 +17,7 @@ namespace ampd::server {
 namespace {
 
 constexpr size_t kMaxFileNameBytes = 255;
+constexpr std::string_view kDownloadFile = "ampd.v1.JobService/DownloadCheckpointFile";
 
 absl::Status CheckFile(const v1::DownloadCheckpointFileRequest& request) {
   std::vector<FieldViolation> violations;
@@ -56,9 +57,8 @@ absl::StatusOr<std::shared_ptr<FileRelay>> JobService::OpenRelay(const v1::Downl
 grpc::ServerWriteReactor<v1::DownloadCheckpointFileResponse>* JobService::DownloadCheckpointFile(
     grpc::CallbackServerContext* context, const v1::DownloadCheckpointFileRequest* request) {
   using Reactor = StreamReactor<v1::DownloadCheckpointFileResponse, FileDownload>;
-  constexpr std::string_view kMethod = "ampd.v1.JobService/DownloadCheckpointFile";
-  auto reactor = std::make_shared<Reactor>(*options_.environment, context, kMethod);
-  absl::Status allowed = options_.environment->guard->Check(*context, kMethod);
+  auto reactor = std::make_shared<Reactor>(*options_.environment, context, kDownloadFile);
+  absl::Status allowed = reactor->Admit();
   allowed.Update(CheckBytes(*request));
   allowed.Update(CheckId(*request));
   allowed.Update(CheckFile(*request));
@@ -66,7 +66,11 @@ grpc::ServerWriteReactor<v1::DownloadCheckpointFileResponse>* JobService::Downlo
     Reactor::Refuse(reactor, allowed);
     return reactor.get();
   }
-  const auto open = [this, request = *request, on_piece = Wake(reactor)] { return OpenRelay(request, on_piece); };
+  const auto open = [this, context, request = *request,
+                     on_piece = Wake(reactor)]() -> absl::StatusOr<std::shared_ptr<FileRelay>> {
+    AMPD_RETURN_IF_ERROR(options_.environment->guard->CheckJob(*context, kDownloadFile, request.id()));
+    return OpenRelay(request, on_piece);
+  };
   const auto is_closing = [streams = options_.environment->open_streams] { return streams->closing(); };
   Reactor::Run(reactor, std::make_unique<FileDownload>(open, is_closing), options_.ticker);
   return reactor.get();

@@ -22,6 +22,7 @@
 #include "base/tls/trust.h"
 #include "server/rpc/artifact_service.h"
 #include "server/rpc/auth_service.h"
+#include "server/rpc/connection_audit.h"
 #include "server/rpc/guard.h"
 #include "server/rpc/job_service.h"
 #include "server/rpc/peers.h"
@@ -46,6 +47,11 @@ constexpr size_t kMemoryQuotaBytes = 512 << 20;
 constexpr int kMaxGrpcThreads = 64;
 constexpr int kStreamWindowBytes = 1 << 20;
 constexpr int kMillis = 1000;
+// The most that the metadata of a call may have, as HTTP/2 counts it: names, values and 32 bytes for each. That is a
+// JWT of 8 KiB, the certificate that a proxy passes on, and the rest. gRPC closes the connection of a call with more,
+// with all its streams. On a proxy's connection these may be the streams of others, so docker/haproxy/haproxy.cfg
+// refuses requests before they can reach this limit.
+constexpr int kMaxMetadataBytes = 16 << 10;
 // Time for unary calls in flight to finish, after all streams have ended.
 constexpr absl::Duration kLastWords = absl::Milliseconds(500);
 
@@ -54,6 +60,9 @@ int NumEstimateThreads() { return std::max(1, static_cast<int>(std::thread::hard
 
 // Limits what one client can cost the server. Clients and agents ping every 20 s or slower. A connection without a call
 // for 10 min is closed.
+//
+// Compressed messages are refused: gRPC inflates a message before it compares its size with the limit, so that 255 KiB
+// took 256 MiB. The clients of this project do not compress.
 //
 // Streams per connection: gRPC does not refuse a stream beyond the limit; the call waits, without notice, until another
 // stream has ended. At the usual limit of 100, a dashboard that watches more than 100 jobs over one connection would
@@ -68,11 +77,15 @@ int NumEstimateThreads() { return std::max(1, static_cast<int>(std::thread::hard
 // Attach streams, which live as long as jobs do, would be cut off. They would resume without a gap, but each time
 // ampctl would report a lost connection and each agent would log one, for no gain: there is one server, and no load to
 // balance.
-void SetLimits(grpc::ServerBuilder* builder) {
+// gRPC 1.51 counts only a part of its memory, so its quota alone does not keep a flood below the process's limit. It
+// has at most half of that, for the messages that it does count.
+void SetLimits(grpc::ServerBuilder* builder, int64_t memory_limit_bytes) {
   builder->SetMaxReceiveMessageSize(kMaxWorkerMessageBytes);
   builder->SetMaxSendMessageSize(kMaxWorkerMessageBytes);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1000);
-  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8 << 10);
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20 * kMillis);
@@ -83,7 +96,8 @@ void SetLimits(grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 600 * kMillis);
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5 * kMillis);
   grpc::ResourceQuota quota("ampd");
-  quota.Resize(kMemoryQuotaBytes);
+  quota.Resize(memory_limit_bytes == 0 ? kMemoryQuotaBytes
+                                       : std::min(kMemoryQuotaBytes, static_cast<size_t>(memory_limit_bytes) / 2));
   quota.SetMaxThreads(kMaxGrpcThreads);
   builder->SetResourceQuota(quota);
 }
@@ -94,17 +108,21 @@ void SetLimits(grpc::ServerBuilder* builder) {
 struct GrpcServer::Parts {
   explicit Parts(const Options& options)
       : trust(options.tls.ca.empty() ? nullptr : std::make_unique<Trust>(options.tls.ca)),
+        call_limits(options.limits, options.clock),
         guard({.peers = &peers,
                .tokens = options.tokens,
-               .owner_of =
-                   [queries = &options.coordinator->queries()](const std::string& job) -> absl::StatusOr<std::string> {
+               .find_job = [queries =
+                                &options.coordinator->queries()](const std::string& job) -> absl::StatusOr<JobFacts> {
                  AMPD_ASSIGN_OR_RETURN(const JobPtr found, queries->GetJob(job));
-                 return found->owner();
+                 return JobFacts{.tenant = found->tenant(), .owner = found->owner()};
                },
                .trusts_loopback = options.trusts_loopback,
                .grants = options.grants,
                .trust = trust.get(),
-               .listens_with_tls = !options.tls.certificate.empty()}),
+               .listens_with_tls = !options.tls.certificate.empty(),
+               .limits = &call_limits,
+               .has_memory = options.has_memory,
+               .provider = options.provider}),
         hub(options.hub),
         streams(options.streams),
         pool(kNumPoolThreads, kMaxPoolTasks),
@@ -112,7 +130,9 @@ struct GrpcServer::Parts {
         model_pool(kNumModelThreads, kMaxPoolTasks),
         estimate_pool(NumEstimateThreads(), kMaxEstimates),
         audit(options.audit, &guard),
-        environment{&guard, options.observer, &pool, &model_pool, &estimate_pool, &open_streams, &audit},
+        connection_audit(std::make_shared<ConnectionAudit>(options.audit, options.grants, options.clock)),
+        environment{&guard,         options.observer, &pool,  &model_pool,
+                    &estimate_pool, &open_streams,    &audit, options.limits},
         relays(options.clock),
         jobs({.environment = &environment,
               .commands = &options.coordinator->commands(),
@@ -139,6 +159,7 @@ struct GrpcServer::Parts {
 
   Peers peers;
   const std::unique_ptr<Trust> trust;  // Null: no TLS.
+  CallLimits call_limits;
   Guard guard;
   MetricsHub* hub;
   WorkerStreams* streams;
@@ -148,6 +169,7 @@ struct GrpcServer::Parts {
   WorkPool estimate_pool;
   OpenStreams open_streams;
   Audit audit;
+  const std::shared_ptr<ConnectionAudit> connection_audit;
   CallEnvironment environment;
   Ticker ticker;
   FileRelays relays;
@@ -191,9 +213,10 @@ struct GrpcServer::Parts {
     accepting.max_connections = options.max_connections;
     accepting.grants = &proxy_users;
     accepting.log = options.log;
-    accepting.on_connection = [this](UniqueFd connection, const Identity& identity) {
-      if (identity.has(Right::kAdminister)) {  // Another user can't open the file; this is the second bolt.
-        peers.Set(connection.get(), {.identity = identity, .is_proxy = true});
+    accepting.on_connection = [this](UniqueFd connection, Peer peer) {
+      if (peer.identity.has(Right::kAdminister)) {  // Another user can't open the file; this is the second bolt.
+        peer.is_proxy = true;
+        peers.Set(connection.get(), peer);
         grpc::AddInsecureChannelFromFd(server.get(), connection.Release());
       }
     };
@@ -208,8 +231,8 @@ struct GrpcServer::Parts {
     accepting.max_connections = options.max_connections;
     accepting.grants = options.grants;
     accepting.log = options.log;
-    accepting.on_connection = [this](UniqueFd connection, const Identity& identity) {
-      peers.Set(connection.get(), {.identity = identity});
+    accepting.on_connection = [this](UniqueFd connection, const Peer& peer) {
+      peers.Set(connection.get(), peer);
       grpc::AddInsecureChannelFromFd(server.get(), connection.Release());
     };
     AMPD_ASSIGN_OR_RETURN(socket_acceptor, SocketAcceptor::Bind(std::move(accepting)));
@@ -234,7 +257,10 @@ struct GrpcServer::Parts {
 
 GrpcServer::GrpcServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
-GrpcServer::~GrpcServer() { Drain(absl::ZeroDuration()); }
+GrpcServer::~GrpcServer() {
+  Drain(absl::ZeroDuration());
+  parts_->connection_audit->Detach();
+}
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options) {
   grpc::EnableDefaultHealthCheckService(true);
@@ -242,10 +268,14 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   auto parts = std::make_unique<Parts>(options);
   AMPD_RETURN_IF_ERROR(parts->Bind(options));
   grpc::ServerBuilder builder;
-  SetLimits(&builder);
+  SetLimits(&builder, options.memory_limit_bytes);
   parts->taker = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      options.tls.certificate.empty() ? grpc::InsecureServerCredentials() : ServerTlsCredentials(options.tls));
+      options.tls.certificate.empty()
+          ? grpc::InsecureServerCredentials()
+          : ServerTlsCredentials(options.tls, [connections = parts->connection_audit](const std::string& name) {
+              connections->Connected(name);
+            }));
   builder.RegisterService(&parts->jobs);
   builder.RegisterService(&parts->workers);
   builder.RegisterService(&parts->admin);
@@ -289,6 +319,29 @@ Acceptor::Counters GrpcServer::connections() const {
   }
   return all;
 }
+
+std::vector<WatchedListener> GrpcServer::Listeners() {
+  std::vector<WatchedListener> listeners;
+  if (Acceptor* const acceptor = parts_->acceptor.get(); acceptor != nullptr) {
+    listeners.push_back({.name = acceptor->address().ToString(),
+                         .num_accepts = [acceptor] { return acceptor->num_accepts(); },
+                         .probe = [acceptor] { return acceptor->Probe(kProbeTimeout); },
+                         .restart = [acceptor] { return acceptor->Restart(); }});
+  }
+  for (SocketAcceptor* const acceptor : {parts_->socket_acceptor.get(), parts_->proxy_acceptor.get()}) {
+    if (acceptor != nullptr) {
+      listeners.push_back({.name = absl::StrCat("the socket ", acceptor->path()),
+                           .num_accepts = [acceptor] { return acceptor->num_accepts(); },
+                           .probe = [acceptor] { return acceptor->Probe(kProbeTimeout); },
+                           .restart = [acceptor] { return acceptor->Restart(); }});
+    }
+  }
+  return listeners;
+}
+
+CallLimits* GrpcServer::call_limits() { return &parts_->call_limits; }
+
+Audit* GrpcServer::audit() { return &parts_->audit; }
 
 bool GrpcServer::HadConnectionRoom() {
   const bool on_loopback = parts_->acceptor == nullptr || parts_->acceptor->HadRoom();

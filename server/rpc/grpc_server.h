@@ -14,10 +14,14 @@
 #include "base/io/listen_address.h"
 #include "base/tls/tls_files.h"
 #include "server/access/grants.h"
+#include "server/access/limits.h"
 #include "server/artifacts/artifact_store.h"
 #include "server/audit/audit_log.h"
 #include "server/coordinator/coordinator.h"
+#include "server/monitoring/listener_watch.h"
+#include "server/oidc/identity_provider.h"
 #include "server/rpc/acceptor.h"
+#include "server/rpc/audit.h"
 #include "server/rpc/call.h"
 #include "server/rpc/worker_streams.h"
 #include "server/telemetry/metric_store.h"
@@ -36,10 +40,12 @@ class GrpcServer {
     std::string socket;                   // Path of the Unix socket; empty: none.
     std::string proxy_socket;             // Path of the socket for a proxy; empty: none.
     const Grants* grants = nullptr;       // Roles of the users that connect to it.
+    const Limits* limits = nullptr;       // Of tenants and callers.
     int max_connections = 1024;           // Of each of the two.
     TokenStore* tokens = nullptr;
-    AuditLog* audit = nullptr;     // Null: none.
-    bool trusts_loopback = false;  // As Guard::Options.
+    IdentityProvider* provider = nullptr;  // As Guard::Options.
+    AuditLog* audit = nullptr;             // Null: none.
+    bool trusts_loopback = false;          // As Guard::Options.
     // With a certificate and a key, `listen` has TLS. The certificates of clients, there and behind the proxy, must be
     // issued by an authority in `ca`.
     TlsFiles tls;
@@ -51,6 +57,8 @@ class GrpcServer {
     WorkerStreams* streams = nullptr;
     const Clock* clock = nullptr;
     CallObserver* observer = nullptr;
+    std::function<bool()> has_memory;             // As Guard::Options::has_memory.
+    int64_t memory_limit_bytes = 0;               // Of the whole process; 0: none.
     std::function<void(const std::string&)> log;  // As Acceptor::Options::log.
   };
 
@@ -60,6 +68,12 @@ class GrpcServer {
 
   int port() const;  // 0 without Options::listen.
   Acceptor::Counters connections() const;
+  // Returns the listeners. What is returned must not be used during and after Drain.
+  std::vector<WatchedListener> Listeners();
+  // What decides which calls get an entry in the audit log. The pages over HTTP use it too.
+  Audit* audit();
+  // What limits how often callers call. The pages over HTTP count too.
+  CallLimits* call_limits();
   // Returns Acceptor::HadRoom for all listeners.
   bool HadConnectionRoom();
   // Ends the streams of callers that may not call them any more, because their token expired or was revoked. Called

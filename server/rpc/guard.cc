@@ -5,17 +5,15 @@
 
 #include <memory>
 #include <optional>
-#include <set>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/tls/trust.h"
-#include "server/access/rules.h"
+#include "server/coordinator/job_queries.h"
+#include "server/rpc/call_memory.h"
 
 namespace ampd::server {
 namespace {
@@ -23,33 +21,6 @@ namespace {
 constexpr char kAuthorization[] = "authorization";
 constexpr char kProxiedCertificate[] = "x-ampd-client-cert";
 constexpr size_t kMaxAddressBytes = 64;
-constexpr size_t kSchemeLength = 7;  // Of "Bearer ".
-
-// The role of a token; none for one that a newer server gave it.
-std::set<Role> RolesOf(const v1::Token& token) {
-  switch (token.role()) {
-    case v1::VIEWER:
-      return {Role::kViewer};
-    case v1::SUBMITTER:
-      return {Role::kSubmitter};
-    case v1::OPERATOR:
-      return {Role::kOperator};
-    case v1::ADMIN:
-      return {Role::kAdmin};
-    case v1::AGENT:
-      return {Role::kAgent};
-    default:
-      return {};
-  }
-}
-
-Identity IdentityOfToken(const v1::Token& token) {
-  Identity identity{.name = absl::StrCat("token:", token.name()), .roles = RolesOf(token)};
-  if (token.role() == v1::AGENT) {
-    identity.workers = token.worker();
-  }
-  return identity;
-}
 
 // The caller's address as the proxy says it.
 std::string ProxiedAddress(const grpc::ServerContextBase& context) {
@@ -84,14 +55,8 @@ absl::StatusOr<v1::Token> Guard::TokenOf(const grpc::ServerContextBase& context)
   if (first == last) {
     return absl::NotFoundError("the call has no token");
   }
-  const std::string_view value(first->second.data(), first->second.size());
-  // The scheme's case does not matter (RFC 9110, 11.1).
-  if (std::next(first) != last || value.size() <= kSchemeLength ||
-      !absl::EqualsIgnoreCase(std::string(value.substr(0, kSchemeLength)), "Bearer ")) {
-    return Error(absl::StatusCode::kUnauthenticated, "BAD_AUTHORIZATION",
-                 "the call's metadata must have one 'authorization' of the form 'Bearer TOKEN'");
-  }
-  return options_.tokens->Find(value.substr(kSchemeLength));
+  return std::next(first) == last ? credentials_.TokenOf({first->second.data(), first->second.size()})
+                                  : BadAuthorization();
 }
 
 absl::StatusOr<Identity> Guard::IdentityOfCertificate(const std::string& pem) const {
@@ -100,12 +65,7 @@ absl::StatusOr<Identity> Guard::IdentityOfCertificate(const std::string& pem) co
     return Error(absl::StatusCode::kUnauthenticated, "CERTIFICATE_NOT_TRUSTED",
                  "the server does not trust the connection's certificate, or not any more");
   }
-  Identity identity = options_.grants->OfCertificate(*name);
-  return !identity.name.empty()
-             ? absl::StatusOr<Identity>(std::move(identity))
-             : Error(absl::StatusCode::kUnauthenticated, "BAD_CERTIFICATE_NAME",
-                     "the common name of the certificate must have letters, digits, '-', '_', '.' and "
-                     "'@' only");
+  return credentials_.OfCertificate(*name);
 }
 
 absl::StatusOr<Identity> Guard::IdentityBehindProxy(const grpc::ServerContextBase& context) const {
@@ -117,10 +77,16 @@ absl::StatusOr<Identity> Guard::IdentityBehindProxy(const grpc::ServerContextBas
       std::next(first) == last ? PemOfDer(std::string(first->second.data(), first->second.size())) : "");
 }
 
+Identity Guard::IdentityOnSocket(const Peer& peer) const {
+  Identity identity = peer.identity;
+  identity.roles = options_.grants->RolesOf(peer.local);
+  return identity;
+}
+
 absl::StatusOr<Identity> Guard::IdentityOfConnection(const grpc::ServerContextBase& context) const {
   const std::string name = context.peer();
   if (const std::optional<Peer> on_socket = options_.peers->Find(name); on_socket.has_value()) {
-    return on_socket->is_proxy ? IdentityBehindProxy(context) : on_socket->identity;
+    return on_socket->is_proxy ? IdentityBehindProxy(context) : IdentityOnSocket(*on_socket);
   }
   if (options_.listens_with_tls) {
     // The chain of a client, as a server sees it, lacks the client's own certificate.
@@ -130,16 +96,22 @@ absl::StatusOr<Identity> Guard::IdentityOfConnection(const grpc::ServerContextBa
   if (!IsLoopbackPeer(name)) {
     return Error(absl::StatusCode::kPermissionDenied, "NOT_LOCAL", "this server serves its own host only");
   }
-  return options_.trusts_loopback ? Identity{.roles = {Role::kAdmin}} : Identity();
+  return options_.trusts_loopback ? Identity::InAllTenants("", Role::kAdmin) : Identity();
 }
 
 absl::StatusOr<Identity> Guard::IdentityOf(const grpc::ServerContextBase& context) const {
   AMPD_ASSIGN_OR_RETURN(Identity of_connection, IdentityOfConnection(context));
-  const absl::StatusOr<v1::Token> token = TokenOf(context);
-  if (token.ok()) {
-    return IdentityOfToken(*token);
+  const auto [first, last] = context.client_metadata().equal_range(kAuthorization);
+  if (first == last) {
+    return of_connection;
   }
-  return absl::IsNotFound(token.status()) ? absl::StatusOr<Identity>(std::move(of_connection)) : token.status();
+  return std::next(first) == last ? credentials_.OfAuthorization({first->second.data(), first->second.size()})
+                                  : BadAuthorization();
+}
+
+std::string Guard::NameOf(const grpc::ServerContextBase& context) const {
+  const absl::StatusOr<Identity> identity = IdentityOf(context);
+  return identity.ok() ? identity->name : IdentityOfConnection(context).value_or(Identity()).name;
 }
 
 std::string Guard::AddressOf(const grpc::ServerContextBase& context) const {
@@ -165,20 +137,37 @@ absl::Status Guard::Check(const grpc::ServerContextBase& context, std::string_vi
   return CheckMethod(identity, method);
 }
 
-bool Guard::ChangesJob(std::string_view method) {
-  const Rule* const rule = FindRule(method);
-  return rule != nullptr && rule->changes_job;
-}
-
-bool Guard::MayChangeAllJobs(const grpc::ServerContextBase& context) const {
-  const absl::StatusOr<Identity> identity = IdentityOf(context);
-  return identity.ok() && identity->has(Right::kOperate);
-}
-
-absl::Status Guard::CheckJob(const grpc::ServerContextBase& context, const std::string& job) const {
+absl::Status Guard::Admit(const grpc::ServerContextBase& context, std::string_view method) const {
   AMPD_ASSIGN_OR_RETURN(const Identity identity, IdentityOf(context));
-  AMPD_ASSIGN_OR_RETURN(const std::string owner, options_.owner_of(job));
-  return CheckOwner(identity, job, owner);
+  AMPD_RETURN_IF_ERROR(CheckMethod(identity, method));
+  AMPD_RETURN_IF_ERROR(CheckMemoryFor(method, options_.has_memory == nullptr || options_.has_memory()));
+  return options_.limits == nullptr ? absl::OkStatus() : options_.limits->TakeCall(identity);
+}
+
+absl::StatusOr<CallLimits::Slot> Guard::AdmitStream(const grpc::ServerContextBase& context,
+                                                    std::string_view method) const {
+  AMPD_ASSIGN_OR_RETURN(const Identity identity, IdentityOf(context));
+  AMPD_RETURN_IF_ERROR(CheckMethod(identity, method));
+  AMPD_RETURN_IF_ERROR(CheckMemoryFor(method, options_.has_memory == nullptr || options_.has_memory()));
+  return options_.limits == nullptr ? absl::StatusOr<CallLimits::Slot>(nullptr) : options_.limits->TakeStream(identity);
+}
+
+bool Guard::MayUseAllJobs(const grpc::ServerContextBase& context, std::string_view method) const {
+  const absl::StatusOr<Identity> identity = IdentityOf(context);
+  return identity.ok() && ampd::server::MayUseAllJobs(*identity, *FindRule(method));
+}
+
+absl::Status Guard::CheckJob(const grpc::ServerContextBase& context, std::string_view method,
+                             const std::string& job) const {
+  AMPD_ASSIGN_OR_RETURN(const Identity identity, IdentityOf(context));
+  AMPD_ASSIGN_OR_RETURN(const JobFacts facts, options_.find_job(job));
+  return CheckJob(identity, method, job, facts);
+}
+
+absl::Status Guard::CheckJob(const Identity& identity, std::string_view method, const std::string& job,
+                             const JobFacts& facts) {
+  return MaySeeJob(identity, facts) ? ampd::server::CheckJob(identity, *FindRule(method), job, facts)
+                                    : JobNotFound(job);
 }
 
 }  // namespace ampd::server

@@ -18,8 +18,8 @@ graph::Work WorkFor(grpc::CallbackServerContext* context) {
 
 }  // namespace
 
-void JobService::PostEstimate(grpc::CallbackServerContext* context, const v1::ModelSpec& model,
-                              const Estimate& estimate, const FinishCall& finish) {
+void JobService::PostEstimate(grpc::CallbackServerContext* context, const std::string& tenant,
+                              const v1::ModelSpec& model, const Estimate& estimate, const FinishCall& finish) {
   const auto post = [=, this](UploadedModel found) {
     const auto status = std::make_shared<absl::Status>();
     auto compute = [=, found = std::move(found)] {
@@ -38,21 +38,26 @@ void JobService::PostEstimate(grpc::CallbackServerContext* context, const v1::Mo
   }
   const auto found = std::make_shared<absl::StatusOr<UploadedModel>>();
   PostOrRefuse(
-      options_.environment->model_pool, finish, [=, this, &model] { *found = options_.models->Find(model); },
+      options_.environment->model_pool, finish, [=, this, &model] { *found = options_.models->Find(tenant, model); },
       [=] { found->ok() ? post(*std::move(*found)) : finish(found->status()); });
 }
 
 grpc::ServerUnaryReactor* JobService::EstimateJob(grpc::CallbackServerContext* context,
                                                   const v1::EstimateJobRequest* request,
                                                   v1::EstimateJobResponse* response) {
-  const Estimate estimate = [=, this](const UploadedModel& model, graph::Work& work) -> absl::Status {
-    const auto workers = options_.queries->WorkersFor(request->spec());
-    AMPD_ASSIGN_OR_RETURN(*response, AnswerMemoryQuery(*request, workers, model.exported.get(), &work));
-    return absl::OkStatus();
+  const auto answer = [=, this](const FinishCall& finish) {
+    const absl::StatusOr<std::string> tenant = ChooseTenant(IdentityOf(*context), Right::kRead, request->tenant());
+    if (!tenant.ok()) {
+      return finish(tenant.status());
+    }
+    const Estimate estimate = [=, this](const UploadedModel& model, graph::Work& work) -> absl::Status {
+      const auto workers = options_.queries->WorkersFor(*tenant, request->spec());
+      AMPD_ASSIGN_OR_RETURN(*response, AnswerMemoryQuery(*request, workers, model.exported.get(), &work));
+      return absl::OkStatus();
+    };
+    PostEstimate(context, *tenant, request->spec().model(), estimate, finish);
   };
-  return ServeUnary(
-      *options_.environment, context, "ampd.v1.JobService/EstimateJob", *request,
-      [=, this](const FinishCall& finish) { PostEstimate(context, request->spec().model(), estimate, finish); });
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/EstimateJob", *request, answer);
 }
 
 grpc::ServerUnaryReactor* JobService::ResolvePolicy(grpc::CallbackServerContext* context,
@@ -62,8 +67,11 @@ grpc::ServerUnaryReactor* JobService::ResolvePolicy(grpc::CallbackServerContext*
     AMPD_ASSIGN_OR_RETURN(*response, AnswerPolicyQuery(*request, model.exported.get()));
     return absl::OkStatus();
   };
-  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/ResolvePolicy", *request,
-                    [=, this](const FinishCall& finish) { PostEstimate(context, request->model(), resolve, finish); });
+  const auto answer = [=, this](const FinishCall& finish) {
+    const absl::StatusOr<std::string> tenant = ChooseTenant(IdentityOf(*context), Right::kRead, request->tenant());
+    tenant.ok() ? PostEstimate(context, *tenant, request->model(), resolve, finish) : finish(tenant.status());
+  };
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/ResolvePolicy", *request, answer);
 }
 
 grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
@@ -112,7 +120,7 @@ void JobService::PredictAndFinish(grpc::CallbackServerContext* context, v1::Job*
   }
   const auto found = std::make_shared<absl::StatusOr<UploadedModel>>();
   const bool posted = options_.environment->model_pool->TryPostIfIdle(
-      [=, this] { *found = options_.models->Find(job->spec().model()); },
+      [=, this] { *found = options_.models->Find(job->tenant(), job->spec().model()); },
       [=] { found->ok() ? post(*std::move(*found)) : answer(); });
   if (!posted) {
     answer();

@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<uint64_t>> PageToken(const std::string& token, size_t
     good = absl::SimpleAtoi(texts[i], &parts[i]) && parts[i] <= std::numeric_limits<int64_t>::max();
   }
   if (!good) {
-    return InvalidFields({{"page_token", "is not one that this listing gave out"}});
+    return UnknownPageToken(token);
   }
   return parts;
 }
@@ -92,14 +92,40 @@ void JobService::Complete(v1::Job* job) const {
   options_.queries->AddRetention(job);
 }
 
-std::string JobService::OwnerFor(const grpc::CallbackServerContext& context) const {
-  return options_.environment->guard->IdentityOf(context).value_or(Identity()).name;
+Identity JobService::IdentityOf(const grpc::CallbackServerContext& context) const {
+  return options_.environment->guard->IdentityOf(context).value_or(Identity());
+}
+
+Tenants JobService::VisibleTo(const grpc::CallbackServerContext& context) const {
+  return IdentityOf(context).TenantsWith(Right::kRead);
+}
+
+absl::StatusOr<Submitter> JobService::SubmitterFor(const grpc::CallbackServerContext& context,
+                                                   const std::string& wanted) const {
+  const Identity identity = IdentityOf(context);
+  AMPD_ASSIGN_OR_RETURN(std::string tenant, ChooseTenant(identity, Right::kSubmit, wanted));
+  const TenantLimits limits = options_.environment->limits->OfTenant(tenant);
+  return Submitter{.owner = identity.name,
+                   .tenant = std::move(tenant),
+                   .max_jobs = limits.jobs.value_or(0),
+                   .max_spec_bytes = limits.spec_bytes.value_or(0)};
+}
+
+std::function<absl::StatusOr<v1::Job>()> JobService::ReaderFor(const grpc::CallbackServerContext& context,
+                                                               std::string_view method, const std::string& id) const {
+  return [this, identity = IdentityOf(context), method, id]() -> absl::StatusOr<v1::Job> {
+    AMPD_ASSIGN_OR_RETURN(v1::Job job, JobWithProgress(id));
+    AMPD_RETURN_IF_ERROR(Guard::CheckJob(identity, method, id, {.tenant = job.tenant(), .owner = job.owner()}));
+    return job;
+  };
 }
 
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
                                                 const v1::CreateJobRequest* request, v1::Job* response) {
   const auto create = [=, this](const FinishCall& finish) {
-    options_.commands->CreateJob(*request, AnswerJob(response, finish), OwnerFor(*context));
+    const absl::StatusOr<Submitter> submitter = SubmitterFor(*context, request->tenant());
+    submitter.ok() ? options_.commands->CreateJob(*request, AnswerJob(response, finish), *submitter)
+                   : finish(submitter.status());
   };
   return ServeOn(PoolFor(request->spec().model()), *options_.environment, context, "ampd.v1.JobService/CreateJob",
                  *request, create);
@@ -118,7 +144,7 @@ grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* cont
                                                v1::ListJobsResponse* response) {
   return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/ListJobs", *request,
                        [=, this]() -> absl::Status {
-                         AMPD_ASSIGN_OR_RETURN(*response, options_.queries->ListJobs(*request));
+                         AMPD_ASSIGN_OR_RETURN(*response, options_.queries->ListJobs(*request, VisibleTo(*context)));
                          for (v1::Job& job : *response->mutable_jobs()) {
                            Complete(&job);
                          }
@@ -130,7 +156,7 @@ grpc::ServerUnaryReactor* JobService::FindJobs(grpc::CallbackServerContext* cont
                                                v1::FindJobsResponse* response) {
   return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/FindJobs", *request,
                        [=, this]() -> absl::Status {
-                         AMPD_ASSIGN_OR_RETURN(*response, options_.queries->FindJobs(*request));
+                         AMPD_ASSIGN_OR_RETURN(*response, options_.queries->FindJobs(*request, VisibleTo(*context)));
                          return absl::OkStatus();
                        });
 }
@@ -172,7 +198,15 @@ grpc::ServerUnaryReactor* JobService::DeleteJob(grpc::CallbackServerContext* con
 grpc::ServerUnaryReactor* JobService::CloneJob(grpc::CallbackServerContext* context, const v1::CloneJobRequest* request,
                                                v1::Job* response) {
   const auto clone = [=, this](const FinishCall& finish) {
-    options_.commands->CloneJob(*request, AnswerJob(response, finish), OwnerFor(*context));
+    // The source is read first, because its tenant is that of the new job if the request names none.
+    const absl::StatusOr<JobPtr> source = options_.queries->GetJob(request->id());
+    if (!source.ok()) {
+      return finish(source.status());
+    }
+    const absl::StatusOr<Submitter> submitter =
+        SubmitterFor(*context, request->tenant().empty() ? (*source)->tenant() : request->tenant());
+    submitter.ok() ? options_.commands->CloneJob(*request, AnswerJob(response, finish), *submitter)
+                   : finish(submitter.status());
   };
   WorkPool* pool = PoolFor(request->id());
   if (pool == nullptr) {
@@ -191,7 +225,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::Callb
   watch.job = request->id();
   watch.resume_from = FromResumeToken(request->resume_token());
   watch.from_start = request->from_start();
-  watch.get_job = [this, id = request->id()] { return JobWithProgress(id); };
+  watch.get_job = ReaderFor(*context, kMethod, request->id());
   watch.add_progress = [this](v1::Job* job) { Complete(job); };
   watch.progress = [this, id = request->id()]() -> std::optional<v1::Progress> {
     const std::optional<ProgressBoard::Entry> entry = options_.progress->Find(id);
@@ -201,7 +235,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::Callb
   watch.hub = options_.hub;
   watch.clock = options_.clock;
   watch.on_ready = Wake(reactor);
-  absl::Status allowed = options_.environment->guard->Check(*context, kMethod);
+  absl::Status allowed = reactor->Admit();
   allowed.Update(CheckBytes(*request));
   allowed.Update(CheckId(*request));
   if (allowed.ok() && !request->resume_token().empty() && !watch.resume_from.has_value()) {
@@ -222,11 +256,11 @@ grpc::ServerWriteReactor<v1::TailLogsResponse>* JobService::TailLogs(grpc::Callb
   auto reactor = std::make_shared<Reactor>(*options_.environment, context, kMethod);
   LogSession::Options tail;
   tail.request = *request;
-  tail.get_job = [this, id = request->id()] { return JobWithProgress(id); };
+  tail.get_job = ReaderFor(*context, kMethod, request->id());
   tail.store = options_.store;
   tail.hub = options_.hub;
   tail.on_ready = Wake(reactor);
-  absl::Status allowed = options_.environment->guard->Check(*context, kMethod);
+  absl::Status allowed = reactor->Admit();
   allowed.Update(CheckBytes(*request));
   allowed.Update(CheckId(*request));
   if (!allowed.ok()) {

@@ -77,8 +77,15 @@ class JobService final : public v1::JobService::CallbackService {
   JobDone AnswerJob(v1::Job* response, FinishCall finish) const;
   // Adds what is not in the record: progress and retention.
   void Complete(v1::Job* job) const;
-  // Job.owner of a job that this call creates.
-  std::string OwnerFor(const grpc::CallbackServerContext& context) const;
+  // Who makes this call. REQUIRES: the guard let it pass.
+  Identity IdentityOf(const grpc::CallbackServerContext& context) const;
+  // The tenants whose jobs this call may see.
+  Tenants VisibleTo(const grpc::CallbackServerContext& context) const;
+  // The owner and the tenant of a job that this call creates. `wanted`: the tenant that the request names.
+  absl::StatusOr<Submitter> SubmitterFor(const grpc::CallbackServerContext& context, const std::string& wanted) const;
+  // Returns a function that reads the job for a stream, with NOT_FOUND if the caller may not see it.
+  std::function<absl::StatusOr<v1::Job>()> ReaderFor(const grpc::CallbackServerContext& context,
+                                                     std::string_view method, const std::string& id) const;
   // Whether the model is an uploaded file. A call with such a model may have to wait until the file was read.
   static bool NamesArtifact(const v1::ModelSpec& model) { return !model.exported().artifact().empty(); }
   // Returns the pool that serves calls about this job, or null if the job is in memory: such calls read no disk, so
@@ -93,8 +100,9 @@ class JobService final : public v1::JobService::CallbackService {
   using Estimate = std::function<absl::Status(const UploadedModel& model, graph::Work& work)>;
   // Finds the model, runs `estimate` on the pool for estimates, and finishes the call with the status that it returns.
   // The estimate is stopped when the client leaves.
-  void PostEstimate(grpc::CallbackServerContext* context, const v1::ModelSpec& model, const Estimate& estimate,
-                    const FinishCall& finish);
+  // `tenant`: whose uploads count.
+  void PostEstimate(grpc::CallbackServerContext* context, const std::string& tenant, const v1::ModelSpec& model,
+                    const Estimate& estimate, const FinishCall& finish);
   // Adds the predicted memory peak of the newest attempt to the job, beside the measured one; then finishes the call.
   // Adds nothing if the job has no attempt, or if the prediction is not known yet and all threads for estimates are
   // busy.

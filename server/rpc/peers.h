@@ -6,14 +6,16 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "server/access/grants.h"
 #include "server/access/identity.h"
 
 namespace ampd::server {
 
 // The other end of a connection of a Unix socket.
 struct Peer {
-  Identity identity;
-  bool is_proxy = false;  // Whether it passes on the calls of others, and says of whom in their metadata.
+  Identity identity = {};  // Its roles are those at the time of the connection.
+  LocalPeer local = {};    // The user, whose roles may have changed since.
+  bool is_proxy = false;   // Whether it passes on the calls of others, and says of whom in their metadata.
 };
 
 // The peers of the connections that came over Unix sockets. gRPC names such a peer by its descriptor, "fd:17". gRPC

@@ -16,17 +16,20 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/ipc/unix_socket.h"
+#include "base/status_macros.h"
+#include "base/timed_wait.h"
 
 namespace ampd::server {
 namespace {
 
 constexpr int kWaitMillis = 500;
 constexpr int kShortageMillis = 50;
+constexpr absl::Duration kEndOfThread = absl::Seconds(5);  // As in acceptor.cc.
 constexpr absl::Duration kBetweenWarnings = absl::Seconds(10);
 
-// The user at the other end of a connected socket. The kernel recorded it when the peer connected, so the peer can't
-// change it.
-LocalPeer PeerOf(int fd) {
+// Returns the user at the other end of a connected socket. The kernel recorded it when the peer connected, so the peer
+// can't change it.
+LocalPeer LocalPeerOf(int fd) {
   LocalPeer peer;
   ucred credentials = {};
   socklen_t size = sizeof(credentials);
@@ -50,11 +53,11 @@ absl::Status SocketError(const std::string& path, const absl::Status& status) {
                absl::StrCat("cannot listen on the socket ", path, ": ", std::string(status.message())));
 }
 
-bool IsAdmin(const Identity& identity) { return identity.roles.contains(Role::kAdmin); }
+bool IsAdmin(const Identity& identity) { return identity.has(Right::kAdminister); }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SocketAcceptor>> SocketAcceptor::Bind(Options options) {
+absl::StatusOr<UniqueFd> SocketAcceptor::Listen(const Options& options) {
   struct stat existing = {};
   if (lstat(options.path.c_str(), &existing) == 0) {
     if (!S_ISSOCK(existing.st_mode)) {
@@ -69,19 +72,55 @@ absl::StatusOr<std::unique_ptr<SocketAcceptor>> SocketAcceptor::Bind(Options opt
   if (!listener.ok()) {
     return SocketError(options.path, listener.status());
   }
-  UniqueFd wake(eventfd(0, EFD_CLOEXEC));
   if (chmod(options.path.c_str(), options.mode) != 0 || listen(listener->get(), SOMAXCONN) != 0 ||
-      fcntl(listener->get(), F_SETFL, O_NONBLOCK) != 0 || !wake.ok()) {
+      fcntl(listener->get(), F_SETFL, O_NONBLOCK) != 0) {
     return SocketError(options.path, ErrnoError(errno, "prepare"));
   }
-  return std::unique_ptr<SocketAcceptor>(new SocketAcceptor(std::move(options), *std::move(listener), std::move(wake)));
+  return listener;
+}
+
+absl::StatusOr<std::unique_ptr<SocketAcceptor>> SocketAcceptor::Bind(Options options) {
+  AMPD_ASSIGN_OR_RETURN(UniqueFd listener, Listen(options));
+  UniqueFd wake(eventfd(0, EFD_CLOEXEC));
+  if (!wake.ok()) {
+    return SocketError(options.path, ErrnoError(errno, "eventfd"));
+  }
+  return std::unique_ptr<SocketAcceptor>(new SocketAcceptor(std::move(options), std::move(listener), std::move(wake)));
 }
 
 SocketAcceptor::SocketAcceptor(Options options, UniqueFd listener, UniqueFd wake)
     : options_(std::move(options)), listener_(std::move(listener)), wake_(std::move(wake)) {}
 
 void SocketAcceptor::Start() {
-  thread_ = std::thread([this] { Run(); });
+  thread_ = std::thread([this] {
+    Run();
+    absl::MutexLock lock(&mutex_);
+    has_ended_ = true;
+  });
+}
+
+ProbeResult SocketAcceptor::Probe(absl::Duration timeout) {
+  return ProbeUnix(options_.path, {&probe_, [this] { return num_accepts_.load(); }}, timeout);
+}
+
+absl::Status SocketAcceptor::Restart() {
+  stopping_ = true;
+  eventfd_write(wake_.get(), 1);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!AwaitFor(mutex_, absl::Condition(&has_ended_), kEndOfThread)) {
+      return absl::DeadlineExceededError("its thread is stuck");
+    }
+    has_ended_ = false;
+  }
+  thread_.join();
+  listener_.Reset();  // Before Listen, which refuses a path on which a process listens.
+  AMPD_ASSIGN_OR_RETURN(listener_, Listen(options_));
+  eventfd_t ignored = 0;
+  eventfd_read(wake_.get(), &ignored);
+  stopping_ = false;
+  Start();
+  return absl::OkStatus();
 }
 
 void SocketAcceptor::Stop() {
@@ -137,7 +176,10 @@ bool SocketAcceptor::AcceptWaiting() {
   while (true) {
     UniqueFd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (connection.ok()) {
-      Take(std::move(connection));
+      ++num_accepts_;
+      if (!probe_.IsProbe(connection.get())) {
+        Take(std::move(connection));
+      }
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       ReportFull("no file descriptor is left for a new connection");
       return false;
@@ -148,12 +190,13 @@ bool SocketAcceptor::AcceptWaiting() {
 }
 
 void SocketAcceptor::Take(UniqueFd connection) {
-  const Identity identity = options_.grants->Of(PeerOf(connection.get()));
+  Peer from{.local = LocalPeerOf(connection.get())};
+  from.identity = options_.grants->Of(from.local);
   const auto of_others = static_cast<int64_t>(
-      std::count_if(silent_.begin(), silent_.end(), [](const Silent& one) { return !IsAdmin(one.identity); }) +
+      std::count_if(silent_.begin(), silent_.end(), [](const Silent& one) { return !IsAdmin(one.peer.identity); }) +
       std::count_if(passed_.begin(), passed_.end(), [](const Passed& one) { return !one.is_admin; }));
   const bool is_full = silent_.size() + passed_.size() >= static_cast<size_t>(options_.max_connections);
-  if (is_full || (!IsAdmin(identity) && of_others >= int64_t{3} * options_.max_connections / 4)) {
+  if (is_full || (!IsAdmin(from.identity) && of_others >= int64_t{3} * options_.max_connections / 4)) {
     ++num_refused_;
     ReportFull(absl::StrCat("there are ", silent_.size() + passed_.size(),
                             " connections on the socket, as many as the "
@@ -161,7 +204,7 @@ void SocketAcceptor::Take(UniqueFd connection) {
     return;
   }
   ++num_accepted_;
-  silent_.push_back({std::move(connection), identity, SystemClock().SinceBoot()});
+  silent_.push_back({std::move(connection), std::move(from), SystemClock().SinceBoot()});
 }
 
 void SocketAcceptor::Serve(const std::deque<bool>& is_readable) {
@@ -170,8 +213,8 @@ void SocketAcceptor::Serve(const std::deque<bool>& is_readable) {
   for (size_t i = 0; i < silent_.size(); ++i) {
     Silent& one = silent_[i];
     if (is_readable[i]) {
-      passed_.push_back({one.fd.get(), SocketInode(one.fd.get()), IsAdmin(one.identity)});
-      options_.on_connection(std::move(one.fd), one.identity);
+      passed_.push_back({one.fd.get(), SocketInode(one.fd.get()), IsAdmin(one.peer.identity)});
+      options_.on_connection(std::move(one.fd), one.peer);
     } else if (now - one.accepted < kFirstBytes) {
       still_silent.push_back(std::move(one));
     } else {

@@ -10,11 +10,16 @@
 #include <string>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/io/file.h"
+#include "base/io/listener_probe.h"
 #include "server/access/grants.h"
 #include "server/rpc/acceptor.h"
+#include "server/rpc/peers.h"
 
 namespace ampd::server {
 
@@ -31,8 +36,8 @@ class SocketAcceptor {
     mode_t mode = 0600;  // Of the socket's file: who may connect at all.
     int max_connections = 1024;
     const Grants* grants = nullptr;
-    // Receives a connection, whose socket is non-blocking, and its user. Called on the acceptor's thread.
-    std::function<void(UniqueFd, const Identity&)> on_connection;
+    // Receives a connection, whose socket is non-blocking, and its other end. Called on the acceptor's thread.
+    std::function<void(UniqueFd, const Peer&)> on_connection;
     std::function<void(const std::string&)> log;  // As Acceptor::Options::log.
   };
 
@@ -44,8 +49,14 @@ class SocketAcceptor {
 
   // Starts to accept. REQUIRES: called once.
   void Start();
-  // Closes the listener and removes its file; connections stay open. Idempotent.
+  // Closes the listener and removes its file; connections stay open. Idempotent. REQUIRES: not during Restart.
   void Stop();
+
+  // As the functions of Acceptor. Restart also makes the socket's file again, if somebody deleted it.
+  ProbeResult Probe(absl::Duration timeout);
+  absl::Status Restart();
+  int64_t num_accepts() const { return num_accepts_; }
+  const std::string& path() const { return options_.path; }
 
   Acceptor::Counters counters() const;
   // As Acceptor::HadRoom.
@@ -55,7 +66,7 @@ class SocketAcceptor {
   // A connection that has sent nothing yet.
   struct Silent {
     UniqueFd fd;
-    Identity identity;
+    Peer peer;
     absl::Duration accepted;  // Since boot.
   };
   // A connection that was passed on. Its receiver owns the descriptor and may have closed it.
@@ -66,6 +77,7 @@ class SocketAcceptor {
   };
 
   SocketAcceptor(Options options, UniqueFd listener, UniqueFd wake);
+  static absl::StatusOr<UniqueFd> Listen(const Options& options);
   void Run();
   // Accepts all waiting connections. Returns false if descriptors have run out; the caller then waits before it tries
   // again.
@@ -78,9 +90,12 @@ class SocketAcceptor {
   void ReportFull(const std::string& why);
 
   const Options options_;
+  ProbePeer probe_;
   UniqueFd listener_;
   const UniqueFd wake_;
   std::atomic<bool> stopping_ = false;
+  absl::Mutex mutex_;
+  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;  // The thread runs no more.
   std::thread thread_;
 
   // Only the acceptor's thread uses these three.
@@ -90,6 +105,7 @@ class SocketAcceptor {
 
   std::atomic<bool> was_full_ = false;  // Since the last HadRoom.
 
+  std::atomic<int64_t> num_accepts_ = 0;
   std::atomic<int64_t> num_accepted_ = 0;
   std::atomic<int64_t> num_refused_ = 0;
   std::atomic<int64_t> num_evicted_ = 0;

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/grpc/grpc_status.h"
+#include "base/status_macros.h"
 #include "server/rpc/call.h"
 #include "server/rpc/ticker.h"
 
@@ -56,6 +57,12 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Ope
     absl::MutexLock lock(&reactor->mutex_);
     reactor->self_ = reactor;
     reactor->FinishLocked(status);
+  }
+
+  // Whether the caller may open the stream. If so, it counts as open until it is done. Call once, before Run or Refuse.
+  absl::Status Admit() {
+    AMPD_ASSIGN_OR_RETURN(slot_, environment_.guard->AdmitStream(*context_, method_));
+    return absl::OkStatus();
   }
 
   // Schedules another call of the session's Next on the pool.
@@ -177,6 +184,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Ope
   grpc::CallbackServerContext* const context_;
   const std::string_view method_;
   const AuditCaller caller_;
+  CallLimits::Slot slot_;
   std::unique_ptr<Session> session_;  // Used by the pump only.
 
   absl::Mutex mutex_;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "ampd/v1/worker_admin_service.grpc.pb.h"
 #include "server/coordinator/worker_sessions.h"
 #include "server/rpc/call.h"
@@ -22,6 +24,9 @@ class WorkerAdminService final : public v1::WorkerAdminService::CallbackService 
                                          v1::RemoveWorkerResponse*) override;
 
  private:
+  // OK if the caller may change the worker: it must be an operator of all tenants that the worker serves.
+  absl::Status CheckWorker(const grpc::CallbackServerContext& context, const std::string& worker) const;
+
   const CallEnvironment* const environment_;
   WorkerSessions* const sessions_;
 };

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -54,6 +55,10 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
       EndWith(may);
       return;
     }
+    if (const absl::Status may = ResolveTenants(&report); !may.ok()) {
+      EndWith(may);
+      return;
+    }
     {
       // `order_mutex_` is held while a directive is built and queued, so that directives are sent in the order in which
       // they were built.
@@ -78,6 +83,18 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
       DirectiveDue();  // A directive may have become due before the stream was attached.
     }
     Read();
+  }
+
+  // Replaces the tenants that the worker wants to serve by those that it serves; none stand for all.
+  absl::Status ResolveTenants(v1::WorkerReport* report) {
+    const Tenants wants(std::set<std::string>(report->tenants().begin(), report->tenants().end()));
+    const absl::StatusOr<Tenants> serves = ChooseWorkersTenants(identity_, wants);
+    if (!serves.ok()) {
+      refused_worker_ = report->worker();
+      return serves.status();
+    }
+    report->mutable_tenants()->Assign(serves->names().begin(), serves->names().end());
+    return absl::OkStatus();
   }
 
   std::string AuditObject() const override { return refused_worker_; }
@@ -132,34 +149,33 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
       ++num_uploads_;
     }
     if (upload.batch().samples().empty()) {
-      StoreAndRead(std::move(upload), place->from_step);
+      StoreAndRead(std::move(upload), *place);
       return;
     }
     // Samples are written before the rest of the batch is queued. This happens on a thread of the pool, because it may
     // wait for the disk. To keep the order, the next upload is read only after it.
     auto shared = std::make_shared<v1::TelemetryUpload>(std::move(upload));
-    if (!options_.environment->pool->TryPost([this, shared, from_step = place->from_step, keep = self()] {
-          TakeSamples(std::move(*shared), from_step);
-        })) {
+    if (!options_.environment->pool->TryPost(
+            [this, shared, place = *place, keep = self()] { TakeSamples(std::move(*shared), place); })) {
       EndWith(WithRetryDelay(Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY",
                                    "too many calls wait already; send it again later"),
                              absl::Seconds(1)));
     }
   }
 
-  void TakeSamples(v1::TelemetryUpload upload, int64_t from_step) {
+  void TakeSamples(v1::TelemetryUpload upload, const JobQueries::AttemptPlace& place) {
     const absl::Status stored =
-        StoreSamples(upload.key(), options_.clock->Now(), options_.artifacts, upload.mutable_batch());
+        StoreSamples(place.tenant, upload.key(), options_.clock->Now(), options_.artifacts, upload.mutable_batch());
     if (stored.ok()) {
-      StoreAndRead(std::move(upload), from_step);
+      StoreAndRead(std::move(upload), place);
     } else {
       EndWith(stored);
     }
   }
 
-  void StoreAndRead(v1::TelemetryUpload upload, int64_t from_step) {
+  void StoreAndRead(v1::TelemetryUpload upload, const JobQueries::AttemptPlace& place) {
     const v1::AttemptKey key = upload.key();
-    if (absl::Status stored = Store(std::move(upload), from_step); !stored.ok()) {
+    if (absl::Status stored = Store(std::move(upload), place); !stored.ok()) {
       Acknowledge(key, stored);
       if (!absl::IsInvalidArgument(stored)) {
         return;
@@ -181,9 +197,12 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
   }
 
   // Appends the log before the telemetry. The store keeps the order, so the telemetry's acknowledgement covers the log.
-  absl::Status Store(v1::TelemetryUpload upload, int64_t from_step) {
+  absl::Status Store(v1::TelemetryUpload upload, const JobQueries::AttemptPlace& place) {
     const v1::AttemptKey key = upload.key();
     if (upload.has_log()) {
+      if (place.has_gap) {  // What the backup lacks of the log before this text will never come.
+        upload.mutable_log()->set_dropped_bytes(upload.log().offset_bytes());
+      }
       absl::Status queued = options_.store->AppendLog(key.job_id(), key.attempt(), std::move(*upload.mutable_log()),
                                                       [this, keep = self()](absl::StatusOr<AttemptExtent> extent) {
                                                         if (!extent.ok()) {
@@ -198,13 +217,14 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
       Acknowledge(key, extent);
     };
     const auto [first, last] = points::SequenceRange(upload.batch());
-    TelemetryAppend append{key.job_id(), key.attempt(), from_step, std::move(*upload.mutable_batch())};
+    TelemetryAppend append{key.job_id(), key.attempt(), place.from_step, std::move(*upload.mutable_batch()),
+                           place.has_gap};
     const absl::Status queued = options_.store->AppendTelemetry(std::move(append), done);
     // A batch that is malformed stays malformed when it is sent again. It is therefore skipped, and an event of the job
     // reports that.
     return absl::IsInvalidArgument(queued)
                ? options_.store->SkipTelemetry(
-                     {key.job_id(), key.attempt(), from_step, first, last, std::string(queued.message())}, done)
+                     {key.job_id(), key.attempt(), place.from_step, first, last, std::string(queued.message())}, done)
                : queued;
   }
 

@@ -27,6 +27,10 @@ absl::StatusOr<Applied> ClusterState::Apply(const internal::Update& update) {
 
 void ClusterState::Adopt(const Applied& applied) {
   life_ = std::max(life_, applied.life);
+  if (applied.epoch > 0) {
+    epoch_ = applied.epoch;
+    restored_in_life_ = life_;
+  }
   if (applied.changed) {  // If nothing changed, the update is not in the journal, and a replay would not see its time.
     newest_time_unix_micros_ = std::max(newest_time_unix_micros_, applied.time_unix_micros);
   }
@@ -45,7 +49,7 @@ void ClusterState::Adopt(const Applied& applied) {
   }
   for (const DeletedJob& job : applied.deleted_jobs) {
     RemoveJob(job.id);
-    requests_.erase(job.request_id);
+    requests_.erase({job.tenant, job.request_id});
   }
 }
 
@@ -60,7 +64,8 @@ void ClusterState::PutJob(const JobRecordPtr& record) {
     orders_named_[job.spec().name()].insert(job.submit_order());
     next_submit_order_ = std::max(next_submit_order_, job.submit_order() + 1);
     if (!record->request_id().empty()) {
-      internal::AcceptedRequest& request = requests_[record->request_id()];
+      internal::AcceptedRequest& request = requests_[{job.tenant(), record->request_id()}];
+      request.set_tenant(job.tenant());
       request.set_request_id(record->request_id());
       request.set_request_digest(record->request_digest());
       request.set_job(job.id());
@@ -68,6 +73,7 @@ void ClusterState::PutJob(const JobRecordPtr& record) {
   }
   jobs_[job.submit_order()] = record;
   spec_bytes_ += job.spec().ByteSizeLong();
+  CountUse(job, 1);
   if (job.state() == v1::Job::QUEUED) {
     queue_[KeyOf(job)] = record;
   } else if (IsActive(job.state())) {
@@ -78,11 +84,29 @@ void ClusterState::PutJob(const JobRecordPtr& record) {
 void ClusterState::Unindex(const internal::JobRecord& record) {
   const v1::Job& job = record.job();
   spec_bytes_ -= job.spec().ByteSizeLong();
+  CountUse(job, -1);
   if (job.state() == v1::Job::QUEUED) {
     queue_.erase(KeyOf(job));
   } else if (IsActive(job.state())) {
     on_worker_[WorkerOf(job)].erase(job.submit_order());
   }
+}
+
+void ClusterState::CountUse(const v1::Job& job, int sign) {
+  if (IsTerminal(job.state())) {
+    return;
+  }
+  TenantUse& use = use_[job.tenant()];
+  use.num_jobs += sign;
+  use.spec_bytes += sign * static_cast<int64_t>(job.spec().ByteSizeLong());
+  if (use.num_jobs == 0) {
+    use_.erase(job.tenant());
+  }
+}
+
+ClusterState::TenantUse ClusterState::UseOf(const std::string& tenant) const {
+  const auto found = use_.find(tenant);
+  return found == use_.end() ? TenantUse() : found->second;
 }
 
 void ClusterState::RemoveJob(const std::string& id) {
@@ -110,21 +134,32 @@ WorkerRecordPtr ClusterState::FindWorker(const std::string& name) const {
   return worker == workers_.end() ? nullptr : worker->second;
 }
 
-std::vector<JobRecordPtr> ClusterState::JobsNamed(const std::string& name, size_t limit) const {
+const internal::AcceptedRequest* ClusterState::FindRequest(const std::string& tenant,
+                                                           const std::string& request_id) const {
+  const auto found = requests_.find({tenant, request_id});
+  return request_id.empty() || found == requests_.end() ? nullptr : &found->second;
+}
+
+std::vector<JobRecordPtr> ClusterState::JobsNamed(const std::string& name, size_t limit, const Tenants& tenants) const {
   std::vector<JobRecordPtr> jobs;
   if (const auto orders = orders_named_.find(name); orders != orders_named_.end()) {
     for (auto order = orders->second.rbegin(); order != orders->second.rend() && jobs.size() < limit; ++order) {
-      jobs.push_back(jobs_.at(*order));
+      if (const JobRecordPtr& job = jobs_.at(*order); tenants.Has(job->job().tenant())) {
+        jobs.push_back(job);
+      }
     }
   }
   return jobs;
 }
 
-std::vector<JobRecordPtr> ClusterState::JobsWithPrefix(const std::string& prefix, size_t limit) const {
+std::vector<JobRecordPtr> ClusterState::JobsWithPrefix(const std::string& prefix, size_t limit,
+                                                       const Tenants& tenants) const {
   std::vector<JobRecordPtr> jobs;
   for (auto entry = order_of_.lower_bound(prefix);
        entry != order_of_.end() && entry->first.starts_with(prefix) && jobs.size() < limit; ++entry) {
-    jobs.push_back(jobs_.at(entry->second));
+    if (const JobRecordPtr& job = jobs_.at(entry->second); tenants.Has(job->job().tenant())) {
+      jobs.push_back(job);
+    }
   }
   return jobs;
 }
@@ -156,6 +191,7 @@ internal::Snapshot ClusterState::ToSnapshot(uint64_t index) const {
   snapshot.set_life(life_);
   snapshot.set_next_submit_order(next_submit_order_);
   snapshot.set_newest_time_unix_micros(newest_time_unix_micros_);
+  snapshot.set_restored_in_life(restored_in_life_);
   for (const auto& [order, record] : jobs_) {
     *snapshot.add_jobs() = *record;
   }
@@ -173,16 +209,20 @@ ClusterState ClusterState::FromSnapshot(const internal::Snapshot& snapshot) {
   state.epoch_ = snapshot.epoch();
   state.life_ = snapshot.life();
   state.newest_time_unix_micros_ = snapshot.newest_time_unix_micros();
+  state.restored_in_life_ = snapshot.restored_in_life();
   for (const internal::WorkerRecord& record : snapshot.workers()) {
     state.PutWorker(std::make_shared<internal::WorkerRecord>(record));
   }
   for (const internal::JobRecord& record : snapshot.jobs()) {
     auto job = std::make_shared<internal::JobRecord>(record);
     ConvertLossScaleOrders(job.get());
+    job->mutable_job()->set_tenant(TenantOrDefault(job->job().tenant()));
     state.PutJob(std::move(job));
   }
   for (const internal::AcceptedRequest& request : snapshot.requests()) {
-    state.requests_[request.request_id()] = request;
+    internal::AcceptedRequest accepted = request;
+    accepted.set_tenant(TenantOrDefault(request.tenant()));
+    state.requests_[{accepted.tenant(), accepted.request_id()}] = std::move(accepted);
   }
   state.next_submit_order_ = snapshot.next_submit_order();
   return state;

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "ampd/internal/journal.pb.h"
 #include "ampd/v1/job.pb.h"
+#include "base/tenants.h"
 
 namespace ampd::server {
 
@@ -32,6 +33,7 @@ struct JobEvent {
 // A job that was removed for good.
 struct DeletedJob {
   std::string id;
+  std::string tenant;
   std::string request_id;
 };
 
@@ -49,6 +51,7 @@ struct Applied {
   std::vector<JobEvent> events;
   std::vector<std::string> deleted_histories;  // Jobs whose history was deleted; their records stay.
   uint64_t life = 0;                           // For StartLife: the new life.
+  uint64_t epoch = 0;                          // For RestoreServer: the new epoch.
   int64_t time_unix_micros = 0;                // When the update was asked for.
 };
 
@@ -84,10 +87,10 @@ class ClusterState {
   // Returns the job's record from memory, or null if there is none.
   JobRecordPtr FindJob(const std::string& id) const;
   WorkerRecordPtr FindWorker(const std::string& name) const;
-  // Return the jobs in memory that have this name, or whose id begins with this prefix: the newest `limit` of the jobs
-  // with the name, and the first `limit` in the order of ids.
-  std::vector<JobRecordPtr> JobsNamed(const std::string& name, size_t limit) const;
-  std::vector<JobRecordPtr> JobsWithPrefix(const std::string& prefix, size_t limit) const;
+  // Return the jobs of these tenants in memory that have this name, or whose id begins with this prefix: the newest
+  // `limit` of the jobs with the name, and the first `limit` in the order of ids.
+  std::vector<JobRecordPtr> JobsNamed(const std::string& name, size_t limit, const Tenants& tenants) const;
+  std::vector<JobRecordPtr> JobsWithPrefix(const std::string& prefix, size_t limit, const Tenants& tenants) const;
 
   const std::map<int64_t, JobRecordPtr>& jobs() const { return jobs_; }  // By submit order.
   const std::map<std::string, WorkerRecordPtr>& workers() const { return workers_; }
@@ -100,22 +103,36 @@ class ClusterState {
   int64_t next_submit_order() const { return next_submit_order_; }
   uint64_t epoch() const { return epoch_; }
   uint64_t life() const { return life_; }
+  // Whether this is the first life of a server that was restored from a backup. Workers may then still run attempts
+  // that are not in this state.
+  bool is_first_life_after_restore() const { return restored_in_life_ > 0 && life_ == restored_in_life_ + 1; }
+  // What the unfinished jobs of a tenant are.
+  struct TenantUse {
+    int64_t num_jobs = 0;
+    int64_t spec_bytes = 0;
+  };
+  TenantUse UseOf(const std::string& tenant) const;
   // The total size of the specs of all jobs in memory.
   size_t spec_bytes() const { return spec_bytes_; }
   // The latest time of any update; 0 when there was none.
   int64_t newest_time_unix_micros() const { return newest_time_unix_micros_; }
-  const std::map<std::string, internal::AcceptedRequest>& requests() const { return requests_; }
+  // The request with this id that created a job of the tenant; null if there is none.
+  const internal::AcceptedRequest* FindRequest(const std::string& tenant, const std::string& request_id) const;
 
  private:
   void PutJob(const JobRecordPtr& record);
   void PutWorker(const WorkerRecordPtr& record);
   void RemoveJob(const std::string& id);
   void Unindex(const internal::JobRecord& record);
+  // Adds an unfinished job to its tenant's use or, if `sign` is -1, takes it away.
+  void CountUse(const v1::Job& job, int sign);
 
   uint64_t epoch_ = 1;
   uint64_t life_ = 0;
+  uint64_t restored_in_life_ = 0;
   int64_t newest_time_unix_micros_ = 0;
   size_t spec_bytes_ = 0;
+  std::map<std::string, TenantUse> use_;  // Of tenants that have unfinished jobs.
   int64_t next_submit_order_ = 1;
   std::map<int64_t, JobRecordPtr> jobs_;
   std::map<std::string, int64_t> order_of_;                // By id.
@@ -123,7 +140,7 @@ class ClusterState {
   std::map<QueueKey, JobRecordPtr> queue_;
   std::map<std::string, std::set<int64_t>> on_worker_;
   std::map<std::string, WorkerRecordPtr> workers_;
-  std::map<std::string, internal::AcceptedRequest> requests_;
+  std::map<std::pair<std::string, std::string>, internal::AcceptedRequest> requests_;  // By tenant and request id.
 };
 
 }  // namespace ampd::server

@@ -109,7 +109,7 @@ v1::Attempt& JobEdit::AddAttempt(const std::string& token) {
     record_->mutable_tokens()->DeleteSubrange(0, 1);
   }
   record_->add_tokens(token);
-  job().set_num_attempts(job().num_attempts() + 1);
+  job().set_num_attempts(NextAttemptNumber(*record_));
   v1::Attempt& attempt = *job().add_attempts();
   attempt.set_number(job().num_attempts());
   attempt.set_state(v1::Attempt::ASSIGNED);

@@ -164,6 +164,16 @@ std::vector<v1::Checkpoint> OlderThan(const internal::JobRecord& record, const v
   return older;
 }
 
+int32_t NextAttemptNumber(const internal::JobRecord& record) {
+  return std::max(record.job().num_attempts() + 1, record.least_attempt());
+}
+
+int32_t LeastAttemptAfterGap(const internal::JobRecord& record, int32_t gap) {
+  constexpr int32_t kThousand = 1000;
+  const int32_t last = std::max(record.job().num_attempts(), record.least_attempt());
+  return last / kThousand * kThousand + gap + 1;
+}
+
 absl::Duration RetryDelay(int attempts_without_checkpoint) {
   if (attempts_without_checkpoint <= 1) {
     return absl::ZeroDuration();

@@ -70,6 +70,12 @@ bool ResumesTraining(const v1::JobSpec& spec, const v1::Checkpoint& start);
 // damaged. They were recorded before it; newest first.
 std::vector<v1::Checkpoint> OlderThan(const internal::JobRecord& record, const v1::Checkpoint& start);
 
+// The number of the job's next attempt. Numbers grow by one, except after the server was restored from a backup.
+int32_t NextAttemptNumber(const internal::JobRecord& record);
+// The least number of the next attempt after a restore: the first one of the thousand that is `gap` above that of the
+// job's last attempt.
+int32_t LeastAttemptAfterGap(const internal::JobRecord& record, int32_t gap);
+
 // A job fails when this many attempts in a row ended without a new checkpoint.
 inline constexpr int kMaxAttemptsWithoutCheckpoint = 3;
 

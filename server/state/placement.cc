@@ -1,5 +1,6 @@
 #include "server/state/placement.h"
 
+#include <algorithm>
 #include <iterator>
 #include <set>
 #include <utility>
@@ -74,7 +75,10 @@ v1::Pending Conclude(const JobRecord& record, const DeviceVerdict& best, bool fi
         " at the earliest"));
   } else if (best.reason() == PendingReason::PENDING_REASON_UNSPECIFIED) {
     pending.set_reason(PendingReason::NO_WORKERS);
-    pending.set_message("no worker has ever reported a device");
+    const std::string& tenant = record.job().tenant();
+    pending.set_message(tenant == kDefaultTenant
+                            ? "no worker has ever reported a device"
+                            : absl::StrCat("no worker for the tenant ", tenant, " has ever reported a device"));
   } else {
     const bool waits_its_turn = best.reason() == PendingReason::PLACEMENT_DUE && is_behind;
     pending.set_reason(waits_its_turn ? PendingReason::BEHIND_OTHERS : best.reason());
@@ -98,12 +102,14 @@ Fleet::Fleet(const ClusterState& state, LiveWorkers live) : live_(std::move(live
   }
 }
 
-std::vector<v1::Worker> MatchingWorkers(const ClusterState& state, const LiveWorkers& live, const v1::JobSpec& spec) {
+std::vector<v1::Worker> MatchingWorkers(const ClusterState& state, const LiveWorkers& live, const std::string& tenant,
+                                        const v1::JobSpec& spec) {
   std::vector<v1::Worker> workers;
   const Fleet fleet(state, live);
   for (const Candidate& candidate : fleet.devices()) {
     DeviceVerdict verdict;
-    if (!WorkerServes(spec, candidate, &verdict) || !DeviceMatches(spec, /*begins=*/true, candidate, &verdict)) {
+    if (!ServesTenant(*candidate.worker, tenant) || !WorkerServes(spec, candidate, &verdict) ||
+        !DeviceMatches(tenant, spec, /*begins=*/true, candidate, &verdict)) {
       continue;
     }
     const v1::Worker& worker = candidate.worker->worker();
@@ -121,7 +127,16 @@ int CountAhead(const ClusterState& state, const v1::Job& job) {
   return place == state.queue().end() ? 0 : static_cast<int>(std::distance(state.queue().begin(), place));
 }
 
-v1::ExplainJobResponse ExplainWaiting(const Fleet& fleet, int jobs_ahead, const JobRecord& record,
+int CountAheadInTenant(const ClusterState& state, const v1::Job& job) {
+  const auto place = state.queue().find({-job.spec().priority(), job.submit_order()});
+  return place == state.queue().end()
+             ? 0
+             : static_cast<int>(std::count_if(state.queue().begin(), place, [&](const auto& entry) {
+                 return entry.second->job().tenant() == job.tenant();
+               }));
+}
+
+v1::ExplainJobResponse ExplainWaiting(const Fleet& fleet, bool is_behind, const JobRecord& record,
                                       int64_t now_unix_micros) {
   v1::ExplainJobResponse response;
   response.set_state(record.job().state());
@@ -130,17 +145,19 @@ v1::ExplainJobResponse ExplainWaiting(const Fleet& fleet, int jobs_ahead, const 
     response.set_message(absl::StrCat("job ", record.job().id(), " is ", v1::Job::State_Name(record.job().state())));
     return response;
   }
-  response.set_jobs_ahead(jobs_ahead);
   const std::optional<v1::Checkpoint> start = StartPoint(record);
   const DeviceVerdict none;
   const DeviceVerdict* best = &none;
   bool fits = false;
   for (const Candidate& candidate : fleet.devices()) {
+    if (!ServesTenant(*candidate.worker, record.job().tenant())) {
+      continue;
+    }
     DeviceVerdict* const verdict = response.add_devices();
     fits |= Examine(record, start, candidate, verdict);
     best = Hope(verdict->reason()) < Hope(best->reason()) ? verdict : best;
   }
-  const v1::Pending pending = Conclude(record, *best, fits, jobs_ahead > 0, now_unix_micros);
+  const v1::Pending pending = Conclude(record, *best, fits, is_behind, now_unix_micros);
   response.set_reason(pending.reason());
   response.set_message(pending.message());
   response.set_no_worker_fits(pending.no_worker_fits());
@@ -160,6 +177,9 @@ const PendingReasons::Outlook* PendingReasons::FindOutlook(const JobRecord& reco
   Outlook& outlook = by_needs_[needs];
   const std::optional<v1::Checkpoint> start = StartPoint(record);
   for (const Candidate& candidate : options_.fleet->devices()) {
+    if (!ServesTenant(*candidate.worker, record.job().tenant())) {
+      continue;
+    }
     DeviceVerdict verdict;
     outlook.fits |= Examine(record, start, candidate, &verdict);
     if (Hope(verdict.reason()) < Hope(outlook.best.reason())) {

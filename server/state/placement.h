@@ -31,9 +31,12 @@ class Fleet {
 
 // The number of queued jobs that are placed before this one.
 int CountAhead(const ClusterState& state, const v1::Job& job);
+// The same for those of the job's tenant.
+int CountAheadInTenant(const ClusterState& state, const v1::Job& job);
 
-// Explains why the job waits, with a verdict for each device. Pure.
-v1::ExplainJobResponse ExplainWaiting(const Fleet& fleet, int jobs_ahead, const internal::JobRecord& record,
+// Explains why the job waits, with a verdict for each device of the workers that serve its tenant. `is_behind`: whether
+// other queued jobs are placed before it. Pure.
+v1::ExplainJobResponse ExplainWaiting(const Fleet& fleet, bool is_behind, const internal::JobRecord& record,
                                       int64_t now_unix_micros);
 
 // Explains for each of many queued jobs why it waits, in the words of ExplainWaiting. Jobs with the same needs are
@@ -65,9 +68,10 @@ class PendingReasons {
   int64_t num_examined_ = 0;
 };
 
-// Returns the workers in service, each with the devices that suit a job of this spec: of the wanted kind, healthy, and
-// with access to the job's data. Devices that other jobs hold are included. Compute capability and memory are not
-// checked. Pure.
-std::vector<v1::Worker> MatchingWorkers(const ClusterState& state, const LiveWorkers& live, const v1::JobSpec& spec);
+// Returns the workers in service, each with the devices that suit a job of the tenant with this spec: of the wanted
+// kind, healthy, and with access to the job's data. Devices that other jobs hold are included. Compute capability and
+// memory are not checked. Pure.
+std::vector<v1::Worker> MatchingWorkers(const ClusterState& state, const LiveWorkers& live, const std::string& tenant,
+                                        const v1::JobSpec& spec);
 
 }  // namespace ampd::server

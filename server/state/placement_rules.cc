@@ -1,6 +1,7 @@
 #include "server/state/placement_rules.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <set>
 #include <utility>
 
@@ -55,10 +56,11 @@ void Say(DeviceVerdict* verdict, v1::PendingReason::Code reason, std::string mes
   verdict->set_message(std::move(message));
 }
 
-std::string NoDataRoot(const WorkerRecord& worker, const std::string& root) {
-  constexpr int kMostNamed = 8;
-  const auto& roots = worker.data_roots();
-  const std::string some = absl::StrJoin(roots.begin(), roots.begin() + std::min(roots.size(), kMostNamed), ", ");
+// `roots`: the data roots that jobs of the tenant may read.
+std::string NoDataRoot(const WorkerRecord& worker, const std::vector<std::string>& roots, const std::string& root) {
+  constexpr size_t kMostNamed = 8;
+  const auto end = roots.begin() + static_cast<ptrdiff_t>(std::min(roots.size(), kMostNamed));
+  const std::string some = absl::StrJoin(roots.begin(), end, ", ");
   return absl::StrCat("worker ", worker.worker().name(), " has no data root \"", root, "\"; it has ",
                       some.empty() ? "none" : some, roots.size() > kMostNamed ? ", ..." : "",
                       " (ampd-worker --data-root NAME=FOLDER)");
@@ -95,6 +97,26 @@ bool ReachesCheckpoint(const v1::Job& job, const std::optional<v1::Checkpoint>& 
 
 }  // namespace
 
+bool ServesTenant(const WorkerRecord& worker, const std::string& tenant) {
+  const auto& tenants = worker.worker().tenants();
+  return tenants.empty() || std::find(tenants.begin(), tenants.end(), tenant) != tenants.end();
+}
+
+std::vector<std::string> DataRootsFor(const std::string& tenant, const WorkerRecord& worker) {
+  std::vector<std::string> roots;
+  for (const std::string& root : worker.data_roots()) {
+    const auto& limits = worker.data_root_tenants();
+    const bool is_closed = std::any_of(limits.begin(), limits.end(), [&](const v1::DataRootTenants& limit) {
+      return limit.data_root() == root &&
+             std::find(limit.tenants().begin(), limit.tenants().end(), tenant) == limit.tenants().end();
+    });
+    if (!is_closed) {
+      roots.push_back(root);
+    }
+  }
+  return roots;
+}
+
 bool WorkerServes(const v1::JobSpec& spec, const Candidate& candidate, DeviceVerdict* verdict) {
   const v1::Worker& worker = candidate.worker->worker();
   const std::string& wanted = spec.resources().worker();
@@ -118,7 +140,8 @@ bool WorkerServes(const v1::JobSpec& spec, const Candidate& candidate, DeviceVer
   return true;
 }
 
-bool DeviceMatches(const v1::JobSpec& spec, bool begins, const Candidate& candidate, DeviceVerdict* verdict) {
+bool DeviceMatches(const std::string& tenant, const v1::JobSpec& spec, bool begins, const Candidate& candidate,
+                   DeviceVerdict* verdict) {
   const v1::ResourceSpec& wanted = spec.resources();
   const bool is_gpu = candidate.device->kind() == Device::GPU;
   if ((wanted.kind() == v1::ResourceSpec::GPU && !is_gpu) || (wanted.kind() == v1::ResourceSpec::CPU && is_gpu)) {
@@ -132,10 +155,10 @@ bool DeviceMatches(const v1::JobSpec& spec, bool begins, const Candidate& candid
         absl::StrCat("the device is unhealthy", reason.empty() ? "" : ": ", reason));
     return false;
   }
+  const std::vector<std::string> roots = DataRootsFor(tenant, *candidate.worker);
   for (const std::string& root : DataRootsOf(spec, begins)) {
-    const auto& roots = candidate.worker->data_roots();
     if (std::find(roots.begin(), roots.end(), root) == roots.end()) {
-      Say(verdict, v1::PendingReason::NO_MATCHING_DEVICE, NoDataRoot(*candidate.worker, root));
+      Say(verdict, v1::PendingReason::NO_MATCHING_DEVICE, NoDataRoot(*candidate.worker, roots, root));
       return false;
     }
   }
@@ -148,7 +171,13 @@ bool Suits(const JobRecord& record, const std::optional<v1::Checkpoint>& start, 
   verdict->set_worker(candidate.worker->worker().name());
   verdict->set_device(candidate.device->id());
   const bool begins = !start.has_value() || !ResumesTraining(spec, *start);
-  if (!WorkerServes(spec, candidate, verdict) || !DeviceMatches(spec, begins, candidate, verdict)) {
+  if (!ServesTenant(*candidate.worker, record.job().tenant())) {
+    Say(verdict, v1::PendingReason::NO_MATCHING_DEVICE,
+        absl::StrCat("worker ", verdict->worker(), " does not run jobs of the tenant ", record.job().tenant()));
+    return false;
+  }
+  if (!WorkerServes(spec, candidate, verdict) ||
+      !DeviceMatches(record.job().tenant(), spec, begins, candidate, verdict)) {
     return false;
   }
   precision::CapabilityGap gap;
@@ -192,8 +221,8 @@ std::string NeedsOf(const JobRecord& record) {
   // Each part is preceded by its length, so that different parts never make the same text.
   std::string needs = record.job().checkpoints().empty() ? "-" : "+";
   const std::string start_bytes = start.has_value() ? start->SerializeAsString() : "";
-  for (const std::string& part :
-       {spec.resources().SerializeAsString(), spec.precision().SerializeAsString(), start_bytes}) {
+  for (const std::string& part : {record.job().tenant(), spec.resources().SerializeAsString(),
+                                  spec.precision().SerializeAsString(), start_bytes}) {
     absl::StrAppend(&needs, part.size(), ":", part);
   }
   for (const std::string& root : DataRootsOf(spec, begins)) {

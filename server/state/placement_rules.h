@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "ampd/internal/journal.pb.h"
@@ -30,13 +31,20 @@ struct Candidate {
   bool held;
 };
 
-// Returns true if the worker is in service and the job may run on it. If not, the verdict says why.
+// Whether the worker runs jobs of the tenant. If not, the tenant must not learn that the worker exists.
+bool ServesTenant(const internal::WorkerRecord& worker, const std::string& tenant);
+// The data roots of the worker that jobs of the tenant may read.
+std::vector<std::string> DataRootsFor(const std::string& tenant, const internal::WorkerRecord& worker);
+
+// Returns true if the worker is in service and the job may run on it. If not, the verdict says why. REQUIRES:
+// ServesTenant.
 bool WorkerServes(const v1::JobSpec& spec, const Candidate& candidate, v1::DeviceVerdict* verdict);
 
 // Returns true if the device is of the wanted kind, healthy, and has the job's data. If not, the verdict says why. If
 // `begins`, the job does not resume from a checkpoint, so it also needs the data roots of the model's file and of the
 // initial weights.
-bool DeviceMatches(const v1::JobSpec& spec, bool begins, const Candidate& candidate, v1::DeviceVerdict* verdict);
+bool DeviceMatches(const std::string& tenant, const v1::JobSpec& spec, bool begins, const Candidate& candidate,
+                   v1::DeviceVerdict* verdict);
 
 // Returns true if the job could begin on the device if nothing else ran there; `choice` is then the precision. If not,
 // the verdict says why.

@@ -118,7 +118,13 @@ absl::Status CheckReportSizes(const v1::WorkerReport& report) {
   for (const std::string& root : report.data_roots()) {
     registration += root.size();
   }
-  check.AtMost(kMaxRegistrationBytes, "devices, data_roots, version and metrics_address", registration);
+  for (const v1::DataRootTenants& limit : report.data_root_tenants()) {
+    registration += limit.ByteSizeLong();
+  }
+  for (const std::string& tenant : report.tenants()) {
+    registration += tenant.size();
+  }
+  check.AtMost(kMaxRegistrationBytes, "devices, data_roots, tenants, version and metrics_address", registration);
   for (int i = 0; i < report.attempts_size(); ++i) {
     CheckAttempt(absl::StrCat("attempts[", i, "]"), report.attempts(i), check);
   }

@@ -88,6 +88,8 @@ absl::Status Transition::Dispatch() {
       return Do(update_.archive_jobs());
     case internal::Update::kTrimJob:
       return Do(update_.trim_job());
+    case internal::Update::kRestoreServer:
+      return Do(update_.restore_server());
     case internal::Update::KIND_NOT_SET:
       break;
   }
@@ -157,15 +159,33 @@ absl::Status Transition::CheckStart(const internal::CreateJob& create) const {
   return Keeps(record->job(), path) ? absl::OkStatus() : NoLongerKept(keeper);
 }
 
+absl::Status Transition::CheckLimits(const internal::CreateJob& create, const std::string& tenant) const {
+  const ClusterState::TenantUse use = state_.UseOf(tenant);
+  const auto refuse = [](const std::string& why) {
+    return WithRetryDelay(Error(StatusCode::kResourceExhausted, "TENANT_LIMIT", why), absl::Seconds(30));
+  };
+  if (create.max_jobs() > 0 && use.num_jobs >= create.max_jobs()) {
+    return refuse(
+        absl::StrCat("the tenant ", tenant, " has ", use.num_jobs, " unfinished jobs; at most ", create.max_jobs()));
+  }
+  const auto spec_bytes = static_cast<int64_t>(create.spec().ByteSizeLong());
+  if (create.max_spec_bytes() > 0 && use.spec_bytes + spec_bytes > create.max_spec_bytes()) {
+    return refuse(absl::StrCat("the specs of the unfinished jobs of the tenant ", tenant, " have ", use.spec_bytes,
+                               " bytes, and this one ", spec_bytes, "; together at most ", create.max_spec_bytes()));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Transition::Do(const internal::CreateJob& create) {
-  const auto earlier = state_.requests().find(create.request_id());
-  if (!create.request_id().empty() && earlier != state_.requests().end()) {
-    if (earlier->second.request_digest() != create.request_digest()) {
-      return Error(StatusCode::kAlreadyExists, "REQUEST_ID_REUSED",
-                   absl::StrCat("request_id ", create.request_id(), " was used for another request, job ",
-                                earlier->second.job()));
+  const std::string tenant = TenantOrDefault(create.tenant());
+  if (const internal::AcceptedRequest* const earlier = state_.FindRequest(tenant, create.request_id());
+      earlier != nullptr) {
+    if (earlier->request_digest() != create.request_digest()) {
+      return Error(
+          StatusCode::kAlreadyExists, "REQUEST_ID_REUSED",
+          absl::StrCat("request_id ", create.request_id(), " was used for another request, job ", earlier->job()));
     }
-    applied_.job = earlier->second.job();
+    applied_.job = earlier->job();
     return RequireNamedJob(applied_.job).status();
   }
   if (create.only_repeat()) {
@@ -178,6 +198,7 @@ absl::Status Transition::Do(const internal::CreateJob& create) {
     return Error(StatusCode::kAlreadyExists, "JOB_EXISTS", absl::StrCat("there is a job ", create.id()));
   }
   AMPD_RETURN_IF_ERROR(CheckStart(create));
+  AMPD_RETURN_IF_ERROR(CheckLimits(create, tenant));
   JobEdit edit = Edit(JobRecord());
   Job& job = edit.job();
   job.set_id(create.id());
@@ -186,9 +207,11 @@ absl::Status Transition::Do(const internal::CreateJob& create) {
   job.set_desired(Job::RUN);
   job.mutable_create_time()->set_seconds(update_.time_unix_micros() / 1'000'000);
   job.mutable_create_time()->set_nanos(static_cast<int32_t>(update_.time_unix_micros() % 1'000'000 * 1000));
-  job.set_submit_order(state_.next_submit_order());
+  // Not a plain count: every caller sees the order of its own jobs, and a count would tell how many others submit.
+  job.set_submit_order(std::max(state_.next_submit_order(), update_.time_unix_micros()));
   job.set_cloned_from(create.cloned_from());
   job.set_owner(create.owner());
+  job.set_tenant(tenant);
   edit.record().set_request_id(create.request_id());
   edit.record().set_request_digest(create.request_digest());
   if (create.has_clone_start()) {
@@ -320,7 +343,7 @@ absl::Status Transition::Do(const internal::DeleteJob& remove) {
   }
   DeleteFolders(*record);
   applied_.changed = true;
-  applied_.deleted_jobs.push_back({remove.job(), record->request_id()});
+  applied_.deleted_jobs.push_back({remove.job(), record->job().tenant(), record->request_id()});
   return absl::OkStatus();
 }
 

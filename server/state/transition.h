@@ -40,6 +40,7 @@ class Transition {
   absl::Status Do(const internal::CheckpointsDeleted& deleted);
   absl::Status Do(const internal::ArchiveJobs& archive);
   absl::Status Do(const internal::TrimJob& trim);
+  absl::Status Do(const internal::RestoreServer& restore);
 
   absl::Status Cancel(JobEdit& edit);
   absl::Status Pause(JobEdit& edit);
@@ -48,6 +49,8 @@ class Transition {
   absl::Status CheckDecision(const internal::AssignAttempt& assign, const internal::JobRecord& record,
                              const internal::WorkerRecord& worker) const;
   absl::Status CheckStart(const internal::CreateJob& create) const;
+  // RESOURCE_EXHAUSTED (TENANT_LIMIT) if the tenant has no room for the job.
+  absl::Status CheckLimits(const internal::CreateJob& create, const std::string& tenant) const;
 
   absl::StatusOr<JobRecordPtr> RequireJob(const std::string& id) const;
   struct NamedJob {

@@ -128,6 +128,7 @@ absl::Status Transition::Do(const internal::RegisterWorker& registration) {
   *record.mutable_worker() = registration.worker();
   record.mutable_worker()->set_drained(drained);
   *record.mutable_data_roots() = registration.data_roots();
+  *record.mutable_data_root_tenants() = registration.data_root_tenants();
   *record.mutable_agent() = registration.agent();
   record.set_lost(false);
   record.clear_lost_unix_micros();
@@ -208,7 +209,7 @@ absl::Status Transition::CheckDecision(const internal::AssignAttempt& assign, co
 }
 
 absl::Status Transition::CheckAssignment(const internal::AssignAttempt& assign, const JobRecord& record) const {
-  if (record.job().state() != Job::QUEUED || assign.attempt() != record.job().num_attempts() + 1) {
+  if (record.job().state() != Job::QUEUED || assign.attempt() != NextAttemptNumber(record)) {
     return Error(StatusCode::kFailedPrecondition, "WRONG_STATE",
                  absl::StrCat("job ", assign.job(), " does not wait for attempt ", assign.attempt()));
   }

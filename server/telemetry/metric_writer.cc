@@ -14,7 +14,6 @@
 namespace ampd::server {
 namespace {
 
-constexpr int64_t kSchemaVersion = 1;
 // Small neighbouring chunks are merged up to these sizes: small chunks waste space, large ones are rewritten too often.
 constexpr int kMergedPoints = 1024;
 constexpr int64_t kMergedLogBytes = 32 << 10;
@@ -71,12 +70,12 @@ absl::Status MetricWriter::CreateSchema() {
   AMPD_RETURN_IF_ERROR(version.Step().status());
   int64_t found = version.Int(0);
   version.Reset();
-  if (found == kSchemaVersion) {
+  if (found == kMetricSchema) {
     return absl::OkStatus();
   }
-  if (found > kSchemaVersion) {
+  if (found > kMetricSchema) {
     return Error(absl::StatusCode::kFailedPrecondition, "NEWER_SCHEMA",
-                 absl::StrCat("the metric store has schema ", found, ", this server knows ", kSchemaVersion));
+                 absl::StrCat("the metric store has schema ", found, ", this server knows ", kMetricSchema));
   }
   AMPD_RETURN_IF_ERROR(Begin());
   absl::Status created = database_.Execute(kSchema);
@@ -155,6 +154,10 @@ absl::Status MetricWriter::SaveJob(const std::string& job, uint64_t last_positio
 
 absl::StatusOr<StoredHistory> MetricWriter::AppendTelemetry(const TelemetryAppend& append, absl::Time now) {
   AMPD_ASSIGN_OR_RETURN(AttemptRow row, LoadAttempt(append.job, append.attempt));
+  if (const uint64_t first = points::SequenceRange(append.batch).first;
+      append.may_have_gap && first > row.stored_sequence + 1) {
+    return AppendAfterGap(append, row.stored_sequence + 1, now);
+  }
   StoredHistory stored{append.job, append.attempt, row.extent(), {}};
   v1::TelemetryBatch part = points::ContiguousPart(append.batch, row.stored_sequence, &stored.extent.stored_sequence);
   if (stored.extent.stored_sequence == row.stored_sequence) {
@@ -194,6 +197,11 @@ absl::StatusOr<StoredHistory> MetricWriter::SkipTelemetry(const TelemetrySkip& s
   if (skip.first_sequence > row.stored_sequence + 1 || skip.last_sequence <= row.stored_sequence) {
     return StoredHistory{skip.job, skip.attempt, row.extent(), {}};
   }
+  return Skip(skip, now);
+}
+
+absl::StatusOr<StoredHistory> MetricWriter::Skip(const TelemetrySkip& skip, absl::Time now) {
+  AMPD_ASSIGN_OR_RETURN(AttemptRow row, LoadAttempt(skip.job, skip.attempt));
   row.from_step = row.stored_sequence == 0 ? skip.from_step : row.from_step;
   row.stored_sequence = skip.last_sequence - 1;
   AMPD_RETURN_IF_ERROR(SaveAttempt(skip.job, skip.attempt, row));
@@ -205,6 +213,19 @@ absl::StatusOr<StoredHistory> MetricWriter::SkipTelemetry(const TelemetrySkip& s
       absl::StrCat("telemetry ", skip.first_sequence, " to ", skip.last_sequence, " was dropped: ", skip.why));
   event.set_time_unix_micros(absl::ToUnixMicros(now));
   return AppendTelemetry(event_only, now);
+}
+
+absl::StatusOr<StoredHistory> MetricWriter::AppendAfterGap(const TelemetryAppend& append, uint64_t first_sequence,
+                                                           absl::Time now) {
+  AMPD_ASSIGN_OR_RETURN(
+      StoredHistory stored,
+      Skip({append.job, append.attempt, append.from_step, first_sequence, points::SequenceRange(append.batch).first - 1,
+            "the server was restored from a backup that was made before it came"},
+           now));
+  AMPD_ASSIGN_OR_RETURN(StoredHistory rest, AppendTelemetry(append, now));
+  stored.extent = rest.extent;
+  stored.items.insert(stored.items.end(), rest.items.begin(), rest.items.end());
+  return stored;
 }
 
 absl::StatusOr<StoredHistory> MetricWriter::AppendServerEvents(const std::string& job,

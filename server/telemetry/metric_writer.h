@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,6 +17,14 @@
 
 namespace ampd::server {
 
+inline constexpr int64_t kMetricSchema = 1;
+
+// How much of a job's history the journal of the same backup accounts for.
+struct KnownHistory {
+  uint64_t last_event = 0;  // The number of the server's last event.
+  int32_t num_attempts = 0;
+};
+
 // A part of one attempt's telemetry that is to be stored.
 struct TelemetryAppend {
   std::string job;
@@ -23,6 +32,8 @@ struct TelemetryAppend {
   // The step of the checkpoint that the attempt started from. Later steps of earlier attempts are superseded.
   int64_t from_step = 0;
   v1::TelemetryBatch batch;
+  // Whether nobody will send the telemetry between the stored part and `batch`. An event then stands for it.
+  bool may_have_gap = false;
 };
 
 // A range of sequences whose telemetry was refused and is not stored.
@@ -55,7 +66,8 @@ class MetricWriter {
   absl::Status KeepSaved() { return database_.Execute("RELEASE one"); }
   absl::Status UndoSaved() { return database_.Execute("ROLLBACK TO one; RELEASE one"); }
 
-  // Stores the part of the batch that follows the attempt's stored sequence without a gap.
+  // Stores the part of the batch that follows the attempt's stored sequence, without a gap unless `may_have_gap` is
+  // set.
   absl::StatusOr<StoredHistory> AppendTelemetry(const TelemetryAppend& append, absl::Time now);
   // Stores one event in place of the skipped telemetry, if all earlier telemetry is stored. INVALID_ARGUMENT when the
   // range is larger than a batch can be.
@@ -69,7 +81,16 @@ class MetricWriter {
   absl::StatusOr<AttemptExtent> AppendLog(const std::string& job, int32_t attempt, const v1::LogChunk& chunk);
   absl::Status DeleteJob(const std::string& job);
 
+  // Deletes what came after the journal's last update: whole histories of jobs that are not `known`, later events of
+  // the server, and telemetry of later attempts. A transaction of its own. In metric_trim.cc.
+  absl::Status Trim(const std::map<std::string, KnownHistory>& known);
+
  private:
+  // Stores one event in place of the telemetry that the attempt's next batch follows. REQUIRES: the first sequence is
+  // not beyond the one that follows the stored ones, and the last one is.
+  absl::StatusOr<StoredHistory> Skip(const TelemetrySkip& skip, absl::Time now);
+  // Stores a batch that follows a gap, and an event in place of the gap.
+  absl::StatusOr<StoredHistory> AppendAfterGap(const TelemetryAppend& append, uint64_t first_sequence, absl::Time now);
   // Marks points with a step beyond `after_step` as superseded: those of `attempt` up to `sequence`, and those of all
   // earlier attempts.
   absl::Status MarkRollback(const std::string& job, int32_t attempt, uint64_t sequence, int64_t after_step);
@@ -93,6 +114,8 @@ class MetricWriter {
   absl::Status WritePoints(const std::string& job, int32_t attempt, const v1::TelemetryBatch& points);
   absl::Status WriteEvent(const std::string& job, int32_t source, uint64_t source_sequence, const v1::Event& event);
   absl::Status WriteLog(const std::string& job, int32_t attempt, int64_t offset, std::string_view text);
+  absl::Status TrimJob(const std::string& job, const KnownHistory& known);
+  absl::StatusOr<std::vector<std::string>> Jobs();
   absl::Status TrimLog(const std::string& job, int32_t attempt, AttemptRow* row);
 
   SqliteDatabase database_;

@@ -131,7 +131,7 @@ TEST(MetricsPage, AllNumbersOfAPageAreOfOneMoment) {
     last = done;
     const std::string page = Scrape(server.metrics_port());
     const double submitted = Value(page, "ampd_jobs_submitted_total{queue=\"default\"}");
-    EXPECT_EQ(Value(page, "ampd_jobs{queue=\"default\",state=\"queued\"}"), submitted);
+    EXPECT_EQ(Value(page, "ampd_jobs{tenant=\"default\",queue=\"default\",state=\"queued\"}"), submitted);
     EXPECT_EQ(Value(page, "ampd_exported_jobs"), submitted);
     EXPECT_EQ(static_cast<double>(Count(page, "\nampd_job_info{")), submitted);
   }

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -24,9 +25,12 @@
 #include "base/grpc/grpc_status.h"
 #include "base/io/file.h"
 #include "base/io/sqlite.h"
+#include "base/ipc/unix_socket.h"
+#include "server/server_commands.h"
 #include "server/server_config.h"
 #include "tests/count_from_environment.h"
 #include "tests/e2e/child_process.h"
+#include "tests/http/broken_listener.h"
 #include "tests/http/raw_connection.h"
 #include "tests/server/server_fixtures.h"
 
@@ -34,6 +38,7 @@ namespace ampd::server {
 namespace {
 
 using e2e::ChildProcess;
+using testing::AllOf;
 using testing::HasSubstr;
 
 // More points than the buffers of a watcher and of its connection hold.
@@ -81,10 +86,16 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
   // Starts a server that must exit after printing one line that contains `says`. Returns its exit code.
   int Refused(const std::vector<std::string>& flags, const std::string& says) {
     const std::string log = absl::StrCat("refused-", ++num_lives_);
-    const int status = Launch(flags, log)->Wait(kPatience);
+    const int exit_code = ExitCode(flags, log);
     const std::string text = Log(log);
     EXPECT_THAT(text, HasSubstr(says));
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+    return exit_code;
+  }
+
+  // Starts a program that must end, and returns its exit code.
+  int ExitCode(const std::vector<std::string>& flags, const std::string& log) {
+    const int status = Launch(flags, log)->Wait(kPatience);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
@@ -96,6 +107,15 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
             "127.0.0.1:0",
             "--data-dir",
             folder_.Path("other")};
+  }
+
+  // Waits until the server has logged the text.
+  bool AwaitLog(const std::string& text) {
+    const absl::Time deadline = absl::Now() + kPatience;
+    while (Log("server.log").find(text) == std::string::npos && absl::Now() < deadline) {
+      std::this_thread::yield();
+    }
+    return Log("server.log").find(text) != std::string::npos;
   }
 
   std::string Log(const std::string& name) {
@@ -337,6 +357,27 @@ TEST_F(ServerBinaryTest, Kill_LosesNothingThatWasAnswered) {
   EXPECT_EQ(std::count(kinds.begin(), kinds.end(), v1::Event::ATTEMPT_ASSIGNED), 1);
 }
 
+// A command without its help, or a misspelt one, is found here: the lists of names and of functions are two.
+TEST_F(ServerBinaryTest, EachCommandOfTheHelpRuns_AndAMisspeltOneIsNamed) {
+  EXPECT_EQ(ExitCode({"--help"}, "help.log"), kExitOk);
+  EXPECT_THAT(Log("help.log"), HasSubstr("Commands:"));
+  for (const ServerCommand& command : kServerCommands) {
+    EXPECT_THAT(Log("help.log"), HasSubstr(command.help));
+    const std::string log = absl::StrCat(command.name, ".log");
+    EXPECT_EQ(ExitCode({command.name, "--help"}, log), kExitOk);
+    EXPECT_THAT(Log(log), HasSubstr(absl::StrCat(command.help, ".\nUsage: ampd-server ", command.name)));
+    EXPECT_EQ(ExitCode({command.name, "--dta-dir", "d"}, "flag-" + log), kExitUsage);
+    EXPECT_EQ(Log("flag-" + log), absl::StrCat("ampd-server: there is no flag --dta-dir; did you mean --data-dir?; see "
+                                               "ampd-server ",
+                                               command.name, " --help\n"));
+    EXPECT_EQ(ExitCode({command.name}, "bare-" + log), kExitUsage);
+    EXPECT_THAT(Log("bare-" + log), testing::MatchesRegex("ampd-server: [^\n]*(--data-dir|--from|NAME)[^\n]*\n"));
+  }
+  EXPECT_EQ(ExitCode({"backpu", "--out", "b"}, "misspelt.log"), kExitUsage);
+  EXPECT_EQ(Log("misspelt.log"),
+            "ampd-server: there is no command 'backpu'; did you mean 'backup'?; see ampd-server --help\n");
+}
+
 TEST_F(ServerBinaryTest, APortInUseIsOneLineAnd69) {
   Start();
   EXPECT_EQ(Refused(FreshFlags(absl::StrCat("127.0.0.1:", port_)), "cannot listen on 127.0.0.1:"), kExitPort);
@@ -384,6 +425,52 @@ TEST_F(ServerBinaryTest, AnUnusableDataDirectoryIsOneLineAnd73) {
                      "--data-dir", "/proc/nowhere"},
                     "cannot make the data directory"),
             kExitDataLocked);
+}
+
+TEST_F(ServerBinaryTest, ADataDirectoryThatOthersCanWriteIsOneLineAnd73) {
+  const std::string data = folder_.Path("data");
+  Start();
+  server_->Signal(SIGTERM);
+  server_->Wait(kPatience);
+  const std::vector<std::string> flags = {"--allow-unauthenticated-loopback",
+                                          "--listen",
+                                          "127.0.0.1:0",
+                                          "--metrics-listen",
+                                          "127.0.0.1:0",
+                                          "--data-dir",
+                                          data};
+  for (const std::string& path : {data, data + "/journal.db", data + "/tokens.db"}) {
+    const auto before = std::filesystem::status(path).permissions();
+    std::filesystem::permissions(path, before | std::filesystem::perms::group_write);
+    EXPECT_EQ(Refused(flags, absl::StrCat("correct it with: chmod go-w ", path)), kExitDataLocked) << path;
+    std::filesystem::permissions(path, before);
+  }
+  Start();
+}
+
+TEST_F(ServerBinaryTest, ADataDirectoryThatOthersCanReadIsClosedWithOneLineOfTheLog) {
+  const std::string data = folder_.Path("data");
+  Start();
+  server_->Signal(SIGTERM);
+  server_->Wait(kPatience);
+  ASSERT_EQ(chmod(data.c_str(), 0755), 0);
+  ASSERT_EQ(chmod((data + "/metrics.db").c_str(), 0644), 0);
+  Start();
+  EXPECT_THAT(Log("server.log"), HasSubstr(absl::StrCat("closed ", data,
+                                                        " to other users: mode 0755 is now 0700, and 1 more in the "
+                                                        "data directory")));
+  EXPECT_EQ(std::filesystem::status(data).permissions(), std::filesystem::perms(0700));
+  EXPECT_EQ(std::filesystem::status(data + "/metrics.db").permissions(), std::filesystem::perms(0600));
+}
+
+// Users with a grant reach the socket in a data directory that they may enter.
+TEST_F(ServerBinaryTest, UsersWithAGrantMayStillEnterTheDataDirectory) {
+  const std::string data = folder_.Path("data");
+  ASSERT_EQ(mkdir(data.c_str(), 0755), 0);
+  ASSERT_EQ(chmod(data.c_str(), 0755), 0);
+  Start({"--grant", "uid:54321=viewer"});
+  EXPECT_EQ(std::filesystem::status(data).permissions(), std::filesystem::perms(0711));
+  EXPECT_EQ(std::filesystem::status(data + "/ampd.sock").permissions(), std::filesystem::perms(0666));
 }
 
 TEST_F(ServerBinaryTest, HealthIsServedAndUnknownServicesAreNotFound) {
@@ -535,6 +622,92 @@ TEST_F(ServerBinaryTest, MoreConnectionsThanDescriptorsDelayNoCallAndLeaveNothin
   silent.clear();
   EXPECT_TRUE(AwaitServing("descriptors", true)) << "accepting never came back";
   EXPECT_TRUE(AwaitServing("", true));
+}
+
+TEST_F(ServerBinaryTest, AboveTheMemoryLimitNewJobsAndStreamsAreRefusedAndTheRestIsServed) {
+  Start();
+  const v1::Job job = CreateJob();
+  const int64_t kib = ResidentKib();
+  server_->Signal(SIGTERM);
+  server_->Wait(kPatience);
+  Start({"--memory-limit", absl::StrCat(kib * 9 / 10, "KiB")});  // Too little, but not far too little.
+  ASSERT_TRUE(AwaitServing("memory", false));
+  EXPECT_FALSE(IsServing(""));
+  auto context = Context();
+  v1::CreateJobRequest request;
+  request.set_request_id("r-1");
+  *request.mutable_spec() = GoodSpec();
+  v1::Job created;
+  const absl::Status refused = FromGrpcStatus(jobs().CreateJob(context.get(), request, &created));
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_EQ(ReasonOf(refused), "SERVER_MEMORY");
+  EXPECT_GT(RetryDelayOf(refused), absl::ZeroDuration());
+  auto watching = Context();
+  v1::WatchJobRequest watch;
+  watch.set_id(job.id());
+  const auto stream = jobs().WatchJob(watching.get(), watch);
+  v1::WatchJobResponse message;
+  EXPECT_FALSE(stream->Read(&message));
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(stream->Finish())), "SERVER_MEMORY");
+  EXPECT_EQ(GetJob(job.id()).id(), job.id());
+  ScriptedWorker worker(this, "w1");  // Workers are served, so that jobs do not lose their leases.
+  worker.Adopt(job.id());
+  RawConnection ready({"127.0.0.1", metrics_port_});
+  ready.Send("GET /readyz HTTP/1.0\r\n\r\n");
+  EXPECT_THAT(ready.Read(), AllOf(HasSubstr(" 503 "), HasSubstr("memory: is above --memory-limit")));
+  RawConnection alive({"127.0.0.1", metrics_port_});
+  alive.Send("GET /healthz HTTP/1.0\r\n\r\n");
+  EXPECT_THAT(alive.Read(), HasSubstr(" 200 "));
+}
+
+TEST_F(ServerBinaryTest, FarAboveTheMemoryLimitTheServerEndsWith75AndLosesNothing) {
+  Start();
+  const v1::Job job = CreateJob();
+  server_->Signal(SIGTERM);
+  server_->Wait(kPatience);
+  Start({"--memory-limit", "1MiB"});
+  const int status = server_->Wait(kPatience);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kExitRestart) << status;
+  EXPECT_THAT(Log("server.log"), HasSubstr("far more than its --memory-limit 1MiB"));
+  Start();
+  EXPECT_EQ(GetJob(job.id()).id(), job.id());
+}
+
+TEST_F(ServerBinaryTest, BrokenListenersAreNamedAndStartedAgain) {
+  Start();
+  const std::string socket = folder_.Path("data") + "/ampd.sock";
+  if (!BreakListener(server_->pid(), port_)) {
+    GTEST_SKIP() << "the system lets no process reach the descriptors of another";
+  }
+  ASSERT_EQ(unlink(socket.c_str()), 0);
+  const std::string tcp = absl::StrCat("127.0.0.1:", port_);
+  std::string page;
+  for (const absl::Time end = absl::Now() + kPatience; page.find(" 503 ") == std::string::npos && absl::Now() < end;) {
+    RawConnection alive({"127.0.0.1", metrics_port_});
+    alive.Send("GET /healthz HTTP/1.0\r\n\r\n");
+    page = alive.Read();
+  }
+  EXPECT_THAT(page, AllOf(HasSubstr(tcp + " accepts no connections\n"),
+                          HasSubstr("the socket " + socket + " accepts no connections\n")));
+  EXPECT_TRUE(AwaitLog("the socket " + socket + " was started again")) << Log("server.log");
+  EXPECT_TRUE(AwaitLog(tcp + " was started again"));
+  Connect(tcp);
+  CreateJob();
+  Connect("unix:" + socket);
+  CreateJob();
+  EXPECT_TRUE(AwaitLog(tcp + " accepts connections again"));
+  EXPECT_TRUE(AwaitServing("listeners", true));
+}
+
+TEST_F(ServerBinaryTest, ASocketThatAnotherProgramTookEndsTheServerWith75) {
+  Start();
+  const std::string socket = folder_.Path("data") + "/ampd.sock";
+  ASSERT_EQ(unlink(socket.c_str()), 0);
+  const auto other = ListenUnix(socket);
+  ASSERT_TRUE(other.ok());
+  const int status = server_->Wait(kPatience);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kExitRestart) << status << Log("server.log");
+  EXPECT_THAT(Log("server.log"), HasSubstr("another process listens on the socket"));
 }
 
 TEST_F(ServerBinaryTest, ADeletedOrReplacedDataDirectoryEndsTheServerWith74) {

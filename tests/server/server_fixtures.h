@@ -60,6 +60,7 @@ class TestServer : public ServerAccess {
   // Stops the server, if it runs, and starts it again on the same data.
   void Restart();
   void Stop() { server_->Stop(); }
+  void SetRights(const Grants& grants, const Limits& limits) { server_->SetRights(grants, limits); }
   int metrics_port() const { return server_->metrics_port(); }
   std::string data_dir() const { return folder_.Path("data"); }
   std::string socket() const { return folder_.Path("socket"); }

@@ -13,12 +13,15 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/formats/sha256.h"
 #include "base/io/file.h"
+#include "base/io/sqlite.h"
 #include "base/simulated_clock.h"
+#include "base/tenants.h"
 #include "server/artifacts/artifact_download.h"
 #include "tests/base/faulty_vfs.h"
 #include "tests/server/telemetry/history_fixtures.h"
@@ -87,11 +90,11 @@ class ArtifactStoreTest : public testing::Test {
   void Reopen() { ASSERT_TRUE(TryReopen().ok()); }
 
   absl::StatusOr<ArtifactStore::Begun> Begin(const v1::UploadArtifactRequest& request) {
-    return store_->BeginUpload(request);
+    return store_->BeginUpload(tenant_, request);
   }
   // Uploads the whole content at once.
   absl::Status Upload(const std::string& content) {
-    auto begun = store_->BeginUpload(First(content));
+    auto begun = store_->BeginUpload(tenant_, First(content));
     if (!begun.ok() || begun->artifact.has_value()) {
       return begun.status();
     }
@@ -102,13 +105,13 @@ class ArtifactStoreTest : public testing::Test {
   }
   // Uploads only the bytes from `begin` to `end` and does not finish the upload.
   void UploadPart(const std::string& content, size_t begin, size_t end) {
-    auto begun = store_->BeginUpload(First(content, static_cast<int64_t>(begin)));
+    auto begun = store_->BeginUpload(tenant_, First(content, static_cast<int64_t>(begin)));
     ASSERT_TRUE(begun.ok()) << begun.status();
     ASSERT_TRUE(begun->upload->Append(std::string_view(content).substr(begin, end - begin)).ok());
   }
   // How much of a content the store has: "7" for a part of 7 bytes, or "whole".
   std::string Received(const std::string& content) {
-    auto upload = store_->GetUpload(Sha256Hex(content));
+    auto upload = store_->GetUpload(tenant_, Sha256Hex(content));
     return !upload.ok()             ? Told(upload.status())
            : upload->has_artifact() ? "whole"
                                     : absl::StrCat(upload->received_bytes());
@@ -117,7 +120,7 @@ class ArtifactStoreTest : public testing::Test {
     v1::DownloadArtifactRequest request;
     request.set_name(name);
     request.set_offset_bytes(offset);
-    ArtifactDownload download(store_.get(), request, [] { return false; });
+    ArtifactDownload download(store_.get(), Tenants({tenant_}), request, [] { return false; });
     std::string content;
     for (;;) {
       ArtifactDownload::Step step = download.Next();
@@ -130,7 +133,7 @@ class ArtifactStoreTest : public testing::Test {
   std::vector<std::string> Names(const std::string& job = "") {
     v1::ListArtifactsRequest request;
     request.set_job_id(job);
-    auto listed = store_->List(request, 100);
+    auto listed = store_->List(Tenants({tenant_}), request, 100);
     std::vector<std::string> names;
     for (const v1::Artifact& artifact : listed->artifacts()) {
       names.push_back(artifact.name());
@@ -149,6 +152,7 @@ class ArtifactStoreTest : public testing::Test {
 
   TemporaryFolder folder_;
   SimulatedClock clock_;
+  std::string tenant_ = "default";  // Of the calls of the helpers and tests.
   int64_t quota_bytes_ = 1 << 20;
   absl::Duration retention_ = absl::Hours(24 * 30);
   bool clock_is_steady_ = true;
@@ -160,7 +164,7 @@ class ArtifactStoreTest : public testing::Test {
 TEST_F(ArtifactStoreTest, AnUploadIsKeptOverARestart) {
   EXPECT_EQ(Told(Upload("content")), "OK");
   Reopen();
-  auto artifact = store_->Find(Sha256Hex("content"));
+  auto artifact = store_->Find(Tenants({tenant_}), Sha256Hex("content"));
   ASSERT_TRUE(artifact.ok()) << artifact.status();
   EXPECT_EQ(artifact->name(), Sha256Hex("content"));
   EXPECT_EQ(artifact->sha256(), Sha256Hex("content"));
@@ -213,7 +217,7 @@ TEST_F(ArtifactStoreTest, EachMalformedRequestIsToldByField) {
   EXPECT_EQ(told([](auto* r) { r->set_offset_bytes(-1); }), "INVALID_ARGUMENT offset_bytes");
   EXPECT_EQ(told([](auto* r) { r->set_file_name("a/b"); }), "INVALID_ARGUMENT file_name");
   EXPECT_EQ(told([](auto* r) { r->set_offset_bytes(2); }), "ABORTED OFFSET_MISMATCH");
-  EXPECT_EQ(Told(store_->GetUpload("x").status()), "INVALID_ARGUMENT sha256");
+  EXPECT_EQ(Told(store_->GetUpload(tenant_, "x").status()), "INVALID_ARGUMENT sha256");
   EXPECT_THAT(Files(), IsEmpty());
 }
 
@@ -267,7 +271,7 @@ TEST_F(ArtifactStoreTest, WhateverThreadsDoAtOnceNamesFilesAndBytesAgree) {
   constexpr int kNumRounds = 40;
   const std::vector<std::string> contents = {"one", "another", std::string(100'000, 'x')};
   const auto upload = [&](const std::string& content) -> absl::Status {
-    const auto there = store_->GetUpload(Sha256Hex(content));
+    const auto there = store_->GetUpload(tenant_, Sha256Hex(content));
     if (!there.ok() || there->has_artifact()) {
       return there.status();
     }
@@ -293,21 +297,22 @@ TEST_F(ArtifactStoreTest, WhateverThreadsDoAtOnceNamesFilesAndBytesAgree) {
   };
   const auto upload_one = [&](int, const std::string& content) { return upload(content); };
   const auto put_sample = [&](int round, const std::string& content) {
-    return store_->PutSample("j-1", round, SampleOf(round % 5, "a.txt", content));
+    return store_->PutSample(tenant_, "j-1", round, SampleOf(round % 5, "a.txt", content));
   };
   std::vector<std::thread> threads;
   threads.push_back(repeat(upload_one));
   threads.push_back(repeat(upload_one));
   threads.push_back(repeat(put_sample));
   threads.push_back(repeat(put_sample));
-  threads.push_back(repeat([&](int, const std::string& content) { return store_->Delete(Sha256Hex(content)); }));
+  threads.push_back(
+      repeat([&](int, const std::string& content) { return store_->Delete(Tenants({tenant_}), Sha256Hex(content)); }));
   threads.push_back(repeat([&](int, const std::string&) { return store_->Sweep(); }));
   for (std::thread& thread : threads) {
     thread.join();
   }
   std::set<std::string> expected;
   for (const std::string& name : Names()) {
-    expected.insert(store_->Find(name)->sha256());
+    expected.insert(store_->Find(Tenants({tenant_}), name)->sha256());
   }
   int64_t num_bytes = 0;
   for (const std::string& content : contents) {
@@ -330,11 +335,13 @@ TEST_F(ArtifactStoreTest, WhatIsMoreThanTheQuotaLeavesIsRefusedBeforeItComes) {
   EXPECT_EQ(Told(Upload("12345678")), "OK");
   const absl::Status refused = Begin(First("abc")).status();
   EXPECT_EQ(Told(refused), "RESOURCE_EXHAUSTED ARTIFACT_QUOTA");
-  EXPECT_EQ(refused.message(),
-            "the content needs 3 bytes more; of the server's quota for artifacts, 10 bytes, 2 are left: delete some");
-  EXPECT_EQ(Told(store_->PutSample("j-1", 1, SampleOf(1, "a.txt", "abc"))), "RESOURCE_EXHAUSTED ARTIFACT_QUOTA");
-  EXPECT_EQ(Told(store_->PutSample("j-1", 1, SampleOf(1, "a.txt", "ab"))), "OK");
-  ASSERT_TRUE(store_->Delete(Sha256Hex("12345678")).ok());
+  EXPECT_EQ(
+      refused.message(),
+      "the content needs 3 bytes more, and the server's quota for artifacts, 10 bytes, has less left: delete some");
+  EXPECT_EQ(Told(store_->PutSample(tenant_, "j-1", 1, SampleOf(1, "a.txt", "abc"))),
+            "RESOURCE_EXHAUSTED ARTIFACT_QUOTA");
+  EXPECT_EQ(Told(store_->PutSample(tenant_, "j-1", 1, SampleOf(1, "a.txt", "ab"))), "OK");
+  ASSERT_TRUE(store_->Delete(Tenants({tenant_}), Sha256Hex("12345678")).ok());
   auto one = Begin(First("aaaaaaaa"));
   auto two = Begin(First("bbbbbbbb"));
   ASSERT_TRUE(one->upload->Append("aaaaaaaa").ok());
@@ -358,30 +365,30 @@ TEST_F(ArtifactStoreTest, ADownloadBeginsAtItsOffset) {
 TEST_F(ArtifactStoreTest, WhatALiveJobNamesIsNotDeleted) {
   ASSERT_TRUE(Upload("content").ok());
   const std::string name = Sha256Hex("content");
-  auto hold = store_->Hold(name);
+  auto hold = store_->Hold(tenant_, name);
   ASSERT_TRUE(hold.ok());
-  EXPECT_EQ(Told(store_->Delete(name)), "FAILED_PRECONDITION ARTIFACT_IN_USE");
+  EXPECT_EQ(Told(store_->Delete(Tenants({tenant_}), name)), "FAILED_PRECONDITION ARTIFACT_IN_USE");
   live_[name] = "j-1";
   hold->reset();
-  const absl::Status refused = store_->Delete(name);
+  const absl::Status refused = store_->Delete(Tenants({tenant_}), name);
   EXPECT_EQ(Told(refused), "FAILED_PRECONDITION ARTIFACT_IN_USE");
   EXPECT_THAT(refused.message(), HasSubstr("job j-1"));
   live_.clear();
-  EXPECT_EQ(Told(store_->Delete(name)), "OK");
-  EXPECT_EQ(Told(store_->Delete(name)), "NOT_FOUND ARTIFACT_NOT_FOUND");
-  EXPECT_EQ(Told(store_->Hold(name).status()), "NOT_FOUND ARTIFACT_NOT_FOUND");
+  EXPECT_EQ(Told(store_->Delete(Tenants({tenant_}), name)), "OK");
+  EXPECT_EQ(Told(store_->Delete(Tenants({tenant_}), name)), "NOT_FOUND ARTIFACT_NOT_FOUND");
+  EXPECT_EQ(Told(store_->Hold(tenant_, name).status()), "NOT_FOUND ARTIFACT_NOT_FOUND");
   EXPECT_THAT(Files(), IsEmpty());
 }
 
 TEST_F(ArtifactStoreTest, ASampleIsStoredOnceAndALaterAttemptTakesItsPlace) {
-  EXPECT_EQ(Told(store_->PutSample("j-1", 1, SampleOf(100, "text.txt", "one"))), "OK");
-  EXPECT_EQ(Told(store_->PutSample("j-1", 1, SampleOf(100, "text.txt", "one"))), "OK");
+  EXPECT_EQ(Told(store_->PutSample(tenant_, "j-1", 1, SampleOf(100, "text.txt", "one"))), "OK");
+  EXPECT_EQ(Told(store_->PutSample(tenant_, "j-1", 1, SampleOf(100, "text.txt", "one"))), "OK");
   EXPECT_THAT(Names("j-1"), ElementsAre("j-1/step-100/text.txt"));
-  EXPECT_EQ(Told(store_->PutSample("j-1", 2, SampleOf(100, "text.txt", "two"))), "OK");
-  EXPECT_EQ(Told(store_->PutSample("j-1", 1, SampleOf(100, "text.txt", "one"))), "OK") << "sent again, late";
+  EXPECT_EQ(Told(store_->PutSample(tenant_, "j-1", 2, SampleOf(100, "text.txt", "two"))), "OK");
+  EXPECT_EQ(Told(store_->PutSample(tenant_, "j-1", 1, SampleOf(100, "text.txt", "one"))), "OK") << "sent again, late";
   EXPECT_EQ(*Content("j-1/step-100/text.txt"), "two");
   EXPECT_THAT(Files(), ElementsAre(Sha256Hex("two")));
-  auto artifact = store_->Find("j-1/step-100/text.txt");
+  auto artifact = store_->Find(Tenants({tenant_}), "j-1/step-100/text.txt");
   EXPECT_EQ(artifact->media_type(), "text/plain");
   EXPECT_EQ(artifact->job_id(), "j-1");
   EXPECT_EQ(artifact->step(), 100);
@@ -391,30 +398,31 @@ TEST_F(ArtifactStoreTest, ASampleIsStoredOnceAndALaterAttemptTakesItsPlace) {
 TEST_F(ArtifactStoreTest, MalformedSamplesAreToldByField) {
   for (const std::string& name : {std::string(), std::string(65, 'a'), std::string("A"), std::string("a/b"),
                                   std::string(".."), std::string("a b")}) {
-    EXPECT_EQ(Told(store_->PutSample("j-1", 1, SampleOf(1, name, "x"))), "INVALID_ARGUMENT sample.file_name") << name;
+    EXPECT_EQ(Told(store_->PutSample(tenant_, "j-1", 1, SampleOf(1, name, "x"))), "INVALID_ARGUMENT sample.file_name")
+        << name;
   }
-  EXPECT_EQ(Told(store_->PutSample("j-1", 1, SampleOf(-1, "a", "x"))), "INVALID_ARGUMENT sample.step");
-  EXPECT_EQ(Told(store_->PutSample("j-1", 1, SampleOf(1, "a", std::string((1 << 20) + 1, 'x')))),
+  EXPECT_EQ(Told(store_->PutSample(tenant_, "j-1", 1, SampleOf(-1, "a", "x"))), "INVALID_ARGUMENT sample.step");
+  EXPECT_EQ(Told(store_->PutSample(tenant_, "j-1", 1, SampleOf(1, "a", std::string((1 << 20) + 1, 'x')))),
             "INVALID_ARGUMENT sample.content");
-  EXPECT_EQ(Told(store_->PutSample("j-1", 1, SampleOf(1, std::string(64, 'a'), std::string(100, 'x')))), "OK");
+  EXPECT_EQ(Told(store_->PutSample(tenant_, "j-1", 1, SampleOf(1, std::string(64, 'a'), std::string(100, 'x')))), "OK");
 }
 
 TEST_F(ArtifactStoreTest, AContentStaysWhileItHasAName) {
   ASSERT_TRUE(Upload("same").ok());
-  ASSERT_TRUE(store_->PutSample("j-1", 1, SampleOf(1, "a.txt", "same")).ok());
-  ASSERT_TRUE(store_->PutSample("j-2", 1, SampleOf(1, "a.txt", "same")).ok());
+  ASSERT_TRUE(store_->PutSample(tenant_, "j-1", 1, SampleOf(1, "a.txt", "same")).ok());
+  ASSERT_TRUE(store_->PutSample(tenant_, "j-2", 1, SampleOf(1, "a.txt", "same")).ok());
   EXPECT_EQ(store_->num_bytes(), 4);
-  ASSERT_TRUE(store_->Delete(Sha256Hex("same")).ok());
-  ASSERT_TRUE(store_->Delete("j-1/step-1/a.txt").ok());
+  ASSERT_TRUE(store_->Delete(Tenants({tenant_}), Sha256Hex("same")).ok());
+  ASSERT_TRUE(store_->Delete(Tenants({tenant_}), "j-1/step-1/a.txt").ok());
   EXPECT_EQ(*Content("j-2/step-1/a.txt"), "same");
   EXPECT_EQ(Received("same"), "0") << "no upload any more";
-  ASSERT_TRUE(store_->Delete("j-2/step-1/a.txt").ok());
+  ASSERT_TRUE(store_->Delete(Tenants({tenant_}), "j-2/step-1/a.txt").ok());
   EXPECT_THAT(Files(), IsEmpty());
   EXPECT_EQ(store_->num_bytes(), 0);
 }
 
 TEST_F(ArtifactStoreTest, AnUploadOfASamplesContentSharesItsFile) {
-  ASSERT_TRUE(store_->PutSample("j-1", 1, SampleOf(1, "a.txt", "same")).ok());
+  ASSERT_TRUE(store_->PutSample(tenant_, "j-1", 1, SampleOf(1, "a.txt", "same")).ok());
   ASSERT_TRUE(Upload("same").ok());
   EXPECT_EQ(store_->num_bytes(), 4);
   EXPECT_THAT(Files(), ElementsAre(Sha256Hex("same")));
@@ -423,32 +431,37 @@ TEST_F(ArtifactStoreTest, AnUploadOfASamplesContentSharesItsFile) {
 
 TEST_F(ArtifactStoreTest, ListsNewestFirstPageByPage) {
   for (int step = 1; step <= 5; ++step) {
-    ASSERT_TRUE(store_->PutSample(step % 2 == 0 ? "j-2" : "j-1", 1, SampleOf(step, "a", absl::StrCat(step))).ok());
+    ASSERT_TRUE(
+        store_->PutSample(tenant_, step % 2 == 0 ? "j-2" : "j-1", 1, SampleOf(step, "a", absl::StrCat(step))).ok());
   }
   EXPECT_THAT(Names("j-2"), ElementsAre("j-2/step-4/a", "j-2/step-2/a"));
   std::vector<std::string> names;
   v1::ListArtifactsRequest request;
   do {
-    auto page = store_->List(request, 2);
+    auto page = store_->List(Tenants({tenant_}), request, 2);
     ASSERT_TRUE(page.ok());
     EXPECT_LE(page->artifacts_size(), 2);
     for (const v1::Artifact& artifact : page->artifacts()) {
       names.push_back(artifact.name());
     }
     request.set_page_token(page->next_page_token());
+    // The token has a time in it. A count would tell how much others upload.
+    int64_t time = 0;
+    EXPECT_TRUE(request.page_token().empty() ||
+                (absl::SimpleAtoi(request.page_token(), &time) && time >= absl::ToUnixMicros(clock_.Now())));
     // A listing that has begun does not show names that are added meanwhile.
-    ASSERT_TRUE(store_->PutSample("j-1", 1, SampleOf(9, "a", absl::StrCat(names.size()))).ok());
+    ASSERT_TRUE(store_->PutSample(tenant_, "j-1", 1, SampleOf(9, "a", absl::StrCat(names.size()))).ok());
   } while (!request.page_token().empty());
   EXPECT_THAT(names, ElementsAre("j-1/step-5/a", "j-2/step-4/a", "j-1/step-3/a", "j-2/step-2/a", "j-1/step-1/a"));
   for (const char* token : {"x", "0", "-1", "1.5"}) {
     request.set_page_token(token);
-    EXPECT_EQ(Told(store_->List(request, 2).status()), "INVALID_ARGUMENT page_token") << token;
+    EXPECT_EQ(Told(store_->List(Tenants({tenant_}), request, 2).status()), "INVALID_ARGUMENT page_token") << token;
   }
 }
 
 TEST_F(ArtifactStoreTest, SamplesGoWithTheirJob) {
-  ASSERT_TRUE(store_->PutSample("j-1", 1, SampleOf(1, "a", "one")).ok());
-  ASSERT_TRUE(store_->PutSample("j-2", 1, SampleOf(1, "a", "two")).ok());
+  ASSERT_TRUE(store_->PutSample(tenant_, "j-1", 1, SampleOf(1, "a", "one")).ok());
+  ASSERT_TRUE(store_->PutSample(tenant_, "j-2", 1, SampleOf(1, "a", "two")).ok());
   store_->Start();
   store_->DeleteJob("j-1");
   store_->Stop();
@@ -457,8 +470,8 @@ TEST_F(ArtifactStoreTest, SamplesGoWithTheirJob) {
 }
 
 TEST_F(ArtifactStoreTest, ASweepDeletesSamplesOfJobsThatAreGone) {
-  ASSERT_TRUE(store_->PutSample("j-1", 1, SampleOf(1, "a", "one")).ok());
-  ASSERT_TRUE(store_->PutSample("j-2", 1, SampleOf(1, "a", "two")).ok());
+  ASSERT_TRUE(store_->PutSample(tenant_, "j-1", 1, SampleOf(1, "a", "one")).ok());
+  ASSERT_TRUE(store_->PutSample(tenant_, "j-2", 1, SampleOf(1, "a", "two")).ok());
   jobs_.erase("j-2");
   ASSERT_TRUE(store_->Sweep().ok());
   EXPECT_THAT(Names(), ElementsAre("j-1/step-1/a"));
@@ -473,7 +486,7 @@ TEST_F(ArtifactStoreTest, ASweepDeletesUploadsThatNobodyAskedForForTheTimeOfRete
   clock_.Advance(absl::Hours(24 * 20));
   ASSERT_TRUE(store_->Sweep().ok());
   EXPECT_EQ(Received("asked for"), "whole");
-  ASSERT_TRUE(store_->Hold(Sha256Hex("young")).ok());
+  ASSERT_TRUE(store_->Hold(tenant_, Sha256Hex("young")).ok());
   ASSERT_TRUE(store_->Sweep().ok());
   live_.clear();
   Reopen();  // The use times are read back from the disk.
@@ -554,8 +567,8 @@ TEST_F(ArtifactStoreTest, OpenCountsAContentOnceThatIsThereWholeAndInPart) {
   store_.reset();
   ASSERT_TRUE(WriteFileAtomically(FileOf("nameless"), "nameless").ok());
   Reopen();
-  EXPECT_EQ(Received("nameless"), "8");
-  EXPECT_EQ(store_->num_bytes(), 8);
+  EXPECT_EQ(Received("nameless"), "4");
+  EXPECT_EQ(store_->num_bytes(), 4);
   EXPECT_THAT(Files(), ElementsAre(Sha256Hex("nameless") + ".partial"));
 }
 
@@ -566,6 +579,84 @@ TEST_F(ArtifactStoreTest, OpenKeepsWhatCameOfAContentWhoseFileWasTakenAway) {
   Reopen();
   EXPECT_THAT(Names(), IsEmpty());
   EXPECT_EQ(Received("taken away"), "10");
+}
+
+// Whoever knows the digest of a content must not learn from the store whether another tenant has it, nor get it.
+TEST_F(ArtifactStoreTest, TenantsUploadForThemselves_AndContentsAreStoredOnce) {
+  ASSERT_TRUE(Upload("content").ok());
+  UploadPart("begun", 0, 3);
+  ASSERT_TRUE(store_->PutSample("default", "j-1", 1, SampleOf(1, "a", "text")).ok());
+  const std::string name = Sha256Hex("content");
+  tenant_ = "vision";
+  EXPECT_EQ(Received("content"), "0");
+  EXPECT_EQ(Received("begun"), "0");
+  for (const std::string& hidden : {name, std::string("j-1/step-1/a"), "default/" + name, "vision/" + name}) {
+    EXPECT_EQ(Told(Content(hidden).status()), "NOT_FOUND ARTIFACT_NOT_FOUND") << hidden;
+    EXPECT_EQ(Told(store_->Delete(Tenants({"vision"}), hidden)), "NOT_FOUND ARTIFACT_NOT_FOUND") << hidden;
+    EXPECT_EQ(Told(store_->Hold("vision", hidden).status()), "NOT_FOUND ARTIFACT_NOT_FOUND") << hidden;
+  }
+  EXPECT_THAT(Names(), IsEmpty());
+  EXPECT_EQ(Told(Begin(First("begun", 3)).status()), "ABORTED OFFSET_MISMATCH") << "the other tenant's part counts";
+
+  ASSERT_TRUE(Upload("content").ok());
+  EXPECT_THAT(Names(), ElementsAre(name));
+  EXPECT_EQ(*Content(name), "content");
+  EXPECT_EQ(store_->Find(Tenants({"vision"}), name)->tenant(), "vision");
+  EXPECT_EQ(store_->Find(Tenants::All(), name)->tenant(), "default");
+  EXPECT_EQ(store_->List(Tenants::All(), {}, 100)->total_size(), 3);
+  EXPECT_EQ(store_->List(Tenants({"default"}), {}, 100)->total_size(), 2);
+  EXPECT_EQ(store_->List(Tenants(), {}, 100)->total_size(), 0);
+  const std::vector<std::string> files = Files();
+  EXPECT_EQ(std::count(files.begin(), files.end(), name), 1);
+
+  live_ = {{name, "j-7"}};  // A job of the default tenant.
+  ASSERT_TRUE(store_->Delete(Tenants({"vision"}), name).ok());
+  EXPECT_EQ(Told(store_->Hold("vision", name).status()), "NOT_FOUND ARTIFACT_NOT_FOUND");
+  tenant_ = "default";
+  EXPECT_EQ(*Content(name), "content");
+  EXPECT_EQ(Told(store_->Delete(Tenants::All(), name)), "FAILED_PRECONDITION ARTIFACT_IN_USE");
+}
+
+TEST_F(ArtifactStoreTest, AnUploadThatBrokeOffStaysItsTenants) {
+  tenant_ = "vision";
+  UploadPart("content", 0, 3);
+  Reopen();
+  EXPECT_EQ(Received("content"), "3");
+  EXPECT_THAT(Files(), ElementsAre("vision." + Sha256Hex("content") + ".partial"));
+  // As a crash leaves it that came after the content got its name in the folder, but not in the index.
+  UploadPart("content", 3, 7);
+  store_.reset();
+  const std::string partial = folder_.Path("artifacts/vision." + Sha256Hex("content") + ".partial");
+  ASSERT_EQ(link(partial.c_str(), FileOf("content").c_str()), 0);
+  Reopen();
+  EXPECT_EQ(Received("content"), "7");
+  EXPECT_EQ(store_->num_bytes(), 7);
+  tenant_ = "default";
+  EXPECT_EQ(Received("content"), "0");
+  tenant_ = "vision";
+  auto begun = Begin(First("content", 7));
+  ASSERT_TRUE(begun.ok() && begun->upload != nullptr);
+  EXPECT_TRUE(begun->upload->Finish().ok());
+  EXPECT_EQ(*Content(Sha256Hex("content")), "content");
+  EXPECT_THAT(Files(), ElementsAre(Sha256Hex("content")));
+}
+
+// Schema 1 had no tenants.
+TEST_F(ArtifactStoreTest, WhatAnOlderServerStoredBelongsToTheDefaultTenant) {
+  ASSERT_TRUE(Upload("content").ok());
+  ASSERT_TRUE(store_->PutSample("default", "j-1", 1, SampleOf(1, "a", "text")).ok());
+  store_.reset();
+  {
+    auto database = SqliteDatabase::Open(folder_.Path("artifacts.db"), /*create=*/false);
+    ASSERT_TRUE(database.ok());
+    ASSERT_TRUE(database->Execute("ALTER TABLE artifacts DROP COLUMN tenant; PRAGMA user_version=1").ok());
+  }
+  Reopen();
+  EXPECT_THAT(Names(), ElementsAre("j-1/step-1/a", Sha256Hex("content")));
+  EXPECT_EQ(store_->Find(Tenants::All(), Sha256Hex("content"))->tenant(), "default");
+  EXPECT_EQ(store_->Find(Tenants::All(), "j-1/step-1/a")->tenant(), "default");
+  tenant_ = "vision";
+  EXPECT_THAT(Names(), IsEmpty());
 }
 
 TEST_F(ArtifactStoreTest, OpenLeavesAloneWhatIsNoFile) {
@@ -598,7 +689,7 @@ TEST_F(ArtifactStoreTest, AFailureOfTheIndexLosesNothing) {
     const std::string content = absl::StrCat("content ", nth);
     disk.Arm(nth, /*sticky=*/false);
     const absl::Status uploaded = Upload(content);
-    const absl::Status sampled = store_->PutSample("j-1", 1, SampleOf(nth, "a", "sample " + content));
+    const absl::Status sampled = store_->PutSample(tenant_, "j-1", 1, SampleOf(nth, "a", "sample " + content));
     const bool fired = disk.fired();
     disk.Disarm();
     num_fired += fired ? 1 : 0;
@@ -618,7 +709,7 @@ TEST_F(ArtifactStoreTest, AFailureOfTheIndexLosesNothing) {
         EXPECT_EQ(Told(Upload(content)), "OK");
       }
     }
-    EXPECT_EQ(Told(store_->PutSample("j-1", 1, SampleOf(nth, "a", "sample " + content))), "OK");
+    EXPECT_EQ(Told(store_->PutSample(tenant_, "j-1", 1, SampleOf(nth, "a", "sample " + content))), "OK");
     EXPECT_EQ(*Content(Sha256Hex(content)), content);
     EXPECT_EQ(*Content(absl::StrCat("j-1/step-", nth, "/a")), "sample " + content);
   }

@@ -45,7 +45,9 @@ class TelemetrySamplesTest : public testing::Test {
     options.job_exists = [](const std::string&) { return true; };
     artifacts_ = *ArtifactStore::Open(std::move(options));
   }
-  absl::Status Store(v1::TelemetryBatch* batch) { return StoreSamples(key_, clock_.Now(), artifacts_.get(), batch); }
+  absl::Status Store(v1::TelemetryBatch* batch) {
+    return StoreSamples("default", key_, clock_.Now(), artifacts_.get(), batch);
+  }
 
   TemporaryFolder folder_;
   SimulatedClock clock_;
@@ -60,7 +62,7 @@ TEST_F(TelemetrySamplesTest, OfWhatIsStoredTheSequenceIsLeft) {
   EXPECT_EQ(batch.samples_size(), 1);
   EXPECT_THAT(batch.samples(0).content(), "");
   EXPECT_THAT(points::SequenceRange(batch), Pair(1, 3));
-  EXPECT_EQ(artifacts_->Find("j/step-3/a.txt")->size_bytes(), 4);
+  EXPECT_EQ(artifacts_->Find(Tenants::All(), "j/step-3/a.txt")->size_bytes(), 4);
 }
 
 TEST_F(TelemetrySamplesTest, OneThatCanNotBeKeptBecomesAnEventInItsPlace) {

@@ -37,8 +37,9 @@ v1::JobSpec LargeSpec(size_t num_bytes) {
 
 ModelFinder::Options CoordinatorTest::Models() {
   ModelFinder::Options models;
-  models.hold_artifact = [this](const std::string& artifact) -> absl::StatusOr<std::shared_ptr<void>> {
-    if (artifact != uploaded) {
+  models.hold_artifact = [this](const std::string& tenant,
+                                const std::string& artifact) -> absl::StatusOr<std::shared_ptr<void>> {
+    if (artifact != uploaded || tenant != "default") {
       return absl::NotFoundError("not there");
     }
     ++num_held;

@@ -92,7 +92,7 @@ TEST_F(CreateJobTest, SpecsAreBoundedTogether) {
   }
   EXPECT_EQ(created.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(ReasonOf(created.status()), "SPECS_TOO_LARGE");
-  EXPECT_THAT(std::string(created.status().message()), testing::HasSubstr("together at most 1000"));
+  EXPECT_THAT(std::string(created.status().message()), testing::HasSubstr("may have 1000 together"));
   EXPECT_TRUE(RetryDelayOf(created.status()).has_value());
   StartServer();
   EXPECT_EQ(ReasonOf(Create().status()), "SPECS_TOO_LARGE") << "also what was there at the start is counted";
@@ -366,7 +366,11 @@ TEST_F(ArtifactTest, IsHeldUntilTheJobThatNamesItIsCommitted) {
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(held_meanwhile, 1);
   EXPECT_EQ(num_held, 0);
-  EXPECT_EQ(coordinator->queries().LiveArtifacts(), (std::map<std::string, std::string>{{digest, (*job)->id()}}));
+  const std::vector<JobQueries::LiveArtifact> live = coordinator->queries().LiveArtifacts();
+  ASSERT_EQ(live.size(), 1u);
+  EXPECT_EQ(live[0].tenant, "default");
+  EXPECT_EQ(live[0].sha256, digest);
+  EXPECT_EQ(live[0].job, (*job)->id());
   EXPECT_TRUE(Begin(digest, "", /*validate=*/true).ok());
   EXPECT_EQ(num_held, 0);
   EXPECT_EQ(Cancel((*job)->id()), "CANCELLED");

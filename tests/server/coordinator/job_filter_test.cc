@@ -119,9 +119,9 @@ TEST(JobFilter, ALabelWithTheCharactersOfAGlob_MatchesItself) {
 
 TEST(JobFilter, AnError_NamesTheColumnAndWhatIsExpected) {
   EXPECT_EQ(Problem("colour=red"),
-            "has the column \"colour\"; columns are state, name, queue, id, owner, worker and labels.KEY");
+            "has the column \"colour\"; columns are state, name, queue, id, owner, worker, tenant and labels.KEY");
   EXPECT_EQ(Problem("labels.=x"),
-            "has the column \"labels.\"; columns are state, name, queue, id, owner, worker and labels.KEY");
+            "has the column \"labels.\"; columns are state, name, queue, id, owner, worker, tenant and labels.KEY");
   EXPECT_EQ(Problem("state=RUNING"),
             "has the state \"RUNING\"; states are QUEUED, STARTING, RUNNING, PAUSING, PAUSED, CANCELLING, SUCCEEDED, "
             "FAILED, CANCELLED");

@@ -188,11 +188,15 @@ TEST_F(JournalGolden, UpdatesOfBefore_AreRecoveredToTheStateThatTheyTold) {
   EXPECT_EQ(state.FindJob("j6")->profile_request().ShortDebugString(), "number: 1 num_steps: 5");
   EXPECT_TRUE(state.FindWorker("w1")->lost());
   EXPECT_TRUE(state.FindWorker("w2")->worker().drained());
+  EXPECT_EQ(state.FindJob("j6")->job().tenant(), "default");
+  EXPECT_EQ(state.FindJob("j9")->job().tenant(), "vision");
+  EXPECT_EQ(state.FindRequest("vision", "r9")->job(), "j9");
+  EXPECT_EQ(state.FindWorker("w9")->data_root_tenants(0).tenants(0), "vision");
 }
 
-// The snapshot before the last one is from when a record kept loss-scale orders instead of settings.
+// The snapshot before the last two is from when a record kept loss-scale orders instead of settings.
 TEST_F(JournalGolden, LossScaleOrdersOfBefore_AreRecoveredAsSettings) {
-  const Record& older = records_[records_.size() - 2];
+  const Record& older = records_[records_.size() - 3];
   ASSERT_EQ(older.type, "Snapshot");
   ASSERT_TRUE(absl::StrContains(older.text, "earlier_loss_scale_order"));
   const auto disk = std::make_shared<MemoryJournal::Disk>();
@@ -216,6 +220,19 @@ TEST_F(JournalGolden, SnapshotOfBefore_IsRecoveredWhole) {
   ASSERT_TRUE(recovered.ok());
   EXPECT_EQ(recovered.Shown("j7"), "j7:RUNNING@w1#2 ckpt=5");
   EXPECT_EQ(Text(recovered.State().ToSnapshot(90)), record.text);
+}
+
+// The snapshot before the last one is from when there were no tenants.
+TEST_F(JournalGolden, WhatHasNoTenant_BelongsToTheDefaultTenant) {
+  const Record& older = records_[records_.size() - 2];
+  ASSERT_EQ(older.type, "Snapshot");
+  ASSERT_FALSE(absl::StrContains(older.text, "tenant"));
+  const auto disk = std::make_shared<MemoryJournal::Disk>();
+  ASSERT_TRUE(MemoryJournal(disk).Compact(90, older.bytes).ok());
+  RecoveredState recovered(disk);
+  ASSERT_TRUE(recovered.ok());
+  EXPECT_EQ(recovered.State().FindJob("j7")->job().tenant(), "default");
+  EXPECT_EQ(recovered.State().FindRequest("default", "r7")->job(), "j7");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <prometheus/text_serializer.h>
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/random.h"
@@ -42,9 +43,10 @@ class MetricsSnapshotterTest : public testing::Test {
   }
 
   // Stores the job in this state at `now`, as a change from the ledger would. The job has done ten steps.
-  void Put(const std::string& id, v1::Job::State state, absl::Time now) {
+  void Put(const std::string& id, v1::Job::State state, absl::Time now, const std::string& tenant = "default") {
     auto job = std::make_shared<v1::Job>();
     job->set_id(id);
+    job->set_tenant(tenant);
     job->set_state(state);
     job->set_submit_order(++num_jobs_);
     job->mutable_spec()->mutable_train()->set_steps(10);
@@ -107,11 +109,12 @@ TEST_F(MetricsSnapshotterTest, SeriesOfAJobLeaveThePageAfterTheLinger) {
   const absl::Time gone = kStart + absl::Hours(1) + kLinger;
   const std::string before = Page(gone - absl::Seconds(1));
   EXPECT_THAT(before, HasSubstr("ampd_job_info{job_id=\"j-ended\""));
-  EXPECT_THAT(before, HasSubstr("ampd_job_steps_total{job_id=\"j-ended\"} 10")) << "the last values";
-  EXPECT_THAT(before, HasSubstr("ampd_jobs{queue=\"default\",state=\"running\"} 1")) << "only one is live";
+  EXPECT_THAT(before, HasSubstr("ampd_job_steps_total{job_id=\"j-ended\",tenant=\"default\"} 10")) << "the last values";
+  EXPECT_THAT(before, HasSubstr("ampd_jobs{tenant=\"default\",queue=\"default\",state=\"running\"} 1"))
+      << "only one is live";
   const std::string after = Page(gone);
   EXPECT_THAT(after, Not(HasSubstr("j-ended")));
-  EXPECT_THAT(after, HasSubstr("ampd_job_steps_total{job_id=\"j-live\"} 10"));
+  EXPECT_THAT(after, HasSubstr("ampd_job_steps_total{job_id=\"j-live\",tenant=\"default\"} 10"));
 }
 
 TEST_F(MetricsSnapshotterTest, JobsThatRunHaveSeriesBeforeThoseThatWaitOrHaveEnded) {
@@ -168,7 +171,25 @@ TEST_F(MetricsSnapshotterTest, WithMoreRunningThanFitTheOldestKeepTheirSeries) {
   EXPECT_EQ(snapshot.jobs.front().job->id(), "j-0");
   EXPECT_EQ(snapshot.jobs.back().job->id(), "j-" + std::to_string(kMaxJobs - 1));
   EXPECT_EQ(snapshot.seriesless.size(), 5);
-  EXPECT_EQ((snapshot.live_jobs.at({"default", v1::Job::RUNNING})), kMaxJobs + 5) << "all are counted";
+  EXPECT_EQ((snapshot.live_jobs.at({{"default", "default"}, v1::Job::RUNNING})), kMaxJobs + 5) << "all are counted";
+}
+
+TEST_F(MetricsSnapshotterTest, ATenantWithManyJobs_TakesNoSeriesFromOneWithFew) {
+  for (int i = 0; i < kMaxJobs + 5; ++i) {
+    Put("j-many-" + std::to_string(i), v1::Job::RUNNING, kStart, "many");
+  }
+  Put("j-few-waits", v1::Job::QUEUED, kStart, "few");
+  Put("j-few-runs", v1::Job::RUNNING, kStart, "few");
+  const FleetSnapshot snapshot = Snapshot(kStart);
+  ASSERT_EQ(snapshot.jobs.size(), kMaxJobs);
+  std::set<std::string> shown;
+  for (const FleetSnapshot::JobRow& row : snapshot.jobs) {
+    shown.insert(row.job->id());
+  }
+  EXPECT_TRUE(shown.contains("j-few-runs"));
+  EXPECT_TRUE(shown.contains("j-few-waits"));
+  EXPECT_TRUE(shown.contains("j-many-" + std::to_string(kMaxJobs - 3))) << "what the one leaves is for the other";
+  EXPECT_EQ(snapshot.seriesless.size(), 7);
 }
 
 }  // namespace

@@ -59,9 +59,9 @@ FleetSnapshot FullSnapshot() {
   history.items = MergeHistory({segment}, {}, false, false);
   board.Update(history);
   snapshot.jobs.push_back({std::make_shared<v1::Job>(RunningJob("j-1")), board.Find("j-1")});
-  snapshot.live_jobs[{"default", v1::Job::RUNNING}] = 1;
-  snapshot.live_jobs[{"night", v1::Job::QUEUED}] = 2;
-  snapshot.oldest_queued_unix_seconds["night"] = 1'700'000'000;
+  snapshot.live_jobs[{{"default", "default"}, v1::Job::RUNNING}] = 1;
+  snapshot.live_jobs[{{"default", "night"}, v1::Job::QUEUED}] = 2;
+  snapshot.oldest_queued_unix_seconds[{"default", "night"}] = 1'700'000'000;
   v1::Worker worker;
   worker.set_name("w1");
   worker.set_state(v1::Worker::BUSY);
@@ -112,23 +112,23 @@ TEST(Metrics, FleetShowsWhatJobsAndWorkersAre) {
   const std::string page = Text(RenderFleet(FullSnapshot()));
   for (
       const char* line : {
-          "ampd_jobs{queue=\"default\",state=\"running\"} 1",
-          "ampd_jobs{queue=\"default\",state=\"queued\"} 0",
-          "ampd_jobs{queue=\"night\",state=\"queued\"} 2",
+          "ampd_jobs{tenant=\"default\",queue=\"default\",state=\"running\"} 1",
+          "ampd_jobs{tenant=\"default\",queue=\"default\",state=\"queued\"} 0",
+          "ampd_jobs{tenant=\"default\",queue=\"night\",state=\"queued\"} 2",
           "ampd_workers{state=\"busy\"} 1",
           "ampd_workers{state=\"lost\"} 0",
           "ampd_gpus{state=\"allocated\"} 1",
           "ampd_gpus{state=\"free\"} 0",
-          R"(ampd_job_info{job_id="j-1",name="fashion-bf16",queue="default",model="lenet",precision="bf16",worker="w1"} 1)",
-          "ampd_job_gpu_info{job_id=\"j-1\",UUID=\"GPU-1\",worker=\"w1\"} 1",
-          "ampd_job_steps_total{job_id=\"j-1\"} 10",
-          "ampd_job_steps_planned{job_id=\"j-1\"} 1000",
-          "ampd_job_samples_total{job_id=\"j-1\"} 1280",
-          R"(ampd_job_step_seconds_total{job_id="j-1",phase="data"} 1.25)",
-          "ampd_job_loss{job_id=\"j-1\",split=\"eval\"} 0.25",
-          "ampd_job_skipped_steps_total{job_id=\"j-1\"} 1",
-          "ampd_job_loss_scale{job_id=\"j-1\"} 65536",
-          "ampd_job_checkpoint_bytes{job_id=\"j-1\"} 4096",
+          R"(ampd_job_info{job_id="j-1",tenant="default",name="fashion-bf16",queue="default",model="lenet",precision="bf16",worker="w1"} 1)",
+          "ampd_job_gpu_info{job_id=\"j-1\",tenant=\"default\",UUID=\"GPU-1\",worker=\"w1\"} 1",
+          "ampd_job_steps_total{job_id=\"j-1\",tenant=\"default\"} 10",
+          "ampd_job_steps_planned{job_id=\"j-1\",tenant=\"default\"} 1000",
+          "ampd_job_samples_total{job_id=\"j-1\",tenant=\"default\"} 1280",
+          R"(ampd_job_step_seconds_total{job_id="j-1",tenant="default",phase="data"} 1.25)",
+          "ampd_job_loss{job_id=\"j-1\",tenant=\"default\",split=\"eval\"} 0.25",
+          "ampd_job_skipped_steps_total{job_id=\"j-1\",tenant=\"default\"} 1",
+          "ampd_job_loss_scale{job_id=\"j-1\",tenant=\"default\"} 65536",
+          "ampd_job_checkpoint_bytes{job_id=\"j-1\",tenant=\"default\"} 4096",
       }) {
     EXPECT_THAT(page, HasSubstr(line));
   }
@@ -142,7 +142,7 @@ TEST(Metrics, AJobOfEpochsHasPlannedStepsOnceATrainerCountedThem) {
   EXPECT_THAT(Text(RenderFleet(snapshot)), Not(HasSubstr("ampd_job_steps_planned")));
   job.mutable_attempts(0)->set_total_steps(705);
   snapshot.jobs[0].job = std::make_shared<v1::Job>(job);
-  EXPECT_THAT(Text(RenderFleet(snapshot)), HasSubstr("ampd_job_steps_planned{job_id=\"j-1\"} 705"));
+  EXPECT_THAT(Text(RenderFleet(snapshot)), HasSubstr("ampd_job_steps_planned{job_id=\"j-1\",tenant=\"default\"} 705"));
 }
 
 TEST(Metrics, PhasesOfAStepHaveSeriesOfTheirOwnAndOtherStepsHaveNone) {
@@ -166,10 +166,12 @@ TEST(Metrics, PhasesOfAStepHaveSeriesOfTheirOwnAndOtherStepsHaveNone) {
   board.Update({"j-1", 1, {}, MergeHistory({segment}, {}, false, false)});
   snapshot.jobs[0].progress = board.Find("j-1");
   const std::string page = Text(RenderFleet(snapshot));
-  EXPECT_THAT(page, HasSubstr(R"(ampd_job_phase_loss{job_id="j-1",phase="generator"} 21)"));
-  EXPECT_THAT(page, HasSubstr("ampd_job_skipped_steps_total{job_id=\"j-1\"} 3"));
-  EXPECT_THAT(page, HasSubstr(R"(ampd_job_phase_skipped_steps_total{job_id="j-1",phase="generator"} 1)"));
-  EXPECT_THAT(page, HasSubstr(R"(ampd_job_phase_skipped_steps_total{job_id="j-1",phase="discriminator"} 3)"));
+  EXPECT_THAT(page, HasSubstr(R"(ampd_job_phase_loss{job_id="j-1",tenant="default",phase="generator"} 21)"));
+  EXPECT_THAT(page, HasSubstr("ampd_job_skipped_steps_total{job_id=\"j-1\",tenant=\"default\"} 3"));
+  EXPECT_THAT(page,
+              HasSubstr(R"(ampd_job_phase_skipped_steps_total{job_id="j-1",tenant="default",phase="generator"} 1)"));
+  EXPECT_THAT(
+      page, HasSubstr(R"(ampd_job_phase_skipped_steps_total{job_id="j-1",tenant="default",phase="discriminator"} 3)"));
   EXPECT_EQ(Promtool(page), "");
   // Attempt 2 resumes from step 10. The steps beyond it, which attempt 1 skipped, must no longer be counted.
   PointSegment again;

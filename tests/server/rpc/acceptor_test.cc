@@ -6,12 +6,14 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "tests/http/broken_listener.h"
 #include "tests/http/descriptor_shortage.h"
 #include "tests/http/raw_connection.h"
 
@@ -146,6 +148,50 @@ TEST_F(AcceptorTest, AnAddressInUseIsSaid) {
   const ListenAddress address = acceptor_->address();
   acceptor_.reset();
   EXPECT_FALSE(Touch(address));
+}
+
+TEST_F(AcceptorTest, AProbeIsAcceptedAndCountsAsNoConnection) {
+  Start(1);
+  auto only = Connect();
+  AwaitTaken(1);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(acceptor_->Probe(absl::Seconds(30)), ProbeResult::kAccepted);
+  }
+  EXPECT_EQ(acceptor_->num_accepts(), 6);
+  const Acceptor::Counters counters = acceptor_->counters();
+  EXPECT_EQ(counters.num_accepted, 1);
+  EXPECT_EQ(counters.num_open, 1);
+  EXPECT_EQ(counters.num_refused + counters.num_evicted, 0);
+  absl::MutexLock lock(&mutex_);
+  EXPECT_EQ(taken_.size(), 1u);
+  EXPECT_EQ(log_, "");
+}
+
+TEST_F(AcceptorTest, ABrokenListenerIsFoundAndAcceptsAgainAfterARestart) {
+  Start(10);
+  auto before = Connect();
+  AwaitTaken(1);
+  ASSERT_TRUE(BreakListener(getpid(), acceptor_->address().port));
+  EXPECT_EQ(acceptor_->Probe(absl::Milliseconds(200)), ProbeResult::kNotAccepted);
+  ASSERT_TRUE(acceptor_->Restart().ok());
+  EXPECT_EQ(acceptor_->Probe(absl::Seconds(30)), ProbeResult::kAccepted);
+  auto after = Connect();
+  AwaitTaken(2);
+  EXPECT_FALSE(before->IsClosed(absl::Milliseconds(1))) << "open connections live on";
+}
+
+TEST_F(AcceptorTest, AStuckThreadIsFoundAndReportedByARestart) {
+  Start(10);
+  auto first = Connect();
+  AwaitTaken(1);
+  mutex_.Lock();  // on_connection waits for it.
+  auto second = Connect();
+  while (acceptor_->num_accepts() < 2) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(acceptor_->Probe(absl::Milliseconds(200)), ProbeResult::kNotAccepted);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(acceptor_->Restart()));
+  mutex_.Unlock();
 }
 
 }  // namespace

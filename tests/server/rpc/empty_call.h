@@ -12,14 +12,14 @@
 
 namespace ampd::server {
 
-// Calls a method of any kind with one empty message.
-inline absl::Status CallEmpty(const ServerAccess& access, std::string_view method) {
+// Calls a method of any kind with one message, which has these bytes.
+inline absl::Status CallWithBytes(const ServerAccess& access, std::string_view method, const std::string& bytes) {
   grpc::GenericStub stub(access.NewChannel());
   auto context = Context(absl::Seconds(20));
   grpc::CompletionQueue queue;
-  const grpc::Slice nothing;
+  const grpc::Slice message(bytes);
   auto call = stub.PrepareUnaryCall(context.get(), absl::StrCat("/", std::string(method)),
-                                    grpc::ByteBuffer(&nothing, 1), &queue);
+                                    grpc::ByteBuffer(&message, 1), &queue);
   call->StartCall();
   grpc::ByteBuffer answer;
   grpc::Status status;
@@ -28,6 +28,11 @@ inline absl::Status CallEmpty(const ServerAccess& access, std::string_view metho
   bool ok = false;
   queue.Next(&tag, &ok);
   return FromGrpcStatus(status);
+}
+
+// Calls a method of any kind with one empty message.
+inline absl::Status CallEmpty(const ServerAccess& access, std::string_view method) {
+  return CallWithBytes(access, method, "");
 }
 
 }  // namespace ampd::server

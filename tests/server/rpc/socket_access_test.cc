@@ -22,6 +22,7 @@
 #include "server/access/rules.h"
 #include "server/rpc/socket_acceptor.h"
 #include "tests/server/rpc/empty_call.h"
+#include "tests/server/rpc/open_watch.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {
@@ -59,12 +60,13 @@ bool IsRefusedByRole(const absl::Status& status) {
 }
 
 TEST(SocketAccess, EveryMethodIsRefusedExactlyToTheRolesThatLackItsRight) {
-  for (const std::optional<Role> role : std::vector<std::optional<Role>>{std::nullopt, Role::kViewer, Role::kSubmitter,
-                                                                         Role::kOperator, Role::kAdmin, Role::kAgent}) {
+  for (const std::optional<Role> role :
+       std::vector<std::optional<Role>>{std::nullopt, Role::kViewer, Role::kSubmitter, Role::kOperator, Role::kAdmin,
+                                        Role::kAgent, Role::kScraper}) {
     SocketServer server(role);
     for (const Rule& rule : AllRules()) {
-      const std::set<Role> roles = role.has_value() ? std::set<Role>{*role} : std::set<Role>();
-      const bool may = CheckMethod({.name = "", .roles = roles}, rule.method).ok();
+      const Identity identity = role.has_value() ? Identity::InAllTenants("", *role) : Identity();
+      const bool may = CheckMethod(identity, rule.method).ok();
       const absl::Status status = CallEmpty(server.user(), rule.method);
       EXPECT_NE(IsRefusedByRole(status), may)
           << rule.method << " by " << (role.has_value() ? RoleName(*role) : "nobody") << ": " << status;
@@ -93,6 +95,26 @@ TEST(SocketAccess, ASubmitterChangesItsOwnJobsOnly) {
   EXPECT_TRUE(cancel(own.id()).ok());
   EXPECT_EQ(ReasonOf(cancel("j-aaaaaaaaaaaaaaaa")), "JOB_NOT_FOUND");
   EXPECT_EQ(server.user().GetJob(other.id()).id(), other.id()) << "it may see all jobs";
+}
+
+TEST(SocketAccess, NewRightsHoldForTheNextCallOfAConnection_AndEndItsStreams) {
+  SocketServer server(Role::kSubmitter);
+  const v1::Job job = server.user().CreateJob(GoodSpec("own"));
+  OpenWatch watch(&server.user(), job.id());
+  const auto grants_of = [](const std::string& role) {
+    Grants grants({});
+    EXPECT_TRUE(grants.Add(absl::StrCat("uid:", getuid(), "=", role)).ok());
+    return grants;
+  };
+  server.loopback().SetRights(grants_of("viewer"), Limits());
+  EXPECT_EQ(ReasonOf(CallEmpty(server.user(), "ampd.v1.JobService/CreateJob")), "ROLE_TOO_LOW");
+  EXPECT_EQ(server.user().GetJob(job.id()).id(), job.id()) << "a viewer still sees it";
+  server.loopback().SetRights(grants_of("agent"), Limits());
+  EXPECT_LT(watch.AwaitEnd(), absl::Seconds(5));
+  EXPECT_EQ(ReasonOf(watch.status()), "ROLE_TOO_LOW") << watch.status();
+  server.loopback().SetRights(Grants({}), Limits());
+  EXPECT_EQ(ReasonOf(CallEmpty(server.user(), "ampd.v1.JobService/CreateJob")), "ROLE_TOO_LOW")
+      << "that nobody has a role any more needs a restart";
 }
 
 TEST(SocketAccess, TheOwnerIsDurable_AndThatOfACopyIsWhoMadeIt) {
@@ -136,16 +158,17 @@ class SocketAcceptorTest : public testing::Test {
     auto acceptor = SocketAcceptor::Bind({.path = folder_.Path("s"),
                                           .max_connections = max_connections,
                                           .grants = &grants_,
-                                          .on_connection = [this](UniqueFd fd, const Identity& identity) {
+                                          .on_connection = [this](UniqueFd fd, const Peer& peer) {
                                             const absl::MutexLock lock(&mutex_);
-                                            names_.push_back(identity.name);
+                                            names_.push_back(peer.identity.name);
                                             passed_.push_back(std::move(fd));
                                           }});
-    if (acceptor.ok()) {
-      acceptor_ = *std::move(acceptor);
-      acceptor_->Start();
+    if (!acceptor.ok()) {
+      return acceptor.status();
     }
-    return acceptor.status();
+    acceptor_ = *std::move(acceptor);
+    acceptor_->Start();
+    return absl::OkStatus();
   }
   UniqueFd Connect() { return ConnectUnix(folder_.Path("s")).value(); }
   bool Await(const std::function<bool()>& condition) {
@@ -236,6 +259,36 @@ TEST(GrpcTarget, ALongPathLeadsThroughItsFolder) {
   ServerAccess user;
   user.Connect(GrpcTarget("unix:" + deep + "/ampd.sock"));
   EXPECT_FALSE(user.CreateJob().id().empty());
+}
+
+TEST(SocketProbe, FindsADeletedFileWhichARestartMakesAgain) {
+  TemporaryFolder folder;
+  const Grants grants({getuid()});
+  SocketAcceptor::Options options;
+  options.path = folder.Path("s");
+  options.mode = 0666;
+  options.max_connections = 1;
+  options.grants = &grants;
+  options.on_connection = [](UniqueFd, const Peer&) {};
+  auto acceptor = *SocketAcceptor::Bind(std::move(options));
+  acceptor->Start();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(acceptor->Probe(absl::Seconds(30)), ProbeResult::kAccepted);
+  }
+  EXPECT_EQ(acceptor->num_accepts(), 5);
+  EXPECT_EQ(acceptor->counters().num_accepted, 0);
+  EXPECT_TRUE(acceptor->HadRoom());
+  std::filesystem::remove(folder.Path("s"));
+  EXPECT_EQ(acceptor->Probe(absl::Milliseconds(100)), ProbeResult::kNotAccepted);
+  ASSERT_TRUE(acceptor->Restart().ok());
+  EXPECT_EQ(acceptor->Probe(absl::Seconds(30)), ProbeResult::kAccepted);
+  EXPECT_EQ(std::filesystem::status(folder.Path("s")).permissions(), std::filesystem::perms(0666));
+  // Another program has taken the path. It is left to it.
+  std::filesystem::remove(folder.Path("s"));
+  const auto other = ListenUnix(folder.Path("s"));
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(acceptor->Probe(absl::Milliseconds(100)), ProbeResult::kNotAccepted);
+  EXPECT_EQ(ReasonOf(acceptor->Restart()), "ADDRESS_IN_USE");
 }
 
 }  // namespace

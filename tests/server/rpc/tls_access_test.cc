@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -25,6 +26,7 @@ namespace ampd::server {
 namespace {
 
 using testing::ElementsAre;
+using testing::UnorderedElementsAre;
 
 // A server with TLS, and its two authorities.
 class TlsServer {
@@ -36,8 +38,9 @@ class TlsServer {
     server_ = std::make_unique<TestServer>([tls](ServerConfig* config) {
       config->tls = tls;
       config->trusts_loopback = false;
-      for (const char* const grant : {"cert:viewer=viewer", "cert:submitter=submitter", "cert:operator=operator",
-                                      "cert:admin=admin", "cert:agent=agent", "cert:gpu-*=agent"}) {
+      for (const char* const grant :
+           {"cert:viewer=viewer", "cert:submitter=submitter", "cert:operator=operator", "cert:admin=admin",
+            "cert:agent=agent", "cert:scraper=scraper", "cert:gpu-*=agent"}) {
         EXPECT_TRUE(config->grants.Add(grant).ok());
       }
     });
@@ -77,11 +80,12 @@ absl::StatusOr<v1::Caller> WhoIs(const ServerAccess& access) {
 
 TEST(TlsAccess, EveryMethodIsRefusedExactlyToTheCertificatesWhoseRoleLacksItsRight) {
   TlsServer server;
-  for (const Role role : {Role::kViewer, Role::kSubmitter, Role::kOperator, Role::kAdmin, Role::kAgent}) {
+  for (const Role role :
+       {Role::kViewer, Role::kSubmitter, Role::kOperator, Role::kAdmin, Role::kAgent, Role::kScraper}) {
     const std::string name(RoleName(role));
     const auto access = server.As(name);
     for (const Rule& rule : AllRules()) {
-      const bool may = CheckMethod({.name = "cert:x", .roles = {role}}, rule.method).ok();
+      const bool may = CheckMethod(Identity::InAllTenants("cert:x", role), rule.method).ok();
       const absl::Status status = CallEmpty(*access, rule.method);
       EXPECT_NE(ReasonOf(status) == "ROLE_TOO_LOW", may) << rule.method << " by " << name << ": " << status;
       EXPECT_NE(status.code(), absl::StatusCode::kUnauthenticated) << rule.method << " by " << name;
@@ -98,6 +102,25 @@ TEST(TlsAccess, ACertificateIsNamedByItsCommonName_AndWithoutAGrantHasNoRole) {
   for (const char* const name : {"evil\nname", "evil name", "a*"}) {
     EXPECT_EQ(ReasonOf(WhoIs(*server.As(name)).status()), "BAD_CERTIFICATE_NAME") << name;
   }
+}
+
+// A client that only connects, and sends frames but no call, leaves no other trace.
+TEST(TlsAccess, WhoConnectsIsInTheAuditLog_OnceAMinute) {
+  TlsServer server;
+  for (int i = 0; i < 3; ++i) {
+    const auto channel = server.As("gpu-7")->NewChannel();
+    ASSERT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(20)));
+  }
+  v1::ListAuditEntriesResponse entries;
+  v1::AuthService::Stub admin(server.As("admin")->NewChannel());
+  ASSERT_TRUE(admin.ListAuditEntries(Context().get(), v1::ListAuditEntriesRequest(), &entries).ok());
+  std::vector<std::string> connections;
+  for (const v1::AuditEntry& entry : entries.entries()) {
+    if (entry.method() == "connection") {
+      connections.push_back(entry.caller());
+    }
+  }
+  EXPECT_THAT(connections, UnorderedElementsAre("cert:gpu-7", "cert:admin"));
 }
 
 TEST(TlsAccess, ATokenTakesThePlaceOfTheCertificate) {

@@ -22,65 +22,13 @@
 #include "tests/count_from_environment.h"
 #include "tests/server/rpc/empty_call.h"
 #include "tests/server/rpc/open_watch.h"
+#include "tests/server/rpc/token_server.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {
 namespace {
 
 using testing::HasSubstr;
-
-// A server whose calls over loopback need a token. Its user is admin on the socket.
-class TokenServer {
- public:
-  TokenServer() : server_([](ServerConfig* config) { config->trusts_loopback = false; }) {
-    admin_.Connect("unix:" + server_.socket());
-  }
-
-  TestServer& loopback() { return server_; }
-  ServerAccess& admin() { return admin_; }
-
-  std::unique_ptr<v1::AuthService::Stub> Auth(const std::string& token = "") {
-    return v1::AuthService::NewStub(OpenChannel({.address = server_.address(), .token = token, .tls = {}}, {}));
-  }
-
-  // Creates a token over the socket and returns its secret.
-  std::string Create(const std::string& name, v1::Role role, const std::string& worker = "",
-                     absl::Duration expires = absl::InfiniteDuration()) {
-    v1::CreateTokenRequest request;
-    request.set_name(name);
-    request.set_role(role);
-    request.set_worker(worker);
-    if (expires != absl::InfiniteDuration()) {
-      const absl::Time end = absl::Now() + expires;
-      request.mutable_expire_time()->set_seconds(absl::ToUnixSeconds(end));
-      request.mutable_expire_time()->set_nanos(
-          static_cast<int32_t>(absl::ToInt64Nanoseconds(end - absl::FromUnixSeconds(absl::ToUnixSeconds(end)))));
-    }
-    v1::CreateTokenResponse response;
-    const grpc::Status status =
-        v1::AuthService::Stub(admin_.NewChannel()).CreateToken(Context().get(), request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response.secret();
-  }
-
-  absl::Status Revoke(const std::string& name) {
-    v1::RevokeTokenRequest request;
-    request.set_name(name);
-    v1::RevokeTokenResponse response;
-    return FromGrpcStatus(v1::AuthService::Stub(admin_.NewChannel()).RevokeToken(Context().get(), request, &response));
-  }
-
-  // A connection on which every call has the token.
-  std::unique_ptr<ServerAccess> With(const std::string& token) {
-    auto access = std::make_unique<ServerAccess>();
-    access->Connect({.address = server_.address(), .token = token, .tls = {}});
-    return access;
-  }
-
- private:
-  TestServer server_;
-  ServerAccess admin_;
-};
 
 // Who the server says makes the calls with this authorization, sent as it is; the error if it refuses.
 absl::StatusOr<v1::Caller> WhoIs(v1::AuthService::Stub& auth, const std::vector<std::string>& authorizations) {
@@ -93,11 +41,9 @@ absl::StatusOr<v1::Caller> WhoIs(v1::AuthService::Stub& auth, const std::vector<
   return status.ok() ? absl::StatusOr<v1::Caller>(caller) : FromGrpcStatus(status);
 }
 
-constexpr std::pair<v1::Role, Role> kRoles[] = {{v1::VIEWER, Role::kViewer},
-                                                {v1::SUBMITTER, Role::kSubmitter},
-                                                {v1::OPERATOR, Role::kOperator},
-                                                {v1::ADMIN, Role::kAdmin},
-                                                {v1::AGENT, Role::kAgent}};
+constexpr std::pair<v1::Role, Role> kRoles[] = {{v1::VIEWER, Role::kViewer},     {v1::SUBMITTER, Role::kSubmitter},
+                                                {v1::OPERATOR, Role::kOperator}, {v1::ADMIN, Role::kAdmin},
+                                                {v1::AGENT, Role::kAgent},       {v1::SCRAPER, Role::kScraper}};
 
 TEST(TokenAccess, EveryMethodIsRefusedExactlyToTheTokensWhoseRoleLacksItsRight) {
   TokenServer server;
@@ -105,7 +51,7 @@ TEST(TokenAccess, EveryMethodIsRefusedExactlyToTheTokensWhoseRoleLacksItsRight) 
     const std::string name = absl::AsciiStrToLower(v1::Role_Name(shown));
     const auto access = server.With(server.Create(name, shown, shown == v1::AGENT ? "*" : ""));
     for (const Rule& rule : AllRules()) {
-      const bool may = CheckMethod({.name = "token:x", .roles = {role}}, rule.method).ok();
+      const bool may = CheckMethod(Identity::InAllTenants("token:x", role), rule.method).ok();
       const absl::Status status = CallEmpty(*access, rule.method);
       EXPECT_NE(ReasonOf(status) == "ROLE_TOO_LOW", may) << rule.method << " by " << name << ": " << status;
       EXPECT_NE(status.code(), absl::StatusCode::kUnauthenticated) << rule.method << " by " << name;

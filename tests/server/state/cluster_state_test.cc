@@ -90,6 +90,70 @@ TEST(JobRules, RetriesWaitLongerEachTimeUpToAMinute) {
   EXPECT_EQ(RetryDelay(100), absl::Minutes(1));
 }
 
+TEST_F(ClusterStateTest, ARequestIdBelongsToItsTenant) {
+  const auto create = [this](const std::string& id, const std::string& tenant) {
+    internal::Update update = make.Create(id, "r1");
+    update.mutable_create_job()->set_tenant(tenant);
+    return update;
+  };
+  Apply(create("t1", "vision"));
+  Apply(create("t2", "nlp"));
+  Apply(create("t3", ""));
+  EXPECT_EQ(state.FindJob("t2")->job().tenant(), "nlp");
+  EXPECT_EQ(state.FindJob("t3")->job().tenant(), "default");
+  EXPECT_EQ(state.FindRequest("vision", "r1")->job(), "t1");
+  EXPECT_EQ(state.FindRequest("default", "r1")->job(), "t3");
+  EXPECT_EQ(state.FindRequest("audio", "r1"), nullptr);
+  EXPECT_EQ(state.FindRequest("vision", ""), nullptr);
+  const auto repeated = state.Apply(create("t4", "nlp"));
+  EXPECT_EQ(repeated->job, "t2");
+  state = ClusterState::FromSnapshot(state.ToSnapshot(1));
+  EXPECT_EQ(state.FindRequest("nlp", "r1")->job(), "t2");
+}
+
+TEST_F(ClusterStateTest, JobsAndRequestsOfOlderServersBelongToTheDefaultTenant) {
+  Apply(make.Create("t1", "r1"));
+  internal::Snapshot older = state.ToSnapshot(1);
+  for (internal::JobRecord& record : *older.mutable_jobs()) {
+    record.mutable_job()->clear_tenant();
+  }
+  for (internal::AcceptedRequest& request : *older.mutable_requests()) {
+    request.clear_tenant();
+  }
+  state = ClusterState::FromSnapshot(older);
+  EXPECT_EQ(state.FindJob("t1")->job().tenant(), "default");
+  EXPECT_EQ(state.FindRequest("default", "r1")->job(), "t1");
+}
+
+TEST_F(ClusterStateTest, ATenantsUseIsThatOfItsUnfinishedJobs) {
+  const auto create = [this](const std::string& id, const std::string& tenant, int64_t max_jobs) {
+    internal::Update update = make.Create(id);
+    update.mutable_create_job()->set_tenant(tenant);
+    update.mutable_create_job()->set_max_jobs(max_jobs);
+    return update;
+  };
+  Apply(create("t1", "vision", 2));
+  Apply(create("t2", "vision", 2));
+  EXPECT_EQ(state.UseOf("vision").num_jobs, 2);
+  EXPECT_EQ(state.UseOf("vision").spec_bytes,
+            static_cast<int64_t>(2 * state.FindJob("t1")->job().spec().ByteSizeLong()));
+  EXPECT_EQ(ReasonOfApply(create("t3", "vision", 2)), "TENANT_LIMIT");
+  Apply(create("t3", "nlp", 2));
+  state = ClusterState::FromSnapshot(state.ToSnapshot(1));
+  EXPECT_EQ(ReasonOfApply(create("t4", "vision", 2)), "TENANT_LIMIT");
+  Apply(make.Desire("t1", Job::CANCEL));
+  EXPECT_EQ(state.UseOf("vision").num_jobs, 1);
+  internal::Update large = create("t4", "vision", 0);
+  large.mutable_create_job()->set_max_spec_bytes(state.UseOf("vision").spec_bytes + 10);
+  EXPECT_EQ(ReasonOfApply(large), "TENANT_LIMIT");
+  Apply(create("t4", "vision", 2));
+  for (const char* const id : {"t2", "t4", "t3"}) {
+    Apply(make.Desire(id, Job::CANCEL));
+  }
+  EXPECT_EQ(state.UseOf("vision").num_jobs, 0);
+  EXPECT_EQ(state.UseOf("vision").spec_bytes, 0);
+}
+
 TEST_F(ClusterStateTest, JobThatFinishes_Succeeds) {
   EXPECT_EQ(Shown(), "j1:QUEUED");
   Apply(make.Assign("j1", 1, "w1"));
@@ -314,6 +378,26 @@ TEST_F(ClusterStateTest, RepeatedRequest_GivesTheSameJob) {
   EXPECT_FALSE(repeat->changed);
   EXPECT_EQ(ReasonOfApply(make.Create("j4", "r1", "b")), "REQUEST_ID_REUSED");
   EXPECT_EQ(Show(state, "j3"), "j3:none");
+}
+
+// Callers see the order of their own jobs. A count would tell them how many jobs others submit between two of theirs.
+TEST_F(ClusterStateTest, TheSubmitOrderRisesWithTheTime_AndIsNoCount) {
+  const auto order_of = [&](const std::string& job) { return state.FindJob(job)->job().submit_order(); };
+  internal::Update update = make.Create("j2");
+  const int64_t time = update.time_unix_micros();
+  Apply(update);
+  EXPECT_EQ(order_of("j2"), time);
+  update.mutable_create_job()->set_id("j3");
+  Apply(update);
+  EXPECT_EQ(order_of("j3"), time + 1) << "in the same microsecond";
+  update.mutable_create_job()->set_id("j4");
+  update.set_time_unix_micros(time - 1'000'000);
+  Apply(update);
+  EXPECT_EQ(order_of("j4"), time + 2) << "after the clock went back";
+  update.mutable_create_job()->set_id("j5");
+  update.set_time_unix_micros(time + 1'000'000);
+  Apply(update);
+  EXPECT_EQ(order_of("j5"), time + 1'000'000);
 }
 
 TEST_F(ClusterStateTest, OldCheckpoints_AreDeletedBeyondKeep) {

@@ -4,6 +4,8 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "absl/strings/str_cat.h"
 #include "server/state/liveness.h"
 #include "server/state/placement_table.h"
@@ -43,6 +45,31 @@ class PlacementTest : public testing::Test {
     }
     Apply(update);
   }
+  // Registers a worker of AddWorker again, with these tenants and with data roots for some tenants only.
+  void LimitWorker(const std::string& name, const std::vector<std::string>& tenants,
+                   const std::map<std::string, std::vector<std::string>>& data_roots) {
+    internal::Update update = make.New();
+    internal::RegisterWorker& registration = *update.mutable_register_worker();
+    *registration.mutable_worker() = state.FindWorker(name)->worker();
+    registration.mutable_worker()->mutable_tenants()->Assign(tenants.begin(), tenants.end());
+    *registration.mutable_data_roots() = state.FindWorker(name)->data_roots();
+    for (const auto& [root, allowed] : data_roots) {
+      v1::DataRootTenants& limit = *registration.add_data_root_tenants();
+      limit.set_data_root(root);
+      limit.mutable_tenants()->Assign(allowed.begin(), allowed.end());
+    }
+    Apply(update);
+  }
+  // Replaces the job by one of the tenant with the same spec.
+  void SetTenant(const std::string& job, const std::string& tenant) {
+    internal::Snapshot snapshot = state.ToSnapshot(0);
+    for (internal::JobRecord& record : *snapshot.mutable_jobs()) {
+      if (record.job().id() == job) {
+        record.mutable_job()->set_tenant(tenant);
+      }
+    }
+    state = ClusterState::FromSnapshot(snapshot);
+  }
   std::vector<Placement> PlaceJobs() const { return FillTable(state, live).Place(now, absl::ZeroDuration()); }
   // Places the jobs and returns each placement as "job@worker/device precision".
   std::vector<std::string> Placed() {
@@ -55,7 +82,7 @@ class PlacementTest : public testing::Test {
   }
   v1::ExplainJobResponse Explain(const std::string& job) {
     const JobRecordPtr record = state.FindJob(job);
-    return ExplainWaiting(Fleet(state, live), CountAhead(state, record->job()), *record, now);
+    return ExplainWaiting(Fleet(state, live), CountAhead(state, record->job()) > 0, *record, now);
   }
 
   UpdateMaker make;
@@ -151,7 +178,7 @@ TEST_F(PlacementTest, MatchingWorkers_AreThoseThatServeWithTheDevicesOfTheWanted
     v1::JobSpec spec = SmallSpec();
     change(&spec);
     std::vector<std::string> found;
-    for (const v1::Worker& worker : MatchingWorkers(state, live, spec)) {
+    for (const v1::Worker& worker : MatchingWorkers(state, live, "default", spec)) {
       for (const v1::Device& device : worker.devices()) {
         found.push_back(absl::StrCat(worker.name(), "/", device.id(), " ", device.memory_total_bytes() >> 30));
       }
@@ -383,6 +410,45 @@ TEST_F(PlacementTest, DataRootOfEveryKindOfSource_IsWanted) {
     EXPECT_THAT(Placed(), ElementsAre()) << text;
     EXPECT_THAT(Explain(id).message(), testing::HasSubstr(named)) << text;
   }
+}
+
+TEST_F(PlacementTest, AJobRunsOnWorkersOfItsTenant_AndTheOthersAreNoReasonToShow) {
+  AddWorker("w1", v1::Device::CPU);
+  LimitWorker("w1", {"nlp", "vision"}, {});
+  AddJob("j1");
+  SetTenant("j1", "audio");
+  EXPECT_THAT(Placed(), ElementsAre());
+  EXPECT_EQ(Explain("j1").devices_size(), 0);
+  EXPECT_EQ(Explain("j1").reason(), v1::PendingReason::NO_WORKERS);
+  EXPECT_EQ(MatchingWorkers(state, live, "audio", SmallSpec()).size(), 0u);
+  EXPECT_EQ(MatchingWorkers(state, live, "nlp", SmallSpec()).size(), 1u);
+  AddJob("j2");
+  SetTenant("j2", "vision");
+  EXPECT_THAT(Placed(), ElementsAre("j2@w1/cpu fp32"));
+}
+
+TEST_F(PlacementTest, ADataRootOfOtherTenantsIsAsIfItWereNotThere) {
+  AddWorker("w1", v1::Device::CPU);
+  LimitWorker("w1", {}, {{"root", {"nlp"}}});
+  for (const std::string id : {"j1", "j2"}) {
+    AddJob(id, [](v1::JobSpec* spec) { spec->mutable_data()->mutable_train()->mutable_jsonl()->set_path("root/a"); });
+  }
+  SetTenant("j1", "vision");
+  SetTenant("j2", "nlp");
+  EXPECT_THAT(Explain("j1").message(), testing::HasSubstr("has no data root \"root\"; it has none"));
+  EXPECT_THAT(Placed(), ElementsAre("j2@w1/cpu fp32"));
+}
+
+TEST_F(PlacementTest, OnlyTheJobsOfItsTenantAreCountedAheadOfAJob) {
+  AddJob("j1");
+  AddJob("j2");
+  AddJob("j3");
+  SetTenant("j1", "vision");
+  SetTenant("j2", "nlp");
+  SetTenant("j3", "nlp");
+  const v1::Job last = state.FindJob("j3")->job();
+  EXPECT_EQ(CountAhead(state, last), 2);
+  EXPECT_EQ(CountAheadInTenant(state, last), 1);
 }
 
 TEST_F(PlacementTest, NamesOfArraysInAnArchive_AreNoDataRoots) {

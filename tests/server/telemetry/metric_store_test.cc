@@ -361,6 +361,46 @@ TEST_F(MetricStoreTest, LeavesAnEventInPlaceOfTelemetryThatWasRefused) {
   EXPECT_EQ(AllEvents(), "1:TELEMETRY_REFUSED ");
 }
 
+// An agent does not send again what a server acknowledged before it was restored from a backup.
+TEST_F(MetricStoreTest, TelemetryAfterAGapThatNobodyFills_IsStoredBehindAnEvent) {
+  ASSERT_TRUE(store_.Append(1, Steps(1, 3)).ok());
+  EXPECT_EQ(*store_.Append(1, Steps(7, 8)), 3u) << "4 to 6 may still come";
+  absl::Notification done;
+  TelemetryAppend append{"j", 1, 0, Steps(7, 8), /*may_have_gap=*/true};
+  ASSERT_TRUE(store_
+                  ->AppendTelemetry(append,
+                                    [&](const absl::StatusOr<AttemptExtent>& extent) {
+                                      EXPECT_EQ(extent->stored_sequence, 8u);
+                                      done.Notify();
+                                    })
+                  .ok());
+  done.WaitForNotification();
+  EXPECT_EQ(AllPoints(), "a1[1-3,7-8]");
+  EXPECT_EQ(AllEvents(), "1:TELEMETRY_REFUSED ");
+}
+
+TEST_F(MetricStoreTest, Trim_DeletesWhatTheJournalDoesNotAccountFor) {
+  ASSERT_TRUE(store_.Append(1, Steps(1, 3)).ok());
+  ASSERT_TRUE(store_.Append(2, Steps(1, 2)).ok());
+  ASSERT_TRUE(store_.Append(1, Steps(1, 2), 0, "later").ok());
+  ASSERT_TRUE(store_
+                  .AppendEvents({ServerEvent(1, v1::Event::CREATED), ServerEvent(2, v1::Event::ATTEMPT_ASSIGNED),
+                                 ServerEvent(3, v1::Event::ATTEMPT_ENDED)})
+                  .ok());
+  store_.Close();
+  {
+    const auto writer = MetricWriter::Open(store_.path(), 1 << 20);
+    ASSERT_TRUE((*writer)->Trim({{"j", {.last_event = 2, .num_attempts = 1}}}).ok());
+  }
+  store_.Reopen();
+  EXPECT_EQ(AllPoints(), "a1[1-3]");
+  EXPECT_EQ(AllEvents(), "1:CREATED 2:ATTEMPT_ASSIGNED ");
+  EXPECT_EQ(store_->Read([](MetricReader& reader) { return reader.Extent("later", 1); })->stored_sequence, 0u);
+  // The numbers of the deleted events are free again.
+  ASSERT_TRUE(store_.AppendEvents({ServerEvent(3, v1::Event::STATE_CHANGED)}).ok());
+  EXPECT_EQ(AllEvents(), "1:CREATED 2:ATTEMPT_ASSIGNED 4:STATE_CHANGED ");
+}
+
 TEST_F(MetricStoreTest, SkipsNothingThatMayStillCome) {
   ASSERT_TRUE(store_.Append(1, Steps(1, 3)).ok());
   EXPECT_EQ(*store_.Skip(1, 5, 6), 3u) << "4 was skipped, too";

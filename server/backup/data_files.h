@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+// The files of a server's data directory that a backup has. It leaves out the lock, the reserve, sockets and unfinished
+// uploads.
+namespace ampd::server {
+
+inline constexpr char kJournalFile[] = "journal.db";
+inline constexpr char kMetricsFile[] = "metrics.db";
+inline constexpr char kArtifactIndexFile[] = "artifacts.db";
+inline constexpr char kTokensFile[] = "tokens.db";
+inline constexpr char kArtifactFolder[] = "artifacts";
+inline constexpr char kTlsFolder[] = "tls";
+inline constexpr char kAuditFile[] = "audit.log";
+inline constexpr char kAdminTokenFile[] = "admin.token";
+
+// The names of the regular files in a folder, sorted; nothing if it does not exist.
+std::vector<std::string> FilesIn(const std::string& folder);
+
+// The files of the audit log that exist, the newest first.
+std::vector<std::string> AuditFiles(const std::string& data_dir);
+
+}  // namespace ampd::server

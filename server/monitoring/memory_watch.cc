@@ -1,0 +1,98 @@
+#include "server/monitoring/memory_watch.h"
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/error.h"
+#include "base/io/file.h"
+#include "base/units.h"
+
+namespace ampd::server {
+namespace {
+
+constexpr int64_t kMaxFileBytes = 1 << 16;
+constexpr size_t kManyFreeBytes = size_t{64} << 20;
+
+std::string ReadSmallFile(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadFile(path, kMaxFileBytes);
+  return text.ok() ? *text : "";
+}
+
+// The path of this process's control group of version 2 below its root: "/system.slice/ampd.service". In a container
+// it is "/".
+std::string ControlGroup(const std::string& root) {
+  constexpr absl::string_view kVersion2 = "0::";
+  const std::string text = ReadSmallFile(root + "/proc/self/cgroup");
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (line.substr(0, kVersion2.size()) == kVersion2) {
+      return std::string(line.substr(kVersion2.size()));
+    }
+  }
+  return "/";
+}
+
+}  // namespace
+
+int64_t ResidentBytes() {
+  const std::string text = ReadSmallFile("/proc/self/statm");
+  const std::vector<absl::string_view> words = absl::StrSplit(text, ' ');
+  int64_t pages = 0;
+  return words.size() > 1 && absl::SimpleAtoi(words[1], &pages) ? pages * sysconf(_SC_PAGESIZE) : 0;
+}
+
+void GiveBackMemory() {
+  if (mallinfo2().fordblks > kManyFreeBytes) {
+    malloc_trim(0);
+  }
+}
+
+int64_t MemoryOfSystem(const std::string& root) {
+  int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  std::string group = ControlGroup(root);
+  while (true) {
+    int64_t limit = 0;  // A group without a limit has the word "max".
+    const std::string text = ReadSmallFile(absl::StrCat(root, "/sys/fs/cgroup", group, "/memory.max"));
+    if (absl::SimpleAtoi(text, &limit) && limit > 0) {
+      bytes = std::min(bytes, limit);
+    }
+    if (group.empty() || group == "/") {
+      return bytes;
+    }
+    group.resize(group.rfind('/'));
+  }
+}
+
+absl::Status MemoryWatch::Look() {
+  if (options_.limit_bytes == 0) {
+    return absl::OkStatus();
+  }
+  int64_t bytes = options_.resident_bytes();
+  if (bytes > options_.limit_bytes) {
+    options_.give_back();
+    bytes = options_.resident_bytes();
+  }
+  has_room_ = bytes <= options_.limit_bytes;
+  if (static_cast<double>(bytes) <= kHardFactor * static_cast<double>(options_.limit_bytes)) {
+    above_since_.reset();
+    return absl::OkStatus();
+  }
+  const absl::Duration now = options_.clock->SinceBoot();
+  if (!above_since_.has_value()) {
+    above_since_ = now;
+  }
+  return now - *above_since_ < kGrace
+             ? absl::OkStatus()
+             : Error(
+                   absl::StatusCode::kResourceExhausted, "MEMORY_LIMIT_EXCEEDED",
+                   absl::StrCat("the server takes ", bytes >> 20, " MiB of memory, far more than its --memory-limit ",
+                                ByteCountText(options_.limit_bytes),
+                                ", and ends so that it can be started again; everything that it answered is on disk"));
+}
+
+}  // namespace ampd::server
