@@ -218,9 +218,9 @@ void WarnOfSlowness(const graph::Graph& graph, const v1::Device& device, Resolve
   for (const Dtype dtype : resolved.emulated_dtypes) {
     const bool blocks = device.kind() == v1::Device::GPU;  // A GPU emulates only FP8 in blocks.
     const char* instead = blocks ? "preset fp8" : IsEmulated(Dtype::kBFloat16, device) ? "fp32" : "bf16";
-    resolved.warnings.push_back(absl::StrCat(
-        blocks ? "block-scaled " : "", std::string(graph::DtypeName(dtype)), " is emulated on ", device.id(),
-        ": its numerics are true, it is slower than ", blocks ? "bf16" : "fp32", " there; for speed use ", instead));
+    resolved.warnings.push_back(
+        absl::StrCat(blocks ? "block-scaled " : "", std::string(graph::DtypeName(dtype)), " is emulated on ",
+                     device.id(), ": its numerics are true, but it saves no time there; for speed use ", instead));
   }
   for (const Dtype dtype : resolved.upcast_dtypes) {
     if (!IsEmulated(dtype, device)) {

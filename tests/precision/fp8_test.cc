@@ -174,16 +174,17 @@ TEST(Slowness, EmulatedFormatsAreWarnedOfWithWhatIsFaster) {
   const auto warnings = [](const char* preset, const v1::Device& device) {
     return Resolve(PresetNamed(preset), Mlp({128, 128, 10}), device)->warnings;
   };
-  EXPECT_THAT(warnings("fp16", Cpu(true)),
-              ElementsAre("float16 is emulated on cpu: its numerics are true, it is slower than fp32 there; for speed "
-                          "use bf16"));
+  EXPECT_THAT(
+      warnings("fp16", Cpu(true)),
+      ElementsAre("float16 is emulated on cpu: its numerics are true, but it saves no time there; for speed use "
+                  "bf16"));
   EXPECT_THAT(warnings("fp16", Cpu(false)), ElementsAre(HasSubstr("use fp32")));
   EXPECT_THAT(warnings("bf16", Cpu(false)), ElementsAre(HasSubstr("bfloat16 is emulated on cpu")));
   EXPECT_THAT(warnings("bf16", Cpu(true)), IsEmpty());
   EXPECT_THAT(warnings("fp8", Cpu(true)), ElementsAre(HasSubstr("float8_e4m3fn is emulated on cpu")));
   EXPECT_THAT(warnings("fp8-block", Gpu(8, 9)),
-              ElementsAre("block-scaled float8_e4m3fn is emulated on gpu0: its numerics are true, it is slower than "
-                          "bf16 there; for speed use preset fp8"));
+              ElementsAre("block-scaled float8_e4m3fn is emulated on gpu0: its numerics are true, but it saves no "
+                          "time there; for speed use preset fp8"));
 }
 
 TEST(Fp8Layers, FeaturesThatDoNotFitAreRefusedWhereARuleAsksForThem) {

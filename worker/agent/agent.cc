@@ -17,6 +17,8 @@ namespace {
 // log.
 constexpr absl::Duration kBusyWake = absl::Milliseconds(20);
 constexpr absl::Duration kIdleWake = absl::Milliseconds(500);
+// How long a stopping agent waits for its warm trainers to end. Their shims kill them at once.
+constexpr absl::Duration kWarmEndTime = absl::Seconds(2);
 // How long a stopping agent waits for the server to acknowledge the report that announces the stop.
 constexpr absl::Duration kAnnounceTime = absl::Seconds(1);
 
@@ -28,9 +30,8 @@ Reporter::Options ReporterOptions(const Agent::Options& options) {
   reporter.identity = options.identity;
   reporter.state_folder = options.state_folder;
   reporter.checkpoint_root_shared = options.checkpoint_root_shared;
-  for (const auto& [name, folder] : options.data_roots) {
-    reporter.data_roots.push_back(name);
-  }
+  reporter.data_roots = options.data_roots;
+  reporter.tenants = options.tenants;
   reporter.log = options.log;
   reporter.clock = options.clock;
   reporter.random = options.random;
@@ -65,7 +66,9 @@ AttemptRunner::Options Agent::RunnerOptions() {
   AttemptRunner::Options runner;
   runner.checkpoint_root = options_.checkpoint_root;
   runner.checkpoint_root_shared = options_.checkpoint_root_shared;
-  runner.data_roots = options_.data_roots;
+  for (const auto& [name, root] : options_.data_roots) {
+    runner.data_roots[name] = root.folder;
+  }
   runner.data_group = options_.data_group;
   runner.cancel_grace = options_.cancel_grace;
   runner.leave_grace = options_.leave_grace;
@@ -108,7 +111,7 @@ void Agent::Stop() {
 
 void Agent::Run() {
   const auto now = [this] { return options_.clock->SinceBoot(); };
-  while (!stop_ || (StopsTrainers() && AwaitTrainers(now())) || AwaitAnnouncement(now())) {
+  while (!stop_ || AwaitWarmTrainers(now()) || (StopsTrainers() && AwaitTrainers(now())) || AwaitAnnouncement(now())) {
     RunOnce();
   }
 }
@@ -239,6 +242,14 @@ void Agent::SendReport(absl::Duration now) {
   report.set_stopping(stop_);
   ++options_.counters->num_reports;
   reporter_.Send(std::move(report), now);
+}
+
+bool Agent::AwaitWarmTrainers(absl::Duration now) {
+  if (!warm_until_.has_value()) {
+    warm_until_ = now + kWarmEndTime;
+    trainers_.KillWarm();
+  }
+  return trainers_.HasWarm() && now < *warm_until_;
 }
 
 bool Agent::AwaitAnnouncement(absl::Duration now) {

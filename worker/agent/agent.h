@@ -22,6 +22,7 @@
 #include "worker/agent/attempts/attempt_list.h"
 #include "worker/agent/attempts/reconcile.h"
 #include "worker/agent/checkpoint_remover.h"
+#include "worker/agent/data_roots.h"
 #include "worker/agent/files/file_sender.h"
 #include "worker/agent/link/server_link.h"
 #include "worker/agent/reporter.h"
@@ -51,9 +52,10 @@ class Agent {
     std::string state_folder;
     std::string ready_file;  // path (see ready_file.h); empty: no ready file
     std::string checkpoint_root;
-    bool checkpoint_root_shared = false;            // whether all workers see the same checkpoints there
-    std::map<std::string, std::string> data_roots;  // name to folder
-    std::optional<gid_t> data_group;                // group that owns the files that jobs may read
+    bool checkpoint_root_shared = false;  // whether all workers see the same checkpoints there
+    DataRoots data_roots;
+    std::vector<std::string> tenants;  // Empty: all that the server allows.
+    std::optional<gid_t> data_group;   // group that owns the files that jobs may read
     SpawnedTrainer::Command command;
     bool warm = true;
     bool stop_trainers_on_exit = false;
@@ -101,6 +103,10 @@ class Agent {
   bool StopsTrainers() const { return stop_ && options_.stop_trainers_on_exit; }
   // Ends the trainers of a stopping agent. Returns whether the agent must still wait for them.
   bool AwaitTrainers(absl::Duration now);
+  // Ends the warm trainers of a stopping agent, whether or not the others live on: nothing would use them, or end them
+  // soon, if no agent follows, and one that follows may be of another version. Returns whether the agent must still
+  // wait for them.
+  bool AwaitWarmTrainers(absl::Duration now);
   // Returns whether a stopping agent must wait longer for the server to learn that it stops. Until then the server may
   // still assign work to the agent.
   bool AwaitAnnouncement(absl::Duration now);
@@ -116,6 +122,7 @@ class Agent {
   v1::WorkerDirective directive_;  // the newest directive
   absl::Duration lease_deadline_;
   std::optional<absl::Duration> leave_until_;     // deadline of the trainers once the agent is stopping; since boot
+  std::optional<absl::Duration> warm_until_;      // when waiting for warm trainers to end ends; since boot
   std::optional<absl::Duration> announce_until_;  // when waiting for the server to learn of the stop ends; since boot
   bool killed_all_ = false;
   UniqueFd stop_fd_;

@@ -124,12 +124,17 @@ MetricsEndpoint::MetricsEndpoint(std::unique_ptr<State> state) : state_(std::mov
 MetricsEndpoint::~MetricsEndpoint() = default;
 
 absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(const ListenAddress& address,
-                                                                         const Sources& sources) {
+                                                                         const TlsFiles& tls, const Sources& sources) {
   http::Listener::Options options;
   options.address = address;
+  options.tls = tls;
+  options.needs_client_certificate = true;
   options.max_connections = kMaxConnections;
   options.router = Routes(std::make_shared<const AgentPages>(sources));
   absl::StatusOr<std::unique_ptr<http::Listener>> listener = http::Listener::Start(std::move(options));
+  if (absl::IsInvalidArgument(listener.status())) {
+    return listener.status();  // The files changed since they were checked.
+  }
   if (!listener.ok()) {
     return Error(absl::StatusCode::kUnavailable, "ADDRESS_UNAVAILABLE",
                  absl::StrCat("can't listen at ", address.ToString(),

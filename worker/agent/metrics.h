@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/io/listen_address.h"
+#include "base/tls/tls_files.h"
 #include "worker/agent/agent_counters.h"
 #include "worker/device/gpu_monitor.h"
 
@@ -22,8 +23,11 @@ class MetricsEndpoint {
     const Clock* clock;
     device::GpuMonitor* gpus = nullptr;  // read at each scrape; null: no metrics of GPUs
   };
-  // Listens at `address`; port 0 picks a free port. UNAVAILABLE if it can't listen there.
-  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Listen(const ListenAddress& address, const Sources& sources);
+  // Listens at `address`; port 0 picks a free port. With the files `tls`, it speaks TLS, and a client must show a
+  // certificate of `tls.ca`; without them, everybody who can connect sees the pages. UNAVAILABLE if it can't listen
+  // there.
+  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Listen(const ListenAddress& address, const TlsFiles& tls,
+                                                                 const Sources& sources);
   ~MetricsEndpoint();
 
   int port() const;

@@ -67,7 +67,15 @@ void Reporter::Send(v1::WorkerReport content, absl::Duration now) {
   content.set_version(options_.version);
   content.set_metrics_address(options_.metrics_address);
   content.set_checkpoint_root_shared(options_.checkpoint_root_shared);
-  content.mutable_data_roots()->Assign(options_.data_roots.begin(), options_.data_roots.end());
+  content.mutable_tenants()->Assign(options_.tenants.begin(), options_.tenants.end());
+  for (const auto& [name, root] : options_.data_roots) {
+    content.add_data_roots(name);
+    if (!root.tenants.all()) {
+      v1::DataRootTenants& limit = *content.add_data_root_tenants();
+      limit.set_data_root(name);
+      limit.mutable_tenants()->Assign(root.tenants.names().begin(), root.tenants.names().end());
+    }
+  }
   // Set the send time last: the lease counts from this time, so it must be close to the moment of sending but not after
   // it.
   last_send_boottime_nanos_ = absl::ToInt64Nanoseconds(options_.clock->SinceBoot());

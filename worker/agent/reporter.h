@@ -9,6 +9,7 @@
 #include "ampd/v1/worker_service.pb.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "worker/agent/data_roots.h"
 #include "worker/agent/link/server_link.h"
 
 namespace ampd::agent {
@@ -32,7 +33,8 @@ class Reporter {
     v1::AgentIdentity identity;
     std::string state_folder;
     bool checkpoint_root_shared = false;
-    std::vector<std::string> data_roots;          // names
+    DataRoots data_roots;
+    std::vector<std::string> tenants;
     std::function<void(const std::string&)> log;  // takes one line
     const Clock* clock = nullptr;
     RandomSource* random = nullptr;

@@ -11,6 +11,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/io/private_folder.h"
 #include "base/status_macros.h"
 
 namespace ampd::agent {
@@ -39,11 +41,16 @@ absl::Status WriteSecret(const std::string& path, const std::string& secret) {
 
 }  // namespace
 
-absl::Status CheckWritable(const std::string& folder, const std::string& what) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    return Unusable(what, folder, error.message());
+absl::StatusOr<std::vector<std::string>> PrepareFolder(const std::string& folder, const std::string& what, int depth) {
+  absl::StatusOr<std::vector<std::string>> lines =
+      PreparePrivateFolder({.path = folder, .what = what, .depth = depth, .others_may_enter = false, .readable = {}});
+  if (ReasonOf(lines.status()) == "OPEN_TO_OTHERS") {
+    return lines;
+  }
+  if (!lines.ok()) {
+    const std::string message(lines.status().message());
+    const size_t colon = message.rfind(": ");  // The operation before it is not for users.
+    return Unusable(what, folder, colon == std::string::npos ? message : message.substr(colon + 2));
   }
   std::string probe = folder + "/.probe-XXXXXX";
   const UniqueFd file(mkostemp(probe.data(), O_CLOEXEC));
@@ -51,17 +58,12 @@ absl::Status CheckWritable(const std::string& folder, const std::string& what) {
     return Unusable(what, folder, std::strerror(errno));
   }
   unlink(probe.c_str());
-  return absl::OkStatus();
+  return lines;
 }
 
 absl::StatusOr<StateFolder> StateFolder::Open(const std::string& folder, RandomSource& random) {
-  std::error_code error;
-  const bool is_there = std::filesystem::exists(folder, error);
-  AMPD_RETURN_IF_ERROR(CheckWritable(folder, "the state folder"));
-  if (!is_there) {
-    chmod(folder.c_str(), 0700);  // an existing folder keeps its permissions
-  }
   StateFolder state;
+  AMPD_ASSIGN_OR_RETURN(state.lines_, PrepareFolder(folder, "the state folder", /*depth=*/2));
   state.lock_ = UniqueFd(open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!state.lock_.ok()) {
     return Unusable("the state folder", folder, std::strerror(errno));
@@ -81,7 +83,7 @@ absl::StatusOr<StateFolder> StateFolder::Open(const std::string& folder, RandomS
   if (!id.ok() || id->empty()) {
     return Unusable("the state folder", folder, "agent-id can't be read; remove that file");
   }
-  chmod(path.c_str(), 0600);  // the file may have been created with wider permissions
+  chmod(path.c_str(), 0600);  // an older agent may have let its group read the file
   state.agent_id_ = *std::move(id);
   return state;
 }

@@ -1,6 +1,7 @@
 // ampd-shim --folder FOLDER -- PROGRAM [ARGUMENT ...]
 //
 // The parent process of one trainer. The agent starts one shim for each trainer. See shim.h.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -16,6 +17,7 @@ int main(int argc, char** argv) {
   }
   // Close every file that the shim inherited from the agent.
   close_range(3, ~0u, 0);
+  umask(0077);  // The files of the shim and of the trainer are for their own user.
   ampd::shim::Shim::Options options;
   options.folder = argv[2];
   options.trainer.assign(argv + 4, argv + argc);

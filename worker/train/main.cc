@@ -1,5 +1,6 @@
 // ampd-trainer: trains one attempt for the agent that started it, under a shim.
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -97,5 +98,6 @@ int main(int argc, char** argv) {
   app.add_flag("--no-cuda-graph", flags.no_cuda_graph, "run every step on a GPU op by op");
   app.set_version_flag("--version", ampd::VersionLine("ampd-trainer"));
   CLI11_PARSE(app, argc, argv);
+  umask(0077);  // Checkpoints, and what the attempt leaves in its spawn folder, are for the worker's user.
   return Run(flags);
 }

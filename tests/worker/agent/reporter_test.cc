@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/simulated_clock.h"
+#include "base/tenants.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/agent/fake_link.h"
@@ -23,7 +24,8 @@ class ReporterTest : public testing::Test {
     options.metrics_address = "127.0.0.1:9";
     options.identity.set_id("id");
     options.state_folder = "/state";
-    options.data_roots = {"cifar", "text"};
+    options.data_roots = {{"cifar", {"/data/cifar"}}, {"text", {"/data/text", Tenants({"nlp", "vision"})}}};
+    options.tenants = {"nlp", "vision", "audio"};
     options.log = [this](const std::string& line) { lines_.push_back(line); };
     options.clock = &clock_;
     options.random = &random_;
@@ -91,6 +93,10 @@ TEST_F(ReporterTest, Report_SaysWhoSendsItAndWhen) {
   EXPECT_EQ(first.metrics_address(), "127.0.0.1:9");
   EXPECT_EQ(first.agent().id(), "id");
   EXPECT_THAT(first.data_roots(), ElementsAre("cifar", "text"));
+  EXPECT_THAT(first.tenants(), ElementsAre("nlp", "vision", "audio"));
+  ASSERT_EQ(first.data_root_tenants_size(), 1);
+  EXPECT_EQ(first.data_root_tenants(0).data_root(), "text");
+  EXPECT_THAT(first.data_root_tenants(0).tenants(), ElementsAre("nlp", "vision"));
   EXPECT_EQ(first.sequence(), 1u);
   EXPECT_FALSE(first.yields());
   EXPECT_EQ(first.send_boottime_nanos(), absl::ToInt64Nanoseconds(Now()));

@@ -757,6 +757,31 @@ TEST_F(Worker, Identity_IsForTheWorkersOwnUserToReadAlone) {
   EXPECT_THAT(log_, testing::Not(HasSubstr("of-an-earlier-agent")));
 }
 
+TEST_F(Worker, FoldersThatOthersRead_AreClosed) {
+  fs::permissions(state_, static_cast<fs::perms>(0755));
+  fs::create_directory(state_ + "/root");
+  fs::permissions(state_ + "/root", static_cast<fs::perms>(0755));
+  StartWorker({"--no-warm", "--checkpoint-root", state_ + "/root"});
+  ASSERT_TRUE(WaitForLog("the server accepted this worker"));
+  EXPECT_THAT(log_, HasSubstr("closed " + state_ + " to other users: mode 0755 is now 0700, and 1 more"));
+  EXPECT_EQ(fs::status(state_).permissions(), fs::perms::owner_all);
+  EXPECT_EQ(fs::status(state_ + "/root").permissions(), fs::perms::owner_all);
+}
+
+TEST_F(Worker, AFolderThatOthersWrite_IsRefusedByName) {
+  fs::create_directory(state_ + "/root");
+  for (const std::string& path : {state_, state_ + "/root"}) {
+    fs::permissions(path, static_cast<fs::perms>(0770));
+    StartWorker(
+        {"--no-warm", "--state-dir", path == state_ ? state_ : state_ + "/own", "--checkpoint-root", state_ + "/root"});
+    EXPECT_EQ(WaitForExit(), 3);
+    EXPECT_THAT(log_, HasSubstr(absl::StrCat(path, " has mode 0770")));
+    EXPECT_THAT(log_, HasSubstr("chmod go-w " + path));
+    fs::permissions(path, static_cast<fs::perms>(0700));
+    log_.clear();
+  }
+}
+
 TEST_F(Worker, ShimsThatHaveEnded_AreReapedHoweverTheyEnded) {
   StartWorker({"--no-warm"});
   int number = 0;
@@ -806,6 +831,23 @@ TEST_F(Worker, Sigterm_IsAnnouncedSoThatNothingNewComes) {
   const int status = Kill(SIGTERM);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.report().stopping(); }, {}));
+}
+
+TEST_F(Worker, Sigterm_EndsAWarmTrainer_EvenIfNoServerWasEverReached) {
+  const UnusedPort port(/*listening=*/false);
+  StartWorker({"--server", port.address()});
+  ASSERT_TRUE(server_.WaitFor([&](const FakeServer&) { return Survivors().size() == 3; })) << "agent, shim and trainer";
+  const int status = Kill(SIGTERM);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_THAT(Remaining(), testing::IsEmpty());
+}
+
+TEST_F(Worker, Sigterm_LeavesATrainerThatTrains) {
+  StartWorker();
+  server_.Want("j1", "");
+  ASSERT_TRUE(RunsAt("j1", 5));
+  Kill(SIGTERM);
+  EXPECT_EQ(Survivors().size(), 2u) << "shim and trainer";
 }
 
 TEST_F(Worker, SigtermWhileTheServerIsSilent_EndsTheWorker) {

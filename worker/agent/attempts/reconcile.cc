@@ -130,6 +130,12 @@ class Comparison {
       return;
     }
     if (wanted.desired() == Job::PAUSE || wanted.desired() == Job::CANCEL) {
+      // The server gives the job away once this attempt has ended. Another attempt of the job, of which the server does
+      // not know if it was restored from a backup, may still compute here.
+      if (JobOccupiesDevice(wanted.key().job_id())) {
+        actions_.wait.push_back(wanted.key());
+        return;
+      }
       actions_.refuse.push_back({wanted.key(), LeftBeforeStart(wanted.desired_reason(), wanted.start_from().step())});
       return;
     }

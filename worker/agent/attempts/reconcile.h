@@ -111,7 +111,7 @@ struct Actions {
 //     not name it.
 //   * An attempt that the directive names but the worker does not hold starts if its device is free, waits if the
 //     device is occupied, and is refused if the worker has no such device. If it should no longer run, it ends without
-//     a start.
+//     a start, as soon as no other attempt of its job occupies a device.
 //   * The same job and attempt number with another token is another attempt.
 //   * The folder "<job>" or "<job>/<attempt>" is removed once no process can write there any more. A checkpoint is
 //     removed at once.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/io/file.h"
+#include "base/io/private_folder.h"
 #include "base/ipc/process.h"
 #include "base/status_macros.h"
 #include "worker/shim/oom_kills.h"
@@ -20,12 +21,9 @@ std::string SpawnRoot(const std::string& state_folder) { return absl::StrCat(sta
 
 absl::StatusOr<SpawnFolder> SpawnFolder::Create(const std::string& state_folder, const internal::SpawnRecord& record) {
   SpawnFolder folder(absl::StrCat(SpawnRoot(state_folder), "/", record.spawn_id()));
-  std::error_code error;
-  std::filesystem::create_directories(folder.path_, error);
-  if (error) {
-    return ErrnoError(error.value(), "make a spawn folder");
+  if (const absl::Status made = MakePrivateFolders(folder.path_); !made.ok()) {
+    return absl::Status(made.code(), absl::StrCat("make a spawn folder: ", std::string(made.message())));
   }
-  std::filesystem::permissions(folder.path_, std::filesystem::perms::owner_all, error);
   if (absl::Status written = folder.Write(record); !written.ok()) {
     folder.Remove();
     return written;

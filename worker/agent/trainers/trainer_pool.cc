@@ -123,6 +123,19 @@ void TrainerPool::KillAll() {
 
 // Reaps the shims that have exited, and orphaned processes: an agent that is the first process of a container becomes
 // the parent of orphans.
+void TrainerPool::KillWarm() {
+  for (const auto& [id, trainer] : trainers_) {
+    if (!trainer->bound()) {
+      trainer->Kill();
+    }
+  }
+}
+
+bool TrainerPool::HasWarm() const {
+  return std::any_of(trainers_.begin(), trainers_.end(),
+                     [](const auto& entry) { return !entry.second->bound() && !entry.second->exited(); });
+}
+
 void TrainerPool::Reap() {
   shims_.Reap();
   ReapAdopted([](pid_t) { return false; });

@@ -68,6 +68,9 @@ class TrainerPool {
   // Removes the trainers that have exited, except those for which `is_used` returns true.
   void RemoveExited(const std::function<bool(const SpawnedTrainer&)>& is_used);
   void KillAll();
+  void KillWarm();
+  // Whether there is a trainer without an attempt that has not exited.
+  bool HasWarm() const;
   // Reaps the shims that have ended.
   void Reap();
 

@@ -14,6 +14,7 @@
 #include "base/formats/sha256.h"
 #include "base/io/direct_file.h"
 #include "base/io/file.h"
+#include "base/io/private_folder.h"
 #include "base/status_macros.h"
 
 namespace ampd::train {
@@ -111,14 +112,11 @@ std::string DamagedCheckpoint(const absl::Status& status) {
 absl::Status CheckpointIo::MakeFolders(const std::string& path) {
   // The agent removes empty folders (RemoveBelow in checkpoint_remover.cc), even one that was just made here, so retry.
   constexpr int kMaxTries = 8;
-  std::error_code error;
-  for (int i = 0; i < kMaxTries; ++i) {
-    std::filesystem::create_directories(path, error);
-    if (error != std::errc::no_such_file_or_directory) {
-      break;
-    }
+  absl::Status made = absl::NotFoundError("");
+  for (int i = 0; i < kMaxTries && absl::IsNotFound(made); ++i) {
+    made = MakePrivateFolders(path);
   }
-  return error ? ErrnoError(error.value(), "create folder") : absl::OkStatus();
+  return made;
 }
 
 absl::Status CheckpointIo::WriteFile(const std::string& path, const std::vector<std::string_view>& parts) {

@@ -183,6 +183,20 @@ TEST(Reconcile, CancelledBeforeItStarted_LeavesWithoutAProcess) {
   EXPECT_EQ(actions.refuse[0].outcome.last_step(), 40);
 }
 
+// A server that was restored from a backup does not know the attempt j1/2, and would give j1 to another worker as soon
+// as j1/1 has ended.
+TEST(Reconcile, PausedBeforeItStarted_EndsOnlyAfterAnotherAttemptOfItsJob) {
+  Holdings holdings = OneCpu();
+  holdings.attempts.push_back(Held(Key("j1", 2), Attempt::RUNNING));
+  v1::WorkerDirective directive = Directive(1, /*epoch=*/2);
+  Want(directive, Key("j1"), Job::PAUSE);
+  EXPECT_EQ(Text(Reconcile(holdings, directive)), "kill j1/2;wait j1/1;");
+  holdings.attempts[0].state = Attempt::ENDED;
+  holdings.attempts[0].occupies_device = false;
+  holdings.reflected = directive.id();
+  EXPECT_EQ(Text(Reconcile(holdings, directive, /*again=*/true)), "forget j1/2;refuse j1/1;");
+}
+
 TEST(Reconcile, PauseIsToldOnce_AndCancelGoesOverIt) {
   Holdings holdings = OneCpu();
   holdings.attempts.push_back(Held(Key("j1"), Attempt::RUNNING));

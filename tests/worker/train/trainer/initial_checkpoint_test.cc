@@ -56,10 +56,15 @@ TEST_F(InitialCheckpointTest, ItsWeightsAndNothingElse_AreWhatTheJobBeginsWith) 
   by_file.mutable_key()->set_job_id("j-file");
   (*by_file.mutable_data_roots())["root"] = (root_ / "checkpoints").string();
   by_file.mutable_spec()->mutable_model()->set_initial_weights("root/" + source.path() + "/model.safetensors");
-  // The trainer refuses a weights file that other users may not read. The trainer's checkpoints are such files, so this
-  // one is made readable.
-  std::filesystem::permissions(root_ / "checkpoints" / source.path() / "model.safetensors",
-                               std::filesystem::perms::others_read, std::filesystem::perm_options::add);
+  // The trainer opens only a weights file that other users may read. Its own checkpoints are private, so this one, with
+  // the folders that lead to it, is opened to them.
+  std::filesystem::path opened = root_ / "checkpoints";
+  for (const std::filesystem::path& part : std::filesystem::path(source.path()) / "model.safetensors") {
+    opened /= part;
+    std::filesystem::permissions(
+        opened, is_directory(opened) ? std::filesystem::perms::others_exec : std::filesystem::perms::others_read,
+        std::filesystem::perm_options::add);
+  }
   const auto expected = RunToOutcome(by_file);
   EXPECT_THAT(LossesOf(*begun), SizeIs(20));
   EXPECT_EQ(LossesOf(*begun), LossesOf(*expected));

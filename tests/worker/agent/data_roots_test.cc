@@ -1,0 +1,37 @@
+#include "worker/agent/data_roots.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+namespace ampd::agent {
+namespace {
+
+TEST(ParseDataRoots, TakesANameTenantsAndAFolder) {
+  const std::string folder = std::filesystem::temp_directory_path().string();
+  const auto roots = ParseDataRoots({"all=" + folder, "some@nlp,vision=" + folder});
+  ASSERT_TRUE(roots.ok()) << roots.status();
+  ASSERT_EQ(roots->size(), 2u);
+  EXPECT_EQ(roots->at("all").folder, folder);
+  EXPECT_TRUE(roots->at("all").tenants.all());
+  EXPECT_EQ(roots->at("some").tenants, Tenants({"nlp", "vision"}));
+}
+
+TEST(ParseDataRoots, NamesTheValueThatIsWrong) {
+  for (const std::string& value :
+       {std::string("x"), std::string("=/tmp"), std::string("a=/no/such/folder"), std::string("@nlp=/tmp"),
+        std::string("a@=/tmp"), std::string("a@Nlp=/tmp"), std::string("a@nlp,=/tmp"), std::string("a@*=/tmp")}) {
+    EXPECT_THAT(std::string(ParseDataRoots({value}).status().message()), testing::StartsWith("--data-root " + value))
+        << value;
+  }
+}
+
+TEST(ParseTenants, NamesTheValueThatIsWrong) {
+  EXPECT_THAT(*ParseTenants({"nlp", "vision"}), testing::ElementsAre("nlp", "vision"));
+  EXPECT_THAT(std::string(ParseTenants({"nlp", "*"}).status().message()), testing::StartsWith("--tenant *: "));
+}
+
+}  // namespace
+}  // namespace ampd::agent

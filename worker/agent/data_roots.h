@@ -1,0 +1,26 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/tenants.h"
+
+namespace ampd::agent {
+
+// A folder from which jobs may read data, and the tenants whose jobs may do so.
+struct DataRoot {
+  std::string folder;  // Absolute.
+  Tenants tenants = Tenants::All();
+};
+using DataRoots = std::map<std::string, DataRoot>;  // By name.
+
+// Reads the values of --data-root: "NAME=PATH", or "NAME@TENANT=PATH" with one or more tenants, "NAME@nlp,vision=PATH".
+// INVALID_ARGUMENT naming the value if it has another form, or if the path is not that of a folder.
+absl::StatusOr<DataRoots> ParseDataRoots(const std::vector<std::string>& values);
+
+// Reads the values of --tenant. INVALID_ARGUMENT naming the value that is not the name of a tenant.
+absl::StatusOr<std::vector<std::string>> ParseTenants(const std::vector<std::string>& values);
+
+}  // namespace ampd::agent
