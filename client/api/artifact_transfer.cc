@@ -40,6 +40,7 @@ absl::StatusOr<v1::Artifact> Send(JobClient* client, const LocalFile& file, int 
   request.set_sha256(file.sha256);
   request.set_size_bytes(file.size_bytes);
   request.set_offset_bytes(*num_done);
+  request.set_tenant(client->tenant());
   bool goes_on = stream->Write(request);
   while (goes_on && *num_done < file.size_bytes) {
     auto piece = ReadPiece(descriptor, *num_done, file.size_bytes - *num_done);
@@ -64,6 +65,7 @@ absl::StatusOr<v1::Upload> GetUpload(JobClient* client, const std::string& sha25
   context.set_deadline(GrpcDeadlineIn(absl::Seconds(30)));
   v1::GetUploadRequest request;
   request.set_sha256(sha256);
+  request.set_tenant(client->tenant());
   v1::Upload upload;
   const absl::Status status = FromGrpcStatus(client->stubs().artifacts->GetUpload(&context, request, &upload));
   return status.ok() ? absl::StatusOr<v1::Upload>(upload) : status;
@@ -71,11 +73,12 @@ absl::StatusOr<v1::Upload> GetUpload(JobClient* client, const std::string& sha25
 
 RemoteFile RemoteFileOf(JobClient* client, const v1::Artifact& artifact, const TransferOptions& options) {
   RemoteFile remote = {.sha256 = artifact.sha256(), .size_bytes = artifact.size_bytes()};
-  remote.receive = [client, name = artifact.name(), cancellation = options.cancellation](int64_t offset,
-                                                                                         const WritePiece& write) {
+  remote.receive = [client, name = artifact.name(), tenant = artifact.tenant(), cancellation = options.cancellation](
+                       int64_t offset, const WritePiece& write) {
     v1::DownloadArtifactRequest request;
     request.set_name(name);
     request.set_offset_bytes(offset);
+    request.set_tenant(tenant);
     return ReceivePieces<v1::DownloadArtifactResponse>(
         cancellation,
         [&](grpc::ClientContext* context) { return client->stubs().artifacts->DownloadArtifact(context, request); },

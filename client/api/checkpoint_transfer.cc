@@ -135,7 +135,7 @@ absl::StatusOr<DownloadedCheckpoint> DownloadCheckpoint(JobClient* client, const
     done.size_bytes += file.size_bytes;
   }
   const std::string path = absl::StrCat(folder, "/", kManifestFile);
-  const absl::Status written = WriteFileAtomically(path, text);
+  const absl::Status written = WriteFileAtomically(path, text, kUserFile);
   return written.ok() ? absl::StatusOr<DownloadedCheckpoint>(done) : WithPrefix(path, written);
 }
 

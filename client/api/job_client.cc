@@ -18,6 +18,7 @@
 #include "base/grpc/grpc_status.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "base/tenants.h"
 #include "client/api/cancels_call.h"
 #include "client/api/job_client_stubs.h"
 
@@ -115,6 +116,23 @@ absl::StatusOr<v1::Job> CallRepeatedly(v1::JobService::Stub& stub,
   }
 }
 
+// Returns the request for the client's tenant or, if the request names a tenant itself, unchanged.
+template <typename Request>
+Request ForTenant(Request request, const std::string& tenant) {
+  if (request.tenant().empty() && tenant != kAllTenants) {
+    request.set_tenant(tenant);
+  }
+  return request;
+}
+
+// Restricts a filter of jobs to those of a tenant.
+std::string WithTenant(const std::string& filter, const std::string& tenant) {
+  if (tenant.empty() || tenant == kAllTenants) {
+    return filter;
+  }
+  return absl::StrCat("tenant=", tenant, filter.empty() ? "" : absl::StrCat(" AND (", filter, ")"));
+}
+
 template <typename Request>
 Request ById(const std::string& id) {
   Request request;
@@ -135,13 +153,13 @@ JobClient::JobClient(const Options& options) : options_(options), stubs_(std::ma
 JobClient::~JobClient() = default;
 
 absl::StatusOr<v1::Job> JobClient::CreateJob(const v1::CreateJobRequest& request, const Retry& retry) {
-  return CallRepeatedly(*stubs_->jobs, &v1::JobService::StubInterface::CreateJob, request, options_.call_deadline,
-                        retry);
+  return CallRepeatedly(*stubs_->jobs, &v1::JobService::StubInterface::CreateJob, ForTenant(request, options_.tenant),
+                        options_.call_deadline, retry);
 }
 
 absl::StatusOr<v1::Job> JobClient::CloneJob(const v1::CloneJobRequest& request, const Retry& retry) {
-  return CallRepeatedly(*stubs_->jobs, &v1::JobService::StubInterface::CloneJob, request, options_.call_deadline,
-                        retry);
+  return CallRepeatedly(*stubs_->jobs, &v1::JobService::StubInterface::CloneJob, ForTenant(request, options_.tenant),
+                        options_.call_deadline, retry);
 }
 
 absl::StatusOr<v1::Job> JobClient::GetJob(const std::string& id) {
@@ -151,7 +169,7 @@ absl::StatusOr<v1::Job> JobClient::GetJob(const std::string& id) {
 absl::Status JobClient::ForEachJobPage(const std::string& filter, int limit, const std::string& page_token,
                                        const std::function<void(const v1::ListJobsResponse&)>& on_page) {
   v1::ListJobsRequest request;
-  request.set_filter(filter);
+  request.set_filter(WithTenant(filter, options_.tenant));
   request.set_page_token(page_token);
   int num_jobs = 0;
   do {
@@ -209,13 +227,15 @@ absl::StatusOr<v1::ExplainJobResponse> JobClient::ExplainJob(const std::string& 
 }
 
 absl::StatusOr<v1::PolicyTable> JobClient::ResolvePolicy(const v1::ResolvePolicyRequest& request) {
-  return Call(*stubs_->jobs, &v1::JobService::Stub::ResolvePolicy, request, options_.call_deadline);
+  return Call(*stubs_->jobs, &v1::JobService::Stub::ResolvePolicy, ForTenant(request, options_.tenant),
+              options_.call_deadline);
 }
 
 absl::StatusOr<v1::EstimateJobResponse> JobClient::EstimateJob(const v1::JobSpec& spec) {
   v1::EstimateJobRequest request;
   *request.mutable_spec() = spec;
-  return Call(*stubs_->jobs, &v1::JobService::Stub::EstimateJob, request, options_.call_deadline);
+  return Call(*stubs_->jobs, &v1::JobService::Stub::EstimateJob, ForTenant(request, options_.tenant),
+              options_.call_deadline);
 }
 
 absl::StatusOr<v1::ListMetricPointsResponse> JobClient::ListMetricPoints(const std::string& id, int downsample_to) {
@@ -267,6 +287,7 @@ absl::StatusOr<std::vector<v1::Artifact>> JobClient::ListArtifacts(const std::st
   v1::ListArtifactsRequest request;
   request.set_page_size(kPageSize);
   request.set_job_id(job);
+  request = ForTenant(std::move(request), options_.tenant);
   do {
     AMPD_ASSIGN_OR_RETURN(
         v1::ListArtifactsResponse page,
@@ -280,7 +301,9 @@ absl::StatusOr<std::vector<v1::Artifact>> JobClient::ListArtifacts(const std::st
 absl::Status JobClient::DeleteArtifact(const std::string& name) {
   v1::DeleteArtifactRequest request;
   request.set_name(name);
-  return Call(*stubs_->artifacts, &v1::ArtifactService::Stub::DeleteArtifact, request, options_.call_deadline).status();
+  return Call(*stubs_->artifacts, &v1::ArtifactService::Stub::DeleteArtifact, ForTenant(request, options_.tenant),
+              options_.call_deadline)
+      .status();
 }
 
 absl::StatusOr<std::vector<v1::Worker>> JobClient::ListWorkers() {

@@ -27,6 +27,7 @@ class JobClient {
  public:
   struct Options {
     ServerConnection server;
+    std::string tenant;  // Of what calls make and list; empty: the server chooses, and lists show all.
     absl::Duration call_deadline = absl::Seconds(10);  // deadline of each unary call
   };
 
@@ -54,8 +55,8 @@ class JobClient {
     int64_t total_size = 0;       // number of all matching jobs; 0: the server does not report it
     std::string next_page_token;  // where the next call continues the list; empty: the list is complete
   };
-  // Lists at most `limit` jobs that match `filter` (0: all of them). `page_token` is the place to start at (empty: the
-  // newest job). Reads as many of the server's pages as needed.
+  // Lists at most `limit` jobs of the client's tenant that match `filter` (0: all of them). `page_token` is the place
+  // to start at (empty: the newest job). Reads as many of the server's pages as needed.
   absl::StatusOr<JobList> ListJobs(const std::string& filter, int limit, const std::string& page_token = "");
   // Reads at most `limit` (0: all) matching jobs page by page, and passes each page to `on_page`.
   absl::Status ForEachJobPage(const std::string& filter, int limit, const std::string& page_token,
@@ -95,6 +96,7 @@ class JobClient {
   absl::StatusOr<v1::ServerInfo> GetServerInfo();
 
   const std::string& address() const { return options_.server.address; }
+  const std::string& tenant() const { return options_.tenant; }
   absl::Duration call_deadline() const { return options_.call_deadline; }
   JobClientStubs& stubs() { return *stubs_; }
 

@@ -27,7 +27,7 @@ bool IsPassing(const absl::Status& status, bool worker_may_return) {
     return worker_may_return;
   }
   return absl::IsUnavailable(status) || reason == "OFFSET_MISMATCH" || reason == "UPLOAD_TAKEN_OVER" ||
-         reason == "SERVER_BUSY";
+         reason == "SERVER_BUSY" || reason == "SERVER_MEMORY";
 }
 
 absl::Status CheckDigest(const RemoteFile& remote, const std::string& sha256) {

@@ -196,8 +196,10 @@ absl::StatusOr<CheckpointFolder> OpenCheckpointFolder(const std::string& path) {
   const std::string manifest = PathOf(folder, kManifestFile);
   const auto text = ReadFile(manifest, kMaxManifestBytes);
   if (!text.ok()) {
-    const std::string message = absl::StrCat(manifest, ": ", text.status().message(),
-                                             "; a checkpoint's folder is <root>/<job>/<attempt>/step-<n>");
+    const std::string message = absl::StrCat(
+        manifest, ": ", text.status().message(),
+        "; name the folder that ampctl checkpoint download has made, or one in a worker's checkpoint root: "
+        "JOB/ATTEMPT/step-STEP");
     return absl::IsNotFound(text.status()) ? absl::NotFoundError(message) : absl::FailedPreconditionError(message);
   }
   auto parsed = ParseManifest(*text);

@@ -17,7 +17,7 @@ namespace ampd::client {
 namespace {
 
 CLI::Option* AddValue(CLI::App* app, const Argument& argument, bool* value) {
-  return app->add_flag(argument.name, *value, argument.help);
+  return app->add_flag(argument.name, *value, argument.help)->disable_flag_override();
 }
 
 // Adds an option whose text `parse` turns into a value. `parse` returns "" if the text is valid, otherwise the problem.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "client/cli/own_words.h"
+
 namespace ampd::client {
 
 const CLI::Option* FindOption(const CLI::App* app, const std::string& name, bool is_long) {
@@ -113,8 +115,9 @@ ReadWords Read(const CLI::App& root, const std::vector<std::string>& words) {
       if (const size_t equals = word.find('='); word.starts_with("--") && equals != std::string::npos) {
         read.values[word.substr(2, equals - 2)] = word.substr(equals + 1);
       }
-      after_unknown_option = word.starts_with("--") && word.find('=') == std::string::npos &&
-                             FindOption(read.command, word.substr(2), true) == nullptr;
+      const bool is_long = word.starts_with("--");
+      after_unknown_option = word.find('=') == std::string::npos && (is_long || TakesNextWord(word)) &&
+                             FindOption(read.command, word.substr(is_long ? 2 : 1), is_long) == nullptr;
     } else if (const auto children = SubcommandsOf(*read.command); children.empty() || only_positionals) {
       read.positionals.push_back(word);
     } else {

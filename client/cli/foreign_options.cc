@@ -16,12 +16,10 @@ constexpr struct {
   const char* foreign;
   const char* own;
 } kForeignOptions[] = {
-    {"--server", "--address"},  {"--host", "--address"},  {"--endpoint", "--address"},
-    {"--context", "--address"}, {"--format", "--output"}, {"--filename", "--file"},
-    {"--lines", "--tail"},      {"-n", "--tail"},         {"--selector", "--filter"},
-    {"-l", "--filter"},         {"-w", "--watch"},        {"--since-time", "--since"},
-    {"--wait", "--follow"},     {"--watch", "--follow"},  {"--sort-by", "--sort"},
-    {"-v", "--version"},        {"-V", "--version"},      {"--output-file", "--output"},
+    {"--server", "--address"}, {"--host", "--address"},     {"--endpoint", "--address"}, {"--context", "--address"},
+    {"--format", "--output"},  {"--filename", "--file"},    {"--lines", "--tail"},       {"-n", "--tail"},
+    {"-w", "--watch"},         {"--since-time", "--since"}, {"--wait", "--follow"},      {"--watch", "--follow"},
+    {"--sort-by", "--sort"},   {"-v", "--version"},         {"-V", "--version"},         {"--output-file", "--output"},
 };
 
 // An option of another program, and what to type instead in ampctl. `own` has % where the option's value belongs. The
@@ -42,6 +40,13 @@ constexpr struct {
     {"job list", "--name", "--filter name=%"},
     {"job list", "--worker", "--filter worker=%"},
     {"job list", "--label", "--filter labels.%"},
+    {"job list", "-l", "--filter labels.%"},
+    {"job list", "--selector", "--filter labels.%"},
+    {"job list", "-t", "--filter state=%"},
+    {"job list", "--states", "--filter state=%"},
+    {"job list", "-u", "--filter owner=%"},
+    {"job list", "--user", "--filter owner=%"},
+    {"job list", "--me", "--filter owner=NAME"},
     {"job submit", "--priority", "--set priority=%"},
     {"job submit", "--gpus", "--set resources.kind=GPU --set resources.devices=%"},
     {"job submit", "--devices", "--set resources.devices=%"},
@@ -79,6 +84,14 @@ constexpr struct {
      "to delete all failed jobs: ampctl job list -q --filter state=failed | xargs -r ampctl job delete -y"},
     {"job wait", "--all",
      "to wait for all running jobs: ampctl job list -q --filter state=running | xargs -r ampctl job wait"},
+    {"job clone", "--set",
+     "a clone has the fields of its job; to change one: ampctl job submit -f FILE --set PATH=VALUE"},
+    {"job retry", "--set",
+     "a retry continues the same job; to change a field: ampctl job submit -f FILE --set PATH=VALUE"},
+    {"job resume", "--set",
+     "a resumed job is the same job; to change a field: ampctl job submit -f FILE --set PATH=VALUE"},
+    {"job logs", "--previous", "to read the log of an earlier attempt: ampctl job logs --attempt N ID"},
+    {"job logs", "-p", "to read the log of an earlier attempt: ampctl job logs --attempt N ID"},
     {"worker list", "--all", "leave it out: ampctl worker list lists all workers"},
     {"worker list", "-a", "leave it out: ampctl worker list lists all workers"},
 };
@@ -89,6 +102,8 @@ const std::map<std::string_view, std::string_view>& States() {
       {"queued", "queued"},       {"pending", "queued"},    {"waiting", "queued"},      {"running", "running"},
       {"paused", "paused"},       {"suspended", "paused"},  {"succeeded", "succeeded"}, {"completed", "succeeded"},
       {"done", "succeeded"},      {"success", "succeeded"}, {"failed", "failed"},       {"failure", "failed"},
+      {"in_progress", "running"}, {"error", "failed"},      {"r", "running"},           {"pd", "queued"},
+      {"cd", "succeeded"},        {"f", "failed"},          {"ca", "cancelled"},        {"s", "paused"},
       {"cancelled", "cancelled"}, {"canceled", "cancelled"}};
   return *kStates;
 }
@@ -114,14 +129,27 @@ std::string OptionForForeign(const std::string& option, const std::vector<std::s
 
 std::string RewrittenOption(const std::string& command, const std::string& option, const std::string& value) {
   for (const auto& [of_command, foreign, own] : kRewrittenOptions) {
-    if ((*of_command == '\0' || command == of_command) && option == foreign) {
-      return absl::StrReplaceAll(own, {{"%", NeedsNoQuotes(value) ? value : "VALUE"}});
+    if ((*of_command != '\0' && command != of_command) || option != foreign) {
+      continue;
     }
+    if (std::string_view(own) == "--limit %" && !value.empty() &&
+        !std::all_of(value.begin(), value.end(), absl::ascii_isdigit)) {
+      return "";  // kubectl's -n names a namespace.
+    }
+    // Other programs have other words for the states; a word that is ours stays as it is.
+    const std::string state = std::string_view(own) == "--filter state=%" ? FilterForState(value) : "";
+    if (!state.empty() && !state.ends_with("=" + absl::AsciiStrToLower(value))) {
+      return state;
+    }
+    return absl::StrReplaceAll(own, {{"%", NeedsNoQuotes(value) ? value : "VALUE"}});
   }
   return "";
 }
 
 std::string AnswerToOption(const std::string& command, const std::string& option) {
+  if (!command.empty() && (option == "-v" || option == "--verbose" || option == "--debug")) {
+    return "leave it out: no command says more with it; to see the version: ampctl version";
+  }
   for (const auto& [of_command, foreign, answer] : kAnswers) {
     if (command == of_command && option == foreign) {
       return answer;

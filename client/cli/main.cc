@@ -6,8 +6,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/grpc/name_resolution.h"
 #include "base/version.h"
 #include "client/cli/command_tree.h"
+#include "client/cli/command_words.h"
 #include "client/cli/completer.h"
 #include "client/cli/completion.h"
 #include "client/cli/help.h"
@@ -38,9 +40,8 @@ std::string ParseFormat(const std::string& text, OutputFormat* format) {
   const auto named = FormatNamed(text);
   if (!named.has_value()) {
     const std::string meant = absl::AsciiStrToLower(absl::StripPrefix(text, "="));
-    return absl::StrCat("there is no output format '", text, "'; ",
-                        FormatNamed(meant).has_value() ? absl::StrCat("did you mean -o ", meant, "? Choose") : "choose",
-                        " one of: ", FormatNames(KnownFormats()));
+    return absl::StrCat("there is no output format '", text, "'",
+                        FormatNamed(meant).has_value() ? absl::StrCat("; did you mean -o ", meant, "?") : "");
   }
   *format = *named;
   return "";
@@ -50,7 +51,9 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
   tree->AddGlobal({.name = "--address",
                    .value = &options->address,
                    .text = "SERVER",
-                   .help = "Server to use: HOST:PORT, unix:/PATH of its socket, or a name from ampctl context list",
+                   .help = "Server to use: HOST:PORT, unix:/PATH of its socket, or a name from ampctl context "
+                           "list (default: AMPD_ADDRESS, else .ampd/context in this folder, which ampctl dev writes, "
+                           "else the context in use, else 127.0.0.1:7070)",
                    .suggest = SuggestContexts});
   for (const ConnectionFileName& file : ConnectionFileNames()) {
     tree->AddGlobal({.name = absl::StrCat("--", file.name),
@@ -59,6 +62,11 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
                      .help = file.help,
                      .suggest = SuggestFiles});
   }
+  tree->AddGlobal(
+      {.name = "--tenant",
+       .value = &options->tenant,
+       .text = "TENANT",
+       .help = "Tenant of what is made or listed (default: of the context, AMPD_TENANT, or your only one)"});
   tree->AddGlobal({.name = "-o,--output",
                    .value = format,
                    .text = "FORMAT",
@@ -93,6 +101,7 @@ void AddCommands(CommandTree* tree) {
   tree->AddCommand(DataCommands());
   tree->AddCommand(ModelCommands());
   tree->AddCommand(WorkerCommands());
+  tree->AddCommand(LoginCommand());
   tree->AddCommand(AuthCommands());
   tree->AddCommand(AuditCommand());
   tree->AddCommand(ContextCommands());
@@ -109,6 +118,16 @@ int PrintCandidates(const CommandTree& tree, const std::vector<std::string>& wor
     WriteFormatted("%s\n", candidate.c_str());
   }
   return 0;
+}
+
+// Prints the help that the words ask for with --help, or an error if they name a command that does not exist.
+int PrintAskedHelp(const CommandTree& tree, const std::vector<std::string>& words) {
+  const ReadWords read = Read(*tree.root(), words);
+  if (!read.unknown.empty()) {
+    return FailUnknownCommand(*read.command, words, read.unknown);
+  }
+  WriteProse(HelpOf(*read.command));
+  return kExitOk;
 }
 
 int Main(int argc, char** argv) {
@@ -128,8 +147,13 @@ int Main(int argc, char** argv) {
   }
   try {
     root.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return PrintAskedHelp(tree, {argv + 1, argv + argc});
+  } catch (const CLI::CallForVersion&) {
+    WriteText(VersionLine("ampctl") + "\n");
+    return kExitOk;
   } catch (const CLI::ParseError& error) {
-    return error.get_exit_code() == 0 ? root.exit(error) : FailUsage(tree, error, argc, argv);
+    return FailUsage(tree, error, argc, argv);
   }
   const Command& command = tree.CommandOf(tree.selected());
   if (!HasFormat(command.formats, options.output)) {
@@ -147,4 +171,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace ampd::client
 
-int main(int argc, char** argv) { return ampd::client::Main(argc, argv); }
+int main(int argc, char** argv) {
+  ampd::ResolveNamesAsTheSystemDoes();
+  return ampd::client::Main(argc, argv);
+}

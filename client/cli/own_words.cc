@@ -128,7 +128,10 @@ OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
       value = words[++i];
     }
     if (!rewritten.empty()) {
-      own.options.push_back({nullptr, RewrittenOption(PathOf(command), name, value), ""});
+      const std::string with_value = RewrittenOption(PathOf(command), name, value);
+      if (!with_value.empty()) {
+        own.options.push_back({nullptr, with_value, ""});
+      }
     } else if (option != nullptr && (!takes_value || (NeedsNoQuotes(value) && Accepts(*option, value)))) {
       own.options.push_back({option, WrittenName(*option), value});
     }
@@ -151,6 +154,21 @@ std::string TakeOption(const CLI::Option* option, OwnWords* own) {
   return value;
 }
 
+// Joins several filters, which the user gave with options of their own, to one.
+void JoinFilters(OwnWords* own) {
+  const std::string filter = "--filter ";
+  Words terms;
+  for (const OwnWords::Option& option : own->options) {
+    if (option.name.starts_with(filter)) {
+      terms.push_back(option.name.substr(filter.size()));
+    }
+  }
+  if (terms.size() > 1) {
+    std::erase_if(own->options, [&](const OwnWords::Option& option) { return option.name.starts_with(filter); });
+    own->options.push_back({nullptr, absl::StrCat(filter, "'", absl::StrJoin(terms, " AND "), "'"), ""});
+  }
+}
+
 bool MayBeLeftOut(const std::string& placeholder) { return placeholder.front() == '['; }
 
 // Puts the user's names in place of the placeholder into `result`: all names if it is the only place of a command that
@@ -165,6 +183,28 @@ void PutNames(const std::string& placeholder, bool takes_all, OwnWords* own, Wor
   const auto end = takes_all ? own->names.end() : own->names.begin() + 1;
   result->insert(result->end(), own->names.begin(), end);
   own->names.erase(own->names.begin(), end);
+}
+
+// Whether the user's next name may be the value of an option with this placeholder: a job, or a word that looks like a
+// file. Other values, such as a priority, are no names.
+bool MayBeName(const std::string& placeholder, const OwnWords& own) {
+  if (placeholder == "FILE") {
+    return !own.names.empty() && own.names.front().find_first_of("./") != std::string::npos;
+  }
+  return !IsPlaceholder(placeholder) || placeholder == "ID" || placeholder == "NAME" || placeholder.starts_with("JOB");
+}
+
+// Takes the first number out of the user's names; returns "" if there is none.
+std::string TakeNumber(OwnWords* own) {
+  const auto number = std::find_if(own->names.begin(), own->names.end(), [](const std::string& name) {
+    return std::all_of(name.begin(), name.end(), absl::ascii_isdigit);
+  });
+  if (number == own->names.end()) {
+    return "";
+  }
+  std::string taken = *number;
+  own->names.erase(number);
+  return taken;
 }
 
 bool TakesManyNames(const CLI::App& command) {
@@ -221,10 +261,13 @@ std::string WithOwnWords(const CLI::App& command, const std::string& text, const
   Words result = {"ampctl"};
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].starts_with('-')) {
-      const std::string value = TakeOption(OptionMeant(command, parts[i]), &own);
+      const CLI::Option* const option = OptionMeant(command, parts[i]);
+      const std::string value = TakeOption(option, &own);
       result.push_back(parts[i]);
-      if (!value.empty() && i + 1 < parts.size()) {
-        result.push_back(value);
+      const bool has_value = option != nullptr && option->get_items_expected_max() > 0 && i + 1 < parts.size();
+      if (has_value && (!value.empty() || !MayBeName(parts[i + 1], own))) {
+        const std::string number = parts[i + 1] == "N" ? TakeNumber(&own) : "";
+        result.push_back(!value.empty() ? value : number.empty() ? parts[i + 1] : number);
         ++i;
       }
     } else if (IsPlaceholder(parts[i])) {
@@ -233,6 +276,7 @@ std::string WithOwnWords(const CLI::App& command, const std::string& text, const
       result.push_back(parts[i]);
     }
   }
+  JoinFilters(&own);
   for (const OwnWords::Option& option : own.options) {
     result.push_back(option.name);
     if (!option.value.empty()) {

@@ -111,7 +111,7 @@ std::string WrongCount(const CommandTree& tree, const CLI::ParseError& error, co
   return absl::StrCat(FullName(*read.command), " got an option with too few or too many values");
 }
 
-// Explains a flag that was given a value.
+// Explains a flag that was given a value; empty if there is none.
 std::string FlagWithValue(const CLI::App& command, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const size_t equals = word.find('=');
@@ -122,7 +122,7 @@ std::string FlagWithValue(const CLI::App& command, const std::vector<std::string
       return absl::StrCat(option->get_name(), " takes no value, but has '", word.substr(equals + 1), "'");
     }
   }
-  return absl::StrCat(FullName(command), " got a value that it cannot read");
+  return "";
 }
 
 std::string TooManyWords(const CommandTree& tree, const ReadWords& read) {
@@ -146,7 +146,12 @@ std::string WrongValue(const CommandTree& tree, const CLI::ParseError& error, co
     const std::string prefix = option->get_name() + ": ";
     if (absl::StartsWith(what, prefix)) {
       const std::string name = option->get_positional() ? WrittenAs(tree, *option) : option->get_name();
-      return absl::StrCat(name, ": ", what.substr(prefix.size()));
+      const bool is_format = option->get_name() == "--output";
+      return absl::StrCat(
+          name, ": ", what.substr(prefix.size()),
+          is_format ? absl::StrCat("; the formats ", SubcommandNames(command).empty() ? "of " + FullName(command) : "",
+                                   " are ", FormatNames(tree.FormatsOf(&command)))
+                    : "");
     }
   }
   return what;
@@ -195,12 +200,14 @@ std::string ExplainParseError(const CommandTree& tree, const CLI::ParseError& er
     return option.empty() ? TooManyWords(tree, read) : absl::StrCat(FullName(command), " has no option '", option, "'");
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
-    return WrongCount(tree, error, read);
+    const std::string flag = FlagWithValue(command, words);
+    return flag.empty() ? WrongCount(tree, error, read) : flag;
   }
   if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) {
     return WrongValue(tree, error, command);
   }
-  return FlagWithValue(command, words);
+  const std::string flag = FlagWithValue(command, words);
+  return flag.empty() ? absl::StrCat(FullName(command), " got a value that it cannot read") : flag;
 }
 
 }  // namespace ampd::client

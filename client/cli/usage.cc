@@ -9,10 +9,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/nearest.h"
 #include "client/cli/command_words.h"
 #include "client/cli/foreign_words.h"
 #include "client/cli/parse_error.h"
-#include "client/jobfile/nearest.h"
 #include "client/render/format.h"
 #include "client/terminal/exit_codes.h"
 #include "client/terminal/standard_streams.h"
@@ -28,16 +28,14 @@ constexpr char kExamples[] =
     "  ampctl compare -f job.yaml                   find the fastest policy that is accurate enough\n"
     "  ampctl job list -o wide\n"
     "  ampctl job explain ID                        show why a job waits\n"
-    "More: ampctl COMMAND --help, ampctl help exit-codes";
+    "More: ampctl COMMAND --help, and ampctl help job-file | environment | exit-codes";
 
 constexpr char kEverywhere[] =
-    "Options of all commands (see ampctl --help): --address, --token-file, --ca, --cert, --key, -o FORMAT, "
-    "--no-headers, "
-    "-q, --color, --ascii";
+    "Options of all commands (see ampctl --help): --address, --token-file, --ca, --cert, --key, --tenant, -o FORMAT, "
+    "--no-headers, -q, --color, --ascii";
 constexpr char kEverywhereButFormats[] =
-    "Options of all commands but -o (see ampctl --help): --address, --token-file, --ca, --cert, --key, --no-headers, "
-    "-q, "
-    "--color, --ascii";
+    "Options of all commands but -o (see ampctl --help): --address, --token-file, --ca, --cert, --key, --tenant, "
+    "--no-headers, -q, --color, --ascii";
 
 void AddFootersBelow(const CommandTree& tree, CLI::App* app) {
   for (CLI::App* child : app->get_subcommands([](const CLI::App*) { return true; })) {
@@ -54,6 +52,13 @@ void AddFootersBelow(const CommandTree& tree, CLI::App* app) {
 // Prints the usage line with the options that must be given, and with the names of values that the help uses.
 class UsageFormatter : public CLI::Formatter {
  public:
+  // A positional argument has only the name of its value.
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    return is_positional ? option->get_option_text() : CLI::Formatter::make_option_name(option, is_positional);
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_positional() ? "" : CLI::Formatter::make_option_opts(option);
+  }
   std::string make_usage(const CLI::App* app, std::string name) const override {
     std::string usage = absl::StrCat("Usage: ", name);
     for (const CLI::Option* option : app->get_options()) {

@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "client/jobfile/nearest.h"
 #include "client/jobfile/spec_fields.h"
 
 namespace ampd::client {
@@ -33,6 +33,16 @@ std::string MeantWord(const std::string& text, const std::vector<std::string>& w
   const bool is_usual = std::find(words.begin(), words.end(), usual) != words.end();
   const std::string nearest = is_usual ? usual : Nearest(text, words);
   return nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?");
+}
+
+absl::Status WithMeantName(const absl::Status& status, const std::string& text, const std::vector<std::string>& names) {
+  const std::string nearest = Nearest(text, names);
+  if (!absl::IsNotFound(status) || nearest.empty()) {
+    return status;
+  }
+  absl::Status meant(status.code(), absl::StrCat(status.message(), "; did you mean '", nearest, "'?"));
+  status.ForEachPayload([&meant](absl::string_view url, const absl::Cord& payload) { meant.SetPayload(url, payload); });
+  return meant;
 }
 
 std::string CheckUtf8(const std::string& text) {

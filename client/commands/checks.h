@@ -26,6 +26,9 @@ Check InRange(int64_t min, int64_t max);
 // Returns the end of a message that refuses `text`: "; did you mean 'RUNNING'?", or "" if no word is near.
 std::string MeantWord(const std::string& text, const std::vector<std::string>& words);
 
+// Returns the error that there is no thing with the name `text`, with the most similar of `names` if one is similar.
+absl::Status WithMeantName(const absl::Status& status, const std::string& text, const std::vector<std::string>& names);
+
 // Returns a check that accepts only these words.
 Check OneOf(std::vector<std::string> words);
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "client/commands/checks.h"
 #include "client/render/format.h"
 #include "client/render/table.h"
 #include "client/terminal/session.h"
@@ -53,6 +54,22 @@ absl::Status Ambiguous(const std::string& text, const v1::FindJobsResponse& foun
       {{kCandidates, CandidatesText(found)}});
 }
 
+// The error that no job is meant by the text, with the name that is most like it.
+absl::Status NoJob(JobClient* client, const std::string& text) {
+  constexpr int kMostExamined = 500;
+  const absl::Status status =
+      Error(absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
+            absl::StrCat("there is no job with the id or the name \"", Shortened(text, kMaxShownBytes), "\"",
+                         IsShortPrefix(text) ? "; the beginning of an id is \"j-\" and 3 or more characters" : ""));
+  std::vector<std::string> names;
+  if (const auto jobs = client->ListJobs("", kMostExamined); jobs.ok() && !text.starts_with("j-")) {
+    for (const v1::Job& job : jobs->jobs) {
+      names.push_back(job.spec().name());
+    }
+  }
+  return WithMeantName(status, text.substr(text.find('/') + 1), names);  // kubectl names jobs as job/NAME.
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> FindJobId(JobClient* client, const std::string& text) {
@@ -61,10 +78,7 @@ absl::StatusOr<std::string> FindJobId(JobClient* client, const std::string& text
   }
   AMPD_ASSIGN_OR_RETURN(const v1::FindJobsResponse found, client->FindJobs(text));
   if (found.matches().empty()) {
-    return Error(
-        absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
-        absl::StrCat("there is no job with the id or the name \"", Shortened(text, kMaxShownBytes), "\"",
-                     IsShortPrefix(text) ? "; the beginning of an id is \"j-\" and 3 or more characters" : ""));
+    return NoJob(client, text);
   }
   return found.matches_size() == 1 && !found.more() ? absl::StatusOr<std::string>(found.matches(0).id())
                                                     : Ambiguous(text, found);

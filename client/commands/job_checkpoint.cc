@@ -17,6 +17,17 @@ absl::Status NoCheckpoint(const v1::Job& job, const std::string& message) {
   return ErrorWithMetadata(absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND", message, {{"job", job.id()}});
 }
 
+// Returns which attempts the checkpoints are of, to end a message: ", in the attempts 1, 2".
+std::string AttemptsText(const v1::Job& job) {
+  std::set<int> attempts;
+  for (const v1::Checkpoint& checkpoint : job.checkpoints()) {
+    attempts.insert(checkpoint.attempt());
+  }
+  return attempts.empty() ? ""
+                          : absl::StrCat(attempts.size() == 1 ? ", in attempt " : ", in the attempts ",
+                                         absl::StrJoin(attempts, ", "));
+}
+
 }  // namespace
 
 absl::StatusOr<JobCheckpoint> ParseJobCheckpoint(const std::string& argument, const std::string& text) {
@@ -36,7 +47,12 @@ absl::StatusOr<JobCheckpoint> ParseJobCheckpoint(const std::string& argument, co
 
 absl::StatusOr<v1::Checkpoint> ChooseCheckpoint(const v1::Job& job, const JobCheckpoint& wanted) {
   const v1::Checkpoint* chosen = nullptr;
+  bool has_attempt = false;
   for (const v1::Checkpoint& checkpoint : job.checkpoints()) {  // The oldest first.
+    if (wanted.attempt > 0 && checkpoint.attempt() != wanted.attempt) {
+      continue;
+    }
+    has_attempt = true;
     const bool is_best_so_far = checkpoint.has_eval_loss() && std::isfinite(checkpoint.eval_loss()) &&
                                 (chosen == nullptr || checkpoint.eval_loss() < chosen->eval_loss());
     const bool is_better = wanted.best ? is_best_so_far : wanted.step == 0 || checkpoint.step() == wanted.step;
@@ -45,14 +61,16 @@ absl::StatusOr<v1::Checkpoint> ChooseCheckpoint(const v1::Job& job, const JobChe
   if (chosen != nullptr) {
     return *chosen;
   }
-  if (wanted.best && job.checkpoints_size() > 0) {
+  if (wanted.best && has_attempt) {
     return NoCheckpoint(job, absl::StrCat("no checkpoint of job ", job.id(),
                                           " has an evaluation, so none is the best; checkpoint.keep_best keeps the "
                                           "best one. For the newest, leave out @best"));
   }
   return NoCheckpoint(job, absl::StrCat("job ", job.id(), " has no checkpoint",
                                         wanted.step > 0 ? absl::StrCat(" of step ", wanted.step) : "",
-                                        StepsText({job.checkpoints().begin(), job.checkpoints().end()})));
+                                        wanted.attempt > 0 ? absl::StrCat(" in attempt ", wanted.attempt) : "",
+                                        StepsText({job.checkpoints().begin(), job.checkpoints().end()}),
+                                        has_attempt ? "" : AttemptsText(job)));
 }
 
 std::string StepsText(const std::vector<v1::Checkpoint>& checkpoints) {

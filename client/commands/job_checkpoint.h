@@ -16,6 +16,7 @@ struct JobCheckpoint {
   std::string job;  // as the user names it: an id, a name, or the beginning of an id
   bool best = false;
   int64_t step = 0;  // 0: the newest, or the best
+  int attempt = 0;   // the attempt that wrote it; 0: any
 };
 
 // Parses the name of a checkpoint. INVALID_ARGUMENT if it has none of the forms above; `argument` is its name in the

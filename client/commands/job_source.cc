@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "base/io/file.h"
 #include "client/render/format.h"
+#include "client/render/wrap.h"
 #include "client/terminal/exit_codes.h"
 #include "client/terminal/standard_streams.h"
 #include "precision/example_device.h"
@@ -91,8 +92,10 @@ int FailWithProblems(const std::vector<Problem>& problems, const ProblemAdvice& 
 }
 
 void PrintLines(const std::string& text, const std::string& prefix) {
-  for (const auto line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-    WriteFormatted("%s%s\n", prefix.c_str(), Printable(std::string(line)).c_str());
+  const int width = std::max(0, OutputWidth() - DisplayWidth(prefix));
+  const std::string lines = WrapLines(PrintableLines(text), width);
+  for (const auto line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
+    WriteText(absl::StrCat(prefix, std::string(line), "\n"));
   }
 }
 
@@ -106,6 +109,39 @@ v1::ResolvePolicyRequest PolicyRequestOf(const v1::JobSpec& spec, const std::str
   const v1::DataSource& data = spec.has_predict() ? spec.data().predict() : spec.data().train();
   request.set_sequence_length(data.has_jsonl() ? data.jsonl().sequence_length() : data.tokens().sequence_length());
   return request;
+}
+
+std::vector<WorkerDevice> DevicesFor(JobClient* client, const v1::JobSpec& spec) {
+  constexpr size_t kMost = 3;
+  const auto has_kind = [kind = spec.resources().kind()](const v1::Device& device) {
+    return kind == v1::ResourceSpec::CPU   ? device.kind() == v1::Device::CPU
+           : kind == v1::ResourceSpec::GPU ? device.kind() == v1::Device::GPU
+                                           : true;
+  };
+  const auto is_like = [](const v1::Device& a, const v1::Device& b) {
+    return a.kind() == b.kind() && a.capability_major() == b.capability_major() &&
+           a.capability_minor() == b.capability_minor() &&
+           std::equal(a.instruction_sets().begin(), a.instruction_sets().end(), b.instruction_sets().begin(),
+                      b.instruction_sets().end());
+  };
+  std::vector<WorkerDevice> devices;
+  const auto workers = client->ListWorkers();
+  for (const v1::Worker& worker : workers.ok() ? *workers : std::vector<v1::Worker>()) {
+    const std::string& wanted = spec.resources().worker();
+    if (worker.state() == v1::Worker::LOST || (!wanted.empty() && worker.name() != wanted)) {
+      continue;
+    }
+    for (const v1::Device& device : worker.devices()) {
+      const bool is_known = std::any_of(devices.begin(), devices.end(),
+                                        [&](const WorkerDevice& known) { return is_like(known.device, device); });
+      if (has_kind(device) && !is_known && devices.size() < kMost) {
+        devices.push_back({absl::StrCat(Printable(worker.name()), "/", Printable(device.id()),
+                                        device.name().empty() ? "" : absl::StrCat(" (", Printable(device.name()), ")")),
+                           device});
+      }
+    }
+  }
+  return devices;
 }
 
 }  // namespace ampd::client

@@ -5,6 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "ampd/v1/job_service.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "client/api/job_client.h"
 #include "client/jobfile/job_file.h"
 #include "client/jobfile/problems_text.h"
 
@@ -32,5 +34,15 @@ inline constexpr char kExampleCpu[] = "CPU with avx512_bf16";
 // Returns a request that asks the server for the effect of the job's policy on its model on `device`, which is "gpu"
 // or "cpu".
 v1::ResolvePolicyRequest PolicyRequestOf(const v1::JobSpec& spec, const std::string& device);
+
+// A device of a worker, and its name in messages: "w1/cpu (AMD EPYC)".
+struct WorkerDevice {
+  std::string name;
+  v1::Device device;
+};
+
+// Returns the devices of connected workers that have the kind which the job asks for: of devices with the same
+// capabilities only the first, and at most three. Empty if there are none, or if the server does not say.
+std::vector<WorkerDevice> DevicesFor(JobClient* client, const v1::JobSpec& spec);
 
 }  // namespace ampd::client

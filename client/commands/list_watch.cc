@@ -62,18 +62,19 @@ class View {
   void End() {
     screen_.Leave();
     if (is_screen_) {
-      WriteColoured(Table());
+      WriteColoured(Table(OutputWidth()));
     }
   }
 
  private:
-  std::string Table() const {
+  // Returns the rows in full, or with lines of at most `max_width` columns.
+  std::string Table(int max_width = 0) const {
     std::vector<Cells> rows;
     for (const ListReading::Entry& entry : last_.entries) {
       rows.insert(rows.end(), entry.text.rows.begin(), entry.text.rows.end());
     }
     std::vector<int> widths;
-    return RenderRows(session_->options().no_headers ? Cells() : headings_, rows, &widths);
+    return RenderRows(session_->options().no_headers ? Cells() : headings_, rows, &widths, max_width);
   }
 
   void Draw(const std::string& notice) {

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/nearest.h"
 #include "client/commands/suggestions.h"
-#include "client/jobfile/nearest.h"
 
 namespace ampd::client {
 

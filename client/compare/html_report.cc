@@ -33,8 +33,8 @@ h2 { font-size: 1.1rem; margin: 2.25rem 0 .5rem; }
 .verdict b { font-size: 1.1rem; display: block; }
 .bars { display: grid; grid-template-columns: repeat(auto-fit, minmax(17rem, 1fr)); gap: 1.5rem; margin-top: 1.5rem; }
 .bars h3 { font-size: .95rem; margin: 0 0 .4rem; color: var(--soft); font-weight: 600; }
-.bar { display: grid; grid-template-columns: 6.5rem 1fr; gap: .6rem; font-size: .85rem; margin-bottom: .35rem; }
-.bar span { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.bar { display: grid; grid-template-columns: 40% 1fr; align-items: center; gap: .6rem; font-size: .85rem; margin-bottom: .35rem; }
+.bar span { overflow-wrap: anywhere; line-height: 1.2; }
 .bar div { background: var(--card); border-radius: 2px; position: relative; height: 1.35rem; }
 .bar i { position: absolute; inset: 0 auto 0 0; border-radius: 2px; opacity: .55; }
 .bar em { position: absolute; left: .4rem; font-style: normal; line-height: 1.35rem; white-space: nowrap; }

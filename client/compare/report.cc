@@ -38,7 +38,10 @@ std::string FormatsText(const PolicyRuns& policy) {
 }
 
 std::string DeviceText(const PolicyRuns& policy) {
-  const RunFacts& run = policy.runs.front();
+  // A run that failed early says no number of threads.
+  const auto whole =
+      std::find_if(policy.runs.begin(), policy.runs.end(), [](const RunFacts& one) { return one.num_threads > 0; });
+  const RunFacts& run = whole == policy.runs.end() ? policy.runs.front() : *whole;
   return absl::StrCat(run.device.empty() ? "none" : run.device,
                       run.num_threads > 0 ? absl::StrCat(", ", run.num_threads, " threads") : "");
 }
@@ -53,6 +56,25 @@ std::optional<std::string> CommonText(const Comparison& comparison, const Text& 
   const bool is_common = std::all_of(comparison.policies.begin(), comparison.policies.end(),
                                      [&](const PolicyRuns& policy) { return text(policy) == first; });
   return is_common ? std::optional(first) : std::nullopt;
+}
+
+// Returns the device on which all policies ran; unset if they ran on different ones. A policy of which no run came far
+// enough to report its threads ran with as many as the others.
+std::optional<std::string> CommonDevice(const Comparison& comparison) {
+  std::optional<std::string> common;
+  for (const PolicyRuns& policy : comparison.policies) {
+    if (std::any_of(policy.runs.begin(), policy.runs.end(), [](const RunFacts& run) { return run.num_threads > 0; })) {
+      if (common.value_or(DeviceText(policy)) != DeviceText(policy)) {
+        return std::nullopt;
+      }
+      common = DeviceText(policy);
+    }
+  }
+  const bool are_all_there = common.has_value() && std::all_of(comparison.policies.begin(), comparison.policies.end(),
+                                                               [&](const PolicyRuns& policy) {
+                                                                 return common->starts_with(policy.runs.front().device);
+                                                               });
+  return are_all_there ? common : CommonText(comparison, DeviceText);
 }
 
 // Adds rows to the facts of a comparison.
@@ -167,7 +189,9 @@ std::vector<FactRow> FactRows(const Comparison& comparison) {
   FactTable table(comparison);
   table.AddStandings("verdict");
   table.AddFormats("formats");
-  table.AddTexts("device", DeviceText);
+  if (!CommonDevice(comparison).has_value()) {
+    table.AddTexts("device", DeviceText);
+  }
   table.AddTexts("runs", RunsText);
   table.AddShares("time of the steps", MeanOf(&RunFacts::step_seconds), SecondsText);
   table.AddShares("samples per second", MeanOf(&RunFacts::samples_per_second), RateText);
@@ -195,7 +219,7 @@ std::vector<FactRow> FactRows(const Comparison& comparison) {
 
 std::string SubjectText(const Comparison& comparison) {
   const auto runs = CommonText(comparison, RunsText);
-  const auto device = CommonText(comparison, DeviceText);
+  const auto device = CommonDevice(comparison);
   return Printable(absl::StrCat(comparison.id.empty() ? "Finished jobs" : "Comparison " + comparison.id, ": ",
                                 runs.has_value() ? *runs + " of each policy" : "several runs of some policies",
                                 device.has_value() ? " on " + *device : " on different devices"));
@@ -219,6 +243,9 @@ std::vector<std::string> NotMeasured(const Comparison& comparison) {
   }
   if (!AnyHas(comparison, LargestBatch)) {
     texts.emplace_back("largest batch (the server gave no estimate)");
+  }
+  if (!AnyHas(comparison, [](const PolicyRuns& policy) { return policy.MeanLoss(); })) {
+    texts.emplace_back("training loss (it takes at least 20 steps, of which each has one loss)");
   }
   if (!AnyHas(comparison, MeanOf(&RunFacts::eval_loss))) {
     texts.emplace_back("accuracy (the jobs have no evaluation data)");

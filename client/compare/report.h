@@ -47,7 +47,8 @@ std::vector<std::vector<std::string>> RunRows(const Comparison& comparison);
 // Returns the name of a run: that of its policy and, if that has several, the seed: "bf16 seed 1".
 std::string RunName(const PolicyRuns& policy, const RunFacts& run);
 
-std::string TextReport(const Comparison& comparison);
+// Returns the report for a terminal of `width` columns; 0: for a file, in which tables are as wide as they need.
+std::string TextReport(const Comparison& comparison, int width = 0);
 std::string MarkdownReport(const Comparison& comparison);
 // Returns one self-contained page with the curves as SVG, for light and dark screens, without scripts.
 std::string HtmlReport(const Comparison& comparison);

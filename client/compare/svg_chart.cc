@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -80,6 +81,12 @@ std::string Path(const std::vector<CurvePoint>& points, const Frame& frame) {
   return path;
 }
 
+// Returns the style of a curve that covers `num_below` equal ones: dashes with gaps, through which they are seen.
+std::string Dashes(int num_below) {
+  constexpr int kDash = 8;
+  return num_below == 0 ? "" : absl::StrCat(";stroke-dasharray:", kDash, " ", kDash * num_below);
+}
+
 std::string Axes(const Frame& frame) {
   std::string text;
   const int bottom = kHeight - kBottom;
@@ -150,9 +157,11 @@ std::string SvgChart(const std::string& title, const std::vector<ChartSeries>& s
       absl::StrAppend(&text, "<path class=\"faint\" style=\"stroke:var(--s", one.colour, ")\" d=\"", path, "\"/>\n");
     }
   }
+  std::map<std::string, int> times_drawn;
   for (const ChartSeries& one : series) {
     if (const std::string path = Path(one.line, frame); !path.empty()) {
-      absl::StrAppend(&text, "<path style=\"stroke:var(--s", one.colour, ")\" d=\"", path, "\"/>\n");
+      absl::StrAppend(&text, "<path style=\"stroke:var(--s", one.colour, ")", Dashes(times_drawn[path]++), "\" d=\"",
+                      path, "\"/>\n");
     }
   }
   return absl::StrCat(text, "</svg>\n", Axes(frame), "</svg>\n", Legend(series), "</figure>\n");

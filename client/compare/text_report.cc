@@ -5,31 +5,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "client/compare/report.h"
 #include "client/render/format.h"
 #include "client/render/table.h"
+#include "client/render/wrap.h"
 
 namespace ampd::client {
 namespace {
 
-constexpr size_t kTextWidth = 100;
-
-// Breaks a sentence into lines of at most kTextWidth columns. Every line after the first begins with two spaces.
-std::string Wrapped(const std::string& sentence) {
-  std::string text;
-  size_t column = 0;
-  for (const absl::string_view word : absl::StrSplit(sentence, ' ')) {
-    if (column > 0 && column + 1 + word.size() > kTextWidth) {
-      absl::StrAppend(&text, "\n  ", word);
-      column = 2 + word.size();
-    } else {
-      absl::StrAppend(&text, column > 0 ? " " : "", word);
-      column += word.size() + (column > 0 ? 1 : 0);
-    }
-  }
-  return text + "\n";
-}
+constexpr int kTextWidth = 100;  // Of the sentences in a file.
 
 std::vector<std::string> PolicyNames(const Comparison& comparison) {
   std::vector<std::string> names;
@@ -80,16 +64,19 @@ std::string MarkdownTable(const std::vector<std::string>& headings, const std::v
 
 }  // namespace
 
-std::string TextReport(const Comparison& comparison) {
+std::string TextReport(const Comparison& comparison, int width) {
+  const int text_width = width > 0 ? width : kTextWidth;
   std::vector<std::string> headings = PolicyNames(comparison);
   headings.insert(headings.begin(), "");
-  std::string text = absl::StrCat(
-      SubjectText(comparison), "\n\n", RenderTable(headings, FactCells(comparison), /*headings=*/true), "\n",
-      "Training loss of each run:\n", RenderTable(kRunHeadings, RunRows(comparison), /*headings=*/true), "\n");
+  std::string text = absl::StrCat(WrapLines(SubjectText(comparison), width), "\n\n",
+                                  RenderTable(headings, FactCells(comparison), /*headings=*/true, width), "\n",
+                                  "Training loss of each run:\n",
+                                  RenderTable(kRunHeadings, RunRows(comparison), /*headings=*/true, width), "\n");
   for (const std::string& remark : Remarks(comparison)) {
-    text += Wrapped(Printable(remark));
+    text += WrapLines(Printable(remark), text_width) + "\n";
   }
-  return text + "\n" + Wrapped(Printable(comparison.verdict.choice + " " + comparison.verdict.reason));
+  return text + "\n" + WrapLines(Printable(comparison.verdict.choice + " " + comparison.verdict.reason), text_width) +
+         "\n";
 }
 
 std::string MarkdownReport(const Comparison& comparison) {

@@ -166,6 +166,45 @@ void WarnOfUnevenPace(const std::vector<PolicyRuns>& policies, Verdict* verdict)
   }
 }
 
+// Warns about policies whose runs, which differ only in their seeds, took unequal times.
+void WarnOfUnequalTimes(const std::vector<PolicyRuns>& policies, Verdict* verdict) {
+  std::vector<std::string> unequal;
+  for (const PolicyRuns& policy : policies) {
+    std::vector<double> times;
+    for (const RunFacts& run : policy.Counted()) {
+      if (run.step_seconds.has_value() && !run.stopped_early) {
+        times.push_back(*run.step_seconds);
+      }
+    }
+    if (times.size() > 1 && StandardDeviation(times) > kMostPaceNoise * Mean(times)) {
+      unequal.push_back(policy.name);
+    }
+  }
+  if (!unequal.empty()) {
+    verdict->warnings.push_back(
+        absl::StrCat("The runs of ", absl::StrJoin(unequal, ", "),
+                     " took times that differ by more than 10%: the device was probably busy with other work, so the "
+                     "times say little."));
+  }
+}
+
+// Warns if the runs are too short for their losses to be compared.
+void WarnOfShortRuns(const std::vector<PolicyRuns>& policies, Verdict* verdict) {
+  constexpr int64_t kFewest = 20;  // As many as a loss's tail needs.
+  int64_t num_steps = kFewest;
+  for (const PolicyRuns& policy : policies) {
+    for (const RunFacts& run : policy.Counted()) {
+      num_steps = run.succeeded() ? std::min(num_steps, run.num_steps) : num_steps;
+    }
+  }
+  if (num_steps < kFewest) {
+    verdict->warnings.push_back(
+        absl::StrCat("A run has only ", num_steps, num_steps == 1 ? " step" : " steps",
+                     ": it takes at least 20 to compare training losses, and many more until a model has learned "
+                     "enough for its accuracy to say something."));
+  }
+}
+
 void AddWarnings(const std::vector<PolicyRuns>& policies, const std::string& wanted,
                  const std::vector<std::string>& parts_that_differ, Verdict* verdict) {
   const std::string name = wanted.empty() ? "fp32" : wanted;
@@ -191,6 +230,8 @@ void AddWarnings(const std::vector<PolicyRuns>& policies, const std::string& wan
     }
   }
   WarnOfUnevenPace(policies, verdict);
+  WarnOfUnequalTimes(policies, verdict);
+  WarnOfShortRuns(policies, verdict);
   std::set<std::string> places;
   for (const PolicyRuns& policy : policies) {
     places.merge(PlacesOf(policy));

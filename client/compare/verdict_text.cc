@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -117,11 +118,20 @@ std::string ReasonText(const std::vector<PolicyRuns>& policies, const Verdict& v
     return absl::StrCat("Its results are ", chosen.standing == Standing::kEqual ? "equal within the noise" : "better",
                         ": ", ResultsText(chosen.difference), ".");
   }
-  std::vector<std::string> clauses;
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;  // Each with its policies.
   for (size_t i = 0; i < policies.size(); ++i) {
-    if (i != verdict.baseline) {
-      clauses.push_back(absl::StrCat(policies[i].name, " ", WhyNot(policies[i], verdict.policies[i])));
+    if (i == verdict.baseline) {
+      continue;
     }
+    const std::string why = WhyNot(policies[i], verdict.policies[i]);
+    auto reason = std::find_if(reasons.begin(), reasons.end(), [&why](const auto& one) { return one.first == why; });
+    reason = reason == reasons.end() ? reasons.insert(reason, {why, {}}) : reason;
+    reason->second.push_back(policies[i].name);
+  }
+  std::vector<std::string> clauses;
+  for (const auto& [why, names] : reasons) {
+    const bool is_plural = names.size() > 1 && absl::StartsWith(why, "is ");
+    clauses.push_back(absl::StrCat(absl::StrJoin(names, " and "), " ", is_plural ? "are" + why.substr(2) : why));
   }
   if (clauses.empty()) {
     return "Compare it with other policies to learn more.";
@@ -146,12 +156,15 @@ std::string BasisText(const std::vector<PolicyRuns>& policies, const Verdict& ve
     return absl::StrCat("Noise is half the width of the 95% t interval over ", num_pairs,
                         " seeds; runs with the same seed are paired.");
   }
-  return absl::StrCat(
-      "Noise is estimated within one run per policy: for the training loss from the smoothed losses "
-      "in the last fifth of ",
-      policies[*verdict.baseline].name,
-      ", for the accuracy from the number of evaluation samples, for the time from the ten tenths of "
-      "each run. It does not contain what another seed would change; for that, use --repeats.");
+  const bool has_loss = std::any_of(verdict.policies.begin(), verdict.policies.end(), [](const PolicyVerdict& policy) {
+    return policy.difference.train_loss.has_value();
+  });
+  return absl::StrCat("Noise is estimated within one run per policy: ",
+                      has_loss ? absl::StrCat("for the training loss from the smoothed losses in the last fifth of ",
+                                              policies[*verdict.baseline].name, ", ")
+                               : "",
+                      "for the accuracy from the number of evaluation samples, for the time from the ten tenths of "
+                      "each run. It does not contain what another seed would change; for that, use --repeats.");
 }
 
 // Returns the advantages of a policy as clauses: "31% less time", "40% less peak memory".

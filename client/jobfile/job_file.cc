@@ -8,10 +8,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/nearest.h"
 #include "base/text.h"
+#include "base/yaml/foreign_text.h"
 #include "client/jobfile/field_limits.h"
-#include "client/jobfile/foreign_text.h"
-#include "client/jobfile/nearest.h"
 #include "client/jobfile/spec_fields.h"
 #include "client/jobfile/spec_override.h"
 #include "client/jobfile/spec_scalar.h"
@@ -28,6 +28,7 @@ using google::protobuf::OneofDescriptor;
 
 constexpr char kDuration[] = "google.protobuf.Duration";
 constexpr char kNameOption[] = "--name";
+constexpr char kSetOption[] = "--set ";  // What the place of an override begins with, in spec_override.cc.
 
 // The path of a field in two forms: `shown` has the names that the user types, and is for messages; `proto` has the
 // names of the proto's fields, and is the key of the field's line and column in JobFile::marks.
@@ -170,7 +171,7 @@ class SpecFiller {
     const bool is_scalar = node.kind == YamlNode::Kind::kScalar;
     const std::string found = is_scalar ? QuotedText(node.text) : "a mapping";
     Report(node.mark, path.shown,
-           node.kind == YamlNode::Kind::kNull ? absl::StrCat(path.shown, " has no value; it is", list)
+           node.kind == YamlNode::Kind::kNull ? absl::StrCat(path.shown, " has no value; it must be", list)
                                               : absl::StrCat(path.shown, " must be", list, ", not ", found),
            is_scalar && !node.text.empty() ? absl::StrCat("[", Shortened(node.text, kMaxShownText), "]") : "");
   }
@@ -219,11 +220,15 @@ class SpecFiller {
              absl::StrCat(path.shown, " is ", QuotedText(node.text),
                           ", which means no value in YAML; put the text in quotes, or remove the field"));
     } else if (node.kind == YamlNode::Kind::kNull) {
-      Report(node.mark, path.shown, absl::StrCat(path.shown, " has no value; it is ", TypeWords(field)));
+      Report(node.mark, path.shown, absl::StrCat(path.shown, " has no value; it must be ", TypeWords(field)));
     } else if (node.kind != YamlNode::Kind::kScalar) {
       Report(node.mark, path.shown,
              absl::StrCat(path.shown, " must be ", TypeWords(field), ", not a ",
                           node.kind == YamlNode::Kind::kMap ? "mapping" : "list"));
+    } else if (node.text == "null" && node.mark.source.starts_with(kSetOption) &&
+               field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+      Report(node.mark, path.shown,
+             absl::StrCat(path.shown, " is 'null', which means no value in YAML; --set cannot remove a field"));
     } else if (const auto refusal = SetScalar(node.text, field, message)) {
       Report(node.mark, path.shown, absl::StrCat(path.shown, " ", refusal->message), refusal->nearest,
              refusal->allowed);
@@ -294,19 +299,27 @@ std::string MeantValue(const FieldViolation& violation, const SourceMark& place)
 std::string NearestPreset(const std::string& name) {
   const std::vector<std::string> presets = precision::PresetNames();
   const std::string usual = UsualFormat(name);
-  const bool is_usual = std::find(presets.begin(), presets.end(), usual) != presets.end();
-  return is_usual ? usual : Nearest(absl::StrReplaceAll(name, {{"_", "-"}}), presets);
+  if (std::find(presets.begin(), presets.end(), usual) != presets.end()) {
+    return usual;
+  }
+  // A preset that copies one of another project begins with the project's name: "apex-o1", "keras-mixed-float16".
+  const std::string own = absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
+  const auto copy = std::find_if(presets.begin(), presets.end(), [&own](const std::string& preset) {
+    return !own.empty() && preset.ends_with("-" + own);
+  });
+  const bool is_own = std::find(presets.begin(), presets.end(), own) != presets.end();
+  return copy != presets.end() && !is_own ? *copy : Nearest(own, presets);
 }
 
 JobFile ReadJobFile(std::string_view text, const std::string& source, const std::vector<std::string>& overrides,
                     const std::string& name) {
   JobFile file;
-  std::optional<YamlNode> root = ParseYaml(text, source, &file.problems);
+  std::optional<YamlNode> root = ParseYaml(text, source, kJobFileKind, &file.problems);
   if (!root.has_value()) {
     return file;
   }
   if (root->kind == YamlNode::Kind::kScalar) {
-    if (auto foreign = FindOtherLanguage(text, source); foreign.has_value()) {
+    if (auto foreign = FindOtherLanguage(text, source, kJobFileKind); foreign.has_value()) {
       file.problems.push_back(*std::move(foreign));
       return file;
     }

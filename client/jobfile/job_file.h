@@ -7,8 +7,8 @@
 
 #include "ampd/v1/job_spec.pb.h"
 #include "base/error.h"
+#include "base/yaml/yaml_tree.h"
 #include "client/jobfile/spec_override.h"
-#include "client/jobfile/yaml_tree.h"
 
 // Reads a job file, which is YAML, into a JobSpec and reports all problems at once with their positions. Fields, types
 // and names come from the proto by reflection; none is listed here.

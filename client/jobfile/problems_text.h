@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "client/jobfile/yaml_tree.h"
+#include "base/yaml/yaml_tree.h"
 
 namespace ampd::client {
 

@@ -180,7 +180,7 @@ std::optional<YamlNode> ValueOf(const std::string& text, const SourceMark& mark,
   if (!text.starts_with("[") && !text.starts_with("{")) {
     return YamlNode{YamlNode::Kind::kScalar, mark, text, true, {}, {}};
   }
-  std::optional<YamlNode> node = ParseYaml(text, mark.source, problems);
+  std::optional<YamlNode> node = ParseYaml(text, mark.source, kJobFileKind, problems);
   if (node.has_value()) {
     SetMarks(mark, &*node);
   }

@@ -5,9 +5,18 @@
 #include <string>
 #include <vector>
 
-#include "client/jobfile/yaml_tree.h"
+#include "base/yaml/yaml_tree.h"
 
 namespace ampd::client {
+
+// Job files as texts in YAML. The value of an override is one too.
+inline constexpr YamlKind kJobFileKind = {
+    .file = "a job file",
+    .files = "job files",
+    .content = "one job",
+    .about_archives =
+        ", such as a model that torch.export wrote; a job file is a text in YAML, which names its model in "
+        "model.exported.path"};
 
 // A field of the file that an override replaced by another one of the same choice.
 struct Replacement {

@@ -13,10 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "client/jobfile/field_limits.h"
-#include "client/jobfile/nearest.h"
 #include "client/jobfile/spec_fields.h"
 
 namespace ampd::client {
@@ -198,7 +198,7 @@ std::optional<ScalarRefusal> PutDuration(const std::string& text, const Target& 
 
 std::optional<ScalarRefusal> SetScalar(const std::string& text, const FieldDescriptor& field, Message* message) {
   if (text.empty() && field.cpp_type() != FieldDescriptor::CPPTYPE_STRING) {
-    return ScalarRefusal{absl::StrCat("has no value; it is ", TypeWords(field)), "", {}};
+    return ScalarRefusal{absl::StrCat("has no value; it must be ", TypeWords(field)), "", {}};
   }
   const Target target{message, &field, message->GetReflection()};
   switch (field.cpp_type()) {

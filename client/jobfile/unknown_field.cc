@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/nearest.h"
 #include "base/text.h"
-#include "client/jobfile/nearest.h"
 #include "client/jobfile/spec_fields.h"
 #include "client/jobfile/spec_scalar.h"
 
@@ -32,12 +32,19 @@ size_t NumWordsIn(const YamlNode& root, const std::string& path) {
   return num_words;
 }
 
-// Returns the path that suits the choices which the job file has made: of the optimizers' learning rates, that of its
-// own optimizer. REQUIRES: `paths` is not empty.
-std::string BestPath(const YamlNode& root, const std::vector<std::string>& paths) {
-  return *std::max_element(paths.begin(), paths.end(), [&](const std::string& a, const std::string& b) {
-    return NumWordsIn(root, a) < NumWordsIn(root, b);
+// Returns the paths to fields with this name, the most likely first: short ones, and of these the ones that suit the
+// choices which the job file has made, such as the learning rate of its own optimizer.
+std::vector<std::string> LikelyPaths(const UnknownField& unknown, const std::string& name) {
+  constexpr size_t kMostPaths = 3;
+  constexpr size_t kMostExamined = 100;
+  std::vector<std::string> paths = PathsTo(*unknown.whole, name, kMostExamined);
+  std::stable_sort(paths.begin(), paths.end(), [&unknown](const std::string& a, const std::string& b) {
+    const auto num_a = std::count(a.begin(), a.end(), '.');
+    const auto num_b = std::count(b.begin(), b.end(), '.');
+    return num_a != num_b ? num_a < num_b : NumWordsIn(*unknown.root, a) > NumWordsIn(*unknown.root, b);
   });
+  paths.resize(std::min(paths.size(), kMostPaths));
+  return paths;
 }
 
 // Returns how the field at the path is written: as it is in an override, and as nested mappings in a file.
@@ -60,7 +67,6 @@ std::string MeantInSection(const UnknownField& unknown) {
 }  // namespace
 
 UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
-  constexpr size_t kMostPaths = 3;
   if (unknown.key == "<<") {
     return {
         "merge keys ('<<') are not supported; write the fields out, or use an alias as a whole value: eval: *train"};
@@ -73,23 +79,22 @@ UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
       absl::StrCat(quoted, " is not a field of ", unknown.section.empty() ? "a job file" : unknown.section);
   const std::vector<std::string> names = FieldNames(*unknown.type);
   const std::string usual = UsualName(unknown.key);
-  const std::vector<std::string> usual_paths =
-      usual.empty() ? std::vector<std::string>() : PathsTo(*unknown.whole, usual, kMostPaths);
+  const std::vector<std::string> usual_paths = usual.empty() ? std::vector<std::string>() : LikelyPaths(unknown, usual);
   if (FindField(*unknown.type, usual) == nullptr && !usual_paths.empty()) {
-    return {no_field, Written(BestPath(*unknown.root, usual_paths), unknown.is_override)};
+    return {no_field, Written(usual_paths.front(), unknown.is_override)};
   }
   if (const std::string meant = MeantInSection(unknown); !meant.empty()) {
     const bool is_further_in = absl::StrContains(meant, '.');
     return {no_field, Written(meant, unknown.is_override), is_further_in ? std::vector<std::string>() : names};
   }
-  const std::vector<std::string> elsewhere = PathsTo(*unknown.whole, unknown.key, kMostPaths);
+  const std::vector<std::string> elsewhere = LikelyPaths(unknown, unknown.key);
   if (elsewhere.empty()) {
     return {no_field, "", names};
   }
   const std::string here = unknown.section.empty()
                                ? "at the top, but there is one further in"
                                : absl::StrCat("of ", unknown.section, ", but there is one elsewhere");
-  return {absl::StrCat(quoted, " is not a field ", here), BestPath(*unknown.root, elsewhere),
+  return {absl::StrCat(quoted, " is not a field ", here), elsewhere.front(),
           elsewhere.size() > 1 ? elsewhere : std::vector<std::string>()};
 }
 

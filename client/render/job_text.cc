@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/tenants.h"
 #include "client/render/csv.h"
 #include "client/render/job_text_parts.h"
 
@@ -58,7 +59,7 @@ std::string DeviceLine(const v1::Progress& progress) {
   if (progress.has_power_watts()) {
     texts.push_back(absl::StrFormat("%.0f W", progress.power_watts()));
   }
-  return texts.empty() ? "" : DetailLine("device", absl::StrJoin(texts, ", "));
+  return texts.empty() ? "" : DetailLine("compute", absl::StrJoin(texts, ", "));
 }
 
 std::string ProgressLines(const v1::Job& job) {
@@ -83,7 +84,9 @@ std::string ProgressLines(const v1::Job& job) {
   const std::string now =
       progress.memory_allocated_bytes() > 0 ? FormatBytes(progress.memory_allocated_bytes()) + ", " : "";
   const std::string predicted =
-      progress.memory_predicted_bytes() > 0 ? ", predicted " + FormatBytes(progress.memory_predicted_bytes()) : "";
+      progress.memory_predicted_bytes() > 0
+          ? ", predicted " + FormatBytes(progress.memory_predicted_bytes()) + " for the steps alone"
+          : "";
   text += DetailLine("memory", absl::StrCat(now, "peak ", FormatBytes(progress.memory_peak_bytes()), predicted));
   return text + DeviceLine(progress);
 }
@@ -206,7 +209,7 @@ std::string StateText(v1::Job::State state, const Palette& palette) {
 std::vector<std::string> JobHeadings(bool wide) {
   std::vector<std::string> headings = {"ID", "NAME", "STATE", "STEP", "LOSS", "PRECISION", "AGE", "REASON"};
   if (wide) {
-    headings.insert(headings.end(), {"WORKER", "SCALE", "SKIPPED", "PEAK MEMORY", "MESSAGE"});
+    headings.insert(headings.end(), {"WORKER", "TENANT", "SCALE", "SKIPPED", "PEAK MEMORY", "MESSAGE"});
   }
   return headings;
 }
@@ -225,6 +228,7 @@ std::vector<std::string> JobRow(const v1::Job& job, bool wide, const JobTextOpti
   if (wide) {
     const bool stepped = progress.step() > 0 && progress.has_loss();
     row.push_back(job.attempts_size() > 0 ? LatestWorker(job) : kNothing);
+    row.push_back(OrNothing(job.tenant()));
     row.push_back(stepped ? FormatNumber(progress.loss_scale()) : kNothing);
     row.push_back(stepped ? absl::StrCat(progress.skipped_steps()) : kNothing);
     row.push_back(stepped ? FormatBytes(progress.memory_peak_bytes()) : kNothing);
@@ -251,7 +255,8 @@ std::vector<std::string> JobCsvHeadings() {
           "priority",
           "create_time",
           "start_time",
-          "end_time"};
+          "end_time",
+          "tenant"};
 }
 
 std::vector<std::string> JobCsvRow(const v1::Job& job) {
@@ -276,7 +281,8 @@ std::vector<std::string> JobCsvRow(const v1::Job& job) {
           absl::StrCat(job.spec().priority()),
           CsvTime(job.has_create_time(), job.create_time()),
           CsvTime(job.has_start_time(), job.start_time()),
-          CsvTime(job.has_end_time(), job.end_time())};
+          CsvTime(job.has_end_time(), job.end_time()),
+          Printable(job.tenant())};
 }
 
 std::string RenderJob(const v1::Job& job, const JobTextOptions& options) {
@@ -295,6 +301,9 @@ std::string RenderJob(const v1::Job& job, const JobTextOptions& options) {
   }
   if (!job.owner().empty()) {
     text += DetailLine("owner", Printable(job.owner()));
+  }
+  if (!job.tenant().empty() && job.tenant() != kDefaultTenant) {
+    text += DetailLine("tenant", Printable(job.tenant()));
   }
   text += TimesLine(job, options) + DetailLine("precision", LatestPrecision(job)) + ProgressLines(job) +
           (options.wide ? WideLines(job) : "");

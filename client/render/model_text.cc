@@ -19,7 +19,7 @@ using Rows = std::vector<std::vector<std::string>>;
 constexpr size_t kNamesShown = 3;
 
 std::string Table(const std::vector<std::string>& heading, const Rows& rows, const ModelTextOptions& options) {
-  return rows.empty() ? "" : absl::StrCat("\n", RenderTable(heading, rows, options.headings));
+  return rows.empty() ? "" : absl::StrCat("\n", RenderTable(heading, rows, options.headings, options.width));
 }
 
 std::string ShapeText(const RepeatedPtrField<std::string>& shape) {

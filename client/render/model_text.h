@@ -12,6 +12,7 @@ struct ModelTextOptions {
   bool wide = false;       // shows every module, and a line for each tensor
   int64_t batch_size = 0;  // batch size for which the memory was estimated
   Palette palette{false};
+  int width = 0;  // number of columns to which the tables are fitted; 0: any
 };
 
 // The number of levels of the module tree that are shown by default. The numbers of a module below this level are added

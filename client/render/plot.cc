@@ -28,6 +28,9 @@ class Canvas {
   int width() const { return columns_ * cell_width(); }
   int height() const { return rows_ * cell_height(); }
 
+  // Returns the row of characters that has the dots at `y`, which counts from the bottom.
+  int RowOf(int y) const { return (height() - 1 - y) / cell_height(); }
+
   // Sets the dot at (x, y); y counts from the bottom.
   void Set(int x, int y) {
     constexpr uint8_t kBits[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
@@ -132,13 +135,13 @@ std::string PlotCurve(const std::vector<PlotPoint>& points, const PlotOptions& o
     last_x = x;
     last_y = y;
   }
+  const int high_row = canvas.RowOf(Scale(values.high, values.low, values.high, canvas.height() - 1));
   std::string text;
   for (int row = 0; row < options.height; ++row) {
-    const bool top = row == 0;
-    const bool bottom = row == options.height - 1 && values.high > values.low;
-    const std::string label = top      ? Label(values.high, options.log2)
-                              : bottom ? Label(values.low, options.log2)
-                                       : std::string(kLabelWidth - 2, ' ');
+    const bool is_low = row == options.height - 1 && values.high > values.low;
+    const std::string label = row == high_row ? Label(values.high, options.log2)
+                              : is_low        ? Label(values.low, options.log2)
+                                              : std::string(kLabelWidth - 2, ' ');
     text += label + " |" + canvas.Row(row) + "\n";
   }
   return text + StepAxis(points, steps, columns);

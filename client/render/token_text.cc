@@ -2,6 +2,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/tenants.h"
 #include "client/render/csv.h"
 #include "client/render/format.h"
 
@@ -19,6 +20,10 @@ std::string ExpiryText(const v1::Token& token, absl::Time now) {
   }
   const absl::Time end = WhenOf(token.expire_time());
   return end > now ? "in " + FormatSpan(end - now) : "expired " + FormatSpan(now - end) + " ago";
+}
+
+std::string TenantText(const v1::Token& token) {
+  return token.tenant() == kAllTenants ? "all" : OrNothing(token.tenant());
 }
 
 }  // namespace
@@ -39,7 +44,7 @@ std::vector<std::string> RoleWords() {
 }
 
 std::vector<std::string> TokenHeadings(bool wide) {
-  std::vector<std::string> headings = {"NAME", "ROLE", "WORKER", "CREATED", "EXPIRES"};
+  std::vector<std::string> headings = {"NAME", "ROLE", "TENANT", "WORKER", "CREATED", "EXPIRES"};
   if (wide) {
     headings.push_back("CREATED BY");
   }
@@ -47,8 +52,12 @@ std::vector<std::string> TokenHeadings(bool wide) {
 }
 
 std::vector<std::string> TokenRow(const v1::Token& token, bool wide, absl::Time now) {
-  std::vector<std::string> row = {OrNothing(token.name()), RoleText(token.role()), OrNothing(token.worker()),
-                                  FormatSpan(now - WhenOf(token.create_time())) + " ago", ExpiryText(token, now)};
+  std::vector<std::string> row = {OrNothing(token.name()),
+                                  RoleText(token.role()),
+                                  TenantText(token),
+                                  OrNothing(token.worker()),
+                                  FormatSpan(now - WhenOf(token.create_time())) + " ago",
+                                  ExpiryText(token, now)};
   if (wide) {
     row.push_back(OrNothing(token.created_by()));
   }
@@ -56,7 +65,7 @@ std::vector<std::string> TokenRow(const v1::Token& token, bool wide, absl::Time 
 }
 
 std::vector<std::string> TokenCsvHeadings() {
-  return {"name", "role", "worker", "create_time", "expire_time", "created_by"};
+  return {"name", "role", "worker", "create_time", "expire_time", "created_by", "tenant"};
 }
 
 std::vector<std::string> TokenCsvRow(const v1::Token& token) {
@@ -65,7 +74,8 @@ std::vector<std::string> TokenCsvRow(const v1::Token& token) {
           Printable(token.worker()),
           CsvTime(token.has_create_time(), token.create_time()),
           CsvTime(token.has_expire_time(), token.expire_time()),
-          Printable(token.created_by())};
+          Printable(token.created_by()),
+          Printable(token.tenant())};
 }
 
 std::vector<std::string> AuditHeadings(bool wide) {

@@ -89,6 +89,13 @@ std::string Head(const WatchedJob& watched, const ScreenOptions& options) {
   return Flow(words, options.width) + (why.empty() ? "" : options.palette.Yellow(why) + "\n");
 }
 
+// Returns the head of a screen that has too few rows for all of it.
+std::string ShortHead(const WatchedJob& watched, const ScreenOptions& options) {
+  const v1::Job& job = watched.job();
+  return absl::StrCat(StateText(job.state(), options.palette), "  ", options.palette.Bold(Printable(job.spec().name())),
+                      "\n");
+}
+
 std::string ProgressRow(const WatchedJob& watched, const ScreenOptions& options) {
   const int64_t total = watched.total_steps();
   const bool trained_all = watched.job().state() == v1::Job::SUCCEEDED && !HasStoppedEarly(watched.job());
@@ -244,7 +251,12 @@ std::string RenderWatchLine(const WatchedJob& watched) {
 
 std::string RenderWatchScreen(const WatchedJob& watched, const ScreenOptions& options) {
   const int last_row = options.notice.empty() ? 0 : 1;
-  std::string text = Head(watched, options) + ProgressRow(watched, options) + NumberRows(watched, options.width);
+  const std::string progress = ProgressRow(watched, options);
+  std::string text = Head(watched, options) + progress;
+  if (CountRows(text) > options.height - last_row) {
+    text = ShortHead(watched, options) + progress;
+  }
+  text += NumberRows(watched, options.width);
   const auto& events = watched.events();
   const int num_events = std::min<int>(static_cast<int>(events.size()), kMostEvents);
   const int rows = std::min(options.height - CountRows(text) - num_events - last_row, kMostCurveRows);

@@ -18,8 +18,9 @@ bool HasReported(const v1::Worker& worker) { return worker.last_report_time().se
 Row WorkerRow(const v1::Worker& worker, absl::Time now) {
   const absl::Time reported =
       absl::FromUnixSeconds(worker.last_report_time().seconds()) + absl::Nanoseconds(worker.last_report_time().nanos());
-  return {Printable(worker.name()), v1::Worker::State_Name(worker.state()), absl::StrCat(worker.job_ids_size()),
-          HasReported(worker) ? FormatSpan(now - reported) + " ago" : "not yet"};
+  const bool is_drained = worker.state() == v1::Worker::DRAINING && worker.job_ids().empty();
+  return {Printable(worker.name()), is_drained ? "DRAINED" : v1::Worker::State_Name(worker.state()),
+          absl::StrCat(worker.job_ids_size()), HasReported(worker) ? FormatSpan(now - reported) + " ago" : "not yet"};
 }
 
 std::string ShortDevice(const v1::Device& device, bool has_reported) {

@@ -2,7 +2,6 @@
 
 #include <google/protobuf/util/json_util.h>
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -12,10 +11,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "base/text.h"
+#include "base/yaml/yaml_scalar.h"
 #include "client/render/field_name.h"
 
 namespace ampd::client {
@@ -24,54 +21,6 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
-
-// Whether every reader takes the text without quotes for a text. That is decided by a short list of what is safe, not
-// by a list of what is dangerous.
-bool IsPlain(std::string_view text) {
-  static constexpr const char* kOtherTypes[] = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"};
-  if (text.empty() || !absl::ascii_isalpha(text.front())) {
-    return false;
-  }
-  const bool has_safe_characters = std::all_of(text.begin(), text.end(), [](char c) {
-    return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.' || c == '/';
-  });
-  const std::string lower = absl::AsciiStrToLower(std::string(text));
-  double number = 0;  // "nan" and "infinity" are numbers to some readers
-  return has_safe_characters && !absl::SimpleAtod(lower, &number) &&
-         std::find(std::begin(kOtherTypes), std::end(kOtherTypes), lower) == std::end(kOtherTypes);
-}
-
-// Escapes, as YAML does ("\U000e0041"), the characters beyond U+FFFF that OneLine would escape. REQUIRES: the text is
-// UTF-8.
-std::string EscapedBeyondFfff(std::string_view text) {
-  std::string escaped;
-  for (size_t at = 0; at < text.size();) {
-    const size_t num_bytes = Utf8CharacterBytes(text, at);
-    const std::string_view character = text.substr(at, num_bytes);
-    if (num_bytes < 4 || OneLine(character) == character) {
-      escaped += character;
-    } else {
-      uint32_t point = static_cast<uint8_t>(character[0]) & 0x07U;
-      for (const char byte : character.substr(1)) {
-        point = (point << 6) | (static_cast<uint8_t>(byte) & 0x3FU);
-      }
-      absl::StrAppend(&escaped, "\\U", absl::Hex(point, absl::kZeroPad8));
-    }
-    at += num_bytes;
-  }
-  return escaped;
-}
-
-std::string Scalar(std::string_view text) {
-  if (IsPlain(text)) {
-    return std::string(text);
-  }
-  // The escapes of OneLine (\n, \x1b, \u202e) are also those of YAML, but for the two halves of a character beyond
-  // U+FFFF. A backslash that the text has is doubled before.
-  const std::string escaped = absl::StrReplaceAll(
-      ValidUtf8(text), {{"\\", "\\\\"}, {"\"", "\\\""}, {"\uFFFE", "\\ufffe"}, {"\uFFFF", "\\uffff"}});
-  return absl::StrCat("\"", OneLine(EscapedBeyondFfff(escaped)), "\"");
-}
 
 template <typename Float>
 std::string FloatText(Float number) {
@@ -211,7 +160,7 @@ void Append(const YamlValue& value, int indent, std::string* out) {
     }
   } else {
     for (const auto& [key, field] : std::get<YamlValue::Mapping>(value.value)) {
-      absl::StrAppend(out, margin, Scalar(key), ":");
+      absl::StrAppend(out, margin, YamlScalar(key), ":");
       AppendAfter(field, indent, /*is_item=*/false, out);
     }
   }
@@ -219,7 +168,7 @@ void Append(const YamlValue& value, int indent, std::string* out) {
 
 }  // namespace
 
-YamlValue YamlTextOf(std::string_view text) { return {Scalar(text)}; }
+YamlValue YamlTextOf(std::string_view text) { return {YamlScalar(text)}; }
 YamlValue YamlNumberOf(int64_t number) { return {absl::StrCat(number)}; }
 YamlValue YamlNumberOf(uint64_t number) { return {absl::StrCat(number)}; }
 YamlValue YamlNumberOf(double number) { return {FloatText(number)}; }

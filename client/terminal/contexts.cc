@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/io/file.h"
+#include "base/io/private_folder.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 
@@ -19,6 +20,7 @@ namespace {
 
 constexpr int64_t kMaxFileBytes = 1 << 20;
 constexpr size_t kMaxShownBytes = 80;
+constexpr std::string_view kTenantWord = "tenant=";
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -64,12 +66,38 @@ absl::Status NotWritable(const std::string& path, const std::string& why) {
                               "; correct that, or set XDG_CONFIG_HOME to a folder of yours"));
 }
 
-// Takes a word such as "ca=/etc/ampd/ca.pem". Returns false if it is none.
-bool ReadFileWord(const std::string& word, ConnectionFiles* files) {
+// Creates the folder of the file of contexts if it is missing, and refuses one to which others can write.
+absl::Status PrepareFolderOf(const std::string& path) {
+  const absl::Status prepared = PreparePrivateFolder({.path = std::filesystem::path(path).parent_path().string(),
+                                                      .what = "the folder",
+                                                      .depth = 0,
+                                                      .others_may_enter = false,
+                                                      .readable = {}})
+                                    .status();
+  return prepared.ok() || ReasonOf(prepared) == "OPEN_TO_OTHERS" ? prepared : NotWritable(path, ReasonAtEnd(prepared));
+}
+
+// Refuses a file that names a server if another user could have written it, because ampctl sends the user's tokens and
+// jobs to that server.
+absl::Status CheckTrusted(const std::string& path) {
+  absl::Status checked = CheckOnlyOwnerWrites(std::filesystem::path(path).parent_path().string(), "the folder");
+  if (checked.ok()) {
+    checked = CheckOnlyOwnerWrites(path, "the file");
+  }
+  // Reading the file meets every other error too, and reports it.
+  return ReasonOf(checked) == "OPEN_TO_OTHERS" ? checked : absl::OkStatus();
+}
+
+// Takes a word such as "ca=/etc/ampd/ca.pem" or "tenant=vision". Returns false if it is none.
+bool ReadServerWord(const std::string& word, NamedServer* server) {
+  if (word.starts_with(kTenantWord) && word.size() > kTenantWord.size()) {
+    server->tenant = word.substr(kTenantWord.size());
+    return true;
+  }
   for (const ConnectionFileName& file : ConnectionFileNames()) {
     const std::string key = absl::StrCat(file.name, "=");
     if (absl::StartsWith(word, key) && word.size() > key.size()) {
-      file.in(*files) = word.substr(key.size());
+      file.in(server->files) = word.substr(key.size());
       return true;
     }
   }
@@ -89,7 +117,7 @@ bool ReadLine(absl::string_view line, Contexts* contexts) {
   NamedServer& server = contexts->servers[words[0]];
   server.address = words[1];
   for (size_t i = 2; i < words.size(); ++i) {
-    if (!ReadFileWord(words[i], &server.files)) {
+    if (!ReadServerWord(words[i], &server)) {
       return false;
     }
   }
@@ -101,6 +129,7 @@ absl::StatusOr<Contexts> ReadContextsAt(const std::string& path) {
   if (std::filesystem::is_directory(path, ignored)) {
     return NotReadable(path, "it is a folder");
   }
+  AMPD_RETURN_IF_ERROR(CheckTrusted(path));
   const auto text = ReadFile(path, kMaxFileBytes);
   if (absl::IsNotFound(text.status())) {
     return Contexts();
@@ -117,7 +146,7 @@ absl::StatusOr<Contexts> ReadContextsAt(const std::string& path) {
     ++number;
     if (!ReadLine(line, &contexts)) {
       return BadFile(absl::StrCat(path, ":", number, ": '", Shortened({line.data(), line.size()}, kMaxShownBytes),
-                                  "' is neither 'NAME ADDRESS', nor 'NAME ADDRESS ca=PATH token-file=PATH', nor "
+                                  "' is neither 'NAME ADDRESS', nor 'NAME ADDRESS tenant=TENANT ca=PATH', nor "
                                   "'current NAME'; correct the file "
                                   "or delete it"));
     }
@@ -125,11 +154,18 @@ absl::StatusOr<Contexts> ReadContextsAt(const std::string& path) {
   return contexts;
 }
 
+ResolvedAddress OfContext(const NamedServer& server, const std::string& origin) {
+  return {server.address,
+          origin,
+          {.files = server.files},
+          server.tenant.empty() ? Environment("AMPD_TENANT") : server.tenant};
+}
+
 // Returns the address that `text` means: the text itself if it is an address, or that of the context with this name.
 // INVALID_ARGUMENT if it is neither.
 absl::StatusOr<ResolvedAddress> Named(const std::string& text, const std::string& origin) {
   if (IsServerAddress(text)) {
-    return ResolvedAddress{text, origin, {}};
+    return ResolvedAddress{text, origin, {}, Environment("AMPD_TENANT")};
   }
   const auto path = ContextsPath();
   Contexts contexts;
@@ -138,30 +174,45 @@ absl::StatusOr<ResolvedAddress> Named(const std::string& text, const std::string
   }
   const auto found = contexts.servers.find(text);
   if (found == contexts.servers.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the address '", Shortened(text, kMaxShownBytes), "' from ", origin,
-                     " is neither HOST:PORT, nor unix:/PATH, nor the name of a context; see: ampctl context list"));
+    const std::string subject = absl::StrCat("the address '", Shortened(text, kMaxShownBytes), "' from ", origin, " ");
+    if (!IsContextName(text)) {
+      return absl::InvalidArgumentError(subject + WhyNoAddress(text));
+    }
+    const bool is_host = text == "localhost" || text.find('.') != std::string::npos;
+    return absl::InvalidArgumentError(absl::StrCat(
+        subject,
+        is_host ? WhyNoAddress(text) + "; "
+                : "is neither HOST:PORT, nor unix:/PATH, nor the name of a context; see: ampctl context list",
+        is_host ? "there is no context with this name either" : ""));
   }
-  return ResolvedAddress{found->second.address, origin, {.files = found->second.files}};
+  return OfContext(found->second, origin);
+}
+
+ResolvedAddress Default() {
+  std::error_code ignored;
+  const bool has_service = std::filesystem::is_socket(kServiceSocket, ignored);
+  return {has_service ? absl::StrCat("unix:", kServiceSocket) : kDefaultAddress,
+          has_service ? "the service of this host" : "the default",
+          {},
+          Environment("AMPD_TENANT")};
 }
 
 // Returns the address of the current context, or the default.
 absl::StatusOr<ResolvedAddress> Current() {
   const auto path = ContextsPath();
   if (!path.ok()) {
-    return ResolvedAddress{kDefaultAddress, "the default", {}};
+    return Default();
   }
   AMPD_ASSIGN_OR_RETURN(const Contexts contexts, ReadContextsAt(*path));
   if (contexts.current.empty()) {
-    return ResolvedAddress{kDefaultAddress, "the default", {}};
+    return Default();
   }
   const auto found = contexts.servers.find(contexts.current);
   if (found == contexts.servers.end()) {
     return BadFile(absl::StrCat(*path, ": the current context '", Shortened(contexts.current, kMaxShownBytes),
                                 "' is not in the file; choose another: ampctl context use NAME"));
   }
-  return ResolvedAddress{
-      found->second.address, absl::StrCat("context ", contexts.current), {.files = found->second.files}};
+  return OfContext(found->second, absl::StrCat("context ", contexts.current));
 }
 
 }  // namespace
@@ -177,6 +228,26 @@ bool IsServerAddress(const std::string& text) {
          absl::SimpleAtoi(text.substr(colon + 1), &port) && port >= 1 && port <= 65535;
 }
 
+std::string WhyNoAddress(const std::string& text) {
+  if (const size_t scheme = text.find("://"); scheme != std::string::npos) {
+    return absl::StrCat("begins with ", Shortened(text.substr(0, scheme + 3), kMaxShownBytes),
+                        "; write only HOST:PORT");
+  }
+  if (text.starts_with("unix:")) {
+    return "must have the absolute path of a socket, without blanks, after unix:";
+  }
+  const size_t colon = text.rfind(':');
+  if (text.find_first_of(" \t\n/") != std::string::npos) {
+    return "has a blank or a '/'; write HOST:PORT or unix:/PATH";
+  }
+  if (colon == std::string::npos) {
+    return absl::StrCat("has no port; write HOST:PORT, such as ", Shortened(text, kMaxShownBytes), ":7070");
+  }
+  return colon == 0 ? "has no host before the port; write HOST:PORT"
+                    : absl::StrCat("has the port '", Shortened(text.substr(colon + 1), kMaxShownBytes),
+                                   "'; a port is a number from 1 to 65535");
+}
+
 bool IsContextName(const std::string& name) {
   return !name.empty() && name != "current" && name.find_first_of(" \t\r\n:") == std::string::npos;
 }
@@ -186,16 +257,19 @@ absl::StatusOr<Contexts> ReadContexts() {
   return ReadContextsAt(path);
 }
 
+absl::StatusOr<std::string> PathBesideContexts(const std::string& name) {
+  AMPD_ASSIGN_OR_RETURN(const std::string path, ContextsPath());
+  AMPD_RETURN_IF_ERROR(PrepareFolderOf(path));
+  return (std::filesystem::path(path).parent_path() / name).string();
+}
+
 absl::Status WriteContexts(const Contexts& contexts) {
   AMPD_ASSIGN_OR_RETURN(const std::string path, ContextsPath());
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  if (error) {
-    return NotWritable(path, error.message());
-  }
+  AMPD_RETURN_IF_ERROR(PrepareFolderOf(path));
   std::string text = contexts.current.empty() ? "" : absl::StrCat("current ", contexts.current, "\n");
   for (const auto& [name, server] : contexts.servers) {
-    absl::StrAppend(&text, name, " ", server.address);
+    absl::StrAppend(&text, name, " ", server.address,
+                    server.tenant.empty() ? "" : absl::StrCat(" tenant=", server.tenant));
     ConnectionFiles files = server.files;
     for (const ConnectionFileName& file : ConnectionFileNames()) {
       absl::StrAppend(&text, file.in(files).empty() ? "" : absl::StrCat(" ", file.name, "=", file.in(files)));
@@ -217,14 +291,16 @@ absl::StatusOr<ResolvedAddress> ResolveAddress(const std::string& flag) {
   if (!std::filesystem::exists(kProjectContext, ignored)) {
     return Current();
   }
+  AMPD_RETURN_IF_ERROR(CheckTrusted(kProjectContext));
   const auto project = ReadFile(kProjectContext, kMaxFileBytes);
   if (!project.ok()) {
     return NotReadable(kProjectContext, ReasonAtEnd(project.status()));
   }
   AMPD_ASSIGN_OR_RETURN(ResolvedAddress server,
                         Named(std::string(absl::StripAsciiWhitespace(*project)), kProjectContext));
-  // The environment's token and files are for another server than that of `ampctl dev`.
+  // The environment's token, files and tenant are for another server than that of `ampctl dev`.
   server.defaults.reads_environment = false;
+  server.tenant = "";
   return server;
 }
 

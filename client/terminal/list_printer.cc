@@ -21,7 +21,7 @@ void ListPrinter::AddRows(const std::vector<ItemText>& part) {
     rows.insert(rows.end(), item.rows.begin(), item.rows.end());
   }
   if (!rows.empty()) {
-    WriteColoured(RenderRows(TakeHeadings() ? headings_ : Cells(), rows, &widths_));
+    WriteColoured(RenderRows(TakeHeadings() ? headings_ : Cells(), rows, &widths_, OutputWidth()));
   }
 }
 

@@ -170,7 +170,7 @@ JobTextOptions TextOptionsOf(const Session& session) {
 
 void PrintTable(const Session& session, const std::vector<std::string>& headings,
                 const std::vector<std::vector<std::string>>& rows) {
-  WriteColoured(RenderTable(headings, rows, !session.options().no_headers));
+  WriteColoured(RenderTable(headings, rows, !session.options().no_headers, OutputWidth()));
 }
 
 Cells JobListHeadings(const Session& session) {
@@ -327,7 +327,7 @@ void JobResults::Add(const v1::Job& job, const std::string& text) {
   } else if (num_asked_ > 1 && format == OutputFormat::kJson) {
     held_.push_back(job);
   } else if (num_asked_ > 1 ? !PrintList(*session_, std::vector<v1::Job>{job}) : !PrintStructured(*session_, job)) {
-    Print(Printable(job.id()) + "  " + text + "\n");
+    WriteProse(Printable(job.id()) + "  " + text + "\n");
   }
   FlushOutput();
 }

@@ -121,13 +121,14 @@ constexpr std::pair<const char*, const char*> kTypedNames[] = {
     {"request_id", "--request-id"},
     {"name", "--name"},
     {"sha256", "NAME"},
+    {"tenant", "--tenant"},
     {"priority", "--priority"},
     {"loss_scale_order.scale", "--set-scale"},
     {"loss_scale_order.growth_interval", "--growth-interval"},
 };
 
-// Returns the text, which begins with the name of a field of the request, with the name that the user typed in place of
-// it. Returns any other text as it is.
+// Returns the text of a server's error, which may begin with the name of a field of the request, with the name that the
+// user typed in place of it. Returns any other text as it is.
 std::string WithTypedName(const std::string& text) {
   for (const auto& [field, typed] : kTypedNames) {
     const std::string_view name(field);
@@ -266,13 +267,15 @@ absl::StatusOr<JobClient*> Session::Client() {
   if (client_ == nullptr) {
     AMPD_ASSIGN_OR_RETURN(address_, ResolveAddress(options_.address));
     AMPD_ASSIGN_OR_RETURN(server_, ConnectionTo(address_.address, options_.files, address_.defaults));
-    client_ = std::make_unique<JobClient>(JobClient::Options{.server = server_});
+    client_ = std::make_unique<JobClient>(
+        JobClient::Options{.server = server_, .tenant = options_.tenant.empty() ? address_.tenant : options_.tenant});
   }
   return client_.get();
 }
 
 int Session::Fail(const absl::Status& status) const {
-  std::string message = WithTypedName(std::string(status.message()));
+  const std::string plain(status.message());
+  std::string message = ViolationsOf(status).empty() ? plain : WithTypedName(plain);
   std::string fault;
   const std::string other = address_.address.empty() ? "" : OtherServer(status, address_.address);
   if (!other.empty()) {

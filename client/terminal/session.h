@@ -20,6 +20,7 @@ namespace ampd::client {
 struct GlobalOptions {
   std::string address;
   ConnectionFiles files;
+  std::string tenant;  // As given; empty: that of the context, or of AMPD_TENANT.
   OutputFormat output = OutputFormat::kTable;
   bool no_headers = false;
   bool quiet = false;

@@ -1,6 +1,7 @@
 #include "client/terminal/standard_streams.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/text.h"
+#include "client/render/wrap.h"
 
 namespace ampd::client {
 namespace {
@@ -46,6 +48,12 @@ std::string ShortenedMessage(std::string_view text) {
   return absl::StrJoin(lines, "\n");
 }
 
+// Returns the number of columns of the terminal; 0 if it is none, or its size is not known.
+int WidthOf(int descriptor) {
+  winsize size = {};
+  return ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 bool IsReaderGone() {
   pollfd reader = {STDOUT_FILENO, POLLOUT, 0};
   return poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR) != 0;
@@ -55,13 +63,17 @@ bool IsReaderGone() {
 
 bool OutputIsTerminal() { return isatty(STDOUT_FILENO) == 1; }
 
+int OutputWidth() { return WidthOf(STDOUT_FILENO); }
+
 void WriteText(std::string_view text) { Write(stdout, PrintableLines(text)); }
 
-void WriteColoured(std::string_view text) { Write(stdout, ColouredLines(text)); }
+void WriteProse(std::string_view text) { Write(stdout, WrapLines(PrintableLines(text), OutputWidth())); }
+
+void WriteColoured(std::string_view text) { Write(stdout, WrapLines(ColouredLines(text), OutputWidth())); }
 
 void WriteMessage(std::string_view text) {
   FlushOutput();  // keeps stdout and stderr in order when both go to one place
-  Write(stderr, ShortenedMessage(PrintableLines(text)));
+  Write(stderr, WrapLines(ShortenedMessage(PrintableLines(text)), WidthOf(STDERR_FILENO)));
 }
 
 void WriteBytes(std::string_view bytes) { Write(stdout, bytes); }

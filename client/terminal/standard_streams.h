@@ -16,20 +16,27 @@ namespace ampd::client {
 // Whether standard output is a terminal.
 bool OutputIsTerminal();
 
-// Writes a text of one or more lines to standard output.
+// Returns the number of columns of the terminal that is standard output; 0 if it is none, or its size is not known.
+int OutputWidth();
+
+// Writes data of one or more lines, such as JSON, to standard output. Its lines are never broken.
 void WriteText(std::string_view text);
 
-// Like WriteText, but keeps the colours of Palette (ColouredLines).
+// Writes a text for people to standard output. On a terminal its lines are broken to fit (WrapLines).
+void WriteProse(std::string_view text);
+
+// Like WriteProse, but keeps the colours of Palette (ColouredLines).
 void WriteColoured(std::string_view text);
 
 // Writes a text to standard error, after everything that was written to standard output. Leaves out the middle of a
-// word of more than 512 bytes and of a line of more than 3 KiB, such as an argument that an error repeats.
+// word of more than 512 bytes and of a line of more than 3 KiB, such as an argument that an error repeats. On a
+// terminal the lines are broken to fit (WrapLines).
 void WriteMessage(std::string_view text);
 
-// Formats a text and writes it to standard output.
+// Formats a text for people and writes it to standard output.
 template <typename... Args>
 void WriteFormatted(const absl::FormatSpec<Args...>& format, const Args&... args) {
-  WriteText(absl::StrFormat(format, args...));
+  WriteProse(absl::StrFormat(format, args...));
 }
 
 // Writes bytes to standard output as they are.

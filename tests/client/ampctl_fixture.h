@@ -41,12 +41,13 @@ class Ampctl : public ::testing::Test {
     return {WEXITSTATUS(status), *ReadFile(folder_ + "/out", 1 << 24), *ReadFile(folder_ + "/err", 1 << 24)};
   }
   // Runs ampctl with a terminal as its input, output and error output. Returns what appears on the terminal, where each
-  // line ends in "\r\n".
-  Result RunOnTerminal(const std::string& arguments) {
-    const std::string command =
-        "cd " + folder_ + " && env -u NO_COLOR -u AMPD_TOKEN TERM=xterm XDG_CONFIG_HOME=" + folder_ +
-        "/config LC_ALL=C.UTF-8 AMPD_ADDRESS=" + fake_.address() + " script -qec '" AMPD_BIN_DIR "/ampctl " +
-        arguments + "' /dev/null >out 2>err </dev/null";
+  // line ends in "\r\n". The terminal has `columns` columns; 0: it does not say how many.
+  Result RunOnTerminal(const std::string& arguments, int columns = 0) {
+    const std::string resize = columns > 0 ? "stty rows 24 cols " + std::to_string(columns) + "; " : "";
+    const std::string command = "cd " + folder_ +
+                                " && env -u NO_COLOR -u AMPD_TOKEN TERM=xterm XDG_CONFIG_HOME=" + folder_ +
+                                "/config LC_ALL=C.UTF-8 AMPD_ADDRESS=" + fake_.address() + " script -qec '" + resize +
+                                AMPD_BIN_DIR "/ampctl " + arguments + "' /dev/null >out 2>err </dev/null";
     const int status = std::system(command.c_str());
     return {WEXITSTATUS(status), *ReadFile(folder_ + "/out", 1 << 24), *ReadFile(folder_ + "/err", 1 << 24)};
   }

@@ -38,6 +38,9 @@ class FakeAuth final : public v1::AuthService::Service {
         found == context->client_metadata().end() ? "" : std::string(found->second.data(), found->second.size());
     caller->set_name("token:gpus");
     caller->add_roles(v1::AGENT);
+    v1::Caller::Membership* const membership = caller->add_memberships();
+    membership->set_role(v1::AGENT);
+    membership->set_tenant("vision");
     caller->mutable_token()->set_name("gpus");
     caller->mutable_token()->set_worker("gpu-*");
     return grpc::Status::OK;
@@ -51,6 +54,7 @@ class FakeAuth final : public v1::AuthService::Service {
     token.set_name(request->name());
     token.set_role(request->role());
     token.set_worker(request->worker());
+    token.set_tenant(request->tenant());
     token.mutable_create_time()->set_seconds(1'700'000'000);
     token.set_created_by("user:root");
     *response->mutable_token() = token;

@@ -22,13 +22,13 @@ int DeleteArtifact(Session* session, const DeleteOptions& options) {
   if (!artifact.ok()) {
     return session->Fail(artifact.status());
   }
-  if (const auto refused =
-          AskBeforeDelete(session, options.confirmed, absl::StrCat("delete artifact ", Printable(options.name), "?"),
-                          absl::StrCat("ampctl artifact delete --yes ", options.name));
+  if (const auto refused = AskBeforeDelete(session, options.confirmed,
+                                           absl::StrCat("delete artifact ", Printable(artifact->name()), "?"),
+                                           absl::StrCat("ampctl artifact delete --yes ", artifact->name()));
       refused.has_value()) {
     return *refused;
   }
-  if (const absl::Status deleted = (*client)->DeleteArtifact(options.name); !deleted.ok()) {
+  if (const absl::Status deleted = (*client)->DeleteArtifact(artifact->name()); !deleted.ok()) {
     return session->Fail(deleted);
   }
   ReportArtifact(*session, *artifact, "deleted");

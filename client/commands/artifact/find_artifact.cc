@@ -20,12 +20,43 @@ Argument ArtifactName(std::string* name) {
           .suggest = SuggestArtifacts};
 }
 
+namespace {
+
+constexpr size_t kDigestBytes = 64;
+
+absl::Status NoArtifact(const std::string& name) {
+  return ErrorWithMetadata(absl::StatusCode::kNotFound, "ARTIFACT_NOT_FOUND",
+                           absl::StrCat("there is no artifact \"", name, "\""), {{"artifact", name}});
+}
+
+// Returns the artifact whose name ends in "/" and the word, which is most often the name of a file that a job has made.
+absl::StatusOr<v1::Artifact> FindByLastPart(JobClient* client, const std::string& word) {
+  AMPD_ASSIGN_OR_RETURN(std::vector<v1::Artifact> artifacts, client->ListArtifacts(""));
+  std::erase_if(artifacts, [&word](const v1::Artifact& one) { return !one.name().ends_with("/" + word); });
+  if (artifacts.empty()) {
+    return NoArtifact(word);
+  }
+  if (artifacts.size() == 1) {
+    return artifacts.front();
+  }
+  std::string names;
+  for (const v1::Artifact& artifact : artifacts) {
+    absl::StrAppend(&names, artifact.name(), "\n");
+  }
+  return ErrorWithMetadata(absl::StatusCode::kInvalidArgument, "ARTIFACT_AMBIGUOUS",
+                           absl::StrCat("\"", word, "\" is the end of ", artifacts.size(),
+                                        " names; repeat the command with the whole name of one"),
+                           {{kCandidates, names}});
+}
+
+}  // namespace
+
 // Artifacts are named in two ways: the name of a job's sample begins with the job's id and a slash, and the name of an
 // upload is its digest.
 absl::StatusOr<v1::Artifact> FindArtifact(JobClient* client, const std::string& name) {
   const size_t slash = name.find('/');
   if (slash == std::string::npos) {
-    return FindUploaded(client, name);
+    return name.size() == kDigestBytes ? FindUploaded(client, name) : FindByLastPart(client, name);
   }
   AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Artifact> artifacts, client->ListArtifacts(name.substr(0, slash)));
   for (const v1::Artifact& artifact : artifacts) {
@@ -33,8 +64,7 @@ absl::StatusOr<v1::Artifact> FindArtifact(JobClient* client, const std::string& 
       return artifact;
     }
   }
-  return ErrorWithMetadata(absl::StatusCode::kNotFound, "ARTIFACT_NOT_FOUND",
-                           absl::StrCat("there is no artifact \"", name, "\""), {{"artifact", name}});
+  return NoArtifact(name);
 }
 
 void ReportArtifact(const Session& session, const v1::Artifact& artifact, const std::string& done) {

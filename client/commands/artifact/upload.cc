@@ -35,7 +35,7 @@ Command UploadArtifactCommand() {
           .help = "Upload a file, such as an exported model, and print its NAME for job files",
           .examples =
               "  ampctl artifact upload clothes.pt2\n"
-              "  in a job file: model: {exported: {artifact: NAME}}",
+              "  ampctl job submit -f job.yaml --set model.exported.artifact=NAME",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {{.name = "file",
                          .value = path.get(),

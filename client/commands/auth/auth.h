@@ -7,6 +7,9 @@ namespace ampd::client {
 // The command group `ampctl auth` with all its commands.
 Command AuthCommands();
 
+// `ampctl login`.
+Command LoginCommand();
+
 // `ampctl audit`.
 Command AuditCommand();
 

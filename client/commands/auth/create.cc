@@ -6,9 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "base/error.h"
 #include "base/io/file.h"
 #include "client/api/auth.h"
 #include "client/commands/auth/auth.h"
@@ -31,8 +35,10 @@ struct CreateOptions {
   std::string out;
 };
 
-v1::CreateTokenRequest RequestOf(const CreateOptions& options) {
+// `tenant`: of --tenant. The tenant of a context is for what its user makes, not for other people's tokens.
+v1::CreateTokenRequest RequestOf(const CreateOptions& options, const std::string& tenant) {
   v1::CreateTokenRequest request;
+  request.set_tenant(tenant);
   request.set_name(options.name);
   request.set_role(ParseRole(options.role));
   request.set_worker(options.worker);
@@ -53,6 +59,19 @@ absl::StatusOr<UniqueFd> CreateSecretFile(const std::string& path) {
                    : absl::FailedPreconditionError(absl::StrCat("cannot create ", path, ": ", std::strerror(errno)));
 }
 
+// Returns the server's error with the names of the arguments in place of those of the request's fields.
+absl::Status WithArgumentNames(const absl::Status& status) {
+  constexpr std::pair<const char*, const char*> kNames[] = {
+      {"name", "NAME"}, {"role", "--role"}, {"worker", "--worker"}, {"expire_time", "--expires"}};
+  std::vector<FieldViolation> violations = ViolationsOf(status);
+  for (FieldViolation& violation : violations) {
+    for (const auto& [field, name] : kNames) {
+      violation.field = violation.field == field ? name : violation.field;
+    }
+  }
+  return violations.empty() ? status : InvalidFields(violations);
+}
+
 int CreateAndShow(Session* session, const CreateOptions& options) {
   const auto client = session->Client();
   if (!client.ok()) {
@@ -66,7 +85,8 @@ int CreateAndShow(Session* session, const CreateOptions& options) {
     }
     file = *std::move(created);
   }
-  absl::StatusOr<v1::CreateTokenResponse> response = CreateToken(*client, RequestOf(options));
+  absl::StatusOr<v1::CreateTokenResponse> response =
+      CreateToken(*client, RequestOf(options, session->options().tenant));
   absl::Status done = response.status();
   if (done.ok() && file.ok()) {
     done = WriteAll(file.get(), response->secret() + "\n");
@@ -76,7 +96,7 @@ int CreateAndShow(Session* session, const CreateOptions& options) {
     if (file.ok()) {
       unlink(options.out.c_str());
     }
-    return session->Fail(done);
+    return session->Fail(WithArgumentNames(done));
   }
   if (!PrintStructured(*session, *response)) {
     WriteText(file.ok() ? "" : Printable(response->secret()) + "\n");
@@ -95,6 +115,7 @@ Command CreateTokenCommand() {
           .examples =
               "  ampctl auth token create ci --role submitter --expires 90d --out ci.token\n"
               "  ampctl auth token create gpus --role agent --worker 'gpu-*' > gpus.token\n"
+              "  ampctl auth token create ann --role submitter --tenant vision --out ann.token\n"
               "  ampctl --token-file ci.token auth whoami",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {{.name = "name",
@@ -105,7 +126,9 @@ Command CreateTokenCommand() {
                         {.name = "--role",
                          .value = &options->role,
                          .text = "ROLE",
-                         .help = "What the token allows",
+                         .help = absl::StrCat("What the token allows: ", absl::StrJoin(RoleWords(), ", "),
+                                              ". It holds in the tenant of --tenant; without --tenant, viewers and "
+                                              "submitters in 'default', the others in all"),
                          .required = true,
                          .choices = RoleWords()},
                         {.name = "--worker",

@@ -3,6 +3,7 @@
 
 #include "client/api/auth.h"
 #include "client/commands/auth/auth.h"
+#include "client/commands/checks.h"
 #include "client/commands/suggestions.h"
 #include "client/render/format.h"
 #include "client/terminal/output.h"
@@ -15,7 +16,12 @@ int RevokeAndShow(Session* session, const std::string& name) {
   const auto client = session->Client();
   const absl::Status revoked = client.ok() ? RevokeToken(*client, name) : client.status();
   if (!revoked.ok()) {
-    return session->Fail(revoked);
+    std::vector<std::string> names;
+    const auto tokens = absl::IsNotFound(revoked) ? ListTokens(*client) : revoked;
+    for (const v1::Token& token : tokens.ok() ? *tokens : std::vector<v1::Token>()) {
+      names.push_back(token.name());
+    }
+    return session->Fail(WithMeantName(revoked, name, names));
   }
   if (session->names_only()) {
     WriteText(Printable(name) + "\n");

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/tenants.h"
 #include "client/api/auth.h"
 #include "client/commands/auth/auth.h"
 #include "client/commands/call.h"
@@ -14,11 +15,20 @@
 namespace ampd::client {
 namespace {
 
-// "user:alice  submitter, operator".
+// "submitter in vision"; only "submitter" if the role holds in the default tenant or in all.
+std::string MembershipText(const v1::Caller::Membership& membership) {
+  const bool is_usual = membership.tenant() == kDefaultTenant || membership.tenant() == kAllTenants;
+  return absl::StrCat(RoleText(membership.role()), is_usual ? "" : " in " + Printable(membership.tenant()));
+}
+
+// "user:alice  submitter in vision, operator".
 std::string CallerText(const v1::Caller& caller) {
   std::vector<std::string> roles;
-  for (const int role : caller.roles()) {
-    roles.push_back(RoleText(static_cast<v1::Role>(role)));
+  for (const v1::Caller::Membership& membership : caller.memberships()) {
+    roles.push_back(MembershipText(membership));
+  }
+  for (const int role : caller.memberships().empty() ? caller.roles() : google::protobuf::RepeatedField<int>()) {
+    roles.push_back(RoleText(static_cast<v1::Role>(role)));  // A server without tenants.
   }
   const std::string rights = roles.empty() ? "no role" : absl::StrJoin(roles, ", ");
   const std::string who = caller.name().empty() ? "a caller without a name" : Printable(caller.name());
@@ -32,7 +42,7 @@ int ShowCaller(Session* session) {
     if (session->names_only()) {
       WriteText(Printable(caller.name()) + "\n");
     } else if (!PrintStructured(*session, caller)) {
-      WriteText(CallerText(caller));
+      WriteProse(CallerText(caller));
     }
   });
 }

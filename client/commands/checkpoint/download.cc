@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/api/checkpoint_transfer.h"
+#include "client/commands/arguments.h"
 #include "client/commands/checkpoint/checkpoint.h"
 #include "client/commands/checkpoint/find_checkpoint.h"
 #include "client/commands/job_checkpoint.h"
@@ -19,6 +20,7 @@ namespace {
 struct DownloadCheckpointOptions {
   std::string checkpoint;  // "JOB", "JOB@best" or "JOB@STEP"
   std::string folder;      // folder to write; empty: named after the job and the step
+  int attempt = 0;
 };
 
 int RunDownload(Session* session, const DownloadCheckpointOptions& options) {
@@ -26,10 +28,11 @@ int RunDownload(Session* session, const DownloadCheckpointOptions& options) {
       !allowed.ok()) {
     return session->Fail(allowed);
   }
-  const auto wanted = ParseJobCheckpoint("the checkpoint", options.checkpoint);
+  auto wanted = ParseJobCheckpoint("the checkpoint", options.checkpoint);
   if (!wanted.ok()) {
     return session->Fail(wanted.status());
   }
+  wanted->attempt = options.attempt;
   Cancellation* const cancellation = session->CancelledByInterrupt();
   const auto client = session->Client();
   const auto found = client.ok() ? FindJobCheckpoint(*client, *wanted) : client.status();
@@ -73,7 +76,7 @@ Command DownloadCheckpointCommand() {
           .arguments = {{.name = "target",
                          .value = &options->checkpoint,
                          .text = "JOB[@STEP]",
-                         .help = "JOB (its newest checkpoint), JOB@400 (step 400) or JOB@best (lowest evaluation loss)",
+                         .help = "JOB or JOB@newest, JOB@400 (step 400) or JOB@best (lowest evaluation loss)",
                          .required = true,
                          .suggest = SuggestJobIds},
                         {.name = "folder",
@@ -81,7 +84,8 @@ Command DownloadCheckpointCommand() {
                          .text = "[FOLDER]",
                          .help = "Folder to write (default: NAME-step-N, with the job's name)",
                          .suggest = SuggestFiles,
-                         .is_path = true}},
+                         .is_path = true},
+                        AttemptNumber(&options->attempt)},
           .run = [options](Session* session) { return RunDownload(session, *options); }};
 }
 

@@ -30,6 +30,7 @@ namespace {
 struct ExportCheckpointOptions {
   std::string folder;
   std::string file;  // file to write
+  int attempt = 0;
   bool averages = false;
   bool replace = false;
 };
@@ -98,9 +99,11 @@ absl::StatusOr<SourceFolder> FolderOf(Session* session, const ExportCheckpointOp
   std::error_code error;
   const std::string& source = options.folder;
   if (absl::StrContains(source, '/') || std::filesystem::is_directory(source, error)) {
-    return SourceFolder(source);
+    return options.attempt == 0 ? absl::StatusOr<SourceFolder>(SourceFolder(source))
+                                : absl::InvalidArgumentError("--attempt is for a job; a folder has one checkpoint");
   }
-  AMPD_ASSIGN_OR_RETURN(const JobCheckpoint wanted, ParseJobCheckpoint("the checkpoint", source));
+  AMPD_ASSIGN_OR_RETURN(JobCheckpoint wanted, ParseJobCheckpoint("the checkpoint", source));
+  wanted.attempt = options.attempt;
   AMPD_ASSIGN_OR_RETURN(JobClient* const client, session->Client());
   const auto found = FindJobCheckpoint(client, wanted);
   if (absl::IsNotFound(found.status()) && ReasonOf(found.status()) != "CHECKPOINT_NOT_FOUND") {
@@ -166,8 +169,8 @@ Command ExportCheckpointCommand() {
   folder.text = "JOB[@STEP]|FOLDER";
   folder.suggest = SuggestBoth(SuggestFiles, SuggestJobIds);
   folder.help =
-      "JOB (its newest checkpoint), JOB@400 (step 400) or JOB@best (lowest evaluation loss); or the folder of a "
-      "checkpoint on this machine";
+      "JOB or JOB@newest, JOB@400 (step 400) or JOB@best (lowest evaluation loss); or the folder of a checkpoint on "
+      "this machine";
   return {.name = "export",
           .help = "Write a checkpoint's model to a safetensors file",
           .examples = "  ampctl checkpoint export JOB@best clothes.safetensors",
@@ -177,6 +180,7 @@ Command ExportCheckpointCommand() {
                         {.name = "--averages",
                          .value = &options->averages,
                          .help = "Export the EMA weights (optimizer.ema_decay) instead of the trained ones"},
+                        AttemptNumber(&options->attempt),
                         Force(&options->replace)},
           .run = [options](Session* session) { return ExportCheckpoint(session, *options); }};
 }

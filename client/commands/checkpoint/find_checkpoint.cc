@@ -1,7 +1,5 @@
 #include "client/commands/checkpoint/find_checkpoint.h"
 
-#include <google/protobuf/repeated_field.h>
-
 #include <algorithm>
 #include <filesystem>
 
@@ -14,7 +12,6 @@
 #include "client/commands/suggestions.h"
 
 namespace ampd::client {
-
 absl::Status SplitCheckpointName(CheckpointName* name) {
   if (name->job.find('@') == std::string::npos) {
     return absl::OkStatus();
@@ -34,27 +31,17 @@ absl::Status SplitCheckpointName(CheckpointName* name) {
 
 absl::StatusOr<v1::Checkpoint> FindCheckpoint(const std::vector<v1::Checkpoint>& checkpoints,
                                               const CheckpointName& name) {
-  if (name.best) {
-    v1::Job job;
-    job.set_id(name.job);
-    std::copy_if(checkpoints.begin(), checkpoints.end(),
-                 google::protobuf::RepeatedFieldBackInserter(job.mutable_checkpoints()),
-                 [&](const v1::Checkpoint& one) { return name.attempt == 0 || one.attempt() == name.attempt; });
-    return ChooseCheckpoint(job, {.job = name.job, .best = true});
+  if (name.step.has_value() && *name.step < 1) {
+    return ErrorWithMetadata(
+        absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
+        absl::StrCat("job ", name.job, " has no checkpoint of step ", *name.step, StepsText(checkpoints)),
+        {{"job", name.job}});
   }
-  const auto found = std::find_if(checkpoints.rbegin(), checkpoints.rend(), [&](const v1::Checkpoint& checkpoint) {
-    return (!name.step.has_value() || checkpoint.step() == *name.step) &&
-           (name.attempt == 0 || checkpoint.attempt() == name.attempt);
-  });
-  if (found == checkpoints.rend()) {
-    return ErrorWithMetadata(absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
-                             absl::StrCat("job ", name.job, " has no checkpoint",
-                                          name.step.has_value() ? absl::StrCat(" of step ", *name.step) : "",
-                                          name.attempt > 0 ? absl::StrCat(" in attempt ", name.attempt) : "",
-                                          StepsText({checkpoints.begin(), checkpoints.end()})),
-                             {{"job", name.job}});
-  }
-  return *found;
+  v1::Job job;
+  job.set_id(name.job);
+  job.mutable_checkpoints()->Assign(checkpoints.begin(), checkpoints.end());
+  return ChooseCheckpoint(job,
+                          {.job = name.job, .best = name.best, .step = name.step.value_or(0), .attempt = name.attempt});
 }
 
 absl::Status CheckIsFolder(const std::string& target) {

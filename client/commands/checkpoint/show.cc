@@ -70,7 +70,7 @@ int ShowFolder(Session* session, const std::string& path) {
                                                FolderYaml(manifest, digest, tables)})) {
     return kExitOk;
   }
-  WriteText(RenderManifest(manifest, digest, TextOptionsOf(*session)));
+  WriteProse(RenderManifest(manifest, digest, TextOptionsOf(*session)));
   PrintTable(*session, TensorHeadings(), TensorRows(tables));
   return kExitOk;
 }
@@ -91,10 +91,11 @@ int ShowCheckpoint(Session* session, const CheckpointName& named) {
         if (PrintStructured(*session, shown.checkpoint)) {
           return;
         }
-        WriteText(RenderCheckpoint(shown.checkpoint, shown.precision, TextOptionsOf(*session)));
-        session->Note(absl::StrCat("to see its tensors, run on ",
-                                   shown.checkpoint.local() ? Printable(shown.checkpoint.worker()) : "a worker",
-                                   ": ampctl checkpoint show <checkpoint root>/", Printable(shown.checkpoint.path())));
+        WriteProse(RenderCheckpoint(shown.checkpoint, shown.precision, TextOptionsOf(*session)));
+        const std::string folder = absl::StrCat("./step-", shown.checkpoint.step());
+        session->Note(absl::StrCat("to see its tensors: ampctl checkpoint download ", Printable(name.job), "@",
+                                   shown.checkpoint.step(), " --attempt ", shown.checkpoint.attempt(), " ", folder,
+                                   "; ampctl checkpoint show ", folder));
       });
 }
 
@@ -111,20 +112,21 @@ Command ShowCheckpointCommand() {
           "  ampctl checkpoint show JOB@400\n"
           "  ampctl checkpoint show ./JOB-step-400       a folder that ampctl checkpoint download wrote",
       .formats = AllFormatsBut({OutputFormat::kName}),
-      .arguments = {{.name = "target",
-                     .value = &name->job,
-                     .text = "JOB[@STEP]|FOLDER",
-                     .help = "JOB (its newest checkpoint), JOB@400 (step 400) or JOB@best (lowest evaluation loss); or "
-                             "the folder of a checkpoint on this machine",
-                     .required = true,
-                     .suggest = SuggestBoth(SuggestJobIds, SuggestFiles),
-                     .is_path = true},
-                    {.name = "step",
-                     .value = &name->step,
-                     .text = "[STEP]",
-                     .help = "Step, as another way to write JOB@STEP",
-                     .check = CheckCount},
-                    AttemptNumber(&name->attempt)},
+      .arguments =
+          {{.name = "target",
+            .value = &name->job,
+            .text = "JOB[@STEP]|FOLDER",
+            .help = "JOB or JOB@newest, JOB@400 (step 400) or JOB@best (lowest evaluation loss); or the folder of a "
+                    "checkpoint on this machine",
+            .required = true,
+            .suggest = SuggestBoth(SuggestJobIds, SuggestFiles),
+            .is_path = true},
+           {.name = "step",
+            .value = &name->step,
+            .text = "[STEP]",
+            .help = "Step, as another way to write JOB@STEP",
+            .check = CheckCount},
+           AttemptNumber(&name->attempt)},
       .run = [name](Session* session) { return ShowCheckpoint(session, *name); }};
 }
 

@@ -136,7 +136,7 @@ void Print(const Session& session, const Comparison& comparison) {
   }
   WriteText(format == OutputFormat::kHtml       ? HtmlReport(comparison)
             : format == OutputFormat::kMarkdown ? MarkdownReport(comparison)
-                                                : TextReport(comparison));
+                                                : TextReport(comparison, OutputWidth()));
 }
 
 absl::Status CheckHtmlFile(const CompareOptions& options) {
@@ -187,7 +187,8 @@ int Compare(Session* session, const CompareOptions& options) {
   }
   Print(*session, *comparison);
   if (!options.html_file.empty()) {
-    if (const absl::Status written = WriteFileAtomically(options.html_file, HtmlReport(*comparison)); !written.ok()) {
+    if (const absl::Status written = WriteFileAtomically(options.html_file, HtmlReport(*comparison), kUserFile);
+        !written.ok()) {
       return session->Fail(AsOutputError(WithPrefix(options.html_file, written)));
     }
     session->Note(absl::StrCat("report: ", Printable(options.html_file)));

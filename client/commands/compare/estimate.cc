@@ -9,11 +9,13 @@
 #include "base/error.h"
 #include "client/commands/compare/compare.h"
 #include "client/commands/compare/policies.h"
+#include "client/commands/job_source.h"
 #include "client/compare/expected_time.h"
 #include "client/compare/verdict_text.h"
 #include "client/render/format.h"
 #include "client/terminal/output.h"
 #include "client/terminal/standard_streams.h"
+#include "precision/preset.h"
 
 namespace ampd::client {
 namespace {
@@ -128,7 +130,23 @@ void Show(const Session& session, const std::vector<PolicyEstimate>& estimates, 
     PrintTable(session, {"PRECISION", "DEVICE", "MEMORY", "FITS", "LARGEST BATCH", "EXPECTED TIME"}, rows);
     for (const PolicyEstimate& estimate : estimates) {
       if (!estimate.answer.ok()) {
-        WriteText(absl::StrCat(Printable(estimate.policy), ": ", WhyNot(estimate), "\n"));
+        WriteProse(absl::StrCat(Printable(estimate.policy), ": ", WhyNot(estimate), "\n"));
+      }
+    }
+  }
+}
+
+// Says which precision the policies that choose one choose on the devices of the workers.
+void NoteChoices(const Session& session, JobClient* client, const std::vector<PolicyEstimate>& estimates) {
+  for (const PolicyEstimate& estimate : estimates) {
+    const bool chooses = !estimate.is_refused && (estimate.spec.precision().preset() == precision::kAuto ||
+                                                  !estimate.spec.precision().prefer().empty());
+    for (const WorkerDevice& device : chooses ? DevicesFor(client, estimate.spec) : std::vector<WorkerDevice>()) {
+      v1::ResolvePolicyRequest request = PolicyRequestOf(estimate.spec, "cpu");
+      *request.mutable_device() = device.device;
+      if (const auto table = client->ResolvePolicy(request); table.ok()) {
+        session.Note(absl::StrCat(Printable(estimate.policy), " chooses ", Printable(table->policy().preset()), " on ",
+                                  device.name));
       }
     }
   }
@@ -153,8 +171,12 @@ int Estimate(Session* session, const PolicyOptions& options) {
   if (std::all_of(estimates.begin(), estimates.end(), [](const PolicyEstimate& one) { return one.is_refused; })) {
     return FailRefused(session, estimates.front().answer.status(), job.submitted);
   }
+  NoteReplaced(*session, job.submitted);
   const auto finished = client->ListJobs("state=SUCCEEDED", kMostFinishedJobs);
   Show(*session, estimates, finished.ok() ? finished->jobs : std::vector<v1::Job>());
+  if (session->for_people()) {
+    NoteChoices(*session, client, estimates);
+  }
   return kExitOk;
 }
 

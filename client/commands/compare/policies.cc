@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/nearest.h"
 #include "client/commands/arguments.h"
 #include "client/commands/job/create.h"
 #include "client/commands/job_source.h"
 #include "client/commands/suggestions.h"
-#include "client/jobfile/nearest.h"
 #include "client/render/format.h"
 #include "precision/preset.h"
 
@@ -66,7 +66,8 @@ absl::StatusOr<std::vector<std::string>> ParsePolicies(const std::string& text) 
       return absl::InvalidArgumentError("a policy has no name; write a list such as fp32,bf16");
     }
     if (policy != kFilePolicy && !precision::IsPresetName(policy)) {
-      const std::string nearest = Nearest(policy, PolicyNames());
+      const std::string preset = NearestPreset(policy);
+      const std::string nearest = preset.empty() ? Nearest(policy, {kFilePolicy}) : preset;
       return absl::InvalidArgumentError(absl::StrCat("there is no preset '", Printable(policy), "'",
                                                      nearest.empty() ? "." : "; did you mean '" + nearest + "'?",
                                                      " To list all: ampctl policy list"));

@@ -112,6 +112,7 @@ OrExitCode<ComparedJobs> SubmitAll(Session* session, JobClient* client, const st
     }
     compared.jobs.push_back(*created);
   }
+  NoteReplaced(*session, job.submitted);
   session->Note(absl::StrCat("submitted ", plan.size(), " jobs as comparison ", id, "\n  jobs:     ampctl job list ",
                              "--filter labels.", kCompareLabel, "=", id, "\n  verdict:  ampctl compare --label ", id));
   return compared;

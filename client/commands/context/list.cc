@@ -33,7 +33,11 @@ int ListContexts(Session* session) {
     const std::string& address = server.address;
     const bool current = name == contexts->current;
     rows.push_back({current ? "*" : " ", Printable(name), Printable(address)});
-    list.push_back({{"name", name}, {"address", address}, {"current", current}, {"files", FilesOf(server)}});
+    list.push_back({{"name", name},
+                    {"address", address},
+                    {"current", current},
+                    {"tenant", server.tenant},
+                    {"files", FilesOf(server)}});
   }
   if (session->names_only()) {
     for (const auto& [name, unused] : contexts->servers) {
@@ -45,10 +49,10 @@ int ListContexts(Session* session) {
     std::vector<Cells> cells;
     for (const auto& [name, server] : contexts->servers) {
       cells.push_back({Printable(name), Printable(server.address), name == contexts->current ? "true" : "false",
-                       Printable(server.files.token), Printable(server.files.tls.ca),
+                       Printable(server.tenant), Printable(server.files.token), Printable(server.files.tls.ca),
                        Printable(server.files.tls.certificate), Printable(server.files.tls.key)});
     }
-    PrintCsv(*session, {"name", "address", "is_current", "token_file", "ca", "cert", "key"}, cells);
+    PrintCsv(*session, {"name", "address", "is_current", "tenant", "token_file", "ca", "cert", "key"}, cells);
     return kExitOk;
   }
   if (PrintStructured(*session, list)) {

@@ -2,9 +2,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "base/error.h"
 #include "client/commands/context/context.h"
 #include "client/commands/context/note_default.h"
+#include "client/commands/context/save_context.h"
 #include "client/commands/suggestions.h"
 #include "client/terminal/contexts.h"
 #include "client/terminal/standard_streams.h"
@@ -19,8 +19,7 @@ int RemoveContext(Session* session, const std::string& name) {
   }
   const auto found = contexts->servers.find(name);
   if (found == contexts->servers.end()) {
-    return session->Fail(
-        Error(absl::StatusCode::kNotFound, "CONTEXT_NOT_FOUND", absl::StrCat("there is no context '", name, "'")));
+    return session->Fail(NoContext(*contexts, name));
   }
   const std::string address = found->second.address;
   contexts->servers.erase(found);

@@ -1,10 +1,9 @@
 #include <memory>
 #include <string>
 
-#include "absl/strings/str_cat.h"
-#include "base/error.h"
 #include "client/commands/context/context.h"
 #include "client/commands/context/note_default.h"
+#include "client/commands/context/save_context.h"
 #include "client/commands/suggestions.h"
 #include "client/terminal/contexts.h"
 
@@ -17,8 +16,7 @@ int UseContext(Session* session, const std::string& name) {
     return session->Fail(contexts.status());
   }
   if (!contexts->servers.contains(name)) {
-    return session->Fail(
-        Error(absl::StatusCode::kNotFound, "CONTEXT_NOT_FOUND", absl::StrCat("there is no context '", name, "'")));
+    return session->Fail(NoContext(*contexts, name));
   }
   contexts->current = name;
   const absl::Status written = WriteContexts(*contexts);

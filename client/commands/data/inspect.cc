@@ -108,14 +108,14 @@ std::string ArraysTable(const v1::DatasetFile& file, bool headings) {
       rows.back().push_back(array.has_lengths() ? LengthsText(array.lengths()) : "");
     }
   }
-  return rows.empty() ? "" : RenderTable(heading, rows, headings);
+  return rows.empty() ? "" : RenderTable(heading, rows, headings, OutputWidth());
 }
 
 void PrintTable(const Session& session, const v1::DatasetFile& file) {
   WriteFormatted("%s: %s, %s%s\n", Printable(file.path()).c_str(), v1::DatasetFile::Format_Name(file.format()).c_str(),
                  FormatBytes(file.size_bytes()).c_str(), file.gzip() ? ", gzip" : "");
-  WriteText(ArraysTable(file, !session.options().no_headers));
-  WriteText(ClassesLine(file));
+  WriteProse(ArraysTable(file, !session.options().no_headers));
+  WriteProse(ClassesLine(file));
   for (const std::string& note : file.notes()) {
     WriteFormatted("note: %s\n", Printable(note).c_str());
   }
@@ -140,22 +140,25 @@ int InspectData(Session* session, const InspectDataOptions& options) {
 
 Command InspectDataCommand() {
   const auto options = std::make_shared<InspectDataOptions>();
-  return {.name = "inspect",
-          .help = "Show what is in a data set file on this machine, and its problems",
-          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
-          .arguments = {{.name = "path",
-                         .value = &options->path,
-                         .text = "FILE",
-                         .help = "Data file, in one of the formats that docs/data.md lists",
-                         .required = true,
-                         .suggest = SuggestFiles,
-                         .is_path = true},
-                        {.name = "--format",
-                         .value = &options->format,
-                         .text = "FORMAT",
-                         .help = "Format of a token file: llm_c, uint16 or uint32 (default: detected from the content)",
-                         .choices = {"llm_c", "uint16", "uint32"}}},
-          .run = [options](Session* session) { return InspectData(session, *options); }};
+  return {
+      .name = "inspect",
+      .help = "Show what is in a data set file on this machine, and its problems",
+      .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+      .arguments =
+          {{.name = "path",
+            .value = &options->path,
+            .text = "FILE",
+            .help = "Data file: IDX (MNIST), CIFAR, .npz or .npy, safetensors, tokens (of llm.c or nanoGPT) or JSON "
+                    "lines; the content shows which",
+            .required = true,
+            .suggest = SuggestFiles,
+            .is_path = true},
+           {.name = "--format",
+            .value = &options->format,
+            .text = "FORMAT",
+            .help = "Format of a token file: llm_c, uint16 or uint32 (default: detected from the content)",
+            .choices = {"llm_c", "uint16", "uint32"}}},
+      .run = [options](Session* session) { return InspectData(session, *options); }};
 }
 
 }  // namespace ampd::client

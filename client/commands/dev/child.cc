@@ -57,7 +57,7 @@ absl::StatusOr<Child> Child::Start(const std::vector<std::string>& command, cons
     return absl::FailedPreconditionError(
         absl::StrCat("cannot find the program ", command[0], "; put it into the folder that ampctl is in"));
   }
-  const UniqueFd log(open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  const UniqueFd log(open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!log.ok()) {
     return absl::FailedPreconditionError(absl::StrCat(log_path, " cannot be opened: ", std::strerror(errno)));
   }

@@ -10,7 +10,7 @@ namespace ampd::client {
 // same name, the user's is used.
 std::vector<std::string> DataRoots(const std::vector<std::string>& given);
 
-// Returns the problem of a value of --data-root, which the worker would refuse too (worker/agent/main.cc).
+// Returns the problem of a value of --data-root, which the worker would refuse too (worker/agent/data_roots.h).
 std::string CheckDataRoot(const std::string& text);
 
 // Returns the problem of a value of --data-group: the name or the number of a group.

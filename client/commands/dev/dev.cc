@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/io/file.h"
+#include "base/io/private_folder.h"
 #include "base/ipc/child_reaper.h"
 #include "base/status_macros.h"
 #include "client/commands/arguments.h"
@@ -99,11 +100,19 @@ class DevRun {
 absl::Status DevRun::LockFolder() {
   std::error_code error;
   folder_ = fs::absolute(options_.folder, error).string();
-  fs::create_directories(folder_, error);
-  if (error) {
-    return absl::FailedPreconditionError(absl::StrCat("the folder ", folder_, " cannot be created: ", error.message()));
+  // The server and the worker examine their own folders in this one.
+  const absl::StatusOr<std::vector<std::string>> lines = PreparePrivateFolder(
+      {.path = folder_, .what = "the folder", .depth = 1, .others_may_enter = false, .readable = {}});
+  if (!lines.ok()) {
+    return ReasonOf(lines.status()) == "OPEN_TO_OTHERS"
+               ? lines.status()
+               : absl::FailedPreconditionError(absl::StrCat(
+                     "the folder ", folder_, " cannot be created: ", std::string(lines.status().message())));
   }
-  lock_ = UniqueFd(open(In("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  for (const std::string& line : *lines) {
+    WriteMessage(line + "\n");
+  }
+  lock_ = UniqueFd(open(In("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock_.ok()) {
     return absl::FailedPreconditionError(absl::StrCat(In("lock"), " cannot be opened: ", std::strerror(errno)));
   }
@@ -182,9 +191,6 @@ absl::Status DevRun::StartWorker() {
     command.insert(command.end(), {"--data-group", options_.data_group});
   }
   std::error_code error;
-  for (const char* name : {"worker", "checkpoints"}) {
-    fs::create_directories(In(name), error);
-  }
   const std::string ready_file = In("worker-ready");
   fs::remove(ready_file, error);
   command.insert(command.end(), {"--ready-file", ready_file});
@@ -226,7 +232,8 @@ void DevRun::Announce() const {
       "  worker   %s\n"
       "           metrics http://%s/metrics\n%s"
       "  state    %s   (delete it with: ampctl dev --clean)\n"
-      "  try      ampctl job submit -f job.yaml --follow   in another terminal, in this folder\n"
+      "  try      in another terminal, in this folder:\n"
+      "           ampctl job submit -f job.yaml --follow\n"
       "           ampctl job list\n"
       "  Ctrl-C ends both; running jobs write a checkpoint and resume at the next start\n",
       address_.c_str(), metrics_address_.c_str(), devices_.c_str(), worker_metrics_.c_str(), roots.c_str(),

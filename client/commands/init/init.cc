@@ -38,14 +38,14 @@ int Init(Session* session, const InitOptions& options) {
   if (const absl::Status allowed = CheckOutputFile(options.file, options.replace); !allowed.ok()) {
     return session->Fail(allowed);
   }
-  if (const absl::Status written = WriteFileAtomically(options.file, *text); !written.ok()) {
+  if (const absl::Status written = WriteFileAtomically(options.file, *text, kUserFile); !written.ok()) {
     return session->Fail(AsOutputError(WithPrefix(options.file, written)));
   }
   if (session->names_only()) {
     WriteText(options.file + "\n");
     return kExitOk;
   }
-  WriteText(absl::StrCat("wrote ", options.file, "\n"));
+  WriteProse(absl::StrCat("wrote ", options.file, "\n"));
   session->Note(absl::StrCat("to check it: ampctl job submit -f ", options.file, " --dry-run"));
   session->Note(absl::StrCat("to run it:   ampctl job submit -f ", options.file, " --follow"));
   return kExitOk;

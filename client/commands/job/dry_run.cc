@@ -17,44 +17,45 @@
 namespace ampd::client {
 namespace {
 
-// Prints, as YAML comments, the effect of the precision policy on the example device of a kind. With `warnings_only`
-// it prints only the warnings.
-void PrintPolicyOn(JobClient* client, const v1::JobSpec& spec, bool cpu, bool warnings_only) {
-  const auto table = client->ResolvePolicy(PolicyRequestOf(spec, cpu ? "cpu" : "gpu"));
+// Prints, as YAML comments, the effect of the precision policy on a device, whose name follows "On ". With
+// `warnings_only` it prints only the warnings. Prints nothing if the server can't resolve policies.
+void PrintPolicyOn(JobClient* client, const v1::ResolvePolicyRequest& request, const std::string& name,
+                   bool warnings_only) {
+  const auto table = client->ResolvePolicy(request);
   if (!table.ok() || (warnings_only && table->warnings().empty())) {
     return;
   }
-  WriteFormatted("# On a %s:\n", cpu ? kExampleCpu : kExampleGpu);
+  PrintLines(absl::StrCat("On ", name, ":"), "# ");
   PrintLines(warnings_only ? "" : table->text(), "# ");
   for (const std::string& warning : table->warnings()) {
     PrintLines("warning: " + warning, "# ");
   }
 }
 
-// Whether all devices of the connected workers are CPUs. False if no worker is connected.
-bool HasOnlyCpus(JobClient* client) {
-  const auto workers = client->ListWorkers();
-  bool has_cpu = false;
-  for (const v1::Worker& worker : workers.ok() ? *workers : std::vector<v1::Worker>()) {
-    for (const v1::Device& device : worker.devices()) {
-      if (device.kind() != v1::Device::CPU) {
-        return false;
-      }
-      has_cpu = true;
-    }
-  }
-  return has_cpu;
+// Prints the effect of the policy on an example of a device.
+void PrintPolicyOnExample(JobClient* client, const v1::JobSpec& spec, bool cpu, bool warnings_only) {
+  PrintPolicyOn(client, PolicyRequestOf(spec, cpu ? "cpu" : "gpu"), absl::StrCat("a ", cpu ? kExampleCpu : kExampleGpu),
+                warnings_only);
 }
 
-// Prints the effect of the policy as comments, below the spec's YAML. Prints nothing if the server can't resolve
-// policies.
-void PrintPolicyAsComment(JobClient* client, const v1::JobSpec& spec) {
+// Prints the effect of the policy as comments, below the spec's YAML: on the devices of the workers or, if none may run
+// the job, on an example.
+void PrintPolicyAsComment(JobClient* client, const v1::JobSpec& spec, const std::vector<WorkerDevice>& devices) {
   const v1::ResourceSpec::Kind kind = spec.resources().kind();
-  const bool is_any = kind != v1::ResourceSpec::CPU && kind != v1::ResourceSpec::GPU;
-  const bool cpu = kind == v1::ResourceSpec::CPU || (is_any && HasOnlyCpus(client));
-  PrintPolicyOn(client, spec, cpu, /*warnings_only=*/false);
-  if (is_any && !cpu) {
-    PrintPolicyOn(client, spec, /*cpu=*/true, /*warnings_only=*/true);
+  bool has_cpu = kind == v1::ResourceSpec::GPU;  // Or the job runs on none.
+  for (const WorkerDevice& device : devices) {
+    v1::ResolvePolicyRequest request = PolicyRequestOf(spec, "cpu");
+    *request.mutable_device() = device.device;
+    PrintPolicyOn(client, request, device.name, /*warnings_only=*/false);
+    has_cpu = has_cpu || device.device.kind() == v1::Device::CPU;
+  }
+  if (devices.empty()) {
+    const bool cpu = kind == v1::ResourceSpec::CPU;
+    PrintPolicyOnExample(client, spec, cpu, /*warnings_only=*/false);
+    has_cpu = has_cpu || cpu;
+  }
+  if (!has_cpu) {
+    PrintPolicyOnExample(client, spec, /*cpu=*/true, /*warnings_only=*/true);
   }
 }
 
@@ -88,7 +89,7 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
   const auto estimate = client->EstimateJob(spec);
   if (!estimate.ok()) {
     if (spec.model().has_exported()) {
-      WriteText(absl::StrCat("# ", UnknownMemory(spec, estimate.status()), "\n"));
+      PrintLines(UnknownMemory(spec, estimate.status()), "# ");
     }
     return;
   }
@@ -104,28 +105,40 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
   }
   if (estimate->memory_bytes() == 0 && std::all_of(estimate->candidates().begin(), estimate->candidates().end(),
                                                    [](const auto& candidate) { return candidate.fits().empty(); })) {
-    session->Note("no connected worker can run the job; see: ampctl worker list -o wide");
+    session->Note(
+        "no connected worker can run the job (once it is submitted, ampctl job explain says why); workers: "
+        "ampctl worker list -o wide");
   }
-  const std::string heading = absl::StrCat("# Peak memory of a step, and the largest batch ",
+  const std::string heading = absl::StrCat("Peak memory of a step, and the largest batch ",
                                            estimate->memory_bytes() == 0
                                                ? "for the smallest and for the largest device that can run the job"
                                                : absl::StrCat("that fits into ", FormatBytes(estimate->memory_bytes())),
                                            ":");
-  WriteText(heading + "\n");
+  PrintLines(heading, "# ");
+  constexpr int kPrefix = 2;
   PrintLines(RenderTable({"PRECISION", "DEVICE", "TOTAL", "WEIGHTS", "MOMENTS", "GRADIENTS", "ACTIVATIONS", "OTHER",
                           "LARGEST BATCH"},
-                         rows, /*headings=*/true),
+                         rows, /*headings=*/true, std::max(0, OutputWidth() - kPrefix)),
              "# ");
 }
 
 // Prints {"spec", "policies": [{"device", "table"}], "memory"} in the format of -o. There is one policy for each kind
-// of device on which the job may run. Leaves out what the server can't tell.
-void PrintStructuredDryRun(Session* session, JobClient* client, const v1::JobSpec& spec) {
+// of device on which the job may run, or for each device of the workers. Leaves out what the server can't tell.
+void PrintStructuredDryRun(Session* session, JobClient* client, const v1::JobSpec& spec,
+                           const std::vector<WorkerDevice>& devices) {
   const v1::ResourceSpec::Kind kind = spec.resources().kind();
   std::vector<PlainFields> policies;
   std::deque<v1::PolicyTable> tables;  // `policies` points to them
+  for (const WorkerDevice& device : devices) {
+    v1::ResolvePolicyRequest request = PolicyRequestOf(spec, "cpu");
+    *request.mutable_device() = device.device;
+    if (const auto table = client->ResolvePolicy(request); table.ok()) {
+      tables.push_back(*table);
+      policies.push_back({{"device", device.name}, {"table", &tables.back()}});
+    }
+  }
   for (const bool cpu : {true, false}) {
-    if (kind == (cpu ? v1::ResourceSpec::GPU : v1::ResourceSpec::CPU)) {
+    if (!devices.empty() || kind == (cpu ? v1::ResourceSpec::GPU : v1::ResourceSpec::CPU)) {
       continue;
     }
     if (const auto table = client->ResolvePolicy(PolicyRequestOf(spec, cpu ? "cpu" : "gpu")); table.ok()) {
@@ -144,14 +157,25 @@ void PrintStructuredDryRun(Session* session, JobClient* client, const v1::JobSpe
   PrintStructured(*session, fields);
 }
 
+// Says what is valid, but probably not meant.
+void NoteOddities(const Session& session, const v1::JobSpec& spec) {
+  const int64_t steps = spec.train().steps();
+  if (steps > 0 && spec.schedule().warmup_steps() >= steps) {
+    session.Note(absl::StrCat("note: schedule.warmup_steps is ", spec.schedule().warmup_steps(), ", but the job has ",
+                              steps, " steps; its learning rate never reaches its full value"));
+  }
+}
+
 }  // namespace
 
 void PrintDryRun(Session* session, JobClient* client, const v1::JobSpec& spec) {
+  NoteOddities(*session, spec);
+  const std::vector<WorkerDevice> devices = DevicesFor(client, spec);
   if (session->options().output != OutputFormat::kTable) {
-    return PrintStructuredDryRun(session, client, spec);
+    return PrintStructuredDryRun(session, client, spec, devices);
   }
   WriteText(ToYaml(spec));
-  PrintPolicyAsComment(client, spec);
+  PrintPolicyAsComment(client, spec, devices);
   PrintMemoryAsComment(session, client, spec);
 }
 

@@ -40,7 +40,7 @@ void PrintEventsAsCsv(const Session& session, const v1::ListEventsResponse& answ
 void ShowEvents(const Session& session, const v1::ListEventsResponse& answer) {
   if (session.options().output == OutputFormat::kJsonLines) {
     for (const v1::Event& event : answer.events()) {
-      WriteFormatted("%s\n", ToJson(event, false).c_str());
+      WriteText(ToJson(event, false) + "\n");
     }
     return;
   }

@@ -19,7 +19,8 @@
 namespace ampd::client {
 namespace {
 
-constexpr int kHistogramWidth = 40;
+constexpr int kMostHistogram = 40;  // columns
+constexpr int kLeastHistogram = 8;
 
 struct GradientsOptions {
   std::string id;
@@ -47,18 +48,34 @@ std::vector<std::string> Fp8RowOf(const v1::GradientSamples::Module& module) {
           fp8.demoted() ? "no longer computed in FP8" : ""};
 }
 
-std::vector<std::string> RowOf(const v1::GradientSamples::Module& module, bool ascii) {
-  const std::vector<double> counts(module.counts().begin(), module.counts().end());
+// Returns the cells before the histogram.
+std::vector<std::string> RowOf(const v1::GradientSamples::Module& module) {
   const int last = module.least_exponent() + module.counts_size() - 1;
-  const int width = std::min(module.counts_size(), kHistogramWidth);
   return {Printable(module.module()),
           Printable(module.dtype()),
           absl::StrCat(module.num_elements()),
           ShareOf(module.num_zero(), module.num_elements()),
           ShareOf(module.num_subnormal(), module.num_elements()),
           ShareOf(module.num_non_finite(), module.num_elements()),
-          counts.empty() ? "-" : absl::StrCat("2^", module.least_exponent(), "..2^", last),
-          Sparkline(counts, width, ascii)};
+          module.counts().empty() ? "-" : absl::StrCat("2^", module.least_exponent(), "..2^", last)};
+}
+
+// Returns the number of columns that a terminal has for histograms behind the rows. A histogram is never broken or cut
+// as other cells are.
+int HistogramWidth(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows) {
+  constexpr int kGap = 2;
+  if (OutputWidth() == 0) {
+    return kMostHistogram;
+  }
+  int used = 0;
+  for (size_t i = 0; i + 1 < headings.size(); ++i) {
+    int width = DisplayWidth(headings[i]);
+    for (const std::vector<std::string>& row : rows) {
+      width = std::max(width, DisplayWidth(row[i]));
+    }
+    used += width + kGap;
+  }
+  return std::clamp(OutputWidth() - used, kLeastHistogram, kMostHistogram);
 }
 
 // Shows the effect of FP8 on the layers that use it.
@@ -81,10 +98,15 @@ void ShowGradients(const Session& session, const v1::Event& event) {
   }
   std::vector<std::vector<std::string>> rows;
   for (const auto& module : event.gradients().modules()) {
-    rows.push_back(RowOf(module, session.ascii()));
+    rows.push_back(RowOf(module));
   }
   const std::vector<std::string> headings = {"MODULE",    "FORMAT",     "ELEMENTS",  "ZERO",
                                              "LOST BITS", "NOT FINITE", "EXPONENTS", "HISTOGRAM"};
+  const int width = HistogramWidth(headings, rows);
+  for (int i = 0; i < event.gradients().modules_size(); ++i) {
+    const auto& counts = event.gradients().modules(i).counts();
+    rows[i].push_back(Sparkline({counts.begin(), counts.end()}, std::min(counts.size(), width), session.ascii()));
+  }
   PrintTable(session, headings, rows);
   ShowFp8(session, event.gradients());
   WriteFormatted("%s\n", RenderEvent(event).c_str());

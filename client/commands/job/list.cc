@@ -4,8 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/nearest.h"
 #include "base/status_macros.h"
 #include "client/commands/checks.h"
 #include "client/commands/job/job.h"
@@ -99,6 +102,24 @@ absl::StatusOr<Listing> ReadPages(const Session& session, JobClient* client, con
   return listing;
 }
 
+// Prints the error. If the filter names a state that does not exist, prints the one that was probably meant too.
+int FailWithMeantState(Session* session, const absl::Status& status, const std::string& filter) {
+  const int exit_code = session->Fail(status);
+  std::vector<std::string> names;
+  for (int state = v1::Job::STATE_UNSPECIFIED + 1; state <= v1::Job::State_MAX; ++state) {
+    names.push_back(absl::AsciiStrToLower(v1::Job::State_Name(state)));
+  }
+  for (const absl::string_view term : absl::StrSplit(filter, absl::ByAnyChar(" ()"))) {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(term, absl::MaxSplits('=', 1));
+    const bool is_known = std::find(names.begin(), names.end(), absl::AsciiStrToLower(parts.second)) != names.end();
+    const std::string meant = is_known ? "" : Nearest(parts.second, names);
+    if ((parts.first == "state" || parts.first == "state!") && absl::IsInvalidArgument(status) && !meant.empty()) {
+      session->Note(absl::StrCat("  did you mean '", parts.first, "=", meant, "'?"));
+    }
+  }
+  return exit_code;
+}
+
 int ListJobs(Session* session, const ListOptions& options) {
   const auto client = session->Client();
   if (!client.ok()) {
@@ -108,7 +129,7 @@ int ListJobs(Session* session, const ListOptions& options) {
   const auto listing =
       options.sort.empty() ? ReadPages(*session, *client, options, &printer) : ReadSorted(*session, *client, options);
   if (!listing.ok()) {
-    return session->Fail(listing.status());
+    return FailWithMeantState(session, listing.status(), options.filter);
   }
   const bool is_part =
       !listing->next_page_token.empty() || (!options.sort.empty() && listing->num_listed < listing->num_all);
@@ -176,10 +197,11 @@ std::vector<Argument> ArgumentsOf(ListOptions* options) {
       {.name = "--filter",
        .value = &options->filter,
        .text = "TERMS",
-       .help = "List only jobs that match terms such as state=running or name!=test*, joined by AND, OR, NOT and "
-               "parentheses\nColumns: state, name, queue, id, owner, worker, labels.KEY\nStates: queued, starting, "
-               "running, "
-               "pausing, paused, cancelling, succeeded, failed, cancelled"},
+       .help =
+           "List only jobs that match terms such as state=running or name!=test*, joined by AND, OR, NOT and "
+           "parentheses\nColumns: state, name, queue, id, owner, worker, tenant, labels.KEY\nStates: queued, starting, "
+           "running, "
+           "pausing, paused, cancelling, succeeded, failed, cancelled"},
       SortOption(&options->sort, NamesOf(JobSortFields())),
       {.name = "--limit",
        .value = &options->limit,

@@ -103,10 +103,10 @@ std::string StepJson(const v1::StepColumns& steps, int index) {
 void PrintPointLines(const v1::ListMetricPointsResponse::Segment& segment) {
   const std::string attempt = absl::StrCat("{\"attempt\":", segment.attempt(), ",");
   for (int i = 0; i < segment.steps().step_size(); ++i) {
-    WriteFormatted("%s%s\n", attempt.c_str(), StepJson(segment.steps(), i).substr(1).c_str());
+    WriteText(absl::StrCat(attempt, StepJson(segment.steps(), i).substr(1), "\n"));
   }
   for (const v1::EvalPoint& eval : segment.evals()) {
-    WriteFormatted("%s\"eval\":%s}\n", attempt.c_str(), ToJson(eval, false).c_str());
+    WriteText(absl::StrCat(attempt, "\"eval\":", ToJson(eval, false), "}\n"));
   }
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/strip.h"
 #include "base/error.h"
 #include "client/commands/job_source.h"
+#include "client/render/format.h"
 
 namespace ampd::client {
 namespace {
@@ -55,6 +56,12 @@ OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& 
   submitted.file = ReadJobFile(*text, submitted.source, to_read.overrides, to_read.name);
   return submitted.file.problems.empty() ? OrExitCode<SubmittedFile>(std::move(submitted))
                                          : FailWithProblems(submitted.file.problems, {.command = submitted.command});
+}
+
+void NoteReplaced(const Session& session, const SubmittedFile& submitted) {
+  for (const std::string& note : NotesOn(submitted.file)) {
+    session.Note("note: " + Printable(note));
+  }
 }
 
 int FailRefused(Session* session, const absl::Status& status, const SubmittedFile& submitted) {

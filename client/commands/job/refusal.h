@@ -31,6 +31,9 @@ struct SubmittedFile {
 // Reads the job file. If it can't be read or has problems, prints them and returns the exit code.
 OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& to_read);
 
+// Says which fields of an accepted file its overrides replaced with all that was in them, such as the optimizer.
+void NoteReplaced(const Session& session, const SubmittedFile& submitted);
+
 // Prints why the server refused to create a job from the file: its field violations with their lines in the file or, if
 // there are none, the error. Returns the exit code.
 int FailRefused(Session* session, const absl::Status& status, const SubmittedFile& submitted);

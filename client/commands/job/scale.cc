@@ -43,22 +43,23 @@ int SetScale(Session* session, const ScaleOptions& options) {
 
 Command ScaleJobCommand() {
   const auto options = std::make_shared<ScaleOptions>();
-  return {.name = "scale",
-          .help = "Set the loss scale of a running job",
-          .examples = "  ampctl job scale ID --set-scale 4096\n  ampctl job scale ID --growth-interval 500",
-          .formats = AllFormatsBut({OutputFormat::kWide}),
-          .arguments = {JobId(&options->id),
-                        {.name = "--set-scale",
-                         .value = &options->scale,
-                         .text = "X",
-                         .help = "Loss scale from the next step on, where a new growth interval begins",
-                         .check = CheckPositive},
-                        {.name = "--growth-interval",
-                         .value = &options->growth_interval,
-                         .text = "N",
-                         .help = "Let the loss scale grow after N steps in a row without an overflow",
-                         .check = CheckPositiveCount}},
-          .run = [options](Session* session) { return SetScale(session, *options); }};
+  return {
+      .name = "scale",
+      .help = "Set the loss scale of a running job, or how fast it grows: needs --set-scale, --growth-interval or both",
+      .examples = "  ampctl job scale ID --set-scale 4096\n  ampctl job scale ID --growth-interval 500",
+      .formats = AllFormatsBut({OutputFormat::kWide}),
+      .arguments = {JobId(&options->id),
+                    {.name = "--set-scale",
+                     .value = &options->scale,
+                     .text = "X",
+                     .help = "Loss scale from the next step on, where a new growth interval begins",
+                     .check = CheckPositive},
+                    {.name = "--growth-interval",
+                     .value = &options->growth_interval,
+                     .text = "N",
+                     .help = "Let the loss scale grow after N steps in a row without an overflow",
+                     .check = CheckPositiveCount}},
+      .run = [options](Session* session) { return SetScale(session, *options); }};
 }
 
 }  // namespace ampd::client

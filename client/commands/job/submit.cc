@@ -28,6 +28,10 @@ struct SubmitOptions {
 };
 
 int Submit(Session* session, const SubmitOptions& options) {
+  if (options.dry_run && options.follow) {
+    return session->Fail(
+        absl::InvalidArgumentError("--follow watches a job, but --dry-run submits none; leave out one of them"));
+  }
   if (session->options().output == OutputFormat::kName && (options.follow || options.dry_run)) {
     return session->Fail(absl::InvalidArgumentError(absl::StrCat(
         options.dry_run ? "--dry-run" : "--follow", " does not support the format 'name'; its formats are ",
@@ -61,6 +65,7 @@ int Submit(Session* session, const SubmitOptions& options) {
   if (!job.ok()) {
     return FailRefused(session, job.status(), submitted);
   }
+  NoteReplaced(*session, submitted);
   if (options.dry_run) {
     v1::JobSpec spec = job->spec();
     ShowAsUploaded(*model, &spec);

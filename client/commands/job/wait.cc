@@ -5,11 +5,13 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "client/api/job_watch.h"
 #include "client/commands/arguments.h"
+#include "client/commands/checks.h"
 #include "client/commands/job/detach.h"
 #include "client/commands/job/job.h"
 #include "client/commands/job/reconnect.h"
@@ -26,6 +28,15 @@ struct WaitOptions {
   std::optional<absl::Duration> retry_for;
   std::string state;  // "RUNNING" or "PAUSED": waits until the jobs have reached this state; empty: until they ended
 };
+
+std::vector<std::string> StatesToWaitFor() { return {"RUNNING", "PAUSED"}; }
+
+std::string CheckState(const std::string& text) {
+  v1::Job::State state = v1::Job::STATE_UNSPECIFIED;
+  const bool is_end = v1::Job::State_Parse(absl::AsciiStrToUpper(text), &state) && IsTerminal(state);
+  return is_end ? "to wait until the jobs have ended, leave out --for; the exit code then says how"
+                : OneOf(StatesToWaitFor())(text);
+}
 
 // Returns the job's state after `message`. `before` is its state before the message.
 v1::Job::State StateIn(const v1::WatchJobResponse& message, v1::Job::State before) {
@@ -50,6 +61,18 @@ void NoteFailure(const Session& session, const v1::Job& job) {
   }
 }
 
+// Says once why a queued job waits.
+void NoteWaiting(const Session* session, JobClient* client, const v1::WatchJobResponse& message, bool* has_noted) {
+  if (*has_noted || !message.has_snapshot() || message.snapshot().state() != v1::Job::QUEUED) {
+    return;
+  }
+  const std::string& id = message.snapshot().id();
+  if (const auto answer = client->ExplainJob(id); answer.ok() && answer->state() == v1::Job::QUEUED) {
+    session->Note(absl::StrCat(Printable(id), " is QUEUED: ", Printable(answer->message())));
+    *has_noted = true;
+  }
+}
+
 // The error for a job that was not there in time. `state` is its state now.
 absl::Status TimedOut(const std::string& id, const WaitOptions& options, v1::Job::State state) {
   const bool pauses = state == v1::Job::PAUSED || state == v1::Job::PAUSING;
@@ -69,6 +92,7 @@ OrExitCode<v1::Job> WaitForOne(Session* session, JobClient* client, const std::s
   v1::WatchJobResponse message;
   v1::Job::State state = v1::Job::STATE_UNSPECIFIED;
   std::optional<v1::Job> ended;
+  bool has_noted = false;
   JobWatch::Next next = JobWatch::Next::kMessage;
   while (next != JobWatch::Next::kEnded) {
     next = watch.Pull(deadline, &message);
@@ -76,6 +100,7 @@ OrExitCode<v1::Job> WaitForOne(Session* session, JobClient* client, const std::s
       ended = message.final();
     } else if (next == JobWatch::Next::kMessage) {
       state = StateIn(message, state);
+      NoteWaiting(session, client, message, &has_noted);
     } else if (next == JobWatch::Next::kCancelled) {
       return DetachAfterEcho(session, id, "wait");
     } else if (next == JobWatch::Next::kTimeout) {
@@ -140,7 +165,8 @@ Command WaitForJobsCommand() {
                          .value = &options->state,
                          .text = "STATE",
                          .help = "Wait until the jobs are RUNNING or PAUSED (default: until they have ended)",
-                         .choices = {"RUNNING", "PAUSED"}},
+                         .check = CheckState,
+                         .suggest = [](const Typed&) { return StatesToWaitFor(); }},
                         {.name = "--timeout",
                          .value = &options->timeout,
                          .text = "DURATION",

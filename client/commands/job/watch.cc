@@ -29,7 +29,8 @@ void ReportEnd(Session* session, const v1::Job& job) {
 void FetchWaitingReason(JobClient* client, const std::string& id, const v1::WatchJobResponse& message,
                         WatchView* view) {
   const bool may_have_changed = message.has_snapshot() || message.has_heartbeat();
-  if (!may_have_changed || view->watched().job().state() != v1::Job::QUEUED) {
+  const v1::Job& job = message.has_snapshot() ? message.snapshot() : view->watched().job();
+  if (!may_have_changed || job.state() != v1::Job::QUEUED) {
     return;
   }
   if (const auto answer = client->ExplainJob(id); answer.ok()) {
@@ -56,8 +57,8 @@ int Watch(Session* session, const WatchOptions& options) {
     v1::WatchJobResponse message;
     switch (watch.Pull(std::max(view.deadline(), SystemClock().SinceBoot() + kRedrawInterval), &message)) {
       case JobWatch::Next::kMessage:
+        FetchWaitingReason(*client, *id, message, &view);  // Before the view prints the state.
         view.Add(message);
-        FetchWaitingReason(*client, *id, message, &view);
         break;
       case JobWatch::Next::kTimeout:
         view.ShowWhenDue();

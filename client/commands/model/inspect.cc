@@ -38,7 +38,8 @@ void PrintText(Session* session, const v1::ModelFile& file, const ModelQuestion&
   const std::string text = RenderModelFile(file, {.headings = !session->options().no_headers,
                                                   .wide = wide,
                                                   .batch_size = question.batch_size,
-                                                  .palette = session->palette()});
+                                                  .palette = session->palette(),
+                                                  .width = OutputWidth()});
   WriteColoured(text);
   if (!wide && HidesModules(file)) {
     session->Note("to show every module and tensor: -o wide");

@@ -11,6 +11,10 @@ namespace ampd::client {
 // The positional argument: a worker's name.
 Argument WorkerName(std::string* name);
 
+// Returns the error that no worker has the name, with the most similar name if one is similar; any other error as it
+// is.
+absl::Status WithMeantWorker(JobClient* client, const absl::Status& status, const std::string& name);
+
 // Calls `call` with the worker's name and prints the worker that it returns. Returns the exit code.
 int ChangeWorker(Session* session, const std::string& name,
                  const std::function<absl::StatusOr<v1::Worker>(JobClient*, const std::string&)>& call);

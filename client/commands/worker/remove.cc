@@ -14,7 +14,7 @@ int RemoveWorker(Session* session, const std::string& worker) {
   const auto client = session->Client();
   const absl::Status removed = client.ok() ? (*client)->RemoveWorker(worker) : client.status();
   if (!removed.ok()) {
-    return session->Fail(removed);
+    return session->Fail(client.ok() ? WithMeantWorker(*client, removed, worker) : removed);
   }
   if (session->names_only()) {
     WriteFormatted("%s\n", Printable(worker).c_str());

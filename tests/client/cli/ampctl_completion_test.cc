@@ -150,7 +150,7 @@ TEST_F(AmpctlCompletion, EachShellHasItsOwnScript) {
 }
 
 TEST_F(AmpctlCompletion, CommandsAfterHelp) {
-  EXPECT_THAT(Offers({"help", "j"}), ElementsAre("job"));
+  EXPECT_THAT(Offers({"help", "j"}), ElementsAre("job", "job-file"));
   EXPECT_THAT(Offers({"help", "job", "sub"}), ElementsAre("submit"));
   EXPECT_THAT(Offers({"help", "exit"}), ElementsAre("exit-codes"));
   EXPECT_THAT(Offers({"help", "nojob", ""}), IsEmpty());

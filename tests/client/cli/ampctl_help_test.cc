@@ -5,7 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "ampd/v1/job_spec.pb.h"
+#include "client/render/format.h"
 #include "tests/client/ampctl_fixture.h"
 #include "tests/golden_file.h"
 
@@ -48,6 +51,39 @@ TEST_F(AmpctlHelp, OfEveryCommand) {
   EXPECT_THAT(text, HasSubstr("$ ampctl context show --help\n"));
   EXPECT_THAT(text, HasSubstr("$ ampctl auth token create --help\n"));
   ExpectGolden("tests/golden/client/help.txt", text);
+}
+
+TEST_F(AmpctlHelp, OnATerminal_FitsItsWidth) {
+  for (const std::string command : {"", "job", "job events", "job submit", "compare", "data tokenize", "init", "dev"}) {
+    for (const int columns : {50, 80}) {
+      const std::string text = absl::StrReplaceAll(RunOnTerminal(command + " --help", columns).out, {{"\r", ""}});
+      for (const auto line : absl::StrSplit(text, '\n')) {
+        EXPECT_LE(DisplayWidth({line.data(), line.size()}), columns) << command << ": " << line;
+      }
+    }
+  }
+  EXPECT_THAT(RunOnTerminal("--help", 80).out,
+              HasSubstr("  --address SERVER            Server to use: HOST:PORT, unix:/PATH of its\r\n"
+                        "                              socket, or a name from ampctl context list\r\n"));
+}
+
+TEST_F(AmpctlHelp, OfTheJobFile_NamesItsFieldsAtTheTop) {
+  const std::string text = Run("help job-file").out;
+  const auto& type = *v1::JobSpec::descriptor();
+  for (int i = 0; i < type.field_count(); ++i) {
+    EXPECT_THAT(text, HasSubstr(absl::StrCat("\n  ", type.field(i)->name())));
+  }
+  EXPECT_THAT(Run("help environment").out, HasSubstr("\n  AMPD_ADDRESS "));
+  EXPECT_EQ(Run("help env").out, Run("help environment").out);
+}
+
+TEST_F(AmpctlHelp, OfACommandThatDoesNotExist_IsAnError) {
+  for (const std::string command : {"frob", "job listt", "policy shw"}) {
+    const Result result = Run(command + " --help");
+    EXPECT_EQ(result.exit_code, 2) << command;
+    EXPECT_EQ(result.out, "") << command;
+    EXPECT_EQ(result.err, Run(command).err) << command;
+  }
 }
 
 TEST_F(AmpctlHelp, OfACommandByHelpAndItsName_IsTheSameAsWithTheOption) {

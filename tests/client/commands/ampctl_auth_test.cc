@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/io/file.h"
 #include "tests/client/ampctl_fixture.h"
 
 namespace ampd::client {
@@ -29,7 +30,7 @@ class AmpctlAuth : public Ampctl {
 };
 
 TEST_F(AmpctlAuth, Whoami_ShowsTheCallersNameRoleAndWorker) {
-  EXPECT_EQ(Run("auth whoami").out, "token:gpus  agent  (worker gpu-*)\n");
+  EXPECT_EQ(Run("auth whoami").out, "token:gpus  agent in vision  (worker gpu-*)\n");
   EXPECT_THAT(Run("auth whoami -o json").out, AllOf(HasSubstr("\"roles\""), HasSubstr("\"AGENT\"")));
 }
 
@@ -114,10 +115,33 @@ TEST_F(AmpctlAuth, AnUnknownRoleOrToken_IsExplained) {
 
 TEST_F(AmpctlAuth, ListShowsNoSecret) {
   EXPECT_THAT(Run("auth token list").err, HasSubstr("no tokens"));
-  Run("auth token create gpus --role agent --worker 'gpu-*'");
+  Run("auth token create gpus --role agent --worker 'gpu-*' --tenant vision");
+  EXPECT_EQ(fake_.auth.last_create().tenant(), "vision");
   const Result list = Run("auth token list -o wide");
-  EXPECT_THAT(list.out, AllOf(HasSubstr("gpus  agent  gpu-*"), HasSubstr("never"), HasSubstr("user:root"),
+  EXPECT_THAT(list.out, AllOf(HasSubstr("gpus  agent  vision  gpu-*"), HasSubstr("never"), HasSubstr("user:root"),
                               Not(HasSubstr("ampd_"))));
+}
+
+TEST_F(AmpctlAuth, Login_TriesTheTokenFirstAndKeepsItForItsOwner) {
+  const std::string kept = folder_ + "/config/ampd/lab.token";
+  Write("typed", "  ampd_typed \n");
+  const Result in = Run("login lab " + fake_.address() + " --tenant vision < typed");
+  EXPECT_EQ(in.exit_code, 0) << in.err;
+  EXPECT_THAT(in.err, AllOf(HasSubstr("logged in as token:gpus"), HasSubstr("commands now use context lab")));
+  EXPECT_EQ(fake_.auth.authorization(), "Bearer ampd_typed");
+  EXPECT_EQ(*ReadFile(kept, 100), "ampd_typed\n");
+  struct stat status = {};
+  ASSERT_EQ(stat(kept.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  EXPECT_THAT(*ReadFile(folder_ + "/config/ampd/contexts", 1000),
+              AllOf(HasSubstr("current lab\n"), HasSubstr(" tenant=vision"), HasSubstr("token-file=" + kept)));
+  EXPECT_EQ(Run("auth whoami", "NO_ADDRESS=1").exit_code, 0);
+  EXPECT_EQ(fake_.auth.authorization(), "Bearer ampd_typed");
+
+  EXPECT_EQ(Run("login lab 127.0.0.1:1 < typed").exit_code, 5);
+  EXPECT_EQ(*ReadFile(kept, 100), "ampd_typed\n") << "a login that failed changes nothing";
+  EXPECT_NE(stat((kept + ".new").c_str(), &status), 0);
+  EXPECT_THAT(Run("login lab " + fake_.address() + " < /dev/null").err, HasSubstr("no token was given"));
 }
 
 TEST_F(AmpctlAuth, AuditShowsWhoDidWhatWithWhichResult) {

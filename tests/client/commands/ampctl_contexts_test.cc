@@ -45,14 +45,14 @@ class AmpctlContexts : public Ampctl {
 TEST_F(AmpctlContexts, ALineOfAnotherForm_IsNamedWithItsNumber) {
   WriteFile("current lab\n\nlab 127.0.0.1:1\nlab: {address: x}\n");
   ExpectBadFile(absl::StrCat("error: ", file_,
-                             ":4: 'lab: {address: x}' is neither 'NAME ADDRESS', nor 'NAME ADDRESS ca=PATH "
-                             "token-file=PATH', nor 'current NAME'; "
+                             ":4: 'lab: {address: x}' is neither 'NAME ADDRESS', nor 'NAME ADDRESS tenant=TENANT "
+                             "ca=PATH', nor 'current NAME'; "
                              "correct the file or delete it  [BAD_CONTEXT_FILE]\n"));
   WriteFile("server: 127.0.0.1:7070\n");
-  ExpectBadFile(absl::StrCat(
-      "error: ", file_,
-      ":1: 'server: 127.0.0.1:7070' is neither 'NAME ADDRESS', nor 'NAME ADDRESS ca=PATH token-file=PATH', "
-      "nor 'current NAME'; correct the file or delete it  [BAD_CONTEXT_FILE]\n"));
+  ExpectBadFile(
+      absl::StrCat("error: ", file_,
+                   ":1: 'server: 127.0.0.1:7070' is neither 'NAME ADDRESS', nor 'NAME ADDRESS tenant=TENANT ca=PATH', "
+                   "nor 'current NAME'; correct the file or delete it  [BAD_CONTEXT_FILE]\n"));
 }
 
 TEST_F(AmpctlContexts, AFileThatIsNotUtf8_IsNamedWithTheOffset) {

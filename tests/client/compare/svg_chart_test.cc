@@ -36,6 +36,14 @@ TEST(SvgChart, DrawsEachCurveInItsColourWithALegend) {
   EXPECT_THAT(svg, HasSubstr("fp32</span>"));
 }
 
+TEST(SvgChart, EqualCurvesAreAllSeen) {
+  const std::string svg = SvgChart(
+      "Loss", {{"fp32", 0, Curve({2, 1}), {}}, {"bf16", 1, Curve({2, 1}), {}}, {"tf32", 2, Curve({2, 1}), {}}});
+  EXPECT_THAT(svg, HasSubstr("stroke:var(--s0)\" d="));
+  EXPECT_THAT(svg, HasSubstr("stroke:var(--s1);stroke-dasharray:8 8\" d="));
+  EXPECT_THAT(svg, HasSubstr("stroke:var(--s2);stroke-dasharray:8 16\" d="));
+}
+
 TEST(SvgChart, ALineThatRisesFarAboveItsBeginning_DoesNotFlattenTheOthers) {
   const std::string svg = SvgChart("Loss", {{"fp32", 0, Curve({2, 1}), {}}, {"fp16", 1, Curve({2, 1e9}), {}}});
   // The axis ends at 1.5 times 2, so fp32 uses half of the height: from 3 to 1 there are 253.8 pixels.

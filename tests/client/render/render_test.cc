@@ -15,6 +15,7 @@
 #include "client/render/table.h"
 #include "client/render/watch_screen.h"
 #include "client/render/worker_text.h"
+#include "client/render/wrap.h"
 #include "tests/golden_file.h"
 
 namespace ampd::client {
@@ -105,6 +106,23 @@ TEST(Render, TheScreenFitsItsHeightAndWidth) {
       }
     }
   }
+}
+
+TEST(Render, ATinyScreenShowsTheProgress_RatherThanAllAboutTheAttempt) {
+  const std::string screen = RenderWatchScreen(HalfDone(), {20, 5, true, Palette(false), "Ctrl-C detaches"});
+  EXPECT_THAT(screen, testing::StartsWith("RUNNING  "));
+  EXPECT_THAT(screen, testing::HasSubstr("\nstep 60/100"));
+  EXPECT_THAT(screen, testing::HasSubstr("\nloss "));
+}
+
+TEST(Render, AConstantCurveHasItsLabelBesideTheLine) {
+  EXPECT_EQ(PlotCurve({{1, 65536, false}, {9, 65536, false}}, {20, 5, true, true}),
+            "        |         \n"
+            "        |         \n"
+            "   2^16 |*********\n"
+            "        |         \n"
+            "        |         \n"
+            "   step +--------- 9\n");
 }
 
 v1::WatchJobResponse Steps(int first, int last, int skipped) {
@@ -284,10 +302,11 @@ TEST(JobText, AJobWithoutAStepShowsNoNumbers) {
   job.set_state(v1::Job::QUEUED);
   *job.mutable_create_time() = At(1'000'000);
   const JobTextOptions options{absl::FromUnixSeconds(1'000'060), absl::UTCTimeZone()};
-  EXPECT_EQ(RenderTable(JobHeadings(true), {JobRow(job, true, options)}, true),
-            "ID                  NAME     STATE   STEP  LOSS  PRECISION  AGE    REASON  WORKER  SCALE  SKIPPED  PEAK "
-            "MEMORY  MESSAGE\n"
-            "j-abcdefghijklmnop  fashion  QUEUED  0     -     bf16       1m00s  -       -       -      -        -\n");
+  EXPECT_EQ(
+      RenderTable(JobHeadings(true), {JobRow(job, true, options)}, true),
+      "ID                  NAME     STATE   STEP  LOSS  PRECISION  AGE    REASON  WORKER  TENANT  SCALE  SKIPPED  PEAK "
+      "MEMORY  MESSAGE\n"
+      "j-abcdefghijklmnop  fashion  QUEUED  0     -     bf16       1m00s  -       -       -       -      -        -\n");
   EXPECT_EQ(RenderJob(job, options),
             "job         j-abcdefghijklmnop  fashion\n"
             "state       QUEUED\n"
@@ -322,6 +341,51 @@ TEST(Table, PrintedInParts_KeepsItsColumns) {
   EXPECT_EQ(RenderRows({"A", "B"}, {{"xx", "y"}}, &widths), "A   B\nxx  y\n");
   EXPECT_EQ(RenderRows({}, {{"z", "y"}}, &widths), "z   y\n") << "as wide as the part before";
   EXPECT_EQ(RenderRows({}, {{"zzzz", "y"}}, &widths), "zzzz  y\n");
+}
+
+TEST(Table, OnANarrowTerminal_BreaksCellsOfWords_AndCutsLongWords) {
+  EXPECT_EQ(RenderTable({"PRESET", "WHAT IT DOES"}, {{"fp32", "computes everything in float32"}}, true, 26),
+            "PRESET  WHAT IT DOES\n"
+            "fp32    computes\n"
+            "        everything in\n"
+            "        float32\n");
+  EXPECT_EQ(RenderTable({"ID", "NAME", "STEP"}, {{"j-a", "a-name-that-is-very-long", "5/5"}}, true, 30),
+            "ID   NAME                 STEP\n"
+            "j-a  a-name-that-is-ve..  5/5\n")
+      << "nothing is cut that fits";
+}
+
+TEST(Table, ThatIsTooWideForALine_ContinuesBelow_UnlessNothingIsThere) {
+  EXPECT_EQ(
+      RenderTable({"ID", "STATE", "REASON"}, {{"j-a", "FAILED", "DATA_ERROR"}, {"j-b", "RUNNING", "-"}}, true, 20),
+      "ID   STATE\n"
+      "    REASON\n"
+      "j-a  FAILED\n"
+      "    DATA_ERROR\n"
+      "j-b  RUNNING\n");
+}
+
+TEST(Wrap, BreaksLinesBetweenWords_AndIndentsTheirContinuation) {
+  EXPECT_EQ(WrapLines("state       FAILED: the loss is not finite\n", 30),
+            "state       FAILED: the loss\n"
+            "            is not finite\n");
+  EXPECT_EQ(WrapLines("error: one two three four\n  try: something else here\n", 20),
+            "error: one two three\n"
+            "  four\n"
+            "  try: something\n"
+            "    else here\n");
+  EXPECT_EQ(WrapLines("a/path/that/is/longer/than/a/line", 10), "a/path/that/is/longer/than/a/line");
+  EXPECT_EQ(WrapLines("anything at all", 0), "anything at all");
+  EXPECT_EQ(WrapLines("\x1b[31mred words\x1b[0m here", 14), "\x1b[31mred words\x1b[0m here") << "colours have no width";
+}
+
+TEST(Wrap, KeepsACommandWhole_OrContinuesItAsAShellReadsIt) {
+  EXPECT_EQ(WrapLines("to check the file: ampctl job submit -f job.yaml --dry-run", 45),
+            "to check the file:\n"
+            "  ampctl job submit -f job.yaml --dry-run");
+  EXPECT_EQ(WrapLines("  ampctl job list --filter 'state=running AND name=x' --sort loss", 46),
+            "  ampctl job list --filter \\\n"
+            "      'state=running AND name=x' --sort loss");
 }
 
 TEST(JobText, AQueuedJobShowsWhyItWaits) {

@@ -1,0 +1,99 @@
+#include "client/cli/topics.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/terminal/exit_codes.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr char kEnvironmentText[] =
+    "ampctl reads these environment variables:\n"
+    "  AMPD_ADDRESS     server to use if --address is not given: HOST:PORT, unix:/PATH or the name of a context\n"
+    "  AMPD_TOKEN       token to send to the server, the text itself; --token-file names a file with it\n"
+    "  AMPD_CA          file with the CA certificates for the server, as --ca\n"
+    "  AMPD_CERT        file with your certificate, as --cert\n"
+    "  AMPD_KEY         file with the key of your certificate, as --key\n"
+    "  AMPD_TENANT      tenant of what is made or listed, as --tenant\n"
+    "  XDG_CONFIG_HOME  folder in which ampd/contexts holds the servers that you have named (default ~/.config)\n"
+    "  NO_COLOR         if it is set, ampctl prints no colours\n"
+    "  TERM             with dumb, ampctl prints no colours and redraws nothing\n"
+    "  LC_ALL, LC_CTYPE, LANG\n"
+    "                   the first that is set must name UTF-8 for plots; otherwise they are drawn in ASCII\n"
+    "\n"
+    "The server's address comes from the first of these: --address, AMPD_ADDRESS, the file .ampd/context in this "
+    "folder "
+    "(written by ampctl dev while it runs), the context in use (ampctl context list), and 127.0.0.1:7070. To see which "
+    "one it is: ampctl context show\n";
+
+// A test compares the names with the fields of the job spec.
+constexpr char kJobFileText[] =
+    "A job file describes one job, in YAML. These are its fields at the top:\n"
+    "  name           name of the job, which need not be unique; required\n"
+    "  model          the network to train: lenet, mlp, resnet, gpt2, bert or exported (your own, from PyTorch); "
+    "required\n"
+    "  data           training data, evaluation data and the size of a batch; required\n"
+    "  precision      number formats: a preset, such as bf16, or rules of your own (default: the preset fp32)\n"
+    "  optimizer      how the weights are changed: sgd, adamw and others; required unless the job predicts\n"
+    "  schedule       how the learning rate changes over the steps\n"
+    "  train          length of the training, gradient accumulation, seed; required unless the job predicts\n"
+    "  eval           when the model is evaluated\n"
+    "  checkpoint     when checkpoints are written, and how many are kept\n"
+    "  resources      device, number of devices, memory and worker that the job needs\n"
+    "  queue          queue in which the job waits\n"
+    "  priority       jobs with a higher priority start first\n"
+    "  on_divergence  what to do if the loss is not finite or explodes: WARN, FAIL, ROLL_BACK or "
+    "ROLL_BACK_AND_RAISE_PRECISION\n"
+    "  labels         texts by name, for the filters of ampctl job list\n"
+    "  deadline       longest time that the job may take from its first start\n"
+    "  max_retries    number of retries after failures that the job itself caused\n"
+    "  lower_again_after_steps\n"
+    "                 when training returns to the requested precision after a numeric fault has raised it\n"
+    "  sample         texts or images that a generative model makes while it trains\n"
+    "  predict        makes the job predict with trained weights, and not train\n"
+    "\n"
+    "To write a job file with comments: ampctl init\n"
+    "To check one, and to see every field with its default: ampctl job submit --dry-run -f FILE\n"
+    "To see the fields below one of these, type --set and a part of its path, such as train., and press Tab (ampctl "
+    "completion --help).\n"
+    "All fields with their limits are in docs/job-file.md of ampd's source, and in docs/job-file.schema.json for "
+    "editors.\n";
+
+struct Topic {
+  const char* name;
+  const char* other_names;
+  const char* text;
+};
+
+constexpr Topic kTopics[] = {
+    {"exit-codes",
+     "exit-code exitcodes exitcode exit_codes exit-status exit codes return-codes exit-statuses error-codes",
+     kExitCodesText},
+    {"job-file", "jobfile job-files job.yaml job-spec job.spec spec fields yaml", kJobFileText},
+    {"environment", "env environment-variables env-vars variables", kEnvironmentText},
+};
+
+}  // namespace
+
+std::vector<std::string> TopicNames() {
+  std::vector<std::string> names;
+  std::transform(std::begin(kTopics), std::end(kTopics), std::back_inserter(names),
+                 [](const Topic& topic) { return topic.name; });
+  return names;
+}
+
+const char* TopicText(const std::vector<std::string>& words) {
+  const std::string text = absl::StrJoin(words, "-");
+  for (const Topic& topic : kTopics) {
+    const std::vector<std::string> others = absl::StrSplit(topic.other_names, ' ');
+    if (text == topic.name || std::find(others.begin(), others.end(), text) != others.end()) {
+      return topic.text;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,105 @@
+#include "client/commands/context/save_context.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/tenants.h"
+#include "client/commands/checks.h"
+#include "client/commands/context/note_default.h"
+#include "client/terminal/standard_streams.h"
+
+namespace ampd::client {
+namespace {
+
+// Returns the server as messages name it: its address and its files, "127.0.0.1:7070  ca=/etc/ampd/ca.pem".
+std::string Shown(const NamedServer& server) {
+  std::string text = absl::StrCat(server.address, server.tenant.empty() ? "" : "  tenant=" + server.tenant);
+  ConnectionFiles files = server.files;
+  for (const ConnectionFileName& file : ConnectionFileNames()) {
+    absl::StrAppend(&text, file.in(files).empty() ? "" : absl::StrCat("  ", file.name, "=", file.in(files)));
+  }
+  return Printable(text);
+}
+
+}  // namespace
+
+std::vector<Argument> NamedServerArguments(std::string* name, std::string* address) {
+  return {{.name = "name", .value = name, .text = "NAME", .help = "Name: one word", .required = true},
+          {.name = "server",
+           .value = address,
+           .text = "ADDRESS",
+           .help = "Address of the server: HOST:PORT, or unix:/PATH of its socket",
+           .required = true}};
+}
+
+void MakeAbsolute(NamedServer* server) {
+  for (const ConnectionFileName& file : ConnectionFileNames()) {
+    if (std::string& path = file.in(server->files); !path.empty()) {
+      std::error_code ignored;
+      path = std::filesystem::absolute(path, ignored).string();
+    }
+  }
+}
+
+absl::Status CheckNamedServer(const std::string& name, const NamedServer& server) {
+  if (!IsContextName(name)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot add context '", name, "': a name must be one word, without ':', and not 'current'"));
+  }
+  if (!IsServerAddress(server.address)) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot add context '", name, "': the address '", server.address,
+                                                   "' ", WhyNoAddress(server.address)));
+  }
+  if (!server.tenant.empty()) {
+    if (const absl::Status good = CheckTenantName("tenant", server.tenant); !good.ok()) {
+      return good;
+    }
+  }
+  ConnectionFiles files = server.files;
+  for (const ConnectionFileName& file : ConnectionFileNames()) {
+    if (file.in(files).find_first_of(" \t\r\n") != std::string::npos) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot add the file '", file.in(files), "': its path must have no blanks"));
+    }
+  }
+  return ConnectionTo(server.address, server.files, {.files = {}, .reads_environment = false}).status();
+}
+
+absl::Status NoContext(const Contexts& contexts, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& [known, server] : contexts.servers) {
+    names.push_back(known);
+  }
+  return WithMeantName(
+      Error(absl::StatusCode::kNotFound, "CONTEXT_NOT_FOUND", absl::StrCat("there is no context '", name, "'")), name,
+      names);
+}
+
+int SaveContext(Session* session, const std::string& name, const NamedServer& server, bool use) {
+  auto contexts = ReadContexts();
+  if (!contexts.ok()) {
+    return session->Fail(contexts.status());
+  }
+  NamedServer& named = contexts->servers[name];
+  const std::string before = Shown(std::exchange(named, server));
+  const std::string now = Shown(server);
+  contexts->current = use || contexts->current.empty() ? name : contexts->current;
+  const absl::Status written = WriteContexts(*contexts);
+  if (!written.ok()) {
+    return session->Fail(written);
+  }
+  if (!before.empty()) {
+    session->Note(before == now ? absl::StrCat("context ", name, " was already ", now)
+                                : absl::StrCat("replaced context ", name, ": it was ", before, " and is now ", now));
+  }
+  if (contexts->current == name) {
+    NoteDefault(*session, *contexts);
+  } else {
+    session->Note(absl::StrCat("to use it by default: ampctl context use ", name));
+  }
+  return kExitOk;
+}
+
+}  // namespace ampd::client
