@@ -60,7 +60,8 @@ class Compare(ServiceCase):
         self.assertIn(compared["recommended"], ("fp32", "bf16"))
         self.assertIn("95% t interval over 2 seeds", compared["basis"])
         # How even the pace is depends on what else runs on this machine.
-        self.assertEqual([warning for warning in compared["warnings"] if not warning.startswith("The pace ")], [])
+        self.assertEqual([warning for warning in compared["warnings"]
+                          if not warning.startswith("The pace ") and "took times that differ" not in warning], [])
         page = report.read_text()
         self.assertIn(compared["verdict"].split(":")[0], page)
         self.assertEqual(page.count("<svg viewBox"), 2)

@@ -15,9 +15,9 @@ from service_case import BINARIES, JOB, ServiceCase, main
 
 @contextlib.contextmanager
 def mounted(folder, options):
-    """Mounts a tmpfs at the folder while the context lasts. Yields False if this user may not mount."""
-    result = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "ampd-test", folder], capture_output=True,
-                            check=False)
+    """Mounts a private tmpfs at the folder while the context lasts. Yields False if this user may not mount."""
+    result = subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=0700,{options}", "ampd-test", folder],
+                            capture_output=True, check=False)
     try:
         yield result.returncode == 0
     finally:

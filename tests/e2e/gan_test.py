@@ -92,9 +92,9 @@ class Gan(DataRootCase):
         def page():
             with urllib.request.urlopen(f"http://{self.service.metrics}/metrics", timeout=30) as answer:
                 return answer.read().decode()
-        wait_for(lambda: f'ampd_job_phase_skipped_steps_total{{job_id="{job}",phase="generator"}} 0' in page(),
+        wait_for(lambda: f'ampd_job_phase_skipped_steps_total{{job_id="{job}",tenant="default",phase="generator"}} 0' in page(),
                  "the job's series")
-        self.assertIn(f'ampd_job_phase_loss{{job_id="{job}",phase="generator"}}', page())
+        self.assertIn(f'ampd_job_phase_loss{{job_id="{job}",tenant="default",phase="generator"}}', page())
 
     def test_the_exported_generator_has_the_tutorials_names(self):
         final = self.service.finished(self.service.submit(JOB.replace("PRECISION", "{preset: fp32}")))

@@ -166,6 +166,21 @@ def normalised(lines):
     return [line.strip() for line in text.split("\n")] if lines else []
 
 
+def unwrapped(lines):
+    """Returns the lines without the line breaks that ampctl makes where a line is too long for the terminal: the next
+    line is indented, and its first word would not have fitted. Where that is depends on the lengths of numbers."""
+    joined = []
+    last = 0  # The length of the last line that was printed.
+    for line in lines:
+        words = line.split()
+        if joined and words and line.startswith("  ") and last + 1 + len(words[0]) > COLUMNS:
+            joined[-1] += " " + line.strip()
+        else:
+            joined.append(line)
+        last = len(line)
+    return joined
+
+
 def segments(lines):
     """Returns the lines between the lines `...`: one list more than there are such lines."""
     parts = [[]]
@@ -206,7 +221,7 @@ def place(expected, printed):
 
 def difference(expected, printed):
     """Returns a text that shows where the output differs from the page, or "" if it does not."""
-    if place(expected, printed) is not None:
+    if place(expected, printed) is not None or place(unwrapped(expected), unwrapped(printed)) is not None:
         return ""
     return "\n".join(difflib.unified_diff(normalised(expected), normalised(printed), "the page", "the command",
                                           lineterm="", n=3)) + "\n\nThe command printed:\n" + "\n".join(printed)
@@ -425,6 +440,12 @@ class Normalising(unittest.TestCase):
     def test_widths_bars_and_missing_numbers_of_tables_are_equal(self):
         self.expect_equal("ID    NAME\n----  ----\n1     -   ", "ID  NAME\n--------  --\n1   12.5%")
         self.expect_equal("layers.2  \u2581\u2582\u2588", "layers.2  \u2588")
+
+    def test_where_a_long_line_is_broken_makes_no_difference(self):
+        start = "x" * (COLUMNS - 4)
+        self.assertEqual(difference([start, "  1,234 steps/s"], [f"{start} 2", "  steps/s"]), "")
+        self.assertNotEqual(difference([start, "  1,234 steps/s"], [f"{start} 2", "  samples/s"]), "")
+        self.assertEqual(unwrapped(["short", "  indented"]), ["short", "  indented"])
 
     def test_devices_and_processors_are_equal(self):
         self.expect_equal("  worker   cpu, AMD EPYC, 24105 MiB", "  worker   cpu, Intel, 1 MiB; gpu0, H100, 2 MiB")

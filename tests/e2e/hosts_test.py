@@ -215,10 +215,10 @@ class HostFaults(ServiceCase):
     def test_ampctl_with_a_wrong_address(self):
         with Service(BINARIES) as service:
             service.server.kill()
-            for address in ("127.0.0.1:99999", "::nonsense::"):
+            for address, why in (("127.0.0.1:99999", "a port is a number from 1 to 65535"), ("::nonsense::", "")):
                 code, out, err = Client(BINARIES, service.folder, address).ampctl("job", "list")
                 self.assertEqual((code, out), (CLIENT_USAGE, ""), f"{address}: {err}")
-                self.assertTrue(err.startswith("error:") and address in err and "HOST:PORT" in err, err)
+                self.assertTrue(err.startswith("error:") and address in err and why in err, err)
             for address in (service.address, "nowhere.invalid:7070"):
                 code, out, err = Client(BINARIES, service.folder, address).ampctl("job", "list")
                 self.assertEqual((code, out), (CLIENT_UNREACHABLE, ""), f"{address}: {err}")

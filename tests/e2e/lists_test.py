@@ -58,7 +58,7 @@ class ListsTest(ServiceCase):
         self.assertEqual(self.ids_like(f"id={self.ids[3][:12]}*"), [self.ids[3]])
         code, _, err = self.service.ampctl("job", "list", "--filter", "colour=red")
         self.assertEqual(code, 2)
-        self.assertIn("columns are state, name, queue, id, owner, worker and labels.KEY", err)
+        self.assertIn("columns are state, name, queue, id, owner, worker, tenant and labels.KEY", err)
 
     def test_a_name_or_the_beginning_of_an_id_names_a_job(self):
         for number in (2, 20):  # archived; in memory

@@ -145,7 +145,7 @@ class MainJob(unittest.TestCase):
         job = self.submit("fp32")
         self.final_metrics(self.client.finished(job))
         # The page shows the snapshot of the server's last tick, which may be older than the start of a quick job.
-        series = re.compile(rf'(?m)^ampd_job_steps_total{{job_id="{job}"}} [0-9]+$')
+        series = re.compile(rf'(?m)^ampd_job_steps_total{{job_id="{job}",tenant="default"}} [0-9]+$')
         text = wait_for(lambda: self.page_with(series), "the job's series")
         check = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True,
                                check=False)

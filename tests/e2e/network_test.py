@@ -4,6 +4,7 @@
 Usage: network_test.py FOLDER_OF_BINARIES [REPORT.xml]. Fails if scripts/setup has not installed haproxy and curl.
 """
 import base64
+import contextlib
 import os
 import pathlib
 import shutil
@@ -11,12 +12,18 @@ import socket
 import ssl
 import subprocess
 import tempfile
+import threading
+import time
 
+import http2
+import http2_attacks
 from service import Client, Program, kill_below, wait_for
 from service_case import BINARIES, JOB, ServiceCase, main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLIENT_DENIED, CLIENT_UNREACHABLE = 4, 5
+ROTATIONS = int(os.environ.get("AMPD_ROTATIONS", "3"))
+REVOKED_SECONDS = 5  # Within this time, the streams end of those who lose their right.
 # haproxy is in a folder that is not in every user's PATH.
 HAPROXY = shutil.which("haproxy", path=os.environ["PATH"] + ":/usr/sbin")
 
@@ -40,7 +47,7 @@ class Network(ServiceCase):
         cls.addClassCleanup(kill_below, cls.folder)
         cls.data = cls.folder / "data"
         cls.printed = cls.server_command("init", "--data-dir", cls.data, "--host", "127.0.0.1", "--host", "localhost")
-        for name in ("alice", "worker-1", "worker-2", "stranger"):
+        for name in ("alice", "worker-1", "worker-2", "stranger", "prometheus"):
             cls.server_command("cert", name, "--data-dir", cls.data, "--out", cls.folder)
         cls.tls = cls.data / "tls"
         (cls.folder / "proxy").mkdir(mode=0o700)
@@ -60,11 +67,13 @@ class Network(ServiceCase):
             [BINARIES / "ampd-server", "--data-dir", cls.data, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
              "--port-file", ports, "--tls-cert", cls.tls / "server.pem", "--tls-key", cls.tls / "server.key",
              "--tls-client-ca", cls.tls / "ca.pem", "--proxy-socket", cls.folder / "proxy/ampd.sock",
-             "--grant", "cert:alice=submitter", "--grant", "cert:worker-*=agent"], cls.folder / "server.log")
+             "--metrics-tls-cert", cls.tls / "server.pem", "--metrics-tls-key", cls.tls / "server.key",
+             "--metrics-tls-client-ca", cls.tls / "ca.pem", "--grant", "cert:alice=submitter", "--grant", "cert:worker-*=agent",
+             "--grant", "cert:prometheus=scraper"], cls.folder / "server.log")
         cls.addClassCleanup(cls.server.kill)
         wait_for(lambda: ports.exists() or not cls.server.running(), "the server's ports")
         assert cls.server.running(), cls.server.log()
-        cls.direct = "127.0.0.1:" + ports.read_text().split()[0]
+        cls.direct, cls.metrics = (f"127.0.0.1:{port}" for port in ports.read_text().split())
 
     @classmethod
     def start_proxy(cls):
@@ -117,7 +126,8 @@ class Network(ServiceCase):
     def test_a_certificate_is_who_calls_on_both_ways(self):
         for address in (self.direct, self.proxied):
             self.assertEqual(self.client(address, "alice").read("auth", "whoami"),
-                             {"name": "cert:alice", "roles": ["SUBMITTER"]})
+                             {"name": "cert:alice", "roles": ["SUBMITTER"],
+                              "memberships": [{"role": "SUBMITTER", "tenant": "default"}]})
             self.refused(self.client(address, "stranger"), "job", "list", code=CLIENT_DENIED, words=["NO_ROLE", "cert:stranger"])
             admin = self.client(address, "stranger", self.data / "admin.token").read("auth", "whoami")
             self.assertEqual((admin["name"], admin["roles"]), ("token:admin", ["ADMIN"]))
@@ -152,6 +162,77 @@ class Network(ServiceCase):
         with socket.create_connection((host, int(port))) as plain, self.assertRaises(ssl.SSLError):
             context.wrap_socket(plain, server_hostname="localhost")
 
+    def watch(self, certificate, job):
+        """Opens a watch through the proxy, on a connection of its own."""
+        connection = http2.Connection(certificate, self.proxied)
+        self.addCleanup(connection.close)
+        connection.send(http2.call(1, http2_attacks.WATCH_JOB, http2_attacks.field(1, job.encode())))
+        wait_for(lambda: connection.drain(0.1) and connection.answers, "the watch's first message")
+        return connection
+
+    def reload_proxy(self):
+        """Makes HAProxy read its files again, and waits until it shows a certificate that it has just read."""
+        def serial():
+            with contextlib.suppress(OSError), http2.tcp(self.proxied) as plain, \
+                    http2.tls_context(self.tls, None).wrap_socket(plain) as connection:
+                return connection.getpeercert()["serialNumber"]
+        before = serial()
+        self.server_command("cert", "server", "--host", "127.0.0.1", "--host", "localhost", "--replace", "--out", self.tls,
+                            "--data-dir", self.data)
+        self.proxy.signal(12)
+        wait_for(lambda: serial() not in (before, None), "the proxy's new certificate")
+
+    def test_behind_the_proxy_streams_outlive_new_certificates_but_not_their_authority(self):
+        other = self.folder / "second"
+        self.server_command("init", "--data-dir", other / "data", "--host", "127.0.0.1")
+        self.server_command("cert", "alice", "--data-dir", other / "data", "--out", other)
+        own = (self.tls / "ca.pem").read_text()
+        shutil.copy(self.tls / "ca.pem", self.folder)
+        shutil.copy(self.tls / "ca.pem", other)
+        (self.tls / "ca.pem").write_text(own + (other / "data/tls/ca.pem").read_text())
+        self.addCleanup((self.tls / "ca.pem").write_text, own)
+        self.reload_proxy()
+        kept, removed = http2.tls_context(self.folder, "alice"), http2.tls_context(other, "alice")
+        alice = self.client(self.proxied, "alice")
+        job = alice.submit(JOB)
+        watches = [self.watch(kept, job) for _ in range(20)]
+        losing = self.watch(removed, job)
+        done, results = threading.Event(), []
+
+        def submit():
+            while not done.is_set():
+                results.append(alice.ampctl("job", "submit", "-q", "-f", "-", text=JOB))
+        thread = threading.Thread(target=submit)
+        thread.start()
+        try:
+            for _ in range(ROTATIONS):
+                self.reload_proxy()
+            begun = time.monotonic()
+            (self.tls / "ca.pem").write_text(own)
+            wait_for(lambda: not losing.drain(0.1) or losing.ended_streams, "the end of the stream", REVOKED_SECONDS)
+            print(f"  {ROTATIONS} rotations; a stream of the removed authority ended after "
+                  f"{time.monotonic() - begun:.1f} s", flush=True)
+            # The proxy still lets the certificate in. The server does not take it.
+            request = http2_attacks.field(1, job.encode())
+            with http2.Connection(removed, self.proxied) as connection:
+                connection.send(http2.call(1, http2_attacks.GET_JOB, request))
+                wait_for(lambda: not connection.drain(0.1) or connection.ended_streams, "the refusal")
+                self.assertNotIn(job.encode(), connection.answers)
+            self.reload_proxy()
+            with http2.Connection(removed, self.proxied) as connection:
+                wait_for(lambda: not connection.drain(0.1), "the end of the handshake")
+        finally:
+            done.set()
+            thread.join()
+        self.assertGreater(len(results), ROTATIONS)
+        self.assertEqual([result for result in results if result[0] != 0], [])
+        for watch in watches:
+            self.assertTrue(watch.drain())
+            self.assertEqual(watch.ended_streams, set())
+        for queued in alice.read("job", "list", "--limit", "1000"):
+            if queued["state"] == "QUEUED":
+                alice.ampctl("job", "cancel", queued["id"])
+
     def test_what_clients_say_of_themselves_never_reaches_the_server(self):
         pem = (self.folder / "alice.pem").read_text()
         der = base64.b64encode(ssl.PEM_cert_to_DER_cert(pem)).decode()
@@ -182,6 +263,36 @@ class Network(ServiceCase):
             self.assertEqual((final["state"], final["owner"]), ("SUCCEEDED", "cert:alice"), final.get("message"))
         thief, _ = self.start_worker(self.proxied, "worker-3", certificate="worker-1")
         wait_for(lambda: "is for the worker worker-1" in thief.log(), "the refusal is logged")
+
+    def scrape(self, *flags, path="/metrics", scheme="https"):
+        """Asks for a page with curl. Returns its exit code, the status of the answer and its text."""
+        done = subprocess.run(["curl", "-sS", "--cacert", self.tls / "ca.pem", "-w", "\n%{http_code}", *flags,
+                               f"{scheme}://{self.metrics}{path}"], capture_output=True, text=True, check=False, timeout=60)
+        text, _, status = done.stdout.rpartition("\n")
+        return done.returncode, int(status), text
+
+    def test_metrics_over_tls_need_a_scraper(self):
+        admin = self.client(self.direct, "stranger", self.data / "admin.token")
+        admin.read("auth", "whoami")
+        tokens = {}
+        for name, flags in (("scraper", ("--role", "scraper")), ("viewer", ("--role", "viewer"))):
+            path = self.folder / f"{name}.token"
+            code, _, err = admin.ampctl("auth", "token", "create", name, *flags, "--out", str(path))
+            self.assertEqual(code, 0, err)
+            tokens[name] = ("-H", f"Authorization: Bearer {path.read_text().strip()}")
+        certificate = ("--cert", self.folder / "prometheus.pem", "--key", self.folder / "prometheus.key")
+        for flags, status, word in (((), 401, "needs a token"), (("-H", "Authorization: Bearer x"), 401, "does not know"),
+                                    (tokens["viewer"], 403, "has the role viewer"), (tokens["scraper"], 200, "ampd_build_info"),
+                                    (certificate, 200, "ampd_build_info")):
+            code, found, text = self.scrape(*flags)
+            self.assertEqual((code, found), (0, status), text)
+            self.assertIn(word, text)
+        for path in ("/healthz", "/readyz"):
+            self.assertEqual(self.scrape(path=path)[:2], (0, 200))
+        self.assertNotEqual(self.scrape(*tokens["scraper"], scheme="http")[0], 0)
+        self.assertNotEqual(self.scrape(*tokens["scraper"], "--tls-max", "1.2")[0], 0)
+        refused = [entry for entry in admin.read("audit", "--limit", "100") if entry["method"] == "GET /metrics"]
+        self.assertIn(("token:viewer", "ROLE_TOO_LOW"), [(entry.get("caller"), entry["reason"]) for entry in refused])
 
     def test_a_context_remembers_everything(self):
         environment = {**os.environ, "XDG_CONFIG_HOME": str(self.folder / "config")}

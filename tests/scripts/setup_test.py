@@ -49,6 +49,7 @@ class Setup(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.root)
         (self.root / "scripts").mkdir()
         shutil.copy(SETUP, self.root / "scripts" / "setup")
+        shutil.copytree(SETUP.parent / "wheels", self.root / "scripts" / "wheels")
         self.fakes = self.root / "fakes"
         self.fakes.mkdir()
         os.mkfifo(self.fakes / "gate")
@@ -104,9 +105,9 @@ class Setup(unittest.TestCase):
         said, _ = process.communicate(timeout=SECONDS)
         self.assertEqual(process.returncode, 0, said)
         self.assertNotIn(b"\x1b", said)
-        for part in (b"lists of Debian packages", b"Debian packages", b"test wheels"):
+        for part in (b"lists of Debian packages", b"Debian packages", b"wheels of scripts/wheels/full.txt", b"wheels of the tests"):
             self.assertRegex(said, b"(?m)^setup: " + part + rb": done in \d+ s$")
-        self.assertEqual(self.calls(), ["apt-get update", "apt-get install", "venv", "pip install"])
+        self.assertEqual(self.calls(), ["apt-get update", "apt-get install", "venv", "pip install", "pip install"])
 
     def test_a_second_call_does_nothing_more(self):
         first = self.start(subprocess.PIPE)
@@ -118,7 +119,7 @@ class Setup(unittest.TestCase):
         said, _ = second.communicate(timeout=SECONDS)
         self.assertEqual(second.returncode, 0, said)
         self.assertEqual(said.decode().splitlines(),
-                         ["setup: Debian packages: all there", "setup: test wheels: all there", "setup: done"])
+                         ["setup: Debian packages: all there", "setup: wheels: all there", "setup: done"])
         self.assertEqual(self.calls(), calls)
 
     def test_a_part_that_fails_is_one_line_with_the_last_lines_of_its_log(self):

@@ -6,7 +6,7 @@ import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 NAMED = re.compile(r"(?<![\w/.-])((?:docs|scripts|tools|examples|tests)/[\w/.-]*\w)")
 README_LINES = 200
@@ -31,9 +31,9 @@ class Docs(unittest.TestCase):
 
     def test_every_page_is_in_the_index(self):
         index = (ROOT / "docs/README.md").read_text()
-        for page in (ROOT / "docs").glob("*.md"):
+        for page in (ROOT / "docs").rglob("*.md"):
             if page.name != "README.md":
-                self.assertIn(f"({page.name})", index)
+                self.assertIn(f"({page.relative_to(ROOT / 'docs')})", index)
 
     def test_readme_and_pictures_stay_small(self):
         self.assertLessEqual(len((ROOT / "README.md").read_text().splitlines()), README_LINES)
