@@ -9,6 +9,7 @@ import importlib.util
 import io
 import pathlib
 import sys
+import time
 import unittest
 
 TIDY = pathlib.Path(__file__).resolve().parents[2] / "tools/build/tidy.py"
@@ -47,6 +48,28 @@ class Sources(unittest.TestCase):
             self.tidy.unbuilt_commands({})
         self.assertEqual(stopped.exception.code, 2)
         self.assertIn("base/clock.cc, whose flags others are to have, is no source of build/release", said.getvalue())
+
+    def test_groups_whose_time_is_over_are_not_checked_and_counted(self):
+        looked = []
+        self.tidy.look = lambda names, flags: looked.append(names) or [(names, [])]
+        groups = [(["a.cc", "b.cc"], ()), (["c.cc"], ())]
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.assertEqual(self.tidy.look_at_all(groups, 1, time.monotonic() - 1, lambda names: None), (0, 3))
+            self.assertEqual(looked, [])
+            self.assertEqual(self.tidy.look_at_all(groups, 1, time.monotonic() + 3600, lambda names: None), (0, 0))
+        self.assertEqual(looked, [["a.cc", "b.cc"], ["c.cc"]])
+
+    def test_what_changed_last_comes_first(self):
+        self.tidy.ages = lambda: {"old.cc": 9, "older.cc": 12, "new.cc": 2}
+        groups = [(["older.cc"], ()), (["old.cc", "new.cc"], ()), (["uncommitted.cc"], ())]
+        self.assertEqual([group[0][-1] for group in self.tidy.newest_first(groups)],
+                         ["uncommitted.cc", "new.cc", "older.cc"])
+
+    def test_the_age_of_a_file_is_a_number_of_commits(self):
+        ages = self.tidy.ages()
+        newest = self.tidy.git("log", "-1", "--format=", "--name-only")
+        self.assertTrue(newest)
+        self.assertEqual({ages[name] for name in newest}, {1})
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ Usage:
   scripts/tidy --changed        the sources that differ from the upstream branch (if there is none: from the last commit
                                 but one), and every source that includes a changed header
   scripts/tidy FILE...          these sources
-  Each form takes --jobs N (default: one job per core) and --fresh, which also checks sources that are known to be clean.
+  Each form takes --jobs N (default: one job per core); --fresh, which also checks sources that are known to be clean;
+  and --seconds N, after which no further source is begun: the sources changed last come first, and the last line says
+  how many were not checked.
 
 Build the tree first (scripts/test): compiler flags and generated headers come from build/release. The flags of sources
 that only a TSan build compiles (tests/sanitizer) are in this file. If the tree was built without nvcc, the sources that
@@ -19,6 +21,7 @@ import concurrent.futures
 import functools
 import hashlib
 import json
+import math
 import os
 import pathlib
 import re
@@ -283,13 +286,35 @@ class Progress:
         print(line, end="" if self.on_terminal else "\n", flush=True)
 
 
-def look_at_all(groups, num_jobs, on_clean):
-    """Checks the groups and prints each finding once. Returns the number of findings."""
+def ages():
+    """Returns how many commits ago each file was last changed: {path from the root: number}."""
+    found, num_commits = {}, 0
+    for line in git("log", "--format=%x00", "--name-only"):
+        num_commits += line == "\0"
+        if line.strip("\0"):
+            found.setdefault(line, num_commits)
+    return found
+
+
+def newest_first(groups):
+    """Sorts groups by the last change of any of their sources. Sources that are not committed are the newest."""
+    age = ages()
+    return sorted(groups, key=lambda group: min(age.get(name, 0) for name in group[0]))
+
+
+def look_at_all(groups, num_jobs, end, on_clean):
+    """Checks the groups and prints each finding once. Begins none after the time `end` of time.monotonic(). Returns the
+    number of findings and that of sources that were not checked."""
     printed = set()
+    num_left = 0
     progress = Progress(sum(len(names) for names, _ in groups))
     with concurrent.futures.ThreadPoolExecutor(num_jobs) as pool:
-        runs = {pool.submit(look, names, flags): names for names, flags in groups}
+        runs = {pool.submit(lambda *group: look(*group) if time.monotonic() < end else None, names, flags): names
+                for names, flags in groups}
         for run in concurrent.futures.as_completed(runs):
+            if run.result() is None:
+                num_left += len(runs[run])
+                continue
             for names, findings in run.result():
                 if not findings:
                     on_clean(names)
@@ -301,7 +326,7 @@ def look_at_all(groups, num_jobs, on_clean):
                         print(finding, flush=True)
             progress.step(runs[run])
     progress.clear()
-    return len(printed)
+    return len(printed), num_left
 
 
 def read_clean():
@@ -317,6 +342,7 @@ def main():
     for flag in ("--without-torch", "--changed", "--fresh"):
         parser.add_argument(flag, action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)
     parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
 
@@ -331,9 +357,13 @@ def main():
         clean.update({name: fingerprints[name] for name in found_clean})
         CLEAN.write_text(json.dumps(clean, indent=1, sort_keys=True))
 
-    num_findings = look_at_all(join(waiting, commands), options.jobs, remember)
+    groups, end = join(waiting, commands), math.inf
+    if options.seconds is not None:
+        groups, end = newest_first(groups), start + options.seconds
+    num_findings, num_left = look_at_all(groups, options.jobs, end, remember)
     print(f"tidy: {len(names)} files, {len(names) - len(waiting)} of them already known to be clean: {num_findings} findings, "
-          f"{time.monotonic() - start:.0f} s ({resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime:.0f} s of CPU)")
+          f"{time.monotonic() - start:.0f} s ({resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime:.0f} s of CPU)"
+          + (f"; {num_left} FILES NOT CHECKED: the {options.seconds:.0f} s are over" if num_left else ""))
     return 1 if num_findings else 0
 
 
