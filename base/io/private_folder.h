@@ -41,8 +41,8 @@ struct PrivateFolder {
 // folders above it is open to all. Other errors are those of the system.
 absl::StatusOr<std::vector<std::string>> PreparePrivateFolder(const PrivateFolder& folder);
 
-// Refuses, as above, a file or folder that another user could write. OK if it does not exist. `what` is its name in
-// messages.
+// Refuses a file or folder that another user could write, as PreparePrivateFolder does. OK if it does not exist. `what`
+// is its name in messages.
 absl::Status CheckOnlyOwnerWrites(const std::string& path, const std::string& what);
 
 }  // namespace ampd

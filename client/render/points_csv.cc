@@ -28,7 +28,7 @@ std::string NumberAt(const Column& column, int index) {
   }
 }
 
-// The same for a column that has NaN for what was not measured.
+// Returns the number at `index`; "" if the column has none or has NaN, which means that it was not measured.
 std::string MeasuredAt(const google::protobuf::RepeatedField<float>& column, int index) {
   return index >= column.size() || std::isnan(column.Get(index)) ? "" : CsvNumber(column.Get(index));
 }

@@ -32,7 +32,7 @@ class LabelledReader {
  public:
   explicit LabelledReader(const LabelledTextOptions& options) : options_(options) {}
 
-  // Reads the first row of a table.
+  // Finds the columns of the text and the label. `names` is the first row of the table.
   absl::Status ReadHeading(const std::vector<std::string>& names) {
     num_columns_ = names.size();
     for (auto name = names.begin(); name != names.end(); ++name) {

@@ -94,7 +94,7 @@ int64_t OpMemory::BiasPartials(const Node& node) const {
 
 int64_t OpMemory::ForwardWorkspace(const Node& node) const {
   const int64_t scores = MakesScores(node) ? AttentionForwardBytes(AttentionSizesOf(node)) : 0;
-  // The two LogarithmParts: the logits in fp32, and their logarithms.
+  // LogarithmPart counts twice: for the logits in fp32, and for their log-softmax.
   return scores + 2 * LogarithmPart(node) + ImageCopy(node) + UnsummedLoss(node) + PartialSums(node) +
          (IsWide(node) ? WideCopies(node) : 0);
 }

@@ -50,8 +50,8 @@ std::optional<Range> RangeOf(const Node& node, std::string_view argument, const 
   return number.has_value() ? std::optional(Range{*number, *number}) : std::nullopt;
 }
 
-// The range of the sum or difference of a tensor and a single number. Nothing for two tensors, because their extremes
-// may be at different positions.
+// Returns the exact range of a tensor plus one number (`sign` 1) or minus it (`sign` -1). Returns nothing for two
+// tensors: their extremes may be at different positions, so the sum of these would only be a bound.
 std::optional<Range> Sum(const Node& node, const Ranges& ranges, int64_t sign) {
   const auto self = RangeOf(node, "self", ranges);
   const auto other = RangeOf(node, "other", ranges);

@@ -168,8 +168,8 @@ absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive,
 // Reads a model from its JSON alone. INVALID_ARGUMENT as ReadExportedModel.
 absl::StatusOr<ExportedModel> ParseExportedModel(std::string text);
 
-// The content of a tensor's entry, as far as the tensor reaches and no further, whatever the entry's unpacked size.
-// Errors as ReadExportedModel.
+// Returns the content of a tensor's entry. Unpacks only as many bytes as the tensor needs, even if the entry has more.
+// Returns the same errors as ReadExportedModel.
 absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTensor& tensor);
 
 // Reads every tensor's content in pieces, as far as ReadStored reads it. Verifies the checksum of an entry that ends

@@ -52,8 +52,8 @@ absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedPr
 // the training program draws random numbers even without dropout.
 absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, const ImportOptions& options = {});
 
-// Returns an error message, as ImportProgram has it, for each op of the program that models may not use. Each message
-// occurs once. For people who inspect a file.
+// Returns the error messages that ImportProgram would give for the ops of the program that models may not use. Each
+// message occurs once. For tools that show a file to people.
 std::vector<std::string> RefusedOps(const ExportedProgram& program);
 
 // Whether the program was exported in evaluation mode: it has dropout or norms with running statistics, and all of

@@ -52,8 +52,8 @@ class WorkerSessions {
 
   explicit WorkerSessions(const Options& options) : options_(options), liveness_(options.lease, options.lease_margin) {}
 
-  // Records in the journal that this life (run) of the server begins, and starts every lease over. Call once, before
-  // anything else and after the ledger's Start. Blocks until the record is on disk.
+  // Records in the journal that the server has started, and gives every lease its full duration from now on. Call once,
+  // before anything else and after the ledger's Start. Blocks until the record is on disk.
   absl::Status Start();
 
   // Processes a report and returns the directive that renews the worker's lease. A later directive acknowledges the

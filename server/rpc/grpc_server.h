@@ -76,8 +76,8 @@ class GrpcServer {
   CallLimits* call_limits();
   // Returns Acceptor::HadRoom for all listeners.
   bool HadConnectionRoom();
-  // Ends the streams of callers that may not call them any more, because their token expired or was revoked. Called
-  // once a second. Returns how many it begins to end.
+  // Ends the streams whose callers have lost their right to them, because a token expired or was revoked. Called once a
+  // second. Does not wait until they have ended; returns how many they are.
   int EndDeniedStreams();
   // Publishes the results of kHealthChecks; `results` is indexed by HealthCheckId. Each check is a gRPC health service
   // with the check's name. The server as a whole and its services are healthy if all checks pass.

@@ -87,8 +87,8 @@ class FakeJobs final : public v1::JobService::Service {
   absl::Notification watching;  // notified when a watch waits after its snapshot
   absl::Notification release;
 
-  // Gives access to the script under the lock that calls on other threads use. The lock is held until the end of the
-  // expression.
+  // Gives access to the Script, which says how this fake answers. Calls on other threads use it under the same lock,
+  // which is held until the end of the expression.
   class LockedScript {
    public:
     explicit LockedScript(FakeJobs* jobs) : lock_(&jobs->mutex_), script_(&jobs->script_) {}

@@ -37,7 +37,7 @@ constexpr int64_t kMicroBatches = 4;
 constexpr double kEmaDecay = 0.9375;
 
 constexpr double kFp32Tolerance = 1e-4;
-// The part of the first loss that the runs of 30 to 50 steps reach.
+// After 30 to 50 steps, the loss must be at most this fraction of the first loss.
 constexpr double kPartAfterFewSteps = 0.9;
 
 // Describes a training run. The fields are the arguments of oracle_training.py.

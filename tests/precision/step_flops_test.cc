@@ -88,9 +88,8 @@ TEST(StepFlops, OfGpt2_AreThoseOfThePalmFormula) {
   spec.set_dropout(0);
   const auto gpt2 = models::BuildGpt2(spec, /*sequence_length=*/1024);
   ASSERT_TRUE(gpt2.ok()) << gpt2.status();
-  // 6 N + 12 L T d for each token, where N has the weights that are multiplied: all but those of norms and positions,
-  // and the embedding once, as the head. No gradient of the input is left out, because the first layer reads
-  // embeddings.
+  // Each token takes 6 N + 12 L T d floating-point operations. N is the number of weights that are factors of matrix
+  // products: all but those of norms and of the position embedding, with the token embedding counted once, as the head.
   const double blocks = 12.0 * 12 * 768 * 768;
   const double head = 50257.0 * 768;
   const double expected = 8.0 * 1024 * (6 * (blocks + head) + 12.0 * 12 * 1024 * 768);

@@ -20,8 +20,9 @@ using ampd::sanitizer::RealFunction;
 
 using Run = void (*)(grpc_completion_queue_functor*, int);
 
-// Gives access to a private function of gRPC's headers, which finishes a tag. Only an explicit instantiation may name
-// a private member, so this is the only way to get its address.
+// Gives access to the private function in gRPC's headers that handles the end of an operation with a callback, by the
+// operation's tag. C++ lets only an explicit instantiation name a private member, so there is no other way to get the
+// function's address.
 struct SuccessTag {
   friend constexpr Run FinishOf(SuccessTag);
 };

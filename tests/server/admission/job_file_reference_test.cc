@@ -187,7 +187,10 @@ std::string TypeText(const FieldDescriptor& field) {
         type = absl::EndsWith(field.name(), "_bytes") ? "size" : "whole number";
     }
   }
-  return field.is_repeated() ? "list: " + type : type;
+  return field.is_repeated() ? "list of " + (type == "choice" ? "choices"
+                                             : type == "text" ? "texts"
+                                                              : type + "s")
+                             : type;
 }
 
 class Page {
@@ -228,7 +231,7 @@ class Page {
     if (const OneofDescriptor* const choice = field.real_containing_oneof(); choice != nullptr) {
       words.push_back(choice->field_count() == 2 ? "or `" + NameOf(*OtherOf(field)) + "`" : "choose one");
     }
-    std::string comment = WithoutDefault(sections_.WithPaths(comments_.Of(field)), facts);
+    std::string comment = WithoutLimits(WithoutDefault(sections_.WithPaths(comments_.Of(field)), facts), facts);
     if (comment.empty() && IsSection(field)) {
       comment = FirstSentence(sections_.WithPaths(comments_.Of(*field.message_type())));
     }
@@ -271,6 +274,15 @@ class Page {
       }
     }
     return comment;
+  }
+
+  // Leaves out the limits where the entry's heading already has them.
+  static std::string WithoutLimits(const std::string& comment, const FieldFacts& facts) {
+    const std::string limits = LimitsText(facts);
+    if (limits.empty() || absl::StrContains(comment, "Each " + limits)) {
+      return comment;
+    }
+    return absl::StrReplaceAll(comment, {{limits + "; ", ""}, {"; " + limits, ""}, {", " + limits, ""}});
   }
 
   static std::string FirstSentence(const std::string& text) {

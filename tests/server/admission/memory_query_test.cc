@@ -27,7 +27,7 @@ constexpr char kJob[] = R"(
     data {train {synthetic {shape: 20 num_classes: 5 num_samples: 100}} batch_size: 8}
     optimizer {adamw {learning_rate: 0.1}} train {steps: 10} )";
 
-// A job of 20 x 30 + 30 + 30 x 5 + 5 parameters, changed by `text`.
+// A request to estimate kJob with the fields that `text`, a JobSpec in protobuf's text format, sets.
 v1::EstimateJobRequest Request(const std::string& text) {
   v1::EstimateJobRequest request;
   v1::JobSpec change;

@@ -1,5 +1,5 @@
-// Compares the CUDA kernels for batch norms with plain loops in double. This file is compiled twice, like
-// cuda_kernels_test.cc.
+// Compares the CUDA kernels for batch norms with plain loops in double. Compiled over the emulated CUDA and over the
+// real one, as cuda_kernels_test.cc is.
 #include <gtest/gtest.h>
 
 #include <algorithm>

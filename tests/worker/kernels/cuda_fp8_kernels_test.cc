@@ -1,5 +1,6 @@
 // Compares the CUDA kernels for FP8 with the definition, one number at a time. The rounding of a number is compared
-// with LibTorch in worker_amp_fp8_quantizer_test. This file is compiled twice, like cuda_kernels_test.cc.
+// with LibTorch in worker_amp_fp8_quantizer_test. Compiled over the emulated CUDA and over the real one, as
+// cuda_kernels_test.cc is.
 #include <gtest/gtest.h>
 
 #include <algorithm>

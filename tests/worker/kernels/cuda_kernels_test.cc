@@ -325,8 +325,9 @@ class Steps {
   std::vector<GradientStats> stats;
 };
 
-// The results of CUDA's pow and cos may differ from the host's by about 1e-16, one last bit of a number near 1. So may
-// 1 - 0.999^t, which can be as small as 0.001; there the square root makes an absolute error 16 times larger.
+// The results of CUDA's pow and cos may differ from the host's by about 1e-16, the last bit of a number near 1. Then
+// 1 - 0.999^t differs as much. It can be as small as 0.001, where the square root makes an absolute error 16 times
+// larger.
 constexpr double kPowError = 1e-14;
 
 void ExpectSameDecision(const PhaseBlock& expected, const PhaseBlock& actual) {

@@ -21,13 +21,13 @@ namespace ampd::agent {
 
 // Stores the artifacts (uploaded files that attempts need) of this worker, each in a file "<folder>/<sha256>". A thread
 // downloads the wanted artifacts that are missing, one after the other. If the file of a wanted artifact exists
-// already, the artifact becomes READY at once, or, during a download, after the next piece of that download. If the
-// server is not available, the download is retried later and does not delay others. Downloaded bytes are kept in
+// already, the artifact becomes READY at once or, while another artifact is downloaded, after the next piece of that.
+// If the server is not available, the download is retried later and does not delay others. Downloaded bytes are kept in
 // "<sha256>.partial". The download resumes from there, also after a restart of the agent. The file gets its final name
 // once its content matches the digest.
 //
-// When the files exceed `max_bytes`, the least recently used files are deleted. When the disk is full, all files are
-// deleted. The file of a wanted artifact is never deleted. Thread-safe.
+// When the files exceed `max_bytes`, the least recently used files are deleted. When the disk is full, the files of all
+// artifacts that are not wanted are deleted. Thread-safe.
 class ArtifactCache {
  public:
   struct Options {

@@ -22,7 +22,7 @@ inline constexpr char kTokenVariable[] = "AMPD_SPAWN_TOKEN";
 // written the exit status, or when the shim and all processes with the spawn's token (kTokenVariable) are gone.
 // Single-threaded; owner: the agent's loop.
 //
-//   warm --Bind--> bound --trainer ends--> exited
+//   warm (started, without an attempt) --Bind--> bound (to an attempt) --trainer ends--> exited
 class SpawnedTrainer {
  public:
   struct Command {

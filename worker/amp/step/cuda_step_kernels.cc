@@ -108,8 +108,8 @@ class CudaStepKernels final : public StepKernels {
     return TableOf(rows, last.there.defined() ? last.there.const_data_ptr() : nullptr);
   }
 
-  // Returns the device address of a recorded pass's rows. EndRecording copies the rows there. Every pass of a recorded
-  // step has a separate place, in memory that is not used for anything else.
+  // Keeps `bytes`, the rows of one pass of the step that is being recorded, and returns the device address to which
+  // EndRecording will copy them. Each pass has a place of its own, in memory that is not used for anything else.
   const void* Record(std::span<const std::byte> bytes) {
     const size_t begin = recorded_.here.size();
     TORCH_CHECK(begin + bytes.size() <= recorded_.there.nbytes(), "a step with ", begin + bytes.size(),

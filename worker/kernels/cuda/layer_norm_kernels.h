@@ -42,7 +42,8 @@ struct CudaLayerNorm {
   float* inverse_deviation = nullptr;  // (R)
 };
 
-// The backward pass. `gradient` is that of the result; `sum_gradient` is that of the sum from its other readers.
+// The backward pass of the norm of a sum x + y. `gradient` is the gradient of the norm's result; `sum_gradient` is the
+// gradient that the sum has from the other nodes that use it.
 //
 //   normalised = (sum - mean) * inverse_deviation
 //   x_gradient = y_gradient = sum_gradient + inverse_deviation *

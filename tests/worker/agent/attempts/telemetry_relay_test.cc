@@ -88,7 +88,7 @@ std::vector<std::string> SendAll(TelemetryRelay& relay) {
   return sent;
 }
 
-// Sends as many uploads as may be in flight at once. Each upload has one step; their sequences start at 1.
+// Sends as many uploads as may be in flight at once. Each contains one step; their sequence numbers are 1, 2 and so on.
 void FillUploads(TelemetryRelay& relay) {
   for (uint64_t sequence = 1; sequence <= TelemetryRelay::kMaxUploads; ++sequence) {
     relay.Add(Steps(sequence, sequence));
