@@ -203,6 +203,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     if (!status.ok()) {
       environment_.observer->Refused(kUploadArtifact, status, peer_);
     }
+    slot_.reset();  // Before the client learns of the end, because it may begin the next upload at once.
     Finish(ToGrpcStatus(status));
   }
 

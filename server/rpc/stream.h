@@ -177,6 +177,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Ope
     if (!status.ok() && !absl::IsCancelled(status)) {
       environment_.observer->Refused(method_, status, environment_.guard->PeerText(*context_));
     }
+    slot_.reset();  // Before the client learns that the stream has ended, because it may open the next one at once.
     this->Finish(ToGrpcStatus(status));
   }
 

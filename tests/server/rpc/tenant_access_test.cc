@@ -377,7 +377,9 @@ TEST_F(TenantLimitsAccess, ATenantWithItsFillOfArtifactsIsToldSo) {
   const absl::Status refused = Upload(*vision, std::string(6, 'b')).status();
   EXPECT_EQ(ReasonOf(refused), "TENANT_LIMIT");
   EXPECT_TRUE(RetryDelayOf(refused).has_value());
-  EXPECT_TRUE(Upload(*vision, std::string(15, 'a')).ok()) << "it is there already";
+  for (int i = 0; i < 100; ++i) {  // It is there already. An upload that was answered no longer counts as a stream.
+    ASSERT_TRUE(Upload(*vision, std::string(15, 'a')).ok()) << i;
+  }
   EXPECT_TRUE(Upload(*vision, std::string(5, 'b')).ok());
   EXPECT_TRUE(Upload(*nlp, std::string(100, 'c')).ok());
 }
