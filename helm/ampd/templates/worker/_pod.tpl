@@ -8,7 +8,7 @@
 metadata:
   labels:
     {{- include "ampd.labels" $labels | nindent 4 }}
-    ampd/role: worker
+    ampd/job: ampd-worker
     {{- with $pool.podLabels }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -69,16 +69,14 @@ spec:
       # its trainers, and a worker that has no server must wait for it.
       readinessProbe:
         exec:
-          {{- if $metrics }}
           command:
             - ampd-worker
             - health
-            - --metrics-listen=0.0.0.0:7072
+            - --config=/etc/ampd/config/worker.yaml
+            {{- if $metrics }}
             - --cert=/etc/ampd/metrics/tls.crt
             - --key=/etc/ampd/metrics/tls.key
-          {{- else }}
-          command: [ampd-worker, health, "--metrics-listen=127.0.0.1:7072"]
-          {{- end }}
+            {{- end }}
         periodSeconds: 10
         timeoutSeconds: 10
       securityContext: {{- include "ampd.securityContext" $root | nindent 8 }}
