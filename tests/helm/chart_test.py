@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the chart helm/ampd without a cluster: lint, templates, manifests and refusals, by Helm's own library.
 
-Usage: chart_test.py [FOLDER_OF_BINARIES], which it does not need. Runs with the Python of .deps/venv, where scripts/setup installs helm-python-sdk and
-kubernetes-validate. AMPD_UPDATE_GOLDEN=1 writes the golden files.
+Usage: chart_test.py [FOLDER_OF_BINARIES], which it does not need. Runs with the Python of .deps/venv, where scripts/setup
+installs helm-python-sdk and kubernetes-validate. AMPD_UPDATE_GOLDEN=1 writes the golden files.
 """
 import base64
 import collections
@@ -77,7 +77,8 @@ class Manifests(unittest.TestCase):
 
     def test_lint_finds_nothing(self):
         with tempfile.TemporaryDirectory() as folder:
-            path = helm_python.package(chart.SOURCE, destination=folder, version=chart.VERSION, app_version=chart.VERSION)
+            path = helm_python.package(chart.SOURCE, destination=folder, version=chart.VERSION,
+                                       app_version=chart.VERSION)
             for name in SETS:
                 with self.subTest(values=name):
                     report = helm_python.lint(path, chart.values_of(name), strict=True, namespace=chart.NAMESPACE)
@@ -149,7 +150,8 @@ class Manifests(unittest.TestCase):
             if pod:
                 volumes = {volume["name"] for volume in pod["volumes"]}
                 volumes |= {claim["metadata"]["name"] for claim in one["spec"].get("volumeClaimTemplates", [])}
-                mounted = {mount["name"] for container in chart.containers_of(pod) for mount in container["volumeMounts"]}
+                mounted = {mount["name"] for container in chart.containers_of(pod)
+                           for mount in container["volumeMounts"]}
                 self.assertEqual(volumes, mounted, one["kind"])
 
     @each_set
@@ -269,22 +271,22 @@ class Values(unittest.TestCase):
         self.assertLessEqual(seen["worker.yaml"], set(worker))
 
     def test_the_table_of_the_readme_is_that_of_the_values(self):
-        done = subprocess.run([sys.executable, chart.ROOT / "tools/build/values_table.py", "--check"], capture_output=True,
-                              text=True, check=False)
+        done = subprocess.run([sys.executable, chart.ROOT / "tools/build/values_table.py", "--check"],
+                              capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
 
 
 FLAG = re.compile(r'"--([a-z-]+)"(?=,)')
 # Flags that the chart sets or that have no use in a pod.
 SET_BY_CHART_SERVER = {
-    "data-dir", "socket", "listen", "tls-cert", "tls-key", "tls-client-ca", "allow-unauthenticated-loopback", "proxy-socket",
-    "port-file", "drain-grace", "grant", "tenant-limit", "caller-limit", "metrics-listen", "metrics-tls-cert",
+    "data-dir", "socket", "listen", "tls-cert", "tls-key", "tls-client-ca", "allow-unauthenticated-loopback",
+    "proxy-socket", "port-file", "drain-grace", "grant", "tenant-limit", "caller-limit", "metrics-listen", "metrics-tls-cert",
     "metrics-tls-key", "metrics-tls-client-ca", "oidc-issuer", "oidc-audience", "oidc-keys", "oidc-ca", "oidc-role",
     "oidc-tenant-claim", "oidc-name-claim"}
 SET_BY_CHART_WORKER = {
-    "server", "token-file", "ca", "cert", "key", "name", "tenant", "state-dir", "checkpoint-root", "checkpoint-root-shared",
-    "data-root", "data-group", "shim", "trainer", "stop-trainers-on-exit", "exit-grace", "metrics-listen", "metrics-tls-cert",
-    "metrics-tls-key", "metrics-tls-client-ca", "ready-file"}
+    "server", "token-file", "ca", "cert", "key", "name", "tenant", "state-dir", "checkpoint-root",
+    "checkpoint-root-shared", "data-root", "data-group", "shim", "trainer", "stop-trainers-on-exit", "exit-grace",
+    "metrics-listen", "metrics-tls-cert", "metrics-tls-key", "metrics-tls-client-ca", "ready-file"}
 # Maps whose keys the user chooses.
 FREE = {"pools", "requests", "limits"}
 
@@ -332,7 +334,8 @@ class Monitoring(unittest.TestCase):
                 rules = [one for one in objects if one["kind"] == "PrometheusRule"]
                 names = [group["name"] for one in rules for group in one["spec"]["groups"]]
                 self.assertEqual(names, [f"group{number}" for number in range(count)])
-                shown = {key: text for one in objects if one["kind"] == "ConfigMap" for key, text in one["data"].items()}
+                shown = {key: text for one in objects if one["kind"] == "ConfigMap"
+                         for key, text in one["data"].items()}
                 for number in range(count):
                     self.assertEqual(shown[f"Board_{number}.json"], DASHBOARD % number)
 
@@ -373,8 +376,8 @@ class Certificates(unittest.TestCase):
 
     def test_the_names_are_in_the_request_to_cert_manager(self):
         certificate = chart.find(objects_of("cert-manager"), "Certificate", "ampd-server-tls")["spec"]
-        self.assertEqual(certificate["dnsNames"], ["ampd", "ampd.ml", "ampd.ml.svc", "ampd.ml.svc.cluster.local", "localhost",
-                                                   "ampd.example.com"])
+        self.assertEqual(certificate["dnsNames"], ["ampd", "ampd.ml", "ampd.ml.svc", "ampd.ml.svc.cluster.local",
+                                                   "localhost", "ampd.example.com"])
         self.assertEqual(certificate["ipAddresses"], ["192.0.2.7", "2001:db8::7"])
 
 

@@ -1,9 +1,10 @@
 """Runs the pods of a rendered chart as processes of this host, in place of a kubelet.
 
-Volumes are made as a kubelet makes them: an emptyDir is open to all, the volume of a claim to the pod's group, and the files
-of ConfigMaps and Secrets are symbolic links to a folder that is replaced as a whole. As root, the processes have the user
-and groups of the pod. Paths of containers begin at a folder of the pod, and ports are those that the system chooses. What
-is not there: images, the read-only root file system, limits, DNS, and everything that the API of Kubernetes does.
+Volumes are made as a kubelet makes them: an emptyDir is open to all, the volume of a claim to the pod's group, and the
+files of ConfigMaps and Secrets are symbolic links to a folder that is replaced as a whole. As root, the processes have
+the user and groups of the pod. Paths of containers begin at a folder of the pod, and ports are those that the system
+chooses. What is not there: images, the read-only root file system, limits, DNS, and everything that the API of
+Kubernetes does.
 """
 import base64
 import math
@@ -22,11 +23,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 from service import Program, wait_for
 
 ENTRYPOINTS = {"ampd-server": "ampd-server", "ampd-worker-cpu": "ampd-worker", "ampd-client": "ampctl"}
-PREFIX = re.compile(r"(?<![\w/.])/(?:etc/ampd|run/ampd|var/lib/ampd|work|data|tmp)(?=\W|$)")
+PREFIX = re.compile(r"(?<![\w/.])/(?:etc/ampd|run/ampd|var/lib/ampd|data|tmp)(?=\W|$)")
 
 
 def owned(pod):
-    """Returns the options of subprocess with which a process has the user and groups of a pod, if this one may give it."""
+    """Returns the options of subprocess that give a process the user and groups of a pod; none if this user may not."""
     context = pod["securityContext"]
     if os.geteuid() != 0:
         return {}
@@ -34,8 +35,8 @@ def owned(pod):
 
 
 class Pod:
-    """One pod. `claims` maps the names of PersistentVolumeClaims to folders. `changes` maps texts in commands, environment and
-    files, such as addresses, to what is there instead."""
+    """One pod. `claims` maps the names of PersistentVolumeClaims to folders. `changes` maps texts in commands,
+    environment and files, such as addresses, to what is there instead."""
 
     def __init__(self, folder, binaries, objects, owner, claims, changes):
         self.root, self.binaries, self.objects, self.owner = folder, binaries, objects, owner
@@ -76,7 +77,7 @@ class Pod:
         path.chmod(mode)
 
     def fill(self, name):
-        """Writes the files of the volume of a ConfigMap or Secret as they are now, and lets the pod see all of them at once."""
+        """Writes the files of the volume of a ConfigMap or Secret as they are now, and shows them to the pod at once."""
         [volume] = [one for one in self.spec["volumes"] if one["name"] == name]
         secret = volume.get("secret")
         source = chart.find(self.objects, "Secret" if secret else "ConfigMap",
@@ -131,13 +132,13 @@ class Pod:
     def run(self, name, seconds=120, command=None):
         """Runs a container, or a command in it, to its end. Returns the result."""
         words = [self.place(word) for word in command] if command else self.command(name)
-        return subprocess.run(words, env=self.environment(name), cwd=self.root, capture_output=True, text=True, timeout=seconds,
-                              check=False, stdin=subprocess.DEVNULL, **owned(self.spec))
+        return subprocess.run(words, env=self.environment(name), cwd=self.root, capture_output=True, text=True,
+                              timeout=seconds, check=False, stdin=subprocess.DEVNULL, **owned(self.spec))
 
     def start(self, name, *more, **options):
         """Starts a container, with further arguments."""
-        return Program([*self.command(name), *more], self.root / f"{name}.log", env=self.environment(name), cwd=self.root,
-                       start_new_session=True, **owned(self.spec), **options)
+        return Program([*self.command(name), *more], self.root / f"{name}.log", env=self.environment(name),
+                       cwd=self.root, start_new_session=True, **owned(self.spec), **options)
 
     def probe(self, name, kind, *more):
         return self.run(name, command=[*self.container(name)[kind]["exec"]["command"], *more])

@@ -46,13 +46,15 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- define "ampd.image" -}}
 {{- $image := .image -}}
 {{- $registry := default .root.Values.image.registry $image.registry -}}
-{{- $path := empty $registry | ternary $image.repository (printf "%s/%s" (trimSuffix "/" $registry) $image.repository) -}}
+{{- $path := $image.repository -}}
+{{- if $registry }}{{ $path = printf "%s/%s" (trimSuffix "/" $registry) $path }}{{ end -}}
 {{- if $image.digest -}}
 {{- printf "%s@%s" $path $image.digest -}}
 {{- else -}}
 {{- $tag := coalesce $image.tag .root.Values.image.tag .root.Chart.AppVersion -}}
 {{- if eq $tag "source" -}}
-{{- fail "image.tag: this is the chart's source, which knows no version of ampd. Set image.tag, or install the package that scripts/chart makes" -}}
+{{- fail (print "image.tag: this is the chart's source, which knows no version of ampd. Set image.tag, "
+      "or install the package that scripts/chart makes") -}}
 {{- end -}}
 {{- printf "%s:%s" $path $tag -}}
 {{- end -}}
@@ -70,8 +72,8 @@ imagePullSecrets:
 {{/* The names by which clients reach the server, as a JSON object with the list "names" and the list "addresses". */}}
 {{- define "ampd.hosts" -}}
 {{- $service := include "ampd.fullname" . -}}
-{{- $names := list $service (printf "%s.%s" $service .Release.Namespace) (printf "%s.%s.svc" $service .Release.Namespace) -}}
-{{- $names = append $names (printf "%s.%s.svc.%s" $service .Release.Namespace .Values.clusterDomain) -}}
+{{- $full := printf "%s.%s" $service .Release.Namespace -}}
+{{- $names := list $service $full (printf "%s.svc" $full) (printf "%s.svc.%s" $full .Values.clusterDomain) -}}
 {{- $names = append $names "localhost" -}}
 {{- $addresses := list -}}
 {{- $given := .Values.certificates.hosts -}}
@@ -101,12 +103,23 @@ imagePullSecrets:
 {{- end -}}
 {{- end -}}
 
-{{- define "ampd.serverSecret" -}}{{ include "ampd.certificateSecret" (dict "root" . "own" "server" "suffix" "server-tls") }}{{- end -}}
-{{- define "ampd.prometheusSecret" -}}{{ include "ampd.certificateSecret" (dict "root" . "own" "prometheus" "suffix" "prometheus-tls") }}{{- end -}}
-{{- define "ampd.workerMetricsSecret" -}}{{ include "ampd.certificateSecret" (dict "root" . "own" "workerMetrics" "suffix" "worker-metrics-tls") }}{{- end -}}
+{{- define "ampd.serverSecret" -}}
+{{- include "ampd.certificateSecret" (dict "root" . "own" "server" "suffix" "server-tls") -}}
+{{- end -}}
+
+{{- define "ampd.prometheusSecret" -}}
+{{- include "ampd.certificateSecret" (dict "root" . "own" "prometheus" "suffix" "prometheus-tls") -}}
+{{- end -}}
+
+{{- define "ampd.workerMetricsSecret" -}}
+{{- include "ampd.certificateSecret" (dict "root" . "own" "workerMetrics" "suffix" "worker-metrics-tls") -}}
+{{- end -}}
+
 {{/* Empty: there is no certificate of an admin. */}}
 {{- define "ampd.adminSecret" -}}
-{{- if .Values.certificates.adminName }}{{ include "ampd.certificateSecret" (dict "root" . "own" "admin" "suffix" "admin-tls") }}{{ end -}}
+{{- if .Values.certificates.adminName -}}
+{{- include "ampd.certificateSecret" (dict "root" . "own" "admin" "suffix" "admin-tls") -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "ampd.tokenSecret" -}}

@@ -1,8 +1,8 @@
 {{/* What all pods have in common. */}}
 
-{{/* The security context of a pod, for the Pod Security Standard `restricted`. Volumes get their group when they are empty
-     and never again: a later change would open the files of the server and the workers to the group, and they would refuse
-     them. */}}
+{{/* The security context of a pod, for the Pod Security Standard `restricted`. Volumes get their group while they are
+     empty and never again: a later change would open the files of the server and the workers to the group, and they
+     would refuse them. */}}
 {{- define "ampd.podSecurityContext" -}}
 runAsNonRoot: true
 {{- with .Values.podSecurity }}

@@ -25,7 +25,7 @@ spec:
       securityContext: {{- include "ampd.securityContext" . | nindent 8 }}
       resources: &small {requests: {cpu: 10m, memory: 64Mi}, limits: {memory: 256Mi}}
       volumeMounts:
-        - {name: work, mountPath: /work}
+        - {name: work, mountPath: /run/ampd-token}
         - {name: script, mountPath: /etc/ampd/script, readOnly: true}
         - {name: admin, mountPath: /etc/ampd/admin, readOnly: true}
         - {name: token, mountPath: /etc/ampd/token, readOnly: true}
@@ -33,13 +33,13 @@ spec:
     - name: keep
       image: {{ include "ampd.image" (dict "root" . "image" .Values.images.kubectl) }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
-      command: [kubectl, patch, secret, {{ $name }}, --type=merge, --patch-file=/work/patch.json]
+      command: [kubectl, patch, secret, {{ $name }}, --type=merge, --patch-file=/run/ampd-token/patch.json]
       env:
-        - {name: HOME, value: /work}
+        - {name: HOME, value: /run/ampd-token}
       securityContext: {{- include "ampd.securityContext" . | nindent 8 }}
       resources: *small
       volumeMounts:
-        - {name: work, mountPath: /work}
+        - {name: work, mountPath: /run/ampd-token}
         # Only this container may call the API of Kubernetes.
         - {name: api, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
   volumes:

@@ -2,8 +2,12 @@
 {{- define "ampd.serverConfig" -}}
 {{- $server := .Values.server -}}
 {{- $grants := list -}}
-{{- with include "ampd.adminSecret" . }}{{ $grants = append $grants (printf "cert:%s=admin" $.Values.certificates.adminName) }}{{ end -}}
-{{- if .Values.metrics.enabled }}{{ $grants = append $grants (printf "cert:%s=scraper" .Values.certificates.prometheusName) }}{{ end -}}
+{{- if include "ampd.adminSecret" . -}}
+{{- $grants = append $grants (printf "cert:%s=admin" .Values.certificates.adminName) -}}
+{{- end -}}
+{{- if .Values.metrics.enabled -}}
+{{- $grants = append $grants (printf "cert:%s=scraper" .Values.certificates.prometheusName) -}}
+{{- end -}}
 {{- $flags := dict
   "data-dir" "/var/lib/ampd/data"
   "proxy-socket" "/run/ampd/proxy/ampd.sock"

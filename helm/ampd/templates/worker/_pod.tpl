@@ -5,6 +5,8 @@
 {{- $labels := dict "root" $root "component" (printf "worker-%s" .name) -}}
 {{- $object := printf "%s-worker-%s" (include "ampd.fullname" $root) .name -}}
 {{- $metrics := $root.Values.metrics.enabled -}}
+{{- $image := gt (int $pool.gpus) 0 | ternary "workerCuda" "workerCpu" -}}
+{{- $key := eq $root.Values.workerToken.source "own" | ternary $root.Values.workerToken.key "token" -}}
 metadata:
   labels:
     {{- include "ampd.labels" $labels | nindent 4 }}
@@ -22,8 +24,8 @@ spec:
   serviceAccountName: {{ include "ampd.serviceAccountName" $root }}
   automountServiceAccountToken: false
   enableServiceLinks: false
-  # After SIGTERM trainers have exitGraceSeconds for their checkpoints. The worker needs at most 23 s more: it waits 2 s for
-  # the trainer that waits for a job, twice 10 s for trainers that it has killed, and 1 s to report its end.
+  # After SIGTERM trainers have exitGraceSeconds for their checkpoints. The worker needs at most 23 s more: it waits 2 s
+  # for the trainer that waits for a job, twice 10 s for trainers that it has killed, and 1 s to report its end.
   terminationGracePeriodSeconds: {{ add $pool.exitGraceSeconds 30 }}
   securityContext:
     {{- include "ampd.podSecurityContext" $root | nindent 4 }}
@@ -40,7 +42,7 @@ spec:
   {{- end }}
   containers:
     - name: worker
-      image: {{ include "ampd.image" (dict "root" $root "image" (gt (int $pool.gpus) 0 | ternary $root.Values.images.workerCuda $root.Values.images.workerCpu)) }}
+      image: {{ include "ampd.image" (dict "root" $root "image" (get $root.Values.images $image)) }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
       args:
         - --config=/etc/ampd/config/worker.yaml
@@ -142,7 +144,7 @@ spec:
         secretName: {{ include "ampd.tokenSecret" $root }}
         defaultMode: 0440
         # The pod starts when the Secret has it.
-        items: [{key: {{ eq $root.Values.workerToken.source "own" | ternary $root.Values.workerToken.key "token" }}, path: token}]
+        items: [{key: {{ $key }}, path: token}]
     {{- if $metrics }}
     - name: metrics
       secret:
