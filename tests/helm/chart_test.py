@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -306,6 +307,37 @@ def missing(values, schema, root, path=""):
     for key in set(values) & set(schema["properties"]):
         found += missing(values[key], schema["properties"][key], root, f"{path}.{key}")
     return found
+
+
+class Packaging(unittest.TestCase):
+    def test_the_script_takes_the_version_from_cmakelists(self):
+        version = re.search(r"^project\(ampd VERSION (\S+) ", (chart.ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
+        with tempfile.TemporaryDirectory() as folder:
+            clone = pathlib.Path(folder)
+            (clone / "scripts").mkdir()
+            shutil.copy(chart.ROOT / "scripts/chart", clone / "scripts")
+            shutil.copy(chart.ROOT / "CMakeLists.txt", clone)
+            shutil.copytree(chart.SOURCE, clone / "helm/ampd")
+            (clone / ".deps").mkdir()
+            (clone / ".deps/venv").symlink_to(sys.prefix)
+            # Without a program helm.
+            done = subprocess.run([clone / "scripts/chart"], env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True,
+                                  check=False)
+            self.assertEqual(done.stdout, f"build/release/chart/ampd-{version}.tgz\n", done.stderr)
+            packaged = helm_python.Chart.load(clone / done.stdout.strip())
+        self.assertEqual((packaged.version, packaged.metadata["appVersion"]), (version, version))
+        images = {container["image"] for one in chart.render({}, chart=packaged) if (pod := chart.pod_of(one))
+                  for container in chart.containers_of(pod) if "kubectl" not in container["image"]}
+        self.assertEqual(images, {f"ampd-{name}:{version}" for name in ("server", "proxy", "client", "worker-cpu")})
+        self.assertEqual({one["name"] for one in packaged.files if one["name"].startswith("rules/")},
+                         {f"rules/{path.name}" for path in (chart.SOURCE / "rules").glob("*")
+                          if not path.name.endswith("_test.yaml")})
+
+    def test_the_images_are_those_of_the_dockerfile(self):
+        targets = re.findall(r"^FROM \S+ AS (\S+)$", (chart.ROOT / "docker/Dockerfile").read_text(), re.MULTILINE)
+        for name, image in chart.package().values["images"].items():
+            if name != "kubectl":
+                self.assertIn(image["repository"].removeprefix("ampd-"), targets)
 
 
 class Monitoring(unittest.TestCase):
