@@ -31,6 +31,7 @@
 #include "server/monitoring/memory_watch.h"
 #include "server/monitoring/metrics.h"
 #include "server/monitoring/metrics_snapshotter.h"
+#include "server/monitoring/resource_collector.h"
 #include "server/monitoring/scrape_page.h"
 #include "server/monitoring/snapshot_collector.h"
 #include "server/oidc/identity_provider.h"
@@ -330,7 +331,14 @@ ScrapePage::Options Server::Parts::PageOptions(std::shared_ptr<prometheus::Colle
   return {.metrics = &metrics,
           .take_snapshot = [this](absl::Time now) { return core->snapshotter.TakeSnapshot(now); },
           .update_metrics = [this] { UpdateMetrics(); },
-          .more = {std::make_shared<ProcessCollector>(), std::move(beside)}};
+          .more = {std::make_shared<ProcessCollector>(),
+                   std::make_shared<ResourceCollector>(
+                       ResourceCollector::Options{.data_dir = config.data_dir,
+                                                  .certificates = {{"api", config.tls.certificate},
+                                                                   {"api-client-ca", config.tls.ca},
+                                                                   {"metrics", config.metrics_tls.certificate},
+                                                                   {"metrics-client-ca", config.metrics_tls.ca}}}),
+                   std::move(beside)}};
 }
 
 // Copies the totals of other parts into the metrics. Only a scrape calls it, and scrapes begin when the gRPC server

@@ -4,6 +4,9 @@
 #include <openssl/pem.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <ctime>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -95,6 +98,22 @@ absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate, const 
 absl::Status CheckServerFiles(const TlsFiles& files, const TlsFileOptions& options) {
   return files.ca.empty() ? CheckCertificateAndKey(files, options)
                           : CheckTlsFiles(files, /*needs_certificate=*/true, options);
+}
+
+absl::StatusOr<absl::Time> CertificateExpiry(const std::string& path) {
+  std::string content;
+  AMPD_ASSIGN_OR_RETURN(const BioPtr bio, OpenPem(path, &content));
+  absl::Time first = absl::InfiniteFuture();
+  while (const auto certificate = CertificatePtr(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr))) {
+    std::tm end = {};
+    if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) != 1) {
+      return BadFile(path, "has a certificate without a valid end");
+    }
+    first = std::min(first, absl::FromTM(end, absl::UTCTimeZone()));
+  }
+  ERR_clear_error();  // Reading beyond the last certificate is an error to OpenSSL.
+  return first != absl::InfiniteFuture() ? absl::StatusOr<absl::Time>(first)
+                                         : BadFile(path, "has no certificate in PEM form");
 }
 
 }  // namespace ampd

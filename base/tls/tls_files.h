@@ -3,6 +3,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace ampd {
 
@@ -30,5 +32,9 @@ absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate, const 
 
 // The same for a server whose clients need no certificate: `files.ca` may be empty, certificate and key must be there.
 absl::Status CheckServerFiles(const TlsFiles& files, const TlsFileOptions& options);
+
+// When a certificate of the file expires; of several, the first one that does. INVALID_ARGUMENT (BAD_TLS_FILES) if the
+// file cannot be read or has no certificate.
+absl::StatusOr<absl::Time> CertificateExpiry(const std::string& path);
 
 }  // namespace ampd

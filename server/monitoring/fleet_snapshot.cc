@@ -1,5 +1,6 @@
 #include "server/monitoring/fleet_snapshot.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -76,6 +77,7 @@ void DeclareJobs(Page* page) {
   const MetricType gauge = MetricType::Gauge;
   const MetricType counter = MetricType::Counter;
   page->Declare("ampd_job_info", "What the job is; always 1.", gauge);
+  page->Declare("ampd_job_state", "The state that the job is in; always 1.", gauge);
   page->Declare("ampd_job_gpu_info", "The GPUs the job runs on; always 1.", gauge);
   page->Declare("ampd_job_start_timestamp_seconds", "Time of the first step.", gauge);
   page->Declare("ampd_job_last_step_timestamp_seconds", "Time of the last step.", gauge);
@@ -100,6 +102,7 @@ void DeclareJobs(Page* page) {
                 "Floating-point operations of the model's products, per second of the last step.", gauge);
   page->Declare("ampd_job_mfu_ratio", "Model FLOPs utilization of the last step, 0 to 1.", gauge);
   page->Declare("ampd_job_power_watts", "Power of the job's GPU, or of all CPUs of its host.", gauge);
+  page->Declare("ampd_job_energy_joules_total", "Energy of the attempt, from the power at each step.", counter);
   page->Declare("ampd_job_device_utilization_ratio", "Share of the time in which a kernel ran on the job's GPU.",
                 gauge);
   page->Declare("ampd_job_checkpoint_bytes", "Size of the last checkpoint.", gauge);
@@ -202,6 +205,7 @@ void AddRecord(const v1::Job& job, Page* page) {
                       Label("precision", has_attempt ? job.attempts().rbegin()->precision() : ""),
                       Label("worker", has_attempt ? job.attempts().rbegin()->worker() : "")}),
             1);
+  page->Add("ampd_job_state", With(id, {Label("state", absl::AsciiStrToLower(v1::Job::State_Name(job.state())))}), 1);
   if (job.has_start_time()) {
     page->Add("ampd_job_start_timestamp_seconds", id, Seconds(job.start_time()));
   }
@@ -229,6 +233,8 @@ void AddProgress(const v1::Job& job, const ProgressBoard::Entry& entry, Page* pa
   page->Add("ampd_job_steps_total", id, step);
   page->Add("ampd_job_samples_total", id, step * job.spec().data().batch_size());
   page->Add("ampd_job_step_seconds_total", With(id, {Label("phase", "data")}), progress.data_wait_seconds());
+  page->Add("ampd_job_step_seconds_total", With(id, {Label("phase", "other")}),
+            std::max(0.0, entry.step_seconds - progress.data_wait_seconds()));
   page->Add("ampd_job_loss", With(id, {Label("split", "train")}), progress.loss());
   if (progress.has_eval_loss()) {
     page->Add("ampd_job_loss", With(id, {Label("split", "eval")}), progress.eval_loss());
@@ -254,6 +260,9 @@ void AddProgress(const v1::Job& job, const ProgressBoard::Entry& entry, Page* pa
   }
   if (progress.has_power_watts()) {
     page->Add("ampd_job_power_watts", id, progress.power_watts());
+  }
+  if (entry.energy_joules.has_value()) {
+    page->Add("ampd_job_energy_joules_total", id, *entry.energy_joules);
   }
   if (progress.has_device_utilization()) {
     page->Add("ampd_job_device_utilization_ratio", id, progress.device_utilization());

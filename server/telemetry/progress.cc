@@ -159,6 +159,17 @@ void ProgressBoard::CountSkips(State* state) {
   }
 }
 
+// Adds the energy since the step before. REQUIRES: called once for each row, in order.
+void ProgressBoard::AddEnergy(const v1::StepColumns& steps, int row, State* state) {
+  const int64_t before = std::exchange(state->last_time_unix_micros, steps.time_unix_micros(row));
+  if (steps.power_watts().empty() || std::isnan(steps.power_watts(row))) {
+    return;
+  }
+  const int64_t elapsed = before == 0 ? 0 : std::max<int64_t>(0, steps.time_unix_micros(row) - before);
+  state->entry.energy_joules = state->entry.energy_joules.value_or(0) +
+                               static_cast<double>(steps.power_watts(row)) * static_cast<double>(elapsed) / kMicros;
+}
+
 // Copies the phases' values of the last row.
 void ProgressBoard::AddPhases(const v1::StepColumns& steps, State* state) {
   v1::Progress& progress = state->entry.progress;
@@ -192,6 +203,7 @@ void ProgressBoard::AddSteps(const v1::StepColumns& steps, State* state) {
       state->skipped_steps.push_back({steps.step(i), SkippedPhases(steps, i)});
       entry.last_overflow_unix_micros = steps.time_unix_micros(i);
     }
+    AddEnergy(steps, i, state);
     progress.set_data_wait_seconds(progress.data_wait_seconds() + static_cast<double>(steps.data_wait_seconds(i)));
   }
   AddPhases(steps, state);

@@ -39,6 +39,9 @@ class ProgressBoard {
     int64_t num_scale_downs = 0;
     int64_t last_overflow_unix_micros = 0;
     double step_seconds = 0;  // Sum over the attempt.
+    // Energy of the attempt: the power at each step, times the time since the step before. Nothing if it is not
+    // measured.
+    std::optional<double> energy_joules;
   };
   std::optional<Entry> Find(const std::string& job) const;
   // Fills in `job->progress`, including the values that come from the spec.
@@ -54,10 +57,12 @@ class ProgressBoard {
     Entry entry;
     double last_loss_scale = 0;
     int64_t first_time_unix_micros = 0;
+    int64_t last_time_unix_micros = 0;
     int64_t num_steps = 0;
     std::vector<SkippedStep> skipped_steps;  // Skipped steps of the curve, ascending.
   };
   static void CountSkips(State* state);
+  static void AddEnergy(const v1::StepColumns& steps, int row, State* state);
   static void AddPhases(const v1::StepColumns& steps, State* state);
   void AddSteps(const v1::StepColumns& steps, State* state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddItem(const HistoryItem& item, State* state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

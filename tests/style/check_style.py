@@ -71,7 +71,7 @@ ROOMS = {
     "server/init": "ampd base base/flags base/io base/tls server server/tokens clock",
     "server/tokens": "ampd base base/formats base/io clock sqlite",
     "server/http": "base http server/access server/monitoring server/rpc",
-    "server/monitoring": "ampd base base/io models server/coordinator server/state server/telemetry clock log "
+    "server/monitoring": "ampd base base/io base/tls models server/coordinator server/state server/telemetry clock log "
                          "prometheus",
     "server/rpc": "ampd base base/grpc base/io base/ipc base/tls graph points server/access server/admission server/artifacts server/audit "
                   "server/coordinator server/monitoring server/oidc server/telemetry server/tokens clock files grpc thread",

@@ -270,10 +270,18 @@ struct Monitoring {
     }
     gpus = config.no_gpu_metrics ? nullptr : ampd::device::GpuMonitor::Open(config.devices);
     AMPD_ASSIGN_OR_RETURN(
-        endpoint,
-        ampd::agent::MetricsEndpoint::Listen(
-            *listen, config.metrics_tls,
-            {.version = ampd::Version(), .counters = &counters, .clock = &ampd::SystemClock(), .gpus = gpus.get()}));
+        endpoint, ampd::agent::MetricsEndpoint::Listen(
+                      *listen, config.metrics_tls,
+                      {.version = ampd::Version(),
+                       .counters = &counters,
+                       .clock = &ampd::SystemClock(),
+                       .gpus = gpus.get(),
+                       .worker = config.name,
+                       .host = {.folders = {{"state", config.state_folder}, {"checkpoints", config.checkpoint_root}},
+                                .certificates = {{"server-ca", config.tls.ca},
+                                                 {"client", config.tls.certificate},
+                                                 {"metrics", config.metrics_tls.certificate},
+                                                 {"metrics-client-ca", config.metrics_tls.ca}}}}));
     address = ampd::ListenAddress{listen->host, endpoint->port()}.ToString();
     return absl::OkStatus();
   }

@@ -2,17 +2,13 @@
 
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
-#include <unistd.h>
 
 #include <iterator>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/error.h"
-#include "base/io/file.h"
 #include "http/listener.h"
 #include "worker/agent/gpu_metrics.h"
 
@@ -37,25 +33,16 @@ MetricFamily Counter(const std::string& name, const std::string& help, double va
   return family;
 }
 
-double ResidentBytes() {
-  const std::string text = ReadFile("/proc/self/statm", 1024).value_or("");
-  const std::vector<std::string> fields = absl::StrSplit(text, ' ');
-  double pages = 0;
-  return fields.size() > 1 && absl::SimpleAtod(fields[1], &pages) ? pages * static_cast<double>(sysconf(_SC_PAGESIZE))
-                                                                  : 0;
-}
-
-double CpuSeconds() {
-  timespec time = {};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
 // Produces the pages of the agent's HTTP endpoint. Each scrape takes one snapshot of the counters.
 class AgentPages {
  public:
   explicit AgentPages(const MetricsEndpoint::Sources& sources)
-      : version_(sources.version), counters_(*sources.counters), clock_(*sources.clock), gpus_(sources.gpus) {}
+      : version_(sources.version),
+        worker_(sources.worker),
+        host_(sources.host),
+        counters_(*sources.counters),
+        clock_(*sources.clock),
+        gpus_(sources.gpus) {}
 
   // Seconds until the lease runs out; negative once it has.
   double LeaseSeconds() const {
@@ -67,6 +54,9 @@ class AgentPages {
     MetricFamily build = Gauge("ampd_worker_build_info", "Version of this agent; the value is always 1.", 1);
     build.metric[0].label.push_back({"version", version_});
     families.push_back(std::move(build));
+    MetricFamily info = Gauge("ampd_worker_info", "Name of this worker; the value is always 1.", 1);
+    info.metric[0].label.push_back({"worker", worker_});
+    families.push_back(std::move(info));
     families.push_back(Counter("ampd_worker_reports_total", "Reports made for the server.",
                                static_cast<double>(counters_.num_reports)));
     families.push_back(Counter("ampd_worker_directives_total", "Directives that came from the server.",
@@ -81,9 +71,8 @@ class AgentPages {
         Gauge("ampd_worker_attempts", "Attempts that the worker has.", static_cast<double>(counters_.num_attempts)));
     families.push_back(Gauge("ampd_worker_lease_remaining_seconds", "Until the lease runs out; negative when it has.",
                              LeaseSeconds()));
-    families.push_back(Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", ResidentBytes()));
-    families.push_back(
-        Counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", CpuSeconds()));
+    std::vector<MetricFamily> of_host = HostMetrics(host_);
+    std::move(of_host.begin(), of_host.end(), std::back_inserter(families));
     if (gpus_ != nullptr) {
       std::vector<MetricFamily> of_gpus = GpuMetrics(gpus_->Read(), gpus_->driver_version());
       std::move(of_gpus.begin(), of_gpus.end(), std::back_inserter(families));
@@ -93,6 +82,8 @@ class AgentPages {
 
  private:
   const std::string version_;
+  const std::string worker_;
+  const HostSources host_;
   const AgentCounters& counters_;
   const Clock& clock_;
   device::GpuMonitor* const gpus_;

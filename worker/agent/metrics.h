@@ -8,6 +8,7 @@
 #include "base/io/listen_address.h"
 #include "base/tls/tls_files.h"
 #include "worker/agent/agent_counters.h"
+#include "worker/agent/host_metrics.h"
 #include "worker/device/gpu_monitor.h"
 
 namespace ampd::agent {
@@ -22,6 +23,8 @@ class MetricsEndpoint {
     const AgentCounters* counters;
     const Clock* clock;
     device::GpuMonitor* gpus = nullptr;  // read at each scrape; null: no metrics of GPUs
+    std::string worker;                  // The worker's name.
+    HostSources host;
   };
   // Listens at `address`; port 0 picks a free port. With the files `tls`, it speaks TLS, and a client must show a
   // certificate of `tls.ca`; without them, everybody who can connect sees the pages. UNAVAILABLE if it can't listen

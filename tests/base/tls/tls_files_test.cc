@@ -66,5 +66,17 @@ TEST_F(TlsFilesTest, AKeyThatOthersCanReadOrChange_IsRefused) {
   EXPECT_TRUE(CheckTlsFiles(good_, true).ok()) << "a group may be given the key to read";
 }
 
+TEST_F(TlsFilesTest, AFileExpiresWithItsFirstCertificate) {
+  const CertificateAndKey soon = CertificateFiles::Issue(authority_, "soon", {}, absl::Minutes(10));
+  files_.Write("both.pem", authority_.certificate + soon.certificate);
+  files_.Write("soon.pem", soon.certificate);
+  const absl::StatusOr<absl::Time> both = CertificateExpiry(files_.Path("both.pem"));
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_EQ(*both, *CertificateExpiry(files_.Path("soon.pem")));
+  EXPECT_EQ(*CertificateExpiry(files_.Path("ca.pem")) - *both, absl::Hours(24) - absl::Minutes(10));
+  EXPECT_EQ(ReasonOf(CertificateExpiry(good_.key).status()), "BAD_TLS_FILES");
+  EXPECT_EQ(ReasonOf(CertificateExpiry(files_.Path("missing.pem")).status()), "BAD_TLS_FILES");
+}
+
 }  // namespace
 }  // namespace ampd

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
 
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 
@@ -125,6 +126,8 @@ TEST(Metrics, FleetShowsWhatJobsAndWorkersAre) {
           "ampd_job_steps_planned{job_id=\"j-1\",tenant=\"default\"} 1000",
           "ampd_job_samples_total{job_id=\"j-1\",tenant=\"default\"} 1280",
           R"(ampd_job_step_seconds_total{job_id="j-1",tenant="default",phase="data"} 1.25)",
+          R"(ampd_job_step_seconds_total{job_id="j-1",tenant="default",phase="other"} )",
+          R"(ampd_job_state{job_id="j-1",tenant="default",state="running"} 1)",
           "ampd_job_loss{job_id=\"j-1\",tenant=\"default\",split=\"eval\"} 0.25",
           "ampd_job_skipped_steps_total{job_id=\"j-1\",tenant=\"default\"} 1",
           "ampd_job_loss_scale{job_id=\"j-1\",tenant=\"default\"} 65536",
@@ -132,6 +135,30 @@ TEST(Metrics, FleetShowsWhatJobsAndWorkersAre) {
       }) {
     EXPECT_THAT(page, HasSubstr(line));
   }
+}
+
+TEST(Metrics, EnergyIsThePowerAtEachStepTimesTheTimeSinceTheStepBefore) {
+  ProgressBoard board;
+  StoredHistory history{"j-1", 1, {}, {}};
+  PointSegment segment;
+  segment.attempt = 1;
+  segment.batch = Steps(1, 4);
+  v1::StepColumns& steps = *segment.batch.mutable_steps();
+  steps.clear_power_watts();
+  for (int i = 0; i < 4; ++i) {
+    steps.set_time_unix_micros(i, 1'000'000 + i * 500'000);
+    steps.set_data_wait_seconds(i, 0.125F);
+    steps.add_power_watts(i == 2 ? std::nanf("") : 100.0F);
+  }
+  history.items = MergeHistory({segment}, {}, false, false);
+  board.Update(history);
+  FleetSnapshot snapshot;
+  snapshot.jobs.push_back({std::make_shared<v1::Job>(RunningJob("j-1")), board.Find("j-1")});
+  const std::string page = Text(RenderFleet(snapshot));
+  // Half a second before the second step and before the last one; the third has no power.
+  EXPECT_THAT(page, HasSubstr("ampd_job_energy_joules_total{job_id=\"j-1\",tenant=\"default\"} 100\n"));
+  EXPECT_THAT(page, HasSubstr(R"(ampd_job_step_seconds_total{job_id="j-1",tenant="default",phase="data"} 0.5)"));
+  EXPECT_THAT(page, HasSubstr(R"(ampd_job_step_seconds_total{job_id="j-1",tenant="default",phase="other"} 1)"));
 }
 
 TEST(Metrics, AJobOfEpochsHasPlannedStepsOnceATrainerCountedThem) {

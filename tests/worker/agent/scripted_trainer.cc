@@ -10,6 +10,7 @@
 //   chatter=N    writes N lines to stdout
 //   checkpoint=N reports a checkpoint at step N
 //   sample=N     reports a sample of 1 MiB after every Nth step
+//   gpu          reports what a trainer on a GPU measures, and pauses 20 ms between two steps by default
 //   old          sends no sequence with checkpoints and the outcome, and reports them after all telemetry
 //
 // If the file FOLDER/../../device_error exists, its content is the device error in Hello.
@@ -105,7 +106,7 @@ class ScriptedTrainer {
     }
     return number;
   }
-  int64_t StepNanos() const { return 1000 * Number("pause_us", 1000); }
+  int64_t StepNanos() const { return 1000 * Number("pause_us", Has("gpu") ? 20'000 : 1000); }
   bool computing() const { return key_.has_value() && !outcome_.has_value(); }
 
   // Waits for one event and handles it. With a negative timeout, waits without limit.
@@ -179,6 +180,9 @@ class ScriptedTrainer {
     batch.mutable_steps()->add_sequence(++sequence_);
     batch.mutable_steps()->add_step(step_);
     batch.mutable_steps()->add_loss(1.0f / static_cast<float>(step_));
+    if (Has("gpu")) {
+      AddGpuNumbers(batch.mutable_steps());
+    }
     SendTelemetry(batch);
     if (const int64_t every = Number("sample", 0); every > 0 && step_ % every == 0) {
       SendSample();
@@ -193,6 +197,17 @@ class ScriptedTrainer {
       Send(saved);
     }
     SendState();
+  }
+
+  static void AddGpuNumbers(ampd::v1::StepColumns* steps) {
+    timespec time = {};
+    clock_gettime(CLOCK_REALTIME, &time);
+    steps->add_time_unix_micros(time.tv_sec * 1'000'000LL + time.tv_nsec / 1000);
+    steps->add_data_wait_seconds(0.002F);
+    steps->add_flops_per_second(4e14F);
+    steps->add_mfu(0.4F);
+    steps->add_power_watts(650);
+    steps->add_device_utilization(0.7F);
   }
 
   void SendSample() {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace {
@@ -24,6 +25,14 @@ struct Gpu {
 extern "C" {
 
 ampd::device::FakeNvml fake_nvml;
+
+// Plants one fault for tests in which another process loads this library: FAKE_NVML_XID is its number.
+__attribute__((constructor)) static void ReadEnvironment() {
+  if (const char* const xid = std::getenv("FAKE_NVML_XID"); xid != nullptr) {
+    fake_nvml.xid = std::strtoull(xid, nullptr, 10);
+    fake_nvml.num_xids = 1;
+  }
+}
 
 struct nvmlMemory_t {
   unsigned long long total, free, used;
