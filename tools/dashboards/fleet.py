@@ -65,4 +65,11 @@ def make():
             Panel("Waiting for data", "The share of each job's time in which it waits for batches.",
                   [Query(f"job_id:ampd_job_data_wait:ratio_rate5m{{{HERE}}}", "{{job_id}}")], unit="percentunit"),
             Panel("Model FLOPs utilization", "Of each job on a GPU that ampd knows.",
-                  [Query(f"ampd_job_mfu_ratio{{{HERE}}}", "{{job_id}}")], unit="percentunit")]})
+                  [Query(f"ampd_job_mfu_ratio{{{HERE}}}", "{{job_id}}")], unit="percentunit"),
+            Panel("Power of jobs", "Of all jobs on GPUs, or on CPUs whose power is measured.",
+                  [Query(f"sum(ampd_job_power_watts{{{HERE}}})", "all jobs")], unit="watt"),
+            Panel("Energy of jobs", "Of each job in the last hour.",
+                  [Query(f"increase(ampd_job_energy_joules_total{{{HERE}}}[1h])", "{{job_id}}")], unit="joule"),
+            Panel("GPUs in use", "The share of all GPUs that have a job.",
+                  [Query(f"ampd:ampd_gpus_allocated_per_gpus:ratio{{{HERE}}}", "{{instance}}")], unit="percentunit",
+                  maximum=1)]})

@@ -70,10 +70,10 @@ def stat_panel(_):
 
 
 def table_panel(panel):
-    hidden = {"Time": True, "__name__": True, "job": True, "instance": True}
+    hidden = {name: True for name in ("Time", "__name__", "job", "instance", "Value") if name not in panel.columns}
     order = {name: index for index, name in enumerate(panel.columns)}
     built = table.Panel().with_transformation(dashboard.DataTransformerConfig(id_val="organize", options={
-        "excludeByName": hidden | ({} if "Value" in panel.columns else {"Value": True}), "indexByName": order}))
+        "excludeByName": hidden, "indexByName": order}))
     if panel.link:
         built.override_by_name(panel.columns[0], [dashboard.DynamicConfigValue("links", [
             {"title": "Show the job", "url": panel.link, "targetBlank": False}])])
