@@ -305,6 +305,7 @@ absl::Status Server::Parts::ListenForHttp() {
   serving.max_connections = static_cast<int>(std::clamp<int64_t>(DescriptorLimit() / 16, 4, 256));
   serving.router = ServerRoutes(
       &*http_guard, {.metrics = [this](const Tenants& of) { return page.Render(absl::Now(), of); },
+                     .worker_targets = [this](const Tenants& of) { return page.RenderTargets(absl::Now(), of); },
                      .what_fails = [this] { return health.WhatFails(); },
                      .what_is_dead = [this] { return listeners == nullptr ? "" : listeners->WhatFails(); }});
   AMPD_ASSIGN_OR_RETURN(listener, http::Listener::Start(std::move(serving)));

@@ -84,6 +84,7 @@ const std::vector<Rule>& PageRules() {
       {.method = "GET /healthz", .right = Right::kNone},
       {.method = "GET /metrics", .right = Right::kScrape},
       {.method = "GET /readyz", .right = Right::kNone},
+      {.method = "GET /sd/workers", .right = Right::kScrape},
   };
   return *kRules;
 }

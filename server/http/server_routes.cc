@@ -31,6 +31,14 @@ http::Router ServerRoutes(const HttpGuard* guard, PageSources sources) {
       },
       &router);
   AddPage(
+      guard, "/sd/workers",
+      [targets = std::move(sources.worker_targets)](const Identity& caller) {
+        return http::Response{.content_type = "application/json",
+                              .body = targets(caller.TenantsWith(Right::kScrape)),
+                              .headers = {}};
+      },
+      &router);
+  AddPage(
       guard, "/healthz",
       [what_is_dead = std::move(sources.what_is_dead)](const Identity&) {
         const std::string lines = what_is_dead();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/monitoring/tenant_view.h"
+#include "server/monitoring/worker_targets.h"
 
 namespace ampd::server {
 namespace {
@@ -40,6 +41,12 @@ std::string ScrapePage::Render(absl::Time now, const Tenants& tenants) {
     KeepOfTenants(tenants, &families);
   }
   return prometheus::TextSerializer().Serialize(families);
+}
+
+std::string ScrapePage::RenderTargets(absl::Time now, const Tenants& tenants) {
+  absl::MutexLock lock(&mutex_);
+  const std::shared_ptr<const FleetSnapshot> snapshot = options_.take_snapshot(now);
+  return WorkerTargets(tenants.all() ? snapshot->workers : OfTenants(*snapshot, tenants).workers);
 }
 
 void ScrapePage::Look(absl::Time now) {

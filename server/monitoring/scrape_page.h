@@ -34,6 +34,8 @@ class ScrapePage {
   // Returns the page in the text format of Prometheus, as a scraper of these tenants may see it (tenant_view.h). A
   // scraper of all tenants sees everything.
   std::string Render(absl::Time now, const Tenants& tenants);
+  // Returns the workers to scrape, as WorkerTargets does: those that serve one of these tenants.
+  std::string RenderTargets(absl::Time now, const Tenants& tenants);
   // Looks at the jobs between scrapes. Without it, jobs that live only between two scrapes would be missing in the
   // total of jobs beyond `max_jobs`.
   void Look(absl::Time now);

@@ -30,8 +30,8 @@ TARGET_LABELS = {"job", "instance"}
 def documented():
     """Returns {family: (type, labels)} of docs/metrics.md. A histogram has the names of its series."""
     found = {}
-    rows = re.findall(r"^\| `((?:ampd|process)_\w+)` \| (\w+) \| ([^|]*) \|", (ROOT / "docs/metrics.md").read_text(), re.M)
-    for name, kind, labels in rows:
+    row = re.compile(r"^\| `((?:ampd|process)_\w+)` \| (\w+) \| ([^|]*) \|", re.M)
+    for name, kind, labels in row.findall((ROOT / "docs/metrics.md").read_text()):
         labels = set(re.findall(r"\w+", labels))
         for suffix in ("_bucket", "_sum", "_count") if kind == "histogram" else ("",):
             found[name + suffix] = ("counter" if suffix else kind, labels | ({"le"} if suffix == "_bucket" else set()))

@@ -2,23 +2,27 @@
 """Runs every command of docs/operator/monitor.md against the real programs and Debian's Prometheus, which scrapes them
 once a second while jobs train.
 
-An hour of Prometheus is a minute here: the test divides all durations of the rules by 60. GPUs come from a fake NVML, and
-their jobs from a trainer that follows a script, so no GPU is needed.
+An hour of Prometheus is a minute here: the test divides all durations of the rules by 60. GPUs come from a fake NVML,
+and the numbers of their jobs from a trainer that follows a script, so no GPU is needed.
 
-Usage: monitor_page_test.py FOLDER_OF_BINARIES [REPORT.xml] [unittest's arguments].
+Usage: monitor_page_test.py FOLDER_OF_BINARIES [REPORT.xml] [unittest's arguments]. With AMPD_PICTURES=FOLDER, the
+dashboards are drawn into that folder; the pictures of docs/pictures were made so.
 """
+import json
 import math
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/e2e"), str(ROOT / "tools/dashboards")]
 
+import draw  # noqa: E402
 import queries  # noqa: E402
 from service import Program, Service, pass_time, wait_for  # noqa: E402
 from service_case import BINARIES, main  # noqa: E402
@@ -52,7 +56,6 @@ optimizer: {adamw: {learning_rate: 5}}
 train: {steps: 60, seed: 5, num_threads: 1}
 resources: {kind: CPU}
 """
-TRAIN = '"train"'
 AFTER_FAULTS = {"Alerts"}  # Panels that are empty as long as all is well.
 BF16 = "{preset: bf16}"
 # The scale grows soon, and overflows.
@@ -82,7 +85,7 @@ class MonitorPage(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.service = Service(BINARIES, ["--log-level", "debug"])
+        cls.service = Service(BINARIES, cls.authority())
         cls.enterClassContext(cls.service)
         cls.folder = pathlib.Path(cls.service.folder)
         (cls.folder / "helm").symlink_to(ROOT / "helm")
@@ -93,6 +96,16 @@ class MonitorPage(unittest.TestCase):
         cls.start_prometheus()
 
     @classmethod
+    def authority(cls):
+        """Makes a certificate authority. Returns the flags with which the server trusts it: those for a proxy, so that
+        the API itself needs no TLS."""
+        folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        subprocess.run([BINARIES / "ampd-server", "init", "--data-dir", folder / "data", "--host", "localhost"],
+                       check=True, capture_output=True)
+        (folder / "proxy").mkdir(mode=0o700)
+        return ["--proxy-socket", folder / "proxy/ampd.sock", "--tls-client-ca", folder / "data/tls/ca.pem"]
+
+    @classmethod
     def start_gpu_worker(cls):
         """Starts a worker with two GPUs of the fake NVML, and with trainers that follow scripts."""
         libraries = cls.folder / "libraries"
@@ -100,8 +113,8 @@ class MonitorPage(unittest.TestCase):
         (libraries / "libnvidia-ml.so.1").symlink_to(BINARIES.parent / "tests/fakes/libfake_nvml.so")
         cls.gpu_worker = Program(
             [BINARIES / "ampd-worker", "--server", cls.service.address, "--name", "gpu1", "--state-dir",
-             cls.folder / "gpu1", "--trainer", BINARIES / "ampd-scripted-trainer", "--device", "gpu0", "--device", "gpu1",
-             "--metrics-listen", "127.0.0.1:0"],
+             cls.folder / "gpu1", "--trainer", BINARIES / "ampd-scripted-trainer", "--device", "gpu0", "--device",
+             "gpu1", "--metrics-listen", "127.0.0.1:0"],
             cls.folder / "gpu1.log", env=dict(os.environ, LD_LIBRARY_PATH=str(libraries), FAKE_NVML_XID="31"))
         cls.addClassCleanup(cls.gpu_worker.kill)
 
@@ -121,15 +134,14 @@ class MonitorPage(unittest.TestCase):
     @classmethod
     def start_prometheus(cls):
         cls.prometheus_address = "127.0.0.1:0"
-        for heading in ("Prometheus", "Workers"):
-            for block in cls.sections[heading]:
-                if block.rstrip().endswith("&"):
-                    cls.start_in_background(block)
-                else:
-                    cls.run_block(block)
-                if "cp -r helm/ampd/rules" in block:
-                    for path in (cls.folder / "rules").glob("*.yaml"):
-                        path.write_text(scaled(path.read_text()))
+        for block in cls.sections["Prometheus"]:
+            if block.rstrip().endswith("&"):
+                cls.start_in_background(block)
+            else:
+                cls.run_block(block)
+            if "cp -r helm/ampd/rules" in block:
+                for path in (cls.folder / "rules").glob("*.yaml"):
+                    path.write_text(scaled(path.read_text()))
 
     @classmethod
     def start_in_background(cls, block):
@@ -199,9 +211,9 @@ class MonitorPage(unittest.TestCase):
     def test_5_each_scrape_has_the_numbers_of_the_metric_store(self):
         compared = 0
         for job in self.jobs[:2]:
-            stored = self.numbers_of(job)
-            scraped = {name: dict(self.raw(f'ampd_job_{name}{{job_id="{job}"{", split=" + TRAIN if name == "loss" else ""}}}'))
+            scraped = {name: dict(self.raw(f'ampd_job_{name}{{job_id="{job}", split=~"train|"}}'))
                        for name in ("steps_total", "loss", "loss_scale", "memory_allocated_bytes", "grad_norm")}
+            stored = self.numbers_of(job)
             for moment, step in scraped.pop("steps_total").items():
                 for name, samples in scraped.items():
                     self.expect_equal(samples[moment], stored[int(step)][name], (job, int(step), name))
@@ -245,12 +257,34 @@ class MonitorPage(unittest.TestCase):
         wait_for(lambda: set(names) <= self.firing(), f"{names} fire", 150)
         self.say(f"{', '.join(names)} fired after {time.monotonic() - start:.0f} s")
 
-    def test_7_all_commands_of_the_page_run(self):
+    def test_7_the_dashboards_can_be_drawn(self):
+        folder = pathlib.Path(os.environ.get("AMPD_PICTURES") or self.folder)
+        draw.draw_all(self.prometheus, folder, HEALTHY_SECONDS + 60, f"{self.jobs[0]}|{self.jobs[2]}")
+        for name in queries.boards():
+            picture = (folder / f"dashboard-{name}.svg").read_text()
+            self.assertLess(len(picture), 200_000, name)
+            self.assertGreater(picture.count("<polyline"), 10, name)
+
+    def test_8_every_scraped_family_is_in_the_manual(self):
+        rows = re.findall(r"^\| `(\w+)` \| \w+ \| ([^|]*) \|", (ROOT / "docs/metrics.md").read_text(), re.M)
+        known = {}
+        for name, labels in rows:
+            known.setdefault(name, set()).update(re.findall(r"\w+", labels))
+        for series in self.prometheus.call("series", **{"match[]": '{__name__=~"(ampd|process)_.+", job=~"ampd-.+"}'}):
+            name = series.pop("__name__")
+            family = name if name in known else re.sub("_(bucket|sum|count)$", "", name)
+            self.assertIn(family, known, name)
+            own = set(series) - {"job", "instance", "le"} - ({"worker"} if series["job"] == "ampd-worker" else set())
+            self.assertLessEqual(own, known[family], name)
+
+    def test_9_all_commands_of_the_page_run(self):
         for heading, blocks in self.sections.items():
             for block in blocks:
                 if block not in self.ran:
-                    self.assertNotEqual(self.run_block(block), "", (heading, block))
+                    self.assertTrue(self.run_block(block) or "workers.json" in block, (heading, block))
         self.assertEqual(len(self.ran), sum(len(blocks) for blocks in self.sections.values()))
+        listed = json.loads((self.folder / "workers.json").read_text())
+        self.assertEqual(sorted(group["labels"]["worker"] for group in listed), ["gpu1", "w1"])
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@
 #include <prometheus/text_serializer.h>
 #include <spdlog/logger.h>
 
+#include <algorithm>
 #include <atomic>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -137,6 +139,39 @@ TEST(MetricsPage, AllNumbersOfAPageAreOfOneMoment) {
   }
   submitter.join();
   EXPECT_GT(num_pages, 1);
+}
+
+// The fastest of some scrapes counts, because the machine of the tests does other things too.
+TEST(MetricsPage, TenThousandSeriesAreScrapedInUnder100Milliseconds) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr absl::Duration kLimit = absl::Seconds(2);
+#else
+  constexpr absl::Duration kLimit = absl::Milliseconds(100);
+#endif
+  constexpr int kThreads = 8, kJobsPerThread = 450;  // Each job that waits has three series.
+  TestServer server([](ServerConfig* config) { config->metrics_max_jobs = kThreads * kJobsPerThread; });
+  std::vector<std::thread> submitters;
+  for (int t = 0; t < kThreads; ++t) {
+    submitters.emplace_back([&] {
+      for (int i = 0; i < kJobsPerThread; ++i) {
+        server.CreateJob();
+      }
+    });
+  }
+  for (std::thread& submitter : submitters) {
+    submitter.join();
+  }
+  absl::Duration fastest = absl::InfiniteDuration();
+  std::string page;
+  for (int i = 0; i < 20; ++i) {
+    const absl::Time start = absl::Now();
+    page = Scrape(server.metrics_port());
+    fastest = std::min(fastest, absl::Now() - start);
+  }
+  const int num_series = Count(page, "\nampd_");
+  std::cout << num_series << " series in " << fastest << "\n";
+  EXPECT_GE(num_series, 10'000);
+  EXPECT_LT(fastest, kLimit);
 }
 
 }  // namespace

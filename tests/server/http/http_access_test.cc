@@ -134,12 +134,16 @@ TEST_P(HttpAccess, OnlyThoseWithTheRightToScrapeSeeTheMetrics) {
     const std::string answer = server.Ask(Request("/metrics", {Bearer(secret)}));
     EXPECT_THAT(answer, StartsWith(may ? kOk : kForbidden)) << v1::Role_Name(role);
     EXPECT_THAT(answer, HasSubstr(may ? "\nampd_build_info{" : "needs the role operator, admin or scraper\n"));
+    const std::string targets = server.Ask(Request("/sd/workers", {Bearer(secret)}));
+    EXPECT_THAT(targets, StartsWith(may ? kOk : kForbidden)) << v1::Role_Name(role);
+    EXPECT_THAT(targets, HasSubstr(may ? "Content-Type: application/json\r\n" : "needs the role operator"));
   }
   for (const std::vector<std::string>& headers : std::vector<std::vector<std::string>>{
            {}, {Bearer("ampd_wrong")}, {"Authorization: Basic YTpi"}, {"Authorization:"}, {"authorization: Bearer"}}) {
     const std::string answer = server.Ask(Request("/metrics", headers));
     EXPECT_THAT(answer, AllOf(StartsWith(kUnknown), HasSubstr("WWW-Authenticate: Bearer realm=\"ampd\"\r\n"),
                               Not(HasSubstr("ampd_build_info"))));
+    EXPECT_THAT(server.Ask(Request("/sd/workers", headers)), StartsWith(kUnknown));
   }
 }
 

@@ -59,6 +59,7 @@ ProgressBoard::Entry ProgressOf(const std::string& tenant) {
   progress.set_device_utilization(0.5);
   progress.add_phases()->set_name("phase-" + tenant);
   entry.last_overflow_unix_micros = 1;
+  entry.energy_joules = 300;
   return entry;
 }
 
@@ -66,6 +67,7 @@ v1::Worker WorkerOf(const std::string& name, const std::vector<std::string>& ten
   v1::Worker worker;
   worker.set_name("worker-" + name);
   worker.set_state(v1::Worker::BUSY);
+  worker.set_metrics_address("10.0.0.1:7072");
   worker.mutable_last_report_time()->set_seconds(1'700'000'200);
   worker.mutable_tenants()->Assign(tenants.begin(), tenants.end());
   v1::Device* const gpu = worker.add_devices();
@@ -145,6 +147,13 @@ TEST_F(TenantViewTest, AScraperOfOneTenantSeesNoByteOfTheOther) {
   EXPECT_THAT(Page(Tenants({"marlin", "heron"})), AllOf(HasSubstr("j-marlin"), HasSubstr("j-heron")));
   EXPECT_THAT(Page(Tenants({"third"})), AllOf(HasSubstr("ampd_build_info"), Not(HasSubstr("marlin")),
                                               Not(HasSubstr("heron")), HasSubstr("\"worker-all\"")));
+}
+
+TEST_F(TenantViewTest, AScraperOfOneTenantIsToldOfTheWorkersThatServeIt) {
+  const std::string targets = page_.RenderTargets(absl::UnixEpoch(), Tenants({"marlin"}));
+  EXPECT_THAT(targets, AllOf(HasSubstr("\"worker-marlin\""), HasSubstr("\"worker-both\""),
+                             HasSubstr("\"worker-all\""), Not(HasSubstr("heron"))));
+  EXPECT_THAT(page_.RenderTargets(absl::UnixEpoch(), Tenants::All()), HasSubstr("\"worker-heron\""));
 }
 
 // Each family is in the table, or is left out as a whole.
