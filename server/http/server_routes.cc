@@ -33,9 +33,8 @@ http::Router ServerRoutes(const HttpGuard* guard, PageSources sources) {
   AddPage(
       guard, "/sd/workers",
       [targets = std::move(sources.worker_targets)](const Identity& caller) {
-        return http::Response{.content_type = "application/json",
-                              .body = targets(caller.TenantsWith(Right::kScrape)),
-                              .headers = {}};
+        return http::Response{
+            .content_type = "application/json", .body = targets(caller.TenantsWith(Right::kScrape)), .headers = {}};
       },
       &router);
   AddPage(

@@ -28,10 +28,10 @@ std::string WorkerTargets(const std::vector<v1::Worker>& workers) {
   nlohmann::json groups = nlohmann::json::array();
   for (const v1::Worker& worker : workers) {
     if (const std::string target = TargetOf(worker); !target.empty()) {
-      groups.push_back({{"targets", {target}},
-                        {"labels",
-                         {{"worker", worker.name()},
-                          {"__scheme__", IsLoopback(worker.metrics_address()) ? "http" : "https"}}}});
+      groups.push_back(
+          {{"targets", {target}},
+           {"labels",
+            {{"worker", worker.name()}, {"__scheme__", IsLoopback(worker.metrics_address()) ? "http" : "https"}}}});
     }
   }
   return groups.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

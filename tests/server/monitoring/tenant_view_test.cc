@@ -151,8 +151,8 @@ TEST_F(TenantViewTest, AScraperOfOneTenantSeesNoByteOfTheOther) {
 
 TEST_F(TenantViewTest, AScraperOfOneTenantIsToldOfTheWorkersThatServeIt) {
   const std::string targets = page_.RenderTargets(absl::UnixEpoch(), Tenants({"marlin"}));
-  EXPECT_THAT(targets, AllOf(HasSubstr("\"worker-marlin\""), HasSubstr("\"worker-both\""),
-                             HasSubstr("\"worker-all\""), Not(HasSubstr("heron"))));
+  EXPECT_THAT(targets, AllOf(HasSubstr("\"worker-marlin\""), HasSubstr("\"worker-both\""), HasSubstr("\"worker-all\""),
+                             Not(HasSubstr("heron"))));
   EXPECT_THAT(page_.RenderTargets(absl::UnixEpoch(), Tenants::All()), HasSubstr("\"worker-heron\""));
 }
 
