@@ -56,7 +56,9 @@ optimizer: {adamw: {learning_rate: 5}}
 train: {steps: 60, seed: 5, num_threads: 1}
 resources: {kind: CPU}
 """
-AFTER_FAULTS = {"Alerts"}  # Panels that are empty as long as all is well.
+AFTER_FAULTS = {"Alerts", "Faults"}  # Panels that are empty as long as all is well.
+# Alerts that may rightly fire: the machine of the tests has few cores and much to do.
+TRUE_HERE = {"AmpdHostCpuStarved"}
 BF16 = "{preset: bf16}"
 # The scale grows soon, and overflows.
 FP16 = "{preset: fp16, loss_scale: {dynamic: {initial: 1073741824, cap: 1073741824, growth_interval: 25}}}"
@@ -115,7 +117,8 @@ class MonitorPage(unittest.TestCase):
             [BINARIES / "ampd-worker", "--server", cls.service.address, "--name", "gpu1", "--state-dir",
              cls.folder / "gpu1", "--trainer", BINARIES / "ampd-scripted-trainer", "--device", "gpu0", "--device",
              "gpu1", "--metrics-listen", "127.0.0.1:0"],
-            cls.folder / "gpu1.log", env=dict(os.environ, LD_LIBRARY_PATH=str(libraries), FAKE_NVML_XID="31"))
+            cls.folder / "gpu1.log", env=dict(os.environ, LD_LIBRARY_PATH=str(libraries),
+                                              FAKE_NVML_XID_FILE=str(cls.folder / "xid")))
         cls.addClassCleanup(cls.gpu_worker.kill)
 
     @classmethod
@@ -175,14 +178,14 @@ class MonitorPage(unittest.TestCase):
                                                      ("gpu", BF16, 1000000, "GPU"))]
         type(self).jobs = jobs
         # Before Prometheus's first scrape there was no server.
-        wait_for(lambda: not self.firing(), "no alert fires")
+        wait_for(lambda: self.firing() <= TRUE_HERE, "no alert fires")
         end = time.monotonic() + HEALTHY_SECONDS
         seen = set()
         while time.monotonic() < end:
             seen |= self.firing()
             self.service.ampctl("job", "show", "j-aaaaaaaaaaaaaaaa")  # The caller's fault.
             pass_time(1)
-        self.assertEqual(seen, set(), self.prometheus.now("ALERTS"))
+        self.assertLessEqual(seen, TRUE_HERE, self.prometheus.now("ALERTS"))
         self.assertEqual([self.service.job(job)["state"] for job in jobs], ["SUCCEEDED", "RUNNING", "RUNNING"])
 
     def test_2_prometheus_has_all_rules_and_can_evaluate_them(self):
@@ -245,6 +248,8 @@ class MonitorPage(unittest.TestCase):
         self.assertEqual((final["state"], final["reason"]), ("FAILED", "NONFINITE_LOSS"))
         self.await_alerts("AmpdJobFailedNumerically")
         stuck = self.service.submit(JOB.format(name="stuck", precision=BF16, rate=1e-3, steps=10, kind="CPU"))
+        (self.folder / "xid").write_text("79")
+        self.await_alerts("AmpdGpuFault")
         self.worker.kill()
         self.await_alerts("AmpdWorkerDown", "AmpdWorkerLost")
         for query in queries.queries():
@@ -274,7 +279,9 @@ class MonitorPage(unittest.TestCase):
             name = series.pop("__name__")
             family = name if name in known else re.sub("_(bucket|sum|count)$", "", name)
             self.assertIn(family, known, name)
-            own = set(series) - {"job", "instance", "le"} - ({"worker"} if series["job"] == "ampd-worker" else set())
+            own = set(series) - {"job", "instance", "le"}
+            if series["job"] == "ampd-worker":  # The target has a label `worker` too, so Prometheus renames the other.
+                own -= {"worker", "exported_worker"}
             self.assertLessEqual(own, known[family], name)
 
     def test_9_all_commands_of_the_page_run(self):

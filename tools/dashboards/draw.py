@@ -18,6 +18,7 @@ NUM_POINTS, MAX_SERIES, MAX_ROWS, LEFT = 60, 6, 6, 58
 COLORS = ("#3274d9", "#e0752d", "#37872d", "#c4162a", "#8f3bb8", "#b5a013", "#1f9e9e", "#705da0")
 UNITS = {"s": (1, "s"), "bytes": (1, "B"), "percentunit": (100, "%"), "watt": (1, "W"), "joule": (1, "J"),
          "celsius": (1, "°C"), "hertz": (1, "Hz"), "ops": (1, "/s"), "reqps": (1, "/s"), "flops": (1, "FLOPS")}
+LONG_TIMES = ((86400, "days"), (3600, "h"), (60, "min"))
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -25,6 +26,9 @@ def text_of(value, unit):
     """Returns the value with its unit, such as 1.5 GB."""
     factor, sign = UNITS.get(unit, (1, ""))
     value *= factor
+    for size, name in LONG_TIMES if unit == "s" else ():
+        if abs(value) >= size:
+            return f"{value / size:.3g} {name}"
     for size, prefix in PREFIXES if unit not in ("percentunit", "celsius") else ():
         if abs(value) >= size:
             return f"{value / size:.3g} {prefix}{sign}"
@@ -121,7 +125,10 @@ class Drawer:
         if not series:
             return self.no_data(page, panel, x, y)
         unit = panel["fieldConfig"]["defaults"]["unit"]
-        shown = [(text_of(points[-1][1], unit), name) for name, _, points in series[:3]]
+        if panel["options"]["textMode"] == "name":
+            shown = [(name, "") for name, _, points in series if points[-1][0] > self.end - 2 * self.step][:3]
+        else:
+            shown = [(text_of(points[-1][1], unit), name) for name, _, points in series[:3]]
         for index, (value, name) in enumerate(shown):
             middle = y + height * (index + 1) / (len(shown) + 1)
             if len(shown) == 1:

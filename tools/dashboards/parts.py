@@ -22,7 +22,7 @@ class Query:
 class Panel:
     """A panel. `kind`: "lines", "stat" or "table". `unit` is one of Grafana's. `bars` is the pattern of the series that
     are drawn as bars, on an axis of their own. `columns` are the labels that a table shows, in order, and `link` is the
-    page behind the first one."""
+    page behind the first one. A stat with `by_name` shows the names of its series and not their values."""
     title: str
     description: str
     queries: list
@@ -37,6 +37,7 @@ class Panel:
     no_value: str = ""
     columns: tuple = ()
     link: str = ""
+    by_name: bool = False
 
 
 def target(query, index, instant, is_table=False):
@@ -65,8 +66,11 @@ def lines(panel):
     return built
 
 
-def stat_panel(_):
-    return stat.Panel().graph_mode(common.BigValueGraphMode.AREA).color_mode(common.BigValueColorMode.NONE)
+def stat_panel(panel):
+    built = stat.Panel().color_mode(common.BigValueColorMode.NONE)
+    if panel.by_name:
+        return built.text_mode(common.BigValueTextMode.NAME).graph_mode(common.BigValueGraphMode.NONE)
+    return built.graph_mode(common.BigValueGraphMode.AREA)
 
 
 def table_panel(panel):

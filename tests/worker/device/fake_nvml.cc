@@ -26,11 +26,15 @@ extern "C" {
 
 ampd::device::FakeNvml fake_nvml;
 
-// Plants one fault for tests in which another process loads this library: FAKE_NVML_XID is its number.
-__attribute__((constructor)) static void ReadEnvironment() {
-  if (const char* const xid = std::getenv("FAKE_NVML_XID"); xid != nullptr) {
-    fake_nvml.xid = std::strtoull(xid, nullptr, 10);
-    fake_nvml.num_xids = 1;
+// Plants a fault in a process other than the test: with the number that the file FAKE_NVML_XID_FILE has, once it exists.
+static void PlantFault() {
+  static bool is_planted = false;
+  const char* const path = std::getenv("FAKE_NVML_XID_FILE");
+  std::FILE* const file = is_planted || path == nullptr ? nullptr : std::fopen(path, "r");
+  if (file != nullptr) {
+    is_planted = std::fscanf(file, "%llu", &fake_nvml.xid) == 1;
+    fake_nvml.num_xids += is_planted ? 1 : 0;
+    std::fclose(file);
   }
 }
 
@@ -182,6 +186,7 @@ int nvmlDeviceRegisterEvents(Gpu* /*gpu*/, unsigned long long types, void* /*set
 
 // Reports the events of the test, each on the last GPU. Times out, as NVML does, if there is none.
 int nvmlEventSetWait_v2(void* /*set*/, nvmlEventData_t* event, unsigned timeout_ms) {
+  PlantFault();
   if (fake_nvml.num_xids == 0 || timeout_ms != 0) {
     return kTimeout;
   }
