@@ -86,6 +86,7 @@ void DeclareJobs(Page* page) {
   page->Declare("ampd_job_steps_total", "Optimizer steps done, skipped ones included.", counter);
   page->Declare("ampd_job_steps_planned", "Optimizer steps that the job is to do.", gauge);
   page->Declare("ampd_job_samples_total", "Samples trained on.", counter);
+  page->Declare("ampd_job_tokens_total", "Tokens trained on, padding included.", counter);
   page->Declare("ampd_job_step_seconds_total", "Time of the steps of the attempt, by phase.", counter);
   page->Declare("ampd_job_loss", "Latest loss.", gauge);
   page->Declare("ampd_job_phase_loss", "Latest loss of each phase of a step, for steps with several.", gauge);
@@ -225,6 +226,11 @@ void AddPhase(const Labels& id, const v1::PhaseProgress& phase, Page* page) {
   page->Add("ampd_job_phase_skipped_steps_total", With(id, {name}), static_cast<double>(phase.skipped_steps()));
 }
 
+// The length of a sample of tokens; 0 for other data.
+int64_t TokensPerSample(const v1::DataSource& data) {
+  return data.has_tokens() ? data.tokens().sequence_length() : data.has_jsonl() ? data.jsonl().sequence_length() : 0;
+}
+
 void AddProgress(const v1::Job& job, const ProgressBoard::Entry& entry, Page* page) {
   const Labels id = LabelsOf(job);
   const v1::Progress& progress = entry.progress;
@@ -232,6 +238,9 @@ void AddProgress(const v1::Job& job, const ProgressBoard::Entry& entry, Page* pa
   page->Add("ampd_job_last_step_timestamp_seconds", id, Seconds(progress.time()));
   page->Add("ampd_job_steps_total", id, step);
   page->Add("ampd_job_samples_total", id, step * job.spec().data().batch_size());
+  if (const int64_t length = TokensPerSample(job.spec().data().train()); length > 0) {
+    page->Add("ampd_job_tokens_total", id, step * job.spec().data().batch_size() * static_cast<double>(length));
+  }
   page->Add("ampd_job_step_seconds_total", With(id, {Label("phase", "data")}), progress.data_wait_seconds());
   page->Add("ampd_job_step_seconds_total", With(id, {Label("phase", "other")}),
             std::max(0.0, entry.step_seconds - progress.data_wait_seconds()));

@@ -57,6 +57,7 @@ const std::vector<TenantFamily>& TenantFamilies() {
       {"ampd_job_step_seconds_total", About::kTenant},
       {"ampd_job_steps_planned", About::kTenant},
       {"ampd_job_steps_total", About::kTenant},
+      {"ampd_job_tokens_total", About::kTenant},
       {"ampd_jobs", About::kTenant},
       {"ampd_queue_oldest_job_timestamp_seconds", About::kTenant},
       {"ampd_worker_last_heartbeat_timestamp_seconds", About::kWorkers},

@@ -58,7 +58,7 @@ resources: {kind: CPU}
 """
 AFTER_FAULTS = {"Alerts", "Faults"}  # Panels that are empty as long as all is well.
 # Alerts that may rightly fire: the machine of the tests has few cores and much to do.
-TRUE_HERE = {"AmpdHostCpuStarved"}
+TRUE_HERE = {"AmpdJobCpuStarved"}
 BF16 = "{preset: bf16}"
 # The scale grows soon, and overflows.
 FP16 = "{preset: fp16, loss_scale: {dynamic: {initial: 1073741824, cap: 1073741824, growth_interval: 25}}}"

@@ -22,6 +22,8 @@ def make():
                   [Query(f"increase(ampd_worker_streams_total{{{HERE}}}[1h])", "{{instance}}")], width=6),
             Panel("Trainers started", "Trainers started in the last hour, warm ones included.",
                   [Query(f"increase(ampd_worker_trainers_started_total{{{HERE}}}[1h])", "{{instance}}")], width=6),
+            Panel("Out of memory", "Attempts of the last hour that ended because memory ran out.",
+                  [Query(f"increase(ampd_worker_out_of_memory_total{{{HERE}}}[1h])", "{{instance}}")]),
             Panel("Reports and directives", "Messages to and from the server, per second.",
                   [Query(f"rate(ampd_worker_reports_total{{{HERE}}}[$__rate_interval])", "reports {{instance}}"),
                    Query(f"rate(ampd_worker_directives_total{{{HERE}}}[$__rate_interval])", "directives {{instance}}")],

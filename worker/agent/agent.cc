@@ -74,6 +74,9 @@ AttemptRunner::Options Agent::RunnerOptions() {
   runner.leave_grace = options_.leave_grace;
   runner.log = options_.log;
   runner.report_soon = [this] { reporter_.ReportSoon(); };
+  runner.on_end = [this](const v1::Outcome& outcome) {
+    options_.counters->num_out_of_memory += outcome.reason() == v1::Reason::OUT_OF_MEMORY ? 1 : 0;
+  };
   runner.clock = options_.clock;
   runner.artifacts = options_.artifacts;
   runner.attempts = &attempts_;

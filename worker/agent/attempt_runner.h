@@ -36,8 +36,9 @@ class AttemptRunner {
     std::optional<gid_t> data_group;
     absl::Duration cancel_grace;
     absl::Duration leave_grace;
-    std::function<void(const std::string&)> log;  // takes one line
-    std::function<void()> report_soon;            // called when the server should learn of a change
+    std::function<void(const std::string&)> log;     // takes one line
+    std::function<void()> report_soon;               // called when the server should learn of a change
+    std::function<void(const v1::Outcome&)> on_end;  // called once for each attempt that ends here; may be null
     const Clock* clock = nullptr;
     ArtifactCache* artifacts = nullptr;
     AttemptList* attempts = nullptr;

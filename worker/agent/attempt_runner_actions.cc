@@ -148,6 +148,9 @@ void AttemptRunner::Kill(AttemptOnWorker& attempt) {
 void AttemptRunner::End(AttemptOnWorker& attempt, v1::Outcome outcome) {
   attempt.held.state = Attempt::ENDED;
   attempt.outcome = std::move(outcome);
+  if (options_.on_end) {
+    options_.on_end(*attempt.outcome);
+  }
   attempt.kill_at.reset();
   options_.report_soon();
 }

@@ -69,6 +69,8 @@ class AgentPages {
                                static_cast<double>(counters_.num_trainers_adopted)));
     families.push_back(
         Gauge("ampd_worker_attempts", "Attempts that the worker has.", static_cast<double>(counters_.num_attempts)));
+    families.push_back(Counter("ampd_worker_out_of_memory_total", "Attempts that ended because memory ran out.",
+                               static_cast<double>(counters_.num_out_of_memory)));
     families.push_back(Gauge("ampd_worker_lease_remaining_seconds", "Until the lease runs out; negative when it has.",
                              LeaseSeconds()));
     std::vector<MetricFamily> of_host = HostMetrics(host_);

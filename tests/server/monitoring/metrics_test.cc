@@ -137,6 +137,16 @@ TEST(Metrics, FleetShowsWhatJobsAndWorkersAre) {
   }
 }
 
+TEST(Metrics, JobsWhoseDataAreTokensCountThem) {
+  FleetSnapshot snapshot = FullSnapshot();
+  EXPECT_THAT(Text(RenderFleet(snapshot)), Not(HasSubstr("ampd_job_tokens_total")));
+  v1::Job job = RunningJob("j-1");
+  job.mutable_spec()->mutable_data()->mutable_train()->mutable_tokens()->set_sequence_length(64);
+  snapshot.jobs[0].job = std::make_shared<v1::Job>(job);
+  // 10 steps of 128 samples.
+  EXPECT_THAT(Text(RenderFleet(snapshot)), HasSubstr(R"(ampd_job_tokens_total{job_id="j-1",tenant="default"} 81920)"));
+}
+
 TEST(Metrics, EnergyIsThePowerAtEachStepTimesTheTimeSinceTheStepBefore) {
   ProgressBoard board;
   StoredHistory history{"j-1", 1, {}, {}};

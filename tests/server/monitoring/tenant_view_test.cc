@@ -36,6 +36,7 @@ v1::Job JobOf(const std::string& tenant) {
   job.mutable_spec()->set_queue("queue-" + tenant);
   job.mutable_spec()->mutable_model()->mutable_lenet();
   job.mutable_spec()->mutable_train()->set_steps(1000);
+  job.mutable_spec()->mutable_data()->mutable_train()->mutable_tokens()->set_sequence_length(64);
   job.mutable_start_time()->set_seconds(1'700'000'000);
   v1::Attempt* const attempt = job.add_attempts();
   attempt->set_state(v1::Attempt::RUNNING);

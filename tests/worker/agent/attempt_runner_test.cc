@@ -99,6 +99,7 @@ class AttemptRunnerTest : public testing::Test {
     options.leave_grace = absl::Minutes(5);
     options.log = [](const std::string&) {};
     options.report_soon = [this] { ++num_changes_; };
+    options.on_end = [this](const v1::Outcome& outcome) { ended_.push_back(outcome.reason()); };
     options.clock = &clock_;
     options.artifacts = &artifacts_;
     options.attempts = &attempts_;
@@ -163,6 +164,7 @@ class AttemptRunnerTest : public testing::Test {
   TrainerPool trainers_{PoolOptions()};
   std::vector<v1::Device> devices_;
   int num_changes_ = 0;
+  std::vector<v1::Reason::Code> ended_;  // Of all attempts, in the order of their ends.
   AttemptRunner runner_{RunnerOptions()};
 };
 
@@ -284,11 +286,15 @@ TEST_F(AttemptRunnerTest, EndedAttempt_ExitsWhenItsOutcomeIsDurableAndItsTelemet
   FakeTrainer trainer = AddWarm();
   StartOn(trainer, "j1");
   TrainerReport report;
-  report.mutable_outcome()->set_kind(v1::Outcome::FINISHED);
+  report.mutable_outcome()->set_kind(v1::Outcome::FAILED);
+  report.mutable_outcome()->set_reason(v1::Reason::OUT_OF_MEMORY);
   report.set_after_sequence(5);
   trainer.Report(report);
   Poll();
   EXPECT_EQ(Reported(), "j1:ENDED");
+  trainer.Report(report);  // A repeated outcome is not another end.
+  Poll();
+  EXPECT_EQ(ended_, std::vector<v1::Reason::Code>{v1::Reason::OUT_OF_MEMORY});
   Actions actions;
   actions.forget.push_back(LeftTrainers::Key("j1"));
   Apply(actions);

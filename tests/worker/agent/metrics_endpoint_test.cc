@@ -24,7 +24,8 @@ std::string Get(const std::string& path) { return "GET " + path + " HTTP/1.1\r\n
 class MetricsEndpointTest : public testing::Test {
  protected:
   absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Listen(const TlsFiles& tls) {
-    return MetricsEndpoint::Listen({"127.0.0.1", 0}, tls, {.version = "1", .counters = &counters_, .clock = &clock_});
+    return MetricsEndpoint::Listen({"127.0.0.1", 0}, tls,
+                                   {.version = "1", .counters = &counters_, .clock = &clock_, .worker = "w1"});
   }
 
   AgentCounters counters_;
@@ -37,6 +38,17 @@ TEST_F(MetricsEndpointTest, WithoutTlsEverybodyWhoCanConnectSeesThePages) {
   RawConnection connection({"127.0.0.1", (*endpoint)->port()});
   connection.Send(Get("/metrics"));
   EXPECT_THAT(connection.Read(), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("ampd_worker_build_info{")));
+}
+
+TEST_F(MetricsEndpointTest, ThePageHasTheWorkersNameAndCounters) {
+  counters_.num_out_of_memory = 3;
+  const auto endpoint = Listen({});
+  ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+  RawConnection connection({"127.0.0.1", (*endpoint)->port()});
+  connection.Send(Get("/metrics"));
+  EXPECT_THAT(connection.Read(),
+              AllOf(HasSubstr("\nampd_worker_info{worker=\"w1\"} 1\n"),
+                    HasSubstr("\nampd_worker_out_of_memory_total 3\n"), HasSubstr("\nprocess_open_fds ")));
 }
 
 TEST_F(MetricsEndpointTest, WithTlsEveryPageNeedsACertificateOfTheCa) {

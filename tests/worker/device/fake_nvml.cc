@@ -26,7 +26,8 @@ extern "C" {
 
 ampd::device::FakeNvml fake_nvml;
 
-// Plants a fault in a process other than the test: with the number that the file FAKE_NVML_XID_FILE has, once it exists.
+// Plants a fault in a process other than the test: with the number that the file FAKE_NVML_XID_FILE has, once it
+// exists.
 static void PlantFault() {
   static bool is_planted = false;
   const char* const path = std::getenv("FAKE_NVML_XID_FILE");
