@@ -60,8 +60,8 @@ AFTER_FAULTS = {"Alerts", "Faults"}  # Panels that are empty as long as all is w
 # Alerts that may rightly fire: the machine of the tests has few cores and much to do.
 TRUE_HERE = {"AmpdJobCpuStarved"}
 BF16 = "{preset: bf16}"
-# The scale grows soon, and overflows.
-FP16 = "{preset: fp16, loss_scale: {dynamic: {initial: 1073741824, cap: 1073741824, growth_interval: 25}}}"
+# The scale grows every hundred steps, and soon overflows each time: about one step in a hundred is skipped.
+FP16 = "{preset: fp16, loss_scale: {dynamic: {initial: 1048576, cap: 1073741824, growth_interval: 100}}}"
 
 
 def scaled(text):
@@ -70,6 +70,7 @@ def scaled(text):
         seconds = int(match.group(2)) * SECONDS[match.group(3)] / SCALE
         return f"{match.group(1)}{max(1, round(seconds))}s{match.group(4)}"
     text = re.sub(r"(\[)(\d+)([smhd])(\])", shorter, text)
+    text = text.replace(", 24 * 3600)", f", {24 * 3600 // SCALE})")  # How far a prediction looks ahead.
     text = re.sub(r"(offset )(\d+)([smhd])( )", shorter, text)
     return re.sub(r"( for: )(\d+)([smhd])(\n)", shorter, text)
 
@@ -224,7 +225,7 @@ class MonitorPage(unittest.TestCase):
         self.say(f"{compared} scraped numbers equal those of the metric store")
         self.assertGreater(compared, 200)
         scales = {numbers["loss_scale"] for numbers in self.numbers_of(self.jobs[0]).values()}
-        self.assertGreater(len(scales), 3, "the loss scale moved")
+        self.assertGreater(len(scales), 2, "the loss scale moved")
 
     def raw(self, selector):
         """Returns (time, value) of every scrape of the one series."""
