@@ -175,14 +175,17 @@ class MonitorPage(unittest.TestCase):
 
     def test_1_jobs_train_for_an_hour_and_no_alert_fires(self):
         jobs = [self.service.submit(JOB.format(name=name, precision=precision, rate=1e-3, steps=steps, kind=kind))
-                for name, precision, steps, kind in (("fp16", FP16, 2000, "CPU"), ("bf16", BF16, 1000000, "CPU"),
+                for name, precision, steps, kind in (("fp16", FP16, 800, "CPU"), ("bf16", BF16, 1000000, "CPU"),
                                                      ("gpu", BF16, 1000000, "GPU"))]
-        type(self).jobs = jobs
+        type(self).jobs, type(self).began = jobs, time.time()
         # Before Prometheus's first scrape there was no server.
         wait_for(lambda: self.firing() <= TRUE_HERE, "no alert fires")
-        end = time.monotonic() + HEALTHY_SECONDS
         seen = set()
-        while time.monotonic() < end:
+        start, second_began = time.monotonic(), None
+        # An hour, in which the second job has at least ten minutes. On a busy machine the first one takes longer.
+        while time.monotonic() < start + HEALTHY_SECONDS or time.monotonic() < (second_began or start + 240) + 10:
+            if second_began is None and self.service.job(jobs[1])["state"] == "RUNNING":
+                second_began = time.monotonic()
             seen |= self.firing()
             self.service.ampctl("job", "show", "j-aaaaaaaaaaaaaaaa")  # The caller's fault.
             pass_time(1)
@@ -203,8 +206,7 @@ class MonitorPage(unittest.TestCase):
 
     def has_data(self, expr):
         """Whether the expression has data at any time of the run. Only a number is data; NaN is none."""
-        now = time.time()
-        found = self.prometheus.over_time(queries.fill_in(expr, rate_interval="10s"), now - HEALTHY_SECONDS, now, 1)
+        found = self.prometheus.over_time(queries.fill_in(expr, rate_interval="10s"), self.began, time.time(), 1)
         return any(value == value for _, points in found for _, value in points)
 
     def test_4_every_variable_of_the_dashboards_has_values(self):
@@ -223,7 +225,7 @@ class MonitorPage(unittest.TestCase):
                     self.expect_equal(samples[moment], stored[int(step)][name], (job, int(step), name))
                     compared += 1
         self.say(f"{compared} scraped numbers equal those of the metric store")
-        self.assertGreater(compared, 200)
+        self.assertGreater(compared, 100)
         scales = {numbers["loss_scale"] for numbers in self.numbers_of(self.jobs[0]).values()}
         self.assertGreater(len(scales), 2, "the loss scale moved")
 
