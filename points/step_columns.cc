@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "google/protobuf/message.h"
+#include "google/protobuf/unknown_field_set.h"
 
 namespace ampd::points {
 namespace {
@@ -210,6 +212,13 @@ void AppendSteps(const v1::StepColumns& from, int begin, int end, v1::StepColumn
   AppendOptional(from.power_watts(), begin, end, length_before, to->mutable_power_watts());
   AppendOptional(from.device_utilization(), begin, end, length_before, to->mutable_device_utilization());
   AppendPhases(from, begin, end, length_before, to);
+}
+
+bool HasUnknownColumns(const v1::StepColumns& steps) {
+  const auto has_unknown = [](const google::protobuf::Message& message) {
+    return !message.GetReflection()->GetUnknownFields(message).empty();
+  };
+  return has_unknown(steps) || std::any_of(steps.phases().begin(), steps.phases().end(), has_unknown);
 }
 
 int FirstStepAfter(const v1::StepColumns& steps, uint64_t sequence) {

@@ -35,6 +35,10 @@ absl::Status CheckSteps(const v1::StepColumns& steps);
 // <= end <= NumSteps(from); CheckSteps is OK for both.
 void AppendSteps(const v1::StepColumns& from, int begin, int end, v1::StepColumns* to);
 
+// Whether the steps have columns of a newer version of ampd that this one does not know. Appending rows to them would
+// leave those columns too short.
+bool HasUnknownColumns(const v1::StepColumns& steps);
+
 // The index of the first row whose sequence is greater than `sequence`; NumSteps if there is none.
 int FirstStepAfter(const v1::StepColumns& steps, uint64_t sequence);
 

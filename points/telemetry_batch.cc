@@ -145,7 +145,9 @@ v1::TelemetryBatch ContiguousPart(const v1::TelemetryBatch& batch, uint64_t stor
       ++place.sample;
     }
   }
-  if (place.step > first_step) {
+  if (place.step - first_step == NumSteps(batch.steps()) && place.step > 0) {
+    *part.mutable_steps() = batch.steps();  // With the columns that only a newer version knows.
+  } else if (place.step > first_step) {
     AppendSteps(batch.steps(), first_step, place.step, part.mutable_steps());
   }
   return part;

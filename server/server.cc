@@ -130,6 +130,7 @@ struct Server::Parts {
         page(PageOptions(std::move(beside))) {}
 
   absl::Status OpenStorage();
+  absl::Status OpenLedger();
   absl::Status OpenArtifacts();
   absl::Status StartCore();
   void StartProvider();
@@ -178,12 +179,9 @@ absl::Status Server::Parts::OpenStorage() {
   for (const std::string& line : lines) {
     Log(spdlog::level::warn, line);
   }
-  // The journal's lock is taken before the metric store is opened.
-  SqliteJournal::Options journal;
-  journal.data_dir = config.data_dir;
-  journal.min_free_bytes = config.min_free_bytes;
-  journal.reserve_bytes = config.reserve_bytes;
-  AMPD_ASSIGN_OR_RETURN(std::unique_ptr<SqliteJournal> opened, SqliteJournal::Open(journal));
+  // The journal is first: its lock keeps other servers away, and it says whether a server that is too new for this one
+  // wrote the data directory. The other stores change their files when they are opened.
+  AMPD_RETURN_IF_ERROR(OpenLedger());
   MetricStore::Options metric_store;
   metric_store.path = config.data_dir + "/metrics.db";
   metric_store.clock = &SystemClock();
@@ -194,12 +192,20 @@ absl::Status Server::Parts::OpenStorage() {
       storage.tokens,
       TokenStore::Open({.path = config.data_dir + "/tokens.db", .clock = &SystemClock(), .random = &SystemRandom()}));
   AMPD_ASSIGN_OR_RETURN(storage.audit, AuditLog::Open({.path = config.data_dir + "/audit.log"}));
-  Ledger::Options ledger_options;
-  ledger_options.journal = std::move(opened);
-  ledger_options.flush_events = [this] { return storage.store->Flush(); };
-  AMPD_ASSIGN_OR_RETURN(storage.ledger, Ledger::Open(std::move(ledger_options)));
   AMPD_ASSIGN_OR_RETURN(storage.folder,
                         FolderWatch::Of(config.data_dir, {"journal.db", "metrics.db", "artifacts.db", "tokens.db"}));
+  return absl::OkStatus();
+}
+
+absl::Status Server::Parts::OpenLedger() {
+  SqliteJournal::Options journal;
+  journal.data_dir = config.data_dir;
+  journal.min_free_bytes = config.min_free_bytes;
+  journal.reserve_bytes = config.reserve_bytes;
+  Ledger::Options options;
+  AMPD_ASSIGN_OR_RETURN(options.journal, SqliteJournal::Open(journal));
+  options.flush_events = [this] { return storage.store->Flush(); };  // Not called before the ledger's Start.
+  AMPD_ASSIGN_OR_RETURN(storage.ledger, Ledger::Open(std::move(options)));
   return absl::OkStatus();
 }
 

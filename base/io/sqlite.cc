@@ -12,6 +12,7 @@
 #include "base/io/file.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
+#include "base/version.h"
 
 namespace ampd::server {
 namespace {
@@ -152,6 +153,12 @@ absl::Status SqliteDatabase::CopyTo(const std::string& path, const std::function
   }
   copy.database_.reset();
   return sync(file);
+}
+
+absl::Status NewerSchema(std::string_view what, int64_t found, int64_t known) {
+  return Error(absl::StatusCode::kFailedPrecondition, "NEWER_SCHEMA",
+               absl::StrCat(std::string(what), " has schema ", found, ", this ampd ", Version(), " knows ", known,
+                            "; start the newer version that wrote it, or restore a backup that this version made"));
 }
 
 absl::StatusOr<SqliteStatement> SqliteDatabase::Prepare(std::string_view sql) {

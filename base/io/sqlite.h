@@ -16,6 +16,10 @@
 // because some of them reach clients.
 namespace ampd::server {
 
+// The error for a database with the schema `found` if this program knows schemas up to `known`: FAILED_PRECONDITION
+// with reason NEWER_SCHEMA. `what` names the database, as the subject of a sentence.
+absl::Status NewerSchema(std::string_view what, int64_t found, int64_t known);
+
 // One prepared SQL statement. It can be bound, stepped and reset repeatedly. Thread-compatible.
 class SqliteStatement {
  public:

@@ -105,8 +105,7 @@ absl::StatusOr<int64_t> ArtifactIndex::SchemaVersion() {
   AMPD_RETURN_IF_ERROR(version.Step().status());
   const int64_t found = version.Int(0);
   if (found > kArtifactSchema) {
-    return Error(absl::StatusCode::kFailedPrecondition, "NEWER_SCHEMA",
-                 absl::StrCat("the artifact index has schema ", found, ", this server knows ", kArtifactSchema));
+    return NewerSchema("the artifact index", found, kArtifactSchema);
   }
   return found;
 }

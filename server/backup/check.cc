@@ -119,11 +119,10 @@ class Check {
 };
 
 void Check::AddFault(const std::string& what, const absl::Status& status) {
-  const bool is_newer = ReasonOf(status) == "NEWER_SCHEMA";
+  const bool says_what_to_do = ReasonOf(status) == "NEWER_SCHEMA";
   Add(CheckLine::kWrong, what,
       absl::StrCat(std::string(status.message()),
-                   is_newer ? "; check it with that version"
-                            : absl::StrCat("; ", is_backup_ ? "use another backup" : kRestoreIt)));
+                   says_what_to_do ? "" : absl::StrCat("; ", is_backup_ ? "use another backup" : kRestoreIt)));
 }
 
 void Check::CheckPermissions() {
@@ -171,8 +170,7 @@ void Check::CheckDatabase(const std::string& name, int64_t schema,
     }
     AMPD_ASSIGN_OR_RETURN(const int64_t found, SchemaOf(database));
     if (found > schema) {
-      return Error(absl::StatusCode::kFailedPrecondition, "NEWER_SCHEMA",
-                   absl::StrCat("it has schema ", found, ", this ampd-server knows ", schema));
+      return NewerSchema("it", found, schema);
     }
     AMPD_ASSIGN_OR_RETURN(const std::string text, read(std::move(database)));
     return absl::StrCat("undamaged, schema ", found, text.empty() ? "" : "; ", text);

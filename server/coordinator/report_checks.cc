@@ -9,7 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/tenants.h"
+#include "base/text.h"
+#include "base/version.h"
 #include "base/worker_name.h"
+#include "base/worker_protocol.h"
 
 namespace ampd::server {
 namespace {
@@ -212,6 +215,20 @@ absl::Status CheckRegistration(const v1::WorkerReport& report) {
   CheckSize("metrics_address", report.metrics_address(), kMaxWordBytes, &violations);
   CheckLists(report, &violations);
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
+}
+
+absl::Status CheckProtocol(const v1::WorkerReport& report) {
+  const int32_t newest = std::max(1, report.newest_protocol());
+  const int32_t oldest = std::max(1, report.oldest_protocol());
+  if (newest >= kOldestWorkerProtocol && oldest <= kNewestWorkerProtocol) {
+    return absl::OkStatus();
+  }
+  return Error(
+      absl::StatusCode::kFailedPrecondition, "WORKER_PROTOCOL_UNSUPPORTED",
+      absl::StrCat("worker ", report.worker(), " of ampd ", Shortened(report.version(), kMaxWordBytes),
+                   " speaks versions ", oldest, " to ", newest, " of the workers' protocol, and this server of ampd ",
+                   Version(), " speaks ", kOldestWorkerProtocol, " to ", kNewestWorkerProtocol, "; upgrade the ",
+                   oldest > kNewestWorkerProtocol ? "server" : "worker"));
 }
 
 std::string FindOddity(const JobRecord& record, const v1::AttemptKey& key, const v1::Checkpoint& checkpoint) {

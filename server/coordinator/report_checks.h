@@ -14,6 +14,10 @@ namespace ampd::server {
 // Checks what the worker says about itself. INVALID_ARGUMENT names the field, the value and the limit.
 absl::Status CheckRegistration(const v1::WorkerReport& report);
 
+// Checks that the server speaks a version of the protocol that the agent speaks. FAILED_PRECONDITION (reason
+// WORKER_PROTOCOL_UNSUPPORTED) names both versions of ampd, and which of them to upgrade.
+absl::Status CheckProtocol(const v1::WorkerReport& report);
+
 // Explains why the checkpoint can't belong to the attempt; empty if it can.
 std::string FindOddity(const internal::JobRecord& record, const v1::AttemptKey& key, const v1::Checkpoint& checkpoint);
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/version.h"
 #include "google/protobuf/util/time_util.h"
 #include "server/coordinator/directives.h"
 #include "server/coordinator/report_checks.h"
@@ -63,7 +64,7 @@ absl::Status CheckCopy(const v1::WorkerReport& report, const v1::AgentIdentity& 
 
 absl::Status WorkerSessions::Start() {
   internal::Update update = NewUpdate(options_.clock->Now());
-  update.mutable_start_life();
+  update.mutable_start_life()->set_server_version(Version());
   AMPD_RETURN_IF_ERROR(options_.ledger->CommitAndWait(std::move(update)).status());
   std::vector<std::string> workers;
   absl::MutexLock lock(&mutex_);
@@ -175,8 +176,9 @@ absl::StatusOr<v1::WorkerDirective> WorkerSessions::HandleReport(const v1::Worke
   AMPD_RETURN_IF_ERROR(CheckRegistration(report));
   AMPD_RETURN_IF_ERROR(CheckReportSizes(report));
   const uint64_t epoch = options_.ledger->Read([](const ClusterState& state) { return state.epoch(); });
-  if (report.reflected().epoch() > epoch) {
-    const absl::Status refusal = Superseded(report, epoch);
+  const bool is_superseded = report.reflected().epoch() > epoch;
+  const absl::Status refusal = is_superseded ? Superseded(report, epoch) : CheckProtocol(report);
+  if (!refusal.ok()) {
     absl::MutexLock lock(&mutex_);
     RecordRival(report, refusal, &sessions_[report.worker()]);
     return refusal;

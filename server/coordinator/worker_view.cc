@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "base/version.h"
+
 namespace ampd::server {
 namespace {
 
@@ -21,6 +24,14 @@ bool IsBusy(const ClusterState& state, const v1::Worker& worker) {
                      [&](const v1::Device& device) { return state.DeviceIsHeld(worker.name(), device.id()); });
 }
 
+// Says that the versions of the worker and of this server may not work together; empty if they do.
+std::string VersionTrouble(const v1::Worker& worker) {
+  return worker.version().empty() || WorkTogether(worker.version(), Version())
+             ? ""
+             : absl::StrCat("it has ampd ", worker.version(), ", more than one minor version from the server's ",
+                            Version(), "; upgrade the older one");
+}
+
 }  // namespace
 
 v1::Worker ViewOf(const ClusterState& state, const internal::WorkerRecord& record, const WorkerSession* session,
@@ -31,6 +42,7 @@ v1::Worker ViewOf(const ClusterState& state, const internal::WorkerRecord& recor
       view.add_job_ids(job->job().id());
     }
   }
+  view.set_message(VersionTrouble(view));
   bool is_stopping = false;
   if (session != nullptr) {
     AddReport(*session, &view);

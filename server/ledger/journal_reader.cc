@@ -12,10 +12,7 @@ absl::Status JournalIsDamaged(std::string_view what) {
 }
 
 absl::Status CheckJournalSchema(int64_t version) {
-  return version <= kJournalSchema
-             ? absl::OkStatus()
-             : Error(absl::StatusCode::kFailedPrecondition, "NEWER_SCHEMA",
-                     absl::StrCat("the journal has schema ", version, ", this server knows ", kJournalSchema));
+  return version <= kJournalSchema ? absl::OkStatus() : NewerSchema("the journal", version, kJournalSchema);
 }
 
 absl::StatusOr<Journal::Recovered> ReadJournal(SqliteDatabase& database) {

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/tenants.h"
+#include "base/version.h"
 #include "google/protobuf/util/time_util.h"
 
 namespace ampd::server {
@@ -21,6 +22,21 @@ using google::protobuf::util::TimeUtil;
 absl::Status CannotReplay(uint64_t index, std::string_view why) {
   return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
                absl::StrCat("update ", index, " of the journal can't be replayed: ", std::string(why)));
+}
+
+// The error for a journal that only newer servers read. `what`: why.
+absl::Status NeedsNewerServer(std::string_view what, std::string_view version) {
+  return Error(absl::StatusCode::kFailedPrecondition, "NEWER_SCHEMA",
+               absl::StrCat("the journal ", std::string(what), ", and this is ampd ", Version(), "; start ",
+                            version.empty() ? "the version that wrote it" : absl::StrCat("ampd ", std::string(version)),
+                            ", or restore a backup that this version made"));
+}
+
+absl::Status CheckWriter(const std::string& version) {
+  return IsTooNew(version, Version())
+             ? NeedsNewerServer(absl::StrCat("was written by ampd ", version, ", more than one minor version newer"),
+                                version)
+             : absl::OkStatus();
 }
 
 ArchivedJob ToArchive(const internal::JobRecord& record) {
@@ -67,6 +83,7 @@ absl::StatusOr<uint64_t> Replay(const Journal::Recovered& recovered, ClusterStat
     if (!snapshot.ParseFromString(recovered.snapshot) || snapshot.index() != recovered.snapshot_index) {
       return CannotReplay(recovered.snapshot_index, "the snapshot is damaged");
     }
+    AMPD_RETURN_IF_ERROR(CheckWriter(snapshot.newest_server_version()));
     *state = ClusterState::FromSnapshot(snapshot);
   }
   uint64_t last_index = recovered.snapshot_index;
@@ -75,6 +92,12 @@ absl::StatusOr<uint64_t> Replay(const Journal::Recovered& recovered, ClusterStat
     if (!update.ParseFromString(bytes)) {
       return CannotReplay(last_index + 1, "it is damaged");
     }
+    if (update.kind_case() == internal::Update::KIND_NOT_SET) {
+      return NeedsNewerServer(
+          absl::StrCat("has an update (", last_index + 1, ") of a kind that only newer versions know"),
+          state->server_version());
+    }
+    AMPD_RETURN_IF_ERROR(CheckWriter(update.start_life().server_version()));
     absl::StatusOr<Applied> applied = state->Apply(update);
     if (!applied.ok()) {
       return CannotReplay(last_index + 1, std::string(applied.status().message()));
@@ -114,6 +137,12 @@ absl::Status Ledger::Recover() {
   AMPD_ASSIGN_OR_RETURN(const Journal::Recovered recovered, options_.journal->Recover());
   AMPD_ASSIGN_OR_RETURN(last_index_, Replay(recovered, &head_, &replayed_));
   snapshot_index_ = recovered.snapshot_index;
+  is_of_other_version_ = head_.life() > 0 && head_.server_version() != Version();
+  if (const std::string& newest = head_.newest_server_version(); ParseVersion(newest) > ParseVersion(Version())) {
+    Log(spdlog::level::warn,
+        absl::StrCat("ampd ", newest, ", which is newer than this ampd ", Version(),
+                     ", has written the journal; what only that version knows has no effect until it runs again"));
+  }
   absl::MutexLock lock(&published_mutex_);
   published_ = head_;
   return absl::OkStatus();
@@ -281,7 +310,7 @@ void Ledger::CommitOneGroup(std::vector<Waiting> waiting) {
 
 void Ledger::CompactIfDue() {
   const uint64_t interval = static_cast<uint64_t>(options_.snapshot_every);
-  if (last_index_ - snapshot_index_ < interval || last_index_ < next_compaction_) {
+  if ((last_index_ - snapshot_index_ < interval && !is_of_other_version_) || last_index_ < next_compaction_) {
     return;
   }
   // The next attempt comes only some updates later, even if this one fails: each attempt reads the whole state or waits
@@ -300,6 +329,7 @@ void Ledger::CompactIfDue() {
     Die(status);
   }
   snapshot_index_ = last_index_;
+  is_of_other_version_ = false;
 }
 
 Ledger::Counters Ledger::counters() const {

@@ -25,7 +25,9 @@ struct Publication {
 };
 
 // Applies everything that was recovered to `state`, which must be new, and returns the index of the last update.
-// `effects` gets the events of each update; may be null. DATA_LOSS if an update can't be replayed.
+// `effects` gets the events of each update; may be null. DATA_LOSS if an update can't be replayed. FAILED_PRECONDITION
+// (reason NEWER_SCHEMA) if a server that is more than one minor version newer wrote to the journal, or if an update is
+// of a kind that only newer servers know.
 absl::StatusOr<uint64_t> Replay(const Journal::Recovered& recovered, ClusterState* state, Publication* effects);
 
 // The only component that changes the state. Commits are grouped: the committer takes all queued updates, applies each
@@ -52,7 +54,7 @@ class Ledger {
     std::function<bool()> flush_events;
   };
 
-  // Reads the journal. DATA_LOSS when it can't be replayed; UNIMPLEMENTED when a newer server wrote it.
+  // Reads the journal. The errors are those of Replay.
   static absl::StatusOr<std::unique_ptr<Ledger>> Open(Options options);
   // Commits the queued updates, then ends the committer's thread.
   ~Ledger();
@@ -120,6 +122,9 @@ class Ledger {
   uint64_t last_index_ = 0;  // Used by the committer only.
   uint64_t snapshot_index_ = 0;
   uint64_t next_compaction_ = 0;  // The index of the first update after which a compaction is tried again.
+  // Whether another version of ampd wrote the journal last. The next commit then compacts it, so that no version ever
+  // replays updates that were written by more than two.
+  bool is_of_other_version_ = false;
   Publication replayed_;
 
   mutable absl::Mutex published_mutex_;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "base/wall_clock_watch.h"
 
 namespace ampd::server {
@@ -17,6 +18,10 @@ std::string DevicesOf(const v1::Worker& worker) {
 
 void LogWorker(spdlog::level::level_enum level, std::string_view what, const v1::Worker& worker) {
   Log(level, what, {{"worker", worker.name()}, {"devices", DevicesOf(worker)}, {"version", worker.version()}});
+  if (!worker.version().empty() && !WorkTogether(worker.version(), Version())) {
+    Log(spdlog::level::warn, "a worker is more than one minor version from this server",
+        {{"worker", worker.name()}, {"version", worker.version()}, {"server_version", Version()}});
+  }
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/version.h"
+#include "google/protobuf/message.h"
+#include "google/protobuf/unknown_field_set.h"
 #include "server/state/job_rules.h"
 #include "server/state/live_loss_scale.h"
 #include "server/state/transition.h"
@@ -26,7 +29,13 @@ absl::StatusOr<Applied> ClusterState::Apply(const internal::Update& update) {
 }
 
 void ClusterState::Adopt(const Applied& applied) {
-  life_ = std::max(life_, applied.life);
+  if (applied.life > life_) {
+    life_ = applied.life;
+    server_version_ = applied.server_version;
+    if (ParseVersion(server_version_) > ParseVersion(newest_server_version_)) {
+      newest_server_version_ = server_version_;
+    }
+  }
   if (applied.epoch > 0) {
     epoch_ = applied.epoch;
     restored_in_life_ = life_;
@@ -185,13 +194,15 @@ bool ClusterState::DeviceIsHeld(const std::string& worker, const std::string& de
 }
 
 internal::Snapshot ClusterState::ToSnapshot(uint64_t index) const {
-  internal::Snapshot snapshot;
+  internal::Snapshot snapshot = kept_;
   snapshot.set_index(index);
   snapshot.set_epoch(epoch_);
   snapshot.set_life(life_);
   snapshot.set_next_submit_order(next_submit_order_);
   snapshot.set_newest_time_unix_micros(newest_time_unix_micros_);
   snapshot.set_restored_in_life(restored_in_life_);
+  snapshot.set_server_version(server_version_);
+  snapshot.set_newest_server_version(newest_server_version_);
   for (const auto& [order, record] : jobs_) {
     *snapshot.add_jobs() = *record;
   }
@@ -210,6 +221,10 @@ ClusterState ClusterState::FromSnapshot(const internal::Snapshot& snapshot) {
   state.life_ = snapshot.life();
   state.newest_time_unix_micros_ = snapshot.newest_time_unix_micros();
   state.restored_in_life_ = snapshot.restored_in_life();
+  state.server_version_ = snapshot.server_version();
+  state.newest_server_version_ = snapshot.newest_server_version();
+  const google::protobuf::Reflection& reflection = *snapshot.GetReflection();
+  reflection.MutableUnknownFields(&state.kept_)->MergeFrom(reflection.GetUnknownFields(snapshot));
   for (const internal::WorkerRecord& record : snapshot.workers()) {
     state.PutWorker(std::make_shared<internal::WorkerRecord>(record));
   }

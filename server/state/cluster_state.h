@@ -50,9 +50,10 @@ struct Applied {
   std::vector<std::string> removed_workers;
   std::vector<JobEvent> events;
   std::vector<std::string> deleted_histories;  // Jobs whose history was deleted; their records stay.
-  uint64_t life = 0;                           // For StartLife: the new life.
-  uint64_t epoch = 0;                          // For RestoreServer: the new epoch.
-  int64_t time_unix_micros = 0;                // When the update was asked for.
+  uint64_t life = 0;             // For StartLife: the new life.
+  std::string server_version;    // For StartLife: the version of ampd; empty: 0.1.
+  uint64_t epoch = 0;            // For RestoreServer: the new epoch.
+  int64_t time_unix_micros = 0;  // When the update was asked for.
 };
 
 // The whole state of the server: jobs, workers, accepted requests. Only Apply changes it. Apply is deterministic (no
@@ -103,6 +104,10 @@ class ClusterState {
   int64_t next_submit_order() const { return next_submit_order_; }
   uint64_t epoch() const { return epoch_; }
   uint64_t life() const { return life_; }
+  // The version of ampd that began the newest life; empty: 0.1, or none began.
+  const std::string& server_version() const { return server_version_; }
+  // The newest version of ampd that is known to have written the journal; empty: none but 0.1.
+  const std::string& newest_server_version() const { return newest_server_version_; }
   // Whether this is the first life of a server that was restored from a backup. Workers may then still run attempts
   // that are not in this state.
   bool is_first_life_after_restore() const { return restored_in_life_ > 0 && life_ == restored_in_life_ + 1; }
@@ -130,6 +135,9 @@ class ClusterState {
   uint64_t epoch_ = 1;
   uint64_t life_ = 0;
   uint64_t restored_in_life_ = 0;
+  std::string server_version_;
+  std::string newest_server_version_;
+  internal::Snapshot kept_;  // Only the fields of a newer server's snapshot that this server does not know.
   int64_t newest_time_unix_micros_ = 0;
   size_t spec_bytes_ = 0;
   std::map<std::string, TenantUse> use_;  // Of tenants that have unfinished jobs.

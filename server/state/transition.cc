@@ -50,6 +50,7 @@ absl::Status Transition::Dispatch() {
   switch (update_.kind_case()) {
     case internal::Update::kStartLife:
       applied_.life = state_.life() + 1;
+      applied_.server_version = update_.start_life().server_version();
       applied_.changed = true;
       return absl::OkStatus();
     case internal::Update::kCreateJob:

@@ -74,8 +74,7 @@ absl::Status MetricWriter::CreateSchema() {
     return absl::OkStatus();
   }
   if (found > kMetricSchema) {
-    return Error(absl::StatusCode::kFailedPrecondition, "NEWER_SCHEMA",
-                 absl::StrCat("the metric store has schema ", found, ", this server knows ", kMetricSchema));
+    return NewerSchema("the metric store", found, kMetricSchema);
   }
   AMPD_RETURN_IF_ERROR(Begin());
   absl::Status created = database_.Execute(kSchema);
@@ -260,6 +259,11 @@ absl::Status MetricWriter::WritePoints(const std::string& job, int32_t attempt, 
     absl::StatusOr<v1::TelemetryBatch> merged = DecodePoints(last_chunk_.Bytes(2));
     last_chunk_.Reset();
     AMPD_RETURN_IF_ERROR(merged.status());
+    // The rows of a chunk must have the same columns. Appending loses or shortens those that only a newer version
+    // knows.
+    if (points::HasUnknownColumns(merged->steps()) || points::HasUnknownColumns(points.steps())) {
+      return AddChunk(job, attempt, points);
+    }
     points::AppendSteps(points.steps(), 0, points::NumSteps(points.steps()), merged->mutable_steps());
     merged->mutable_evals()->MergeFrom(points.evals());
     const std::string content = EncodePoints(*merged);
@@ -270,9 +274,13 @@ absl::Status MetricWriter::WritePoints(const std::string& job, int32_t attempt, 
     return replace_chunk_.Bind(4, first_step).Bind(5, last_step).Bind(6, content).Run();
   }
   last_chunk_.Reset();
+  return AddChunk(job, attempt, points);
+}
+
+absl::Status MetricWriter::AddChunk(const std::string& job, int32_t attempt, const v1::TelemetryBatch& points) {
   const std::string content = EncodePoints(points);
   add_chunk_.Bind(1, job).Bind(2, attempt).Bind(3, static_cast<int64_t>(points::FirstPoint(points)));
-  add_chunk_.Bind(4, static_cast<int64_t>(points::LastPoint(points))).Bind(5, num_points);
+  add_chunk_.Bind(4, static_cast<int64_t>(points::LastPoint(points))).Bind(5, points::NumPoints(points));
   const auto [first_step, last_step] = StepRange(points);
   return add_chunk_.Bind(6, first_step).Bind(7, last_step).Bind(8, content).Run();
 }

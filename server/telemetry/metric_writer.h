@@ -111,6 +111,7 @@ class MetricWriter {
   absl::Status SaveAttempt(const std::string& job, int32_t attempt, const AttemptRow& row);
   absl::StatusOr<uint64_t> LastEventPosition(const std::string& job);
   absl::Status SaveJob(const std::string& job, uint64_t last_position, absl::Time now);
+  absl::Status AddChunk(const std::string& job, int32_t attempt, const v1::TelemetryBatch& points);
   absl::Status WritePoints(const std::string& job, int32_t attempt, const v1::TelemetryBatch& points);
   absl::Status WriteEvent(const std::string& job, int32_t source, uint64_t source_sequence, const v1::Event& event);
   absl::Status WriteLog(const std::string& job, int32_t attempt, int64_t offset, std::string_view text);

@@ -120,8 +120,7 @@ absl::Status TokenStore::CreateSchema() {
   const int64_t found = version.Int(0);
   version.Reset();
   if (found > kTokenSchema) {
-    return Error(absl::StatusCode::kFailedPrecondition, "NEWER_SCHEMA",
-                 absl::StrCat("the store of tokens has schema ", found, ", this server knows ", kTokenSchema));
+    return NewerSchema("the store of tokens", found, kTokenSchema);
   }
   if (found < kTokenSchema) {
     AMPD_RETURN_IF_ERROR(database_.Execute(kSchema));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/worker_protocol.h"
 #include "worker/agent/attempts/reconcile.h"
 
 namespace ampd::agent {
@@ -65,6 +66,8 @@ void Reporter::Send(v1::WorkerReport content, absl::Duration now) {
     first_stopping_ = sequence_;
   }
   content.set_version(options_.version);
+  content.set_newest_protocol(kNewestWorkerProtocol);
+  content.set_oldest_protocol(kOldestWorkerProtocol);
   content.set_metrics_address(options_.metrics_address);
   content.set_checkpoint_root_shared(options_.checkpoint_root_shared);
   content.mutable_tenants()->Assign(options_.tenants.begin(), options_.tenants.end());

@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "base/version.h"
+#include "base/worker_protocol.h"
 #include "tests/server/coordinator/coordinator_fixtures.h"
 
 namespace ampd::server {
@@ -110,6 +112,50 @@ TEST_F(WorkerSessionsTest, ReplacedAgent_IsRefused) {
   Exchange(successor);
   worker.report.set_sequence(99);
   EXPECT_EQ(ReasonOf(coordinator->sessions().HandleReport(worker.report).status()), "REPLACED");
+}
+
+TEST_F(WorkerSessionsTest, AgentWithAnotherProtocol_IsRefusedAndTheOlderOneIsNamed) {
+  ScriptedWorker worker("w1");
+  Exchange(worker);  // without numbers, as agents of 0.1
+  worker.report.set_newest_protocol(kNewestWorkerProtocol + 4);
+  worker.report.set_oldest_protocol(kNewestWorkerProtocol);
+  Exchange(worker);
+  worker.report.set_version("9.8.7");
+  worker.report.set_sequence(worker.report.sequence() + 1);
+  worker.report.set_oldest_protocol(kNewestWorkerProtocol + 1);
+  const absl::Status refused = coordinator->sessions().HandleReport(worker.report).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReasonOf(refused), "WORKER_PROTOCOL_UNSUPPORTED");
+  EXPECT_THAT(std::string(refused.message()),
+              testing::AllOf(testing::HasSubstr("worker w1 of ampd 9.8.7 speaks versions 2 to 5 "),
+                             testing::EndsWith("; upgrade the server")));
+  EXPECT_EQ(ViewOf("w1").message(), refused.message());
+  EXPECT_THAT(troubles, testing::Contains(testing::HasSubstr("9.8.7")));
+}
+
+TEST_F(WorkerSessionsTest, OutcomeOfAKindThatOnlyNewerWorkersKnow_IsAFailureThatIsRetried) {
+  const std::string id = CreateId();
+  ScriptedWorker worker("w1");
+  const v1::AttemptKey first = StartOn(worker, id);
+  *worker.Has(first, Attempt::ENDED).mutable_outcome() =
+      OutcomeOf(static_cast<Outcome::Kind>(99), static_cast<v1::Reason::Code>(98));
+  Exchange(worker);
+  EXPECT_EQ((*coordinator->queries().GetJob(id))->num_retries_used(), 1);
+  StartServer();
+  const v1::Outcome& kept = (*coordinator->queries().GetJob(id))->attempts(0).outcome();
+  EXPECT_EQ(static_cast<int>(kept.kind()), 99) << "a newer server still knows what it was";
+  EXPECT_EQ(static_cast<int>(kept.reason()), 98);
+}
+
+TEST_F(WorkerSessionsTest, WorkerThatIsMoreThanOneMinorVersionApart_IsShownWithAWarning) {
+  ScriptedWorker worker("w1");
+  const MinorVersion own = *ParseVersion(Version());
+  worker.report.set_version(absl::StrCat(own.major, ".", own.minor + 1, ".9"));
+  Exchange(worker);
+  EXPECT_EQ(ViewOf("w1").message(), "");
+  worker.report.set_version(absl::StrCat(own.major, ".", own.minor + 2, ".0"));
+  Exchange(worker);
+  EXPECT_THAT(ViewOf("w1").message(), testing::HasSubstr("more than one minor version from the server's "));
 }
 
 TEST_F(WorkerSessionsTest, AgentOfAnotherIdentity_IsRefusedWhileTheWorkerIsNotLost) {

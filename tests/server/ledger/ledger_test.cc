@@ -1,5 +1,6 @@
 #include "server/ledger/ledger.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -14,6 +15,7 @@
 #include "base/error.h"
 #include "base/io/file.h"
 #include "base/random.h"
+#include "base/version.h"
 #include "server/ledger/memory_journal.h"
 #include "server/ledger/sqlite_journal.h"
 #include "tests/count_from_environment.h"
@@ -181,6 +183,81 @@ TEST(Ledger, Snapshot_BoundsReplay) {
   ledger = OpenOn(disk);
   EXPECT_EQ(Bytes(*ledger), before);
   EXPECT_EQ(ledger->CommitAndWait(make.Create("again", "r7"))->job, "j7");
+}
+
+internal::Update StartLifeOf(const std::string& version, UpdateMaker& make) {
+  internal::Update update = make.New();
+  update.mutable_start_life()->set_server_version(version);
+  return update;
+}
+
+absl::Status OpenErrorOn(std::shared_ptr<MemoryJournal::Disk> disk) {
+  Ledger::Options options;
+  options.journal = std::make_unique<MemoryJournal>(std::move(disk));
+  return Ledger::Open(std::move(options)).status();
+}
+
+// A journal of another version of ampd is compacted once, with the first update of this one.
+TEST(Ledger, JournalOfAnotherVersion_IsCompactedAtTheFirstCommit) {
+  for (const std::string version : {"", "0.1.7"}) {
+    auto disk = std::make_shared<MemoryJournal::Disk>();
+    UpdateMaker make;
+    auto ledger = OpenOn(disk);
+    ASSERT_TRUE(ledger->CommitAndWait(StartLifeOf(version, make)).ok());
+    ASSERT_TRUE(ledger->CommitAndWait(make.Create("j1")).ok());
+    ledger = OpenOn(disk);
+    EXPECT_EQ(MemoryJournal(disk).Recover()->updates.size(), 2u);
+    ASSERT_TRUE(ledger->CommitAndWait(StartLifeOf(Version(), make)).ok());
+    EXPECT_EQ(MemoryJournal(disk).Recover()->updates.size(), 0u) << version;
+    ASSERT_TRUE(ledger->CommitAndWait(make.Create("j2")).ok());
+    ledger = OpenOn(disk);
+    ASSERT_TRUE(ledger->CommitAndWait(StartLifeOf(Version(), make)).ok());
+    EXPECT_EQ(MemoryJournal(disk).Recover()->updates.size(), 2u) << "that of the same version is not";
+    EXPECT_EQ(Seen(*ledger, "j1"), "j1:QUEUED");
+  }
+}
+
+TEST(Ledger, JournalOfTheNextMinorVersion_IsReadAndOfALaterOneIsRefused) {
+  const MinorVersion own = *ParseVersion(Version());
+  const std::string next = absl::StrCat(own.major, ".", own.minor + 1, ".4");
+  const std::string later = absl::StrCat(own.major, ".", own.minor + 2, ".0");
+  auto disk = std::make_shared<MemoryJournal::Disk>();
+  UpdateMaker make;
+  ASSERT_TRUE(OpenOn(disk)->CommitAndWait(StartLifeOf(next, make)).ok());
+  ASSERT_TRUE(OpenOn(disk, /*snapshot_every=*/1)->CommitAndWait(StartLifeOf(Version(), make)).ok());
+  EXPECT_EQ(OpenOn(disk)->Read([](const ClusterState& state) { return state.newest_server_version(); }), next);
+  ASSERT_TRUE(OpenOn(disk, /*snapshot_every=*/100)->CommitAndWait(StartLifeOf(later, make)).ok());
+  const absl::Status refused = OpenErrorOn(disk);
+  EXPECT_EQ(ReasonOf(refused), "NEWER_SCHEMA");
+  EXPECT_EQ(refused.message(), absl::StrCat("the journal was written by ampd ", later,
+                                            ", more than one minor version newer, and this is ampd ", Version(),
+                                            "; start ampd ", later, ", or restore a backup that this version made"));
+}
+
+TEST(Ledger, SnapshotOfALaterMinorVersion_IsRefused) {
+  const MinorVersion own = *ParseVersion(Version());
+  const std::string later = absl::StrCat(own.major, ".", own.minor + 2, ".0");
+  auto disk = std::make_shared<MemoryJournal::Disk>();
+  UpdateMaker make;
+  ASSERT_TRUE(OpenOn(disk, /*snapshot_every=*/1)->CommitAndWait(StartLifeOf(later, make)).ok());
+  EXPECT_EQ(MemoryJournal(disk).Recover()->updates.size(), 0u);
+  EXPECT_EQ(ReasonOf(OpenErrorOn(disk)), "NEWER_SCHEMA");
+}
+
+TEST(Ledger, UpdateOfAnUnknownKind_IsRefusedAsNewer) {
+  auto disk = std::make_shared<MemoryJournal::Disk>();
+  UpdateMaker make;
+  ASSERT_TRUE(OpenOn(disk)->CommitAndWait(make.Create("j1")).ok());
+  internal::Update update = make.New();
+  update.GetReflection()->MutableUnknownFields(&update)->AddLengthDelimited(1000, "");
+  JournalGroup group;
+  group.first_index = 2;
+  group.updates = {update.SerializeAsString()};
+  ASSERT_TRUE(MemoryJournal(disk).Append(group).ok());
+  const absl::Status refused = OpenErrorOn(disk);
+  EXPECT_EQ(ReasonOf(refused), "NEWER_SCHEMA");
+  EXPECT_THAT(std::string(refused.message()),
+              testing::HasSubstr("an update (2) of a kind that only newer versions know"));
 }
 
 TEST(Ledger, Updates_AreKeptUntilTheirEventsAreDurable) {

@@ -1,5 +1,6 @@
 #include "server/state/cluster_state.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -684,6 +685,33 @@ TEST_F(ClusterStateTest, Snapshot_HoldsTheWholeState) {
   Apply(next);
   EXPECT_EQ(copy.ToSnapshot(8).SerializeAsString(), state.ToSnapshot(8).SerializeAsString());
   EXPECT_EQ(copy.queue().size(), 2u);
+}
+
+// Sets a field that this version does not know, as a newer one would.
+template <typename Message>
+void AddUnknown(const std::string& text, Message* message) {
+  message->GetReflection()->MutableUnknownFields(message)->AddLengthDelimited(10'000, text);
+}
+
+TEST_F(ClusterStateTest, Snapshot_KeepsWhatANewerServerAddedToIt) {
+  StartRunning("j1", 1, "w1");
+  Apply(make.Create("j2", "r1", "a"));
+  internal::Snapshot snapshot = state.ToSnapshot(7);
+  AddUnknown("snapshot", &snapshot);
+  AddUnknown("request", snapshot.mutable_requests(0));
+  AddUnknown("record", snapshot.mutable_jobs(0));
+  AddUnknown("job", snapshot.mutable_jobs(0)->mutable_job());
+  AddUnknown("attempt", snapshot.mutable_jobs(0)->mutable_job()->mutable_attempts(0));
+  AddUnknown("worker", snapshot.mutable_workers(0));
+  ClusterState copy = ClusterState::FromSnapshot(snapshot);
+  ASSERT_TRUE(copy.Apply(make.Save("j1", 1, 5)).ok());
+  ASSERT_TRUE(copy.Apply(make.Drain("w1")).ok());
+  const std::string bytes = copy.ToSnapshot(9).SerializeAsString();
+  for (const char* text : {"snapshot", "request", "record", "job", "attempt", "worker"}) {
+    internal::Snapshot expected;
+    AddUnknown(text, &expected);
+    EXPECT_THAT(bytes, testing::HasSubstr(expected.SerializeAsString())) << text;
+  }
 }
 
 }  // namespace

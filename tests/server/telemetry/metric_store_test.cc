@@ -58,6 +58,25 @@ TEST_F(MetricStoreTest, KeepsEveryColumn) {
   EXPECT_EQ(page->segments[0].batch.steps().SerializeAsString(), batch.steps().SerializeAsString());
 }
 
+// A column of a newer version of ampd, in the second of three batches, stays beside the rows that it belongs to.
+TEST_F(MetricStoreTest, KeepsColumnsThatItDoesNotKnow) {
+  v1::TelemetryBatch newer = Steps(3, 4);
+  newer.mutable_steps()->GetReflection()->MutableUnknownFields(newer.mutable_steps())->AddLengthDelimited(1000, "xy");
+  ASSERT_TRUE(store_.Append(1, Steps(1, 2)).ok());
+  ASSERT_TRUE(store_.Append(1, newer).ok());
+  ASSERT_TRUE(store_.Append(1, Steps(5, 6)).ok());
+  EXPECT_EQ(AllPoints(), "a1[1-6]");
+  auto database = SqliteDatabase::Open(store_.path(), false);
+  auto chunks = database->Prepare("SELECT content FROM chunks ORDER BY last_sequence");
+  std::vector<std::string> columns;
+  while (*chunks->Step()) {
+    const v1::StepColumns steps = DecodePoints(chunks->Bytes(0))->steps();
+    columns.push_back(absl::StrCat(steps.step(0), "-", *steps.step().rbegin(),
+                                   steps.GetReflection()->GetUnknownFields(steps).empty() ? "" : "+"));
+  }
+  EXPECT_EQ(columns, (std::vector<std::string>{"1-2", "3-4+", "5-6"}));
+}
+
 TEST_F(MetricStoreTest, CutsEventsThatAreLargerThanAnAnswerMayBeAndEndsPagesByBytes) {
   v1::TelemetryBatch batch;
   for (uint64_t sequence = 1; sequence <= 8; ++sequence) {

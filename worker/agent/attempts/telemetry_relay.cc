@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "points/step_columns.h"
 #include "points/telemetry_batch.h"
 
 namespace ampd::agent {
@@ -10,17 +11,9 @@ namespace {
 
 using v1::TelemetryBatch;
 
-// Whether the batch has columns of a newer trainer that this agent does not know. Merging would lose them.
-bool HasUnknownColumns(const v1::StepColumns& steps) {
-  const auto has_unknown = [](const google::protobuf::Message& message) {
-    return !message.GetReflection()->GetUnknownFields(message).empty();
-  };
-  return has_unknown(steps) || std::any_of(steps.phases().begin(), steps.phases().end(), has_unknown);
-}
-
 // Whether the batch may be merged with others: it is well-formed, so the server accepts it, and has no unknown columns.
 bool IsJoinable(const TelemetryBatch& batch) {
-  return points::CheckBatch(batch).ok() && !HasUnknownColumns(batch.steps());
+  return points::CheckBatch(batch).ok() && !points::HasUnknownColumns(batch.steps());
 }
 
 }  // namespace
