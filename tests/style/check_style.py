@@ -98,7 +98,7 @@ ROOMS = {
     "client/commands/model": "client/commands client/inspect client/render client/terminal precision",
     "client/commands/policy": "base client/commands client/jobfile client/terminal precision",
     "client/commands/init": "base base/io client/commands client/jobfile client/terminal files",
-    "client/commands/server": "base client/commands client/render client/terminal",
+    "client/commands/server": "ampd base client/api client/commands client/render client/terminal",
     "client/commands/worker": "client/commands client/render client/terminal",
     "client/cli": "base client/commands client/jobfile client/render client/terminal cli11",
 

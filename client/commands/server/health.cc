@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/health_checks.h"
 #include "base/status_macros.h"
+#include "client/commands/server/versions.h"
 #include "client/terminal/output.h"
 #include "client/terminal/standard_streams.h"
 
@@ -17,6 +18,7 @@ namespace {
 struct ServerHealth {
   bool is_serving = false;
   std::vector<std::pair<const HealthCheck*, bool>> checks;  // each check that the server knows: whether it passes
+  std::vector<std::string> version_warnings;                // see VersionWarnings
 };
 
 absl::StatusOr<ServerHealth> FetchHealth(JobClient* client) {
@@ -30,6 +32,9 @@ absl::StatusOr<ServerHealth> FetchHealth(JobClient* client) {
       return is_good.status();
     }
   }
+  // Programs call this command every few seconds, some without a role that may see workers. So it does not list them.
+  const auto info = client->GetServerInfo();
+  health.version_warnings = VersionWarnings(info.ok() ? info->version() : "", {});
   return health;
 }
 
@@ -54,6 +59,9 @@ int Health(Session* session) {
     for (const auto& [check, is_good] : health->checks) {
       WriteFormatted("%-6s %s: %s\n", is_good ? "ok" : "failed", check->name, is_good ? check->good : check->bad);
     }
+  }
+  for (const std::string& warning : health->version_warnings) {
+    session->Note(warning);
   }
   return health->is_serving ? kExitOk : kExitFailure;
 }

@@ -1,10 +1,13 @@
 #include "client/commands/server/version.h"
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/version.h"
+#include "client/api/auth.h"
+#include "client/commands/server/versions.h"
 #include "client/render/format.h"
 #include "client/terminal/contexts.h"
 #include "client/terminal/output.h"
@@ -18,6 +21,7 @@ constexpr absl::Duration kDeadline = absl::Seconds(1);
 struct ServerVersion {
   std::string address;
   std::string version;
+  std::vector<v1::Worker> workers;
 };
 
 // Says why the server's version is not known, in one line.
@@ -37,8 +41,26 @@ PlainFields ToFields(const ServerVersion& server) {
   PlainFields fields = {{"version", Version()}};
   if (!server.version.empty()) {
     fields.push_back({"server", PlainFields{{"address", server.address}, {"version", server.version}}});
+    std::vector<PlainFields> workers;
+    for (const v1::Worker& worker : server.workers) {
+      workers.push_back({{"name", worker.name()}, {"version", worker.version()}});
+    }
+    fields.push_back({"workers", std::move(workers)});
   }
   return fields;
+}
+
+// Asks for the versions of the server and its workers. Does not ask for the workers if the server knows no role of the
+// caller: the call would be refused, and refused calls are in the audit log.
+absl::Status AskServer(const ServerConnection& connection, ServerVersion* server) {
+  JobClient client({.server = connection, .call_deadline = kDeadline});
+  AMPD_ASSIGN_OR_RETURN(const v1::ServerInfo info, client.GetServerInfo());
+  server->version = info.version();
+  if (const auto caller = WhoAmI(&client); caller.ok() && !caller->roles().empty()) {
+    auto workers = client.ListWorkers();
+    server->workers = workers.ok() ? *std::move(workers) : std::vector<v1::Worker>();
+  }
+  return absl::OkStatus();
 }
 
 int PrintVersion(Session* session) {
@@ -47,10 +69,7 @@ int PrintVersion(Session* session) {
   if (const auto address = ResolveAddress(session->options().address); address.ok()) {
     server.address = address->address;
     const auto connection = ConnectionTo(server.address, session->options().files, address->defaults);
-    const auto info = connection.ok() ? JobClient({.server = *connection, .call_deadline = kDeadline}).GetServerInfo()
-                                      : connection.status();
-    server.version = info.ok() ? info->version() : "";
-    status = info.status();
+    status = connection.ok() ? AskServer(*connection, &server) : connection.status();
   } else {
     status = address.status();
   }
@@ -59,6 +78,12 @@ int PrintVersion(Session* session) {
     if (!server.version.empty()) {
       WriteFormatted("ampd-server %s at %s\n", Printable(server.version), Printable(server.address));
     }
+    for (const std::string& line : WorkerVersionLines(server.workers)) {
+      WriteText(line + "\n");
+    }
+  }
+  for (const std::string& warning : VersionWarnings(server.version, server.workers)) {
+    session->Note(warning);
   }
   if (!status.ok()) {
     session->Note(WhyUnknown(status, server.address));
@@ -70,7 +95,7 @@ int PrintVersion(Session* session) {
 
 Command VersionCommand() {
   return {.name = "version",
-          .help = "Print the versions of ampctl and of the server, if one answers within a second",
+          .help = "Print the versions of ampctl, and of the server and its workers if one answers within a second",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .run = PrintVersion};
 }

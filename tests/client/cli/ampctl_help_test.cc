@@ -110,8 +110,14 @@ TEST_F(Ampctl, Version_IsThatOfAmpctlAndOfTheServerIfItAnswers) {
   const std::string own = Run("--version").out;
   const Result both = Run("version");
   EXPECT_EQ(both.exit_code, 0);
-  EXPECT_EQ(both.out, absl::StrCat(own, "ampd-server 9.8.7 at ", fake_.address(), "\n"));
-  EXPECT_EQ(both.err, "");
+  EXPECT_EQ(both.out, absl::StrCat(own, "ampd-server 9.8.7 at ", fake_.address(), "\nampd-worker 1.2.3: w1\n"));
+  const std::string apart =
+      "is more than one minor version from the server's 9.8.7; use an ampctl of the server's version\n";
+  EXPECT_EQ(both.err,
+            absl::StrCat("ampctl ", own.substr(7, own.size() - 8), " ", apart,
+                         "w1 has ampd 1.2.3, more than one minor version from the server's 9.8.7; upgrade the "
+                         "older one\n"));
+  EXPECT_EQ(Run("health").err, absl::StrCat("ampctl ", own.substr(7, own.size() - 8), " ", apart));
   EXPECT_THAT(Run("version -o yaml").out, HasSubstr(absl::StrCat("server:\n  address: \"", fake_.address(), "\"\n  ")));
   fake_.jobs.script()->lacks_server_info = true;
   const Result old = Run("version");
