@@ -14,12 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/grpc/grpc_deadline.h"
-#include "base/grpc/grpc_status.h"
 #include "base/io/file.h"
 #include "base/io/pending_file.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "client/api/cancels_call.h"
+#include "client/api/end_of_call.h"
 #include "client/api/job_client_stubs.h"
 #include "client/api/receive_pieces.h"
 
@@ -56,7 +56,7 @@ absl::StatusOr<v1::Artifact> Send(JobClient* client, const LocalFile& file, int 
     ReportProgress(options, *num_done, file.size_bytes);
   }
   stream->WritesDone();
-  const absl::Status status = FromGrpcStatus(stream->Finish());
+  const absl::Status status = EndOfCall(stream->Finish(), options.cancellation->cancelled());
   return status.ok() ? absl::StatusOr<v1::Artifact>(artifact) : status;
 }
 
@@ -67,7 +67,7 @@ absl::StatusOr<v1::Upload> GetUpload(JobClient* client, const std::string& sha25
   request.set_sha256(sha256);
   request.set_tenant(client->tenant());
   v1::Upload upload;
-  const absl::Status status = FromGrpcStatus(client->stubs().artifacts->GetUpload(&context, request, &upload));
+  const absl::Status status = EndOfCall(client->stubs().artifacts->GetUpload(&context, request, &upload));
   return status.ok() ? absl::StatusOr<v1::Upload>(upload) : status;
 }
 

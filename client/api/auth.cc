@@ -7,8 +7,8 @@
 
 #include "ampd/v1/auth_service.grpc.pb.h"
 #include "base/grpc/grpc_deadline.h"
-#include "base/grpc/grpc_status.h"
 #include "base/status_macros.h"
+#include "client/api/end_of_call.h"
 #include "client/api/job_client_stubs.h"
 
 namespace ampd::client {
@@ -23,7 +23,7 @@ absl::StatusOr<Response> CallAuth(JobClient* client,
   grpc::ClientContext context;
   context.set_deadline(GrpcDeadlineIn(client->call_deadline()));
   Response response;
-  AMPD_RETURN_IF_ERROR(FromGrpcStatus((stub.*method)(&context, request, &response)));
+  AMPD_RETURN_IF_ERROR(EndOfCall((stub.*method)(&context, request, &response)));
   return response;
 }
 

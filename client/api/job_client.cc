@@ -15,11 +15,11 @@
 #include "base/error.h"
 #include "base/grpc/channel.h"
 #include "base/grpc/grpc_deadline.h"
-#include "base/grpc/grpc_status.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "base/tenants.h"
 #include "client/api/cancels_call.h"
+#include "client/api/end_of_call.h"
 #include "client/api/job_client_stubs.h"
 
 namespace ampd::client {
@@ -58,7 +58,7 @@ absl::Status CallInto(Stub& stub, Method<Stub, Request, Response> method, const 
                       absl::Duration deadline, Response* response) {
   grpc::ClientContext context;
   context.set_deadline(GrpcDeadlineIn(deadline));
-  return FromGrpcStatus((stub.*method)(&context, request, response));
+  return EndOfCall((stub.*method)(&context, request, response));
 }
 
 template <typename Stub, typename Request, typename Response>
@@ -94,7 +94,7 @@ absl::StatusOr<v1::Job> CallRepeatedly(v1::JobService::Stub& stub,
     context.set_deadline(GrpcDeadlineIn(again ? std::min(end - SystemClock().SinceBoot(), deadline) : deadline));
     const CancelsCall cancels(cancellation, &context);
     v1::Job job;
-    const absl::Status status = FromGrpcStatus((stub.*method)(&context, request, &job));
+    const absl::Status status = EndOfCall((stub.*method)(&context, request, &job));
     if (status.ok()) {
       return job;
     }
@@ -359,7 +359,7 @@ absl::StatusOr<bool> JobClient::IsServing(const std::string& service) {
                    done.Notify();
                  });
   done.WaitForNotification();
-  AMPD_RETURN_IF_ERROR(FromGrpcStatus(status));
+  AMPD_RETURN_IF_ERROR(EndOfCall(status));
   constexpr int kServing = 1;
   return response.value() == kServing;
 }

@@ -3,8 +3,8 @@
 #include <grpcpp/grpcpp.h>
 
 #include "absl/status/status.h"
-#include "base/grpc/grpc_status.h"
 #include "client/api/cancels_call.h"
+#include "client/api/end_of_call.h"
 #include "client/api/transfer.h"
 
 namespace ampd::client {
@@ -25,7 +25,7 @@ absl::Status ReceivePieces(Cancellation* cancellation, const Start& start, const
     context.TryCancel();
   }
   const grpc::Status status = stream->Finish();
-  return written.ok() ? FromGrpcStatus(status) : written;
+  return written.ok() ? EndOfCall(status, cancellation->cancelled()) : written;
 }
 
 }  // namespace ampd::client

@@ -4,8 +4,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "base/grpc/grpc_status.h"
 #include "base/timed_wait.h"
+#include "client/api/end_of_call.h"
 
 namespace ampd::client {
 
@@ -65,7 +65,7 @@ class StreamPull final : public grpc::ClientReadReactor<Response> {
 
   absl::Status status() const {
     absl::MutexLock lock(&mutex_);
-    return FromGrpcStatus(status_);
+    return EndOfCall(status_);
   }
 
   void OnReadDone(bool ok) override {

@@ -42,6 +42,8 @@ class FakeJobs final : public v1::JobService::Service {
     int unavailable_after_log = 0;  // the same for WatchJob and TailLogs after the first log of `attempt_logs`
     int cut_watch_after = 0;        // messages after which a watch stream ends with UNAVAILABLE; 0: never
     int num_cuts = 0;               // number of streams that ended so
+    // what the above answers; CANCELLED: as gRPC when a server that shuts down drops a call
+    grpc::StatusCode away = grpc::StatusCode::UNAVAILABLE;
     std::vector<std::string> watch_tokens;  // resume token of each stream that was opened
     grpc::StatusCode refuse_gets = grpc::StatusCode::OK;
     std::vector<std::string> unsupported_fields;     // fields because of which every create is refused
@@ -163,7 +165,7 @@ class FakeJobs final : public v1::JobService::Service {
     }
     if (script_.refuse_creates > 0) {
       --script_.refuse_creates;
-      return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting");
+      return grpc::Status(script_.away, "");
     }
     return grpc::Status::OK;
   }
@@ -487,7 +489,7 @@ class FakeJobs final : public v1::JobService::Service {
       if (cut_after > 0 && sent == cut_after) {
         absl::MutexLock lock(&mutex_);
         ++script_.num_cuts;
-        return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
+        return grpc::Status(script_.away, "");
       }
       writer->Write(MessageAt(++sequence, job));
     }

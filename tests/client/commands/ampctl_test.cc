@@ -37,6 +37,24 @@ TEST_F(Ampctl, SubmitRepeatsALostAnswerAndMakesOneJob) {
   EXPECT_EQ(fake_.jobs.size(), 1);
 }
 
+TEST_F(Ampctl, ACallThatTheServerDropsWhileItShutsDown_IsRepeatedAsIfItWereGone) {
+  Write("job.yaml", kGoodJob);
+  fake_.jobs.script()->away = grpc::StatusCode::CANCELLED;
+  fake_.jobs.script()->refuse_creates = 2;
+  const Result submitted = Run("job submit -q -f job.yaml");
+  EXPECT_EQ(submitted.exit_code, 0) << submitted.err;
+  EXPECT_EQ(fake_.jobs.size(), 1);
+  fake_.jobs.script()->refuse_creates = 1;
+  const Result refused = Run("job submit -q -f job.yaml --retry-for 0s");
+  EXPECT_EQ(refused.exit_code, 5);
+  EXPECT_THAT(refused.err, HasSubstr(": the server dropped the call; it may be shutting down"));
+  const std::string id = fake_.jobs.Add("n", v1::Job::SUCCEEDED).id();
+  fake_.jobs.script()->cut_watch_after = 3;
+  const Result watched = Run("job watch -o jsonl " + id);
+  EXPECT_EQ(watched.exit_code, 0) << watched.err;
+  EXPECT_EQ(fake_.jobs.script()->num_cuts, 4);
+}
+
 TEST_F(Ampctl, SubmitPlacesTheServersViolationsInTheFile) {
   Write("job.yaml", "name: x\ndata:\n  batch_size: -4\n");
   const Result result = Run("job submit -f job.yaml");
