@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/render/enum_text.h"
 #include "client/render/job_text.h"
 #include "client/render/job_text_parts.h"
 #include "points/step_columns.h"
@@ -18,9 +19,8 @@ bool HasFinalMetrics(const v1::Job& job) {
 }  // namespace
 
 std::string ReasonText(v1::Reason::Code reason) {
-  return reason == v1::Reason::REASON_UNSPECIFIED || reason == v1::Reason::SUCCEEDED_NORMALLY
-             ? kNothing
-             : v1::Reason::Code_Name(reason);
+  return reason == v1::Reason::REASON_UNSPECIFIED || reason == v1::Reason::SUCCEEDED_NORMALLY ? kNothing
+                                                                                              : EnumText(reason);
 }
 
 std::string FinalLines(const v1::Job& job) {
@@ -44,7 +44,7 @@ std::string FinalLines(const v1::Job& job) {
 
 std::string RenderEnd(const v1::Job& job) {
   const std::string reason = job.reason() == v1::Reason::USER_CANCELLED ? kNothing : ReasonText(job.reason());
-  std::string text = absl::StrCat(v1::Job::State_Name(job.state()), reason == kNothing ? "" : " (" + reason + ")");
+  std::string text = absl::StrCat(EnumText(job.state()), reason == kNothing ? "" : " (" + reason + ")");
   std::vector<std::string> words;
   if (!job.message().empty()) {
     words.push_back(Printable(job.message()));

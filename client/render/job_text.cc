@@ -1,6 +1,7 @@
 #include "client/render/job_text.h"
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "base/tenants.h"
 #include "client/render/csv.h"
+#include "client/render/enum_text.h"
 #include "client/render/job_text_parts.h"
 
 namespace ampd::client {
@@ -93,8 +95,7 @@ std::string ProgressLines(const v1::Job& job) {
 
 std::string AttemptLine(const v1::Attempt& attempt) {
   const bool ended = attempt.has_outcome();
-  std::string text =
-      ended ? v1::Outcome::Kind_Name(attempt.outcome().kind()) : v1::Attempt::State_Name(attempt.state());
+  std::string text = ended ? EnumText(attempt.outcome().kind()) : EnumText(attempt.state());
   if (ended) {
     const std::string reason = ReasonText(attempt.outcome().reason());
     absl::StrAppend(&text, reason == kNothing ? "" : " (" + reason + ")", " at step ",
@@ -185,11 +186,11 @@ std::string LatestWorker(const v1::Job& job) {
 }
 
 std::string ReasonWord(const v1::Job& job) {
-  return job.has_pending() ? v1::PendingReason::Code_Name(job.pending().reason()) : ReasonText(job.reason());
+  return job.has_pending() ? EnumText(job.pending().reason()) : ReasonText(job.reason());
 }
 
 std::string StateText(v1::Job::State state, const Palette& palette) {
-  const std::string name = v1::Job::State_Name(state);
+  const std::string name = EnumText(state);
   switch (state) {
     case v1::Job::SUCCEEDED:
     case v1::Job::RUNNING:
@@ -266,7 +267,7 @@ std::vector<std::string> JobCsvRow(const v1::Job& job) {
   const auto unless_nothing = [](std::string text) { return text == kNothing ? "" : std::move(text); };
   return {Printable(job.id()),
           Printable(job.spec().name()),
-          v1::Job::State_Name(job.state()),
+          EnumText(job.state()),
           unless_nothing(ReasonWord(job)),
           Printable(job.has_pending() ? job.pending().message() : job.message()),
           absl::StrCat(progress.step()),
@@ -296,8 +297,8 @@ std::string RenderJob(const v1::Job& job, const JobTextOptions& options) {
       "state", absl::StrCat(StateText(job.state(), options.palette), reason == kNothing ? "" : " (" + reason + ")",
                             job.message().empty() ? "" : ": " + Printable(job.message())));
   if (job.has_pending()) {
-    text += DetailLine("waits", absl::StrCat(v1::PendingReason::Code_Name(job.pending().reason()), ": ",
-                                             Printable(job.pending().message())));
+    text +=
+        DetailLine("waits", absl::StrCat(EnumText(job.pending().reason()), ": ", Printable(job.pending().message())));
   }
   if (!job.owner().empty()) {
     text += DetailLine("owner", Printable(job.owner()));

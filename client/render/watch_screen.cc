@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "client/render/enum_text.h"
 #include "client/render/job_text.h"
 
 namespace ampd::client {
@@ -210,16 +211,16 @@ int CountRows(const std::string& text) { return static_cast<int>(std::count(text
 }  // namespace
 
 std::string RenderEvent(const v1::Event& event) {
-  std::string text = v1::Event::Kind_Name(event.kind());
+  std::string text = EnumText(event.kind());
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return c == '_' ? ' ' : static_cast<char>(std::tolower(c)); });
   if (text.starts_with("attempt ") && event.attempt() > 0) {
     text.insert(text.find(' '), absl::StrCat(" ", event.attempt()));
   }
   if (event.kind() == v1::Event::STATE_CHANGED) {
-    text = v1::Job::State_Name(event.to_state());
+    text = EnumText(event.to_state());
   } else if (event.to_state() != v1::Job::STATE_UNSPECIFIED) {
-    absl::StrAppend(&text, ", ", v1::Job::State_Name(event.to_state()));
+    absl::StrAppend(&text, ", ", EnumText(event.to_state()));
   }
   const std::string step = absl::StrCat("step ", event.step());
   if (event.step() > 0 && !absl::StrContains(event.message(), step)) {
@@ -239,7 +240,7 @@ std::string RenderEvent(const v1::Event& event) {
 
 std::string RenderWatchLine(const WatchedJob& watched) {
   const std::string why = StateReason(watched);
-  std::string line = absl::StrCat(v1::Job::State_Name(watched.job().state()), why.empty() ? "" : ": " + why);
+  std::string line = absl::StrCat(EnumText(watched.job().state()), why.empty() ? "" : ": " + why);
   if (watched.progress().step() > 0) {
     line = Words({line, StepText(watched), LossText(watched), "loss scale " + FormatNumber(watched.loss_scale()),
                   absl::StrCat("skipped ", watched.progress().skipped_steps()),

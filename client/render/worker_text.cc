@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/render/csv.h"
+#include "client/render/enum_text.h"
 #include "client/render/format.h"
 
 namespace ampd::client {
@@ -19,7 +20,7 @@ Row WorkerRow(const v1::Worker& worker, absl::Time now) {
   const absl::Time reported =
       absl::FromUnixSeconds(worker.last_report_time().seconds()) + absl::Nanoseconds(worker.last_report_time().nanos());
   const bool is_drained = worker.state() == v1::Worker::DRAINING && worker.job_ids().empty();
-  return {Printable(worker.name()), is_drained ? "DRAINED" : v1::Worker::State_Name(worker.state()),
+  return {Printable(worker.name()), is_drained ? "DRAINED" : EnumText(worker.state()),
           absl::StrCat(worker.job_ids_size()), HasReported(worker) ? FormatSpan(now - reported) + " ago" : "not yet"};
 }
 
@@ -89,7 +90,7 @@ std::vector<std::string> WorkerCsvHeadings() {
 
 std::vector<std::vector<std::string>> WorkerCsvRows(const v1::Worker& worker) {
   const Row row = {Printable(worker.name()),
-                   v1::Worker::State_Name(worker.state()),
+                   EnumText(worker.state()),
                    absl::StrCat(worker.job_ids_size()),
                    CsvTime(HasReported(worker), worker.last_report_time()),
                    Printable(worker.version()),

@@ -9,6 +9,7 @@
 #include "client/commands/call.h"
 #include "client/commands/job/job.h"
 #include "client/render/csv.h"
+#include "client/render/enum_text.h"
 #include "client/render/format.h"
 #include "client/render/watch_screen.h"
 #include "client/terminal/output.h"
@@ -30,9 +31,8 @@ void PrintEventsAsCsv(const Session& session, const v1::ListEventsResponse& answ
   for (const v1::Event& event : answer.events()) {
     const bool has_reason = event.reason() != v1::Reason::REASON_UNSPECIFIED;
     rows.push_back({CsvTime(event.time_unix_micros()), absl::StrCat(event.sequence()), unless_zero(event.attempt()),
-                    unless_zero(event.step()), v1::Event::Kind_Name(event.kind()),
-                    has_reason ? v1::Reason::Code_Name(event.reason()) : "", AttributesText(event),
-                    RenderEvent(event)});
+                    unless_zero(event.step()), EnumText(event.kind()), has_reason ? EnumText(event.reason()) : "",
+                    AttributesText(event), RenderEvent(event)});
   }
   PrintCsv(session, {"time", "sequence", "attempt", "step", "kind", "reason", "attributes", "event"}, rows);
 }
@@ -59,7 +59,7 @@ void ShowEvents(const Session& session, const v1::ListEventsResponse& answer) {
     }
     const std::string attributes = AttributesText(event);
     rows.push_back({time, absl::StrCat(event.sequence()), NumberOrDash(event.attempt()), NumberOrDash(event.step()),
-                    event.reason() == v1::Reason::REASON_UNSPECIFIED ? "-" : v1::Reason::Code_Name(event.reason()),
+                    event.reason() == v1::Reason::REASON_UNSPECIFIED ? "-" : EnumText(event.reason()),
                     attributes.empty() ? "-" : attributes, RenderEvent(event)});
   }
   if (session.wide()) {

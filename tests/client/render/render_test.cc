@@ -315,6 +315,18 @@ TEST(JobText, AJobWithoutAStepShowsNoNumbers) {
             "progress    no step yet\n");
 }
 
+TEST(RenderJob, ValuesOfNewerServersAreShownAsNumbers) {
+  v1::Job job;
+  job.set_id("j-a");
+  job.set_state(static_cast<v1::Job::State>(99));
+  job.set_reason(static_cast<v1::Reason::Code>(98));
+  EXPECT_THAT(RenderJob(job, JobTextOptions()), testing::HasSubstr("state       99 (98)\n"));
+  v1::Event event;
+  event.set_kind(static_cast<v1::Event::Kind>(97));
+  event.set_message("of the future");
+  EXPECT_EQ(RenderEvent(event), "97: of the future");
+}
+
 TEST(Csv, QuotesOnlyWhatNeedsIt) {
   EXPECT_EQ(CsvLine({"a", "", "b c", "d,e", "f\"g", "h\ni"}), "a,,b c,\"d,e\",\"f\"\"g\",\"h\ni\"\n");
   EXPECT_EQ(CsvLine({}), "\n");

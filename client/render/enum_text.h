@@ -1,0 +1,19 @@
+#pragma once
+
+#include <google/protobuf/generated_enum_reflection.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace ampd::client {
+
+// The name of an enumeration's value; its number, as in JSON, if only a newer server knows it.
+template <typename Enum>
+std::string EnumText(Enum value) {
+  const google::protobuf::EnumValueDescriptor* const known =
+      google::protobuf::GetEnumDescriptor<Enum>()->FindValueByNumber(value);
+  return known == nullptr ? absl::StrCat(static_cast<int>(value)) : known->name();
+}
+
+}  // namespace ampd::client
