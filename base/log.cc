@@ -112,6 +112,11 @@ void Log(spdlog::level::level_enum level, std::string_view message, const LogFie
   current_fields = nullptr;
 }
 
+bool IsLogged(spdlog::level::level_enum level) {
+  EnsureLogger();
+  return spdlog::default_logger_raw()->should_log(level);
+}
+
 LogFormat LogFormatNamed(std::string_view name) { return name == "json" ? LogFormat::kJson : LogFormat::kText; }
 
 }  // namespace ampd

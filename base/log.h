@@ -2,12 +2,10 @@
 
 #include <spdlog/common.h>
 
-#include <cstdint>
-#include <string>
 #include <string_view>
-#include <utility>
-#include <variant>
 #include <vector>
+
+#include "base/log_fields.h"
 
 // The log of a server or a worker: lines on stderr, as text or as JSON.
 //
@@ -21,9 +19,6 @@ namespace ampd {
 
 enum class LogFormat { kText, kJson };
 
-using LogField = std::pair<std::string, std::variant<std::string, int64_t>>;
-using LogFields = std::vector<LogField>;
-
 // Sets the form of the lines and the lowest level that is written. Every line also goes to the sinks in `more`. Before
 // the first call, the log writes text lines of level info and above.
 void StartLogging(LogFormat format, spdlog::level::level_enum level, std::vector<spdlog::sink_ptr> more = {});
@@ -33,6 +28,9 @@ void SetLogLevel(spdlog::level::level_enum level);
 
 // Writes a line, with the fields after the message. A field with an empty text is left out.
 void Log(spdlog::level::level_enum level, std::string_view message, const LogFields& fields = {});
+
+// Whether lines of this level are written at all.
+bool IsLogged(spdlog::level::level_enum level);
 
 // The format with this name. REQUIRES: `name` is "text" or "json".
 LogFormat LogFormatNamed(std::string_view name);

@@ -157,7 +157,7 @@ struct Server::Parts {
   CallLog calls{&metrics, &SystemClock()};
   JobTable table;
   Feeds feeds;
-  TelemetryFollower telemetry{&feeds.progress, &feeds.hub, &metrics};
+  TelemetryFollower telemetry{&feeds.progress, &feeds.hub, &metrics, &table};
   Storage storage;
   ScrapePage page;
   std::unique_ptr<StateFollower> follower;

@@ -45,9 +45,9 @@ void StateFollower::SweepHistories(const JobQueries& queries, absl::Duration ret
   for (const std::string& job : *idle) {
     const absl::StatusOr<JobPtr> found = queries.GetJob(job);
     if (absl::IsNotFound(found.status())) {
-      ForgetJob(job);
+      ForgetJob(job, "");
     } else if (found.ok() && (*found)->history_deleted()) {
-      DeleteHistory(job);
+      DeleteHistory(job, (*found)->traceparent());
     }
   }
 }
@@ -69,36 +69,39 @@ void StateFollower::OnJob(const JobPtr& job) {
 }
 
 void StateFollower::OnEvents(const std::string& job, const std::vector<v1::Event>& events) {
-  const auto log = [job](const absl::Status& status) {
+  const auto log = [job, table = options_.table](const absl::Status& status) {
     if (!status.ok()) {
-      Log(spdlog::level::err, "events were not stored", {{"job_id", job}, {"detail", std::string(status.message())}});
+      LogFields fields = {{"job_id", job}, {"detail", std::string(status.message())}};
+      AddTrace(table->TraceparentOf(job), &fields);
+      Log(spdlog::level::err, "events were not stored", fields);
     }
   };
   log(options_.store->AppendServerEvents(job, events, log));
 }
 
-void StateFollower::OnJobDeleted(const std::string& job) {
-  changes_.JobDeleted(job);
-  ForgetJob(job);
+void StateFollower::OnJobDeleted(const DeletedJob& job) {
+  changes_.JobDeleted(job.id, job.traceparent);
+  ForgetJob(job.id, job.traceparent);
 }
 
-void StateFollower::OnHistoryDeleted(const std::string& job) {
-  changes_.HistoryDeleted(job);
-  DeleteHistory(job);
+void StateFollower::OnHistoryDeleted(const DeletedHistory& history) {
+  changes_.HistoryDeleted(history.job, history.traceparent);
+  DeleteHistory(history.job, history.traceparent);
 }
 
-void StateFollower::ForgetJob(const std::string& job) {
+void StateFollower::ForgetJob(const std::string& job, const std::string& traceparent) {
   options_.table->Remove(job);
   options_.progress->Forget(job);
-  DeleteHistory(job);
+  DeleteHistory(job, traceparent);
 }
 
-void StateFollower::DeleteHistory(const std::string& job) {
+void StateFollower::DeleteHistory(const std::string& job, const std::string& traceparent) {
   options_.artifacts->DeleteJob(job);
   const absl::Status queued = options_.store->DeleteJob(job, [](const absl::Status&) {});
   if (!queued.ok()) {
-    Log(spdlog::level::warn, "the history of a job stays until the next sweep",
-        {{"job_id", job}, {"detail", std::string(queued.message())}});
+    LogFields fields = {{"job_id", job}, {"detail", std::string(queued.message())}};
+    AddTrace(traceparent, &fields);
+    Log(spdlog::level::warn, "the history of a job stays until the next sweep", fields);
   }
 }
 

@@ -47,9 +47,11 @@ class StateFollower final : public StateListener {
 
   void OnJob(const JobPtr& job) override;
   void OnEvents(const std::string& job, const std::vector<v1::Event>& events) override;
-  void OnJobMoved(const v1::Job& job, const v1::Event& event) override { changes_.JobMoved(job, event); }
-  void OnJobDeleted(const std::string& job) override;
-  void OnHistoryDeleted(const std::string& job) override;
+  void OnJobMoved(const internal::JobRecord& record, const v1::Event& event) override {
+    changes_.JobMoved(record, event);
+  }
+  void OnJobDeleted(const DeletedJob& job) override;
+  void OnHistoryDeleted(const DeletedHistory& history) override;
   void OnWorker(const internal::WorkerRecord& worker) override { changes_.WorkerChanged(worker); }
   void OnWorkerRemoved(const std::string& worker) override { changes_.WorkerRemoved(worker); }
   void OnDirectiveDue(const std::string& worker) override { options_.streams->DirectiveDue(worker); }
@@ -58,9 +60,10 @@ class StateFollower final : public StateListener {
   void OnPlacement(size_t num_waiting, size_t num_placed, absl::Duration time) override;
 
  private:
-  void ForgetJob(const std::string& job);
+  // `traceparent`: that of the job, for a line of the log; empty: not known.
+  void ForgetJob(const std::string& job, const std::string& traceparent);
   // Deletes points, events, logs and samples.
-  void DeleteHistory(const std::string& job);
+  void DeleteHistory(const std::string& job, const std::string& traceparent);
 
   const Options options_;
   ChangeLog changes_;

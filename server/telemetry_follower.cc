@@ -22,12 +22,13 @@ void TelemetryFollower::OnStored(const StoredHistory& stored) {
 
 void TelemetryFollower::OnSkipped(const TelemetrySkip& skip) {
   metrics_->TelemetryRefused();
-  Log(spdlog::level::warn, "telemetry dropped",
-      {{"job_id", skip.job},
-       {"attempt", int64_t{skip.attempt}},
-       {"first_sequence", absl::StrCat(skip.first_sequence)},
-       {"last_sequence", absl::StrCat(skip.last_sequence)},
-       {"detail", skip.why}});
+  LogFields fields = {{"job_id", skip.job},
+                      {"attempt", int64_t{skip.attempt}},
+                      {"first_sequence", absl::StrCat(skip.first_sequence)},
+                      {"last_sequence", absl::StrCat(skip.last_sequence)},
+                      {"detail", skip.why}};
+  AddTrace(table_->TraceparentOf(skip.job), &fields);
+  Log(spdlog::level::warn, "telemetry dropped", fields);
 }
 
 void TelemetryFollower::OnGroupWritten(absl::Duration time, bool ok) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "server/monitoring/job_table.h"
 #include "server/monitoring/metrics.h"
 #include "server/telemetry/metric_store.h"
 #include "server/telemetry/metrics_hub.h"
@@ -28,11 +29,12 @@ class TelemetryListener {
 void ListenTo(MetricStore::Options* store, TelemetryListener* listener);
 
 // Passes what the metric store has written on to the jobs' progress, to watchers and to the server's metrics, and logs
-// errors of the store. Thread-safe, because the store calls it on several threads.
+// errors of the store, with the trace of the job that `table` has. Thread-safe, because the store calls it on several
+// threads.
 class TelemetryFollower final : public TelemetryListener {
  public:
-  TelemetryFollower(ProgressBoard* progress, MetricsHub* hub, ServerMetrics* metrics)
-      : progress_(progress), hub_(hub), metrics_(metrics) {}
+  TelemetryFollower(ProgressBoard* progress, MetricsHub* hub, ServerMetrics* metrics, JobTable* table)
+      : progress_(progress), hub_(hub), metrics_(metrics), table_(table) {}
 
   void OnStored(const StoredHistory& stored) override;
   void OnLogStored(const std::string& job) override { hub_->PublishLog(job); }
@@ -44,6 +46,7 @@ class TelemetryFollower final : public TelemetryListener {
   ProgressBoard* const progress_;
   MetricsHub* const hub_;
   ServerMetrics* const metrics_;
+  JobTable* const table_;
   bool store_fails_ = false;  // Used by the store's writing thread only.
 };
 

@@ -8,37 +8,52 @@
 
 #include "base/grpc/grpc_target.h"
 #include "base/grpc/tls_credentials.h"
+#include "base/trace_context.h"
 
 namespace ampd {
 namespace {
 
-// Adds the token to the metadata of a call. An interceptor does so for every kind of call, and over a channel without
-// TLS, for which gRPC refuses call credentials.
-class TokenInterceptor final : public grpc::experimental::Interceptor {
+using Metadata = std::vector<std::pair<std::string, std::string>>;
+
+// What every call on a connection carries.
+Metadata MetadataOf(const ServerConnection& connection) {
+  Metadata metadata;
+  if (!connection.token.empty()) {
+    metadata.emplace_back("authorization", "Bearer " + connection.token);
+  }
+  if (!connection.traceparent.empty()) {
+    metadata.emplace_back(kTraceparent, connection.traceparent);
+  }
+  return metadata;
+}
+
+// Adds metadata to a call. An interceptor does so for every kind of call, and over a channel without TLS, for which
+// gRPC refuses call credentials.
+class MetadataInterceptor final : public grpc::experimental::Interceptor {
  public:
-  explicit TokenInterceptor(std::string authorization) : authorization_(std::move(authorization)) {}
+  explicit MetadataInterceptor(const Metadata& metadata) : metadata_(metadata) {}
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
-      methods->GetSendInitialMetadata()->emplace("authorization", authorization_);
+      methods->GetSendInitialMetadata()->insert(metadata_.begin(), metadata_.end());
     }
     methods->Proceed();
   }
 
  private:
-  const std::string authorization_;
+  const Metadata metadata_;
 };
 
-class TokenInterceptors final : public grpc::experimental::ClientInterceptorFactoryInterface {
+class MetadataInterceptors final : public grpc::experimental::ClientInterceptorFactoryInterface {
  public:
-  explicit TokenInterceptors(const std::string& token) : authorization_("Bearer " + token) {}
+  explicit MetadataInterceptors(Metadata metadata) : metadata_(std::move(metadata)) {}
 
   grpc::experimental::Interceptor* CreateClientInterceptor(grpc::experimental::ClientRpcInfo* /*info*/) override {
-    return new TokenInterceptor(authorization_);  // gRPC deletes it.
+    return new MetadataInterceptor(metadata_);  // gRPC deletes it.
   }
 
  private:
-  const std::string authorization_;
+  const Metadata metadata_;
 };
 
 }  // namespace
@@ -50,8 +65,8 @@ std::shared_ptr<grpc::Channel> OpenChannel(const ServerConnection& connection,
   grpc::ChannelArguments direct = arguments;
   direct.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
-  if (!connection.token.empty()) {
-    interceptors.push_back(std::make_unique<TokenInterceptors>(connection.token));
+  if (Metadata metadata = MetadataOf(connection); !metadata.empty()) {
+    interceptors.push_back(std::make_unique<MetadataInterceptors>(std::move(metadata)));
   }
   return grpc::experimental::CreateCustomChannelWithInterceptors(
       GrpcTarget(connection.address),

@@ -8,8 +8,8 @@
 
 namespace ampd {
 
-// Makes a channel to the server, on which every call carries the connection's token. REQUIRES: the connection comes
-// from ConnectionTo, or its address is local.
+// Makes a channel to the server, on which every call carries the connection's token and traceparent. REQUIRES: the
+// connection comes from ConnectionTo, or its address is local.
 std::shared_ptr<grpc::Channel> OpenChannel(const ServerConnection& connection, const grpc::ChannelArguments& arguments);
 
 }  // namespace ampd

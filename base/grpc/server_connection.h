@@ -12,6 +12,8 @@ struct ServerConnection {
   std::string address;  // HOST:PORT, or unix:/PATH of the server's socket.
   std::string token;    // Goes with every call, as `authorization: Bearer TOKEN`; empty: none.
   TlsFiles tls;         // Empty: no TLS. A socket never has TLS.
+  // Goes with every call, as the metadata `traceparent` (base/trace_context.h); empty: none.
+  std::string traceparent = {};
 };
 
 // Returns whether the address is a Unix socket.

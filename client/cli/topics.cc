@@ -18,6 +18,8 @@ constexpr char kEnvironmentText[] =
     "  AMPD_CERT        file with your certificate, as --cert\n"
     "  AMPD_KEY         file with the key of your certificate, as --key\n"
     "  AMPD_TENANT      tenant of what is made or listed, as --tenant\n"
+    "  TRACEPARENT      trace that the command belongs to, in the form of W3C Trace Context; if it is not set or not "
+    "valid, the command begins a trace\n"
     "  XDG_CONFIG_HOME  folder in which ampd/contexts holds the servers that you have named (default ~/.config)\n"
     "  NO_COLOR         if it is set, ampctl prints no colours\n"
     "  TERM             with dumb, ampctl prints no colours and redraws nothing\n"

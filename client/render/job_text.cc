@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/tenants.h"
+#include "base/trace_context.h"
 #include "client/render/csv.h"
 #include "client/render/enum_text.h"
 #include "client/render/job_text_parts.h"
@@ -147,6 +148,9 @@ std::string WideLines(const v1::Job& job) {
                                             FormatNumber(progress.data_wait_seconds()), "s in total for data"));
     text += DetailLine("rate", absl::StrCat("learning rate ", FormatNumber(progress.learning_rate()),
                                             ", gradient norm ", FormatNumber(progress.grad_norm())));
+  }
+  if (const std::optional<TraceContext> trace = ParseTraceparent(job.traceparent()); trace.has_value()) {
+    text += DetailLine("trace", TraceIdOf(*trace));
   }
   return text + DetailLine("etag", Printable(job.etag()));
 }

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "base/status_macros.h"
 #include "client/render/job_text.h"
 #include "client/terminal/standard_streams.h"
@@ -166,6 +167,11 @@ std::string TlsFault(const ServerConnection& server, const std::string& message)
              : absl::StrCat("it closed the connection; it may not trust the certificate in ", server.tls.certificate);
 }
 
+// Whether the error says that the server is at fault, so that only its log explains it.
+bool IsFaultOfServer(const absl::Status& status) {
+  return absl::IsInternal(status) || absl::IsUnknown(status) || absl::IsDataLoss(status);
+}
+
 // Returns why gRPC does not reach the server, from its message, which lists what it tried and ends with the error.
 std::string WhyUnreachable(const std::string& message) {
   if (absl::StrContains(message, "SETTINGS frame")) {
@@ -223,7 +229,8 @@ ExitCode ExitCodeOf(v1::Job::State state) {
   return state == v1::Job::SUCCEEDED ? kExitOk : state == v1::Job::CANCELLED ? kExitCancelled : kExitFailure;
 }
 
-Session::Session(GlobalOptions options) : options_(std::move(options)) {
+Session::Session(GlobalOptions options)
+    : options_(std::move(options)), trace_(ContinueOrBegin(EnvironmentValue("TRACEPARENT"), SystemRandom())) {
   const bool terminal = isatty(STDOUT_FILENO) == 1 && EnvironmentValue("TERM") != "dumb";
   const bool automatic = terminal && EnvironmentValue("NO_COLOR").empty();
   palette_ = Palette(options_.color == "always" || (options_.color == "auto" && automatic));
@@ -267,6 +274,7 @@ absl::StatusOr<JobClient*> Session::Client() {
   if (client_ == nullptr) {
     AMPD_ASSIGN_OR_RETURN(address_, ResolveAddress(options_.address));
     AMPD_ASSIGN_OR_RETURN(server_, ConnectionTo(address_.address, options_.files, address_.defaults));
+    server_.traceparent = traceparent();
     client_ = std::make_unique<JobClient>(
         JobClient::Options{.server = server_, .tenant = options_.tenant.empty() ? address_.tenant : options_.tenant});
   }
@@ -310,6 +318,9 @@ int Session::Fail(const absl::Status& status) const {
                                                    address_.origin);
   if (!advice.empty()) {
     absl::StrAppend(&text, "  try: ", advice, "\n");
+  }
+  if (client_ != nullptr && IsFaultOfServer(status)) {
+    absl::StrAppend(&text, "  the server's log may say more: look for trace_id=", TraceIdOf(trace_), "\n");
   }
   WriteMessage(text);
   return ExitCodeOf(status);

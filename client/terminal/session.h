@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "base/ipc/signals.h"
+#include "base/trace_context.h"
 #include "client/api/cancellation.h"
 #include "client/api/job_client.h"
 #include "client/render/format.h"
@@ -42,8 +43,9 @@ std::string OtherServer(const absl::Status& status, const std::string& address);
 // Then every other call of the command would fail in the same way.
 bool IsUnanswered(const absl::Status& status);
 
-// One run of ampctl: its options, its terminal and its client. Data goes to stdout, messages to stderr.
-// Single-threaded.
+// One run of ampctl: its options, its terminal and its client. Data goes to stdout, messages to stderr. The run is one
+// span, which every call to the server names: in the trace of the environment variable TRACEPARENT or, if that is not
+// set or not valid, in a new one. Single-threaded.
 class Session {
  public:
   explicit Session(GlobalOptions options);
@@ -71,6 +73,9 @@ class Session {
   Cancellation* CancelledByInterrupt();
   void OnSuspend(std::function<void()> suspend);
 
+  // What this run's calls name as their parent, for a client that a command makes itself
+  // (ServerConnection.traceparent).
+  std::string traceparent() const { return FormatTraceparent(trace_); }
   // Returns the client for the resolved address. The first call starts threads, so CancelledByInterrupt() must be
   // called before it.
   absl::StatusOr<JobClient*> Client();
@@ -84,6 +89,7 @@ class Session {
   void Suspend();
 
   const GlobalOptions options_;
+  const TraceContext trace_;
   Palette palette_{false};
   bool animated_ = false;
   bool ascii_ = false;

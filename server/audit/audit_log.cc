@@ -28,13 +28,46 @@ constexpr int kMaxEntries = 1000;
 constexpr int64_t kMaxDisorderSeconds = 60;
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(500);
 
-// The entry as one line. JSON's escapes keep ends of lines and control characters of names out of it.
+// The message as one line. JSON's escapes keep ends of lines and control characters of names out of it.
 std::string LineOf(const v1::AuditEntry& entry) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
   std::string line;
   return google::protobuf::util::MessageToJsonString(entry, &line, options).ok() ? line + "\n" : "";
 }
+
+// The entry as lines: first all that a server of ampd 0.1 knows, then the trace, if there is one.
+std::string LinesOf(v1::AuditEntry entry) {
+  v1::AuditEntry trace;
+  entry.mutable_trace_id()->swap(*trace.mutable_trace_id());
+  entry.mutable_span_id()->swap(*trace.mutable_span_id());
+  entry.mutable_parent_span_id()->swap(*trace.mutable_parent_span_id());
+  return LineOf(entry) + (trace.trace_id().empty() ? "" : LineOf(trace));
+}
+
+// Reads lines of the file, the last one first. Lines that are no JSON, because a crash has cut them off, are left out.
+class ReverseReader {
+ public:
+  // Returns the entry that the line completes; nothing if the line only has the trace of the line before it.
+  std::optional<v1::AuditEntry> Read(std::string_view line) {
+    google::protobuf::util::JsonParseOptions options;
+    options.ignore_unknown_fields = true;  // Those of newer servers.
+    v1::AuditEntry entry;
+    const v1::AuditEntry trace = std::exchange(trace_, {});
+    if (!google::protobuf::util::JsonStringToMessage(std::string(line), &entry, options).ok()) {
+      return std::nullopt;
+    }
+    if (!entry.has_time()) {
+      trace_ = std::move(entry);
+      return std::nullopt;
+    }
+    entry.MergeFrom(trace);
+    return entry;
+  }
+
+ private:
+  v1::AuditEntry trace_;  // Of the line before the last one that was read.
+};
 
 bool IsAsked(const v1::AuditEntry& entry, const v1::ListAuditEntriesRequest& request) {
   const auto key = [](const google::protobuf::Timestamp& time) { return std::pair(time.seconds(), time.nanos()); };
@@ -124,22 +157,22 @@ void AuditLog::Rotate() {
 void AuditLog::Write(const v1::AuditEntry& entry) {
   const absl::MutexLock lock(&mutex_);
   v1::AuditEntry counted = entry;
-  const int64_t num_left_out = num_left_out_.exchange(0);
-  counted.set_num_left_out(entry.num_left_out() + num_left_out);
-  const std::string line = LineOf(counted);
+  const int64_t num_unwritten = entry.num_left_out() + num_left_out_.exchange(0);
+  counted.set_num_left_out(num_unwritten);
+  const std::string lines = LinesOf(std::move(counted));
   if (!IsInPlace()) {
     OpenFile().IgnoreError();  // The next entry tries again.
-  } else if (num_bytes_ + static_cast<int64_t>(line.size()) > options_.max_bytes) {
+  } else if (num_bytes_ + static_cast<int64_t>(lines.size()) > options_.max_bytes) {
     Rotate();
   }
-  if (!file_.ok() || !WriteAll(file_.get(), line).ok()) {
-    num_left_out_ += counted.num_left_out() + 1;
-    if (file_.ok() && ftruncate(file_.get(), num_bytes_) != 0) {  // Removes the part of the line that was written.
+  if (!file_.ok() || !WriteAll(file_.get(), lines).ok()) {
+    num_left_out_ += num_unwritten + 1;
+    if (file_.ok() && ftruncate(file_.get(), num_bytes_) != 0) {  // Removes the part of the entry that was written.
       file_.Reset();
     }
     return;
   }
-  num_bytes_ += static_cast<int64_t>(line.size());
+  num_bytes_ += static_cast<int64_t>(lines.size());
 }
 
 absl::StatusOr<v1::ListAuditEntriesResponse> AuditLog::List(const v1::ListAuditEntriesRequest& request) {
@@ -184,15 +217,15 @@ v1::ListAuditEntriesResponse AuditLog::ListNewest(const v1::ListAuditEntriesRequ
       break;
     }
     const std::vector<absl::string_view> lines = absl::StrSplit(*text, '\n', absl::SkipEmpty());
+    ReverseReader reader;
     for (auto line = lines.rbegin(); line != lines.rend() && !is_done; ++line) {
-      v1::AuditEntry entry;
-      // A line that a crash has cut off is left out.
-      if (!google::protobuf::util::JsonStringToMessage(std::string(*line), &entry).ok()) {
+      std::optional<v1::AuditEntry> entry = reader.Read({line->data(), line->size()});
+      if (!entry.has_value()) {
         continue;
       }
-      is_done = entry.time().seconds() < earliest;
-      if (IsAsked(entry, request)) {
-        newest.push_front(std::move(entry));
+      is_done = entry->time().seconds() < earliest;
+      if (IsAsked(*entry, request)) {
+        newest.push_front(*std::move(entry));
         is_done = is_done || static_cast<int>(newest.size()) >= limit;
       }
     }

@@ -17,10 +17,13 @@
 
 namespace ampd::server {
 
-// The audit log: files of JSON lines, one v1.AuditEntry each, for their owner only (mode 0600). The newest file is
-// `path`; when it is full it becomes `path`.1, that becomes `path`.2, and so on; the oldest is deleted. A thread writes
-// the entries, so that no call waits for the disk; an entry is in the file within a second. If more entries wait than
-// the queue holds, because the disk is slow or full, the rest is left out, and the next entry counts them. Thread-safe.
+// The audit log: files of JSON lines for their owner only (mode 0600). A line is a v1.AuditEntry. The trace of an entry
+// is on a line of its own, behind the line with everything else: a server of ampd 0.1, which takes over the files after
+// a downgrade, leaves out lines with fields that it does not know, and so leaves out only the traces. The newest file
+// is `path`; when it is full it becomes `path`.1, that becomes `path`.2, and so on; the oldest is deleted. A thread
+// writes the entries, so that no call waits for the disk; an entry is in the file within a second. If more entries wait
+// than the queue holds, because the disk is slow or full, the rest is left out, and the next entry counts them.
+// Thread-safe.
 class AuditLog {
  public:
   struct Options {

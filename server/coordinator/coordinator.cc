@@ -26,7 +26,7 @@ void NotifyOfJobs(const Applied& applied, StateListener* listener) {
     listener->OnJob(JobOf(record));
     for (const v1::Event& event : events[record->job().id()]) {
       if (IsMove(event)) {
-        listener->OnJobMoved(record->job(), event);
+        listener->OnJobMoved(*record, event);
       }
     }
   }
@@ -40,11 +40,11 @@ void Notify(const Applied& applied, StateListener* listener) {
   for (const std::string& worker : applied.removed_workers) {
     listener->OnWorkerRemoved(worker);
   }
-  for (const std::string& job : applied.deleted_histories) {
-    listener->OnHistoryDeleted(job);
+  for (const DeletedHistory& history : applied.deleted_histories) {
+    listener->OnHistoryDeleted(history);
   }
   for (const DeletedJob& job : applied.deleted_jobs) {
-    listener->OnJobDeleted(job.id);
+    listener->OnJobDeleted(job);
   }
 }
 

@@ -40,6 +40,15 @@ absl::Status CheckRequestId(const std::string& request_id) {
   return absl::OkStatus();
 }
 
+void SetSubmitter(const Submitter& submitter, internal::CreateJob* create) {
+  create->set_owner(submitter.owner);
+  create->set_tenant(submitter.tenant);
+  create->set_max_jobs(submitter.max_jobs);
+  create->set_max_spec_bytes(submitter.max_spec_bytes);
+  create->set_traceparent(FormatTraceparent(submitter.trace));
+  create->set_parent_span_id(ParentSpanIdOf(submitter.trace));
+}
+
 // Returns a callback that releases the artifact and then answers the client with `done`. If a job was created, it names
 // the artifact by now, which protects the artifact. If not, the client may delete the artifact as soon as it has the
 // answer.
@@ -151,10 +160,7 @@ void JobCommands::CreateJob(const v1::CreateJobRequest& request, JobDone done, c
   *create.mutable_spec() = std::move(admitted->spec);
   create.set_request_id(request.request_id());
   create.set_request_digest(digest);
-  create.set_owner(submitter.owner);
-  create.set_tenant(submitter.tenant);
-  create.set_max_jobs(submitter.max_jobs);
-  create.set_max_spec_bytes(submitter.max_spec_bytes);
+  SetSubmitter(submitter, &create);
   if (const absl::Status found = ResolveStart(&create); !found.ok()) {
     return done(found);
   }
@@ -202,10 +208,7 @@ void JobCommands::CloneJob(const v1::CloneJobRequest& request, JobDone done, con
   create.set_request_id(request.request_id());
   create.set_request_digest(digest);
   create.set_cloned_from(job.id());
-  create.set_owner(submitter.owner);
-  create.set_tenant(submitter.tenant);
-  create.set_max_jobs(submitter.max_jobs);
-  create.set_max_spec_bytes(submitter.max_spec_bytes);
+  SetSubmitter(submitter, &create);
   if (start.has_value()) {
     *create.mutable_clone_start() = *start;
     *create.mutable_loss_scales() = (*source)->loss_scales();

@@ -53,6 +53,7 @@ v1::AttemptDirective ToDirective(const JobRecord& record, const WorkerRecordPtr&
   if (record.has_profile_request()) {
     *directive.mutable_profile() = record.profile_request();
   }
+  directive.set_traceparent(record.job().traceparent());
   return directive;
 }
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/tenants.h"
+#include "base/trace_context.h"
 #include "server/coordinator/job_queries.h"
 #include "server/coordinator/uploaded_model.h"
 #include "server/ledger/ledger.h"
@@ -27,6 +28,7 @@ struct Submitter {
   std::string tenant = std::string(kDefaultTenant);  // Job.tenant.
   int64_t max_jobs = 0;                              // How many jobs of the tenant may be unfinished; 0: any number.
   int64_t max_spec_bytes = 0;                        // How large their specs may be together; 0: any size.
+  TraceContext trace;                                // The server's span for the call; it becomes that of the job.
 };
 
 // The commands with which clients change jobs. Each command checks its request, commits one update and answers with the

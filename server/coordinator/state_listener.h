@@ -21,11 +21,11 @@ class StateListener {
 
   virtual void OnJob(const JobPtr& /*job*/) {}
   virtual void OnEvents(const std::string& /*job*/, const std::vector<v1::Event>& /*events*/) {}
-  // Called for each CREATED or STATE_CHANGED event of a job. `job` is the job after all updates that were committed
-  // together with the event's. Not called for replayed events.
-  virtual void OnJobMoved(const v1::Job& /*job*/, const v1::Event& /*event*/) {}
-  virtual void OnJobDeleted(const std::string& /*job*/) {}
-  virtual void OnHistoryDeleted(const std::string& /*job*/) {}  // The job's record stays.
+  // Called for each CREATED or STATE_CHANGED event of a job. `record` is that of the job after all updates that were
+  // committed together with the event's. Not called for replayed events.
+  virtual void OnJobMoved(const internal::JobRecord& /*record*/, const v1::Event& /*event*/) {}
+  virtual void OnJobDeleted(const DeletedJob& /*job*/) {}
+  virtual void OnHistoryDeleted(const DeletedHistory& /*history*/) {}
   virtual void OnWorker(const internal::WorkerRecord& /*worker*/) {}
   virtual void OnWorkerRemoved(const std::string& /*worker*/) {}
 

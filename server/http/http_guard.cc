@@ -7,20 +7,28 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "base/status_macros.h"
+#include "base/trace_context.h"
 #include "server/access/rules.h"
 
 namespace ampd::server {
 namespace {
 
-std::vector<std::string_view> AuthorizationsOf(const http::Request& request) {
+std::vector<std::string_view> ValuesOf(const http::Request& request, std::string_view name) {
   std::vector<std::string_view> values;
   for (const http::Header& header : request.headers) {
-    if (absl::EqualsIgnoreCase(header.name, "Authorization")) {
+    if (absl::EqualsIgnoreCase(header.name, std::string(name))) {
       values.push_back(header.value);
     }
   }
   return values;
+}
+
+// The value of the header; empty if the request has none, or more than one, with this name.
+std::string_view ValueOf(const http::Request& request, std::string_view name) {
+  const std::vector<std::string_view> values = ValuesOf(request, name);
+  return values.size() == 1 ? values[0] : "";
 }
 
 absl::Status CheckPage(const Identity& identity, const Rule* rule, std::string_view page) {
@@ -35,7 +43,7 @@ absl::Status CheckPage(const Identity& identity, const Rule* rule, std::string_v
 }  // namespace
 
 absl::StatusOr<Identity> HttpGuard::IdentityOf(const http::Request& request) const {
-  const std::vector<std::string_view> authorizations = AuthorizationsOf(request);
+  const std::vector<std::string_view> authorizations = ValuesOf(request, "Authorization");
   if (!authorizations.empty()) {
     return authorizations.size() == 1 ? options_.credentials.OfAuthorization(authorizations[0]) : BadAuthorization();
   }
@@ -62,8 +70,10 @@ absl::StatusOr<Identity> HttpGuard::Check(const http::Request& request, std::str
   const std::string name =
       (identity.ok() ? *identity : options_.credentials.OfCertificate(request.certificate_name).value_or(Identity()))
           .name;
-  options_.audit->Finished({.name = name, .address = request.peer}, page, "", allowed);
-  options_.observer->Refused(page, allowed, name.empty() ? request.peer : absl::StrCat(name, " at ", request.peer));
+  const TraceContext trace = ContinueOrBegin(ValueOf(request, kTraceparent), SystemRandom());
+  options_.audit->Finished({.name = name, .address = request.peer, .trace = trace}, page, "", allowed);
+  options_.observer->Refused(page, allowed, name.empty() ? request.peer : absl::StrCat(name, " at ", request.peer),
+                             trace);
   return allowed;
 }
 

@@ -16,7 +16,8 @@ namespace ampd::server {
 // The access check before every page of the HTTP listener, as Guard is the one before every call of the API: who asks,
 // and may it see the page? If the request has a token, the token alone decides; otherwise the certificate of its
 // connection does. Without either, the caller has no identity, unless the server lets all local users do everything.
-// Refused requests are logged, and are in the audit log. Thread-safe.
+// Refused requests are logged, and are in the audit log, with the trace that their header traceparent names.
+// Thread-safe.
 class HttpGuard {
  public:
   // What is pointed to outlives the guard.

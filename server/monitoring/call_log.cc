@@ -44,7 +44,22 @@ std::map<std::string, CallLog::Window> CallLog::TakeOver() {
   return over;
 }
 
-void CallLog::Refused(std::string_view method, const absl::Status& status, const std::string& peer) {
+void CallLog::Finished(std::string_view method, absl::StatusCode code, absl::Duration time, bool is_stream,
+                       const TraceContext& trace) {
+  next_->Finished(method, code, time, is_stream, trace);
+  if (!IsLogged(spdlog::level::debug)) {
+    return;
+  }
+  LogFields fields = {{"method", std::string(method)}, {"code", absl::StatusCodeToString(code)}};
+  if (!is_stream) {
+    fields.emplace_back("milliseconds", absl::ToInt64Milliseconds(time));
+  }
+  AddTrace(trace, &fields);
+  Log(spdlog::level::debug, "call ended", fields);
+}
+
+void CallLog::Refused(std::string_view method, const absl::Status& status, const std::string& peer,
+                      const TraceContext& trace) {
   const std::string code = absl::StatusCodeToString(status.code());
   const std::string reason = ReasonOf(status);
   bool write = false;
@@ -60,18 +75,21 @@ void CallLog::Refused(std::string_view method, const absl::Status& status, const
     window.num_left_out += write ? 0 : 1;
   }
   if (write) {
-    Log(LevelOf(status), "call refused",
-        {{"method", std::string(method)},
-         {"code", code},
-         {"reason", reason},
-         {"peer", peer},
-         {"detail", Shortened({status.message().data(), status.message().size()}, kMaxMessageBytes)}});
+    LogFields fields = {{"method", std::string(method)},
+                        {"code", code},
+                        {"reason", reason},
+                        {"peer", peer},
+                        {"detail", Shortened({status.message().data(), status.message().size()}, kMaxMessageBytes)}};
+    AddTrace(trace, &fields);
+    Log(LevelOf(status), "call refused", fields);
   }
 }
 
-void CallLog::WorkerAttached(const std::string& worker, const std::string& peer) {
-  next_->WorkerAttached(worker, peer);
-  Log(spdlog::level::info, "worker attached", {{"worker", worker}, {"peer", peer}});
+void CallLog::WorkerAttached(const std::string& worker, const std::string& peer, const TraceContext& trace) {
+  next_->WorkerAttached(worker, peer, trace);
+  LogFields fields = {{"worker", worker}, {"peer", peer}};
+  AddTrace(trace, &fields);
+  Log(spdlog::level::info, "worker attached", fields);
 }
 
 void CallLog::Flush() {

@@ -15,7 +15,8 @@ namespace ampd::server {
 
 // Logs one line for each refused call, with method, code, reason and peer, and for each worker that attaches. For
 // refusals with the same method, code and reason it logs the first kPerWindow in each kWindow, and then how many were
-// left out. A client that left does not count as a refusal. Passes everything on to another observer. Thread-safe.
+// left out. At the level debug it logs one line for each call that ended. A client that left does not count as a
+// refusal. Passes everything on to another observer. Thread-safe.
 class CallLog final : public CallObserver {
  public:
   static constexpr int kPerWindow = 5;
@@ -23,13 +24,13 @@ class CallLog final : public CallObserver {
 
   CallLog(CallObserver* next, const Clock* clock) : next_(next), clock_(clock) {}
 
-  void Finished(std::string_view method, absl::StatusCode code, absl::Duration time, bool is_stream) override {
-    next_->Finished(method, code, time, is_stream);
-  }
+  void Finished(std::string_view method, absl::StatusCode code, absl::Duration time, bool is_stream,
+                const TraceContext& trace) override;
   void StreamOpened(std::string_view method) override { next_->StreamOpened(method); }
   void StreamMessageSent(std::string_view method) override { next_->StreamMessageSent(method); }
-  void Refused(std::string_view method, const absl::Status& status, const std::string& peer) override;
-  void WorkerAttached(const std::string& worker, const std::string& peer) override;
+  void Refused(std::string_view method, const absl::Status& status, const std::string& peer,
+               const TraceContext& trace) override;
+  void WorkerAttached(const std::string& worker, const std::string& peer, const TraceContext& trace) override;
 
   // Logs how many refusals were left out in windows that are over. Call it every few seconds.
   void Flush();

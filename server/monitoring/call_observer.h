@@ -5,23 +5,27 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/trace_context.h"
 
 namespace ampd::server {
 
-// Receives every finished call, and the events of streams. `method` is the full name, "ampd.v1.JobService/GetJob".
-// Thread-safe.
+// Receives every finished call, and the events of streams. `method` is the full name, "ampd.v1.JobService/GetJob", and
+// `trace` the server's span for the call. Thread-safe.
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
   // A call or a stream ended. `time` is the duration of the call; zero for a stream.
-  virtual void Finished(std::string_view method, absl::StatusCode code, absl::Duration time, bool is_stream) = 0;
+  virtual void Finished(std::string_view method, absl::StatusCode code, absl::Duration time, bool is_stream,
+                        const TraceContext& trace) = 0;
   virtual void StreamOpened(std::string_view method) = 0;
   virtual void StreamMessageSent(std::string_view method) = 0;
   // Called when a call or a stream ended with this error. Not called if it ended because its client left. `peer` is the
   // address of the client in gRPC's format.
-  virtual void Refused(std::string_view /*method*/, const absl::Status& /*status*/, const std::string& /*peer*/) {}
+  virtual void Refused(std::string_view /*method*/, const absl::Status& /*status*/, const std::string& /*peer*/,
+                       const TraceContext& /*trace*/) {}
   // The first report on a stream was accepted.
-  virtual void WorkerAttached(const std::string& /*worker*/, const std::string& /*peer*/) {}
+  virtual void WorkerAttached(const std::string& /*worker*/, const std::string& /*peer*/,
+                              const TraceContext& /*trace*/) {}
 };
 
 }  // namespace ampd::server

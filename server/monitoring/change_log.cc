@@ -26,7 +26,8 @@ void LogWorker(spdlog::level::level_enum level, std::string_view what, const v1:
 
 }  // namespace
 
-void ChangeLog::JobMoved(const v1::Job& job, const v1::Event& event) {
+void ChangeLog::JobMoved(const internal::JobRecord& record, const v1::Event& event) {
+  const v1::Job& job = record.job();
   if (event.kind() != v1::Event::CREATED && event.kind() != v1::Event::STATE_CHANGED) {
     return;
   }
@@ -43,14 +44,24 @@ void ChangeLog::JobMoved(const v1::Job& job, const v1::Event& event) {
     fields.emplace_back("worker", job.attempts().empty() ? "" : job.attempts().rbegin()->worker());
   }
   fields.emplace_back("detail", event.message());
+  AddTrace(job.traceparent(), &fields);
+  if (event.to_state() == v1::Job::QUEUED) {
+    fields.emplace_back("parent_span_id", record.parent_span_id());
+  }
   Log(event.to_state() == v1::Job::FAILED ? spdlog::level::warn : spdlog::level::info,
       event.kind() == v1::Event::CREATED ? "job created" : "job changed state", fields);
 }
 
-void ChangeLog::JobDeleted(const std::string& job) { Log(spdlog::level::info, "job deleted", {{"job_id", job}}); }
+void ChangeLog::JobDeleted(const std::string& job, const std::string& traceparent) {
+  LogFields fields = {{"job_id", job}};
+  AddTrace(traceparent, &fields);
+  Log(spdlog::level::info, "job deleted", fields);
+}
 
-void ChangeLog::HistoryDeleted(const std::string& job) {
-  Log(spdlog::level::info, "history of job deleted by its age", {{"job_id", job}});
+void ChangeLog::HistoryDeleted(const std::string& job, const std::string& traceparent) {
+  LogFields fields = {{"job_id", job}};
+  AddTrace(traceparent, &fields);
+  Log(spdlog::level::info, "history of job deleted by its age", fields);
 }
 
 void ChangeLog::Know(const internal::WorkerRecord& worker) {

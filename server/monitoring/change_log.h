@@ -17,10 +17,12 @@ namespace ampd::server {
 // Thread-safe.
 class ChangeLog {
  public:
-  // `event` is the job's CREATED or STATE_CHANGED; other events are not logged.
-  void JobMoved(const v1::Job& job, const v1::Event& event);
-  void JobDeleted(const std::string& job);
-  void HistoryDeleted(const std::string& job);
+  // `event` is the job's CREATED or STATE_CHANGED; other events are not logged. The lines have the trace of the job,
+  // and those of a job that begins to wait also the parent of its span.
+  void JobMoved(const internal::JobRecord& record, const v1::Event& event);
+  // `traceparent`: Job.traceparent.
+  void JobDeleted(const std::string& job, const std::string& traceparent);
+  void HistoryDeleted(const std::string& job, const std::string& traceparent);
 
   void ClockLeapt(absl::Duration leap);
 

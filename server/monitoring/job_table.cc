@@ -19,6 +19,12 @@ std::shared_ptr<const v1::Job> JobTable::Put(std::shared_ptr<const v1::Job> job,
   return before;
 }
 
+std::string JobTable::TraceparentOf(const std::string& id) {
+  absl::MutexLock lock(&mutex_);
+  const auto row = rows_.find(id);
+  return row == rows_.end() ? "" : row->second.job->traceparent();
+}
+
 void JobTable::Remove(const std::string& id) {
   absl::MutexLock lock(&mutex_);
   rows_.erase(id);

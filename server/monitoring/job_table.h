@@ -23,6 +23,8 @@ class JobTable {
   // Stores the record. Returns the job's previous record, or null, so that counters can count what changed.
   std::shared_ptr<const v1::Job> Put(std::shared_ptr<const v1::Job> job, absl::Time now);
   void Remove(const std::string& id);
+  // The traceparent of the job; empty if the table does not have the job, or the job has none.
+  std::string TraceparentOf(const std::string& id);
 
   // Returns the jobs to show, in submit order.
   std::vector<std::shared_ptr<const v1::Job>> Shown(absl::Time now);

@@ -143,7 +143,8 @@ const std::string& ServerMetrics::MethodLabel(std::string_view method) {
   return found == methods_.end() ? kOther : found->second;
 }
 
-void ServerMetrics::Finished(std::string_view method, absl::StatusCode code, absl::Duration time, bool is_stream) {
+void ServerMetrics::Finished(std::string_view method, absl::StatusCode code, absl::Duration time, bool is_stream,
+                             const TraceContext& /*trace*/) {
   const std::string& label = MethodLabel(method);
   requests_.Add({{"method", label}, {"code", absl::StatusCodeToString(code)}}).Increment();
   if (is_stream) {

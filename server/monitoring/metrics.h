@@ -31,7 +31,8 @@ class ServerMetrics final : public CallObserver {
 
   std::shared_ptr<prometheus::Registry> registry() const { return registry_; }
 
-  void Finished(std::string_view method, absl::StatusCode code, absl::Duration time, bool is_stream) override;
+  void Finished(std::string_view method, absl::StatusCode code, absl::Duration time, bool is_stream,
+                const TraceContext& trace) override;
   void StreamOpened(std::string_view method) override;
   void StreamMessageSent(std::string_view method) override;
 

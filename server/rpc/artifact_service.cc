@@ -199,9 +199,10 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     state_ = State::ENDED;
     upload_ = nullptr;
     environment_.audit->Finished(caller_, kUploadArtifact, sha256_, status);
-    environment_.observer->Finished(kUploadArtifact, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
+    environment_.observer->Finished(kUploadArtifact, status.code(), absl::ZeroDuration(), /*is_stream=*/true,
+                                    caller_.trace);
     if (!status.ok()) {
-      environment_.observer->Refused(kUploadArtifact, status, peer_);
+      environment_.observer->Refused(kUploadArtifact, status, peer_, caller_.trace);
     }
     slot_.reset();  // Before the client learns of the end, because it may begin the next upload at once.
     Finish(ToGrpcStatus(status));

@@ -4,12 +4,14 @@
 #include <grpcpp/server_context.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "server/access/rules.h"
 
 namespace ampd::server {
@@ -29,6 +31,13 @@ bool IsRefusal(const absl::Status& status) {
   return absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status);
 }
 
+// A span for the call, in the trace of the caller. If the caller names no trace, or more than one, it begins a trace.
+TraceContext TraceOf(const grpc::ServerContextBase& context) {
+  const auto [first, last] = context.client_metadata().equal_range(kTraceparent);
+  const bool is_one = std::distance(first, last) == 1;
+  return ContinueOrBegin(is_one ? std::string_view(first->second.data(), first->second.size()) : "", SystemRandom());
+}
+
 // The object's name, short and without characters that JSON would write as several.
 std::string Bounded(std::string object) {
   object.resize(std::min(object.size(), kMaxObjectBytes));
@@ -40,7 +49,7 @@ std::string Bounded(std::string object) {
 }  // namespace
 
 AuditCaller Audit::CallerOf(const grpc::ServerContextBase& context) const {
-  return {.name = guard_->NameOf(context), .address = guard_->AddressOf(context)};
+  return {.name = guard_->NameOf(context), .address = guard_->AddressOf(context), .trace = TraceOf(context)};
 }
 
 bool Audit::TakeFailed(const std::string& kind, absl::Duration now, int64_t* num_left_out) {
@@ -88,6 +97,9 @@ void Audit::Finished(const AuditCaller& caller, std::string_view method, const s
   entry.set_code(absl::StatusCodeToString(status.code()));
   entry.set_reason(ReasonOf(status));
   entry.set_num_left_out(num_left_out);
+  entry.set_trace_id(TraceIdOf(caller.trace));
+  entry.set_span_id(SpanIdOf(caller.trace));
+  entry.set_parent_span_id(ParentSpanIdOf(caller.trace));
   log_->Add(std::move(entry));
 }
 

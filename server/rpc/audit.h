@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/trace_context.h"
 #include "server/audit/audit_log.h"
 #include "server/rpc/guard.h"
 
@@ -27,10 +28,11 @@ std::string ObjectOf(const Request& request) {
   }
 }
 
-// Who makes a call, and from where, as the audit log has it.
+// Who makes a call, from where, and in which trace, as the audit log has it.
 struct AuditCaller {
   std::string name;
   std::string address;
+  TraceContext trace;  // The server's span for the call.
 };
 
 // Decides which calls get an entry in the audit log: those that change something, whatever their result, and those that
@@ -44,7 +46,8 @@ class Audit {
   // `log` may be null: no entries. Both outlive this object.
   Audit(AuditLog* log, const Guard* guard) : log_(log), guard_(guard) {}
 
-  // Who makes the call. Asked when it begins, because its token may end before the call does.
+  // Who makes the call. Asked once, when the call begins: its token may end before the call does, and each answer has
+  // another span.
   AuditCaller CallerOf(const grpc::ServerContextBase& context) const;
 
   void Finished(const AuditCaller& caller, std::string_view method, const std::string& object,

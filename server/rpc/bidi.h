@@ -96,6 +96,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public OpenStream, 
 
  protected:
   const std::string& peer() const { return peer_; }
+  const TraceContext& trace() const { return caller_.trace; }
   // What the stream is about, for the audit log. Called under the reactor's lock.
   virtual std::string AuditObject() const { return ""; }
   virtual void OnMessage(In message) = 0;
@@ -165,9 +166,9 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public OpenStream, 
     ended_ = true;
     waiting_.clear();
     environment_.audit->Finished(caller_, method_, AuditObject(), status);
-    environment_.observer->Finished(method_, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
+    environment_.observer->Finished(method_, status.code(), absl::ZeroDuration(), /*is_stream=*/true, caller_.trace);
     if (!status.ok() && !absl::IsCancelled(status)) {
-      environment_.observer->Refused(method_, status, peer_);
+      environment_.observer->Refused(method_, status, peer_, caller_.trace);
     }
     this->Finish(ToGrpcStatus(status));
   }

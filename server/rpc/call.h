@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/grpc/grpc_status.h"
+#include "base/trace_context.h"
 #include "server/monitoring/call_observer.h"
 #include "server/rpc/audit.h"
 #include "server/rpc/guard.h"
@@ -50,23 +51,38 @@ struct CallEnvironment {
 };
 
 // Finishes the call; called exactly once, from any thread.
-using FinishCall = std::function<void(absl::Status)>;
+class FinishCall {
+ public:
+  FinishCall(std::function<void(const absl::Status&)> finish, const TraceContext& trace)
+      : finish_(std::move(finish)), trace_(trace) {}
+
+  void operator()(const absl::Status& status) const { finish_(status); }
+  // The server's span for the call.
+  const TraceContext& trace() const { return trace_; }
+
+ private:
+  std::function<void(const absl::Status&)> finish_;
+  TraceContext trace_;
+};
 
 // Returns a function that reports the result of the call to observer and audit log and finishes the call. `request`
 // lives until then.
 template <typename Request>
 FinishCall Finisher(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                     grpc::ServerUnaryReactor* reactor, std::string_view method, const Request& request) {
-  return [observer = environment.observer, guard = environment.guard, audit = environment.audit,
-          caller = environment.audit->CallerOf(*context), context, reactor, method, &request,
-          start = SystemClock().SinceBoot()](const absl::Status& status) {
+  AuditCaller caller = environment.audit->CallerOf(*context);
+  const TraceContext trace = caller.trace;
+  auto finish = [observer = environment.observer, guard = environment.guard, audit = environment.audit,
+                 caller = std::move(caller), context, reactor, method, &request,
+                 start = SystemClock().SinceBoot()](const absl::Status& status) {
     audit->Finished(caller, method, ObjectOf(request), status);
-    observer->Finished(method, status.code(), SystemClock().SinceBoot() - start, /*is_stream=*/false);
+    observer->Finished(method, status.code(), SystemClock().SinceBoot() - start, /*is_stream=*/false, caller.trace);
     if (!status.ok()) {
-      observer->Refused(method, status, guard->PeerText(*context));
+      observer->Refused(method, status, guard->PeerText(*context), caller.trace);
     }
     reactor->Finish(ToGrpcStatus(status));
   };
+  return {std::move(finish), trace};
 }
 
 // Returns INVALID_ARGUMENT if the request's bytes cannot be parsed, or have fields that this server does not know.

@@ -132,9 +132,9 @@ void FileReceiver::End(const absl::Status& status) {
     return;
   }
   environment_.audit->Finished(caller_, kMethod, "", status);
-  environment_.observer->Finished(kMethod, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
+  environment_.observer->Finished(kMethod, status.code(), absl::ZeroDuration(), /*is_stream=*/true, caller_.trace);
   if (!status.ok() && !absl::IsCancelled(status)) {
-    environment_.observer->Refused(kMethod, status, peer_);
+    environment_.observer->Refused(kMethod, status, peer_, caller_.trace);
   }
   Finish(ToGrpcStatus(status));
 }

@@ -101,14 +101,15 @@ Tenants JobService::VisibleTo(const grpc::CallbackServerContext& context) const 
 }
 
 absl::StatusOr<Submitter> JobService::SubmitterFor(const grpc::CallbackServerContext& context,
-                                                   const std::string& wanted) const {
+                                                   const std::string& wanted, const TraceContext& trace) const {
   const Identity identity = IdentityOf(context);
   AMPD_ASSIGN_OR_RETURN(std::string tenant, ChooseTenant(identity, Right::kSubmit, wanted));
   const TenantLimits limits = options_.environment->limits->OfTenant(tenant);
   return Submitter{.owner = identity.name,
                    .tenant = std::move(tenant),
                    .max_jobs = limits.jobs.value_or(0),
-                   .max_spec_bytes = limits.spec_bytes.value_or(0)};
+                   .max_spec_bytes = limits.spec_bytes.value_or(0),
+                   .trace = trace};
 }
 
 std::function<absl::StatusOr<v1::Job>()> JobService::ReaderFor(const grpc::CallbackServerContext& context,
@@ -123,7 +124,7 @@ std::function<absl::StatusOr<v1::Job>()> JobService::ReaderFor(const grpc::Callb
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
                                                 const v1::CreateJobRequest* request, v1::Job* response) {
   const auto create = [=, this](const FinishCall& finish) {
-    const absl::StatusOr<Submitter> submitter = SubmitterFor(*context, request->tenant());
+    const absl::StatusOr<Submitter> submitter = SubmitterFor(*context, request->tenant(), finish.trace());
     submitter.ok() ? options_.commands->CreateJob(*request, AnswerJob(response, finish), *submitter)
                    : finish(submitter.status());
   };
@@ -204,7 +205,7 @@ grpc::ServerUnaryReactor* JobService::CloneJob(grpc::CallbackServerContext* cont
       return finish(source.status());
     }
     const absl::StatusOr<Submitter> submitter =
-        SubmitterFor(*context, request->tenant().empty() ? (*source)->tenant() : request->tenant());
+        SubmitterFor(*context, request->tenant().empty() ? (*source)->tenant() : request->tenant(), finish.trace());
     submitter.ok() ? options_.commands->CloneJob(*request, AnswerJob(response, finish), *submitter)
                    : finish(submitter.status());
   };

@@ -81,8 +81,10 @@ class JobService final : public v1::JobService::CallbackService {
   Identity IdentityOf(const grpc::CallbackServerContext& context) const;
   // The tenants whose jobs this call may see.
   Tenants VisibleTo(const grpc::CallbackServerContext& context) const;
-  // The owner and the tenant of a job that this call creates. `wanted`: the tenant that the request names.
-  absl::StatusOr<Submitter> SubmitterFor(const grpc::CallbackServerContext& context, const std::string& wanted) const;
+  // The owner and the tenant of a job that this call creates. `wanted`: the tenant that the request names. `trace`: the
+  // server's span for the call.
+  absl::StatusOr<Submitter> SubmitterFor(const grpc::CallbackServerContext& context, const std::string& wanted,
+                                         const TraceContext& trace) const;
   // Returns a function that reads the job for a stream, with NOT_FOUND if the caller may not see it.
   std::function<absl::StatusOr<v1::Job>()> ReaderFor(const grpc::CallbackServerContext& context,
                                                      std::string_view method, const std::string& id) const;

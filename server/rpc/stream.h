@@ -173,9 +173,9 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Ope
     }
     state_ = State::FINISHED;
     environment_.audit->Finished(caller_, method_, "", status);
-    environment_.observer->Finished(method_, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
+    environment_.observer->Finished(method_, status.code(), absl::ZeroDuration(), /*is_stream=*/true, caller_.trace);
     if (!status.ok() && !absl::IsCancelled(status)) {
-      environment_.observer->Refused(method_, status, environment_.guard->PeerText(*context_));
+      environment_.observer->Refused(method_, status, environment_.guard->PeerText(*context_), caller_.trace);
     }
     slot_.reset();  // Before the client learns that the stream has ended, because it may open the next one at once.
     this->Finish(ToGrpcStatus(status));

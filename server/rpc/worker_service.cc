@@ -75,7 +75,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
         worker_ = report.worker();
         incarnation_ = report.incarnation();
         options_.streams->Attach(worker_, self());
-        options_.environment->observer->WorkerAttached(worker_, peer());
+        options_.environment->observer->WorkerAttached(worker_, peer(), trace());
       }
       SendDirective(*std::move(directive));
     }

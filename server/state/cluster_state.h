@@ -35,6 +35,13 @@ struct DeletedJob {
   std::string id;
   std::string tenant;
   std::string request_id;
+  std::string traceparent;  // Job.traceparent.
+};
+
+// A job whose history was deleted; its record stays.
+struct DeletedHistory {
+  std::string job;
+  std::string traceparent;  // Job.traceparent.
 };
 
 // The effects of one update. Records are new objects; records that were handed out before never change.
@@ -49,7 +56,7 @@ struct Applied {
   std::vector<WorkerRecordPtr> workers;
   std::vector<std::string> removed_workers;
   std::vector<JobEvent> events;
-  std::vector<std::string> deleted_histories;  // Jobs whose history was deleted; their records stay.
+  std::vector<DeletedHistory> deleted_histories;
   uint64_t life = 0;             // For StartLife: the new life.
   std::string server_version;    // For StartLife: the version of ampd; empty: 0.1.
   uint64_t epoch = 0;            // For RestoreServer: the new epoch.

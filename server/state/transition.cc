@@ -215,6 +215,8 @@ absl::Status Transition::Do(const internal::CreateJob& create) {
   job.set_tenant(tenant);
   edit.record().set_request_id(create.request_id());
   edit.record().set_request_digest(create.request_digest());
+  job.set_traceparent(create.traceparent());
+  edit.record().set_parent_span_id(create.parent_span_id());
   if (create.has_clone_start()) {
     *edit.record().mutable_clone_start() = create.clone_start();
     *edit.record().mutable_older_starts() = create.older_starts();
@@ -344,7 +346,8 @@ absl::Status Transition::Do(const internal::DeleteJob& remove) {
   }
   DeleteFolders(*record);
   applied_.changed = true;
-  applied_.deleted_jobs.push_back({remove.job(), record->job().tenant(), record->request_id()});
+  applied_.deleted_jobs.push_back(
+      {remove.job(), record->job().tenant(), record->request_id(), record->job().traceparent()});
   return absl::OkStatus();
 }
 
@@ -364,7 +367,7 @@ absl::Status Transition::Do(const internal::TrimJob& trim) {
   JobEdit edit = Edit(*record);
   if (trim.history()) {
     edit.job().set_history_deleted(true);
-    applied_.deleted_histories.push_back(trim.job());
+    applied_.deleted_histories.push_back({trim.job(), record->job().traceparent()});
   }
   if (trim.checkpoints()) {
     if (StartsAnother(trim.job())) {

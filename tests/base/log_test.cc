@@ -15,6 +15,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/grpc/grpc_log.h"
+#include "base/random.h"
+#include "base/trace_context.h"
 
 namespace ampd {
 namespace {
@@ -55,6 +57,29 @@ TEST(Log, JsonIsOneObjectALineInAscii) {
   EXPECT_EQ(line["job_id"], "j-a");
   EXPECT_EQ(line["attempt"], 2);
   EXPECT_EQ(line["field_level"], "of a field");
+}
+
+TEST(Log, TheIdsOfATraceAreFields) {
+  const auto lines = LinesOf(LogFormat::kText, [] {
+    LogFields fields = {{"job_id", "j-a"}};
+    SeededRandom random(1);
+    TraceContext trace = *ParseTraceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+    AddTrace(trace, &fields);
+    Log(spdlog::level::info, "first", fields);
+    trace = ChildSpan(trace, random);
+    LogFields of_child;
+    AddTrace(trace, &of_child);
+    Log(spdlog::level::info, "second", of_child);
+    LogFields none;
+    AddTrace("trace_id=forged", &none);
+    Log(spdlog::level::info, "third", none);
+  });
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_THAT(lines[0], testing::EndsWith(" info first job_id=j-a trace_id=4bf92f3577b34da6a3ce929d0e0e4736 "
+                                          "span_id=00f067aa0ba902b7"));
+  EXPECT_THAT(lines[1], MatchesRegex(".* info second trace_id=4bf92f3577b34da6a3ce929d0e0e4736 span_id=[0-9a-f]{16} "
+                                     "parent_span_id=00f067aa0ba902b7"));
+  EXPECT_THAT(lines[2], testing::EndsWith(" info third"));
 }
 
 TEST(Log, NothingThatIsLoggedBreaksALine) {

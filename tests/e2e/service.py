@@ -172,22 +172,33 @@ class Worker:
 
     def __init__(self, service, name, flags=(), limits="", threads=1):
         self.service, self.name, self.flags, self.threads = service, name, tuple(flags), threads
+        self.binaries = self.trainer_binaries = service.binaries
         self.state = service.folder / name
         self.checkpoints = self.state / "checkpoints"
         self.steps_folder = service.folder / f"{name}-steps"
         self.steps_folder.mkdir()
         self.trainer = service.folder / f"{name}-trainer"
+        self.limits = limits
         self.limit(limits)
         self.agent = None
 
     def limit(self, limits):
         """Sets shell commands, such as ulimit, that run before each trainer that starts from here on."""
-        self.trainer.write_text(
-            TRAINER.format(steps=self.steps_folder, binaries=self.service.binaries, limits=limits))
-        self.trainer.chmod(0o700)
+        self.limits = limits
+        script = self.trainer.with_name(f"{self.trainer.name}.new")
+        script.write_text(TRAINER.format(steps=self.steps_folder, binaries=self.trainer_binaries, limits=limits))
+        script.chmod(0o700)
+        script.rename(self.trainer)  # A shell may just read the script.
+
+    def use(self, binaries, trainer=None):
+        """Takes the programs of another folder: trainers from the next one that starts, the agent from the next start.
+        `trainer`: the folder of the trainer, if it is another one."""
+        self.binaries, self.trainer_binaries = pathlib.Path(binaries), pathlib.Path(trainer or binaries)
+        self.limit(self.limits)
+        return self
 
     def start(self):
-        command = [self.service.binaries / "ampd-worker", "--server", self.service.address, "--name", self.name,
+        command = [self.binaries / "ampd-worker", "--server", self.service.address, "--name", self.name,
                    "--state-dir", self.state, "--trainer", self.trainer, "--threads", str(self.threads), *self.flags]
         self.agent = Program(command, self.service.folder / f"{self.name}.log", **self.service.options)
         return self
@@ -251,13 +262,15 @@ class Client:
         self.binaries, self.folder, self.address = pathlib.Path(binaries), pathlib.Path(folder), address
         self.user = user  # The uid that runs ampctl; None: the uid of this process.
         self.token_file = token_file  # The file with the token that ampctl sends; None: none.
+        self.environment = {}  # Variables for ampctl, besides those of this process.
 
     def ampctl(self, *arguments, text=None, seconds=120):
         """Runs ampctl. Returns exit code, stdout and stderr."""
         server = ["--address", self.address] if self.address else []
         server += ["--token-file", self.token_file] if self.token_file else []
         result = subprocess.run([self.binaries / "ampctl", *server, *arguments], cwd=self.folder, input=text,
-                                capture_output=True, text=True, timeout=seconds, check=False, user=self.user)
+                                capture_output=True, text=True, timeout=seconds, check=False, user=self.user,
+                                env={**os.environ, **self.environment})
         return result.returncode, result.stdout, result.stderr
 
     def read(self, *arguments):
@@ -315,6 +328,7 @@ class Service(Client):
         self.server_flags, self.options = tuple(server_flags), options or {}
         self.server_flags += ("--allow-unauthenticated-loopback",) if trusts_loopback else ()
         self.server, self.metrics, self.lives = None, "127.0.0.1:0", 0
+        self.server_binaries = self.binaries
         self.workers = []
 
     def __enter__(self):
@@ -337,7 +351,7 @@ class Service(Client):
         self.lives += 1
         ports = self.folder / f"ports-{self.lives}"
         self.server = Program(
-            [self.binaries / "ampd-server", "--listen", self.address, "--metrics-listen", self.metrics, "--data-dir",
+            [self.server_binaries / "ampd-server", "--listen", self.address, "--metrics-listen", self.metrics, "--data-dir",
              self.folder / "data", "--port-file", ports, *self.server_flags], self.folder / "server.log", **self.options)
         wait_for(lambda: ports.exists() or not self.server.running(), "the server's ports")
         assert self.server.running(), self.server.log()

@@ -104,7 +104,7 @@ ROOMS = {
 
     "worker/agent": "ampd base base/flags base/io base/ipc base/tls http worker/agent/artifacts worker/agent/attempts worker/agent/files worker/agent/link "
                     "worker/agent/trainers worker/device worker/shim clock files prometheus",
-    "worker/agent/attempts": "ampd points",
+    "worker/agent/attempts": "ampd base points",
     "worker/agent/trainers": "ampd base base/io base/ipc worker/shim files",
     "worker/agent/link": "ampd base base/grpc base/io clock grpc thread",
     "worker/agent/files": "ampd base base/grpc base/io worker/agent/link files grpc thread",

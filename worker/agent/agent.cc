@@ -72,12 +72,13 @@ AttemptRunner::Options Agent::RunnerOptions() {
   runner.data_group = options_.data_group;
   runner.cancel_grace = options_.cancel_grace;
   runner.leave_grace = options_.leave_grace;
-  runner.log = options_.log;
+  runner.log = options_.log_attempt;
   runner.report_soon = [this] { reporter_.ReportSoon(); };
   runner.on_end = [this](const v1::Outcome& outcome) {
     options_.counters->num_out_of_memory += outcome.reason() == v1::Reason::OUT_OF_MEMORY ? 1 : 0;
   };
   runner.clock = options_.clock;
+  runner.random = options_.random;
   runner.artifacts = options_.artifacts;
   runner.attempts = &attempts_;
   runner.trainers = &trainers_;

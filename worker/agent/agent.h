@@ -14,6 +14,7 @@
 #include "ampd/v1/worker.pb.h"
 #include "base/clock.h"
 #include "base/io/file.h"
+#include "base/log_fields.h"
 #include "base/random.h"
 #include "worker/agent/agent_counters.h"
 #include "worker/agent/artifacts/artifact_cache.h"
@@ -64,6 +65,8 @@ class Agent {
     absl::Duration exit_grace = absl::Seconds(20);
     std::function<std::vector<v1::Device>()> devices;  // returns the devices in their current state
     std::function<void(const std::string&)> log;       // takes one line
+    // takes a line about an attempt, and its fields
+    std::function<void(const std::string&, const LogFields&)> log_attempt;
     const Clock* clock = nullptr;
     RandomSource* random = nullptr;
     ServerLink* link = nullptr;

@@ -1,6 +1,7 @@
 #include "worker/agent/attempt_runner.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -45,6 +46,7 @@ internal::TrainerCommand StartCommand(const AttemptOnWorker& attempt, const Atte
   start.set_checkpoint_root(options.checkpoint_root);
   start.set_epoch(epoch);
   start.set_artifact_folder(options.artifacts->folder());
+  start.set_traceparent(FormatTraceparent(attempt.trace));
   return command;
 }
 
@@ -56,8 +58,24 @@ void AttemptRunner::Adopt() {
       AttemptOnWorker& attempt = options_.attempts->Add(trainer->record().key());
       attempt.held.device = trainer->record().device();
       attempt.spawn_id = id;
+      JoinTrace(trainer->record().traceparent(), attempt);
+      Log("attempt taken over from an earlier agent", attempt);
     }
   }
+}
+
+void AttemptRunner::JoinTrace(const std::string& traceparent, AttemptOnWorker& attempt) {
+  const std::optional<TraceContext> parent = ParseTraceparent(traceparent);
+  if (!attempt.trace.IsSet() && parent.has_value()) {
+    attempt.trace = ChildSpan(*parent, *options_.random);
+  }
+}
+
+void AttemptRunner::Log(const std::string& line, const AttemptOnWorker& attempt, LogFields fields) {
+  LogFields all = {{"job_id", attempt.held.key.job_id()}, {"attempt", int64_t{attempt.held.key.attempt()}}};
+  all.insert(all.end(), std::make_move_iterator(fields.begin()), std::make_move_iterator(fields.end()));
+  AddTrace(attempt.trace, &all);
+  options_.log(line, all);
 }
 
 bool AttemptRunner::IsBlocked(const SpawnedTrainer& trainer) const {

@@ -12,6 +12,8 @@
 #include "ampd/internal/trainer.pb.h"
 #include "ampd/v1/worker.pb.h"
 #include "base/clock.h"
+#include "base/log_fields.h"
+#include "base/random.h"
 #include "worker/agent/artifacts/artifact_cache.h"
 #include "worker/agent/attempts/attempt_list.h"
 #include "worker/agent/attempts/reconcile.h"
@@ -23,7 +25,8 @@ namespace ampd::agent {
 // attempt from its trainer's reports. It sends a trainer its start command once the trainer's lease is confirmed and
 // the artifact that the attempt needs is on this worker. Afterwards it sends orders, reads reports, and kills the
 // trainer if it misses a deadline to leave. Once everything of the attempt was sent to the server, it lets the trainer
-// exit. AttemptUploads sends telemetry and logs. Single-threaded; owner: the agent's loop.
+// exit. AttemptUploads sends telemetry and logs. Each attempt is a span of its own in the trace that the server names
+// for it, and the parent of the trainer's span. Single-threaded; owner: the agent's loop.
 //
 //   Apply{start} --> trainer assigned --lease, artifact--> start sent --> reports --> outcome --Apply{forget}-->
 //   Release
@@ -36,10 +39,12 @@ class AttemptRunner {
     std::optional<gid_t> data_group;
     absl::Duration cancel_grace;
     absl::Duration leave_grace;
-    std::function<void(const std::string&)> log;     // takes one line
-    std::function<void()> report_soon;               // called when the server should learn of a change
-    std::function<void(const v1::Outcome&)> on_end;  // called once for each attempt that ends here; may be null
+    // Takes a line about an attempt, and its fields: among others the trace that the attempt belongs to.
+    std::function<void(const std::string&, const LogFields&)> log;
+    std::function<void()> report_soon;               // Called when the server should learn of a change.
+    std::function<void(const v1::Outcome&)> on_end;  // Called once for each attempt that ends here; may be null.
     const Clock* clock = nullptr;
+    RandomSource* random = nullptr;
     ArtifactCache* artifacts = nullptr;
     AttemptList* attempts = nullptr;
     TrainerPool* trainers = nullptr;
@@ -72,6 +77,9 @@ class AttemptRunner {
 
  private:
   SpawnedTrainer* TrainerOf(const AttemptOnWorker& attempt) const { return options_.trainers->Find(attempt.spawn_id); }
+  // Begins the agent's span for the attempt, whose parent `traceparent` names, unless the attempt has one.
+  void JoinTrace(const std::string& traceparent, AttemptOnWorker& attempt);
+  void Log(const std::string& line, const AttemptOnWorker& attempt, LogFields fields = {});
   void OnReport(AttemptOnWorker& attempt, const internal::TrainerReport& report);
   void OnState(AttemptOnWorker& attempt, const internal::TrainerState& state);
   void OnTrainerExit(AttemptOnWorker& attempt, const SpawnedTrainer& trainer);

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "worker/agent/attempt_runner.h"
 #include "worker/agent/attempts/outcomes.h"
 
@@ -16,6 +15,7 @@ void AttemptRunner::Apply(const Actions& actions, const v1::WorkerDirective& dir
   for (const v1::AttemptDirective& wanted : directive.attempts()) {
     if (AttemptOnWorker* attempt = options_.attempts->Find(wanted.key()); attempt != nullptr) {
       attempt->wanted = wanted;
+      JoinTrace(wanted.traceparent(), *attempt);
     }
   }
   for (const v1::AttemptKey& key : actions.kill) {
@@ -102,12 +102,15 @@ void AttemptRunner::Start(const StartAction& start) {
   // arrives. The deadline must not be earlier, because the suspend limit counts from it.
   attempt.held.lease_deadline = std::max(start.lease_deadline, options_.clock->SinceBoot());
   attempt.wanted = start.directive;
-  const absl::StatusOr<SpawnedTrainer*> trainer = options_.trainers->Assign(start.device, start.directive.key());
+  JoinTrace(start.directive.traceparent(), attempt);
+  const absl::StatusOr<SpawnedTrainer*> trainer =
+      options_.trainers->Assign(start.device, start.directive.key(), FormatTraceparent(attempt.trace));
   if (trainer.ok()) {
+    Log("attempt started", attempt, {{"device", start.device}});
     attempt.spawn_id = (*trainer)->record().spawn_id();
     (*trainer)->SetLease(attempt.held.lease_deadline, start.suspend_limit);
   } else {
-    options_.log(absl::StrCat("can't start a trainer: ", std::string(trainer.status().message())));
+    Log("can't start a trainer", attempt, {{"detail", std::string(trainer.status().message())}});
     attempt.held.occupies_device = false;
     End(attempt, CannotStartTrainer(trainer.status(), start.directive.start_from().step()));
   }
@@ -152,6 +155,13 @@ void AttemptRunner::End(AttemptOnWorker& attempt, v1::Outcome outcome) {
     options_.on_end(*attempt.outcome);
   }
   attempt.kill_at.reset();
+  Log("attempt ended", attempt,
+      {{"outcome", v1::Outcome::Kind_Name(attempt.outcome->kind())},
+       {"reason", attempt.outcome->reason() == v1::Reason::REASON_UNSPECIFIED
+                      ? ""
+                      : v1::Reason::Code_Name(attempt.outcome->reason())},
+       {"step", attempt.outcome->last_step()},
+       {"detail", attempt.outcome->message()}});
   options_.report_soon();
 }
 

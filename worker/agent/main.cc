@@ -205,6 +205,9 @@ ampd::agent::Agent::Options OptionsOf(const WorkerConfig& config, const Inputs& 
   options.stop_trainers_on_exit = config.stop_trainers_on_exit;
   options.exit_grace = config.exit_grace;
   options.log = Log;
+  options.log_attempt = [](const std::string& line, const ampd::LogFields& fields) {
+    ampd::Log(spdlog::level::info, line, fields);
+  };
   options.clock = &ampd::SystemClock();
   options.random = &ampd::SystemRandom();
   return options;

@@ -17,6 +17,7 @@
 #include "worker/train/report/step_log.h"
 #include "worker/train/report/telemetry_outbox.h"
 #include "worker/train/report/torch_warnings.h"
+#include "worker/train/report/trainer_log.h"
 
 namespace {
 
@@ -71,6 +72,7 @@ int Run(const Flags& flags) {
   if (!start.has_value()) {
     return 0;
   }
+  ampd::train::JoinTrace(start->traceparent());
   const ampd::v1::Outcome outcome = ampd::train::RunAttempt(*start, device, link, outbox,
                                                             {.step_log = step_log,
                                                              .lease = *lease,

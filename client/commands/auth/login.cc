@@ -65,9 +65,10 @@ class TriedToken {
 };
 
 // Asks the server who it sees. Returns an error that says what to do if it knows no role of the caller.
-absl::StatusOr<v1::Caller> Try(const NamedServer& server) {
-  AMPD_ASSIGN_OR_RETURN(const ServerConnection connection,
+absl::StatusOr<v1::Caller> Try(const Session& session, const NamedServer& server) {
+  AMPD_ASSIGN_OR_RETURN(ServerConnection connection,
                         ConnectionTo(server.address, server.files, {.files = {}, .reads_environment = false}));
+  connection.traceparent = session.traceparent();
   JobClient client({.server = connection});
   AMPD_ASSIGN_OR_RETURN(v1::Caller caller, WhoAmI(&client));
   if (caller.roles().empty()) {
@@ -80,12 +81,12 @@ absl::StatusOr<v1::Caller> Try(const NamedServer& server) {
 }
 
 // Logs in with a token that is typed, and keeps it in a file of its own beside the file of contexts.
-absl::StatusOr<v1::Caller> TryTypedToken(const std::string& name, NamedServer* server) {
+absl::StatusOr<v1::Caller> TryTypedToken(const Session& session, const std::string& name, NamedServer* server) {
   AMPD_ASSIGN_OR_RETURN(const std::string path, PathBesideContexts(name + ".token"));
   AMPD_ASSIGN_OR_RETURN(const std::string token, ReadSecret("token for " + server->address + ": "));
   AMPD_ASSIGN_OR_RETURN(TriedToken tried, TriedToken::Write(path, token));
   server->files.token = tried.temporary();
-  AMPD_ASSIGN_OR_RETURN(v1::Caller caller, Try(*server));
+  AMPD_ASSIGN_OR_RETURN(v1::Caller caller, Try(session, *server));
   AMPD_RETURN_IF_ERROR(tried.Keep());
   server->files.token = path;
   return caller;
@@ -100,7 +101,8 @@ int Login(Session* session, const LoginOptions& options) {
   }
   const bool has_proof =
       !server.files.token.empty() || !server.files.tls.certificate.empty() || IsSocketAddress(server.address);
-  const absl::StatusOr<v1::Caller> caller = has_proof ? Try(server) : TryTypedToken(options.name, &server);
+  const absl::StatusOr<v1::Caller> caller =
+      has_proof ? Try(*session, server) : TryTypedToken(*session, options.name, &server);
   if (!caller.ok()) {
     return session->Fail(caller.status());
   }

@@ -68,7 +68,10 @@ int PrintVersion(Session* session) {
   absl::Status status;
   if (const auto address = ResolveAddress(session->options().address); address.ok()) {
     server.address = address->address;
-    const auto connection = ConnectionTo(server.address, session->options().files, address->defaults);
+    auto connection = ConnectionTo(server.address, session->options().files, address->defaults);
+    if (connection.ok()) {
+      connection->traceparent = session->traceparent();
+    }
     status = connection.ok() ? AskServer(*connection, &server) : connection.status();
   } else {
     status = address.status();

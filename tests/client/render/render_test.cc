@@ -327,6 +327,16 @@ TEST(RenderJob, ValuesOfNewerServersAreShownAsNumbers) {
   EXPECT_EQ(RenderEvent(event), "97: of the future");
 }
 
+TEST(RenderJob, WideTextNamesTheTrace_IfItIsOne) {
+  v1::Job job;
+  job.set_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+  JobTextOptions options;
+  options.wide = true;
+  EXPECT_THAT(RenderJob(job, options), testing::HasSubstr("\ntrace       4bf92f3577b34da6a3ce929d0e0e4736\n"));
+  job.set_traceparent("00-\x1b[2J");
+  EXPECT_THAT(RenderJob(job, options), testing::Not(testing::HasSubstr("trace")));
+}
+
 TEST(Csv, QuotesOnlyWhatNeedsIt) {
   EXPECT_EQ(CsvLine({"a", "", "b c", "d,e", "f\"g", "h\ni"}), "a,,b c,\"d,e\",\"f\"\"g\",\"h\ni\"\n");
   EXPECT_EQ(CsvLine({}), "\n");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/io/file.h"
 #include "tests/server/telemetry/history_fixtures.h"
@@ -79,6 +80,52 @@ TEST_F(AuditLogTest, TheNewestThatAreAskedForAreListed) {
   EXPECT_THAT(Objects(*log, request), ElementsAre("4"));
   request.set_limit(-1);
   EXPECT_EQ(ReasonOf(log->List(request).status()), "INVALID_FIELDS");
+}
+
+// A server of ampd 0.1 reads no line with a field that it does not know. So the trace has a line of its own.
+TEST_F(AuditLogTest, TheTraceOfAnEntry_IsInALineOfItsOwn) {
+  {
+    const auto log = Open();
+    v1::AuditEntry entry = Entry("a");
+    entry.set_trace_id("4bf92f3577b34da6a3ce929d0e0e4736");
+    entry.set_span_id("00f067aa0ba902b7");
+    log->Add(entry);
+    log->Add(Entry("b"));
+    entry.set_object("c");
+    entry.set_parent_span_id("b7ad6b7169203331");
+    log->Add(entry);
+  }
+  EXPECT_THAT(std::vector<std::string>(absl::StrSplit(*ReadFile(path_, 1 << 20), '\n')),
+              ElementsAre(R"({"time":"1970-01-01T00:00:01Z","caller":"user:alice","object":"a"})",
+                          R"({"trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","span_id":"00f067aa0ba902b7"})",
+                          R"({"time":"1970-01-01T00:00:01Z","caller":"user:alice","object":"b"})",
+                          R"({"time":"1970-01-01T00:00:01Z","caller":"user:alice","object":"c"})",
+                          R"({"trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","span_id":"00f067aa0ba902b7",)"
+                          R"("parent_span_id":"b7ad6b7169203331"})",
+                          ""));
+  const auto log = Open();
+  const v1::ListAuditEntriesResponse listed = *log->List({});
+  ASSERT_EQ(listed.entries_size(), 3);
+  EXPECT_EQ(listed.entries(0).trace_id() + "/" + listed.entries(0).parent_span_id(),
+            "4bf92f3577b34da6a3ce929d0e0e4736/");
+  EXPECT_EQ(listed.entries(1).trace_id(), "");
+  EXPECT_EQ(listed.entries(2).span_id(), "00f067aa0ba902b7");
+  EXPECT_EQ(listed.entries(2).parent_span_id(), "b7ad6b7169203331");
+}
+
+TEST_F(AuditLogTest, LinesOfNewerServersAreRead_AndLinesThatWereCutOffAreNot) {
+  ASSERT_TRUE(WriteFileAtomically(path_, R"({"time":"1970-01-01T00:00:01Z","object":"a","of_the_future":{"x":[1]}})"
+                                         "\n"
+                                         R"({"time":"1970-01-01T00:00:01Z","object":"b","cal)"
+                                         "\n"
+                                         R"({"trace_id":"4bf92f3577b34da6a3ce929d0e0e4736"})"
+                                         "\n")
+                  .ok());
+  const auto log = Open();
+  const v1::ListAuditEntriesResponse listed = *log->List({});
+  ASSERT_EQ(listed.entries_size(), 1);
+  EXPECT_EQ(listed.entries(0).object(), "a");
+  EXPECT_EQ(listed.entries(0).trace_id(), "") << "that of the line that was cut off";
 }
 
 TEST_F(AuditLogTest, ANameCannotForgeALine) {

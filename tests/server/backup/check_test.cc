@@ -13,6 +13,7 @@
 #include "base/io/file.h"
 #include "base/io/sqlite.h"
 #include "base/random.h"
+#include "base/version.h"
 #include "server/backup/backup.h"
 #include "tests/server/server_fixtures.h"
 
@@ -120,7 +121,8 @@ TEST_F(CheckTest, DamagedRecordOfTheHistory_IsFound) {
 
 TEST_F(CheckTest, NewerSchema_IsNamed) {
   Change("tokens.db", "PRAGMA user_version = 9");
-  EXPECT_THAT(Check(), HasSubstr("WRONG  tokens.db: it has schema 9, this ampd-server knows 1; check it with that "));
+  EXPECT_THAT(Check(), HasSubstr(absl::StrCat("WRONG  tokens.db: it has schema 9, this ampd ", Version(),
+                                              " knows 1; start the newer version that wrote it, or ")));
 }
 
 TEST_F(CheckTest, DamagedAndMissingContents_AreNamedWithWhatToDo) {

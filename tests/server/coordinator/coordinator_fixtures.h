@@ -55,11 +55,11 @@ class CoordinatorTest : public testing::Test, public StateListener {
   std::string PrecisionOf(const std::string& job);
   v1::Worker ViewOf(const std::string& worker);
 
-  void OnHistoryDeleted(const std::string& job) override { histories_deleted.push_back(job); }
+  void OnHistoryDeleted(const DeletedHistory& history) override { histories_deleted.push_back(history.job); }
   void OnClockLeap(absl::Duration leap) override { leaps.push_back(absl::FormatDuration(leap)); }
   void OnDirectiveDue(const std::string& worker) override { due.push_back(worker); }
   void OnWorkerTrouble(const std::string& worker, const std::string& line) override;
-  void OnJobDeleted(const std::string& job) override { deleted.push_back(job); }
+  void OnJobDeleted(const DeletedJob& job) override { deleted.push_back(job.id); }
   void OnEvents(const std::string& job, const std::vector<v1::Event>& events) override;
   void OnPlacement(size_t /*num_waiting*/, size_t /*num_placed*/, absl::Duration /*time*/) override { ++num_searches; }
 

@@ -160,8 +160,8 @@ class SchedulerThreadTest : public CoordinatorTest {
     coordinator->scheduler().Stop();
     ledger.reset();  // Its committer calls the coordinator.
   }
-  void OnJobMoved(const v1::Job& job, const v1::Event&) override {
-    if (job.state() == Job::STARTING) {
+  void OnJobMoved(const internal::JobRecord& record, const v1::Event&) override {
+    if (record.job().state() == Job::STARTING) {
       started.Notify();
     }
   }

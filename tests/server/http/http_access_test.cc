@@ -198,6 +198,20 @@ TEST_P(HttpAccess, RefusedRequestsAreInTheAuditLog_AndAFloodHasFewEntries) {
   EXPECT_THAT(lines, ElementsAre(" UNAUTHENTICATED TOKEN_UNKNOWN", "token:viewer PERMISSION_DENIED ROLE_TOO_LOW"));
 }
 
+TEST_P(HttpAccess, TheAuditEntryOfARefusedRequestHasItsTrace) {
+  ScrapedServer server(GetParam());
+  const std::string trace = "4bf92f3577b34da6a3ce929d0e0e4736",
+                    header = "TraceParent: 00-" + trace + "-00f067aa0ba902b7-01";
+  server.Ask(Request("/metrics", {Bearer("ampd_first"), header}));
+  EXPECT_EQ(server.Audited().back().trace_id(), trace);
+  EXPECT_EQ(server.Audited().back().parent_span_id(), "00f067aa0ba902b7");
+  const std::string viewer = server.Token("viewer", v1::VIEWER);
+  server.Ask(Request("/metrics", {Bearer(viewer), header, header}));
+  EXPECT_EQ(server.Audited().back().caller(), "token:viewer");
+  EXPECT_NE(server.Audited().back().trace_id(), trace) << "a request with two names no trace";
+  EXPECT_EQ(server.Audited().back().trace_id().size(), trace.size());
+}
+
 TEST_P(HttpAccess, ScrapesCountAsCallsOfTheirCaller) {
   ScrapedServer server(GetParam(), /*trusts_loopback=*/false, "requests=1");
   const std::string first = Request("/metrics", {Bearer(server.Token("first", v1::SCRAPER))});

@@ -178,7 +178,7 @@ TEST_F(JournalGolden, UpdatesOfBefore_AreRecoveredToTheStateThatTheyTold) {
   EXPECT_EQ(recovered.Shown("j4"), "j4:none") << "still archived";
   const ClusterState state = recovered.State();
   EXPECT_EQ(state.FindWorker("w2")->delete_checkpoints().rbegin()->path(), "j4/1/step-5");
-  EXPECT_EQ(state.life(), 1u);
+  EXPECT_EQ(state.life(), 2u);
   EXPECT_EQ(state.FindJob("j1")->job().spec().priority(), 7);
   EXPECT_EQ(state.FindJob("j1")->live_loss_scale().ShortDebugString(),
             "scale: 2048 scale_number: 2 growth_interval: 50 growth_interval_number: 1 number: 2");
@@ -191,12 +191,16 @@ TEST_F(JournalGolden, UpdatesOfBefore_AreRecoveredToTheStateThatTheyTold) {
   EXPECT_EQ(state.FindJob("j6")->job().tenant(), "default");
   EXPECT_EQ(state.FindJob("j9")->job().tenant(), "vision");
   EXPECT_EQ(state.FindRequest("vision", "r9")->job(), "j9");
+  EXPECT_EQ(state.FindJob("j9")->job().traceparent(), "") << "from a server without traces";
+  EXPECT_EQ(state.FindJob("j10")->job().traceparent(), "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+  EXPECT_EQ(state.FindJob("j10")->parent_span_id(), "b7ad6b7169203331");
+  EXPECT_EQ(state.server_version(), "0.2.3");
   EXPECT_EQ(state.FindWorker("w9")->data_root_tenants(0).tenants(0), "vision");
 }
 
-// The snapshot before the last two is from when a record kept loss-scale orders instead of settings.
+// The third snapshot before the last is from when a record kept loss-scale orders instead of settings.
 TEST_F(JournalGolden, LossScaleOrdersOfBefore_AreRecoveredAsSettings) {
-  const Record& older = records_[records_.size() - 3];
+  const Record& older = records_[records_.size() - 4];
   ASSERT_EQ(older.type, "Snapshot");
   ASSERT_TRUE(absl::StrContains(older.text, "earlier_loss_scale_order"));
   const auto disk = std::make_shared<MemoryJournal::Disk>();
@@ -222,9 +226,9 @@ TEST_F(JournalGolden, SnapshotOfBefore_IsRecoveredWhole) {
   EXPECT_EQ(Text(recovered.State().ToSnapshot(90)), record.text);
 }
 
-// The snapshot before the last one is from when there were no tenants.
+// The second snapshot before the last is from when there were no tenants.
 TEST_F(JournalGolden, WhatHasNoTenant_BelongsToTheDefaultTenant) {
-  const Record& older = records_[records_.size() - 2];
+  const Record& older = records_[records_.size() - 3];
   ASSERT_EQ(older.type, "Snapshot");
   ASSERT_FALSE(absl::StrContains(older.text, "tenant"));
   const auto disk = std::make_shared<MemoryJournal::Disk>();
@@ -233,6 +237,20 @@ TEST_F(JournalGolden, WhatHasNoTenant_BelongsToTheDefaultTenant) {
   ASSERT_TRUE(recovered.ok());
   EXPECT_EQ(recovered.State().FindJob("j7")->job().tenant(), "default");
   EXPECT_EQ(recovered.State().FindRequest("default", "r7")->job(), "j7");
+}
+
+// The snapshot before the last one is from when jobs had no traces.
+TEST_F(JournalGolden, AJobOfBefore_HasNoTrace) {
+  const Record& older = records_[records_.size() - 2];
+  ASSERT_EQ(older.type, "Snapshot");
+  ASSERT_TRUE(absl::StrContains(older.text, "tenant"));
+  ASSERT_FALSE(absl::StrContains(older.text, "traceparent"));
+  const auto disk = std::make_shared<MemoryJournal::Disk>();
+  ASSERT_TRUE(MemoryJournal(disk).Compact(90, older.bytes).ok());
+  RecoveredState recovered(disk);
+  ASSERT_TRUE(recovered.ok());
+  EXPECT_EQ(recovered.State().FindJob("j7")->job().traceparent(), "");
+  EXPECT_EQ(Text(recovered.State().ToSnapshot(90)), older.text);
 }
 
 }  // namespace

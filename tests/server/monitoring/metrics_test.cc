@@ -91,8 +91,8 @@ std::string Promtool(const std::string& page) {
 
 TEST(Metrics, AllPagesPassPromtool) {
   ServerMetrics metrics;
-  metrics.Finished("ampd.v1.JobService/GetJob", absl::StatusCode::kOk, absl::Milliseconds(3), false);
-  metrics.Finished("evil\"method\n", absl::StatusCode::kNotFound, absl::Milliseconds(3), false);
+  metrics.Finished("ampd.v1.JobService/GetJob", absl::StatusCode::kOk, absl::Milliseconds(3), false, {});
+  metrics.Finished("evil\"method\n", absl::StatusCode::kNotFound, absl::Milliseconds(3), false, {});
   metrics.StreamOpened("ampd.v1.JobService/WatchJob");
   v1::Job job = RunningJob("j-1");
   v1::Job ended = job;

@@ -72,6 +72,10 @@ class NoSource final : public ArtifactSource {
   void Cancel() override {}
 };
 
+constexpr char kTraceId[] = "4bf92f3577b34da6a3ce929d0e0e4736";
+constexpr char kSpanOfServer[] = "00f067aa0ba902b7";
+constexpr char kTraceparentOfServer[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 class AttemptRunnerTest : public testing::Test {
  protected:
   TrainerPool::Options PoolOptions() {
@@ -97,10 +101,11 @@ class AttemptRunnerTest : public testing::Test {
     options.data_roots = {{"cifar", "/data/cifar"}};
     options.cancel_grace = absl::Seconds(10);
     options.leave_grace = absl::Minutes(5);
-    options.log = [](const std::string&) {};
+    options.log = [this](const std::string& line, const LogFields& fields) { lines_.push_back({line, fields}); };
     options.report_soon = [this] { ++num_changes_; };
     options.on_end = [this](const v1::Outcome& outcome) { ended_.push_back(outcome.reason()); };
     options.clock = &clock_;
+    options.random = &random_;
     options.artifacts = &artifacts_;
     options.attempts = &attempts_;
     options.trainers = &trainers_;
@@ -155,6 +160,18 @@ class AttemptRunnerTest : public testing::Test {
     });
   }
 
+  // The lines of the log, with all fields, also those that are empty.
+  std::vector<std::string> Lines() const {
+    std::vector<std::string> lines;
+    for (const auto& [line, fields] : lines_) {
+      lines.push_back(line);
+      for (const auto& [name, value] : fields) {
+        std::visit([&](const auto& shown) { absl::StrAppend(&lines.back(), " ", name, "=", shown); }, value);
+      }
+    }
+    return lines;
+  }
+
   LeftTrainers left_;
   SimulatedClock clock_;
   SeededRandom random_{1};
@@ -165,6 +182,7 @@ class AttemptRunnerTest : public testing::Test {
   std::vector<v1::Device> devices_;
   int num_changes_ = 0;
   std::vector<v1::Reason::Code> ended_;  // Of all attempts, in the order of their ends.
+  std::vector<std::pair<std::string, LogFields>> lines_;
   AttemptRunner runner_{RunnerOptions()};
 };
 
@@ -194,6 +212,66 @@ TEST_F(AttemptRunnerTest, AssignedAttempt_StartsUnderAConfirmedLease) {
   EXPECT_EQ(command.start().epoch(), 7u);
   EXPECT_TRUE(runner_.ConsumeReconcileRequest()) << "it may need orders";
   EXPECT_FALSE(runner_.ConsumeReconcileRequest());
+}
+
+TEST_F(AttemptRunnerTest, AttemptInATrace_IsASpanAboveThatOfItsTrainer) {
+  FakeTrainer trainer = AddWarm();
+  Actions actions;
+  actions.start.push_back(StartOf("j1"));
+  actions.start[0].directive.set_traceparent(kTraceparentOfServer);
+  Apply(actions);
+  Poll();
+  trainer.Accept();
+  trainer.ConfirmLease(actions.start[0].lease_deadline);
+  Poll();
+  const std::optional<TraceContext> own = ParseTraceparent(trainer.NextCommand().start().traceparent());
+  ASSERT_TRUE(own.has_value());
+  EXPECT_EQ(TraceIdOf(*own), kTraceId);
+  EXPECT_NE(SpanIdOf(*own), kSpanOfServer);
+  TrainerReport report;
+  report.mutable_outcome()->set_kind(v1::Outcome::FINISHED);
+  report.mutable_outcome()->set_last_step(40);
+  trainer.Report(report);
+  Poll();
+  const std::string ids =
+      absl::StrCat(" trace_id=", kTraceId, " span_id=", SpanIdOf(*own), " parent_span_id=", kSpanOfServer);
+  EXPECT_THAT(Lines(), testing::ElementsAre("attempt started job_id=j1 attempt=1 device=cpu" + ids,
+                                            "attempt ended job_id=j1 attempt=1 outcome=FINISHED reason= "
+                                            "step=40 detail=" +
+                                                ids));
+}
+
+TEST_F(AttemptRunnerTest, AttemptOfAnEarlierAgent_StaysInItsTrace) {
+  left_.Add("warm");
+  trainers_.Adopt();
+  ASSERT_TRUE(trainers_.Assign("cpu", LeftTrainers::Key("j1"), kTraceparentOfServer).ok());
+  TrainerPool later(PoolOptions());
+  later.Adopt();
+  AttemptList attempts;
+  AttemptRunner::Options options = RunnerOptions();
+  options.trainers = &later;
+  options.attempts = &attempts;
+  AttemptRunner(options).Adopt();
+  const TraceContext& own = attempts.Find(LeftTrainers::Key("j1"))->trace;
+  EXPECT_EQ(TraceIdOf(own), kTraceId);
+  EXPECT_EQ(ParentSpanIdOf(own), kSpanOfServer);
+  EXPECT_THAT(Lines(), testing::ElementsAre(testing::HasSubstr(kTraceId)));
+}
+
+// As from an older server, or one with other ideas.
+TEST_F(AttemptRunnerTest, AttemptWithoutAValidTrace_RunsWithoutOne) {
+  FakeTrainer trainer = AddWarm();
+  Actions actions;
+  actions.start.push_back(StartOf("j1"));
+  actions.start[0].directive.set_traceparent("00-forged trace_id=1");
+  Apply(actions);
+  Poll();
+  trainer.Accept();
+  trainer.ConfirmLease(actions.start[0].lease_deadline);
+  Poll();
+  EXPECT_EQ(trainer.NextCommand().start().traceparent(), "");
+  EXPECT_THAT(Lines(), testing::ElementsAre(
+                           "attempt started job_id=j1 attempt=1 device=cpu trace_id= span_id= parent_span_id="));
 }
 
 TEST_F(AttemptRunnerTest, TrainerThatRuns_IsReported) {

@@ -6,6 +6,7 @@
 
 #include "absl/time/time.h"
 #include "ampd/v1/worker_service.pb.h"
+#include "base/trace_context.h"
 #include "worker/agent/attempts/attempt_backlog.h"
 #include "worker/agent/attempts/reconcile.h"
 
@@ -15,6 +16,7 @@ namespace ampd::agent {
 struct AttemptOnWorker {
   HeldAttempt held;
   std::optional<v1::AttemptDirective> wanted;  // empty after an agent restart, until a directive names the attempt
+  TraceContext trace;                          // the agent's span for the attempt; not set if the server named no trace
   std::string spawn_id;                        // empty: no process was started
   int64_t step = 0;
   std::string precision;

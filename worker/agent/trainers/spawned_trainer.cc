@@ -121,9 +121,10 @@ std::unique_ptr<SpawnedTrainer> SpawnedTrainer::Adopt(SpawnFolder folder) {
   return std::unique_ptr<SpawnedTrainer>(new SpawnedTrainer(std::move(folder)));
 }
 
-absl::Status SpawnedTrainer::Bind(const v1::AttemptKey& key) {
+absl::Status SpawnedTrainer::Bind(const v1::AttemptKey& key, const std::string& traceparent) {
   internal::SpawnRecord record = folder_.record();
   *record.mutable_key() = key;
+  record.set_traceparent(traceparent);
   return folder_.Write(record);
 }
 

@@ -38,8 +38,8 @@ class SpawnedTrainer {
   // Makes the object for a shim that an earlier agent started. The shim may have ended since.
   static std::unique_ptr<SpawnedTrainer> Adopt(SpawnFolder folder);
 
-  // Binds the trainer to an attempt, by writing the attempt's key to the record.
-  absl::Status Bind(const v1::AttemptKey& key);
+  // Binds the trainer to an attempt, by writing the attempt's key and traceparent to the record.
+  absl::Status Bind(const v1::AttemptKey& key, const std::string& traceparent);
 
   // Renews the lease to `deadline`. If the lease runs out, the shim suspends the trainer, and kills it after
   // `suspend_limit`.

@@ -23,24 +23,24 @@ void TrainerPool::Adopt() {
   }
 }
 
-absl::StatusOr<SpawnedTrainer*> TrainerPool::Assign(const std::string& device, const v1::AttemptKey& key) {
+absl::StatusOr<SpawnedTrainer*> TrainerPool::Assign(const std::string& device, const v1::AttemptKey& key,
+                                                    const std::string& traceparent) {
   for (const auto& [id, trainer] : trainers_) {
     if (!trainer->bound() && !trainer->killed() && !trainer->exited() && trainer->record().device() == device) {
-      AMPD_RETURN_IF_ERROR(trainer->Bind(key));
+      AMPD_RETURN_IF_ERROR(trainer->Bind(key, traceparent));
       return trainer.get();
     }
   }
-  return Start(device, &key);
+  internal::SpawnRecord record;
+  record.set_device(device);
+  *record.mutable_key() = key;
+  record.set_traceparent(traceparent);
+  return Start(std::move(record));
 }
 
-absl::StatusOr<SpawnedTrainer*> TrainerPool::Start(const std::string& device, const v1::AttemptKey* key) {
-  internal::SpawnRecord record;
+absl::StatusOr<SpawnedTrainer*> TrainerPool::Start(internal::SpawnRecord record) {
   record.set_spawn_id(RandomId(*options_.random, 16));
   record.set_token(RandomId(*options_.random, 26));
-  record.set_device(device);
-  if (key != nullptr) {
-    *record.mutable_key() = *key;
-  }
   AMPD_ASSIGN_OR_RETURN(std::unique_ptr<SpawnedTrainer> trainer,
                         SpawnedTrainer::Start(options_.state_folder, record, options_.command, shims_));
   options_.on_start();
@@ -92,7 +92,9 @@ void TrainerPool::KeepWarm(const std::vector<v1::Device>& devices, absl::Duratio
       continue;
     }
     not_before = now + kWarmInterval;
-    if (absl::StatusOr<SpawnedTrainer*> warm = Start(device.id(), nullptr); !warm.ok()) {
+    internal::SpawnRecord record;
+    record.set_device(device.id());
+    if (absl::StatusOr<SpawnedTrainer*> warm = Start(std::move(record)); !warm.ok()) {
       options_.log(absl::StrCat("can't start a warm trainer on ", device.id(), ": ", warm.status().message()));
     }
   }

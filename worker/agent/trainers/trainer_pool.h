@@ -44,9 +44,10 @@ class TrainerPool {
   // Finds the trainers that an earlier agent left, running or not. Call once, before any other function.
   void Adopt();
 
-  // Returns a trainer on the device and binds it to the attempt; the pool owns the trainer. Returns the errors of
-  // SpawnedTrainer::Start and Bind.
-  absl::StatusOr<SpawnedTrainer*> Assign(const std::string& device, const v1::AttemptKey& key);
+  // Returns a trainer on the device and binds it to the attempt, which has this traceparent (empty: none); the pool
+  // owns the trainer. Returns the errors of SpawnedTrainer::Start and Bind.
+  absl::StatusOr<SpawnedTrainer*> Assign(const std::string& device, const v1::AttemptKey& key,
+                                         const std::string& traceparent = "");
 
   // Returns null if there is no such trainer.
   SpawnedTrainer* Find(const std::string& spawn_id) const;
@@ -81,7 +82,8 @@ class TrainerPool {
   bool IsConnected() const;
 
  private:
-  absl::StatusOr<SpawnedTrainer*> Start(const std::string& device, const v1::AttemptKey* key);
+  // Starts a trainer. `record` has its device and, unless it is a warm one, its attempt.
+  absl::StatusOr<SpawnedTrainer*> Start(internal::SpawnRecord record);
 
   const Options options_;
   Trainers trainers_;

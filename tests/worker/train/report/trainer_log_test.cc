@@ -1,0 +1,43 @@
+#include "worker/train/report/trainer_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace ampd::train {
+namespace {
+
+using testing::ContainsRegex;
+using testing::ExitedWithCode;
+
+constexpr char kTraceparent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+// Each test runs in a process of its own, because a process belongs to one trace until it ends.
+TEST(TrainerLogDeathTest, EveryLineOfAnAttemptInATrace_HasItsIds) {
+  const auto log = [] {
+    LogLine("before the attempt is known");
+    JoinTrace(kTraceparent);
+    LogLine("step 1:\nloss 2.5");
+    std::exit(0);
+  };
+  const char* const ids = " trace_id=4bf92f3577b34da6a3ce929d0e0e4736 span_id=([0-9a-f]{16})\n";
+  EXPECT_EXIT(log(), ExitedWithCode(0),
+              ContainsRegex(std::string("^[-0-9T:]+Z before the attempt is known\n"
+                                        "[-0-9T:]+Z the attempt belongs to a trace: parent_span_id=00f067aa0ba902b7") +
+                            ids + "[-0-9T:]+Z step 1: loss 2.5" + ids + "$"));
+}
+
+TEST(TrainerLogDeathTest, LinesHaveNoIds_IfTheTraceparentIsNotValid) {
+  const auto log = [] {
+    JoinTrace("");
+    JoinTrace("00-forged\n trace_id=1");
+    LogLine("step 1");
+    std::exit(0);
+  };
+  EXPECT_EXIT(log(), ExitedWithCode(0), ContainsRegex("^[-0-9T:]+Z step 1\n$"));
+}
+
+}  // namespace
+}  // namespace ampd::train
