@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/glob.h"
@@ -31,6 +32,30 @@ std::string NeededRoles(const Rule& rule) {
     }
   }
   return RoleNames(roles, " or ");
+}
+
+// Returns what a caller of the method wants, in words: "list audit entries" for "ampd.v1.AuthService/ListAuditEntries",
+// "cancel a job" for "ampd.v1.JobService/CancelJob".
+std::string WantOf(std::string_view method) {
+  const std::string_view name = method.substr(method.rfind('/') + 1);
+  const bool is_one = !name.ends_with('s') && !name.ends_with('y');  // Neither several things nor telemetry.
+  std::string words;
+  int num_words = 0;
+  for (const char c : name) {
+    if (absl::ascii_isupper(c) && ++num_words > 1) {
+      const bool has_vowel = std::string_view("AEIO").find(c) != std::string_view::npos;
+      words += num_words > 2 || !is_one ? " " : has_vowel ? " an " : " a ";
+    }
+    words += absl::ascii_tolower(c);
+  }
+  return words;
+}
+
+// "user:alice has the role viewer, but needs the role admin to list audit entries".
+std::string WhyTooLow(const Identity& identity, const Rule& rule) {
+  const bool is_page = rule.method.starts_with("GET ");
+  return absl::StrCat(Shown(identity), ", but ", is_page ? absl::StrCat(std::string(rule.method), " ") : "",
+                      "needs the role ", NeededRoles(rule), is_page ? "" : absl::StrCat(" to ", WantOf(rule.method)));
 }
 
 }  // namespace
@@ -124,9 +149,7 @@ absl::Status CheckMethod(const Identity& identity, std::string_view method) {
   return std::any_of(identity.roles.begin(), identity.roles.end(),
                      [rule](const auto& role) { return May(role.first, *rule); })
              ? absl::OkStatus()
-             : Error(absl::StatusCode::kPermissionDenied, "ROLE_TOO_LOW",
-                     absl::StrCat(Shown(identity), ", but ", std::string(method), " needs the role ",
-                                  NeededRoles(*rule)));
+             : Error(absl::StatusCode::kPermissionDenied, "ROLE_TOO_LOW", WhyTooLow(identity, *rule));
 }
 
 bool MayUseAllJobs(const Identity& identity, const Rule& rule) {

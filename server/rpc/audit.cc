@@ -73,8 +73,8 @@ bool Audit::TakeFailed(const std::string& kind, absl::Duration now, int64_t* num
 }
 
 void Audit::Finished(const AuditCaller& caller, std::string_view method, const std::string& object,
-                     const absl::Status& status) {
-  if (log_ == nullptr || (!IsRefusal(status) && !IsChange(method))) {
+                     const absl::Status& status, bool is_dry_run) {
+  if (log_ == nullptr || (!IsRefusal(status) && (is_dry_run || !IsChange(method)))) {
     return;
   }
   // What an unknown caller names is not worth an entry of its own.

@@ -28,6 +28,16 @@ std::string ObjectOf(const Request& request) {
   }
 }
 
+// Whether the request only asks whether it would be accepted, as a dry run does.
+template <typename Request>
+bool IsDryRun(const Request& request) {
+  if constexpr (requires { request.validate_only(); }) {
+    return request.validate_only();
+  } else {
+    return false;
+  }
+}
+
 // Who makes a call, from where, and in which trace, as the audit log has it.
 struct AuditCaller {
   std::string name;
@@ -50,8 +60,9 @@ class Audit {
   // another span.
   AuditCaller CallerOf(const grpc::ServerContextBase& context) const;
 
+  // `is_dry_run`: whether the call changes nothing, whatever its method.
   void Finished(const AuditCaller& caller, std::string_view method, const std::string& object,
-                const absl::Status& status);
+                const absl::Status& status, bool is_dry_run = false);
 
  private:
   // Counts a failed call; `kind`: who failed to do what, and why. Returns false if it gets no entry; otherwise sets

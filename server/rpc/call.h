@@ -75,7 +75,7 @@ FinishCall Finisher(const CallEnvironment& environment, grpc::CallbackServerCont
   auto finish = [observer = environment.observer, guard = environment.guard, audit = environment.audit,
                  caller = std::move(caller), context, reactor, method, &request,
                  start = SystemClock().SinceBoot()](const absl::Status& status) {
-    audit->Finished(caller, method, ObjectOf(request), status);
+    audit->Finished(caller, method, ObjectOf(request), status, IsDryRun(request));
     observer->Finished(method, status.code(), SystemClock().SinceBoot() - start, /*is_stream=*/false, caller.trace);
     if (!status.ok()) {
       observer->Refused(method, status, guard->PeerText(*context), caller.trace);

@@ -111,8 +111,8 @@ TEST(Rules, AnIdentityWithSeveralRoles_HasTheRightsOfAll) {
   EXPECT_TRUE(CheckMethod(both, "ampd.v1.JobService/GetJob").ok());
   EXPECT_TRUE(CheckMethod(both, "ampd.v1.WorkerService/Attach").ok());
   EXPECT_EQ(std::string(CheckMethod(both, "ampd.v1.JobService/CreateJob").message()),
-            "user:alice has the roles viewer and agent, but ampd.v1.JobService/CreateJob needs the role submitter, "
-            "operator or admin");
+            "user:alice has the roles viewer and agent, but needs the role submitter, operator or admin to "
+            "create a job");
 }
 
 TEST(CheckWorker, AnAgentIsOnlyTheWorkersThatItsPatternMatches) {

@@ -231,6 +231,11 @@ TEST(TokenAccess, TheAuditLogTellsWhoChangedWhat_AndWhoWasRefused) {
   const auto ci = server.With(server.Create("ci", v1::SUBMITTER));
   const v1::Job job = ci->CreateJob(GoodSpec("audited"));
   ci->GetJob(job.id());
+  v1::CreateJobRequest dry_run;  // It changes nothing, so it has no entry.
+  *dry_run.mutable_spec() = GoodSpec("dry");
+  dry_run.set_validate_only(true);
+  v1::Job checked;
+  ASSERT_TRUE(ci->jobs().CreateJob(Context().get(), dry_run, &checked).ok());
   EXPECT_FALSE(CallEmpty(*ci, "ampd.v1.WorkerAdminService/DrainWorker").ok());
   const auto auth = server.Auth();
   EXPECT_FALSE(WhoIs(*auth, {"Bearer ampd_planted_secret"}).ok());
