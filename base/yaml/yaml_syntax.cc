@@ -70,6 +70,56 @@ bool LacksSpaceAfterColon(std::string_view line) {
          line.find(": ") == std::string_view::npos && line.find('#') > colon;
 }
 
+// Returns the place of the innermost bracket that is opened and not closed in the first `num_lines` lines; nothing if
+// there is none. A bracket counts where a value may begin.
+std::optional<SourceMark> FindUnclosed(const Lines& lines, size_t num_lines, const std::string& source) {
+  std::vector<SourceMark> open;
+  char quote = '\0';
+  for (size_t i = 0; i < num_lines; ++i) {
+    char before = ':';  // The last character that is not a blank.
+    for (size_t at = 0; at < lines[i].size(); ++at) {
+      const char c = lines[i][at];
+      const bool is_after_blank = at == 0 || lines[i][at - 1] == ' ';
+      const bool begins_value = std::string_view(":,-[{").find(before) != std::string_view::npos;
+      if (quote != '\0') {
+        at += quote == '"' && c == '\\' ? 1 : 0;
+        quote = c == quote ? '\0' : quote;
+      } else if (c == '#' && is_after_blank) {
+        break;
+      } else if ((c == '"' || c == '\'') && begins_value) {
+        quote = c;
+      } else if ((c == '{' || c == '[') && begins_value) {
+        open.push_back({source, static_cast<int>(i) + 1, static_cast<int>(at) + 1});
+      } else if ((c == '}' || c == ']') && !open.empty()) {
+        open.pop_back();
+      }
+      before = c == ' ' ? before : c;
+    }
+  }
+  return open.empty() ? std::nullopt : std::optional(open.back());
+}
+
+// Returns the problem if the line before line `number` (from 1) is a word or two without a ':', which YAML takes for a
+// text that continues on the next line.
+std::optional<Problem> FindLineWithoutColon(const Lines& lines, size_t number, const std::string& source) {
+  if (number < 2 || number > lines.size()) {
+    return std::nullopt;
+  }
+  const std::string line(absl::StripTrailingAsciiWhitespace(lines[number - 2]));
+  const size_t begin = line.find_first_not_of(' ');
+  const size_t end = begin == std::string::npos ? begin : line.find(' ', begin);
+  if (begin == std::string::npos || lines[number - 1].find_first_not_of(' ') != begin ||
+      !absl::ascii_isalpha(static_cast<unsigned char>(line[begin])) ||
+      line.find_first_of(":#\"'[]{},") != std::string::npos) {
+    return std::nullopt;
+  }
+  const std::string name = line.substr(begin, end == std::string::npos ? end : end - begin);
+  return ProblemAt(
+      {source, static_cast<int>(number) - 1, static_cast<int>(begin) + 1},
+      absl::StrCat("not YAML: the line has no ':'; write ", Shortened(name, 40), ":",
+                   end == std::string::npos ? "" : absl::StrCat(" ", Shortened(line.substr(end + 1), 40))));
+}
+
 std::string CharacterAt(const Lines& lines, const SourceMark& mark) {
   const bool is_inside = mark.line >= 1 && static_cast<size_t>(mark.line) <= lines.size() && mark.column >= 1 &&
                          static_cast<size_t>(mark.column) <= lines[mark.line - 1].size();
@@ -197,6 +247,19 @@ Problem ExplainSyntax(std::string_view text, const SourceMark& mark, const YamlK
     if (message == YAML::ErrorMsg::MAP_VALUE && LacksSpaceAfterColon(lines[i - 1])) {
       return ProblemAt({mark.source, static_cast<int>(i), column}, "a ':' needs a space after it: name: value");
     }
+  }
+  const bool is_in_brackets = message == YAML::ErrorMsg::END_OF_MAP_FLOW ||
+                              message == YAML::ErrorMsg::END_OF_SEQ_FLOW || message == YAML::ErrorMsg::MAP_VALUE ||
+                              message == YAML::ErrorMsg::MAP_KEY;
+  const std::optional<SourceMark> open = is_in_brackets ? FindUnclosed(lines, last, mark.source) : std::nullopt;
+  if (open.has_value() && open->line < mark.line) {
+    return ProblemAt(*open, absl::StrCat("not YAML: the '", CharacterAt(lines, *open),
+                                         "' is not closed, or a ',' is "
+                                         "missing"));
+  }
+  if (auto line = message == YAML::ErrorMsg::MAP_VALUE ? FindLineWithoutColon(lines, last, mark.source) : std::nullopt;
+      line.has_value()) {
+    return *std::move(line);
   }
   return ProblemAt(mark, absl::StrCat("not YAML: ", ExplainedByText(lines, mark, kind, message)));
 }
