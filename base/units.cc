@@ -197,7 +197,7 @@ std::string NotAByteCount(std::string_view text) {
 }
 
 std::string ByteCountText(int64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   size_t unit = 0;
   while (bytes != 0 && bytes % 1024 == 0 && unit + 1 < std::size(kUnits)) {
     bytes /= 1024;

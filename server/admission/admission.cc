@@ -34,6 +34,7 @@ using precision::LossScaleText;
 constexpr int kMaxPreferred = 8;
 constexpr int kMaxLabels = 32;
 constexpr size_t kMaxLabelBytes = 128;
+constexpr char kNameWords[] = "1 to 63 characters: a-z, 0-9 and '-', beginning with a letter";
 
 bool IsName(const std::string& name) {
   return !name.empty() && name.size() <= 63 && absl::ascii_islower(name[0]) &&
@@ -182,8 +183,10 @@ void AdmitDivergence(v1::JobSpec* spec, Findings& findings) {
 
 void AdmitIdentity(v1::JobSpec* spec, Findings& findings) {
   if (!IsName(spec->name())) {
-    findings.Wrong("name", absl::StrCat("is \"", Shown(spec->name()),
-                                        "\"; must be 1 to 63 of a-z 0-9 and '-', beginning with a letter"));
+    findings.Wrong("name", absl::StrCat("is \"", Shown(spec->name()), "\"; must be ", kNameWords));
+  } else if (HasFormOfJobId(spec->name())) {
+    findings.Wrong("name", absl::StrCat("is \"", spec->name(),
+                                        "\"; has the form of a job's id, so no command could find the job by it"));
   }
   if (spec->queue().empty()) spec->set_queue("default");
   findings.UnsupportedIf(spec->queue() != "default", "queue", "this server has one queue, \"default\"");
@@ -195,6 +198,13 @@ void AdmitIdentity(v1::JobSpec* spec, Findings& findings) {
 }
 
 }  // namespace
+
+bool HasFormOfJobId(const std::string& text) {
+  constexpr size_t kIdBytes = 18;
+  return text.size() == kIdBytes && text.starts_with("j-") && std::all_of(text.begin() + 2, text.end(), [](char c) {
+           return absl::ascii_islower(c) || absl::ascii_isdigit(c);
+         });
+}
 
 void AdmitPrecision(v1::JobSpec* spec, const AdmittedModel* model, Findings& findings) {
   v1::PrecisionPolicy* policy = spec->mutable_precision();
@@ -219,7 +229,7 @@ void AdmitResources(v1::JobSpec* spec, Findings& findings) {
   if (resources->devices() == 0) resources->set_devices(1);
   findings.Range("resources.devices", resources->devices(), 1, 1 << 20);
   findings.UnsupportedIf(resources->devices() > 1, "resources.devices", "an attempt runs on one device");
-  findings.Range("resources.memory_bytes", resources->memory_bytes(), 0, int64_t{1} << 50);
+  findings.RangeOfBytes("resources.memory_bytes", resources->memory_bytes(), 0, int64_t{1} << 50);
   if (!v1::ResourceSpec::Kind_IsValid(resources->kind())) {
     findings.Wrong("resources.kind", absl::StrCat("is ", resources->kind(), "; must be AUTO, CPU or GPU"));
   }

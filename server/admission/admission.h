@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ampd/internal/journal.pb.h"
@@ -16,6 +18,10 @@ namespace ampd::server {
 //   INVALID_ARGUMENT  all violations at once, each with path, value and limit
 //   UNIMPLEMENTED     nothing is wrong, but a field is set that this server does not support; names the first one
 absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::ExportedModel* uploaded = nullptr);
+
+// Returns whether commands take the text for the id of a job: "j-" and 16 characters (client/commands/find_job.cc). No
+// job may have such a name.
+bool HasFormOfJobId(const std::string& text);
 
 // Checks an order, which is a live change of a job's loss scaler. The order is checked against the loss-scale rule and
 // the precision of the job's newest attempt or, before the first attempt, against the precision that the spec requests.

@@ -12,11 +12,14 @@
 #include "absl/strings/strip.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "base/error.h"
+#include "base/units.h"
 #include "graph/exported/exported_program.h"
 #include "graph/graph.h"
 
 // Declarations that the admission*.cc files share. No other file includes this header.
 namespace ampd::server {
+
+inline constexpr int kMaxBatchSize = 1 << 20;
 
 // Collects the errors of a spec. Thread-compatible.
 class Findings {
@@ -36,6 +39,13 @@ class Findings {
   void Range(std::string field, int64_t value, int64_t least, int64_t most) {
     if (value < least || value > most) {
       Wrong(std::move(field), absl::StrCat("is ", value, "; must be ", least, " to ", most));
+    }
+  }
+  // Like Range, for a number of bytes. The message has the larger limit in a unit, too.
+  void RangeOfBytes(std::string field, int64_t value, int64_t least, int64_t most) {
+    if (value < least || value > most) {
+      Wrong(std::move(field),
+            absl::StrCat("is ", value, "; must be ", least, " to ", most, " (", ByteCountText(most), ")"));
     }
   }
   // Requires a finite number between `least` and `most`. `open_least` and `open_most` exclude the limit itself.

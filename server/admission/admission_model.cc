@@ -247,8 +247,14 @@ void AdmitPath(const std::string& field, const std::string& path, Findings& find
   const std::vector<std::string> parts = absl::StrSplit(path, '/');
   const bool odd = std::any_of(parts.begin(), parts.end(),
                                [](const std::string& part) { return part.empty() || part == "." || part == ".."; });
-  if (odd || parts.size() < 2) {
-    findings.Wrong(field, absl::StrCat("is \"", path, "\"; must be <data root>/<path>, without \"..\""));
+  if (parts.front().empty() || parts.front().ends_with(':') || parts.size() < 2) {
+    return findings.Wrong(field, absl::StrCat("is \"", path,
+                                              "\"; must be <data root>/<path>: paths begin with the name "
+                                              "of a data root (docs/data.md)"));
+  }
+  if (odd) {
+    findings.Wrong(field,
+                   absl::StrCat("is \"", path, "\"; must be <data root>/<path>, without \".\", \"..\" and \"//\""));
   }
 }
 
@@ -311,12 +317,12 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
     AdmitAugmentation(*data, findings);
   }
   AdmitLastBatch(data, findings);
-  findings.Range("data.batch_size", data->batch_size(), 1, 1 << 20);
+  findings.Range("data.batch_size", data->batch_size(), 1, kMaxBatchSize);
   if (data->eval_batch_size() == 0) {
     // The default is the size of a micro-batch, for which the memory of a step was estimated.
     data->set_eval_batch_size(std::max(1, data->batch_size() / std::max(1, spec->train().gradient_accumulation())));
   } else if (data->batch_size() >= 1) {
-    findings.Range("data.eval_batch_size", data->eval_batch_size(), 1, 1 << 20);
+    findings.Range("data.eval_batch_size", data->eval_batch_size(), 1, kMaxBatchSize);
   }
 }
 

@@ -70,7 +70,7 @@ void AdmitHead(const v1::ModelSpec& spec, const AdmittedModel* model, Findings& 
 }
 
 void AdmitBatches(const v1::DataSpec& data, const AdmittedModel* model, Findings& findings) {
-  findings.Range("data.batch_size", data.batch_size(), 1, 1 << 20);
+  findings.Range("data.batch_size", data.batch_size(), 1, kMaxBatchSize);
   if (model == nullptr || !model->eval.has_value() || data.batch_size() < 1) {
     return;
   }

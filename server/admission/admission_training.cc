@@ -141,7 +141,7 @@ void AdmitSegments(const v1::JobSpec& spec, const graph::Graph* model, Findings&
   const std::vector<std::string> globs(spec.train().checkpoint_segments().begin(),
                                        spec.train().checkpoint_segments().end());
   const int64_t budget = spec.train().memory_budget_bytes();
-  findings.Range("train.memory_budget_bytes", budget, 0, int64_t{1} << 50);
+  findings.RangeOfBytes("train.memory_budget_bytes", budget, 0, int64_t{1} << 50);
   if (budget > 0 && !globs.empty()) {
     findings.Wrong("train.memory_budget_bytes", "excludes train.checkpoint_segments; give one of them");
   }

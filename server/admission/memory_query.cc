@@ -48,7 +48,10 @@ struct Way {
   int64_t micro_batch_size = 1;
 
   precision::MemoryEstimate Peak() const { return memory.At(micro_batch_size); }
-  int64_t LargestBatch(int64_t memory_bytes) const { return memory.LargestBatch(memory_bytes) * num_micro_batches; }
+  // At most the largest data.batch_size, and a multiple of the number of micro-batches.
+  int64_t LargestBatch(int64_t memory_bytes) const {
+    return std::min(memory.LargestBatch(memory_bytes), kMaxBatchSize / num_micro_batches) * num_micro_batches;
+  }
 };
 
 // Plans how the job would train under this policy on this device: its micro-batches, checkpoint segments and memory.

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/admission/admission.h"
 #include "server/admission/initial_checkpoint.h"
 #include "server/coordinator/job_commands.h"
 #include "server/state/job_rules.h"
@@ -23,7 +24,10 @@ absl::Status JobCommands::ResolveStart(internal::CreateJob* create) const {
   }
   if (absl::IsNotFound(source.status())) {
     return Error(StatusCode::kNotFound, ReasonOf(source.status()),
-                 absl::StrCat("model.initial_checkpoint.job_id: ", source.status().message()));
+                 absl::StrCat("model.initial_checkpoint.job_id: ", source.status().message(),
+                              HasFormOfJobId(reference.job_id())
+                                  ? ""
+                                  : "; this field takes the id of a job, such as j-abcdefghijklmnop, and no name"));
   }
   AMPD_RETURN_IF_ERROR(source.status());
   const bool is_any_newest = reference.step() == 0;

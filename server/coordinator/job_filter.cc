@@ -48,7 +48,8 @@ absl::StatusOr<uint32_t> StatesLike(const std::string& pattern) {
     states |= GlobMatches(absl::AsciiStrToUpper(pattern), Job::State_Name(state)) ? uint32_t{1} << state : 0;
   }
   if (states == 0) {
-    return Wrong(absl::StrCat("has the state ", Quoted(pattern), "; states are ", absl::StrJoin(StateNames(), ", ")));
+    return Wrong(
+        absl::StrCat("there is no state ", Quoted(pattern), "; states are ", absl::StrJoin(StateNames(), ", ")));
   }
   return states;
 }
@@ -64,6 +65,9 @@ class FilterParser {
     JobFilter filter;
     AMPD_ASSIGN_OR_RETURN(filter.root_, ParseEither(0));
     SkipBlanks();
+    if (const std::string operation = ForeignOperation(); !operation.empty()) {
+      return Wrong(absl::StrCat("has ", Next(), "; write ", operation));
+    }
     if (!rest_.empty()) {
       return Wrong(rest_.front() == ')' ? "has \")\" without a \"(\" before it"
                                         : absl::StrCat("has ", Next(),
@@ -81,6 +85,12 @@ class FilterParser {
   std::string Next() const { return Quoted(Word().empty() ? rest_.substr(0, 1) : Word()); }
   // The text up to the next blank or parenthesis.
   std::string_view Word() const { return rest_.substr(0, rest_.find_first_of(" \t\r\n()")); }
+  // Returns the operation of filters that is meant if one of other languages comes next; empty otherwise.
+  std::string ForeignOperation() const {
+    return rest_.starts_with('&') || rest_.starts_with(',') || rest_.starts_with(';') ? "AND"
+           : rest_.starts_with('|')                                                   ? "OR"
+                                                                                      : "";
+  }
   // Skips the word if it comes next, in any case.
   bool Take(std::string_view keyword) {
     SkipBlanks();
@@ -147,7 +157,7 @@ class FilterParser {
       return Wrong(absl::StrCat("has ", Quoted(word), "; a term is COLUMN=VALUE or COLUMN!=VALUE"));
     }
     if (!IsColumn(term.column)) {
-      return Wrong(absl::StrCat("has the column ", Quoted(term.column),
+      return Wrong(absl::StrCat("there is no column ", Quoted(term.column),
                                 "; columns are state, name, queue, id, owner, worker, tenant and labels.KEY"));
     }
     rest_.remove_prefix(end + (term.is_negated || operation.starts_with("==") ? 2 : 1));
@@ -162,6 +172,9 @@ class FilterParser {
     std::string value;
     if (!rest_.starts_with('"')) {
       value = std::string(Word());
+      if (value.starts_with('\'')) {
+        return Wrong(absl::StrCat("has the value ", Quoted(value), " in single quotes; use double quotes, or none"));
+      }
       rest_.remove_prefix(value.size());
       return value;
     }

@@ -89,7 +89,7 @@ TEST(ByteCounts, AreWrittenInTheLargestWholeUnit) {
   EXPECT_EQ(ByteCountText(0), "0B");
   EXPECT_EQ(ByteCountText(1500), "1500B");
   EXPECT_EQ(ByteCountText(int64_t{20} << 30), "20GiB");
-  EXPECT_EQ(ByteCountText(int64_t{5} << 50), "5120TiB");
+  EXPECT_EQ(ByteCountText(int64_t{5} << 50), "5PiB");
   EXPECT_EQ(ParseByteCount(ByteCountText(1536)), 1536);
 }
 

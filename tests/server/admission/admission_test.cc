@@ -126,6 +126,7 @@ TEST(AdmitSpec, EmptySpec_TellsEverythingThatIsMissing) {
 TEST(AdmitSpec, WrongValues_AreNamedByPath) {
   const std::pair<const char*, const char*> cases[] = {
       {"name: 'Big'", "name"},
+      {"name: 'j-aaaaaaaaaaaaaaaa'", "name"},
       {"priority: 1001", "priority"},
       {"max_retries: -1", "max_retries"},
       {"model {mlp {hidden: 0}}", "model.mlp.hidden[0]"},

@@ -98,6 +98,15 @@ TEST(AnswerMemoryQuery, TheLargestBatchIsForTheGivenBytesOrTheSpecs) {
   EXPECT_EQ(Answer(request).candidates(0).largest_batch_size(), 0);
 }
 
+TEST(AnswerMemoryQuery, TheLargestBatchIsOneThatAJobMayHave) {
+  v1::EstimateJobRequest request = Request("");
+  request.set_memory_bytes(int64_t{1} << 50);
+  EXPECT_EQ(Answer(request).candidates(0).largest_batch_size(), 1 << 20);
+  v1::EstimateJobRequest in_parts = Request("train {gradient_accumulation: 3} data {batch_size: 9}");
+  in_parts.set_memory_bytes(int64_t{1} << 50);
+  EXPECT_EQ(Answer(in_parts).candidates(0).largest_batch_size(), (1 << 20) / 3 * 3);
+}
+
 TEST(AnswerMemoryQuery, LongerSequencesTakeMore) {
   const auto of_length = [](int length) {
     return Answer(

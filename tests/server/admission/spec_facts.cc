@@ -118,7 +118,7 @@ void ParseLimits(FieldFacts& facts) {
   if (facts.limits.size() != 1) {
     return;
   }
-  static const std::regex range(R"((-?[\d.e+]+) to (-?[\d.e+]+))");
+  static const std::regex range(R"((-?[\d.e+]+) to (-?[\d.e+]+)(?: \(\w+\))?)");
   static const std::regex ends(R"((above|at least) (-?[\d.e+-]+) and (below|at most) (-?[\d.e+-]+))");
   const std::string& text = *facts.limits.begin();
   std::smatch found;

@@ -480,7 +480,9 @@ TEST_F(InitialCheckpointTest, IsWhatTheJobBeginsWith_AtItsOwnStepNought) {
 TEST_F(InitialCheckpointTest, OfNoJob_IsNotFound) {
   const absl::Status status = Begin("j-nowhere").status();
   EXPECT_EQ(ReasonOf(status), "JOB_NOT_FOUND");
-  EXPECT_EQ(status.message(), "model.initial_checkpoint.job_id: there is no job j-nowhere");
+  EXPECT_EQ(status.message(),
+            "model.initial_checkpoint.job_id: there is no job j-nowhere; this field takes the id of a job, such as "
+            "j-abcdefghijklmnop, and no name");
 }
 
 TEST_F(InitialCheckpointTest, ARepeatedRequest_IsAnsweredThoughTheOtherJobIsGone) {

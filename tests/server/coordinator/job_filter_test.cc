@@ -119,17 +119,22 @@ TEST(JobFilter, ALabelWithTheCharactersOfAGlob_MatchesItself) {
 
 TEST(JobFilter, AnError_NamesTheColumnAndWhatIsExpected) {
   EXPECT_EQ(Problem("colour=red"),
-            "has the column \"colour\"; columns are state, name, queue, id, owner, worker, tenant and labels.KEY");
+            "there is no column \"colour\"; columns are state, name, queue, id, owner, worker, tenant and labels.KEY");
   EXPECT_EQ(Problem("labels.=x"),
-            "has the column \"labels.\"; columns are state, name, queue, id, owner, worker, tenant and labels.KEY");
-  EXPECT_EQ(Problem("state=RUNING"),
-            "has the state \"RUNING\"; states are QUEUED, STARTING, RUNNING, PAUSING, PAUSED, CANCELLING, SUCCEEDED, "
-            "FAILED, CANCELLED");
+            "there is no column \"labels.\"; columns are state, name, queue, id, owner, worker, tenant and labels.KEY");
+  EXPECT_EQ(
+      Problem("state=RUNING"),
+      "there is no state \"RUNING\"; states are QUEUED, STARTING, RUNNING, PAUSING, PAUSED, CANCELLING, SUCCEEDED, "
+      "FAILED, CANCELLED");
   EXPECT_EQ(Problem("RUNNING"), "has \"RUNNING\"; a term is COLUMN=VALUE or COLUMN!=VALUE");
   EXPECT_EQ(Problem("step>5"), "has \"step>5\"; a term is COLUMN=VALUE or COLUMN!=VALUE");
   EXPECT_EQ(Problem("name=my job"),
             "has \"job\" where AND, OR or the end is expected; a value with spaces needs quotes: name=\"two words\"");
   EXPECT_THAT(Problem("name=f(x)"), HasSubstr("has \"(\" where AND, OR or the end is expected"));
+  EXPECT_EQ(Problem("name='mlp'"), "has the value \"'mlp'\" in single quotes; use double quotes, or none");
+  EXPECT_EQ(Problem("name=a && state=queued"), "has \"&&\"; write AND");
+  EXPECT_EQ(Problem("name=a || state=queued"), "has \"||\"; write OR");
+  EXPECT_EQ(Problem("name=a , name=b"), "has \",\"; write AND");
   EXPECT_EQ(Problem("name=\"my job"), "has the value \"\"my job\" without a closing quote");
   EXPECT_EQ(Problem("(name=a"), "has a \"(\" without a \")\" behind it");
   EXPECT_EQ(Problem("(name=a b"), "has \"b\" where AND, OR or \")\" is expected");

@@ -258,9 +258,11 @@ TEST_F(FindJobsTest, FindsByIdNameAndBeginningOfAnId) {
   EXPECT_EQ(coordinator->queries().FindJobs(empty).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(FindJobsTest, AnExactId_WinsOverANameThatIsTheSame) {
+TEST_F(FindJobsTest, NoNameHasTheFormOfAnId_ButItMayBeTheBeginningOfOne) {
   const std::string a = (*Create("", "resnet"))->id();
-  const std::string b = (*Create("", a))->id();
+  const absl::Status refused = Create("", a).status();
+  ASSERT_EQ(ViolationsOf(refused).size(), 1);
+  EXPECT_EQ(ViolationsOf(refused)[0].field, "name");
   EXPECT_THAT(Find(a), testing::ElementsAre(a));
   const std::string prefix = a.substr(0, 9);
   const std::string c = (*Create("", prefix))->id();
