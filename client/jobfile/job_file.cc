@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "base/nearest.h"
 #include "base/text.h"
 #include "base/yaml/foreign_text.h"
@@ -55,7 +56,12 @@ class SpecFiller {
   void Fill(const YamlNode& node, const FieldPath& path, Message* message) {
     const Descriptor& type = *message->GetDescriptor();
     if (node.kind == YamlNode::Kind::kNull) {
-      return;  // "eval:" without a value is valid: an EvalSpec without fields
+      // "eval:" without a value is valid: an EvalSpec without fields. A policy has no such meaning.
+      if (&type == v1::PrecisionPolicy::descriptor()) {
+        Report(node.mark, path.shown,
+               absl::StrCat(path.shown, " has no value; write {preset: fp32}, or remove the field"));
+      }
+      return;
     }
     if (node.kind != YamlNode::Kind::kMap) {
       ReportNoMapping(node, path, type);
@@ -193,7 +199,13 @@ class SpecFiller {
 
   void FillMap(const YamlNode& node, const FieldPath& path, const FieldDescriptor& field, Message* message) {
     if (node.kind != YamlNode::Kind::kMap) {
-      Report(node.mark, path.shown, absl::StrCat(path.shown, " must be a mapping of names to text"));
+      const bool is_pair = node.kind == YamlNode::Kind::kScalar && absl::StrContains(node.text, "=");
+      const bool is_override = node.mark.source.starts_with(kSetOption);
+      Report(node.mark, path.shown, absl::StrCat(path.shown, " must be a mapping of names to text"),
+             !is_pair ? ""
+             : is_override
+                 ? absl::StrCat(path.shown, ".", Shortened(node.text, kMaxShownText))
+                 : absl::StrCat("{", absl::StrReplaceAll(Shortened(node.text, kMaxShownText), {{"=", ": "}}), "}"));
       return;
     }
     const Descriptor& type = *field.message_type();
@@ -279,6 +291,13 @@ std::optional<std::string> RefusedText(const std::string& description) {
              : std::nullopt;
 }
 
+// Returns what the server says of the value of an unset field, 0 or an empty text, as words about the field: "is not
+// set; it must be 1 to 9" for "is 0; must be 1 to 9". Empty if the description has another form.
+std::string AsUnset(absl::string_view description) {
+  const bool is_unset = absl::ConsumePrefix(&description, "is 0; ") || absl::ConsumePrefix(&description, "is \"\"; ");
+  return is_unset && absl::StartsWith(description, "must be ") ? absl::StrCat("is not set; it ", description) : "";
+}
+
 // Returns the value that was probably meant in place of the one that the server refused; empty if there is none.
 std::string MeantValue(const FieldViolation& violation, const SourceMark& place) {
   const std::optional<std::string> refused = RefusedText(violation.description);
@@ -358,9 +377,12 @@ std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violatio
     // that the file does not set the field.
     const bool missing = path != field && !absl::StartsWith(violation.description, "must ") &&
                          !absl::StartsWith(violation.description, "is not set");
+    const std::string unset = missing ? AsUnset(violation.description) : "";
     const std::string message =
-        field.empty() ? violation.description  // a violation without a field: how many further violations were left out
-                      : absl::StrCat(field, ": ", violation.description, missing ? " (the file does not set it)" : "");
+        !unset.empty() ? absl::StrCat(field, ": ", unset)
+        : field.empty()
+            ? violation.description  // a violation without a field: how many further violations were left out
+            : absl::StrCat(field, ": ", violation.description, missing ? " (the file does not set it)" : "");
     problems.push_back({place, field, message, missing ? "" : MeantValue(violation, place)});
   }
   return problems;

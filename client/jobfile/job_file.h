@@ -21,7 +21,7 @@ struct JobFile {
   // The position in the source at which each field of `spec` was set. The key is the field's path
   // ("model.lenet.widths[1]"), in the names that users know and in those of the proto.
   std::map<std::string, SourceMark> marks;
-  // The fields of the file that overrides replaced by others of the same choice.
+  // The fields of the file that overrides replaced.
   std::vector<Replacement> replaced;
 };
 

@@ -121,9 +121,9 @@ absl::StatusOr<std::string> JobTemplate(const std::string& model, const std::str
         absl::StrCat("there is no model '", model, "'; choose one of: ", absl::StrJoin(TemplateModels(), ", ")));
   }
   if (!IsJobName(name)) {
-    return absl::InvalidArgumentError(absl::StrCat("the name '", Printable(name),
-                                                   "' can't be a job's: a name has 1 to 63 of ",
-                                                   "a-z, 0-9 and '-', and begins with a letter"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the name '", Printable(name),
+        "' can't be a job's: a name has 1 to 63 characters: ", "a-z, 0-9 and '-', beginning with a letter"));
   }
   const std::string kind = data.empty() ? found->data.front() : data;
   if (std::find(found->data.begin(), found->data.end(), kind) == found->data.end()) {

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "ampd/v1/job_spec.pb.h"
 #include "base/units.h"
 
 namespace ampd::client {
@@ -71,6 +72,16 @@ std::vector<std::string> FieldNames(const Descriptor& message) {
   for (int i = 0; i < message.field_count(); ++i) {
     names.push_back(FieldName(*message.field(i)));
   }
+  return names;
+}
+
+std::vector<std::string> ZooModelNames() {
+  const google::protobuf::OneofDescriptor& kinds = *v1::ModelSpec::descriptor()->FindOneofByName("kind");
+  std::vector<std::string> names;
+  for (int i = 0; i < kinds.field_count(); ++i) {
+    names.push_back(kinds.field(i)->name());
+  }
+  std::erase(names, "exported");
   return names;
 }
 

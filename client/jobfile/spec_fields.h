@@ -16,6 +16,9 @@ const google::protobuf::FieldDescriptor* FindField(const google::protobuf::Descr
 
 std::vector<std::string> FieldNames(const google::protobuf::Descriptor& message);
 
+// Returns the names that a job file has for the models of ampd itself, such as "lenet".
+std::vector<std::string> ZooModelNames();
+
 // Searches `message` and the messages in it for fields with this name. Returns their paths, such as
 // "optimizer.adamw.learning_rate", in the proto's order and at most `most` of them. Does not search inside lists.
 std::vector<std::string> PathsTo(const google::protobuf::Descriptor& message, std::string_view name, size_t most);

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/text.h"
 #include "client/jobfile/spec_fields.h"
@@ -163,6 +164,38 @@ const Descriptor* TypeOfField(const Descriptor* type, const std::string& name) {
   return is_message ? field->message_type() : nullptr;
 }
 
+// Returns the place of an override that has set the node or a part of it; null if none has.
+const SourceMark* EarlierOverride(const YamlNode& node) {
+  if (node.kind != YamlNode::Kind::kNull && node.mark.source.starts_with(kSet)) {
+    return &node.mark;
+  }
+  for (const YamlNode& item : node.items) {
+    if (const SourceMark* const mark = EarlierOverride(item); mark != nullptr) {
+      return mark;
+    }
+  }
+  for (const YamlEntry& entry : node.entries) {
+    if (const SourceMark* const mark = EarlierOverride(entry.value); mark != nullptr) {
+      return mark;
+    }
+  }
+  return nullptr;
+}
+
+// Returns the paths of those fields of the mapping `before` that the mapping `after` does not have: "train.seed and
+// train.epochs" for the mapping at "train".
+std::string DroppedFields(const YamlNode& before, const YamlNode& after, const std::string& path) {
+  std::vector<std::string> dropped;
+  for (const YamlEntry& entry : before.entries) {
+    const bool is_kept = std::any_of(after.entries.begin(), after.entries.end(),
+                                     [&entry](const YamlEntry& other) { return other.key == entry.key; });
+    if (!is_kept) {
+      dropped.push_back(absl::StrCat(path, ".", entry.key));
+    }
+  }
+  return absl::StrJoin(dropped, " and ");
+}
+
 void SetMarks(const SourceMark& mark, YamlNode* node) {
   node->mark = mark;
   for (YamlNode& item : node->items) {
@@ -269,6 +302,15 @@ void ApplyOverride(const std::string& assignment, const Descriptor& type, YamlNo
       *root = before;
       return;
     }
+  }
+  if (const SourceMark* const earlier = EarlierOverride(*node); earlier != nullptr) {
+    refuse(earlier->source == mark.source
+               ? "is given twice; give it once"
+               : absl::StrCat("sets again what ", earlier->source, " sets; give one of them"));
+    return;
+  }
+  if (const std::string dropped = DroppedFields(*node, *value, path); !dropped.empty()) {
+    out.replaced->push_back({mark.source, dropped, node->mark});
   }
   *node = *std::move(value);
 }

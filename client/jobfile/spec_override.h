@@ -18,10 +18,10 @@ inline constexpr YamlKind kJobFileKind = {
         ", such as a model that torch.export wrote; a job file is a text in YAML, which names its model in "
         "model.exported.path"};
 
-// A field of the file that an override replaced by another one of the same choice.
+// Fields of the file that an override replaced: by another one of the same choice, or by a mapping without them.
 struct Replacement {
   std::string by;    // "--set model.lenet.num_classes"
-  std::string path;  // "model.mlp"
+  std::string path;  // "model.mlp", "train.seed and train.epochs"
   SourceMark mark;   // the place of the replaced field in the file
 };
 
@@ -34,8 +34,9 @@ struct AppliedOverrides {
 // Applies an assignment "path=value" (precision.preset=fp16, model.lenet.widths=[32,64],
 // precision.module_rules[0].compute=fp32) to `root`, the YAML tree of a message of `type`. Creates missing nodes on
 // the path. Setting a member of a oneof removes the other members: those of the file are recorded, and it is a problem
-// if an earlier override set one. The position of the new value is "--set path". An unknown field is added too; the
-// tree's reader reports it later.
+// if an earlier override set one. So are the fields of a mapping that the value replaces, and it is a problem if an
+// earlier override set the value or a part of it. The position of the new value is "--set path". An unknown field is
+// added too; the tree's reader reports it later.
 void ApplyOverride(const std::string& assignment, const google::protobuf::Descriptor& type, YamlNode* root,
                    const AppliedOverrides& applied);
 

@@ -69,6 +69,29 @@ bool IsPlainWhole(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isdigit(c); });
 }
 
+// Refuses a whole number that begins with a zero: YAML 1.1 takes 010 for 8, and YAML 1.2 for 10.
+std::optional<ScalarRefusal> RefuseLeadingZero(const std::string& text) {
+  const bool has_sign = text.starts_with('-') || text.starts_with('+');
+  const std::string digits = text.substr(has_sign ? 1 : 0);
+  if (!IsPlainWhole(digits) || digits.size() < 2 || digits.front() != '0') {
+    return std::nullopt;
+  }
+  const size_t first = std::min(digits.find_first_not_of('0'), digits.size() - 1);
+  const std::string sign = text.starts_with('-') ? "-" : "";
+  int64_t octal = 0;
+  for (const char c : digits.substr(first, 20)) {
+    octal = c > '7' ? -1 : octal * 8 + (c - '0');
+    if (octal < 0) {
+      break;
+    }
+  }
+  return ScalarRefusal{
+      absl::StrCat("is ", Quoted(text), "; write ", sign, Shortened(digits.substr(first), kMaxShownText),
+                   octal < 8 ? "" : absl::StrCat(", or ", sign, octal, " if octal is meant")),
+      "",
+      {}};
+}
+
 template <typename T>
 std::optional<ScalarRefusal> ParseWhole(const std::string& text, const FieldDescriptor& field, T* value) {
   using Limits = std::numeric_limits<T>;
@@ -201,6 +224,12 @@ std::optional<ScalarRefusal> SetScalar(const std::string& text, const FieldDescr
     return ScalarRefusal{absl::StrCat("has no value; it must be ", TypeWords(field)), "", {}};
   }
   const Target target{message, &field, message->GetReflection()};
+  const bool is_whole =
+      field.cpp_type() == FieldDescriptor::CPPTYPE_INT32 || field.cpp_type() == FieldDescriptor::CPPTYPE_INT64 ||
+      field.cpp_type() == FieldDescriptor::CPPTYPE_UINT32 || field.cpp_type() == FieldDescriptor::CPPTYPE_UINT64;
+  if (auto refusal = is_whole ? RefuseLeadingZero(text) : std::nullopt; refusal.has_value()) {
+    return refusal;
+  }
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
       AMPD_PUT_WHOLE(Int32, int32_t)

@@ -229,8 +229,6 @@ TEST(Overrides, ThatExcludeEachOther_AreRefused) {
                         "of 'epochs' and 'steps'\n  try: correct the --set, and repeat the command\n"));
   EXPECT_THAT(TextOf(file, {"model={lenet: {}}", "model.mlp.hidden=[3]"}),
               HasSubstr("--set model.mlp.hidden: cannot be combined with --set model"));
-  EXPECT_EQ(TextOf(file, {"train.steps=5", "train.steps=6"}), "") << "the later one holds";
-  EXPECT_EQ(TextOf(file, {"train.steps=5", "train={epochs: 1}"}), "") << "the later one replaces the section";
 }
 
 TEST(Overrides, ThatReplaceAFieldOfTheFile_AreRecorded) {
@@ -280,6 +278,53 @@ TEST(Violations, OfTheStaticScale_AreAtItsLine) {
   EXPECT_EQ(problems[0].message, "precision.loss_scale.static.scale: is 0; must be above 0");
 }
 
+TEST(Overrides, TwoForOneField_AreRefused) {
+  EXPECT_THAT(TextOf("name: x\n", {"train.steps=5", "train.steps=6"}),
+              HasSubstr("error: --set train.steps: is given twice; give it once\n"));
+  EXPECT_THAT(TextOf("name: x\n", {"train.steps=5", "train={seed: 6}"}),
+              HasSubstr("error: --set train: sets again what --set train.steps sets; give one of them\n"));
+  EXPECT_THAT(TextOf("name: x\n", {"train={steps: 5}", "train.steps=6"}),
+              HasSubstr("error: --set train.steps: sets again what --set train sets; give one of them\n"));
+  EXPECT_EQ(TextOf("name: x\n", {"train={steps: 5}", "train.seed=6"}), "") << "this one adds a field";
+  EXPECT_EQ(TextOf("name: x\n", {"model.mlp.hidden[0]=5", "model.mlp.hidden[1]=6"}), "");
+}
+
+TEST(Overrides, AMappingThatDropsFields_IsRecorded) {
+  const JobFile file = ReadJobFile("train:\n  epochs: 2\n  seed: 7\n", "job.yaml", {"train={epochs: 5}"});
+  ASSERT_EQ(file.replaced.size(), 1);
+  EXPECT_EQ(file.replaced[0].by, "--set train");
+  EXPECT_EQ(file.replaced[0].path, "train.seed");
+  EXPECT_EQ(file.replaced[0].mark.ToString(), "job.yaml:2:3");
+  EXPECT_TRUE(ReadJobFile("train: {epochs: 2}\n", "job.yaml", {"train={epochs: 5}"}).replaced.empty());
+}
+
+TEST(JobFile, RefusesANumberThatReadersOfYamlReadDifferently) {
+  EXPECT_THAT(TextOf("train: {steps: 010}\n"), HasSubstr("train.steps is '010'; write 10, or 8 if octal is meant\n"));
+  EXPECT_THAT(TextOf("train: {steps: 09}\n"), HasSubstr("train.steps is '09'; write 9\n"));
+  EXPECT_THAT(TextOf("train: {steps: 007}\n"), HasSubstr("train.steps is '007'; write 7\n"));
+  EXPECT_THAT(TextOf("priority: -010\n"), HasSubstr("priority is '-010'; write -10, or -8 if octal is meant\n"));
+  EXPECT_THAT(TextOf("resources: {memory_bytes: 0100}\n"), HasSubstr("write 100, or 64 if octal is meant\n"));
+  EXPECT_EQ(TextOf("train: {seed: 0}\n"), "");
+}
+
+TEST(JobFile, RefusesAPrecisionWithoutAValue) {
+  EXPECT_THAT(TextOf("precision:\n"), HasSubstr("precision has no value; write {preset: fp32}, or remove the field\n"));
+  EXPECT_EQ(TextOf("eval:\n"), "");
+}
+
+TEST(JobFile, SuggestsALabelForAnAssignment) {
+  EXPECT_THAT(TextOf("name: x\n", {"labels=a=b"}), HasSubstr("did you mean 'labels.a=b'?"));
+  EXPECT_THAT(TextOf("labels: a=b\n"), HasSubstr("did you mean '{a: b}'?"));
+}
+
+TEST(JobFile, NamesTheLineOnWhichAMistakeBegins) {
+  EXPECT_THAT(TextOf("name: x\nprecision: {preset: fp32\ntrain:\n  steps: 5\n"),
+              HasSubstr("error: job.yaml:2:12: not YAML: the '{' is not closed, or a ',' is missing\n"));
+  EXPECT_THAT(TextOf("name: \"a{\"\nmodel: {mlp: {hidden: [8, 16}}\n# {\n"), HasSubstr("job.yaml:2:"));
+  EXPECT_THAT(TextOf("name tiny\nqueue: x\n"),
+              HasSubstr("error: job.yaml:1:1: not YAML: the line has no ':'; write name: tiny\n"));
+}
+
 TEST(Violations, SuggestThePresetOrTheValueWithoutQuotes) {
   const JobFile file = ReadJobFile("precision: {preset: BF16}\n", "job.yaml", {"name=\"x\""});
   const auto problems = PlaceViolations(
@@ -301,7 +346,9 @@ TEST(Violations, AreErrorsAtTheLineOfTheirFieldOrOfTheOneAround) {
   EXPECT_EQ(problems[0].mark.ToString(), "job.yaml:3:40");
   EXPECT_EQ(problems[0].message, "model.lenet.widths[1]: 0 is below 1");
   EXPECT_EQ(PlaceViolations({{"model.lenet.hidden", "is 0; must be 1 to 9"}}, file, "job.yaml")[0].message,
-            "model.lenet.hidden: is 0; must be 1 to 9 (the file does not set it)");
+            "model.lenet.hidden: is not set; it must be 1 to 9");
+  EXPECT_EQ(PlaceViolations({{"model.lenet.hidden", "is 7; must be 1 to 5"}}, file, "job.yaml")[0].message,
+            "model.lenet.hidden: is 7; must be 1 to 5 (the file does not set it)");
   EXPECT_EQ(problems[1].mark.ToString(), "job.yaml:3:3");
   EXPECT_EQ(problems[2].mark.ToString(), "job.yaml");
   EXPECT_EQ(problems[3].mark.ToString(), "job.yaml:1:1");
