@@ -1,6 +1,7 @@
 #include "client/compare/verdict.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -77,17 +78,45 @@ Standing StandingByResults(const PolicyDifference& difference) {
   return *std::max_element(gains.begin(), gains.end()) > 0 ? Standing::kMoreAccurate : Standing::kEqual;
 }
 
-// Where the policy's runs ran: the kinds of their devices, with the numbers of threads.
-std::set<std::string> PlacesOf(const PolicyRuns& policy) {
-  std::set<std::string> places;
+// The kinds of devices on which runs ran, each with the numbers of threads that are known.
+using Places = std::map<std::string, std::set<int>>;
+
+void AddPlaces(const PolicyRuns& policy, Places* places) {
   for (const RunFacts& run : policy.runs) {
     // A named device is the same on every worker that has it.
     const size_t comma = run.device.find(", ");
     const std::string device = comma == std::string::npos ? run.device : run.device.substr(comma + 2);
-    places.insert(absl::StrCat(run.num_devices, " x ", device,
-                               run.num_threads > 0 ? absl::StrCat(" with ", run.num_threads, " threads") : ""));
+    std::set<int>& num_threads = (*places)[absl::StrCat(run.num_devices, " x ", device)];
+    if (run.num_threads > 0) {
+      num_threads.insert(run.num_threads);
+    }
   }
-  return places;
+}
+
+// Returns each place as a text: "1 x cpu with 4 threads". A run whose number of threads is not known adds no place to
+// those of other runs on its device.
+std::set<std::string> PlaceTexts(const Places& places) {
+  std::set<std::string> texts;
+  for (const auto& [device, num_threads] : places) {
+    if (num_threads.empty()) {
+      texts.insert(device);
+    }
+    for (const int number : num_threads) {
+      texts.insert(absl::StrCat(device, " with ", number, " threads"));
+    }
+  }
+  return texts;
+}
+
+// Whether both policies ran on the same devices. Unknown numbers of threads differ from none.
+bool RanOnTheSameDevices(const PolicyRuns& a, const PolicyRuns& b) {
+  Places of_a;
+  Places of_b;
+  AddPlaces(a, &of_a);
+  AddPlaces(b, &of_b);
+  return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(), [](const auto& one, const auto& other) {
+    return one.first == other.first && (one.second.empty() || other.second.empty() || one.second == other.second);
+  });
 }
 
 bool IsFaster(const PolicyRuns& policy, const PolicyRuns& baseline, const PolicyVerdict& verdict) {
@@ -105,7 +134,7 @@ bool IsNotSlower(const PolicyVerdict& verdict) {
 
 PolicyVerdict JudgeOne(const PolicyRuns& policy, const PolicyRuns& baseline) {
   PolicyVerdict verdict = {.difference = DifferenceBetween(policy, baseline)};
-  verdict.same_device = PlacesOf(policy) == PlacesOf(baseline);
+  verdict.same_device = RanOnTheSameDevices(policy, baseline);
   verdict.standing = StandingByEnd(policy).value_or(StandingByResults(verdict.difference));
   verdict.is_faster = IsFaster(policy, baseline, verdict);
   return verdict;
@@ -232,11 +261,11 @@ void AddWarnings(const std::vector<PolicyRuns>& policies, const std::string& wan
   WarnOfUnevenPace(policies, verdict);
   WarnOfUnequalTimes(policies, verdict);
   WarnOfShortRuns(policies, verdict);
-  std::set<std::string> places;
+  Places all;
   for (const PolicyRuns& policy : policies) {
-    places.merge(PlacesOf(policy));
+    AddPlaces(policy, &all);
   }
-  if (places.size() > 1) {
+  if (const std::set<std::string> places = PlaceTexts(all); places.size() > 1) {
     verdict->warnings.push_back(
         absl::StrCat("The jobs did not all run on the same device, so their times cannot be "
                      "compared: ",

@@ -131,6 +131,13 @@ TEST(Judge, AnotherDevice_IsWarnedAboutAndItsSpeedDoesNotCount) {
   }
 }
 
+TEST(Judge, AnUnknownNumberOfThreads_IsNoOtherDevice) {
+  const auto policies = PoliciesOf(Fp32And({.precision = "bf16", .step_seconds = 0.01, .num_threads = 0}));
+  const Verdict verdict = VerdictOn(policies);
+  EXPECT_THAT(verdict.warnings, testing::Not(Contains(HasSubstr("did not all run on the same device"))));
+  EXPECT_TRUE(verdict.policies[1].same_device);
+}
+
 TEST(Judge, APolicyThatSavesMemoryAndIsNotSlower_IsTakenForItsMemory) {
   const auto policies = PoliciesOf(Fp32And({.precision = "bf16", .step_seconds = 0.02, .memory_bytes = 60 << 20}));
   const Verdict verdict = VerdictOn(policies);
