@@ -179,7 +179,8 @@ absl::Status TrainingLoop::EndProfile() {
     AMPD_RETURN_IF_ERROR(telemetry_.File(std::move(file)));
   }
   return telemetry_.Event(Event::PROFILED, last,
-                          absl::StrFormat("profiled %d steps, up to step %d", profiler_.num_steps(), last),
+                          absl::StrFormat("profiled %d step%s, up to step %d", profiler_.num_steps(),
+                                          profiler_.num_steps() == 1 ? "" : "s", last),
                           {{"steps", absl::StrCat(profiler_.num_steps())},
                            {"files", absl::StrCat(num_files)},
                            {"bytes", absl::StrCat(profile->size())}});
