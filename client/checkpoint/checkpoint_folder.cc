@@ -200,7 +200,7 @@ absl::StatusOr<CheckpointFolder> OpenCheckpointFolder(const std::string& path) {
         manifest, ": ", text.status().message(),
         "; name the folder that ampctl checkpoint download has made, or one in a worker's checkpoint root: "
         "JOB/ATTEMPT/step-STEP");
-    return absl::IsNotFound(text.status()) ? absl::NotFoundError(message) : absl::FailedPreconditionError(message);
+    return absl::IsNotFound(text.status()) ? absl::NotFoundError(message) : absl::InvalidArgumentError(message);
   }
   auto parsed = ParseManifest(*text);
   if (!parsed.ok()) {

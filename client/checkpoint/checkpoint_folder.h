@@ -21,7 +21,7 @@ struct CheckpointFolder {
 };
 
 // Opens the checkpoint's folder at `path` and reads its manifest. NOT_FOUND if the folder has no manifest,
-// FAILED_PRECONDITION if the manifest can't be read, DATA_LOSS if it is invalid.
+// INVALID_ARGUMENT if the manifest can't be read, DATA_LOSS if it is invalid.
 absl::StatusOr<CheckpointFolder> OpenCheckpointFolder(const std::string& path);
 
 // Reads the whole `file`, which must be named in the manifest, and describes its damage: it is missing, its size or

@@ -1,5 +1,6 @@
 #include "client/commands/output_file.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,6 +49,27 @@ absl::Status CheckOutputFile(const std::string& path, bool replace) {
     return absl::FailedPreconditionError(absl::StrCat(path, " cannot be written: ", std::strerror(errno)));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckInputFile(const std::string& path) {
+  struct stat found = {};
+  const int error = stat(path.c_str(), &found) == 0 ? 0 : errno;
+  if (error == ENOENT || error == ENOTDIR) {
+    return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(error)));
+  }
+  if (error == 0 && S_ISDIR(found.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is a folder; name a file"));
+  }
+  if (error != 0 || access(path.c_str(), R_OK) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": cannot be opened: ", std::strerror(error != 0 ? error : errno)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AsInputError(const absl::Status& status) {
+  return absl::IsPermissionDenied(status) && ReasonOf(status).empty() ? absl::InvalidArgumentError(status.message())
+                                                                      : status;
 }
 
 absl::Status AsOutputError(const absl::Status& status) {

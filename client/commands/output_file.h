@@ -10,6 +10,14 @@
 // anything is read or written. Whoever writes the file must still not replace one that appears in the meantime.
 namespace ampd::client {
 
+// Checks that the file at `path` can be read. NOT_FOUND if there is none. INVALID_ARGUMENT if it is a folder or may not
+// be read, so that every command that reads a file on this machine ends with the same exit code.
+absl::Status CheckInputFile(const std::string& path);
+
+// Returns an error of reading a file on this machine with the code that CheckInputFile would return. Other errors stay
+// as they are.
+absl::Status AsInputError(const absl::Status& status);
+
 // Checks that a file can be written at `path`. Returns FAILED_PRECONDITION if its folder does not exist or must not be
 // written, or if `path` is a folder or another thing that is no regular file. Returns ALREADY_EXISTS if a file is there
 // and `replace` is false. Returns INVALID_ARGUMENT for "-": commands that can write to stdout do so before they ask.

@@ -11,7 +11,7 @@ namespace ampd::client {
 enum ExitCode {
   kExitOk = 0,
   kExitFailure = 1,  // the job failed, or any other server error
-  kExitUsage = 2,    // the command line or the job file is wrong
+  kExitUsage = 2,    // the command line or the job file is wrong, or a file on this machine cannot be read
   kExitNotFound = 3,
   kExitAuth = 4,
   kExitUnreachable = 5,
@@ -29,9 +29,10 @@ inline constexpr char kExitCodesText[] =
     "  1  the job failed, the server returned an error, or the output could not be written (for example because the "
     "file "
     "exists and --force is not given)\n"
-    "  2  the command line or the job file is wrong, or the job file cannot be read\n"
-    "  3  there is no such job, worker, checkpoint, data or model file\n"
-    "  4  permission denied by the server, or for a file on this machine\n"
+    "  2  the command line or the job file is wrong, or a file to read on this machine is a folder or may not be read; "
+    "also if the job file or the file of a token, a certificate or contexts is missing\n"
+    "  3  there is no such job, worker or checkpoint, or no such other file to read on this machine\n"
+    "  4  permission denied by the server\n"
     "  5  the server cannot be reached\n"
     "  6  the job was cancelled\n"
     "  7  the time limit passed\n"

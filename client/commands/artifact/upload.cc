@@ -5,6 +5,7 @@
 #include "client/api/artifact_transfer.h"
 #include "client/commands/artifact/artifact.h"
 #include "client/commands/artifact/find_artifact.h"
+#include "client/commands/output_file.h"
 #include "client/commands/suggestions.h"
 #include "client/commands/transfer.h"
 #include "client/render/format.h"
@@ -15,7 +16,8 @@ namespace {
 int UploadArtifact(Session* session, const std::string& path) {
   Cancellation* const cancellation = session->CancelledByInterrupt();
   const auto client = session->Client();
-  const auto file = client.ok() ? ReadLocalFile(path, *cancellation) : client.status();
+  const absl::Status readable = client.ok() ? CheckInputFile(path) : client.status();
+  const auto file = readable.ok() ? ReadLocalFile(path, *cancellation) : readable;
   if (!file.ok()) {
     return session->Fail(file.status());
   }

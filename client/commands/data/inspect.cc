@@ -8,8 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ampd/v1/dataset_file.pb.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "client/commands/data/data.h"
+#include "client/commands/output_file.h"
 #include "client/commands/suggestions.h"
 #include "client/render/format.h"
 #include "client/render/table.h"
@@ -35,6 +37,7 @@ data::TokenFormat TokensNamed(const std::string& format) {
 // links on their own machine.
 absl::StatusOr<v1::DatasetFile> Inspect(const InspectDataOptions& options) {
   const std::string& path = options.path;
+  AMPD_RETURN_IF_ERROR(CheckInputFile(path));
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(path, error);
   if (error) {

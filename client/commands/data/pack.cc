@@ -100,7 +100,7 @@ int PackImages(Session* session, const PackImagesOptions& options) {
                                           }});
   line.Clear();
   if (!packed.ok()) {
-    return session->Fail(ErrorOfFile(options.file, packed.status()));
+    return session->Fail(AsInputError(ErrorOfFile(options.file, packed.status())));
   }
   const int64_t num_images = std::accumulate(packed->num_images.begin(), packed->num_images.end(), int64_t{0});
   const PlainFields fields = {{"file", options.file},

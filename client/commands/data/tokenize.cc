@@ -52,6 +52,7 @@ absl::Status WithPath(const std::string& path, const absl::Status& status) {
 }
 
 absl::StatusOr<std::string> ReadNamed(const std::string& path) {
+  AMPD_RETURN_IF_ERROR(CheckInputFile(path));
   auto content = ReadFile(path, kMaxVocabularyBytes);
   return content.ok() ? std::move(content) : WithPath(path, content.status());
 }
@@ -217,6 +218,7 @@ absl::Status CheckKindOfOutput(const TokenizeOptions& options) {
 }
 
 absl::Status CheckFiles(const TokenizeOptions& options) {
+  AMPD_RETURN_IF_ERROR(CheckInputFile(options.text));
   AMPD_RETURN_IF_ERROR(CheckInputsAreKept({options.text, options.vocabulary, options.merges}, options.file));
   AMPD_RETURN_IF_ERROR(CheckOutputFile(options.file, options.replace));
   std::error_code error;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "client/commands/output_file.h"
 #include "client/commands/transfer.h"
 #include "client/render/format.h"
 
@@ -66,8 +67,11 @@ absl::StatusOr<LocalModel> UploadLocalModel(Session* session, const std::string&
   const fs::path folder = job_file == "-" ? fs::path() : fs::path(job_file).parent_path();
   const std::string path = (folder / exported->path()).lexically_normal().string();
   Cancellation* const cancellation = session->CancelledByInterrupt();
-  AMPD_RETURN_IF_ERROR(CheckIsExported(path));
-  auto read = ReadLocalFile(path, *cancellation);
+  const absl::Status readable = CheckInputFile(path);
+  if (readable.ok()) {
+    AMPD_RETURN_IF_ERROR(CheckIsExported(path));
+  }
+  auto read = readable.ok() ? ReadLocalFile(path, *cancellation) : readable;
   if (absl::IsInvalidArgument(read.status())) {
     return InvalidFields({{kModelPath, std::string(read.status().message())}});
   }

@@ -7,6 +7,7 @@
 #include "client/commands/checks.h"
 #include "client/commands/job_source.h"
 #include "client/commands/model/model.h"
+#include "client/commands/output_file.h"
 #include "client/commands/suggestions.h"
 #include "client/inspect/model_file.h"
 #include "client/render/model_text.h"
@@ -68,7 +69,8 @@ int InspectModel(Session* session, const InspectModelOptions& options) {
   question.device = options.device == "cpu" ? precision::ExampleCpu() : precision::ExampleGpu();
   question.batch_size = options.batch_size;
   question.sequence_length = options.sequence_length;
-  const auto file = InspectModelFile(options.path, question);
+  const absl::Status readable = CheckInputFile(options.path);
+  const auto file = readable.ok() ? InspectModelFile(options.path, question) : readable;
   if (!file.ok()) {
     return session->Fail(file.status());
   }

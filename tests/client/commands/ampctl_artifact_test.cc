@@ -165,7 +165,7 @@ TEST_F(AmpctlArtifact, AnExistingFile_IsNotReplaced) {
 TEST_F(AmpctlArtifact, AnError_IsOneLine) {
   Write("empty", "");
   EXPECT_THAT(Run("artifact upload empty").err, HasSubstr("empty: is empty"));
-  EXPECT_THAT(Run("artifact upload .").err, HasSubstr("is not a regular file"));
+  EXPECT_THAT(Run("artifact upload .").err, HasSubstr(". is a folder; name a file\n"));
   EXPECT_EQ(Run("artifact upload nowhere").exit_code, 3);
   for (const std::string& command :
        {"download " + digest_, "delete --yes " + digest_, std::string("download j-1/step-1/text.txt")}) {

@@ -180,7 +180,7 @@ TEST_F(AmpctlData, FilesOfNoKnownFormat_AndNone_AreErrors) {
   const Result missing = Run("data inspect nowhere", kNoServer);
   EXPECT_EQ(missing.exit_code, 3);
   EXPECT_THAT(missing.err, HasSubstr("nowhere: No such file or directory"));
-  EXPECT_EQ(Run("data inspect .", kNoServer).exit_code, 1);
+  EXPECT_EQ(Run("data inspect .", kNoServer).exit_code, 2);
   EXPECT_EQ(Run("data inspect", kNoServer).exit_code, 2);
 }
 

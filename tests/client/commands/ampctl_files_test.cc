@@ -2,6 +2,8 @@
 // a place where it cannot write.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/error.h"
 #include "client/commands/output_file.h"
 #include "tests/client/ampctl_fixture.h"
@@ -17,6 +20,7 @@
 namespace ampd::client {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -125,6 +129,36 @@ TEST(OutputErrors, OfTheFileSystemHaveOneCode) {
   }
   EXPECT_TRUE(absl::IsNotFound(AsOutputError(Error(absl::StatusCode::kNotFound, "ARTIFACT_NOT_FOUND", "gone"))));
   EXPECT_TRUE(absl::IsCancelled(AsOutputError(absl::CancelledError("interrupted"))));
+}
+
+// Runs ampctl as a user who may not read the file. Root itself may read every file.
+TEST_F(AmpctlFiles, AnInputThatMayNotBeRead_OrIsAFolder_EndsWithTwo) {
+  Write("closed", "content\n");
+  std::filesystem::create_directories(folder_ + "/folder/state.json");
+  ASSERT_EQ(chmod((folder_ + "/closed").c_str(), geteuid() == 0 ? 0600 : 0), 0);
+  std::string as_user = "AMPD_ADDRESS=" + fake_.address();
+  bool reads_nothing = true;
+  if (geteuid() == 0) {
+    ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
+    const std::string user = as_user + " setpriv --reuid=65534 --regid=65534 --clear-groups";
+    reads_nothing = Run("--version", user).exit_code == 0;
+    as_user = reads_nothing ? user : as_user;
+  }
+  for (const std::string command : {"data inspect %", "model inspect %", "artifact upload %", "data tokenize % tokens",
+                                    "data tokenize text tokens --vocab %", "job submit -f %"}) {
+    SCOPED_TRACE(command);
+    Write("text", "some text\n");
+    ASSERT_EQ(chmod((folder_ + "/text").c_str(), 0644), 0);
+    const Result folder = Run(absl::StrReplaceAll(command, {{"%", "folder"}}), as_user);
+    EXPECT_EQ(folder.exit_code, 2) << folder.err;
+    EXPECT_THAT(folder.err, AnyOf(HasSubstr("folder is a folder; name a file"), HasSubstr("Is a directory")));
+    if (reads_nothing) {
+      const Result closed = Run(absl::StrReplaceAll(command, {{"%", "closed"}}), as_user);
+      EXPECT_EQ(closed.exit_code, 2) << closed.err;
+      EXPECT_THAT(closed.err, HasSubstr("Permission denied"));
+    }
+  }
+  EXPECT_EQ(Run("checkpoint verify folder", as_user).exit_code, 2) << "its manifest is a folder";
 }
 
 TEST_F(AmpctlFiles, AnInputThatIsMissing_IsNoSameFile) {

@@ -112,7 +112,6 @@ TEST_F(AmpctlModel, AFileThatIsNotAModel_IsOneLineThatNamesTheFile) {
       {"text", " is not a torch.export file (.pt2), which is a ZIP archive\n"},
       {"cut.pt2", ": not a sound ZIP archive: its end, which lists its files, is missing or damaged\n"},
       {"newer.pt2", ": "},
-      {".", " is a folder; name a file\n"},
       {"pipe", " is not a regular file\n"}};
   for (const auto& [name, words] : cases) {
     const Result result = Run(absl::StrCat("model inspect ", name), kNoServer);
@@ -125,6 +124,9 @@ TEST_F(AmpctlModel, AFileThatIsNotAModel_IsOneLineThatNamesTheFile) {
   const Result result = Run("model inspect cyclic.pt2", kNoServer);
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out, HasSubstr("\nproblem: the tensor conv is read before anything gives it\n"));
+  const Result folder = Run("model inspect .", kNoServer);
+  EXPECT_EQ(folder.exit_code, 2);
+  EXPECT_EQ(folder.err, "error: . is a folder; name a file\n");
   const Result missing = Run("model inspect nowhere", kNoServer);
   EXPECT_EQ(missing.exit_code, 3);
   EXPECT_THAT(missing.err, HasSubstr("nowhere: No such file"));
