@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
@@ -195,9 +196,39 @@ absl::StatusOr<JobClient::JobList> JobClient::ListJobs(const std::string& filter
 }
 
 absl::StatusOr<v1::FindJobsResponse> JobClient::FindJobs(const std::string& text) {
+  if (!options_.tenant.empty() && options_.tenant != kAllTenants) {
+    return FindJobsOfTenant(text);
+  }
   v1::FindJobsRequest request;
   request.set_text(text);
   return Call(*stubs_->jobs, &v1::JobService::Stub::FindJobs, request, options_.call_deadline);
+}
+
+absl::StatusOr<v1::FindJobsResponse> JobClient::FindJobsOfTenant(const std::string& text) {
+  constexpr int kMostMatches = 20;       // As many as FindJobs of the server returns.
+  constexpr size_t kMinPrefixBytes = 5;  // The server's limit, in server/coordinator/job_find.cc.
+  v1::FindJobsResponse response;
+  const bool may_be_name = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
+  });
+  if (!may_be_name) {
+    return response;  // In a filter it could mean something else.
+  }
+  const bool may_be_prefix = text.starts_with("j-") && text.size() >= kMinPrefixBytes;
+  const std::string filter = absl::StrCat("name=", text, may_be_prefix ? absl::StrCat(" OR id=", text, "*") : "");
+  AMPD_ASSIGN_OR_RETURN(const JobList list, ListJobs(filter, kMostMatches + 1));
+  for (const v1::Job& job : list.jobs) {
+    if (response.matches_size() == kMostMatches) {
+      response.set_more(true);
+      break;
+    }
+    v1::FindJobsResponse::Match& match = *response.add_matches();
+    match.set_id(job.id());
+    match.set_name(job.spec().name());
+    match.set_state(job.state());
+    *match.mutable_create_time() = job.create_time();
+  }
+  return response;
 }
 
 absl::StatusOr<v1::Job> JobClient::CancelJob(const std::string& id) {

@@ -61,7 +61,7 @@ class JobClient {
   // Reads at most `limit` (0: all) matching jobs page by page, and passes each page to `on_page`.
   absl::Status ForEachJobPage(const std::string& filter, int limit, const std::string& page_token,
                               const std::function<void(const v1::ListJobsResponse&)>& on_page);
-  // Finds the jobs that a user may mean by `text`: by id, name, or the beginning of an id.
+  // Finds the jobs of the client's tenant that a user may mean by `text`: by id, name, or the beginning of an id.
   absl::StatusOr<v1::FindJobsResponse> FindJobs(const std::string& text);
   absl::StatusOr<v1::Job> CancelJob(const std::string& id);
   absl::StatusOr<v1::Job> PauseJob(const std::string& id);
@@ -101,6 +101,9 @@ class JobClient {
   JobClientStubs& stubs() { return *stubs_; }
 
  private:
+  // FindJobs among the jobs of the client's tenant only. REQUIRES: the client has a tenant.
+  absl::StatusOr<v1::FindJobsResponse> FindJobsOfTenant(const std::string& text);
+
   const Options options_;
   const std::unique_ptr<JobClientStubs> stubs_;
 };

@@ -13,6 +13,7 @@
 #include "base/io/file.h"
 #include "base/io/private_folder.h"
 #include "base/status_macros.h"
+#include "base/tenants.h"
 #include "base/text.h"
 
 namespace ampd::client {
@@ -21,6 +22,7 @@ namespace {
 constexpr int64_t kMaxFileBytes = 1 << 20;
 constexpr size_t kMaxShownBytes = 80;
 constexpr std::string_view kTenantWord = "tenant=";
+constexpr char kTenantVariable[] = "AMPD_TENANT";
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -154,18 +156,30 @@ absl::StatusOr<Contexts> ReadContextsAt(const std::string& path) {
   return contexts;
 }
 
+// Returns the address with the tenant of the environment.
+ResolvedAddress InAmpdTenant(const std::string& address, const std::string& origin) {
+  return {.address = address,
+          .origin = origin,
+          .defaults = {},
+          .tenant = Environment(kTenantVariable),
+          .tenant_origin = kTenantVariable};
+}
+
 ResolvedAddress OfContext(const NamedServer& server, const std::string& origin) {
-  return {server.address,
-          origin,
-          {.files = server.files},
-          server.tenant.empty() ? Environment("AMPD_TENANT") : server.tenant};
+  ResolvedAddress resolved = InAmpdTenant(server.address, origin);
+  resolved.defaults.files = server.files;
+  if (!server.tenant.empty()) {
+    resolved.tenant = server.tenant;
+    resolved.tenant_origin = "tenant in the file of contexts";
+  }
+  return resolved;
 }
 
 // Returns the address that `text` means: the text itself if it is an address, or that of the context with this name.
 // INVALID_ARGUMENT if it is neither.
 absl::StatusOr<ResolvedAddress> Named(const std::string& text, const std::string& origin) {
   if (IsServerAddress(text)) {
-    return ResolvedAddress{text, origin, {}, Environment("AMPD_TENANT")};
+    return InAmpdTenant(text, origin);
   }
   const auto path = ContextsPath();
   Contexts contexts;
@@ -191,10 +205,8 @@ absl::StatusOr<ResolvedAddress> Named(const std::string& text, const std::string
 ResolvedAddress Default() {
   std::error_code ignored;
   const bool has_service = std::filesystem::is_socket(kServiceSocket, ignored);
-  return {has_service ? absl::StrCat("unix:", kServiceSocket) : kDefaultAddress,
-          has_service ? "the service of this host" : "the default",
-          {},
-          Environment("AMPD_TENANT")};
+  return has_service ? InAmpdTenant(absl::StrCat("unix:", kServiceSocket), "the service of this host")
+                     : InAmpdTenant(kDefaultAddress, "the default");
 }
 
 // Returns the address of the current context, or the default.
@@ -248,6 +260,19 @@ std::string WhyNoAddress(const std::string& text) {
                                    "'; a port is a number from 1 to 65535");
 }
 
+std::string WhyNoTenant(const std::string& text) {
+  return text == kAllTenants || CheckTenantName("tenant", text).ok()
+             ? ""
+             : absl::StrCat("\"", Shortened(text, kMaxShownBytes),
+                            "\" is not the name of a tenant: 1 to 63 lower-case letters, digits and hyphens, beginning "
+                            "with a letter");
+}
+
+absl::Status CheckTenant(const std::string& origin, const std::string& tenant) {
+  const std::string why = WhyNoTenant(tenant);
+  return why.empty() ? absl::OkStatus() : absl::InvalidArgumentError(absl::StrCat(origin, ": ", why));
+}
+
 bool IsContextName(const std::string& name) {
   return !name.empty() && name != "current" && name.find_first_of(" \t\r\n:") == std::string::npos;
 }
@@ -262,6 +287,8 @@ absl::StatusOr<std::string> PathBesideContexts(const std::string& name) {
   AMPD_RETURN_IF_ERROR(PrepareFolderOf(path));
   return (std::filesystem::path(path).parent_path() / name).string();
 }
+
+std::string TokenFileName(const std::string& context) { return context + ".token"; }
 
 absl::Status WriteContexts(const Contexts& contexts) {
   AMPD_ASSIGN_OR_RETURN(const std::string path, ContextsPath());

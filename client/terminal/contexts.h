@@ -38,12 +38,16 @@ absl::Status WriteContexts(const Contexts& contexts);
 // ReadContexts.
 absl::StatusOr<std::string> PathBesideContexts(const std::string& name);
 
+// The name of the file beside the file of contexts in which `ampctl login` keeps the token for a context.
+std::string TokenFileName(const std::string& context);
+
 // A server's address, and where it was found, for messages.
 struct ResolvedAddress {
   std::string address;
   std::string origin;
   ConnectionDefaults defaults;  // Of the context that names the server.
   std::string tenant;           // Of the context or, if it has none, AMPD_TENANT.
+  std::string tenant_origin;    // Where the tenant was found, for messages.
 };
 
 // Returns whether the text is the address of a server: a host, a colon and a port from 1 to 65535; or "unix:" and the
@@ -53,6 +57,12 @@ bool IsServerAddress(const std::string& text);
 // Returns why the text is no address of a server, as words that follow it: "has no port; write HOST:PORT, such as
 // lab:7070". REQUIRES: !IsServerAddress(text).
 std::string WhyNoAddress(const std::string& text);
+
+// Returns why the text is neither the name of a tenant nor "*", which stands for all; "" if it is one.
+std::string WhyNoTenant(const std::string& text);
+
+// INVALID_ARGUMENT if WhyNoTenant says so. `origin`: where the user gave the tenant, such as --tenant.
+absl::Status CheckTenant(const std::string& origin, const std::string& tenant);
 
 // Returns whether a context may have this name.
 bool IsContextName(const std::string& name);

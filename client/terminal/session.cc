@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -64,6 +65,9 @@ std::string AdviceInState(const ErrorMetadata& metadata) {
 
 // Returns one line of advice on an error; empty if the message says enough.
 std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
+  if (address.address.empty() && ReasonOf(status).empty()) {
+    return "";  // The command has not resolved an address, so it knows more about the error than this function.
+  }
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
       if (!ReasonOf(status).empty()) {
@@ -220,6 +224,22 @@ std::string OtherServer(const absl::Status& status, const std::string& address) 
                       code.empty() ? "" : absl::StrCat(", with status ", Printable(code)));
 }
 
+std::string UnreachedText(const absl::Status& status, const ServerConnection& server) {
+  if (std::string other = OtherServer(status, server.address); !other.empty()) {
+    return other;
+  }
+  if (absl::IsDeadlineExceeded(status) && ReasonOf(status).empty()) {
+    return absl::StrCat("the server at ", server.address, " does not answer");
+  }
+  if (!absl::IsUnavailable(status) || !ReasonOf(status).empty()) {
+    return "";
+  }
+  const std::string message(status.message());
+  const std::string fault = TlsFault(server, message);
+  return absl::StrCat("cannot reach the server at ", server.address, ": ",
+                      fault.empty() ? WhyUnreachable(message) : fault);
+}
+
 bool IsUnanswered(const absl::Status& status) {
   return ReasonOf(status).empty() &&
          (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status));
@@ -273,12 +293,46 @@ void Session::Suspend() {
 absl::StatusOr<JobClient*> Session::Client() {
   if (client_ == nullptr) {
     AMPD_ASSIGN_OR_RETURN(address_, ResolveAddress(options_.address));
+    AMPD_ASSIGN_OR_RETURN(const std::string tenant, Tenant());
     AMPD_ASSIGN_OR_RETURN(server_, ConnectionTo(address_.address, options_.files, address_.defaults));
     server_.traceparent = traceparent();
-    client_ = std::make_unique<JobClient>(
-        JobClient::Options{.server = server_, .tenant = options_.tenant.empty() ? address_.tenant : options_.tenant});
+    NoteUnusedVariables();
+    client_ = std::make_unique<JobClient>(JobClient::Options{.server = server_, .tenant = tenant});
   }
   return client_.get();
+}
+
+absl::StatusOr<std::string> Session::Tenant() const {
+  const std::string& tenant = options_.tenant.empty() ? address_.tenant : options_.tenant;
+  if (!tenant.empty()) {
+    AMPD_RETURN_IF_ERROR(CheckTenant(options_.tenant.empty() ? address_.tenant_origin : "--tenant", tenant));
+  }
+  return tenant;
+}
+
+void Session::NoteUnusedVariables() const {
+  const std::string token = EnvironmentValue("AMPD_TOKEN");
+  if (address_.defaults.reads_environment) {
+    if (options_.files.token.empty() && !token.empty() && token != server_.token) {
+      Note(absl::StrCat("note: AMPD_TOKEN is not used: the token comes from the file ",
+                        Printable(address_.defaults.files.token), " of ", Printable(address_.origin)));
+    }
+    return;
+  }
+  std::vector<std::string> unused;
+  for (const auto& [variable, option] :
+       {std::pair("AMPD_TOKEN", &options_.files.token), std::pair("AMPD_CA", &options_.files.tls.ca),
+        std::pair("AMPD_CERT", &options_.files.tls.certificate), std::pair("AMPD_KEY", &options_.files.tls.key),
+        std::pair("AMPD_TENANT", &options_.tenant)}) {
+    if (option->empty() && !EnvironmentValue(variable).empty()) {
+      unused.emplace_back(variable);
+    }
+  }
+  if (!unused.empty()) {
+    Note(absl::StrCat("note: not used here: ", absl::StrJoin(unused, ", "), "; the server's address comes from ",
+                      address_.origin, ", and they may be for another server. To use them: --address ",
+                      Printable(address_.address)));
+  }
 }
 
 int Session::Fail(const absl::Status& status) const {

@@ -27,6 +27,7 @@ struct GlobalOptions {
   bool quiet = false;
   std::string color = "auto";  // auto, always, never
   bool ascii = false;
+  bool has_names = true;  // Whether the command supports -o name, so that -q prints names only.
 };
 
 // The error reason of a wait that timed out although the server answered.
@@ -38,6 +39,10 @@ inline constexpr char kCandidates[] = "candidates";
 // Returns one sentence if the error says that something else than an ampd-server answers at `address`, such as a proxy;
 // empty otherwise.
 std::string OtherServer(const absl::Status& status, const std::string& address);
+
+// Returns one sentence if the error says that no ampd-server answers at the server's address, with the reason in words;
+// empty otherwise.
+std::string UnreachedText(const absl::Status& status, const ServerConnection& server);
 
 // Whether a call got no answer from the server: it cannot be reached, did not answer in time, or Ctrl-C ended the call.
 // Then every other call of the command would fail in the same way.
@@ -51,10 +56,11 @@ class Session {
   explicit Session(GlobalOptions options);
 
   const GlobalOptions& options() const { return options_; }
-  // Whether to print names only: with -o name, and with -q unless -o asks for data for programs.
+  // Whether to print names only: with -o name, and with -q unless -o asks for data for programs or
+  // the command has no names.
   bool names_only() const {
     const bool is_text = options_.output == OutputFormat::kTable || options_.output == OutputFormat::kWide;
-    return options_.output == OutputFormat::kName || (options_.quiet && is_text);
+    return options_.output == OutputFormat::kName || (options_.quiet && is_text && options_.has_names);
   }
   bool wide() const { return options_.output == OutputFormat::kWide; }
   // Whether the output is a text for people: a table or another text, not data for programs.
@@ -87,6 +93,11 @@ class Session {
 
  private:
   void Suspend();
+  // The tenant of --tenant, else that of the context or of AMPD_TENANT; empty: the server chooses. INVALID_ARGUMENT if
+  // it is not the name of a tenant.
+  absl::StatusOr<std::string> Tenant() const;
+  // Notes which variables of the environment are set, but not used for this server.
+  void NoteUnusedVariables() const;
 
   const GlobalOptions options_;
   const TraceContext trace_;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
@@ -229,6 +230,10 @@ class FakeJobs final : public v1::JobService::Service {
       const auto label = job.spec().labels().find("compare");
       if (request->filter().starts_with(kTerm) &&
           (label == job.spec().labels().end() || kTerm + label->second != request->filter())) {
+        continue;
+      }
+      const std::string wanted = absl::StrCat("tenant=", job.tenant(), " AND (name=", job.spec().name(), ")");
+      if (absl::StrContains(request->filter(), " AND (name=") && request->filter() != wanted) {
         continue;
       }
       if (index >= from && index < from + kPage) {

@@ -40,24 +40,27 @@ int ShowAudit(Session* session, const AuditOptions& options) {
 
 Command AuditCommand() {
   const auto options = std::make_shared<AuditOptions>();
-  return {.name = "audit",
-          .help = "Show who changed what on the server, and whom it refused (for admins)",
-          .examples = "  ampctl audit --since 1h\n  ampctl audit --caller 'token:*' -o wide",
-          .formats = ListFormatsBut({OutputFormat::kName}),
-          .arguments = {{.name = "--limit",
-                         .value = &options->limit,
-                         .text = "N",
-                         .help = "Show the newest N entries, at most 1000 (default 50)",
-                         .check = InRange(1, kMaxEntries)},
-                        {.name = "--since",
-                         .value = &options->since,
-                         .text = "DURATION",
-                         .help = "Show only entries of this last time: 30m, 7d"},
-                        {.name = "--caller",
-                         .value = &options->caller,
-                         .text = "PATTERN",
-                         .help = "Show only callers with this name; * stands for any characters"}},
-          .run = [options](Session* session) { return ShowAudit(session, *options); }};
+  return {
+      .name = "audit",
+      .help = "Show who changed what on the server, and whom it refused (for admins)",
+      .examples = "  ampctl audit --since 1h\n  ampctl audit --caller 'token:*' -o wide",
+      .formats = ListFormatsBut({OutputFormat::kName}),
+      .arguments =
+          {{.name = "--limit",
+            .value = &options->limit,
+            .text = "N",
+            .help = "Show the newest N entries, at most 1000 (default 50)",
+            .check = InRange(1, kMaxEntries)},
+           {.name = "--since",
+            .value = &options->since,
+            .text = "DURATION",
+            .help = "Show only entries newer than this: 30m, 7d"},
+           {.name = "--caller",
+            .value = &options->caller,
+            .text = "PATTERN",
+            .help =
+                "Show only this caller, as in the CALLER column: token:ann, or '*ann'; * stands for any characters"}},
+      .run = [options](Session* session) { return ShowAudit(session, *options); }};
 }
 
 }  // namespace ampd::client

@@ -126,9 +126,12 @@ Command CreateTokenCommand() {
                         {.name = "--role",
                          .value = &options->role,
                          .text = "ROLE",
-                         .help = absl::StrCat("What the token allows: ", absl::StrJoin(RoleWords(), ", "),
-                                              ". It holds in the tenant of --tenant; without --tenant, viewers and "
-                                              "submitters in 'default', the others in all"),
+                         .help = "What the token allows: viewer (see the jobs, files and workers of the tenant), "
+                                 "submitter (also submit jobs, upload files and change its own jobs), operator (also "
+                                 "change all jobs, delete files, and drain or remove workers), admin (everything), "
+                                 "agent (only what ampd-worker does) or scraper (only read /metrics). It holds in the "
+                                 "tenant of --tenant; without --tenant, viewers and submitters in 'default', the "
+                                 "others in all",
                          .required = true,
                          .choices = RoleWords()},
                         {.name = "--worker",

@@ -70,11 +70,15 @@ absl::StatusOr<v1::Caller> Try(const Session& session, const NamedServer& server
                         ConnectionTo(server.address, server.files, {.files = {}, .reads_environment = false}));
   connection.traceparent = session.traceparent();
   JobClient client({.server = connection});
-  AMPD_ASSIGN_OR_RETURN(v1::Caller caller, WhoAmI(&client));
-  if (caller.roles().empty()) {
+  absl::StatusOr<v1::Caller> caller = WhoAmI(&client);
+  if (!caller.ok()) {
+    const std::string why = UnreachedText(caller.status(), connection);
+    return why.empty() ? caller : absl::Status(caller.status().code(), why + "; check ADDRESS. Nothing was saved");
+  }
+  if (caller->roles().empty()) {
     return Error(absl::StatusCode::kUnauthenticated, "NO_ROLE",
-                 absl::StrCat(caller.name().empty() ? "the server knows no caller without a token"
-                                                    : caller.name() + " has no role on this server",
+                 absl::StrCat(caller->name().empty() ? "the server knows no caller without a token"
+                                                     : caller->name() + " has no role on this server",
                               "; ask its administrator for a token: ampctl auth token create"));
   }
   return caller;
@@ -82,7 +86,7 @@ absl::StatusOr<v1::Caller> Try(const Session& session, const NamedServer& server
 
 // Logs in with a token that is typed, and keeps it in a file of its own beside the file of contexts.
 absl::StatusOr<v1::Caller> TryTypedToken(const Session& session, const std::string& name, NamedServer* server) {
-  AMPD_ASSIGN_OR_RETURN(const std::string path, PathBesideContexts(name + ".token"));
+  AMPD_ASSIGN_OR_RETURN(const std::string path, PathBesideContexts(TokenFileName(name)));
   AMPD_ASSIGN_OR_RETURN(const std::string token, ReadSecret("token for " + server->address + ": "));
   AMPD_ASSIGN_OR_RETURN(TriedToken tried, TriedToken::Write(path, token));
   server->files.token = tried.temporary();
@@ -114,14 +118,17 @@ int Login(Session* session, const LoginOptions& options) {
 
 Command LoginCommand() {
   const auto options = std::make_shared<LoginOptions>();
-  return {.name = "login",
-          .help = "Log in to a server: ask for your token, keep it in ~/.config/ampd, and use the server by default",
-          .examples =
-              "  ampctl login prod ampd.example.com:7443 --ca ca.pem\n"
-              "  ampctl login prod ampd.example.com:7443 --ca ca.pem < my.token\n"
-              "  ampctl login prod ampd.example.com:7443 --ca ca.pem --cert me.pem --key me.key",
-          .arguments = NamedServerArguments(&options->name, &options->address),
-          .run = [options](Session* session) { return Login(session, *options); }};
+  return {
+      .name = "login",
+      .help =
+          "Log in to a server: ask for your token (made by an administrator with ampctl auth token create), keep it in "
+          "~/.config/ampd, and use the server by default",
+      .examples =
+          "  ampctl login prod ampd.example.com:7443 --ca ca.pem\n"
+          "  ampctl login prod ampd.example.com:7443 --ca ca.pem < my.token\n"
+          "  ampctl login prod ampd.example.com:7443 --ca ca.pem --cert me.pem --key me.key",
+      .arguments = NamedServerArguments(&options->name, &options->address),
+      .run = [options](Session* session) { return Login(session, *options); }};
 }
 
 }  // namespace ampd::client

@@ -1,8 +1,10 @@
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/status_macros.h"
 #include "base/tenants.h"
 #include "client/api/auth.h"
 #include "client/commands/auth/auth.h"
@@ -31,14 +33,26 @@ std::string CallerText(const v1::Caller& caller) {
     roles.push_back(RoleText(static_cast<v1::Role>(role)));  // A server without tenants.
   }
   const std::string rights = roles.empty() ? "no role" : absl::StrJoin(roles, ", ");
-  const std::string who = caller.name().empty() ? "a caller without a name" : Printable(caller.name());
+  const std::string who =
+      caller.name().empty() ? "without a token or a certificate you have here:" : Printable(caller.name());
   const std::string worker =
       caller.token().worker().empty() ? "" : absl::StrCat("  (worker ", Printable(caller.token().worker()), ")");
   return absl::StrCat(who, "  ", rights, worker, "\n");
 }
 
+// The error for a command that wants only the caller's name, of a caller that the server knows by no name.
+absl::Status NoName() {
+  return absl::FailedPreconditionError(
+      "you have no name for this server, because you sent no token and no certificate; to see your roles: ampctl auth "
+      "whoami");
+}
+
 int ShowCaller(Session* session) {
-  return CallAndShow(session, WhoAmI, [&](const v1::Caller& caller) {
+  const auto call = [session](JobClient* client) -> absl::StatusOr<v1::Caller> {
+    AMPD_ASSIGN_OR_RETURN(v1::Caller caller, WhoAmI(client));
+    return session->names_only() && caller.name().empty() ? NoName() : absl::StatusOr<v1::Caller>(std::move(caller));
+  };
+  return CallAndShow(session, call, [&](const v1::Caller& caller) {
     if (session->names_only()) {
       WriteText(Printable(caller.name()) + "\n");
     } else if (!PrintStructured(*session, caller)) {
@@ -51,7 +65,9 @@ int ShowCaller(Session* session) {
 
 Command WhoAmICommand() {
   return {.name = "whoami",
-          .help = "Show who you are for the server, and your roles",
+          .help =
+              "Show who you are for the server, and your roles. A server without access control knows you by no "
+              "name",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .run = ShowCaller};
 }

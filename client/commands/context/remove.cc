@@ -21,14 +21,15 @@ int RemoveContext(Session* session, const std::string& name) {
   if (found == contexts->servers.end()) {
     return session->Fail(NoContext(*contexts, name));
   }
-  const std::string address = found->second.address;
+  const NamedServer removed = found->second;
   contexts->servers.erase(found);
   const bool was_current = contexts->current == name;
   contexts->current = was_current ? "" : contexts->current;
   if (const absl::Status written = WriteContexts(*contexts); !written.ok()) {
     return session->Fail(written);
   }
-  session->Note(absl::StrCat("removed context ", name, ": ", Printable(address)));
+  session->Note(absl::StrCat("removed context ", name, ": ", Printable(removed.address)));
+  ForgetToken(*session, name, removed, *contexts);
   if (was_current) {
     NoteDefault(*session, *contexts);
   }
@@ -39,16 +40,18 @@ int RemoveContext(Session* session, const std::string& name) {
 
 Command RemoveContextCommand() {
   const auto name = std::make_shared<std::string>();
-  return {.name = "remove",
-          .alias = "rm",
-          .help = "Take the name from a server; the server itself is not changed",
-          .arguments = {{.name = "name",
-                         .value = name.get(),
-                         .text = "NAME",
-                         .help = "Name of the server, as in ampctl context list",
-                         .required = true,
-                         .suggest = SuggestContexts}},
-          .run = [name](Session* session) { return RemoveContext(session, *name); }};
+  return {
+      .name = "remove",
+      .alias = "rm",
+      .help =
+          "Take the name from a server, and delete the token that login kept for it; the server itself is not changed",
+      .arguments = {{.name = "name",
+                     .value = name.get(),
+                     .text = "NAME",
+                     .help = "Name of the server, as in ampctl context list",
+                     .required = true,
+                     .suggest = SuggestContexts}},
+      .run = [name](Session* session) { return RemoveContext(session, *name); }};
 }
 
 }  // namespace ampd::client

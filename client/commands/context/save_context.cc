@@ -1,11 +1,16 @@
 #include "client/commands/context/save_context.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/tenants.h"
+#include "base/status_macros.h"
 #include "client/commands/checks.h"
 #include "client/commands/context/note_default.h"
 #include "client/terminal/standard_streams.h"
@@ -26,12 +31,18 @@ std::string Shown(const NamedServer& server) {
 }  // namespace
 
 std::vector<Argument> NamedServerArguments(std::string* name, std::string* address) {
-  return {{.name = "name", .value = name, .text = "NAME", .help = "Name: one word", .required = true},
-          {.name = "server",
-           .value = address,
-           .text = "ADDRESS",
-           .help = "Address of the server: HOST:PORT, or unix:/PATH of its socket",
-           .required = true}};
+  return {
+      {.name = "name",
+       .value = name,
+       .text = "NAME",
+       .help = "Your own short name for the server, such as prod",
+       .required = true},
+      {.name = "server",
+       .value = address,
+       .text = "ADDRESS",
+       .help = "Address of the server: HOST:PORT, or unix:/PATH of its socket. Stored with it is what --ca, --cert, "
+               "--key, --tenant and --token-file give",
+       .required = true}};
 }
 
 void MakeAbsolute(NamedServer* server) {
@@ -53,9 +64,7 @@ absl::Status CheckNamedServer(const std::string& name, const NamedServer& server
                                                    "' ", WhyNoAddress(server.address)));
   }
   if (!server.tenant.empty()) {
-    if (const absl::Status good = CheckTenantName("tenant", server.tenant); !good.ok()) {
-      return good;
-    }
+    AMPD_RETURN_IF_ERROR(CheckTenant("--tenant", server.tenant));
   }
   ConnectionFiles files = server.files;
   for (const ConnectionFileName& file : ConnectionFileNames()) {
@@ -77,13 +86,30 @@ absl::Status NoContext(const Contexts& contexts, const std::string& name) {
       names);
 }
 
+void ForgetToken(const Session& session, const std::string& name, const NamedServer& before, const Contexts& now) {
+  const std::string& token = before.files.token;
+  const absl::StatusOr<std::string> own = PathBesideContexts(TokenFileName(name));
+  const bool is_used = std::any_of(now.servers.begin(), now.servers.end(),
+                                   [&token](const auto& entry) { return entry.second.files.token == token; });
+  if (token.empty() || !own.ok() || token != *own || is_used) {
+    return;
+  }
+  if (unlink(token.c_str()) == 0) {
+    session.Note(absl::StrCat("deleted the token in ", Printable(token)));
+  } else if (errno != ENOENT) {
+    session.Warn(
+        absl::StrCat("warning: the token in ", Printable(token), " could not be deleted: ", std::strerror(errno)));
+  }
+}
+
 int SaveContext(Session* session, const std::string& name, const NamedServer& server, bool use) {
   auto contexts = ReadContexts();
   if (!contexts.ok()) {
     return session->Fail(contexts.status());
   }
   NamedServer& named = contexts->servers[name];
-  const std::string before = Shown(std::exchange(named, server));
+  const NamedServer replaced = std::exchange(named, server);
+  const std::string before = Shown(replaced);
   const std::string now = Shown(server);
   contexts->current = use || contexts->current.empty() ? name : contexts->current;
   const absl::Status written = WriteContexts(*contexts);
@@ -93,6 +119,7 @@ int SaveContext(Session* session, const std::string& name, const NamedServer& se
   if (!before.empty()) {
     session->Note(before == now ? absl::StrCat("context ", name, " was already ", now)
                                 : absl::StrCat("replaced context ", name, ": it was ", before, " and is now ", now));
+    ForgetToken(*session, name, replaced, *contexts);
   }
   if (contexts->current == name) {
     NoteDefault(*session, *contexts);

@@ -21,6 +21,10 @@ absl::Status CheckNamedServer(const std::string& name, const NamedServer& server
 // The error that no server has the name, with the most similar name if one is similar.
 absl::Status NoContext(const Contexts& contexts, const std::string& name);
 
+// Deletes the token that `ampctl login` kept for the context `name`, and says so. Keeps any other file that
+// `before.files` names, and one that a context of `now` still uses.
+void ForgetToken(const Session& session, const std::string& name, const NamedServer& before, const Contexts& now);
+
 // Gives the server the name, and says what has changed. Makes it the current context if `use` is true or if there is
 // none. Returns the exit code. REQUIRES: CheckNamedServer.
 int SaveContext(Session* session, const std::string& name, const NamedServer& server, bool use);

@@ -144,6 +144,116 @@ TEST_F(AmpctlAuth, Login_TriesTheTokenFirstAndKeepsItForItsOwner) {
   EXPECT_THAT(Run("login lab " + fake_.address() + " < /dev/null").err, HasSubstr("no token was given"));
 }
 
+TEST_F(AmpctlAuth, Login_ToAServerThatIsDown_SaysSoAndSavesNothing) {
+  Write("typed", "ampd_typed\n");
+  const Result down = Run("login lab 127.0.0.1:1 < typed", "AMPD_NONE=1");
+  EXPECT_EQ(down.exit_code, 5);
+  EXPECT_EQ(down.err,
+            "error: cannot reach the server at 127.0.0.1:1: Connection refused; check ADDRESS. Nothing was saved\n");
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/config/ampd/contexts"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/config/ampd/lab.token"));
+  for (const std::string command : {"login", "context add"}) {
+    EXPECT_EQ(Run(command + " 127.0.0.1:7070").err,
+              absl::StrCat("error: ampctl ", command, " needs NAME and ADDRESS; did you mean: ampctl ", command,
+                           " prod 127.0.0.1:7070\n  try: ampctl ", command, " --help\n"));
+  }
+}
+
+TEST_F(AmpctlAuth, ARemovedContext_LosesTheTokenOfItsLogin) {
+  const std::string kept = folder_ + "/config/ampd/lab.token";
+  const std::string login = "login lab " + fake_.address() + " < typed";
+  Write("typed", "ampd_typed\n");
+  ASSERT_EQ(Run(login).exit_code, 0);
+  EXPECT_THAT(Run("context remove lab").err, HasSubstr("\ndeleted the token in " + kept + "\n"));
+  EXPECT_FALSE(std::filesystem::exists(kept));
+
+  ASSERT_EQ(Run(login).exit_code, 0);
+  EXPECT_THAT(Run("context add lab 127.0.0.1:1").err, HasSubstr("deleted the token in " + kept));
+  EXPECT_FALSE(std::filesystem::exists(kept)) << "the context has no token any more";
+
+  ASSERT_EQ(Run(login).exit_code, 0);
+  ASSERT_EQ(Run("context add other 127.0.0.1:1 --token-file " + kept).exit_code, 0);
+  EXPECT_THAT(Run("context remove lab").err, Not(HasSubstr("deleted")));
+  EXPECT_TRUE(std::filesystem::exists(kept)) << "another context uses it";
+
+  Write("own.token", "ampd_own\n");
+  ASSERT_EQ(Run("context add mine 127.0.0.1:1 --token-file own.token").exit_code, 0);
+  ASSERT_EQ(Run("context remove mine").exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/own.token")) << "login did not write it";
+}
+
+TEST_F(AmpctlAuth, ATenantThatIsNoName_IsRefusedBeforeItGetsIntoAFilter) {
+  const std::string why =
+      " is not the name of a tenant: 1 to 63 lower-case letters, digits and hyphens, beginning with a "
+      "letter";
+  for (const std::string tenant : {"nosuch OR name=tiny", "nos*", "a b", "Vision"}) {
+    const Result flag = Run(absl::StrCat("--tenant '", tenant, "' job list"));
+    EXPECT_EQ(flag.exit_code, 2) << tenant;
+    EXPECT_THAT(flag.err, HasSubstr(absl::StrCat("error: --tenant: \"", tenant, "\"", why)));
+    const Result variable =
+        Run("job list", absl::StrCat("AMPD_ADDRESS=", fake_.address(), " AMPD_TENANT='", tenant, "'"));
+    EXPECT_EQ(variable.exit_code, 2) << tenant;
+    EXPECT_EQ(variable.err, absl::StrCat("error: AMPD_TENANT: \"", tenant, "\"", why, "\n"));
+  }
+  std::filesystem::create_directories(folder_ + "/config/ampd");
+  Write("config/ampd/contexts", absl::StrCat("lab ", fake_.address(), " tenant=nos*\n"));
+  EXPECT_EQ(Run("job list --address lab").err,
+            absl::StrCat("error: tenant in the file of contexts: \"nos*\"", why, "\n"));
+  EXPECT_TRUE(fake_.jobs.script()->list_requests.empty());
+  EXPECT_EQ(Run("--tenant '*' job list").exit_code, 0);
+  EXPECT_EQ(fake_.jobs.script()->list_requests.back().filter(), "");
+}
+
+TEST_F(AmpctlAuth, AJobsName_IsLookedForInTheTenantThatIsNamed) {
+  fake_.jobs.Add("tiny", v1::Job::RUNNING);
+  EXPECT_EQ(Run("job show tiny").exit_code, 0);
+  const Result other = Run("--tenant vision job show tiny");
+  EXPECT_EQ(other.exit_code, 3) << "the job belongs to no such tenant\n" << other.err;
+  EXPECT_EQ(fake_.jobs.script()->list_requests.front().filter(), "tenant=vision AND (name=tiny)");
+  fake_.jobs.script()->list_requests.clear();
+  Run("--tenant vision job show j-aaa");
+  EXPECT_EQ(fake_.jobs.script()->list_requests.front().filter(), "tenant=vision AND (name=j-aaa OR id=j-aaa*)");
+  fake_.jobs.script()->list_requests.clear();
+  EXPECT_EQ(Run("--tenant vision job show 'x OR id=*'").exit_code, 3);
+  for (const v1::ListJobsRequest& request : fake_.jobs.script()->list_requests) {
+    EXPECT_EQ(request.filter(), "tenant=vision");
+  }
+}
+
+TEST_F(AmpctlAuth, VariablesThatAreNotUsed_AreNoted) {
+  std::filesystem::create_directories(folder_ + "/.ampd");
+  Write(".ampd/context", fake_.address() + "\n");
+  const Result project = Run("job list", "AMPD_TOKEN=ampd_env AMPD_TENANT=vision");
+  EXPECT_EQ(project.exit_code, 0) << project.err;
+  EXPECT_THAT(project.err, HasSubstr("note: not used here: AMPD_TOKEN, AMPD_TENANT; the server's address comes from "
+                                     ".ampd/context, and they may be for another server. To use them: --address " +
+                                     fake_.address() + "\n"));
+  EXPECT_EQ(fake_.auth.authorization(), "");
+  EXPECT_THAT(Run("job list -q", "AMPD_TOKEN=ampd_env").err, Not(HasSubstr("AMPD_TOKEN")));
+  EXPECT_THAT(Run("job list").err, Not(HasSubstr("not used")));
+  Write("context.token", "ampd_context\n");
+  ASSERT_EQ(Run("context add lab " + fake_.address() + " --token-file context.token").exit_code, 0);
+  EXPECT_THAT(Run("job list --address lab", "AMPD_TOKEN=ampd_env").err,
+              HasSubstr("note: AMPD_TOKEN is not used: the token comes from the file " + folder_ + "/context.token"));
+}
+
+TEST_F(AmpctlAuth, WithoutANameForTheCaller_WhoamiSaysSo) {
+  fake_.auth.KnowNobody();
+  EXPECT_EQ(Run("auth whoami").out, "without a token or a certificate you have here:  admin\n");
+  for (const char* command : {"auth whoami -q", "auth whoami -o name"}) {
+    const Result result = Run(command);
+    EXPECT_EQ(result.exit_code, 1) << command;
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, HasSubstr("you have no name for this server"));
+  }
+}
+
+TEST_F(AmpctlAuth, QuietAudit_PrintsTheTableWithoutHints) {
+  const Result quiet = Run("audit -q");
+  EXPECT_EQ(quiet.out, Run("audit").out);
+  EXPECT_THAT(quiet.out, HasSubstr("token:ci"));
+}
+
 TEST_F(AmpctlAuth, AuditShowsWhoDidWhatWithWhichResult) {
   const Result table = Run("audit --limit 7 --since 1h --caller 'token:*' -o wide");
   EXPECT_EQ(table.exit_code, 0) << table.err;
