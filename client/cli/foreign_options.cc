@@ -4,8 +4,12 @@
 #include <string_view>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "base/units.h"
 #include "client/cli/foreign_words.h"
 
 namespace ampd::client {
@@ -16,19 +20,20 @@ constexpr struct {
   const char* foreign;
   const char* own;
 } kForeignOptions[] = {
-    {"--server", "--address"}, {"--host", "--address"},     {"--endpoint", "--address"}, {"--context", "--address"},
-    {"--format", "--output"},  {"--filename", "--file"},    {"--lines", "--tail"},       {"-n", "--tail"},
-    {"-w", "--watch"},         {"--since-time", "--since"}, {"--wait", "--follow"},      {"--watch", "--follow"},
-    {"--sort-by", "--sort"},   {"-v", "--version"},         {"-V", "--version"},         {"--output-file", "--output"},
+    {"--server", "--address"},   {"--host", "--address"},
+    {"--endpoint", "--address"}, {"--context", "--address"},
+    {"--format", "--output"},    {"--filename", "--file"},
+    {"--lines", "--tail"},       {"-n", "--tail"},
+    {"-w", "--watch"},           {"--since-time", "--since"},
+    {"--wait", "--follow"},      {"--watch", "--follow"},
+    {"-n", "--tenant"},          {"--namespace", "--tenant"},
+    {"--force", "--yes"},        {"--test-only", "--dry-run"},
+    {"--validate", "--dry-run"}, {"--check", "--dry-run"},
+    {"--sort-by", "--sort"},     {"-v", "--version"},
+    {"-V", "--version"},         {"--output-file", "--output"},
 };
 
-// An option of another program, and what to type instead in ampctl. `own` has % where the option's value belongs. The
-// row holds for one command, or for all if `command` is empty.
-constexpr struct {
-  const char* command;
-  const char* foreign;
-  const char* own;
-} kRewrittenOptions[] = {
+constexpr ForeignOption kRewrittenOptions[] = {
     {"", "--json", "-o json"},
     {"", "--yaml", "-o yaml"},
     {"", "--csv", "-o csv"},
@@ -55,6 +60,18 @@ constexpr struct {
     {"job submit", "--worker", "--set resources.worker=%"},
     {"job submit", "--mem", "--set resources.memory_bytes=%"},
     {"job submit", "--time", "--set deadline=%"},
+    {"job submit", "-t", "--set deadline=%"},
+    {"job submit", "--deadline", "--set deadline=%"},
+    {"job submit", "--retry", "--set max_retries=%"},
+    {"job submit", "--retries", "--set max_retries=%"},
+    {"job submit", "--max-retries", "--set max_retries=%"},
+    {"job submit", "--label", "--set labels.%"},
+    {"job submit", "-l", "--set labels.%"},
+    {"job submit", "--device", "--set resources.kind=%"},
+    {"job submit", "--gpu", "--set resources.kind=GPU"},
+    {"job submit", "--gres", "--set resources.kind=GPU"},
+    {"job submit", "--cpus-per-task", "--set train.num_threads=%"},
+    {"job submit", "--threads", "--set train.num_threads=%"},
     {"job submit", "--epochs", "--set train.epochs=%"},
     {"job submit", "--steps", "--set train.steps=%"},
     {"job submit", "--seed", "--set train.seed=%"},
@@ -65,7 +82,11 @@ constexpr struct {
     {"job submit", "-J", "--name %"},
 };
 
-// An option that no option of ampctl replaces, and what to do.
+constexpr char kOneQueue[] = "leave it out: the server has one queue, which holds all jobs";
+constexpr char kWatchEvents[] = "to follow the events of a job: ampctl job watch ID";
+constexpr char kStopDev[] = "press Ctrl-C in the terminal in which ampctl dev runs";
+
+// An option, or a word after a command, that nothing of ampctl replaces, and what to do.
 constexpr struct {
   const char* command;
   const char* foreign;
@@ -74,6 +95,28 @@ constexpr struct {
     {"job list", "--all", "leave it out: ampctl job list lists jobs in all states"},
     {"job list", "-a", "leave it out: ampctl job list lists jobs in all states"},
     {"job list", "-A", "leave it out: ampctl job list lists jobs in all states"},
+    {"job submit", "--queue", kOneQueue},
+    {"job submit", "--partition", kOneQueue},
+    {"job submit", "-p", kOneQueue},
+    {"job submit", "--lr",
+     "it is a field of the optimizer in the job file, such as --set optimizer.adamw.learning_rate=VALUE"},
+    {"job submit", "--learning-rate",
+     "it is a field of the optimizer in the job file, such as --set optimizer.adamw.learning_rate=VALUE"},
+    {"job submit", "--array",
+     "ampctl submits one job at a time; for one under several policies: ampctl compare -f FILE"},
+    {"job cancel", "--yes", "leave it out: ampctl job cancel asks no question"},
+    {"job cancel", "-y", "leave it out: ampctl job cancel asks no question"},
+    {"job cancel", "--force", "leave it out: ampctl job cancel asks no question"},
+    {"job events", "-f", kWatchEvents},
+    {"job events", "--follow", kWatchEvents},
+    {"job events", "-w", kWatchEvents},
+    {"job events", "--watch", kWatchEvents},
+    {"version", "--short", "leave it out: ampctl version prints one line per program"},
+    {"version", "--client", "to see only the version of ampctl: ampctl --version"},
+    {"dev", "stop", kStopDev},
+    {"dev", "down", kStopDev},
+    {"dev", "start", "leave it out: ampctl dev starts a server and a worker"},
+    {"dev", "up", "leave it out: ampctl dev starts a server and a worker"},
     {"job cancel", "--all",
      "to cancel all running jobs: ampctl job list -q --filter state=running | xargs -r ampctl job cancel"},
     {"job pause", "--all",
@@ -108,6 +151,59 @@ const std::map<std::string_view, std::string_view>& States() {
   return *kStates;
 }
 
+// Whether all of the texts are numbers in digits.
+bool AreDigits(const std::vector<std::string>& texts) {
+  return std::all_of(texts.begin(), texts.end(), [](const std::string& text) {
+    return !text.empty() && text.size() < 10 && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+  });
+}
+
+// Returns the duration that Slurm means by a time, such as 1:00:00 or 2-12; empty if it is none. Of one number or of
+// two, the first is minutes; behind days, it is hours.
+std::string DurationOfSlurm(const std::string& text) {
+  const size_t dash = text.find('-');
+  const bool has_days = dash != std::string::npos;
+  const std::string clock = has_days ? text.substr(dash + 1) : text;
+  std::vector<std::string> parts = absl::StrSplit(clock, ':');
+  if (parts.size() > 3 || !AreDigits(parts) || (has_days && !AreDigits({text.substr(0, dash)}))) {
+    return "";
+  }
+  if (!has_days && parts.size() < 3) {
+    parts.insert(parts.begin(), "0");
+  }
+  parts.resize(3, "0");
+  const auto number = [](const std::string& digits) {
+    int64_t value = 0;
+    return absl::SimpleAtoi(digits, &value) ? value : 0;
+  };
+  return absl::FormatDuration(absl::Hours(24 * (has_days ? number(text.substr(0, dash)) : 0) + number(parts[0])) +
+                              absl::Minutes(number(parts[1])) + absl::Seconds(number(parts[2])));
+}
+
+// Returns the size that Slurm means, which is in MiB unless it has a unit: 4GiB for 4G; empty if it is none.
+std::string SizeOfSlurm(const std::string& text) {
+  const std::string digits = text.substr(0, text.find_first_not_of("0123456789"));
+  const std::string unit = absl::AsciiStrToUpper(text.substr(digits.size()));
+  const bool is_unit = unit.empty() || unit == "K" || unit == "M" || unit == "G" || unit == "T";
+  return digits.empty() || !is_unit ? "" : absl::StrCat(digits, unit.empty() ? "M" : unit, "iB");
+}
+
+// Returns the value as ampctl writes it, for an option that becomes `own`.
+std::string ValueMeant(std::string_view own, const std::string& value) {
+  if (own == "--set deadline=%" && !ParseDuration(value).has_value()) {
+    return DurationOfSlurm(value);
+  }
+  if (own == "--set resources.memory_bytes=%") {
+    const std::string size = SizeOfSlurm(value);
+    return size.empty() ? value : size;
+  }
+  if (own == "--set resources.kind=%") {
+    const std::string kind = absl::AsciiStrToLower(value);
+    return kind == "cpu" ? "CPU" : kind.starts_with("gpu") || kind.starts_with("cuda") ? "GPU" : "";
+  }
+  return value;
+}
+
 }  // namespace
 
 bool NeedsNoQuotes(const std::string& word) {
@@ -127,6 +223,8 @@ std::string OptionForForeign(const std::string& option, const std::vector<std::s
   return "";
 }
 
+std::span<const ForeignOption> ForeignOptions() { return kRewrittenOptions; }
+
 std::string RewrittenOption(const std::string& command, const std::string& option, const std::string& value) {
   for (const auto& [of_command, foreign, own] : kRewrittenOptions) {
     if ((*of_command != '\0' && command != of_command) || option != foreign) {
@@ -141,7 +239,8 @@ std::string RewrittenOption(const std::string& command, const std::string& optio
     if (!state.empty() && !state.ends_with("=" + absl::AsciiStrToLower(value))) {
       return state;
     }
-    return absl::StrReplaceAll(own, {{"%", NeedsNoQuotes(value) ? value : "VALUE"}});
+    const std::string meant = ValueMeant(own, value);
+    return absl::StrReplaceAll(own, {{"%", NeedsNoQuotes(meant) ? meant : "VALUE"}});
   }
   return "";
 }

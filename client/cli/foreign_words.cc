@@ -65,6 +65,8 @@ Words Split(const Words& words) {
       split.push_back(words[++i]);
     } else if (is_slurm_list && (word.starts_with("--job=") || word.starts_with("--jobs="))) {
       split.push_back(word.substr(word.find('=') + 1));
+    } else if (is_slurm_list && (word == "-l" || word == "--long")) {
+      split.insert(split.end(), {"-o", "wide"});
     } else if (!split.empty() && split.front() == "cp" && !word.starts_with('-')) {
       split.push_back(word.substr(0, word.find(":/")));
     } else if (!word.starts_with('-') && absl::StrContains(word, "=") && !word.ends_with('=')) {

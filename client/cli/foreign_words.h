@@ -30,13 +30,22 @@ std::span<const ForeignWord> ForeignWords();
 // REQUIRES: `root` is ampctl itself.
 std::string ForeignWordAdvice(const CLI::App& root, const std::string& group, const std::vector<std::string>& rest);
 
+// An option of another program, and what to type instead in ampctl. `own` has % where the option's value belongs. The
+// row holds for one command, or for all if `command` is empty.
+struct ForeignOption {
+  const char* command;
+  const char* foreign;
+  const char* own;
+};
+std::span<const ForeignOption> ForeignOptions();
+
 // Returns what to write in `command`, such as "job submit", in place of an option that other programs have:
 // "--set priority=5" for "--priority" with the value "5". Empty if there is nothing. Asked only for options that the
 // command does not have.
 std::string RewrittenOption(const std::string& command, const std::string& option, const std::string& value);
 
-// Returns a sentence that says what to do in place of an option that no option of `command` replaces, such as "--all";
-// empty if there is none.
+// Returns a sentence that says what to do in place of an option that no option of `command` replaces, such as "--all",
+// or of a word that the command does not take, such as "stop" after "dev". Empty if there is none.
 std::string AnswerToOption(const std::string& command, const std::string& option);
 
 // Returns the option that lists only jobs in the state that the word names: "--filter state=running" for "RUNNING".

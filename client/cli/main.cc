@@ -53,7 +53,7 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
                    .text = "SERVER",
                    .help = "Server to use: HOST:PORT, unix:/PATH of its socket, or a name from ampctl context "
                            "list (default: AMPD_ADDRESS, else .ampd/context in this folder, which ampctl dev writes, "
-                           "else the context in use, else 127.0.0.1:7070)",
+                           "else the context in use, else unix:/run/ampd/ampd.sock if it exists, else 127.0.0.1:7070)",
                    .suggest = SuggestContexts});
   for (const ConnectionFileName& file : ConnectionFileNames()) {
     tree->AddGlobal({.name = absl::StrCat("--", file.name),
@@ -66,7 +66,9 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
       {.name = "--tenant",
        .value = &options->tenant,
        .text = "TENANT",
-       .help = "Tenant of what is made or listed (default: of the context, AMPD_TENANT, or your only one)"});
+       .help = "Tenant of what is made, listed or named; '*' for all (default: of the context, AMPD_TENANT, or your "
+               "only one)",
+       .check = WhyNoTenant});
   tree->AddGlobal({.name = "-o,--output",
                    .value = format,
                    .text = "FORMAT",
@@ -159,6 +161,7 @@ int Main(int argc, char** argv) {
   if (!HasFormat(command.formats, options.output)) {
     return FailFormat(tree, options.output);
   }
+  options.has_names = HasFormat(command.formats, OutputFormat::kName);
   Session session(options);
   const int exit_code = command.run(&session);
   if (const std::string why = CloseOutput(); !why.empty()) {

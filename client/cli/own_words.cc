@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/command_words.h"
 #include "client/cli/foreign_words.h"
@@ -18,10 +19,12 @@ using Words = std::vector<std::string>;
 
 // Options of other programs whose value is the next word. Those of ampctl are not listed.
 constexpr const char* kOptionsWithValue[] = {"-A",
+                                             "-E",
                                              "-J",
                                              "-M",
                                              "-N",
                                              "-R",
+                                             "-S",
                                              "-c",
                                              "-j",
                                              "-l",
@@ -34,6 +37,8 @@ constexpr const char* kOptionsWithValue[] = {"-A",
                                              "--account",
                                              "--cluster",
                                              "--container",
+                                             "--endtime",
+                                             "--starttime",
                                              "--cpus-per-task",
                                              "--field-selector",
                                              "--gpus",
@@ -67,10 +72,15 @@ struct OwnWords {
   std::vector<Option> options;
 };
 
+// Returns the option of `command` with this name; null if there is none.
+const CLI::Option* OwnOption(const CLI::App& command, const std::string& name) {
+  const bool is_long = name.starts_with("--");
+  return FindOption(&command, name.substr(is_long ? 2 : 1), is_long);
+}
+
 // Returns the option of `command` that `name` is, or is called in other programs; null if there is none.
 const CLI::Option* OptionMeant(const CLI::App& command, const std::string& name) {
-  const bool is_long = name.starts_with("--");
-  if (const CLI::Option* const own = FindOption(&command, name.substr(is_long ? 2 : 1), is_long); own != nullptr) {
+  if (const CLI::Option* const own = OwnOption(command, name); own != nullptr) {
     return own;
   }
   const std::string meant = OptionForForeign(name, OptionNames(command));
@@ -116,7 +126,9 @@ OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
     const size_t equals = word.find('=');
     const std::string name = word.substr(0, equals);
     const CLI::Option* const option = word == "--json" ? nullptr : OptionMeant(command, name);
-    const std::string rewritten = option == nullptr ? RewrittenOption(PathOf(command), name, "") : "";
+    // -n is a number of Slurm's and a namespace of kubectl's.
+    const bool may_be_both = name == "-n" && OwnOption(command, name) == nullptr;
+    const std::string rewritten = option == nullptr || may_be_both ? RewrittenOption(PathOf(command), name, "") : "";
     const bool takes_value = option != nullptr ? option->get_items_expected_max() > 0
                                                : absl::StrContains(rewritten, "VALUE") || IsValueBehind(name);
     std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
@@ -131,9 +143,12 @@ OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
       const std::string with_value = RewrittenOption(PathOf(command), name, value);
       if (!with_value.empty()) {
         own.options.push_back({nullptr, with_value, ""});
+        continue;
       }
-    } else if (option != nullptr && (!takes_value || (NeedsNoQuotes(value) && Accepts(*option, value)))) {
-      own.options.push_back({option, WrittenName(*option), value});
+    }
+    const bool is_good = option != nullptr && (NeedsNoQuotes(value) || value == "-") && Accepts(*option, value);
+    if (option != nullptr && (!takes_value || is_good)) {
+      own.options.push_back({option, WrittenName(*option), takes_value ? value : ""});
     }
   }
   if (own.names.size() > 1 && IsThing(own.names.front())) {
@@ -219,8 +234,9 @@ bool TakesManyNames(const CLI::App& command) {
 }  // namespace
 
 bool IsPlaceholder(const std::string& word) {
-  return std::any_of(word.begin(), word.end(), absl::ascii_isupper) &&
-         std::none_of(word.begin(), word.end(), absl::ascii_islower) && word.front() != '-';
+  const std::string name = absl::StrReplaceAll(word, {{"@best", ""}, {"@newest", ""}});
+  return std::any_of(name.begin(), name.end(), absl::ascii_isupper) &&
+         std::none_of(name.begin(), name.end(), absl::ascii_islower) && name.front() != '-';
 }
 
 bool TakesNextWord(const std::string& option) {

@@ -56,7 +56,9 @@ std::string WithOptions(const ReadWords& read, const std::vector<const CLI::Opti
                         const std::vector<std::string>& words) {
   const CLI::App& command = *read.command;
   const size_t num_needed = static_cast<size_t>(NumRequiredPositionals(command));
-  if (read.positionals.size() <= num_needed) {
+  const bool has_assignment = std::any_of(read.positionals.begin(), read.positionals.end(),
+                                          [](const std::string& word) { return absl::StrContains(word, "="); });
+  if (read.positionals.size() <= num_needed || has_assignment) {
     return "";
   }
   const size_t num_values = std::min(read.positionals.size() - num_needed, missing.size());
@@ -91,7 +93,13 @@ std::string Missing(const CommandTree& tree, const ReadWords& read, const std::v
       lacks_only_options = lacks_only_options && option->nonpositional();
     }
   }
-  const std::string line = lacks_only_options ? WithOptions(read, missing, words) : "";
+  std::string line = lacks_only_options ? WithOptions(read, missing, words) : "";
+  const bool has_only_address = names == std::vector<std::string>{"ADDRESS"} && read.positionals.size() == 1 &&
+                                absl::StrContains(read.positionals.front(), ":");
+  if (has_only_address && NeedsNoQuotes(read.positionals.front())) {
+    names.insert(names.begin(), "NAME");
+    line = absl::StrCat(FullName(command), " prod ", read.positionals.front());
+  }
   return absl::StrCat(FullName(command), " needs ", absl::StrJoin(names, " and "),
                       line.empty() ? "" : absl::StrCat("; did you mean: ", line));
 }

@@ -4,7 +4,9 @@
 #include <iterator>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "client/jobfile/spec_fields.h"
 #include "client/terminal/exit_codes.h"
 
 namespace ampd::client {
@@ -13,7 +15,9 @@ namespace {
 constexpr char kEnvironmentText[] =
     "ampctl reads these environment variables:\n"
     "  AMPD_ADDRESS     server to use if --address is not given: HOST:PORT, unix:/PATH or the name of a context\n"
-    "  AMPD_TOKEN       token to send to the server, the text itself; --token-file names a file with it\n"
+    "  AMPD_TOKEN       token to send to the server, the text itself; --token-file names a file with it. It is not "
+    "used "
+    "for the server of .ampd/context, nor for a context that has a token of its own\n"
     "  AMPD_CA          file with the CA certificates for the server, as --ca\n"
     "  AMPD_CERT        file with your certificate, as --cert\n"
     "  AMPD_KEY         file with the key of your certificate, as --key\n"
@@ -27,16 +31,18 @@ constexpr char kEnvironmentText[] =
     "                   the first that is set must name UTF-8 for plots; otherwise they are drawn in ASCII\n"
     "\n"
     "The server's address comes from the first of these: --address, AMPD_ADDRESS, the file .ampd/context in this "
-    "folder "
-    "(written by ampctl dev while it runs), the context in use (ampctl context list), and 127.0.0.1:7070. To see which "
-    "one it is: ampctl context show\n";
+    "folder (written by ampctl dev while it runs), the context in use (ampctl context list), "
+    "unix:/run/ampd/ampd.sock if a server of this host listens there, and 127.0.0.1:7070. To see which one it is: "
+    "ampctl context show\n"
+    "\n"
+    "The token, the tenant and the files of AMPD_CA, AMPD_CERT and AMPD_KEY are not used if the address comes from "
+    ".ampd/context: they may be for another server. A note says so.\n";
 
 // A test compares the names with the fields of the job spec.
 constexpr char kJobFileText[] =
     "A job file describes one job, in YAML. These are its fields at the top:\n"
     "  name           name of the job, which need not be unique; required\n"
-    "  model          the network to train: lenet, mlp, resnet, gpt2, bert or exported (your own, from PyTorch); "
-    "required\n"
+    "  model          the network to train: $MODELS or exported (your own, from PyTorch); required\n"
     "  data           training data, evaluation data and the size of a batch; required\n"
     "  precision      number formats: a preset, such as bf16, or rules of your own (default: the preset fp32)\n"
     "  optimizer      how the weights are changed: sgd, adamw and others; required unless the job predicts\n"
@@ -64,18 +70,24 @@ constexpr char kJobFileText[] =
     "All fields with their limits are in docs/job-file.md of ampd's source, and in docs/job-file.schema.json for "
     "editors.\n";
 
+const char* JobFileText() {
+  static const auto* const kText =
+      new std::string(absl::StrReplaceAll(kJobFileText, {{"$MODELS", absl::StrJoin(ZooModelNames(), ", ")}}));
+  return kText->c_str();
+}
+
 struct Topic {
   const char* name;
   const char* other_names;
-  const char* text;
+  const char* (*text)();
 };
 
 constexpr Topic kTopics[] = {
     {"exit-codes",
      "exit-code exitcodes exitcode exit_codes exit-status exit codes return-codes exit-statuses error-codes",
-     kExitCodesText},
-    {"job-file", "jobfile job-files job.yaml job-spec job.spec spec fields yaml", kJobFileText},
-    {"environment", "env environment-variables env-vars variables", kEnvironmentText},
+     [] { return kExitCodesText; }},
+    {"job-file", "jobfile job-files job.yaml job-spec job.spec spec fields yaml", JobFileText},
+    {"environment", "env environment-variables env-vars variables", [] { return kEnvironmentText; }},
 };
 
 }  // namespace
@@ -92,7 +104,7 @@ const char* TopicText(const std::vector<std::string>& words) {
   for (const Topic& topic : kTopics) {
     const std::vector<std::string> others = absl::StrSplit(topic.other_names, ' ');
     if (text == topic.name || std::find(others.begin(), others.end(), text) != others.end()) {
-      return topic.text;
+      return topic.text();
     }
   }
   return nullptr;

@@ -158,6 +158,17 @@ std::string WithStep(const ReadWords& read, const std::string& unknown, const st
   return CommandLine(FullName(*read.command), line);
 }
 
+// Returns --set with a word such as train.steps=3 that stands without it; empty if there is no such word.
+std::string WithSet(const ReadWords& read, const std::string& unknown) {
+  if (!unknown.empty() || FindOption(read.command, "set", /*is_long=*/true) == nullptr) {
+    return "";
+  }
+  const auto word = std::find_if(read.positionals.begin(), read.positionals.end(), [](const std::string& text) {
+    return absl::StrContains(text, "=") && NeedsNoQuotes(text);
+  });
+  return word == read.positionals.end() ? "" : "--set " + *word;
+}
+
 // Returns the command line that was probably meant by an option of other programs, or by a value that stands in the
 // wrong place; empty if there is none.
 std::string LineMeant(const ReadWords& read, const std::string& unknown, const std::vector<std::string>& words) {
@@ -173,6 +184,9 @@ std::string LineMeant(const ReadWords& read, const std::string& unknown, const s
   const std::string value = ValueAfter(unknown, words);
   const bool is_other_format = unknown == "--format" && !FormatNamed(value).has_value();
   const std::string rewritten = is_other_format ? "" : RewrittenOption(PathOf(*read.command), unknown, value);
+  if (const std::string line = WithSet(read, unknown); !line.empty()) {
+    return line;
+  }
   const bool is_list = PathOf(*read.command) == "job list" && unknown.empty() && read.positionals.size() == 1;
   return is_list ? FilterForState(read.positionals.front()) : rewritten;
 }
@@ -239,7 +253,9 @@ int FailUsage(const CommandTree& tree, const CLI::ParseError& error, int argc, c
   const std::string unknown = UnknownOption(*read.command, words);
   const std::string line = LineMeant(read, unknown, words);
   const std::string nearest = !line.empty() ? line : is_value_wrong ? "" : OptionMeant(unknown, *read.command);
-  const std::string answer = is_value_wrong ? "" : AnswerToOption(PathOf(*read.command), unknown);
+  const bool has_extra = unknown.empty() && !read.positionals.empty();
+  const std::string answer =
+      is_value_wrong ? "" : AnswerToOption(PathOf(*read.command), has_extra ? read.positionals.front() : unknown);
   if (!answer.empty()) {
     absl::StrAppend(&text, "  ", answer, "\n");
   } else if (!nearest.empty()) {

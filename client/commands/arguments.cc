@@ -59,11 +59,12 @@ Argument OutputFile(std::string* path) {
 Argument Force(bool* replace) { return {.name = "--force", .value = replace, .help = "Replace an existing file"}; }
 
 Argument AttemptNumber(int* attempt) {
-  return {.name = "--attempt",
-          .value = attempt,
-          .text = "N",
-          .help = "Attempt (run of the job after a retry), counted from 1 (default: the newest)",
-          .check = CheckPositiveCount};
+  return {
+      .name = "--attempt",
+      .value = attempt,
+      .text = "N",
+      .help = "Which run of the job, counted from 1 (default: the newest); a job runs again after a crash or a pause",
+      .check = CheckPositiveCount};
 }
 
 Argument ExampleDeviceKind(std::string* kind) {

@@ -69,6 +69,10 @@ std::string ShellWord(const std::string& path) {
 
 absl::StatusOr<std::string> ReadSource(const std::string& path) {
   constexpr int64_t kMostRead = int64_t{64} << 20;
+  if (absl::StrContains(path, "://")) {
+    return absl::InvalidArgumentError(absl::StrCat("ampctl reads no URLs; to submit the file at this one: curl -s ",
+                                                   path, " | ampctl job submit -f -"));
+  }
   if (path != "-") {
     auto text = ReadFile(path, kMostRead);
     if (!text.ok()) {

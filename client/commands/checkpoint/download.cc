@@ -28,6 +28,11 @@ int RunDownload(Session* session, const DownloadCheckpointOptions& options) {
       !allowed.ok()) {
     return session->Fail(allowed);
   }
+  if (options.folder == "-") {
+    return session->Fail(absl::InvalidArgumentError(
+        "a checkpoint is several files, which cannot be written to stdout; name a folder (for a folder with the name "
+        "\"-\", write ./-)"));
+  }
   auto wanted = ParseJobCheckpoint("the checkpoint", options.checkpoint);
   if (!wanted.ok()) {
     return session->Fail(wanted.status());
@@ -67,26 +72,28 @@ int RunDownload(Session* session, const DownloadCheckpointOptions& options) {
 
 Command DownloadCheckpointCommand() {
   const auto options = std::make_shared<DownloadCheckpointOptions>();
-  return {.name = "download",
-          .help = "Write the files of a checkpoint to a folder on this machine",
-          .examples =
-              "  ampctl checkpoint download clothes@best\n"
-              "  ampctl checkpoint download clothes@400 /tmp/clothes",
-          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
-          .arguments = {{.name = "target",
-                         .value = &options->checkpoint,
-                         .text = "JOB[@STEP]",
-                         .help = "JOB or JOB@newest, JOB@400 (step 400) or JOB@best (lowest evaluation loss)",
-                         .required = true,
-                         .suggest = SuggestJobIds},
-                        {.name = "folder",
-                         .value = &options->folder,
-                         .text = "[FOLDER]",
-                         .help = "Folder to write (default: NAME-step-N, with the job's name)",
-                         .suggest = SuggestFiles,
-                         .is_path = true},
-                        AttemptNumber(&options->attempt)},
-          .run = [options](Session* session) { return RunDownload(session, *options); }};
+  return {
+      .name = "download",
+      .help = "Write the files of a checkpoint to a folder on this machine",
+      .examples =
+          "  ampctl checkpoint download clothes@best\n"
+          "  ampctl checkpoint download clothes@400 /tmp/clothes",
+      .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+      .arguments = {{.name = "target",
+                     .value = &options->checkpoint,
+                     .text = "JOB[@STEP|@best|@newest]",
+                     .help = "JOB or JOB@newest, JOB@400 (step 400) or JOB@best (lowest evaluation loss)",
+                     .required = true,
+                     .suggest = SuggestJobIds},
+                    {.name = "folder",
+                     .value = &options->folder,
+                     .text = "[FOLDER]",
+                     .help = "Folder to write: new, empty, or holding this same checkpoint, whose files are written "
+                             "again (default: NAME-step-N, with the job's name)",
+                     .suggest = SuggestFiles,
+                     .is_path = true},
+                    AttemptNumber(&options->attempt)},
+      .run = [options](Session* session) { return RunDownload(session, *options); }};
 }
 
 }  // namespace ampd::client

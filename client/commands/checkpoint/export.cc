@@ -166,7 +166,7 @@ int ExportCheckpoint(Session* session, ExportCheckpointOptions options) {
 Command ExportCheckpointCommand() {
   const auto options = std::make_shared<ExportCheckpointOptions>();
   Argument folder = CheckpointFolderPath(&options->folder);
-  folder.text = "JOB[@STEP]|FOLDER";
+  folder.text = "JOB[@STEP|@best|@newest]|FOLDER";
   folder.suggest = SuggestBoth(SuggestFiles, SuggestJobIds);
   folder.help =
       "JOB or JOB@newest, JOB@400 (step 400) or JOB@best (lowest evaluation loss); or the folder of a checkpoint on "

@@ -115,7 +115,7 @@ Command ShowCheckpointCommand() {
       .arguments =
           {{.name = "target",
             .value = &name->job,
-            .text = "JOB[@STEP]|FOLDER",
+            .text = "JOB[@STEP|@best|@newest]|FOLDER",
             .help = "JOB or JOB@newest, JOB@400 (step 400) or JOB@best (lowest evaluation loss); or the folder of a "
                     "checkpoint on this machine",
             .required = true,

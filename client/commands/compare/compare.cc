@@ -220,7 +220,9 @@ std::vector<Argument> CompareArguments(CompareOptions* options) {
        {.name = "--label",
         .value = &options->label,
         .text = "ID",
-        .help = "Print the report of an earlier comparison again. Its jobs have the label compare=ID",
+        .help = "Print the report of an earlier comparison again. ID is what that comparison printed when it began, "
+                "and the "
+                "label compare=ID of its jobs",
         .check = CheckComparisonId},
        {.name = "--baseline",
         .value = &options->baseline,
@@ -251,7 +253,9 @@ std::vector<Argument> CompareArguments(CompareOptions* options) {
 Command CompareCommand() {
   const auto options = std::make_shared<CompareOptions>();
   return {.name = "compare",
-          .help = "Train one job under several precision policies, and say which policy to take",
+          .help =
+              "Train one job under several precision policies, and say which policy to take. Submits real jobs, "
+              "which continue after Ctrl-C",
           .examples =
               "  ampctl compare -f job.yaml --policies fp32,bf16,fp16,apex-o2 --repeats 3\n"
               "  ampctl compare -f job.yaml --price 2.50 --html report.html\n"

@@ -185,7 +185,9 @@ int Estimate(Session* session, const PolicyOptions& options) {
 Command EstimateCommand() {
   const auto options = std::make_shared<PolicyOptions>();
   return {.name = "estimate",
-          .help = "Show the memory, the largest batch and the expected time of a job under several policies",
+          .help =
+              "Show the memory, the largest batch and the expected time of a job under several policies. Submits "
+              "nothing",
           .examples =
               "  ampctl estimate -f job.yaml\n"
               "  ampctl estimate -f job.yaml --policies fp32,bf16,fp8 --set data.batch_size=512",

@@ -157,19 +157,24 @@ void PrintStructuredDryRun(Session* session, JobClient* client, const v1::JobSpe
   PrintStructured(*session, fields);
 }
 
-// Says what is valid, but probably not meant.
+}  // namespace
+
 void NoteOddities(const Session& session, const v1::JobSpec& spec) {
   const int64_t steps = spec.train().steps();
   if (steps > 0 && spec.schedule().warmup_steps() >= steps) {
     session.Note(absl::StrCat("note: schedule.warmup_steps is ", spec.schedule().warmup_steps(), ", but the job has ",
                               steps, " steps; its learning rate never reaches its full value"));
   }
+  // Only a worker knows how many samples a file has.
+  const v1::DataSpec& data = spec.data();
+  const int64_t num_samples = data.train().synthetic().num_samples();
+  if (data.train().has_synthetic() && data.last_batch() != v1::DataSpec::PAD && data.batch_size() > num_samples) {
+    session.Note(absl::StrCat("note: data.batch_size is ", data.batch_size(), ", but the data set has ", num_samples,
+                              " samples; each step trains with ", num_samples));
+  }
 }
 
-}  // namespace
-
 void PrintDryRun(Session* session, JobClient* client, const v1::JobSpec& spec) {
-  NoteOddities(*session, spec);
   const std::vector<WorkerDevice> devices = DevicesFor(client, spec);
   if (session->options().output != OutputFormat::kTable) {
     return PrintStructuredDryRun(session, client, spec, devices);

@@ -244,7 +244,7 @@ Command PredictJobCommand() {
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {{.name = "--checkpoint",
                          .value = &options->checkpoint,
-                         .text = "JOB[@STEP]",
+                         .text = "JOB[@STEP|@best|@newest]",
                          .help = "Checkpoint whose weights to use: JOB (its newest), JOB@400 (step 400) or JOB@best "
                                  "(lowest evaluation loss). The job must have ended",
                          .required = true},

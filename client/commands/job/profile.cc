@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -75,6 +76,13 @@ absl::Status CheckFile(const Session& session, const ProfileOptions& options) {
   }
   if (options.file == "-") {
     return CheckContentToStdout(session);
+  }
+  if (std::all_of(options.file.begin(), options.file.end(), absl::ascii_isdigit)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", options.file,
+                                                   "' stands where a file to write is named; did you "
+                                                   "mean --steps ",
+                                                   options.file, "? For a file with this name, write ./",
+                                                   options.file));
   }
   AMPD_RETURN_IF_ERROR(CheckEnding(options.file, {".json.gz", "gzipped JSON"}, {".json", ".txt", ".html"}));
   return CheckOutputFile(options.file, options.replace);

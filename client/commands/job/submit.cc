@@ -66,6 +66,7 @@ int Submit(Session* session, const SubmitOptions& options) {
     return FailRefused(session, job.status(), submitted);
   }
   NoteReplaced(*session, submitted);
+  NoteOddities(*session, job->spec());
   if (options.dry_run) {
     v1::JobSpec spec = job->spec();
     ShowAsUploaded(*model, &spec);

@@ -35,7 +35,7 @@ std::string CheckState(const std::string& text) {
   v1::Job::State state = v1::Job::STATE_UNSPECIFIED;
   const bool is_end = v1::Job::State_Parse(absl::AsciiStrToUpper(text), &state) && IsTerminal(state);
   return is_end ? "to wait until the jobs have ended, leave out --for; the exit code then says how"
-                : OneOf(StatesToWaitFor())(text);
+                : OneOf(StatesToWaitFor())(absl::AsciiStrToUpper(text));
 }
 
 // Returns the job's state after `message`. `before` is its state before the message.
@@ -172,7 +172,10 @@ Command WaitForJobsCommand() {
                          .text = "DURATION",
                          .help = "Give up after this time, with exit code 7 (default: wait forever)"},
                         ReconnectFor(&options->retry_for)},
-          .run = [options](Session* session) { return Wait(session, *options); }};
+          .run = [options](Session* session) {
+            options->state = absl::AsciiStrToUpper(options->state);
+            return Wait(session, *options);
+          }};
 }
 
 }  // namespace ampd::client

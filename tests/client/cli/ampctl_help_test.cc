@@ -73,6 +73,10 @@ TEST_F(AmpctlHelp, OfTheJobFile_NamesItsFieldsAtTheTop) {
   for (int i = 0; i < type.field_count(); ++i) {
     EXPECT_THAT(text, HasSubstr(absl::StrCat("\n  ", type.field(i)->name())));
   }
+  const auto& kinds = *v1::ModelSpec::descriptor()->FindOneofByName("kind");
+  for (int i = 0; i < kinds.field_count(); ++i) {
+    EXPECT_THAT(text, HasSubstr(kinds.field(i)->name()));
+  }
   EXPECT_THAT(Run("help environment").out, HasSubstr("\n  AMPD_ADDRESS "));
   EXPECT_EQ(Run("help env").out, Run("help environment").out);
 }

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -19,7 +21,9 @@
 namespace ampd::client {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class ForeignWordsTest : public Ampctl {};
@@ -84,7 +88,31 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"describe job/x", "error: ampctl has no command 'describe'; to show a job: ampctl job show x\n"},
       {"get jobs -o wide", "error: ampctl has no command 'get'; to list jobs: ampctl job list -o wide\n"},
       {"get -o wide jobs x", "error: ampctl has no command 'get'; to show a job: ampctl job show x -o wide\n"},
-      {"get jobs -w", "error: ampctl has no command 'get'; to list jobs: ampctl job list --watch\n"},
+      {"get jobs -w", "error: ampctl has no command 'get'; to watch the list of jobs: ampctl job list --watch\n"},
+      {"get job x -w", "error: ampctl has no command 'get'; to watch a job: ampctl job watch x\n"},
+      {"get models",
+       "error: ampctl has no command 'get'; to see which models a job file can name: ampctl init --help\n"},
+      {"apply -f -", "error: ampctl has no command 'apply'; to submit a job: ampctl job submit -f -\n"},
+      {"apply -f t.yaml --dry-run=server",
+       "error: ampctl has no command 'apply'; to submit a job: ampctl job submit -f t.yaml --dry-run\n"},
+      {"scale job x --replicas=2",
+       "error: ampctl has no command 'scale'; the number of devices is a field of the job file: submit it with --set "
+       "resources.devices=N\n"},
+      {"explain job",
+       "error: ampctl has no command 'explain'; to see the fields of a job file: ampctl help job-file\n"},
+      {"explain job x", "error: ampctl has no command 'explain'; to see why a job waits: ampctl job explain x\n"},
+      {"auth list", "error: ampctl auth has no command 'list'; to list the tokens: ampctl auth token list\n"},
+      {"auth create ci",
+       "error: ampctl auth has no command 'create'; to create a token: ampctl auth token create ci --role ROLE\n"},
+      {"token create ci",
+       "error: ampctl has no command 'token'; to create a token: ampctl auth token create ci --role ROLE\n"},
+      {"tokens", "error: ampctl has no command 'tokens'; to list the tokens: ampctl auth token list\n"},
+      {"squeue -l", "error: ampctl has no command 'squeue'; to list jobs: ampctl job list -o wide\n"},
+      {"sacct -S 2026-01-31", "error: ampctl has no command 'sacct'; to list jobs: ampctl job list\n"},
+      {"scontrol show jobs", "error: ampctl has no command 'scontrol'; to list jobs: ampctl job list\n"},
+      {"sbatch --time=10 --mem 4G job.yaml",
+       "error: ampctl has no command 'sbatch'; to submit a job: ampctl job submit -f job.yaml --set deadline=10m --set "
+       "resources.memory_bytes=4GiB\n"},
       {"get nodes", "error: ampctl has no command 'get'; to list workers: ampctl worker list\n"},
       {"drain node/w1", "error: ampctl has no command 'drain'; did you mean: ampctl worker drain w1\n"},
       {"delete worker w1",
@@ -102,8 +130,9 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"run list --status failure",
        "error: ampctl has no command 'run'; to list jobs: ampctl job list --filter state=failed\n"},
       {"get jobs -l a=b", "error: ampctl has no command 'get'; to list jobs: ampctl job list --filter labels.a=b\n"},
-      {"get pods -n x", "error: ampctl has no command 'get'; to list jobs: ampctl job list\n"},
+      {"get pods -n x", "error: ampctl has no command 'get'; to list jobs: ampctl job list --tenant x\n"},
       {"-n default get pods", "error: ampctl has no command 'get'; to list jobs: ampctl job list\n"},
+      {"get pods -n 5", "error: ampctl has no command 'get'; to list jobs: ampctl job list --limit 5\n"},
       {"patch job clothes",
        "error: ampctl has no command 'patch'; did you mean: ampctl job update --priority N clothes\n"},
       {"create token x",
@@ -183,19 +212,21 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
        "error: ampctl job submit needs --file FILE; did you mean: ampctl job submit -f job.yaml\n"
        "  try: ampctl job submit --help\n"},
       {"job predict x -f data.yaml",
-       "error: ampctl job predict needs --checkpoint JOB[@STEP]; did you mean: ampctl job predict --checkpoint x -f "
+       "error: ampctl job predict needs --checkpoint JOB[@STEP|@best|@newest]; did you mean: ampctl job predict "
+       "--checkpoint x -f "
        "data.yaml\n  try: ampctl job predict --help\n"},
       {"job predict --checkpoint x@best data.yaml",
        "error: ampctl job predict needs --file FILE; did you mean: ampctl job predict -f data.yaml --checkpoint "
        "x@best\n  try: ampctl job predict --help\n"},
       {"job predict x data.yaml",
-       "error: ampctl job predict needs --checkpoint JOB[@STEP] and --file FILE; did you mean: ampctl job predict "
+       "error: ampctl job predict needs --checkpoint JOB[@STEP|@best|@newest] and --file FILE; did you mean: ampctl "
+       "job predict "
        "--checkpoint x -f data.yaml\n  try: ampctl job predict --help\n"},
       {"job update x 5",
        "error: ampctl job update needs --priority N; did you mean: ampctl job update --priority 5 x\n  try: ampctl "
        "job update --help\n"},
       {"checkpoint download",
-       "error: ampctl checkpoint download needs JOB[@STEP]\n  try: ampctl checkpoint download --help\n"},
+       "error: ampctl checkpoint download needs JOB[@STEP|@best|@newest]\n  try: ampctl checkpoint download --help\n"},
   };
   for (const auto& test : cases) {
     const Result result = Run(test.line);
@@ -229,7 +260,6 @@ TEST_F(ForeignWordsTest, AVerbWithoutItsGroup_OrWithAThing_IsAnsweredWithTheComm
       {"show policy bf16", "policy show bf16"},
       {"show checkpoint x", "checkpoint show x"},
       {"show logs x", "job logs x"},
-      {"explain job x", "job explain x"},
       {"create context lab", "context add lab ADDRESS"},
       {"checkpoint pull x@5", "checkpoint download x@5"},
       {"checkpoint inspect x", "checkpoint show x"},
@@ -301,6 +331,13 @@ TEST_F(ForeignWordsTest, AnOptionOfOtherPrograms_IsAnsweredWithAmpctlsOwn) {
       {"job submit -f job.yaml --wait", "--follow"},
       {"job logs j-a --lines 20", "--tail"},
       {"job logs j-a -n 20", "--tail"},
+      {"job list -n vision", "--tenant"},
+      {"worker list --namespace x", "--tenant"},
+      {"job delete x --force", "--yes"},
+      {"job submit -f job.yaml --test-only", "--dry-run"},
+      {"job submit -f job.yaml --validate", "--dry-run"},
+      {"job submit -f job.yaml train.steps=3", "--set train.steps=3"},
+      {"job submit -f job.yaml --device cuda", "--set resources.kind=GPU"},
   };
   Write("job.yaml", "name: x\n");
   for (const auto& test : cases) {
@@ -331,6 +368,14 @@ TEST_F(ForeignWordsTest, AValueInTheWrongPlace_IsAnsweredWithTheRightOne) {
       {"checkpoint export x --step=200 m", "did you mean 'ampctl checkpoint export x@200 m'?\n"},
       {"checkpoint export x --file m", "did you mean 'ampctl checkpoint export x m'?\n"},
       {"job predict --checkpoint x -f y --out z", "did you mean 'ampctl job predict --checkpoint x -f y z'?\n"},
+      {"job cancel x --yes", "leave it out: ampctl job cancel asks no question\n"},
+      {"job events x -f", "to follow the events of a job: ampctl job watch ID\n"},
+      {"job submit -f job.yaml --queue fast", "leave it out: the server has one queue, which holds all jobs\n"},
+      {"job submit -f job.yaml -p fast", "leave it out: the server has one queue, which holds all jobs\n"},
+      {"job submit -f job.yaml --lr 1", "--set optimizer.adamw.learning_rate=VALUE\n"},
+      {"job submit -f job.yaml --array 1-3", "ampctl compare -f FILE\n"},
+      {"version --short", "leave it out: ampctl version prints one line per program\n"},
+      {"dev stop", "press Ctrl-C in the terminal in which ampctl dev runs\n"},
       {"job list --all", "leave it out: ampctl job list lists jobs in all states\n"},
       {"job cancel --all", "ampctl job list -q --filter state=running | xargs -r ampctl job cancel\n"},
       {"data tokenize a --out b", "did you mean 'ampctl data tokenize a b'?\n"},
@@ -348,9 +393,39 @@ TEST_F(ForeignWordsTest, AValueInTheWrongPlace_IsAnsweredWithTheRightOne) {
 // The answer is what makes the command work.
 TEST_F(ForeignWordsTest, AnOptionOfSlurmOnSubmit_IsAnsweredWithAnOverrideThatIsAccepted) {
   Write("job.yaml", kGoodJob);
-  for (const char* option :
-       {"--priority 5", "--gpus 1", "--devices 1", "--nodelist w1", "-w w1", "--mem 4GiB", "--time 90m", "--epochs 2",
-        "--steps 9", "--seed 7", "--batch-size 8", "--preset bf16", "--precision fp32", "--job-name y", "-J y"}) {
+  for (const char* option : {"--priority 5",
+                             "--gpus 1",
+                             "--devices 1",
+                             "--nodelist w1",
+                             "-w w1",
+                             "--mem 4GiB",
+                             "--time 90m",
+                             "--epochs 2",
+                             "--steps 9",
+                             "--seed 7",
+                             "--batch-size 8",
+                             "--preset bf16",
+                             "--precision fp32",
+                             "--job-name y",
+                             "-J y",
+                             "--mem 4G",
+                             "--mem=4000",
+                             "--time 1:00:00",
+                             "--time=10",
+                             "-t 1-12",
+                             "--time 2-1:30",
+                             "--deadline 1h",
+                             "--retry 3",
+                             "--retries 3",
+                             "--max-retries=3",
+                             "--label team=vision",
+                             "-l a=b",
+                             "--device gpu",
+                             "--device cpu",
+                             "--gpu",
+                             "--gres gpu:1",
+                             "--cpus-per-task 2",
+                             "--threads 2"}) {
     const std::string error = Run(absl::StrCat("job submit -f job.yaml ", option)).err;
     const std::string begin = "did you mean '";
     ASSERT_THAT(error, HasSubstr(begin)) << option;
@@ -358,6 +433,57 @@ TEST_F(ForeignWordsTest, AnOptionOfSlurmOnSubmit_IsAnsweredWithAnOverrideThatIsA
     const std::string own = error.substr(start, error.find("'?", start) - start);
     const Result result = Run(absl::StrCat("job submit -q -f job.yaml ", own));
     EXPECT_EQ(result.exit_code, 0) << option << ": " << own << "\n" << result.err;
+  }
+}
+
+// Types each command and option that the tables can suggest, with words of a user in place of ID and the like. No
+// server is asked: the address is wrong, and only a command line that was understood gets as far as that.
+TEST_F(ForeignWordsTest, EverySuggestion_IsUnderstoodWhenItIsTyped) {
+  Write("job.yaml", kGoodJob);
+  const std::string nowhere = "AMPD_ADDRESS=no/where";
+  const auto typed = [](std::string text) {
+    std::string line;
+    for (const absl::string_view word : absl::StrSplit(text, ' ')) {
+      const std::map<absl::string_view, const char*> own = {{"ID", "x"},          {"ID...", "y"},    {"NAME", "x"},
+                                                            {"FILE", "job.yaml"}, {"FOLDER", "x"},   {"N", "1"},
+                                                            {"ROLE", "viewer"},   {"ADDRESS", "h:1"}};
+      const auto found = own.find(word);
+      absl::StrAppend(&line, line.empty() ? "" : " ", found == own.end() ? std::string(word) : found->second);
+    }
+    return line;
+  };
+  std::set<std::string> lines;
+  for (const ForeignWord& word : ForeignWords()) {
+    const bool is_preset = std::string_view(word.command).starts_with("policy show");
+    lines.insert(is_preset ? "policy show bf16" : typed(word.command));
+  }
+  const std::map<std::string, std::string> values = {
+      {"--format", "json"}, {"--time", "90"},        {"-t", "90"},       {"--deadline", "90"}, {"--mem", "4G"},
+      {"--preset", "bf16"}, {"--precision", "bf16"}, {"--label", "a=b"}, {"-l", "a=b"},        {"--selector", "a=b"},
+      {"--device", "cuda"}, {"--job-name", "y"},     {"-J", "y"}};
+  for (const ForeignOption& option : ForeignOptions()) {
+    const std::string command = *option.command == '\0' ? "job list" : option.command;
+    const bool is_state = std::string_view(option.own) == "--filter state=%";
+    const auto value = values.find(option.foreign);
+    const std::string own = RewrittenOption(command, option.foreign,
+                                            is_state                ? "PD"
+                                            : value == values.end() ? "1"
+                                                                    : value->second);
+    EXPECT_FALSE(own.empty()) << option.foreign;
+    EXPECT_THAT(own, Not(HasSubstr("VALUE"))) << option.foreign;
+    lines.insert(absl::StrCat(command, command == "job submit" ? " -f job.yaml " : " ", own));
+  }
+  lines.erase("");
+  lines.erase("dev");  // It would start a server.
+  for (const std::string& line : lines) {
+    const Result result = Run(line + " </dev/null", nowhere);
+    EXPECT_THAT(result.err, Not(HasSubstr(" --help\n"))) << line;
+    const bool asks_server = line.starts_with("job ") && !line.ends_with("--help");
+    if (asks_server) {
+      EXPECT_THAT(result.err, AnyOf(HasSubstr("the address 'no/where' from AMPD_ADDRESS"),
+                                    HasSubstr("cannot ask for confirmation")))
+          << line;
+    }
   }
 }
 

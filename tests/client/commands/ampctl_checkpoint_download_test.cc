@@ -133,6 +133,10 @@ TEST_F(AmpctlCheckpointDownload, AFolderWithOtherFiles_IsLeftAlone) {
   fs::create_directory(folder_ + "/ck");
   Write("ck/state.json", "{}");
   EXPECT_THAT(Run("checkpoint download clothes ck").err, HasSubstr("ck holds another checkpoint; name another folder"));
+  const Result to_stdout = Run("checkpoint download clothes -");
+  EXPECT_EQ(to_stdout.exit_code, 2);
+  EXPECT_THAT(to_stdout.err,
+              HasSubstr("a checkpoint is several files, which cannot be written to stdout; name a folder"));
   Write("file", "");
   EXPECT_THAT(Run("checkpoint download clothes file").err, HasSubstr("file"));
   EXPECT_EQ(Run("checkpoint download clothes file").exit_code, 1);

@@ -250,6 +250,7 @@ TEST_F(Ampctl, APermissionError_ExitsWithFour) {
 TEST_F(Ampctl, AWaitThatTimesOut_ExitsWithSevenAndTheJobContinues) {
   const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
   fake_.jobs.script()->hold_watches = true;
+  EXPECT_THAT(Run("job wait --for paused --timeout 100ms " + id).err, HasSubstr(" was not PAUSED within 100ms"));
   const Result result = Run("job wait --timeout 100ms " + id);
   fake_.jobs.release.Notify();
   EXPECT_EQ(result.exit_code, 7);
@@ -361,6 +362,10 @@ TEST_F(Ampctl, AProfile_IsRequestedAndWrittenToOneFile) {
   EXPECT_EQ(exists.exit_code, 1);
   EXPECT_THAT(exists.err, HasSubstr("trace.json.gz exists; name another file, or replace it with --force"));
   EXPECT_EQ(fake_.jobs.script()->updates.size(), num_updates);
+  const Result number = Run("job profile clothes 10");
+  EXPECT_EQ(number.exit_code, 2);
+  EXPECT_THAT(number.err, HasSubstr("did you mean --steps 10? For a file with this name, write ./10\n"));
+  EXPECT_EQ(fake_.jobs.script()->updates.size(), num_updates);
   EXPECT_THAT(Run("job profile clothes --force trace.json.gz -o json").out, HasSubstr("\"sizeBytes\": \"18\""));
   fake_.jobs.script()->profile_files = 3;
   EXPECT_THAT(Run("job profile clothes other.gz").err, HasSubstr("the server has no whole profile of step 0"));
@@ -400,6 +405,23 @@ TEST_F(Ampctl, AFileNameWithTheEndingOfAnotherFormat_IsRefused) {
     EXPECT_EQ(result.exit_code, 2) << line;
     EXPECT_THAT(result.err, HasSubstr("this command cannot write to stdout; name a file")) << line;
   }
+}
+
+TEST_F(Ampctl, ABatchThatIsLargerThanTheDataSet_IsNoted) {
+  Write("job.yaml", absl::StrCat("name: x\ndata:\n  batch_size: 1000\n  train: {synthetic: {num_samples: 256}}\n"));
+  const std::string note =
+      "note: data.batch_size is 1000, but the data set has 256 samples; each step trains with 256\n";
+  EXPECT_THAT(Run("job submit -f job.yaml").err, HasSubstr(note));
+  EXPECT_THAT(Run("job submit -f job.yaml --dry-run").err, HasSubstr(note));
+  EXPECT_THAT(Run("job submit -f job.yaml --set data.last_batch=PAD").err, Not(HasSubstr("note:")));
+  EXPECT_THAT(Run("job submit -f job.yaml --set data.batch_size=256").err, Not(HasSubstr("note:")));
+}
+
+TEST_F(Ampctl, AUrl_IsNoJobFile) {
+  const Result result = Run("job submit -f https://example.com/job.yaml");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("ampctl reads no URLs; to submit the file at this one: curl -s "
+                                    "https://example.com/job.yaml | ampctl job submit -f -\n"));
 }
 
 TEST_F(Ampctl, OnlyARunningJob_CanBeProfiledOrAskedForItsGradients) {
