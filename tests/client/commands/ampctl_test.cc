@@ -250,7 +250,6 @@ TEST_F(Ampctl, APermissionError_ExitsWithFour) {
 TEST_F(Ampctl, AWaitThatTimesOut_ExitsWithSevenAndTheJobContinues) {
   const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
   fake_.jobs.script()->hold_watches = true;
-  EXPECT_THAT(Run("job wait --for paused --timeout 100ms " + id).err, HasSubstr(" was not PAUSED within 100ms"));
   const Result result = Run("job wait --timeout 100ms " + id);
   fake_.jobs.release.Notify();
   EXPECT_EQ(result.exit_code, 7);
@@ -411,10 +410,9 @@ TEST_F(Ampctl, ABatchThatIsLargerThanTheDataSet_IsNoted) {
   Write("job.yaml", absl::StrCat("name: x\ndata:\n  batch_size: 1000\n  train: {synthetic: {num_samples: 256}}\n"));
   const std::string note =
       "note: data.batch_size is 1000, but the data set has 256 samples; each step trains with 256\n";
-  EXPECT_THAT(Run("job submit -f job.yaml").err, HasSubstr(note));
   EXPECT_THAT(Run("job submit -f job.yaml --dry-run").err, HasSubstr(note));
-  EXPECT_THAT(Run("job submit -f job.yaml --set data.last_batch=PAD").err, Not(HasSubstr("note:")));
-  EXPECT_THAT(Run("job submit -f job.yaml --set data.batch_size=256").err, Not(HasSubstr("note:")));
+  EXPECT_THAT(Run("job submit --dry-run -f job.yaml --set data.last_batch=PAD").err, Not(HasSubstr("note:")));
+  EXPECT_THAT(Run("job submit --dry-run -f job.yaml --set data.batch_size=256").err, Not(HasSubstr("note:")));
 }
 
 TEST_F(Ampctl, AUrl_IsNoJobFile) {
