@@ -131,6 +131,13 @@ bool Keeps(const v1::Job& job, const std::string& path) {
                      [&](const v1::Checkpoint& checkpoint) { return checkpoint.path() == path; });
 }
 
+absl::Status WrongState(const v1::Job& job, std::string_view what) {
+  const std::string& state = v1::Job::State_Name(job.state());
+  return ErrorWithMetadata(absl::StatusCode::kFailedPrecondition, "WRONG_STATE",
+                           absl::StrCat("job ", job.id(), " is ", state, " and can't be ", std::string(what)),
+                           {{"job", job.id()}, {"state", state}});
+}
+
 absl::Status NoLongerKept(const std::string& job) {
   return ErrorWithMetadata(
       absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -59,6 +60,8 @@ std::string PathOf(const std::string& job, const v1::Checkpoint& checkpoint);
 // The job whose folder contains the checkpoint of this path. A path begins with the job's id.
 std::string JobOfPath(const std::string& path);
 bool Keeps(const v1::Job& job, const std::string& path);
+// The error FAILED_PRECONDITION for a request that the job's state does not allow; `what`: "paused".
+absl::Status WrongState(const v1::Job& job, std::string_view what);
 // The error NOT_FOUND for a request to begin a job with a checkpoint of `job` that has been deleted.
 absl::Status NoLongerKept(const std::string& job);
 

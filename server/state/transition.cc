@@ -27,13 +27,6 @@ absl::Status CheckEtag(const std::string& etag, const Job& job) {
                absl::StrCat("job ", job.id(), " has changed: its etag is ", job.etag(), ", not ", etag));
 }
 
-absl::Status WrongState(const Job& job, std::string_view what) {
-  const std::string& state = Job::State_Name(job.state());
-  return ErrorWithMetadata(StatusCode::kFailedPrecondition, "WRONG_STATE",
-                           absl::StrCat("job ", job.id(), " is ", state, " and can't be ", std::string(what)),
-                           {{"job", job.id()}, {"state", state}});
-}
-
 }  // namespace
 
 absl::StatusOr<Applied> Transition::Run() {
@@ -324,61 +317,11 @@ absl::Status Transition::Do(const internal::ChangeJob& change) {
   return absl::OkStatus();
 }
 
-bool Transition::StartsAnother(const std::string& path) const {
-  return std::any_of(state_.jobs().begin(), state_.jobs().end(), [&](const auto& entry) {
-    const JobRecord& other = *entry.second;
-    const std::string& start = other.clone_start().path();
-    // The path decides, not the job from which `other` was cloned: a clone of a clone may begin with a checkpoint of
-    // the first job.
-    return (start == path || absl::StartsWith(start, absl::StrCat(path, "/"))) && !IsTerminal(other.job().state());
-  });
-}
-
-absl::Status Transition::Do(const internal::DeleteJob& remove) {
-  AMPD_ASSIGN_OR_RETURN(const NamedJob named, RequireNamedJob(remove.job(), remove.archived()));
-  const JobRecordPtr& record = named.record;
-  if (!IsTerminal(record->job().state())) {
-    return WrongState(record->job(), "deleted");
-  }
-  if (StartsAnother(remove.job())) {
-    return Error(StatusCode::kFailedPrecondition, "CHECKPOINT_IN_USE",
-                 absl::StrCat("a job that goes on from the checkpoints of ", remove.job(), " has not ended"));
-  }
-  DeleteFolders(*record);
-  applied_.changed = true;
-  applied_.deleted_jobs.push_back(
-      {remove.job(), record->job().tenant(), record->request_id(), record->job().traceparent()});
-  return absl::OkStatus();
-}
-
 void Transition::FinishHotOrArchived(JobEdit& edit, bool is_hot) {
   edit.Finish(&applied_);
   if (!is_hot) {
     applied_.archived.swap(applied_.jobs);
   }
-}
-
-absl::Status Transition::Do(const internal::TrimJob& trim) {
-  AMPD_ASSIGN_OR_RETURN(const NamedJob named, RequireNamedJob(trim.job(), trim.archived()));
-  const JobRecordPtr& record = named.record;
-  if (!IsTerminal(record->job().state())) {
-    return WrongState(record->job(), "trimmed");
-  }
-  JobEdit edit = Edit(*record);
-  if (trim.history()) {
-    edit.job().set_history_deleted(true);
-    applied_.deleted_histories.push_back({trim.job(), record->job().traceparent()});
-  }
-  if (trim.checkpoints()) {
-    if (StartsAnother(trim.job())) {
-      return Error(StatusCode::kFailedPrecondition, "CHECKPOINT_IN_USE",
-                   absl::StrCat("a job that goes on from the checkpoints of ", trim.job(), " has not ended"));
-    }
-    DeleteFolders(*record);
-    edit.job().clear_checkpoints();
-  }
-  FinishHotOrArchived(edit, named.is_hot);
-  return absl::OkStatus();
 }
 
 absl::Status Transition::Do(const internal::ExpireDeadline& expire) {
@@ -392,18 +335,6 @@ absl::Status Transition::Do(const internal::ExpireDeadline& expire) {
   const Job::State to = IsActive(edit.job().state()) ? Job::CANCELLING : Job::FAILED;
   AMPD_RETURN_IF_ERROR(edit.Move(to, v1::Reason::DEADLINE, "the job's deadline passed"));
   edit.Finish(&applied_);
-  return absl::OkStatus();
-}
-
-absl::Status Transition::Do(const internal::ArchiveJobs& archive) {
-  for (const std::string& id : archive.jobs()) {
-    AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(id));
-    if (!IsTerminal(record->job().state())) {
-      return WrongState(record->job(), "archived");
-    }
-    applied_.archived.push_back(record);
-    applied_.changed = true;
-  }
   return absl::OkStatus();
 }
 
