@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,25 +13,20 @@
 #include "base/clock.h"
 #include "base/io/file.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "base/status_macros.h"
 #include "http/listener.h"
 #include "server/artifacts/artifact_store.h"
-#include "server/artifacts/uploaded_models.h"
-#include "server/audit/audit_log.h"
 #include "server/coordinator/coordinator.h"
-#include "server/data_directory.h"
+#include "server/core.h"
 #include "server/http/http_guard.h"
 #include "server/http/server_routes.h"
 #include "server/ledger/ledger.h"
-#include "server/ledger/sqlite_journal.h"
 #include "server/monitoring/call_log.h"
 #include "server/monitoring/health_monitor.h"
 #include "server/monitoring/job_table.h"
 #include "server/monitoring/listener_watch.h"
 #include "server/monitoring/memory_watch.h"
 #include "server/monitoring/metrics.h"
-#include "server/monitoring/metrics_snapshotter.h"
 #include "server/monitoring/resource_collector.h"
 #include "server/monitoring/scrape_page.h"
 #include "server/monitoring/snapshot_collector.h"
@@ -40,6 +36,7 @@
 #include "server/rpc/grpc_server.h"
 #include "server/rpc/worker_streams.h"
 #include "server/state_follower.h"
+#include "server/storage.h"
 #include "server/telemetry/metric_store.h"
 #include "server/telemetry/metrics_hub.h"
 #include "server/telemetry/progress.h"
@@ -60,59 +57,11 @@ int64_t MemoryLimit(const ServerConfig& config) {
   return config.memory_limit_bytes.has_value() ? *config.memory_limit_bytes : MemoryOfSystem() / 4 * 3;
 }
 
-// The parts that store data on disk.
-struct Storage {
-  std::unique_ptr<MetricStore> store;
-  std::unique_ptr<ArtifactStore> artifacts;
-  std::unique_ptr<TokenStore> tokens;
-  std::unique_ptr<AuditLog> audit;
-  std::unique_ptr<Ledger> ledger;
-  std::optional<FolderWatch> folder;
-  bool is_lost = false;  // Whether the data directory is gone. Used by the ticker only.
-};
-
 // The parts that serve workers and watching clients.
 struct Feeds {
   ProgressBoard progress;
   MetricsHub hub;
   WorkerStreams streams;
-};
-
-// The coordinator, the models that it reads, and the maker of the snapshots of jobs and workers that /metrics shows.
-struct Core {
-  Core(const ServerConfig& config, const Storage& storage, StateListener* listener, JobTable* table,
-       ProgressBoard* progress)
-      : models({.open = [artifacts = storage.artifacts.get()](const std::string& artifact) -> absl::StatusOr<UniqueFd> {
-          AMPD_ASSIGN_OR_RETURN(ArtifactStore::Content content, artifacts->OpenContent(Tenants::All(), artifact));
-          return std::move(content.file);
-        }}),
-        coordinator(OptionsFor(config, storage, listener)),
-        snapshotter(&coordinator.sessions(), table, progress, config.metrics_max_jobs) {}
-
-  CoordinatorOptions OptionsFor(const ServerConfig& config, const Storage& storage, StateListener* listener) {
-    CoordinatorOptions options;
-    options.ledger = storage.ledger.get();
-    options.clock = &SystemClock();
-    options.random = &SystemRandom();
-    options.listener = listener;
-    options.models.hold_artifact = [artifacts = storage.artifacts.get()](const std::string& tenant,
-                                                                         const std::string& artifact) {
-      return artifacts->Hold(tenant, artifact);
-    };
-    options.models.read_model = [this](const std::string& artifact) { return models.Read(artifact); };
-    options.lease = config.lease;
-    options.lease_margin = config.lease_margin;
-    options.suspend_limit = config.suspend_limit;
-    options.local_checkpoint_wait = config.local_checkpoint_wait;
-    options.archive_after = config.archive_after;
-    options.retention = {config.retention, config.checkpoint_retention};
-    options.worker_retention = config.worker_retention;
-    return options;
-  }
-
-  UploadedModels models;
-  Coordinator coordinator;
-  MetricsSnapshotter snapshotter;
 };
 
 }  // namespace
@@ -129,9 +78,7 @@ struct Server::Parts {
         table(with.metrics_linger),
         page(PageOptions(std::move(beside))) {}
 
-  absl::Status OpenStorage();
-  absl::Status OpenLedger();
-  absl::Status OpenArtifacts();
+  Storage::Answers AnswersForStorage();
   absl::Status StartCore();
   void StartProvider();
   absl::Status Listen();
@@ -172,71 +119,24 @@ struct Server::Parts {
   PeriodicThread prober;
 };
 
-absl::Status Server::Parts::OpenStorage() {
-  AMPD_ASSIGN_OR_RETURN(
-      const std::vector<std::string> lines,
-      PrepareDataDirectory(config.data_dir, !config.grants.empty() && IsIn(config.data_dir, config.socket)));
-  for (const std::string& line : lines) {
-    Log(spdlog::level::warn, line);
-  }
-  // The journal is first: its lock keeps other servers away, and it says whether a server that is too new for this one
-  // wrote the data directory. The other stores change their files when they are opened.
-  AMPD_RETURN_IF_ERROR(OpenLedger());
-  MetricStore::Options metric_store;
-  metric_store.path = config.data_dir + "/metrics.db";
-  metric_store.clock = &SystemClock();
-  ListenTo(&metric_store, &telemetry);
-  AMPD_ASSIGN_OR_RETURN(storage.store, MetricStore::Open(std::move(metric_store)));
-  AMPD_RETURN_IF_ERROR(OpenArtifacts());
-  AMPD_ASSIGN_OR_RETURN(
-      storage.tokens,
-      TokenStore::Open({.path = config.data_dir + "/tokens.db", .clock = &SystemClock(), .random = &SystemRandom()}));
-  AMPD_ASSIGN_OR_RETURN(storage.audit, AuditLog::Open({.path = config.data_dir + "/audit.log"}));
-  AMPD_ASSIGN_OR_RETURN(storage.folder,
-                        FolderWatch::Of(config.data_dir, {"journal.db", "metrics.db", "artifacts.db", "tokens.db"}));
-  return absl::OkStatus();
-}
-
-absl::Status Server::Parts::OpenLedger() {
-  SqliteJournal::Options journal;
-  journal.data_dir = config.data_dir;
-  journal.min_free_bytes = config.min_free_bytes;
-  journal.reserve_bytes = config.reserve_bytes;
-  Ledger::Options options;
-  AMPD_ASSIGN_OR_RETURN(options.journal, SqliteJournal::Open(journal));
-  options.flush_events = [this] { return storage.store->Flush(); };  // Not called before the ledger's Start.
-  AMPD_ASSIGN_OR_RETURN(storage.ledger, Ledger::Open(std::move(options)));
-  return absl::OkStatus();
-}
-
-// The callbacks given to the store use the coordinator. The store calls them only after its Start, when the coordinator
-// exists.
-absl::Status Server::Parts::OpenArtifacts() {
-  ArtifactStore::Options options;
-  options.folder = config.data_dir + "/artifacts";
-  options.index_path = config.data_dir + "/artifacts.db";
-  options.clock = &SystemClock();
-  options.quota_bytes = config.artifact_quota_bytes;
-  options.tenant_quota = [this](const std::string& tenant) { return limits.OfTenant(tenant).artifact_bytes; };
-  options.min_free_bytes = config.min_free_bytes;
-  options.retention = config.artifact_retention;
-  options.live_uploads = [this] {
-    std::map<std::string, std::string> live;
-    for (const JobQueries::LiveArtifact& artifact : core->coordinator.queries().LiveArtifacts()) {
-      live.emplace(UploadKey(artifact.tenant, artifact.sha256), artifact.job);
-    }
-    return live;
-  };
-  options.job_exists = [this](const std::string& job) {
-    const absl::StatusOr<JobPtr> found = core->coordinator.queries().GetJob(job);
-    return absl::IsNotFound(found.status()) ? false : !found.ok() || !(*found)->history_deleted();
-  };
-  options.clock_is_steady = [this] { return core->coordinator.expiry().ClockIsSteady(); };
-  options.on_sweep_failed = [](const absl::Status& status) {
-    Log(spdlog::level::warn, "the sweep of the artifacts failed", {{"detail", std::string(status.message())}});
-  };
-  AMPD_ASSIGN_OR_RETURN(storage.artifacts, ArtifactStore::Open(std::move(options)));
-  return absl::OkStatus();
+// What the stores ask is answered by the coordinator, which exists when they are started.
+Storage::Answers Server::Parts::AnswersForStorage() {
+  return {.telemetry = &telemetry,
+          .tenant_quota = [this](const std::string& tenant) { return limits.OfTenant(tenant).artifact_bytes; },
+          .live_uploads =
+              [this] {
+                std::map<std::string, std::string> live;
+                for (const JobQueries::LiveArtifact& artifact : core->coordinator.queries().LiveArtifacts()) {
+                  live.emplace(UploadKey(artifact.tenant, artifact.sha256), artifact.job);
+                }
+                return live;
+              },
+          .job_exists =
+              [this](const std::string& job) {
+                const absl::StatusOr<JobPtr> found = core->coordinator.queries().GetJob(job);
+                return absl::IsNotFound(found.status()) ? false : !found.ok() || !(*found)->history_deleted();
+              },
+          .clock_is_steady = [this] { return core->coordinator.expiry().ClockIsSteady(); }};
 }
 
 absl::Status Server::Parts::StartCore() {
@@ -456,7 +356,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   AMPD_RETURN_IF_ERROR(CheckBindable(config.metrics_listen));
   // From here on, if a step fails, the destructor of Server stops the parts that were started, in order.
   std::unique_ptr<Server> server(new Server(std::move(parts)));
-  AMPD_RETURN_IF_ERROR(server->parts_->OpenStorage());
+  AMPD_RETURN_IF_ERROR(server->parts_->storage.Open(config, server->parts_->AnswersForStorage()));
   AMPD_RETURN_IF_ERROR(server->parts_->StartCore());
   AMPD_RETURN_IF_ERROR(server->parts_->Listen());
   if (!config.port_file.empty()) {
