@@ -293,7 +293,7 @@ class Client:
     def curve(self, job):
         """Returns (step, attempt) of every stored point in order, without segments that a later attempt has
         repeated."""
-        return [(int(step), segment["attempt"]) for segment in self.read("job", "points", job)["segments"]
+        return [(int(step), segment["attempt"]) for segment in self.read("job", "points", job).get("segments", [])
                 if not segment.get("superseded") for step in segment["steps"].get("step", [])]
 
     def numbers(self, job):
@@ -301,7 +301,7 @@ class Client:
         rate, and those of phases)}, for evaluations {step: (loss, accuracy)}. Leaves out those that a later attempt
         has repeated."""
         steps, evals = {}, {}
-        for segment in self.read("job", "points", job)["segments"]:
+        for segment in self.read("job", "points", job).get("segments", []):
             if segment.get("superseded"):
                 continue
             # An attempt that resumes right before an evaluation may have a segment without a step.

@@ -14,7 +14,8 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 JSON_LOG = ["--log-format", "json"]
 LONG_JOB = JOB.replace("steps: 5,", "steps: 1000000,") + "checkpoint: {every_steps: 20, keep: 2}\n"
-ENDED_LINE = re.compile(rf" trace_id={TRACE} span_id=([0-9a-f]{{16}})$")
+TRACE_LINE = re.compile(rf"the attempt belongs to a trace: trace_id={TRACE} span_id=([0-9a-f]{{16}}) "
+                        r"parent_span_id=([0-9a-f]{16})$", re.MULTILINE)
 HOSTILE = ["", "no trace", TRACEPARENT + "-more", TRACEPARENT + "\n", TRACEPARENT.upper(), "ff" + TRACEPARENT[2:],
            f"00-{'0' * 32}-00f067aa0ba902b7-01", f"00-{TRACE}-{'0' * 16}-01",
            f'00-{TRACE}-00f067aa0ba902b7-01","level":"forged', "x" * 10_000, "\x1b[2J" + TRACEPARENT]
@@ -54,13 +55,12 @@ class Trace(ServiceCase):
                 self.assertEqual(line.get(name), value, line)
 
     def logged(self, job):
-        """Returns the lines of `ampctl job logs`, from the first one that names the trace on."""
+        """Returns the spans of the job's trainers, each with its parent, as `ampctl job logs` shows them."""
         code, out, err = self.service.ampctl("job", "logs", job)
         self.assertEqual(code, 0, err)
-        lines = [line for line in out.splitlines() if not line.startswith("==")]
-        begin = next(i for i, line in enumerate(lines) if "the attempt belongs to a trace" in line)
-        self.assertLessEqual(begin, 2, "the line is one of the first")
-        return lines[begin:]
+        found = TRACE_LINE.findall(out)
+        self.assertTrue(found, out)
+        return found
 
     def test_a_trace_is_in_every_log(self):
         worker = self.service.start_worker(flags=JSON_LOG)
@@ -86,10 +86,8 @@ class Trace(ServiceCase):
         of_attempt, = {line["span_id"] for line in of_worker}
 
         # The trainer: its span, below that of the attempt.
-        lines = self.logged(job)
-        self.assertIn(f" parent_span_id={of_attempt} trace_id=", lines[0])
-        self.assertGreater(len(lines), 3)
-        of_trainer, = {ENDED_LINE.search(line)[1] for line in lines}
+        (of_trainer, parent), = self.logged(job)
+        self.assertEqual(parent, of_attempt)
         self.assertEqual(len({of_job, of_attempt, of_trainer, created["parent_span_id"]}), 4, "each span has its own id")
 
         # The audit log.
@@ -130,7 +128,7 @@ class Trace(ServiceCase):
         self.expect_trace(started, parent_span_id=of_job.split("-")[2])
         self.assertEqual(len({line["span_id"] for line in started}), 3, "each attempt is a span of its own")
         self.expect_trace(self.with_message(taken_over, self.about(worker.agent, job)), attempt=1, parent_span_id=started[0]["span_id"])
-        self.assertTrue(all(ENDED_LINE.search(line) for line in self.logged(job) if " step " in line))
+        self.assertLessEqual({parent for _, parent in self.logged(job)}, {line["span_id"] for line in started})
         others = [entry["traceId"] for entry in self.service.read("audit") if entry.get("object") == job]
         self.assertEqual(len({TRACE, *others}), 4, "pause, resume and cancel have traces of their own")
 

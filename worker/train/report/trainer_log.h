@@ -8,9 +8,8 @@ namespace ampd::train {
 // Thread-safe; lines stay whole.
 void LogLine(std::string_view text);
 
-// Begins the trainer's span, whose parent is the span that `traceparent` names. From then on every line ends with
-// " trace_id=ID span_id=ID", and the first of them names the parent. Does nothing if the text is not a valid
-// traceparent. Call once, when the attempt is known. Thread-safe.
+// Begins the trainer's span, whose parent is the span that `traceparent` names, and writes a line with their ids. Does
+// nothing if the text is not a valid traceparent. Call once, when the attempt is known. Thread-safe.
 void JoinTrace(std::string_view traceparent);
 
 }  // namespace ampd::train
