@@ -480,7 +480,12 @@ class FakeJobs final : public v1::JobService::Service {
     }
     if (hold) {
       writer->Write(MessageAt(1, job));
-      watching.Notify();
+      {
+        absl::MutexLock lock(&mutex_);
+        if (!watching.HasBeenNotified()) {  // A client that lost its connection watches again.
+          watching.Notify();
+        }
+      }
       release.WaitForNotification();
       return grpc::Status::OK;
     }
