@@ -166,7 +166,8 @@ class AttemptRunnerTest : public testing::Test {
     for (const auto& [line, fields] : lines_) {
       lines.push_back(line);
       for (const auto& [name, value] : fields) {
-        std::visit([&](const auto& shown) { absl::StrAppend(&lines.back(), " ", name, "=", shown); }, value);
+        std::visit([&, &name = name](const auto& shown) { absl::StrAppend(&lines.back(), " ", name, "=", shown); },
+                   value);
       }
     }
     return lines;
