@@ -143,7 +143,7 @@ TEST(MetricsPage, AllNumbersOfAPageAreOfOneMoment) {
 
 // The fastest of some scrapes counts, because the machine of the tests does other things too.
 TEST(MetricsPage, TenThousandSeriesAreScrapedInUnder100Milliseconds) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(AMPD_ASAN) || defined(AMPD_TSAN)
   constexpr absl::Duration kLimit = absl::Seconds(2);
 #else
   constexpr absl::Duration kLimit = absl::Milliseconds(100);
