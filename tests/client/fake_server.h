@@ -480,12 +480,7 @@ class FakeJobs final : public v1::JobService::Service {
     }
     if (hold) {
       writer->Write(MessageAt(1, job));
-      {
-        absl::MutexLock lock(&mutex_);
-        if (!watching.HasBeenNotified()) {  // A client that lost its connection watches again.
-          watching.Notify();
-        }
-      }
+      watching.Notify();
       release.WaitForNotification();
       return grpc::Status::OK;
     }
