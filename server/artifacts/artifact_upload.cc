@@ -186,8 +186,8 @@ void ArtifactStore::EndFinish(const std::string& key, bool is_over) {
 }
 
 // Records the name of a file that is complete and synced, which makes it an artifact. After an error the partial upload
-// is unchanged. The file has two names until the artifact's is recorded, so that a crash leaves the partial file, with
-// the tenant to which it belongs.
+// is unchanged. Until the record is on disk, the file keeps its name as a partial upload too, so that after a crash
+// the upload is still there and still belongs to its tenant.
 absl::StatusOr<v1::Artifact> ArtifactStore::Record(const std::string& tenant, const std::string& sha256,
                                                    int64_t size_bytes, const std::string& file_name) {
   const std::string key = UploadKey(tenant, sha256);

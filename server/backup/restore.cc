@@ -48,7 +48,7 @@ absl::Status CheckNoServer(const std::string& data_dir) {
                      absl::StrCat("a server uses ", data_dir, "; stop it, and restore into a new folder"));
 }
 
-// One restore. Run() calls the other functions in the order of their declaration.
+// Restores one backup. Run() calls the other functions in the order in which they are declared.
 class Restore {
  public:
   Restore(const RestoreOptions& options, BackupManifest manifest, StagingFolder staging)

@@ -30,8 +30,8 @@ class HttpGuard {
   };
   explicit HttpGuard(const Options& options) : options_(options) {}
 
-  // Returns who asks for the page ("GET /metrics", a row of PageRules), which has the right that it needs. A page that
-  // needs no right is for everybody, and nobody is identified. UNAUTHENTICATED or PERMISSION_DENIED otherwise, and
+  // Checks whether the caller may read the page, named as in PageRules ("GET /metrics"). Returns who the caller is, or
+  // an empty identity if everybody may read the page. UNAUTHENTICATED or PERMISSION_DENIED if the caller may not, and
   // RESOURCE_EXHAUSTED (reason RATE_LIMIT) if the caller or its tenant calls too often.
   absl::StatusOr<Identity> Check(const http::Request& request, std::string_view page) const;
 

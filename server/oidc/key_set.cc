@@ -69,7 +69,7 @@ bool KeySet::RequestFetch() {
   return is_wanted_ || is_fetching_;
 }
 
-// Whether to read or fetch the keys now. Notes the beginning of a fetch.
+// Returns whether the keys must be read or fetched now. If so, records that this has begun.
 bool KeySet::TakeDue() {
   const absl::MutexLock lock(&mutex_);
   const absl::Duration now = options_.clock->SinceBoot();

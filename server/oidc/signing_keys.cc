@@ -127,9 +127,9 @@ std::optional<SigningKey> SigningKey::Of(const std::string& jwk) {
                     }));
 }
 
-// cjose is asked only about an algorithm that fits the kind of key. For HS256 it would take the RSA key's memory for a
-// shared secret before it looks at the kind of key. It also takes ES256 with any curve, and does not check the length
-// of such a signature, so that several texts would be the same signature.
+// Refuses an algorithm that does not fit the kind of key before it calls cjose, which checks too little. For HS256
+// cjose would use the bytes of an RSA key as a shared secret. For ES256 it accepts keys of any curve and signatures of
+// any length, so several texts would pass as the same signature.
 bool SigningKey::HasSigned(const std::string& jwt, std::string_view algorithm, std::string_view signature) const {
   const CleanErrorQueue clean;
   bool fits = false;

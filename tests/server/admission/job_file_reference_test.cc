@@ -259,7 +259,17 @@ class Page {
       return limit.find_first_not_of("0123456789 to") == std::string::npos;
     });
     return facts.limits.size() > 1 && are_numbers ? "limit depends on other fields"
-                                                  : absl::StrJoin(facts.limits, " or ");
+                                                  : InUnits(absl::StrJoin(facts.limits, " or "));
+  }
+
+  // "0 to 1PiB" for "0 to 1125899906842624 (1PiB)".
+  static std::string InUnits(const std::string& limits) {
+    const size_t unit = limits.ends_with(')') ? limits.rfind(" (") : std::string::npos;
+    if (unit == std::string::npos || unit == 0) {
+      return limits;
+    }
+    const size_t number = limits.rfind(' ', unit - 1) + 1;
+    return limits.substr(0, number) + limits.substr(unit + 2, limits.size() - unit - 3);
   }
 
   // Returns the comment without the statement of the default that the entry has already.
@@ -279,10 +289,12 @@ class Page {
   // Leaves out the limits where the entry's heading already has them.
   static std::string WithoutLimits(const std::string& comment, const FieldFacts& facts) {
     const std::string limits = LimitsText(facts);
-    if (limits.empty() || absl::StrContains(comment, "Each " + limits)) {
+    if (limits.empty()) {
       return comment;
     }
-    return absl::StrReplaceAll(comment, {{limits + "; ", ""}, {"; " + limits, ""}, {", " + limits, ""}});
+    return absl::StrReplaceAll(
+        comment,
+        {{"each " + limits + ", at most", "at most"}, {limits + "; ", ""}, {"; " + limits, ""}, {", " + limits, ""}});
   }
 
   static std::string FirstSentence(const std::string& text) {

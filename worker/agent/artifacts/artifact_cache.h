@@ -21,8 +21,9 @@ namespace ampd::agent {
 
 // Stores the artifacts (uploaded files that attempts need) of this worker, each in a file "<folder>/<sha256>". A thread
 // downloads the wanted artifacts that are missing, one after the other. If the file of a wanted artifact exists
-// already, the artifact becomes READY at once or, while another artifact is downloaded, after the next piece of that.
-// If the server is not available, the download is retried later and does not delay others. Downloaded bytes are kept in
+// already, the artifact becomes READY at once. If the thread is downloading another artifact, it first waits for the
+// next piece of that download. If the server is not available, the download is retried later and does not delay others.
+// Downloaded bytes are kept in
 // "<sha256>.partial". The download resumes from there, also after a restart of the agent. The file gets its final name
 // once its content matches the digest.
 //
