@@ -107,6 +107,7 @@ void DeclareJobs(Page* page) {
   page->Declare("ampd_job_device_utilization_ratio", "Share of the time in which a kernel ran on the job's GPU.",
                 gauge);
   page->Declare("ampd_job_checkpoint_bytes", "Size of the last checkpoint.", gauge);
+  page->Declare("ampd_job_checkpoint_seconds", "How long it took to save the last checkpoint.", gauge);
 }
 
 template <typename State>
@@ -217,6 +218,9 @@ void AddRecord(const v1::Job& job, Page* page) {
     const v1::Checkpoint& last = *job.checkpoints().rbegin();
     page->Add("ampd_job_last_checkpoint_timestamp_seconds", id, Seconds(last.time()));
     page->Add("ampd_job_checkpoint_bytes", id, static_cast<double>(last.size_bytes()));
+    if (last.save_seconds() > 0) {
+      page->Add("ampd_job_checkpoint_seconds", id, last.save_seconds());
+    }
   }
 }
 
@@ -231,6 +235,21 @@ int64_t TokensPerSample(const v1::DataSource& data) {
   return data.has_tokens() ? data.tokens().sequence_length() : data.has_jsonl() ? data.jsonl().sequence_length() : 0;
 }
 
+// Adds the attempt's time by phase. Steps that overlap on a GPU may wait for data while another one computes, so the
+// parts are never negative, but may have a larger sum than the whole.
+void AddStepSeconds(const v1::Job& job, const ProgressBoard::Entry& entry, Page* page) {
+  const double num_samples = job.spec().data().batch_size();
+  const double data = entry.progress.data_wait_seconds();
+  const double in_steps = entry.seconds_per_sample * num_samples;
+  const double whole = entry.step_seconds + entry.first_seconds_per_sample * num_samples;
+  const auto add = [&](const char* phase, double seconds) {
+    page->Add("ampd_job_step_seconds_total", With(LabelsOf(job), {Label("phase", phase)}), std::max(0.0, seconds));
+  };
+  add("data", data);
+  add("compute", in_steps - data);
+  add("other", whole - in_steps);
+}
+
 void AddProgress(const v1::Job& job, const ProgressBoard::Entry& entry, Page* page) {
   const Labels id = LabelsOf(job);
   const v1::Progress& progress = entry.progress;
@@ -241,9 +260,7 @@ void AddProgress(const v1::Job& job, const ProgressBoard::Entry& entry, Page* pa
   if (const int64_t length = TokensPerSample(job.spec().data().train()); length > 0) {
     page->Add("ampd_job_tokens_total", id, step * job.spec().data().batch_size() * static_cast<double>(length));
   }
-  page->Add("ampd_job_step_seconds_total", With(id, {Label("phase", "data")}), progress.data_wait_seconds());
-  page->Add("ampd_job_step_seconds_total", With(id, {Label("phase", "other")}),
-            std::max(0.0, entry.step_seconds - progress.data_wait_seconds()));
+  AddStepSeconds(job, entry, page);
   page->Add("ampd_job_loss", With(id, {Label("split", "train")}), progress.loss());
   if (progress.has_eval_loss()) {
     page->Add("ampd_job_loss", With(id, {Label("split", "eval")}), progress.eval_loss());

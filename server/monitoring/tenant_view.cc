@@ -31,6 +31,7 @@ const std::vector<TenantFamily>& TenantFamilies() {
   static const auto* const kFamilies = new std::vector<TenantFamily>{
       {"ampd_build_info", About::kServer},
       {"ampd_job_checkpoint_bytes", About::kTenant},
+      {"ampd_job_checkpoint_seconds", About::kTenant},
       {"ampd_job_device_utilization_ratio", About::kTenant},
       {"ampd_job_energy_joules_total", About::kTenant},
       {"ampd_job_gpu_info", About::kTenant},

@@ -100,6 +100,12 @@ void AddEval(const v1::EvalPoint& eval, v1::Progress* progress) {
   }
 }
 
+// Returns the time of the row's step, divided by its number of samples; 0 if the row does not tell.
+double SecondsPerSample(const v1::StepColumns& steps, int row) {
+  const double rate = static_cast<double>(steps.samples_per_second(row));
+  return rate > 0 && std::isfinite(rate) ? 1 / rate : 0;
+}
+
 // Returns a bit for each phase, set if the phase skipped its update in the row.
 uint32_t SkippedPhases(const v1::StepColumns& steps, int row) {
   uint32_t phases = 0;
@@ -188,10 +194,13 @@ void ProgressBoard::AddSteps(const v1::StepColumns& steps, State* state) {
   v1::Progress& progress = entry.progress;
   for (int i = 0; i < points::NumSteps(steps); ++i) {
     const double scale = steps.loss_scale(i);
+    const double seconds_per_sample = SecondsPerSample(steps, i);
     if (state->num_steps++ == 0) {
       state->first_time_unix_micros = steps.time_unix_micros(i);
       state->last_loss_scale = scale;
+      entry.first_seconds_per_sample = seconds_per_sample;
     }
+    entry.seconds_per_sample += seconds_per_sample;
     entry.num_scale_ups += scale > state->last_loss_scale ? 1 : 0;
     entry.num_scale_downs += scale < state->last_loss_scale ? 1 : 0;
     state->last_loss_scale = scale;

@@ -38,7 +38,10 @@ class ProgressBoard {
     int64_t num_scale_ups = 0;
     int64_t num_scale_downs = 0;
     int64_t last_overflow_unix_micros = 0;
-    double step_seconds = 0;  // Sum over the attempt.
+    double step_seconds = 0;  // From the end of the attempt's first step to the end of its last one.
+    // Sum over the attempt's steps of the time of a step, divided by its number of samples; and that of the first step.
+    double seconds_per_sample = 0;
+    double first_seconds_per_sample = 0;
     // Energy of the attempt: the power at each step, times the time since the step before. Nothing if it is not
     // measured.
     std::optional<double> energy_joules;

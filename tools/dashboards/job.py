@@ -84,6 +84,8 @@ def make():
                   unit="joule"),
             Panel("Size of the last checkpoint", "All files of the checkpoint.",
                   [Query(f"ampd_job_checkpoint_bytes{{{HERE}}}", "{{job_id}}")], unit="bytes"),
+            Panel("Time to save the last checkpoint", "Training continues meanwhile, except for the copy in memory.",
+                  [Query(f"ampd_job_checkpoint_seconds{{{HERE}}}", "{{job_id}}")], unit="s"),
             Panel("Age of the last checkpoint", "What a crash would cost now.",
                   [Query(f"time() - ampd_job_last_checkpoint_timestamp_seconds{{{HERE}}}", "{{job_id}}")], unit="s"),
             Panel("GPUs", "The GPUs that the job runs on.", [Query(f"ampd_job_gpu_info{{{HERE}}}")], kind="table",

@@ -10,6 +10,16 @@ def gpu(title, description, family, unit, **more):
                  **more)
 
 
+def quantiles(title, description, family, *labels):
+    """A panel with the median and the 95% quantile of a histogram; with a curve for each value of the labels."""
+    kept = ", ".join(("instance", *labels, "le"))
+    legend = " ".join(f"{{{{{label}}}}}" for label in (*labels, "instance"))
+    return Panel(title, description,
+                 [Query(f"histogram_quantile({quantile}, sum by ({kept}) "
+                        f"(rate({family}_bucket{{{HERE}}}[$__rate_interval])))", f"{name} {legend}")
+                  for quantile, name in ((0.5, "median"), (0.95, "95%"))], "s")
+
+
 def make():
     return build(
         "ampd-worker", "ampd / Worker", "Workers: their agents, hosts and GPUs.", targets_of("ampd_worker_build_info"),
@@ -33,6 +43,11 @@ def make():
                   "percentunit"),
             Panel("Memory of the agent", "Resident memory, without trainers.",
                   [Query(f"process_resident_memory_bytes{{{HERE}}}", "{{instance}}")], "bytes")],
+         "Training": [
+            quantiles("Time of a step", "Of all training steps of the worker, by precision policy.",
+                      "ampd_worker_step_seconds", "precision"),
+            quantiles("Time to save a checkpoint", "From the copy in memory to durable files; training "
+                      "continues meanwhile.", "ampd_worker_checkpoint_save_seconds")],
          "Host": [
             Panel("Pressure", "The share of the time in which a task of the host waits for the resource.",
                   [Query(f"rate(ampd_worker_pressure_seconds_total{{{HERE}}}[$__rate_interval])",

@@ -83,6 +83,7 @@ AttemptRunner::Options Agent::RunnerOptions() {
   runner.attempts = &attempts_;
   runner.trainers = &trainers_;
   runner.devices = &devices_;
+  runner.times = options_.times;
   return runner;
 }
 

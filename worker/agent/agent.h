@@ -73,6 +73,7 @@ class Agent {
     ArtifactCache* artifacts = nullptr;
     FileSender* files = nullptr;
     AgentCounters* counters = nullptr;
+    TrainingTimes* times = nullptr;  // null: nobody reads them
   };
   explicit Agent(Options options);
 

@@ -126,11 +126,13 @@ void AttemptRunner::Poll(absl::Duration now) {
 void AttemptRunner::OnReport(AttemptOnWorker& attempt, const internal::TrainerReport& report) {
   switch (report.kind_case()) {
     case internal::TrainerReport::kTelemetry:
+      CountSteps(attempt, report.telemetry().steps());
       attempt.backlog.AddTelemetry(report.telemetry());
       break;
     case internal::TrainerReport::kCheckpoint: {
       v1::Checkpoint checkpoint = report.checkpoint();
       checkpoint.set_local(!options_.checkpoint_root_shared);
+      CountSave(attempt, checkpoint);
       attempt.backlog.AddCheckpoint(std::move(checkpoint), report.after_sequence(), options_.clock->SinceBoot());
       options_.report_soon();
       break;
@@ -147,6 +149,28 @@ void AttemptRunner::OnReport(AttemptOnWorker& attempt, const internal::TrainerRe
       break;
     default:
       break;
+  }
+}
+
+void AttemptRunner::CountSteps(const AttemptOnWorker& attempt, const v1::StepColumns& steps) {
+  if (options_.times == nullptr || !attempt.wanted.has_value()) {
+    return;
+  }
+  const double num_samples = attempt.wanted->spec().data().batch_size();
+  for (int i = 0; i < std::min(steps.sequence_size(), steps.samples_per_second_size()); ++i) {
+    const double rate = static_cast<double>(steps.samples_per_second(i));
+    if (steps.sequence(i) > attempt.backlog.telemetry().received() && rate > 0) {
+      options_.times->AddStep(attempt.wanted->precision(), num_samples / rate);
+    }
+  }
+}
+
+void AttemptRunner::CountSave(AttemptOnWorker& attempt, const v1::Checkpoint& checkpoint) {
+  // An attempt's checkpoints have ascending steps.
+  const bool is_new = checkpoint.step() > attempt.last_saved_step;
+  attempt.last_saved_step = std::max(attempt.last_saved_step, checkpoint.step());
+  if (options_.times != nullptr && is_new && checkpoint.save_seconds() > 0) {
+    options_.times->AddSave(checkpoint.save_seconds());
   }
 }
 

@@ -18,6 +18,7 @@
 #include "worker/agent/attempts/attempt_list.h"
 #include "worker/agent/attempts/reconcile.h"
 #include "worker/agent/trainers/trainer_pool.h"
+#include "worker/agent/training_times.h"
 
 namespace ampd::agent {
 
@@ -49,6 +50,7 @@ class AttemptRunner {
     AttemptList* attempts = nullptr;
     TrainerPool* trainers = nullptr;
     const std::vector<v1::Device>* devices = nullptr;  // the worker's devices; read for each start command
+    TrainingTimes* times = nullptr;                    // null: nobody reads them
   };
   explicit AttemptRunner(Options options) : options_(std::move(options)) {}
 
@@ -82,6 +84,9 @@ class AttemptRunner {
   void Log(const std::string& line, const AttemptOnWorker& attempt, LogFields fields = {});
   void OnReport(AttemptOnWorker& attempt, const internal::TrainerReport& report);
   void OnState(AttemptOnWorker& attempt, const internal::TrainerState& state);
+  // Add to the times what the trainer has not reported before: it repeats reports on a new connection.
+  void CountSteps(const AttemptOnWorker& attempt, const v1::StepColumns& steps);
+  void CountSave(AttemptOnWorker& attempt, const v1::Checkpoint& checkpoint);
   void OnTrainerExit(AttemptOnWorker& attempt, const SpawnedTrainer& trainer);
   void UpdateState(AttemptOnWorker& attempt, const SpawnedTrainer& trainer);
   // Sends the start command once per connection to the trainer, and only after the shim has confirmed a lease. If the

@@ -263,6 +263,7 @@ void RunAgent(const WorkerConfig& config, const ampd::ServerConnection& server, 
 // The worker's page of metrics, if it is served.
 struct Monitoring {
   ampd::agent::AgentCounters counters;
+  ampd::agent::TrainingTimes times;
   std::unique_ptr<ampd::device::GpuMonitor> gpus;
   std::unique_ptr<ampd::agent::MetricsEndpoint> endpoint;
   std::string address;  // Empty: not served.
@@ -277,6 +278,7 @@ struct Monitoring {
                       *listen, config.metrics_tls,
                       {.version = ampd::Version(),
                        .counters = &counters,
+                       .times = &times,
                        .clock = &ampd::SystemClock(),
                        .gpus = gpus.get(),
                        .worker = config.name,
@@ -307,6 +309,7 @@ std::optional<Failure> RunWorker(const WorkerConfig& config, const Inputs& input
   ampd::agent::Agent::Options options = OptionsOf(config, inputs, state_folder->agent_id());
   options.devices = [&devices] { return devices->Current(); };
   options.counters = &monitoring.counters;
+  options.times = &monitoring.times;
   options.metrics_address = monitoring.address;
   RunAgent(config, inputs.server, std::move(options), around);
   return std::nullopt;

@@ -41,6 +41,7 @@ class AgentPages {
         worker_(sources.worker),
         host_(sources.host),
         counters_(*sources.counters),
+        times_(*sources.times),
         clock_(*sources.clock),
         gpus_(sources.gpus) {}
 
@@ -73,6 +74,8 @@ class AgentPages {
                                static_cast<double>(counters_.num_out_of_memory)));
     families.push_back(Gauge("ampd_worker_lease_remaining_seconds", "Until the lease runs out; negative when it has.",
                              LeaseSeconds()));
+    std::vector<MetricFamily> of_training = times_.Collect();
+    std::move(of_training.begin(), of_training.end(), std::back_inserter(families));
     std::vector<MetricFamily> of_host = HostMetrics(host_);
     std::move(of_host.begin(), of_host.end(), std::back_inserter(families));
     if (gpus_ != nullptr) {
@@ -87,6 +90,7 @@ class AgentPages {
   const std::string worker_;
   const HostSources host_;
   const AgentCounters& counters_;
+  const TrainingTimes& times_;
   const Clock& clock_;
   device::GpuMonitor* const gpus_;
 };

@@ -9,6 +9,7 @@
 #include "base/tls/tls_files.h"
 #include "worker/agent/agent_counters.h"
 #include "worker/agent/host_metrics.h"
+#include "worker/agent/training_times.h"
 #include "worker/device/gpu_monitor.h"
 
 namespace ampd::agent {
@@ -21,6 +22,7 @@ class MetricsEndpoint {
   struct Sources {
     std::string version;
     const AgentCounters* counters;
+    const TrainingTimes* times;
     const Clock* clock;
     device::GpuMonitor* gpus = nullptr;  // read at each scrape; null: no metrics of GPUs
     std::string worker;                  // The worker's name.

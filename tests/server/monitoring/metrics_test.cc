@@ -42,6 +42,7 @@ v1::Job RunningJob(const std::string& id) {
   attempt->set_precision("bf16");
   v1::Checkpoint* checkpoint = job.add_checkpoints();
   checkpoint->set_size_bytes(4096);
+  checkpoint->set_save_seconds(1.5);
   checkpoint->mutable_time()->set_seconds(1'700'000'100);
   return job;
 }
@@ -132,6 +133,7 @@ TEST(Metrics, FleetShowsWhatJobsAndWorkersAre) {
           "ampd_job_skipped_steps_total{job_id=\"j-1\",tenant=\"default\"} 1",
           "ampd_job_loss_scale{job_id=\"j-1\",tenant=\"default\"} 65536",
           "ampd_job_checkpoint_bytes{job_id=\"j-1\",tenant=\"default\"} 4096",
+          "ampd_job_checkpoint_seconds{job_id=\"j-1\",tenant=\"default\"} 1.5",
       }) {
     EXPECT_THAT(page, HasSubstr(line));
   }
@@ -147,7 +149,7 @@ TEST(Metrics, JobsWhoseDataAreTokensCountThem) {
   EXPECT_THAT(Text(RenderFleet(snapshot)), HasSubstr(R"(ampd_job_tokens_total{job_id="j-1",tenant="default"} 81920)"));
 }
 
-TEST(Metrics, EnergyIsThePowerAtEachStepTimesTheTimeSinceTheStepBefore) {
+TEST(Metrics, EnergyAndTimeAreSumsOverTheStepsOfAnAttempt) {
   ProgressBoard board;
   StoredHistory history{"j-1", 1, {}, {}};
   PointSegment segment;
@@ -158,6 +160,7 @@ TEST(Metrics, EnergyIsThePowerAtEachStepTimesTheTimeSinceTheStepBefore) {
   for (int i = 0; i < 4; ++i) {
     steps.set_time_unix_micros(i, 1'000'000 + i * 500'000);
     steps.set_data_wait_seconds(i, 0.125F);
+    steps.set_samples_per_second(i, 512);  // A step of 128 samples takes a quarter of a second.
     steps.add_power_watts(i == 2 ? std::nanf("") : 100.0F);
   }
   history.items = MergeHistory({segment}, {}, false, false);
@@ -168,7 +171,9 @@ TEST(Metrics, EnergyIsThePowerAtEachStepTimesTheTimeSinceTheStepBefore) {
   // Half a second before the second step and before the last one; the third has no power.
   EXPECT_THAT(page, HasSubstr("ampd_job_energy_joules_total{job_id=\"j-1\",tenant=\"default\"} 100\n"));
   EXPECT_THAT(page, HasSubstr(R"(ampd_job_step_seconds_total{job_id="j-1",tenant="default",phase="data"} 0.5)"));
-  EXPECT_THAT(page, HasSubstr(R"(ampd_job_step_seconds_total{job_id="j-1",tenant="default",phase="other"} 1)"));
+  EXPECT_THAT(page, HasSubstr(R"(ampd_job_step_seconds_total{job_id="j-1",tenant="default",phase="compute"} 0.5)"));
+  // The last step ended 1.75 s after the first one began; three pauses of a quarter of a second lie between steps.
+  EXPECT_THAT(page, HasSubstr(R"(ampd_job_step_seconds_total{job_id="j-1",tenant="default",phase="other"} 0.75)"));
 }
 
 TEST(Metrics, AJobOfEpochsHasPlannedStepsOnceATrainerCountedThem) {

@@ -44,6 +44,7 @@ v1::Job JobOf(const std::string& tenant) {
   attempt->add_devices("gpu0");
   attempt->set_precision("precision-" + tenant);
   job.add_checkpoints()->set_size_bytes(4096);
+  job.mutable_checkpoints(0)->set_save_seconds(1.5);
   return job;
 }
 

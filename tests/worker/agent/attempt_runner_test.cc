@@ -1,5 +1,7 @@
 #include "worker/agent/attempt_runner.h"
 
+#include <gmock/gmock.h>
+#include <prometheus/text_serializer.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -110,6 +112,7 @@ class AttemptRunnerTest : public testing::Test {
     options.attempts = &attempts_;
     options.trainers = &trainers_;
     options.devices = &devices_;
+    options.times = &times_;
     return options;
   }
 
@@ -126,6 +129,8 @@ class AttemptRunnerTest : public testing::Test {
     StartAction start;
     *start.directive.mutable_key() = LeftTrainers::Key(job);
     start.directive.mutable_spec()->set_name("the spec");
+    start.directive.mutable_spec()->mutable_data()->set_batch_size(16);
+    start.directive.set_precision("bf16");
     start.device = "cpu";
     start.lease_deadline = Now() + absl::Minutes(1);
     start.suspend_limit = absl::Seconds(30);
@@ -184,6 +189,7 @@ class AttemptRunnerTest : public testing::Test {
   int num_changes_ = 0;
   std::vector<v1::Reason::Code> ended_;  // Of all attempts, in the order of their ends.
   std::vector<std::pair<std::string, LogFields>> lines_;
+  TrainingTimes times_;
   AttemptRunner runner_{RunnerOptions()};
 };
 
@@ -287,6 +293,37 @@ TEST_F(AttemptRunnerTest, TrainerThatRuns_IsReported) {
   EXPECT_EQ(Reported(), "j1:RUNNING");
   EXPECT_EQ(attempts_.Find(LeftTrainers::Key("j1"))->step, 3);
   EXPECT_GT(num_changes_, 0);
+}
+
+TEST_F(AttemptRunnerTest, StepsAndCheckpoints_AreTimedOnceThoughTheTrainerRepeatsThem) {
+  FakeTrainer trainer = AddWarm();
+  StartOn(trainer, "j1");
+  TrainerReport steps;
+  v1::StepColumns& columns = *steps.mutable_telemetry()->mutable_steps();
+  for (const uint64_t sequence : {1u, 2u, 3u}) {
+    columns.add_sequence(sequence);
+    columns.add_samples_per_second(sequence == 3 ? 0.0f : 64.0f);  // 16 samples: a quarter of a second.
+  }
+  TrainerReport checkpoint;
+  checkpoint.mutable_checkpoint()->set_step(2);
+  checkpoint.mutable_checkpoint()->set_save_seconds(1.5);
+  for (int i = 0; i < 2; ++i) {
+    trainer.Report(steps);
+    trainer.Report(checkpoint);
+  }
+  checkpoint.mutable_checkpoint()->set_step(3);
+  checkpoint.mutable_checkpoint()->set_save_seconds(0);  // Of an older trainer.
+  trainer.Report(checkpoint);
+  Poll();
+  const std::string page = prometheus::TextSerializer().Serialize(times_.Collect());
+  for (const char* const line :
+       {R"(ampd_worker_step_seconds_count{precision="bf16"} 2)",
+        R"(ampd_worker_step_seconds_sum{precision="bf16"} 0.5)",
+        R"(ampd_worker_step_seconds_bucket{precision="bf16",le="0.1"} 0)",
+        R"(ampd_worker_step_seconds_bucket{precision="bf16",le="0.3"} 2)",
+        "ampd_worker_checkpoint_save_seconds_count 1", "ampd_worker_checkpoint_save_seconds_sum 1.5"}) {
+    EXPECT_THAT(page, testing::HasSubstr(absl::StrCat(line, "\n")));
+  }
 }
 
 TEST_F(AttemptRunnerTest, AttemptThatIsAskedToLeave_IsKilledAfterTheGrace) {

@@ -24,11 +24,13 @@ std::string Get(const std::string& path) { return "GET " + path + " HTTP/1.1\r\n
 class MetricsEndpointTest : public testing::Test {
  protected:
   absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Listen(const TlsFiles& tls) {
-    return MetricsEndpoint::Listen({"127.0.0.1", 0}, tls,
-                                   {.version = "1", .counters = &counters_, .clock = &clock_, .worker = "w1"});
+    return MetricsEndpoint::Listen(
+        {"127.0.0.1", 0}, tls,
+        {.version = "1", .counters = &counters_, .times = &times_, .clock = &clock_, .worker = "w1"});
   }
 
   AgentCounters counters_;
+  TrainingTimes times_;
   SimulatedClock clock_;
 };
 
@@ -42,13 +44,16 @@ TEST_F(MetricsEndpointTest, WithoutTlsEverybodyWhoCanConnectSeesThePages) {
 
 TEST_F(MetricsEndpointTest, ThePageHasTheWorkersNameAndCounters) {
   counters_.num_out_of_memory = 3;
+  times_.AddStep("fp32", 2);
   const auto endpoint = Listen({});
   ASSERT_TRUE(endpoint.ok()) << endpoint.status();
   RawConnection connection({"127.0.0.1", (*endpoint)->port()});
   connection.Send(Get("/metrics"));
-  EXPECT_THAT(connection.Read(),
-              AllOf(HasSubstr("\nampd_worker_info{worker=\"w1\"} 1\n"),
-                    HasSubstr("\nampd_worker_out_of_memory_total 3\n"), HasSubstr("\nprocess_open_fds ")));
+  EXPECT_THAT(
+      connection.Read(),
+      AllOf(HasSubstr("\nampd_worker_info{worker=\"w1\"} 1\n"), HasSubstr("\nampd_worker_out_of_memory_total 3\n"),
+            HasSubstr("\nampd_worker_step_seconds_count{precision=\"fp32\"} 1\n"),
+            HasSubstr("\nampd_worker_checkpoint_save_seconds_count 0\n"), HasSubstr("\nprocess_open_fds ")));
 }
 
 TEST_F(MetricsEndpointTest, WithTlsEveryPageNeedsACertificateOfTheCa) {

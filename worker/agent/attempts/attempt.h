@@ -19,6 +19,7 @@ struct AttemptOnWorker {
   TraceContext trace;                          // the agent's span for the attempt; not set if the server named no trace
   std::string spawn_id;                        // empty: no process was started
   int64_t step = 0;
+  int64_t last_saved_step = -1;  // step of the last checkpoint that the trainer reported
   std::string precision;
   bool emulated = false;
   int64_t total_steps = 0;

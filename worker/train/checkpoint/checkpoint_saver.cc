@@ -17,20 +17,22 @@ absl::Status CheckpointSaver::Save(v1::Checkpoint checkpoint, CheckpointContent 
   if (const auto newest = writer_.newest(); newest.has_value() && checkpoint.step() <= newest->step()) {
     return absl::OkStatus();
   }
+  const auto begin = std::chrono::steady_clock::now();
   snapshot_ = capture(std::move(snapshot_.engine));
   captured_step_ = checkpoint.step();
-  return writer_.Begin(after_sequence, [this, checkpoint = std::move(checkpoint), identity = std::move(identity)] {
-    return Write(checkpoint, identity);
-  });
+  return writer_.Begin(after_sequence, [this, begin, checkpoint = std::move(checkpoint),
+                                        identity = std::move(identity)] { return Write(checkpoint, identity, begin); });
 }
 
 // Runs on the checkpoint writer's thread, so it reads only the snapshot and data that training never changes.
-absl::StatusOr<v1::Checkpoint> CheckpointSaver::Write(v1::Checkpoint checkpoint, CheckpointContent identity) const {
+absl::StatusOr<v1::Checkpoint> CheckpointSaver::Write(v1::Checkpoint checkpoint, CheckpointContent identity,
+                                                      std::chrono::steady_clock::time_point begin) const {
   AMPD_ASSIGN_OR_RETURN(const SavedCheckpoint saved, SaveState(snapshot_, std::move(identity), store_));
   checkpoint.set_path(saved.path);
   checkpoint.set_size_bytes(saved.size_bytes);
   checkpoint.set_manifest_sha256(saved.manifest_sha256);
   checkpoint.set_state_hash(saved.state_hash);
+  checkpoint.set_save_seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   *checkpoint.mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(absl::Now()));
   return checkpoint;
 }

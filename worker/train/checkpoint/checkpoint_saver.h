@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -55,7 +56,9 @@ class CheckpointSaver {
   absl::StatusOr<RollBackSource> LoadForRollBack();
 
  private:
-  absl::StatusOr<v1::Checkpoint> Write(v1::Checkpoint checkpoint, CheckpointContent identity) const;
+  // `begin`: when saving began.
+  absl::StatusOr<v1::Checkpoint> Write(v1::Checkpoint checkpoint, CheckpointContent identity,
+                                       std::chrono::steady_clock::time_point begin) const;
 
   CheckpointStore& store_;
   const std::vector<v1::Checkpoint> earlier_;
