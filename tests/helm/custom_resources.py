@@ -1,5 +1,6 @@
-"""Strict schemas of the custom resources that the chart makes, with the fields that it may use. They follow the
-reference pages of the Prometheus operator, cert-manager and the Gateway API, and name no other field."""
+"""Strict schemas of the objects that the chart and examples/kubernetes make beside those of Kubernetes, with the fields
+that they may use. They follow the API definitions of the Prometheus operator, cert-manager, the Gateway API, Kueue and
+Kubeflow Pipelines, and name no other field."""
 
 
 def _map(required=(), **fields):
@@ -66,3 +67,72 @@ SCHEMAS = {
         rules=_list(_map(("backendRefs",), backendRefs=_list(
             _map(("name", "port"), name=TEXT, port={"type": "integer"})))))),
 }
+
+# ---- Kueue, API v1beta2: the CustomResourceDefinitions of Kueue 0.19
+QUANTITY = {"anyOf": [{"type": "integer", "minimum": 0},
+                      {"type": "string", "pattern": "^[0-9]+([.][0-9]+)?(m|k|[MGTPE]|[KMGTPE]i)?$"}]}
+QUOTA = _map(("name", "nominalQuota"), name=TEXT, nominalQuota=QUANTITY, borrowingLimit=QUANTITY, lendingLimit=QUANTITY)
+FLAVOR = _map(("name", "resources"), name=TEXT, resources=_list(QUOTA))
+# Objects that belong to no namespace.
+OF_CLUSTER = _map(("name",), name=TEXT, labels=LABELS, annotations=LABELS)
+IN_NAMESPACE = _map(("name", "namespace"), name=TEXT, namespace=TEXT, labels=LABELS, annotations=LABELS)
+KUEUE_API = {"const": "kueue.x-k8s.io/v1beta2"}
+
+KUEUE = {
+    "ResourceFlavor": _map(("apiVersion", "kind", "metadata"), apiVersion=KUEUE_API, kind=TEXT, metadata=OF_CLUSTER,
+                           spec=_map((), nodeLabels=LABELS)),
+    "ClusterQueue": _map(
+        ("apiVersion", "kind", "metadata", "spec"), apiVersion=KUEUE_API, kind=TEXT, metadata=OF_CLUSTER,
+        spec=_map(("namespaceSelector", "resourceGroups"), namespaceSelector=SELECTOR,
+                  preemption=_map((), withinClusterQueue={
+                      "enum": ["Never", "LowerPriority", "LowerOrNewerEqualPriority"]}),
+                  resourceGroups=_list(_map(("coveredResources", "flavors"), coveredResources=_list(TEXT),
+                                            flavors=_list(FLAVOR))))),
+    "WorkloadPriorityClass": _map(
+        ("apiVersion", "kind", "metadata", "value"), apiVersion=KUEUE_API, kind=TEXT, metadata=OF_CLUSTER,
+        value={"type": "integer"}, description={"type": "string", "maxLength": 2048}),
+    "LocalQueue": _map(("apiVersion", "kind", "metadata", "spec"), apiVersion=KUEUE_API, kind=TEXT,
+                       metadata=IN_NAMESPACE, spec=_map(("clusterQueue",), clusterQueue=TEXT)),
+}
+
+# ---- Kubeflow Pipelines 2.17: the messages PipelineSpec and PlatformSpec in the JSON of protobuf
+TYPES = ["STRING", "NUMBER_INTEGER", "NUMBER_DOUBLE", "BOOLEAN", "LIST", "STRUCT"]
+PARAMETERS = {"type": "object", "additionalProperties": _map(("parameterType",), parameterType={"enum": TYPES})}
+ARTIFACTS = {"type": "object", "additionalProperties": _map(("artifactType",), artifactType=_map(
+    ("schemaTitle", "schemaVersion"), schemaTitle={"const": "system.Artifact"}, schemaVersion=TEXT))}
+CONSTANT = _map(("runtimeValue",), runtimeValue=_map(("constant",), constant=TEXT))
+# The fields of ResourceSpec in numbers are deprecated; those in text replace them.
+NUMBERS = ("cpuLimit", "cpuRequest", "memoryLimit", "memoryRequest")
+RESOURCES = _map(("resourceMemoryLimit",), **{name: {"type": "number"} for name in NUMBERS},
+                 **{f"resource{name[0].upper()}{name[1:]}": TEXT for name in NUMBERS})
+
+
+def _by_name(one):
+    return {"type": "object", "additionalProperties": one, "minProperties": 1}
+
+
+PIPELINE = _map(
+    ("components", "deploymentSpec", "pipelineInfo", "root", "schemaVersion", "sdkVersion"),
+    components=_by_name(_map(
+        ("executorLabel",), executorLabel=TEXT, inputDefinitions=_map((), parameters=PARAMETERS),
+        outputDefinitions=_map((), parameters=PARAMETERS, artifacts=ARTIFACTS))),
+    deploymentSpec=_map(("executors",), executors=_by_name(_map(("container",), container=_map(
+        ("image", "command", "args"), image=TEXT, command=_list(TEXT), args=_list(TEXT), resources=RESOURCES,
+        env=_list(_map(("name", "value"), name=TEXT, value=TEXT)))))),
+    pipelineInfo=_map(("name",), name={"type": "string", "pattern": "^[a-z0-9-]{1,128}$"}, description=TEXT),
+    root=_map(
+        ("dag",), inputDefinitions=_map((), parameters=PARAMETERS),
+        dag=_map(("tasks",), tasks=_by_name(_map(
+            ("componentRef", "taskInfo"), componentRef=_map(("name",), name=TEXT), taskInfo=_map(("name",), name=TEXT),
+            cachingOptions=_map((), enableCache={"type": "boolean"}),
+            inputs=_map((), parameters={"type": "object", "additionalProperties": {"oneOf": [
+                CONSTANT, _map(("componentInputParameter",), componentInputParameter=TEXT)]}}))))),
+    schemaVersion={"const": "2.1.0"}, sdkVersion={"type": "string", "pattern": "^kfp-2[.]"})
+PLATFORM = _map(("platforms",), platforms=_map(("kubernetes",), kubernetes=_map(
+    ("deploymentSpec",), deploymentSpec=_map(("executors",), executors=_by_name(_map(
+        (), secretAsVolume=_list(_map(
+            ("mountPath", "secretNameParameter"), mountPath=TEXT, optional={"type": "boolean"}, secretName=TEXT,
+            secretNameParameter=CONSTANT)),
+        # The JSON of protobuf has 64-bit numbers as text.
+        securityContext=_map((), runAsNonRoot={"type": "boolean"}, **{
+            name: {"type": "string", "pattern": "^[0-9]+$"} for name in ("runAsUser", "runAsGroup")})))))))
