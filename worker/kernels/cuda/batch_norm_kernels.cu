@@ -360,10 +360,8 @@ int RunBackward(const CudaBatchNormBackward& pass, void* stream) {
   const void* const masked = pass.residual_gradient;
   const void* const gradients = mask == Mask::kFromOutput ? masked : pass.gradient;
   const float* const coefficients = norm.scratch + 2 * summing.slices * norm.channels;
-  return mask == Mask::kFromInput
-             ? Launch(SpreadGradients<kFormat, true>, NumBlocks(spread), stream, pass, spread, gradients, coefficients)
-             : Launch(SpreadGradients<kFormat, false>, NumBlocks(spread), stream, pass, spread, gradients,
-                      coefficients);
+  const auto give = mask == Mask::kFromInput ? SpreadGradients<kFormat, true> : SpreadGradients<kFormat, false>;
+  return Launch(give, NumBlocks(spread), stream, pass, spread, gradients, coefficients);
 }
 
 int Forward(const CudaBatchNormForward* pass, void* stream) {
