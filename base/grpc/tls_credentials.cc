@@ -6,6 +6,9 @@
 
 #include <utility>
 
+#include "absl/status/statusor.h"
+#include "base/tls/live_tls_files.h"
+
 namespace ampd {
 namespace {
 
@@ -31,12 +34,19 @@ class Observer : public grpc::experimental::ExternalCertificateVerifier {
   const std::function<void(const std::string&)> on_client_;
 };
 
+// Returns the paths that gRPC watches: those of copies, or of the files themselves if there can be no copies.
+TlsFiles WatchedFiles(const TlsFiles& files) {
+  const absl::StatusOr<const LiveTlsFiles*> live = LiveTlsFiles::Of(files);
+  return live.ok() ? (*live)->paths() : files;
+}
+
 }  // namespace
 
 std::shared_ptr<grpc::ServerCredentials> ServerTlsCredentials(
     const TlsFiles& files, std::function<void(const std::string& common_name)> on_client) {
-  grpc::experimental::TlsServerCredentialsOptions options(
-      std::make_shared<FileWatcherCertificateProvider>(files.key, files.certificate, files.ca, kSecondsBetweenLooks));
+  const TlsFiles watched = WatchedFiles(files);
+  grpc::experimental::TlsServerCredentialsOptions options(std::make_shared<FileWatcherCertificateProvider>(
+      watched.key, watched.certificate, watched.ca, kSecondsBetweenLooks));
   options.watch_root_certs();
   options.watch_identity_key_cert_pairs();
   options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
@@ -48,12 +58,14 @@ std::shared_ptr<grpc::ServerCredentials> ServerTlsCredentials(
 }
 
 std::shared_ptr<grpc::ChannelCredentials> ClientTlsCredentials(const TlsFiles& files) {
+  const TlsFiles watched = WatchedFiles(files);
   grpc::experimental::TlsChannelCredentialsOptions options;
   if (files.certificate.empty()) {
-    options.set_certificate_provider(std::make_shared<FileWatcherCertificateProvider>(files.ca, kSecondsBetweenLooks));
-  } else {
     options.set_certificate_provider(
-        std::make_shared<FileWatcherCertificateProvider>(files.key, files.certificate, files.ca, kSecondsBetweenLooks));
+        std::make_shared<FileWatcherCertificateProvider>(watched.ca, kSecondsBetweenLooks));
+  } else {
+    options.set_certificate_provider(std::make_shared<FileWatcherCertificateProvider>(
+        watched.key, watched.certificate, watched.ca, kSecondsBetweenLooks));
     options.watch_identity_key_cert_pairs();
   }
   options.watch_root_certs();

@@ -11,8 +11,9 @@
 
 namespace ampd {
 
-// Both kinds of credentials are for TLS 1.2 or later. gRPC looks at the files once a second, so certificates can be
-// replaced while connections live; new connections use the new ones. REQUIRES: CheckTlsFiles returned OK for the files.
+// Both kinds of credentials are for TLS 1.2 or later. The files are read again once a second, so certificates can be
+// replaced while connections live. New connections use the new ones after two seconds at most; files that do not fit
+// together are ignored (LiveTlsFiles). REQUIRES: CheckTlsFiles returned OK for the files.
 
 // Credentials of a server that accepts only clients with a certificate that a CA in the file has issued. `on_client`,
 // which may be null, is called with the common name of each client that it accepts: on gRPC's threads, as long as

@@ -24,36 +24,45 @@ absl::Status BadFile(const std::string& path, const std::string& why) {
   return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES", absl::StrCat(path, ": ", why));
 }
 
-absl::StatusOr<BioPtr> OpenPem(const std::string& path, std::string* content) {
+absl::StatusOr<std::string> ReadText(const std::string& path) {
   absl::StatusOr<std::string> text = ReadFile(path, kMaxFileBytes);
-  if (!text.ok()) {
-    return BadFile(path, std::string(text.status().message()));
-  }
-  *content = *std::move(text);
-  return BioPtr(BIO_new_mem_buf(content->data(), static_cast<int>(content->size())));
+  return text.ok() ? std::move(text) : BadFile(path, std::string(text.status().message()));
 }
 
-absl::StatusOr<CertificatePtr> ReadCertificate(const std::string& path) {
-  std::string content;
-  AMPD_ASSIGN_OR_RETURN(const BioPtr bio, OpenPem(path, &content));
-  CertificatePtr certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+// REQUIRES: `text` outlives the result.
+BioPtr BioOf(const std::string& text) { return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
+
+// The first certificate of the text; `path`: of its file, for messages.
+absl::StatusOr<CertificatePtr> CertificateOf(const std::string& text, const std::string& path) {
+  CertificatePtr certificate(PEM_read_bio_X509(BioOf(text).get(), nullptr, nullptr, nullptr));
   return certificate != nullptr ? absl::StatusOr<CertificatePtr>(std::move(certificate))
                                 : BadFile(path, "has no certificate in PEM form");
 }
 
-absl::StatusOr<KeyPtr> ReadKey(const std::string& path) {
-  std::string content;
-  AMPD_ASSIGN_OR_RETURN(const BioPtr bio, OpenPem(path, &content));
+// The key of the text; `path`: of its file, for messages.
+absl::StatusOr<KeyPtr> KeyOf(const std::string& text, const std::string& path) {
   // An empty passphrase, so that OpenSSL does not ask the terminal for one.
-  KeyPtr key(PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, const_cast<char*>("")));
-  if (key == nullptr) {
-    return BadFile(path, "has no key in PEM form, or one with a passphrase");
-  }
+  KeyPtr key(PEM_read_bio_PrivateKey(BioOf(text).get(), nullptr, nullptr, const_cast<char*>("")));
+  return key != nullptr ? absl::StatusOr<KeyPtr>(std::move(key))
+                        : BadFile(path, "has no key in PEM form, or one with a passphrase");
+}
+
+absl::Status CheckOthersCannotRead(const std::string& path) {
   struct stat status = {};
   if (stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) != 0) {
     return BadFile(path, "others than its owner can read or change the key; to mend that: chmod 600");
   }
-  return key;
+  return absl::OkStatus();
+}
+
+// Returns the first certificate of `texts`, whose key `texts` has.
+absl::StatusOr<CertificatePtr> CertificateWithKey(const TlsTexts& texts, const TlsFiles& files) {
+  AMPD_ASSIGN_OR_RETURN(CertificatePtr certificate, CertificateOf(texts.certificate, files.certificate));
+  AMPD_ASSIGN_OR_RETURN(const KeyPtr key, KeyOf(texts.key, files.key));
+  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
+    return BadFile(files.key, absl::StrCat("is not the key of the certificate in ", files.certificate));
+  }
+  return certificate;
 }
 
 absl::Status CheckValidNow(const std::string& path, const X509* certificate) {
@@ -73,11 +82,11 @@ absl::Status CheckCertificateAndKey(const TlsFiles& files, const TlsFileOptions&
                      ? absl::StrCat("TLS needs ", options.certificate, " FILE too: the certificate")
                      : absl::StrCat("TLS needs ", options.key, " FILE too: the certificate's key"));
   }
-  AMPD_ASSIGN_OR_RETURN(const CertificatePtr certificate, ReadCertificate(files.certificate));
-  AMPD_ASSIGN_OR_RETURN(const KeyPtr key, ReadKey(files.key));
-  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
-    return BadFile(files.key, absl::StrCat("is not the key of the certificate in ", files.certificate));
-  }
+  TlsTexts texts;
+  AMPD_ASSIGN_OR_RETURN(texts.certificate, ReadText(files.certificate));
+  AMPD_ASSIGN_OR_RETURN(texts.key, ReadText(files.key));
+  AMPD_ASSIGN_OR_RETURN(const CertificatePtr certificate, CertificateWithKey(texts, files));
+  AMPD_RETURN_IF_ERROR(CheckOthersCannotRead(files.key));
   return CheckValidNow(files.certificate, certificate.get());
 }
 
@@ -88,7 +97,8 @@ absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate, const 
     return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES",
                  absl::StrCat("TLS needs ", options.ca, " FILE too: the certificates of the authorities"));
   }
-  AMPD_RETURN_IF_ERROR(ReadCertificate(files.ca).status());
+  AMPD_ASSIGN_OR_RETURN(const std::string ca, ReadText(files.ca));
+  AMPD_RETURN_IF_ERROR(CertificateOf(ca, files.ca).status());
   if (files.certificate.empty() && files.key.empty() && !needs_certificate) {
     return absl::OkStatus();
   }
@@ -100,9 +110,23 @@ absl::Status CheckServerFiles(const TlsFiles& files, const TlsFileOptions& optio
                           : CheckTlsFiles(files, /*needs_certificate=*/true, options);
 }
 
+absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsFiles& files) {
+  TlsTexts texts;
+  if (!files.ca.empty()) {
+    AMPD_ASSIGN_OR_RETURN(texts.ca, ReadText(files.ca));
+    AMPD_RETURN_IF_ERROR(CertificateOf(texts.ca, files.ca).status());
+  }
+  if (!files.certificate.empty()) {
+    AMPD_ASSIGN_OR_RETURN(texts.certificate, ReadText(files.certificate));
+    AMPD_ASSIGN_OR_RETURN(texts.key, ReadText(files.key));
+    AMPD_RETURN_IF_ERROR(CertificateWithKey(texts, files).status());
+  }
+  return texts;
+}
+
 absl::StatusOr<absl::Time> CertificateExpiry(const std::string& path) {
-  std::string content;
-  AMPD_ASSIGN_OR_RETURN(const BioPtr bio, OpenPem(path, &content));
+  AMPD_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  const BioPtr bio = BioOf(text);
   absl::Time first = absl::InfiniteFuture();
   while (const auto certificate = CertificatePtr(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr))) {
     std::tm end = {};

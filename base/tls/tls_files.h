@@ -14,6 +14,7 @@ struct TlsFiles {
   std::string certificate;  // The own certificate, with those between it and its authority behind it.
   std::string key;          // The own certificate's key.
 
+  bool operator==(const TlsFiles&) const = default;
   bool empty() const { return ca.empty() && certificate.empty() && key.empty(); }
 };
 
@@ -32,6 +33,17 @@ absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate, const 
 
 // The same for a server whose clients need no certificate: `files.ca` may be empty, certificate and key must be there.
 absl::Status CheckServerFiles(const TlsFiles& files, const TlsFileOptions& options);
+
+// The contents of TlsFiles.
+struct TlsTexts {
+  std::string ca, certificate, key;
+  bool operator==(const TlsTexts&) const = default;
+};
+
+// Reads the files; the text of a file without a name is empty. INVALID_ARGUMENT (BAD_TLS_FILES) if one cannot be read,
+// or if they do not fit together: the CA file has no certificate, or the key is not the certificate's. That is so for a
+// moment while an operator replaces first one file and then the other.
+absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsFiles& files);
 
 // When a certificate of the file expires; of several, the first one that does. INVALID_ARGUMENT (BAD_TLS_FILES) if the
 // file cannot be read or has no certificate.

@@ -35,7 +35,7 @@ ROOMS = {
     "base/flags": "base base/io base/yaml cli11 files log",
     "base/ipc": "base base/io clock files thread",
     "base/grpc": "base base/io base/tls grpc log",
-    "base/tls": "base base/io",
+    "base/tls": "base base/io thread",
 
     "http": "base base/io base/tls clock thread",
 

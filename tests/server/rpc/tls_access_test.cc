@@ -191,6 +191,20 @@ TEST(TlsAccess, AfterAnAuthorityIsRemoved_ItsStreamsEndAndAllOthersLiveOn) {
   second.End();
 }
 
+// gRPC would refuse all new connections with the new key and the old certificate.
+TEST(TlsAccess, BetweenTheReplacementsOfKeyAndCertificate_NewConnectionsUseTheOldPair) {
+  TlsServer server;
+  const auto access = server.As("operator");
+  const CertificateAndKey next = CertificateFiles::Issue(server.first(), "server", {"127.0.0.1"});
+  server.files().Write("server.key", next.key);
+  for (const absl::Duration end = SystemClock().SinceBoot() + absl::Seconds(3); SystemClock().SinceBoot() < end;) {
+    const absl::StatusOr<v1::Caller> caller = WhoIs(*access);
+    ASSERT_TRUE(caller.ok()) << caller.status();
+  }
+  server.files().Write("server.pem", next.certificate);
+  EXPECT_TRUE(WhoIs(*access).ok());
+}
+
 TEST(TlsAccess, WhileCertificatesAreReplaced_NoStreamBreaksAndNoCallFails) {
   const int64_t num_rotations = CountFromEnvironment("AMPD_ROTATIONS", 3);
   TlsServer server;
