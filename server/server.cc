@@ -14,7 +14,7 @@
 #include "base/io/file.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "http/listener.h"
+#include "base/http/listener.h"
 #include "server/artifacts/artifact_store.h"
 #include "server/coordinator/coordinator.h"
 #include "server/core.h"

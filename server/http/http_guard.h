@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "http/router.h"
+#include "base/http/router.h"
 #include "server/access/identity.h"
 #include "server/monitoring/call_observer.h"
 #include "server/rpc/audit.h"

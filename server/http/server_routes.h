@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/tenants.h"
-#include "http/router.h"
+#include "base/http/router.h"
 #include "server/http/http_guard.h"
 
 namespace ampd::server {

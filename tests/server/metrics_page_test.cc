@@ -21,7 +21,7 @@
 #include "base/io/file.h"
 #include "server/monitoring/log_counter.h"
 #include "tests/e2e/child_process.h"
-#include "tests/http/raw_connection.h"
+#include "tests/base/http/raw_connection.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {

@@ -30,8 +30,8 @@
 #include "server/server_config.h"
 #include "tests/count_from_environment.h"
 #include "tests/e2e/child_process.h"
-#include "tests/http/broken_listener.h"
-#include "tests/http/raw_connection.h"
+#include "tests/base/http/broken_listener.h"
+#include "tests/base/http/raw_connection.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {

@@ -36,8 +36,7 @@ ROOMS = {
     "base/ipc": "base base/io clock files thread",
     "base/grpc": "base base/io base/tls grpc log",
     "base/tls": "base base/io thread",
-
-    "http": "base base/io base/tls clock thread",
+    "base/http": "base base/io base/tls clock thread",
 
     "graph": "base",
     "graph/cost": "base graph",
@@ -53,7 +52,7 @@ ROOMS = {
 
     "models": "ampd base graph graph/exported",
 
-    "server": "base base/flags base/io base/tls http server/access server/artifacts server/audit server/coordinator server/http "
+    "server": "base base/flags base/io base/tls base/http server/access server/artifacts server/audit server/coordinator server/http "
               "server/ledger server/monitoring server/oidc server/rpc server/state server/telemetry server/tokens "
               "clock log prometheus thread",
     "server/access": "base",
@@ -70,7 +69,7 @@ ROOMS = {
                      "server/tokens clock files sqlite",
     "server/init": "ampd base base/flags base/io base/tls server server/tokens clock",
     "server/tokens": "ampd base base/formats base/io clock sqlite",
-    "server/http": "base http server/access server/monitoring server/rpc",
+    "server/http": "base base/http server/access server/monitoring server/rpc",
     "server/monitoring": "ampd base base/io base/tls models server/coordinator server/state server/telemetry clock log "
                          "prometheus",
     "server/rpc": "ampd base base/grpc base/io base/ipc base/tls graph points server/access server/admission server/artifacts server/audit "
@@ -102,7 +101,7 @@ ROOMS = {
     "client/commands/worker": "client/commands client/render client/terminal",
     "client/cli": "base client/commands client/jobfile client/render client/terminal cli11",
 
-    "worker/agent": "ampd base base/flags base/io base/ipc base/tls http worker/agent/artifacts worker/agent/attempts worker/agent/files worker/agent/link "
+    "worker/agent": "ampd base base/flags base/io base/ipc base/tls base/http worker/agent/artifacts worker/agent/attempts worker/agent/files worker/agent/link "
                     "worker/agent/trainers worker/device worker/shim clock files prometheus",
     "worker/agent/attempts": "ampd base points",
     "worker/agent/trainers": "ampd base base/io base/ipc worker/shim files",
@@ -148,10 +147,10 @@ BANNED = [
     (r"system_clock|steady_clock|absl::Now\(", r"^server/(state|admission|coordinator|ledger)/|^worker/agent/(?!main|link/attach_client)|^tests/sim/",
      "time that no test can move"),
     (r"AwaitWith(Timeout|Deadline)|WaitWith(Timeout|Deadline)|LockWhenWith|WaitForNotificationWith|ToChronoTime|(?<!ampd::)\bwait_until\b|\bwait_for\b|try_lock_(for|until)",
-     r"^(base/(?!timed_wait\.)|server/|worker/|client/|http/).*\.(cc|h)$", "a wait by the wall clock; base/timed_wait.h and base/grpc/grpc_deadline.h have others"),
+     r"^(base/(?!timed_wait\.)|server/|worker/|client/).*\.(cc|h)$", "a wait by the wall clock; base/timed_wait.h and base/grpc/grpc_deadline.h have others"),
     (r"std::(printf|fprintf|fputs|fputc|puts|putchar|fwrite|cout|cerr)\b", r"^client/(?!terminal/(standard_streams|progress_line)\.).*\.(cc|h)$",
      "output that could control the terminal; client/terminal/standard_streams.h has the door"),
-    (r"<boost/", r"^(?!http/(listener|session|tls_settings)\.|tests/style/).*\.(cc|h)$", "Boost takes long to compile, and stays in one library"),
+    (r"<boost/", r"^(?!base/http/(listener|session|tls_settings)\.|tests/style/).*\.(cc|h)$", "Boost takes long to compile, and stays in one library"),
     (r"\b(TODO|FIXME|XXX|HACK)\b", r"^(?!tests/style/).*\.(cc|h|cu|proto|py|cmake)$", "an open end"),
     (r"/work/|/root/|/tmp/brief", r"^(?!tests/style/)", "a path of one machine"),
     (r"https?://(?!www\.apache\.org|www\.w3\.org|json-schema\.org|127\.0\.0\.1|localhost)[\w.-]*(pypi|debian|mirror|registry)", r"^(?!tests/style/)", "the name of a host"),

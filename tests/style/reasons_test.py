@@ -6,7 +6,7 @@ import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ROOMS = ("base", "client", "data", "graph", "http", "models", "precision", "server", "worker")
+ROOMS = ("base", "client", "data", "graph", "models", "precision", "server", "worker")
 ROW = re.compile(r'\{"(\w+)",\s*"([A-Z_ ]*)",\s*MetBy::k')
 # Error(CODE, REASON, ...) and ErrorWithMetadata. CODE and REASON may be expressions without a comma.
 CALL = re.compile(r"\bError(?:WithMetadata)?\(\s*([^,;(]+(?:\(\))?),\s*([^,;]+),")

@@ -12,7 +12,7 @@
 #include "base/io/listen_address.h"
 #include "base/status_macros.h"
 #include "base/tls/tls_files.h"
-#include "http/page.h"
+#include "base/http/page.h"
 #include "worker/agent/worker_config.h"
 
 namespace ampd::agent {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "http/listener.h"
+#include "base/http/listener.h"
 #include "worker/agent/gpu_metrics.h"
 
 namespace ampd::agent {

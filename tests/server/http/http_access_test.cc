@@ -11,13 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "ampd/v1/auth_service.grpc.pb.h"
 #include "base/error.h"
-#include "http/router.h"
+#include "base/http/router.h"
 #include "server/access/rules.h"
 #include "server/http/http_guard.h"
 #include "server/http/server_routes.h"
 #include "tests/base/tls/certificate_files.h"
-#include "tests/http/raw_connection.h"
-#include "tests/http/tls_connection.h"
+#include "tests/base/http/raw_connection.h"
+#include "tests/base/http/tls_connection.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {

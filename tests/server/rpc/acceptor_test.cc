@@ -13,9 +13,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "tests/http/broken_listener.h"
-#include "tests/http/descriptor_shortage.h"
-#include "tests/http/raw_connection.h"
+#include "tests/base/http/broken_listener.h"
+#include "tests/base/http/descriptor_shortage.h"
+#include "tests/base/http/raw_connection.h"
 
 namespace ampd::server {
 namespace {

@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/simulated_clock.h"
 #include "tests/base/tls/certificate_files.h"
-#include "tests/http/raw_connection.h"
-#include "tests/http/tls_connection.h"
+#include "tests/base/http/raw_connection.h"
+#include "tests/base/http/tls_connection.h"
 #include "worker/agent/metrics.h"
 
 namespace ampd::agent {

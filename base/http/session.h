@@ -17,10 +17,10 @@
 #include <variant>
 
 #include "base/tls/trust.h"
-#include "http/connections.h"
-#include "http/listener.h"
-#include "http/router.h"
-#include "http/tls_settings.h"
+#include "base/http/connections.h"
+#include "base/http/listener.h"
+#include "base/http/router.h"
+#include "base/http/tls_settings.h"
 
 // The connections of http/listener.cc, which alone includes this file.
 namespace ampd::http {

@@ -10,7 +10,7 @@
 #include "base/io/listen_address.h"
 #include "base/io/listener_probe.h"
 #include "base/tls/tls_files.h"
-#include "http/router.h"
+#include "base/http/router.h"
 
 namespace ampd::http {
 

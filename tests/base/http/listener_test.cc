@@ -1,4 +1,4 @@
-#include "http/listener.h"
+#include "base/http/listener.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "tests/http/broken_listener.h"
-#include "tests/http/descriptor_shortage.h"
-#include "tests/http/raw_connection.h"
+#include "tests/base/http/broken_listener.h"
+#include "tests/base/http/descriptor_shortage.h"
+#include "tests/base/http/raw_connection.h"
 
 namespace ampd::http {
 namespace {

@@ -1,4 +1,4 @@
-#include "http/session.h"
+#include "base/http/session.h"
 
 #include "absl/strings/str_cat.h"
 

@@ -1,4 +1,4 @@
-#include "tests/http/raw_connection.h"
+#include "tests/base/http/raw_connection.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -9,11 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "http/listener.h"
-#include "http/tls_settings.h"
+#include "base/http/listener.h"
+#include "base/http/tls_settings.h"
 #include "tests/base/tls/certificate_files.h"
-#include "tests/http/raw_connection.h"
-#include "tests/http/tls_connection.h"
+#include "tests/base/http/raw_connection.h"
+#include "tests/base/http/tls_connection.h"
 
 namespace ampd::http {
 namespace {

@@ -1,4 +1,4 @@
-#include "http/router.h"
+#include "base/http/router.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "http/listener.h"
+#include "base/http/listener.h"
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
@@ -16,9 +16,9 @@
 #include "base/status_macros.h"
 #include "base/timed_wait.h"
 #include "base/tls/trust.h"
-#include "http/connections.h"
-#include "http/session.h"
-#include "http/tls_settings.h"
+#include "base/http/connections.h"
+#include "base/http/session.h"
+#include "base/http/tls_settings.h"
 
 namespace ampd::http {
 namespace {

@@ -1,4 +1,4 @@
-#include "http/page.h"
+#include "base/http/page.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>

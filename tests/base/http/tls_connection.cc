@@ -1,4 +1,4 @@
-#include "tests/http/tls_connection.h"
+#include "tests/base/http/tls_connection.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "http/tls_settings.h"
+#include "base/http/tls_settings.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
