@@ -125,7 +125,8 @@ bool ColumnsHaveLength(const v1::StepColumns& steps, int length) {
          steps.memory_allocated_bytes_size() == length && steps.memory_peak_bytes_size() == length &&
          steps.time_unix_micros_size() == length && IsEmptyOr(length, steps.flops_per_second()) &&
          IsEmptyOr(length, steps.mfu()) && IsEmptyOr(length, steps.power_watts()) &&
-         IsEmptyOr(length, steps.device_utilization());
+         IsEmptyOr(length, steps.device_utilization()) && IsEmptyOr(length, steps.memory_reserved_bytes()) &&
+         IsEmptyOr(length, steps.allocation_retries());
 }
 
 absl::Status CheckPhases(const v1::StepColumns& steps) {
@@ -211,6 +212,8 @@ void AppendSteps(const v1::StepColumns& from, int begin, int end, v1::StepColumn
   AppendOptional(from.mfu(), begin, end, length_before, to->mutable_mfu());
   AppendOptional(from.power_watts(), begin, end, length_before, to->mutable_power_watts());
   AppendOptional(from.device_utilization(), begin, end, length_before, to->mutable_device_utilization());
+  AppendOptional(from.memory_reserved_bytes(), begin, end, length_before, to->mutable_memory_reserved_bytes());
+  AppendOptional(from.allocation_retries(), begin, end, length_before, to->mutable_allocation_retries());
   AppendPhases(from, begin, end, length_before, to);
 }
 

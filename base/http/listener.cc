@@ -12,13 +12,13 @@
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
+#include "base/http/connections.h"
+#include "base/http/session.h"
+#include "base/http/tls_settings.h"
 #include "base/io/file.h"
 #include "base/status_macros.h"
 #include "base/timed_wait.h"
 #include "base/tls/trust.h"
-#include "base/http/connections.h"
-#include "base/http/session.h"
-#include "base/http/tls_settings.h"
 
 namespace ampd::http {
 namespace {

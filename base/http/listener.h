@@ -7,10 +7,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/http/router.h"
 #include "base/io/listen_address.h"
 #include "base/io/listener_probe.h"
 #include "base/tls/tls_files.h"
-#include "base/http/router.h"
 
 namespace ampd::http {
 

@@ -16,11 +16,11 @@
 #include <utility>
 #include <variant>
 
-#include "base/tls/trust.h"
 #include "base/http/connections.h"
 #include "base/http/listener.h"
 #include "base/http/router.h"
 #include "base/http/tls_settings.h"
+#include "base/tls/trust.h"
 
 // The connections of http/listener.cc, which alone includes this file.
 namespace ampd::http {

@@ -60,8 +60,10 @@ void AppendEval(const v1::EvalPoint* eval, Cells* row) {
 
 // Appends the numbers that not every step has.
 void AppendMeasured(const v1::StepColumns& steps, int index, Cells* row) {
-  row->insert(row->end(), {MeasuredAt(steps.flops_per_second(), index), MeasuredAt(steps.mfu(), index),
-                           MeasuredAt(steps.power_watts(), index), MeasuredAt(steps.device_utilization(), index)});
+  row->insert(row->end(),
+              {MeasuredAt(steps.flops_per_second(), index), MeasuredAt(steps.mfu(), index),
+               MeasuredAt(steps.power_watts(), index), MeasuredAt(steps.device_utilization(), index),
+               MeasuredAt(steps.memory_reserved_bytes(), index), MeasuredAt(steps.allocation_retries(), index)});
 }
 
 Cells StepRow(const Segment& segment, int index, const std::vector<std::string>& phases) {
@@ -110,7 +112,7 @@ Cells PointsCsvHeadings(const v1::ListMetricPointsResponse& points) {
   headings.insert(headings.end(), {"loss_scale", "skipped", "learning_rate", "samples_per_second", "data_wait_seconds",
                                    "memory_allocated_bytes", "memory_peak_bytes", "time", "eval_loss", "eval_accuracy",
                                    "eval_perplexity", "eval_f1", "eval_top5_accuracy", "flops_per_second", "mfu",
-                                   "power_watts", "device_utilization"});
+                                   "power_watts", "device_utilization", "memory_reserved_bytes", "allocation_retries"});
   return headings;
 }
 

@@ -104,6 +104,9 @@ void DeclareJobs(Page* page) {
   page->Declare("ampd_job_mfu_ratio", "Model FLOPs utilization of the last step, 0 to 1.", gauge);
   page->Declare("ampd_job_power_watts", "Power of the job's GPU, or of all CPUs of its host.", gauge);
   page->Declare("ampd_job_energy_joules_total", "Energy of the attempt, from the power at each step.", counter);
+  page->Declare("ampd_job_memory_reserved_bytes", "Memory of the GPU that the job's allocator holds.", gauge);
+  page->Declare("ampd_job_allocator_retries_total", "Times that the allocator got no memory at the first try.",
+                counter);
   page->Declare("ampd_job_device_utilization_ratio", "Share of the time in which a kernel ran on the job's GPU.",
                 gauge);
   page->Declare("ampd_job_checkpoint_bytes", "Size of the last checkpoint.", gauge);
@@ -289,6 +292,12 @@ void AddProgress(const v1::Job& job, const ProgressBoard::Entry& entry, Page* pa
   }
   if (entry.energy_joules.has_value()) {
     page->Add("ampd_job_energy_joules_total", id, *entry.energy_joules);
+  }
+  if (progress.has_memory_reserved_bytes()) {
+    page->Add("ampd_job_memory_reserved_bytes", id, progress.memory_reserved_bytes());
+  }
+  if (progress.has_allocation_retries()) {
+    page->Add("ampd_job_allocator_retries_total", id, progress.allocation_retries());
   }
   if (progress.has_device_utilization()) {
     page->Add("ampd_job_device_utilization_ratio", id, progress.device_utilization());

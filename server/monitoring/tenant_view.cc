@@ -30,6 +30,7 @@ const std::vector<TenantFamily>& TenantFamilies() {
   using About = TenantFamily::About;
   static const auto* const kFamilies = new std::vector<TenantFamily>{
       {"ampd_build_info", About::kServer},
+      {"ampd_job_allocator_retries_total", About::kTenant},
       {"ampd_job_checkpoint_bytes", About::kTenant},
       {"ampd_job_checkpoint_seconds", About::kTenant},
       {"ampd_job_device_utilization_ratio", About::kTenant},
@@ -46,6 +47,7 @@ const std::vector<TenantFamily>& TenantFamilies() {
       {"ampd_job_loss_scale_changes_total", About::kTenant},
       {"ampd_job_memory_allocated_bytes", About::kTenant},
       {"ampd_job_memory_peak_allocated_bytes", About::kTenant},
+      {"ampd_job_memory_reserved_bytes", About::kTenant},
       {"ampd_job_mfu_ratio", About::kTenant},
       {"ampd_job_model_flops_per_second", About::kTenant},
       {"ampd_job_phase_loss", About::kTenant},

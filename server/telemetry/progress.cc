@@ -83,6 +83,12 @@ void SetDeviceNumbers(const v1::StepColumns& steps, v1::Progress* progress) {
   if (const std::optional<double> value = last(steps.device_utilization()); value.has_value()) {
     progress->set_device_utilization(*value);
   }
+  if (const std::optional<double> value = last(steps.memory_reserved_bytes()); value.has_value()) {
+    progress->set_memory_reserved_bytes(*value);
+  }
+  if (const std::optional<double> value = last(steps.allocation_retries()); value.has_value()) {
+    progress->set_allocation_retries(*value);
+  }
 }
 
 void AddEval(const v1::EvalPoint& eval, v1::Progress* progress) {

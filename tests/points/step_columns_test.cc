@@ -112,6 +112,17 @@ TEST(CheckSteps, AColumnThatMayBeLeftOut_HasAllRowsOrNone) {
   EXPECT_FALSE(CheckSteps(steps).ok());
   steps.add_mfu(0.5f);
   EXPECT_TRUE(CheckSteps(steps).ok());
+  steps.add_memory_reserved_bytes(1e9f);
+  EXPECT_FALSE(CheckSteps(steps).ok());
+  steps.add_memory_reserved_bytes(2e9f);
+  steps.add_allocation_retries(1);
+  EXPECT_FALSE(CheckSteps(steps).ok());
+  steps.add_allocation_retries(1);
+  EXPECT_TRUE(CheckSteps(steps).ok());
+  v1::StepColumns to;
+  AppendSteps(steps, 1, 2, &to);
+  EXPECT_THAT(to.memory_reserved_bytes(), ElementsAre(2e9f));
+  EXPECT_THAT(to.allocation_retries(), ElementsAre(1.f));
 }
 
 TEST(FirstStepAfter, IsTheFirstWithALargerSequence) {

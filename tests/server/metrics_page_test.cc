@@ -20,8 +20,8 @@
 #include "absl/time/clock.h"
 #include "base/io/file.h"
 #include "server/monitoring/log_counter.h"
-#include "tests/e2e/child_process.h"
 #include "tests/base/http/raw_connection.h"
+#include "tests/e2e/child_process.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {

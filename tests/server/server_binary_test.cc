@@ -28,10 +28,10 @@
 #include "base/ipc/unix_socket.h"
 #include "server/server_commands.h"
 #include "server/server_config.h"
-#include "tests/count_from_environment.h"
-#include "tests/e2e/child_process.h"
 #include "tests/base/http/broken_listener.h"
 #include "tests/base/http/raw_connection.h"
+#include "tests/count_from_environment.h"
+#include "tests/e2e/child_process.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {

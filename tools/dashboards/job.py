@@ -71,9 +71,14 @@ def make():
                   [Query(f"ampd_job_device_utilization_ratio{{{HERE}}}", "{{job_id}}")],
                   unit="percentunit", maximum=1)],
          "Resources": [
-            Panel("Memory of tensors", "Memory that the job's tensors take, and the most that they took.",
-                  [Query(f"ampd_job_memory_allocated_bytes{{{HERE}}}", "now {{job_id}}"),
-                   Query(f"ampd_job_memory_peak_allocated_bytes{{{HERE}}}", "peak {{job_id}}")], unit="bytes"),
+            Panel("Memory", "Memory that the job's tensors take, the most that they took, and on a GPU all that the "
+                  "allocator holds.",
+                  [Query(f"ampd_job_memory_allocated_bytes{{{HERE}}}", "tensors {{job_id}}"),
+                   Query(f"ampd_job_memory_peak_allocated_bytes{{{HERE}}}", "peak of tensors {{job_id}}"),
+                   Query(f"ampd_job_memory_reserved_bytes{{{HERE}}}", "allocator {{job_id}}")], unit="bytes"),
+            Panel("Allocator retries", "How often in the last hour the GPU's memory was full, and the allocator freed "
+                  "what it kept.",
+                  [Query(f"increase(ampd_job_allocator_retries_total{{{HERE}}}[1h])", "{{job_id}}")]),
             Panel("Power", "Power of the job's GPU, or of all CPUs of its host.",
                   [Query(f"ampd_job_power_watts{{{HERE}}}", "{{job_id}}")], unit="watt"),
             Panel("Energy", "Energy of the attempt.",

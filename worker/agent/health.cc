@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "base/http/page.h"
 #include "base/io/listen_address.h"
 #include "base/status_macros.h"
 #include "base/tls/tls_files.h"
-#include "base/http/page.h"
 #include "worker/agent/worker_config.h"
 
 namespace ampd::agent {

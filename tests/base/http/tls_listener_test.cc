@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "base/http/listener.h"
 #include "base/http/tls_settings.h"
-#include "tests/base/tls/certificate_files.h"
 #include "tests/base/http/raw_connection.h"
 #include "tests/base/http/tls_connection.h"
+#include "tests/base/tls/certificate_files.h"
 
 namespace ampd::http {
 namespace {

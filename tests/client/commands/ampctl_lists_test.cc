@@ -242,9 +242,9 @@ TEST_F(AmpctlLists, CsvHasHeadingsAndOneLineAnItem) {
               ElementsAre("attempt,step,loss,grad_norm,loss_scale,skipped,learning_rate,samples_per_second,"
                           "data_wait_seconds,memory_allocated_bytes,memory_peak_bytes,time,eval_loss,eval_accuracy,"
                           "eval_perplexity,eval_f1,eval_top5_accuracy,flops_per_second,mfu,power_watts,"
-                          "device_utilization",
-                          "1,1,0.5,inf,65536,false,0.125,,,,,,,,,,,,,,", "1,2,0.25,inf,65536,true,0.125,,,,,,,,,,,,,,",
-                          "1,0,,,,,,,,,,,0,0.75,,,,,,,"));
+                          "device_utilization,memory_reserved_bytes,allocation_retries",
+                          "1,1,0.5,inf,65536,false,0.125,,,,,,,,,,,,,,,,",
+                          "1,2,0.25,inf,65536,true,0.125,,,,,,,,,,,,,,,,", "1,0,,,,,,,,,,,0,0.75,,,,,,,,,"));
   fake_.jobs.script()->trains_gans = true;
   EXPECT_THAT(LinesOf(Run("job points -o csv " + id).out)[2], StartsWith("1,2,0.25,inf,3.5,0.75,65536,true,"));
   EXPECT_THAT(LinesOf(Run("job events -o csv " + id).out)[2], HasSubstr(",2,,2,OVERFLOW,,scale=65536,"));

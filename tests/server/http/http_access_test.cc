@@ -15,9 +15,9 @@
 #include "server/access/rules.h"
 #include "server/http/http_guard.h"
 #include "server/http/server_routes.h"
-#include "tests/base/tls/certificate_files.h"
 #include "tests/base/http/raw_connection.h"
 #include "tests/base/http/tls_connection.h"
+#include "tests/base/tls/certificate_files.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {

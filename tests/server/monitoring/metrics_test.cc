@@ -162,6 +162,8 @@ TEST(Metrics, EnergyAndTimeAreSumsOverTheStepsOfAnAttempt) {
     steps.set_data_wait_seconds(i, 0.125F);
     steps.set_samples_per_second(i, 512);  // A step of 128 samples takes a quarter of a second.
     steps.add_power_watts(i == 2 ? std::nanf("") : 100.0F);
+    steps.add_memory_reserved_bytes(1e9F * static_cast<float>(1 + i));
+    steps.add_allocation_retries(static_cast<float>(i));
   }
   history.items = MergeHistory({segment}, {}, false, false);
   board.Update(history);
@@ -172,6 +174,8 @@ TEST(Metrics, EnergyAndTimeAreSumsOverTheStepsOfAnAttempt) {
   EXPECT_THAT(page, HasSubstr("ampd_job_energy_joules_total{job_id=\"j-1\",tenant=\"default\"} 100\n"));
   EXPECT_THAT(page, HasSubstr(R"(ampd_job_step_seconds_total{job_id="j-1",tenant="default",phase="data"} 0.5)"));
   EXPECT_THAT(page, HasSubstr(R"(ampd_job_step_seconds_total{job_id="j-1",tenant="default",phase="compute"} 0.5)"));
+  EXPECT_THAT(page, HasSubstr("ampd_job_memory_reserved_bytes{job_id=\"j-1\",tenant=\"default\"} 4000000000\n"));
+  EXPECT_THAT(page, HasSubstr("ampd_job_allocator_retries_total{job_id=\"j-1\",tenant=\"default\"} 3\n"));
   // The last step ended 1.75 s after the first one began; three pauses of a quarter of a second lie between steps.
   EXPECT_THAT(page, HasSubstr(R"(ampd_job_step_seconds_total{job_id="j-1",tenant="default",phase="other"} 0.75)"));
 }

@@ -59,6 +59,8 @@ ProgressBoard::Entry ProgressOf(const std::string& tenant) {
   progress.set_mfu(0.5);
   progress.set_power_watts(300);
   progress.set_device_utilization(0.5);
+  progress.set_memory_reserved_bytes(1e9);
+  progress.set_allocation_retries(2);
   progress.add_phases()->set_name("phase-" + tenant);
   entry.last_overflow_unix_micros = 1;
   entry.energy_joules = 300;

@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 #include "base/simulated_clock.h"
-#include "tests/base/tls/certificate_files.h"
 #include "tests/base/http/raw_connection.h"
 #include "tests/base/http/tls_connection.h"
+#include "tests/base/tls/certificate_files.h"
 #include "worker/agent/metrics.h"
 
 namespace ampd::agent {

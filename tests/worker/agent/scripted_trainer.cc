@@ -208,6 +208,8 @@ class ScriptedTrainer {
     steps->add_mfu(0.4F);
     steps->add_power_watts(650);
     steps->add_device_utilization(0.7F);
+    steps->add_memory_reserved_bytes(64e9F);
+    steps->add_allocation_retries(2);
   }
 
   void SendSample() {

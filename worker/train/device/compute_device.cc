@@ -125,7 +125,8 @@ DeviceMemory GetMemory(const amp::ComputeDevice& opened) {
   return {.allocated_bytes = stats.allocated_bytes[kAll].current,
           .peak_bytes = stats.allocated_bytes[kAll].peak,
           .reserved_bytes = stats.reserved_bytes[kAll].current,
-          .reserved_peak_bytes = stats.reserved_bytes[kAll].peak};
+          .reserved_peak_bytes = stats.reserved_bytes[kAll].peak,
+          .num_retries = stats.num_alloc_retries};
 }
 
 void ResetPeakMemory(const amp::ComputeDevice& opened) {

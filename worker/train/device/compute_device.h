@@ -30,12 +30,14 @@ std::string NameOf(const amp::ComputeDevice& opened);
 
 // Bytes of tensors on the device: the current amount, and the peak since ResetPeakMemory. A GPU's allocator also keeps
 // freed memory and the memory of a recorded step; `reserved_bytes` and `reserved_peak_bytes` are all memory that it
-// holds, now and at most, and 0 on a CPU.
+// holds, now and at most. `num_retries` counts, since the start of the process, how often it got no memory at the first
+// try and freed what it kept. All three are 0 on a CPU.
 struct DeviceMemory {
   int64_t allocated_bytes = 0;
   int64_t peak_bytes = 0;
   int64_t reserved_bytes = 0;
   int64_t reserved_peak_bytes = 0;
+  int64_t num_retries = 0;
 };
 DeviceMemory GetMemory(const amp::ComputeDevice& opened);
 void ResetPeakMemory(const amp::ComputeDevice& opened);

@@ -78,6 +78,10 @@ void AddDeviceNumbers(const StepCosts& costs, v1::StepColumns& row) {
   if (costs.work.seconds_at_peak.has_value() && costs.seconds > 0) {
     row.add_mfu(static_cast<float>(*costs.work.seconds_at_peak / costs.seconds));
   }
+  if (costs.memory.reserved_bytes > 0) {  // On a GPU.
+    row.add_memory_reserved_bytes(static_cast<float>(costs.memory.reserved_bytes));
+    row.add_allocation_retries(static_cast<float>(costs.memory.num_retries));
+  }
   if (costs.power_watts.has_value()) {
     row.add_power_watts(static_cast<float>(*costs.power_watts));
   }
