@@ -175,7 +175,7 @@ std::string WhyInputsMisfit(const v1::DataSource& source, const graph::Graph& mo
     const bool is_known = std::find(names.begin(), names.end(), name) != names.end() ||
                           (name == "labels" && takes_labels) || (name == "noise" && takes_noise);
     if (!is_known) {
-      return absl::StrCat("the model takes ", name, ", which the data has not");
+      return absl::StrCat("the model takes ", name, ", which the data does not have");
     }
   }
   return "";
@@ -191,8 +191,8 @@ std::string WhyLabelsMisfit(const v1::DataSource& source, const graph::Graph& mo
                : "";
   }
   if ((graph::HeadOf(model) == graph::Head::kLanguageModel) != source.has_tokens()) {
-    return source.has_tokens() ? "the data has a label a position and the model tells one a sample"
-                               : "the data has a label a sample and the model tells one a position";
+    return source.has_tokens() ? "the data has a label for each position, and the model predicts one for each sample"
+                               : "the data has a label for each sample, and the model predicts one for each position";
   }
   const int64_t num_classes = model.type(*logits).shape.back().factor();
   return source.synthetic().num_classes() > num_classes

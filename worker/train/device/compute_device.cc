@@ -57,7 +57,7 @@ std::string UuidText(const uint8_t (&uuid)[16]) {
 absl::StatusOr<kernels::CudaDevice> Describe(const amp::ComputeDevice& opened) {
   kernels::CudaDevice device;
   if (const int error = opened.cuda_kernels->describe_device(kOnlyGpu, &device); error != 0) {
-    return DeviceError(absl::StrCat("the GPU can't be asked what it is: ", opened.cuda_kernels->error_text(error)));
+    return DeviceError(absl::StrCat("can't read the properties of the GPU: ", opened.cuda_kernels->error_text(error)));
   }
   return device;
 }

@@ -81,8 +81,8 @@ absl::StatusOr<data::Field> FieldOf(const graph::Graph& model, graph::ValueId in
                      .ignored = numbers.has_value() ? numbers->ignored : std::nullopt};
 }
 
-// Checks that the data has every input of the model except noise and labels. For a model with logits, also checks that
-// it is a language model if the data is a text, and only then.
+// Checks that the data has every input of the model except noise and labels. If the model has logits, also checks that
+// the data is text with one label per token if and only if the model is a language model.
 absl::Status CheckNames(const data::Dataset& data, const graph::Graph& model) {
   const std::vector<std::string_view> names = data.input_names();
   if (!model.FindInput(names.front()).has_value()) {
@@ -93,13 +93,14 @@ absl::Status CheckNames(const data::Dataset& data, const graph::Graph& model) {
     const std::string& name = model.value(input).name;
     const bool is_known = std::find(names.begin(), names.end(), name) != names.end();
     if (!is_known && !IsLabels(model, input) && !IsNoise(model, input)) {
-      return SpecError(absl::StrCat("the model takes ", name, ", which the data has not"));
+      return SpecError(absl::StrCat("the model takes ", name, ", which the data does not have"));
     }
   }
   const bool is_language_model = graph::HeadOf(model) == graph::Head::kLanguageModel;
   if (model.FindOutput("logits").has_value() && is_language_model != data.is_text()) {
-    return SpecError(data.is_text() ? "the data has a label a position and the model tells one a sample"
-                                    : "the data has a label a sample and the model tells one a position");
+    return SpecError(data.is_text()
+                         ? "the data has a label for each position, and the model predicts one for each sample"
+                         : "the data has a label for each sample, and the model predicts one for each position");
   }
   return absl::OkStatus();
 }
@@ -120,8 +121,8 @@ absl::Status CheckSize(const data::Dataset& data, const graph::TensorType& type)
   return absl::OkStatus();
 }
 
-// Describes the dtype and shape of a sample for messages, without the batch dimension: "float32 of (1, 28, 28)". Covers
-// only these three dtypes, because data of other dtypes is read in the model's dtype and always fits.
+// Describes the dtype and shape of a sample for messages, without the batch dimension: "float32 of (1, 28, 28)". Only
+// float32, bool and int64 occur here, because data of any other dtype is read in the model's dtype and always fits.
 std::string TypeText(const at::Tensor& sample) {
   return absl::StrCat(sample.is_floating_point()          ? "float32"
                       : sample.scalar_type() == at::kBool ? "bool"

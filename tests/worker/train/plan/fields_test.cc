@@ -25,8 +25,8 @@ const TensorType kMask = {Dtype::kBool, {Dim::Batch(), 8}};
 
 graph::Graph Built(GraphBuilder builder) { return std::move(builder).Build().value(); }
 
-// Returns a classifier with inputs of these names and types. The first input must hold numbers: the classifier reads
-// only it.
+// Returns a classifier with inputs of these names and types. The classifier computes with the first input only, so that
+// one must contain numbers.
 graph::Graph Classifier(const std::vector<std::pair<std::string, TensorType>>& inputs) {
   GraphBuilder builder("classifier");
   std::vector<ValueId> values;
@@ -104,7 +104,7 @@ TEST(CheckSamples, EveryInputIsInTheData) {
   EXPECT_EQ(MessageOf(CheckSamples(Pixels(), Classifier({{"numeric", Numbers(16)}}))),
             "the data has images and the model takes numeric");
   EXPECT_EQ(MessageOf(CheckSamples(Pixels(), Classifier({{"images", Numbers(16)}, {"mask", kMask}}))),
-            "the model takes mask, which the data has not");
+            "the model takes mask, which the data does not have");
   EXPECT_EQ(MessageOf(CheckSamples(Pixels(), Classifier({{"images", Numbers(9)}}))),
             "a sample has 16 elements and the model takes 9");
 }
@@ -112,7 +112,7 @@ TEST(CheckSamples, EveryInputIsInTheData) {
 TEST(CheckSamples, EveryInputIsOfTheDatasTypeAndSize) {
   const TensorType whole = {Dtype::kInt64, {Dim::Batch(), 16}};
   EXPECT_EQ(MessageOf(CheckSamples(Pixels(), Classifier({{"x", Numbers(1)}, {"images", whole}}))),
-            "the model takes x, which the data has not");
+            "the model takes x, which the data does not have");
   GraphBuilder builder("whole");
   const ValueId images = builder.Input("images", whole);
   const ValueId table = builder.Parameter("table", {50, 8}, graph::Initializer::Constant(0));

@@ -28,7 +28,8 @@ class TextTest : public TrainerTest {
     file.write(reinterpret_cast<const char*>(tokens.data()), static_cast<std::streamsize>(2 * tokens.size()));
   }
 
-  // Returns tokens of which about nine in ten are determined by the preceding token.
+  // Returns a text of `size` tokens. The preceding token determines about nine in ten tokens, so a model can learn to
+  // predict them.
   static std::vector<uint16_t> Text(size_t size) {
     std::mt19937 random(7);
     std::vector<uint16_t> tokens = {1};
@@ -80,7 +81,8 @@ TEST_F(TextTest, AGpt2_LearnsInEveryPrecisionAndReportsItsPerplexity) {
   }
 }
 
-// The model has dropout, whose random numbers depend on the position in the data.
+// The model has dropout, whose random numbers depend on the position in the data. A resumed run must draw the same
+// numbers.
 TEST_F(TextTest, AGpt2ThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStopped) {
   for (const char* precision : {"fp32", "bf16", "fp16", "fp8-delayed"}) {
     SCOPED_TRACE(precision);
@@ -134,8 +136,8 @@ TEST_F(TextTest, TokensWithoutAHeader_AreReadAsTheirNumbersSay) {
   EXPECT_THAT(EventsOf(*narrow, v1::Event::DATA_READ)[0].message(), HasSubstr("read as tokens of 16 bits"));
 }
 
-// Tests on texts of 3 to 16 tokens. A text's class is the kind of token that is more frequent in it. Every second line
-// also has token types.
+// Tests on texts of 3 to 16 tokens. There are two kinds of tokens; a text's class is the kind that is more frequent in
+// it. Every second line also has token types.
 class TextsTest : public TextTest {
  protected:
   void WriteTexts(const std::string& name, int count, unsigned seed) {
@@ -166,8 +168,8 @@ class TextsTest : public TextTest {
     StartAttempt start = Gpt2(precision, steps);
     v1::JobSpec& spec = *start.mutable_spec();
     v1::BertClassifierSpec& bert = *spec.mutable_model()->mutable_bert_classifier();
-    // BERT has its norms after its residual additions. With the learning rate of the other models, such a network
-    // diverges.
+    // BERT applies its norms after the residual additions, and such a network diverges with the learning rate of the
+    // other models.
     spec.mutable_optimizer()->mutable_adamw()->set_learning_rate(0.003);
     spec.mutable_schedule()->set_warmup_steps(10);
     bert.set_num_hidden_layers(3);
@@ -251,7 +253,7 @@ TEST_F(TextsTest, ARecurrentNetwork_LearnsInEveryPrecision) {
   }
 }
 
-// The network has dropout between its layers.
+// The network has dropout between its layers. A resumed run must draw the same random numbers.
 TEST_F(TextsTest, ARecurrentNetworkThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStopped) {
   const std::pair<v1::RnnSpec::Cell, const char*> kRuns[] = {
       {v1::RnnSpec::LSTM, "fp32"}, {v1::RnnSpec::GRU, "bf16"}, {v1::RnnSpec::LSTM, "fp16"}};
@@ -302,7 +304,7 @@ TEST_F(TextsTest, TextWithALabelAPosition_IsASpecError) {
   *start.mutable_spec()->mutable_data()->mutable_eval() = Gpt2("fp32", 5).spec().data().eval();
   const Outcome outcome = Run(start);
   EXPECT_EQ(outcome.reason(), v1::Reason::SPEC_ERROR);
-  EXPECT_THAT(outcome.message(), HasSubstr("the model takes attention_mask, which the data has not"));
+  EXPECT_THAT(outcome.message(), HasSubstr("the model takes attention_mask, which the data does not have"));
 }
 
 TEST_F(TextTest, DataOfAnotherKindThanTheModels_IsASpecError) {
