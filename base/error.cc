@@ -42,8 +42,8 @@ void AttachViolations(const std::vector<FieldViolation>& violations, absl::Statu
   Attach(*status, kBadRequestUrl, request);
 }
 
-// The largest size of the message in a truncated error, percent-encoded. With the limits below it leaves enough bytes
-// of kMaxErrorBytes for the violations.
+// The most bytes that the message of a truncated error may have when it is percent-encoded. With this and the limits
+// below, enough of kMaxErrorBytes is left for the violations.
 constexpr size_t kMaxEncodedMessageBytes = 900;
 constexpr size_t kMaxDetailBytes = 2300;  // About 3,070 bytes in base64.
 constexpr size_t kMaxMetadataBytes = 700;
@@ -68,8 +68,7 @@ std::string CutMessage(std::string_view text) {
   return message;
 }
 
-// The size in bytes of the serialized google.rpc.Status with the error's details. It contains the message a second
-// time.
+// The size in bytes of the error's details, a serialized google.rpc.Status. This Status repeats the error's message.
 size_t DetailBytes(const absl::Status& status) {
   constexpr size_t kTagsAndLengths = 12;
   size_t num_bytes = kTagsAndLengths + status.message().size();

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 
 // Typed errors: an absl::Status that carries the google.rpc details which clients see. Every error that leaves its
-// component has a reason, UPPER_SNAKE and at most 63 characters, that programs can rely on; the message is for people.
+// component has a reason, on which programs can rely: UPPER_SNAKE, at most 63 characters. The message is for people.
 namespace ampd {
 
 // The domain in the ErrorInfo of every error of ampd.
@@ -40,8 +40,8 @@ inline constexpr char kNotSupported[] = "is not supported: ";
 // Makes an UNIMPLEMENTED error with reason UNSUPPORTED_FIELD: the API has the field, but this server does not support
 // it. `why` gives the cause.
 absl::Status UnsupportedField(std::string_view field, std::string_view why);
-// Like UnsupportedField, for several fields. The message and the metadata "field" name the first one; the violations
-// name all. REQUIRES: `fields` is not empty; each description gives the cause.
+// Makes the error of UnsupportedField for several fields. The message and the metadata "field" name the first field;
+// the violations name all. REQUIRES: `fields` is not empty; each description gives the cause.
 absl::Status UnsupportedFields(const std::vector<FieldViolation>& fields);
 
 // Returns the status with `prefix` and ": " before its message, and with the same details. OK stays OK.
@@ -58,7 +58,7 @@ inline constexpr size_t kMaxErrorBytes = 4096;
 // is UTF-8.
 absl::Status FitToTrailers(const absl::Status& status);
 
-// Each function returns one detail that a status carries; the result is empty if the status has no such detail.
+// Each of these functions returns one detail of a status; the result is empty if the status has no such detail.
 std::string ReasonOf(const absl::Status& status);
 ErrorMetadata MetadataOf(const absl::Status& status);
 std::vector<FieldViolation> ViolationsOf(const absl::Status& status);

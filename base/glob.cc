@@ -5,8 +5,8 @@
 namespace ampd {
 namespace {
 
-// Where the set that begins with '[' at `at` ends: behind its ']'. npos if there is no ']', so that the '[' is an
-// ordinary character. A ']' that comes first in the set is one of its characters.
+// Returns the position after the ']' that ends the set whose '[' is at `at`. A ']' directly after "[", "[!" or "[^" is
+// a character of the set. Returns npos if no ']' ends the set; the '[' is then an ordinary character.
 size_t SetEnd(std::string_view pattern, size_t at) {
   size_t i = at + 1;
   i += i < pattern.size() && (pattern[i] == '!' || pattern[i] == '^') ? 1 : 0;
@@ -14,7 +14,7 @@ size_t SetEnd(std::string_view pattern, size_t at) {
   return close == std::string_view::npos ? close : close + 1;
 }
 
-// Whether the character is in the set, which is the text between '[' and ']'.
+// Whether the set, which is the text between '[' and ']' such as "a-z" or "!abc", contains the character.
 bool IsInSet(std::string_view set, char character) {
   const bool is_negated = set.front() == '!' || set.front() == '^';
   set.remove_prefix(is_negated ? 1 : 0);
@@ -29,7 +29,8 @@ bool IsInSet(std::string_view set, char character) {
   return found != is_negated;
 }
 
-// If the element of the pattern at `*at`, which is not a star, matches the character, moves behind the element.
+// Compares the character with the element at `*at` of the pattern: a set, '?' or a character, but not a star. If they
+// match, moves `*at` behind the element and returns true.
 bool Takes(std::string_view pattern, size_t* at, char character) {
   if (pattern[*at] == '[') {
     if (const size_t end = SetEnd(pattern, *at); end != std::string_view::npos) {
@@ -45,14 +46,14 @@ bool Takes(std::string_view pattern, size_t* at, char character) {
 
 }  // namespace
 
-// After a mismatch only the last star has to take more characters: what the stars before it took need not change. So
-// the time is at most proportional to the product of both lengths, also for patterns from outside.
+// After a mismatch, the loop only lets the last star match more characters: no other split between the earlier stars
+// can help. So the time is at most proportional to the product of both lengths, also for malicious patterns.
 bool GlobMatches(const std::string& pattern, const std::string& text) {
   constexpr size_t kNone = std::string::npos;
   size_t at = 0;
   size_t i = 0;
-  size_t star = kNone;   // The place behind the last star.
-  size_t retry = kNone;  // Where in the text that star's part ends.
+  size_t star = kNone;   // The position in the pattern after its last star.
+  size_t retry = kNone;  // The position in the text after what this star matches.
   while (i < text.size()) {
     if (at < pattern.size() && pattern[at] == '*') {
       star = ++at;

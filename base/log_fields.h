@@ -11,14 +11,14 @@
 
 namespace ampd {
 
-// The fields of a line of the log, in their order: names and values. For code that gives its lines to somebody else to
-// write; base/log.h writes them.
+// One field of a log line: its name and value. LogFields keeps the fields in order. This header is for code that only
+// makes fields; base/log.h writes the lines.
 using LogField = std::pair<std::string, std::variant<std::string, int64_t>>;
 using LogFields = std::vector<LogField>;
 
-// Appends the fields `trace_id`, `span_id` and `parent_span_id`. Those of the ids that the context lacks are empty.
+// Appends the fields `trace_id`, `span_id` and `parent_span_id`. The field of an id that the context lacks is empty.
 void AddTrace(const TraceContext& trace, LogFields* fields);
-// The same for the trace that `traceparent` names; the fields are empty if it is not valid.
+// Appends these fields for the trace that `traceparent` names. They are empty if `traceparent` is not valid.
 void AddTrace(std::string_view traceparent, LogFields* fields);
 
 }  // namespace ampd

@@ -19,7 +19,7 @@ inline absl::StatusOr<int> PageSize(int asked, int by_default, int at_most) {
   return asked == 0 ? by_default : std::min(asked, at_most);
 }
 
-// The error for a page token that no list of the server has. INVALID_ARGUMENT.
+// Makes the INVALID_ARGUMENT error for a page token that does not belong to any list of the server.
 inline absl::Status UnknownPageToken(std::string_view token) {
   constexpr size_t kMostShown = 80;
   return InvalidFields({{"page_token", absl::StrCat("is \"", Shortened(token, kMostShown),

@@ -8,23 +8,24 @@
 
 namespace ampd {
 
-// The tenant of jobs and files that were made without naming one.
+// The tenant of jobs and files for which no tenant was named when they were made.
 inline constexpr std::string_view kDefaultTenant = "default";
-// Stands for all tenants where a tenant is named.
+// Where a tenant is named, this name means all tenants.
 inline constexpr std::string_view kAllTenants = "*";
 
-// The tenant that a record names. Records of servers without tenants name none; they belong to the default tenant.
+// Returns the tenant that a stored record names. A record from a server without tenants names none; it belongs to the
+// default tenant.
 std::string TenantOrDefault(std::string_view recorded);
 
 // INVALID_ARGUMENT naming `field` unless the name has 1 to 63 lower-case letters, digits and hyphens, of which the
 // first is a letter.
 absl::Status CheckTenantName(std::string_view field, std::string_view name);
 
-// Some tenants, or all that there are and will be.
+// A set of tenants: some tenants by name, or all tenants, including those that are added in future.
 class Tenants {
  public:
-  Tenants() = default;  // None.
-  // These names; kAllTenants as one of them means all.
+  Tenants() = default;  // The empty set.
+  // A set of these names. If kAllTenants is among them, the set of all tenants.
   explicit Tenants(std::set<std::string> names);
   static Tenants All() { return Tenants({std::string(kAllTenants)}); }
 
@@ -33,11 +34,11 @@ class Tenants {
   bool all() const { return all_; }
   bool empty() const { return !all_ && names_.empty(); }
   bool Has(std::string_view tenant) const;
-  // Whether each tenant of `others` is one of these.
+  // Whether every tenant of `others` is in this set.
   bool Contain(const Tenants& others) const;
-  // In alphabetical order; empty if these are all tenants.
+  // The names in alphabetical order; empty if this is the set of all tenants.
   const std::set<std::string>& names() const { return names_; }
-  // "nlp and vision", or "all tenants".
+  // The set in words, for messages: "nlp and vision", or "all tenants".
   std::string ToString() const;
 
   bool operator==(const Tenants&) const = default;

@@ -23,14 +23,15 @@ uint32_t CodePoint(std::string_view text, size_t at, size_t num_bytes) {
   return point;
 }
 
-// The code points from `first` to `last`.
+// The code points from `first` to `last`, including both.
 struct PointRange {
   uint32_t first;
   uint32_t last;
 };
 
-// Control characters (C0, DEL and C1), Unicode characters that end a line or change the direction of text, and those
-// that nobody sees, or that look like a plain space. The joiners U+200C and U+200D belong to words and emoji.
+// The code points that OneLine escapes: control characters (C0, DEL and C1), characters that end a line or change the
+// direction of text, invisible characters, and characters that look like a plain space. The invisible joiners U+200C
+// and U+200D are not escaped, because words and emoji need them.
 constexpr PointRange kEscaped[] = {
     {0x00, 0x1F},     {0x7F, 0xA0},       {0xAD, 0xAD},      {0x034F, 0x034F}, {0x061C, 0x061C}, {0x115F, 0x1160},
     {0x1680, 0x1680}, {0x17B4, 0x17B5},   {0x180B, 0x180F},  {0x2000, 0x200B}, {0x200E, 0x200F}, {0x2028, 0x202F},
@@ -59,7 +60,7 @@ std::string EscapedPoint(uint32_t point) {
   if (point <= 0xFFFF) {
     return absl::StrCat("\\u", absl::Hex(point, absl::kZeroPad4));
   }
-  // As JSON does: in two halves, because its "\\u" has four digits.
+  // A code point above U+FFFF is escaped as in JSON: as two surrogates, because "\\u" takes only four digits.
   const uint32_t rest = point - 0x10000;
   return absl::StrCat("\\u", absl::Hex(0xD800 + (rest >> 10), absl::kZeroPad4), "\\u",
                       absl::Hex(0xDC00 + (rest & 0x3FF), absl::kZeroPad4));

@@ -10,7 +10,7 @@
 
 namespace ampd {
 
-// Where one call, process or attempt stands in a distributed trace, in the terms of W3C Trace Context, level 1
+// The position of one call, process or attempt in a distributed trace, in the terms of W3C Trace Context, level 1
 // (https://www.w3.org/TR/trace-context-1/). A trace is everything that one request to a system causes. A span is the
 // part of the trace that one call or process does; its parent is the span that caused it. The value has a fixed size,
 // whatever a client sends. A default value belongs to no trace.
@@ -26,9 +26,9 @@ struct TraceContext {
   friend bool operator==(const TraceContext&, const TraceContext&) = default;
 };
 
-// The name of the header of HTTP and of the metadata key of gRPC.
+// The name of the HTTP header and of the gRPC metadata key that carry a trace context.
 inline constexpr char kTraceparent[] = "traceparent";
-// The characters of a traceparent of version 00.
+// The length in characters of a traceparent of version 00.
 inline constexpr size_t kTraceparentLength = 55;
 
 // Parses the value of a traceparent header; the span that it names becomes `span_id`, and `parent_span_id` stays empty.
@@ -44,13 +44,14 @@ std::string FormatTraceparent(const TraceContext& context);
 // Begins a trace: random ids, no parent, not sampled.
 TraceContext NewTrace(RandomSource& random);
 
-// A new span of the same trace, whose parent is the span of `parent`. REQUIRES: `parent` belongs to a trace.
+// Makes a new span in the trace of `parent`. The parent of the new span is the span of `parent`. REQUIRES: `parent`
+// belongs to a trace.
 TraceContext ChildSpan(const TraceContext& parent, RandomSource& random);
 
 // A new span of the trace that `traceparent` names or, if that is not valid, of a new trace.
 TraceContext ContinueOrBegin(std::string_view traceparent, RandomSource& random);
 
-// The ids in lower-case hexadecimal; empty if the value has none.
+// These functions return the ids of the context in lower-case hexadecimal; empty if the context lacks the id.
 std::string TraceIdOf(const TraceContext& context);
 std::string SpanIdOf(const TraceContext& context);
 std::string ParentSpanIdOf(const TraceContext& context);

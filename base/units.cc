@@ -76,7 +76,8 @@ std::string Refusal(std::string_view text, const std::string& too_large, const c
 
 constexpr absl::Duration kLongestDuration = absl::Seconds(315'576'000'000);
 
-// Returns the sum of the parts of a duration, which may be longer than the longest one, or even infinite.
+// Returns the sum of a duration's parts, such as "1h" and "30m". The sum may exceed kLongestDuration and may be
+// infinite.
 std::optional<absl::Duration> SumOfParts(std::string_view text) {
   if (text == "0") {
     return absl::ZeroDuration();
@@ -151,7 +152,7 @@ std::optional<int64_t> ParseByteCount(std::string_view text) {
 }
 
 std::string GuessDuration(std::string_view text) {
-  // Longer words come first, because one word contains another.
+  // Longer words come first, because some contain a shorter one: "milliseconds" contains "seconds".
   std::string guess = absl::StrReplaceAll(absl::AsciiStrToLower(std::string(text)), {{"milliseconds", "ms"},
                                                                                      {"millisecond", "ms"},
                                                                                      {"seconds", "s"},

@@ -10,7 +10,7 @@
 // Durations and sizes as people write them in job files and options.
 namespace ampd {
 
-// What a duration and a size are, with examples, as the end of a sentence: "must be ...", "is not ...".
+// Descriptions of durations and sizes, with examples, for messages such as "must be ..." and "is not ...".
 inline constexpr char kDurationWords[] = "a duration such as 90s, 1h30m or 1d12h";
 inline constexpr char kByteCountWords[] = "a number of bytes such as 4096, 500MB or 4GiB";
 

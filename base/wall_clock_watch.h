@@ -26,8 +26,8 @@ class WallClockWatch {
 
   // Compares the wall clock with the newest time that an earlier process recorded (absl::InfinitePast() if there is
   // none). If the wall clock is behind that time by more than kTolerance, or ahead of it by more than kQuiet, one of
-  // the two may be wrong: the clock is then not steady for kQuiet, and the distance between them is returned. Otherwise
-  // returns nullopt.
+  // the two may be wrong. IsSteady() is then false for kQuiet, and the distance between the two times is returned.
+  // Otherwise returns nullopt.
   std::optional<absl::Duration> CompareWith(absl::Time newest_recorded);
 
   // Compares the wall clock with the boot clock. Returns by how much the wall clock has jumped since the last call, or
@@ -44,7 +44,7 @@ class WallClockWatch {
   const Clock* const clock_;
   mutable absl::Mutex mutex_;
   absl::Duration offset_ ABSL_GUARDED_BY(mutex_);  // The wall clock minus the boot clock.
-  // The time since boot from which the wall clock is steady. Minus infinity: it has been steady from the start.
+  // The wall clock counts as steady from this time since boot on. Minus infinity: from the start.
   absl::Duration steady_from_ ABSL_GUARDED_BY(mutex_) = -absl::InfiniteDuration();
 };
 

@@ -5,8 +5,8 @@
 namespace ampd {
 
 // The versions of the protocol between agents and servers (WorkerService of worker_service.proto) that this version of
-// ampd speaks. The number grows when an agent or a server of the version before would misunderstand a message; a field
-// that may be ignored does not change it. An agent that reports no number speaks version 1.
+// ampd speaks. The number grows when an agent or server of the previous version would misunderstand a message. A new
+// field that may be ignored does not change the number. An agent that reports no number speaks version 1.
 inline constexpr int32_t kOldestWorkerProtocol = 1;
 inline constexpr int32_t kNewestWorkerProtocol = 1;
 

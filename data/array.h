@@ -35,7 +35,7 @@ std::string SomeNames(const std::vector<std::string>& names);
 // The exact value of an IEEE half-precision number, given as its bits.
 float HalfToFloat(uint16_t bits);
 
-// Calls `f` with each element in order: as int64_t if the type is an integer, as double otherwise.
+// Calls `f` with each element of the array in order: as int64_t if the element type is an integer, as double otherwise.
 template <typename F>
 void ForEachElement(const Array& array, F f) {
   const auto each = [&]<typename Stored>(Stored value, auto as) {

@@ -14,8 +14,8 @@ namespace {
 
 using Format = v1::DatasetFile::Format;
 
-// Rejects a file that is not of the CIFAR format `labels`. A file of the other CIFAR format is recognized by its size.
-// Without this check, the bytes of such a file would be reported as wrong labels.
+// Rejects a file that is not in the CIFAR format `labels` (CIFAR-10 or CIFAR-100). A file of the other CIFAR format is
+// recognized by its size. Without this check, the bytes of such a file would be reported as wrong labels.
 absl::Status RefuseOthers(const DataFile& file, const FileContent& content, CifarLabels labels) {
   AMPD_RETURN_IF_ERROR(RefuseOtherFormats(content.begin, content.content_bytes, file.name, "records of CIFAR"));
   const bool is_ten = labels == CifarLabels::kTen;
@@ -30,8 +30,8 @@ absl::Status RefuseOthers(const DataFile& file, const FileContent& content, Cifa
                                             is_ten ? "CIFAR100_FINE or CIFAR100_COARSE" : "CIFAR10"));
 }
 
-// Rejects a file whose labels show that it has the other CIFAR format. Reading the samples may not find this, because
-// the wrong labels may follow the last wanted sample.
+// Rejects a file whose labels show that it is CIFAR-100 where `labels` says CIFAR-10, or the reverse. Reading the
+// samples may not find this, because the wrong labels may follow the last wanted sample.
 absl::Status CheckFormat(const DataFile& file, const FileContent& content, CifarLabels labels) {
   const Format expected = labels == CifarLabels::kTen ? v1::DatasetFile::CIFAR10 : v1::DatasetFile::CIFAR100;
   const bool fits = content.content_bytes % CifarRecordOf(labels).num_bytes() == 0;

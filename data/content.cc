@@ -25,8 +25,8 @@ constexpr size_t kBeginBytes = size_t{1} << 16;
 constexpr int64_t kMostRecords = 10'000;  // Maximum number of CIFAR records whose labels are checked.
 
 // Decides whether the content may be a CIFAR file: reads it as CIFAR records and counts the labels that are out of
-// range. Because a CIFAR file may have some wrong labels, one in ten is accepted, or half of them in a file of at most
-// 20 labels.
+// range. Because a CIFAR file may have some wrong labels, one wrong label in ten is accepted, or half of them in a file
+// of at most 20 labels.
 class CifarLabelCounts {
  public:
   // Counts the labels in `bytes`, a part of the content that begins at `offset`.

@@ -14,8 +14,8 @@ namespace ampd::data {
 
 struct FileContent {
   v1::DatasetFile::Format format = v1::DatasetFile::FORMAT_UNSPECIFIED;
-  // Explains the format in messages. If `format` is unspecified, it says what the file is instead, or why the content
-  // fits two formats. For tokens without a header, it says how their width was found. Otherwise it is empty.
+  // A text for messages. If `format` is unspecified, the text says what the file is instead, or why the content fits
+  // two formats. For tokens without a header, the text says how their width was found. Otherwise it is empty.
   std::string why;
   std::string begin;          // The first bytes of the content, decompressed.
   int64_t content_bytes = 0;  // Size after decompression.

@@ -33,12 +33,12 @@ struct DataFile {
 // Returns the errors of FileError and DataError.
 absl::StatusOr<UniqueFd> OpenDataFile(const DataFile& file);
 
-// An error with the reason DATA_ERROR and the message "<name>: <what>", which the user can fix by changing the data or
-// the job.
+// Makes an error with the reason DATA_ERROR and the message "<name>: <what>". The user can fix such an error by
+// changing the data or the job.
 absl::Status DataError(const std::string& name, const std::string& what);
 
-// An error with the reason DEVICE_ERROR: a disk, a network or the host failed, and a change of the data can't fix that.
-// The job is queued again without using one of its retries.
+// Makes an error with the reason DEVICE_ERROR: a disk, a network or the host failed, and a change of the data can't fix
+// that. The job is queued again without using one of its retries.
 absl::Status HostError(const std::string& name, const std::string& what);
 
 // Converts `error`, the errno of a failed call on a data file: a HostError if IsTroubleOfTheHost(error), a DataError

@@ -78,7 +78,7 @@ absl::Status AddEach(const absl::StatusOr<Archive>& archive, v1::DatasetFile& re
 }
 
 // Adds the class names if the metadata entry "classes" is a JSON list of texts, as `ampctl data pack` writes it. Files
-// of other programs may use the entry for something else.
+// of other programs may have an entry "classes" with another meaning.
 void AddClassNames(const std::map<std::string, std::string>& metadata, v1::DatasetFile& report) {
   const auto found = metadata.find("classes");
   const auto names = found == metadata.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
@@ -141,7 +141,7 @@ absl::Status AddArrays(const DataFile& file, const FileContent& content, v1::Dat
       return AddTokens(file, TokenFormat::kLlmC, report);
     case v1::DatasetFile::UINT16_TOKENS:
     case v1::DatasetFile::UINT32_TOKENS:
-      return AddTokens(file, TokenFormat::kAuto, report);  // Errors have the messages of AUTO.
+      return AddTokens(file, TokenFormat::kAuto, report);  // Gives the error messages of a job with AUTO.
     case v1::DatasetFile::JSONL:
       return AddTexts(file, report);
     case v1::DatasetFile::NPY: {

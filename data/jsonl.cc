@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{1} << 20;
 
-// Upper bounds that hold for any model: a token is stored in 32 bits and a token type in 8, and the number of classes
-// is an int32.
+// Upper bounds for any model: a token is stored in 32 bits and a token type in 8, and the number of classes is an
+// int32.
 constexpr int64_t kMostTokens = int64_t{1} << 32;
 constexpr int64_t kMostTypes = 256;
 constexpr int64_t kMostClasses = std::numeric_limits<int32_t>::max();
@@ -28,8 +28,8 @@ constexpr int64_t kMostClasses = std::numeric_limits<int32_t>::max();
 enum Member { kTokens, kTypes, kLabel, kNumMembers, kNone = kNumMembers };
 constexpr const char* kNames[] = {"input_ids", "token_type_ids", "label"};
 
-// Receives the JSON parser's events for one line and stops at the first one that the format does not allow. Numbers are
-// stored without a check of their ranges, which follows later.
+// Receives the JSON parser's events for one line and stops at the first event that the format does not allow. Stores
+// numbers without checking their ranges; LineChecker checks them afterwards.
 class LineReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override { return Refuse("null"); }

@@ -24,15 +24,15 @@ namespace ampd::data {
 inline constexpr size_t kMaxArrayRank = 8;
 inline constexpr size_t kMaxNpyHeaderBytes = 10'000;
 
-// Reads an array. `limit` is the maximum size of its first dimension to read (0: all); what follows is not checked.
-// `name` is the array's name in error messages.
+// Reads an array. `limit` is the maximum size of its first dimension to read (0: all); the elements after that are not
+// checked. `name` is the array's name in error messages.
 absl::StatusOr<Array> ReadNpy(ByteSource source, const std::string& name, int64_t limit);
 
 // Returns the content of an .npy file, in version 1.0, as numpy.save writes it. REQUIRES: `type` is kBool, kInt64 or
 // kFloat32; `content` has as many bytes as the shape requires.
 std::string WriteNpy(ElementType type, const std::vector<int64_t>& shape, const std::string& content);
 
-// Reads the array of a plain or gzip file in the same way.
+// Reads an .npy file, plain or gzip, in the same way as the ReadNpy above.
 absl::StatusOr<Array> ReadNpy(const DataFile& file, int64_t limit);
 
 }  // namespace ampd::data

@@ -39,7 +39,8 @@ absl::Status NpzFile::List() {
       return DataError(file_, absl::StrCat("the name of an entry is not UTF-8: ", absl::CEscape(name)));
     }
     name.resize(name.size() - (sizeof(kSuffix) - 1));
-    // NumPy would read the entry named without ".npy" for this name, so an archive that has both entries is ambiguous.
+    // `name` is now the name of the array. If the archive also has an entry of exactly this name, NumPy reads that
+    // entry as the array, so such an archive is ambiguous.
     if (archive_.Find(name).has_value()) {
       return DataError(file_, absl::StrCat("the archive has entries \"", absl::CEscape(name), "\" and \"",
                                            absl::CEscape(name), kSuffix, "\": the name of an array twice"));

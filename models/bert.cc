@@ -100,7 +100,7 @@ class Bert {
     return b_.View(path, b_.Transpose(path, heads, 1, 2), {Dim::Batch(), sequence_length_, spec_.hidden_size()});
   }
 
-  // (B, T, C) -> (B, heads, T, C / heads)
+  // Splits x (B, T, C) into attention heads: (B, heads, T, C / heads).
   ValueId Heads(const std::string& path, ValueId x) {
     const int64_t heads = spec_.num_attention_heads();
     x = b_.View(path, x, {Dim::Batch(), sequence_length_, heads, spec_.hidden_size() / heads});

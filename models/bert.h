@@ -8,8 +8,8 @@
 
 namespace ampd::models {
 
-// Hugging Face transformers' BertForSequenceClassification, with its names and its initialisation. Letters: B batch, T
-// sequence_length, C hidden_size, L num_labels.
+// Hugging Face transformers' BertForSequenceClassification, with the same parameter names and initialisation. Letters:
+// B batch, T sequence_length, C hidden_size, L num_labels.
 //
 //   bert.embeddings: dropout(LayerNorm(word_embeddings(input_ids) + token_type_embeddings(token_type_ids) +
 //     position_embeddings.weight[:T]))

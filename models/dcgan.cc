@@ -25,7 +25,7 @@ constexpr int64_t kKernel = 4;  // Kernel size of every convolution that halves 
 
 // The sizes from an image down to the innermost feature map. Each stage of the networks halves (or doubles) the size.
 struct GanStages {
-  int64_t first = 0;  // Pixels.
+  int64_t first = 0;  // Width and height of the innermost feature map.
   int num_halvings = 0;
 };
 
@@ -54,7 +54,7 @@ class Dcgan {
  public:
   Dcgan(GraphBuilder& b, const v1::DcganSpec& spec) : b_(b), spec_(spec), stages_(StagesOf(spec.image_size())) {}
 
-  // (B, Z) -> (B, C, S, S).
+  // Generates images (B, C, S, S) from noise (B, Z). models/dcgan.h explains the letters.
   ValueId Generate(ValueId noise) {
     const std::string path = "generator.main.";
     int64_t features = spec_.generator_features() << (stages_.num_halvings - 1);
@@ -70,7 +70,7 @@ class Dcgan {
     return b_.Tanh(Path(path, layer), x);
   }
 
-  // (B, C, S, S) -> (B, 1, 1, 1), the input of the sigmoid.
+  // Computes the discriminator's logits (B, 1, 1, 1) for images (B, C, S, S). The loss applies the sigmoid.
   ValueId Score(ValueId x) {
     const std::string path = "discriminator.main.";
     int64_t features = spec_.discriminator_features();
@@ -139,8 +139,8 @@ absl::StatusOr<graph::Graph> BuildDcgan(const v1::DcganSpec& spec) {
   const ValueId noise = Noise(b, dcgan);
   const ValueId fake = networks.Generate(noise);
   const ValueId of_real = networks.Score(images);
-  // `fake` appears once in the graph. But each loss is computed by a program of its own, which generates the fake
-  // images again. Only the last of these programs updates the generator's running statistics.
+  // `fake` appears once in the graph. But each loss is computed by a program of its own, and both programs generate the
+  // fake images. Only the last of these programs updates the generator's running statistics.
   const ValueId of_constant_fake = networks.Score(b.Detach("", fake));
   const ValueId of_fake = networks.Score(fake);
   const ValueId loss_of_real = b.BinaryCrossEntropy("", of_real, b.OnesLike("", of_real));

@@ -6,8 +6,9 @@
 
 namespace ampd::models {
 
-// The networks of PyTorch's DCGAN tutorial (Radford and others, 2016), with its names and its initialisation. Letters:
-// B batch, Z latent_size, C channels, S image_size, G generator_features, D discriminator_features.
+// The networks of PyTorch's DCGAN tutorial (Radford and others, 2016), with the same parameter names and
+// initialisation. Letters: B batch, Z latent_size, C channels, S image_size, G generator_features, D
+// discriminator_features.
 //
 //   generator.main = Sequential(ConvTranspose2d(Z, n G, first), BatchNorm2d, ReLU,
 //                               [ConvTranspose2d(k, k / 2, 4, stride=2, padding=1), BatchNorm2d, ReLU]...,

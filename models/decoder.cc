@@ -11,7 +11,7 @@ using graph::Dim;
 using graph::GraphBuilder;
 using graph::ValueId;
 
-// (B, T, C) -> (B, heads, T, C / heads)
+// Splits x (B, T, C) into attention heads: (B, heads, T, C / heads).
 ValueId Heads(GraphBuilder& b, const DecoderOptions& options, const std::string& path, ValueId x) {
   const int64_t head_width = options.width / options.num_heads;
   x = b.View(path, x, {Dim::Batch(), options.sequence_length, options.num_heads, head_width});

@@ -24,7 +24,7 @@ struct DecoderOptions {
   Activation activation;
 };
 
-// x (B, T, C) -> (B, T, C)
+// Adds the blocks and a final layer norm to the graph: x (B, T, C) -> (B, T, C).
 //
 //   h = num_layers blocks, block(x): x = x + attn(ln_1(x));  x + mlp(ln_2(x))
 //   attn: c_attn = Linear(C, 3 C), causal attention over num_heads, c_proj = Linear(C, C)

@@ -32,7 +32,8 @@ struct Stage {
   int64_t num_blocks;
 };
 
-// Tan and Le: "EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks", 2019, table 1.
+// The stages of EfficientNet-B0, from table 1 of Tan and Le: "EfficientNet: Rethinking Model Scaling for Convolutional
+// Neural Networks", 2019.
 constexpr Stage kStages[] = {{1, 3, 1, 32, 16, 1},  {6, 3, 2, 16, 24, 2},   {6, 5, 2, 24, 40, 2},  {6, 3, 2, 40, 80, 3},
                              {6, 5, 1, 80, 112, 3}, {6, 5, 2, 112, 192, 4}, {6, 3, 1, 192, 320, 1}};
 constexpr int64_t kNumBlocks = 16;
@@ -61,7 +62,7 @@ std::vector<FieldViolation> Violations(const v1::EfficientNetSpec& spec) {
   return std::move(limits).violations();
 }
 
-// A padded convolution, which changes the image's size only by its stride. Its weight is initialised as by
+// Adds a padded convolution. Only its stride changes the image's size. The weight is initialised as by
 // torch.nn.init.kaiming_normal_(mode="fan_out").
 ValueId Convolution(GraphBuilder& b, const std::string& path, ValueId x, Conv2dOptions options) {
   const int64_t fan_out = options.out_channels * options.kernel_size * options.kernel_size;

@@ -6,7 +6,7 @@
 
 namespace ampd::models {
 
-// torchvision's EfficientNet-B0, with its names and its initialisation.
+// torchvision's EfficientNet-B0, with the same parameter names and initialisation.
 //
 //   features.0: Conv2d(in, 32, 3, stride=2), features.8: Conv2d(320, 1280, 1), each with BatchNorm2d and SiLU
 //   features.1 to 7: stages of inverted residual blocks; the first block of a stage has the stage's stride and width

@@ -25,7 +25,7 @@ std::vector<FieldViolation> Violations(const GanConfig& config) {
   return std::move(limits).violations();
 }
 
-// (B, Z) -> (B, C, S, S)
+// Generates images (B, C, S, S) from noise (B, Z). models/gan.h explains the letters.
 ValueId Generate(GraphBuilder& b, const GanConfig& config, ValueId noise) {
   const int64_t size = config.image_size;
   ValueId x = b.Relu("generator.1", b.Linear("generator.0", noise, config.generator_width));
@@ -33,7 +33,7 @@ ValueId Generate(GraphBuilder& b, const GanConfig& config, ValueId noise) {
   return b.View("generator", x, {Dim::Batch(), config.channels, size, size});
 }
 
-// (B, C, S, S) -> (B, 1)
+// Computes the discriminator's logits (B, 1) for images (B, C, S, S).
 ValueId Score(GraphBuilder& b, const GanConfig& config, ValueId images) {
   const int64_t width = config.discriminator_width;
   ValueId x = b.Conv2d("discriminator.0", images, {.out_channels = width, .kernel_size = 3, .stride = 2, .padding = 1});

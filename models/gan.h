@@ -7,7 +7,7 @@
 
 namespace ampd::models {
 
-// Sizes of a small generative adversarial network.
+// Sizes of the networks of a small generative adversarial network.
 struct GanConfig {
   int64_t noise_features = 16;
   int64_t generator_width = 64;

@@ -17,7 +17,7 @@ struct GptConfig {
   bool tied_head = true;  // The head uses the token embedding's weight.
 };
 
-// nanoGPT's model, with its names. Letters: B batch, T sequence_length, C width, V vocabulary.
+// nanoGPT's model, with the same parameter names. Letters: B batch, T sequence_length, C width, V vocabulary.
 //
 //   transformer = {wte: Embedding(V, C), wpe: Embedding(T, C), h: num_layers blocks, ln_f: LayerNorm(C)}
 //   block(x): x = x + attn(ln_1(x));  x + mlp(ln_2(x))

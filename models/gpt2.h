@@ -8,7 +8,7 @@
 
 namespace ampd::models {
 
-// Hugging Face transformers' GPT2LMHeadModel, with its names and its initialisation. Letters: B batch, T
+// Hugging Face transformers' GPT2LMHeadModel, with the same parameter names and initialisation. Letters: B batch, T
 // sequence_length, C n_embd, P n_positions, V vocab_size.
 //
 //   transformer = {wte: Embedding(V, C), wpe: Embedding(P, C), drop, h and ln_f of models/decoder.h}

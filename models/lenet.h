@@ -6,7 +6,8 @@
 
 namespace ampd::models {
 
-// A small convolutional network after LeCun's LeNet, with the names and initialisation of this torch.nn.Module:
+// A small convolutional network after LeCun's LeNet, with the parameter names and initialisation of this
+// torch.nn.Module:
 //
 //   features = Sequential(for each width: Conv2d(in, width, 3, padding=1), ReLU(), MaxPool2d(2))
 //   classifier = Sequential(Linear(flattened, hidden), ReLU(), Linear(hidden, num_classes))

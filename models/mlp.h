@@ -6,7 +6,7 @@
 
 namespace ampd::models {
 
-// A multi-layer perceptron with the names and initialisation of this torch.nn.Module:
+// A multi-layer perceptron with the parameter names and initialisation of this torch.nn.Module:
 //
 //   layers = Sequential(for each hidden: Linear(in, hidden), ReLU(); Linear(in, num_classes))
 //   forward(images): layers(flatten(images, 1))

@@ -15,7 +15,7 @@
 // Parameters have the names, order and initialisation of the torch.nn.Module shown in each builder's header.
 namespace ampd::models {
 
-// The name of the model's field in ModelSpec, such as "lenet"; empty if none is set.
+// The name of the field that is set in ModelSpec, such as "lenet"; empty if none is set.
 std::string KindOf(const v1::ModelSpec& spec);
 
 // Whether the model is a GAN. A GAN computes its own losses, one per network (graph/losses.h), reads no labels and is

@@ -38,7 +38,7 @@ std::vector<FieldViolation> Violations(const ResnetConfig& config) {
   return std::move(limits).violations();
 }
 
-// A convolution and its batch norm, with parameters at the given paths. The weight is initialised as by
+// Adds a convolution and its batch norm, with parameters at the given paths. The weight is initialised as by
 // torch.nn.init.kaiming_normal_(mode="fan_out").
 ValueId ConvNorm(GraphBuilder& b, const std::string& conv, const std::string& norm, ValueId x, Conv2dOptions options) {
   const int64_t fan_out = options.out_channels * options.kernel_size * options.kernel_size;
@@ -47,7 +47,7 @@ ValueId ConvNorm(GraphBuilder& b, const std::string& conv, const std::string& no
   return b.BatchNorm2d(norm, b.Conv2d(conv, x, options));
 }
 
-// One branch of a residual block: two 3 x 3 convolutions. The caller adds the block's input to its result.
+// Adds one branch of a residual block: two 3 x 3 convolutions. The caller adds the block's input to the result.
 ValueId Basic(GraphBuilder& b, const std::string& path, ValueId x, int64_t width, int64_t stride) {
   x = ConvNorm(b, path + ".conv1", path + ".bn1", x,
                {.out_channels = width, .kernel_size = 3, .stride = stride, .padding = 1});
@@ -63,7 +63,7 @@ ValueId Bottleneck(GraphBuilder& b, const std::string& path, ValueId x, int64_t 
   return ConvNorm(b, path + ".conv3", path + ".bn3", x, {.out_channels = kExpansion * width, .kernel_size = 1});
 }
 
-// The blocks of all stages in sequence. `features` is the number of channels of the current block's input.
+// Adds the blocks of all stages in sequence. `features` is the number of channels of the current block's input.
 ValueId Stages(GraphBuilder& b, const ResnetConfig& config, ValueId x) {
   int64_t features = config.widths[0];
   for (size_t stage = 0; stage < config.widths.size(); ++stage) {

@@ -20,7 +20,7 @@ struct ResnetConfig {
   int64_t num_classes = 10;
 };
 
-// torchvision's ResNet, with its names and its initialisation.
+// torchvision's ResNet, with the same parameter names and initialisation.
 //
 //   stem: conv1 = Conv2d(in, widths[0], 3, padding=1), bn1, relu; for large images
 //         conv1 = Conv2d(in, widths[0], 7, stride=2, padding=3), bn1, relu, maxpool = MaxPool2d(3, stride=2, padding=1)
@@ -36,9 +36,9 @@ struct ResnetConfig {
 // with one violation per wrong field; paths begin with "model.resnet".
 absl::StatusOr<graph::Graph> BuildResnet(const ResnetConfig& config);
 
-// The following functions build ResNet-18, 34 or 50 from a job's spec. With the stem for large images, the result is
-// torchvision's resnet18(), resnet34() or resnet50(). With the stem for small images, it is the variant commonly
-// trained on CIFAR-10.
+// The following functions build ResNet-18, 34 or 50 from a job's spec. With the stem (first layers) for large images,
+// the result is torchvision's resnet18(), resnet34() or resnet50(). With the stem for small images, it is the variant
+// commonly trained on CIFAR-10.
 
 // Sets the unset fields of the spec to their defaults.
 void FillDefaults(v1::ResnetSpec& spec);

@@ -84,7 +84,7 @@ class Rnn {
     return result;
   }
 
-  // The input of the next layer, (B, T, D * H).
+  // Returns the input of the next layer, (B, T, D * H).
   ValueId Between(const Directions& layer) {
     ValueId x = layer.forward;
     if (spec_.bidirectional()) {
@@ -93,7 +93,7 @@ class Rnn {
     return spec_.dropout() == 0 ? x : b_.Dropout(kPath, x, spec_.dropout());
   }
 
-  // The state of each direction after its last step within the text, concatenated: (B, D * H).
+  // Returns the state of each direction after its last step within the text, concatenated: (B, D * H).
   ValueId Last(const Directions& layer) {
     const ValueId last = b_.Unsqueeze(kPath, b_.Select(kPath, reversed_, 1, 0), 1);
     const auto of = [&](ValueId x) { return b_.Squeeze(kPath, b_.TakePositions(kPath, x, last), 1); };

@@ -8,9 +8,9 @@
 
 namespace ampd::models {
 
-// A classifier of texts of different lengths with torch.nn.LSTM or torch.nn.GRU, with the modules' names and
-// initialisation. Letters: B batch, T sequence_length, E embedding_size, H hidden_size, L num_classes, D 2 if
-// bidirectional and 1 otherwise.
+// A classifier of texts of different lengths with torch.nn.LSTM or torch.nn.GRU, with the parameter names and
+// initialisation of the modules below. Letters: B batch, T sequence_length, E embedding_size, H hidden_size, L
+// num_classes, D 2 if bidirectional and 1 otherwise.
 //
 //   embedding = Embedding(vocab_size, E)
 //   rnn = LSTM(E, H, num_layers, batch_first=True, bidirectional=..., dropout=...), or GRU

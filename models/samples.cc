@@ -8,7 +8,7 @@
 namespace ampd::models {
 namespace {
 
-// PNG's overhead for pixels that do not compress: 1/kFramingShare of their size. Deflate's blocks add 5 bytes in 16
+// PNG's overhead for pixels that do not compress is 1/kFramingShare of their size: deflate's blocks add 5 bytes in 16
 // KiB, and PNG's chunks 12 in 8 KiB.
 constexpr int64_t kFramingShare = 400;
 // Bytes for the file's signature, header and end, with a large margin.

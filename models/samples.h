@@ -10,11 +10,11 @@
 // while it trains. Also limits on the samples' sizes.
 namespace ampd::models {
 
-// The largest file of a sample.
+// The maximum size in bytes of a sample's file.
 inline constexpr int64_t kMaxSampleBytes = int64_t{1} << 20;
 inline constexpr int32_t kMaxSampleTokens = 4096;
 inline constexpr int32_t kMaxSampleRows = 16;
-// Vocabulary size if a token is a byte.
+// The vocabulary size of a model whose tokens are bytes.
 inline constexpr int64_t kByteVocabulary = 256;
 // The gap in pixels between neighbouring pictures in a sample of images.
 inline constexpr int64_t kSampleGap = 2;

@@ -34,12 +34,12 @@ void FillIfEmpty(int length, Column* column) {
   }
 }
 
-// Whether a column that may be left out is empty or has this length.
+// Whether an optional column is empty or has `length` entries.
 bool IsEmptyOr(int length, const google::protobuf::RepeatedField<float>& column) {
   return column.empty() || column.size() == length;
 }
 
-// Appends rows of a column that may be left out. Rows without the number get NaN, if any row of the result has it.
+// Appends rows of an optional column. If only some of the resulting rows have a number, the others get NaN.
 void AppendOptional(const google::protobuf::RepeatedField<float>& from, int begin, int end, int length_before,
                     google::protobuf::RepeatedField<float>* to) {
   constexpr float kNone = std::numeric_limits<float>::quiet_NaN();

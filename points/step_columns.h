@@ -25,18 +25,18 @@ void CompleteColumns(v1::StepColumns* steps);
 // its discriminator's and its generator's loss.
 std::vector<v1::PhaseLoss> PhaseLosses(const v1::FinalMetrics& metrics);
 
-// Returns INVALID_ARGUMENT (reason MALFORMED_TELEMETRY) if columns differ in length, except for an empty one that may
-// be left out, if a sequence is 0 or not greater than the one before, if a phase has no name or one of more than
-// kMaxPhaseNameBytes, if two phases have the same name, or if there are more than kMaxPhases.
+// Returns INVALID_ARGUMENT (reason MALFORMED_TELEMETRY) if columns differ in length, except that an optional column may
+// be empty; if a sequence is 0 or not greater than the one before it; if a phase has no name or one of more than
+// kMaxPhaseNameBytes; if two phases have the same name; or if there are more than kMaxPhases phases.
 absl::Status CheckSteps(const v1::StepColumns& steps);
 
-// Appends the rows [begin, end) of `from` to `to`. A phase that only `from` or only `to` has is kept, with zeros in the
-// rows that come from the other one. The same holds for a column that may be left out, with NaN. REQUIRES: 0 <= begin
-// <= end <= NumSteps(from); CheckSteps is OK for both.
+// Appends the rows [begin, end) of `from` to `to`. A phase that only one of them has is kept, with zeros in the rows of
+// the other. An optional column that only one of them has is kept too, with NaN in the rows of the other. REQUIRES: 0
+// <= begin <= end <= NumSteps(from); CheckSteps is OK for both.
 void AppendSteps(const v1::StepColumns& from, int begin, int end, v1::StepColumns* to);
 
-// Whether the steps have columns of a newer version of ampd that this one does not know. Appending rows to them would
-// leave those columns too short.
+// Whether the steps have columns that only a newer version of ampd knows. Appending rows to such steps would leave
+// these columns too short.
 bool HasUnknownColumns(const v1::StepColumns& steps);
 
 // The index of the first row whose sequence is greater than `sequence`; NumSteps if there is none.

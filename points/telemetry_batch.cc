@@ -146,7 +146,7 @@ v1::TelemetryBatch ContiguousPart(const v1::TelemetryBatch& batch, uint64_t stor
     }
   }
   if (place.step - first_step == NumSteps(batch.steps()) && place.step > 0) {
-    *part.mutable_steps() = batch.steps();  // With the columns that only a newer version knows.
+    *part.mutable_steps() = batch.steps();  // A copy also keeps columns that only a newer version knows.
   } else if (place.step > first_step) {
     AppendSteps(batch.steps(), first_step, place.step, part.mutable_steps());
   }

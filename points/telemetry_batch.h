@@ -31,9 +31,9 @@ absl::Status CheckBatch(const v1::TelemetryBatch& batch);
 // than those of `to`.
 void AppendBatch(const v1::TelemetryBatch& from, v1::TelemetryBatch* to);
 
-// Returns the records of `batch` whose numbers in the attempt's telemetry follow `stored` without a gap; samples count
-// as records but are not returned. Sets `last` to the last of these numbers, or to `stored` if there is none. Leaves
-// the field `sequence` of the returned events unset: it is their position in the job's history.
+// Returns the records of `batch` whose sequence numbers follow `stored` without a gap. Samples count as records but are
+// not returned. Sets `last` to the last of these numbers, or to `stored` if no record follows it. The field `sequence`
+// of the returned events stays unset, because it is for the event's position in the job's history.
 v1::TelemetryBatch ContiguousPart(const v1::TelemetryBatch& batch, uint64_t stored, uint64_t* last);
 
 // The smallest sequence of the batch's points. REQUIRES: the batch has points, and neither events nor samples.

@@ -1,4 +1,4 @@
-// The kinds of values that flags have.
+// Implements the functions of FlagSet that add a flag with a certain kind of value, such as AddText and AddNumber.
 #include <algorithm>
 
 #include "absl/strings/numbers.h"

@@ -25,7 +25,8 @@ std::string Joined(const fs::path& folder, std::string_view path) {
   return path.empty() ? "" : (folder / fs::path(path)).string();
 }
 
-// Returns the value with an absolute path where it has a relative one.
+// Returns the value of a flag with its path made absolute: a relative path begins at `folder`. `form` says which part
+// of the value is the path.
 std::string WithAbsolutePath(PathForm form, const fs::path& folder, const std::string& value) {
   constexpr std::string_view kUnix = "unix:";
   const size_t equals = value.find('=');
@@ -53,17 +54,18 @@ fs::path AbsolutePath(const fs::path& path) {
   return error ? path : absolute;
 }
 
-// What --help shows behind the name of a flag: "DURATION=10s", "PATH REQUIRED".
+// The text that --help shows after the name of a flag: "DURATION=10s", "PATH REQUIRED".
 std::string OptionText(const Flag& flag, const std::string& default_text, bool is_list) {
   return absl::StrCat(flag.type, default_text.empty() ? "" : "=", default_text, is_list ? " ..." : "",
                       flag.is_required ? " REQUIRED" : "", flag.needs.empty() ? "" : " Needs: ", flag.needs);
 }
 
-// Converts a switch of the command line, such as --no-warm, --no-warm=false or --no-warm=0, to the words of files.
+// Converts the value of a switch on the command line to "true" or "false", as in a configuration file. CLI11 accepts
+// --no-warm, --no-warm=false and --no-warm=0. Returns any other text unchanged.
 std::string SwitchText(const std::string& text) {
   try {
     return CLI::detail::to_flag_value(text) > 0 ? kSwitchOn : kSwitchOff;
-  } catch (const std::exception&) {  // Of CLI11 or the standard library, for any other text.
+  } catch (const std::exception&) {  // CLI11 or the standard library throws for any other text.
     return text;
   }
 }
@@ -131,7 +133,7 @@ void FlagSet::AddWord(const std::string& name, const std::string& help, std::str
 }
 
 void FlagSet::AddCommand(const std::string& name, const std::string& help) {
-  constexpr size_t kColumn = 30;  // Where CLI11 begins the help of flags.
+  constexpr size_t kColumn = 30;  // The column at which CLI11 begins the help of a flag.
   const std::string before = commands_.empty() ? "Commands:" : app_->get_footer();
   const std::string indented = "  " + name;
   app_->footer(
@@ -139,7 +141,7 @@ void FlagSet::AddCommand(const std::string& name, const std::string& help) {
   commands_.push_back(name);
 }
 
-// The last of several switches counts.
+// Copies the values that CLI11 has parsed to `flags_`. If a switch is given several times, its last value counts.
 void FlagSet::TakeCommandLine() {
   for (Declared& flag : flags_) {
     const std::vector<std::string>& results = flag.option->results();
@@ -169,7 +171,7 @@ absl::Status FlagSet::TakeFile(const std::string& path) {
                                                                               : flag->is_switch ? ConfigValues::kSwitch
                                                                                                 : ConfigValues::kOne));
     if (!flag->values.empty()) {
-      continue;  // The command line has set it.
+      continue;  // The flag on the command line takes precedence.
     }
     flag->is_in_file = true;
     flag->mark = entry.mark;
@@ -221,7 +223,8 @@ absl::Status FlagSet::UsageError(const std::string& message) const {
   return absl::InvalidArgumentError(absl::StrCat(message, "; see ", program_, " --help"));
 }
 
-// Reports an unknown flag first, because a misspelt flag also makes its value one that nothing takes.
+// Returns the message for words of the command line that no flag takes. If one of these words is an unknown flag, the
+// message names that flag, because the value of a misspelt flag is such a word too.
 std::string FlagSet::UnexpectedWord() const {
   const std::vector<std::string> extra = app_->remaining();
   const auto word = std::find_if(extra.begin(), extra.end(), [](const auto& one) { return one.starts_with('-'); });
@@ -239,7 +242,7 @@ std::string FlagSet::UnexpectedWord() const {
 }
 
 Settings FlagSet::CurrentSettings() const {
-  const fs::path folder = AbsolutePath(".").parent_path();  // Without the dot.
+  const fs::path folder = AbsolutePath(".").parent_path();  // parent_path removes the dot.
   Settings settings;
   for (const Declared& flag : flags_) {
     Setting setting{.key = KeyOf(flag.flag.name),
@@ -276,7 +279,7 @@ absl::StatusOr<ParsedFlags> FlagSet::Parse(int argc, const char* const* argv) {
   } catch (const CLI::ExtrasError&) {
     return UsageError(UnexpectedWord());
   } catch (const CLI::ArgumentMismatch& error) {
-    // CLI11 writes "--lease: 1 required DURATION missing" or "--lease: At most 1 required but received 2".
+    // CLI11's message is "--lease: 1 required DURATION missing" or "--lease: At most 1 required but received 2".
     const std::string text = error.what();
     return UsageError(absl::StrCat(text.substr(0, text.find(':')), absl::EndsWith(text, "missing")
                                                                        ? ": its value is missing"

@@ -20,88 +20,88 @@ class Option;
 
 namespace ampd {
 
-// Which part of a flag's value is a path. A relative path of the command line is relative to the working directory; one
-// of a configuration file to the folder of that file.
+// Says which part of a flag's value is a path. A relative path on the command line begins at the working directory, and
+// a relative path in a configuration file at the folder of that file.
 enum class PathForm {
   kNone,
   kPath,         // The whole value.
   kPathOrUrl,    // The whole value, unless it is a URL: "https://...".
-  kUnixAddress,  // What follows "unix:", if the value begins so.
-  kNamed,        // What follows the first "=": "imagenet=/data/imagenet".
+  kUnixAddress,  // The part after "unix:", if the value begins with "unix:".
+  kNamed,        // The part after the first "=", as in "imagenet=/data/imagenet".
 };
 
 // One flag, as --help shows it.
 struct Flag {
   std::string name;  // "--data-dir"
-  std::string type;  // What its values are: "PATH".
+  std::string type;  // The kind of its values: "PATH".
   std::string help;
   PathForm path = PathForm::kNone;
   bool is_required = false;
   std::string needs = "";  // Another flag that must be set too; empty: none.
 };
 
-// What the arguments of a program ask for.
+// The result of FlagSet::Parse.
 struct ParsedFlags {
-  std::string output;          // What --help or --version print; empty: neither was given.
+  std::string output;          // The text that --help or --version prints; empty: neither was given.
   bool prints_config = false;  // Whether --print-config was given.
   std::string config_file;     // The value of --config; empty: none.
-  Settings settings;           // All flags but those of this struct.
+  Settings settings;           // The values of all other flags.
 };
 
-// What a command line starts.
+// The kind of program whose command line a FlagSet parses.
 enum class Starts {
   kDaemon,   // A program that runs until it is stopped. It has --config FILE, --print-config and --version.
   kCommand,  // A command that ends by itself: "ampd-server backup".
 };
 
-// The flags of a daemon, which the command line and a configuration file set, or those of a command. There is always
-// --help. A flag on the command line replaces that of the file. Each flag writes its value to a variable, which has the
-// default before. Single-threaded.
+// The flags of a daemon or of a command. They are set by the command line and, for a daemon, by a configuration file;
+// the command line takes precedence. Each flag has a variable, which holds the default until Parse writes the flag's
+// value to it. The flag --help always exists. Single-threaded.
 //
 //   FlagSet flags("ampd-server", "The server of ampd.");
 //   flags.AddDuration({"--lease", "DURATION", "Length of a worker's lease"}, absl::Milliseconds(100), &config.lease);
 //   const absl::StatusOr<ParsedFlags> parsed = flags.Parse(argc, argv);
 class FlagSet {
  public:
-  // Takes a value, or returns why it is malformed, for people. Called by Parse.
+  // Reads a value and stores it, or returns an error that says why the value is malformed. Called by Parse.
   using Take = std::function<absl::Status(const std::string&)>;
 
   FlagSet(const std::string& program, const std::string& description, Starts starts = Starts::kDaemon);
   ~FlagSet();
 
-  // All variables outlive Parse.
+  // The variables passed to the following functions must outlive Parse.
   void AddText(const Flag& flag, std::string* value);
   void AddSwitch(const Flag& flag, bool* value);
-  // One of `choices`.
+  // Adds a flag whose value is one of `choices`.
   void AddChoice(const Flag& flag, const std::vector<std::string>& choices, std::string* value);
-  // A whole number within the bounds.
+  // Adds a flag whose value is a whole number from `at_least` to `at_most`.
   void AddNumber(const Flag& flag, int at_least, int at_most, int* value);
-  // A duration, or a number of seconds, which may have decimals: 20s, 1m, 20, 0.5.
+  // Adds a flag whose value is a duration, or a number of seconds, which may have decimals: 20s, 1m, 20, 0.5.
   void AddSeconds(const Flag& flag, absl::Duration* value);
-  // Such as 300ms, 10s, 1h30m, 30d.
+  // Adds a flag whose value is a duration of `at_least` or longer, such as 300ms, 10s, 1h30m or 30d.
   void AddDuration(const Flag& flag, absl::Duration at_least, absl::Duration* value);
-  // How long something is kept, at most 100 years; zero means for ever.
+  // Adds a flag that says how long something is kept: at most 100 years; zero means for ever.
   void AddAge(const Flag& flag, absl::Duration* value);
-  // Such as 1048576, 256MiB or 2GB.
+  // Adds a flag whose value is a number of bytes, such as 1048576, 256MiB or 2GB.
   void AddSize(const Flag& flag, int64_t* value);
-  // The same for a size that has no fixed default.
+  // Adds a flag whose value is a number of bytes and that has no fixed default.
   void AddSize(const Flag& flag, std::optional<int64_t>* value);
-  // A flag with one value that `take` reads. `default_text`: its default; empty: none.
+  // Adds a flag with one value, which `take` reads. `default_text` is its default; empty: none.
   void AddValue(const Flag& flag, const std::string& default_text, const Take& take);
-  // A flag that may be given several times; in a file it takes a list. `take` reads each value.
+  // Adds a flag that may be given several times; in a configuration file it takes a list. `take` reads each value.
   void AddRepeated(const Flag& flag, const Take& take);
-  // A word without a flag, such as NAME. It is required.
+  // Adds a required positional argument, such as NAME.
   void AddWord(const std::string& name, const std::string& help, std::string* value);
-  // A command of a daemon's program, for --help and for errors. Parse refuses it: the program must look for the command
-  // before.
+  // Adds the name of a command, such as "backup", to --help and to the suggestions in errors. The program must
+  // recognise its commands before it calls Parse, which refuses them.
   void AddCommand(const std::string& name, const std::string& help);
 
-  // Reads the command line and the file that --config names. INVALID_ARGUMENT with one line for people: what is wrong,
-  // and where. Call once.
+  // Reads the command line and the file that --config names. Returns INVALID_ARGUMENT with one line that says what is
+  // wrong, and where. Call once.
   absl::StatusOr<ParsedFlags> Parse(int argc, const char* const* argv);
 
  private:
-  // Where a value stands: in a configuration file, or on the command line (line 0).
+  // One value of a flag and its position in the configuration file. Line 0 means that the command line has the value.
   struct Value {
     std::string text;
     SourceMark mark;
@@ -118,9 +118,9 @@ class FlagSet {
     std::vector<std::string> default_values;
     Take take;
     CLI::Option* option = nullptr;
-    std::vector<Value> values;  // What it is set to, with absolute paths if it comes from a file.
+    std::vector<Value> values;  // The flag's values; empty: not set. Paths from a configuration file are absolute.
     bool is_in_file = false;    // Whether `values` come from the configuration file.
-    SourceMark mark;            // If so, where its key is.
+    SourceMark mark;            // If is_in_file is true, the position of the key.
   };
 
   Declared& Declare(Flag flag, CLI::Option* option, const std::string& default_text, Take take);
@@ -129,10 +129,11 @@ class FlagSet {
   absl::Status Set(Declared* flag);
   absl::Status CheckComplete() const;
   bool IsSet(const std::string& name) const;
-  // The error of a flag, which names it as it was written: as a flag, or with its position as a key.
+  // Makes an error about a flag. If a configuration file set the flag, the message begins with the position `mark` and
+  // the key; if the command line did, with the flag's name.
   absl::Status ErrorOf(const Declared& flag, const SourceMark& mark, const std::string& message) const;
   absl::Status UsageError(const std::string& message) const;
-  // What is wrong with the words that neither a flag nor AddWord takes.
+  // Returns the message for words that neither a flag nor AddWord takes.
   std::string UnexpectedWord() const;
   Settings CurrentSettings() const;
 

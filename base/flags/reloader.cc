@@ -51,7 +51,7 @@ void Reloader::Apply(const ReadConfig& next) {
       {{"file", options_.config_file},
        {"applied", num_applied},
        {"needs_restart", static_cast<int64_t>(changes.size()) - num_applied}});
-  SetLogLevel(spdlog::level::from_str(next.log_level));  // Last, so that the level of before decides about these lines.
+  SetLogLevel(spdlog::level::from_str(next.log_level));  // Last, so that the old level applies to the lines above.
 }
 
 }  // namespace ampd

@@ -10,23 +10,23 @@
 
 namespace ampd {
 
-// A configuration that was read again.
+// The result of reading the configuration again.
 struct ReadConfig {
   Settings settings;
   std::string log_level;
-  std::set<std::string> reloadable;  // The keys that `apply` takes over, beside log-level.
-  std::function<void()> apply;       // Makes the program use the values of these keys; null: there are none.
+  std::set<std::string> reloadable;  // Keys that can change without a restart, besides log-level.
+  std::function<void()> apply;       // Makes the program use the new values of these keys; null: no such keys.
 };
 
-// What SIGHUP does in a daemon: it reads the command line and the configuration file again and applies what can change
-// without a restart. The log names each key that changed, and whether it was applied or needs a restart. If the
-// configuration is not valid, nothing changes and the log says why. Single-threaded; owned by the thread that receives
-// signals.
+// Reloads the configuration of a daemon that received SIGHUP. Reads the command line and the configuration file again
+// and applies the changes that need no restart. The log names each key that changed, and whether it was applied or
+// needs a restart. If the configuration is not valid, nothing changes and the log says why. Single-threaded; owned by
+// the thread that receives signals.
 class Reloader {
  public:
   struct Options {
-    std::string config_file;  // Empty: there is nothing to read again.
-    Settings running;         // What the program was started with.
+    std::string config_file;  // Path of the configuration file; empty: none, so nothing is reloaded.
+    Settings running;         // The settings with which the program was started.
     // Reads the configuration. INVALID_ARGUMENT with one line that says what is wrong.
     std::function<absl::StatusOr<ReadConfig>()> read;
   };

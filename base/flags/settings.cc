@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxShownValue = 200;
 
-// Writes one value. The reader takes every scalar for a text, so numbers and switches need no quotes.
+// Returns one value as YAML. ReadConfigFile takes every scalar as a text, so numbers and switches need no quotes.
 std::string ValueText(const std::string& value) {
   const bool is_number =
       !value.empty() && std::all_of(value.begin(), value.end(), [](unsigned char c) { return absl::ascii_isdigit(c); });
@@ -28,7 +28,7 @@ std::string ListText(const std::vector<std::string>& values) {
       "]");
 }
 
-// Returns the values in one line.
+// Returns all values of a setting on one line.
 std::string ValuesText(const Setting& setting) {
   if (setting.is_list) {
     return ListText(setting.values);
@@ -47,7 +47,8 @@ std::string SetLines(const Setting& setting) {
   return lines;
 }
 
-// Returns the comment for a flag that nobody set: its default, or what a value would be.
+// Returns a comment line for a flag that is not set. It shows the flag's default or, if there is none, the kind of
+// value.
 std::string CommentLine(const Setting& setting) {
   const std::string example = setting.is_list ? absl::StrCat("[", setting.type, "]") : setting.type;
   return absl::StrCat("# ", setting.key, ": ", setting.values.empty() ? example : ValuesText(setting), "\n");

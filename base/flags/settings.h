@@ -9,25 +9,25 @@
 
 namespace ampd {
 
-// What the command line and the configuration file set one flag to.
+// The values of one flag, from the command line, the configuration file or the flag's default.
 struct Setting {
   std::string key;                  // The flag's name without dashes: "data-dir".
-  std::string type;                 // What its values are, for people: "DURATION".
+  std::string type;                 // The kind of its values: "DURATION".
   bool is_list = false;             // Whether it may have several values.
-  bool is_set = false;              // Whether one of the two sets it.
-  std::vector<std::string> values;  // If it is set, its values, with absolute paths; otherwise its default, if any.
+  bool is_set = false;              // Whether the command line or the file sets the flag.
+  std::vector<std::string> values;  // The values set, with absolute paths; if none is set, the default, if any.
 
   friend bool operator==(const Setting&, const Setting&) = default;
 };
 
 using Settings = std::vector<Setting>;
 
-// Writes the settings as a configuration file, which gives the same settings when it is read. Flags that have their
-// default are in comments, and so are those without a value. INVALID_ARGUMENT if a value is not UTF-8, which YAML can't
-// hold. `program` is the one whose configuration it is.
+// Writes the settings as a configuration file. Reading this file gives the same settings. Flags that are not set become
+// comments, with their default if they have one. INVALID_ARGUMENT if a value is not UTF-8, which YAML can't hold. The
+// first line of the file names `program`.
 absl::StatusOr<std::string> WriteSettings(const Settings& settings, std::string_view program);
 
-// A key whose values are not those that the program runs with.
+// A key whose new values differ from those with which the program runs.
 struct SettingChange {
   std::string key;
   std::string from, to;     // The values, as in a configuration file: "[a, b]" for a list.
@@ -39,8 +39,9 @@ class RunningSettings {
  public:
   explicit RunningSettings(Settings settings) : settings_(std::move(settings)) {}
 
-  // Compares with `next`, the same flags in the same order. The keys in `reloadable` take the values of `next`; the
-  // others stay, and are in the result of the next call too.
+  // Compares the settings with `next`, which has the same flags in the same order. Returns the keys whose values
+  // differ. Keys in `reloadable` take their values from `next`. The others keep their values, so the next call returns
+  // them again.
   std::vector<SettingChange> Reload(const Settings& next, const std::set<std::string>& reloadable);
 
  private:

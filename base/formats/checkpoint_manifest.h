@@ -34,9 +34,9 @@ inline constexpr int64_t kMaxManifestBytes = 1 << 20;
 
 std::string WriteManifest(const CheckpointManifest& manifest);
 
-// The inverse of WriteManifest. Returns DATA_LOSS if `text` is not a manifest of this version with all of its fields,
-// or if a file name leads out of the folder. Ignores further fields. The error message continues a sentence that begins
-// with "state.json".
+// Parses a manifest that WriteManifest wrote. Returns DATA_LOSS if `text` is not a manifest of this version with all of
+// its fields, or if a file name leads out of the folder. Ignores unknown fields. The error message continues a sentence
+// that begins with "state.json".
 absl::StatusOr<CheckpointManifest> ParseManifest(std::string_view text);
 
 std::string StateHash(const CheckpointManifest& manifest);

@@ -13,7 +13,7 @@ std::string Gzip(std::string_view content) {
   constexpr int kMemoryLevel = 8;       // zlib's default.
   constexpr size_t kPieceBytes = size_t{256} << 10;
   z_stream stream = {};
-  // Fails only if zlib gets no memory.
+  // deflateInit2 fails only if zlib gets no memory.
   if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindow, kMemoryLevel, Z_DEFAULT_STRATEGY) != Z_OK) {
     throw std::bad_alloc();
   }

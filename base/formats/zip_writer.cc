@@ -10,7 +10,7 @@
 namespace ampd {
 namespace {
 
-// 1980-01-01 00:00, the first time that the format can express, as it is written: without a time zone.
+// The time and date of every entry: 1980-01-01 00:00, the earliest that a ZIP archive can hold.
 constexpr zip_uint16_t kFirstTime = 0;
 constexpr zip_uint16_t kFirstDate = 1 << 5 | 1;
 

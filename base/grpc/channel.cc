@@ -15,7 +15,7 @@ namespace {
 
 using Metadata = std::vector<std::pair<std::string, std::string>>;
 
-// What every call on a connection carries.
+// Returns the metadata that every call on a connection carries.
 Metadata MetadataOf(const ServerConnection& connection) {
   Metadata metadata;
   if (!connection.token.empty()) {
@@ -27,8 +27,8 @@ Metadata MetadataOf(const ServerConnection& connection) {
   return metadata;
 }
 
-// Adds metadata to a call. An interceptor does so for every kind of call, and over a channel without TLS, for which
-// gRPC refuses call credentials.
+// Adds metadata to each call. An interceptor can do this for every kind of call, and also over a channel without TLS,
+// where gRPC refuses call credentials.
 class MetadataInterceptor final : public grpc::experimental::Interceptor {
  public:
   explicit MetadataInterceptor(const Metadata& metadata) : metadata_(metadata) {}
@@ -60,8 +60,8 @@ class MetadataInterceptors final : public grpc::experimental::ClientInterceptorF
 
 std::shared_ptr<grpc::Channel> OpenChannel(const ServerConnection& connection,
                                            const grpc::ChannelArguments& arguments) {
-  // Connects to the server itself, whatever proxy the environment names: that one is for the web, and would get the
-  // token.
+  // Connect to the server directly, even if the environment names an HTTP proxy. Such a proxy is meant for web pages,
+  // and would receive the token.
   grpc::ChannelArguments direct = arguments;
   direct.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;

@@ -40,7 +40,7 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   return token.empty() ? BadTokenFile(path, "its first line is empty") : absl::StatusOr<std::string>(std::move(token));
 }
 
-// Returns the first of these that is set: the value of the flag, that of the context, the environment variable.
+// Returns the first of these texts that is not empty: the flag's value, the context's value, the environment variable.
 std::string FirstGiven(const std::string& flag, const std::string& of_context, const char* variable,
                        const ConnectionDefaults& defaults) {
   const std::string value = flag.empty() ? of_context : flag;
@@ -59,7 +59,7 @@ bool IsSocketAddress(const std::string& address) { return address.starts_with("u
 bool IsLocalAddress(const std::string& address) {
   const std::string host = address.substr(0, address.rfind(':'));
   in_addr v4 = {};
-  // A name that only begins like a loopback address, such as 127.example.com, may be that of another host.
+  // A name that only begins like a loopback address, such as 127.example.com, may be the name of another host.
   const bool is_v4_loopback = inet_pton(AF_INET, host.c_str(), &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127;
   return IsSocketAddress(address) || host == "localhost" || host == "::1" || host == "[::1]" || is_v4_loopback;
 }

@@ -10,9 +10,9 @@ namespace ampd {
 // How a client or a worker reaches a server of ampd.
 struct ServerConnection {
   std::string address;  // HOST:PORT, or unix:/PATH of the server's socket.
-  std::string token;    // Goes with every call, as `authorization: Bearer TOKEN`; empty: none.
+  std::string token;    // Sent with every call, as `authorization: Bearer TOKEN`; empty: none.
   TlsFiles tls;         // Empty: no TLS. A socket never has TLS.
-  // Goes with every call, as the metadata `traceparent` (base/trace_context.h); empty: none.
+  // Sent with every call, as the metadata `traceparent` (base/trace_context.h); empty: none.
   std::string traceparent = {};
 };
 
@@ -23,16 +23,17 @@ bool IsSocketAddress(const std::string& address);
 // network, so nobody on other hosts can read it.
 bool IsLocalAddress(const std::string& address);
 
-// What a user gives to prove who it is, and to know the server. Empty: not given.
+// The files that a user names to prove its identity and to verify the server's. Empty: not named.
 struct ConnectionFiles {
   std::string token;  // Path of a file whose first line is the token.
   TlsFiles tls;
 };
 
-// What takes the place of files that a user does not give.
+// The sources of token and TLS files for a user who does not name these files.
 struct ConnectionDefaults {
-  ConnectionFiles files;  // Those of the server's context.
-  // Whether AMPD_CA, AMPD_CERT, AMPD_KEY, and AMPD_TOKEN with the token itself, come after them.
+  ConnectionFiles files;  // The files of ampctl's context for this server.
+  // Whether to use environment variables if `files` lacks a file too: AMPD_CA, AMPD_CERT and AMPD_KEY name files, and
+  // AMPD_TOKEN holds the token itself.
   bool reads_environment = true;
 };
 

@@ -16,7 +16,7 @@ using grpc::experimental::FileWatcherCertificateProvider;
 
 constexpr unsigned int kSecondsBetweenLooks = 1;
 
-// Accepts every certificate that gRPC has verified, and tells of it.
+// Accepts every certificate that gRPC has verified, and passes its common name to a callback.
 class Observer : public grpc::experimental::ExternalCertificateVerifier {
  public:
   explicit Observer(std::function<void(const std::string&)> on_client) : on_client_(std::move(on_client)) {}

@@ -15,13 +15,13 @@ namespace ampd {
 // replaced while connections live. New connections use the new ones after two seconds at most; files that do not fit
 // together are ignored (LiveTlsFiles). REQUIRES: CheckTlsFiles returned OK for the files.
 
-// Credentials of a server that accepts only clients with a certificate that a CA in the file has issued. `on_client`,
-// which may be null, is called with the common name of each client that it accepts: on gRPC's threads, as long as
-// connections live, which may be longer than the server. It must be quick.
+// Makes the credentials of a server that accepts only clients whose certificate was issued by a CA in `files.ca`.
+// `on_client`, unless null, is called with the common name of each accepted client. It must be quick. The calls come
+// from gRPC's threads, even after the end of the server if connections live longer.
 std::shared_ptr<grpc::ServerCredentials> ServerTlsCredentials(
     const TlsFiles& files, std::function<void(const std::string& common_name)> on_client = nullptr);
-// Credentials of a client that checks the server's certificate and host name, and shows its own certificate if it has
-// one.
+// Makes the credentials of a client that verifies the server's certificate and host name, and presents its own
+// certificate if it has one.
 std::shared_ptr<grpc::ChannelCredentials> ClientTlsCredentials(const TlsFiles& files);
 
 }  // namespace ampd

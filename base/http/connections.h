@@ -8,11 +8,11 @@ namespace ampd::http {
 
 class Connection;
 
-// The open connections of a listener, those that wait for their client in the order in which they began to wait.
-// Single-threaded, but for the counters.
+// The open connections of a listener. Those that wait for their client are kept in the order in which they began to
+// wait. Single-threaded, except for the counters.
 class Connections {
  public:
-  // Closes the connection that has waited longest. Returns false if none waits.
+  // Closes the connection that has waited longest for its client. Returns false if no connection waits.
   bool Evict();
   void CloseAll();
 
@@ -23,13 +23,13 @@ class Connections {
   friend class Connection;
   using Places = std::list<Connection*>;
 
-  Places waiting_;  // For a handshake or a request, or for the client to close; longest wait first.
+  Places waiting_;  // For a handshake, a request, or the client's close; the longest wait comes first.
   Places serving_;  // All other connections.
   std::atomic<int64_t> num_open_ = 0;
   std::atomic<int64_t> num_evicted_ = 0;
 };
 
-// An open connection. It enters and leaves its Connections by itself.
+// An open connection. Its constructor adds it to the Connections, and its destructor removes it.
 class Connection {
  public:
   explicit Connection(Connections* all) : all_(*all) {
@@ -46,7 +46,7 @@ class Connection {
   virtual void Close() = 0;
 
  protected:
-  // Moves the connection to the end of the waiting ones, or to those that are served.
+  // Moves the connection to the end of the list of waiting connections, or to the list of those that are served.
   void SetWaiting(bool waiting) {
     Connections::Places& from = is_waiting_ ? all_.waiting_ : all_.serving_;
     Connections::Places& to = waiting ? all_.waiting_ : all_.serving_;
@@ -68,7 +68,7 @@ inline bool Connections::Evict() {
   }
   ++num_evicted_;
   Connection* const longest = waiting_.front();
-  // What the connection waits for ends a moment later, but it leaves the waiting ones at once, so that it is not
+  // The connection is destroyed only a moment after Close. It leaves the waiting connections now, so that it is not
   // evicted twice.
   longest->SetWaiting(false);
   longest->Close();

@@ -27,15 +27,15 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-// How long the listener pauses before it accepts again, after no file descriptor was left.
+// The pause before the listener accepts connections again after accept failed, such as for lack of file descriptors.
 constexpr std::chrono::milliseconds kRetry(50);
-// How long Restart waits for the listener's thread, which otherwise answers within a moment.
+// How long Restart waits for the listener's thread. A thread that is not stuck answers within a moment.
 constexpr absl::Duration kRestart = absl::Seconds(5);
-// Time between looks at the files for TLS.
+// The time between two checks whether the TLS files have changed.
 constexpr std::chrono::seconds kRefresh(1);
 
-// Whether no descriptor or memory is left for a connection. Other errors, such as those of a broken socket, do not go
-// away when a connection is closed.
+// Whether accept failed because no descriptor or memory is left. Closing a connection then helps, but not after other
+// errors, such as those of a broken socket.
 bool IsShortage(const error_code& error) {
   namespace errc = boost::system::errc;
   return error == errc::too_many_files_open || error == errc::too_many_files_open_in_system ||
@@ -83,7 +83,7 @@ class Listener::Impl {
   absl::Status Restart();
 
  private:
-  // Takes over a socket that listens.
+  // Takes ownership of a listening socket.
   void Assign(UniqueFd listener) {
     const bool is_v6 = options_.address.host.find(':') != std::string::npos;
     acceptor_.assign(is_v6 ? tcp::v6() : tcp::v4(), listener.Release());
@@ -101,8 +101,8 @@ class Listener::Impl {
   const int port_;
   const std::unique_ptr<TlsSettings> tls_;
   const std::unique_ptr<Trust> trust_;
-  // A session leaves the connections when it is destroyed, so they must outlive the sessions. They are declared before
-  // the members that may hold the last reference to a session, and so are destroyed later.
+  // A session removes itself from `connections_` when it is destroyed, so `connections_` must outlive the sessions. It
+  // is declared before the members that may hold the last reference to a session, and so is destroyed after them.
   Connections connections_;
   ProbePeer probe_;
   std::atomic<int64_t> num_accepts_ = 0;
@@ -158,12 +158,13 @@ void Listener::Impl::Serve(tcp::socket socket) {
   if (tls_ == nullptr) {
     std::make_shared<Session<PlainStream>>(environment_, std::move(socket))->Start();
   } else {
-    // The connection keeps what it needs of the settings.
+    // The session's TLS stream keeps what it needs of the current settings, also after Refresh has replaced them.
     std::make_shared<Session<TlsStream>>(environment_, std::move(socket), *tls_->Current())->Start();
   }
 }
 
-// Looks at the files again after a second, on the thread for routes, because that reads the disk.
+// Checks the TLS files for changes after one second. The check runs on the thread for routes, because it reads the
+// disk.
 void Listener::Impl::RefreshLater() {
   refresh_.expires_after(kRefresh);
   refresh_.async_wait([this](const error_code& stopped) {
@@ -190,7 +191,7 @@ void Listener::Impl::CloseAll() {
 }
 
 absl::Status Listener::Impl::Restart() {
-  // Shared, because the thread may run this after the wait has ended.
+  // The result is shared, because the listener's thread may set it after Restart has stopped waiting.
   struct Result {
     absl::Mutex mutex;
     bool is_known = false;

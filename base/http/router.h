@@ -47,8 +47,8 @@ class Router {
   // The paths that have a route.
   std::vector<std::string> paths() const;
 
-  // Returns the route's response; 404 if no route has the request's path, 405 with the header Allow if routes have the
-  // path but none has the method, and 500 if the route throws.
+  // Returns the route's response. Returns 404 if the request's path has no route, 405 with the header Allow if it has
+  // routes but none for the method, and 500 if the route throws.
   Response Answer(const Request& request) const;
 
  private:

@@ -22,7 +22,7 @@
 #include "base/http/tls_settings.h"
 #include "base/tls/trust.h"
 
-// The connections of http/listener.cc, which alone includes this file.
+// The sessions of a Listener, one for each connection. Only http/listener.cc uses this header.
 namespace ampd::http {
 
 using PlainStream = boost::beast::tcp_stream;
@@ -33,16 +33,16 @@ using TlsStream = boost::beast::ssl_stream<boost::beast::tcp_stream>;
 inline constexpr std::chrono::seconds kLinger(2);
 inline constexpr size_t kMaxLingerBytes = 1 << 20;
 
-// What all sessions of a listener share.
+// The objects that a listener shares with all of its sessions.
 struct SessionEnvironment {
   const Listener::Options* options = nullptr;
   Connections* connections = nullptr;
   boost::asio::io_context* io = nullptr;
   boost::asio::thread_pool* routes = nullptr;
-  const Trust* trust = nullptr;  // Of clients' certificates; null: the listener asks for none.
+  const Trust* trust = nullptr;  // Verifies clients' certificates; null: the listener asks for none.
 };
 
-// Converts a request that was read. `peer` and the certificate's name are set by the session.
+// Converts a request that Boost.Beast has read. The session then sets `peer` and `certificate_name`.
 Request ToRequest(const boost::beast::http::request<boost::beast::http::string_body>& message);
 // Returns the HTTP status that answers a request which could not be read. Returns 0 if the connection itself failed:
 // nobody would read an answer.
@@ -50,8 +50,8 @@ int StatusOf(const boost::system::error_code& error);
 // The client's address: "ipv4:127.0.0.1:40000" or "ipv6:[::1]:40000".
 std::string AddressOf(const boost::asio::ip::tcp::socket& socket);
 
-// One connection, with TLS if Stream is TlsStream: reads a request, has it answered, writes the answer, and repeats.
-// The object lives as long as one of its operations is in progress. Its functions run on the thread of `io`; only the
+// One connection, with TLS if Stream is TlsStream: reads a request, runs its route, writes the answer, and repeats. The
+// object lives as long as one of its operations is in progress. Its functions run on the thread of `io`; only the
 // routes run on another thread.
 template <typename Stream>
 class Session final : public Connection, public std::enable_shared_from_this<Session<Stream>> {
@@ -62,7 +62,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   using Tcp = boost::asio::ip::tcp;
 
  public:
-  // `tls...`: the TLS settings, for a TlsStream only.
+  // `tls` is the TLS settings if Stream is TlsStream, and empty otherwise.
   template <typename... Settings>
   Session(const SessionEnvironment& environment, Tcp::socket socket, Settings&... tls)
       : Connection(environment.connections),
@@ -131,8 +131,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
         });
   }
 
-  // Runs the request's route, on the thread for routes. Returns nothing if the certificate that the client has shown is
-  // not trusted any more.
+  // Runs the request's route, on the thread for routes. Returns nothing if the client has presented a certificate that
+  // is no longer trusted.
   std::optional<Response> Answer(Request* request) const {
     request->peer = peer_;
     if (!certificates_.empty()) {
@@ -189,7 +189,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     SetWaiting(true);
     lowest().expires_after(kLinger);
     if constexpr (kHasTls) {
-      // Tells the client that the answer is complete, and waits until it says the same.
+      // Send TLS's close_notify to the client, and wait for the client's.
       stream_.async_shutdown([self = this->shared_from_this()](const ErrorCode&) { self->EndSending(); });
     } else {
       EndSending();
@@ -213,7 +213,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   const SessionEnvironment environment_;
   const Listener::Options& options_;
   const std::string peer_;
-  std::string certificates_;  // Of the client, in PEM form; empty: none.
+  std::string certificates_;  // The client's certificates, in PEM form; empty: none.
   Stream stream_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<StringBody>> parser_;

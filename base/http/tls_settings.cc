@@ -18,7 +18,7 @@ namespace {
 using boost::asio::ssl::context;
 
 constexpr int64_t kMaxFileBytes = 4 << 20;
-// The most bytes of certificates that a client may show.
+// The maximum size in bytes of the certificates that a client presents.
 constexpr long kMaxClientCertificatesBytes = 64 << 10;
 
 boost::asio::const_buffer Bytes(const std::string& text) { return {text.data(), text.size()}; }
@@ -68,7 +68,7 @@ absl::Status TlsSettings::Use(Contents contents) {
   if (error) {
     return BadFiles(absl::StrCat(files_.certificate, ": has no certificate in PEM form"));
   }
-  // OpenSSL also checks here that the key is the certificate's.
+  // OpenSSL also checks here that the key belongs to the certificate.
   made->use_private_key(Bytes(contents.key), context::pem, error);
   if (error || SSL_CTX_check_private_key(tls) != 1) {
     return BadFiles(absl::StrCat(files_.key, ": is not the key of the certificate in ", files_.certificate));
@@ -110,7 +110,7 @@ std::string ClientCertificates(SSL* connection) {
     return "";
   }
   AppendPem(own.get(), pem.get());
-  // The chain of a client, as a server sees it, lacks the client's own certificate.
+  // On a server, OpenSSL leaves the client's own certificate out of this chain.
   const STACK_OF(X509)* const others = SSL_get_peer_cert_chain(connection);
   for (int i = 0; i < sk_X509_num(others); ++i) {
     AppendPem(sk_X509_value(others, i), pem.get());

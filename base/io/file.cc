@@ -39,7 +39,7 @@ absl::StatusCode CodeOf(int error) {
 }
 
 absl::Status WriteAndSync(const std::string& path, std::string_view content, mode_t mode) {
-  unlink(path.c_str());  // A file that a crash left may have another mode.
+  unlink(path.c_str());  // A crash may have left this file with another mode.
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
   if (!fd.ok()) {
     return ErrnoError(errno, "cannot be created");

@@ -21,13 +21,13 @@ absl::Status ErrnoError(int error, std::string_view what);
 // Reads the whole file. RESOURCE_EXHAUSTED if it is larger than `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 
-// The modes of new files, from which the umask may take permissions: of files that only their owner may read, and of
-// files that a user asked for.
+// Modes of new files: kPrivateFile for files that only their owner may read, kUserFile for files that a user asked for.
+// The umask may remove permissions.
 inline constexpr mode_t kPrivateFile = 0600;
 inline constexpr mode_t kUserFile = 0644;
 
-// Replaces `path` by `content` so that a crash leaves either the old or the new file: writes a temporary file beside
-// it, with `mode`, fsyncs it, renames it, and fsyncs the folder.
+// Replaces `path` by `content` so that a crash leaves either the old or the new file. Writes a temporary file with mode
+// `mode` in the same folder, fsyncs it, renames it to `path`, and fsyncs the folder.
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content, mode_t mode = kPrivateFile);
 
 // Writes all of `bytes`, retrying after interruptions and short writes.

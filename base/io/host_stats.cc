@@ -19,7 +19,8 @@
 namespace ampd {
 namespace {
 
-// The fields of /proc/self/stat from the third on; the second may contain spaces and brackets.
+// Returns the fields of /proc/self/stat from the third on. The second field, the command, may contain spaces and
+// brackets.
 std::vector<std::string> StatFields() {
   absl::StatusOr<std::string> stat = ReadFile("/proc/self/stat", 1 << 16);
   const size_t end = stat.ok() ? stat->rfind(')') : std::string::npos;

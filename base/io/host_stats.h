@@ -21,14 +21,14 @@ ProcessStats ReadProcessStats();
 // The space of a disk.
 struct DiskSpace {
   int64_t size_bytes = 0;
-  int64_t free_bytes = 0;  // Without what is reserved for root.
+  int64_t free_bytes = 0;  // Without the space that is reserved for root.
 };
 // Reads the space of the disk that the folder is on.
 absl::StatusOr<DiskSpace> ReadDiskSpace(const std::string& folder);
 
 // Reads the kernel's pressure stall information of a resource ("cpu", "io" or "memory"): the seconds since boot in
-// which at least one task of the host had to wait for it. `folder` is where the kernel shows it. Nothing if the kernel
-// does not show it.
+// which at least one task of the host had to wait for the resource. `folder` is where the kernel shows this
+// information. Returns nothing if the kernel does not show it.
 std::optional<double> ReadPressureSeconds(const std::string& resource, const std::string& folder = "/proc/pressure");
 
 }  // namespace ampd

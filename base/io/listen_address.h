@@ -22,8 +22,9 @@ struct ListenAddress {
 // with a message that names `flag` and the reason.
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, std::string_view text);
 
-// The same, but accepts only loopback addresses (127.0.0.0/8, [::1]): for a listener without TLS, which other hosts
-// must not reach. `otherwise` ends the message that refuses another address; it says what the user can do.
+// Parses an address like ParseListenAddress, but accepts only loopback addresses (127.0.0.0/8, [::1]): for a listener
+// without TLS, which other hosts must not reach. `otherwise` ends the message for any other address; it says what the
+// user can do.
 absl::StatusOr<ListenAddress> ParseLoopbackAddress(std::string_view flag, std::string_view text,
                                                    std::string_view otherwise);
 
@@ -36,8 +37,8 @@ absl::Status CheckBindable(const ListenAddress& address);
 // the same errors as CheckBindable.
 absl::StatusOr<UniqueFd> ListenOn(const ListenAddress& address, ListenAddress* bound);
 
-// Connects to the address; one of all interfaces, such as 0.0.0.0, means this host. The connection, and each read and
-// write of the socket that is returned, may take `timeout`. UNAVAILABLE if nobody listens there.
+// Connects to the address. An address of all interfaces, such as 0.0.0.0, means this host. `timeout` limits the
+// connecting, and then each read and each write of the returned socket. UNAVAILABLE if nobody listens there.
 absl::StatusOr<UniqueFd> ConnectTo(const ListenAddress& address, absl::Duration timeout);
 
 // Returns whether a process listens at the address: connects, and closes the connection at once.

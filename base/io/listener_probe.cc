@@ -33,7 +33,7 @@ std::unique_ptr<addrinfo, void (*)(addrinfo*)> Resolve(const std::string& host, 
   return {found, freeaddrinfo};
 }
 
-// Forgets the probe when it is over.
+// Tells `peer` to expect the probe, until this object is destroyed.
 class Expectation {
  public:
   Expectation(ProbePeer* peer, std::string address) : peer_(peer) { peer_->Expect(std::move(address)); }
@@ -45,7 +45,8 @@ class Expectation {
   ProbePeer* const peer_;
 };
 
-// Whether this error of connect says nothing about the listener: the host lacks something.
+// Whether this error of connect has its cause on this host, such as a lack of memory, and so says nothing about the
+// listener.
 bool IsOfTheHost(int error) {
   return error == EADDRNOTAVAIL || error == ENETDOWN || error == ENETUNREACH || error == EHOSTUNREACH ||
          error == ENOBUFS || error == ENOMEM || error == EMFILE || error == ENFILE || error == EPERM;
@@ -64,11 +65,12 @@ ProbeResult ProbeFrom(UniqueFd probe, const sockaddr* target, socklen_t target_s
                       absl::Duration timeout) {
   const int64_t before = listener.num_accepts();
   const Expectation expectation(listener.peer, AddressBytes(getsockname, probe.get()));
-  // EAGAIN: the queue of a Unix socket is full. The listener may be about to empty it.
+  // EAGAIN means that the queue of a Unix socket is full. It is not a failure here: the listener may be about to empty
+  // it.
   if (connect(probe.get(), target, target_size) != 0 && errno != EINPROGRESS && errno != EAGAIN && IsOfTheHost(errno)) {
     return ProbeResult::kUnknown;
   }
-  // The listener closes the connection when it has accepted it, which makes the socket readable.
+  // The listener accepts the connection and then closes it, which makes the probe's socket readable.
   pollfd closed = {probe.get(), POLLIN, 0};
   poll(&closed, 1, static_cast<int>(absl::ToInt64Milliseconds(timeout)));
   return listener.peer->WasSeen()          ? ProbeResult::kAccepted

@@ -15,8 +15,9 @@
 // Probes: connections that a process makes to its own listeners, to find out whether they still accept.
 namespace ampd {
 
-// Tells a listener which connection is the probe, so that the listener closes it without counting it. The kernel
-// guarantees that no other socket has the address of the probe's socket while that is open. Thread-safe.
+// Tells a listener which connection is the probe, so that the listener closes it without counting it. The probe is
+// recognised by the address of its socket. The kernel gives no other socket this address while the probe's socket is
+// open. Thread-safe.
 class ProbePeer {
  public:
   // Sets the address of the probe's socket; empty: there is no probe now.
@@ -39,7 +40,7 @@ class ProbePeer {
   bool was_seen_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// What a probe needs of the listener.
+// The parts of a listener that a probe uses.
 struct ProbedListener {
   ProbePeer* peer = nullptr;
   // The number of connections, probes included, that the listener has accepted so far.
@@ -48,8 +49,8 @@ struct ProbedListener {
 
 enum class ProbeResult {
   kAccepted,       // The listener accepted the probe.
-  kOtherAccepted,  // It accepted other connections meanwhile.
-  kNotAccepted,    // It accepted nothing within the time.
+  kOtherAccepted,  // The listener accepted other connections, but not the probe.
+  kNotAccepted,    // The listener accepted nothing within the time.
   kUnknown,        // The probe could not be made, for example because no descriptor is left.
 };
 
@@ -57,8 +58,8 @@ enum class ProbeResult {
 // listener on all addresses, the probe goes to loopback.
 ProbeResult ProbeAddress(const ListenAddress& address, const ProbedListener& listener, absl::Duration timeout);
 
-// The same for any kind of socket: `probe` is a non-blocking socket that is bound to an address of its own, and
-// `target` is the address of the listener.
+// Probes a listener on any kind of socket, as ProbeAddress does for TCP. `probe` is a non-blocking socket that is bound
+// to an address of its own, and `target` is the address of the listener.
 ProbeResult ProbeFrom(UniqueFd probe, const sockaddr* target, socklen_t target_size, const ProbedListener& listener,
                       absl::Duration timeout);
 

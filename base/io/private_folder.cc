@@ -31,7 +31,7 @@ constexpr mode_t kForeignEnters = 0011;
 
 std::string ModeText(mode_t mode) { return absl::StrFormat("mode %04o", mode & kModeBits); }
 
-// The path as a word that a shell reads as it is.
+// Returns the path as one word for a shell, quoted if it has special characters.
 std::string ShellWord(const std::string& path) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,=%";
   return !path.empty() && path.front() != '-' && path.find_first_not_of(kPlain) == std::string::npos
@@ -52,8 +52,8 @@ absl::Status SystemError(int error, std::string_view what, const std::string& pa
   return ErrnoError(error, absl::StrCat(std::string(what), " ", path));
 }
 
-// Returns the owner that the file system gives to a new file in the folder; nothing if none can be created. A network
-// disk may give all files of root another owner.
+// Returns the owner of a new file in the folder; nothing if no file can be created. On a network disk this need not be
+// the user of this process: the disk may give all files that root creates to another user.
 std::optional<uid_t> OwnerOfNewFiles(const std::string& folder) {
   std::string path = folder + "/.probe-XXXXXX";
   const UniqueFd file(mkostemp(path.data(), O_CLOEXEC));
@@ -65,16 +65,18 @@ std::optional<uid_t> OwnerOfNewFiles(const std::string& folder) {
   return fstat(file.get(), &status) == 0 ? std::optional(status.st_uid) : std::nullopt;
 }
 
-// Examines one folder and what it holds. It collects first, so that nothing is changed in a folder that is refused.
+// Examines a folder and its content. Examine only records what it finds; Close changes permissions later. So nothing is
+// changed in a folder that is refused.
 class Examination {
  public:
   explicit Examination(const PrivateFolder& folder) : folder_(folder) {}
 
-  // Examines `path`, and the entries below it down to `depth`. `closes` says whether its permissions are to be reduced.
+  // Examines `path`, and the entries below it down to `depth`. `closes` says whether Close is to reduce its
+  // permissions.
   absl::Status Examine(const std::string& path, int depth, bool closes);
-  // The error for what other users could write.
+  // Returns an error if something that was examined belongs to another user or can be written by one; otherwise OK.
   absl::Status WhatIsOpen() const;
-  // Reduces the permissions. Returns lines for the log.
+  // Removes the permissions of group and others. Returns lines for the log.
   std::vector<std::string> Close() const;
 
  private:
@@ -89,7 +91,7 @@ class Examination {
   mode_t ClosedMode(const Found& one) const;
 
   const PrivateFolder& folder_;
-  std::optional<uid_t> disk_owner_;  // Found when it is first needed.
+  std::optional<uid_t> disk_owner_;  // The owner of new files, found when first needed.
   bool has_probed_ = false;
   std::vector<Found> foreign_;
   std::vector<Found> writable_;
@@ -126,7 +128,7 @@ absl::Status Examination::Examine(const std::string& path, int depth, bool close
   if (is_link) {
     Check(path, status);
     if (stat(path.c_str(), &status) != 0) {
-      return absl::OkStatus();  // A link that leads nowhere. Whoever opens it says so.
+      return absl::OkStatus();  // A broken link. The code that opens it will report that.
     }
   }
   if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
@@ -148,7 +150,8 @@ absl::Status Examination::ExamineEntries(const std::string& path, int depth, boo
     const bool keeps = path == folder_.path && folder_.readable.contains(entry->path().filename().string());
     AMPD_RETURN_IF_ERROR(Examine(entry->path().string(), depth, closes && !keeps));
   }
-  // A folder of root, such as lost+found on a disk of its own, cannot be read by another user. Nobody else wrote to it.
+  // A process that does not run as root cannot read a folder such as lost+found, which only root may enter. Such a
+  // folder is accepted, because no other user can have written to it.
   const bool is_closed_below = error == std::errc::permission_denied && path != folder_.path;
   return !error || is_closed_below || error == std::errc::no_such_file_or_directory
              ? absl::OkStatus()
@@ -213,8 +216,8 @@ std::vector<std::string> Examination::Close() const {
   return lines;
 }
 
-// Names a folder above `path` to which every user may write and from which every user may remove what others own. Empty
-// if there is none.
+// Returns the path of a folder above `path` in which every user may create entries and remove the entries of other
+// users; empty if there is none.
 std::string OpenFolderAbove(const std::string& path) {
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
@@ -251,7 +254,7 @@ absl::Status MakePrivateFolders(const std::string& path) {
 
 absl::StatusOr<std::vector<std::string>> PreparePrivateFolder(const PrivateFolder& folder) {
   PrivateFolder named = folder;
-  while (named.path.size() > 1 && named.path.back() == '/') {  // With the slash, lstat would follow a link.
+  while (named.path.size() > 1 && named.path.back() == '/') {  // If the path ends in a slash, lstat follows a link.
     named.path.pop_back();
   }
   AMPD_RETURN_IF_ERROR(MakePrivateFolders(named.path));

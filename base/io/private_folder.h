@@ -7,8 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-// Folders that only their owner may use: they hold the state of a program, which trusts what it reads there. A file in
-// them that other users could write might hold anything.
+// Folders that only their owner may use. A program keeps its state in them and trusts what it reads there. This would
+// not be safe if other users could write to the files.
 namespace ampd {
 
 // Creates the folder, and the folders above it that are missing, each with mode 0700 less the umask. An existing folder
@@ -18,11 +18,12 @@ absl::Status MakePrivateFolders(const std::string& path);
 struct PrivateFolder {
   std::string path;
   std::string what;  // What the folder is, for messages: "the data directory".
-  // What to examine: 0 the folder itself, 1 its entries too, 2 also the entries of the folders in it.
+  // How deep to examine: 0 only the folder itself, 1 also its entries, 2 also the entries of the folders in it.
   int depth = 2;
-  // Whether other users who may enter the folder now may still do so afterwards, to reach a socket in it.
+  // If true, other users who may enter the folder now keep this permission, so that they can reach a socket in it.
   bool others_may_enter = false;
-  // Folders in this one whose files other users may be allowed to read, such as certificates.
+  // Names of entries of the folder that keep their permissions, with all that is in them, because other users may read
+  // them: for example a folder of certificates.
   std::set<std::string> readable;
 };
 
@@ -31,18 +32,18 @@ struct PrivateFolder {
 //   * refuses it, with FAILED_PRECONDITION and the reason OPEN_TO_OTHERS, if the group or others may write to it or to
 //     a file or folder in it, or if one of these belongs to another user than this process's or root. The message has
 //     the path, its mode or owner, and the command that corrects it;
-//   * takes all permissions from group and others wherever others had one, such as mode 0755 or 0644. A mode that only
-//     lets the group read, such as 0750, is taken as intended and stays.
+//   * removes all permissions of group and others from every file and folder on which others have a permission, such as
+//     mode 0755 or 0644. A mode that gives others nothing but lets the group read, such as 0750, is kept.
 //
-// A symbolic link counts as what it leads to, and must itself belong to this user or root. Sockets are not examined.
-// On a network disk that gives all files another owner, that owner counts as this user.
+// A symbolic link is examined like its target, and the link itself must belong to this user or root. Sockets are not
+// examined. Some network disks give all files the same owner; that owner counts as this user.
 //
-// Returns lines for the log: what was closed, and a warning if every user may replace the folder because one of the
-// folders above it is open to all. Other errors are those of the system.
+// Returns lines for the log: which permissions were removed, and a warning if every user may replace the folder because
+// a folder above it is open to all. Other errors are those of the system.
 absl::StatusOr<std::vector<std::string>> PreparePrivateFolder(const PrivateFolder& folder);
 
-// Refuses a file or folder that another user could write, as PreparePrivateFolder does. OK if it does not exist. `what`
-// is its name in messages.
+// Returns the error of PreparePrivateFolder if another user could write this file or folder. OK if it does not exist.
+// `what` is its name in messages.
 absl::Status CheckOnlyOwnerWrites(const std::string& path, const std::string& what);
 
 }  // namespace ampd

@@ -77,8 +77,8 @@ std::string_view SqliteStatement::Bytes(int column) const {
 absl::StatusOr<SqliteDatabase> SqliteDatabase::Open(const std::string& path, bool create) {
   int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0);
   if (create) {
-    // SQLite itself would create it with mode 0644. Only a new file is opened, because closing another descriptor of a
-    // database that this process has open would end SQLite's locks.
+    // Creates the database's file, because SQLite itself would create it with mode 0644. Opens no existing file:
+    // closing another descriptor of a database that this process has open would end SQLite's locks.
     UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)).Reset();
   }
   return OpenWith(path, flags);
@@ -129,7 +129,7 @@ absl::Status SqliteDatabase::CopyTo(const std::string& path, const std::function
   const auto sync = [](const UniqueFd& file) {
     return file.ok() && fdatasync(file.get()) == 0 ? absl::OkStatus() : ErrnoError(errno, "sync a copy");
   };
-  // Closed last, because closing it ends the locks of SQLite.
+  // Declared first, so that it is closed last: closing this descriptor ends SQLite's locks on the file.
   const UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   AMPD_RETURN_IF_ERROR(sync(file));
   AMPD_ASSIGN_OR_RETURN(SqliteDatabase copy, Open(path, /*create=*/false));

@@ -54,10 +54,10 @@ class SqliteDatabase {
   // Opens the database file. If the file is missing, `create` decides whether it is created; a reader passes false. A
   // new file, and the files that SQLite puts beside it, are accessible to their owner only.
   static absl::StatusOr<SqliteDatabase> Open(const std::string& path, bool create);
-  // Opens an existing file, which another process may have open and write to, for reading. The connection runs no
-  // checkpoint of the write-ahead log, not even when it is closed as the last one.
+  // Opens an existing file for reading. Another process may have the file open and write to it. The connection runs no
+  // checkpoint of the write-ahead log, not even when it is closed and was the last connection.
   static absl::StatusOr<SqliteDatabase> OpenReader(const std::string& path);
-  // Opens an existing file that nobody changes, such as one of a backup. Creates no files beside it, and ignores a
+  // Opens an existing file that nobody changes, such as a file of a backup. Creates no files beside it, and ignores a
   // write-ahead log.
   static absl::StatusOr<SqliteDatabase> OpenUnchanging(const std::string& path);
 

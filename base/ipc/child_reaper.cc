@@ -38,8 +38,8 @@ void ReapAdopted(const std::function<bool(pid_t)>& is_own) {
       waitpid(ended.si_pid, nullptr, WNOHANG);
       continue;
     }
-    // This child has another owner, which will reap it. Until then waitid returns the same child again and hides the
-    // others, so the other ended children are found in the process table.
+    // The child that waitid returned has another owner, which will reap it. Until then waitid returns only this child,
+    // so find the other ended children in the process table.
     for (const ProcessEntry& entry : ListProcesses()) {
       if (entry.parent == getpid() && entry.state == 'Z' && !is_own(entry.pid)) {
         waitpid(entry.pid, nullptr, WNOHANG);

@@ -23,7 +23,7 @@ class SignalThread {
   // REQUIRES: called at most once.
   void Start(Callback callback);
 
-  // Ends the thread: the callback, which has finished, is not called any more. Idempotent.
+  // Ends the signal thread. When Stop returns, the callback is not running and will not be called again. Idempotent.
   void Stop();
 
  private:

@@ -74,7 +74,7 @@ ProbeResult ProbeUnix(const std::string& path, const ProbedListener& listener, a
   UniqueFd folder;
   const absl::StatusOr<sockaddr_un> address = AddressOf(path, folder);
   UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // An address without a name makes the kernel choose one that no other socket has.
+  // Binding to an address without a name makes the kernel choose a name that no other socket has.
   sockaddr_un own{};
   own.sun_family = AF_UNIX;
   if (!address.ok() || !probe.ok() ||

@@ -39,7 +39,7 @@ bool IsHostName(const std::string& host) {
   });
 }
 
-// "DNS:node1,IP:127.0.0.1", the form in which OpenSSL takes a subjectAltName.
+// Returns the hosts as a subjectAltName in OpenSSL's notation: "DNS:node1,IP:127.0.0.1".
 absl::StatusOr<std::string> AlternativeNames(const std::vector<std::string>& hosts) {
   std::vector<std::string> names;
   for (const std::string& host : hosts) {
@@ -73,7 +73,7 @@ absl::Status AddExtension(X509* certificate, X509* issuer, int nid, const std::s
   return absl::OkStatus();
 }
 
-// A certificate without issuer, extensions and signature, for the holder of the key.
+// Makes a certificate for the holder of `key`, still without issuer, extensions and signature.
 absl::StatusOr<CertificatePtr> Begin(const std::string& name, EVP_PKEY* key, absl::Duration validity) {
   if (name.empty() || name.size() > kMaxNameBytes) {
     return absl::InvalidArgumentError("the name of a certificate must have 1 to 64 bytes");
@@ -99,7 +99,7 @@ absl::StatusOr<CertificatePtr> Begin(const std::string& name, EVP_PKEY* key, abs
   return is_made ? absl::StatusOr<CertificatePtr>(std::move(certificate)) : OpenSslFailed("making a certificate");
 }
 
-// Signs the certificate and returns it with its key.
+// Sets the issuer of the certificate, signs it, and returns it with its key.
 absl::StatusOr<CertificateAndKey> Finish(X509* certificate, EVP_PKEY* key, X509* issuer, EVP_PKEY* issuers_key) {
   if (X509_set_issuer_name(certificate, X509_get_subject_name(issuer)) != 1 ||
       X509_sign(certificate, issuers_key, EVP_sha256()) == 0) {

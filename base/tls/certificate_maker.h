@@ -18,10 +18,10 @@ struct CertificateAndKey {
 // valid from a minute ago, for hosts whose clocks differ a little, and for `validity`. INTERNAL if OpenSSL fails.
 absl::StatusOr<CertificateAndKey> MakeAuthority(const std::string& name, absl::Duration validity);
 
-// What a certificate is for.
+// The properties of a certificate to issue.
 struct CertificateRequest {
   std::string name;                // Common name (CN), at most 64 bytes.
-  std::vector<std::string> hosts;  // Host names and IP addresses of a server; empty: a certificate of a client.
+  std::vector<std::string> hosts;  // Host names and IP addresses of a server; empty for the certificate of a client.
   absl::Duration validity;
 };
 

@@ -10,28 +10,29 @@ namespace ampd {
 
 // The files with which a server or a client makes TLS connections. All are in PEM form.
 struct TlsFiles {
-  std::string ca;           // Certificates of the authorities whose certificates the peer may have.
-  std::string certificate;  // The own certificate, with those between it and its authority behind it.
-  std::string key;          // The own certificate's key.
+  std::string ca;           // Certificates of the CAs that may issue the peer's certificate.
+  std::string certificate;  // This side's certificate, followed by the intermediate certificates up to its CA.
+  std::string key;          // The private key of this side's certificate.
 
   bool operator==(const TlsFiles&) const = default;
   bool empty() const { return ca.empty() && certificate.empty() && key.empty(); }
 };
 
-// The options of a program that name the files, for messages.
+// The names of the program's options for these files, for messages.
 struct TlsFileOptions {
   const char* ca = "--ca";
   const char* certificate = "--cert";
   const char* key = "--key";
 };
 
-// INVALID_ARGUMENT (BAD_TLS_FILES), with a message for the operator that names the file, if a file is missing or cannot
-// be read, has no certificate or key, if others than its owner may read the key, if the key is not the certificate's,
-// or if the certificate is not valid now. `needs_certificate`: whether certificate and key must be there; without them
-// a client has no certificate.
+// Checks the files. Returns INVALID_ARGUMENT (BAD_TLS_FILES), with a message for the operator that names the file, if a
+// file is missing or cannot be read, if it has no certificate or key, if others than its owner may read the key, if the
+// key does not belong to the certificate, or if the certificate is not valid now. `needs_certificate`: whether
+// certificate and key are required; a client can do without.
 absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate, const TlsFileOptions& options = {});
 
-// The same for a server whose clients need no certificate: `files.ca` may be empty, certificate and key must be there.
+// Checks the files of a server whose clients need no certificate: `files.ca` may be empty, but certificate and key are
+// required. Returns the errors of CheckTlsFiles.
 absl::Status CheckServerFiles(const TlsFiles& files, const TlsFileOptions& options);
 
 // The contents of TlsFiles.

@@ -32,7 +32,7 @@ std::vector<CertificatePtr> CertificatesOf(const std::string& pem) {
   return certificates;
 }
 
-// When the first certificate expires.
+// Returns when the first certificate of the chain expires.
 absl::Time EndOf(const std::vector<CertificatePtr>& chain) {
   std::tm end = {};
   return !chain.empty() && ASN1_TIME_to_tm(X509_get0_notAfter(chain.front().get()), &end) == 1

@@ -14,7 +14,7 @@ namespace ampd {
 // The first common name of the first certificate of a PEM text, as UTF-8; empty if there is none.
 std::string CommonNameOf(const std::string& pem);
 
-// The PEM text of a certificate in DER form, which is given in base64.
+// Converts a certificate from DER, encoded in base64, to PEM.
 std::string PemOfDer(const std::string& base64);
 
 // Decides which certificates are trusted at this moment: those that an authority in a file has issued, directly or
@@ -27,14 +27,14 @@ class Trust {
   ~Trust();
 
   // Reads the file again if it has changed. Call it once a second. If the file cannot be read, or has no certificate,
-  // the authorities stay those of before.
+  // the trusted authorities do not change.
   void Refresh();
 
-  // Returns whether the first certificate of a PEM text is trusted. The text may also have the certificates between it
-  // and its authority.
+  // Returns whether the first certificate of a PEM text is trusted. In the text, intermediate certificates may follow
+  // it.
   bool Vouches(const std::string& pem) const { return NameOf(pem).has_value(); }
 
-  // Returns the common name (CommonNameOf) of a certificate that is trusted; nothing for any other.
+  // Returns the common name (CommonNameOf) of a trusted certificate; nothing if the certificate is not trusted.
   std::optional<std::string> NameOf(const std::string& pem) const;
 
  private:
@@ -45,14 +45,14 @@ class Trust {
   std::string content_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Authorities> authorities_ ABSL_GUARDED_BY(mutex_);
 
-  // What was found out about a certificate, so that it need not be verified for every call.
+  // The result of verifying a certificate. It is kept, so that the certificate need not be verified for every call.
   struct Answer {
     bool is_good = false;
-    absl::Time end;    // Of the certificate.
-    std::string name;  // Its common name.
+    absl::Time end;    // When the certificate expires.
+    std::string name;  // The certificate's common name.
   };
   mutable std::map<std::string, Answer> answers_ ABSL_GUARDED_BY(mutex_);
-  mutable absl::Time answers_begin_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // Of the oldest answer.
+  mutable absl::Time answers_begin_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // Time of the oldest answer.
 };
 
 }  // namespace ampd

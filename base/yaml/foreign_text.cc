@@ -14,7 +14,7 @@ namespace {
 
 Problem ForeignAt(SourceMark mark, std::string message) { return {std::move(mark), "", std::move(message), "", {}}; }
 
-// Whether the byte is a control character that no text has, in any encoding that has one byte per ASCII character.
+// Whether the byte is a control character that no text contains, in any encoding that extends ASCII.
 bool IsOfNoText(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte < 0x20 && !absl::ascii_isspace(byte) && byte != 0x1B;

@@ -13,8 +13,8 @@
 namespace ampd {
 namespace {
 
-// Whether every YAML reader takes the text for a text even without quotes. Only short, simple forms pass; all other
-// texts are quoted.
+// Whether every YAML reader takes the unquoted text for a string. Accepts only simple forms; all other texts are
+// quoted.
 bool IsPlain(std::string_view text) {
   static constexpr const char* kOtherTypes[] = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"};
   if (text.empty() || !absl::ascii_isalpha(text.front())) {
@@ -56,8 +56,8 @@ std::string YamlScalar(std::string_view text) {
   if (IsPlain(text)) {
     return std::string(text);
   }
-  // The escapes of OneLine (\n, \x1b, \u202e) are also those of YAML, but for the two halves of a character beyond
-  // U+FFFF. A backslash that the text has is doubled before.
+  // OneLine's escapes (\n, \x1b, \u202e) are also valid in YAML, except the pair of escapes for a character beyond
+  // U+FFFF. Backslashes in the text are doubled first.
   const std::string escaped = absl::StrReplaceAll(
       ValidUtf8(text), {{"\\", "\\\\"}, {"\"", "\\\""}, {"\uFFFE", "\\ufffe"}, {"\uFFFF", "\\uffff"}});
   return absl::StrCat("\"", OneLine(EscapedBeyondFfff(escaped)), "\"");

@@ -126,7 +126,7 @@ std::string CharacterAt(const Lines& lines, const SourceMark& mark) {
   return is_inside ? lines[mark.line - 1].substr(mark.column - 1, 1) : "";
 }
 
-// The messages of yaml-cpp that have no variable part, in our words.
+// Explains a message of yaml-cpp that has no variable part. Returns "" for any other message.
 std::string ExplainedMessage(const std::string& message, const YamlKind& kind) {
   namespace errors = YAML::ErrorMsg;
   const std::string tag = absl::StrCat("a value that begins with '!' is a tag, which ", kind.files, " do not have");
@@ -174,7 +174,7 @@ std::string ExplainedMessage(const std::string& message, const YamlKind& kind) {
   return found == std::end(words) ? "" : found->second;
 }
 
-// The messages of yaml-cpp that end with a part of the text, and those that depend on the text at `mark`.
+// Explains any message of yaml-cpp, also one that ends with a part of the text or depends on the text at `mark`.
 std::string ExplainedByText(const Lines& lines, const SourceMark& mark, const YamlKind& kind,
                             const std::string& message) {
   namespace errors = YAML::ErrorMsg;

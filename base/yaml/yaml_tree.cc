@@ -138,8 +138,8 @@ class TreeBuilder final : public YAML::EventHandler {
     return node;
   }
 
-  // Accepts the tags of YAML's own types, such as !!str, where tags are allowed, and no others: the type of a value
-  // follows from its field.
+  // Accepts only the tags of YAML's own types, such as !!str, and only in files that may have tags. These tags have no
+  // effect, because the type of a value follows from its field.
   void CheckTag(const YAML::Mark& mark, const std::string& tag) {
     constexpr std::string_view kOwn = "tag:yaml.org,2002:";
     constexpr std::string_view kTypes[] = {"bool", "float", "int", "map", "null", "seq", "str"};

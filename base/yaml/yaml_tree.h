@@ -29,7 +29,7 @@ struct Problem {
 struct YamlEntry;
 
 // One value of the YAML text. A scalar keeps its text, because its type depends on the field that is set from it. A
-// null has the text "~" or "null" if it was written so.
+// null keeps its text too: "~", "null" or nothing.
 struct YamlNode {
   enum class Kind { kNull, kScalar, kSequence, kMap };
   Kind kind = Kind::kNull;
@@ -46,11 +46,11 @@ struct YamlEntry {
   YamlNode value;
 };
 
-// A kind of file that is written in YAML: its names in messages, and which parts of YAML it may use.
+// A kind of file that is written in YAML: how messages name it, and which parts of YAML it may use.
 struct YamlKind {
   const char* file = "";            // One file: "a job file".
   const char* files = "";           // Several: "job files".
-  const char* content = "";         // What a file has one of: "one job".
+  const char* content = "";         // The content of a file: "one job".
   const char* about_archives = "";  // Ends the message for a ZIP archive: "; a job file is a text in YAML".
   // Whether anchors, aliases and tags are refused.
   bool is_plain = false;

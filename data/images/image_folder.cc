@@ -46,8 +46,8 @@ bool EndsWithAnyOf(const std::string& name, std::initializer_list<std::string_vi
 
 bool IsNamedAsPicture(const std::string& name) { return EndsWithAnyOf(name, {".png", ".jpg", ".jpeg"}); }
 
-// Whether the name has an extension that ImageFolder accepts (torchvision/datasets/folder.py, IMG_EXTENSIONS) but that
-// this code can't decode.
+// Whether the name has an extension that ImageFolder (torchvision/datasets/folder.py, IMG_EXTENSIONS) accepts, but
+// whose format this code can't decode.
 bool IsNamedAsOtherPicture(const std::string& name) {
   return EndsWithAnyOf(name, {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"});
 }

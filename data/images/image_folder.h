@@ -29,12 +29,12 @@ struct PackSummary {
 };
 
 // Packs a folder of pictures into a safetensors file with the tensors "images", uint8 of (samples, channels, height,
-// width), and "labels", int32. The samples have the order of torchvision's ImageFolder. The metadata entry "classes" is
-// a JSON list of the class names. Like ImageFolder, it treats every folder as a class, whatever its name begins with,
-// descends into its subfolders and follows links. After an error there is no new file at `destination`. Errors:
-// NOT_FOUND; INVALID_ARGUMENT if there are no classes, a class without pictures, pictures of a type that ImageFolder
-// accepts but this function can't decode, a link that leads in a circle, or too many pictures to train on; DATA_LOSS
-// naming the picture if one is damaged; ALREADY_EXISTS.
+// width), and "labels", int32. The samples have the order of torchvision's ImageFolder. As with ImageFolder, every
+// folder is a class, whatever its name begins with, and subfolders and links are followed. The metadata entry "classes"
+// is a JSON list of the class names. After an error there is no new file at `destination`. Errors: NOT_FOUND;
+// INVALID_ARGUMENT if there are no classes, a class without pictures, pictures of a type that ImageFolder accepts but
+// this function can't decode, a link that leads in a circle, or too many pictures to train on; DATA_LOSS naming the
+// picture if one is damaged; ALREADY_EXISTS.
 absl::StatusOr<PackSummary> PackFolder(const PackOptions& options);
 
 }  // namespace ampd::images

@@ -88,7 +88,8 @@ class Reader {
       return absl::ResourceExhaustedError("no memory to decode a PNG");
     }
     png_set_read_fn(png_, &source_, Read);
-    // libpng's limit on sizes is set above the one that this code checks, so that this code's error message is used.
+    // libpng's limit on sizes is set above that of this code, so that a picture that is too large gets this code's
+    // error message.
     png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
     png_set_chunk_malloc_max(png_, kMaxChunkBytes);
     // Make libpng drop text, suggested palettes and unknown chunks, on which no pixel depends. Otherwise a file with a

@@ -180,8 +180,7 @@ absl::Status AddTable(const LabelledTextOptions& options, TextFile& file, Writer
   for (bool is_heading = true;; is_heading = false) {
     const absl::Status read = table.Next(&cells);
     const std::string place = absl::StrCat(options.text, ":", table.line());
-    // An error that begins with the file's path already names the place of the fault. Any other error lacks it, so
-    // `place` is put before it.
+    // An error that begins with the file's path already names the place of the fault. To any other error, add `place`.
     AMPD_RETURN_IF_ERROR(absl::StartsWith(read.message(), options.text) ? read : WithPrefix(place, read));
     if (cells.empty()) {
       return absl::OkStatus();

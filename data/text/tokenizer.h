@@ -10,8 +10,8 @@ namespace ampd::text {
 using Tokens = std::vector<uint32_t>;
 
 // Turns text into token numbers. A long text may be encoded in pieces: if each cut is between a word and the white
-// space after it, the tokens are the same as those of the whole text. Thread-compatible, because it caches words that
-// it has seen.
+// space after it, the tokens are the same as those of the whole text. Thread-compatible, because a tokenizer caches
+// words.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;

@@ -176,7 +176,7 @@ bool WordPieceTokenizer::AppendPieces(std::string_view word, Tokens* tokens) con
       return false;
     }
     tokens->push_back(*piece);
-    begin = *last;  // `last` is the piece's last code point, because the loop went one further.
+    begin = *last;  // The loop has decremented `last` once more: it is at the piece's last code point.
     first = last + 1;
   }
   return true;
