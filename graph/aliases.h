@@ -15,7 +15,7 @@ class Aliases {
  public:
   explicit Aliases(const Graph& graph);
 
-  // The index of the value whose memory this one shows, possibly its own.
+  // Returns the index of the value whose memory `value` shows. If `value` has its own memory, returns its own index.
   int Of(ValueId value) const { return memory_[static_cast<size_t>(value.index)]; }
 
  private:
@@ -29,7 +29,7 @@ std::optional<ValueId> GivenBack(const Node& node);
 // The value whose memory a node writes and returns as its result; nothing if the node has its own result.
 std::optional<ValueId> WrittenBy(const Node& node);
 
-// For each value of the graph, by its index: whether it is a parameter or a buffer.
+// Returns, for each value of the graph by its index, whether the value is a parameter or a buffer.
 std::vector<bool> StatesOf(const Graph& graph);
 
 }  // namespace ampd::graph

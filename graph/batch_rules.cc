@@ -23,14 +23,14 @@ bool IsTrue(const Node& node, std::string_view argument) {
   return operand != nullptr && *operand == Operand(true);
 }
 
-// Whether a batch norm gets only one value per channel: the check _verify_batch_size of torch.nn.functional.
+// Whether a batch norm gets only one value per channel. torch.nn.functional refuses this in _verify_batch_size.
 bool HasOneValueAChannel(const Node& node, const Shape& input, int64_t batch_size) {
   return node.op == "aten.batch_norm.default" && IsTrue(node, "training") && input.size() >= 2 &&
          IsOneBeside(input, batch_size, 1);
 }
 
-// Whether a group norm gets only one value per group. Like PyTorch's own check, counts the values of all samples of the
-// batch together, although the norm treats each sample alone.
+// Whether a group norm gets only one value per group. Counts the values of all samples of the batch together, although
+// the norm treats each sample alone: PyTorch's own check counts so too.
 bool HasOneValueAGroup(const Node& node, const Shape& input, int64_t batch_size) {
   const Operand* const operand = node.Find("num_groups");
   const auto* const groups = operand == nullptr ? nullptr : std::get_if<int64_t>(operand);

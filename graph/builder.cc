@@ -14,7 +14,7 @@ std::string Join(std::string_view path, std::string_view name) {
   return path.empty() ? std::string(name) : absl::StrCat(std::string(path), ".", std::string(name));
 }
 
-// "aten.conv2d.default" -> "conv2d", the base of result names.
+// Returns the short name of an op, from which the names of its results are made: "conv2d" for "aten.conv2d.default".
 std::string_view ShortName(std::string_view op) {
   op.remove_prefix(op.find('.') + 1);
   return op.substr(0, op.find('.'));

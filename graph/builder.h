@@ -32,7 +32,7 @@ struct MaxPool2dOptions {
   int64_t padding = 0;
 };
 
-// torch.nn.LSTM or torch.nn.GRU.
+// The kind of a recurrent layer: torch.nn.LSTM or torch.nn.GRU.
 enum class RecurrentCell { kLstm, kGru };
 
 // Writes a graph in the style of a torch.nn.Module. Each call is a layer: it adds its parameters under "<path>.weight"
@@ -77,18 +77,18 @@ class GraphBuilder {
   // Indices int64 (...), table (N, C) -> (..., C): the rows of the table with these indices. The row at
   // `padding_index`, if given, gets no gradient.
   ValueId Embedding(std::string_view path, ValueId indices, ValueId table, std::optional<int64_t> padding_index = {});
-  // Attention over heads, (B, heads, T, D) each -> (B, heads, T, D). The result has the query's memory layout. So heads
-  // that View and Transpose(1, 2) cut out of (B, T, C) are joined again without a copy. There is no dropout. `mask`:
-  // bool, broadcast to (B, heads, T, T), true where a query sees a key. Without a mask LibTorch uses its flash kernel
-  // on every device; with one it may not.
+  // Attention over heads, (B, heads, T, D) each -> (B, heads, T, D). The result has the memory layout of the query. So
+  // heads that View and Transpose(1, 2) cut out of (B, T, C) are joined again without a copy. There is no dropout.
+  // `mask`: bool, broadcast to (B, heads, T, T), true where a query sees a key. Without a mask, LibTorch uses its flash
+  // kernel on every device; with a mask, it may use another kernel.
   ValueId Attention(std::string_view path, ValueId query, ValueId key, ValueId value, bool is_causal,
                     std::optional<ValueId> mask = {});
   ValueId Relu(std::string_view path, ValueId x);
-  // Multiplies negative numbers by `slope`.
+  // Leaky ReLU: multiplies negative numbers by `slope`.
   ValueId LeakyRelu(std::string_view path, ValueId x, double slope);
-  // The exact (erf) form.
+  // GELU in its exact form, which uses the error function (erf).
   ValueId Gelu(std::string_view path, ValueId x);
-  // The approximation by tanh.
+  // GELU in the form that approximates it by tanh.
   ValueId GeluTanh(std::string_view path, ValueId x);
   ValueId Sigmoid(std::string_view path, ValueId x);
   ValueId Silu(std::string_view path, ValueId x);
@@ -101,7 +101,7 @@ class GraphBuilder {
   // x reshaped. REQUIRES: x lies in memory in the order of its dimensions.
   ValueId View(std::string_view path, ValueId x, Shape shape);
   ValueId Transpose(std::string_view path, ValueId x, int64_t dim0, int64_t dim1);
-  // The first `count` rows of x, as a view. Returns x itself if that is all of them.
+  // The first `count` rows of x, as a view. Returns x itself if x has no further rows.
   ValueId Rows(std::string_view path, ValueId x, int64_t count);
   // Entry `index` of x along `dim`, without that dimension; a view.
   ValueId Select(std::string_view path, ValueId x, int64_t dim, int64_t index);
@@ -136,7 +136,8 @@ class GraphBuilder {
   // Concatenates along `dim`; all other dimensions must agree. REQUIRES: parts is not empty.
   ValueId Concat(std::string_view path, const std::vector<ValueId>& parts, int64_t dim);
   ValueId Softmax(std::string_view path, ValueId x, int64_t dim);
-  // y is broadcast to x: y has the shape of x or of its last dimensions, with size 1 where y is repeated.
+  // In Add and Mul, y is broadcast to x: y has the shape of x or of its last dimensions, with size 1 where y is
+  // repeated.
   ValueId Add(std::string_view path, ValueId x, ValueId y);
   ValueId Mul(std::string_view path, ValueId x, ValueId y);
   // Logits (B, classes), labels int64 (B) -> scalar: the mean loss over the batch.
@@ -151,7 +152,8 @@ class GraphBuilder {
 
  private:
   const Shape& shape(ValueId x) const { return graph_.type(x).shape; }
-  // Records the first failure. Returns whether `ok` and everything before it held.
+  // If `ok` is false, records the error `what`, unless an earlier error is recorded. Returns whether no error is
+  // recorded.
   bool Require(bool ok, std::string_view path, std::string_view what);
   ValueId Emit(std::string_view path, std::string_view op, std::vector<Argument> arguments, Shape shape,
                Dtype dtype = Dtype::kFloat32);

@@ -8,7 +8,8 @@
 namespace ampd::graph {
 namespace {
 
-// The number of elements of a shape, possibly a multiple of the batch size; nothing if it has two batch dimensions.
+// The number of elements of a shape, possibly a multiple of the batch size; nothing if two dimensions of the shape
+// depend on the batch size.
 std::optional<Dim> SizeProduct(const Shape& shape) {
   int64_t factor = 1;
   int num_batches = 0;

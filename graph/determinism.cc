@@ -24,7 +24,7 @@ bool PoolsToOnePixel(const Node& node) {
 }
 
 // Whether the node is a cross entropy of scores that have dimensions beside those of samples and classes, such as
-// pixels. A target of class probabilities is computed otherwise, and deterministically.
+// pixels. Returns false for a target of class probabilities, for which LibTorch uses a deterministic algorithm.
 bool IsLossOverPixels(const Graph& graph, const Node& node) {
   const bool is_loss = node.op == "aten.cross_entropy_loss.default" || node.op == "aten.nll_loss_nd.default";
   return is_loss && graph.type(*node.ValueOf("self")).shape.size() > 2 &&

@@ -10,7 +10,7 @@ namespace {
 struct DtypeRow {
   std::string_view name;
   int64_t item_size_bytes;
-  double greatest;  // 0 if not a floating-point type.
+  double greatest;  // The largest finite number; 0 for a type that is not floating-point.
 };
 
 // One row per Dtype, in the order of the enumeration.

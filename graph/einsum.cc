@@ -238,7 +238,7 @@ absl::StatusOr<std::vector<int64_t>> PathOf(const Node& node, size_t num_operand
   return *path;
 }
 
-// One einsum with a valid equation and path.
+// An einsum whose equation and path are valid.
 class Einsum {
  public:
   Einsum(const Node& node, EinsumEquation equation, std::vector<int64_t> path)

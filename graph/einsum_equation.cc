@@ -14,11 +14,11 @@ namespace ampd::graph {
 namespace {
 
 constexpr char kEllipsis = '.';
-constexpr size_t kMaxPlaces = 64;  // LibTorch's own bound.
+constexpr size_t kMaxPlaces = 64;  // LibTorch has the same limit.
 
 absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
 
-// The letters of one operand, or of the result, with a '.' for "...".
+// Returns the labels of one operand or of the result, one letter each. A '.' stands for "...".
 absl::StatusOr<std::string> LabelsOf(absl::string_view text) {
   std::string labels;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -47,7 +47,7 @@ bool IsPlainAddition(const Node& node) {
   return node.op == "aten.add.Tensor" && is_unscaled;
 }
 
-// The nodes that become one. `residual`: what is added, if there is an addition.
+// The nodes that are fused into one. `residual`: the value that the addition adds; nothing if there is no addition.
 struct Chain {
   size_t norm = 0;
   size_t last = 0;
@@ -98,7 +98,7 @@ class Fusion {
       const auto value = node.ValueOf(name);
       return value.has_value() ? TypeOf(*value).dtype == Dtype::kFloat32 : IsMissing(node, name);
     });
-    // The node moves behind others, so nothing else may read or write what it writes.
+    // The fused node stands behind nodes that follow the norm, so no other node may read or write its statistics.
     const bool owns_statistics =
         std::all_of(std::begin(kStatistics), std::end(kStatistics), [&](std::string_view name) {
           const auto value = node.ValueOf(name);
@@ -131,7 +131,8 @@ class Fusion {
     chain.last = node;
   }
 
-  // The node that alone reads the result of another, if it may become one with it.
+  // The node that is the only reader of the result of `node`; nothing if there is no such reader, or if the two nodes
+  // may not be fused.
   std::optional<size_t> OnlyReader(size_t node) const {
     const Node& before = program_.nodes()[node];
     const ReadCounts& reads = ReadsOfValue(before.outputs[0]);
@@ -144,7 +145,8 @@ class Fusion {
     return suits ? std::optional(reads.last) : std::nullopt;
   }
 
-  // What an addition adds to the result of the node `before`; nothing if it is another op or adds another type.
+  // The value that `addition` adds to the result of the node `before`. Nothing if `addition` is another op, or if that
+  // value has another type than the result.
   std::optional<ValueId> ResidualOf(const Node& addition, size_t before) const {
     const auto self = addition.ValueOf("self");
     const auto other = addition.ValueOf("other");

@@ -6,22 +6,23 @@
 
 namespace ampd::graph {
 
-// A batch norm in training mode with the addition and the ReLU behind it:
+// A batch norm in training mode, together with the addition and the ReLU that follow it:
 //
 //   ampd.batch_norm_add_relu(input (B, C, H, W), weight, bias, running_mean, running_var, residual, momentum, eps,
 //                            cudnn_enabled, relu) -> a tensor like the input
 //
-// The arguments are those of aten.batch_norm, and two more. `residual` (B, C, H, W), or None, is added to the norm's
+// The op has the arguments of aten.batch_norm, and two more. `residual` (B, C, H, W), or None, is added to the norm's
 // result. `relu` says whether ReLU follows.
 inline constexpr std::string_view kFusedBatchNorm = "ampd.batch_norm_add_relu";
 
-// Returns the program with its batch norms in training mode replaced by kFusedBatchNorm, each together with what reads
-// its result: an addition of a value of the same type, a ReLU, or both, in this order. An op is included only if it is
-// the only reader of the value before it and in the same checkpoint segment. The new node stands in the place of the
-// last op, has the module of the norm, and the last op's output.
+// Returns the program with its batch norms in training mode replaced by kFusedBatchNorm. The fused node includes what
+// reads the result of the norm: an addition of a value of the same type, a ReLU, or both, in this order. An op is
+// included only if it is the only reader of the value before it and in the same checkpoint segment. The fused node
+// stands in the place of the last op, has the module of the norm, and the last op's output.
 //
-// Unchanged are norms of other than four dimensions, norms with parameters or statistics below fp32, and norms whose
-// statistics another node reads too. Run it last, because other passes do not know the op.
+// Three kinds of norms stay unchanged: norms of other than four dimensions, norms with parameters or statistics below
+// fp32, and norms whose statistics another node reads too. Run this pass last, because other passes do not know
+// kFusedBatchNorm.
 Graph WithFusedBatchNorms(const Graph& program);
 
 }  // namespace ampd::graph

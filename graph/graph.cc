@@ -73,7 +73,7 @@ double Initializer::UniformBound() const {
   if (kind == Kind::kUniform) {
     return bound;
   }
-  // The same steps as torch.nn.init.kaiming_uniform_, so that the last bit agrees.
+  // Computes the bound in the same steps as torch.nn.init.kaiming_uniform_, so that the results agree to the last bit.
   const double a = std::sqrt(5.0);
   const double gain = std::sqrt(2.0 / (1.0 + a * a));
   return std::sqrt(3.0) * (gain / std::sqrt(static_cast<double>(fan_in)));

@@ -109,7 +109,7 @@ struct Initializer {
     kConstant,        // Every element is `value`.
     kUniform,         // Uniform over [-bound, bound].
     kNormal,          // Normal with mean `value` and deviation `bound`.
-    kKaimingUniform,  // torch.nn.init.kaiming_uniform_(a=sqrt(5)) for `fan_in`, as nn.Linear and nn.Conv2d do
+    kKaimingUniform,  // torch.nn.init.kaiming_uniform_(a=sqrt(5)) for `fan_in`, as in nn.Linear and nn.Conv2d.
   };
   Kind kind = Kind::kConstant;
   double value = 0;
@@ -122,7 +122,7 @@ struct Initializer {
   static Initializer KaimingUniform(int64_t fan_in);
   // The bias of a layer whose weight has this fan-in: uniform over +-1 / sqrt(fan_in).
   static Initializer Bias(int64_t fan_in);
-  // Half the width of a uniform distribution. REQUIRES: a uniform kind.
+  // Half the width of a uniform distribution. REQUIRES: `kind` is kUniform or kKaimingUniform.
   double UniformBound() const;
 };
 
@@ -134,8 +134,8 @@ struct State {
 };
 
 // The number of batches that a norm has processed in training, by its Python name ("bn1.num_batches_tracked"): an int64
-// scalar that checkpoints hold beside the running statistics. It is not a value, because no node reads it; the code
-// that runs the graph counts.
+// scalar that checkpoints hold beside the running statistics. The counter is not a value of the graph, because no node
+// reads it. The code that runs the graph counts.
 struct BatchCounter {
   std::string name;
   ValueId running_mean;  // The buffer that the norm writes once per batch.
@@ -174,8 +174,8 @@ class Graph {
   ValueId AddInput(std::string_view name, TensorType type);
   ValueId AddParameter(std::string_view name, TensorType type, Initializer initializer);
   ValueId AddBuffer(std::string_view name, TensorType type, Initializer initializer);
-  // Adds a batch counter for a norm; does nothing if the norm has it already, because the model calls the norm twice.
-  // REQUIRES: `running_mean` is a buffer of this graph.
+  // Adds a batch counter for a norm. Does nothing if the norm already has a counter, which happens if the model calls
+  // the norm twice. REQUIRES: `running_mean` is a buffer of this graph.
   void AddBatchCounter(std::string_view name, ValueId running_mean);
   // Adds a node at the end. REQUIRES: its values belong to this graph.
   void AddNode(Node node);

@@ -19,8 +19,8 @@
 namespace ampd::graph {
 namespace {
 
-// The scatter op that writes a new part into the tensor of which `view` shows a part. Empty for views that have no such
-// op.
+// The scatter op that writes a new part into the tensor of which `view` shows a part. Empty if there is no such op for
+// the view.
 std::string_view ScatterOf(const Node& view) {
   return view.op == "aten.slice.Tensor" ? "aten.slice_scatter.default"
          : view.op == "aten.select.int" ? "aten.select_scatter.default"
@@ -127,9 +127,9 @@ class InPlacePass {
     return self.has_value() ? std::optional(Whole{*self, &node}) : std::nullopt;
   }
 
-  // The values that contain `written`, from the innermost outwards, up to the last one that is in `read`. Stops early
-  // at a view whose part can't be scattered back. Omits values that are the same memory (without a view) and are not in
-  // `read`. Removes the returned values from `read`.
+  // The values that contain `written`, from the innermost outwards, up to the last one that is in `read`. The search
+  // ends at a view whose part can't be scattered back. Omits values that are the same memory (without a view) and are
+  // not in `read`. Removes the returned values from `read`.
   std::vector<Whole> WholesOf(ValueId written, std::set<ValueId>& read) const {
     std::vector<Whole> wholes;
     size_t num_read = 0;
@@ -176,7 +176,7 @@ class InPlacePass {
     }
     node.op = out_of_place;
     node.is_written_in_place = true;
-    if (node.op == "aten.dropout.default") {  // The only one of these ops whose argument has this name.
+    if (node.op == "aten.dropout.default") {  // Of all these ops, only dropout calls this argument "input".
       for (Argument& argument : node.arguments) {
         argument.name = argument.name == "self" ? "input" : argument.name;
       }

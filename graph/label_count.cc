@@ -47,7 +47,7 @@ std::vector<Node> NodesBefore(const Graph& model, ValueId value) {
   return nodes;
 }
 
-// Running statistics and other state that a step writes.
+// Returns the state that a training step writes, such as running statistics.
 std::set<ValueId> WrittenState(const Graph& model) {
   std::set<ValueId> written;
   for (const Node& node : model.nodes()) {

@@ -45,7 +45,7 @@ Graph WithLossAlone(Graph model) {
   return model;
 }
 
-// The two values that a head compares.
+// The two values that a head compares: the model's prediction and the labels.
 struct Compared {
   ValueId predicted;
   ValueId labels;
@@ -72,7 +72,7 @@ std::string LossOpOf(Head head) {
   }
 }
 
-// Adds whether each logit is above 0.
+// Adds the decision for each logit: whether the logit is above 0.
 ValueId AddDecisions(Graph& graph, ValueId logits) {
   return Call(graph, "aten.gt.Scalar", {{"self", logits}, {"other", int64_t{0}}}, "predicted",
               {Dtype::kBool, graph.type(logits).shape});

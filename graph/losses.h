@@ -21,7 +21,7 @@ struct Loss {
 std::vector<Loss> LossesOf(const Graph& model);
 
 // The graph of everything that a training step computes, on which a policy is resolved: WithLossHead of a model with a
-// head, or the model itself if it has its own losses. Errors as WithLossHead.
+// head, or the model itself if it has its own losses. Returns the same errors as WithLossHead.
 absl::StatusOr<Graph> TrainedGraph(const Graph& model);
 
 }  // namespace ampd::graph

@@ -22,8 +22,9 @@ std::vector<OpRow> ComputingRows() {
       {.op = "aten.linear.default", .op_class = kLower, .saves = {"input", "weight"}},
       {.op = "aten.matmul.default", .op_class = kLower, .saves = {"self", "other"}},
       {.op = "aten.mm.default", .op_class = kLower, .saves = {"self", "mat2"}},
-      // `saves` lists what LibTorch's flash kernel saves on a GPU without a mask; OpMemory knows what its other kernels
-      // save. The softmax is not saved. For a bool mask, the kernels save the numbers that the mask adds to the scores.
+      // `saves` lists what LibTorch's flash kernel saves on a GPU without a mask. OpMemory has the tensors that the
+      // other attention kernels save. The softmax is not saved. For a bool mask, the kernels save the numbers that the
+      // mask adds to the scores.
       {.op = "aten.scaled_dot_product_attention.default",
        .op_class = kLower,
        .saves = {"query", "key", "value", "result", "result.logsumexp", "result.added_mask"},
@@ -64,7 +65,7 @@ std::vector<OpRow> ComputingRows() {
       {.op = "aten.stack.default", .op_class = kPromote},
       {.op = "aten.mul.Tensor", .op_class = kPromote, .saves = {"self", "other"}},
       {.op = "aten.sub.Tensor", .op_class = kPromote},
-      // Banned below fp32, because fp16 cannot hold its gradient.
+      // This op is banned below fp32, because fp16 cannot hold its gradient.
       {.op = "aten.binary_cross_entropy.default", .op_class = kBanned, .saves = {"self", "target"}},
   };
 }

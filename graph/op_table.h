@@ -51,11 +51,11 @@ struct OpRow {
   std::string_view in_place_of = {};
 };
 
-// Null if the op is not allowed.
+// Returns the op's row; null if models may not use the op.
 const OpRow* FindOp(std::string_view op);
 
-// For one of our ops that stands for an ATen op ("ampd.linear_wide", "ampd.layer_norm", a fused batch norm), that ATen
-// op; for any other op, `op` itself.
+// If `op` is one of ampd's ops that stand for an ATen op ("ampd.linear_wide", "ampd.layer_norm", a fused batch norm),
+// returns that ATen op. Otherwise returns `op` itself.
 std::string_view ComputedBy(std::string_view op);
 
 // All rows, ordered by name.

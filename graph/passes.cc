@@ -59,7 +59,8 @@ class Reads {
   std::unordered_set<int> memory_;
 };
 
-// The graph without nodes that lead neither to an output nor, if `keeps_state`, to a write of a parameter or buffer.
+// Returns the graph with only those nodes that lead to an output or, if `keeps_state`, to a write of a parameter or
+// buffer.
 Graph Needed(const Graph& graph, bool keeps_state) {
   const Aliases aliases(graph);
   const std::vector<bool> is_state = StatesOf(graph);

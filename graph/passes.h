@@ -40,10 +40,10 @@ Graph EvalProgram(const Graph& graph);
 absl::StatusOr<Graph> WithLossHead(const Graph& model);
 
 // The training program for one of the model's losses, an fp32 scalar output. It has only the nodes that lead to this
-// loss, and the loss is its only output. Norms that do not lead to it are not in the program. A norm that leads to
-// several losses writes its statistics only in the program of the last one: a step runs the norm in each program, but
-// the model updates the statistics once. Inputs, parameters and buffers stay. INVALID_ARGUMENT (reason NO_LOSS) if the
-// model has no such output; other errors as WithoutInPlaceOps.
+// loss, and the loss is its only output. Norms that do not lead to the loss are not in the program. A norm that leads
+// to several losses writes its statistics only in the program of the last of these losses: a step runs the norm in each
+// program, but the model updates the statistics once. Inputs, parameters and buffers stay. Returns INVALID_ARGUMENT
+// (reason NO_LOSS) if the model has no such output, and the errors of WithoutInPlaceOps.
 absl::StatusOr<Graph> LossProgram(const Graph& model, std::string_view loss);
 
 // The output of a model with its own loss that states how many labels the loss is the mean of.
@@ -54,16 +54,16 @@ inline constexpr char kLabelCount[] = "label_count";
 // scalar of numbers, or depends on more than inputs and constants: a parameter, a running statistic or a random number.
 absl::StatusOr<std::optional<Graph>> LabelCountProgram(const Graph& model);
 
-// The evaluation program with "labels" added. Its outputs depend on the model's head:
-//   "loss_sum"     the sum over all labels of the terms whose mean is the loss, an fp32 scalar, so that batches of any
-//                  size add up
+// The evaluation program with the input "labels" added. Its outputs depend on the model's head:
+//   "loss_sum"     the sum over all labels of the terms whose mean is the loss, an fp32 scalar; the sums of several
+//                  batches can be added, whatever the sizes of the batches
 //   "loss"         instead of "loss_sum", for a model with its own loss: the mean over the batch
-//   "num_correct"  the number of correctly predicted labels, an int64 scalar: if the head has an accuracy
-//   "predicted"    the class of each sample, int64 (B); for label_logits whether each logit is above 0, bool
-//                  (B, classes): if the head predicts classes
-//   "logits"       the logits of each sample, (B, classes), for measures that depend on the order of classes: if a
-//                  sample has one class
-// Errors as WithLossHead.
+//   "num_correct"  if the head has an accuracy: the number of correctly predicted labels, an int64 scalar
+//   "predicted"    if the head predicts classes: the class of each sample, int64 (B); for label_logits whether each
+//                  logit is above 0, bool (B, classes)
+//   "logits"       if a sample has one class: the logits of each sample, (B, classes), for measures that depend on the
+//                  order of classes
+// Returns the same errors as WithLossHead.
 absl::StatusOr<Graph> WithEvalHead(const Graph& model);
 
 // The program that predicts: the evaluation program without labels. Its outputs depend on the model's head:

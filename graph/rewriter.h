@@ -14,7 +14,7 @@ namespace ampd::graph {
 //   Rewriter rewriter(source);
 //   for (const Node& node : source.nodes()) {
 //     if (node.op == "aten.dropout.default") {
-//       rewriter.ReplaceUses(node.outputs[0], *node.ValueOf("input"));   // the node goes, its readers read its input
+//       rewriter.ReplaceUses(node.outputs[0], *node.ValueOf("input"));   // drops the node; its readers read its input
 //     } else {
 //       rewriter.Keep(node);
 //     }

@@ -85,8 +85,8 @@ std::string SegmentFor(const std::unordered_set<std::string>& segments, const st
   return outermost;
 }
 
-// For each value: the index of the last node that reads it, plus 1; 0 if nothing reads it. For an output, the number of
-// nodes plus 1.
+// Returns, for each value, the index of the last node that reads it, plus 1. The number is 0 if nothing reads the
+// value, and the number of nodes plus 1 for an output.
 std::vector<size_t> LastReads(const Graph& graph, Work& work) {
   std::vector<size_t> last_reads(static_cast<size_t>(graph.num_values()), 0);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {

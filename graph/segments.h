@@ -29,11 +29,11 @@ std::vector<Segment> SegmentsOf(const Graph& graph, Work* work = nullptr);
 // The node as it runs the second time, in the backward pass: with the same result, but without writing buffers again.
 Node ForSecondRun(Node node);
 
-// Puts the nodes of each module whose path matches one of the globs into its own checkpoint segment; for nested matches
-// the outermost module counts. Ops without a module (casts) between a module's nodes belong to its segment too.
-// In-place ops are replaced by their out-of-place forms first, because a segment must find its inputs unchanged. Run it
-// after the precision pass, so that casts are recomputed too. INVALID_ARGUMENT (reason NO_SUCH_MODULE) if a glob
-// matches no module; other errors as WithoutInPlaceOps.
+// Puts the nodes of each module whose path matches one of the globs into its own checkpoint segment. If a matched
+// module contains another one, both belong to the segment of the outer module. Ops without a module (casts) between a
+// module's nodes belong to its segment too. In-place ops are replaced by their out-of-place forms first, because a
+// segment must find its inputs unchanged. Run this pass after the precision pass, so that casts are recomputed too.
+// Returns INVALID_ARGUMENT (reason NO_SUCH_MODULE) if a glob matches no module, and the errors of WithoutInPlaceOps.
 absl::StatusOr<Graph> WithCheckpointSegments(const Graph& graph, const std::vector<std::string>& globs);
 
 }  // namespace ampd::graph

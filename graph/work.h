@@ -8,10 +8,10 @@
 
 namespace ampd::graph {
 
-// Counts the work of a long computation over graphs, and stops it when nobody needs the result. The computation counts
-// the nodes that it visits; after every kNodesBetweenQuestions of them Work checks whether it is abandoned. A stopped
-// computation returns early with meaningless numbers: its caller must check status() before using them.
-// Thread-compatible.
+// Counts the work of a long computation over graphs, and stops it when nobody needs the result. The computation reports
+// the nodes that it visits. After every kNodesBetweenQuestions of these nodes, Work checks whether the computation is
+// abandoned. A stopped computation returns early with meaningless numbers: its caller must check status() before using
+// them. Thread-compatible.
 class Work {
  public:
   static constexpr int64_t kNodesBetweenQuestions = 4096;

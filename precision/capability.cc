@@ -38,8 +38,9 @@ bool Has(const v1::Device& device, std::string_view instruction_set) {
          device.instruction_sets().end();
 }
 
-// Intel's cores with avx512_fp16 are designed to multiply bf16 in AMX; their VDPBF16PS does half as many products per
-// second as fp32 multiply-adds. If a virtual machine hides AMX, only VDPBF16PS is left.
+// Whether the CPU's own bf16 products are slower than fp32 products. Intel's cores with avx512_fp16 are designed to
+// multiply bf16 in AMX; their VDPBF16PS does half as many products per second as fp32 multiply-adds. If a virtual
+// machine hides AMX, only VDPBF16PS is left.
 bool HasSlowBf16Products(const v1::Device& cpu) {
   return absl::StrContains(cpu.name(), "Intel") && Has(cpu, "avx512_fp16") && !Has(cpu, "amx_bf16");
 }

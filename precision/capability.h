@@ -69,7 +69,7 @@ bool MiscomputesNarrowConv(graph::Dtype dtype, const v1::Device& device);
 // kernels need this. Its CPU kernels, and its batch norms on all devices, also accept fp32 weights with a 16-bit input.
 bool NormsNeedOneDtype(const v1::Device& device);
 
-// Whether the device pools adaptively only with algorithms that are not deterministic (graph/determinism.h).
+// Whether the device has no deterministic algorithm for adaptive average pools (graph/determinism.h).
 bool AdaptivePoolsVary(const v1::Device& device);
 
 // Whether the device has an op that computes a linear layer together with the cross entropy of its results

@@ -12,8 +12,8 @@
 namespace ampd::precision {
 namespace {
 
-// BlockSearch divides the range of possible numbers of blocks into this many equal intervals, and first tries only
-// their ends. For a model with at most this many blocks it tries every number.
+// BlockSearch divides the range of possible numbers of blocks into this many equal intervals, and first tries only the
+// ends of these intervals. For a model with at most this many blocks it tries every number.
 constexpr size_t kIntervals = 16;
 // If no number fits, the two intervals beside the number that needs least memory are divided into this many parts each.
 constexpr size_t kParts = 4;
@@ -49,9 +49,9 @@ class BlockSearch {
     return asked_[count].total() <= bytes_;
   }
 
-  // Tries numbers of blocks from `from` to `to`, `interval` apart. If one fits, returns true and sets least_ to a
-  // number that fits, while the number below it does not. Otherwise returns false; then least_ is the number that needs
-  // the least memory of all that were tried so far.
+  // Tries numbers of blocks from `from` to `to`, `interval` apart. If one of them fits, returns true and sets least_ to
+  // a number that fits while the number below it does not fit. Otherwise returns false and sets least_ to the number
+  // that needs the least memory of all numbers that were tried so far.
   absl::StatusOr<bool> Look(size_t from, size_t to, size_t interval) {
     for (size_t count = from, last = from;; last = count, count = std::min(count + interval, to)) {
       AMPD_ASSIGN_OR_RETURN(const bool fits, Fits(count));
@@ -68,8 +68,8 @@ class BlockSearch {
     }
   }
 
-  // Sets least_ to a number in (too_few, fits] that fits, while the number below it does not. Finds it by bisection.
-  // REQUIRES: `fits` fits, `too_few` does not.
+  // Finds by bisection a number in (too_few, fits] that fits while the number below it does not fit, and sets least_ to
+  // it. REQUIRES: `fits` fits, `too_few` does not.
   absl::Status Narrow(size_t too_few, size_t fits) {
     while (fits > too_few + 1) {
       const size_t middle = too_few + (fits - too_few) / 2;

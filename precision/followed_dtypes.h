@@ -23,7 +23,7 @@ namespace ampd::precision {
 // Single-threaded; owner: the pass.
 class FollowedDtypes {
  public:
-  // `types` is the program with the types that the pass has set so far. REQUIRES: it outlives this.
+  // `types` is the program with the types that the pass has set so far. REQUIRES: `types` outlives this object.
   explicit FollowedDtypes(const graph::Graph& types) : types_(types) {}
 
   // The narrowest dtype among the floating-point values from which the node's inputs were computed; nothing if there

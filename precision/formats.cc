@@ -23,7 +23,8 @@ class FormatsBuilder {
       : policy_(policy), harm_is_meant_(policy.allow_unsafe() || !preset.caveat.empty()), formats_(preset.formats) {}
 
   void TakeCompute(Dtype compute) {
-    // The other formats that have the preset's compute format change with it, unless it is fp32.
+    // If the policy changes the compute format, the other formats that were equal to it change too. This does not hold
+    // for sums, reductions and optimizer state in fp32.
     const Dtype before = std::exchange(formats_.compute, compute);
     const bool was_low = before != Dtype::kFloat32;
     for (Dtype* dtype : {&formats_.accumulation, &formats_.reduction, &formats_.optimizer_state}) {

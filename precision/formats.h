@@ -26,8 +26,10 @@ graph::Dtype ComputeOf(const v1::PrecisionPolicy& policy, const Preset& preset);
 absl::StatusOr<Formats> ResolveFormats(const v1::PrecisionPolicy& policy, const Preset& preset,
                                        OptimizerKind optimizer);
 
-// The loss scaling of a policy. The policy's fields override the preset's; for fp16 products, the preset's override
-// those of torch.amp.GradScaler.
+// Returns the loss scaling of a policy. Fields that the policy does not set have the preset's values. If the preset has
+// no dynamic loss scaling, but the policy asks for it or changes the compute format to fp16, these fields have the
+// values of torch.amp.GradScaler. If the policy changes the compute format to another one than fp16 and sets no loss
+// scaling, the loss is not scaled.
 LossScaleConfig ResolveLossScale(const v1::PrecisionPolicy& policy, const Preset& preset);
 
 }  // namespace ampd::precision

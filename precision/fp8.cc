@@ -19,8 +19,8 @@ using Scaling = Fp8Recipe::Scaling;
 
 constexpr std::string_view kLinear = "aten.linear.default";
 
-// The numbers of a layer's input and output features must be multiples of kMultiple, which tensor cores need, or of
-// kBlockMultiple if there is one scale per block, which is 128 wide.
+// The numbers of a layer's input and output features must be multiples of kMultiple, because tensor cores need that.
+// With one scale per block they must be multiples of kBlockMultiple, the width of a block.
 constexpr int64_t kMultiple = 16;
 constexpr int64_t kBlockMultiple = 128;
 

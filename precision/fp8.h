@@ -36,7 +36,8 @@ int64_t Fp8Multiple(const Fp8Recipe& recipe);
 // do not fit.
 absl::Status SelectFp8Layers(const v1::PrecisionPolicy& policy, const graph::Graph& graph, ResolvedPolicy& resolved);
 
-// If the policy requests FP8 but no layer computes in it: the reason. Otherwise empty.
+// The reason why no layer computes in FP8 although the policy requests FP8. Empty if a layer does, or if FP8 is not
+// requested.
 std::string WhyNoFp8(const ResolvedPolicy& resolved);
 
 // A warning that names the FP8 layers that are so small that casting their operands likely takes more time than the

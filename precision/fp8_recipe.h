@@ -7,14 +7,14 @@
 
 namespace ampd::precision {
 
-// How the operands of FP8 products are scaled into the format's range; Transformer Engine calls this a recipe. A tensor
-// or block is multiplied by scale = largest number of the format / its absolute maximum ("amax") and rounded to nearest
-// even; the product is divided by the scales again.
+// How the operands of FP8 products are scaled into the range of the format. Transformer Engine calls this a recipe. A
+// tensor or block is multiplied by its scale and rounded to nearest even; the product is divided by the scales again.
+// The scale is the largest number of the format, divided by the absolute maximum ("amax") of the tensor or block.
 struct Fp8Recipe {
   enum class Scaling {
     kDelayed,  // One scale per tensor, from the amaxes of past steps.
     kCurrent,  // One scale per tensor, from the tensor itself.
-    kBlock,    // One scale per 1x128 of inputs and gradients, and per 128x128 of weights.
+    kBlock,    // One scale per block: of 1x128 in inputs and gradients, of 128x128 in weights.
   };
   Scaling scaling = Scaling::kCurrent;
   graph::Dtype forward = graph::Dtype::kFloat8E4M3;   // Format of inputs and weights.
@@ -28,8 +28,8 @@ struct Fp8Recipe {
   friend bool operator==(const Fp8Recipe&, const Fp8Recipe&) = default;
 };
 
-// The major compute capability of the GPUs whose tensor cores multiply matrices with one scale per block. Only this
-// generation can do so.
+// The major compute capability of the GPUs whose tensor cores multiply matrices with one scale per block. GPUs of other
+// generations cannot do so.
 inline constexpr int kFp8BlockCapabilityMajor = 9;
 
 std::string_view ScalingName(Fp8Recipe::Scaling scaling);

@@ -139,8 +139,8 @@ class NormFuser {
     return before;
   }
 
-  // The value that the fused op returns as the norm's result: that of the cast behind the norm if the op computes the
-  // cast too.
+  // Returns the value that the fused op has as its result. This is the result of the cast that follows the norm if the
+  // fused op replaces that cast; otherwise it is the result of the norm.
   ValueId AfterCast(const Node& norm) {
     const ValueId result = norm.outputs[0];
     const std::vector<size_t>& readers = readers_[Index(result)];

@@ -13,9 +13,9 @@ namespace ampd::precision {
 //     =>
 //   loss = ampd.linear_cross_entropy(input, weight, bias, target, reduction)
 //
-// This is done if every value between the two is read once and is not an output, and if input, weight, bias and logits
-// have one dtype; the logits keep it. Linear layers in FP8 ("ampd.linear_fp8") and in fp32 copies ("ampd.linear_wide")
-// are left alone. The new node belongs to the linear layer's module.
+// The two are combined if every value between them is read once and is not an output, and if input, weight, bias and
+// logits have one dtype. The new op computes its logits in the same dtype. Linear layers in FP8 ("ampd.linear_fp8") and
+// in fp32 copies ("ampd.linear_wide") are left alone. The new node belongs to the linear layer's module.
 graph::Graph WithLinearCrossEntropies(const graph::Graph& program);
 
 }  // namespace ampd::precision

@@ -6,8 +6,8 @@
 namespace ampd::precision {
 
 // The rule by which the loss is scaled, with every default filled in. A `floor` of 0 means no floor. A finite `cap`
-// keeps the scale finite. An infinite one lets the scale grow to infinity, as in Keras and Megatron, after which every
-// step is skipped.
+// keeps the scale finite. An infinite `cap` lets the scale grow to infinity, as in Keras and Megatron; from then on
+// every step is skipped.
 struct LossScaleConfig {
   enum class Kind { kOff, kStatic, kDynamic };
   enum class AtFloor { kClamp, kFail, kFallBack };
@@ -29,9 +29,9 @@ struct LossScaleConfig {
 };
 
 // The loss scales that a user's order may set and a sample of gradients may suggest, from `least` to `greatest`
-// inclusive. The range reaches from the floor to the cap, limited to normal fp32 numbers because gradients are divided
-// by the scale in fp32: it ends at the largest fp32 number if the cap is infinite, and starts at the smallest normal
-// one if there is no floor.
+// inclusive. The range reaches from the floor to the cap, but contains only normal fp32 numbers, because gradients are
+// divided by the scale in fp32. So it ends at the largest fp32 number if the cap is infinite, and starts at the
+// smallest normal fp32 number if there is no floor.
 struct ScaleRange {
   double least = std::numeric_limits<float>::min();
   double greatest = std::numeric_limits<float>::max();

@@ -13,8 +13,9 @@ void Override(const v1::DynamicLossScale& message, LossScaleConfig* config);
 // cap means no cap.
 v1::LossScale ToMessage(const LossScaleConfig& config);
 
-// Converts a message back to the rule from which ToMessage made it. Values that are not set are not taken from a
-// preset. Returns INVALID_ARGUMENT with all violations if values are out of range.
+// Converts a message back to the rule from which ToMessage made it. A value that the message does not set has the
+// default of LossScaleConfig, not the value of a preset; an unset cap means no cap. Returns INVALID_ARGUMENT with all
+// violations if values are out of range.
 absl::StatusOr<LossScaleConfig> LossScaleOf(const v1::LossScale& message);
 
 }  // namespace ampd::precision

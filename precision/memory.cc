@@ -47,8 +47,8 @@ int64_t Bytes(const graph::TensorType& type, int64_t batch_size = 0) {
   return Elements(type, batch_size) * graph::ItemSizeBytes(type.dtype);
 }
 
-// Bytes per element of a parameter's master: 4 for fp32, 2 for the lower 16 bits that complete a bf16 leaf, otherwise
-// 0. An fp32 leaf is its own master.
+// Bytes per element of a parameter's master: 4 for fp32, 2 for the lower 16 bits that complete a bf16 parameter, 0 if
+// there is no master. A parameter that is stored in fp32 is its own master.
 int64_t MasterBytes(Dtype leaf, Masters masters) {
   if (leaf == Dtype::kFloat32 || masters == Masters::kFloat32) {
     return 4;
@@ -257,8 +257,8 @@ void MemoryModel::CountParameters(Phase& phase, const ResolvedPolicy& policy) {
   }
 }
 
-// Adds the memory of every buffer once, and once more for every phase that writes it: a copy from which a skipped step
-// restores the buffer.
+// Adds the memory of every buffer once, and once more for every phase that writes the buffer. The second part is for
+// the copy from which a skipped step restores the buffer.
 void MemoryModel::CountBuffers() {
   const graph::Graph& program = phases_.front().program;
   for (const graph::State& buffer : program.buffers()) {
@@ -310,7 +310,7 @@ MemoryEstimate MemoryModel::PhaseAt(const Phase& phase, int64_t batch_size) cons
   MemoryEstimate estimate = lasting_;
   estimate.inputs = setup_.num_micro_batches * InputBytes(batch_size) + AheadBytes(batch_size);
   if (setup_.on_gpu) {
-    estimate.inputs += InputBytes(batch_size);  // Input of a step that is not replayed from the recording.
+    estimate.inputs += InputBytes(batch_size);  // Input of a step that runs op by op, not from the recorded CUDA graph.
   }
   const graph::RunMemory run = graph::EstimateRun(phase.fused.has_value() ? *phase.fused : phase.program, batch_size,
                                                   {.trained = phase.trained, .on_gpu = setup_.on_gpu, .work = work_});
@@ -333,9 +333,9 @@ MemoryEstimate MemoryModel::EvaluationAt(int64_t batch_size) const {
   return estimate;
 }
 
-// Memory grows nearly linearly with the batch size. So the search follows the line through its last two estimates,
-// which leads close to the largest batch after few queries, where bisection would need dozens. Every fourth query
-// bisects, because for small batches the evaluation may need most memory, and then the line does not rise.
+// Memory grows nearly linearly with the batch size. So the search follows the line through its last two estimates. This
+// leads close to the largest batch after few queries, where bisection would need dozens. Every fourth query bisects:
+// for small batches the evaluation may need most memory, and then the line does not rise.
 int64_t MemoryModel::LargestBatch(int64_t available_bytes) const {
   constexpr int64_t kMostGrowth = 1024;  // Keeps byte counts within 64 bits.
   const auto asked = [this](int64_t batch_size) { return Sized{batch_size, At(batch_size).total()}; };

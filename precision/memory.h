@@ -47,8 +47,8 @@ inline constexpr int64_t kBytesAhead = int64_t{2} << 20;
 // The number of batches, of `batch_bytes` each, that a trainer gathers in advance into host memory. For small batches
 // it is as many as fit into kBytesAhead, at most kMostAhead; it is never less than kLeastAhead.
 int64_t BatchesAhead(int64_t batch_bytes);
-// The memory of the batches gathered in advance, in bytes. It may count up to one batch more than BatchesAhead, so that
-// it never falls when the batch grows.
+// The memory of the batches gathered in advance, in bytes. The result may include one batch more than BatchesAhead, so
+// that it never falls when the batch grows.
 int64_t BytesAhead(int64_t batch_bytes);
 
 // The programs (graphs) that a training run executes, before a precision policy is applied. Made once, for any number
@@ -57,7 +57,8 @@ struct TrainedPrograms {
   // Makes the programs of `model`, in the form that the engine accepts. Returns the INVALID_ARGUMENT errors of
   // graph::WithLossHead. Also returns INVALID_ARGUMENT if `evaluates` is true, but the model computes its own losses.
   static absl::StatusOr<TrainedPrograms> Of(const graph::Graph& model, bool evaluates);
-  // The same for a model with a separate evaluation program, `eval_model`; null: the model is not evaluated.
+  // Makes the programs of `model` if it has a separate evaluation program, `eval_model`. If `eval_model` is null, the
+  // model is not evaluated.
   static absl::StatusOr<TrainedPrograms> Of(const graph::Graph& model, const graph::Graph* eval_model);
 
   // Whether the programs' values for `num_samples` together have at most 2^45 bytes, more than any machine has, so that
@@ -86,12 +87,14 @@ struct MemoryEstimate {
 };
 
 // The memory of training one model under one policy, as a function of the batch size. Created once; queries take
-// milliseconds. For a CPU the model is exact except for what single ops need while they run, and within 10% of the
-// measured peak. The data set and the copy of the state from which checkpoints are written are not included. A step
-// with several losses counts as much as its most expensive loss. For a GPU the model adds what is held
-// all the time: cuBLAS's workspaces, the inputs of the recorded step (CUDA graph), and an estimate of what CUDA takes
-// for itself. It does not add the recorded step's working memory, which is released if memory is short
-// (worker/amp/captured_step.h), nor the allocator's rounding and cuDNN's workspaces. Thread-compatible.
+// milliseconds. For a CPU, everything is counted exactly except the memory that single ops need while they run, and the
+// total is within 10% of the measured peak. The data set and the copy of the state from which checkpoints are written
+// are not included. A step with several losses counts as much as its most expensive loss.
+//
+// For a GPU the model adds what is held all the time: cuBLAS's workspaces, the inputs of the recorded step (CUDA
+// graph), and an estimate of what CUDA takes for itself. Not added are the working memory of the recorded step, which
+// is released if memory is short (worker/amp/captured_step.h), the rounding of the allocator, and cuDNN's workspaces.
+// Thread-compatible.
 class MemoryModel {
  public:
   // Creates the model. Returns the errors of the graph passes, which are INVALID_ARGUMENT or UNIMPLEMENTED. `work`
@@ -104,9 +107,9 @@ class MemoryModel {
   // CANCELLED if `work` was stopped.
   absl::StatusOr<MemoryModel> WithSegments(const std::vector<std::string>& segments) const;
 
-  // The memory of a step or of an evaluation, whichever is larger; of a run that only evaluates, the memory of that.
-  // The estimate of a prediction also counts the sums over labels, which it does not compute. REQUIRES: batch_size, the
-  // samples of one micro-batch, is at least 1.
+  // The memory of a step or of an evaluation, whichever is larger. For a run that only evaluates or predicts, the
+  // memory of the evaluation; this is too much for a prediction, which does not compute the sums over labels. REQUIRES:
+  // batch_size, the samples of one micro-batch, is at least 1.
   MemoryEstimate At(int64_t batch_size) const;
 
   // The largest number of samples per micro-batch that fits into `available_bytes`; 0 if not even one fits.
@@ -116,7 +119,7 @@ class MemoryModel {
   // The program of one loss.
   struct Phase {
     graph::Graph program;
-    // The program as a GPU runs it, with fused batch norms. Nothing: as `program`.
+    // The program with fused batch norms, which a GPU runs in place of `program`. Nothing: `program` itself is run.
     std::optional<graph::Graph> fused = {};
     std::string trained = "*";    // Glob on the names of the parameters that the loss trains.
     int64_t gradient_sums = 0;    // fp32 sums over micro-batches, held beside one micro-batch's gradients.
@@ -151,12 +154,12 @@ struct SegmentChoice {
 };
 
 // Chooses how many of the model's first blocks run again in the backward pass: the smallest number N with which a step
-// with `batch_size` samples per micro-batch fits into `bytes`, or, if no number fits, the one with which the step needs
-// the least memory. It takes the first blocks because their values would be held longest. For a model with more than 16
-// blocks it tries only some numbers, so that the time grows in proportion to the model and not to its square. N may
-// then be larger than necessary; but N - 1 does not fit, or, if no number that was tried fits, N needs the least memory
-// of these. The segments of `setup` are ignored. `work` is used as by MemoryModel::Create. Returns the errors of
-// MemoryModel::Create, and CANCELLED if `work` was stopped.
+// with `batch_size` samples per micro-batch fits into `bytes` or, if no number fits, the N with which the step needs
+// the least memory. The first blocks are chosen because their values would be held longest. For a model with more than
+// 16 blocks, only some numbers are tried, so that the time grows in proportion to the model and not to its square. Then
+// N may be larger than the smallest number that fits, but N - 1 does not fit; if no number that was tried fits, N is
+// the one of them that needs the least memory. The segments of `setup` are ignored. `work` is used as by
+// MemoryModel::Create. Returns the errors of MemoryModel::Create, and CANCELLED if `work` was stopped.
 absl::StatusOr<SegmentChoice> ChooseSegments(const TrainedPrograms& programs, const ResolvedPolicy& policy,
                                              TrainingSetup setup, int64_t batch_size, int64_t bytes,
                                              graph::Work* work = nullptr);

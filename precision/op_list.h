@@ -20,17 +20,17 @@ enum class OpList {
 
 std::string_view OpListName(OpList list);
 
-// The class that the list gives an op. Sources of the lists: aten/src/ATen/autocast_mode.h (checked op by op against
-// the wheel), apex/amp/lists of the last release with apex.amp, keras/src/layers.
+// The class that the list gives an op. Sources of the lists: aten/src/ATen/autocast_mode.h (a test compares each op
+// with the installed PyTorch), apex/amp/lists of the last release with apex.amp, and keras/src/layers.
 graph::OpClass ClassIn(OpList list, const graph::OpRow& row);
 
 // Whether the list has an entry for an op that is decomposed into others (graph::Node::part_of). If so, all parts of
 // the op use that entry; otherwise each part uses the entry of its own op.
 bool ListsWhole(OpList list, const graph::OpRow& row);
 
-// Whether an activation is cast again for each op that reads it. This holds for torch.autocast and Apex, which cache
-// only casts of parameters. If so, the gradients from all readers are summed in the activation's own format; with one
-// shared cast they are summed in the format of the cast. Casting again costs a copy for each op that saves its input.
+// Whether an activation is cast again for each op that reads it. torch.autocast and Apex do so: they cache only casts
+// of parameters. The gradients from all readers are then summed in the activation's own format; with one shared cast
+// they would be summed in the format of the cast. Casting again costs a copy for each op that saves its input.
 bool CastsAtEachUse(OpList list);
 
 }  // namespace ampd::precision

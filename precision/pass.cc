@@ -137,8 +137,8 @@ class PrecisionPass {
   bool WillBeFused(const Node& node) const { return policy_.fuses_layer_norms && node.op == "aten.layer_norm.default"; }
 
   // Keeps a node between casts, for an op that has no "_wide" form: casts its arguments to fp32, computes in fp32, and
-  // rounds the result. The values are those that a "_wide" form would give. But the fp32 arguments are saved for the
-  // backward pass, which takes more memory.
+  // rounds the result. A "_wide" form would give the same values, but less memory would be needed: here the fp32
+  // arguments are saved for the backward pass.
   absl::Status KeepBetweenCasts(Node node) {
     if (node.outputs.size() != 1) {
       return UnsupportedField("precision.preset", absl::StrCat(node.op, " has no fp16 form on a CPU"));
@@ -194,10 +194,10 @@ class PrecisionPass {
     }
   }
 
-  // If the node fills a tensor with a finite number beyond the range of the tensor's dtype, replaces the number by that
-  // dtype's limit. Models often fill with the least number, `torch.finfo(x.dtype).min`, which an export writes as
-  // fp32's. ATen rejects such a fill in a lower format, and a later cast would make the number infinite. REQUIRES: the
-  // node was added to followed_.
+  // If the node fills a tensor with a finite number beyond the range of the tensor's dtype, replaces the number by the
+  // limit of that dtype. Models often fill with the least number, `torch.finfo(x.dtype).min`, which an export writes as
+  // the least fp32 number. ATen rejects such a fill in a lower format, and a later cast would make the number infinite.
+  // REQUIRES: the node was added to followed_.
   void FillWithinRange(Node& node) const {
     const auto fill =
         std::find_if(std::begin(kFills), std::end(kFills), [&](const Fill& one) { return one.op == node.op; });
@@ -213,9 +213,9 @@ class PrecisionPass {
 
   bool IsNumber(ValueId value) const { return rewriter_.target().type(rewriter_.Resolve(value)).shape.empty(); }
 
-  // The floating-point inputs that determine the dtype in which the node computes. If the op's result has the dtype of
-  // one argument (result_like), only this argument does. Otherwise all inputs do, except that 0-dim inputs count only
-  // if all are 0-dim, as in PyTorch.
+  // The floating-point inputs that determine the dtype in which the node computes. If the result of the op has the
+  // dtype of one argument (result_like), only this argument counts. Otherwise all inputs count, but 0-dim inputs only
+  // if all inputs are 0-dim, as in PyTorch.
   std::vector<ValueId> DtypeGiversOf(const Node& node) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     if (const auto like = row == nullptr ? std::nullopt : node.ValueOf(row->result_like); like.has_value()) {
@@ -229,8 +229,8 @@ class PrecisionPass {
     return values;
   }
 
-  // For a norm whose running statistics are stored below fp32: their dtype. The norm must compute in it, because
-  // statistics that the norm writes cannot be cast. For any other node: nothing.
+  // For a norm whose running statistics are stored below fp32: the dtype of the statistics. The norm must compute in
+  // this dtype, because statistics that the norm writes cannot be cast. For any other node: nothing.
   std::optional<Dtype> NarrowStatistics(const Node& node) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     for (const std::string_view name : row == nullptr ? std::vector<std::string_view>() : row->writes) {

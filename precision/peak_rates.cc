@@ -11,7 +11,7 @@ namespace {
 
 using graph::Dtype;
 
-// One kind of GPU and its rates in TFLOP/s; 0: it does not multiply this format.
+// One kind of GPU and its rates in TFLOP/s. A rate of 0 means that the GPU does not multiply this format.
 struct Gpu {
   std::string_view name;  // How NVML's name of the GPU begins.
   double fp32 = 0;
@@ -21,8 +21,8 @@ struct Gpu {
   double fp8 = 0;
 };
 
-// The rates of the vendor's data sheets for the boost clock. A data sheet that gives only rates with sparsity counts
-// half. A name stands before every name that it begins with.
+// The rates of the vendor's data sheets for the boost clock. If a data sheet gives only the rate with sparsity, half of
+// it is used. If one name begins with another, the longer name comes first.
 constexpr Gpu kGpus[] = {
     {"NVIDIA B200", 75, 1125, 2250, 2250, 4500},
     {"NVIDIA H200 NVL", 60, 417.5, 835.5, 835.5, 1671},

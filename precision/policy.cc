@@ -68,7 +68,7 @@ absl::Status TakeRules(const PrecisionPolicy& policy, ResolvedPolicy& resolved) 
   return absl::OkStatus();
 }
 
-// What a node that reads a parameter or buffer does with it.
+// How a node that reads a parameter or buffer treats it.
 struct Reader {
   OpDecision decision;
   const ModuleRule* rule = nullptr;
@@ -139,8 +139,8 @@ std::optional<graph::ValueId> ShownBy(const graph::Node& node) {
                                                                                : node.ValueOf(row->views);
 }
 
-// The nodes that read each parameter or buffer. A node that reads a view of it, such as a transposed weight, counts
-// too.
+// The nodes that read each parameter or buffer. A node that reads a view of a parameter, such as a transposed weight,
+// counts too.
 std::map<graph::ValueId, std::vector<Reader>> FindReaders(const graph::Graph& graph, const ResolvedPolicy& resolved) {
   std::map<graph::ValueId, std::vector<Reader>> readers;
   std::map<graph::ValueId, graph::ValueId> shown;  // Maps each view to its parameter or buffer.

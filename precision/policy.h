@@ -59,7 +59,7 @@ struct OpRule {
   graph::OpClass op_class = graph::OpClass::kFp32;
 };
 
-// Whether a rule makes its linear layers compute in FP8.
+// Whether a module rule makes the module's linear layers compute in FP8.
 enum class Fp8Rule { kDefault, kOn, kOff };
 
 struct ModuleRule {

@@ -30,14 +30,14 @@ Formats WholeModel(Dtype compute, Dtype accumulation, Dtype reduction) {
           .reduction = reduction};
 }
 
-// Formats for FP8 in which each weight is stored only once. The bf16 parameter, from which FP8 is made, is the upper
-// half of the fp32 master; the lower 16 bits are stored beside it.
+// Formats for FP8 in which each weight is stored only once. The bf16 parameter, from which the FP8 weight is made, is
+// the upper half of the fp32 master; the lower 16 bits are stored beside it.
 Formats WithHalvedMasters() {
   return {.compute = Dtype::kBFloat16, .parameter = Dtype::kBFloat16, .master = Masters::kRemainder16};
 }
 
-// The loss-scale rules of ampd and of other projects. ampd's has a floor of 1, so that a model that fp16 cannot train
-// is detected after 16 halvings instead of 165, and a cap.
+// The loss-scale rules of ampd and of other projects. ampd's rule has a cap, and a floor of 1. With this floor, a model
+// that fp16 cannot train is detected after 16 halvings of the scale instead of 165.
 LossScaleConfig Own() { return {.kind = Kind::kDynamic, .initial = 65536, .floor = 1, .cap = 0x1p24}; }
 LossScaleConfig Torch() { return {.kind = Kind::kDynamic, .initial = 65536}; }
 LossScaleConfig Apex() {

@@ -13,7 +13,8 @@
 namespace ampd::precision {
 namespace {
 
-// Adds the FLOPs of one micro-batch of a program that trains the parameters of glob `trained`.
+// Adds the FLOPs of one micro-batch of a program. The program trains the parameters whose names match the glob
+// `trained`.
 absl::Status AddFlops(const graph::Graph& train, const std::string& trained, const ResolvedPolicy& policy,
                       const v1::Device& device, int64_t batch_size, StepFlops* step) {
   AMPD_ASSIGN_OR_RETURN(const graph::Graph converted, ApplyPrecision(train, policy));

@@ -13,8 +13,9 @@ namespace ampd::precision {
 struct StepFlops {
   // Floating-point operations of the products, forward and backward (graph/cost/flops.h).
   double flops = 0;
-  // The seconds that the device needs for them if it computes each product at its peak rate for the product's format;
-  // nothing if ampd does not know a rate. Divided by the step's real time this is the model FLOPs utilization (MFU).
+  // The seconds that the device needs for these operations if it computes each product at its peak rate for the format
+  // of the product; nothing if ampd does not know a rate. This time, divided by the real time of the step, is the model
+  // FLOPs utilization (MFU).
   std::optional<double> seconds_at_peak;
 };
 

@@ -62,7 +62,8 @@ class FlopCounter {
     }
   }
 
-  // Adds a product of two arguments and the products of their gradients. `multiplications`: of the forward pass.
+  // Adds a product of two arguments and the products that compute their gradients. `multiplications`: the number of
+  // multiplications in the forward pass.
   void CountProduct(const Node& node, std::string_view left, std::string_view right, double multiplications) {
     const double flops = kMultiplyAndAdd * multiplications;
     flops_[FormatOf(node, left, "forward")] += flops;
@@ -74,8 +75,8 @@ class FlopCounter {
     }
   }
 
-  // Scores and result in the forward pass; in the backward pass, the gradients of value and softmax, then those of
-  // query and key from the latter.
+  // Adds the products of an attention. The forward pass has two: the scores and the result. The backward pass has up to
+  // four: the gradients of value and softmax, and then, from the gradient of the softmax, those of query and key.
   void CountAttention(const Node& node) {
     const ValueId query = *node.ValueOf("query");
     const ValueId key = *node.ValueOf("key");
@@ -102,7 +103,7 @@ class FlopCounter {
     return kMultiplyAndAdd * static_cast<double>(sizes.batch * sizes.length) * directions * gates * hidden * inputs;
   }
 
-  // The format of the numbers that the node multiplies. `product`: for an FP8 layer, which of its products.
+  // The format of the numbers that the node multiplies. `product`: for an FP8 layer, the name of one of its products.
   Dtype FormatOf(const Node& node, std::string_view argument, std::string_view product = "") const {
     const Dtype given = graph_.type(*node.ValueOf(argument)).dtype;
     if (node.op != "ampd.linear_fp8") {
@@ -124,7 +125,7 @@ class FlopCounter {
     }
     return elements;
   }
-  // Elements of a weight for each of its first dimension.
+  // The number of elements of a weight for each entry of its first dimension.
   double PerChannel(ValueId weight) const {
     return Elements(weight) / std::max(Size(graph_.type(weight).shape.front()), 1.0);
   }

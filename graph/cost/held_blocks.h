@@ -11,7 +11,7 @@ namespace ampd::graph {
 class HeldBlocks {
  public:
   enum Kind { kActivation, kGradient, kWorkspace };
-  // Memory that is counted elsewhere: holding and releasing it has no effect.
+  // The id of a block whose memory is counted elsewhere. Holding and releasing this block has no effect.
   static constexpr int kOutside = -1;
 
   int Allocate(Kind kind, int64_t bytes) {

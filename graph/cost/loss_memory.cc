@@ -11,7 +11,7 @@ int64_t CrossEntropyRows(int64_t num_classes) {
 
 int64_t PaddedClasses(int64_t num_classes) {
   constexpr int64_t kAligned = 8;
-  constexpr int64_t kMultiple = 64;  // A row of 16-bit elements then begins at a multiple of 128 bytes.
+  constexpr int64_t kMultiple = 64;  // With this multiple, a row of 16-bit elements has a multiple of 128 bytes.
   return num_classes % kAligned == 0 ? num_classes : (num_classes + kMultiple - 1) / kMultiple * kMultiple;
 }
 

@@ -15,17 +15,18 @@ int64_t PaddedClasses(int64_t num_classes);
 
 // The sizes of a linear layer with its loss.
 struct LossHeadSizes {
-  int64_t num_rows = 0;  // Samples, or positions of all samples.
+  int64_t num_rows = 0;  // The number of samples or, for sequences, of positions in all samples.
   int64_t num_classes = 0;
   int64_t num_features = 0;
-  int64_t item_bytes = 0;  // Of the layer's format.
+  int64_t item_bytes = 0;  // Bytes of a number in the layer's format.
 };
 
-// Whether "ampd.linear_cross_entropy" pads the classes. Then it saves a padded copy of the weight, not the weight.
+// Whether "ampd.linear_cross_entropy" pads the classes. If so, the op saves a padded copy of the weight, and not the
+// weight itself.
 bool PadsClasses(const LossHeadSizes& sizes);
 
-// Bytes of what "ampd.linear_cross_entropy" allocates and saves for its backward pass: the logits, over which it writes
-// their gradient, one fp32 number for each of their rows, and the padded copy of the weight.
+// Bytes that "ampd.linear_cross_entropy" allocates and saves for its backward pass: the logits, which their gradient
+// overwrites later; one fp32 number for each row of logits; and the padded copy of the weight.
 int64_t LossHeadSavedBytes(const LossHeadSizes& sizes);
 
 }  // namespace ampd::graph

@@ -151,7 +151,8 @@ class Run {
     }
   }
 
-  // Releases the values that the node at `index` reads last, if the node at `first_own` or a later one defined them.
+  // Releases the values whose last reader is the node at `index`. Keeps values that were defined before the node at
+  // `first_own`.
   void DropValues(size_t index, size_t first_own) {
     const Node& node = graph_.nodes()[index];
     std::set<ValueId> ends;

@@ -18,7 +18,7 @@ struct HeldBytes {
 };
 
 struct RunMemory {
-  HeldBytes peak;  // When the total was largest.
+  HeldBytes peak;  // At the moment when the total was largest.
   HeldBytes after_forward;
   HeldBytes after_backward;  // Only the parameters' gradients are left.
 };
@@ -26,21 +26,22 @@ struct RunMemory {
 // Conditions that the memory depends on besides the program and the batch.
 struct RunConditions {
   std::string trained = "*";  // Glob on the names of trained parameters.
-  bool on_gpu = false;        // GPU attention kernels never hold all scores.
+  bool on_gpu = false;        // The program runs on a GPU, whose attention kernels never hold all scores.
   Work* work = nullptr;       // Counts the estimate's work and may stop it; may be null.
 };
 
 // Estimates one forward and backward pass of a training program, as the executor and autograd run it on a CPU. Each
-// value lives until its last reader has run, and longer if the op table says that an op saves it. Gradients are passed
-// back in reverse order, and summed in place if nothing else holds them. Nodes of a checkpoint segment keep only the
-// segment's inputs, and run again when the backward pass reaches it. Parameters, buffers and inputs are not counted.
-// Takes microseconds per node; the result is meaningless if `work` was stopped. REQUIRES: every op is in the op table
-// or emulated; the program has one output, a scalar loss.
+// value lives until its last reader has run, or longer if the op table says that an op saves the value for the backward
+// pass. Gradients are passed back in reverse order, and summed in place if nothing else holds them. Nodes of a
+// checkpoint segment keep only the inputs of the segment, and run again when the backward pass reaches the segment.
+// Parameters, buffers and inputs are not counted. Takes microseconds per node. The result is meaningless if `work` was
+// stopped. REQUIRES: every op is in the op table or one that ApplyPrecision or WithFusedBatchNorms inserts; the program
+// has one output, a scalar loss.
 RunMemory EstimateRun(const Graph& program, int64_t batch_size, const RunConditions& conditions = {});
 
-// The peak of a forward pass without autograd: each value lives until its last reader has run. As in EstimateRun,
-// parameters, buffers and inputs are not counted, and each node takes microseconds. REQUIRES: every op is in the op
-// table or emulated.
+// Returns the most memory that a forward pass without autograd holds at one moment. Each value lives until its last
+// reader has run. Parameters, buffers and inputs are not counted. Takes microseconds per node. REQUIRES: every op is in
+// the op table or one that ApplyPrecision or WithFusedBatchNorms inserts.
 HeldBytes EstimateEvaluation(const Graph& program, int64_t batch_size, bool on_gpu = false, Work* work = nullptr);
 
 }  // namespace ampd::graph

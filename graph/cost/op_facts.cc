@@ -13,8 +13,8 @@ const OpRow kLinearFp8 = {
 // again in the backward pass.
 const OpRow kCrossEntropy = {.op = "ampd.cross_entropy", .op_class = OpClass::kFp32, .saves = {"self", "target"}};
 
-// The op "ampd.linear_cross_entropy" writes the gradient of its logits over them. It saves its weight, or a padded
-// copy.
+// The op "ampd.linear_cross_entropy" writes the gradient of its logits over the logits. The op saves its weight, or a
+// padded copy of the weight.
 const OpRow kLinearCrossEntropy = {.op = "ampd.linear_cross_entropy",
                                    .op_class = OpClass::kLower,
                                    .saves = {"input", "weight", "target", "result.loss_head"}};

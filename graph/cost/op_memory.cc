@@ -89,9 +89,9 @@ std::vector<OpMemory::Kept> OpMemory::Keeps(const Node& node) const {
   return kept;
 }
 
-// Whether LibTorch computes the attention with all scores in memory, because it has no flash kernel for it. On a CPU
-// this holds if there is dropout, if the mask has a gradient or three dimensions, and for shapes other than (B, heads,
-// T, D) with the same D for all.
+// Whether LibTorch computes the attention with all scores in memory, because it has no flash kernel for this call. On a
+// CPU this holds if there is dropout, if the mask has a gradient or three dimensions, or if query and value are not
+// both (B, heads, T, D) with the same D.
 bool OpMemory::MakesScores(const Node& node) const {
   if (on_gpu_ || RowOf(node)->op != "aten.scaled_dot_product_attention.default") {
     return false;

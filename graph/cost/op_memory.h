@@ -18,16 +18,16 @@ namespace ampd::graph {
 // not include; worker/amp/ops checks that.
 inline constexpr int64_t kLayerNormPartials = 264;    // Partial sums of each weight and each bias of a layer norm.
 inline constexpr int64_t kBatchNormSumBlocks = 528;   // Thread blocks that sum the channels of a batch norm.
-inline constexpr int64_t kBatchNormSumChannels = 64;  // Channels that one of them sums, at most.
+inline constexpr int64_t kBatchNormSumChannels = 64;  // Maximum number of channels that one such block sums.
 inline constexpr int64_t kColumnSumBlocks = 264;      // Thread blocks that sum the columns of a matrix.
-inline constexpr int64_t kColumnSumTile = 256;        // Columns that one of them sums, at most.
+inline constexpr int64_t kColumnSumTile = 256;        // Maximum number of columns that one such block sums.
 
 // The memory of each node of a program, as LibTorch's CPU ops run it: which results have their own memory, what is
-// saved for the backward pass, and what is needed only while an op runs. This depends on the op table, on which values
-// are trained, and on which values lie channels-last in memory. The estimate for a GPU differs only for attention
-// and for the cross entropy over many classes, whose kernels never hold all scores or all logarithms.
-// Thread-compatible. REQUIRES: the program outlives it; every op is in the op table or one that ApplyPrecision or
-// WithFusedBatchNorms inserts.
+// saved for the backward pass, and what is needed only while an op runs. The memory depends on the op table, on which
+// values are trained, and on which values lie channels-last in memory. On a GPU only two estimates differ: those of
+// attention, and of the cross entropy over many classes. Their GPU kernels never hold all scores or all logarithms.
+// Thread-compatible. REQUIRES: the program outlives this object; every op is in the op table or one that ApplyPrecision
+// or WithFusedBatchNorms inserts.
 class OpMemory {
  public:
   // `trained`: glob on the names of trained parameters.
@@ -39,7 +39,7 @@ class OpMemory {
 
   int64_t Bytes(ValueId value) const;
 
-  // The value whose memory a result shows; nothing if it has its own.
+  // The value whose memory a result shows; nothing if the result has its own memory.
   std::optional<ValueId> ShownBy(const Node& node, ValueId output) const;
 
   // What a node saves for its backward pass: a value of the program, or bytes of an internal tensor.
@@ -56,7 +56,7 @@ class OpMemory {
   // Whether the gradient of an argument is the same tensor as the gradient of the node's result.
   bool PassesGradient(const Node& node, ValueId argument) const;
 
-  // Whether one tensor is the gradient of both arguments (worker/amp/ops/layer_norm.cc).
+  // Whether one tensor is the gradient of both arguments. See worker/amp/ops/layer_norm.cc.
   bool SharesGradient(const Node& node, ValueId argument, ValueId other) const;
 
   // Whether the gradient of an argument is written over the argument if nothing else holds the argument

@@ -61,8 +61,9 @@ int64_t OpMemory::LogarithmPart(const Node& node) const {
   return std::min(WideBytes(logits), CrossEntropyRows(num_classes) * row_bytes);
 }
 
-// Bytes of the partial sums of a fused batch norm, at most: each of its blocks stores two fp32 numbers for each channel
-// that it sums, and there are two more for each channel (worker/kernels/cuda/batch_norm_kernels.h).
+// The most bytes that the partial sums of a fused batch norm can take. Each thread block stores two fp32 numbers for
+// each channel that the block sums, and there are two more numbers for each channel
+// (worker/kernels/cuda/batch_norm_kernels.h).
 int64_t OpMemory::PartialSums(const Node& node) const {
   if (node.op != kFusedBatchNorm) {
     return 0;
@@ -82,8 +83,8 @@ int64_t OpMemory::NormPartials(const Node& node) const {
   return kLayerNormPartials * 2 * columns * static_cast<int64_t>(sizeof(float));
 }
 
-// Bytes of the partial sums from which "ampd.linear" computes the gradient of its bias, at most: each block stores one
-// fp32 number for each column that it sums (worker/kernels/cuda/column_sum_kernels.h).
+// The most bytes that the partial sums can take from which "ampd.linear" computes the gradient of its bias. Each thread
+// block stores one fp32 number for each column that the block sums (worker/kernels/cuda/column_sum_kernels.h).
 int64_t OpMemory::BiasPartials(const Node& node) const {
   if (!IsLinearWithBias(node) || !IsTrained(*node.ValueOf("bias"))) {
     return 0;
@@ -99,8 +100,8 @@ int64_t OpMemory::ForwardWorkspace(const Node& node) const {
          (IsWide(node) ? WideCopies(node) : 0);
 }
 
-// Bytes of the copies that max-pooling of channels-last images makes in its backward pass. It makes copies if its
-// result was flattened, because then the gradient has the order of the channels.
+// Bytes of the copies that max-pooling of channels-last images makes in its backward pass. The op makes copies if its
+// result was flattened, because the gradient of a flattened result is not channels-last.
 int64_t OpMemory::PoolingCopies(const Node& node) const {
   if (node.op != "aten.max_pool2d.default" || !states_[Index(node.outputs[0])].flattened_by_copy) {
     return 0;
@@ -116,8 +117,9 @@ int64_t OpMemory::UnsummedGradient(const Node& node) const {
   return is_repeated ? Bytes(node.outputs[0]) : 0;
 }
 
-// Bytes that oneDNN needs on a CPU for the weight gradient of a depthwise convolution. It sums the gradient in fp32
-// blocks of 16 x 16 channels, one block per channel, and rounds whole blocks.
+// Bytes that oneDNN needs on a CPU for the weight gradient of a depthwise convolution. oneDNN sums the gradient in fp32
+// and takes a whole block of 16 x 16 elements for each channel. For a 16-bit weight it also rounds the whole blocks to
+// 16 bits.
 int64_t OpMemory::BlockedWeights(const Node& node) const {
   constexpr int64_t kBlockElements = int64_t{16} * 16;
   const Operand* const groups = node.Find("groups");
@@ -143,11 +145,11 @@ int64_t OpMemory::TurnedWeights(const Node& node) const {
 }
 
 int64_t OpMemory::BackwardWorkspace(const Node& node) const {
-  // LibTorch computes a cross entropy as nll_loss of log_softmax; this is the gradient of log_softmax's result.
+  // LibTorch computes a cross entropy as nll_loss of log_softmax. `between` is the gradient of log_softmax's result.
   const int64_t between = node.op == "aten.cross_entropy_loss.default" ? Bytes(*node.ValueOf("self")) : 0;
   const int64_t gates = IsRecurrent(node) ? RecurrentBackwardBytes(RecurrentSizesOf(node)) : 0;
   const int64_t scores = MakesScores(node) ? AttentionBackwardBytes(AttentionSizesOf(node)) : 0;
-  // The three LogarithmParts: the logarithms, their gradients and the gradients of the logits.
+  // LogarithmPart counts three times: for the logarithms, for their gradients and for the gradients of the logits.
   return scores + gates + between + 3 * LogarithmPart(node) + ImageCopy(node) + PoolingCopies(node) +
          UnsummedGradient(node) + BlockedWeights(node) + TurnedWeights(node) + PartialSums(node) + NormPartials(node) +
          BiasPartials(node) + (IsWide(node) ? WideBackward(node) : 0);

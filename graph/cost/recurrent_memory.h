@@ -16,13 +16,14 @@ struct RecurrentSizes {
   int64_t item_bytes = 0;  // Bytes of a number in the dtype that the layers compute in.
 };
 
-// Bytes of all positions that are saved for the backward pass on a CPU, besides the result and the parameters. For an
-// LSTM: the input and oneDNN's workspace (gates, states and space for their gradients, as in its reference
-// implementation). For a GRU, which LibTorch computes op by op: what each op saves. Measured against LibTorch 2.11.
+// Bytes that recurrent layers save for the backward pass on a CPU, over all positions, besides the result and the
+// parameters. An LSTM saves the input and oneDNN's workspace (gates, states and space for their gradients, as in
+// oneDNN's reference implementation). LibTorch computes a GRU op by op, and each op saves its own tensors. Measured
+// against LibTorch 2.11.
 int64_t RecurrentSavedBytes(const RecurrentSizes& sizes);
 
-// Additional bytes that the backward pass needs while it runs. For a GRU: the gradients of all gates twice, as one
-// tensor per position and as one tensor of all positions.
+// Additional bytes that the backward pass needs while it runs. A GRU needs the gradients of all gates twice: as one
+// tensor per position, and as one tensor of all positions.
 int64_t RecurrentBackwardBytes(const RecurrentSizes& sizes);
 
 }  // namespace ampd::graph

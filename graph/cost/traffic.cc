@@ -14,13 +14,13 @@ namespace ampd::graph {
 namespace {
 
 // Bytes per logit that LibTorch's ops move for "ampd.cross_entropy" over 16-bit logits. Forward: a copy in fp32 (2
-// read, 4 written) and log_softmax (4, 4). Backward: the same again, a gradient of zeros (4 written), log_softmax's
-// backward pass (8 read, 4 written), and the gradient in 16 bits (4 read, 2 written).
+// read, 4 written) and log_softmax (4 read, 4 written). Backward: the copy and log_softmax again, a gradient of zeros
+// (4 written), log_softmax's backward pass (8 read, 4 written), and the gradient in 16 bits (4 read, 2 written).
 constexpr int64_t kLossForwardBytes = 14;
 constexpr int64_t kLossBackwardBytes = 36;
 
 bool IsBatchNorm(const Node& node) {
-  return RowOf(node)->op == "aten.batch_norm.default";  // A fused one has its row, too.
+  return RowOf(node)->op == "aten.batch_norm.default";  // A fused batch norm has this row, too.
 }
 
 bool IsProduct(const Node& node) {
@@ -88,7 +88,7 @@ class Traffic {
     return bytes + (IsBatchNorm(node) ? ops_.Bytes(*node.ValueOf("input")) : 0);
   }
 
-  // Bytes of the gradients of the node's results that have one.
+  // Bytes of the gradients of the node's results. Results without a gradient do not count.
   int64_t Incoming(const Node& node) {
     int64_t bytes = 0;
     for (const ValueId output : node.outputs) {
@@ -102,7 +102,7 @@ class Traffic {
     if (incoming == 0 || !ops_.IsTrained(node)) {
       return 0;
     }
-    int64_t moved = 0;  // Gradients of arguments that are written, with the sums.
+    int64_t moved = 0;  // Bytes of the arguments' gradients that are written or summed.
     int64_t num_gradients = 0;
     std::optional<ValueId> first;
     for (const ValueId use : node.Uses()) {
@@ -117,7 +117,7 @@ class Traffic {
       has_gradient_[Index(use)] = true;
     }
     if (IsView(node) || (moved == 0 && num_gradients > 0 && !IsProduct(node))) {
-      return moved;  // The gradients are those of the results.
+      return moved;  // Each argument's gradient is that of the result.
     }
     if (IsCrossEntropy(node)) {
       return has_loss_kernels_ ? 2 * ops_.Bytes(*node.ValueOf("self")) : kLossBackwardBytes * Logits(node);
@@ -127,12 +127,12 @@ class Traffic {
     for (const OpMemory::Kept& kept : ops_.Keeps(node)) {
       if (!kept.value.has_value()) {
         kept_bytes +=
-            kept.inner_bytes * (IsLinearCrossEntropy(node) ? 4 : 1);  // Read, written, and read by two products.
+            kept.inner_bytes * (IsLinearCrossEntropy(node) ? 4 : 1);  // Logits: 1 read. Gradient: 1 write, 2 reads.
       } else if (counted.insert(*kept.value).second) {
         kept_bytes += ops_.Bytes(*kept.value);
       }
     }
-    if (IsBatchNorm(node)) {  // The second time the result is not read.
+    if (IsBatchNorm(node)) {  // Gradient and input are read twice, but a saved result once.
       return moved + kept_bytes + 2 * incoming + ops_.Bytes(*node.ValueOf("input"));
     }
     return moved + kept_bytes + incoming * (IsProduct(node) ? std::max<int64_t>(num_gradients, 1) : 1);
@@ -141,7 +141,7 @@ class Traffic {
   const Graph& graph_;
   const OpMemory ops_;
   const bool has_loss_kernels_;
-  std::vector<bool> has_gradient_;  // By value.
+  std::vector<bool> has_gradient_;  // Indexed by value.
   StepTraffic traffic_;
 };
 

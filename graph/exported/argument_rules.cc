@@ -189,7 +189,7 @@ std::string CheckConvolution(const Call& call) {
 }
 
 std::string CheckNorm(const Call& call) {
-  // torch.nn.functional.batch_norm checks this; other norms do not.
+  // Only torch.nn.functional.batch_norm requires an epsilon above 0; other norms take any number.
   const auto epsilon = call.Number("eps");
   if (call.op() == "aten.batch_norm.default" && epsilon.has_value() && !(*epsilon > 0)) {
     return Refusal("eps", *epsilon, "numbers above 0");

@@ -10,7 +10,7 @@
 namespace ampd::graph {
 namespace {
 
-constexpr size_t kAny = 16;  // No upper limit; torch.export's own bound on dimensions.
+constexpr size_t kAny = 16;  // Means no upper limit; torch.export allows no more dimensions.
 constexpr int64_t kMaxLayers = 4096;
 constexpr std::string_view kResult = "result";
 

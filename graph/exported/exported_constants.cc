@@ -22,7 +22,7 @@ class Comparison {
  public:
   explicit Comparison(const ZipArchive& archive) : archive_(archive) {}
 
-  // Whether the two are known to be equal.
+  // Whether the two constants are known to be equal. Returns false if their contents differ or were not compared.
   absl::StatusOr<bool> AreSame(const StoredTensor& a, const StoredTensor& b) {
     StoredTensor elsewhere = b;
     elsewhere.entry = a.entry;

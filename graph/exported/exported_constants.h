@@ -22,7 +22,7 @@ inline constexpr char kEvalConstants[] = "eval_constants";
 // Returns the evaluation program's table of constants, reduced to its own ones; an empty string if it has none.
 // `train`, `eval`: each program's table, the archive's data/constants/*_constants_config.json. Constants of the same
 // name and layout are compared by content, but at most 1,024 of them with together at most 64 MiB; further ones count
-// as the program's own. Errors as ReadExportedModel. REQUIRES: both tables are valid JSON.
+// as the program's own. Returns the same errors as ReadExportedModel. REQUIRES: both tables are valid JSON.
 absl::StatusOr<std::string> OwnConstants(const ZipArchive& archive, std::string_view train, std::string_view eval);
 
 // Gives the evaluation program the constants that differ from the training program's: adds them to the model's state

@@ -283,7 +283,8 @@ int64_t ReadNumber(const JsonCursor& json) {
 }
 
 // Whether the view stays within the largest size of a stored tensor, and has at most as many elements as the part of
-// its entry from the start to its last element. So strides of 0 can't make a large tensor of a small file.
+// its entry from the start to its last element. The second condition matters for strides of 0, which could otherwise
+// make a large tensor out of a small file.
 bool IsWithinBounds(const StoredTensor& tensor) {
   __int128 last = tensor.offset;
   __int128 elements = 1;
@@ -363,8 +364,8 @@ void ReadStoredTensors(const JsonCursor& json, const std::string& folder, std::m
                        const std::string& suffix) {
   for (const auto& [key, one] : json["config"].Members(kMaxTensors)) {
     const std::string name = key.empty() ? key : key + suffix;
-    // Reject names that can't be used elsewhere: checkpoints use them, and the optimizer appends ".momentum_buffer" and
-    // the like.
+    // Rejects names that checkpoints can't hold. Checkpoints contain these names, also with the endings that the
+    // optimizer appends, such as ".momentum_buffer".
     if (name.empty() || name.size() > kMaxNameBytes || HasControl(name)) {
       one.Fail(absl::StrCat("has no name of 1 to ", kMaxNameBytes, " bytes without control characters"));
     }

@@ -88,7 +88,8 @@ absl::StatusOr<std::string> FolderOf(const ZipArchive& archive) {
   return BadExport("the archive is none of torch.export.save: it has no archive_format");
 }
 
-// The status for an archive error in one entry. An error of the host is passed on, because it is not the file's fault.
+// Returns the status for an archive error in one entry. An error of the host is returned unchanged, because the file is
+// not at fault.
 absl::Status EntryError(const std::string& name, const absl::Status& error) {
   return absl::IsUnavailable(error) ? error : BadExport(absl::StrCat(name, ": ", error.message()));
 }
@@ -327,7 +328,7 @@ absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive, int64
   for (const auto& [part, file] : parts) {
     AMPD_ASSIGN_OR_RETURN(texts[part], ReadText(archive, folder, file, max_json_bytes));
     max_json_bytes -= static_cast<int64_t>(texts[part].size());
-    // Each file is parsed alone before its text is inserted into the JSON of the model. So the text can't close the
+    // Each file is parsed alone before its text is inserted into the model's JSON. Otherwise the text could close the
     // JSON value that holds it and add further members.
     const auto parsed = Parse(texts[part]);
     if (!parsed.ok()) {
@@ -370,7 +371,7 @@ absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTe
 
 absl::Status VerifyContent(const ZipArchive& archive, const ExportedModel& model) {
   AMPD_ASSIGN_OR_RETURN(const std::string folder, FolderOf(archive));
-  std::map<std::string, int64_t> needed;  // Bytes by entry.
+  std::map<std::string, int64_t> needed;  // Bytes needed of each entry.
   for (const auto& [name, tensor] : model.state) {
     int64_t& num_bytes = needed[tensor.entry];
     num_bytes = std::max(num_bytes, ReachOf(tensor) * ItemSizeBytes(tensor.dtype));
@@ -382,7 +383,7 @@ absl::Status VerifyContent(const ZipArchive& archive, const ExportedModel& model
       continue;  // The tensors of this entry are empty.
     }
     AMPD_ASSIGN_OR_RETURN(ZipEntry entry, archive.OpenEntry(*index));
-    // Reads one byte more than needed: if the entry ends there, its checksum is verified.
+    // Reads one byte more than needed. If the entry ends at that byte, reading its end verifies the checksum.
     for (int64_t left = num_bytes + 1; left > 0;) {
       const size_t wanted = std::min(chunk.size(), static_cast<size_t>(left));
       const auto count = entry.Read(chunk.data(), wanted);

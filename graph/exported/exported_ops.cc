@@ -140,8 +140,9 @@ std::set<std::string> CountersOf(const ExportedProgram& program) {
     }
   }
   const std::map<std::string, int> readers = CountReaders(program.graph);
-  // If the program calls a module several times, each call adds to the count that the previous call returned.
-  std::map<std::string, std::vector<std::string>> counts;  // All counts of a buffer, by the last one.
+  // If the program calls a module several times, the counts of a buffer form a chain: each call adds to the count that
+  // the previous call returned.
+  std::map<std::string, std::vector<std::string>> counts;  // Maps the last count of a chain to all its counts.
   for (const std::string& buffer : buffers) {
     counts[buffer] = {buffer};
   }
@@ -165,7 +166,7 @@ std::set<std::string> CountersOf(const ExportedProgram& program) {
 }
 
 std::map<std::string, std::string> NormCountersOf(const ExportedProgram& program) {
-  std::map<std::string, std::string> tensors;  // Tensors of buffers, by name.
+  std::map<std::string, std::string> tensors;  // The buffers' tensors, by the buffers' names.
   for (const ExportedInput& input : program.inputs) {
     if (input.kind == ExportedInput::Kind::kBuffer) {
       tensors[input.name] = input.tensor;

@@ -138,7 +138,7 @@ struct ExportedModel {
   ExportedProgram train;
   std::optional<ExportedProgram> eval;  // Nothing if the file has only one program.
   std::map<std::string, StoredTensor> state;
-  // The JSON from which ParseExportedModel makes the members above. Checkpoints keep it.
+  // The JSON from which ParseExportedModel makes the members above. Checkpoints keep this JSON.
   //
   //   json := {"format": "ampd.exported_model", "version": 1, "weights": W, "constants": C, "eval_constants": E,
   //            "programs": {name: P}, "twin": T}
@@ -165,7 +165,7 @@ inline constexpr int64_t kMaxUnpacking = 16;
 absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive,
                                                 int64_t max_json_bytes = 4 * kMaxExportedJsonBytes);
 
-// Reads a model from its JSON alone. INVALID_ARGUMENT as ReadExportedModel.
+// Reads a model from its JSON alone. Returns INVALID_ARGUMENT in the same cases as ReadExportedModel.
 absl::StatusOr<ExportedModel> ParseExportedModel(std::string text);
 
 // Returns the content of a tensor's entry. Unpacks only as many bytes as the tensor needs, even if the entry has more.
@@ -173,10 +173,10 @@ absl::StatusOr<ExportedModel> ParseExportedModel(std::string text);
 absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTensor& tensor);
 
 // Reads every tensor's content in pieces, as far as ReadStored reads it. Verifies the checksum of an entry that ends
-// where its tensor ends. Errors as ReadExportedModel.
+// where its tensor ends. Returns the same errors as ReadExportedModel.
 absl::Status VerifyContent(const ZipArchive& archive, const ExportedModel& model);
 
-// INVALID_ARGUMENT with the reason BAD_EXPORT.
+// Returns INVALID_ARGUMENT with the reason BAD_EXPORT and the message.
 absl::Status BadExport(const std::string& message);
 
 }  // namespace ampd::graph

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 36;
 
-// Whether an assertion only says that two sizes differ, which matters for memory layouts but not for the results.
-// For example, attention asserts it for the length and a head's width, and the computation of strides for two sizes.
+// Whether an assertion only says that two sizes differ. Such an assertion matters for memory layouts but not for the
+// results. For example, attention asserts it for the length and the width of a head.
 bool IsOfALayout(const std::string& relation) {
   return absl::StartsWith(relation, "Unequality(") && !absl::StrContains(relation, "FloorDiv(") &&
          !absl::StrContains(relation, "Mod(");

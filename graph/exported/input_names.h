@@ -14,7 +14,7 @@ using InputNames = std::map<std::string, std::string>;
 // The graph's name for one of a program's own inputs. REQUIRES: the input has the kind kUser.
 std::string InputNameOf(const ExportedProgram& program, const ExportedInput& input, const InputNames& inputs);
 
-// Whether an input of the graph with this name takes the samples themselves: images or texts.
+// Whether an input of the graph with this name takes the samples themselves, which are images or texts.
 bool HoldsSamples(std::string_view name);
 
 }  // namespace ampd::graph

@@ -31,7 +31,7 @@ class JsonCursor {
   bool Has(std::string_view key) const;
   bool IsNull() const;
   int64_t Integer() const;
-  // Also accepts integers, and "Infinity", "-Infinity" and "NaN" as strings.
+  // Reads a floating-point number. Also accepts integers, and "Infinity", "-Infinity" and "NaN" as strings.
   double Real() const;
   bool Truth() const;
   std::string Text() const;

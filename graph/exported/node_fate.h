@@ -10,9 +10,9 @@ namespace ampd::graph {
 // What the import does with a node.
 enum class NodeFate {
   kRuns,
-  kSkipped,  // It computes or asserts sizes, or counts batches that nothing reads.
-  kPassed,   // Its result is its first argument, or its results are the elements of that list.
-  kRefused,  // Models may not use it.
+  kSkipped,  // The node computes or asserts sizes, or it counts batches in a counter that nothing reads.
+  kPassed,   // The node's result is its first argument, or its results are the elements of that list.
+  kRefused,  // Models may not use the node's op.
 };
 
 // `counters`: CountersOf(program) (graph/exported/exported_ops.h).
