@@ -10,9 +10,10 @@
 
 namespace ampd::server {
 
-// The coordinator, the models that it reads, and the maker of the snapshots of jobs and workers that /metrics shows.
+// The coordinator, the reader of uploaded models, and the object that takes the snapshots of jobs and workers for
+// /metrics.
 struct Core {
-  // REQUIRES: the storage is open. All arguments but `config` outlive the object.
+  // REQUIRES: the storage is open, and all arguments except `config` outlive the object.
   Core(const ServerConfig& config, const Storage& storage, StateListener* listener, JobTable* table,
        ProgressBoard* progress);
 

@@ -63,7 +63,7 @@ absl::Status FolderWatch::Check() const {
   for (const Watched& one : watched_) {
     struct stat status = {};
     if (stat(one.path.c_str(), &status) != 0) {
-      // Other errors, such as EIO or EACCES, do not show that the file is gone.
+      // Only these two errors show that the file is gone; others, such as EIO or EACCES, do not.
       if (errno == ENOENT || errno == ENOTDIR) {
         return Gone(one.path, "deleted");
       }

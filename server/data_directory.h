@@ -9,22 +9,24 @@
 
 namespace ampd::server {
 
-// Creates the folder, accessible to its owner only, if it does not exist, and else closes it and its files to other
-// users (base/io/private_folder.h). `has_open_socket` says that a socket in it is for other users, so that those who
-// may enter the folder keep that right. Returns lines for the log. FAILED_PRECONDITION with the reason
-// DATA_DIRECTORY_UNUSABLE if the folder cannot be created, and with OPEN_TO_OTHERS if other users could change it.
+// Creates the data directory so that only its owner can access it. If the folder already exists, removes the access of
+// other users to the folder and its files (base/io/private_folder.h). `has_open_socket`: a socket in the folder is for
+// other users, so users who may enter the folder keep that right. Returns lines for the log. FAILED_PRECONDITION with
+// reason DATA_DIRECTORY_UNUSABLE if the folder cannot be created, or with OPEN_TO_OTHERS if other users could change
+// it.
 absl::StatusOr<std::vector<std::string>> PrepareDataDirectory(const std::string& path, bool has_open_socket);
 
-// Whether the file `path` lies directly in the folder. False if the folder does not exist.
+// Whether the file `path` is directly in the folder. False if the folder does not exist.
 bool IsIn(const std::string& folder, const std::string& path);
 
-// Detects when a folder or files in it were deleted or replaced, by comparing inode numbers. Thread-compatible.
+// Detects whether a folder or files in it were deleted or replaced, by comparing inode numbers. Thread-compatible.
 class FolderWatch {
  public:
-  // `files` are names within the folder. Fails if the folder or a file does not exist.
+  // Remembers the inode numbers of the folder and of `files`, which are names in it. Fails if the folder or a file does
+  // not exist.
   static absl::StatusOr<FolderWatch> Of(const std::string& folder, const std::vector<std::string>& files);
 
-  // OK, or DATA_LOSS (reason DATA_DIRECTORY_GONE) naming what was deleted or replaced.
+  // Returns OK, or DATA_LOSS (reason DATA_DIRECTORY_GONE) naming what was deleted or replaced.
   absl::Status Check() const;
 
  private:

@@ -12,9 +12,9 @@ inline constexpr int kExitData = 65;        // The data directory is damaged or 
 inline constexpr int kExitPort = 69;        // The server cannot listen on an address.
 inline constexpr int kExitDataGone = 74;    // The data directory was deleted or replaced while the server ran.
 inline constexpr int kExitDataLocked = 73;  // Another server uses the data directory, or it cannot be used or trusted.
-inline constexpr int kExitRestart = 75;     // The server cannot continue, but a new start helps.
+inline constexpr int kExitRestart = 75;     // The server cannot continue, but a restart helps.
 
-// The exit code of a server that failed to start or to continue with this error.
+// Returns the exit code of a server that failed with this error, at its start or later.
 int ExitCodeOf(const absl::Status& status);
 
 }  // namespace ampd::server

@@ -35,7 +35,7 @@
 namespace {
 
 // Raises the process's limit of file descriptors as far as possible, because each connection and each file needs one.
-// The server derives its limit of connections from it.
+// The server derives its limit of connections from this limit.
 void RaiseFileLimit() {
   rlimit files = {};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -44,16 +44,17 @@ void RaiseFileLimit() {
   }
 }
 
-// Limits malloc to one arena per core, at least two. By default glibc lets contending threads create up to eight arenas
-// per core, and each arena keeps its freed memory. gRPC has many threads: after a million points were sent past stalled
-// watchers, a server with the limit held 5 MiB less memory than one without it.
+// Limits malloc to one arena per core, and at least two. By default glibc lets contending threads create up to eight
+// arenas per core, and each arena keeps its freed memory. gRPC has many threads. In a test, a million points were sent
+// while some watchers read nothing; with this limit the server then used 5 MiB less memory.
 void BoundArenas() { mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency()))); }
 
-// Time between checks for free memory.
+// How often the program checks for free memory to return to the system.
 constexpr absl::Duration kBetweenTrims = absl::Seconds(5);
 
 // Turns off deadlock detection in release builds. Debian's Abseil checks the order of locks at every lock operation,
-// and takes one lock that all threads share; under load this makes calls a tenth slower. Debug builds keep the check.
+// and takes one lock that all threads share. Under load, these checks make calls a tenth slower. Debug builds keep
+// them.
 void TrustLockOrder() {
 #ifdef NDEBUG
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
@@ -78,7 +79,7 @@ class Leaving {
     absl::MutexLock lock(&mutex_);
     return !std::exchange(has_begun_, true) && (why_ = why, true);
   }
-  // Waits for the reason and returns it; returns nothing if there is none within `timeout`.
+  // Waits for a reason to stop and returns it. Returns nullopt if there is none within `timeout`.
   std::optional<absl::Status> AwaitFor(absl::Duration timeout) {
     absl::MutexLock lock(&mutex_);
     return ampd::AwaitFor(mutex_, absl::Condition(&has_begun_), timeout) ? std::optional(why_) : std::nullopt;
@@ -90,7 +91,7 @@ class Leaving {
   absl::Status why_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Logs where the server listens, and what its operator should know.
+// Logs the addresses on which the server listens, and warnings for its operator.
 void LogStart(const ampd::server::ServerConfig& config, const ampd::server::Server& server) {
   const std::optional<ampd::ListenAddress>& listen = config.listen;
   ampd::Log(
@@ -110,7 +111,7 @@ void LogStart(const ampd::server::ServerConfig& config, const ampd::server::Serv
   }
 }
 
-// Reads the command line and the configuration file again, for a running server.
+// Reads the command line and the configuration file again for a running server, which applies the changes.
 absl::StatusOr<ampd::ReadConfig> ReadAgain(int argc, char** argv, ampd::server::Server* server) {
   const ampd::server::ParsedConfig parsed = ampd::server::ParseServerConfig(argc, argv);
   if (!parsed.run) {
@@ -128,11 +129,11 @@ absl::StatusOr<ampd::ReadConfig> ReadAgain(int argc, char** argv, ampd::server::
   return read;
 }
 
-// How much longer than the calls' grace period the server may take to stop. It needs this time to write pending data
-// and to end its threads.
+// How much longer than the grace period of the calls the server may take to stop. It needs this time to write pending
+// data and to end its threads.
 constexpr absl::Duration kStopMargin = absl::Seconds(5);
 
-// Stops the server. If the server does not stop in time, ends the process with `exit_code`; everything that the server
+// Stops the server. If it does not stop in time, ends the process with `exit_code`. Everything that the server
 // acknowledged is on disk by then.
 void StopInTime(ampd::server::Server* server, absl::Duration grace, int exit_code) {
   absl::Mutex mutex;
@@ -154,7 +155,7 @@ void StopInTime(ampd::server::Server* server, absl::Duration grace, int exit_cod
   watchdog.join();
 }
 
-// The functions of ampd::server::kServerCommands.
+// Maps the names of ampd::server::kServerCommands to their functions.
 const std::map<std::string, int (*)(int, const char* const*)> kCommands = {
     {"init", ampd::server::RunInit},       {"cert", ampd::server::RunCert},   {"backup", ampd::server::RunBackup},
     {"restore", ampd::server::RunRestore}, {"check", ampd::server::RunCheck},
@@ -174,7 +175,7 @@ int main(int argc, char** argv) {
   // Lets the kernel reap child processes. The server starts none, but as the first process of a container it inherits
   // orphans.
   std::signal(SIGCHLD, SIG_IGN);
-  umask(0077);  // Each file of the server is for its own user, also a file that a library creates.
+  umask(0077);  // New files are accessible only to the server's user, even files that a library creates.
   BoundArenas();
   TrustLockOrder();
   ampd::SignalThread signals({SIGTERM, SIGINT, SIGHUP});
@@ -209,7 +210,7 @@ int main(int argc, char** argv) {
   const absl::Status why = *std::move(reason);
   StopInTime(server->get(), parsed.config.drain_grace,
              why.ok() ? ampd::server::kExitInternal : ampd::server::ExitCodeOf(why));
-  signals.Stop();  // Its callback uses what is destroyed before it.
+  signals.Stop();  // Its callback uses objects that are destroyed before it.
   if (!why.ok()) {
     CannotGoOn(parsed.config, why);
     return ampd::server::ExitCodeOf(why);

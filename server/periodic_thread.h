@@ -12,13 +12,13 @@
 
 namespace ampd::server {
 
-// Calls a function again and again on a thread of its own, with a pause before each call. Thread-compatible.
+// Calls a function repeatedly on a thread of its own, with a pause before each call. Thread-compatible.
 class PeriodicThread {
  public:
   PeriodicThread() = default;
   ~PeriodicThread() { Stop(); }
 
-  // Starts to call `work`, each time with the number of calls so far. REQUIRES: not started.
+  // Starts the thread, which calls `work` with the number of calls so far. REQUIRES: not started.
   void Start(absl::Duration pause, std::function<void(int64_t num_calls)> work) {
     thread_ = std::thread([this, pause, work = std::move(work)] {
       for (int64_t num_calls = 0; !AwaitStop(pause); ++num_calls) {
@@ -26,7 +26,7 @@ class PeriodicThread {
       }
     });
   }
-  // Ends the thread. Waits until a running call has returned. Idempotent.
+  // Ends the thread. Waits until a call in progress has returned. Idempotent.
   void Stop() {
     {
       absl::MutexLock lock(&mutex_);

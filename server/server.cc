@@ -50,7 +50,7 @@ constexpr absl::Duration kTick = absl::Milliseconds(200);
 constexpr int kTicksPerLook = 5;
 constexpr int kTicksPerSweep = 5 * 3600;
 constexpr absl::Duration kBetweenProbes = absl::Seconds(5);
-// With fewer free descriptors than this, listeners may rightly accept nothing.
+// If fewer descriptors than this are free, it is normal that listeners accept no connections.
 constexpr int64_t kDescriptorsForProbes = 16;
 
 int64_t MemoryLimit(const ServerConfig& config) {
@@ -89,13 +89,13 @@ struct Server::Parts {
   void Tick(int64_t num_ticks);
   void CheckFolder();
   void WatchListeners();
-  // Logs the error and asks for the end of the server, once.
+  // Logs the error and calls `on_fatal`. Does so only once.
   void Fail(const absl::Status& status);
   void EndDeniedStreams();
   void Stop();
 
-  const ServerConfig config;  // As at the start.
-  Grants grants;              // These two may have changed since.
+  const ServerConfig config;  // As at the start; it never changes.
+  Grants grants;              // SetRights may change this member and the next.
   Limits limits;
   const std::function<void(const absl::Status&)> on_fatal;
   std::atomic<bool> has_failed = false;  // Whether `on_fatal` was called.
@@ -110,7 +110,7 @@ struct Server::Parts {
   std::unique_ptr<StateFollower> follower;
   std::unique_ptr<Core> core;
   HealthMonitor health{HealthOptions()};
-  std::unique_ptr<IdentityProvider> provider;  // Null: none.
+  std::unique_ptr<IdentityProvider> provider;  // Null: no identity provider.
   std::unique_ptr<GrpcServer> grpc;
   std::optional<HttpGuard> http_guard;
   std::unique_ptr<http::Listener> listener;
@@ -119,7 +119,8 @@ struct Server::Parts {
   PeriodicThread prober;
 };
 
-// What the stores ask is answered by the coordinator, which exists when they are started.
+// Returns functions that ask the coordinator on behalf of the stores. The stores call them only after their start, when
+// the coordinator exists.
 Storage::Answers Server::Parts::AnswersForStorage() {
   return {.telemetry = &telemetry,
           .tenant_quota = [this](const std::string& tenant) { return limits.OfTenant(tenant).artifact_bytes; },
@@ -248,7 +249,7 @@ ScrapePage::Options Server::Parts::PageOptions(std::shared_ptr<prometheus::Colle
                    std::move(beside)}};
 }
 
-// Copies the totals of other parts into the metrics. Only a scrape calls it, and scrapes begin when the gRPC server
+// Copies the totals of other parts into the metrics. Called only by a scrape, and scrapes begin after the gRPC server
 // exists.
 void Server::Parts::UpdateMetrics() {
   const Ledger::Counters counters = storage.ledger->counters();
@@ -299,7 +300,7 @@ void Server::Parts::WatchListeners() {
     Log(is_good ? spdlog::level::info : spdlog::level::warn, line);
   };
   listeners = std::make_unique<ListenerWatch>(std::move(options));
-  // The first look is before clients come: a listener counts as broken only if a probe has reached it once.
+  // Probes the listeners before clients come, because a listener counts as broken only if an earlier probe reached it.
   Fail(listeners->Look());
   prober.Start(kBetweenProbes, [this](int64_t) { Fail(listeners->Look()); });
 }
@@ -322,7 +323,7 @@ HealthMonitor::Options Server::Parts::HealthOptions() {
 // Stops all parts in order. A second call does nothing.
 void Server::Parts::Stop() {
   health.BeginLeaving();
-  prober.Stop();  // A listener may not be started again while it is stopped.
+  prober.Stop();  // It must not restart a listener that is being stopped.
   if (grpc != nullptr) {
     grpc->Drain(config.drain_grace);
   }
@@ -332,13 +333,13 @@ void Server::Parts::Stop() {
     provider->Stop();
   }
   if (storage.artifacts != nullptr) {
-    storage.artifacts->Stop();  // Its thread calls the coordinator, which still exists here.
+    storage.artifacts->Stop();  // Its thread calls the coordinator, which must still exist.
   }
   if (core != nullptr) {
-    core->coordinator.scheduler().Stop();  // Its thread commits to the ledger, which still exists here.
+    core->coordinator.scheduler().Stop();  // Its thread commits to the ledger, which must still exist.
   }
-  // The ledger is destroyed first. It commits the updates that are still queued and calls the coordinator's listener
-  // for them.
+  // The ledger is destroyed before the coordinator, because it commits the updates that are still queued and then calls
+  // the coordinator's listener.
   storage.ledger.reset();
   grpc.reset();
   core.reset();
@@ -354,7 +355,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
     AMPD_RETURN_IF_ERROR(CheckBindable(*config.listen));
   }
   AMPD_RETURN_IF_ERROR(CheckBindable(config.metrics_listen));
-  // From here on, if a step fails, the destructor of Server stops the parts that were started, in order.
+  // If a step below fails, the destructor of Server stops the parts that were started, in order.
   std::unique_ptr<Server> server(new Server(std::move(parts)));
   AMPD_RETURN_IF_ERROR(server->parts_->storage.Open(config, server->parts_->AnswersForStorage()));
   AMPD_RETURN_IF_ERROR(server->parts_->StartCore());

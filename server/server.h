@@ -15,28 +15,29 @@ namespace ampd::server {
 // connects these parts and makes no decisions. Thread-compatible.
 //
 //   Start:  check addresses -> lock and replay the journal -> open the metric store -> restore progress -> listen
-//   Stop:   health NOT_SERVING -> end streams, resumable -> finish calls -> ledger and store write what they hold
+//   Stop:   health NOT_SERVING -> end streams, resumable -> finish calls -> ledger and store write what is queued
 class Server {
  public:
-  // Errors, by reason: ADDRESS_IN_USE, ADDRESS_NOT_BINDABLE, DATA_DIRECTORY_LOCKED, DATA_DIRECTORY_UNUSABLE,
-  // NEWER_SCHEMA, and the journal's errors for a damaged file. ExitCodeOf maps them to exit codes.
-  // `more` is shown at /metrics beside the server's own metrics; may be null. `on_fatal` is called at most once, on a
-  // thread of the server, when the server cannot continue and should be stopped: DATA_DIRECTORY_GONE,
-  // MEMORY_LIMIT_EXCEEDED, LISTENER_IS_DEAD. May be null.
+  // Starts a server. Reasons of its errors: ADDRESS_IN_USE, ADDRESS_NOT_BINDABLE, DATA_DIRECTORY_LOCKED,
+  // DATA_DIRECTORY_UNUSABLE, NEWER_SCHEMA, and the journal's errors for a damaged file. ExitCodeOf maps them to exit
+  // codes. `more` are further metrics for /metrics; may be null. `on_fatal` is called at most once, on a thread of the
+  // server, if the server cannot continue and should be stopped (reasons DATA_DIRECTORY_GONE, MEMORY_LIMIT_EXCEEDED,
+  // LISTENER_IS_DEAD). May be null.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config,
                                                        std::shared_ptr<prometheus::Collectable> more = nullptr,
                                                        std::function<void(const absl::Status&)> on_fatal = nullptr);
   ~Server();
 
-  int port() const;  // 0 without ServerConfig::listen.
+  int port() const;  // 0 if ServerConfig::listen is not set.
   int metrics_port() const;
-  // Whether SetRights may give roles to local users, or take those of all of them: the modes of the socket and of the
-  // data directory depend on whether anybody has one. Thread-safe.
+  // Whether SetRights may apply these grants. It may not give roles to the first local user, nor take them from the
+  // last, because the modes of the socket and of the data directory depend on whether any local user has a role.
+  // Thread-safe.
   bool MayTakeGrants(const Grants& grants) const;
-  // Replaces the limits of callers and, if MayTakeGrants, the roles. They hold for the next call of each connection;
-  // streams whose callers may not call them any more end within seconds. Thread-safe.
+  // Replaces the limits of callers and, if MayTakeGrants, the roles. They apply from the next call of each connection
+  // on. If a caller may no longer use an open stream, the stream ends within seconds. Thread-safe.
   void SetRights(const Grants& grants, const Limits& limits);
-  // After it returns, everything acknowledged is on disk. Idempotent.
+  // Stops the server. After Stop has returned, everything acknowledged is on disk. Idempotent.
   void Stop();
 
  private:

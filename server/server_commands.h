@@ -5,7 +5,7 @@
 
 #include "base/flags/flag_set.h"
 
-// The commands of ampd-server that end by themselves: ampd-server init.
+// The subcommands of ampd-server, such as `ampd-server init`. Unlike the server, they end by themselves.
 namespace ampd::server {
 
 struct ServerCommand {
@@ -13,7 +13,7 @@ struct ServerCommand {
   const char* help;  // One line.
 };
 
-// In the order of --help. The program's main function looks their functions up by name.
+// The subcommands, in the order of --help. The program's main function finds the C++ functions by these names.
 inline constexpr ServerCommand kServerCommands[] = {
     {"init", "Make a certificate authority, the server's certificate and the first admin's token"},
     {"cert", "Make a certificate for a user, a worker or, with --host, a server"},
@@ -22,14 +22,15 @@ inline constexpr ServerCommand kServerCommands[] = {
     {"check", "Check a data directory, whether its server runs or not, or a backup"},
 };
 
-// The flags of the command with this name, which is in kServerCommands: none yet but --help.
+// Returns the flags of the subcommand with this name, which must be in kServerCommands. They are only --help; the
+// caller adds the others.
 FlagSet FlagsOfCommand(std::string_view name);
 
-// Parses the arguments behind the command's name. Returns nothing if the command is to run; otherwise prints the help
-// or the error, and returns the exit code of the process.
+// Parses the arguments after the subcommand's name. Returns nullopt if the subcommand is to run. Otherwise prints the
+// help or the error, and returns the exit code of the process.
 std::optional<int> ParseCommand(FlagSet* flags, int argc, const char* const* argv);
 
-// Prints why the command line of a command is wrong; returns the exit code of the process.
+// Prints why the command line of a subcommand is wrong. Returns the exit code of the process.
 int UsageErrorOfCommand(const char* name, const char* message);
 
 }  // namespace ampd::server

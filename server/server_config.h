@@ -17,18 +17,18 @@
 
 namespace ampd::server {
 
-// Everything an operator can configure; `ampd-server --help` describes it.
+// All settings of the server; `ampd-server --help` describes them.
 struct ServerConfig {
   std::string socket;             // Path of the Unix socket of the gRPC API.
-  Grants grants{{geteuid(), 0}};  // Roles of the users that connect to it.
+  Grants grants{{geteuid(), 0}};  // Roles of the local users that connect to `socket`.
   Limits limits;
-  std::optional<ListenAddress> listen;  // Nothing: none. Of loopback if there is no TLS.
-  TlsFiles tls;                         // Of `listen`, and the CA of clients behind a proxy; empty: neither.
+  std::optional<ListenAddress> listen;  // Unset: none. A loopback address if there is no TLS.
+  TlsFiles tls;                         // For `listen`; the CA also for clients behind a proxy. Empty: none.
   std::string proxy_socket;             // Path of the socket for a proxy; empty: none.
-  bool trusts_loopback = false;         // Whether calls there, and scrapes without TLS, need no token.
+  bool trusts_loopback = false;         // Whether calls to a loopback `listen`, and scrapes without TLS, need no token.
   OidcConfig oidc;                      // Empty: no identity provider.
-  ListenAddress metrics_listen;         // Of loopback if there is no `metrics_tls`.
-  TlsFiles metrics_tls;                 // Empty: none. Without a CA, clients are asked for no certificate.
+  ListenAddress metrics_listen;         // A loopback address if there is no `metrics_tls`.
+  TlsFiles metrics_tls;                 // Empty: no TLS. Without a CA, clients need no certificate.
   std::string data_dir;
   std::string port_file;  // Empty: write no port file.
   absl::Duration lease = absl::Seconds(10);
@@ -37,15 +37,15 @@ struct ServerConfig {
   absl::Duration local_checkpoint_wait = absl::Minutes(10);
   // How long after a job's end its data is archived or deleted; zero means never.
   absl::Duration archive_after = absl::Hours(1);
-  absl::Duration retention = absl::Hours(24 * 30);  // Points, events, logs and samples.
+  absl::Duration retention = absl::Hours(24 * 30);  // Applies to points, events, logs and samples.
   absl::Duration checkpoint_retention = absl::ZeroDuration();
   absl::Duration worker_retention = absl::Hours(24 * 7);  // How long lost workers are kept; zero means forever.
   absl::Duration metrics_linger = absl::Minutes(2);
   absl::Duration drain_grace = absl::Seconds(5);
   int metrics_max_jobs = 200;
-  int64_t min_free_bytes = 256 << 20;  // Free space on the data directory's disk; with less, no job is accepted.
-  // Above it, the server refuses calls that take much memory, and it ends far above it; 0: no limit. Nothing: three
-  // quarters of the memory of the host or of the control group.
+  int64_t min_free_bytes = 256 << 20;  // If less space is free on the data directory's disk, new jobs are refused.
+  // If the server uses more memory, it refuses calls that need much memory; far above this limit it ends. 0: no limit.
+  // Unset: three quarters of the memory of the host or of the control group.
   std::optional<int64_t> memory_limit_bytes;
   int64_t reserve_bytes = 16 << 20;  // Reserved for essential writes when the disk is full.
   int64_t artifact_quota_bytes = int64_t{50} << 30;
@@ -62,8 +62,8 @@ struct ParsedConfig {
   int exit_code = kExitOk;
   std::string output;
   ServerConfig config;
-  Settings settings;        // What `config` was made from.
-  std::string config_file;  // Empty: none.
+  Settings settings;        // The settings from which `config` was made.
+  std::string config_file;  // Empty: no configuration file.
 };
 ParsedConfig ParseServerConfig(int argc, const char* const* argv);
 

@@ -14,7 +14,7 @@ Flag PathFlag(const std::string& name, const std::string& help) {
   return {.name = name, .type = "PATH", .help = help, .path = PathForm::kPath};
 }
 
-// Adds the flags that say where the server listens for calls.
+// Adds the flags for the addresses and sockets on which the server accepts calls.
 void AddListeners(FlagSet* flags, ServerConfig* config, ServerAddresses* addresses) {
   flags->AddText(
       PathFlag("--socket",
@@ -45,7 +45,7 @@ void AddListeners(FlagSet* flags, ServerConfig* config, ServerAddresses* address
                  &config->proxy_socket);
 }
 
-// Adds the flags about /metrics and the health pages.
+// Adds the flags for /metrics and the health pages.
 void AddMetrics(FlagSet* flags, ServerConfig* config, ServerAddresses* addresses) {
   flags->AddText(
       {.name = "--metrics-listen",
@@ -70,7 +70,7 @@ void AddMetrics(FlagSet* flags, ServerConfig* config, ServerAddresses* addresses
                    0, 100'000, &config->metrics_max_jobs);
 }
 
-// Adds the flags that say who may do what, and how much.
+// Adds the flags for access rights and limits.
 void AddRights(FlagSet* flags, ServerConfig* config) {
   flags->AddRepeated(
       {.name = "--grant",
@@ -95,7 +95,7 @@ void AddRights(FlagSet* flags, ServerConfig* config) {
                      [config](const std::string& limit) { return config->limits.AddForCallers(limit); });
 }
 
-// Adds the flags that say how the server reaches the identity provider.
+// Adds the flags for the connection to the identity provider.
 void AddProvider(FlagSet* flags, OidcConfig* oidc) {
   flags->AddText({.name = "--oidc-issuer",
                   .type = "URL",
@@ -123,7 +123,7 @@ void AddProvider(FlagSet* flags, OidcConfig* oidc) {
                  &oidc->ca);
 }
 
-// Adds the flags that say which rights a JWT gives.
+// Adds the flags that map the claims of a JWT to rights.
 void AddClaims(FlagSet* flags, OidcConfig* oidc) {
   flags->AddRepeated(
       {.name = "--oidc-role",
@@ -150,7 +150,7 @@ void AddClaims(FlagSet* flags, OidcConfig* oidc) {
                   });
 }
 
-// Adds the flags about the leases of workers, and about lost workers.
+// Adds the flags for the leases of workers, and for lost workers.
 void AddLeases(FlagSet* flags, ServerConfig* config) {
   const auto duration = [flags](const char* name, const char* help, absl::Duration at_least, absl::Duration* value) {
     flags->AddDuration({.name = name, .type = "DURATION", .help = help}, at_least, value);
@@ -170,7 +170,7 @@ void AddLeases(FlagSet* flags, ServerConfig* config) {
            absl::ZeroDuration(), &config->local_checkpoint_wait);
 }
 
-// Adds the flags that say how long something is kept.
+// Adds the flags for retention times.
 void AddAges(FlagSet* flags, ServerConfig* config) {
   const auto age = [flags](const char* name, const char* help, absl::Duration* value) {
     flags->AddAge({.name = name, .type = "DURATION", .help = help}, value);
@@ -193,7 +193,7 @@ void AddAges(FlagSet* flags, ServerConfig* config) {
       &config->artifact_retention);
 }
 
-// Adds the flags about disk space and memory.
+// Adds the flags for disk space and memory.
 void AddSpace(FlagSet* flags, ServerConfig* config) {
   const auto size = [flags](const char* name, const char* help, auto* value) {
     flags->AddSize({.name = name, .type = "SIZE", .help = help}, value);
@@ -211,7 +211,7 @@ void AddSpace(FlagSet* flags, ServerConfig* config) {
        &config->artifact_quota_bytes);
 }
 
-// Adds the flags about the files that the server writes, its log and its end.
+// Adds the flags for the server's files, its log and its shutdown.
 void AddProgram(FlagSet* flags, ServerConfig* config) {
   flags->AddText({.name = "--data-dir",
                   .type = "PATH",

@@ -58,8 +58,8 @@ void StateFollower::OnJob(const JobPtr& job) {
     options_.metrics->JobChanged(before.get(), *job);
   });
   if (options_.hub->IsWatched(job->id())) {
-    // The job's events are already queued, or in the same group. The job is queued behind them, so that watchers
-    // receive it after its events.
+    // The job's events are already queued, or are in this group. The record is queued behind the events, so that
+    // watchers receive the record after the events.
     const absl::Status queued = options_.store->AppendServerEvents(
         job->id(), {}, [hub = options_.hub, job](absl::Status) { hub->PublishJob(job); });
     if (!queued.ok()) {

@@ -21,9 +21,9 @@
 
 namespace ampd::server {
 
-// Passes what changed in the state on to the rest of the server: events and new records to the metric store and its
-// watchers, changes to the log and to /metrics, directives that are due to the workers' streams. Deletes what jobs
-// leave behind when they or their histories are deleted. Thread-safe.
+// Passes changes of the state on to the rest of the server: events and new records to the metric store and its
+// watchers, changes to the log and to /metrics, due directives to the workers' streams. When jobs or their histories
+// are deleted, deletes the data that belongs to them. Thread-safe.
 class StateFollower final : public StateListener {
  public:
   struct Options {
@@ -38,11 +38,11 @@ class StateFollower final : public StateListener {
   };
   explicit StateFollower(const Options& options) : options_(options) {}
 
-  // Reads the live jobs, their progress, and the workers that are known at the start of the server. Call it before the
+  // Reads the live jobs, their progress, and the workers that are known when the server starts. Call it before the
   // ledger and the store start.
   absl::Status RecoverState(const Ledger& ledger);
-  // Deletes histories whose deletion was lost in a crash: those of deleted jobs, and those that retention has deleted
-  // from jobs that still exist. Checks only histories to which nothing was added for longer than `retention`.
+  // Completes deletions of histories that a crash interrupted: histories of deleted jobs, and histories that retention
+  // deleted from jobs that still exist. Checks only histories to which nothing was added for longer than `retention`.
   void SweepHistories(const JobQueries& queries, absl::Duration retention);
 
   void OnJob(const JobPtr& job) override;
@@ -60,9 +60,9 @@ class StateFollower final : public StateListener {
   void OnPlacement(size_t num_waiting, size_t num_placed, absl::Duration time) override;
 
  private:
-  // `traceparent`: that of the job, for a line of the log; empty: not known.
+  // `traceparent`: that of the job, for the log line; empty: not known.
   void ForgetJob(const std::string& job, const std::string& traceparent);
-  // Deletes points, events, logs and samples.
+  // Deletes the job's points, events, logs and samples.
   void DeleteHistory(const std::string& job, const std::string& traceparent);
 
   const Options options_;

@@ -18,8 +18,8 @@ absl::Status Storage::Open(const ServerConfig& config, const Answers& answers) {
   for (const std::string& line : lines) {
     Log(spdlog::level::warn, line);
   }
-  // The journal is first: its lock keeps other servers away, and it says whether a server that is too new for this one
-  // wrote the data directory. The other stores change their files when they are opened.
+  // The journal is opened first: its lock excludes other servers, and it shows whether a much newer server wrote the
+  // data directory. Opening the other stores changes their files.
   AMPD_RETURN_IF_ERROR(OpenLedger(config));
   MetricStore::Options metric_store;
   metric_store.path = config.data_dir + "/metrics.db";
@@ -43,7 +43,7 @@ absl::Status Storage::OpenLedger(const ServerConfig& config) {
   journal.reserve_bytes = config.reserve_bytes;
   Ledger::Options options;
   AMPD_ASSIGN_OR_RETURN(options.journal, SqliteJournal::Open(journal));
-  options.flush_events = [this] { return store->Flush(); };  // Not called before the ledger's Start.
+  options.flush_events = [this] { return store->Flush(); };  // The ledger calls it only after its Start.
   AMPD_ASSIGN_OR_RETURN(ledger, Ledger::Open(std::move(options)));
   return absl::OkStatus();
 }

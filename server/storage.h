@@ -21,7 +21,8 @@ namespace ampd::server {
 
 // The parts of the server that store data in its data directory. Thread-compatible; the parts are thread-safe.
 struct Storage {
-  // What the stores need from the rest of the server. They call the functions only after their Start, on their threads.
+  // Functions with which the stores ask the rest of the server. The stores call them only after their Start, on their
+  // own threads.
   struct Answers {
     TelemetryListener* telemetry = nullptr;  // Outlives the stores.
     std::function<std::optional<int64_t>(const std::string& tenant)> tenant_quota;
@@ -30,7 +31,8 @@ struct Storage {
     std::function<bool()> clock_is_steady;
   };
 
-  // Prepares the data directory and opens all stores in it, without their threads. On an error, some may be open.
+  // Prepares the data directory and opens all stores in it, without starting their threads. After an error, some of the
+  // stores may be open.
   absl::Status Open(const ServerConfig& config, const Answers& answers);
 
   std::unique_ptr<MetricStore> store;
@@ -39,7 +41,7 @@ struct Storage {
   std::unique_ptr<AuditLog> audit;
   std::unique_ptr<Ledger> ledger;
   std::optional<FolderWatch> folder;
-  bool is_lost = false;  // Whether the data directory is gone. Used by the ticker only.
+  bool is_lost = false;  // Whether the data directory is gone. Used only by the ticker.
 
  private:
   absl::Status OpenLedger(const ServerConfig& config);

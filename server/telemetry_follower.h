@@ -12,8 +12,7 @@
 
 namespace ampd::server {
 
-// Receives notice of what the metric store has written and read. Called on the store's threads. Implementations must be
-// quick.
+// Called by the metric store about its writes and reads, on the store's threads. Implementations must be quick.
 class TelemetryListener {
  public:
   virtual ~TelemetryListener() = default;
@@ -25,12 +24,11 @@ class TelemetryListener {
   virtual void OnRead(absl::Duration time) = 0;
 };
 
-// Sets the callbacks of the store's options. The listener must outlive the store.
+// Sets the callbacks in the store's options so that they call the listener, which must outlive the store.
 void ListenTo(MetricStore::Options* store, TelemetryListener* listener);
 
-// Passes what the metric store has written on to the jobs' progress, to watchers and to the server's metrics, and logs
-// errors of the store, with the trace of the job that `table` has. Thread-safe, because the store calls it on several
-// threads.
+// Passes new data of the metric store on to the jobs' progress, to watchers and to the server's metrics. Logs errors of
+// the store, with the job's trace from `table`. Thread-safe, because the store calls it on several threads.
 class TelemetryFollower final : public TelemetryListener {
  public:
   TelemetryFollower(ProgressBoard* progress, MetricsHub* hub, ServerMetrics* metrics, JobTable* table)
@@ -47,7 +45,7 @@ class TelemetryFollower final : public TelemetryListener {
   MetricsHub* const hub_;
   ServerMetrics* const metrics_;
   JobTable* const table_;
-  bool store_fails_ = false;  // Used by the store's writing thread only.
+  bool store_fails_ = false;  // Used only by the store's writing thread.
 };
 
 }  // namespace ampd::server

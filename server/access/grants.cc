@@ -29,7 +29,7 @@ absl::Status BadGrant(std::string_view text, const std::string& why) {
                    "for a role in a tenant"));
 }
 
-// Adds the roles of a grant to those that an identity has already.
+// Adds the roles of a grant to the roles that an identity already has.
 void AddRoles(const std::map<Role, Tenants>& more, std::map<Role, Tenants>* roles) {
   for (const auto& [role, tenants] : more) {
     (*roles)[role].Add(tenants);

@@ -22,49 +22,49 @@ namespace ampd::server {
 // The local user at the other end of a Unix socket.
 struct LocalPeer {
   uid_t uid = 0;
-  std::vector<gid_t> groups;  // All groups of the process that connected.
+  std::vector<gid_t> groups;  // All groups of the connected process.
 };
 
-// A role, and where it holds: "submitter@vision", or "agent".
+// A role and the tenants in which it holds, as in "submitter@vision" or "agent".
 struct RoleGrant {
-  // Reads ROLE or ROLE@TENANT; * as the tenant means all. INVALID_ARGUMENT with what is wrong.
+  // Parses ROLE or ROLE@TENANT; * as the tenant means all tenants. INVALID_ARGUMENT says what is wrong.
   static absl::StatusOr<RoleGrant> Parse(std::string_view text);
 
   Role role = Role::kViewer;
-  std::optional<Tenants> tenants;  // Nothing: the text names none.
+  std::optional<Tenants> tenants;  // nullopt: the text names no tenant.
 };
 
-// Whether a name has no characters other than letters, digits, '-', '_', '.' and '@', so that it cannot mislead a
-// reader of names.
+// Whether the name consists only of letters, digits, '-', '_', '.' and '@'. Such a name cannot mislead its reader, for
+// example with invisible characters.
 bool IsPlainName(std::string_view name);
 
-// Which role each local user, and each holder of a certificate, has on this server. The grants can be replaced while
-// calls use them. Thread-safe, but for Add.
+// Which role each local user, and each holder of a client certificate, has on this server. The grants can be replaced
+// while calls use them. Thread-safe, except Add.
 class Grants {
  public:
-  // `admins`: users that are always admins. Nobody else has a role yet.
+  // `admins`: users that are always admins. Initially nobody else has a role.
   explicit Grants(const std::vector<uid_t>& admins);
   Grants(const Grants& other) : table_(other.table()) {}
-  // Replaces all grants, in one step for others that use them.
+  // Replaces all grants atomically: a concurrent reader sees either the old or the new grants.
   Grants& operator=(const Grants& other);
 
-  // Adds "user:alice=submitter", "uid:1001=viewer", "group:ml=viewer@vision", or "cert:gpu-*=agent" for the
-  // certificates whose common names match the glob. After the @ is the tenant in which the role holds, or * for all;
-  // without it, UsualTenants. INVALID_ARGUMENT with a text for the operator if the text has another form, or names a
-  // role, a user or a group that does not exist.
+  // Adds one grant: "user:alice=submitter", "uid:1001=viewer", "group:ml=viewer@vision", or "cert:gpu-*=agent" for the
+  // certificates whose common names match the glob. The text after the @ is the tenant in which the role holds; * means
+  // all tenants. Without an @ the role holds in UsualTenants. INVALID_ARGUMENT with a text for the operator if the text
+  // is malformed, or names a role, a user or a group that does not exist.
   absl::Status Add(std::string_view text);
 
-  // Whether no local user but the admins of the constructor has a role.
+  // Whether no local user has a role, except the admins that were passed to the constructor.
   bool empty() const;
 
-  // The identity of a peer, with the roles of the user and of all its groups.
+  // Returns the identity of a peer, with the roles of its user and of all its groups.
   Identity Of(const LocalPeer& peer) const;
-  // The roles of that identity. Looks no name up.
+  // Returns the roles in Of(peer), without looking up any user or group name.
   std::map<Role, Tenants> RolesOf(const LocalPeer& peer) const;
 
-  // The identity of the holder of a certificate with this common name: "cert:gpu-1", with the roles of all globs that
-  // match. As an agent it may be the worker of that name only. Without a name if the common name is empty or has
-  // characters other than letters, digits, '-', '_', '.' and '@'.
+  // Returns the identity of the holder of a certificate with this common name, such as "cert:gpu-1", with the roles of
+  // all globs that match the common name. As an agent, the holder may only be the worker with that name. The identity
+  // has no name if the common name is empty or is not plain (IsPlainName).
   Identity OfCertificate(const std::string& common_name) const;
 
  private:
@@ -73,7 +73,7 @@ class Grants {
     std::set<uid_t> admins;
     std::map<uid_t, Roles> users;
     std::map<gid_t, Roles> groups;
-    std::map<std::string, Roles> certificates;  // By glob.
+    std::map<std::string, Roles> certificates;  // Key: the glob on common names.
   };
 
   std::shared_ptr<const Table> table() const {
@@ -87,7 +87,7 @@ class Grants {
   static absl::Status AddTo(Table* table, std::string_view text);
 
   mutable absl::Mutex mutex_;
-  std::shared_ptr<const Table> table_ ABSL_GUARDED_BY(mutex_);  // Never changes; it is replaced as a whole.
+  std::shared_ptr<const Table> table_ ABSL_GUARDED_BY(mutex_);  // Replaced as a whole; a table never changes.
 };
 
 }  // namespace ampd::server

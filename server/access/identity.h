@@ -10,58 +10,58 @@
 
 namespace ampd::server {
 
-// What an identity may be on a server, in some tenants or in all. docs/access.md describes the roles.
+// A role of an identity, which holds in some tenants or in all. docs/access.md describes the roles.
 enum class Role {
   kViewer,     // Sees the tenant's jobs and files, and the workers that serve it.
-  kSubmitter,  // Also submits jobs and uploads files, and changes its own jobs.
-  kOperator,   // Also changes the jobs of others, and drains and removes workers that serve no other tenant.
-  kAdmin,      // May do everything. It holds in all tenants.
-  kAgent,      // Works: runs the tenant's jobs, and sees nothing else.
+  kSubmitter,  // May also submit jobs, upload files and change its own jobs.
+  kOperator,   // May also change all jobs of its tenants, and drain and remove workers that serve only its tenants.
+  kAdmin,      // May do everything, in all tenants.
+  kAgent,      // Runs the tenant's jobs as a worker, and sees nothing else.
   kScraper,    // Reads the tenant's metrics, and nothing else.
 };
 
-// "viewer", "submitter", "operator", "admin", "agent" or "scraper".
+// Returns the name of a role: "viewer", "submitter", "operator", "admin", "agent" or "scraper".
 std::string_view RoleName(Role role);
-// The role of this name; nothing if there is none.
+// Returns the role with this name, or nullopt if there is none.
 std::optional<Role> ParseRole(std::string_view name);
-// "viewer, submitter, operator, admin, agent or scraper".
+// Returns "viewer, submitter, operator, admin, agent or scraper".
 std::string RoleNames();
-// The same for some roles, in this order.
+// Returns the names of these roles as one text, in the order of the enum Role.
 std::string RoleNames(const std::set<Role>& roles, std::string_view last_joint);
 
-// What a method needs.
+// The permission that a method requires.
 enum class Right {
-  kNone,        // Nothing: everybody may call the method.
-  kRead,        // To see jobs, workers and files.
-  kSubmit,      // To make jobs and files, and to change one's own jobs.
-  kOperate,     // To change jobs of others, workers and files.
-  kWork,        // To run jobs as a worker.
-  kAdminister,  // To make and revoke tokens, and to read the audit log.
-  kScrape,      // To read metrics.
+  kNone,        // No permission: everybody may call the method.
+  kRead,        // Permission to see jobs, workers and files.
+  kSubmit,      // Permission to create jobs and files, and to change one's own jobs.
+  kOperate,     // Permission to change other people's jobs, workers and files.
+  kWork,        // Permission to run jobs as a worker.
+  kAdminister,  // Permission to create and revoke tokens, and to read the audit log.
+  kScrape,      // Permission to read metrics.
 };
 
 bool Has(Role role, Right right);
 
-// The tenants in which a role holds if nothing is said: viewers and submitters belong to the default tenant, and the
-// others to the whole server.
+// The tenants in which a role holds if its grant names none: the default tenant for viewers and submitters, all tenants
+// for the other roles.
 Tenants UsualTenants(Role role);
 
-// Who makes a call.
+// Identifies the caller of a method.
 struct Identity {
-  // Job.owner of its jobs: "user:alice", or "uid:1001" if the system has no name for the uid; "token:ci" of a call with
-  // a token. Empty: a call over --listen without a token.
+  // The caller's name, which becomes Job.owner of the jobs that it creates: "user:alice", or "uid:1001" if the system
+  // has no name for the uid, or "token:ci" for a call with a token. Empty for a call over --listen without a token.
   std::string name;
-  // The tenants in which it has each role. It has the rights of all of them. Empty: the server does not know the
-  // identity.
+  // The tenants in which the caller has each role. The caller has the rights of all its roles. Empty: the server does
+  // not know the caller.
   std::map<Role, Tenants> roles;
-  std::string workers = "*";  // Of an agent: a glob on the names of the workers that it may be.
+  std::string workers = "*";  // For an agent: a glob on the names of the workers that it may be.
 
-  // An identity with a role in all tenants.
+  // Returns an identity that has this role in all tenants.
   static Identity InAllTenants(std::string name, Role role);
 
-  // Whether it has the right in some tenant.
+  // Whether the identity has the right in at least one tenant.
   bool has(Right right) const;
-  // The tenants in which it has the right.
+  // Returns the tenants in which the identity has the right.
   Tenants TenantsWith(Right right) const;
   std::set<Role> role_names() const;
 };

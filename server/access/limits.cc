@@ -37,7 +37,7 @@ absl::Status BadLimit(std::string_view text, const std::string& why) {
                             "or streams, or for callers LIMIT=NUMBER, with LIMIT requests or streams"));
 }
 
-// Sets the limit that the text "NAME=NUMBER" names.
+// Parses "NAME=NUMBER" and sets the limit with that name in `holder`.
 template <typename Holder, size_t kNumLimits>
 absl::Status Set(std::string_view whole, const std::string& text, const NamedLimit<Holder> (&limits)[kNumLimits],
                  Holder* holder) {
@@ -62,7 +62,7 @@ absl::Status Set(std::string_view whole, const std::string& text, const NamedLim
 }  // namespace
 
 Limits& Limits::operator=(const Limits& other) {
-  Table table = other.table();  // The locks of both are never held at once.
+  Table table = other.table();  // The two locks are never held at once.
   const absl::MutexLock lock(&mutex_);
   table_ = std::move(table);
   return *this;

@@ -12,33 +12,33 @@
 
 namespace ampd::server {
 
-// What a tenant may have at most. Nothing: no limit.
+// The limits of one tenant. nullopt: no limit.
 struct TenantLimits {
-  std::optional<int64_t> jobs;            // That have not ended.
-  std::optional<int64_t> spec_bytes;      // Of these jobs together.
-  std::optional<int64_t> artifact_bytes;  // Of its uploads and samples.
-  std::optional<int64_t> requests;        // Calls a second, of all its callers together.
-  std::optional<int64_t> streams;         // Watches, logs, uploads and downloads that are open at once.
+  std::optional<int64_t> jobs;            // Jobs that have not ended.
+  std::optional<int64_t> spec_bytes;      // Bytes of the specs of all unfinished jobs together.
+  std::optional<int64_t> artifact_bytes;  // Bytes of the tenant's uploads and samples.
+  std::optional<int64_t> requests;        // Calls a second, of all callers of the tenant together.
+  std::optional<int64_t> streams;         // Open watches, logs, uploads and downloads.
 };
 
-// What one caller may do at most: one user, token or certificate. Nothing: no limit.
+// The limits of one caller, which is a user, a token or a certificate. nullopt: no limit.
 struct CallerLimits {
-  std::optional<int64_t> requests;  // Calls a second.
+  std::optional<int64_t> requests;  // The most calls a second.
   std::optional<int64_t> streams;
 };
 
-// The limits of --tenant-limit and --caller-limit. They can be replaced while calls use them. Thread-safe.
+// The limits that --tenant-limit and --caller-limit set. They can be replaced while calls use them. Thread-safe.
 class Limits {
  public:
   Limits() = default;
   Limits(const Limits& other) : table_(other.table()) {}
-  // Replaces all limits, in one step for others that use them.
+  // Replaces all limits atomically: a concurrent reader sees either the old or the new limits.
   Limits& operator=(const Limits& other);
 
-  // Adds "vision:jobs=500" or, for each tenant without a limit of its own, "*:requests=50". INVALID_ARGUMENT (reason
-  // BAD_LIMIT) with a text for the operator if the text has another form.
+  // Adds a limit of a tenant, such as "vision:jobs=500". "*:requests=50" applies to each tenant that has no such limit
+  // of its own. INVALID_ARGUMENT (reason BAD_LIMIT) with a text for the operator if the text is malformed.
   absl::Status AddForTenants(std::string_view text);
-  // Adds "requests=20".
+  // Adds a limit that applies to each caller, such as "requests=20".
   absl::Status AddForCallers(std::string_view text);
 
   TenantLimits OfTenant(const std::string& tenant) const;
@@ -49,7 +49,7 @@ class Limits {
 
  private:
   struct Table {
-    std::map<std::string, TenantLimits> of_tenant;  // By tenant; "*" for those without.
+    std::map<std::string, TenantLimits> of_tenant;  // Key: the tenant; "*" has the limits of tenants without their own.
     CallerLimits of_caller;
   };
 

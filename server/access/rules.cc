@@ -13,16 +13,16 @@
 namespace ampd::server {
 namespace {
 
-// Whether a role may call the method of a rule.
+// Whether the role permits the method of this rule.
 bool May(Role role, const Rule& rule) { return Has(role, rule.right) || (rule.agents_too && role == Role::kAgent); }
 
-// "user:alice has the role viewer".
+// Describes an identity and its roles: "user:alice has the role viewer".
 std::string Shown(const Identity& identity) {
   return absl::StrCat(identity.name, identity.roles.size() > 1 ? " has the roles " : " has the role ",
                       RoleNames(identity.role_names(), " and "));
 }
 
-// "viewer, submitter, operator or admin": the roles that may call the method.
+// Returns the roles that may call the method: "viewer, submitter, operator or admin".
 std::string NeededRoles(const Rule& rule) {
   std::set<Role> roles;
   for (const Role role :
@@ -34,11 +34,11 @@ std::string NeededRoles(const Rule& rule) {
   return RoleNames(roles, " or ");
 }
 
-// Returns what a caller of the method wants, in words: "list audit entries" for "ampd.v1.AuthService/ListAuditEntries",
-// "cancel a job" for "ampd.v1.JobService/CancelJob".
+// Returns in words what the method does: "list audit entries" for "ampd.v1.AuthService/ListAuditEntries", "cancel a
+// job" for "ampd.v1.JobService/CancelJob".
 std::string WantOf(std::string_view method) {
   const std::string_view name = method.substr(method.rfind('/') + 1);
-  const bool is_one = !name.ends_with('s') && !name.ends_with('y');  // Neither several things nor telemetry.
+  const bool is_one = !name.ends_with('s') && !name.ends_with('y');  // A plural, or "telemetry", takes no article.
   std::string words;
   int num_words = 0;
   for (const char c : name) {
@@ -51,7 +51,8 @@ std::string WantOf(std::string_view method) {
   return words;
 }
 
-// "user:alice has the role viewer, but needs the role admin to list audit entries".
+// Explains why the roles do not suffice: "user:alice has the role viewer, but needs the role admin to list audit
+// entries".
 std::string WhyTooLow(const Identity& identity, const Rule& rule) {
   const bool is_page = rule.method.starts_with("GET ");
   return absl::StrCat(Shown(identity), ", but ", is_page ? absl::StrCat(std::string(rule.method), " ") : "",

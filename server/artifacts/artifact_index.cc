@@ -11,8 +11,9 @@ namespace ampd::server {
 namespace {
 
 // Each name gets a number, which is never used again. Thanks to the numbers a listing can resume where it stopped, even
-// if names were replaced in the meantime. The number is the time of the entry in microseconds, or the last number plus
-// one if that is later: page tokens have the number in them, and a plain count would tell how much others upload.
+// if names were replaced in the meantime. The number is the larger of two values: the time of the entry in
+// microseconds, and the last number plus one. A plain count would not do: page tokens contain the number, so a count
+// would reveal how much other tenants upload.
 constexpr char kSchema[] = R"sql(
 BEGIN IMMEDIATE;
 CREATE TABLE artifacts(number INTEGER PRIMARY KEY AUTOINCREMENT, name BLOB UNIQUE NOT NULL, sha256 BLOB NOT NULL,
@@ -24,7 +25,7 @@ PRAGMA user_version=2;
 COMMIT;
 )sql";
 
-// Schema 1 had no tenants: what it has belongs to the default tenant.
+// Schema 1 had no tenants. Everything in a file with schema 1 belongs to the default tenant.
 constexpr char kAddTenants[] = R"sql(
 BEGIN IMMEDIATE;
 ALTER TABLE artifacts ADD COLUMN tenant TEXT NOT NULL DEFAULT 'default';
@@ -32,10 +33,11 @@ PRAGMA user_version=2;
 COMMIT;
 )sql";
 
-// A part of a condition: the row belongs to one of the tenants that parameter 4 lists as JSON; empty means all.
+// An SQL condition: the row belongs to one of the tenants in parameter 4, a JSON list. An empty parameter 4 means all
+// tenants.
 #define AMPD_OF_TENANTS "(?4=x'' OR CAST(tenant AS TEXT) IN (SELECT value FROM json_each(CAST(?4 AS TEXT))))"
 
-// REQUIRES: the columns begin with attempt, use_time, content.
+// Converts the current row. REQUIRES: the statement's first columns are attempt, use_time and content.
 absl::StatusOr<ArtifactRow> ReadRow(const SqliteStatement& statement) {
   ArtifactRow row;
   row.attempt = static_cast<int32_t>(statement.Int(0));
@@ -63,7 +65,7 @@ absl::Status ForEachRow(SqliteStatement& statement, Take take) {
   }
 }
 
-// The tenants as AMPD_OF_TENANTS takes them. Names of tenants need no escapes in JSON.
+// Returns the tenants in the form of parameter 4 of AMPD_OF_TENANTS. Tenant names need no escapes in JSON.
 std::string ListOf(const Tenants& tenants) {
   return tenants.all()     ? ""
          : tenants.empty() ? "[]"

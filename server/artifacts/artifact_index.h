@@ -19,33 +19,34 @@ namespace ampd::server {
 
 inline constexpr int64_t kArtifactSchema = 2;
 
-// A name of a stored content.
+// One name of a stored content.
 struct ArtifactRow {
   v1::Artifact artifact;
-  int32_t attempt = 0;  // The attempt that made a sample; 0 for an upload.
-  absl::Time use_time;  // When somebody last asked for it; only for an upload.
+  int32_t attempt = 0;  // The attempt that produced the sample; 0 for an upload.
+  absl::Time use_time;  // When somebody last asked for the upload; unset for a sample.
 };
 
-// What identifies an artifact in the store: for a sample its name; for an upload its SHA-256, after "<tenant>/" unless
-// that is the default tenant.
+// Returns the key of an artifact in the store. For a sample this is its name. For an upload it is the SHA-256, with
+// "<tenant>/" before it unless the tenant is the default one.
 std::string KeyOf(const v1::Artifact& artifact);
 std::string UploadKey(const std::string& tenant, const std::string& sha256);
 
-// The names of all artifacts, in a SQLite file of their own (schema 2: one table, one row per name; schema 1 had no
-// tenants). When a change returns, it is on disk. Thread-compatible.
+// The names of all artifacts, in a SQLite file of their own. Schema 2 has one table with one row per name; schema 1 had
+// no tenants. A change is on disk when its function returns. Thread-compatible.
 class ArtifactIndex {
  public:
-  // Creates the file if it does not exist. FAILED_PRECONDITION with reason NEWER_SCHEMA when a newer server wrote it.
+  // Creates the file if it does not exist. FAILED_PRECONDITION with reason NEWER_SCHEMA if a newer server wrote the
+  // file.
   static absl::StatusOr<ArtifactIndex> Open(const std::string& path);
-  // Reads a file that another process may write to, or a copy. Only the functions that change nothing may be called.
-  // DATA_LOSS if its schema is an older one.
+  // Opens a file only for reading: a copy, or a file that another process may write to. REQUIRES: the caller calls no
+  // function that changes the index. DATA_LOSS if the schema is older than the current one.
   static absl::StatusOr<ArtifactIndex> OpenToRead(SqliteDatabase database);
 
   // Adds the name, or replaces it if it exists. Either way it becomes the newest name.
   absl::Status Put(const ArtifactRow& row);
-  // `key`: of KeyOf.
+  // `key`: the result of KeyOf.
   absl::StatusOr<std::optional<ArtifactRow>> Find(const std::string& key);
-  // The uploads of this content, the oldest first.
+  // Returns the uploads of this content, the oldest first.
   absl::StatusOr<std::vector<ArtifactRow>> UploadsOf(const std::string& sha256);
   absl::Status Remove(const std::string& key);
   // Removes all names of the content with this SHA-256.
@@ -59,12 +60,12 @@ class ArtifactIndex {
                                                                     int64_t before, int limit);
   // Counts the names of these tenants: those of one job or, if `job` is empty, those of all jobs and uploads.
   absl::StatusOr<int64_t> Count(const std::string& job, const Tenants& tenants);
-  // The size of the tenant's artifacts together. What several names share counts for each.
+  // Returns the total size of the tenant's artifacts. A content with several names counts once for each name.
   absl::StatusOr<int64_t> TenantBytes(const std::string& tenant);
   absl::StatusOr<std::vector<ArtifactRow>> Uploads();
-  // The size of each content by its digest.
+  // Returns the size of each content; the key is the content's digest.
   absl::StatusOr<std::map<std::string, int64_t>> Contents();
-  // The jobs that have samples.
+  // Returns the jobs that have samples.
   absl::StatusOr<std::vector<std::string>> Jobs();
 
  private:

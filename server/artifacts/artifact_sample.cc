@@ -1,4 +1,4 @@
-// Samples of jobs.
+// The functions of ArtifactStore for samples of jobs.
 #include <algorithm>
 #include <utility>
 
@@ -64,7 +64,8 @@ ArtifactRow RowOf(const std::string& tenant, const std::string& job, int32_t att
   return row;
 }
 
-// Whether the stored sample `before` is kept. If not, `row` replaces it.
+// Whether the stored sample `before` is kept instead of the new sample `row`: it is from a later attempt than `row`, or
+// `row` repeats its attempt and content.
 bool Stays(const ArtifactRow& before, const ArtifactRow& row) {
   return before.attempt > row.attempt ||
          (before.attempt == row.attempt && before.artifact.sha256() == row.artifact.sha256());

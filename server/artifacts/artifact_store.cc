@@ -39,7 +39,8 @@ absl::Status InUse(const std::string& name, const std::string& job) {
                            {{"artifact", name}, {"job", job}});
 }
 
-// The key of the upload to which a partial file belongs: the opposite of PartialPathOf. Empty for any other file.
+// Returns the key of the upload whose partial file has this name, or an empty string if the file is no partial file.
+// This is the inverse of PartialPathOf.
 std::string KeyOfPartial(std::string_view file_name) {
   if (!file_name.ends_with(kPartialSuffix)) {
     return "";
@@ -77,8 +78,8 @@ std::string ArtifactStore::PartialPathOf(const std::string& key) const {
   return absl::StrCat(PathOf(absl::StrReplaceAll(key, {{"/", "."}})), kPartialSuffix);
 }
 
-// Makes the folder and the index consistent. After a crash a content may lack its name, because its name is recorded
-// last. A name lacks its content only if somebody removed the file.
+// Makes the folder and the index consistent. The index records the name of a content last, so after a crash a content
+// may lack its name. A name lacks its content only if somebody removed the file.
 absl::Status ArtifactStore::Recover() {
   absl::MutexLock index_lock(&index_mutex_);
   Found found;
@@ -91,8 +92,8 @@ absl::Status ArtifactStore::Recover() {
   std::error_code error;
   std::filesystem::directory_iterator entry(options_.folder, error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    // Skips entries that are not regular files, such as "lost+found": they do not belong to the store. `gone` is
-    // ignored, because it only means that an entry was deleted since it was listed.
+    // Skips entries that are not regular files, such as "lost+found", because they do not belong to the store. Ignores
+    // `gone`, because such an error only means that an entry was deleted after it was listed.
     std::error_code gone;
     if (entry->is_regular_file(gone)) {
       found.file_names.insert(entry->path().filename().string());
@@ -121,8 +122,8 @@ absl::Status ArtifactStore::RecoverFile(const std::string& file_name, const Foun
                                        [&](const auto& other) { return other.ends_with(file_name + kPartialSuffix); });
   const std::string key = CheckDigest("", file_name).ok() && !has_partial ? file_name : KeyOfPartial(file_name);
   if (key.empty() || found.uploads.contains(key)) {
-    // The file is a temporary one, the partial file of an upload that is complete, or the second name of a partial
-    // file.
+    // The file may go. It is a temporary file, the partial file of an upload that is complete, or the second name of a
+    // partial file.
     return unlink(PathOf(file_name).c_str()) == 0 ? absl::OkStatus() : ErrnoError(errno, "remove a file");
   }
   if (key == file_name && rename(PathOf(key).c_str(), PartialPathOf(key).c_str()) != 0) {
@@ -279,16 +280,16 @@ absl::StatusOr<ArtifactHold> ArtifactStore::Hold(const std::string& tenant, cons
   }
   ++found->second.num_holds;
   found->second.use_time = options_.clock->Now();
-  // `at` finds the upload when the hold is released, because an upload with a hold is never removed from the map.
+  // The pointer `at` is still valid when the hold is released, because the map keeps every upload that has a hold.
   return ArtifactHold(nullptr, [this, key](void*) {
     absl::MutexLock release(&mutex_);
     --uploads_.at(key).num_holds;
   });
 }
 
-// Marks the artifact as being deleted, unless a hold protects it or a live job names it. The holds are checked before
-// the live jobs: a new job's hold is released only when the job is live, so one of the two checks sees the job. While
-// `deleting` is set, Hold grants no hold.
+// Marks the artifact as being deleted, unless a hold protects it or a live job names it. Checks the holds before the
+// live jobs: a new job's hold is released only when the job is live, so one of the two checks sees the job. While
+// `deleting` is set, Hold refuses all callers.
 absl::Status ArtifactStore::MarkDeleting(const v1::Artifact& artifact, absl::Time used_before) {
   const std::string key = KeyOf(artifact);
   {
@@ -335,8 +336,8 @@ absl::Status ArtifactStore::DeleteUnlessUsed(const ArtifactRow& row, absl::Time 
 
 absl::Status ArtifactStore::RemoveName(const v1::Artifact& artifact) {
   AMPD_RETURN_IF_ERROR(index_.Remove(KeyOf(artifact)));
-  // The name is removed, so the deletion has succeeded. If removing the content fails, the next start of the server
-  // removes it.
+  // The deletion has succeeded, because the name is removed. If this call fails to remove the content, the next start
+  // of the server removes it.
   (void)RemoveContentWithoutName(artifact);
   return absl::OkStatus();
 }

@@ -30,80 +30,81 @@ namespace ampd::server {
 using ArtifactHold = std::shared_ptr<void>;
 
 // Stores the files of the cluster: uploads of clients, named by the SHA-256 of their content, and samples of jobs. Each
-// content is one file in the folder, named by its digest, however many names refer to it. ArtifactIndex holds the
-// names.
+// content is one file in the folder. The file is named by the content's digest, and several artifacts can share it.
+// ArtifactIndex holds the names of the artifacts.
 //
-//   1. Bytes are written to "<sha256>.partial". If the upload breaks off, that file is kept for a day.
-//   2. When all bytes have arrived, the file is synced, read back and compared with the digest.
+//   1. The store writes the bytes to "<sha256>.partial". If the upload breaks off, that file is kept for a day.
+//   2. When all bytes have arrived, the store syncs the file, reads it back and compares it with the digest.
 //   3. The file gets the second name "<sha256>", and the folder is synced.
-//   4. The artifact's name is recorded; now the artifact exists, and the first name of the file is removed. After a
-//   crash
-//      between steps 3 and 4, Open undoes step 3.
+//   4. The artifact's name is recorded in the index; from now on the artifact exists. The first name of the file is
+//      removed. After a crash between steps 3 and 4, Open undoes step 3.
 //
-// Each tenant uploads for itself, so that it cannot tell whether another has the same content; the partial file of
-// tenants other than the default one is "<tenant>.<sha256>.partial".
+// Each tenant uploads its own copy of a content, so a tenant cannot find out whether another tenant has the same
+// content. For tenants other than the default one, the partial file is "<tenant>.<sha256>.partial".
 //
-// An upload is deleted if no live job names it and no request has named it for the time `retention`. Samples are
-// deleted with their job. All methods except Hold, DeleteJob and num_bytes block on the disk. Thread-safe.
+// The store deletes an upload if no live job names it and no request has named it for the time `retention`. It deletes
+// samples together with their job. All methods except Hold, DeleteJob and num_bytes block on the disk. Thread-safe.
 class ArtifactStore {
  public:
   struct Options {
     std::string folder;
     std::string index_path;
     const Clock* clock = nullptr;
-    int64_t quota_bytes = int64_t{50} << 30;          // Limit for all contents and partial uploads.
+    int64_t quota_bytes = int64_t{50} << 30;          // Limit for all contents and partial uploads together.
     int64_t min_free_bytes = 0;                       // Free disk space that every write must leave.
     absl::Duration retention = absl::Hours(24 * 30);  // Zero: uploads are kept forever.
     absl::Duration partial_retention = absl::Hours(24);
-    // How many bytes a tenant's uploads and samples may have; nothing: no limit beside the quota. Quick. May be null.
+    // Returns the limit for a tenant's uploads and samples, in bytes; nullopt: only quota_bytes limits them. Quick. May
+    // be null.
     std::function<std::optional<int64_t>(const std::string& tenant)> tenant_quota;
-    // Returns false while the wall clock may be wrong; nothing is then deleted by its age. Quick. May be null: always
-    // true.
+    // Returns false while the wall clock may be wrong; the store then deletes nothing because of its age. Quick. Null
+    // means that the clock is always right.
     std::function<bool()> clock_is_steady;
-    // Returns the uploads that live jobs use, by UploadKey, each with one such job. Quick.
+    // Returns the uploads that live jobs use, each with the id of one such job. The key is that of UploadKey. Quick.
     std::function<std::map<std::string, std::string>()> live_uploads;
     std::function<bool(const std::string& job)> job_exists;
     std::function<void(const absl::Status&)> on_sweep_failed;  // The next sweep retries.
   };
   static constexpr absl::Duration kSweepInterval = absl::Hours(1);
 
-  // Creates the folder and the index if they do not exist, and makes them consistent after a crash. Returns the errors
-  // of ArtifactIndex::Open and of the disk.
+  // Opens the store. Creates the folder and the index if they do not exist, and makes them consistent after a crash.
+  // Returns the errors of ArtifactIndex::Open and of the disk.
   static absl::StatusOr<std::unique_ptr<ArtifactStore>> Open(Options options);
   ~ArtifactStore() { Stop(); }
 
   // Starts the thread that sweeps every hour and deletes the samples of deleted jobs.
   void Start();
-  // Idempotent. If deletions of jobs are still pending, the next server's sweep does them.
+  // Stops the thread. If deletions of jobs are still pending, the next server process does them. Idempotent.
   void Stop();
 
   // ---- Uploads; artifact_upload.cc. INVALID_ARGUMENT if a digest is malformed.
   //
-  // Returns how many bytes of the content have arrived. Postpones the upload's expiry; every request for the upload
-  // does so.
+  // Returns how many bytes of the content have arrived. Like every request for the upload, it postpones the upload's
+  // expiry.
   absl::StatusOr<v1::Upload> GetUpload(const std::string& tenant, const std::string& sha256);
   // The result of BeginUpload: the existing artifact, or the object that receives the content.
   struct Begun {
     std::optional<v1::Artifact> artifact;
     std::unique_ptr<ArtifactUpload> upload;
   };
-  // Begins an upload for the tenant, or returns its artifact if it exists. Ignores `content` of the request. If an
-  // older upload of the same content is waiting for its client, this upload takes over from it.
+  // Begins an upload for the tenant, or returns its artifact if that already exists. Ignores `content` of the request.
+  // If an older upload of the same content is waiting for its client, this upload takes over from it.
   //
   //   INVALID_ARGUMENT    a field is invalid
-  //   UNAVAILABLE         an older upload is being written or read back right now (UPLOAD_BUSY)
-  //   ABORTED             the content does not begin where the last upload broke off (OFFSET_MISMATCH)
-  //   RESOURCE_EXHAUSTED  the quota (ARTIFACT_QUOTA) or the disk (DISK_FULL) has too little left
+  //   UNAVAILABLE         another upload of the content is being written or read back right now (UPLOAD_BUSY)
+  //   ABORTED             the offset is not where the last upload broke off (OFFSET_MISMATCH)
+  //   RESOURCE_EXHAUSTED  the quota (ARTIFACT_QUOTA) or the disk (DISK_FULL) has too little space left
   absl::StatusOr<Begun> BeginUpload(const std::string& tenant, const v1::UploadArtifactRequest& request);
 
-  // ---- Artifacts by Artifact.name. If these tenants have none with the name: NOT_FOUND (reason ARTIFACT_NOT_FOUND).
-  // If several have uploaded it, the one of the default tenant is meant or, if it has none, the oldest.
+  // ---- Artifacts by Artifact.name. NOT_FOUND (reason ARTIFACT_NOT_FOUND) if these tenants have none with the name. If
+  // several tenants have uploaded the content, the functions use the upload of the default tenant or, if it has none,
+  // the oldest upload.
   absl::StatusOr<v1::Artifact> Find(const Tenants& tenants, const std::string& name);
   struct Content {
     UniqueFd file;
     int64_t size_bytes = 0;
   };
-  // Opens the artifact's content, which stays readable if the artifact is deleted meanwhile.
+  // Opens the artifact's content. It stays readable even if the artifact is deleted meanwhile.
   absl::StatusOr<Content> OpenContent(const Tenants& tenants, const std::string& name);
   // Lists one page of the tenants' artifacts. REQUIRES: page_size is at least 1. INVALID_ARGUMENT for a token that no
   // listing returned.
@@ -111,56 +112,57 @@ class ArtifactStore {
                                                  int page_size);
   // Deletes the artifact. FAILED_PRECONDITION (reason ARTIFACT_IN_USE) while a live job names it.
   absl::Status Delete(const Tenants& tenants, const std::string& name);
-  // Protects an upload for a job that is about to name it. Quick. NOT_FOUND when it is not uploaded; UNAVAILABLE while
-  // it is being deleted.
+  // Protects an upload for a job that is about to name it. Quick. NOT_FOUND if there is no such upload; UNAVAILABLE
+  // while the upload is being deleted.
   absl::StatusOr<ArtifactHold> Hold(const std::string& tenant, const std::string& sha256);
 
   // ---- Samples; artifact_sample.cc.
   // Stores a sample of a job, which belongs to the tenant. Storing the same sample again changes nothing. A sample of a
   // later attempt replaces an earlier attempt's sample of the same name. INVALID_ARGUMENT for a malformed sample;
-  // RESOURCE_EXHAUSTED as for BeginUpload.
+  // RESOURCE_EXHAUSTED for the same reasons as BeginUpload.
   absl::Status PutSample(const std::string& tenant, const std::string& job, int32_t attempt, const v1::Sample& sample);
   // Schedules the deletion of a job's samples. Quick.
   void DeleteJob(std::string job);
 
-  // One hourly sweep (artifact_sweep.cc): deletes expired artifacts, and the samples of jobs that no longer exist.
+  // Runs the hourly sweep once (artifact_sweep.cc): deletes expired artifacts, and the samples of jobs that no longer
+  // exist.
   absl::Status Sweep();
-  // Bytes stored on the disk, including partial uploads.
+  // Returns the number of bytes stored on the disk, including partial uploads.
   int64_t num_bytes() const;
 
  private:
   friend class ArtifactUpload;
-  // The facts about one upload that are kept in memory, for operations that must not wait for the disk.
+  // What the store keeps in memory about one upload, for operations that must not wait for the disk.
   struct Upload {
     int num_holds = 0;
     bool deleting = false;
     absl::Time use_time;
     absl::Time stored_use_time;
   };
-  // A content that is still incomplete.
+  // A content of which not all bytes have arrived.
   struct Partial {
     int64_t received_bytes = 0;
-    int64_t announced_bytes = 0;  // Of the whole content, by its newest upload; 0 after a restart.
-    uint64_t owner = 0;           // The upload that may append to it.
-    bool is_busy = false;         // It is being written, read back or dropped; no other upload may take over.
+    int64_t announced_bytes = 0;  // Size of the whole content, as the newest upload announced it; 0 after a restart.
+    uint64_t owner = 0;           // Number of the upload that may append to the file.
+    bool is_busy = false;         // The file is being written, read back or dropped; no other upload may take over.
     absl::Time write_time;
   };
   ArtifactStore(Options options, ArtifactIndex index) : options_(std::move(options)), index_(std::move(index)) {}
   std::string PathOf(const std::string& sha256) const { return options_.folder + "/" + sha256; }
-  // `key`: of UploadKey.
+  // `key`: the result of UploadKey.
   std::string PartialPathOf(const std::string& key) const;
   absl::Status Recover();
-  // What is on the disk and in the index when the store opens.
+  // The contents of the folder and of the index when the store opens.
   struct Found {
     std::map<std::string, int64_t> contents;  // The size of each content that has a name, by its digest.
-    std::set<std::string> uploads;            // By key.
+    std::set<std::string> uploads;            // Keys of the uploads.
     std::set<std::string> file_names;
   };
   absl::Status RecoverFile(const std::string& file_name, const Found& found);
-  // Removes the contents whose file is gone, with their names, from the index and from `contents`.
+  // If a content's file is gone, removes all its names from the index, and the content from `contents`.
   absl::Status DropNamesWithoutContent(std::map<std::string, int64_t>* contents)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
-  // Free space on the disk.
+  // Returns the free space on the disk.
   int64_t FreeBytes() const;
   // Checks that the quota and the disk have space for `wanted_bytes` more. `free_bytes` is the result of FreeBytes(),
   // which the caller reads before it takes the lock.
@@ -177,7 +179,7 @@ class ArtifactStore {
   void FinishDeleting(const std::string& key, bool deleted);
 
   absl::StatusOr<std::optional<v1::Artifact>> FindUpload(const std::string& key);
-  // RESOURCE_EXHAUSTED (TENANT_LIMIT) if the tenant has no room for a content of this size under this key.
+  // RESOURCE_EXHAUSTED (TENANT_LIMIT) if a content of this size under this key would exceed the tenant's limit.
   absl::Status CheckTenantRoom(const std::string& tenant, const std::string& key, int64_t size_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   absl::StatusOr<uint64_t> ClaimPartial(const std::string& key, const v1::UploadArtifactRequest& request);
@@ -196,8 +198,8 @@ class ArtifactStore {
   absl::Status DeleteSamples(const std::string& job);
   void DropOldPartials();
   absl::Status DeleteUnusedUploads();
-  // Deletes an upload as Delete does, but returns FAILED_PRECONDITION if a request has named it at or after
-  // `used_before`.
+  // Deletes an upload in the same way as Delete. Also returns FAILED_PRECONDITION if a request has named the upload at
+  // or after `used_before`.
   absl::Status DeleteUnlessUsed(const ArtifactRow& row, absl::Time used_before)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   absl::Status StoreUseTimes();
@@ -206,21 +208,22 @@ class ArtifactStore {
   const Options options_;
   std::thread thread_;
 
-  // Guards the index and the file moves that must agree with it. Its holder may wait for the disk.
+  // Guards the index, and the moves of files that must agree with the index. The mutex may be held while waiting for
+  // the disk.
   absl::Mutex index_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   ArtifactIndex index_ ABSL_GUARDED_BY(index_mutex_);
 
-  // Guards the state in memory. Its holder never waits for the disk.
+  // Guards the state in memory. The mutex is never held while waiting for the disk.
   mutable absl::Mutex mutex_;
-  std::map<std::string, Upload> uploads_ ABSL_GUARDED_BY(mutex_);    // By key.
-  std::map<std::string, Partial> partials_ ABSL_GUARDED_BY(mutex_);  // By key.
+  std::map<std::string, Upload> uploads_ ABSL_GUARDED_BY(mutex_);    // Key: that of UploadKey.
+  std::map<std::string, Partial> partials_ ABSL_GUARDED_BY(mutex_);  // Key: that of UploadKey.
   uint64_t last_owner_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> deleted_jobs_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// INVALID_ARGUMENT naming `field` unless `sha256` is 64 lower-case hexadecimal digits.
+// Returns INVALID_ARGUMENT naming `field` if `sha256` is not 64 lower-case hexadecimal digits.
 absl::Status CheckDigest(std::string_view field, std::string_view sha256);
 
 }  // namespace ampd::server

@@ -1,4 +1,4 @@
-// The store's thread: deletes expired artifacts and the samples of deleted jobs.
+// The thread of ArtifactStore, which deletes expired artifacts and the samples of deleted jobs.
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace ampd::server {
 namespace {
 
-constexpr int kDeletedAtOnce = 100;  // How many names are deleted before other threads get access to the index.
+constexpr int kDeletedAtOnce = 100;  // Names deleted before other threads get access to the index.
 
 }  // namespace
 
@@ -113,7 +113,7 @@ void ArtifactStore::DropOldPartials() {
   }
 }
 
-// Deletes uploads that no request has named for the retention time. Uploads that live jobs name count as used now.
+// Deletes uploads that no request has named for the retention time. An upload that a live job names counts as used now.
 absl::Status ArtifactStore::DeleteUnusedUploads() {
   const absl::Time now = options_.clock->Now();
   const absl::Time before = now - options_.retention;

@@ -1,4 +1,4 @@
-// Uploads of contents.
+// The functions of ArtifactStore and ArtifactUpload for uploads of contents.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -39,8 +39,8 @@ absl::Status CheckRequest(const v1::UploadArtifactRequest& request) {
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
-// The error for an upload of a content that is being written or read back. The upload does not wait for that, because
-// reading a large content back takes minutes, and the client can wait better than a thread.
+// Returns the error for an upload of a content that another upload is writing or reading back. Reading back a large
+// content takes minutes; the client waits and retries, because a waiting thread would be blocked that long.
 absl::Status Busy() {
   return WithRetryDelay(Error(StatusCode::kUnavailable, "UPLOAD_BUSY",
                               "another upload of this content is written or read back; call again"),
@@ -69,7 +69,7 @@ absl::StatusOr<v1::Upload> ArtifactStore::GetUpload(const std::string& tenant, c
   const std::string key = UploadKey(tenant, sha256);
   v1::Upload upload;
   {
-    // The partial upload is looked up before the artifact: if the upload completes between the two lookups, the second
+    // The partial upload is looked up before the artifact. If the upload completes between the two lookups, the second
     // one finds the artifact.
     absl::MutexLock lock(&mutex_);
     const auto found = partials_.find(key);
@@ -83,8 +83,8 @@ absl::StatusOr<v1::Upload> ArtifactStore::GetUpload(const std::string& tenant, c
   return upload;
 }
 
-// Makes a new upload the owner of the partial content. Returns the number of the upload, or 0 if the content is already
-// complete. Only the owner may write the content.
+// Makes a new upload the owner of the partial content, so that only this upload may write the content. Returns the
+// number of the upload, or 0 if the content is already complete.
 absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const std::string& key, const v1::UploadArtifactRequest& request) {
   const int64_t free_bytes = FreeBytes();
   absl::MutexLock lock(&mutex_);
@@ -109,8 +109,8 @@ absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const std::string& key, con
   Partial& partial = partials_[key];
   partial.announced_bytes = request.size_bytes();
   partial.owner = ++last_owner_;
-  partial.is_busy = true;  // Until BeginUpload has opened the file, so that it does not create one that another upload
-                           // has just finished.
+  partial.is_busy = true;  // Stays true until BeginUpload has opened the file. Otherwise another upload could finish
+                           // meanwhile, and BeginUpload would create its partial file again.
   partial.write_time = options_.clock->Now();
   return partial.owner;
 }
@@ -121,7 +121,7 @@ absl::StatusOr<ArtifactStore::Begun> ArtifactStore::BeginUpload(const std::strin
   const std::string key = UploadKey(tenant, request.sha256());
   absl::StatusOr<uint64_t> claimed = 0;
   {
-    absl::MutexLock index_lock(&index_mutex_);  // Held so that two uploads do not take the same room.
+    absl::MutexLock index_lock(&index_mutex_);  // Otherwise two uploads could both claim the last free space.
     AMPD_ASSIGN_OR_RETURN(const std::optional<ArtifactRow> row, index_.Find(key));
     if (!row.has_value()) {
       AMPD_RETURN_IF_ERROR(CheckTenantRoom(tenant, key, request.size_bytes()));
@@ -185,9 +185,9 @@ void ArtifactStore::EndFinish(const std::string& key, bool is_over) {
   }
 }
 
-// Records the name of a file that is complete and synced, which makes it an artifact. After an error the partial upload
-// is unchanged. Until the record is on disk, the file keeps its name as a partial upload too, so that after a crash
-// the upload is still there and still belongs to its tenant.
+// Makes a complete and synced file an artifact by recording its name in the index. After an error the partial upload is
+// unchanged. Until the record is on disk, the file also keeps its name as a partial upload. After a crash, the upload
+// therefore still exists and still belongs to its tenant.
 absl::StatusOr<v1::Artifact> ArtifactStore::Record(const std::string& tenant, const std::string& sha256,
                                                    int64_t size_bytes, const std::string& file_name) {
   const std::string key = UploadKey(tenant, sha256);
@@ -216,10 +216,10 @@ absl::StatusOr<v1::Artifact> ArtifactStore::Record(const std::string& tenant, co
     }
     return recorded;
   }
-  (void)unlink(partial.c_str());  // If it fails, the next start of the server removes the file.
+  (void)unlink(partial.c_str());  // If unlink fails, the next start of the server removes the file.
   absl::MutexLock lock(&mutex_);
   uploads_[key] = {0, false, row.use_time, row.use_time};
-  num_bytes_ += has_content ? 0 : size_bytes;  // EndFinish will subtract the same bytes of the partial upload.
+  num_bytes_ += has_content ? 0 : size_bytes;  // EndFinish will subtract the bytes of the partial upload.
   return std::move(row.artifact);
 }
 
@@ -252,8 +252,8 @@ absl::Status ArtifactUpload::Append(std::string_view piece) {
   return written;
 }
 
-// Completes the upload. The digest is computed from the file on disk, not from the received pieces, because they may
-// have come in several uploads, before and after a crash.
+// Completes the upload. Computes the digest from the file on disk. The received pieces would not suffice, because they
+// may have come in several uploads, some of them before a crash.
 absl::StatusOr<v1::Artifact> ArtifactUpload::Finish() {
   if (received_bytes_ != size_bytes_) {
     return Error(StatusCode::kInvalidArgument, "INCOMPLETE_UPLOAD",

@@ -13,18 +13,19 @@ namespace ampd::server {
 
 class ArtifactStore;
 
-// Receives the content of one upload, piece by piece. If the object is destroyed before Finish, the bytes received so
-// far are kept for the next upload of the content. The store must outlive it. Single-threaded: its caller owns it, and
-// only one thread calls it at a time.
+// Receives the content of one upload, piece by piece. If the object is destroyed before Finish, the store keeps the
+// received bytes for the next upload of the content. The store must outlive this object. Single-threaded: its caller
+// owns it, and only one thread calls it at a time.
 class ArtifactUpload {
  public:
   static constexpr size_t kMaxPieceBytes = size_t{1} << 20;
 
-  // INVALID_ARGUMENT for a piece that is too long or exceeds the announced size; ABORTED when another upload has taken
-  // over; RESOURCE_EXHAUSTED as BeginUpload.
+  // Appends a piece. INVALID_ARGUMENT if the piece is too long or exceeds the announced size; ABORTED if another upload
+  // has taken over the content; RESOURCE_EXHAUSTED for the same reasons as ArtifactStore::BeginUpload.
   absl::Status Append(std::string_view piece);
-  // Call once, last. INVALID_ARGUMENT when fewer bytes arrived than announced (reason INCOMPLETE_UPLOAD: they are
-  // kept), or when the digest differs (reason DIGEST_MISMATCH: nothing is kept).
+  // Completes the upload. REQUIRES: called once, as the last function. INVALID_ARGUMENT if fewer bytes arrived than
+  // announced (reason INCOMPLETE_UPLOAD: the store keeps the bytes), or if the digest differs (reason DIGEST_MISMATCH:
+  // the store keeps nothing).
   absl::StatusOr<v1::Artifact> Finish();
 
  private:
@@ -34,7 +35,7 @@ class ArtifactUpload {
 
   ArtifactStore* const store_;
   const std::string tenant_;
-  const std::string key_;  // Of UploadKey.
+  const std::string key_;  // That of UploadKey.
   const std::string sha256_;
   const std::string file_name_;
   const int64_t size_bytes_;

@@ -9,9 +9,10 @@
 namespace ampd::server {
 namespace {
 
-// Whether a sample that could not be stored is dropped instead of being sent again by the worker. It is dropped if it
-// is malformed, or if the quota or the disk is full, because another try would most likely fail too. One stream carries
-// the telemetry of all of a worker's attempts, so waiting for the samples of one attempt would hold up the others.
+// Whether a sample that could not be stored is dropped, so that the worker does not send it again. This is so if the
+// sample is malformed, or if the quota or the disk is full, because another try would most likely fail too. One stream
+// carries the telemetry of all attempts of a worker, so waiting for one attempt's samples would delay the other
+// attempts.
 bool IsRefused(const absl::Status& status) {
   const std::string reason = ReasonOf(status);
   return absl::IsInvalidArgument(status) || reason == "ARTIFACT_QUOTA" || reason == "TENANT_LIMIT" ||

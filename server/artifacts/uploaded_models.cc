@@ -15,11 +15,11 @@ namespace ampd::server {
 namespace {
 
 // The largest number of nodes of a model that the server reads; many times that of the largest published models. The
-// time to analyse a model grows with the square of the number of nodes and of tensors.
+// time to analyse a model grows with the square of the number of nodes and tensors, so the server needs a limit.
 constexpr size_t kMaxNodes = 16'384;
 constexpr size_t kMaxTensors = 16'384;
 
-// A cached model counts with at least this size towards kept_json_bytes, which bounds the number of cached models.
+// A cached model counts at least this many bytes towards kept_json_bytes. This bounds the number of cached models.
 constexpr int64_t kLeastWeightBytes = 64 << 10;
 
 constexpr char kField[] = "model.exported.artifact";
@@ -87,7 +87,7 @@ absl::StatusOr<UploadedModels::ModelPtr> UploadedModels::Read(const std::string&
     is_reading_ = true;
   }
   absl::StatusOr<Kept> read = ReadFile(artifact);
-  malloc_trim(0);  // Returns the reader's memory to the system; nothing else in this process needs that much.
+  malloc_trim(0);  // Returns the freed memory to the system; nothing else in this process needs as much.
   absl::MutexLock lock(&mutex_);
   is_reading_ = false;
   AMPD_RETURN_IF_ERROR(read.status());

@@ -16,8 +16,8 @@
 namespace ampd::server {
 
 // Reads the programs of exported models from uploaded files. The server then knows, before a worker has the file, what
-// a job needs and why a trainer would refuse it. The content of tensors is not read, except for constants of the two
-// programs.
+// a job needs and whether a trainer would refuse the model. It does not read the content of tensors, except for the
+// constants of an exported model's two programs.
 //
 // Files are untrusted. If a file has more JSON than Options::max_json_bytes, or more nodes or tensors than real models
 // have, the server does not read it and leaves the check to the worker. Only one file is read at a time, because
@@ -33,11 +33,12 @@ class UploadedModels {
   };
   explicit UploadedModels(Options options) : options_(std::move(options)) {}
 
-  // Returns the model in the artifact, without ExportedModel::json; null if it is left to the worker. Blocks on the
-  // disk, and while another model is read. REQUIRES: the caller knows that the artifact exists.
+  // Returns the model in the artifact, without ExportedModel::json. Returns null if the server leaves the check of the
+  // model to the worker. Blocks on the disk, and while another model is read. REQUIRES: the caller knows that the
+  // artifact exists.
   //
   //   INVALID_ARGUMENT  model.exported.artifact: what is wrong with the file, in the trainer's words
-  //   UNAVAILABLE       the host can't read it now (ARTIFACT_UNREADABLE)
+  //   UNAVAILABLE       the host can't read the file now (ARTIFACT_UNREADABLE)
   //   errors of Options::open
   absl::StatusOr<std::shared_ptr<const graph::ExportedModel>> Read(const std::string& artifact);
 
@@ -45,7 +46,7 @@ class UploadedModels {
   using ModelPtr = std::shared_ptr<const graph::ExportedModel>;
   struct Kept {
     std::string artifact;
-    ModelPtr model;  // Null: left to the worker.
+    ModelPtr model;  // Null: the check is left to the worker.
     int64_t weight_bytes = 0;
   };
 

@@ -28,7 +28,8 @@ constexpr int kMaxEntries = 1000;
 constexpr int64_t kMaxDisorderSeconds = 60;
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(500);
 
-// The message as one line. JSON's escapes keep ends of lines and control characters of names out of it.
+// Returns the entry as one line of JSON. JSON escapes line ends and control characters, so a name cannot begin a new
+// line.
 std::string LineOf(const v1::AuditEntry& entry) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
@@ -36,7 +37,8 @@ std::string LineOf(const v1::AuditEntry& entry) {
   return google::protobuf::util::MessageToJsonString(entry, &line, options).ok() ? line + "\n" : "";
 }
 
-// The entry as lines: first all that a server of ampd 0.1 knows, then the trace, if there is one.
+// Returns the entry as one or two lines. The first line has all fields that a server of ampd 0.1 knows; the second line
+// has the trace, if there is one.
 std::string LinesOf(v1::AuditEntry entry) {
   v1::AuditEntry trace;
   entry.mutable_trace_id()->swap(*trace.mutable_trace_id());
@@ -45,13 +47,15 @@ std::string LinesOf(v1::AuditEntry entry) {
   return LineOf(entry) + (trace.trace_id().empty() ? "" : LineOf(trace));
 }
 
-// Reads lines of the file, the last one first. Lines that are no JSON, because a crash has cut them off, are left out.
+// Parses the lines of a file, beginning with the last one. Skips lines that a crash has cut off, which are not valid
+// JSON.
 class ReverseReader {
  public:
-  // Returns the entry that the line completes; nothing if the line only has the trace of the line before it.
+  // Returns the entry of this line, with its trace. Returns nullopt if the line has only the trace of the line before
+  // it in the file.
   std::optional<v1::AuditEntry> Read(std::string_view line) {
     google::protobuf::util::JsonParseOptions options;
-    options.ignore_unknown_fields = true;  // Those of newer servers.
+    options.ignore_unknown_fields = true;  // A newer server may have written more fields.
     v1::AuditEntry entry;
     const v1::AuditEntry trace = std::exchange(trace_, {});
     if (!google::protobuf::util::JsonStringToMessage(std::string(line), &entry, options).ok()) {
@@ -66,7 +70,7 @@ class ReverseReader {
   }
 
  private:
-  v1::AuditEntry trace_;  // Of the line before the last one that was read.
+  v1::AuditEntry trace_;  // The trace from the previous call of Read, if that line had only a trace.
 };
 
 bool IsAsked(const v1::AuditEntry& entry, const v1::ListAuditEntriesRequest& request) {
@@ -130,7 +134,7 @@ absl::Status AuditLog::OpenFile() {
     return ErrnoError(errno, "open the audit log");
   }
   num_bytes_ = status.st_size;
-  // If a crash has cut off the last line, the next one begins behind it.
+  // If a crash has cut off the last line, a line end is added, so that the next entry begins on a new line.
   char last = '\n';
   const UniqueFd reader(open(options_.path.c_str(), O_RDONLY | O_CLOEXEC));
   if (num_bytes_ > 0 && pread(reader.get(), &last, 1, num_bytes_ - 1) == 1 && last != '\n' &&
@@ -151,7 +155,7 @@ void AuditLog::Rotate() {
     const std::string younger = number == 1 ? options_.path : absl::StrCat(options_.path, ".", number - 1);
     rename(younger.c_str(), absl::StrCat(options_.path, ".", number).c_str());
   }
-  OpenFile().IgnoreError();  // The next entry tries again.
+  OpenFile().IgnoreError();  // If this fails, the next entry tries again.
 }
 
 void AuditLog::Write(const v1::AuditEntry& entry) {
@@ -161,13 +165,13 @@ void AuditLog::Write(const v1::AuditEntry& entry) {
   counted.set_num_left_out(num_unwritten);
   const std::string lines = LinesOf(std::move(counted));
   if (!IsInPlace()) {
-    OpenFile().IgnoreError();  // The next entry tries again.
+    OpenFile().IgnoreError();  // If this fails, the next entry tries again.
   } else if (num_bytes_ + static_cast<int64_t>(lines.size()) > options_.max_bytes) {
     Rotate();
   }
   if (!file_.ok() || !WriteAll(file_.get(), lines).ok()) {
     num_left_out_ += num_unwritten + 1;
-    if (file_.ok() && ftruncate(file_.get(), num_bytes_) != 0) {  // Removes the part of the entry that was written.
+    if (file_.ok() && ftruncate(file_.get(), num_bytes_) != 0) {  // Removes the incomplete entry.
       file_.Reset();
     }
     return;
@@ -206,7 +210,7 @@ std::vector<UniqueFd> AuditLog::OpenAll() {
 }
 
 v1::ListAuditEntriesResponse AuditLog::ListNewest(const v1::ListAuditEntriesRequest& request, int limit) {
-  // Entries are written in the order of their times, but for moments.
+  // Entries are ordered by time, except that an entry may be late by up to kMaxDisorderSeconds.
   const int64_t earliest = request.has_since() ? request.since().seconds() - kMaxDisorderSeconds : 0;
   std::deque<v1::AuditEntry> newest;
   bool is_done = false;

@@ -17,53 +17,52 @@
 
 namespace ampd::server {
 
-// The audit log: files of JSON lines for their owner only (mode 0600). A line is a v1.AuditEntry. The trace of an entry
-// is on a line of its own, behind the line with everything else: a server of ampd 0.1, which takes over the files after
-// a downgrade, leaves out lines with fields that it does not know, and so leaves out only the traces. The newest file
-// is `path`; when it is full it becomes `path`.1, that becomes `path`.2, and so on; the oldest is deleted. A thread
-// writes the entries, so that no call waits for the disk; an entry is in the file within a second. If more entries wait
-// than the queue holds, because the disk is slow or full, the rest is left out, and the next entry counts them.
-// Thread-safe.
+// The audit log: files of JSON lines that only their owner can read (mode 0600). A line is a v1.AuditEntry. The trace
+// of an entry is on a second line, because a server of ampd 0.1 skips lines with unknown fields. After a downgrade to
+// 0.1, the server therefore skips only the traces. The newest file is `path`. When it is full, it is renamed to
+// `path`.1, the previous `path`.1 to `path`.2, and so on; the oldest file is deleted. A thread writes the entries, so
+// that no call waits for the disk; an entry is in the file within a second. If the queue of entries is full, because
+// the disk is slow or full, entries are dropped, and the next entry counts them. Thread-safe.
 class AuditLog {
  public:
   struct Options {
     std::string path;
-    int64_t max_bytes = int64_t{64} << 20;  // Of one file.
+    int64_t max_bytes = int64_t{64} << 20;  // Limit of one file.
     int num_old_files = 9;
   };
 
-  // FAILED_PRECONDITION if the file can't be opened.
+  // Opens the log. FAILED_PRECONDITION if its file can't be opened.
   static absl::StatusOr<std::unique_ptr<AuditLog>> Open(Options options);
-  // Writes what is queued.
+  // Writes the queued entries before it returns.
   ~AuditLog();
 
   void Add(v1::AuditEntry entry);
 
-  // As AuthService.ListAuditEntries. Reads the disk; entries are written meanwhile. RESOURCE_EXHAUSTED (SERVER_BUSY) if
-  // another caller does so.
+  // Returns the entries of AuthService.ListAuditEntries. Reads the disk; entries can be written meanwhile.
+  // RESOURCE_EXHAUSTED (SERVER_BUSY) while another caller lists entries.
   absl::StatusOr<v1::ListAuditEntriesResponse> List(const v1::ListAuditEntriesRequest& request);
 
  private:
   explicit AuditLog(Options options) : options_(std::move(options)) {}
   absl::Status OpenFile() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether `path` names the file that is open.
+  // Whether `path` still names the file that is open.
   bool IsInPlace() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Rotate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Write(const v1::AuditEntry& entry);
-  // Waits, for a second at most, until the entries that were added before are written.
+  // Waits at most one second until all entries that were added before this call are written.
   void AwaitWritten();
-  // The files, the newest first.
+  // Opens the files of the log; the newest comes first.
   std::vector<UniqueFd> OpenAll();
   v1::ListAuditEntriesResponse ListNewest(const v1::ListAuditEntriesRequest& request, int limit);
   void Run();
 
   const Options options_;
   BoundedQueue<v1::AuditEntry> queue_{10'000};
-  std::atomic<int64_t> num_left_out_ = 0;  // Since the last entry that was written.
+  std::atomic<int64_t> num_left_out_ = 0;  // Entries dropped since the last one that was written.
   absl::Mutex count_mutex_;
-  int64_t num_added_ ABSL_GUARDED_BY(count_mutex_) = 0;    // To the queue.
-  int64_t num_written_ ABSL_GUARDED_BY(count_mutex_) = 0;  // Or left out by the writer.
-  absl::Mutex listing_;                                    // Held while entries are listed.
+  int64_t num_added_ ABSL_GUARDED_BY(count_mutex_) = 0;    // Entries added to the queue.
+  int64_t num_written_ ABSL_GUARDED_BY(count_mutex_) = 0;  // Entries that the writer wrote or dropped.
+  absl::Mutex listing_;                                    // Held while List runs.
   absl::Mutex mutex_;                                      // Held while a file is written or replaced.
   UniqueFd file_ ABSL_GUARDED_BY(mutex_);
   int64_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

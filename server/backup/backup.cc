@@ -43,21 +43,22 @@ absl::Status WithPath(const absl::Status& status, const std::string& path) {
              : absl::Status(status.code(), absl::StrCat(path, " ", std::string(status.message())));
 }
 
-// A database with an open transaction that only reads.
+// Opens the database and begins a read transaction.
 absl::StatusOr<SqliteDatabase> BeginReading(const std::string& path) {
   AMPD_ASSIGN_OR_RETURN(SqliteDatabase database, SqliteDatabase::OpenReader(path));
   AMPD_RETURN_IF_ERROR(database.Execute("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1"));
   return database;
 }
 
-// A file of the audit log, opened when the backup began: a rotation renames it, and does not change it.
+// A file of the audit log. The backup opens it when it begins, because a rotation only renames an open file.
 struct AuditPart {
   std::string name;
   UniqueFd file;
   int64_t num_bytes = 0;
 };
 
-// The newest part comes first. A rotation while the files are opened shows a part twice; it is then taken once.
+// Opens the files of the audit log, the newest first. If a rotation happens meanwhile, a file can appear under two
+// names; it is then included once.
 std::vector<AuditPart> OpenAuditLog(const std::string& data_dir) {
   std::vector<AuditPart> parts;
   std::set<std::pair<dev_t, ino_t>> seen;
@@ -72,7 +73,7 @@ std::vector<AuditPart> OpenAuditLog(const std::string& data_dir) {
   return parts;
 }
 
-// One backup. Run() calls the other functions in the order of their declaration.
+// Makes one backup. Run() calls the other functions in the order of their declaration.
 class Backup {
  public:
   Backup(const BackupOptions& options, StagingFolder staging) : options_(options), staging_(std::move(staging)) {}
@@ -94,7 +95,7 @@ class Backup {
   absl::Status CopySecrets();
   absl::Status CopyPrivateFile(const std::string& name, mode_t mode);
   absl::Status AddDatabases();
-  // Checks that the journal can be replayed, because a backup with one that can't is none.
+  // Checks that the journal in the backup can be replayed. Otherwise the backup would be useless.
   absl::Status ReplayJournal();
   absl::Status Finish();
 
@@ -103,9 +104,9 @@ class Backup {
   const BackupOptions& options_;
   StagingFolder staging_;
   BackupManifest manifest_;
-  std::vector<std::pair<const char*, SqliteDatabase>> databases_;  // With the transactions of BeginAll.
-  std::vector<const char*> copied_;                                // Of the databases.
-  std::map<std::string, int64_t> contents_;                        // The sizes of the contents that were taken.
+  std::vector<std::pair<const char*, SqliteDatabase>> databases_;  // The open transactions of BeginAll.
+  std::vector<const char*> copied_;                                // The databases that have been copied.
+  std::map<std::string, int64_t> contents_;                        // Size of each content in the backup, by its digest.
   std::vector<AuditPart> audit_;
 };
 
@@ -117,7 +118,7 @@ absl::Status Backup::AddDigest(const std::string& name, const absl::StatusOr<Fil
 
 absl::Status Backup::BeginAll() {
   for (const char* const name : {kJournalFile, kMetricsFile, kArtifactIndexFile, kTokensFile}) {
-    if (access(Source(name).c_str(), F_OK) == 0) {  // An older server may not have made it.
+    if (access(Source(name).c_str(), F_OK) == 0) {  // An older server may not have created this file.
       AMPD_ASSIGN_OR_RETURN(SqliteDatabase database, BeginReading(Source(name)));
       databases_.emplace_back(name, std::move(database));
     }
@@ -127,8 +128,8 @@ absl::Status Backup::BeginAll() {
   return absl::OkStatus();
 }
 
-// As long as a transaction is open, the write-ahead log of its database grows; so each ends with its copy. The contents
-// are taken early, because some may be deleted at any time.
+// The write-ahead log of a database grows while a transaction is open, so each transaction ends as soon as its database
+// is copied. The contents of artifacts are copied early, because the server may delete some at any time.
 absl::Status Backup::CopyDatabases() {
   for (const char* const wanted : {kJournalFile, kArtifactIndexFile, kTokensFile, kMetricsFile}) {
     for (auto& [name, database] : databases_) {
@@ -168,7 +169,8 @@ absl::Status Backup::TakeContent(const std::string& sha256, ArtifactIndex* copie
   if (const absl::Status taken = LinkOrCopyFile(Source(name), staging_.Path(name)); !absl::IsNotFound(taken)) {
     return WithPath(taken, name);
   }
-  // The server removes the names of a content before it deletes the content.
+  // If the live index no longer names the content, the server deleted it on purpose: the server removes the names of a
+  // content before the content.
   AMPD_ASSIGN_OR_RETURN(SqliteDatabase live, SqliteDatabase::OpenReader(Source(kArtifactIndexFile)));
   AMPD_ASSIGN_OR_RETURN(ArtifactIndex index, ArtifactIndex::OpenToRead(std::move(live)));
   AMPD_ASSIGN_OR_RETURN(const bool has_name, index.HasContent(sha256));

@@ -14,32 +14,33 @@ struct BackupOptions {
   std::string data_dir;
   std::string out;  // A folder that does not exist yet, or is empty.
   const Clock* clock = nullptr;
-  // Called before each step, with what it does: a file's path, or "rename". Its error stops the backup. May be null.
+  // Called before each step with its name, which is a file's path or "rename". If the function returns an error, the
+  // backup stops. May be null.
   std::function<absl::Status(const std::string& step)> before_step;
 };
 
 struct BackupSummary {
-  uint64_t last_update = 0;  // The journal's last update.
+  uint64_t last_update = 0;  // Index of the last update in the journal.
   int64_t num_files = 0;
   int64_t num_bytes = 0;
 };
 
-// Makes a backup of a server's data directory, whether a server runs on it or not. The server is never stopped: the
-// databases are read through transactions of their own (SQLite's write-ahead log), and the lock is not needed.
+// Makes a backup of a server's data directory, whether a server runs on it or not. The server keeps running: the backup
+// reads the databases in transactions of its own (SQLite's write-ahead log), and does not need the directory's lock.
 //
-// The backup has one state: that of the journal at the moment when the backup began.
+// The backup has the state of the journal at the moment when the backup began.
 //
-//   1. Transactions that only read begin on the journal, then on the other databases, within milliseconds. So these
-//      have everything that the journal knows, and perhaps a little more. A restore removes what is more from the
-//      telemetry; samples of unknown jobs are removed by the server when it starts.
+//   1. Read transactions begin on the journal, then on the other databases, within milliseconds. So the other databases
+//      have everything that the journal knows, and perhaps a little more. A restore removes the surplus from the
+//      telemetry; the server removes samples of unknown jobs when it starts.
 //   2. The databases are copied as these transactions see them.
-//   3. Each content that the copied artifact index names gets a second name in the backup, or is copied. If it was
+//   3. Each content that the copied artifact index names is hard-linked into the backup, or copied. If the content was
 //      deleted meanwhile, its names are removed from the copied index.
 //   4. The audit log, the certificates and the first admin's token are copied.
 //   5. The manifest is written, and the folder gets its final name.
 //
-// All files are on disk before the folder has its name. A backup that failed or was killed leaves at most a folder
-// "<out>.incomplete", which the next one removes.
+// All files are on disk before the folder gets its final name. A backup that failed or was killed leaves at most a
+// folder "<out>.incomplete", which the next backup removes.
 //
 // FAILED_PRECONDITION with reason DATA_DIRECTORY_UNUSABLE if `data_dir` has no journal, NEWER_SCHEMA, CANNOT_WRITE or
 // ALREADY_RUNNING; DATA_LOSS (STORE_CORRUPT) if the journal cannot be replayed or a content is damaged.

@@ -24,7 +24,7 @@
 namespace ampd::server {
 namespace {
 
-constexpr int kNiceness = 10;  // Of a backup or a check, so that a server beside it gets the processor first.
+constexpr int kNiceness = 10;  // Lets a server on the same host run first.
 
 int ExitCodeOfCommand(const absl::Status& status) {
   const std::string reason = ReasonOf(status);
@@ -42,7 +42,7 @@ Flag FolderFlag(const std::string& name, const std::string& help, bool is_requir
   return {.name = name, .type = "FOLDER", .help = help, .is_required = is_required};
 }
 
-// Makes the command give way to a server beside it.
+// Lowers the priority of this command, so that a server on the same host gets the processor first.
 void RunNicely() { (void)setpriority(PRIO_PROCESS, 0, kNiceness); }
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 namespace ampd::server {
 
-// Run `ampd-server backup`, `ampd-server restore` and `ampd-server check`. The first of the arguments is the command's
-// name. Return the exit code of the process.
+// These functions run `ampd-server backup`, `ampd-server restore` and `ampd-server check`. The first argument is the
+// command's name. They return the exit code of the process.
 int RunBackup(int argc, const char* const* argv);
 int RunRestore(int argc, const char* const* argv);
 int RunCheck(int argc, const char* const* argv);

@@ -35,11 +35,11 @@ namespace ampd::server {
 namespace {
 
 constexpr char kRestoreIt[] = "stop the server, and restore the newest backup that ampd-server check finds undamaged";
-constexpr int kMaxFaults = 20;  // The most lines about contents that are wrong.
+constexpr int kMaxFaults = 20;  // The most damaged contents that are listed.
 
 std::string Counted(int64_t count, const char* what) { return absl::StrCat(count, " ", what, count == 1 ? "" : "s"); }
 
-// The first fault that SQLite finds in the database's pages and indexes; empty: none.
+// Returns the first fault that SQLite finds in the database's pages and indexes, or an empty string if there is none.
 absl::StatusOr<std::string> FindFault(SqliteDatabase& database) {
   AMPD_ASSIGN_OR_RETURN(SqliteStatement check, database.Prepare("PRAGMA integrity_check(1)"));
   AMPD_ASSIGN_OR_RETURN(const bool has_row, check.Step());
@@ -53,8 +53,8 @@ absl::StatusOr<int64_t> SchemaOf(SqliteDatabase& database) {
   return query.Int(0);
 }
 
-// Makes root, for as long as the object lives, the user to whom a folder belongs: files of that user are then no
-// others'.
+// If the process runs as root, it acts as the owner of the folder while this object lives. Otherwise the checks of file
+// permissions would take the owner for another user.
 class OwnersView {
  public:
   explicit OwnersView(const std::string& folder) {
@@ -74,7 +74,7 @@ class OwnersView {
   bool is_root_ = false;
 };
 
-// One check of a folder. Run() calls the other functions in the order of their declaration.
+// Checks one folder. Run() calls the other functions in the order of their declaration.
 class Check {
  public:
   Check(std::string folder, bool is_backup) : folder_(std::move(folder)), is_backup_(is_backup) {}
@@ -96,7 +96,8 @@ class Check {
   }
 
   void CheckPermissions();
-  // Checks pages and schema, then calls `read`, whose text is the end of the line if all is well.
+  // Checks the database's pages and schema, then calls `read`. If all is well, the text that `read` returns ends the
+  // line of the report.
   void CheckDatabase(const std::string& name, int64_t schema,
                      const std::function<absl::StatusOr<std::string>(SqliteDatabase database)>& read);
   absl::StatusOr<std::string> ReadJournal(SqliteDatabase database);
@@ -104,7 +105,7 @@ class Check {
   void CheckNeeded();
   void CheckContents();
   void CheckContent(const std::string& sha256, int64_t size_bytes);
-  // Whether the server removed the content's names since the check began.
+  // Whether the server has removed the content's names since the check began.
   bool WasDeleted(const std::string& sha256) const;
   void CheckOrphans();
   void CheckAuditLog();
@@ -112,9 +113,9 @@ class Check {
   const std::string folder_;
   const bool is_backup_;
   CheckReport report_;
-  std::map<std::string, int64_t> contents_;                  // By digest, with their sizes.
-  std::set<std::string> uploads_;                            // By UploadKey.
-  std::vector<std::pair<std::string, std::string>> needed_;  // UploadKey and the unfinished job that names it.
+  std::map<std::string, int64_t> contents_;                  // Size of each content, by its digest.
+  std::set<std::string> uploads_;                            // Keys of UploadKey.
+  std::vector<std::pair<std::string, std::string>> needed_;  // UploadKey, and an unfinished job that names it.
   int num_faults_ = 0;
 };
 

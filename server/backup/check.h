@@ -5,29 +5,29 @@
 
 namespace ampd::server {
 
-// What a check found about one thing.
+// The result of a check of one thing.
 struct CheckLine {
   enum Verdict { kOk, kNote, kWrong };
   Verdict verdict = kOk;
-  std::string what;  // A file, or what all files have: "journal.db", "permissions".
-  std::string text;  // What is there or, if it is wrong, what is wrong and what to do.
+  std::string what;  // A file such as "journal.db", or a property of all files such as "permissions".
+  std::string text;  // What was found or, for a fault, what is wrong and what to do.
 };
 
 struct CheckReport {
   std::vector<CheckLine> lines;
-  // Whether nothing is wrong; notes do not count.
+  // Whether there are no faults; notes are not faults.
   bool ok() const;
-  // One line each: "OK     journal.db: ...".
+  // Returns one line for each result: "OK     journal.db: ...".
   std::string ToText() const;
 };
 
-// Checks a data directory, without changing it: owners and permissions, the databases' pages and schemas, whether the
-// journal can be replayed, and whether each artifact's content is there and undamaged. A server may run on the
-// directory: the databases are read through transactions, as of a backup.
+// Checks a data directory without changing it: owners and permissions, the databases' pages and schemas, whether the
+// journal can be replayed, and whether each artifact's content exists and is undamaged. A server may run on the
+// directory meanwhile, because the check reads the databases in transactions of its own.
 CheckReport CheckDataDirectory(const std::string& data_dir);
 
-// Checks that a backup is complete and undamaged: first that its files are those of its manifest, then as
-// CheckDataDirectory. Writes nothing to the backup.
+// Checks that a backup is complete and undamaged. Compares its files with its manifest, and then checks them in the
+// same way as CheckDataDirectory. Writes nothing to the backup.
 CheckReport CheckBackup(const std::string& folder);
 
 }  // namespace ampd::server

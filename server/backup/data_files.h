@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-// The files of a server's data directory that a backup has. It leaves out the lock, the reserve, sockets and unfinished
-// uploads.
+// The files of a server's data directory that a backup includes. It leaves out the lock, the reserve, sockets and
+// unfinished uploads.
 namespace ampd::server {
 
 inline constexpr char kJournalFile[] = "journal.db";
@@ -16,10 +16,10 @@ inline constexpr char kTlsFolder[] = "tls";
 inline constexpr char kAuditFile[] = "audit.log";
 inline constexpr char kAdminTokenFile[] = "admin.token";
 
-// The names of the regular files in a folder, sorted; nothing if it does not exist.
+// Returns the names of the regular files in a folder, sorted. The list is empty if the folder does not exist.
 std::vector<std::string> FilesIn(const std::string& folder);
 
-// The files of the audit log that exist, the newest first.
+// Returns the existing files of the audit log, the newest first.
 std::vector<std::string> AuditFiles(const std::string& data_dir);
 
 }  // namespace ampd::server

@@ -15,7 +15,8 @@ namespace ampd::server {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
-// A copy is synced each time it has grown by this much, so that a server's syncs never wait for many bytes of it.
+// While a file is copied, the copy is synced each time it has grown by this many bytes. A sync of the running server
+// then never has to wait for much data of the copy.
 constexpr int64_t kUnsyncedBytes = int64_t{8} << 20;
 
 // Reads up to `max_bytes` bytes of the file and passes them to `take`, piece by piece.
@@ -62,7 +63,7 @@ absl::StatusOr<FileDigest> DigestOf(const std::string& path) {
 
 absl::StatusOr<FileDigest> CopyFile(int from, const std::string& to, mode_t mode, int64_t max_bytes) {
   const UniqueFd copy(open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
-  if (!copy.ok() || fchmod(copy.get(), mode) != 0) {  // The umask may have taken permissions.
+  if (!copy.ok() || fchmod(copy.get(), mode) != 0) {  // The umask may have removed permissions.
     return ErrnoError(errno, "cannot be created");
   }
   int64_t num_unsynced = 0;

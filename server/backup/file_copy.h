@@ -10,13 +10,13 @@
 
 namespace ampd::server {
 
-// What a file has.
+// The size and the digest of a file.
 struct FileDigest {
   int64_t size_bytes = 0;
   std::string sha256;
 };
 
-// NOT_FOUND if there is no such file. Other errors are those of the system.
+// Returns the digest of a file. NOT_FOUND if the file does not exist. Other errors are those of the system.
 absl::StatusOr<FileDigest> DigestOf(const std::string& path);
 
 // Copies the first `max_bytes` bytes of an open file, from its start, to the new file `to`, and syncs it.
@@ -25,8 +25,8 @@ absl::StatusOr<FileDigest> CopyFile(int from, const std::string& to, mode_t mode
 // Copies the file `from`, which must not be a symbolic link. NOT_FOUND if it does not exist.
 absl::StatusOr<FileDigest> CopyFile(const std::string& from, const std::string& to, mode_t mode = kPrivateFile);
 
-// Gives a file that never changes a second name or, where that is not possible, copies it. NOT_FOUND if it does not
-// exist.
+// Hard-links a file that never changes to the name `to`. Copies the file where a link is not possible. NOT_FOUND if the
+// file does not exist.
 absl::Status LinkOrCopyFile(const std::string& from, const std::string& to);
 
 }  // namespace ampd::server

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kMaxManifestBytes = int64_t{256} << 20;  // Some 200 bytes for each file.
+constexpr int64_t kMaxManifestBytes = int64_t{256} << 20;  // About 200 bytes for each file.
 
 absl::Status Damaged(std::string_view what) {
   return Error(absl::StatusCode::kDataLoss, "BACKUP_DAMAGED",
@@ -27,7 +27,7 @@ absl::Status Damaged(std::string_view what) {
 
 std::string ModeText(mode_t mode) { return absl::StrFormat("%04o", mode); }
 
-// The value of a field; nothing if the field is missing or has another type.
+// Returns the value of a field, or nullopt if the field is missing or has another type.
 template <typename Value>
 std::optional<Value> Field(const json& object, const char* name) {
   const auto found = object.find(name);

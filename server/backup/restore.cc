@@ -32,14 +32,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kNoLogLimit = int64_t{1} << 62;  // Nothing is appended to a log here.
+constexpr int64_t kNoLogLimit = int64_t{1} << 62;  // No limit is needed, because a restore appends nothing to the logs.
 
 absl::Status DamagedFile(const std::string& path, std::string_view what) {
   return Error(absl::StatusCode::kDataLoss, "BACKUP_DAMAGED",
                absl::StrCat("the backup is damaged: ", path, " ", std::string(what), "; restore another backup"));
 }
 
-// DATA_DIRECTORY_LOCKED if a server uses the folder.
+// Returns an error with reason DATA_DIRECTORY_LOCKED if a server uses the folder.
 absl::Status CheckNoServer(const std::string& data_dir) {
   const UniqueFd lock(open((data_dir + "/lock").c_str(), O_RDONLY | O_CLOEXEC));
   return !lock.ok() || flock(lock.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK
@@ -48,7 +48,7 @@ absl::Status CheckNoServer(const std::string& data_dir) {
                      absl::StrCat("a server uses ", data_dir, "; stop it, and restore into a new folder"));
 }
 
-// Restores one backup. Run() calls the other functions in the order in which they are declared.
+// Restores one backup. Run() calls the other functions in the order of their declaration.
 class Restore {
  public:
   Restore(const RestoreOptions& options, BackupManifest manifest, StagingFolder staging)
@@ -112,7 +112,7 @@ absl::Status Restore::RenewJournal() {
   AMPD_RETURN_IF_ERROR(Step("journal"));
   SqliteJournal::Options journal;
   journal.data_dir = staging_.temporary();
-  journal.reserve_bytes = 0;  // The server makes the reserve when it starts.
+  journal.reserve_bytes = 0;  // The server creates the reserve when it starts.
   Ledger::Options options;
   AMPD_ASSIGN_OR_RETURN(options.journal, SqliteJournal::Open(journal));
   AMPD_ASSIGN_OR_RETURN(const std::unique_ptr<Ledger> ledger, Ledger::Open(std::move(options)));
@@ -145,8 +145,9 @@ absl::Status Restore::CommitRestore(Ledger* ledger) {
   internal::Update update;
   update.set_time_unix_micros(now);
   internal::RestoreServer& restore = *update.mutable_restore_server();
-  // Several servers may be restored from one backup, one after the other. The time makes each one's epoch the highest
-  // so far, and the random gap keeps their attempts apart.
+  // Several servers may be restored from one backup, one after the other. The epoch is at least the current time, so
+  // each restored server gets a higher epoch than the one before. The random gap gives the attempts of each server
+  // different numbers.
   restore.set_epoch(std::max(epoch + 1, static_cast<uint64_t>(std::max<int64_t>(now, 0))));
   restore.set_attempt_gap(static_cast<int32_t>(1000 * (1 + options_.random->Next() % kThousands)));
   restore.set_message(absl::StrCat("the server was restored from a backup of ",

@@ -36,7 +36,7 @@ absl::Status CheckIsFree(const std::string& path) {
                             : CannotWrite(path, "it exists already, and is not an empty folder; choose another name");
 }
 
-// Removes the entries of a folder that a killed process left.
+// Removes the entries of a folder that a killed process left behind.
 absl::Status RemoveEntries(const std::string& folder) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
@@ -96,7 +96,7 @@ absl::Status StagingFolder::Commit() {
     return CannotWrite(temporary_, error.message());
   }
   AMPD_RETURN_IF_ERROR(SyncFolder(temporary_));
-  // Replaces an empty folder, and nothing else.
+  // rename replaces the target only if it is an empty folder or does not exist.
   if (rename(temporary_.c_str(), path_.c_str()) != 0) {
     return CannotWrite(path_, errno == EBUSY ? "it is a mount point; choose a folder in it" : std::strerror(errno));
   }

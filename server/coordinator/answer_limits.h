@@ -2,12 +2,12 @@
 
 #include <cstddef>
 
-// Limits of what the answers to clients hold.
+// Limits on the size of the answers to clients.
 namespace ampd::server {
 
-// How much of a text from a client an error repeats.
+// The most bytes of a client's text that an error message repeats.
 inline constexpr size_t kMaxShownBytes = 80;
-// Entries on one page of a list, if the client gives no number, and at most.
+// The number of entries on a page of a list: kDefaultPage if the client gives no number, and at most kMaxPage.
 inline constexpr int kDefaultPage = 50;
 inline constexpr int kMaxPage = 500;
 

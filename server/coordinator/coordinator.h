@@ -26,7 +26,7 @@ class Coordinator {
  public:
   using Options = CoordinatorOptions;
 
-  // Registers itself as the ledger's listener. REQUIRES: options.listener is set.
+  // Constructs a coordinator, which becomes the ledger's listener. REQUIRES: options.listener is set.
   explicit Coordinator(const Options& options);
 
   // Records in the journal that a life of the server begins; a life is one run of the server's process. Call once,

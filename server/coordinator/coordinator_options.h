@@ -27,7 +27,7 @@ struct CoordinatorOptions {
   absl::Duration archive_after = absl::Hours(1);
   RetentionPolicy retention;
   absl::Duration worker_retention = absl::Hours(24 * 7);  // How long after its loss a worker is removed; zero: never.
-  // When the jobs in memory exceed either limit, submits are refused.
+  // If the jobs in memory exceed either of these limits, new jobs are refused.
   size_t max_jobs_in_hot_state = 200'000;
   size_t max_spec_bytes_in_hot_state = size_t{512} << 20;
 };

@@ -1,4 +1,4 @@
-// The commands that create jobs.
+// The commands of JobCommands that create jobs.
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,8 +49,8 @@ void SetSubmitter(const Submitter& submitter, internal::CreateJob* create) {
   create->set_parent_span_id(ParentSpanIdOf(submitter.trace));
 }
 
-// Returns a callback that releases the artifact and then answers the client with `done`. If a job was created, it names
-// the artifact by now, which protects the artifact. If not, the client may delete the artifact as soon as it has the
+// Returns a callback that releases the artifact and then answers the client with `done`. A created job protects the
+// artifact from deletion from then on. If no job was created, the client may delete the artifact as soon as it has the
 // answer.
 JobDone ReleaseAndAnswer(std::shared_ptr<void> artifact, JobDone done) {
   return [artifact = std::move(artifact), done = std::move(done)](const absl::StatusOr<JobPtr>& job) mutable {

@@ -57,8 +57,8 @@ v1::AttemptDirective ToDirective(const JobRecord& record, const WorkerRecordPtr&
   return directive;
 }
 
-// Acknowledges those reported facts that are on disk, or that the server will never need, so that the worker stops
-// reporting them.
+// Acknowledges reported facts, so that the worker stops reporting them: the facts that are on disk, and those that the
+// server will never need.
 void Acknowledge(const v1::WorkerReport& report, const ClusterState& state, v1::WorkerDirective* directive) {
   for (const v1::AttemptReport& reported : report.attempts()) {
     const JobRecordPtr record = state.FindJob(reported.key().job_id());
@@ -79,8 +79,8 @@ void Acknowledge(const v1::WorkerReport& report, const ClusterState& state, v1::
   }
 }
 
-// Returns the number of the first directive that contained the item. If no earlier directive contained it, that is
-// `number`, the directive that is being built.
+// Returns the number of the first directive that contained the item. Returns `number`, the directive that is being
+// built, if no earlier directive contained the item.
 uint64_t FirstSent(const std::map<std::string, uint64_t>& first_sent, const std::string& item, uint64_t number) {
   const auto before = first_sent.find(item);
   return before == first_sent.end() ? number : before->second;

@@ -9,11 +9,11 @@
 
 namespace ampd::server {
 
-// Builds the directive for a worker: what it should run and delete, and which facts of its last report are on disk. The
-// directive's id gets `number`; its lease is left empty.
+// Builds the directive for a worker: what the worker should run and delete, and which facts of its last report are on
+// disk. The directive's id gets `number`; its lease is left empty.
 //
 // Records in `session` the number of the first directive that contained each attempt and each deletion. When a later
-// report reflects that directive, the server concludes two things: an attempt that the report lacks is lost, and the
+// report reflects that directive, the server concludes that an attempt that the report lacks is lost, and that the
 // deletion is done.
 v1::WorkerDirective BuildDirective(const ClusterState& state, const std::string& worker, uint64_t number,
                                    WorkerSession* session);

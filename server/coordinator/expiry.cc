@@ -93,9 +93,8 @@ void Expiry::ArchiveEndedJobs(const ClusterState& state, Updates* updates) const
   }
 }
 
-// Ends the jobs whose deadline has passed. For each job the wall clock is read only once, when this run of the server
-// first sees the job; after that the clock since boot counts. A wall clock that is set later therefore changes no
-// deadline.
+// Ends the jobs whose deadline has passed. Reads the wall clock only once for each job, when this run of the server
+// first sees the job. After that, the clock since boot counts, so setting the wall clock later changes no deadline.
 void Expiry::ExpireDeadlines(const ClusterState& state, Updates* updates) {
   std::map<std::string, absl::Duration> started;
   const absl::Duration now = options_.clock->SinceBoot();
@@ -144,9 +143,9 @@ void Expiry::RestartUnreachableJobs(const ClusterState& state, Updates* updates)
   unreachable_since_ = std::move(unreachable);
 }
 
-// Removes the workers that have been lost for worker_retention by the wall clock. If the wall clock leaps forward,
-// workers that were lost a moment ago must stay. Therefore a worker must also have been lost by the clock since boot,
-// which does not leap, for worker_retention or one hour, whichever is shorter.
+// Removes the workers that were lost at least worker_retention ago by the wall clock. The wall clock may leap forward,
+// and a worker that was lost a moment ago must then stay. Therefore the worker must also have been lost for
+// worker_retention or one hour, whichever is shorter, by the clock since boot, which does not leap.
 void Expiry::RemoveLostWorkers(const ClusterState& state, Updates* updates) {
   if (options_.worker_retention <= absl::ZeroDuration()) {
     return;

@@ -14,10 +14,10 @@
 
 namespace ampd::server {
 
-// Makes the changes that are due because time has passed: declares silent workers lost and removes them later, cancels
+// Makes the changes that are due because time has passed: declares silent workers lost and later removes them, cancels
 // jobs at their deadline, restarts jobs whose checkpoint is out of reach, moves ended jobs out of memory, and deletes
 // data whose retention is over. Leases, deadlines and waits use the clock since boot, which nobody can set. Retention
-// uses the wall clock, as long as that is steady. Single-threaded; owner: the thread that calls Coordinator::Tick.
+// uses the wall clock, as long as that is steady. Single-threaded; owned by the thread that calls Coordinator::Tick.
 // ClockIsSteady may be called from any thread.
 class Expiry {
  public:
@@ -33,10 +33,10 @@ class Expiry {
   };
   explicit Expiry(const Options& options) : options_(options), clock_watch_(options.clock) {}
 
-  // Compares the wall clock with the newest time in the journal. Call it once, before the start of this life of the
-  // server is recorded in the journal.
+  // Compares the wall clock with the newest time in the journal. REQUIRES: called once, before the journal records the
+  // start of this run of the server.
   void CheckClock();
-  // Call it every few hundred milliseconds.
+  // Makes all changes that are due. Call it every few hundred milliseconds.
   void Tick();
 
   // Whether the wall clock is steady, so that data may be deleted by its age.
@@ -51,12 +51,12 @@ class Expiry {
   void ExpireDeadlines(const ClusterState& state, Updates* updates);
   void RestartUnreachableJobs(const ClusterState& state, Updates* updates);
   void RemoveLostWorkers(const ClusterState& state, Updates* updates);
-  void DeleteExpired();  // Processes a limited number of jobs in each call.
+  void DeleteExpired();  // Processes a limited number of jobs per call.
   void DeleteExpiredOfHistory(absl::Time now, Updates* updates);
 
   const Options options_;
   WallClockWatch clock_watch_;
-  // For each queued job whose local checkpoint no worker can reach: the time since boot when that was first seen.
+  // For each queued job whose local checkpoint no worker can reach: the time since boot when this was first seen.
   std::map<std::string, absl::Duration> unreachable_since_;
   // For each job with a deadline: the time at which it started, by the clock since boot.
   std::map<std::string, absl::Duration> started_since_boot_;

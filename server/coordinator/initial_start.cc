@@ -1,4 +1,4 @@
-// The checkpoint that a new job begins with.
+// Finds the checkpoint that a new job begins with.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -33,10 +33,10 @@ absl::Status JobCommands::ResolveStart(internal::CreateJob* create) const {
   const bool is_any_newest = reference.step() == 0;
   AMPD_ASSIGN_OR_RETURN(*create->mutable_clone_start(),
                         ResolveInitialCheckpoint((*source)->job(), create->mutable_spec()));
-  if (is_any_newest) {  // A reference that gives a step allows no other step.
+  if (is_any_newest) {  // If the reference gives a step, only that step counts.
     for (v1::Checkpoint& older : OlderThan(**source, create->clone_start())) {
-      // Takes only the checkpoints in that job's own folder. The worker loads only their weights, and recognises by the
-      // path that it must do so.
+      // Takes only the checkpoints in that job's own folder. The path tells the worker that it must load only the
+      // weights.
       if (JobOfPath(older.path()) == reference.job_id()) {
         older.set_step(0);
         *create->add_older_starts() = std::move(older);
@@ -52,7 +52,7 @@ absl::Status JobCommands::CheckStart(internal::CreateJob* create) const {
   }
   const std::string& path = create->clone_start().path();
   const std::string keeper = JobOfPath(path);
-  // The state is read before the record is looked up. If the job leaves the memory in between, the commit refuses the
+  // Reads the state before it looks up the record. If the job leaves the memory in between, the commit refuses the
   // update.
   create->set_start_is_hot(
       options_.ledger->Read([&](const ClusterState& state) { return state.FindJob(keeper) != nullptr; }));

@@ -25,7 +25,7 @@ constexpr std::string_view kColumns[] = {"state", "name", "queue", "id", "owner"
 
 absl::Status Wrong(const std::string& description) { return InvalidFields({{"filter", description}}); }
 
-// A part of the filter as it is quoted in errors.
+// Returns a part of the filter, quoted for an error message.
 std::string Quoted(std::string_view part) { return absl::StrCat("\"", Shortened(part, kMaxShownBytes), "\""); }
 
 bool IsColumn(std::string_view column) {
@@ -81,17 +81,18 @@ class FilterParser {
   using Node = JobFilter::Node;
 
   void SkipBlanks() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r\n"), rest_.size())); }
-  // What comes next, for an error: a word or a parenthesis.
+  // Returns the next word or parenthesis, for an error message.
   std::string Next() const { return Quoted(Word().empty() ? rest_.substr(0, 1) : Word()); }
-  // The text up to the next blank or parenthesis.
+  // Returns the text up to the next blank or parenthesis.
   std::string_view Word() const { return rest_.substr(0, rest_.find_first_of(" \t\r\n()")); }
-  // Returns the operation of filters that is meant if one of other languages comes next; empty otherwise.
+  // If an operator of another language comes next, such as '&', returns the operator to use instead ("AND" or "OR");
+  // otherwise returns an empty string.
   std::string ForeignOperation() const {
     return rest_.starts_with('&') || rest_.starts_with(',') || rest_.starts_with(';') ? "AND"
            : rest_.starts_with('|')                                                   ? "OR"
                                                                                       : "";
   }
-  // Skips the word if it comes next, in any case.
+  // If `keyword` comes next, in upper or lower case, skips it and returns true.
   bool Take(std::string_view keyword) {
     SkipBlanks();
     const std::string_view word = Word();
@@ -218,7 +219,7 @@ bool JobFilter::Holds(const Node& node, const Job& job) {
 }
 
 bool JobFilter::TermHolds(const Node& term, const Job& job) {
-  // The text is compared as well, because a label may hold characters that mean something in a glob.
+  // Compares the text also without the glob, because a label may contain characters that are special in a glob.
   const auto is_like = [&term](const std::string& text) {
     return text == term.pattern || GlobMatches(term.pattern, text);
   };

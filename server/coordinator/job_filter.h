@@ -10,8 +10,8 @@
 
 namespace ampd::server {
 
-// The filter of ListJobs: a condition on jobs that was parsed from a text. ListJobsRequest.filter describes the
-// language for its users. Its grammar, with blanks between the tokens:
+// The filter of ListJobs: a condition on jobs, parsed from a text. ListJobsRequest.filter describes the language for
+// its users. Its grammar, with blanks between the tokens:
 //
 //   filter = either
 //   either = both { "OR" both }
@@ -24,8 +24,8 @@ class JobFilter {
  public:
   // Makes a filter that every job matches.
   JobFilter() = default;
-  // INVALID_ARGUMENT names the place in the text, and what is expected there. An empty text gives a filter that every
-  // job matches.
+  // Parses a filter. INVALID_ARGUMENT names the position in the text, and what is expected there. Every job matches an
+  // empty filter.
   static absl::StatusOr<JobFilter> Parse(std::string_view text);
 
   bool Matches(const v1::Job& job) const;
@@ -41,7 +41,7 @@ class JobFilter {
     // The other fields belong to kTerm.
     std::string column;
     std::string pattern;  // A glob, or the exact text; not used for the column "state".
-    uint32_t states = 0;  // Bit i is set if the state i matches; only for the column "state".
+    uint32_t states = 0;  // Only for the column "state": bit i is set if the state i matches.
   };
   static bool Holds(const Node& node, const v1::Job& job);
   static bool TermHolds(const Node& term, const v1::Job& job);

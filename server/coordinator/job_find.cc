@@ -1,4 +1,4 @@
-// Finds the jobs that a person may mean by a text, in memory (the hot state) and in the history table.
+// Finds the jobs that a person may mean by a text. Searches the jobs in memory (the hot state) and the history table.
 #include <map>
 #include <string>
 #include <utility>
@@ -12,10 +12,10 @@ namespace ampd::server {
 namespace {
 
 constexpr int kMaxMatches = 20;
-// The most records of the history table that are read for one name or beginning of an id. Those of tenants that are not
-// visible count too.
+// The most records of the history table that are read for one name or for one prefix of an id. Records of tenants that
+// the caller may not see count too.
 constexpr int kMaxRead = 500;
-constexpr size_t kMinPrefixBytes = 5;  // "j-" and three characters; client/commands/find_job.cc names this limit.
+constexpr size_t kMinPrefixBytes = 5;  // "j-" and three characters. client/commands/find_job.cc relies on this number.
 
 void AddMatch(const v1::Job& job, v1::FindJobsResponse* response) {
   v1::FindJobsResponse::Match* match = response->add_matches();
@@ -31,8 +31,8 @@ absl::StatusOr<std::vector<JobRecordPtr>> JobQueries::RecordsLike(const std::str
                                                                   const Tenants& visible) const {
   const auto hot_limit = static_cast<size_t>(limit);
   const bool may_be_prefix = text.size() >= kMinPrefixBytes && text.starts_with("j-");
-  // The hot state is read before the history table. A job that is moved to the history table in between is then found
-  // twice, not missed.
+  // The hot state is read before the history table. If a job moves to the history table in between, it is found twice;
+  // in the other order it could be missed.
   std::vector<JobRecordPtr> records = options_.ledger->Read([&](const ClusterState& state) {
     std::vector<JobRecordPtr> found = state.JobsNamed(text, hot_limit, visible);
     if (may_be_prefix) {

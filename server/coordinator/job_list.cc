@@ -25,11 +25,11 @@ namespace {
 using absl::StatusCode;
 using v1::Job;
 
-constexpr int64_t kMaxCounted = 20'000;  // The most records of the history table that are read to count matches.
-// The most comparisons of queued jobs with devices for one page. They take a few hundred milliseconds.
+constexpr int64_t kMaxCounted = 20'000;  // The most history records that are read to count matches.
+// The most comparisons of queued jobs with devices for one page. This many take a few hundred milliseconds.
 constexpr int64_t kMaxExamined = 200'000;
 
-// Which jobs a listing shows.
+// The condition that decides which jobs a listing shows.
 struct Wanted {
   const JobFilter& filter;
   const Tenants& tenants;
@@ -38,7 +38,7 @@ struct Wanted {
   bool has_all() const { return tenants.all() && filter.matches_all(); }
 };
 
-// Returns the newest `limit` jobs in memory that are wanted and have a submit order below `before`.
+// Returns the newest `limit` jobs in memory that meet the condition and have a submit order below `before`.
 std::map<int64_t, JobRecordPtr> CollectHot(const ClusterState& state, int64_t before, const Wanted& wanted,
                                            size_t limit) {
   std::map<int64_t, JobRecordPtr> jobs;
@@ -55,7 +55,7 @@ std::map<int64_t, JobRecordPtr> CollectHot(const ClusterState& state, int64_t be
 absl::Status CollectArchived(Journal& history, int64_t before, const Wanted& wanted, size_t limit,
                              std::map<int64_t, JobRecordPtr>* jobs) {
   size_t num_added = 0;
-  PageBudget budget;  // The same budget as the page's, so the page ends before any job that is not collected here.
+  PageBudget budget;  // The page has the same budget, so the page ends before any job that is not collected here.
   while (num_added < limit) {
     AMPD_ASSIGN_OR_RETURN(const std::vector<std::string> records, history.ListArchived(before, kMaxPage));
     if (records.empty()) {
@@ -75,7 +75,8 @@ absl::Status CollectArchived(Journal& history, int64_t before, const Wanted& wan
   return absl::OkStatus();
 }
 
-// Returns the number of all jobs that match; 0 if counting would take too long. `page`: the first page of them.
+// Returns the number of all jobs that match, or 0 if counting would take too long. `page`: the first page of these
+// jobs.
 absl::StatusOr<int64_t> CountJobs(const Ledger& ledger, const Wanted& wanted, const v1::ListJobsResponse& page) {
   if (page.next_page_token().empty()) {
     return page.jobs_size();
@@ -130,9 +131,9 @@ absl::StatusOr<v1::ListJobsResponse> JobQueries::ListJobs(const v1::ListJobsRequ
     return UnknownPageToken(request.page_token());
   }
   const Wanted wanted{filter, visible};
-  const size_t limit = static_cast<size_t>(page_size) + 1;  // One more shows whether there is a next page.
-  // The hot state is read before the history table. A job that is moved to the history table in between is then found
-  // twice, not missed.
+  const size_t limit = static_cast<size_t>(page_size) + 1;  // One more job shows whether there is a next page.
+  // The hot state is read before the history table. If a job moves to the history table in between, it is found twice;
+  // in the other order it could be missed.
   std::map<int64_t, JobRecordPtr> jobs =
       options_.ledger->Read([&](const ClusterState& state) { return CollectHot(state, before, wanted, limit); });
   AMPD_RETURN_IF_ERROR(CollectArchived(options_.ledger->history(), before, wanted, limit, &jobs));

@@ -18,10 +18,10 @@
 
 namespace ampd::server {
 
-// Reads a record of the history table. DATA_LOSS (STORE_CORRUPT) if it is damaged.
+// Parses a record of the history table. DATA_LOSS (STORE_CORRUPT) if the record is damaged.
 absl::StatusOr<JobRecordPtr> ParseJobRecord(const std::string& bytes);
 
-// The error for a job that does not exist: NOT_FOUND, reason JOB_NOT_FOUND.
+// Returns the error for a job that does not exist: NOT_FOUND, reason JOB_NOT_FOUND.
 absl::Status JobNotFound(const std::string& job);
 
 // Answers questions about jobs from the published records and the history table. Changes nothing. A question about a
@@ -38,14 +38,14 @@ class JobQueries {
 
   // Whether the job's record is in memory. Quick.
   bool IsInMemory(const std::string& id) const;
-  // Returns the job's record from memory or the history table. NOT_FOUND (JOB_NOT_FOUND); DATA_LOSS if the history
-  // table is damaged.
+  // Returns the job's record from memory or the history table. NOT_FOUND (JOB_NOT_FOUND) if there is none; DATA_LOSS if
+  // the history table is damaged.
   absl::StatusOr<JobRecordPtr> FindRecord(const std::string& id) const;
   // Returns the job without `progress`, which server/telemetry adds. Errors: those of FindRecord.
   absl::StatusOr<JobPtr> GetJob(const std::string& id) const;
 
   // The calls of JobService with these names; job_service.proto documents them.
-  // `visible`: the tenants whose jobs the caller may see; jobs of others do not exist for it.
+  // `visible`: the tenants whose jobs the caller may see. The other jobs do not exist for the caller.
   absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request,
                                                 const Tenants& visible = Tenants::All()) const;
   absl::StatusOr<v1::FindJobsResponse> FindJobs(const v1::FindJobsRequest& request,
@@ -53,64 +53,67 @@ class JobQueries {
   absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const v1::ExplainJobRequest& request) const;
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) const;
 
-  // A recorded checkpoint, and a worker that can read its files now: the one that saved it, or else any other.
+  // A recorded checkpoint, and a worker that can read its files now. This is the worker that saved the checkpoint or,
+  // if that cannot read them, any other.
   struct CheckpointPlace {
     v1::Checkpoint checkpoint;
-    std::string worker;  // Empty: no worker that reports to the server can reach the files.
+    std::string worker;  // Empty: no connected worker can reach the files.
   };
-  // Errors: those of FindRecord, and NOT_FOUND (CHECKPOINT_NOT_FOUND).
+  // Finds the checkpoint and a worker that can read its files. Errors: those of FindRecord, and NOT_FOUND
+  // (CHECKPOINT_NOT_FOUND).
   absl::StatusOr<CheckpointPlace> FindCheckpoint(const std::string& job, int32_t attempt, int64_t step) const;
 
-  // The workers and devices that a job of the tenant with this spec could run on now (server::MatchingWorkers).
+  // Returns the workers and devices on which a job of the tenant with this spec could run now
+  // (server::MatchingWorkers).
   std::vector<v1::Worker> WorkersFor(const std::string& tenant, const v1::JobSpec& spec) const;
-  // An upload, by the tenant that it is for and its SHA-256, and a job of that tenant.
+  // An upload, identified by its tenant and SHA-256, and a job of that tenant that uses the upload.
   struct LiveArtifact {
     std::string tenant;
     std::string sha256;
     std::string job;
   };
-  // The uploads that unfinished jobs name.
+  // Returns the uploads that unfinished jobs name.
   std::vector<LiveArtifact> LiveArtifacts() const;
-  // Returns the device as its worker registered it; nothing if the worker was removed.
+  // Returns the device as its worker registered it, or nullopt if the worker was removed.
   std::optional<v1::Device> FindDevice(const std::string& worker, const std::string& device) const;
 
-  // What the server needs to know before it stores the telemetry of an attempt: only the job's current attempt, or one
-  // that reported its own end, may add telemetry.
+  // The facts about an attempt that the server needs before it stores the attempt's telemetry. Only the job's current
+  // attempt, or an attempt that reported its own end, may add telemetry.
   struct AttemptPlace {
-    int64_t from_step = 0;  // The step of the checkpoint that it started from.
+    int64_t from_step = 0;  // The step of the checkpoint from which the attempt started.
     bool ended = false;
-    std::string tenant;  // Of the job.
-    // Whether its telemetry has a gap: an earlier server acknowledged some, and was then restored from a backup without
-    // it.
+    std::string tenant;  // The job's tenant.
+    // Whether the attempt's telemetry has a gap. This happens if the server was restored from a backup that lacks
+    // telemetry that the earlier server had acknowledged.
     bool has_gap = false;
   };
   // Returns the facts about the attempt. NOT_FOUND if there is no such job or attempt. FAILED_PRECONDITION (reason
   // FENCED) if the token is not the attempt's, or the attempt was declared lost. Quick.
   absl::StatusOr<AttemptPlace> FindAttempt(const v1::AttemptKey& key) const;
 
-  // Sets `job->retention`: when the data that the job leaves behind will be deleted.
+  // Sets `job->retention`: the times at which the job's data will be deleted.
   void AddRetention(v1::Job* job) const { *job->mutable_retention() = RetentionOf(*job, options_.retention); }
-  // Sets `job->progress.step` of a running job that predicts to the step that its worker reported last, because such a
-  // job has no metric points that would tell it.
+  // For a running job that predicts, sets `job->progress.step` to the step that its worker reported last. Such a job
+  // has no metric points that would have the step.
   void AddReportedStep(v1::Job* job) const;
-  // Sets `job->pending` if the job is queued: why it waits. Compares the job with every device.
+  // If the job is queued, sets `job->pending`: why the job waits. Compares the job with every device.
   void AddPending(v1::Job* job) const;
 
  private:
-  // Everything that decides whether a queued job is placed, at one moment.
+  // The facts that decide, at one moment, whether a queued job can be placed.
   struct Place {
     Fleet fleet;
     std::string first_queued;  // Id of the job that is placed first; empty: no job is queued.
-    bool is_behind = false;    // Whether other jobs are placed before the given one.
-    int jobs_ahead = 0;        // How many of them belong to its tenant.
+    bool is_behind = false;    // Whether the scheduler places other jobs before the given one.
+    int jobs_ahead = 0;        // How many of these other jobs belong to the given job's tenant.
   };
-  // Returns visible jobs with this name, and those whose id begins with the text; at most `limit` of each kind from the
-  // hot state and from the history table. A job may be there twice.
+  // Returns the visible jobs with this name, and those whose id begins with the text. Returns at most `limit` jobs of
+  // each kind from the hot state and as many from the history table, so a job may be in the result twice.
   absl::StatusOr<std::vector<JobRecordPtr>> RecordsLike(const std::string& text, int limit,
                                                         const Tenants& visible) const;
-  // `job` may be null.
+  // Computes the facts for `job`, which may be null.
   Place FindPlace(const v1::Job* job) const;
-  // Sets `pending` of the queued jobs on a page; `records` has the jobs' records by submit order.
+  // Sets `pending` of the queued jobs on a page. `records` has the records of these jobs by submit order.
   void AddPending(const std::map<int64_t, JobRecordPtr>& records, v1::ListJobsResponse* page) const;
 
   const Options options_;

@@ -22,7 +22,7 @@ using v1::Outcome;
 
 constexpr int kMaxDevices = 1024;
 constexpr int kMaxDataRoots = 1024;
-constexpr int kMaxTenants = 64;  // That a worker, or one of its data roots, is limited to.
+constexpr int kMaxTenants = 64;  // Limit for the tenants to which a worker, or one of its data roots, is restricted.
 constexpr int kMaxInstructionSets = 256;
 constexpr size_t kMaxWordBytes = 256;
 constexpr size_t kMaxIncarnationBytes = 128;
@@ -32,7 +32,7 @@ constexpr size_t kMaxLineBytes = 4096;
 constexpr size_t kMaxPrecisionBytes = 64;
 constexpr size_t kSha256Characters = 64;
 constexpr int64_t kMaxBytes = int64_t{1} << 60;
-constexpr int64_t kMaxSteps = int64_t{1} << 53;  // A double represents each of them exactly.
+constexpr int64_t kMaxSteps = int64_t{1} << 53;  // A double represents every integer up to this one exactly.
 constexpr uint64_t kMaxSequence = uint64_t{1} << 53;
 constexpr char kNotFinite[] = "a loss or accuracy in final_metrics is not finite";
 
@@ -115,7 +115,7 @@ void CheckLists(const v1::WorkerReport& report, std::vector<FieldViolation>* vio
   }
 }
 
-// The number of steps of the job; 0 if it is not known yet.
+// Returns the number of steps of the job, or 0 if it is not known yet.
 int64_t TotalSteps(const JobRecord& record, const v1::Attempt* attempt) {
   const int64_t asked = record.job().spec().train().steps();
   return asked > 0 ? asked : attempt != nullptr ? attempt->total_steps() : 0;
@@ -135,7 +135,7 @@ std::string StepOddity(int64_t step, int64_t total_steps) {
   return total_steps > 0 && step > total_steps ? absl::StrCat("step ", step, " is beyond the last, ", total_steps) : "";
 }
 
-// Whether the value is between 0 and 1. NaN is accepted, because another check handles it.
+// Whether the value is between 0 and 1. Returns true for NaN, because another check handles NaN.
 bool IsShare(double value) { return std::isnan(value) || (value >= 0 && value <= 1); }
 
 std::string GpuUseOddity(const v1::GpuUse& use) {
@@ -188,14 +188,15 @@ std::string MetricOddity(const v1::FinalMetrics& metrics) {
   return metrics.state_hash().empty() || IsSha256(metrics.state_hash()) ? "" : "final_metrics.state_hash is no SHA-256";
 }
 
-// Whether train.early_stopping may have ended a job at this step: the job is evaluated there, and often enough before.
+// Whether train.early_stopping may have ended a job at this step. This needs an evaluation at this step, and enough
+// evaluations up to it.
 bool MayStopEarlyAt(const v1::JobSpec& spec, int64_t step) {
   const int64_t every_steps = spec.eval().every_steps();
   return spec.train().has_early_stopping() && every_steps > 0 && step > 0 && step % every_steps == 0 &&
          step / every_steps >= spec.train().early_stopping().patience();
 }
 
-// Whether losses of the job may be infinite or NaN: with WARN, training continues in spite of them.
+// Whether losses of the job may be infinite or NaN. With WARN, training continues in spite of such losses.
 bool MayHaveOddLoss(const JobRecord& record) { return record.job().spec().on_divergence() == v1::JobSpec::WARN; }
 
 }  // namespace
@@ -279,14 +280,15 @@ std::string FindOddity(const JobRecord& record, const v1::Attempt& attempt, cons
   if (stopped_early && !MayStopEarlyAt(record.job().spec(), outcome.last_step())) {
     return absl::StrCat("it finished at step ", outcome.last_step(), " of ", total_steps);
   }
-  // An attempt whose checkpoint is damaged begins with an older one, so it may stop early before `from_step`.
+  // An attempt whose checkpoint is damaged falls back to an older checkpoint, so early stopping may end it before
+  // `from_step`.
   const int64_t least =
       std::max(stopped_early ? 0 : attempt.from_step(), is_recorded ? record.last_checkpoint_step() : 0);
   if (outcome.last_step() < least) {
     return absl::StrCat("it finished at step ", outcome.last_step(), ", before step ", least);
   }
   const v1::FinalMetrics& metrics = outcome.final_metrics();
-  // The perplexity is not checked: it may overflow a double although its loss does not.
+  // The perplexity is not checked, because it may overflow a double even if the loss is finite.
   const bool is_finite = std::isfinite(metrics.train_loss()) && std::isfinite(metrics.eval_loss()) &&
                          std::isfinite(metrics.eval_accuracy()) && std::isfinite(metrics.generator_loss()) &&
                          std::all_of(metrics.phases().begin(), metrics.phases().end(),

@@ -17,7 +17,7 @@ using google::protobuf::util::MessageDifferencer;
 using internal::JobRecord;
 using v1::Attempt;
 
-// Returns the part of a report that is recorded in the journal. Free memory is left out, because it changes all the
+// Returns the part of a report that is recorded in the journal. Leaves out free memory, because that changes all the
 // time.
 internal::RegisterWorker ToRegistration(const v1::WorkerReport& report) {
   internal::RegisterWorker registration;
@@ -122,7 +122,7 @@ std::string IngestAttempt(const std::string& worker, const v1::AttemptReport& re
   if (!attempt.ok() || (*attempt)->state() == Attempt::ENDED || (*attempt)->worker() != worker) {
     return "";
   }
-  // The order matters: checkpoints and the last precision are recorded before the outcome that follows them.
+  // The order matters: checkpoints and the precision must be recorded before the outcome, because they came before it.
   std::string oddity = IngestCheckpoints(reported, *record, now, updates);
   const std::string odd_report = FindOddity(*record, reported);
   oddity = odd_report.empty() ? oddity : odd_report;

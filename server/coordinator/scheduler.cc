@@ -99,8 +99,8 @@ void Scheduler::Wake() {
 }
 
 // Marks that the job's assignment was committed or refused. Does not wake the scheduler. After a commit, the published
-// record wakes it. After a refusal, perhaps because the ledger is full, placement must not be tried again in a tight
-// loop.
+// record wakes it. After a refusal, for example because the ledger is full, waking it at once would retry the placement
+// in a tight loop.
 void Scheduler::OnSettled(const std::string& job) {
   absl::MutexLock lock(&mutex_);
   marks_.settled.insert(job);
@@ -163,7 +163,7 @@ void Scheduler::Commit(const Placement& placement) {
 size_t Scheduler::RunOnce() {
   const absl::Duration start = options_.clock->SinceBoot();
   if (start < hold_until_) {
-    return 0;  // The marks stay. The coordinator's ticks wake the scheduler again.
+    return 0;  // The marks stay set, and the next tick wakes the scheduler again.
   }
   Marks marks;
   {

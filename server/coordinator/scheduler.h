@@ -23,16 +23,16 @@ namespace ampd::server {
 
 // Places waiting jobs on free devices, on a thread of its own, so that no answer to a client or a worker waits for
 // placement. Other threads only mark which jobs and workers changed. RunOnce updates its table from the published
-// records of those jobs and workers, decides, and commits the assignments.
+// records of those jobs and workers, chooses assignments, and commits them.
 //
-//   1. OnPublished, OnSessionChanged, Wake -> what changed is marked, and the thread wakes up
+//   1. OnPublished, OnSessionChanged, Wake -> the changed jobs and workers are marked, and the thread wakes up
 //   2. RunOnce                             -> reads the marked records, and commits assignments
-//   3. the state refuses an assignment that was decided on an outdated record -> the job is marked, and decided again
+//   3. the state refuses an assignment that was based on an outdated record -> the job is marked, and considered again
 //      with the next change or Wake
 //
 // Several marks of one job or worker count as one. When there are more than kMaxMarks, the marks are dropped and the
-// table is filled from the whole state. Thread-safe, except that RunOnce is called by one thread: the scheduler's own
-// after Start; otherwise its caller's (simulation and tests).
+// table is filled from the whole state. Thread-safe, except that only one thread calls RunOnce: after Start, the
+// scheduler's own thread; without Start (in simulation and tests), the caller's thread.
 class Scheduler {
  public:
   static constexpr size_t kMaxMarks = 65'536;
@@ -50,11 +50,11 @@ class Scheduler {
   // The scheduler gives no job to a worker before this time (since boot). REQUIRES: called before the first RunOnce.
   void HoldUntil(absl::Duration since_boot) { hold_until_ = since_boot; }
   void Start();
-  // Stops the thread; nothing is placed afterwards. Idempotent.
+  // Stops the thread. No job is placed afterwards. Idempotent.
   void Stop();
 
   void OnPublished(const Publication& publication);
-  // Call when the worker reported, and when its session ended or is about to end.
+  // Call this when the worker has reported, and when its session has ended or is about to end.
   void OnSessionChanged(const std::string& worker);
   // Call it every few hundred milliseconds, because a job's wait for its retry ends without an event.
   void Wake();
@@ -62,17 +62,17 @@ class Scheduler {
   // Places the jobs that can begin now. Returns how many assignments it committed.
   size_t RunOnce();
 
-  // The number of times that a job was compared with a device. Call it on the thread that calls RunOnce.
+  // Returns the number of comparisons of a job with a device so far. Call it on the thread that calls RunOnce.
   int64_t num_examined() const { return table_.num_examined(); }
 
  private:
   struct Marks {
-    bool all = false;  // Everything changed; the sets are empty.
+    bool all = false;  // Everything changed; the sets below are empty.
     std::set<std::string> jobs;
     std::set<std::string> workers;
     std::set<std::string> settled;  // Jobs whose assignment was committed or refused.
   };
-  // Published records, all read at one moment. Null: the job or the worker does not exist any more.
+  // Published records, all read at one moment. A null pointer means that the job or the worker no longer exists.
   struct Records {
     std::vector<std::pair<std::string, JobRecordPtr>> jobs;
     std::vector<std::pair<std::string, WorkerRecordPtr>> workers;

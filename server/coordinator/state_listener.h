@@ -11,18 +11,18 @@
 
 namespace ampd::server {
 
-// Receives what changed in the state, after it is on disk and visible to readers. Calls about changes come on the
+// Receives the changes of the state after they are on disk and visible to readers. Calls about changes come on the
 // ledger's thread, in commit order, before the callers that asked for the changes are answered. After a restart
-// OnEvents may report events again; (job, sequence) identifies them. Implementations must be quick and may call back
-// into the coordinator only from another thread. Functions that are not overridden do nothing.
+// OnEvents may report events again; (job, sequence) identifies an event. Implementations must be quick and may call
+// back into the coordinator only from another thread. Functions that are not overridden do nothing.
 class StateListener {
  public:
   virtual ~StateListener() = default;
 
   virtual void OnJob(const JobPtr& /*job*/) {}
   virtual void OnEvents(const std::string& /*job*/, const std::vector<v1::Event>& /*events*/) {}
-  // Called for each CREATED or STATE_CHANGED event of a job. `record` is that of the job after all updates that were
-  // committed together with the event's. Not called for replayed events.
+  // Called for each CREATED or STATE_CHANGED event of a job, except replayed events. `record` is the job's record after
+  // all updates that were committed together with the update of the event.
   virtual void OnJobMoved(const internal::JobRecord& /*record*/, const v1::Event& /*event*/) {}
   virtual void OnJobDeleted(const DeletedJob& /*job*/) {}
   virtual void OnHistoryDeleted(const DeletedHistory& /*history*/) {}
@@ -32,14 +32,14 @@ class StateListener {
   // Called when the worker's stream should send WorkerSessions::CurrentDirective. Called from any thread.
   virtual void OnDirectiveDue(const std::string& /*worker*/) {}
   // `line` describes a problem of a worker that an operator should know: another agent claims the worker's name, or its
-  // reports are inconsistent. Reported once while it stays the same. Called from any thread.
+  // reports are inconsistent. The same line is not reported again. Called from any thread.
   virtual void OnWorkerTrouble(const std::string& /*worker*/, const std::string& /*line*/) {}
-  // Called when the wall clock has leapt by `leap`, or differs by `leap` from the newest time in the journal. For
-  // WallClockWatch::kQuiet after the call, nothing is deleted by its age. Called from the thread that calls
+  // Called when the wall clock has leapt by `leap`, or differs by `leap` from the newest time in the journal. During
+  // WallClockWatch::kQuiet after this call, nothing is deleted by its age. Called from the thread that calls
   // Coordinator::Start or Tick.
   virtual void OnClockLeap(absl::Duration /*leap*/) {}
-  // Called at the end of each search for jobs that can begin, with the number of jobs that waited and of those that
-  // were placed. Called from any thread.
+  // Called at the end of each placement run, with the number of jobs that waited and the number of jobs that were
+  // placed. Called from any thread.
   virtual void OnPlacement(size_t /*num_waiting*/, size_t /*num_placed*/, absl::Duration /*time*/) {}
 };
 

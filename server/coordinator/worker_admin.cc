@@ -1,4 +1,4 @@
-// Operations on workers by operators.
+// The operations of WorkerSessions for operators.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -27,7 +27,7 @@ Tenants TenantsServedBy(const internal::WorkerRecord& record) {
   return tenants.empty() ? Tenants::All() : Tenants(std::set<std::string>(tenants.begin(), tenants.end()));
 }
 
-// Whether members of these tenants may know that the worker exists.
+// Whether callers of these tenants may know that the worker exists.
 bool IsVisible(const internal::WorkerRecord& record, const Tenants& visible) {
   const auto& tenants = record.worker().tenants();
   return tenants.empty() ||

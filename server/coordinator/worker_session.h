@@ -15,12 +15,12 @@ struct WorkerSession {
   v1::AgentIdentity agent;
   std::string incarnation;
   std::deque<std::string> retired_incarnations;
-  v1::WorkerReport report;  // The last one that was accepted.
+  v1::WorkerReport report;  // The last accepted report.
   absl::Time report_time;
   absl::Duration report_since_boot;
-  bool losing = false;  // Its loss is being written to disk; its lease is not renewed.
+  bool losing = false;  // The worker's loss is being written to disk; no report renews its lease.
   // Maps each attempt ("job/attempt") to the number of the first directive of this server process that contained it.
-  // The next member does the same for deletions, by path.
+  // The next member does the same for deletions; its key is the path.
   std::map<std::string, uint64_t> first_sent;
   std::map<std::string, uint64_t> first_sent_deletion;
   std::string rival;  // A sentence about another agent that claims the name; empty: none.

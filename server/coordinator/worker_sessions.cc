@@ -26,8 +26,8 @@ google::protobuf::Duration ToProto(absl::Duration duration) {
   return TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(duration));
 }
 
-// The error for a worker that has followed a server of a later epoch: this server's data were restored from a backup
-// elsewhere, and the other server has taken over its workers.
+// Returns the error for a worker that has followed a server of a later epoch. Another server was restored from a backup
+// of this server's data, and has taken over the workers.
 absl::Status Superseded(const v1::WorkerReport& report, uint64_t epoch) {
   return Error(StatusCode::kAborted, "SERVER_SUPERSEDED",
                absl::StrCat("worker ", report.worker(), " has followed a server of epoch ", report.reflected().epoch(),
@@ -42,9 +42,9 @@ absl::Status Replaced(const v1::WorkerReport& report) {
 }
 
 // Checks a report that has the id of the worker's present agent. Its sender is either that agent, perhaps restarted, or
-// an agent that runs on a copy of that agent's state folder. A copy on another host or in another folder reports
-// another place and is refused. A copy at the same place can't be told from a restart, so it replaces the present
-// agent. The replaced agent reports that it yields, and is refused.
+// a second agent that runs on a copy of the present agent's state folder. A second agent on another host or in another
+// folder reports another place and is refused. A second agent at the same place can't be told from a restart, so it
+// replaces the present agent. The replaced agent then reports that it yields, and is refused.
 absl::Status CheckCopy(const v1::WorkerReport& report, const v1::AgentIdentity& holder, const WorkerSession& session) {
   const std::string& place = report.agent().place();
   if (!holder.place().empty() && !place.empty() && holder.place() != place) {
@@ -76,8 +76,8 @@ absl::Status WorkerSessions::Start() {
     }
     return state.life();
   });
-  // Every lease starts over at its full length. Leases are not in the journal, and an earlier run of the server may
-  // have renewed one just before that run ended.
+  // Every lease starts over at its full length. Leases are not in the journal, and the previous run of the server may
+  // have renewed a lease just before it ended.
   for (const std::string& worker : workers) {
     liveness_.Renew(worker, options_.clock->SinceBoot());
   }
@@ -134,7 +134,7 @@ void WorkerSessions::ReportOddity(const std::string& worker, const std::string& 
 absl::Status WorkerSessions::AdoptIncarnation(const v1::WorkerReport& report, WorkerSession* session) {
   auto& retired = session->retired_incarnations;
   if (session->agent.id() != report.agent().id()) {
-    retired.clear();  // Holds those of the previous agent, which may return once this one is lost.
+    retired.clear();  // Their agent may come back when the new agent is lost.
     session->incarnation.clear();
   }
   session->agent = report.agent();
@@ -193,8 +193,8 @@ absl::StatusOr<v1::WorkerDirective> WorkerSessions::HandleReport(const v1::Worke
     bool renew = false;
     if (is_new) {
       options_.ledger->Read([&](const ClusterState& state) {
-        // Renews the worker's lease unless the worker is lost. This is safe even if its registration is not on disk
-        // yet: then it has no attempts that could be given to another worker.
+        // Renews the worker's lease unless the worker is lost. This is safe even if the worker's registration is not on
+        // disk yet: such a worker has no attempts that could be given to another worker.
         const WorkerRecordPtr record = state.FindWorker(report.worker());
         renew = (record == nullptr || !record->lost()) && !session.losing;
         ingested = IngestReport(session, state, options_.clock->Now());
@@ -223,7 +223,7 @@ absl::StatusOr<v1::WorkerDirective> WorkerSessions::CurrentDirective(const std::
 
 v1::WorkerDirective WorkerSessions::NextDirective(const std::string& worker, WorkerSession* session, bool renew) {
   // The upper bits of a directive's number are the number of this run of the server. Directive numbers therefore grow
-  // across restarts, without a record in the journal for each.
+  // across restarts, although the journal does not record them.
   const uint64_t number = life_ << 32 | next_directive_++;
   v1::WorkerDirective directive =
       options_.ledger->Read([&](const ClusterState& state) { return BuildDirective(state, worker, number, session); });

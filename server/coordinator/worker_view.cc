@@ -24,7 +24,7 @@ bool IsBusy(const ClusterState& state, const v1::Worker& worker) {
                      [&](const v1::Device& device) { return state.DeviceIsHeld(worker.name(), device.id()); });
 }
 
-// Says that the versions of the worker and of this server may not work together; empty if they do.
+// Returns a sentence if the versions of the worker and of this server may not work together, otherwise an empty string.
 std::string VersionTrouble(const v1::Worker& worker) {
   return worker.version().empty() || WorkTogether(worker.version(), Version())
              ? ""

@@ -25,7 +25,7 @@ std::vector<std::string_view> ValuesOf(const http::Request& request, std::string
   return values;
 }
 
-// The value of the header; empty if the request has none, or more than one, with this name.
+// Returns the value of the header. Empty if the request has no header with this name, or more than one.
 std::string_view ValueOf(const http::Request& request, std::string_view name) {
   const std::vector<std::string_view> values = ValuesOf(request, name);
   return values.size() == 1 ? values[0] : "";
@@ -66,7 +66,7 @@ absl::StatusOr<Identity> HttpGuard::Check(const http::Request& request, std::str
   if (allowed.ok()) {
     return identity;
   }
-  // If the token is not valid, the certificate says who tried it.
+  // If the token is not valid, the log shows the name in the caller's certificate.
   const std::string name =
       (identity.ok() ? *identity : options_.credentials.OfCertificate(request.certificate_name).value_or(Identity()))
           .name;

@@ -9,7 +9,7 @@ namespace {
 
 using Page = std::function<http::Response(const Identity&)>;
 
-// Adds a page that is shown to those whom the guard lets see it.
+// Adds a page that the guard checks before each request.
 void AddPage(const HttpGuard* guard, const std::string& path, Page page, http::Router* router) {
   router->Add("GET", path,
               [=, name = absl::StrCat("GET ", path), page = std::move(page)](const http::Request& request) {

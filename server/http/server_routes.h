@@ -9,24 +9,24 @@
 
 namespace ampd::server {
 
-// What the pages show. The functions are called on the listener's thread for routes.
+// Functions that return the content of the pages. They are called on the HTTP listener's thread for routes.
 struct PageSources {
-  // For a scraper of these tenants; in the text format of Prometheus.
+  // Returns the metrics that a scraper of these tenants may see, in the text format of Prometheus.
   std::function<std::string(const Tenants&)> metrics;
-  // For the same; in the JSON form of worker_targets.h.
+  // Returns the workers that a scraper of these tenants may see, in the JSON form of worker_targets.h.
   std::function<std::string(const Tenants&)> worker_targets;
-  std::function<std::string()> what_fails;    // Empty if the server is ready.
-  std::function<std::string()> what_is_dead;  // Empty unless only a new start of the server helps.
+  std::function<std::string()> what_fails;    // Empty unless only a restart of the server helps.
+  std::function<std::string()> what_is_dead;  // Empty unless only a restart of the server helps.
 };
 
 // The routes of the server's HTTP listener, for GET and HEAD:
 //
 //   /metrics     the metrics, for callers with the right kScrape
-//   /sd/workers  the addresses at which workers serve metrics, for the same callers
-//   /healthz     200 if nothing is dead, otherwise 503 with a line for each reason
-//   /readyz      200 if nothing fails, otherwise 503 with a line for each reason
+//   /sd/workers  the addresses at which workers serve metrics, for callers with the right kScrape
+//   /healthz     200, or 503 with a line for each part of the server that only a restart would repair
+//   /readyz      200, or 503 with a line for each reason why the server is not ready
 //
-// The guard, which outlives the router, is asked before every page.
+// The router asks the guard before it serves a page. The guard must outlive the router.
 http::Router ServerRoutes(const HttpGuard* guard, PageSources sources);
 
 }  // namespace ampd::server

@@ -41,7 +41,7 @@ absl::Status CannotWrite(const std::string& path, int error) {
                absl::StrCat("cannot create ", path, ": ", std::strerror(error)));
 }
 
-// Creates a file with this content. Never replaces one.
+// Creates a file with this content. Returns an error if the file already exists.
 absl::Status WriteNewFile(const std::string& path, const std::string& content, mode_t mode) {
   const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
   if (!file.ok()) {
@@ -51,7 +51,7 @@ absl::Status WriteNewFile(const std::string& path, const std::string& content, m
   return fsync(file.get()) == 0 ? absl::OkStatus() : CannotWrite(path, errno);
 }
 
-// Replaces a file, or creates it.
+// Creates a file, or replaces an existing one.
 absl::Status ReplaceFile(const std::string& path, const std::string& content, mode_t mode) {
   const std::string fresh = path + ".new";
   unlink(fresh.c_str());
@@ -64,7 +64,7 @@ struct NewFile {
   std::string content;
   mode_t mode = 0600;
 };
-// Writes all files or, if one of them exists and must not be replaced, none.
+// Writes all files. Writes none if `replace` is false and one of them already exists.
 absl::Status WriteFiles(const std::vector<NewFile>& files, bool replace) {
   for (const NewFile& file : files) {
     if (!replace && access(file.path.c_str(), F_OK) == 0) {
@@ -79,7 +79,8 @@ absl::Status WriteFiles(const std::vector<NewFile>& files, bool replace) {
   return absl::OkStatus();
 }
 
-// The files of a certificate; for a server also one in the form in which HAProxy takes it.
+// Returns the files to write for a certificate. For a server, they include a file with certificate and key, the form
+// that HAProxy requires.
 std::vector<NewFile> FilesOf(const std::string& folder, const std::string& name, const CertificateAndKey& pair,
                              bool is_server) {
   std::vector<NewFile> files = {{folder + "/" + name + ".key", pair.key, 0600},
@@ -90,7 +91,7 @@ std::vector<NewFile> FilesOf(const std::string& folder, const std::string& name,
   return files;
 }
 
-// Locks the data directory as a server does, and returns the lock.
+// Locks the data directory with the lock that servers use, and returns the lock.
 absl::StatusOr<UniqueFd> LockDirectory(const std::string& data_dir) {
   UniqueFd lock(open((data_dir + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.ok()) {
@@ -111,7 +112,7 @@ absl::StatusOr<std::string> MakeFirstToken(TokenStore* tokens) {
   return created.secret();
 }
 
-// Finds what would stop `init` half way.
+// Checks beforehand for everything that would stop `init` half way.
 absl::Status CheckNothingIsThere(const std::string& data_dir, const TokenStore& tokens) {
   for (const char* const name : {"/tls", "/admin.token"}) {
     if (const std::string path = data_dir + name; access(path.c_str(), F_OK) == 0) {
@@ -131,7 +132,7 @@ absl::Status CheckNothingIsThere(const std::string& data_dir, const TokenStore& 
   return absl::OkStatus();
 }
 
-// What to run after `init`, as lines that can be copied.
+// Returns the next commands to run after `init`, as lines that can be copied.
 std::string NextSteps(const InitOptions& options) {
   const std::string& data = options.data_dir;
   const std::string tls = data + "/tls";
@@ -183,7 +184,7 @@ void AddHosts(FlagSet* flags, const std::string& help, std::vector<std::string>*
   });
 }
 
-// Prints what a command returned; returns the exit code of the process.
+// Prints the result of a command. Returns the exit code of the process.
 int PrintResult(const absl::StatusOr<std::string>& done) {
   if (done.ok()) {
     std::printf("%s\n", done->c_str());
@@ -202,7 +203,7 @@ absl::StatusOr<std::string> InitServer(const InitOptions& options) {
     std::fprintf(stderr, "ampd-server: %s\n", line.c_str());
   }
   AMPD_ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(options.data_dir));
-  // Everything that can be wrong with the request is found before a file is written.
+  // All checks of the request come before the first file is written.
   AMPD_ASSIGN_OR_RETURN(const CertificateAndKey authority, MakeAuthority("ampd CA", 10 * options.validity));
   AMPD_ASSIGN_OR_RETURN(
       const CertificateAndKey server,

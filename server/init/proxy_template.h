@@ -2,7 +2,7 @@
 
 namespace ampd::server {
 
-// The configuration of HAProxy before a server, as docker/haproxy/haproxy.cfg has it.
+// The configuration for a HAProxy in front of a server, with the same content as docker/haproxy/haproxy.cfg.
 extern const char kProxyTemplate[];
 
 }  // namespace ampd::server

@@ -14,27 +14,29 @@
 
 namespace ampd::server {
 
-// Version 1 of the schema of "journal.db" has no names of finished jobs; sqlite_journal.h describes this one.
+// The schema version of "journal.db", which sqlite_journal.h describes. Version 1 lacks the names of finished jobs.
 inline constexpr int kJournalSchema = 2;
 
-// The error DATA_LOSS, reason STORE_CORRUPT.
+// Returns the error for a damaged journal: DATA_LOSS, reason STORE_CORRUPT.
 absl::Status JournalIsDamaged(std::string_view what);
 
-// FAILED_PRECONDITION (reason NEWER_SCHEMA) for a schema that only newer servers know.
+// Returns FAILED_PRECONDITION (reason NEWER_SCHEMA) if only newer servers know this schema version.
 absl::Status CheckJournalSchema(int64_t version);
 
-// Reads all updates and the snapshot before them, as Journal::Recover.
+// Returns the newest snapshot and all updates after it, in the same way as Journal::Recover.
 absl::StatusOr<Journal::Recovered> ReadJournal(SqliteDatabase& database);
 
-// Reads the file of a SqliteJournal without changing it: that of a server that runs, or a copy. Thread-compatible.
+// Reads the file of a SqliteJournal without changing it. The file may be that of a running server, or a copy.
+// Thread-compatible.
 class JournalReader {
  public:
-  // Begins a transaction, so that everything that is read is of one moment. The errors are those of CheckJournalSchema
-  // and of SQLite; DATA_LOSS also if the file has no journal.
+  // Begins a transaction, so that all reads see the journal at one moment. Errors: those of CheckJournalSchema and of
+  // SQLite; DATA_LOSS if the file has no journal.
   static absl::StatusOr<JournalReader> Open(SqliteDatabase database);
 
   absl::StatusOr<Journal::Recovered> Recover() { return ReadJournal(database_); }
-  // Calls `take` with every job of the history table; its error ends the listing. DATA_LOSS for a damaged record.
+  // Calls `take` with every job of the history table. If `take` returns an error, stops and returns that error.
+  // DATA_LOSS for a damaged record.
   absl::Status ForEachFinished(const std::function<absl::Status(const internal::JobRecord&)>& take);
   SqliteDatabase& database() { return database_; }
 

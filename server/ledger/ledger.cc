@@ -24,7 +24,7 @@ absl::Status CannotReplay(uint64_t index, std::string_view why) {
                absl::StrCat("update ", index, " of the journal can't be replayed: ", std::string(why)));
 }
 
-// The error for a journal that only newer servers read. `what`: why.
+// Returns the error for a journal that only newer servers can read. `what` says why.
 absl::Status NeedsNewerServer(std::string_view what, std::string_view version) {
   return Error(absl::StatusCode::kFailedPrecondition, "NEWER_SCHEMA",
                absl::StrCat("the journal ", std::string(what), ", and this is ampd ", Version(), "; start ",
@@ -110,7 +110,7 @@ absl::StatusOr<uint64_t> Replay(const Journal::Recovered& recovered, ClusterStat
   return last_index;
 }
 
-// Updates that are committed in one transaction, and their answers.
+// Updates that are committed in one transaction, and the answers to their callers.
 struct Ledger::Group {
   JournalGroup journal;
   std::vector<std::pair<CommitDone, absl::StatusOr<Applied>>> answers;
@@ -313,8 +313,8 @@ void Ledger::CompactIfDue() {
   if ((last_index_ - snapshot_index_ < interval && !is_of_other_version_) || last_index_ < next_compaction_) {
     return;
   }
-  // The next attempt comes only some updates later, even if this one fails: each attempt reads the whole state or waits
-  // for the event store.
+  // The next compaction is not tried immediately, even if this one fails, because each try reads the whole state or
+  // waits for the event store.
   next_compaction_ = last_index_ + std::max<uint64_t>(1, interval / 16);
   // The journal is compacted only if all events are durable. Lost events can be produced again from the updates, but
   // not from a snapshot.
@@ -323,7 +323,7 @@ void Ledger::CompactIfDue() {
   }
   const absl::Status status = options_.journal->Compact(last_index_, head_.ToSnapshot(last_index_).SerializeAsString());
   if (absl::IsResourceExhausted(status)) {
-    return;  // The updates are still in the journal.
+    return;  // Nothing is lost: the updates are still in the journal.
   }
   if (!status.ok()) {
     Die(status);

@@ -19,26 +19,26 @@
 
 namespace ampd::server {
 
-// The updates of one group, which became durable and visible together, in commit order.
+// The updates of one group in commit order. They became durable and visible together.
 struct Publication {
   std::vector<Applied> applied;
 };
 
-// Applies everything that was recovered to `state`, which must be new, and returns the index of the last update.
-// `effects` gets the events of each update; may be null. DATA_LOSS if an update can't be replayed. FAILED_PRECONDITION
-// (reason NEWER_SCHEMA) if a server that is more than one minor version newer wrote to the journal, or if an update is
-// of a kind that only newer servers know.
+// Applies everything that was recovered to `state`, which must be new, and returns the index of the last update. Stores
+// the events of each update in `effects`, which may be null. DATA_LOSS if an update can't be replayed.
+// FAILED_PRECONDITION (reason NEWER_SCHEMA) if a server that is more than one minor version newer wrote to the journal,
+// or if only newer servers know the kind of an update.
 absl::StatusOr<uint64_t> Replay(const Journal::Recovered& recovered, ClusterState* state, Publication* effects);
 
-// The only component that changes the state. Commits are grouped: the committer takes all queued updates, applies each
-// in turn to its own head state (so that each sees the effects of those before it), appends the group to the journal in
-// one transaction, and syncs. Only then does it publish the changed records and answer all callers, also those whose
-// update was refused or repeated. The next group gathers during the sync. No reader ever sees a state whose record is
-// not on disk.
+// The only component that changes the state. The ledger commits updates in groups. The committer takes all queued
+// updates, applies them in turn to its own head state (so that each update sees the effects of the earlier ones),
+// appends the group to the journal in one transaction, and syncs. Only then does it publish the changed records and
+// answer all callers, including those whose update was refused or repeated. During the sync, new updates queue up for
+// the next group. No reader ever sees a state whose record is not on disk.
 //
-// A failed append ends the process at once, because it is then unknown what is on disk. A new process reads it.
+// If an append fails, it is unknown what is on disk, so the process ends at once. A new process reads the journal.
 //
-// The queue is bounded; a commit that finds it full is refused with RESOURCE_EXHAUSTED. Thread-safe.
+// The queue is bounded; if it is full, a commit is refused with RESOURCE_EXHAUSTED. Thread-safe.
 class Ledger {
  public:
   using CommitDone = std::function<void(const absl::StatusOr<Applied>&)>;
@@ -48,33 +48,34 @@ class Ledger {
     int snapshot_every = 50'000;  // Updates between snapshots.
     size_t max_group = 1024;
     size_t max_queue = 65'536;
-    // Returns whether all published events are durable in the event store. Called before the ledger drops updates,
-    // because lost events can be produced again only from the updates. If it returns false, the updates are kept. May
-    // be null.
+    // Returns whether all published events are durable in the event store. The ledger calls it before it drops updates,
+    // because lost events can be produced again only from the updates. If it returns false, the ledger keeps the
+    // updates. May be null.
     std::function<bool()> flush_events;
   };
 
-  // Reads the journal. The errors are those of Replay.
+  // Reads the journal. Errors: those of Journal::Recover and Replay.
   static absl::StatusOr<std::unique_ptr<Ledger>> Open(Options options);
   // Commits the queued updates, then ends the committer's thread.
   ~Ledger();
 
-  // The listener is called for each group when the group is on disk and visible to Read, before the callers are
-  // answered. The first call, made by Start, holds the events of all replayed updates, which an earlier process may
-  // have published too. REQUIRES: not started.
+  // Sets the listener. The ledger calls it for each group when the group is on disk and visible to Read, before it
+  // answers the callers. The first call, made by Start, has the events of all replayed updates, which an earlier
+  // process may have published too. REQUIRES: not started.
   void SetListener(Listener listener) { listener_ = std::move(listener); }
 
-  // Starts the committer's thread. Without it, the caller calls CommitGroup instead (simulation).
+  // Starts the committer's thread. Simulations do not call it, and call CommitGroup instead.
   void Start();
   // Passes the effects of the replayed updates to the listener. Start calls it.
   void PublishReplayed();
 
-  // `done` is called exactly once: on the committer's thread, or on the caller's thread if the queue is full or closed.
+  // Queues the update. `done` is called exactly once: on the committer's thread, or on the caller's thread if the queue
+  // is full or closed.
   void Commit(internal::Update update, CommitDone done);
-  // Commits the update and waits for its result. Without a committer's thread it commits all queued updates itself.
+  // Commits the update and waits for its result. If the ledger was not started, this call commits all queued updates.
   // REQUIRES: not called on the committer's thread.
   absl::StatusOr<Applied> CommitAndWait(internal::Update update);
-  // Commits one group of queued updates. Returns false if none was queued. REQUIRES: not started.
+  // Commits one group of queued updates. Returns false if the queue is empty. REQUIRES: not started.
   bool CommitGroup();
 
   // Runs `read` on the durable state and returns its result. `read` must be quick, and must not wait for a commit.
@@ -87,7 +88,7 @@ class Ledger {
   Journal& history() const { return *options_.journal; }
   bool HasRoomForSubmits() const { return options_.journal->HasRoomForSubmits(); }
 
-  // For /metrics.
+  // Counters that /metrics shows.
   struct Counters {
     int64_t num_groups = 0;
     int64_t num_updates = 0;
@@ -107,8 +108,8 @@ class Ledger {
   void CommitLoop();
   std::vector<Waiting> TakeGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_);
   void ApplyOne(Waiting waiting, Group& group);
-  // If a client's update names a job that is in the history table, adds the job's record to the update. The record is
-  // the one that the earlier updates of the group leave behind.
+  // If a client's update names a job that is in the history table, adds the job's record to the update. If an earlier
+  // update of the group changed the record, adds the changed one.
   absl::Status AttachArchivedRecord(const Group& group, internal::Update* update) const;
   absl::StatusOr<std::optional<internal::JobRecord>> FindArchived(const Group& group, const std::string& id) const;
   void CommitOneGroup(std::vector<Waiting> waiting);
@@ -121,9 +122,9 @@ class Ledger {
   ClusterState head_;        // Used by the committer only.
   uint64_t last_index_ = 0;  // Used by the committer only.
   uint64_t snapshot_index_ = 0;
-  uint64_t next_compaction_ = 0;  // The index of the first update after which a compaction is tried again.
-  // Whether another version of ampd wrote the journal last. The next commit then compacts it, so that no version ever
-  // replays updates that were written by more than two.
+  uint64_t next_compaction_ = 0;  // No compaction is tried before this index.
+  // Whether another version of ampd was the last to write the journal. If so, the next commit compacts the journal, so
+  // that no version ever replays updates from more than two versions.
   bool is_of_other_version_ = false;
   Publication replayed_;
 

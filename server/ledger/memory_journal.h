@@ -12,8 +12,8 @@
 
 namespace ampd::server {
 
-// A journal in memory, for tests and simulation. Its content is in a Disk that outlives it, as a file outlives a
-// process. To simulate a crash of the server, destroy the journal object and open its disk again.
+// A journal in memory, for tests and simulation. Its content is in a Disk, which outlives the journal in the way that a
+// file outlives a process. To simulate a crash of the server, destroy the journal object and open the same Disk again.
 class MemoryJournal final : public Journal {
  public:
   struct Disk {
@@ -21,7 +21,7 @@ class MemoryJournal final : public Journal {
     std::string snapshot ABSL_GUARDED_BY(mutex);
     uint64_t snapshot_index ABSL_GUARDED_BY(mutex) = 0;
     std::map<uint64_t, std::string> updates ABSL_GUARDED_BY(mutex);
-    std::map<int64_t, ArchivedJob> finished ABSL_GUARDED_BY(mutex);  // By submit order.
+    std::map<int64_t, ArchivedJob> finished ABSL_GUARDED_BY(mutex);  // Key: the submit order.
     std::atomic<bool> has_room = true;
   };
 

@@ -39,8 +39,8 @@ absl::StatusOr<int64_t> QueryInt(SqliteDatabase& database, std::string_view sql)
   return has_row ? query.Int(0) : 0;
 }
 
-// Sets the names of all finished jobs from their records. Reads one record at a time, in the order of ids, because the
-// statement that reads must not see rows that are being written.
+// Fills in the names of all finished jobs from their records. Reads one record at a time, in the order of ids, so that
+// the statement that reads never sees the rows that are being written.
 absl::Status FillNames(SqliteDatabase& database) {
   AMPD_ASSIGN_OR_RETURN(SqliteStatement next, database.Prepare("SELECT id, bytes FROM finished_jobs WHERE id > ?1"
                                                                " ORDER BY id LIMIT 1"));
@@ -88,8 +88,8 @@ absl::Status SqliteJournal::Lock() {
   return absl::OkStatus();
 }
 
-// Makes the journal's file accessible to its owner only, because it holds the identities and tokens of agents and
-// attempts. SQLite gives the files beside it the same permissions.
+// Makes the journal's file accessible to its owner only, because the file has the identities and tokens of agents and
+// attempts. SQLite gives its additional files, such as the write-ahead log, the same permissions.
 absl::Status SqliteJournal::KeepFromOthers() const {
   const UniqueFd file(open((options_.data_dir + "/journal.db").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file.ok()) {
@@ -97,14 +97,14 @@ absl::Status SqliteJournal::KeepFromOthers() const {
   }
   for (const char* suffix : {"", "-wal", "-shm"}) {
     chmod((options_.data_dir + "/journal.db" + suffix).c_str(),
-          0600);  // An older server may have left other permissions.
+          0600);  // An older server may have set other permissions.
   }
   return absl::OkStatus();
 }
 
 absl::Status SqliteJournal::OpenWriter() {
   AMPD_ASSIGN_OR_RETURN(writer_, SqliteDatabase::Open(options_.data_dir + "/journal.db", /*create=*/true));
-  // The first access reads the header, so it detects a damaged file or one that is not a database.
+  // This first access reads the header, so it detects whether the file is damaged or is no database.
   const absl::StatusOr<int64_t> version = QueryInt(writer_, "PRAGMA user_version");
   if (absl::IsDataLoss(version.status())) {
     return Corrupt("it is no SQLite database");
@@ -145,8 +145,8 @@ absl::Status SqliteJournal::CheckIntegrity() {
     return has_row.status();
   }
   const std::string answer(has_row.ok() && *has_row ? check.Bytes(0) : "");
-  // If SQLite can't read a page, it reports that in the answer instead of as an error. The page may be undamaged, so
-  // this is no corruption.
+  // If SQLite can't read a page, it reports that in the answer instead of as an error. That is not treated as
+  // corruption, because the page may be undamaged.
   if (absl::StrContains(answer, "failed to get page") || absl::StrContains(answer, "unable to get the page")) {
     return Error(absl::StatusCode::kInternal, "STORE_ERROR", "the journal can't be read");
   }
@@ -193,7 +193,7 @@ absl::StatusOr<Journal::Recovered> SqliteJournal::Recover() { return ReadJournal
 absl::Status SqliteJournal::Append(const JournalGroup& group) {
   absl::Status status = AppendOnce(group);
   // If the disk is full, the reserved space is released for this append, because cancels and ends of jobs must still be
-  // stored. Submits are refused long before that.
+  // stored. New jobs are refused long before the disk is that full.
   if (absl::IsResourceExhausted(status) && ReleaseReserve()) {
     status = AppendOnce(group);
   }
@@ -275,7 +275,7 @@ absl::StatusOr<std::vector<std::string>> SqliteJournal::FindArchivedNamed(const 
 
 absl::StatusOr<std::vector<std::string>> SqliteJournal::FindArchivedWithPrefix(const std::string& prefix, int limit) {
   absl::MutexLock lock(&reader_mutex_);
-  // Ids are ASCII, so no id that begins with the prefix comes after the prefix with the highest character behind it.
+  // Ids are ASCII. So all ids with this prefix come before the prefix followed by the highest ASCII character.
   const std::string end = prefix + "\x7f";
   find_with_prefix_.Bind(1, std::string_view(prefix)).Bind(2, std::string_view(end));
   find_with_prefix_.Bind(3, static_cast<int64_t>(limit));

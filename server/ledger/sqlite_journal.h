@@ -15,27 +15,28 @@
 namespace ampd::server {
 
 // The journal in a SQLite file, "journal.db" in the data directory: WAL, synchronous=FULL. Debian 12's SQLite can
-// corrupt a file that two connections write or checkpoint at once, so exactly one connection does either. Readers of
-// the history table have a connection of their own, which never checkpoints.
+// corrupt a file if two connections write or checkpoint it at once, so exactly one connection writes and checkpoints.
+// The history table is read through another connection, which never checkpoints.
 //
 //   updates(idx INTEGER PRIMARY KEY, bytes)         internal.Update
 //   snapshots(id = 1, idx, bytes)                   internal.Snapshot, one row
 //   finished_jobs(id, submit_order, end_time, bytes, name) internal.JobRecord
 //
-// The schema's version is PRAGMA user_version. A file of version 1, which lacks the names, is converted when it is
-// opened; that takes some seconds per 100,000 finished jobs. The file "lock" in the directory is locked
-// (flock) as long as the journal lives. The file "reserve" reserves disk space: it is deleted when an append meets a
-// full disk, and created again when there is space.
+// The schema's version is PRAGMA user_version. Version 1 lacks the names of finished jobs. Open converts a file of
+// version 1, which takes some seconds per 100,000 finished jobs. The file "lock" in the directory is locked (flock) as
+// long as the journal lives. The file "reserve" reserves disk space: it is deleted when an append finds the disk full,
+// and created again when there is space.
 class SqliteJournal final : public Journal {
  public:
   struct Options {
     std::string data_dir;                // The directory exists.
-    int64_t min_free_bytes = 256 << 20;  // With less free space, submits are refused.
+    int64_t min_free_bytes = 256 << 20;  // If less space is free, new jobs are refused.
     int64_t reserve_bytes = 16 << 20;
   };
 
-  // FAILED_PRECONDITION with reason DATA_DIRECTORY_LOCKED when another server uses the directory, or NEWER_SCHEMA when
-  // a newer server wrote it; DATA_LOSS with reason STORE_CORRUPT when the file is damaged.
+  // Opens or creates the journal. FAILED_PRECONDITION with reason DATA_DIRECTORY_LOCKED if another server uses the
+  // directory, or NEWER_SCHEMA if a newer server wrote the file; DATA_LOSS with reason STORE_CORRUPT if the file is
+  // damaged.
   static absl::StatusOr<std::unique_ptr<SqliteJournal>> Open(const Options& options);
 
   absl::StatusOr<Recovered> Recover() override;
@@ -67,7 +68,7 @@ class SqliteJournal final : public Journal {
 
   const Options options_;
   UniqueFd lock_;
-  SqliteDatabase writer_;  // Used by the committer only.
+  SqliteDatabase writer_;  // Used only by the committer.
   SqliteStatement add_update_, add_finished_, delete_finished_, put_snapshot_, drop_updates_;
 
   absl::Mutex reader_mutex_;

@@ -12,8 +12,8 @@ namespace {
 
 constexpr size_t kMaxMessageBytes = 512;
 
-// The log level for a refused call: error if the server is at fault, warning if a resource or a permission is lacking,
-// info for everything else.
+// Returns the log level for a refused call: error if the server is at fault, warning if a resource or a permission is
+// missing, otherwise info.
 spdlog::level::level_enum LevelOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInternal:

@@ -13,10 +13,10 @@
 
 namespace ampd::server {
 
-// Logs one line for each refused call, with method, code, reason and peer, and for each worker that attaches. For
-// refusals with the same method, code and reason it logs the first kPerWindow in each kWindow, and then how many were
-// left out. At the level debug it logs one line for each call that ended. A client that left does not count as a
-// refusal. Passes everything on to another observer. Thread-safe.
+// Logs one line for each refused call, with method, code, reason and peer, and one for each worker that attaches. If
+// several refusals have the same method, code and reason, it logs the first kPerWindow in each kWindow, and then how
+// many more there were. At the level debug it also logs one line for each finished call. A client that disconnects does
+// not count as a refusal. Passes all notifications on to another observer. Thread-safe.
 class CallLog final : public CallObserver {
  public:
   static constexpr int kPerWindow = 5;
@@ -32,7 +32,7 @@ class CallLog final : public CallObserver {
                const TraceContext& trace) override;
   void WorkerAttached(const std::string& worker, const std::string& peer, const TraceContext& trace) override;
 
-  // Logs how many refusals were left out in windows that are over. Call it every few seconds.
+  // Logs how many refusals were not logged in the windows that have ended. Call it every few seconds.
   void Flush();
 
  private:
@@ -42,14 +42,14 @@ class CallLog final : public CallObserver {
     int64_t num_left_out = 0;
     std::string method, code, reason;
   };
-  // Removes the windows that are over and returns those with refusals to log; the caller logs them without holding the
-  // lock.
+  // Removes the windows that have ended. Returns those that have refusals to log, so that the caller can log them
+  // without holding the lock.
   std::map<std::string, Window> TakeOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   CallObserver* const next_;
   const Clock* const clock_;
   absl::Mutex mutex_;
-  std::map<std::string, Window> windows_ ABSL_GUARDED_BY(mutex_);  // By method, code and reason.
+  std::map<std::string, Window> windows_ ABSL_GUARDED_BY(mutex_);  // Key: method, code and reason.
 };
 
 }  // namespace ampd::server

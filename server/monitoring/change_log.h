@@ -13,12 +13,12 @@
 namespace ampd::server {
 
 // Logs one line for each state change of a job, for each deleted job or history, for each worker that registers, is
-// lost, returns or is drained, and for clock leaps. Changes are passed in after they are durable, in commit order.
-// Thread-safe.
+// lost, returns or is drained, and for clock leaps. Its functions are called in commit order, after the changes are
+// durable. Thread-safe.
 class ChangeLog {
  public:
-  // `event` is the job's CREATED or STATE_CHANGED; other events are not logged. The lines have the trace of the job,
-  // and those of a job that begins to wait also the parent of its span.
+  // Logs `event` if it is the job's CREATED or STATE_CHANGED. The lines contain the trace of the job. The line for a
+  // job that was just queued also contains the parent of its span.
   void JobMoved(const internal::JobRecord& record, const v1::Event& event);
   // `traceparent`: Job.traceparent.
   void JobDeleted(const std::string& job, const std::string& traceparent);
@@ -26,10 +26,10 @@ class ChangeLog {
 
   void ClockLeapt(absl::Duration leap);
 
-  // Remembers the state of a worker at the start of the server. Logs nothing.
+  // Stores the state of a worker at the start of the server. Logs nothing.
   void Know(const internal::WorkerRecord& worker);
   void WorkerChanged(const internal::WorkerRecord& worker);
-  // Forgets the worker. Logs nothing, because a worker that comes back registers, which is logged.
+  // Drops the stored state of the worker. Logs nothing: if the worker comes back, it registers, which is logged.
   void WorkerRemoved(const std::string& worker);
 
  private:

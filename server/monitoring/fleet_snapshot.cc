@@ -16,7 +16,7 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-// Collects metric families. They are found by name and kept in the order in which they were declared.
+// Collects metric families. Finds them by name, and keeps them in the order of their declaration.
 class Page {
  public:
   void Declare(const char* name, const char* help, MetricType type) {
@@ -50,7 +50,7 @@ ClientMetric::Label Label(const char* name, const std::string& value) { return {
 
 using Labels = std::vector<ClientMetric::Label>;
 
-// The labels that all series of a job have.
+// Returns the labels that all series of a job have.
 Labels LabelsOf(const v1::Job& job) {
   return {Label("job_id", job.id()), Label("tenant", TenantOrDefault(job.tenant()))};
 }
@@ -142,7 +142,7 @@ void AddQueues(const FleetSnapshot& snapshot, Page* page) {
   }
 }
 
-// The job that holds a device.
+// The job that uses a device.
 struct Holder {
   const v1::Job* job = nullptr;
   bool has_series = false;
@@ -157,7 +157,7 @@ void AddHeld(const v1::Job& job, bool has_series, std::map<std::string, Holder>*
   }
 }
 
-// The devices that live attempts hold, as "worker/device".
+// Returns the devices that live attempts hold; the key is "worker/device".
 std::map<std::string, Holder> HeldDevices(const FleetSnapshot& snapshot) {
   std::map<std::string, Holder> held;
   for (const FleetSnapshot::JobRow& row : snapshot.jobs) {
@@ -233,13 +233,13 @@ void AddPhase(const Labels& id, const v1::PhaseProgress& phase, Page* page) {
   page->Add("ampd_job_phase_skipped_steps_total", With(id, {name}), static_cast<double>(phase.skipped_steps()));
 }
 
-// The length of a sample of tokens; 0 for other data.
+// Returns the number of tokens in a sample; 0 if the data are no tokens.
 int64_t TokensPerSample(const v1::DataSource& data) {
   return data.has_tokens() ? data.tokens().sequence_length() : data.has_jsonl() ? data.jsonl().sequence_length() : 0;
 }
 
-// Adds the attempt's time by phase. Steps that overlap on a GPU may wait for data while another one computes, so the
-// parts are never negative, but may have a larger sum than the whole.
+// Adds the attempt's time by phase. On a GPU, a step may wait for data while another step computes. The parts are
+// therefore never negative, but their sum may exceed the whole time.
 void AddStepSeconds(const v1::Job& job, const ProgressBoard::Entry& entry, Page* page) {
   const double num_samples = job.spec().data().batch_size();
   const double data = entry.progress.data_wait_seconds();
@@ -308,7 +308,7 @@ void AddProgress(const v1::Job& job, const ProgressBoard::Entry& entry, Page* pa
   }
 }
 
-// The length of the UTF-8 sequence at `at`; 0 if there is no valid one.
+// Returns the length of the UTF-8 sequence at `at`; 0 if there is no valid sequence.
 size_t Utf8Length(const std::string& text, size_t at) {
   const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const auto follows = [&](size_t i) { return (byte(i) & 0xC0u) == 0x80u; };

@@ -11,8 +11,7 @@
 namespace ampd::server {
 namespace {
 
-// The server is not ready if fewer descriptors than this are free, because the next file that a store opens may then
-// fail.
+// The server is not ready if fewer descriptors than this are free, because a store may then fail to open its next file.
 constexpr int64_t kFewDescriptors = 16;
 
 }  // namespace
@@ -33,7 +32,7 @@ int64_t DescriptorsLeft() {
     ++num_entries;
   }
   closedir(folder);
-  const int64_t num_open = num_entries - 3;  // Without ".", ".." and the folder's own descriptor.
+  const int64_t num_open = num_entries - 3;  // Excludes ".", ".." and the folder's own descriptor.
   return std::max<int64_t>(0, DescriptorLimit() - num_open);
 }
 

@@ -14,36 +14,36 @@
 
 namespace ampd::server {
 
-// How many file descriptors the process may have open at once.
+// Returns how many file descriptors the process may have open at once.
 int64_t DescriptorLimit();
 
-// How many more file descriptors the process may open; 0 if that cannot be determined.
+// Returns how many more file descriptors the process may open; 0 if that cannot be determined.
 int64_t DescriptorsLeft();
 
 // Checks the server's health periodically. Thread-safe.
 class HealthMonitor {
  public:
-  using Results = std::array<bool, std::size(kHealthChecks)>;  // By HealthCheckId.
+  using Results = std::array<bool, std::size(kHealthChecks)>;  // Index: HealthCheckId.
   struct Options {
     std::function<bool()> has_disk_room;
     std::function<absl::Status()> check_folder;
     std::function<bool()> has_connection_room;
     std::function<bool()> has_memory;
     std::function<bool()> listeners_accept;
-    // Receives the results of Look when they have changed; initially all checks pass. Not called while the server shuts
-    // down.
+    // Called with the results of Look when they have changed. Initially all checks pass. Not called while the server
+    // shuts down.
     std::function<void(const Results&)> show;
-    // Receives a log line when a check begins to fail, and when it passes again.
+    // Called with a log line when a check begins to fail, and when it passes again.
     std::function<void(bool is_good, const std::string& line)> log;
   };
   explicit HealthMonitor(Options options) : options_(std::move(options)) { results_.fill(true); }
 
   // Runs all checks. REQUIRES: called by one thread at a time.
   void Look();
-  // Marks the server as not ready from now on, whatever the checks say.
+  // Marks the server as not ready from now on, regardless of the checks, because it shuts down.
   void BeginLeaving();
 
-  // One line for each reason why the server is not ready; empty when it is ready.
+  // Returns one line for each reason why the server is not ready; empty if it is ready.
   std::string WhatFails() const;
 
  private:

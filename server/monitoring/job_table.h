@@ -14,16 +14,16 @@
 
 namespace ampd::server {
 
-// The jobs that /metrics shows: live jobs, and those that ended less than `linger` ago, so that their last values are
-// scraped. Thread-safe.
+// The jobs that /metrics shows: live jobs, and jobs that ended less than `linger` ago. Ended jobs stay for that time so
+// that their last values are scraped. Thread-safe.
 class JobTable {
  public:
   explicit JobTable(absl::Duration linger) : linger_(linger) {}
 
-  // Stores the record. Returns the job's previous record, or null, so that counters can count what changed.
+  // Stores the record. Returns the job's previous record, or null if there was none; counters compare the two.
   std::shared_ptr<const v1::Job> Put(std::shared_ptr<const v1::Job> job, absl::Time now);
   void Remove(const std::string& id);
-  // The traceparent of the job; empty if the table does not have the job, or the job has none.
+  // Returns the traceparent of the job; empty if the job is not in the table or has none.
   std::string TraceparentOf(const std::string& id);
 
   // Returns the jobs to show, in submit order.
@@ -39,7 +39,7 @@ class JobTable {
   std::unordered_map<std::string, Row> rows_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The name of the job's queue, as it appears in metric labels.
+// Returns the name of the job's queue as metric labels show it.
 std::string QueueNameOf(const v1::Job& job);
 
 }  // namespace ampd::server

@@ -18,7 +18,7 @@ absl::Status ListenerWatch::Look() {
 }
 
 absl::Status ListenerWatch::LookAt(const WatchedListener& listener, State* state) {
-  // A flood of connections may keep the probe out of a listener that accepts all the time.
+  // If many clients connect at once, the probe may fail although the listener accepts connections.
   const bool has_accepted_others = listener.num_accepts() > state->num_accepts;
   const ProbeResult result = listener.probe();
   state->num_accepts = listener.num_accepts();
@@ -41,7 +41,7 @@ absl::Status ListenerWatch::LookAt(const WatchedListener& listener, State* state
 
 absl::Status ListenerWatch::Restart(const WatchedListener& listener, State* state) {
   if (!state->gets_probes) {
-    return absl::OkStatus();  // Something keeps probes away, such as a firewall; a new start would not help.
+    return absl::OkStatus();  // Perhaps a firewall blocks probes; a restart would not help.
   }
   state->num_failed = 0;
   const absl::Status restarted =

@@ -14,22 +14,21 @@
 
 namespace ampd::server {
 
-// How long a probe waits for a listener to accept.
+// How long a probe waits until a listener accepts its connection.
 inline constexpr absl::Duration kProbeTimeout = absl::Seconds(3);
 
-// A listener of this server, as ListenerWatch sees it.
+// A listener of this server that ListenerWatch checks.
 struct WatchedListener {
-  std::string name;                      // "127.0.0.1:7070", "the socket /run/ampd/ampd.sock".
-  std::function<int64_t()> num_accepts;  // Connections accepted so far, probes included.
-  std::function<ProbeResult()> probe;    // Connects to the listener and waits for some seconds.
-  // Makes another listener on the same address. Returns why that failed.
+  std::string name;                      // For example "127.0.0.1:7070" or "the socket /run/ampd/ampd.sock".
+  std::function<int64_t()> num_accepts;  // Connections accepted so far, including probes.
+  std::function<ProbeResult()> probe;    // Connects to the listener and waits some seconds for the accept.
+  // Replaces the listener by another one on the same address. Returns the error if that failed.
   std::function<absl::Status()> restart;
 };
 
-// Finds listeners that accept no connections although the process lives: because their socket broke, because somebody
-// deleted the file of a Unix socket, or because a thread is stuck. A listener that accepted nothing during kTries looks
-// is started again. If it still accepts nothing after kMaxRestarts, or cannot be started, the server should end.
-// Thread-safe, except Look.
+// Finds listeners that accept no connections although the process lives. Causes are a broken socket, a deleted file of
+// a Unix socket, or a stuck thread. If a listener accepted nothing during kTries looks, it is restarted. If it still
+// accepts nothing after kMaxRestarts restarts, or cannot be restarted, the server should end. Thread-safe, except Look.
 class ListenerWatch {
  public:
   static constexpr int kTries = 3;
@@ -37,9 +36,9 @@ class ListenerWatch {
 
   struct Options {
     std::vector<WatchedListener> listeners;
-    // Whether file descriptors are left. Without, listeners rightly accept nothing.
+    // Whether file descriptors are left. If none are left, it is normal that listeners accept nothing.
     std::function<bool()> has_descriptors;
-    // Receives a log line when a listener stops to accept, is started again, and accepts again.
+    // Called with a log line when a listener stops accepting, is restarted, or accepts again.
     std::function<void(bool is_good, const std::string& line)> log;
   };
   explicit ListenerWatch(Options options);
@@ -48,17 +47,17 @@ class ListenerWatch {
   // thread at a time.
   absl::Status Look();
 
-  // Whether all listeners accept, as far as is known.
+  // Whether all listeners accept connections. Turns false only after a listener accepted nothing during kTries looks.
   bool AllAccept() const { return all_accept_; }
-  // One line for each listener that accepts no connections; empty if all do.
+  // Returns one line for each listener that accepts no connections; empty if all accept.
   std::string WhatFails() const;
 
  private:
   struct State {
     int64_t num_accepts = 0;
-    bool gets_probes = false;  // Whether a probe ever got through. Else, a firewall may keep them away.
-    int num_failed = 0;        // Looks in a row.
-    int num_restarts = 0;      // Since it last accepted.
+    bool gets_probes = false;  // Whether a probe ever succeeded. If none did, a firewall may block them.
+    int num_failed = 0;        // Failed looks in a row.
+    int num_restarts = 0;      // Restarts since the listener last accepted.
     bool is_dead = false;
   };
   absl::Status LookAt(const WatchedListener& listener, State* state);

@@ -13,8 +13,8 @@
 
 namespace ampd::server {
 
-// Counts a logger's messages by level for ampd_log_messages_total. Runs beside the sinks that write them. Messages
-// below the logger's own level are not counted. Thread-safe.
+// Counts a logger's messages by level for ampd_log_messages_total. It is an additional sink of the logger and writes no
+// messages itself. Messages below the logger's own level are not counted. Thread-safe.
 class LogCounter final : public spdlog::sinks::sink, public prometheus::Collectable {
  public:
   void log(const spdlog::details::log_msg& message) override { ++counts_[message.level]; }

@@ -24,8 +24,8 @@ std::string ReadSmallFile(const std::string& path) {
   return text.ok() ? *text : "";
 }
 
-// The path of this process's control group of version 2 below its root: "/system.slice/ampd.service". In a container
-// it is "/".
+// Returns the path of this process's control group (version 2) below the root of control groups:
+// "/system.slice/ampd.service". In a container the path is "/".
 std::string ControlGroup(const std::string& root) {
   constexpr absl::string_view kVersion2 = "0::";
   const std::string text = ReadSmallFile(root + "/proc/self/cgroup");
@@ -56,7 +56,7 @@ int64_t MemoryOfSystem(const std::string& root) {
   int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   std::string group = ControlGroup(root);
   while (true) {
-    int64_t limit = 0;  // A group without a limit has the word "max".
+    int64_t limit = 0;  // If the group has no limit, the file contains "max".
     const std::string text = ReadSmallFile(absl::StrCat(root, "/sys/fs/cgroup", group, "/memory.max"));
     if (absl::SimpleAtoi(text, &limit) && limit > 0) {
       bytes = std::min(bytes, limit);

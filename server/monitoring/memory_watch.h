@@ -12,24 +12,25 @@
 
 namespace ampd::server {
 
-// Memory of this process that is in RAM now; 0 if the kernel does not tell.
+// Returns the memory of this process that is in RAM now; 0 if the kernel does not report it.
 int64_t ResidentBytes();
 
-// Returns the memory that free blocks of malloc take to the system, if they are many. After many calls at once, glibc
-// holds free memory between used blocks and does not return it by itself.
+// Returns free memory of malloc to the system, if there is much. After many calls at once, glibc holds free blocks
+// between used blocks and does not return them by itself.
 void GiveBackMemory();
 
-// How much memory this process may take: that of the host, or the limit of its control group (version 2) or of one
-// above it, if that is less. `root` is the folder in which /proc and /sys are found, for tests.
+// Returns how much memory this process may use: the host's memory or, if less, the smallest limit of its control group
+// (version 2) and of the groups above. `root` is the folder in which /proc and /sys are found; tests set it.
 int64_t MemoryOfSystem(const std::string& root = "");
 
-// Compares the memory of the server with its limit, so that floods end calls of clients and not the whole host:
+// Compares the memory of the server with its limit. If there are too many calls, the server thus refuses or ends calls
+// before the host runs out of memory:
 //
 //   up to the limit      everything is served
-//   above it             free memory is given back; if that does not suffice, HasRoom is false, and the server refuses
-//                        what takes much memory
-//   kHardFactor above it for kGrace: Look returns an error, and the server should end, so that its service manager
-//                        starts it again
+//   above the limit      free memory is returned to the system; if that does not suffice, HasRoom is false, and the
+//                        server refuses calls that take much memory
+//   kHardFactor times the limit, for kGrace: Look returns an error, and the server should end, so that its service
+//                        manager restarts it
 //
 // Thread-safe, except Look.
 class MemoryWatch {
@@ -45,17 +46,17 @@ class MemoryWatch {
   };
   explicit MemoryWatch(Options options) : options_(std::move(options)) {}
 
-  // Measures. RESOURCE_EXHAUSTED (reason MEMORY_LIMIT_EXCEEDED) if the server should end. REQUIRES: called by one
-  // thread at a time, about once a second.
+  // Measures the memory. RESOURCE_EXHAUSTED (reason MEMORY_LIMIT_EXCEEDED) if the server should end. REQUIRES: called
+  // by one thread at a time, about once a second.
   absl::Status Look();
 
-  // Whether the memory was below the limit at the last Look.
+  // Whether the memory was within the limit at the last Look.
   bool HasRoom() const { return has_room_; }
 
  private:
   const Options options_;
   std::atomic<bool> has_room_ = true;
-  std::optional<absl::Duration> above_since_;  // Since boot: when the hard bound was passed.
+  std::optional<absl::Duration> above_since_;  // Time since boot when kHardFactor was exceeded.
 };
 
 }  // namespace ampd::server

@@ -27,7 +27,7 @@ const Histogram::BucketBoundaries kCycleBuckets = {0.0001, 0.001, 0.01, 0.1, 1};
 const Histogram::BucketBoundaries kWaitBuckets = {1, 5, 15, 60, 300, 900, 3600, 14400, 86400};
 const Histogram::BucketBoundaries kRunBuckets = {10, 60, 300, 900, 3600, 14400, 86400, 259200, 604800};
 
-// Whether an attempt that ended for this reason, and whose job continues, counts as a requeue.
+// Whether an attempt that ended for this reason counts as a requeue, if its job continues.
 bool IsRequeue(v1::Reason::Code reason) {
   return reason == v1::Reason::WORKER_LOST || reason == v1::Reason::PREEMPTED || reason == v1::Reason::WORKER_DRAINED;
 }

@@ -23,8 +23,8 @@
 namespace ampd::server {
 
 // The server's own counters and histograms, in a Prometheus registry: calls, streams, ended jobs, the store, the
-// scheduler. The present state of jobs and workers comes from the fleet snapshot. Series whose labels are known exist
-// from the start, as zeros. Thread-safe.
+// scheduler. The present state of jobs and workers comes from the fleet snapshot. A series whose labels are known
+// beforehand exists from the start, with the value zero. Thread-safe.
 class ServerMetrics final : public CallObserver {
  public:
   ServerMetrics();
@@ -36,14 +36,13 @@ class ServerMetrics final : public CallObserver {
   void StreamOpened(std::string_view method) override;
   void StreamMessageSent(std::string_view method) override;
 
-  // Counts the change of a job from `before` to `after`. `before` is null for a job not seen yet. Call it in commit
-  // order.
+  // Counts the change of a job from `before` to `after`. `before` is null if the job is new. Call it in commit order.
   void JobChanged(const v1::Job* before, const v1::Job& after);
   void SchedulerCycle(size_t num_waiting, size_t num_placed, absl::Duration time);
   void TelemetryRefused() { store_errors_.Add({{"operation", "malformed"}}).Increment(); }
   void StoreWrite(absl::Duration time, bool ok);
   void StoreRead(absl::Duration time);
-  // Sets a total that another component counts; so do the next functions.
+  // This function and the next ones set totals that other components count.
   void SetPointsDropped(int64_t total);
   void SetJobsSuppressed(int64_t total);
   void SetJournal(int64_t num_flushes, int64_t num_updates);
@@ -54,7 +53,7 @@ class ServerMetrics final : public CallObserver {
   void SetCollectTime(absl::Duration time) { collect_->Set(absl::ToDoubleSeconds(time)); }
 
  private:
-  // "JobService/GetJob" for a known method, "other" for anything else.
+  // Returns the label for a method: "JobService/GetJob" for a known method, "other" for any other.
   const std::string& MethodLabel(std::string_view method);
   void CreateMethods();
   void CreateOutcomes();
@@ -85,7 +84,7 @@ class ServerMetrics final : public CallObserver {
   prometheus::Gauge* collect_;
   prometheus::Histogram* scheduler_cycle_;
   prometheus::Family<prometheus::Counter>& scheduler_cycles_;
-  std::map<std::string, std::string, std::less<>> methods_;  // Full name to label; filled by the constructor.
+  std::map<std::string, std::string, std::less<>> methods_;  // Key: the full name. Filled by the constructor.
 };
 
 }  // namespace ampd::server

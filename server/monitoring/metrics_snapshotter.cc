@@ -14,8 +14,8 @@ namespace ampd::server {
 
 namespace {
 
-// Ranks running jobs first, then jobs that start or stop, then ended jobs whose last values are still to be scraped.
-// Queued and paused jobs come last.
+// Ranks jobs: running jobs first, then jobs that start or stop, then ended jobs whose last values are still to be
+// scraped. Queued and paused jobs come last.
 int RankOf(const v1::Job& job) {
   switch (job.state()) {
     case v1::Job::RUNNING:
@@ -29,8 +29,9 @@ int RankOf(const v1::Job& job) {
   }
 }
 
-// Orders jobs so that the first N of them are those to show. The tenants take turns, so that a tenant with many jobs
-// takes no series from one with few; each tenant's jobs come by rank, and the oldest first. `jobs`: by age.
+// Sorts the jobs so that the first N are those that get series. The tenants take turns, so that a tenant with many jobs
+// takes no series from a tenant with few jobs. Each tenant's jobs are sorted by rank, then by age, the oldest first.
+// REQUIRES: `jobs` is sorted by age.
 void OrderForSeries(std::vector<JobPtr>* jobs) {
   struct Place {
     int64_t turn = 0;
@@ -39,7 +40,7 @@ void OrderForSeries(std::vector<JobPtr>* jobs) {
   };
   std::stable_sort(jobs->begin(), jobs->end(),
                    [](const JobPtr& a, const JobPtr& b) { return RankOf(*a) < RankOf(*b); });
-  std::map<std::string, int64_t> num_taken;  // By tenant.
+  std::map<std::string, int64_t> num_taken;  // Key: the tenant.
   std::vector<Place> places;
   for (JobPtr& job : *jobs) {
     const int64_t turn = num_taken[TenantOrDefault(job->tenant())]++;

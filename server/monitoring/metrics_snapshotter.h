@@ -14,7 +14,7 @@
 namespace ampd::server {
 
 // Takes the snapshot that /metrics shows. At most `max_jobs` jobs get their own series. The tenants with jobs take
-// turns; of each tenant, running jobs come first. Thread-compatible.
+// turns; among the jobs of a tenant, running jobs come first. Thread-compatible.
 class MetricsSnapshotter {
  public:
   MetricsSnapshotter(const WorkerSessions* sessions, JobTable* table, ProgressBoard* progress, int max_jobs)
@@ -30,7 +30,7 @@ class MetricsSnapshotter {
   JobTable* const table_;
   ProgressBoard* const progress_;
   const int max_jobs_;
-  std::set<std::string> suppressed_;  // Jobs of the table that were beyond `max_jobs` at any time.
+  std::set<std::string> suppressed_;  // Jobs of the table that were ever beyond `max_jobs`.
   int64_t num_suppressed_ = 0;
 };
 

@@ -9,18 +9,19 @@
 
 namespace ampd::server {
 
-// What the server needs to keep running: space on the disk of its data directory, and certificates that have not
-// expired. Both are read at each scrape. Thread-safe.
+// Metrics about what the server needs to keep running: space on the disk of its data directory, and certificates that
+// have not expired. Each scrape reads both again. Thread-safe.
 class ResourceCollector final : public prometheus::Collectable {
  public:
   struct Options {
     std::string data_dir;
-    // Files with certificates in PEM form, by the names that the metric gives them. Files without a path are skipped.
+    // The names that the metric gives to certificates, each with the path of a file in PEM form. Empty paths are
+    // skipped.
     std::vector<std::pair<std::string, std::string>> certificates;
   };
   explicit ResourceCollector(Options options) : options_(std::move(options)) {}
 
-  // Leaves out what cannot be read.
+  // Returns the metrics. Leaves out those that cannot be read.
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:

@@ -26,7 +26,7 @@ std::string ScrapePage::Render(absl::Time now, const Tenants& tenants) {
     }
     const std::shared_ptr<const FleetSnapshot> snapshot = options_.take_snapshot(now);
     collector_.Show(snapshot);
-    // Collects the families of jobs and workers first, because this sets the registry's totals of shown jobs.
+    // Collects the families of jobs and workers first, because that also updates totals in the registry.
     std::vector<prometheus::MetricFamily> fleet =
         tenants.all() ? collector_.Collect() : RenderFleet(OfTenants(*snapshot, tenants));
     families = options_.metrics->registry()->Collect();

@@ -24,22 +24,22 @@ class ScrapePage {
   struct Options {
     ServerMetrics* metrics = nullptr;
     std::function<std::shared_ptr<const FleetSnapshot>(absl::Time now)> take_snapshot;
-    // Sets the totals in `metrics` that other components count. May be null.
+    // Sets those totals in `metrics` that other components count. May be null.
     std::function<void()> update_metrics;
     // More families, which the page shows after the server's own. Null pointers are skipped.
     std::vector<std::shared_ptr<prometheus::Collectable>> more;
   };
   explicit ScrapePage(Options options) : options_(std::move(options)), collector_(options_.metrics) {}
 
-  // Returns the page in the text format of Prometheus, as a scraper of these tenants may see it (tenant_view.h). A
-  // scraper of all tenants sees everything.
+  // Returns the page in the text format of Prometheus. The page has only what a scraper of these tenants may see
+  // (tenant_view.h). A scraper of all tenants sees everything.
   std::string Render(absl::Time now, const Tenants& tenants);
-  // Returns the workers to scrape, as WorkerTargets does: those that serve one of these tenants.
+  // Returns the workers that serve one of these tenants, in the format of WorkerTargets.
   std::string RenderTargets(absl::Time now, const Tenants& tenants);
-  // Looks at the jobs between scrapes. Without it, jobs that live only between two scrapes would be missing in the
-  // total of jobs beyond `max_jobs`.
+  // Takes a snapshot between scrapes. Otherwise the total of jobs beyond `max_jobs` would miss jobs that begin and end
+  // between two scrapes.
   void Look(absl::Time now);
-  // Runs `change`, which counts a change of a job. Never runs it while a page is rendered.
+  // Runs `change`, which counts a change of a job, but never while a page is rendered.
   void Count(const std::function<void()>& change);
 
  private:

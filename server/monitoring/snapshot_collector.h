@@ -13,7 +13,7 @@
 
 namespace ampd::server {
 
-// Renders the newest snapshot for each scrape. All series of one scrape are of the same time, and a job that is not in
+// Renders the newest snapshot for each scrape. All series of one scrape show the same moment, and a job that is not in
 // the snapshot has no series. Thread-safe.
 class SnapshotCollector final : public prometheus::Collectable {
  public:

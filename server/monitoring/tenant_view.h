@@ -10,24 +10,25 @@
 
 namespace ampd::server {
 
-// A family of metrics that a scraper of some tenants sees. It sees no other: those are totals of the whole server, or
-// describe its process.
+// A metric family that scrapers of only some tenants may see. They see no other families, because those are totals of
+// the whole server or describe its process.
 struct TenantFamily {
   std::string_view name;
-  // What its series are about.
+  // The subject of the family's series.
   enum class About {
-    kServer,   // The server, without anything that a tenant does.
-    kTenant,   // One tenant or one job, which the label `tenant` tells.
+    kServer,   // The server; the series reveal nothing about tenants.
+    kTenant,   // One tenant or one of its jobs; the label `tenant` names the tenant.
     kWorkers,  // The workers that serve one of the scraper's tenants.
   };
   About about = About::kTenant;
 };
 const std::vector<TenantFamily>& TenantFamilies();
 
-// What these tenants see of the snapshot: their own jobs and queues, and the workers that serve one of them.
+// Returns the part of the snapshot that these tenants may see: their own jobs and queues, and the workers that serve at
+// least one of these tenants.
 FleetSnapshot OfTenants(const FleetSnapshot& snapshot, const Tenants& tenants);
 
-// Keeps the families in TenantFamilies and, of those about tenants, the series of these tenants.
+// Keeps only the families in TenantFamilies. In families about tenants, keeps only the series of these tenants.
 void KeepOfTenants(const Tenants& tenants, std::vector<prometheus::MetricFamily>* families);
 
 }  // namespace ampd::server

@@ -12,7 +12,7 @@ constexpr char kFlag[] = "--metrics-listen";
 
 bool IsLoopback(const std::string& address) { return ParseLoopbackAddress(kFlag, address, "").ok(); }
 
-// The address at which others reach the worker; empty if its report has none.
+// Returns the address at which Prometheus reaches the worker; empty if the worker reports no address.
 std::string TargetOf(const v1::Worker& worker) {
   const absl::StatusOr<ListenAddress> listen = ParseListenAddress(kFlag, worker.metrics_address());
   if (!listen.ok()) {

@@ -11,8 +11,8 @@ namespace ampd::server {
 //
 //   [{"targets":["10.0.0.7:7072"],"labels":{"worker":"gpu1","__scheme__":"https"}}]
 //
-// A worker that listens at all addresses of its host has its own name as host: workers are named after their hosts,
-// unless --name says otherwise. The scheme is http for an address of loopback, because only there a worker may listen
+// If a worker listens on all addresses of its host, its target is its own name, because workers are named after their
+// hosts unless --name says otherwise. The scheme is http for a loopback address, because only there a worker may listen
 // without TLS. A lost worker stays in the list, so that Prometheus shows it as down.
 std::string WorkerTargets(const std::vector<v1::Worker>& workers);
 

@@ -22,7 +22,7 @@ absl::Status BadRole(std::string_view text, std::string_view why) {
                             "; it has the form CLAIM:VALUE=ROLE, or CLAIM:VALUE=ROLE@TENANT for a role in a tenant"));
 }
 
-// Where the ':' after the claim's name is.
+// Returns the position of the ':' that ends the claim's name.
 size_t EndOfClaim(std::string_view text) {
   size_t at = text.find(':');
   while (at != std::string_view::npos && at > 0 && text[at - 1] == '\\') {
@@ -37,13 +37,14 @@ std::string WithoutBackslashes(std::string_view text) {
   return name;
 }
 
-// Whether a claim is an e-mail address that the issuer has not verified, so that it may be somebody else's.
+// Whether the claim is an e-mail address that the issuer has not verified. Such an address may belong to somebody else.
 bool IsUnverified(const json& claims, const std::string& claim) {
   const auto verified = claims.find("email_verified");
   return claim == "email" && verified != claims.end() && *verified != true && *verified != "true";
 }
 
-// The texts in a claim: one, or those of a list. None if it is something else, or not verified.
+// Returns the text in a claim, or all texts if the claim is a list. Empty if the claim has another type or is not
+// verified.
 std::vector<std::string> ValuesOf(const json& claims, const std::string& claim) {
   std::vector<std::string> values;
   if (IsUnverified(claims, claim)) {
@@ -87,7 +88,8 @@ absl::Status ClaimMapping::AddRole(std::string_view text) {
   if (IsGlob(rule.value) && rule.value.find_first_of("?[]") != std::string::npos) {
     return BadRole(text, "a value with '*' cannot also have '?', '[' or ']'");
   }
-  // Often the users of an identity provider may make groups themselves, and choose their names.
+  // Users of an identity provider can often create groups and choose the groups' names. A pattern could match such a
+  // name.
   if (IsGlob(rule.value) && rule.grant.role == Role::kAdmin) {
     return BadRole(text, "the value for the role admin must be exact, without '*'");
   }
@@ -95,7 +97,7 @@ absl::Status ClaimMapping::AddRole(std::string_view text) {
   return absl::OkStatus();
 }
 
-// Names that no tenant can have, such as "*", count as none.
+// Ignores names that no tenant can have, such as "*".
 Tenants ClaimMapping::TenantsOf(const RoleGrant& grant, const json& claims) const {
   if (grant.tenants.has_value() || tenant_claim_.empty() || grant.role == Role::kAdmin) {
     return grant.tenants.value_or(UsualTenants(grant.role));

@@ -12,33 +12,33 @@
 
 namespace ampd::server {
 
-// Who the holder of a verified JWT is, and which roles it has: claims that an operator chose become a name, roles and
-// tenants. Thread-compatible.
+// Maps the claims of a verified JWT to the holder's name, roles and tenants. The operator chooses which claims count.
+// Thread-compatible.
 class ClaimMapping {
  public:
-  // Adds "groups:ml-vision=submitter@vision": who has this value in this claim, or a list with it, has the role. The
-  // value is compared as it is, except that * stands for any characters. A ':' in the claim's name is written '\:'.
-  // INVALID_ARGUMENT (BAD_OIDC) with a text for the operator if the text has another form.
+  // Adds a rule such as "groups:ml-vision=submitter@vision". Holders have the role if the claim is this value, or a
+  // list that contains this value. In the value, * stands for any characters; all other characters must be equal. In
+  // the claim's name, a ':' is written '\:'. INVALID_ARGUMENT (BAD_OIDC) with a text for the operator if the text is
+  // malformed.
   absl::Status AddRole(std::string_view text);
 
-  // The claim with the tenant, or a list of tenants, of the roles that name no tenant; empty: UsualTenants. Roles of
-  // admins hold in all tenants anyway.
+  // Sets the claim that contains one tenant, or a list of tenants. Roles whose rule names no tenant hold in these
+  // tenants. Without such a claim they hold in UsualTenants. The role admin always holds in all tenants.
   void set_tenant_claim(std::string claim) { tenant_claim_ = std::move(claim); }
-  // The claim with the name.
+  // Sets the claim that contains the holder's name.
   void set_name_claim(std::string claim) { name_claim_ = std::move(claim); }
 
   bool has_roles() const { return !rules_.empty(); }
 
-  // The identity "oidc:NAME", with the roles of all rules that match; it may have none. As an agent it may be the
-  // worker of that name only. UNAUTHENTICATED (JWT_NAME) if the name is empty or has characters other than letters,
-  // digits, '-', '_', '.' and '@', or if it is an e-mail address that the issuer has not verified. Such an address
-  // gives no roles and no tenants either.
+  // Returns the identity "oidc:NAME", with the roles of all matching rules. It may have no roles. As an agent it may
+  // only be the worker with that name. UNAUTHENTICATED (JWT_NAME) if the name is empty, is not plain (IsPlainName), or
+  // is an e-mail address that the issuer has not verified. Such an address gives no roles and no tenants either.
   absl::StatusOr<Identity> IdentityOf(const nlohmann::json& claims) const;
 
  private:
   struct Rule {
     std::string claim;
-    std::string value;  // A glob if it has a *.
+    std::string value;  // A glob if it contains a *.
     RoleGrant grant;
   };
 

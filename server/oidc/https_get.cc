@@ -21,7 +21,7 @@ struct FreeCurl {
 size_t AppendBody(char* data, size_t size, size_t count, void* body) {
   auto* const text = static_cast<std::string*>(body);
   if (size * count > kMaxBytes - text->size()) {
-    return 0;  // Another number than all ends the transfer.
+    return 0;  // libcurl ends the transfer if this is not the number of received bytes.
   }
   text->append(data, size * count);
   return size * count;

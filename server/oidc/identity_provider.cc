@@ -106,7 +106,8 @@ absl::StatusOr<IdentityProvider::Known> IdentityProvider::Verify(const std::stri
   return Known{.identity = std::move(identity), .expire_time = verified.expire_time};
 }
 
-// Callers are not told which check failed, because that would help a forger. The log says it, at most once a minute.
+// Callers do not learn which check failed, because that would help a forger. The log contains the cause, at most once a
+// minute.
 absl::Status IdentityProvider::Refused(const absl::Status& why) {
   if (absl::IsNotFound(why) && (keys_.RequestFetch() || keys_.keys() == nullptr)) {
     return WithRetryDelay(

@@ -21,22 +21,22 @@ namespace ampd::server {
 
 class JwtVerifier;
 
-// Which identity provider a server trusts (OpenID Connect), and with what.
+// The settings of the identity provider (OpenID Connect) that a server trusts.
 struct OidcConfig {
-  std::string issuer;    // Its https URL, exactly as its JWTs have it.
-  std::string audience;  // For whom its JWTs must be.
-  std::string keys;      // As KeySet::Options::source.
-  std::string ca;        // As HttpsRequest::ca_file.
+  std::string issuer;    // The provider's https URL, exactly as in its JWTs.
+  std::string audience;  // The audience that a JWT must name.
+  std::string keys;      // See KeySet::Options::source.
+  std::string ca;        // See HttpsRequest::ca_file.
   ClaimMapping claims;
 
   bool empty() const { return issuer.empty(); }
 };
 
-// INVALID_ARGUMENT (BAD_OIDC), with a text for the operator that names the flag, if something is missing or malformed,
-// or if the file of the keys or of the CA certificates cannot be used.
+// Checks the settings. INVALID_ARGUMENT (BAD_OIDC), with a text for the operator that names the flag, if a setting is
+// missing or malformed, or if the file of the keys or of the CA certificates cannot be used.
 absl::Status CheckOidcConfig(const OidcConfig& config);
 
-// Recognizes the users of an identity provider by the JWTs that it gives them. Thread-safe.
+// Identifies callers by the JWTs that an identity provider issued to them. Thread-safe.
 class IdentityProvider {
  public:
   struct Options {
@@ -49,19 +49,18 @@ class IdentityProvider {
   explicit IdentityProvider(Options options);
   ~IdentityProvider();
 
-  // Starts to read the keys, on a thread of its own.
+  // Starts a thread that reads the provider's keys.
   void Start() { keys_.Start(); }
   // Ends the thread. Idempotent.
   void Stop() { keys_.Stop(); }
   KeySet& keys() { return keys_; }
 
-  // Returns who has the JWT; the identity may have no roles. UNAUTHENTICATED with JWT_INVALID, JWT_EXPIRED or JWT_NAME;
-  // UNAVAILABLE with JWT_KEYS_MISSING while the keys for it are being fetched. A good JWT is remembered until it
-  // expires or the keys change, because a signature takes longer to check than a call takes. Does not wait for the
-  // keys.
+  // Returns the identity of the JWT's holder, which may have no roles. UNAUTHENTICATED with JWT_INVALID, JWT_EXPIRED or
+  // JWT_NAME; UNAVAILABLE with JWT_KEYS_MISSING while the needed keys are being fetched. Does not wait for the keys.
+  // Caches a valid JWT until it expires or the keys change, because checking a signature takes longer than a whole
+  // call.
   absl::StatusOr<Identity> Identify(const std::string& jwt);
-  // The most JWTs that are remembered. When there are as many, those that have expired are forgotten or, if there are
-  // none, all.
+  // The most cached JWTs. If the cache is full, expired JWTs are dropped or, if there are none, all JWTs.
   static constexpr size_t kMaxRemembered = 10'000;
   size_t num_remembered() const;
 
@@ -81,7 +80,7 @@ class IdentityProvider {
   KeySet keys_;
 
   mutable absl::Mutex mutex_;
-  std::map<std::string, Known> known_ ABSL_GUARDED_BY(mutex_);  // By the SHA-256 of the JWT.
+  std::map<std::string, Known> known_ ABSL_GUARDED_BY(mutex_);  // Key: the SHA-256 of the JWT.
   std::shared_ptr<const SigningKeys> keys_of_known_ ABSL_GUARDED_BY(mutex_);
   absl::Duration last_log_ ABSL_GUARDED_BY(mutex_) = -absl::InfiniteDuration();
 };

@@ -18,9 +18,9 @@ namespace {
 
 using nlohmann::json;
 
-// How far the issuer's clock may be ahead of this host's.
+// The issuer's clock may be this much ahead of this host's clock.
 constexpr absl::Duration kLeeway = absl::Seconds(60);
-constexpr double kMaxSeconds = 1e11;  // Since 1970: the year 5138.
+constexpr double kMaxSeconds = 1e11;  // Seconds since 1970; the limit is in the year 5138.
 constexpr size_t kNumParts = 3;
 
 absl::Status Invalid(std::string_view why) { return Error(absl::StatusCode::kUnauthenticated, "JWT_INVALID", why); }
@@ -31,14 +31,14 @@ std::optional<json> ObjectIn(std::string_view part) {
   return parsed.ok() && parsed->is_object() ? std::optional(*std::move(parsed)) : std::nullopt;
 }
 
-// The text of a member; nothing if it is absent or no text.
+// Returns the text of a member, or nullopt if the member is absent or is not text.
 std::optional<std::string> TextOf(const json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string() ? std::optional(found->get<std::string>()) : std::nullopt;
 }
 
-// Whether the header says that this is a JWT, or does not say what it is. Tokens for other purposes, such as those with
-// which an identity provider announces a logout, say so.
+// Whether the header declares the type JWT or no type. Tokens for other purposes, such as the logout tokens of an
+// identity provider, declare another type.
 bool IsOfKnownType(const json& header) {
   if (!header.contains("typ")) {
     return true;
@@ -62,7 +62,7 @@ absl::Status CheckHeader(const json& header) {
              : Invalid("its header has a malformed key id");
 }
 
-// The time in a claim. Nothing if it is absent or no number of seconds since 1970.
+// Returns the time in a claim, or nullopt if the claim is absent or is not a number of seconds since 1970.
 std::optional<absl::Time> TimeOf(const json& claims, const char* name) {
   const auto found = claims.find(name);
   if (found == claims.end() || !found->is_number()) {
@@ -74,7 +74,7 @@ std::optional<absl::Time> TimeOf(const json& claims, const char* name) {
              : std::nullopt;
 }
 
-// Returns the time at which the claims expire.
+// Checks the claims that limit the JWT's validity. Returns the time at which the JWT expires.
 absl::StatusOr<absl::Time> CheckTimes(const json& claims, absl::Time now) {
   const std::optional<absl::Time> end = TimeOf(claims, "exp");
   if (!end.has_value()) {

@@ -33,7 +33,7 @@ bool KeySet::IsFile() const { return !options_.source.empty() && !IsUrl(options_
 
 void KeySet::Start() {
   if (IsFile()) {
-    RefreshIfDue();  // A file is there from the first call on.
+    RefreshIfDue();  // Reads a file before the first call arrives.
   }
   thread_ = std::thread([this] { Run(); });
 }
@@ -69,7 +69,7 @@ bool KeySet::RequestFetch() {
   return is_wanted_ || is_fetching_;
 }
 
-// Returns whether the keys must be read or fetched now. If so, records that this has begun.
+// Returns true if the caller must read or fetch the keys now, and records that this has begun.
 bool KeySet::TakeDue() {
   const absl::MutexLock lock(&mutex_);
   const absl::Duration now = options_.clock->SinceBoot();
@@ -102,7 +102,8 @@ absl::StatusOr<std::string> KeySet::Read() const {
   return options_.get({.url = url, .ca_file = options_.ca_file, .cancelled = &stopping_});
 }
 
-// The URL of the keys: the one that was given, or the one that the issuer names (OpenID Connect Discovery 1.0, 4).
+// Returns the URL of the keys: the configured URL, or the one that the issuer publishes (OpenID Connect Discovery 1.0,
+// 4).
 absl::StatusOr<std::string> KeySet::KeysUrl() const {
   if (!options_.source.empty()) {
     return options_.source;

@@ -17,10 +17,11 @@
 
 namespace ampd::server {
 
-// The keys of an issuer as they are now, from a file or over HTTPS. A thread reads a file again when it has changed,
-// and fetches a URL every 10 min, when a JWT names a key that is not there (at most once a minute, so that callers
-// cannot make the server fetch without end), and a minute after a failed fetch. If the keys cannot be read, those of
-// before stay, and one line is logged until they can be read again. Thread-safe.
+// The current keys of an issuer, from a file or over HTTPS. A thread keeps them up to date. It reads a file again when
+// the file has changed. It fetches a URL every 10 min, a minute after a failed fetch, and when a JWT names an unknown
+// key. That last kind of fetch happens at most once a minute, so that callers cannot make the server fetch endlessly.
+// If the keys cannot be read, the previous keys stay valid, and one line is logged until reading succeeds again.
+// Thread-safe.
 class KeySet {
  public:
   using Get = std::function<absl::StatusOr<std::string>(const HttpsRequest& request)>;
@@ -29,7 +30,7 @@ class KeySet {
     std::string issuer;
     // The file or the https URL of a JWK set; empty: the `jwks_uri` of ISSUER/.well-known/openid-configuration.
     std::string source;
-    std::string ca_file;  // As HttpsRequest.
+    std::string ca_file;  // See HttpsRequest::ca_file.
     const Clock* clock = nullptr;
     Get get = HttpsGet;
     std::function<void(const std::string&)> log;
@@ -43,15 +44,16 @@ class KeySet {
   // Ends the thread within about a second, even during a fetch. Idempotent.
   void Stop();
 
-  // Null until keys were read for the first time. The same object as long as the keys are the same.
+  // Returns the keys; null until the keys were read for the first time. Returns the same object as long as the keys are
+  // unchanged.
   std::shared_ptr<const SigningKeys> keys() const;
 
-  // Asks for newer keys because the present ones lack one. Returns whether a fetch is under way, so that the caller may
-  // ask for the key again shortly.
+  // Requests newer keys, because the present ones lack a key. Returns whether a fetch is in progress; if so, the caller
+  // may look for the key again shortly.
   bool RequestFetch();
 
-  // Reads or fetches the keys if that is due. The thread calls it once a second; a test may call it instead. Not
-  // thread-safe with itself.
+  // Reads or fetches the keys if that is due. The thread calls it once a second; tests may call it instead. Only one
+  // thread at a time may call it.
   void RefreshIfDue();
 
  private:
@@ -70,18 +72,18 @@ class KeySet {
 
   mutable absl::Mutex mutex_;
   std::shared_ptr<const SigningKeys> keys_ ABSL_GUARDED_BY(mutex_);
-  std::string content_ ABSL_GUARDED_BY(mutex_);  // What `keys_` were read from.
+  std::string content_ ABSL_GUARDED_BY(mutex_);  // The text from which `keys_` were read.
   bool is_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_fetching_ ABSL_GUARDED_BY(mutex_) = false;
-  bool has_failed_ ABSL_GUARDED_BY(mutex_) = false;  // At the last try.
-  // When the last fetch began, since boot.
+  bool has_failed_ ABSL_GUARDED_BY(mutex_) = false;  // Whether the last try failed.
+  // Time since boot when the last fetch began.
   absl::Duration last_fetch_ ABSL_GUARDED_BY(mutex_) = -absl::InfiniteDuration();
 };
 
-// Whether a source of keys is a URL; any other is the path of a file.
+// Whether the source is a URL. Any other source is the path of a file.
 bool IsUrl(const std::string& source);
 
-// Reads a file with a JWK set. NOT_FOUND, or INVALID_ARGUMENT with what is wrong.
+// Reads a file with a JWK set. NOT_FOUND if there is no file; INVALID_ARGUMENT with the cause if the file is malformed.
 absl::StatusOr<std::string> ReadKeyFile(const std::string& path);
 
 }  // namespace ampd::server

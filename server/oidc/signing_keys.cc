@@ -30,8 +30,9 @@ struct FreeCjose {
   void operator()(cjose_jws_t* jws) const { cjose_jws_release(jws); }
 };
 
-// cjose leaves OpenSSL's errors in the thread's queue, where the TLS of the next connection on the thread would find
-// them. It is given no cjose_err, because it would fill that with a text in a buffer that all threads share.
+// Clears OpenSSL's error queue of this thread. cjose leaves errors in it, and the TLS of the next connection on the
+// thread would take them for its own. No cjose_err is passed to cjose, because its text would be in a buffer that all
+// threads share.
 class CleanErrorQueue {
  public:
   CleanErrorQueue() = default;
@@ -49,7 +50,7 @@ std::string BytesOf(const json& object, const char* name) {
   return DecodeBase64Url(MemberText(object, name)).value_or("");
 }
 
-// Whether what a key says about its use permits to check signatures with it.
+// Whether the key's own description of its use permits checking signatures.
 bool IsForSignatures(const json& jwk) {
   const auto use = jwk.find("use");
   const auto operations = jwk.find("key_ops");
@@ -60,13 +61,14 @@ bool IsForSignatures(const json& jwk) {
 
 uint8_t* Data(std::string& bytes) { return reinterpret_cast<uint8_t*>(bytes.data()); }
 
-// cjose's own reader of keys is not used: it aborts the process on some malformed base64, and takes weak keys.
+// Builds the key without cjose's own parser, because that aborts the process on some malformed base64 and accepts weak
+// keys.
 cjose_jwk_t* MakeRsaKey(const json& jwk) {
   std::string modulus = BytesOf(jwk, "n");
   std::string exponent = BytesOf(jwk, "e");
   const bool is_strong = modulus.size() >= kMinModulusBytes && modulus.size() <= kMaxModulusBytes &&
                          (static_cast<unsigned char>(modulus.front()) & 0x80) != 0;
-  // With an exponent of 1 everybody could sign, and with an even one nobody.
+  // With an exponent of 1 everybody could forge a signature, and an even exponent is not valid for RSA.
   const bool is_sound = !exponent.empty() && exponent.size() <= kMaxExponentBytes && exponent.front() != '\0' &&
                         exponent != "\x01" && (static_cast<unsigned char>(exponent.back()) & 1) != 0;
   if (!is_strong || !is_sound) {
@@ -80,7 +82,7 @@ cjose_jwk_t* MakeRsaKey(const json& jwk) {
   return cjose_jwk_create_RSA_spec(&spec, nullptr);
 }
 
-// OpenSSL refuses points that are not on the curve.
+// Points that are not on the curve need no check here, because OpenSSL refuses them.
 cjose_jwk_t* MakeEcKey(const json& jwk, cjose_jwk_ec_curve curve, size_t num_bytes) {
   std::string x = BytesOf(jwk, "x");
   std::string y = BytesOf(jwk, "y");
@@ -127,7 +129,7 @@ std::optional<SigningKey> SigningKey::Of(const std::string& jwk) {
                     }));
 }
 
-// Refuses an algorithm that does not fit the kind of key before it calls cjose, which checks too little. For HS256
+// Checks whether the algorithm fits the kind of key before it calls cjose, because cjose checks too little. For HS256
 // cjose would use the bytes of an RSA key as a shared secret. For ES256 it accepts keys of any curve and signatures of
 // any length, so several texts would pass as the same signature.
 bool SigningKey::HasSigned(const std::string& jwt, std::string_view algorithm, std::string_view signature) const {

@@ -11,42 +11,42 @@
 
 namespace ampd::server {
 
-// A public key with which an issuer's signatures are checked, on cjose. Immutable; thread-safe.
+// A public key of an issuer, for checking signatures with cjose. Immutable; thread-safe.
 class SigningKey {
  public:
-  // The key in a member of `keys` of a JWK set (RFC 7517). Nothing if the key is for another purpose than signatures,
-  // if it is none of RSA with 2048 to 8192 bits, P-256 or P-384, or if it is malformed. A private key counts as its
-  // public half.
+  // Parses one member of `keys` of a JWK set (RFC 7517). Returns nullopt if the key is not for signatures, if it is
+  // neither RSA with 2048 to 8192 bits nor P-256 nor P-384, or if it is malformed. From a private key, only the public
+  // part is used.
   static std::optional<SigningKey> Of(const std::string& jwk);
 
-  const std::string& id() const { return id_; }  // Empty: none.
+  const std::string& id() const { return id_; }  // Empty: the key has no id.
 
-  // Whether the key has signed a JWT in compact form: HEADER.CLAIMS.SIGNATURE. `algorithm` and `signature`: those of
-  // the JWT, decoded. False if the algorithm is none of RS256, RS384, RS512, PS256, ES256 and ES384, or does not fit
-  // the key. REQUIRES: each of the three parts of the JWT passes DecodeBase64Url.
+  // Whether this key has signed a JWT in compact form, HEADER.CLAIMS.SIGNATURE. `algorithm` and `signature` are those
+  // of the JWT, decoded. Returns false if the algorithm is none of RS256, RS384, RS512, PS256, ES256 and ES384, or does
+  // not fit the key. REQUIRES: DecodeBase64Url accepts each of the three parts of the JWT.
   bool HasSigned(const std::string& jwt, std::string_view algorithm, std::string_view signature) const;
 
  private:
   enum class Kind { kRsa, kP256, kP384 };
-  using Key = std::shared_ptr<const void>;  // A cjose_jwk_t.
+  using Key = std::shared_ptr<const void>;  // Points to a cjose_jwk_t.
 
   SigningKey(Kind kind, std::string id, std::string algorithm, Key key)
       : kind_(kind), id_(std::move(id)), algorithm_(std::move(algorithm)), key_(std::move(key)) {}
 
   Kind kind_;
   std::string id_;
-  std::string algorithm_;  // The only one that the key is for; empty: all that fit its kind.
+  std::string algorithm_;  // The key is only for this algorithm; empty: for all that fit its kind.
   Key key_;
 };
 
 // The public keys of an issuer. Immutable; thread-safe.
 class SigningKeys {
  public:
-  // Reads a JWK set. INVALID_ARGUMENT if it has no key that SigningKey takes, or more than 100 keys. Keys that
-  // SigningKey does not take are skipped, because the set may also have keys for other purposes.
+  // Parses a JWK set. INVALID_ARGUMENT if it has no key that SigningKey accepts, or more than 100 keys. Skips keys that
+  // SigningKey does not accept, because the set may also have keys for other purposes.
   static absl::StatusOr<std::shared_ptr<const SigningKeys>> Parse(std::string_view jwks);
 
-  // The key with this id; the only key if `id` is empty. Null if there is none, or more than one.
+  // Returns the key with this id; if `id` is empty, the only key. Null if there is no such key, or more than one.
   const SigningKey* Find(const std::string& id) const;
 
  private:

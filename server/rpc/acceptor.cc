@@ -25,18 +25,19 @@ namespace {
 // smallest greeting (preface, empty SETTINGS frame, acknowledgement) has 42 bytes. The greeting of real clients has
 // about 100 bytes; with their first call, more than 200 bytes have arrived.
 constexpr uint64_t kGreetingBytes = 160;
-// The same with TLS: such a connection has at most begun its handshake. A client's hello has some 600 bytes, and its
-// certificate, its signature and its first call together more than 1,000.
+// The corresponding limit for a connection with TLS: if fewer bytes have arrived, the connection has at most begun its
+// handshake. A client's hello has about 600 bytes. Together with its certificate, its signature and its first call,
+// more than 1,000 bytes arrive.
 constexpr uint64_t kHandshakeBytes = 1'000;
-// The pause before the acceptor tries again after descriptors have run out.
+// The pause before the acceptor retries after it ran out of descriptors.
 constexpr int kRetryMillis = 50;
-// Time between checks for closed connections: kLookMillis while idle, and never less than kBetweenLooks.
+// The time between checks for closed connections is kLookMillis while idle. It is never less than kBetweenLooks.
 constexpr int kLookMillis = 1000;
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(50);
 constexpr absl::Duration kBetweenWarnings = absl::Seconds(10);
-// How long Restart waits for the end of the thread, which otherwise ends within a moment.
+// How long Restart waits for the acceptor's thread to end, which normally takes only a moment.
 constexpr absl::Duration kEndOfThread = absl::Seconds(5);
-// The same as on gRPC's own listeners: data that stays unacknowledged for this long ends the connection.
+// If sent data stays unacknowledged for this long, the connection ends. gRPC's own listeners use the same value.
 constexpr unsigned kUserTimeoutMillis = 10'000;
 
 UniqueFd Spare() { return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
@@ -137,8 +138,8 @@ bool Acceptor::HadRoom() {
 void Acceptor::Run() {
   bool is_short = false;
   while (!stopping_) {
-    // During a shortage of descriptors only `wake_` is polled. The listener would always be readable, and the retries
-    // would have no pause.
+    // If descriptors are short, only `wake_` is polled. The listener would always be readable, so the retries would
+    // have no pause.
     pollfd waited[] = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
     const int num_ready = poll(waited, is_short ? 1 : 2, is_short ? kRetryMillis : kLookMillis);
     if (num_ready == 0) {
@@ -165,7 +166,7 @@ bool Acceptor::AcceptWaiting() {
       Evict();
       return false;
     } else if (errno != EINTR && errno != ECONNABORTED) {
-      return errno == EAGAIN;  // Other errors, such as EPERM of a firewall, are retried a little later.
+      return errno == EAGAIN;  // All other errors, such as EPERM of a firewall, are retried a little later.
     }
   }
 }
@@ -201,12 +202,12 @@ void Acceptor::ForgetClosed() {
 
 bool Acceptor::Evict() {
   bool evicted = false;
-  spare_.Reset();  // The copies below need a free descriptor.
+  spare_.Reset();  // Duplicating a descriptor below needs a free one.
   while (!silent_.empty() && !evicted) {
     const Connection one = silent_.front();
     silent_.pop_front();
-    // Duplicates the descriptor, so that the checks below are about one socket even if the original descriptor is
-    // closed and its number is reused in the meantime.
+    // Duplicates the descriptor, so that all checks below are about one socket. The original descriptor may be closed
+    // and its number reused meanwhile.
     const UniqueFd copy(fcntl(one.fd, F_DUPFD_CLOEXEC, 0));
     if (!copy.ok() && IsShortage(errno)) {
       silent_.push_front(one);

@@ -20,9 +20,9 @@ constexpr std::string_view kDownloadArtifact = "ampd.v1.ArtifactService/Download
 constexpr int kDefaultArtifacts = 100;
 constexpr int kMaxArtifacts = 1000;
 
-// Returns the tenants in whose artifacts the call looks: those in which the caller has the right, or only the tenant
-// that the request names (`wanted`), if that is one of them. To read, an agent may also look in the tenants whose jobs
-// it runs, because it downloads the models of those jobs.
+// Returns the tenants whose artifacts the call may use: those in which the caller has the right. If the request names a
+// tenant (`wanted`), returns only that one, if it is among them. For reading, the tenants whose jobs an agent runs
+// count too, because the agent downloads the models of those jobs.
 Tenants TenantsFor(const CallEnvironment& environment, const grpc::CallbackServerContext& context, Right right,
                    const std::string& wanted) {
   const Identity identity = environment.guard->IdentityOf(context).value_or(Identity());
@@ -45,7 +45,7 @@ absl::Status CheckName(const std::string& name) {
   return name.empty() ? InvalidFields({{"name", "must be set"}}) : absl::OkStatus();
 }
 
-// Fields of the first message may not be set in a later one.
+// Returns an error if a later message sets fields that only the first message may set.
 absl::Status CheckLaterMessage(const v1::UploadArtifactRequest& request) {
   std::vector<FieldViolation> violations;
   const auto check = [&violations](const char* field, bool is_set) {
@@ -61,9 +61,9 @@ absl::Status CheckLaterMessage(const v1::UploadArtifactRequest& request) {
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
-// Receives one upload. Each message is processed on the pool of uploads before the next one is read, so at any time
-// either a read is in flight or a task runs. The code that finishes the call, in a read or a task, uses no member
-// afterwards. The object deletes itself in OnDone, which comes after the last read and the last task.
+// Receives one upload. The pool of uploads processes each message before the next one is read, so at any time either a
+// read is in flight or a task runs. The code that finishes the call, in a read or a task, uses no member afterwards.
+// The object deletes itself in OnDone, which comes after the last read and the last task.
 class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactRequest>, public OpenStream {
  public:
   UploadReactor(const ArtifactService::Options& options, grpc::CallbackServerContext* context, v1::Artifact* response)
@@ -119,7 +119,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
 
   void OnDone() override {
     environment_.open_streams->Remove(context_);
-    // The thread that finished the call may still hold the lock. It must release the lock before this object is
+    // The thread that finished the call may still hold the lock. It must have released the lock before this object is
     // deleted.
     mutex_.Lock();
     mutex_.Unlock();
@@ -133,7 +133,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     return Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down");
   }
 
-  // Reads the next message, or ends the call if the server is closing or the caller lost its right. If that begins
+  // Reads the next message. Ends the call if the server is closing or the caller has lost its right. If that happens
   // during the read, OnClosing or OnDenied ends the call.
   void ReadNext() {
     absl::MutexLock lock(&mutex_);
@@ -174,8 +174,8 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     return upload_->Append(request_.content());
   }
 
-  // Called when the client sends no more messages or has left. Completes the upload. If bytes are missing, the received
-  // bytes are kept for the client's next upload.
+  // Called when the client has sent its last message or has left. Completes the upload. If bytes are missing, the store
+  // keeps the received bytes for the client's next upload.
   void TakeEnd() {
     if (upload_ == nullptr) {
       return End(InvalidFields({{"sha256", "must be set: the upload has no message"}}));
@@ -204,7 +204,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     if (!status.ok()) {
       environment_.observer->Refused(kUploadArtifact, status, peer_, caller_.trace);
     }
-    slot_.reset();  // Before the client learns of the end, because it may begin the next upload at once.
+    slot_.reset();  // Released before the client learns of the end, because it may upload again at once.
     Finish(ToGrpcStatus(status));
   }
 
@@ -216,14 +216,14 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
   ArtifactStore* const store_;
   WorkPool* const pool_;
   v1::Artifact* const response_;
-  // A read and a task never run at the same time, so `request_` and `upload_` need no lock.
+  // A read and a task never run at the same time, so the next members need no lock.
   v1::UploadArtifactRequest request_;
   std::unique_ptr<ArtifactUpload> upload_;
-  std::string sha256_;  // As announced.
+  std::string sha256_;  // The digest that the client announced.
 
   absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::WORKING;
-  absl::Status denied_ ABSL_GUARDED_BY(mutex_);  // Not OK: the call is to end with it.
+  absl::Status denied_ ABSL_GUARDED_BY(mutex_);  // If not OK, the call must end with this status.
 };
 
 }  // namespace

@@ -7,13 +7,13 @@
 
 namespace ampd::server {
 
-// ampd.v1.ArtifactService over the artifact store. Thread-safe.
+// Implements ampd.v1.ArtifactService with the artifact store. Thread-safe.
 class ArtifactService final : public v1::ArtifactService::CallbackService {
  public:
   struct Options {
     const CallEnvironment* environment = nullptr;
     ArtifactStore* store = nullptr;
-    WorkPool* uploads = nullptr;  // Used only for uploads, each of which may keep a thread for minutes.
+    WorkPool* uploads = nullptr;  // For uploads only. Each may use a thread for minutes.
     Ticker* ticker = nullptr;
   };
   explicit ArtifactService(const Options& options) : options_(options) {}

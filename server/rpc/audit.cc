@@ -31,14 +31,15 @@ bool IsRefusal(const absl::Status& status) {
   return absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status);
 }
 
-// A span for the call, in the trace of the caller. If the caller names no trace, or more than one, it begins a trace.
+// Returns a span for the call, in the trace that the caller names. Begins a new trace if the caller names no trace, or
+// more than one.
 TraceContext TraceOf(const grpc::ServerContextBase& context) {
   const auto [first, last] = context.client_metadata().equal_range(kTraceparent);
   const bool is_one = std::distance(first, last) == 1;
   return ContinueOrBegin(is_one ? std::string_view(first->second.data(), first->second.size()) : "", SystemRandom());
 }
 
-// The object's name, short and without characters that JSON would write as several.
+// Returns the object's name, shortened, and with '?' for each character that would need an escape in JSON.
 std::string Bounded(std::string object) {
   object.resize(std::min(object.size(), kMaxObjectBytes));
   std::replace_if(
@@ -77,11 +78,12 @@ void Audit::Finished(const AuditCaller& caller, std::string_view method, const s
   if (log_ == nullptr || (!IsRefusal(status) && (is_dry_run || !IsChange(method)))) {
     return;
   }
-  // What an unknown caller names is not worth an entry of its own.
+  // Omits the object that an unknown caller names. Otherwise such a caller could fill the log with entries for
+  // different names.
   const std::string shown = caller.name.empty() && !status.ok() ? "" : Bounded(object);
   int64_t num_left_out = 0;
   if (!status.ok()) {
-    const std::string host = caller.address.substr(0, caller.address.rfind(':'));  // Each connection has another port.
+    const std::string host = caller.address.substr(0, caller.address.rfind(':'));  // Omits the port.
     const std::string kind =
         absl::StrCat(caller.name, " ", host, " ", std::string(method), " ", shown, " ", ReasonOf(status));
     if (!TakeFailed(kind, SystemClock().SinceBoot(), &num_left_out)) {

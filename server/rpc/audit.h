@@ -14,7 +14,7 @@
 
 namespace ampd::server {
 
-// The object that a request names: a job, an artifact, a worker or a token; empty if it names none.
+// Returns the object that a request names: a job, an artifact, a worker or a token. Empty if the request names none.
 template <typename Request>
 std::string ObjectOf(const Request& request) {
   if constexpr (requires { request.id(); }) {
@@ -28,7 +28,7 @@ std::string ObjectOf(const Request& request) {
   }
 }
 
-// Whether the request only asks whether it would be accepted, as a dry run does.
+// Whether the request is a dry run, which only checks whether the request would be accepted.
 template <typename Request>
 bool IsDryRun(const Request& request) {
   if constexpr (requires { request.validate_only(); }) {
@@ -38,44 +38,45 @@ bool IsDryRun(const Request& request) {
   }
 }
 
-// Who makes a call, from where, and in which trace, as the audit log has it.
+// The caller of a method, its address, and the call's trace, as they appear in the audit log.
 struct AuditCaller {
   std::string name;
   std::string address;
   TraceContext trace;  // The server's span for the call.
 };
 
-// Decides which calls get an entry in the audit log: those that change something, whatever their result, and those that
-// were refused because of who made them. A call that fails as another did in the minute before gets none, and there are
-// at most kMaxFailed entries of failed calls a second, so that neither a client that tries again nor an attacker pushes
+// Decides which calls get an entry in the audit log: calls that change something, whatever their result, and calls that
+// were refused because of who made them. If the same call fails again within a minute, it gets no entry. There are at
+// most kMaxFailed entries of failed calls a second. Therefore neither a client that retries nor an attacker can push
 // other entries out of the log. Thread-safe.
 class Audit {
  public:
   static constexpr int kMaxFailed = 10;
 
-  // `log` may be null: no entries. Both outlive this object.
+  // `log` may be null; then there are no entries. `log` and `guard` must outlive this object.
   Audit(AuditLog* log, const Guard* guard) : log_(log), guard_(guard) {}
 
-  // Who makes the call. Asked once, when the call begins: its token may end before the call does, and each answer has
-  // another span.
+  // Returns the caller of a call. Ask it only once, when the call begins: the caller's token may expire before the call
+  // ends, and each result has a new span.
   AuditCaller CallerOf(const grpc::ServerContextBase& context) const;
 
-  // `is_dry_run`: whether the call changes nothing, whatever its method.
+  // Adds an entry for a finished call, if it needs one. `is_dry_run`: whether the call changes nothing, whatever its
+  // method.
   void Finished(const AuditCaller& caller, std::string_view method, const std::string& object,
                 const absl::Status& status, bool is_dry_run = false);
 
  private:
-  // Counts a failed call; `kind`: who failed to do what, and why. Returns false if it gets no entry; otherwise sets
-  // `num_left_out` to how many got none since the last one that did.
+  // Counts a failed call. `kind` identifies the caller, the method, the object and the reason. Returns true if the call
+  // gets an entry; `num_left_out` is then the number of failed calls without an entry since the previous entry.
   bool TakeFailed(const std::string& kind, absl::Duration now, int64_t* num_left_out);
 
   AuditLog* const log_;
   const Guard* const guard_;
   absl::Mutex mutex_;
-  absl::Duration second_ ABSL_GUARDED_BY(mutex_);  // When the present second began, since boot.
-  int num_failed_ ABSL_GUARDED_BY(mutex_) = 0;     // In it.
+  absl::Duration second_ ABSL_GUARDED_BY(mutex_);  // Time since boot when the present second began.
+  int num_failed_ ABSL_GUARDED_BY(mutex_) = 0;     // Entries of failed calls in the present second.
   int64_t num_left_out_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<std::string, absl::Duration> recent_ ABSL_GUARDED_BY(mutex_);  // When a call of a kind had its last entry.
+  std::map<std::string, absl::Duration> recent_ ABSL_GUARDED_BY(mutex_);  // Last entry of each kind, since boot.
 };
 
 }  // namespace ampd::server

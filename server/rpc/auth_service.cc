@@ -41,7 +41,7 @@ void AddRoles(const std::map<Role, Tenants>& roles, v1::Caller* caller) {
   }
 }
 
-// The request with its tenant filled in.
+// Returns the request with its tenant filled in.
 v1::CreateTokenRequest Completed(v1::CreateTokenRequest request) {
   for (const Role role :
        {Role::kViewer, Role::kSubmitter, Role::kOperator, Role::kAdmin, Role::kAgent, Role::kScraper}) {

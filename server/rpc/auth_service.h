@@ -7,10 +7,10 @@
 
 namespace ampd::server {
 
-// ampd.v1.AuthService over the store of tokens and the audit log. Thread-safe.
+// Implements ampd.v1.AuthService with the token store and the audit log. Thread-safe.
 class AuthService final : public v1::AuthService::CallbackService {
  public:
-  // `log` may be null: it has no entries.
+  // `log` may be null; lists of audit entries are then empty.
   AuthService(const CallEnvironment* environment, TokenStore* tokens, AuditLog* log)
       : environment_(environment), tokens_(tokens), log_(log) {}
 

@@ -17,13 +17,13 @@
 
 namespace ampd::server {
 
-// The common part of a worker's two streams: one read and one write in flight, a bounded queue of messages to send, and
-// ending only once. It keeps itself alive until OnDone. A subclass receives messages in OnMessage, with no lock held,
-// and requests the next one with Read. Thread-safe.
+// The common part of a worker's two streams. At most one read and one write are in flight, the queue of messages to
+// send is bounded, and the stream ends only once. The object keeps itself alive until OnDone. A subclass receives
+// messages in OnMessage, with no lock held, and requests the next message with Read. Thread-safe.
 template <typename In, typename Out>
 class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public OpenStream, public WorkerStream {
  public:
-  // The stream ends when this many messages wait to be sent, because the worker is gone or stuck.
+  // The stream ends when this many messages wait to be sent, because the worker is then gone or stuck.
   static constexpr size_t kMaxWaiting = 256;
 
   BidiReactor(const CallEnvironment& environment, grpc::CallbackServerContext* context, std::string_view method)
@@ -36,7 +36,8 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public OpenStream, 
     environment_.open_streams->Add(context_, method_, this);
   }
 
-  // Starts the stream, or ends it if the caller may not call the method. The reactor lives until the stream is done.
+  // Starts the stream, or ends it at once if the caller may not call the method. The reactor lives until the stream is
+  // done.
   void Run(std::shared_ptr<BidiReactor> self) {
     {
       absl::MutexLock lock(&mutex_);
@@ -85,8 +86,8 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public OpenStream, 
 
   void OnDone() override {
     environment_.open_streams->Remove(context_);
-    // Takes over the object's reference to itself, which may be the last one, so that the object is deleted only after
-    // the lock is released.
+    // Takes over the object's reference to itself, which may be the last one. The object is then deleted only after the
+    // lock is released.
     std::shared_ptr<BidiReactor> self;
     {
       absl::MutexLock lock(&mutex_);
@@ -97,10 +98,10 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public OpenStream, 
  protected:
   const std::string& peer() const { return peer_; }
   const TraceContext& trace() const { return caller_.trace; }
-  // What the stream is about, for the audit log. Called under the reactor's lock.
+  // Returns the object of the stream for its entry in the audit log. Called under the reactor's lock.
   virtual std::string AuditObject() const { return ""; }
   virtual void OnMessage(In message) = 0;
-  // Called when the worker will send no more messages.
+  // Called when the worker has announced that it will send no more messages.
   virtual void OnHalfClose() { EndWhenSent(); }
 
   // Ends the stream with OK once all queued messages are written.

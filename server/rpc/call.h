@@ -24,11 +24,11 @@
 
 namespace ampd::server {
 
-// The largest request of a client; workers may send more.
+// The size limit for a client's request. Workers may send larger messages.
 inline constexpr size_t kMaxClientMessageBytes = 4 << 20;
 inline constexpr int kMaxWorkerMessageBytes = 16 << 20;
 
-// INVALID_ARGUMENT if the request has a field `id` that is empty.
+// Returns INVALID_ARGUMENT if the request has a field `id` that is empty.
 template <typename Request>
 absl::Status CheckId(const Request& request) {
   if constexpr (requires { request.id().empty(); }) {
@@ -38,26 +38,26 @@ absl::Status CheckId(const Request& request) {
   }
 }
 
-// Objects that all services share. Outlives the gRPC server.
+// Objects that all services share. Must outlive the gRPC server.
 struct CallEnvironment {
   const Guard* guard = nullptr;
   CallObserver* observer = nullptr;
   WorkPool* pool = nullptr;
-  WorkPool* model_pool = nullptr;     // For work that may read an uploaded model; no other call should wait for that.
-  WorkPool* estimate_pool = nullptr;  // For computations on a model's graph, up to seconds for the largest.
+  WorkPool* model_pool = nullptr;     // For work that may read an uploaded model. Other calls should not wait for it.
+  WorkPool* estimate_pool = nullptr;  // For computations on a model's graph, which may take seconds.
   OpenStreams* open_streams = nullptr;
   Audit* audit = nullptr;
-  const Limits* limits = nullptr;  // Of tenants.
+  const Limits* limits = nullptr;  // Limits of tenants.
 };
 
-// Finishes the call; called exactly once, from any thread.
+// Finishes the call with a status. Called exactly once, from any thread.
 class FinishCall {
  public:
   FinishCall(std::function<void(const absl::Status&)> finish, const TraceContext& trace)
       : finish_(std::move(finish)), trace_(trace) {}
 
   void operator()(const absl::Status& status) const { finish_(status); }
-  // The server's span for the call.
+  // Returns the server's span for the call.
   const TraceContext& trace() const { return trace_; }
 
  private:
@@ -65,8 +65,8 @@ class FinishCall {
   TraceContext trace_;
 };
 
-// Returns a function that reports the result of the call to observer and audit log and finishes the call. `request`
-// lives until then.
+// Returns an object that finishes the call and reports its result to the observer and the audit log. `request` must
+// live until then.
 template <typename Request>
 FinishCall Finisher(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                     grpc::ServerUnaryReactor* reactor, std::string_view method, const Request& request) {
@@ -108,9 +108,9 @@ inline void PostOrRefuse(WorkPool* pool, const FinishCall& finish, std::function
   }
 }
 
-// Serves one unary call. Checks access, size, fields and id, and that the caller may call the method for the job that
-// the request names. Then runs `work`, which gets the FinishCall and must not block. Response and request live until
-// FinishCall is called.
+// Serves one unary call. Checks access, size, fields and id, and whether the caller may call the method for the job
+// that the request names. Then runs `work`, which gets the FinishCall and must not block. Response and request live
+// until FinishCall is called.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                                      std::string_view method, const Request& request, Work work) {
@@ -130,7 +130,7 @@ grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::C
   }
   if constexpr (requires { request.id(); }) {
     if (!environment.guard->MayUseAllJobs(*context, method)) {
-      // The job is read on the pool, because that may read the disk.
+      // The pool reads the job, because reading it may block on the disk.
       PostOrRefuse(environment.pool, finish, [=, &environment, &request, work = std::move(work)] {
         const absl::Status may = environment.guard->CheckJob(*context, method, request.id());
         may.ok() ? work(finish) : finish(may);
@@ -142,7 +142,7 @@ grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::C
   return reactor;
 }
 
-// Serves a unary call with the checks of ServeUnary, but runs `work`, which may block, on a thread of `pool`.
+// Serves a unary call with the checks of ServeUnary. Runs `work`, which may block, on a thread of `pool`.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeOnPool(WorkPool* pool, const CallEnvironment& environment,
                                       grpc::CallbackServerContext* context, std::string_view method,

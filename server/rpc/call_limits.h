@@ -19,46 +19,47 @@
 
 namespace ampd::server {
 
-// Limits how often each caller, and all callers of each tenant together, may call, and how many streams they may have
-// open. A call counts for a tenant if its caller belongs to that tenant only. Agents have no limits: their calls are
-// those of jobs. Rates are token buckets that hold the calls of one second, and at least kBurst. Thread-safe.
+// Limits the rate of calls and the number of open streams, for each caller and for all callers of a tenant together. A
+// call counts for a tenant only if its caller belongs to no other tenant. Agents have no limits, because their calls
+// serve jobs. Rates are token buckets that hold the calls of one second, and at least kBurst. Thread-safe.
 class CallLimits {
  public:
   static constexpr int64_t kBurst = 10;
 
-  // Both outlive the object.
+  // Both objects must outlive this one.
   CallLimits(const Limits* limits, const Clock* clock) : limits_(limits), clock_(clock) {}
 
-  // Counts a call. RESOURCE_EXHAUSTED (reason RATE_LIMIT) with the time after which there is room for it.
+  // Counts a call. RESOURCE_EXHAUSTED (reason RATE_LIMIT) if there are too many; the error says after what time the
+  // next call is allowed.
   absl::Status TakeCall(const Identity& identity);
 
-  // A stream that is open; it no longer counts when the object is destroyed.
+  // An open stream. The stream stops counting when this object is destroyed.
   using Slot = std::shared_ptr<void>;
   // Counts a call that opens a stream. RESOURCE_EXHAUSTED (reason RATE_LIMIT or TOO_MANY_STREAMS) with a retry delay.
   absl::StatusOr<Slot> TakeStream(const Identity& identity);
 
-  // How many callers and tenants it remembers.
+  // Returns the number of callers and tenants in memory.
   size_t num_remembered() const {
     const absl::MutexLock lock(&mutex_);
     return usage_.size();
   }
 
  private:
-  // The limits of one caller or tenant that apply to calls.
+  // The limits that apply to the calls of one caller or tenant.
   struct Bounds {
-    std::string key;  // "caller user:alice" or "tenant vision".
+    std::string key;  // Such as "caller user:alice" or "tenant vision".
     std::optional<int64_t> requests, streams;
   };
   struct Usage {
     double tokens = 0;
-    absl::Duration filled;  // When `tokens` was right, since boot.
+    absl::Duration filled;  // Time since boot to which `tokens` refers.
     int64_t num_streams = 0;
   };
 
   std::vector<Bounds> BoundsOf(const Identity& identity) const;
-  // How long until the bucket has a token; zero if it has one.
+  // Returns the time until the bucket has a token; zero if it has one.
   static absl::Duration WaitFor(const Bounds& bounds, absl::Duration now, Usage* usage);
-  // Forgets callers that have no stream and whose bucket must be full again.
+  // Drops callers that have no stream and whose bucket must be full again.
   void Forget(absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Take(const std::vector<Bounds>& bounds, bool is_stream);
   void Release(const std::vector<Bounds>& bounds);
@@ -67,7 +68,7 @@ class CallLimits {
   const Clock* const clock_;
 
   mutable absl::Mutex mutex_;
-  std::map<std::string, Usage> usage_ ABSL_GUARDED_BY(mutex_);  // By Bounds::key.
+  std::map<std::string, Usage> usage_ ABSL_GUARDED_BY(mutex_);  // Key: Bounds::key.
 };
 
 }  // namespace ampd::server

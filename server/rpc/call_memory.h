@@ -6,13 +6,13 @@
 
 namespace ampd::server {
 
-// Whether a call of this method ("ampd.v1.JobService/CreateJob") may take much memory, or takes some for a long time:
-// new jobs, estimates, and the streams of clients. The calls of workers are not among them, because jobs that run would
-// lose their lease.
+// Whether a call of this method ("ampd.v1.JobService/CreateJob") may use much memory, or some memory for a long time.
+// These are new jobs, estimates, and the streams of clients. Calls of workers do not count, because running jobs would
+// lose their lease if such calls were refused.
 bool TakesMuchMemory(std::string_view method);
 
-// OK, or the error that refuses a call of this method while the server's memory is above its limit: RESOURCE_EXHAUSTED
-// (reason SERVER_MEMORY) with a retry delay.
+// Returns OK if a call of this method may begin. If the server's memory is above its limit and the method may take much
+// memory, returns RESOURCE_EXHAUSTED (reason SERVER_MEMORY) with a retry delay.
 absl::Status CheckMemoryFor(std::string_view method, bool has_memory);
 
 }  // namespace ampd::server

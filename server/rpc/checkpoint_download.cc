@@ -1,4 +1,4 @@
-// The call of JobService that sends files of checkpoints.
+// Implements the call of JobService that sends files of checkpoints.
 #include <memory>
 #include <string>
 #include <string_view>

@@ -14,7 +14,7 @@ constexpr size_t kMaxRecent = 10'000;
 
 void ConnectionAudit::Connected(const std::string& common_name) {
   const absl::MutexLock lock(&mutex_);
-  // A name that could mislead a reader has no entry; the guard refuses all its calls.
+  // A name that could mislead a reader gets no entry. The guard refuses all calls of such a caller.
   const std::string name = log_ == nullptr ? "" : grants_->OfCertificate(common_name).name;
   if (name.empty()) {
     return;

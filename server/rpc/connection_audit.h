@@ -12,19 +12,19 @@
 
 namespace ampd::server {
 
-// Adds an entry to the audit log when the holder of a certificate connects over TLS, at most one a minute for each, so
-// that also those are named that make no call. gRPC may report a connection after the log is gone; the object outlives
-// it, detached. Thread-safe.
+// Adds an entry to the audit log when the holder of a certificate connects over TLS, at most one a minute for each
+// holder. The log then also names holders that make no call. gRPC may report a connection after the log was destroyed,
+// so this object outlives the log and is detached from it first. Thread-safe.
 class ConnectionAudit {
  public:
-  // `log` may be null: no entries. All live until Detach.
+  // `log` may be null; then there are no entries. All arguments must live until Detach.
   ConnectionAudit(AuditLog* log, const Grants* grants, const Clock* clock)
       : log_(log), grants_(grants), clock_(clock) {}
 
-  // A client has shown a certificate that an authority of the server has issued. `common_name` is that of the
-  // certificate.
+  // Called when a client has shown a certificate that one of the server's trusted authorities issued. `common_name` is
+  // the certificate's common name.
   void Connected(const std::string& common_name);
-  // From now on nothing is added.
+  // After this call, no entries are added.
   void Detach();
 
  private:
@@ -32,7 +32,7 @@ class ConnectionAudit {
   AuditLog* log_ ABSL_GUARDED_BY(mutex_);
   const Grants* const grants_;
   const Clock* const clock_;
-  std::map<std::string, absl::Duration> recent_ ABSL_GUARDED_BY(mutex_);  // When a name had its last entry.
+  std::map<std::string, absl::Duration> recent_ ABSL_GUARDED_BY(mutex_);  // Last entry of each name, since boot.
 };
 
 }  // namespace ampd::server

@@ -12,35 +12,35 @@ constexpr size_t kMemoryQuotaBytes = 512 << 20;
 constexpr int kMaxGrpcThreads = 64;
 constexpr int kStreamWindowBytes = 1 << 20;
 constexpr int kMillis = 1000;
-// The most that the metadata of a call may have, as HTTP/2 counts it: names, values and 32 bytes for each. That is a
-// JWT of 8 KiB, the certificate that a proxy passes on, and the rest. gRPC closes the connection of a call with more,
-// with all its streams. On a proxy's connection these may be the streams of others, so docker/haproxy/haproxy.cfg
-// refuses requests before they can reach this limit.
+// The size limit for the metadata of a call, as HTTP/2 counts it: names, values and 32 bytes for each pair. It suffices
+// for a JWT of 8 KiB, the certificate that a proxy passes on, and the rest. If a call exceeds the limit, gRPC closes
+// its connection with all streams. A proxy's connection also has the streams of other callers, so
+// docker/haproxy/haproxy.cfg refuses such requests before they reach gRPC.
 constexpr int kMaxMetadataBytes = 16 << 10;
 
 }  // namespace
 
 // Clients and agents ping every 20 s or slower. A connection without a call for 10 min is closed.
 //
-// Compressed messages are refused: gRPC inflates a message before it compares its size with the limit, so that 255 KiB
-// took 256 MiB. The clients of this project do not compress.
+// Compressed messages are refused. gRPC inflates a message before it compares its size with the limit, so a compressed
+// message of 255 KiB took 256 MiB of memory. The clients of this project do not compress.
 //
-// Streams per connection: gRPC does not refuse a stream beyond the limit; the call waits, without notice, until another
-// stream has ended. At the usual limit of 100, a dashboard that watches more than 100 jobs over one connection would
-// stall.
+// Streams per connection: gRPC does not refuse a stream beyond the limit. Instead the call waits, without notice, until
+// another stream has ended. With the usual limit of 100, a dashboard that watches more than 100 jobs over one
+// connection would stall.
 //
-// A stream buffers at most 1 MiB of unread data. gRPC's own window starts at 4 MiB and grows with what arrives within a
-// round trip, so a server that is short of processor time would buffer tens of megabytes for its clients. With the
-// fixed window, at most 1 MiB of the message that is being read arrives per round trip; with 50 ms per round trip,
+// A stream buffers at most 1 MiB of unread data. gRPC's own window starts at 4 MiB and grows with the data that arrive
+// within a round trip, so a server that is short of processor time would buffer tens of megabytes for its clients. With
+// the fixed window, at most 1 MiB of the message that is being read arrives per round trip. With 50 ms per round trip,
 // ampctl's uploads, in pieces of 1 MiB, reach 20 MB/s.
 //
-// Connections have no maximum age: gRPC 1.51 does not notify a service before it closes a connection, so watches and
-// Attach streams, which live as long as jobs do, would be cut off. They would resume without a gap, but each time
-// ampctl would report a lost connection and each agent would log one, for no gain: there is one server, and no load to
-// balance.
+// Connections have no maximum age. gRPC 1.51 does not notify a service before it closes a connection, so a maximum age
+// would cut off watches and Attach streams, which live as long as jobs do. They would resume without a gap, but each
+// time ampctl would report a lost connection and each agent would log one. There would be no gain, because there is
+// only one server and no load to balance.
 //
-// gRPC 1.51 counts only a part of its memory, so its quota alone does not keep a flood below the process's limit. It
-// has at most half of that, for the messages that it does count.
+// gRPC 1.51 counts only a part of its memory, so its quota alone does not keep the process below its limit when there
+// are many calls. The quota for the messages that gRPC does count is at most half of the process's limit.
 void SetConnectionLimits(grpc::ServerBuilder* builder, int64_t memory_limit_bytes) {
   builder->SetMaxReceiveMessageSize(kMaxWorkerMessageBytes);
   builder->SetMaxSendMessageSize(kMaxWorkerMessageBytes);

@@ -12,9 +12,9 @@
 namespace ampd::server {
 namespace {
 
-constexpr size_t kSchemeLength = 7;  // Of "Bearer ".
+constexpr size_t kSchemeLength = 7;  // Length of "Bearer ".
 
-// The role of a token; nothing for one that a newer server gave it.
+// Returns the role of a token; nullopt if a newer server gave the token a role that this one does not know.
 std::optional<Role> RoleOf(const v1::Token& token) {
   switch (token.role()) {
     case v1::VIEWER:
@@ -45,9 +45,9 @@ Identity IdentityOfToken(const v1::Token& token) {
   return identity;
 }
 
-// The secret in the value of an `authorization`.
+// Returns the secret in the value of an `authorization` header.
 absl::StatusOr<std::string_view> SecretIn(std::string_view authorization) {
-  // The scheme's case does not matter (RFC 9110, 11.1).
+  // The scheme is not case-sensitive (RFC 9110, 11.1).
   return authorization.size() > kSchemeLength &&
                  absl::EqualsIgnoreCase(std::string(authorization.substr(0, kSchemeLength)), "Bearer ")
              ? absl::StatusOr<std::string_view>(authorization.substr(kSchemeLength))

@@ -12,21 +12,22 @@
 
 namespace ampd::server {
 
-// Finds out who it is that shows a token or a certificate, for gRPC and for HTTP. Thread-safe.
+// Finds the identity that belongs to a token or a certificate, for gRPC and for HTTP. Thread-safe.
 class Credentials {
  public:
-  // All outlive this object. `provider`: whose JWTs are tokens too; null: none.
+  // All arguments must outlive this object. `provider` verifies JWTs; null: JWTs are not accepted.
   Credentials(const TokenStore* tokens, const Grants* grants, IdentityProvider* provider)
       : tokens_(tokens), grants_(grants), provider_(provider) {}
 
-  // The token of this server in the value of an `authorization`, "Bearer TOKEN". UNAUTHENTICATED if the value has
-  // another form (BAD_AUTHORIZATION), or the token is not valid; NOT_FOUND if it is a JWT.
+  // Returns this server's token in the value of an `authorization` header, "Bearer TOKEN". UNAUTHENTICATED if the value
+  // is malformed (BAD_AUTHORIZATION) or the token is not valid; NOT_FOUND if the value contains a JWT.
   absl::StatusOr<v1::Token> TokenOf(std::string_view authorization) const;
-  // The identity that an `authorization` gives. UNAUTHENTICATED as for TokenOf, or if a JWT is not valid.
+  // Returns the identity for an `authorization` header. UNAUTHENTICATED for the reasons of TokenOf, or if a JWT is not
+  // valid.
   absl::StatusOr<Identity> OfAuthorization(std::string_view authorization) const;
 
-  // The identity of the holder of a certificate that is trusted. UNAUTHENTICATED (BAD_CERTIFICATE_NAME) if its common
-  // name has characters that names don't have.
+  // Returns the identity of the holder of a trusted certificate. UNAUTHENTICATED (BAD_CERTIFICATE_NAME) if the common
+  // name has characters that are not allowed in names.
   absl::StatusOr<Identity> OfCertificate(const std::string& common_name) const;
 
  private:
@@ -37,7 +38,7 @@ class Credentials {
   IdentityProvider* const provider_;
 };
 
-// The error for a call with another number of values of `authorization` than one, or with one of another form.
+// Returns the error for a call whose `authorization` header is malformed, or which has more than one such header.
 absl::Status BadAuthorization();
 
 }  // namespace ampd::server

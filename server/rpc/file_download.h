@@ -11,15 +11,15 @@
 
 namespace ampd::server {
 
-// Sends one file of a checkpoint to one client: the session of a StreamReactor. Single-threaded: one thread at a time
-// calls Next.
+// Sends one file of a checkpoint to one client; it is the session of a StreamReactor. Single-threaded: only one thread
+// at a time calls Next.
 class FileDownload {
  public:
   struct Step {
     enum Kind { WAIT, MESSAGE, END };
     Kind kind = WAIT;
     v1::DownloadCheckpointFileResponse message;
-    absl::Status status;  // The status of END.
+    absl::Status status;  // Only for END: how the download ended.
   };
 
   // `open` opens the relay of the file; it may block. `is_closing`: returns true when the server shuts down; the

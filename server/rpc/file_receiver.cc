@@ -117,7 +117,7 @@ absl::Status FileReceiver::BeginRelay() {
   return absl::OkStatus();
 }
 
-// If the worker leaves while no read is in flight, no OnReadDone follows.
+// If the worker leaves while no read is in flight, OnReadDone is not called, so the call must end here.
 void FileReceiver::OnCancel() { End(absl::CancelledError("the worker left")); }
 
 void FileReceiver::OnClosing() {
@@ -139,7 +139,7 @@ void FileReceiver::End(const absl::Status& status) {
   Finish(ToGrpcStatus(status));
 }
 
-// Comes after the last read, so nothing else uses `relay_`.
+// OnDone comes after the last read, so nothing else uses `relay_`.
 void FileReceiver::OnDone() {
   if (relay_ != nullptr) {
     relay_->Fail(Interrupted(*relay_));  // Has no effect after the last piece.

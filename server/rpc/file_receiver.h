@@ -15,15 +15,15 @@
 
 namespace ampd::server {
 
-// One call of WorkerService.SendFile: passes a file's pieces to the relay, and reads the next one when the client has
-// taken the one before. Keeps itself alive until OnDone. Thread-safe.
+// One call of WorkerService.SendFile. Passes a file's pieces to the relay, and reads the next piece when the client has
+// taken the previous one. Keeps itself alive until OnDone. Thread-safe.
 class FileReceiver final : public grpc::ServerReadReactor<v1::FilePiece>, public OpenStream {
  public:
   static constexpr std::string_view kMethod = "ampd.v1.WorkerService/SendFile";
 
   FileReceiver(const CallEnvironment& environment, FileRelays* relays, grpc::CallbackServerContext* context);
 
-  // Starts the call, or ends it if the caller may not call the method.
+  // Starts the call, or ends it at once if the caller may not call the method.
   static void Run(const std::shared_ptr<FileReceiver>& receiver);
 
   void OnReadDone(bool ok) override;
@@ -34,8 +34,8 @@ class FileReceiver final : public grpc::ServerReadReactor<v1::FilePiece>, public
 
  private:
   void Read();
-  // Passes the message on. Returns whether the next one should be read after the client has taken this one; otherwise
-  // `status` is how the call ends.
+  // Passes the message to the relay. Returns true if another message should be read after the client has taken this
+  // one. Otherwise the call ends with `status`.
   bool TakeMessage(absl::Status* status);
   absl::Status BeginRelay();
   void End(const absl::Status& status);
@@ -45,7 +45,7 @@ class FileReceiver final : public grpc::ServerReadReactor<v1::FilePiece>, public
   grpc::CallbackServerContext* const context_;
   const std::string peer_;
   const AuditCaller caller_;
-  // A read and its processing never overlap, so these two need no lock.
+  // A read and its processing never overlap, so the next two members need no lock.
   v1::FilePiece message_;
   std::shared_ptr<FileRelay> relay_;
 

@@ -18,11 +18,11 @@
 
 namespace ampd::server {
 
-// The path of one file from a worker to a client. It holds at most one piece of the file: the worker's next piece is
-// read when the client has taken the one before. Thread-safe.
+// Passes one file from a worker to a client. Holds at most one piece of the file: the worker's next piece is read when
+// the client has taken the previous one. Thread-safe.
 class FileRelay {
  public:
-  // The client waits this long for the next piece.
+  // How long the client waits for the next piece.
   static constexpr absl::Duration kPieceLimit = absl::Seconds(30);
 
   // `on_piece` is called when Take has something to return; it must be quick.
@@ -31,29 +31,29 @@ class FileRelay {
   const std::string& worker() const { return worker_; }
   const v1::FileRequest& request() const { return request_; }
 
-  // ---- For the client's call.
+  // ---- Functions for the client's call.
   struct Taken {
     enum Kind { kNothingYet, kPiece, kEnd };
     Kind kind = kNothingYet;
     std::string piece;
-    absl::Status status;  // Of kEnd: OK after the last piece, the reason otherwise.
+    absl::Status status;  // For kEnd: OK after the last piece, otherwise the cause.
   };
   // Returns the next piece or the end. UNAVAILABLE (WORKER_UNREACHABLE) if the worker sent nothing for kPieceLimit.
   Taken Take();
   // Called when the client's call ends. The worker then stops sending.
   void Leave();
 
-  // ---- For the worker's call.
+  // ---- Functions for the worker's call.
   // Called when the worker's call begins. `on_taken` is called after each piece that the client took, and `on_left` if
   // the client leaves, both without a lock. Returns false if the client has left, or if another call sends the file.
   bool Begin(std::function<void()> on_taken, std::function<void()> on_left);
-  // Adds the next piece; the next call comes after on_taken. Returns false if the client has left.
-  // REQUIRES: the client has taken the piece before.
+  // Adds the next piece. Call it again only after on_taken. Returns false if the client has left. REQUIRES: the client
+  // has taken the previous piece.
   bool Put(std::string piece, bool is_last);
-  // Ends the file early.
+  // Ends the transfer before the end of the file.
   void Fail(const absl::Status& why);
 
-  // Whether no call of a worker has begun to send the file.
+  // Whether no worker's call has begun to send the file yet.
   bool IsWaiting() const;
 
  private:
@@ -66,7 +66,7 @@ class FileRelay {
   bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_left_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<std::string> piece_ ABSL_GUARDED_BY(mutex_);
-  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);  // Set once no piece comes after `piece_`.
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);  // Set when no further piece will come.
   absl::Duration last_progress_ ABSL_GUARDED_BY(mutex_);     // Since boot.
   std::function<void()> on_taken_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> on_left_ ABSL_GUARDED_BY(mutex_);
@@ -79,19 +79,19 @@ class FileRelays {
 
   explicit FileRelays(const Clock* clock) : clock_(clock) {}
 
-  // Opens a relay for a file that `worker` has. It is forgotten when its last owner lets it go. The random `transfer`
-  // is added to the request. RESOURCE_EXHAUSTED (SERVER_BUSY) if there are kMaxRelays.
+  // Opens a relay for a file that `worker` has. The relay is dropped when its last owner releases it. A random
+  // `transfer` is added to the request. RESOURCE_EXHAUSTED (SERVER_BUSY) if there are kMaxRelays.
   absl::StatusOr<std::shared_ptr<FileRelay>> Open(const std::string& worker, v1::FileRequest request,
                                                   std::function<void()> on_piece);
-  // Adds the files that the worker should begin to send.
+  // Adds to the directive the files that the worker should begin to send.
   void AddTo(const std::string& worker, v1::WorkerDirective* directive);
-  // Returns the relay, or null if no client waits for it.
+  // Returns the relay; null if no client waits for this transfer.
   std::shared_ptr<FileRelay> Find(const std::string& transfer);
 
  private:
   const Clock* const clock_;
   absl::Mutex mutex_;
-  std::map<std::string, std::weak_ptr<FileRelay>> relays_ ABSL_GUARDED_BY(mutex_);  // By transfer.
+  std::map<std::string, std::weak_ptr<FileRelay>> relays_ ABSL_GUARDED_BY(mutex_);  // Key: the transfer.
 };
 
 }  // namespace ampd::server

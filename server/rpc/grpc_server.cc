@@ -37,14 +37,14 @@ namespace ampd::server {
 namespace {
 
 constexpr int kNumPoolThreads = 4;
-// Number of threads for uploads. The end of an upload syncs the whole file and reads it back, and a disk does about two
-// of these at a time well.
+// The number of threads for uploads. The end of an upload syncs the whole file and reads it back; a disk handles about
+// two of these at a time well.
 constexpr int kNumUploadThreads = 2;
-constexpr int kNumModelThreads = 2;  // While one thread reads a model, the other serves calls whose model is cached.
+constexpr int kNumModelThreads = 2;  // While one reads a model, the other serves cached models.
 constexpr size_t kMaxPoolTasks = 4096;
-// Limit of waiting estimates; each may take seconds.
+// The most estimates that may wait. Each may take seconds.
 constexpr size_t kMaxEstimates = 64;
-// Time for unary calls in flight to finish, after all streams have ended.
+// The time for unary calls in flight to finish, after all streams have ended.
 constexpr absl::Duration kLastWords = absl::Milliseconds(500);
 
 // Half of the cores, because estimates are compute-bound.
@@ -130,7 +130,7 @@ struct GrpcServer::Parts {
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<Acceptor> acceptor;               // Null: no loopback address.
   std::unique_ptr<SocketAcceptor> socket_acceptor;  // Null: no socket.
-  const Grants proxy_users{{geteuid(), 0}};         // The users that may connect to the proxy's socket.
+  const Grants proxy_users{{geteuid(), 0}};         // Users that may connect to the proxy's socket.
   std::unique_ptr<SocketAcceptor> proxy_acceptor;   // Null: no socket for a proxy.
   bool drained = false;
 
@@ -144,8 +144,8 @@ struct GrpcServer::Parts {
     return options.socket.empty() ? absl::OkStatus() : BindSocket(options);
   }
 
-  // Only the user of this server may connect to the proxy's socket. Its folder must keep others out too, because
-  // whoever could replace the file would get the calls, with their tokens.
+  // Only the user of this server may connect to the proxy's socket. Its folder must be closed to other users too,
+  // because a user who could replace the socket's file would receive the calls, with their tokens.
   absl::Status BindProxySocket(const Options& options) {
     const std::string folder = std::filesystem::path(options.proxy_socket).parent_path().string();
     struct stat status = {};
@@ -162,7 +162,7 @@ struct GrpcServer::Parts {
     accepting.grants = &proxy_users;
     accepting.log = options.log;
     accepting.on_connection = [this](UniqueFd connection, Peer peer) {
-      if (peer.identity.has(Right::kAdminister)) {  // Another user can't open the file; this is the second bolt.
+      if (peer.identity.has(Right::kAdminister)) {  // A second check, as other users can't open the file.
         peer.is_proxy = true;
         peers.Set(connection.get(), peer);
         grpc::AddInsecureChannelFromFd(server.get(), connection.Release());
@@ -343,7 +343,7 @@ void GrpcServer::Drain(absl::Duration grace) {
   // The pool stops only after the streams have ended, because a task may still be sending a directive to one of them.
   parts_->pool.Stop();
   parts_->uploads.Stop();
-  parts_->model_pool.Stop();  // It posts to the next pool.
+  parts_->model_pool.Stop();  // Its tasks post to the next pool.
   parts_->estimate_pool.Stop();
 }
 

@@ -38,16 +38,16 @@ class GrpcServer {
   struct Options {
     std::optional<ListenAddress> listen;  // Port 0 lets the system choose.
     std::string socket;                   // Path of the Unix socket; empty: none.
-    std::string proxy_socket;             // Path of the socket for a proxy; empty: none.
-    const Grants* grants = nullptr;       // Roles of the users that connect to it.
-    const Limits* limits = nullptr;       // Of tenants and callers.
-    int max_connections = 1024;           // Of each of the two.
+    std::string proxy_socket;             // Path of the Unix socket for a proxy; empty: none.
+    const Grants* grants = nullptr;       // Roles of the users that connect to `socket`.
+    const Limits* limits = nullptr;       // Limits of tenants and callers.
+    int max_connections = 1024;           // Limit for each of `listen` and `socket`.
     TokenStore* tokens = nullptr;
-    IdentityProvider* provider = nullptr;  // As Guard::Options.
-    AuditLog* audit = nullptr;             // Null: none.
-    bool trusts_loopback = false;          // As Guard::Options.
-    // With a certificate and a key, `listen` has TLS. The certificates of clients, there and behind the proxy, must be
-    // issued by an authority in `ca`.
+    IdentityProvider* provider = nullptr;  // See Guard::Options::provider.
+    AuditLog* audit = nullptr;             // Null: no audit log.
+    bool trusts_loopback = false;          // See Guard::Options::trusts_loopback.
+    // If certificate and key are set, `listen` uses TLS. Certificates of clients, on `listen` and behind the proxy,
+    // must be issued by an authority in `ca`.
     TlsFiles tls;
     Coordinator* coordinator = nullptr;
     MetricStore* store = nullptr;
@@ -57,33 +57,33 @@ class GrpcServer {
     WorkerStreams* streams = nullptr;
     const Clock* clock = nullptr;
     CallObserver* observer = nullptr;
-    std::function<bool()> has_memory;             // As Guard::Options::has_memory.
-    int64_t memory_limit_bytes = 0;               // Of the whole process; 0: none.
-    std::function<void(const std::string&)> log;  // As Acceptor::Options::log.
+    std::function<bool()> has_memory;             // See Guard::Options::has_memory.
+    int64_t memory_limit_bytes = 0;               // Limit of the whole process; 0: none.
+    std::function<void(const std::string&)> log;  // See Acceptor::Options::log.
   };
 
-  // UNAVAILABLE when `listen` or `socket` cannot be bound.
+  // UNAVAILABLE if `listen` or `socket` cannot be bound.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options);
   ~GrpcServer();
 
-  int port() const;  // 0 without Options::listen.
+  int port() const;  // 0 if Options::listen is not set.
   Acceptor::Counters connections() const;
-  // Returns the listeners. What is returned must not be used during and after Drain.
+  // Returns the listeners. The caller must not use the result during or after Drain.
   std::vector<WatchedListener> Listeners();
-  // What decides which calls get an entry in the audit log. The pages over HTTP use it too.
+  // Returns the object that decides which calls get an entry in the audit log. The pages over HTTP use it too.
   Audit* audit();
-  // What limits how often callers call. The pages over HTTP count too.
+  // Returns the object that limits how often callers call. Requests over HTTP count too.
   CallLimits* call_limits();
-  // Returns Acceptor::HadRoom for all listeners.
+  // Whether Acceptor::HadRoom returned true for all listeners.
   bool HadConnectionRoom();
-  // Ends the streams whose callers have lost their right to them, because a token expired or was revoked. Called once a
-  // second. Does not wait until they have ended; returns how many they are.
+  // Ends the streams whose callers have lost their right to them, because a token expired or was revoked. Returns the
+  // number of these streams, without waiting for their end. Call it once a second.
   int EndDeniedStreams();
   // Publishes the results of kHealthChecks; `results` is indexed by HealthCheckId. Each check is a gRPC health service
   // with the check's name. The server as a whole and its services are healthy if all checks pass.
   void ShowHealth(const std::array<bool, std::size(kHealthChecks)>& results);
-  // Sets health to NOT_SERVING, ends streams with UNAVAILABLE and gives calls in flight `grace` to finish. After it
-  // returns, no call of this gRPC server uses the coordinator or the store any more. Idempotent.
+  // Sets health to NOT_SERVING, ends streams with UNAVAILABLE and gives calls in flight `grace` to finish. After Drain
+  // has returned, no call of this gRPC server uses the coordinator or the store. Idempotent.
   void Drain(absl::Duration grace);
 
  private:

@@ -22,7 +22,7 @@ constexpr char kAuthorization[] = "authorization";
 constexpr char kProxiedCertificate[] = "x-ampd-client-cert";
 constexpr size_t kMaxAddressBytes = 64;
 
-// The caller's address as the proxy says it.
+// Returns the caller's address that the proxy reports, or "the proxy" if it reports none.
 std::string ProxiedAddress(const grpc::ServerContextBase& context) {
   const auto found = context.client_metadata().find("x-forwarded-for");
   return found == context.client_metadata().end()
@@ -30,7 +30,7 @@ std::string ProxiedAddress(const grpc::ServerContextBase& context) {
              : Shortened(std::string(found->second.data(), found->second.size()), kMaxAddressBytes);
 }
 
-// The first value of a property of the connection's certificate; empty if there is none.
+// Returns the first value of a property of the connection's certificate; empty if there is none.
 std::string PropertyOf(const grpc::ServerContextBase& context, const char* name) {
   const std::shared_ptr<const grpc::AuthContext> connection = context.auth_context();
   const std::vector<grpc::string_ref> values =
@@ -41,7 +41,7 @@ std::string PropertyOf(const grpc::ServerContextBase& context, const char* name)
 }  // namespace
 
 bool IsLoopbackPeer(std::string_view peer) {
-  // gRPC percent-encodes the brackets of IPv6 peers: "ipv6:%5B::1%5D:40000".
+  // gRPC percent-encodes the brackets in the address of an IPv6 peer: "ipv6:%5B::1%5D:40000".
   for (std::string_view prefix : {"ipv4:127.", "ipv6:[::1]:", "ipv6:%5B::1%5D:"}) {
     if (peer.substr(0, prefix.size()) == prefix) {
       return true;
@@ -89,7 +89,7 @@ absl::StatusOr<Identity> Guard::IdentityOfConnection(const grpc::ServerContextBa
     return on_socket->is_proxy ? IdentityBehindProxy(context) : IdentityOnSocket(*on_socket);
   }
   if (options_.listens_with_tls) {
-    // The chain of a client, as a server sees it, lacks the client's own certificate.
+    // On a server, gRPC's chain of the client lacks the client's own certificate, so that is put in front.
     return IdentityOfCertificate(PropertyOf(context, GRPC_X509_PEM_CERT_PROPERTY_NAME) +
                                  PropertyOf(context, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME));
   }

@@ -1,6 +1,6 @@
-// The calls of JobService that compute on a model's graph: EstimateJob, ResolvePolicy, and GetJob's prediction of a
-// memory peak. These calls take up to seconds for the largest models, so they run on a pool of their own and no other
-// call waits for them.
+// Implements the calls of JobService that compute on a model's graph: EstimateJob, ResolvePolicy, and GetJob's
+// prediction of a memory peak. These calls take up to seconds for the largest models, so they run on a pool of their
+// own and no other call waits for them.
 #include <memory>
 #include <utility>
 
@@ -24,7 +24,7 @@ void JobService::PostEstimate(grpc::CallbackServerContext* context, const std::s
     const auto status = std::make_shared<absl::Status>();
     auto compute = [=, found = std::move(found)] {
       graph::Work work = WorkFor(context);
-      work.Visit(0);  // Checks whether the client left while the call waited.
+      work.Visit(0);  // Ends the call if the client left while the call was queued.
       *status = work.status();
       if (status->ok()) {
         *status = estimate(found, work);

@@ -23,7 +23,7 @@ constexpr int kMaxPoints = 10'000;
 constexpr int kDefaultEvents = 100;
 constexpr int kMaxEvents = 1000;
 
-// A page token is as many unsigned numbers as the listing needs, joined by dots; empty means zeros.
+// Parses a page token, which has `num_parts` unsigned numbers joined by dots. An empty token stands for zeros.
 absl::StatusOr<std::vector<uint64_t>> PageToken(const std::string& token, size_t num_parts) {
   std::vector<uint64_t> parts(num_parts, 0);
   if (token.empty()) {
@@ -48,7 +48,7 @@ void MoveSegment(PointSegment segment, v1::ListMetricPointsResponse* response) {
   *to->mutable_evals() = std::move(*segment.batch.mutable_evals());
 }
 
-// Serves a call on `pool` (ServeOnPool) or, if `pool` is null, on gRPC's own thread (ServeUnary).
+// Serves a call on `pool` (ServeOnPool). If `pool` is null, serves the call on gRPC's own thread (ServeUnary).
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeOn(WorkPool* pool, const CallEnvironment& environment,
                                   grpc::CallbackServerContext* context, std::string_view method, const Request& request,
@@ -199,7 +199,7 @@ grpc::ServerUnaryReactor* JobService::DeleteJob(grpc::CallbackServerContext* con
 grpc::ServerUnaryReactor* JobService::CloneJob(grpc::CallbackServerContext* context, const v1::CloneJobRequest* request,
                                                v1::Job* response) {
   const auto clone = [=, this](const FinishCall& finish) {
-    // The source is read first, because its tenant is that of the new job if the request names none.
+    // Reads the source job first, because the new job gets its tenant if the request names none.
     const absl::StatusOr<JobPtr> source = options_.queries->GetJob(request->id());
     if (!source.ok()) {
       return finish(source.status());

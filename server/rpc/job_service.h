@@ -18,8 +18,8 @@
 
 namespace ampd::server {
 
-// ampd.v1.JobService over the coordinator, the metric store and the hub. Each method checks its request, makes one call
-// and converts one status. Thread-safe.
+// Implements ampd.v1.JobService with the coordinator, the metric store and the hub. Each method checks its request,
+// makes one call and converts one status. Thread-safe.
 class JobService final : public v1::JobService::CallbackService {
  public:
   struct Options {
@@ -75,41 +75,40 @@ class JobService final : public v1::JobService::CallbackService {
 
  private:
   JobDone AnswerJob(v1::Job* response, FinishCall finish) const;
-  // Adds what is not in the record: progress and retention.
+  // Adds the fields that the job's record lacks: progress and retention.
   void Complete(v1::Job* job) const;
-  // Who makes this call. REQUIRES: the guard let it pass.
+  // Returns the caller of this call. REQUIRES: the guard admitted the call.
   Identity IdentityOf(const grpc::CallbackServerContext& context) const;
-  // The tenants whose jobs this call may see.
+  // Returns the tenants whose jobs this call may see.
   Tenants VisibleTo(const grpc::CallbackServerContext& context) const;
-  // The owner and the tenant of a job that this call creates. `wanted`: the tenant that the request names. `trace`: the
-  // server's span for the call.
+  // Returns the owner and the tenant of a job that this call creates. `wanted`: the tenant that the request names.
+  // `trace`: the server's span for the call.
   absl::StatusOr<Submitter> SubmitterFor(const grpc::CallbackServerContext& context, const std::string& wanted,
                                          const TraceContext& trace) const;
-  // Returns a function that reads the job for a stream, with NOT_FOUND if the caller may not see it.
+  // Returns a function that reads the job for a stream. The function returns NOT_FOUND if the caller may not see the
+  // job.
   std::function<absl::StatusOr<v1::Job>()> ReaderFor(const grpc::CallbackServerContext& context,
                                                      std::string_view method, const std::string& id) const;
-  // Whether the model is an uploaded file. A call with such a model may have to wait until the file was read.
+  // Whether the model is an uploaded file. A call with such a model may have to wait until the file has been read.
   static bool NamesArtifact(const v1::ModelSpec& model) { return !model.exported().artifact().empty(); }
-  // Returns the pool that serves calls about this job, or null if the job is in memory: such calls read no disk, so
-  // gRPC's own thread serves them.
+  // Returns the pool that serves calls about this job. Returns null if the job is in memory: such calls read no disk,
+  // so gRPC's own thread serves them.
   WorkPool* PoolFor(const std::string& job) const;
   // Returns the pool that serves a call which creates a job with this model. Returns null if the call will not read the
-  // disk: gRPC's own thread serves it.
+  // disk, so that gRPC's own thread serves it.
   WorkPool* PoolFor(const v1::ModelSpec& model) const;
   absl::StatusOr<v1::Job> JobWithProgress(const std::string& id) const;
-  // A function that computes the answer to a call from the model that a spec names. It runs on a thread for estimates.
-  // It counts its effort in `work`, which may stop it.
+  // Computes the answer to a call from the model that a spec names. Runs on a thread for estimates. Counts its effort
+  // in `work`, which can stop the computation.
   using Estimate = std::function<absl::Status(const UploadedModel& model, graph::Work& work)>;
-  // Finds the model, runs `estimate` on the pool for estimates, and finishes the call with the status that it returns.
-  // The estimate is stopped when the client leaves.
-  // `tenant`: whose uploads count.
+  // Finds the model, runs `estimate` on the pool for estimates, and finishes the call with the status that `estimate`
+  // returns. Stops the estimate if the client leaves. `tenant`: the tenant whose uploads are searched.
   void PostEstimate(grpc::CallbackServerContext* context, const std::string& tenant, const v1::ModelSpec& model,
                     const Estimate& estimate, const FinishCall& finish);
-  // Adds the predicted memory peak of the newest attempt to the job, beside the measured one; then finishes the call.
-  // Adds nothing if the job has no attempt, or if the prediction is not known yet and all threads for estimates are
-  // busy.
+  // Adds the predicted memory peak of the job's newest attempt to the measured one, then finishes the call. Adds
+  // nothing if the job has no attempt, or if the prediction is not known yet and all threads for estimates are busy.
   void PredictAndFinish(grpc::CallbackServerContext* context, v1::Job* job, const FinishCall& finish);
-  // Finds the worker that has the checkpoint, and requests the file from it. `on_piece` is FileRelay's.
+  // Finds a worker that has the checkpoint, and requests the file from that worker. `on_piece` is passed to FileRelay.
   absl::StatusOr<std::shared_ptr<FileRelay>> OpenRelay(const v1::DownloadCheckpointFileRequest& request,
                                                        std::function<void()> on_piece);
   absl::Status ReadPoints(const v1::ListMetricPointsRequest& request, v1::ListMetricPointsResponse* response) const;

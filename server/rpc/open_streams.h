@@ -14,38 +14,41 @@
 
 namespace ampd::server {
 
-// A stream as OpenStreams sees it. Its functions must not block, and must not call any function of OpenStreams except
-// closing().
+// A stream that OpenStreams tracks. Its functions must not block, and of the functions of OpenStreams they may call
+// only closing().
 class OpenStream {
  public:
   virtual ~OpenStream() = default;
-  // Called when the server shuts down. A stream that may wait for its client without a time limit ends at once if it is
-  // waiting, and otherwise when it is next about to wait. The owners of all other streams end them.
+  // Called when the server shuts down. Only streams that may wait for their client without a time limit override it.
+  // Such a stream ends at once if it is waiting, otherwise when it is next about to wait. The owners of the other
+  // streams end those.
   virtual void OnClosing() {}
-  // Called when the caller may not call the method any more: the stream ends with this status as soon as no message is
+  // Called when the caller may no longer call the method. The stream ends with this status as soon as no message is
   // being written.
   virtual void OnDenied(const absl::Status& status) = 0;
 };
 
-// The streams that are open: a shutdown waits until they have ended, and a caller that loses its right to a stream
-// loses the stream. Thread-safe.
+// Tracks the open streams, for two purposes. A shutdown waits until all streams have ended, and if a caller loses its
+// right to a stream, the stream ends. Thread-safe.
 class OpenStreams {
  public:
-  // Begins the shutdown: notifies the streams. Downloads check closing() before every message.
+  // Begins the shutdown: calls OnClosing of each stream. Downloads also check closing() before every message.
   void BeginClosing();
   bool closing() const { return closing_; }
 
-  // Adds a stream that begins. `context` is its call's, and `method` its full name, which lives for ever.
+  // Adds a stream that begins. `context` belongs to its call. `method` is the full name of the method and must never be
+  // destroyed.
   void Add(grpc::CallbackServerContext* context, std::string_view method, OpenStream* stream);
-  // Removes a stream that ended. Neither it nor its context is used any more.
+  // Removes a stream that ended. The stream and its context are not used afterwards.
   void Remove(grpc::CallbackServerContext* context);
 
-  // Ends the streams that `check` denies; returns how many it begins to end. A stream that `check` denied at the look
-  // before too is cancelled, because it is stuck in a write. Called once a second, on a thread of no gRPC server.
+  // Ends the streams for which `check` returns an error, and returns their number. If `check` already failed for a
+  // stream in the previous call, the stream is stuck in a write and is cancelled. Call it once a second, on a thread
+  // that belongs to no gRPC server.
   using Check = std::function<absl::Status(const grpc::ServerContextBase& context, std::string_view method)>;
   int EndDenied(const Check& check);
 
-  // Returns when no stream is open, or after `timeout`.
+  // Waits until no stream is open, but at most for `timeout`.
   void AwaitNone(absl::Duration timeout) const;
 
  private:

@@ -13,13 +13,13 @@
 
 namespace ampd::server {
 
-// Caches the predicted memory peaks of attempts, so that a job that is requested repeatedly is estimated once. Keeps at
-// most kMaxPeaks; when it is full, it drops all of them. Thread-safe.
+// Caches the predicted memory peaks of attempts, so that a job is estimated only once even if clients request it
+// repeatedly. Keeps at most kMaxPeaks entries; when the cache is full, drops all of them. Thread-safe.
 class PeakMemo {
  public:
   static constexpr size_t kMaxPeaks = 4096;
 
-  // Returns the predicted peak of the job's newest attempt; nothing if it is not cached. REQUIRES: the job has an
+  // Returns the predicted peak of the job's newest attempt; nullopt if it is not cached. REQUIRES: the job has an
   // attempt.
   std::optional<int64_t> Find(const v1::Job& job) const {
     absl::MutexLock lock(&mutex_);

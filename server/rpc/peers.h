@@ -11,26 +11,26 @@
 
 namespace ampd::server {
 
-// The other end of a connection of a Unix socket.
+// The process at the other end of a connection over a Unix socket.
 struct Peer {
-  Identity identity = {};  // Its roles are those at the time of the connection.
-  LocalPeer local = {};    // The user, whose roles may have changed since.
-  bool is_proxy = false;   // Whether it passes on the calls of others, and says of whom in their metadata.
+  Identity identity = {};  // With the roles at the time of the connection.
+  LocalPeer local = {};    // The user; the user's roles may have changed since.
+  bool is_proxy = false;   // Whether the peer passes on the calls of other callers.
 };
 
-// The peers of the connections that came over Unix sockets. gRPC names such a peer by its descriptor, "fd:17". gRPC
-// keeps a descriptor open for as long as a call of its connection lives, so the number that a call shows can't yet
-// belong to a later connection. Thread-safe.
+// The peers of the connections over Unix sockets. gRPC names such a peer by its descriptor, "fd:17". gRPC keeps the
+// descriptor open while a call of its connection lives, so during a call the number cannot belong to a later
+// connection. Thread-safe.
 class Peers {
  public:
-  // Records the peer of a connection, before gRPC reads from it. It replaces that of an earlier connection with the
-  // same descriptor.
+  // Records the peer of a new connection, before gRPC reads from the connection. Replaces the peer of an earlier
+  // connection with the same descriptor.
   void Set(int fd, const Peer& peer) {
     const absl::MutexLock lock(&mutex_);
     peers_[fd] = peer;
   }
 
-  // The peer of this name, as gRPC names it; nothing if it did not come over a socket.
+  // Returns the peer with this name of gRPC's; nullopt if the peer is not on a Unix socket.
   std::optional<Peer> Find(std::string_view name) const;
 
  private:

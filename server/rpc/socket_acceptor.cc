@@ -24,11 +24,11 @@ namespace {
 
 constexpr int kWaitMillis = 500;
 constexpr int kShortageMillis = 50;
-constexpr absl::Duration kEndOfThread = absl::Seconds(5);  // As in acceptor.cc.
+constexpr absl::Duration kEndOfThread = absl::Seconds(5);  // acceptor.cc uses the same value.
 constexpr absl::Duration kBetweenWarnings = absl::Seconds(10);
 
-// Returns the user at the other end of a connected socket. The kernel recorded it when the peer connected, so the peer
-// can't change it.
+// Returns the user at the other end of a connected socket. The kernel recorded the user when the peer connected, so the
+// peer can't forge it.
 LocalPeer LocalPeerOf(int fd) {
   LocalPeer peer;
   ucred credentials = {};
@@ -39,7 +39,7 @@ LocalPeer LocalPeerOf(int fd) {
   }
   peer.uid = credentials.uid;
   size = 0;
-  getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, nullptr, &size);  // Sets the size.
+  getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, nullptr, &size);  // Stores the needed size in `size`.
   peer.groups.resize(size / sizeof(gid_t));
   if (size > 0 && getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, peer.groups.data(), &size) != 0) {
     peer.groups.clear();
@@ -114,7 +114,7 @@ absl::Status SocketAcceptor::Restart() {
     has_ended_ = false;
   }
   thread_.join();
-  listener_.Reset();  // Before Listen, which refuses a path on which a process listens.
+  listener_.Reset();  // Closed first, because Listen refuses a path that is in use.
   AMPD_ASSIGN_OR_RETURN(listener_, Listen(options_));
   eventfd_t ignored = 0;
   eventfd_read(wake_.get(), &ignored);
@@ -158,7 +158,7 @@ void SocketAcceptor::Run() {
     for (const Silent& one : silent_) {
       waited.push_back({one.fd.get(), POLLIN, 0});
     }
-    if (!is_short) {  // The listener would be readable all the time.
+    if (!is_short) {  // Polling the listener would return at once each time.
       waited.push_back({listener_.get(), POLLIN, 0});
     }
     poll(waited.data(), waited.size(), is_short ? kShortageMillis : kWaitMillis);

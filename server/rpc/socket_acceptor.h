@@ -23,27 +23,26 @@
 
 namespace ampd::server {
 
-// Accepts connections on a Unix socket and passes them on with the local user at their other end, as the kernel knows
-// it. A connection is passed on when its first bytes have arrived; one that sends none for kFirstBytes is closed. At
-// max_connections, a new connection is closed, which its client sees as UNAVAILABLE; users that are no admins may
-// together have three quarters of them, so that an admin always gets through. Thread-safe.
+// Accepts connections on a Unix socket. Passes each on with the local user at its other end, whom the kernel reports. A
+// connection is passed on when its first bytes have arrived; if none arrive for kFirstBytes, it is closed. If
+// max_connections are open, a new connection is closed, which its client sees as UNAVAILABLE. Users that are no admins
+// may together have three quarters of the connections, so that an admin always gets through. Thread-safe.
 class SocketAcceptor {
  public:
   static constexpr absl::Duration kFirstBytes = absl::Seconds(5);
 
   struct Options {
     std::string path;
-    mode_t mode = 0600;  // Of the socket's file: who may connect at all.
+    mode_t mode = 0600;  // Mode of the socket's file: decides who may connect.
     int max_connections = 1024;
     const Grants* grants = nullptr;
-    // Receives a connection, whose socket is non-blocking, and its other end. Called on the acceptor's thread.
+    // Called with each connection, whose socket is non-blocking, and its peer, on the acceptor's thread.
     std::function<void(UniqueFd, const Peer&)> on_connection;
-    std::function<void(const std::string&)> log;  // As Acceptor::Options::log.
+    std::function<void(const std::string&)> log;  // See Acceptor::Options::log.
   };
 
-  // Makes the socket's file. If a server that was killed left its file there, replaces that. Returns UNAVAILABLE: with
-  // the reason ADDRESS_IN_USE if another process listens on the socket, and with ADDRESS_NOT_BINDABLE if the file can't
-  // be made.
+  // Creates the socket's file. Replaces a file that a killed server left behind. UNAVAILABLE with reason ADDRESS_IN_USE
+  // if another process listens on the socket, or with ADDRESS_NOT_BINDABLE if the file can't be created.
   static absl::StatusOr<std::unique_ptr<SocketAcceptor>> Bind(Options options);
   ~SocketAcceptor() { Stop(); }
 
@@ -52,14 +51,15 @@ class SocketAcceptor {
   // Closes the listener and removes its file; connections stay open. Idempotent. REQUIRES: not during Restart.
   void Stop();
 
-  // As the functions of Acceptor. Restart also makes the socket's file again, if somebody deleted it.
+  // These functions do the same as those of Acceptor. Restart also creates the socket's file again if somebody deleted
+  // it.
   ProbeResult Probe(absl::Duration timeout);
   absl::Status Restart();
   int64_t num_accepts() const { return num_accepts_; }
   const std::string& path() const { return options_.path; }
 
   Acceptor::Counters counters() const;
-  // As Acceptor::HadRoom.
+  // Does the same as Acceptor::HadRoom.
   bool HadRoom();
 
  private:
@@ -79,14 +79,14 @@ class SocketAcceptor {
   SocketAcceptor(Options options, UniqueFd listener, UniqueFd wake);
   static absl::StatusOr<UniqueFd> Listen(const Options& options);
   void Run();
-  // Accepts all waiting connections. Returns false if descriptors have run out; the caller then waits before it tries
-  // again.
+  // Accepts all waiting connections. Returns false if descriptors have run out; the caller then waits before it
+  // retries.
   bool AcceptWaiting();
   void Take(UniqueFd connection);
-  // Passes on the silent connections that have sent something, and closes those that had their time.
+  // Passes on the silent connections that have sent something, and closes those whose time is over.
   void Serve(const std::deque<bool>& is_readable);
   void ForgetClosed();
-  // Notes that a connection was closed or has to wait, and logs it.
+  // Records that a connection was closed or has to wait, and logs `why`.
   void ReportFull(const std::string& why);
 
   const Options options_;
@@ -95,15 +95,15 @@ class SocketAcceptor {
   const UniqueFd wake_;
   std::atomic<bool> stopping_ = false;
   absl::Mutex mutex_;
-  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;  // The thread runs no more.
+  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;  // Whether the thread has ended.
   std::thread thread_;
 
-  // Only the acceptor's thread uses these three.
+  // Only the acceptor's thread uses this member and the next two.
   std::deque<Silent> silent_;
   std::deque<Passed> passed_;
   absl::Duration last_warning_ = -absl::InfiniteDuration();  // Since boot.
 
-  std::atomic<bool> was_full_ = false;  // Since the last HadRoom.
+  std::atomic<bool> was_full_ = false;  // Whether a connection was closed or had to wait since the last HadRoom.
 
   std::atomic<int64_t> num_accepts_ = 0;
   std::atomic<int64_t> num_accepted_ = 0;

@@ -20,17 +20,17 @@
 
 namespace ampd::server {
 
-// Writes a session's messages to one client, one message in flight. A session has
+// Writes a session's messages to one client, one message in flight. A session has a function
 //
-//   Step Next()   WAIT (nothing now), MESSAGE, or END with a status; may block on the disk; called by one thread at a
-//                 time, on the pool
+//   Step Next()   returns WAIT (nothing to send now), MESSAGE, or END with a status; may block on the disk; called on
+//                 the pool, by one thread at a time
 //
-// and calls Kick, through a weak pointer, when it may have something to send. The ticker calls Kick once a second
-// anyway. A client that takes no message for `kWriteDeadline` is disconnected; it can resume with the resume token of
-// its last message.
+// and calls Kick, through a weak pointer, when it may have something to send. The ticker also calls Kick once a second.
+// If a client takes no message for `kWriteDeadline`, it is disconnected; it can resume with the resume token of its
+// last message.
 //
-// At any time at most one of these runs: a pump (the loop on the pool that calls Next), or a write. The object keeps
-// itself alive until OnDone.
+// At any time, either one pump (the loop on the pool that calls Next) or one write is active, or neither. The object
+// keeps itself alive until OnDone.
 template <typename Message, typename Session>
 class StreamReactor final : public grpc::ServerWriteReactor<Message>, public OpenStream, public Ticking {
  public:
@@ -59,7 +59,8 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Ope
     reactor->FinishLocked(status);
   }
 
-  // Whether the caller may open the stream. If so, it counts as open until it is done. Call once, before Run or Refuse.
+  // Checks whether the caller may open the stream. If so, the stream counts as open until it is done. Call it once,
+  // before Run or Refuse.
   absl::Status Admit() {
     AMPD_ASSIGN_OR_RETURN(slot_, environment_.guard->AdmitStream(*context_, method_));
     return absl::OkStatus();
@@ -177,7 +178,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Ope
     if (!status.ok() && !absl::IsCancelled(status)) {
       environment_.observer->Refused(method_, status, environment_.guard->PeerText(*context_), caller_.trace);
     }
-    slot_.reset();  // Before the client learns that the stream has ended, because it may open the next one at once.
+    slot_.reset();  // Released before the client learns of the end, as it may open the next stream at once.
     this->Finish(ToGrpcStatus(status));
   }
 
@@ -186,19 +187,19 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Ope
   const std::string_view method_;
   const AuditCaller caller_;
   CallLimits::Slot slot_;
-  std::unique_ptr<Session> session_;  // Used by the pump only.
+  std::unique_ptr<Session> session_;  // Used only by the pump.
 
   absl::Mutex mutex_;
   std::shared_ptr<StreamReactor> self_ ABSL_GUARDED_BY(mutex_);
   State state_ ABSL_GUARDED_BY(mutex_) = State::IDLE;
   bool again_ ABSL_GUARDED_BY(mutex_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status denied_ ABSL_GUARDED_BY(mutex_);  // Not OK: the stream is to end with it.
+  absl::Status denied_ ABSL_GUARDED_BY(mutex_);  // If not OK, the stream must end with this status.
   absl::Duration write_start_ ABSL_GUARDED_BY(mutex_);
   Message message_;
 };
 
-// Returns a callback that wakes the stream's reactor if the reactor still exists. The callback does not keep it alive.
+// Returns a callback that calls Kick if the reactor still exists. The callback does not keep the reactor alive.
 template <typename Reactor>
 std::function<void()> Wake(const std::shared_ptr<Reactor>& reactor) {
   return [weak = std::weak_ptr<Reactor>(reactor)] {

@@ -17,13 +17,13 @@ class Ticking {
   virtual void Tick(absl::Duration since_boot) = 0;
 };
 
-// One thread that ticks all live objects, for the heartbeats and deadlines of streams, of which there may be hundreds.
-// Thread-safe.
+// Calls all registered objects once a second, on one thread. Hundreds of streams need this for heartbeats and
+// deadlines. Thread-safe.
 class Ticker {
  public:
   ~Ticker() { Stop(); }
   void Start();
-  // After it returns, there are no more ticks.
+  // Stops the thread. After Stop has returned, there are no more ticks.
   void Stop();
   // Ticks the object until it is destroyed.
   void Add(std::weak_ptr<Ticking> ticking);

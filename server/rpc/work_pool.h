@@ -10,8 +10,8 @@
 
 namespace ampd::server {
 
-// Threads for work that may block on the disk, so that gRPC's threads never block. At most `capacity` tasks wait: if
-// one more is posted, TryPost returns false without taking it, and the caller refuses the request. Thread-safe.
+// Threads for work that may block on the disk, so that gRPC's threads never block. At most `capacity` tasks wait. If
+// that many wait, TryPost returns false without accepting the task, and the caller refuses the request. Thread-safe.
 class WorkPool {
  public:
   WorkPool(int num_threads, size_t capacity) : num_threads_(num_threads), capacity_(capacity) {}
@@ -22,7 +22,8 @@ class WorkPool {
   // the task has been destroyed and the thread counts as free. A client that is answered in `then` can therefore rely
   // on two things: the task's resources are released, and the thread is free for the client's next call.
   bool TryPost(std::function<void()> task, std::function<void()> then = nullptr);
-  // Posts a task as TryPost does, but only if a thread is free to begin it at once; otherwise returns false.
+  // Posts a task if a thread is free to begin it at once; otherwise returns false. `then` has the same meaning as for
+  // TryPost.
   bool TryPostIfIdle(std::function<void()> task, std::function<void()> then = nullptr);
   // Runs all posted tasks and returns when they are done. Idempotent; REQUIRES: not called by a task.
   void Stop();

@@ -24,7 +24,7 @@ absl::Status WorkerAdminService::CheckWorker(const grpc::CallbackServerContext& 
                                              const std::string& worker) const {
   AMPD_ASSIGN_OR_RETURN(const Identity identity, environment_->guard->IdentityOf(context));
   if (identity.TenantsWith(Right::kOperate).all()) {
-    return absl::OkStatus();  // Also for a worker whose registration is only on its way to the state.
+    return absl::OkStatus();  // The worker may also be one whose registration is not committed yet.
   }
   AMPD_ASSIGN_OR_RETURN(const Tenants serves, sessions_->TenantsOf(worker));
   return CheckWorkersTenants(identity, worker, serves);

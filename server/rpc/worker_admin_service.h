@@ -8,7 +8,7 @@
 
 namespace ampd::server {
 
-// ampd.v1.WorkerAdminService over the sessions of the workers. Thread-safe.
+// Implements ampd.v1.WorkerAdminService with the sessions of the workers. Thread-safe.
 class WorkerAdminService final : public v1::WorkerAdminService::CallbackService {
  public:
   WorkerAdminService(const CallEnvironment* environment, WorkerSessions* sessions)
@@ -24,7 +24,8 @@ class WorkerAdminService final : public v1::WorkerAdminService::CallbackService 
                                          v1::RemoveWorkerResponse*) override;
 
  private:
-  // OK if the caller may change the worker: it must be an operator of all tenants that the worker serves.
+  // Returns OK if the caller may change the worker. The caller must be an operator of all tenants that the worker
+  // serves.
   absl::Status CheckWorker(const grpc::CallbackServerContext& context, const std::string& worker) const;
 
   const CallEnvironment* const environment_;

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::string_view kAttach = "ampd.v1.WorkerService/Attach";
 constexpr std::string_view kReportTelemetry = "ampd.v1.WorkerService/ReportTelemetry";
-// How many uploads of one stream may wait for the disk. The next upload is read when one of them is durable.
+// The most uploads of one stream that may wait for the disk. If that many wait, the next upload is read when one of
+// them is durable.
 constexpr int kMaxUploads = 16;
 
 // One worker's Attach stream. It answers every report with a directive, and also sends a directive whenever one is due.
@@ -35,8 +36,8 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
         return;
       }
     }
-    // SendDue runs on the pool, because the coordinator calls this function and must not be called back from it. If the
-    // pool is full, the answer to the worker's next report contains the directive.
+    // SendDue runs on the pool, because the coordinator calls DirectiveDue, and DirectiveDue must not call the
+    // coordinator. If the pool is full, the answer to the worker's next report contains the directive.
     if (!options_.environment->pool->TryPost([this, keep = self()] { SendDue(); })) {
       absl::MutexLock lock(&due_mutex_);
       due_ = false;
@@ -60,7 +61,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
       return;
     }
     {
-      // `order_mutex_` is held while a directive is built and queued, so that directives are sent in the order in which
+      // Holds `order_mutex_` while a directive is built and queued, so that directives are sent in the order in which
       // they were built.
       absl::MutexLock lock(&order_mutex_);
       absl::StatusOr<v1::WorkerDirective> directive = options_.sessions->HandleReport(report);
@@ -69,9 +70,9 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
         return;
       }
       if (is_first) {
-        // Attach ends the worker's previous stream, so it comes only after the report was accepted: a refused report
-        // must not end the stream of the agent that has the name. It comes before the answer, so that this stream is
-        // the worker's when the worker has the answer.
+        // Attach ends the worker's previous stream, so the order matters. Attach comes after the report was accepted,
+        // because a refused report must not end the stream of the agent that has the name. It comes before the answer,
+        // so that this stream already belongs to the worker when the worker has the answer.
         worker_ = report.worker();
         incarnation_ = report.incarnation();
         options_.streams->Attach(worker_, self());
@@ -85,7 +86,8 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
     Read();
   }
 
-  // Replaces the tenants that the worker wants to serve by those that it serves; none stand for all.
+  // Replaces the list of tenants that the worker wants to serve by the list of those that it serves. An empty list
+  // stands for all tenants.
   absl::Status ResolveTenants(v1::WorkerReport* report) {
     const Tenants wants(std::set<std::string>(report->tenants().begin(), report->tenants().end()));
     const absl::StatusOr<Tenants> serves = ChooseWorkersTenants(identity_, wants);
@@ -118,7 +120,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
 
   const WorkerService::Options& options_;
   const Identity identity_;
-  std::string refused_worker_;  // Set before the stream ends.
+  std::string refused_worker_;  // Set only before the stream ends.
   // Empty until the first accepted report sets it. DirectiveDue is called only after that.
   std::string worker_;
   std::string incarnation_;
@@ -127,8 +129,8 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
   bool due_ ABSL_GUARDED_BY(due_mutex_) = false;
 };
 
-// One telemetry stream. Every upload must come from the owner of its attempt. It is stored, and acknowledged when it is
-// durable.
+// One telemetry stream. Only the owner of an attempt may send uploads for it. The server stores each upload, and
+// acknowledges it when it is durable.
 class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::TelemetryAck> {
  public:
   TelemetryReactor(const WorkerService::Options& options, grpc::CallbackServerContext* context)
@@ -152,8 +154,8 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
       StoreAndRead(std::move(upload), *place);
       return;
     }
-    // Samples are written before the rest of the batch is queued. This happens on a thread of the pool, because it may
-    // wait for the disk. To keep the order, the next upload is read only after it.
+    // Samples are written before the rest of the batch is queued. That may wait for the disk, so a thread of the pool
+    // does it. The next upload is read only afterwards, to keep the order.
     auto shared = std::make_shared<v1::TelemetryUpload>(std::move(upload));
     if (!options_.environment->pool->TryPost(
             [this, shared, place = *place, keep = self()] { TakeSamples(std::move(*shared), place); })) {
@@ -196,11 +198,12 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
     }
   }
 
-  // Appends the log before the telemetry. The store keeps the order, so the telemetry's acknowledgement covers the log.
+  // Appends the log before the telemetry. The store keeps that order, so the acknowledgement of the telemetry also
+  // covers the log.
   absl::Status Store(v1::TelemetryUpload upload, const JobQueries::AttemptPlace& place) {
     const v1::AttemptKey key = upload.key();
     if (upload.has_log()) {
-      if (place.has_gap) {  // What the backup lacks of the log before this text will never come.
+      if (place.has_gap) {  // Log text that the backup lacks will never come.
         upload.mutable_log()->set_dropped_bytes(upload.log().offset_bytes());
       }
       absl::Status queued = options_.store->AppendLog(key.job_id(), key.attempt(), std::move(*upload.mutable_log()),
@@ -220,15 +223,15 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
     TelemetryAppend append{key.job_id(), key.attempt(), place.from_step, std::move(*upload.mutable_batch()),
                            place.has_gap};
     const absl::Status queued = options_.store->AppendTelemetry(std::move(append), done);
-    // A batch that is malformed stays malformed when it is sent again. It is therefore skipped, and an event of the job
-    // reports that.
+    // A malformed batch would still be malformed if it were sent again. It is therefore skipped, and an event of the
+    // job reports that.
     return absl::IsInvalidArgument(queued)
                ? options_.store->SkipTelemetry(
                      {key.job_id(), key.attempt(), place.from_step, first, last, std::string(queued.message())}, done)
                : queued;
   }
 
-  // Orders the sender to drop all telemetry of the attempt and to send no more of it.
+  // Tells the sender to drop all telemetry of the attempt and to send no more of it.
   void Refuse(const v1::AttemptKey& key) {
     v1::TelemetryAck ack;
     *ack.mutable_key() = key;
@@ -262,8 +265,8 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
   absl::Mutex uploads_mutex_;
   int num_uploads_ ABSL_GUARDED_BY(uploads_mutex_) = 0;
   bool half_closed_ ABSL_GUARDED_BY(uploads_mutex_) = false;
-  // Whether no further read may be started: a read is in flight, or OnMessage is running and starts the next read
-  // itself.
+  // Whether no new read may be started: either a read is in flight, or OnMessage is running and will start the next
+  // read.
   bool reading_ ABSL_GUARDED_BY(uploads_mutex_) = true;
 };
 

@@ -11,7 +11,7 @@
 
 namespace ampd::server {
 
-// ampd.v1.WorkerService: the streams of the agents. Thread-safe.
+// Implements ampd.v1.WorkerService: the streams of the agents. Thread-safe.
 class WorkerService final : public v1::WorkerService::CallbackService {
  public:
   struct Options {

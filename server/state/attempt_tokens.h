@@ -10,7 +10,7 @@
 // Fencing: each attempt has a secret token, and only a sender that knows the token may act for the attempt.
 namespace ampd::server {
 
-// The error FAILED_PRECONDITION with reason FENCED: the sender is not the attempt's current owner.
+// Returns the error FAILED_PRECONDITION with reason FENCED: the sender is not the attempt's current owner.
 absl::Status Fenced(const v1::AttemptKey& key);
 
 // Finds the attempt with the key's number, and checks that the key has its token. The pointer lives as long as the
@@ -20,10 +20,10 @@ absl::StatusOr<const v1::Attempt*> FindAttemptByToken(const internal::JobRecord&
 // Whether the attempt ended with an outcome that it or its shim reported.
 bool EndedByItself(const v1::Attempt& attempt);
 
-// The key of the job's newest attempt. REQUIRES: the job has an attempt.
+// Returns the key of the job's newest attempt. REQUIRES: the job has an attempt.
 v1::AttemptKey NewestKey(const internal::JobRecord& record);
 
-// "job/attempt", without the token.
+// Returns "job/attempt", without the token.
 std::string NameOf(const v1::AttemptKey& key);
 
 }  // namespace ampd::server

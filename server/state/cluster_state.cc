@@ -40,7 +40,7 @@ void ClusterState::Adopt(const Applied& applied) {
     epoch_ = applied.epoch;
     restored_in_life_ = life_;
   }
-  if (applied.changed) {  // If nothing changed, the update is not in the journal, and a replay would not see its time.
+  if (applied.changed) {  // Otherwise the update is not in the journal, and a replay would miss its time.
     newest_time_unix_micros_ = std::max(newest_time_unix_micros_, applied.time_unix_micros);
   }
   for (const WorkerRecordPtr& worker : applied.workers) {

@@ -24,7 +24,7 @@ using WorkerRecordPtr = std::shared_ptr<const internal::WorkerRecord>;
 // Returns the part of a record that clients see. The pointer keeps the whole record alive.
 JobPtr JobOf(const JobRecordPtr& record);
 
-// An event of a job. `event.sequence` counts the server's events of the job from 1 without gaps.
+// An event of a job. `event.sequence` numbers the job's events from the server, beginning with 1, without gaps.
 struct JobEvent {
   std::string job;
   v1::Event event;
@@ -44,49 +44,49 @@ struct DeletedHistory {
   std::string traceparent;  // Job.traceparent.
 };
 
-// The effects of one update. Records are new objects; records that were handed out before never change.
+// The effects of one update. Changed records are new objects; records that readers already have never change.
 struct Applied {
-  // False if the update changed nothing because it had been applied before. It then needs no journal entry.
+  // False if the update had already been applied and so changed nothing. It then needs no journal entry.
   bool changed = false;
-  std::string job;            // For CreateJob: the job that this request or an earlier one with its id created.
+  std::string job;            // For CreateJob: the job of this request, or of an earlier one with its id.
   JobRecordPtr archived_job;  // The job that the update names, if it is in the history table.
   std::vector<JobRecordPtr> jobs;
-  std::vector<JobRecordPtr> archived;  // Records to be put into the history table, or replaced there.
+  std::vector<JobRecordPtr> archived;  // Records to add to the history table, or to replace there.
   std::vector<DeletedJob> deleted_jobs;
   std::vector<WorkerRecordPtr> workers;
   std::vector<std::string> removed_workers;
   std::vector<JobEvent> events;
   std::vector<DeletedHistory> deleted_histories;
-  uint64_t life = 0;             // For StartLife: the new life.
-  std::string server_version;    // For StartLife: the version of ampd; empty: 0.1.
+  uint64_t life = 0;             // For StartLife: the number of the new life, which is one run of the server.
+  std::string server_version;    // For StartLife: the version of ampd; empty: version 0.1.
   uint64_t epoch = 0;            // For RestoreServer: the new epoch.
-  int64_t time_unix_micros = 0;  // When the update was asked for.
+  int64_t time_unix_micros = 0;  // When the update was requested.
 };
 
-// The whole state of the server: jobs, workers, accepted requests. Only Apply changes it. Apply is deterministic (no
-// clock, no randomness, no thread, no file): the same updates in the same order give the same state, byte for byte, and
-// the same events. After a crash the events are published again, and the history of a job skips the events that it has,
-// which it recognises by (job, sequence).
+// The whole state of the server: jobs, workers, accepted requests. Only Apply changes it. Apply is deterministic: it
+// uses no clock, random numbers, threads or files. The same updates in the same order give the same state, byte for
+// byte, and the same events. After a crash the events are published again. The history of a job skips the events that
+// it already has, which it recognises by (job, sequence).
 //
-// A server has two instances: the committer's head, which Apply changes, and the readers' copy. The copy gets the
-// changed records by Adopt when they are on disk. Thread-compatible.
+// A server has two instances: the committer's head, which Apply changes, and the readers' copy. Adopt adds changed
+// records to the copy when they are on disk. Thread-compatible.
 class ClusterState {
  public:
-  // Queued jobs in the order in which they are placed: higher priority first, then submit order.
+  // The key that sorts queued jobs by placement order: higher priority first, then submit order.
   struct QueueKey {
     int32_t negative_priority;
     int64_t submit_order;
     friend auto operator<=>(const QueueKey&, const QueueKey&) = default;
   };
 
-  // Applies the whole update, or changes nothing and returns
+  // Applies the whole update. On an error, changes nothing and returns
   //   NOT_FOUND            no such job, worker or attempt,
-  //   ALREADY_EXISTS       a different request with the same id was accepted before,
+  //   ALREADY_EXISTS       a different request with this id was accepted earlier,
   //   FAILED_PRECONDITION  the move is not legal now, or the sender is not the current owner (reason FENCED),
   //   ABORTED              the etag is not the job's.
   absl::StatusOr<Applied> Apply(const internal::Update& update);
 
-  // Makes the changes that Apply made to another instance.
+  // Makes the same changes that Apply made to another instance.
   void Adopt(const Applied& applied);
 
   internal::Snapshot ToSnapshot(uint64_t index) const;
@@ -95,15 +95,15 @@ class ClusterState {
   // Returns the job's record from memory, or null if there is none.
   JobRecordPtr FindJob(const std::string& id) const;
   WorkerRecordPtr FindWorker(const std::string& name) const;
-  // Return the jobs of these tenants in memory that have this name, or whose id begins with this prefix: the newest
-  // `limit` of the jobs with the name, and the first `limit` in the order of ids.
+  // The two functions return jobs of these tenants in memory. The first returns the newest `limit` jobs with this name.
+  // The second returns the first `limit` jobs, in the order of ids, whose id begins with this prefix.
   std::vector<JobRecordPtr> JobsNamed(const std::string& name, size_t limit, const Tenants& tenants) const;
   std::vector<JobRecordPtr> JobsWithPrefix(const std::string& prefix, size_t limit, const Tenants& tenants) const;
 
-  const std::map<int64_t, JobRecordPtr>& jobs() const { return jobs_; }  // By submit order.
+  const std::map<int64_t, JobRecordPtr>& jobs() const { return jobs_; }  // The key is the submit order.
   const std::map<std::string, WorkerRecordPtr>& workers() const { return workers_; }
   const std::map<QueueKey, JobRecordPtr>& queue() const { return queue_; }
-  // Jobs with a live attempt on the worker, by submit order; the attempt is the job's newest.
+  // Returns the jobs whose newest attempt is live on the worker, by submit order.
   std::vector<JobRecordPtr> JobsOn(const std::string& worker) const;
   // Whether a live attempt holds the device.
   bool DeviceIsHeld(const std::string& worker, const std::string& device) const;
@@ -111,14 +111,14 @@ class ClusterState {
   int64_t next_submit_order() const { return next_submit_order_; }
   uint64_t epoch() const { return epoch_; }
   uint64_t life() const { return life_; }
-  // The version of ampd that began the newest life; empty: 0.1, or none began.
+  // The version of ampd in the newest StartLife; empty if there was none, or if ampd 0.1 wrote it.
   const std::string& server_version() const { return server_version_; }
-  // The newest version of ampd that is known to have written the journal; empty: none but 0.1.
+  // The newest version of ampd that is known to have written the journal; empty if only ampd 0.1 wrote it.
   const std::string& newest_server_version() const { return newest_server_version_; }
-  // Whether this is the first life of a server that was restored from a backup. Workers may then still run attempts
-  // that are not in this state.
+  // Whether this is the first life (run) of a server that was restored from a backup. Workers may then still run
+  // attempts that are not in this state.
   bool is_first_life_after_restore() const { return restored_in_life_ > 0 && life_ == restored_in_life_ + 1; }
-  // What the unfinished jobs of a tenant are.
+  // How many unfinished jobs a tenant has, and how large their specs are together.
   struct TenantUse {
     int64_t num_jobs = 0;
     int64_t spec_bytes = 0;
@@ -128,7 +128,7 @@ class ClusterState {
   size_t spec_bytes() const { return spec_bytes_; }
   // The latest time of any update; 0 when there was none.
   int64_t newest_time_unix_micros() const { return newest_time_unix_micros_; }
-  // The request with this id that created a job of the tenant; null if there is none.
+  // Returns the request with this id that created a job of the tenant; null if there is none.
   const internal::AcceptedRequest* FindRequest(const std::string& tenant, const std::string& request_id) const;
 
  private:
@@ -136,7 +136,7 @@ class ClusterState {
   void PutWorker(const WorkerRecordPtr& record);
   void RemoveJob(const std::string& id);
   void Unindex(const internal::JobRecord& record);
-  // Adds an unfinished job to its tenant's use or, if `sign` is -1, takes it away.
+  // Adds an unfinished job to its tenant's totals. If `sign` is -1, subtracts the job.
   void CountUse(const v1::Job& job, int sign);
 
   uint64_t epoch_ = 1;
@@ -144,18 +144,18 @@ class ClusterState {
   uint64_t restored_in_life_ = 0;
   std::string server_version_;
   std::string newest_server_version_;
-  internal::Snapshot kept_;  // Only the fields of a newer server's snapshot that this server does not know.
+  internal::Snapshot kept_;  // Only the fields of a newer server's snapshot that are unknown here.
   int64_t newest_time_unix_micros_ = 0;
   size_t spec_bytes_ = 0;
-  std::map<std::string, TenantUse> use_;  // Of tenants that have unfinished jobs.
+  std::map<std::string, TenantUse> use_;  // Only tenants that have unfinished jobs.
   int64_t next_submit_order_ = 1;
   std::map<int64_t, JobRecordPtr> jobs_;
-  std::map<std::string, int64_t> order_of_;                // By id.
-  std::map<std::string, std::set<int64_t>> orders_named_;  // By name.
+  std::map<std::string, int64_t> order_of_;                // Key: the job's id.
+  std::map<std::string, std::set<int64_t>> orders_named_;  // Key: the job's name.
   std::map<QueueKey, JobRecordPtr> queue_;
   std::map<std::string, std::set<int64_t>> on_worker_;
   std::map<std::string, WorkerRecordPtr> workers_;
-  std::map<std::pair<std::string, std::string>, internal::AcceptedRequest> requests_;  // By tenant and request id.
+  std::map<std::pair<std::string, std::string>, internal::AcceptedRequest> requests_;  // Key: tenant and request id.
 };
 
 }  // namespace ampd::server

@@ -16,7 +16,7 @@ using v1::Job;
 
 constexpr int kDefaultMaxRetries = 2;
 
-// The state of an unfinished job whose attempt has ended: PAUSED if the user wants that, otherwise QUEUED.
+// Returns the state of an unfinished job after its attempt has ended: PAUSED if the user wants that, otherwise QUEUED.
 Job::State RestingState(const Job& job) { return job.desired() == Job::PAUSE ? Job::PAUSED : Job::QUEUED; }
 
 int MaxRetries(const Job& job) { return job.spec().has_max_retries() ? job.spec().max_retries() : kDefaultMaxRetries; }
@@ -32,8 +32,8 @@ absl::Status GoToRest(const v1::Outcome& outcome, JobEdit& edit) {
   return edit.Move(to, reason, to == Job::PAUSED ? "" : MessageOf(edit.job(), outcome));
 }
 
-// Decides what follows after an attempt failed, disappeared, or left without having been asked to: a retry, or the end
-// of the job.
+// Called when an attempt failed, disappeared, or exited although nobody asked it to. Decides whether the job is retried
+// or ends.
 absl::Status RetryOrFail(const v1::Outcome& outcome, JobEdit& edit) {
   const Blame blame = BlameFor(outcome.reason());
   Job& job = edit.job();
@@ -43,7 +43,8 @@ absl::Status RetryOrFail(const v1::Outcome& outcome, JobEdit& edit) {
   if (blame == Blame::USER || (blame == Blame::JOB && job.num_retries_used() >= MaxRetries(job))) {
     return edit.Move(Job::FAILED, outcome.reason(), MessageOf(job, outcome));
   }
-  // A job that predicts makes no checkpoints, so their lack says nothing. max_retries limits what it causes itself.
+  // A job that predicts makes no checkpoints, so their absence says nothing about its progress. max_retries limits its
+  // failures instead.
   if (fruitless >= kMaxAttemptsWithoutCheckpoint && !job.spec().has_predict()) {
     return edit.Move(Job::FAILED, v1::Reason::NO_PROGRESS,
                      absl::StrCat(fruitless, " attempts in a row ended without a new checkpoint; the last: ",

@@ -53,7 +53,7 @@ bool IsLegalMove(Job::State from, Job::State to) {
     case Job::PAUSED:
       return to == Job::QUEUED || to == Job::CANCELLED || to == Job::FAILED;
     case Job::CANCELLING:
-      // A job in CANCELLING can still end as FAILED, because its deadline may pass.
+      // A job in CANCELLING can also end as FAILED, because its deadline may pass.
       return to == Job::CANCELLED || to == Job::FAILED;
     default:
       return false;
@@ -94,7 +94,7 @@ Blame BlameFor(v1::Reason::Code reason) {
     case v1::Reason::DEADLINE:
       return Blame::USER;
     default:
-      // The default covers crashes, checkpoints that can't be written, internal errors, and reasons that only newer
+      // All other reasons: crashes, checkpoints that can't be written, internal errors, and reasons that only newer
       // workers know.
       return Blame::JOB;
   }
@@ -160,8 +160,8 @@ std::vector<v1::Checkpoint> OlderThan(const internal::JobRecord& record, const v
   if (is_own) {
     older.assign(std::next(found), kept.rend());
   }
-  // Adds the checkpoint that the job began with, but only if the job resumed training from it. If it only lent its
-  // weights, starting from it would start the run over, instead of resuming it at an older step.
+  // Adds the checkpoint with which the job began, but only if the job resumed training from it. If the job took only
+  // its weights, starting from it would start training over, instead of resuming at an older step.
   if (is_own && record.has_clone_start() && ResumesTraining(record.job().spec(), record.clone_start())) {
     older.push_back(record.clone_start());
   }

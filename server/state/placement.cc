@@ -17,7 +17,7 @@ using v1::Device;
 using v1::DeviceVerdict;
 using v1::PendingReason;
 
-// A page of 500 jobs with messages of this size stays below the size that clients accept.
+// The size limit for one message. A page of 500 jobs with such messages stays below the size that clients accept.
 constexpr size_t kMaxReasonBytes = 600;
 
 std::set<std::string> HeldDevices(const ClusterState& state, const std::string& worker) {
@@ -29,7 +29,8 @@ std::set<std::string> HeldDevices(const ClusterState& state, const std::string& 
   return held;
 }
 
-// Ranks reasons from the most hopeful to the least. A job's reason for waiting is that of its most hopeful device.
+// Ranks the reasons why a job waits, from the most hopeful to the least. A job shows the reason of its most hopeful
+// device.
 int Hope(PendingReason::Code reason) {
   switch (reason) {
     case PendingReason::PLACEMENT_DUE:
@@ -51,7 +52,7 @@ int Hope(PendingReason::Code reason) {
   }
 }
 
-// Compares the job with the device. Returns whether it suits the job.
+// Compares the job with the device. Returns whether the device suits the job.
 bool Examine(const JobRecord& record, const std::optional<v1::Checkpoint>& start, const Candidate& candidate,
              DeviceVerdict* verdict) {
   PresetChoice choice;

@@ -18,8 +18,8 @@ using precision::PresetChoice;
 using v1::Device;
 using v1::DeviceVerdict;
 
-// The data roots that the job needs. If `begins`, the job does not resume from a checkpoint, so it also needs the data
-// roots of the model's file and of the initial weights.
+// Returns the data roots that the job needs. `begins`: the job does not resume from a checkpoint, so it also needs the
+// data roots of the model's file and of the initial weights.
 std::set<std::string> DataRootsOf(const v1::JobSpec& spec, bool begins) {
   std::set<std::string> roots;
   const auto add = [&](const std::string& path) {
@@ -39,7 +39,7 @@ std::set<std::string> DataRootsOf(const v1::JobSpec& spec, bool begins) {
     add(source->safetensors().file());
     const v1::NpzSource& npz = source->npz();
     add(npz.file());
-    if (npz.file().empty()) {  // If `file` is set, these are names of arrays in it, not paths.
+    if (npz.file().empty()) {  // If `file` is set, these names are arrays in it, not paths.
       add(npz.images());
       add(reads_labels ? npz.labels() : "");
     }
@@ -56,7 +56,8 @@ void Say(DeviceVerdict* verdict, v1::PendingReason::Code reason, std::string mes
   verdict->set_message(std::move(message));
 }
 
-// `roots`: the data roots that jobs of the tenant may read.
+// Explains why the worker lacks the data root `root`. `roots`: the worker's data roots that jobs of the tenant may
+// read.
 std::string NoDataRoot(const WorkerRecord& worker, const std::vector<std::string>& roots, const std::string& root) {
   constexpr size_t kMostNamed = 8;
   const auto end = roots.begin() + static_cast<ptrdiff_t>(std::min(roots.size(), kMostNamed));
@@ -218,7 +219,7 @@ std::string NeedsOf(const JobRecord& record) {
   const v1::JobSpec& spec = record.job().spec();
   const std::optional<v1::Checkpoint> start = StartPoint(record);
   const bool begins = !start.has_value() || !ResumesTraining(spec, *start);
-  // Each part is preceded by its length, so that different parts never make the same text.
+  // Each part is preceded by its length, so that two different lists of parts never give the same text.
   std::string needs = record.job().checkpoints().empty() ? "-" : "+";
   const std::string start_bytes = start.has_value() ? start->SerializeAsString() : "";
   for (const std::string& part : {record.job().tenant(), spec.resources().SerializeAsString(),

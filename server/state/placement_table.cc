@@ -20,7 +20,7 @@ ClusterState::QueueKey KeyOf(const JobRecord& record) {
   return {-record.job().spec().priority(), record.job().submit_order()};
 }
 
-// Orders the candidates for a job: a better one has a smaller value.
+// Returns a value for sorting the candidates for a job: the better the candidate, the smaller the value.
 auto Preference(const v1::Device& device, const PresetChoice& choice) {
   return std::tuple(device.kind() != v1::Device::GPU, choice.emulated);
 }
@@ -103,8 +103,8 @@ void PlacementTable::PutFacts(const std::string& worker, std::optional<WorkerFac
   WorkerEntry& entry = workers_[worker];
   std::set<std::string> changed;
   if (facts.has_value()) {
-    // If the previous facts were too old, the worker's devices were not considered, so the new facts mark all of them
-    // as changed.
+    // If the previous facts had expired, the worker's devices were not considered. The new facts then mark all its
+    // devices as changed.
     const bool was_fresh = entry.facts.has_value() && now <= entry.facts->fresh_until;
     for (const auto& [device, free_bytes] : facts->free_bytes) {
       if (!was_fresh || free_bytes > FreeBytes(*entry.facts, device)) {
@@ -161,7 +161,7 @@ void PlacementTable::EndWaits(int64_t now_unix_micros) {
   };
   while (!waits_.empty() && end(*waits_.begin())) {
   }
-  // A wait that is longer than any retry delay was recorded before the clock was set back. Such waits end, too.
+  // A wait that is longer than any retry delay was recorded before the clock was set back. Such a wait ends now.
   while (!waits_.empty() && end(*waits_.rbegin())) {
   }
 }
@@ -235,8 +235,8 @@ std::vector<Placement> PlacementTable::Place(int64_t now_unix_micros, absl::Dura
       placements.push_back(*std::move(placement));
     }
   }
-  // Everything that changed has been examined: each changed job and device was compared with all devices and jobs that
-  // could fit. If a device becomes free later, it is marked as changed then.
+  // Everything that changed has been examined: each changed job was compared with all devices that could fit, and each
+  // changed device with all such jobs. If a device becomes free later, it is marked as changed then.
   changed_jobs_.clear();
   changed_devices_.clear();
   return placements;

@@ -11,7 +11,7 @@ namespace ampd::server {
 namespace {
 
 constexpr size_t kMaxMessageBytes = 4 << 10;
-constexpr size_t kMaxShortTextBytes = 256;  // Names and hashes.
+constexpr size_t kMaxShortTextBytes = 256;  // Limit for names and hashes.
 constexpr size_t kMaxPhasesBytes = 4 << 10;
 constexpr size_t kMaxAttributeBytes = 1 << 10;
 constexpr int kMaxAttributes = 32;
@@ -61,7 +61,7 @@ void BoundGradients(v1::Event* event) {
   }
 }
 
-// Collects the fields that are too long.
+// Collects the fields that exceed their size limits.
 class SizeCheck {
  public:
   void AtMost(size_t max_bytes, const std::string& field, size_t num_bytes) {

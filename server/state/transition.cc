@@ -145,7 +145,7 @@ absl::Status Transition::CheckStart(const internal::CreateJob& create) const {
   const JobRecordPtr record = state_.FindJob(keeper);
   if (record == nullptr) {
     // The job that keeps the checkpoint has left the memory since the request was checked: it was archived or deleted.
-    // If the client repeats the call, the request is checked again and the outcome is clear.
+    // The client should repeat the call, which checks the request again.
     return WithRetryDelay(Error(StatusCode::kUnavailable, "CHECKPOINT_MOVED",
                                 absl::StrCat("job ", keeper, ", whose checkpoint it is, is being put away")),
                           absl::Seconds(1));
@@ -201,7 +201,8 @@ absl::Status Transition::Do(const internal::CreateJob& create) {
   job.set_desired(Job::RUN);
   job.mutable_create_time()->set_seconds(update_.time_unix_micros() / 1'000'000);
   job.mutable_create_time()->set_nanos(static_cast<int32_t>(update_.time_unix_micros() % 1'000'000 * 1000));
-  // Not a plain count: every caller sees the order of its own jobs, and a count would tell how many others submit.
+  // The number is no plain count, because every caller sees the numbers of its own jobs, and from a count it could tell
+  // how many jobs others submit.
   job.set_submit_order(std::max(state_.next_submit_order(), update_.time_unix_micros()));
   job.set_cloned_from(create.cloned_from());
   job.set_owner(create.owner());
@@ -259,7 +260,7 @@ absl::Status Transition::Pause(JobEdit& edit) {
     return absl::OkStatus();
   }
   job.set_desired(Job::PAUSE);
-  if (job.state() == Job::PAUSING) {  // Its trainer leaves for another reason, and will not be restarted.
+  if (job.state() == Job::PAUSING) {  // Its trainer already exits for another reason; no restart follows.
     job.set_reason(v1::Reason::USER_PAUSED);
   } else {
     AMPD_RETURN_IF_ERROR(edit.Move(IsActive(job.state()) ? Job::PAUSING : Job::PAUSED, v1::Reason::USER_PAUSED, ""));
@@ -277,8 +278,8 @@ absl::Status Transition::Resume(JobEdit& edit) {
     return absl::OkStatus();
   }
   job.set_desired(Job::RUN);
-  // Only a paused job is queued at once. A trainer that is leaving can't be called back; its job is queued when it has
-  // left.
+  // Only a paused job is queued at once. A trainer that is exiting can't be stopped from that; its job is queued when
+  // the trainer has exited.
   if (job.state() == Job::PAUSED) {
     AMPD_RETURN_IF_ERROR(edit.Move(Job::QUEUED, v1::Reason::REASON_UNSPECIFIED, ""));
   }

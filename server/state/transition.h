@@ -11,13 +11,13 @@
 
 namespace ampd::server {
 
-// Applies one update. It only reads the state and collects the changes in an Applied. ClusterState::Apply adopts them
-// at the end, so an update that is refused midway changes nothing. Single-threaded: owner is ClusterState::Apply.
+// Applies one update. It only reads the state, and collects the changes in an Applied. ClusterState::Apply adopts them
+// at the end, so an update that is refused midway changes nothing. Single-threaded; owned by ClusterState::Apply.
 class Transition {
  public:
   Transition(const ClusterState& state, const internal::Update& update) : state_(state), update_(update) {}
 
-  // REQUIRES: called once.
+  // Applies the update. REQUIRES: called once.
   absl::StatusOr<Applied> Run();
 
  private:
@@ -49,16 +49,16 @@ class Transition {
   absl::Status CheckDecision(const internal::AssignAttempt& assign, const internal::JobRecord& record,
                              const internal::WorkerRecord& worker) const;
   absl::Status CheckStart(const internal::CreateJob& create) const;
-  // RESOURCE_EXHAUSTED (TENANT_LIMIT) if the tenant has no room for the job.
+  // Returns RESOURCE_EXHAUSTED (TENANT_LIMIT) if the job would exceed its tenant's limits.
   absl::Status CheckLimits(const internal::CreateJob& create, const std::string& tenant) const;
 
   absl::StatusOr<JobRecordPtr> RequireJob(const std::string& id) const;
   struct NamedJob {
     JobRecordPtr record;
-    bool is_hot = true;  // False: it is in the history table.
+    bool is_hot = true;  // False: the job is in the history table.
   };
-  // The job that the update names, in the hot state (memory) or in the history table. `earlier`: the job's record, if
-  // an earlier server stored it in the update itself; may be empty.
+  // Returns the job that the update names, from the hot state (memory) or the history table. `earlier`: the job's
+  // record if an earlier server stored it in the update; may be empty.
   absl::StatusOr<NamedJob> RequireNamedJob(const std::string& id, const internal::JobRecord& earlier = {});
   // Finishes the edit. The edited record goes into the hot state if `is_hot`, otherwise into the history table.
   void FinishHotOrArchived(JobEdit& edit, bool is_hot);
@@ -67,26 +67,27 @@ class Transition {
   // no such job or attempt; FENCED if the token differs, or the attempt is not the newest or has ended.
   absl::StatusOr<JobRecordPtr> RequireOwner(const v1::AttemptKey& key) const;
   JobEdit Edit(const internal::JobRecord& record) const { return {record, update_.time_unix_micros()}; }
-  // A digest of the id of the agent that has the worker's name; empty: not known.
+  // Returns a digest of the id of the agent that has the worker's name; empty if it is not known.
   std::string AgentOf(const std::string& worker) const;
   internal::WorkerRecord& EditWorker(const internal::WorkerRecord& record);
-  // A worker that is not lost and shares the lost worker's checkpoint root; empty if there is none.
+  // Returns a worker that is not lost and shares the lost worker's checkpoint root; empty if there is none.
   std::string FindSharedRootPeer(const internal::WorkerRecord& lost) const;
-  // The worker itself, or, if it is lost, the worker that shares its checkpoint root, if there is one.
+  // Returns the worker itself. If it is lost, returns a worker that shares its checkpoint root, if there is one.
   std::string ReachableWorker(const std::string& worker) const;
   void HandOverDeletions(internal::WorkerRecord& lost);
   // Orders a worker that can reach the checkpoint's files to delete them.
   void DeleteFiles(const internal::JobRecord& record, const v1::Checkpoint& checkpoint);
-  // Orders workers to delete the job's folders below the checkpoint roots, with all files, recorded or not.
+  // Orders workers to delete the job's folders in the checkpoint roots, with all their files, including files that were
+  // never recorded.
   void DeleteFolders(const internal::JobRecord& record);
   // If the next assignment will drop the job's oldest attempt from the record, orders the worker to delete that
   // attempt's folder. Does nothing if the folder will be deleted together with the job.
   void DeleteFolderOfForgotten(const internal::JobRecord& record);
   void DeletePath(const std::string& worker, const v1::CheckpointKey& key);
-  // Drops all checkpoints except the newest ones that the spec keeps and, if the spec says so, the best one.
+  // Drops checkpoints, except the newest ones that the spec keeps and, if the spec says so, the best one.
   void DropOldCheckpoints(const internal::JobRecord& record, JobEdit& edit);
-  // Whether an unfinished job starts from the checkpoint `path` or, if `path` is the folder of a job, from a checkpoint
-  // in that folder.
+  // Whether any unfinished job starts from the checkpoint `path`. If `path` is the folder of a job: whether any starts
+  // from a checkpoint in that folder.
   bool StartsAnother(const std::string& path) const;
 
   const ClusterState& state_;

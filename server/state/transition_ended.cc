@@ -1,4 +1,4 @@
-// Applies what happens to jobs that have ended: they are archived, trimmed and deleted.
+// Applies updates about jobs that have ended: they archive, trim or delete a job.
 #include <algorithm>
 
 #include "absl/strings/match.h"
@@ -17,8 +17,8 @@ bool Transition::StartsAnother(const std::string& path) const {
   return std::any_of(state_.jobs().begin(), state_.jobs().end(), [&](const auto& entry) {
     const JobRecord& other = *entry.second;
     const std::string& start = other.clone_start().path();
-    // The path decides, not the job from which `other` was cloned: a clone of a clone may begin with a checkpoint of
-    // the first job.
+    // The path decides, not the job from which `other` was cloned, because a clone of a clone may begin with a
+    // checkpoint of the first job.
     return (start == path || absl::StartsWith(start, absl::StrCat(path, "/"))) && !IsTerminal(other.job().state());
   });
 }

@@ -1,6 +1,6 @@
-// Chooses what workers delete below their checkpoint roots. A path names a checkpoint, "<job>/<attempt>/step-<n>", or a
-// whole folder, "<job>/<attempt>" or "<job>". A folder also contains checkpoints that were incomplete when an attempt
-// was killed, and those that were saved but never recorded.
+// Chooses what workers must delete in their checkpoint roots. A path names a checkpoint, "<job>/<attempt>/step-<n>", or
+// a whole folder, "<job>/<attempt>" or "<job>". A folder may also contain checkpoints that were incomplete when an
+// attempt was killed, and checkpoints that were saved but never recorded.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -48,8 +48,7 @@ void Transition::DeletePath(const std::string& worker, const v1::CheckpointKey& 
     return;
   }
   auto& waiting = *EditWorker(*record).mutable_delete_checkpoints();
-  // The order to delete a folder includes everything in it, so earlier orders to delete something in the folder are
-  // dropped.
+  // An order to delete a folder includes everything in it, so earlier orders for paths in the folder are dropped.
   const std::string below = key.path() + "/";
   waiting.erase(std::remove_if(waiting.begin(), waiting.end(),
                                [&](const v1::CheckpointKey& other) { return absl::StartsWith(other.path(), below); }),
@@ -59,7 +58,7 @@ void Transition::DeletePath(const std::string& worker, const v1::CheckpointKey& 
 
 void Transition::DeleteFiles(const JobRecord& record, const v1::Checkpoint& checkpoint) {
   if (checkpoint.path() != PathOf(record.job().id(), checkpoint)) {
-    return;  // An older server recorded any path; it may be another job's.
+    return;  // An older server accepted any path; this one may be another job's.
   }
   v1::CheckpointKey key;
   key.mutable_attempt()->set_job_id(record.job().id());
@@ -77,8 +76,8 @@ void Transition::DeleteFolders(const JobRecord& record) {
   for (const v1::Checkpoint& checkpoint : record.job().checkpoints()) {
     workers.insert(checkpoint.worker());
   }
-  // Lost workers get the order as well, for the time when they return. An agent first ends the attempts of the job that
-  // it still runs, then deletes.
+  // Lost workers get the order as well, in case they return. An agent first ends the attempts of the job that it still
+  // runs, then deletes.
   for (const std::string& worker : std::set<std::string>(workers)) {
     workers.insert(ReachableWorker(worker));
   }

@@ -1,4 +1,4 @@
-// Applies the restore of a server from a backup.
+// Applies the update that records the restore of a server from a backup.
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -9,9 +9,9 @@ namespace ampd::server {
 
 using v1::Job;
 
-// No attempt of before the backup continues, because a worker may have ended it since, and would then start it again
-// under its old number. An attempt that still runs saves a checkpoint and leaves, so nothing that it computed is lost;
-// one that is gone leaves without a start.
+// No attempt in the backup continues. Since the backup, its worker may have ended it, and would then start it again
+// under its old number. An attempt that still runs saves a checkpoint and exits, so nothing that it computed is lost.
+// An attempt that no longer runs is not started again.
 absl::Status Transition::Do(const internal::RestoreServer& restore) {
   if (restore.epoch() <= state_.epoch()) {
     return Error(absl::StatusCode::kFailedPrecondition, "STALE_EPOCH",

@@ -1,4 +1,4 @@
-// Applies the updates that come from workers or are about them.
+// Applies updates that come from workers or concern them.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -25,7 +25,7 @@ using internal::JobRecord;
 using v1::Attempt;
 using v1::Job;
 
-// Checks only that the path does not lead out of the checkpoint root, because old journals may hold any relative path.
+// Checks only that the path does not lead out of the checkpoint root, because old journals may have any relative path.
 // The coordinator has already checked that the path belongs to the attempt.
 absl::Status CheckCheckpoint(const v1::Checkpoint& checkpoint, const v1::AttemptKey& key) {
   const std::vector<std::string> parts = absl::StrSplit(checkpoint.path(), '/');
@@ -41,7 +41,8 @@ absl::Status CheckCheckpoint(const v1::Checkpoint& checkpoint, const v1::Attempt
   return absl::OkStatus();
 }
 
-// The index of the checkpoint with the lowest evaluation loss, the oldest of equal ones; -1 if none was evaluated.
+// Returns the index of the checkpoint with the lowest evaluation loss, or -1 if none was evaluated. Of several with the
+// same loss, returns the oldest.
 int IndexOfBest(const google::protobuf::RepeatedPtrField<v1::Checkpoint>& checkpoints) {
   int best = -1;
   for (int i = 0; i < checkpoints.size(); ++i) {
@@ -53,8 +54,8 @@ int IndexOfBest(const google::protobuf::RepeatedPtrField<v1::Checkpoint>& checkp
   return best;
 }
 
-// Stores the loss of a run's last evaluation in its last checkpoint, which was recorded before that evaluation. The
-// loss comes with the outcome.
+// Stores the loss of a run's last evaluation in the run's last checkpoint. That checkpoint was recorded before the
+// evaluation; the loss arrives with the outcome.
 void TakeFinalEvaluation(const v1::Outcome& outcome, const Attempt& attempt, Job* job) {
   if (outcome.kind() != v1::Outcome::FINISHED || !outcome.final_metrics().has_eval_loss()) {
     return;
@@ -67,7 +68,7 @@ void TakeFinalEvaluation(const v1::Outcome& outcome, const Attempt& attempt, Job
   }
 }
 
-// The step of the last checkpoint that the attempt recorded; -1 if it recorded none.
+// Returns the step of the last checkpoint that the attempt recorded; -1 if it recorded none.
 int64_t LastRecordedStep(const JobRecord& record, int attempt) {
   return record.last_checkpoint_attempt() == attempt ? record.last_checkpoint_step() : -1;
 }
@@ -80,8 +81,7 @@ v1::Outcome LostOutcome() {
   return outcome;
 }
 
-// Returns the rule that the record keeps for the assigned precision. If there is none, it first records the assigned
-// rule.
+// Returns the rule that the record keeps for the assigned precision. If there is none, first records the assigned rule.
 const v1::LossScale& PinLossScale(const internal::AssignAttempt& assign, JobRecord* record) {
   if (const v1::LossScale* pinned = FindPinnedLossScale(*record, assign.precision()); pinned != nullptr) {
     return *pinned;
@@ -191,7 +191,8 @@ absl::Status Transition::Do(const internal::RemoveWorker& remove) {
   return absl::OkStatus();
 }
 
-// Checks the assignment against the current records. It was decided on published records, which may be outdated by now.
+// Checks the assignment against the current records. The scheduler decided on published records, which may be outdated
+// by now.
 absl::Status Transition::CheckDecision(const internal::AssignAttempt& assign, const JobRecord& record,
                                        const internal::WorkerRecord& worker) const {
   if (assign.job_version() == 0) {
@@ -244,7 +245,7 @@ absl::Status Transition::Do(const internal::AssignAttempt& assign) {
   if (assign.has_loss_scale()) {
     *attempt.mutable_loss_scale() = PinLossScale(assign, &edit.record());
   }
-  edit.record().clear_gradient_request_number();  // This request and the next were for the last attempt.
+  edit.record().clear_gradient_request_number();  // This request and the next concerned the last attempt.
   edit.record().clear_profile_request();
   edit.record().clear_start_from();
   if (assign.has_start_from()) {
@@ -288,7 +289,7 @@ absl::Status Transition::Do(const internal::RecordCheckpoint& record_checkpoint)
   AMPD_ASSIGN_OR_RETURN(const Attempt* attempt, FindAttemptByToken(*record, key));
   AMPD_RETURN_IF_ERROR(CheckCheckpoint(checkpoint, key));
   if (checkpoint.step() <= LastRecordedStep(*record, attempt->number())) {
-    return absl::OkStatus();  // Recorded before, and possibly deleted since.
+    return absl::OkStatus();  // It was recorded earlier, and possibly deleted since then.
   }
   AMPD_RETURN_IF_ERROR(RequireOwner(key).status());
   JobEdit edit = Edit(*record);
@@ -345,7 +346,7 @@ absl::Status Transition::Do(const internal::StartOver& start_over) {
   }
   edit.job().clear_checkpoints();
   if (!record->job().spec().model().has_initial_checkpoint()) {
-    edit.record().clear_clone_start();  // A job without model.initial_checkpoint may also begin from nothing.
+    edit.record().clear_clone_start();  // Without model.initial_checkpoint the job may also start from scratch.
     edit.record().clear_older_starts();
   }
   edit.AddEvent(v1::Event::STARTED_OVER).set_message(start_over.message());

@@ -45,7 +45,7 @@ class PointWalk {
     SkipFinishedSegments();
   }
 
-  // Emits the run of steps gathered so far.
+  // Emits the consecutive steps collected so far as one item.
   void Flush() {
     if (step_ == run_begin_) {
       return;
@@ -78,7 +78,7 @@ class PointWalk {
   std::vector<HistoryItem>* items_;
   size_t segment_ = 0;
   int step_ = 0;
-  int run_begin_ = 0;  // First step that was not emitted as an item yet.
+  int run_begin_ = 0;  // First step that is not in an item yet.
   int eval_ = 0;
 };
 

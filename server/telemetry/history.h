@@ -11,12 +11,12 @@
 #include "ampd/v1/job.pb.h"
 #include "ampd/v1/worker_service.pb.h"
 
-// A job's history as watchers see it: points (steps and evaluations), ordered by attempt and telemetry sequence, and
-// events, ordered by their position in the job's history. The two orders are independent; a cursor holds a position in
+// A job's history as watchers see it. It has points (steps and evaluations), ordered by attempt and telemetry sequence,
+// and events, ordered by their position in the job's history. The two orders are independent; a cursor is a position in
 // both.
 namespace ampd::server {
 
-// A position in the history. Everything up to it was seen.
+// A position in the history. The reader has seen everything up to it.
 struct HistoryCursor {
   int32_t attempt = 0;    // The last point's attempt.
   uint64_t sequence = 0;  // The last point's sequence in its attempt's telemetry.
@@ -29,14 +29,14 @@ struct HistoryCursor {
 };
 
 // Convert a cursor to the text with which clients resume, "1.ATTEMPT.SEQUENCE.EVENT", and back. FromResumeToken returns
-// nothing for any other text.
+// nullopt for any other text.
 std::string ToResumeToken(const HistoryCursor& cursor);
 std::optional<HistoryCursor> FromResumeToken(std::string_view token);
 
-// The most steps in one HistoryItem, which keeps a message far below every size limit.
+// The most steps in one HistoryItem. It keeps every message far below all size limits.
 inline constexpr int kMaxStepsInItem = 1024;
 
-// The part of a history that fits in one message: exactly one of the pointers is set. Immutable, and shared by all
+// A part of a history that fits into one message. Exactly one of the pointers is set. Immutable, and shared by all
 // watchers.
 struct HistoryItem {
   int32_t attempt = 0;
@@ -49,32 +49,32 @@ struct HistoryItem {
   void Advance(HistoryCursor* cursor) const;
 };
 
-// How much of an attempt's telemetry and log is stored.
+// Describes how much of an attempt's telemetry and log is stored.
 struct AttemptExtent {
   uint64_t stored_sequence = 0;  // The attempt's telemetry is stored up to here without gaps.
   int64_t log_begin_bytes = 0;   // Text before this offset was dropped.
   int64_t log_end_bytes = 0;
 };
 
-// The result of an append that is now durable. `items` holds only what had not been stored before.
+// The result of an append that is now durable. `items` has only items that were not stored before this append.
 struct StoredHistory {
   std::string job;
   int32_t attempt = 0;
-  AttemptExtent extent;  // Without change if the append left a gap; zeros for the server's own events.
+  AttemptExtent extent;  // Unchanged if the append left a gap; zeros for the server's own events.
   std::vector<HistoryItem> items;
 };
 
-// Points of one attempt.
+// Consecutive points of one attempt.
 struct PointSegment {
   int32_t attempt = 0;
-  v1::TelemetryBatch batch;  // Without events.
+  v1::TelemetryBatch batch;  // Has points only, no events.
   bool superseded = false;
 };
 
-// Merges points and events into one order: an event of a trainer by its position in the attempt's telemetry, an event
-// of the server by time. `more_points` says that the history has more points than are given, and `more_events` the same
-// of events. The merge then stops where the order of the remaining ones is unknown; what it leaves out is read again
-// for the next page.
+// Merges points and events into one order. An event of a trainer is ordered by its position in the attempt's telemetry,
+// an event of the server by time. `more_points` says that the history has more points than `points`, and `more_events`
+// says that it has more events than `events`. The merge then stops where the order of the remaining items is unknown;
+// the next page reads these items again.
 std::vector<HistoryItem> MergeHistory(const std::vector<PointSegment>& points, const std::vector<v1::Event>& events,
                                       bool more_points, bool more_events);
 

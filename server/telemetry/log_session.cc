@@ -42,7 +42,7 @@ absl::Status LogSession::Begin() {
 absl::StatusOr<bool> LogSession::AttemptHasEnded() {
   AMPD_ASSIGN_OR_RETURN(const v1::Job job, options_.get_job());
   if (job.num_attempts() != attempt_) {
-    // If the reader began while the job was queued, there was no attempt yet. The log is then that of the first
+    // If the reader began while the job was queued, there was no attempt yet. The reader then gets the log of the first
     // attempt, which has not ended.
     const bool was_waiting_for_first = attempt_ == 0;
     AMPD_RETURN_IF_ERROR(FindAttempt(job));
@@ -58,8 +58,8 @@ LogSession::Step LogSession::Next() {
       return {Step::END, {}, begun};
     }
   }
-  // The end is checked before the log is read. If the attempt has ended by then, all of its log that arrived in time is
-  // stored.
+  // The session checks whether the attempt has ended before it reads the log. If the attempt has ended by then, all of
+  // its log that arrived in time is already stored.
   absl::StatusOr<bool> ended = AttemptHasEnded();
   if (!ended.ok()) {
     return {Step::END, {}, ended.status()};

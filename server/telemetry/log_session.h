@@ -15,7 +15,7 @@ namespace ampd::server {
 
 // Sends an attempt's log to one reader: pages of the store from an offset on and, if the reader follows the log, new
 // text until the attempt has ended. It buffers no text; a slow reader gets the text from the store later. Does not
-// depend on gRPC. Single-threaded: owner is whoever calls Next, one at a time.
+// depend on gRPC. Single-threaded; owned by the caller of Next, and only one thread calls Next at a time.
 class LogSession {
  public:
   struct Options {
@@ -29,12 +29,12 @@ class LogSession {
     enum Kind { WAIT, MESSAGE, END };
     Kind kind = WAIT;
     v1::TailLogsResponse message;
-    absl::Status status;  // The status of END.
+    absl::Status status;  // Only for END: how the log ended.
   };
 
   explicit LogSession(Options options) : options_(std::move(options)) {}
 
-  // Returns the next action. Blocks on the disk.
+  // Returns the next step. Blocks on the disk.
   Step Next();
 
  private:

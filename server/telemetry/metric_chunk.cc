@@ -10,7 +10,7 @@ namespace ampd::server {
 namespace {
 
 constexpr unsigned long long kMaxContentBytes = 64ull << 20;
-constexpr int kLevel = 1;  // Points compress about 4 times at any level; higher levels only cost time.
+constexpr int kLevel = 1;  // Points shrink to about a quarter at any level; higher ones only cost time.
 
 absl::Status Damaged() {
   return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", "a chunk of the metric store is damaged");
@@ -26,7 +26,7 @@ std::string Compress(std::string_view bytes) {
 
 absl::StatusOr<std::string> Decompress(std::string_view frame) {
   unsigned long long size = ZSTD_getFrameContentSize(frame.data(), frame.size());
-  // zstd returns its two error values as the largest integers, so this check covers them, too.
+  // zstd returns its two error values as the largest integers, so this check detects them, too.
   if (size > kMaxContentBytes) {
     return Damaged();
   }

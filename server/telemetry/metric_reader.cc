@@ -35,7 +35,7 @@ class PageBuilder {
   PointPage* page_;
 };
 
-// Divides the range of steps into equal bins, to keep the last point of each.
+// Divides the range of steps into equal bins. Downsample keeps the last point of each bin.
 class Bins {
  public:
   Bins(int64_t first_step, int64_t last_step, int num_bins)
@@ -243,7 +243,7 @@ absl::StatusOr<PointPage> MetricReader::Downsample(const std::string& job, int m
   AMPD_ASSIGN_OR_RETURN(const auto range, StepRange(job));
   const Bins bins(range.first, range.second, max_points);
   struct Kept {
-    PointSegment segment;  // Holds one point.
+    PointSegment segment;  // Has exactly one point.
   };
   std::map<int64_t, Kept> steps;
   std::map<int64_t, Kept> evals;

@@ -28,40 +28,40 @@ struct EventPage {
 
 struct LogPage {
   std::string content;
-  int64_t offset_bytes = 0;   // Where `content` begins in the log.
-  int64_t dropped_bytes = 0;  // Left out between the requested offset and `content`.
-  int64_t end_bytes = 0;      // Where the stored log ends.
+  int64_t offset_bytes = 0;   // Position of the start of `content` in the log.
+  int64_t dropped_bytes = 0;  // Text omitted between the requested offset and `content`.
+  int64_t end_bytes = 0;      // Position of the end of the stored log.
 };
 
 // One read connection to the metric store. Every read is bounded and leaves no transaction open, so that the
 // write-ahead log can be reset. Thread-compatible: one thread at a time.
 class MetricReader {
  public:
-  // REQUIRES: MetricWriter::Open has created the file.
+  // Opens the file. REQUIRES: MetricWriter::Open has created it.
   static absl::StatusOr<std::unique_ptr<MetricReader>> Open(const std::string& path);
 
-  // How much of the attempt is stored; zeros if nothing is.
+  // Returns how much of the attempt is stored; zeros if nothing is.
   absl::StatusOr<AttemptExtent> Extent(const std::string& job, int32_t attempt);
   absl::StatusOr<uint64_t> LastEventPosition(const std::string& job);
-  // Reads the first `max_points` points after (attempt, sequence). Each segment has points of one attempt that are all
-  // superseded or all not.
+  // Reads the first `max_points` points after (attempt, sequence). A segment contains points of one attempt only, and
+  // either all of them or none are superseded.
   absl::StatusOr<PointPage> ReadPoints(const std::string& job, int32_t attempt, uint64_t sequence, int max_points);
-  // Reads the first `max_events` events after position `after` in the job's history, or fewer if a page cannot hold
-  // them.
+  // Reads the first `max_events` events after position `after` in the job's history. Reads fewer events if a page
+  // cannot hold so many.
   absl::StatusOr<EventPage> ReadEvents(const std::string& job, uint64_t after, int max_events);
-  // The number of events in the whole history.
+  // Returns the number of events in the job's history.
   absl::StatusOr<int64_t> CountEvents(const std::string& job);
   absl::StatusOr<LogPage> ReadLog(const std::string& job, int32_t attempt, int64_t offset, int64_t max_bytes);
-  // Smallest and largest step of all points; zeros when there are none.
+  // Returns the smallest and the largest step of all points; zeros if there are no points.
   absl::StatusOr<std::pair<int64_t, int64_t>> StepRange(const std::string& job);
-  // Reads at most `max_points` steps and `max_points` evaluations: the range of steps is divided evenly and the last
-  // point of each part is returned.
+  // Reads at most `max_points` steps and at most `max_points` evaluations. Divides the range of steps evenly and
+  // returns the last point of each part.
   absl::StatusOr<PointPage> Downsample(const std::string& job, int max_points, bool include_superseded);
   // Lists at most `max_jobs` jobs whose last write came before `time`.
   absl::StatusOr<std::vector<std::string>> ListJobsIdleSince(absl::Time time, int max_jobs);
 
  private:
-  // Says which points are superseded: those up to (attempt, sequence) whose step is greater than `after_step`.
+  // Describes which points are superseded: those up to (attempt, sequence) whose step is greater than `after_step`.
   struct Supersession {
     int32_t attempt;
     uint64_t sequence;

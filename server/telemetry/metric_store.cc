@@ -14,7 +14,7 @@ namespace ampd::server {
 namespace {
 
 constexpr size_t kMaxGroup = 512;
-// The most points of one batch, which a watcher gets in one message; agents send 1024.
+// The most points of one batch. Watchers get a batch in one message. Agents send batches of 1024 points.
 constexpr int kMaxPoints = 16384;
 constexpr int64_t kMaxGroupBytes = 4 << 20;
 constexpr int64_t kOperationOverheadBytes = 512;
@@ -179,7 +179,7 @@ absl::Status MetricStore::Enqueue(Operation operation) {
     return Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down");
   }
   const bool is_events = operation.kind == Operation::SERVER_EVENTS;
-  if (is_events) {  // Waits, because the replay of a long journal produces events faster than they can be written.
+  if (is_events) {  // Waits: the replay of a long journal produces events faster than the disk takes them.
     mutex_.Await(absl::Condition(this, &MetricStore::EventsNeedNotWait));
   }
   const int64_t bound = is_events ? 2 * options_.max_queue_bytes : options_.max_queue_bytes;
@@ -238,7 +238,7 @@ void MetricStore::WriteLoop() {
   }
 }
 
-// Called when a transaction failed. Events of the server go back to the head of the queue in their order, unless the
+// Called when a transaction failed. Events of the server return to the head of the queue in their order, unless the
 // store is closing. All other operations of the group fail, and so does every queued Flush.
 void MetricStore::AfterFailure(std::vector<Operation>* group) {
   std::deque<Operation> queue;

@@ -25,66 +25,67 @@ namespace ampd::server {
 // Stores the telemetry of jobs (points, events and log text) in its own SQLite file. The file is as durable as the
 // ledger's journal: whatever was acknowledged survives a crash.
 //
-// One thread does the queued writes, many in one transaction. An append is acknowledged after it is on disk. Right
-// before that its new items are passed to `on_stored`, in the order in which they were stored, so publishing from
-// `on_stored` never shows anything that a crash could undo. The same telemetry may be appended repeatedly and is stored
-// once, by (job, attempt, sequence).
+// One thread does the queued writes, many in one transaction. An append is acknowledged after it is on disk. Just
+// before the acknowledgement, its new items are passed to `on_stored`, in the order in which they were stored. So data
+// published from `on_stored` can no longer be lost in a crash. The same telemetry may be appended repeatedly and is
+// stored once, by (job, attempt, sequence).
 //
-// The queue is bounded in bytes. When it is full, appends are refused with RESOURCE_EXHAUSTED and nothing of them is
-// kept; the sender retries. Thread-safe.
+// The queue is bounded in bytes. When it is full, an append is refused as a whole with RESOURCE_EXHAUSTED, and the
+// sender retries. Thread-safe.
 class MetricStore {
  public:
   struct Options {
     std::string path;
     const Clock* clock = nullptr;
-    // How long the first append of a group waits for others to share its flush.
+    // How long the first append of a group waits for further appends, so that they share one disk flush.
     absl::Duration group_delay = absl::Milliseconds(20);
     int64_t max_queue_bytes = 64 << 20;
     absl::Duration retry_delay = absl::Seconds(1);  // Between retries while the disk accepts no writes.
-    int64_t max_log_bytes = 8 << 20;                // Limit for one attempt's log; the oldest text is dropped first.
+    int64_t max_log_bytes = 8 << 20;                // Limit for one attempt's log. The oldest text is dropped first.
     int num_readers = 2;
     // `on_stored` and `on_log_stored` are called on the store's thread and must be quick.
     std::function<void(const StoredHistory&)> on_stored;
     std::function<void(const std::string& job, int32_t attempt)> on_log_stored;
-    // Called after each transaction.
+    // Called after each transaction; `ok` is false if it failed.
     std::function<void(absl::Duration time, bool ok)> on_group_written;
     std::function<void(const TelemetrySkip&)> on_skipped;
-    // Called after each Read on the reading thread, with its duration including the wait for a reader. Quick.
+    // Called after each Read on the reading thread, with the duration including the wait for a free reader. Must be
+    // quick.
     std::function<void(absl::Duration time)> on_read;
   };
-  // Receives how much of the attempt is durable after the append.
+  // Called with the extent of the attempt that is durable after the append.
   using ExtentDone = std::function<void(absl::StatusOr<AttemptExtent>)>;
   using Done = std::function<void(absl::Status)>;
 
-  // FAILED_PRECONDITION with reason NEWER_SCHEMA when a newer server wrote the file.
+  // FAILED_PRECONDITION with reason NEWER_SCHEMA if a newer server wrote the file.
   static absl::StatusOr<std::unique_ptr<MetricStore>> Open(Options options);
-  // Writes what is queued, then stops.
+  // Writes the queued data before it returns.
   ~MetricStore();
 
   void Start();
 
-  // `done` is called on the store's thread, exactly once, if and only if the call returns OK. Only the sequences of
-  // samples are recorded; their content is in the artifact store.
+  // Queues telemetry. If the call returns OK, `done` is called exactly once, on the store's thread; otherwise it is
+  // never called. Only the sequences of samples are recorded; their content is in the artifact store.
   absl::Status AppendTelemetry(TelemetryAppend append, ExtentDone done);
   // Appends events of the server. `sequence` of each event is the server's own number for the job; a stored event gets
   // its position in the job's history instead. Blocks while the queue is full and the disk accepts writes.
   //
-  // Nobody else sends these events again. Therefore, while the disk accepts no writes, the events stay queued in order,
-  // and the ledger keeps the updates that produced them until Flush says that they are durable. RESOURCE_EXHAUSTED if
-  // the queue has reached twice its bound. Flush then returns false until the server is restarted, and the next server
-  // process produces the events again.
+  // Nobody else can send these events again. Therefore, while the disk accepts no writes, the events stay queued in
+  // order, and the ledger keeps the updates that produced them until Flush says that they are durable.
+  // RESOURCE_EXHAUSTED if the queue has reached twice its bound. From then on Flush returns false until the server is
+  // restarted; the next server process produces the events again.
   absl::Status AppendServerEvents(std::string job, std::vector<v1::Event> events, Done done);
   absl::Status AppendLog(std::string job, int32_t attempt, v1::LogChunk chunk, ExtentDone done);
-  // Records that telemetry with the given sequences was refused as malformed. An event with the reason `why` is stored
-  // in place of the telemetry, so later telemetry follows without a gap. `done` gets INVALID_ARGUMENT if the range is
-  // larger than a batch can be.
+  // Records that telemetry with the given sequences was refused as malformed. The store adds an event with the reason
+  // `why` in place of the telemetry, so later telemetry follows without a gap. `done` gets INVALID_ARGUMENT if the
+  // range is larger than a batch can be.
   absl::Status SkipTelemetry(TelemetrySkip skip, ExtentDone done);
   absl::Status DeleteJob(std::string job, Done done);
-  // Waits until the writer has tried to store everything that was appended before the call. Returns true if all events
+  // Waits until the writer has tried to store everything that was appended before this call. Returns true if all events
   // of the server are durable.
   bool Flush();
 
-  // Runs `read` with a reader from the pool; waits for a reader when all are busy. Blocks on the disk.
+  // Runs `read` with a reader from the pool; waits for a reader if all are busy. Blocks on the disk.
   template <typename Function>
   std::invoke_result_t<Function, MetricReader&> Read(Function&& read) {
     ReaderLease lease(this);
@@ -112,7 +113,7 @@ class MetricStore {
   using WriteHistory = std::function<absl::StatusOr<StoredHistory>(MetricWriter&)>;
 
   absl::Status Enqueue(Operation operation);
-  // Queues `write`. When it is durable, its result goes to on_stored, and the attempt's extent to `done`.
+  // Queues `write`. When it is durable, passes its result to on_stored, and the attempt's extent to `done`.
   absl::Status EnqueueHistory(int64_t num_bytes, WriteHistory write, ExtentDone done);
   void WriteLoop();
   std::vector<Operation> TakeGroup();
@@ -127,7 +128,7 @@ class MetricStore {
   bool HasReader() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(readers_mutex_) { return !readers_.empty(); }
 
   const Options options_;
-  std::unique_ptr<MetricWriter> writer_;  // Used by the thread only, once started.
+  std::unique_ptr<MetricWriter> writer_;  // Used only by the thread, once that is started.
   std::thread thread_;
 
   mutable absl::Mutex mutex_;

@@ -1,4 +1,4 @@
-// Makes a metric store that was copied after the journal agree with the journal.
+// Makes a backup's metric store agree with its journal. The store was copied after the journal, so it may have more.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -14,10 +14,11 @@
 namespace ampd::server {
 namespace {
 
-// Small neighbouring chunks are merged up to these sizes: small chunks waste space, large ones are rewritten too often.
+// Small neighbouring chunks are merged up to these sizes. Smaller chunks would waste space, and larger ones would be
+// rewritten too often.
 constexpr int kMergedPoints = 1024;
 constexpr int64_t kMergedLogBytes = 32 << 10;
-constexpr uint64_t kMaxSkipped = 1 << 20;  // The most sequences in a skip. A batch has thousands.
+constexpr uint64_t kMaxSkipped = 1 << 20;  // The most sequences in one skip; a batch has thousands.
 
 constexpr char kSchema[] = R"sql(
 CREATE TABLE jobs(job BLOB PRIMARY KEY, last_position INTEGER NOT NULL, write_time INTEGER NOT NULL) WITHOUT ROWID;
@@ -37,7 +38,7 @@ CREATE UNIQUE INDEX log_chunks_by_start ON log_chunks(job, attempt, start);
 PRAGMA user_version=1;
 )sql";
 
-// Returns the smallest and the largest step of the points. REQUIRES: there is a point.
+// Returns the smallest and the largest step of the points. REQUIRES: there is at least one point.
 std::pair<int64_t, int64_t> StepRange(const v1::TelemetryBatch& points) {
   int64_t first = std::numeric_limits<int64_t>::max();
   int64_t last = std::numeric_limits<int64_t>::min();
@@ -259,8 +260,8 @@ absl::Status MetricWriter::WritePoints(const std::string& job, int32_t attempt, 
     absl::StatusOr<v1::TelemetryBatch> merged = DecodePoints(last_chunk_.Bytes(2));
     last_chunk_.Reset();
     AMPD_RETURN_IF_ERROR(merged.status());
-    // The rows of a chunk must have the same columns. Appending loses or shortens those that only a newer version
-    // knows.
+    // The rows of a chunk must have the same columns. Merging would lose or shorten columns that only a newer version
+    // knows, so such points are not merged.
     if (points::HasUnknownColumns(merged->steps()) || points::HasUnknownColumns(points.steps())) {
       return AddChunk(job, attempt, points);
     }
@@ -329,7 +330,7 @@ absl::Status MetricWriter::WriteLog(const std::string& job, int32_t attempt, int
   return add_log_.Bind(5, content).Run();
 }
 
-// Drops the oldest chunks until the log is within its bound.
+// Drops the oldest chunks until the log is within its size limit.
 absl::Status MetricWriter::TrimLog(const std::string& job, int32_t attempt, AttemptRow* row) {
   while (row->log_kept > max_log_bytes_) {
     AMPD_ASSIGN_OR_RETURN(bool found, first_log_.Bind(1, job).Bind(2, attempt).Step());

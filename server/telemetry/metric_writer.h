@@ -19,20 +19,20 @@ namespace ampd::server {
 
 inline constexpr int64_t kMetricSchema = 1;
 
-// How much of a job's history the journal of the same backup accounts for.
+// The part of a job's history that the journal of the same backup accounts for.
 struct KnownHistory {
-  uint64_t last_event = 0;  // The number of the server's last event.
+  uint64_t last_event = 0;  // The number of the last event of the server.
   int32_t num_attempts = 0;
 };
 
-// A part of one attempt's telemetry that is to be stored.
+// A part of one attempt's telemetry to store.
 struct TelemetryAppend {
   std::string job;
   int32_t attempt = 0;
-  // The step of the checkpoint that the attempt started from. Later steps of earlier attempts are superseded.
+  // The step of the checkpoint from which the attempt started. Later steps of earlier attempts are superseded.
   int64_t from_step = 0;
   v1::TelemetryBatch batch;
-  // Whether nobody will send the telemetry between the stored part and `batch`. An event then stands for it.
+  // Whether nobody will send the telemetry between the stored part and `batch`. If so, an event is stored in its place.
   bool may_have_gap = false;
 };
 
@@ -40,13 +40,13 @@ struct TelemetryAppend {
 struct TelemetrySkip {
   std::string job;
   int32_t attempt = 0;
-  int64_t from_step = 0;  // As in TelemetryAppend.
+  int64_t from_step = 0;  // See TelemetryAppend::from_step.
   uint64_t first_sequence = 0;
   uint64_t last_sequence = 0;
   std::string why;
 };
 
-// The only write connection to the metric store; owns its schema. Single-threaded: owner is the store's writer thread.
+// The only write connection to the metric store; owns its schema. Single-threaded; owned by the store's writer thread.
 // Every method runs inside the transaction of Begin and Commit and keeps nothing in memory, so Rollback undoes it.
 //
 // Tables (schema 1): jobs (last event position, time of the last write); attempts (contiguous telemetry sequence, step
@@ -54,26 +54,26 @@ struct TelemetrySkip {
 // with its own event sequence, otherwise an attempt with its telemetry sequence); rollbacks; log_chunks.
 class MetricWriter {
  public:
-  // Creates the schema if the file is new. FAILED_PRECONDITION with reason NEWER_SCHEMA when a newer server wrote it.
+  // Creates the schema if the file is new. FAILED_PRECONDITION with reason NEWER_SCHEMA if a newer server wrote the
+  // file.
   static absl::StatusOr<std::unique_ptr<MetricWriter>> Open(const std::string& path, int64_t max_log_bytes);
 
   absl::Status Begin() { return database_.Execute("BEGIN IMMEDIATE"); }
   absl::Status Commit() { return database_.Execute("COMMIT"); }
   void Rollback() { (void)database_.Execute("ROLLBACK"); }
 
-  // A savepoint inside the transaction: what was written since Save can be kept or undone separately.
+  // Sets a savepoint inside the transaction. Everything written after Save can be kept or undone separately.
   absl::Status Save() { return database_.Execute("SAVEPOINT one"); }
   absl::Status KeepSaved() { return database_.Execute("RELEASE one"); }
   absl::Status UndoSaved() { return database_.Execute("ROLLBACK TO one; RELEASE one"); }
 
-  // Stores the part of the batch that follows the attempt's stored sequence, without a gap unless `may_have_gap` is
-  // set.
+  // Stores the part of the batch that directly follows the attempt's stored sequence. If there is a gap between the
+  // two, stores nothing, unless `may_have_gap` is set.
   absl::StatusOr<StoredHistory> AppendTelemetry(const TelemetryAppend& append, absl::Time now);
-  // Stores one event in place of the skipped telemetry, if all earlier telemetry is stored. INVALID_ARGUMENT when the
+  // Stores one event in place of the skipped telemetry, if all earlier telemetry is stored. INVALID_ARGUMENT if the
   // range is larger than a batch can be.
   absl::StatusOr<StoredHistory> SkipTelemetry(const TelemetrySkip& skip, absl::Time now);
-  // Stores the server's own events, whose `sequence` is the server's number. Events that are already stored are
-  // skipped.
+  // Stores the server's own events, whose `sequence` is the server's number. Skips events that are already stored.
   absl::StatusOr<StoredHistory> AppendServerEvents(const std::string& job, const std::vector<v1::Event>& events,
                                                    absl::Time now);
   // Adds the chunk to the attempt's log. A chunk that would leave a gap in the log is not stored, unless it reports the
@@ -81,13 +81,13 @@ class MetricWriter {
   absl::StatusOr<AttemptExtent> AppendLog(const std::string& job, int32_t attempt, const v1::LogChunk& chunk);
   absl::Status DeleteJob(const std::string& job);
 
-  // Deletes what came after the journal's last update: whole histories of jobs that are not `known`, later events of
-  // the server, and telemetry of later attempts. A transaction of its own. In metric_trim.cc.
+  // Deletes everything that is newer than the journal's last update: whole histories of jobs that are not `known`,
+  // later events of the server, and telemetry of later attempts. Runs in a transaction of its own. In metric_trim.cc.
   absl::Status Trim(const std::map<std::string, KnownHistory>& known);
 
  private:
-  // Stores one event in place of the telemetry that the attempt's next batch follows. REQUIRES: the first sequence is
-  // not beyond the one that follows the stored ones, and the last one is.
+  // Stores one event in place of the skipped telemetry, which the attempt's next batch follows. REQUIRES: the skipped
+  // range begins at or before the first sequence that is not stored, and ends at or after it.
   absl::StatusOr<StoredHistory> Skip(const TelemetrySkip& skip, absl::Time now);
   // Stores a batch that follows a gap, and an event in place of the gap.
   absl::StatusOr<StoredHistory> AppendAfterGap(const TelemetryAppend& append, uint64_t first_sequence, absl::Time now);

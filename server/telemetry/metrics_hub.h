@@ -17,15 +17,15 @@
 
 namespace ampd::server {
 
-// A buffer for one watcher of a job. It holds what the watcher has not taken yet, and is bounded even if the watcher
-// takes nothing:
+// A buffer for one watcher of a job. It holds items that the watcher has not taken yet, and is bounded even if the
+// watcher takes nothing:
 //
 //   CATCHING_UP  The watcher reads the store. On overflow the buffer is cleared and `lapped` is set, because the store
 //                has everything.
-//   LIVE         Beyond their bound, the oldest points are dropped and counted. Events are never dropped: beyond their
-//                bound the subscription is OVERFLOWED, and the watcher has to watch again with its resume token.
+//   LIVE         If there are too many points, the oldest are dropped and counted. Events are never dropped: if there
+//                are too many, the subscription is OVERFLOWED, and the watcher must watch again with its resume token.
 //
-// Only the newest of the job's records is kept. Thread-safe.
+// The buffer keeps only the newest of the job's records. Thread-safe.
 class Subscription {
  public:
   struct Limits {
@@ -41,7 +41,7 @@ class Subscription {
   };
 
   // `on_ready` is called from any thread when there is something to take, and sometimes when there is nothing. It may
-  // be called once more after the subscription is gone, so it must hold only weak references.
+  // be called once more after the subscription was destroyed, so it must hold only weak references.
   Subscription(const Limits& limits, std::function<void()> on_ready,
                std::shared_ptr<std::atomic<int64_t>> total_dropped)
       : limits_(limits), on_ready_(std::move(on_ready)), total_dropped_(std::move(total_dropped)) {}
@@ -50,8 +50,8 @@ class Subscription {
   Taken Take();
   // Starts to catch up and clears the buffered points and events.
   void StartCatchUp();
-  // Ends the catching up: returns true if nothing was lost since StartCatchUp, and the subscription is then live.
-  // Returns false if the buffer overflowed; the watcher must then read the store to its end once more.
+  // Ends the catch-up if nothing was lost since StartCatchUp: returns true, and the subscription is then live. Returns
+  // false if the buffer overflowed; the watcher must then read the store to its end once more.
   bool TryGoLive();
 
  private:
@@ -85,8 +85,8 @@ class Subscription {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Passes durable history on to watchers. It stores nothing: publishing without a watcher costs one table lookup. Items
-// are shared between watchers. Thread-safe.
+// Passes durable history on to watchers. It stores nothing; publishing to a job without watchers costs one table
+// lookup. Items are shared between watchers. Thread-safe.
 class MetricsHub {
  public:
   explicit MetricsHub(const Subscription::Limits& limits) : limits_(limits) {}
@@ -94,8 +94,8 @@ class MetricsHub {
 
   // Returns a subscription that is catching up. It ends when the last reference is released.
   std::shared_ptr<Subscription> Subscribe(const std::string& job, std::function<void()> on_ready);
-  // `on_stored` is called whenever more of the log of any attempt of the job became durable, until the returned
-  // reference is released.
+  // Calls `on_stored` whenever more of the log of any attempt of the job became durable, until the returned reference
+  // is released.
   std::shared_ptr<void> SubscribeLog(const std::string& job, std::function<void()> on_stored);
 
   // Passes the items to the job's watchers. REQUIRES: the items are durable, and calls for one job come in the store's
@@ -103,7 +103,7 @@ class MetricsHub {
   void PublishHistory(const StoredHistory& stored);
   void PublishJob(std::shared_ptr<const v1::Job> job);
   void PublishLog(const std::string& job);
-  // Ends all present and future subscriptions, because the server shuts down.
+  // Ends all open subscriptions and every later one, because the server shuts down.
   void Close();
 
   bool IsWatched(const std::string& job) const;

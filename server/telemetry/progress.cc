@@ -19,13 +19,13 @@ void SetTime(int64_t unix_micros, google::protobuf::Timestamp* time) {
   time->set_nanos(static_cast<int32_t>(unix_micros % 1'000'000) * 1000);
 }
 
-// Makes a job's progress from its last outcome, for a finished job that is no longer on the board. Parts of the
-// progress are missing if the trainer was stopped, because the outcome then has no final metrics.
+// Makes a job's progress from its last outcome, for a finished job that is no longer on the ProgressBoard. If the
+// trainer was stopped, the outcome has no final metrics, and parts of the progress are missing.
 v1::Progress FromOutcome(const v1::Outcome& outcome, bool predicts) {
   v1::Progress progress;
   const v1::FinalMetrics& metrics = outcome.final_metrics();
   progress.set_step(outcome.last_step());
-  if (predicts) {  // There is no loss.
+  if (predicts) {  // A job that predicts has no loss.
     progress.set_memory_peak_bytes(metrics.peak_memory_bytes());
     progress.set_steps_per_second(metrics.steps_per_second());
     return progress;
@@ -65,7 +65,7 @@ v1::Progress FromOutcome(const v1::Outcome& outcome, bool predicts) {
   return progress;
 }
 
-// Sets the numbers that not every step has from the last row.
+// Copies from the last row the numbers that not every step has.
 void SetDeviceNumbers(const v1::StepColumns& steps, v1::Progress* progress) {
   const auto last = [](const google::protobuf::RepeatedField<float>& column) -> std::optional<double> {
     return column.empty() || std::isnan(*column.rbegin()) ? std::nullopt
@@ -106,13 +106,13 @@ void AddEval(const v1::EvalPoint& eval, v1::Progress* progress) {
   }
 }
 
-// Returns the time of the row's step, divided by its number of samples; 0 if the row does not tell.
+// Returns the time that the row's step took per sample; 0 if the row has no valid rate.
 double SecondsPerSample(const v1::StepColumns& steps, int row) {
   const double rate = static_cast<double>(steps.samples_per_second(row));
   return rate > 0 && std::isfinite(rate) ? 1 / rate : 0;
 }
 
-// Returns a bit for each phase, set if the phase skipped its update in the row.
+// Returns one bit for each phase; it is set if the phase skipped its update in this row.
 uint32_t SkippedPhases(const v1::StepColumns& steps, int row) {
   uint32_t phases = 0;
   for (int i = 0; i < steps.phases_size(); ++i) {
@@ -146,8 +146,8 @@ void ProgressBoard::AddItem(const HistoryItem& item, State* state) {
     return;
   }
   if (item.attempt > state->entry.attempt) {
-    // A new attempt continues the loss curve from a checkpoint, so the skipped steps of the curve are kept. Everything
-    // else starts over.
+    // A new attempt continues the loss curve from a checkpoint, so the skipped steps of the curve are kept. All other
+    // values start over.
     State fresh;
     fresh.entry.attempt = item.attempt;
     fresh.skipped_steps = std::move(state->skipped_steps);
@@ -171,7 +171,7 @@ void ProgressBoard::CountSkips(State* state) {
   }
 }
 
-// Adds the energy since the step before. REQUIRES: called once for each row, in order.
+// Adds the energy used since the previous step. REQUIRES: called once for each row, in order.
 void ProgressBoard::AddEnergy(const v1::StepColumns& steps, int row, State* state) {
   const int64_t before = std::exchange(state->last_time_unix_micros, steps.time_unix_micros(row));
   if (steps.power_watts().empty() || std::isnan(steps.power_watts(row))) {
@@ -210,7 +210,8 @@ void ProgressBoard::AddSteps(const v1::StepColumns& steps, State* state) {
     entry.num_scale_ups += scale > state->last_loss_scale ? 1 : 0;
     entry.num_scale_downs += scale < state->last_loss_scale ? 1 : 0;
     state->last_loss_scale = scale;
-    // A step that is repeated, after a rollback or in a later attempt, supersedes that step and all later ones.
+    // A step that is repeated, after a rollback or in a later attempt, replaces its earlier version and all steps after
+    // that.
     while (!state->skipped_steps.empty() && state->skipped_steps.back().step >= steps.step(i)) {
       state->skipped_steps.pop_back();
     }

@@ -16,13 +16,13 @@
 
 namespace ampd::server {
 
-// The number of optimizer steps that the job will have. For a job given in steps it comes from the spec. For a job
-// given in epochs a trainer computed it after opening the data; 0 before that.
+// Returns the number of optimizer steps that the job will have. If the spec gives steps, it is their number. If the
+// spec gives epochs, a trainer computes it after opening the data; until then it is 0.
 int64_t TotalSteps(const v1::Job& job);
 
-// Tracks how far each job is: its latest point, sums over the newest attempt, and the skipped steps of the curve (the
-// points that no rollback or later attempt superseded). The store updates the board in the order in which it stores
-// items. The board is in memory and is restored from the store after a restart. Thread-safe.
+// Tracks how far each job is: its latest point, sums over the newest attempt, and the skipped steps of the curve. The
+// curve has the points that no rollback or later attempt superseded. The store updates the board in the order in which
+// it stores items. The board is in memory and is restored from the store after a restart. Thread-safe.
 class ProgressBoard {
  public:
   void Update(const StoredHistory& stored);
@@ -31,7 +31,7 @@ class ProgressBoard {
   void Forget(const std::string& job);
   void ForgetAllBut(const std::set<std::string>& jobs);
 
-  // A job's progress, with values that the message Progress does not have.
+  // A job's progress, with further values that the message Progress lacks.
   struct Entry {
     int32_t attempt = 0;
     v1::Progress progress;
@@ -39,11 +39,12 @@ class ProgressBoard {
     int64_t num_scale_downs = 0;
     int64_t last_overflow_unix_micros = 0;
     double step_seconds = 0;  // From the end of the attempt's first step to the end of its last one.
-    // Sum over the attempt's steps of the time of a step, divided by its number of samples; and that of the first step.
+    // Two values about the time of a step divided by its number of samples: the sum over all steps of the attempt, and
+    // the value of the first step.
     double seconds_per_sample = 0;
     double first_seconds_per_sample = 0;
-    // Energy of the attempt: the power at each step, times the time since the step before. Nothing if it is not
-    // measured.
+    // Energy of the attempt in joules: the sum of each step's power, times the time since the previous step. Unset if
+    // power is not measured.
     std::optional<double> energy_joules;
   };
   std::optional<Entry> Find(const std::string& job) const;
@@ -54,7 +55,7 @@ class ProgressBoard {
   // A step in which at least one phase skipped its update.
   struct SkippedStep {
     int64_t step = 0;
-    uint32_t phases = 0;  // One bit for each of Progress.phases, set if the phase skipped its update.
+    uint32_t phases = 0;  // One bit for each of Progress.phases; see SkippedPhases.
   };
   struct State {
     Entry entry;
@@ -62,7 +63,7 @@ class ProgressBoard {
     int64_t first_time_unix_micros = 0;
     int64_t last_time_unix_micros = 0;
     int64_t num_steps = 0;
-    std::vector<SkippedStep> skipped_steps;  // Skipped steps of the curve, ascending.
+    std::vector<SkippedStep> skipped_steps;  // The skipped steps of the curve, ascending.
   };
   static void CountSkips(State* state);
   static void AddEnergy(const v1::StepColumns& steps, int row, State* state);

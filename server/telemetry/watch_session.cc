@@ -15,7 +15,7 @@ namespace {
 constexpr int kPagePoints = 1024;
 constexpr int kPageEvents = 256;
 
-// The etag is a growing number, in quotes.
+// Returns the number in the job's etag, which is in quotes and grows with every change.
 uint64_t VersionOf(const v1::Job& job) {
   uint64_t version = 0;
   std::string digits = job.etag();
@@ -41,8 +41,8 @@ WatchSession::Step WatchSession::Next() {
 }
 
 WatchSession::Step WatchSession::Begin() {
-  // The subscription begins before the store is read, so no item is missed. An item stored in between arrives twice,
-  // and the cursor filters out the second one.
+  // Subscribes before it reads the store, so no item is missed. An item that is stored in between arrives twice, and
+  // the cursor filters out the second copy.
   subscription_ = options_.hub->Subscribe(options_.job, options_.on_ready);
   absl::StatusOr<v1::Job> job = options_.get_job();
   if (!job.ok()) {
@@ -127,7 +127,7 @@ WatchSession::Step WatchSession::NextLive() {
         }
         return ForItem(taken.item);
       case Subscription::Taken::JOB:
-        // Leaves out a record that is older than the one that the watcher has already received.
+        // Skips a record that is older than the one that the watcher has already received.
         if (VersionOf(*taken.job) < version_) {
           continue;
         }
@@ -154,8 +154,8 @@ WatchSession::Step WatchSession::NextLive() {
     if (!*complete && options_.clock->SinceBoot() - terminal_since_ < options_.final_wait) {
       return WaitOrBeat();
     }
-    // Waits for the event of the terminal state if it is not on disk yet, but not forever, because a failing disk may
-    // never accept it.
+    // Waits for the event of the terminal state if that is not on disk yet. The wait has a limit, because a failing
+    // disk may never store the event.
     if (!options_.store->Flush() && options_.clock->SinceBoot() - terminal_since_ < options_.final_wait) {
       return WaitOrBeat();
     }
@@ -227,8 +227,8 @@ void WatchSession::AddProgress(v1::Job* job) const {
   }
 }
 
-// Adds the job's latest progress to a message with live points. Messages that replay the history get none, because it
-// does not belong to their points.
+// Adds the job's latest progress to a message with live points. Messages that replay the history get no progress,
+// because the latest progress does not belong to their old points.
 void WatchSession::AddProgress(v1::WatchJobResponse* message) const {
   if (phase_ != Phase::LIVE || !options_.progress) {
     return;

@@ -25,8 +25,8 @@ namespace ampd::server {
 //   4. when the job is terminal: the rest of the store, then `final`
 //
 // The final message waits until the telemetry that the last outcome announced is stored, but at most `final_wait`,
-// because the telemetry of a lost worker never arrives. Every message carries the token to resume after it.
-// Single-threaded: owner is whoever calls Next, one at a time.
+// because the telemetry of a lost worker never arrives. Every message has a token with which a watcher can resume after
+// it. Single-threaded; owned by the caller of Next, and only one thread calls Next at a time.
 class WatchSession {
  public:
   struct Options {
@@ -36,7 +36,7 @@ class WatchSession {
     absl::Duration heartbeat = absl::Seconds(15);
     absl::Duration final_wait = absl::Seconds(30);
     std::function<absl::StatusOr<v1::Job>()> get_job;
-    std::function<void(v1::Job*)> add_progress;  // Adds progress to records that the hub published without it.
+    std::function<void(v1::Job*)> add_progress;  // Adds progress to records from the hub.
     // Returns the latest progress, to be sent with live points. May be null.
     std::function<std::optional<v1::Progress>()> progress;
     MetricStore* store = nullptr;
@@ -48,13 +48,13 @@ class WatchSession {
     enum Kind { WAIT, MESSAGE, END };
     Kind kind = WAIT;
     v1::WatchJobResponse message;
-    absl::Status status;  // The status of END.
+    absl::Status status;  // Only for END: how the watch ended.
   };
 
   explicit WatchSession(Options options) : options_(std::move(options)) {}
 
-  // Returns the next action. Blocks on the disk while catching up. After WAIT, call again after on_ready or when a
-  // heartbeat may be due. Do not call again after END.
+  // Returns the next step. Blocks on the disk while catching up. After WAIT, call it again after on_ready or when a
+  // heartbeat may be due. Do not call it again after END.
   Step Next();
 
  private:

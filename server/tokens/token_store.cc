@@ -28,7 +28,7 @@ PRAGMA user_version=1;
 COMMIT;
 )sql";
 
-// What secrets begin with, so that people and scanners for leaked secrets recognize one.
+// The prefix of all secrets, by which people and scanners for leaked secrets recognize them.
 constexpr char kSecretPrefix[] = "ampd_";
 constexpr int kSecretLength = 52;  // Random characters, of 5 bits each.
 constexpr size_t kMaxNameLength = 63;
@@ -205,7 +205,7 @@ absl::StatusOr<v1::ListTokensResponse> TokenStore::List(const v1::ListTokensRequ
   AMPD_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size(), kMaxPage, kMaxPage));
   v1::ListTokensResponse response;
   const absl::MutexLock lock(&mutex_);
-  // A page token is the last name of the page before.
+  // A page token is the last name of the previous page.
   for (auto entry = by_name_.upper_bound(request.page_token()); entry != by_name_.end(); ++entry) {
     if (response.tokens_size() == page_size) {
       response.set_next_page_token(response.tokens(page_size - 1).name());
@@ -234,7 +234,7 @@ absl::Status TokenStore::Revoke(const std::string& name) {
 }
 
 absl::StatusOr<v1::Token> TokenStore::Find(std::string_view secret) const {
-  // Comparing digests takes no secret time: who has no secret cannot choose a digest.
+  // The time of this comparison reveals nothing useful: without a valid secret, nobody can choose a digest.
   const std::string sha256 = Sha256Hex(secret);
   const absl::MutexLock lock(&mutex_);
   const auto name = name_by_sha256_.find(sha256);

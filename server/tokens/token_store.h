@@ -19,19 +19,19 @@ namespace ampd::server {
 
 inline constexpr int64_t kTokenSchema = 1;
 
-// Reads all tokens of a store's file to see whether they are whole, and counts them. DATA_LOSS if one is not.
+// Reads all tokens in a store's file and returns their number. DATA_LOSS if a token is damaged.
 absl::StatusOr<int64_t> CountTokens(SqliteDatabase& database);
 
-// The tokens of a server. They are in a SQLite file of their own (schema 1: one table, one row for each token). The
-// file does not hold the secrets, only the SHA-256 of each. A secret has 260 random bits, which nobody can guess, so
-// the hash needs neither salt nor slowness. All tokens are also kept in memory, so that checking a call reads no disk.
-// When a change returns, it is on disk. Thread-safe.
+// The tokens of a server, in a SQLite file of their own (schema 1: one table, one row for each token). The file does
+// not contain the secrets, only the SHA-256 of each. A secret has 260 random bits, which nobody can guess, so the hash
+// needs neither a salt nor a slow algorithm. All tokens are also kept in memory, so that checking a call reads no disk.
+// A change is on disk when its function returns. Thread-safe.
 class TokenStore {
  public:
-  // The most tokens that there can be.
+  // The most tokens that a server can have.
   static constexpr size_t kMaxTokens = 10'000;
 
-  // Whether a text begins as the secrets of tokens do.
+  // Whether a text has the prefix of the secrets of tokens.
   static bool IsSecret(std::string_view text);
 
   struct Options {
@@ -40,15 +40,16 @@ class TokenStore {
     RandomSource* random = nullptr;
   };
 
-  // Creates the file if it does not exist. FAILED_PRECONDITION with reason NEWER_SCHEMA when a newer server wrote it.
+  // Creates the file if it does not exist. FAILED_PRECONDITION with reason NEWER_SCHEMA if a newer server wrote the
+  // file.
   static absl::StatusOr<std::unique_ptr<TokenStore>> Open(const Options& options);
 
-  // Creates a token. `created_by`: who asks. INVALID_ARGUMENT with all violations of the request; ALREADY_EXISTS
-  // (TOKEN_EXISTS), RESOURCE_EXHAUSTED (TOO_MANY_TOKENS).
+  // Creates a token. `created_by`: the caller's name. INVALID_ARGUMENT with all violations of the request;
+  // ALREADY_EXISTS (TOKEN_EXISTS); RESOURCE_EXHAUSTED (TOO_MANY_TOKENS).
   absl::StatusOr<v1::CreateTokenResponse> Create(const v1::CreateTokenRequest& request, const std::string& created_by);
-  // One page of all tokens, by name.
+  // Returns one page of all tokens, sorted by name.
   absl::StatusOr<v1::ListTokensResponse> List(const v1::ListTokensRequest& request) const;
-  // NOT_FOUND (TOKEN_NOT_FOUND).
+  // Revokes the token with this name. NOT_FOUND (TOKEN_NOT_FOUND) if there is none.
   absl::Status Revoke(const std::string& name);
 
   // Returns the token with this secret. UNAUTHENTICATED if there is none (TOKEN_UNKNOWN), or if it has expired
@@ -63,7 +64,7 @@ class TokenStore {
 
   const Options options_;
 
-  // Held for a whole change. Acquired before `mutex_`.
+  // Held during a whole change. Acquired before `mutex_`.
   absl::Mutex change_mutex_;
   SqliteDatabase database_ ABSL_GUARDED_BY(change_mutex_);
   SqliteStatement put_ ABSL_GUARDED_BY(change_mutex_);
@@ -71,7 +72,7 @@ class TokenStore {
 
   struct Entry {
     v1::Token token;
-    std::string sha256;  // Of its secret.
+    std::string sha256;  // SHA-256 of its secret.
   };
   mutable absl::Mutex mutex_;
   std::map<std::string, Entry> by_name_ ABSL_GUARDED_BY(mutex_);
