@@ -28,7 +28,7 @@ namespace {
 
 constexpr size_t kDigitsOfPartial = 12;  // leading digits of the digest that the name of a partial file has
 
-// Uploads the rest of the file in one stream: the bytes from `*num_done` on. Advances `*num_done` as it sends.
+// Uploads the bytes of the file from `*num_done` on, in one stream. Advances `*num_done` with each piece that it sends.
 absl::StatusOr<v1::Artifact> Send(JobClient* client, const LocalFile& file, int descriptor,
                                   const TransferOptions& options, int64_t* num_done) {
   grpc::ClientContext context;
@@ -121,7 +121,7 @@ absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file
   }
   int64_t num_done = 0;
   v1::Artifact artifact;
-  int num_starts = 0;  // streams that began at the first byte
+  int num_starts = 0;  // number of upload streams that began at the first byte
   const auto send = [&]() -> absl::Status {
     AMPD_ASSIGN_OR_RETURN(const v1::Upload upload, GetUpload(client, file.sha256));
     if (upload.has_artifact()) {
@@ -135,7 +135,7 @@ absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file
   };
   absl::Status sent = Repeat(options, num_done, send);
   if (ReasonOf(sent) == "DIGEST_MISMATCH" && num_starts == 0) {
-    sent = Repeat(options, num_done, send);  // the server had bytes of another file, and has discarded them
+    sent = Repeat(options, num_done, send);  // the server had bytes of another file and has discarded them; upload all
   }
   if (ReasonOf(sent) == "DIGEST_MISMATCH") {
     return WithPrefix(file.path, absl::AbortedError("was changed during the upload"));

@@ -28,12 +28,12 @@ absl::StatusOr<LocalFile> ReadLocalFile(const std::string& path, const Cancellat
 absl::StatusOr<v1::Artifact> FindUploaded(JobClient* client, const std::string& sha256);
 
 // Uploads the file and returns its artifact. Sends only the bytes that the server does not have yet. ABORTED if the
-// file was changed meanwhile; otherwise the server's errors.
+// file changes during the upload; otherwise the server's errors.
 absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file, const TransferOptions& options);
 
-// Downloads the artifact to `path`: first into a file beside it, which is renamed once the digest matches.
-// ALREADY_EXISTS if `path` exists and `replace` is false; DATA_LOSS if the content does not match the artifact's
-// digest.
+// Downloads the artifact to `path`. The bytes go into a partial file in the same folder, which is renamed to `path`
+// once its digest matches. ALREADY_EXISTS if `path` exists and `replace` is false; DATA_LOSS if the content does not
+// match the artifact's digest.
 absl::Status DownloadFile(JobClient* client, const v1::Artifact& artifact, const std::string& path, bool replace,
                           const TransferOptions& options);
 
@@ -43,7 +43,7 @@ absl::Status StreamFile(JobClient* client, const v1::Artifact& artifact, const W
                         const TransferOptions& options);
 
 // Downloads the artifacts, one after the other, into one file, which gets the name `path` once it is complete. Reports
-// the progress in whole artifacts. Errors as DownloadFile.
+// progress in whole artifacts. Returns the errors of DownloadFile.
 absl::Status DownloadJoined(JobClient* client, const std::vector<v1::Artifact>& artifacts, const std::string& path,
                             bool replace, const TransferOptions& options);
 

@@ -10,13 +10,13 @@
 
 namespace ampd::client {
 
-// The calls of AuthService, with the deadlines and errors of JobClient.
+// These functions call AuthService through `client`, with the deadline and the errors of the client's own calls.
 absl::StatusOr<v1::Caller> WhoAmI(JobClient* client);
 absl::StatusOr<v1::CreateTokenResponse> CreateToken(JobClient* client, const v1::CreateTokenRequest& request);
-// All tokens, by name. Reads all pages of the server.
+// Returns all tokens, sorted by name. Reads all of the server's pages.
 absl::StatusOr<std::vector<v1::Token>> ListTokens(JobClient* client);
 absl::Status RevokeToken(JobClient* client, const std::string& name);
-// The newest entries of the audit log, the oldest first.
+// Returns the newest entries of the audit log, sorted from oldest to newest.
 absl::StatusOr<v1::ListAuditEntriesResponse> ListAuditEntries(JobClient* client,
                                                               const v1::ListAuditEntriesRequest& request);
 

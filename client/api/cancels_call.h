@@ -6,8 +6,8 @@
 
 namespace ampd::client {
 
-// Cancels the call of `context` when the cancellation is requested, as long as this object lives. `cancellation` may be
-// null; then nothing cancels the call.
+// While this object exists, a request of the cancellation cancels the gRPC call of `context`. If `cancellation` is
+// null, this object does nothing.
 class CancelsCall {
  public:
   CancelsCall(Cancellation* cancellation, grpc::ClientContext* context) : cancellation_(cancellation) {

@@ -29,7 +29,7 @@ struct Source {
 RemoteFile RemoteFileOf(const Source& source, const std::string& name, const CheckpointManifest::File& file,
                         const TransferOptions& options) {
   RemoteFile remote = {.sha256 = file.sha256, .size_bytes = file.size_bytes};
-  remote.worker_may_return = name != kManifestFile;  // It has sent the manifest.
+  remote.worker_may_return = name != kManifestFile;  // The worker was connected when it sent the manifest.
   v1::DownloadCheckpointFileRequest request;
   request.set_id(source.job);
   request.set_attempt(source.checkpoint.attempt());
@@ -64,7 +64,8 @@ absl::StatusOr<std::string> DownloadManifest(const Source& source, const Transfe
   return text;
 }
 
-// Refuses a folder with files that are not of this checkpoint, or with the manifest of another.
+// Returns ALREADY_EXISTS if the folder has files that are not in this checkpoint, or the manifest of another
+// checkpoint.
 absl::Status CheckFolder(const std::string& folder, const CheckpointManifest& manifest, const std::string& text) {
   std::error_code error;
   std::filesystem::directory_iterator entry(folder, error);
@@ -82,7 +83,7 @@ absl::Status CheckFolder(const std::string& folder, const CheckpointManifest& ma
              : absl::AlreadyExistsError(absl::StrCat(folder, " holds another checkpoint; name another folder"));
 }
 
-// Downloads one file, unless the folder has it already.
+// Downloads one file. Does nothing if the folder already has the file with the right digest.
 absl::Status DownloadOne(const RemoteFile& remote, const std::string& path, const TransferOptions& options) {
   const auto present = DigestOf(path, *options.cancellation);
   if (absl::IsCancelled(present.status()) || (present.ok() && *present == remote.sha256)) {

@@ -12,18 +12,18 @@
 namespace ampd::client {
 
 struct DownloadedCheckpoint {
-  int64_t num_files = 0;  // with the manifest
+  int64_t num_files = 0;  // number of files, the manifest included
   int64_t size_bytes = 0;
 };
 
-// Downloads a recorded checkpoint of the job into `folder`, which is created if it does not exist. While a file is
-// downloaded, its name ends in ".partial"; it gets its own name once its digest is the one in the manifest. The
-// manifest itself must have the digest that the server recorded, and is written last. So a folder with a manifest is
-// complete. An interrupted download resumes in the same folder. `wants` chooses the files to download besides the
-// manifest; null: all.
+// Downloads a recorded checkpoint of the job into `folder`, which is created if it does not exist: the manifest, and
+// those of the other files that `wants` accepts (null: all). The name of an incomplete file ends in ".partial". A file
+// gets its own name once its digest matches the manifest. The manifest must match the digest that the server recorded.
+// The manifest is written last, so a folder with a manifest is complete. To resume an interrupted download, call again
+// with the same folder.
 //
 // ALREADY_EXISTS if the folder has other files; DATA_LOSS if the worker's files are not those that the job saved;
-// otherwise errors of the file system, which name the path, and the server's.
+// otherwise the server's errors, and errors of the file system, which name the path.
 absl::StatusOr<DownloadedCheckpoint> DownloadCheckpoint(JobClient* client, const std::string& job,
                                                         const v1::Checkpoint& checkpoint, const std::string& folder,
                                                         const std::function<bool(const std::string& file)>& wants,

@@ -7,9 +7,9 @@
 
 namespace ampd::client {
 
-// The error with which a call ended. `was_cancelled`: whether this client may have cancelled the call itself. If it has
-// not, CANCELLED becomes UNAVAILABLE: no method of ampd answers so, but gRPC does if a server that shuts down drops a
-// call. The call may then be repeated like one that did not reach the server.
+// Returns the status with which a call ended. `was_cancelled`: whether this client may have cancelled the call. If it
+// has not, CANCELLED is replaced by UNAVAILABLE, so that the caller may retry the call: no method of ampd returns
+// CANCELLED, but gRPC does when a server drops the call during its shutdown.
 inline absl::Status EndOfCall(const grpc::Status& status, bool was_cancelled = false) {
   absl::Status end = FromGrpcStatus(status);
   return absl::IsCancelled(end) && !was_cancelled

@@ -31,7 +31,7 @@ constexpr int kKeepaliveMillis = 60'000;
 constexpr int kPageSize = 500;
 constexpr int kPointsPageSize = 10'000;
 
-// Drops gRPC's own lines on stderr, because every error is reported by the command. GRPC_VERBOSITY brings them back.
+// Discards gRPC's own log lines on stderr, because the command reports every error itself. GRPC_VERBOSITY keeps them.
 void DropLinesOfGrpc() {
   if (std::getenv("GRPC_VERBOSITY") == nullptr) {
     gpr_set_log_function([](gpr_log_func_args* /*line*/) {});
@@ -42,10 +42,9 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ServerConnection& server) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
-  // After the server was away, connect again within a second, not after gRPC's growing pauses of up to two minutes.
+  // When the server was unreachable, retry the connection within a second. gRPC's default delay grows to two minutes.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  // In spite of its name this argument is not a pause: it is the time limit for one attempt to connect, handshake
-  // included.
+  // Despite its name, this argument is the time limit for one attempt to connect, the handshake included.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   return OpenChannel(server, arguments);
@@ -67,7 +66,7 @@ absl::StatusOr<Response> Call(Stub& stub, Method<Stub, Request, Response> method
   return response;
 }
 
-// Returns the request for the client's tenant or, if the request names a tenant itself, unchanged.
+// Sets the request's tenant to `tenant`, unless the request already names one or `tenant` stands for all tenants.
 template <typename Request>
 Request ForTenant(Request request, const std::string& tenant) {
   if (request.tenant().empty() && tenant != kAllTenants) {
@@ -76,7 +75,7 @@ Request ForTenant(Request request, const std::string& tenant) {
   return request;
 }
 
-// Restricts a filter of jobs to those of a tenant.
+// Returns the filter of jobs, restricted to the jobs of the tenant.
 std::string WithTenant(const std::string& filter, const std::string& tenant) {
   if (tenant.empty() || tenant == kAllTenants) {
     return filter;
@@ -155,14 +154,14 @@ absl::StatusOr<v1::FindJobsResponse> JobClient::FindJobs(const std::string& text
 }
 
 absl::StatusOr<v1::FindJobsResponse> JobClient::FindJobsOfTenant(const std::string& text) {
-  constexpr int kMostMatches = 20;       // As many as FindJobs of the server returns.
+  constexpr int kMostMatches = 20;       // The server's FindJobs returns at most as many.
   constexpr size_t kMinPrefixBytes = 5;  // The server's limit, in server/coordinator/job_find.cc.
   v1::FindJobsResponse response;
   const bool may_be_name = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
   });
   if (!may_be_name) {
-    return response;  // In a filter it could mean something else.
+    return response;  // Such a text could change the meaning of the filter.
   }
   const bool may_be_prefix = text.starts_with("j-") && text.size() >= kMinPrefixBytes;
   const std::string filter = absl::StrCat("name=", text, may_be_prefix ? absl::StrCat(" OR id=", text, "*") : "");
@@ -324,8 +323,8 @@ absl::StatusOr<v1::ServerInfo> JobClient::GetServerInfo() {
 }
 
 absl::StatusOr<bool> JobClient::IsServing(const std::string& service) {
-  // Makes the call of the standard service grpc.health.v1 without its proto. The message types are wire-compatible:
-  // the request is one string and the response one enum, both field 1.
+  // Calls the standard service grpc.health.v1 without its proto. The message types below have the same wire format: the
+  // request is one string and the response one enum, both field 1.
   google::protobuf::StringValue request;
   google::protobuf::Int32Value response;
   request.set_value(service);

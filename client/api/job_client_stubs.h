@@ -10,7 +10,7 @@
 
 namespace ampd::client {
 
-// The gRPC part of JobClient. It is a separate struct, so that the header of JobClient does not include gRPC's.
+// The gRPC objects of JobClient. They are in a separate struct so that job_client.h includes no header of gRPC.
 struct JobClientStubs {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::JobService::Stub> jobs;

@@ -18,7 +18,7 @@ using LogStream = StreamPull<v1::TailLogsResponse>;
 
 }  // namespace
 
-// The open stream. The cancellation ends it.
+// An open WatchJob stream. Requesting the cancellation ends the stream.
 struct JobWatch::Call {
   Call(v1::JobService::Stub* stub, v1::WatchJobRequest watch, Cancellation* stop)
       : request(std::move(watch)),

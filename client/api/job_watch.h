@@ -13,14 +13,14 @@ namespace ampd::client {
 
 // How long a stream tries to reach a server that does not answer.
 struct Patience {
-  absl::Duration before_first_answer;             // since the first attempt to connect; zero: try once
-  absl::Duration after_loss = absl::Seconds(60);  // since the last message of a connection that was lost
+  absl::Duration before_first_answer;             // time since the first attempt to connect; zero: try once
+  absl::Duration after_loss = absl::Seconds(60);  // time since the last message of the connection that was lost
 };
 
-// Follows one job across broken connections. After UNAVAILABLE, RESOURCE_EXHAUSTED (the reader is too slow) or a
-// silence of three heartbeats it reopens the stream at the last message's token, so that no message is lost or
-// repeated. After OUT_OF_RANGE (the token is too old) it starts over from a snapshot. Single-threaded; owner: the
-// command. The cancellation may come from any thread.
+// Follows one job across broken connections. It reopens the stream after UNAVAILABLE, after RESOURCE_EXHAUSTED (the
+// reader is too slow), and if three heartbeats are missing. The new stream begins after the last message, so that no
+// message is lost or repeated. After OUT_OF_RANGE (the server no longer has the next message), the new stream begins
+// with a snapshot of the job. Single-threaded; owner: the command. Any thread may request the cancellation.
 class JobWatch {
  public:
   struct Options {
@@ -32,15 +32,15 @@ class JobWatch {
   enum class Next {
     kMessage,
     kTimeout,       // no message before the deadline
-    kReconnecting,  // the connection was lost; call again
-    kEnded,         // the final message was returned before, or an error: see status()
+    kReconnecting,  // the connection was lost; call Pull again
+    kEnded,         // the stream is over, after the final message or an error: see status()
     kCancelled,
   };
 
   JobWatch(JobClient* client, Options options, Cancellation* cancellation);
   ~JobWatch();
 
-  // Waits for the next message of the stream, which may be a heartbeat, until `deadline`.
+  // Waits until `deadline` for the next message of the stream, which may be a heartbeat.
   Next Pull(absl::Duration deadline, v1::WatchJobResponse* message);
 
   // Returns why the watch ended; OK after the final message.
@@ -59,13 +59,13 @@ class JobWatch {
   std::string resume_token_;
   bool final_seen_ = false;
   absl::Duration pause_;
-  absl::Duration last_message_;  // when the last message came; since boot
-  absl::Duration silent_since_;  // when this connection fell silent; since boot
+  absl::Duration last_message_;  // time of the last message; since boot
+  absl::Duration silent_since_;  // time of this connection's start or last message; since boot
   absl::Status status_;
 };
 
-// Reads a job's log from `offset_bytes` on. Like JobWatch it resumes across broken connections, at the byte that it
-// reached. Single-threaded.
+// Reads a job's log from `request.offset_bytes` on. When the connection breaks, reconnects and continues at the next
+// byte. Single-threaded.
 class LogTail {
  public:
   struct Options {
@@ -75,8 +75,8 @@ class LogTail {
 
   LogTail(JobClient* client, Options options, Cancellation* cancellation);
 
-  // Calls `sink` for each piece of the log. Returns OK when the log ends, CANCELLED after the cancellation, or the
-  // error that ended it.
+  // Passes each piece of the log to `sink`. Returns OK at the end of the log, CANCELLED after the cancellation, and
+  // otherwise the error that ended the reading.
   absl::Status Run(const std::function<void(const v1::TailLogsResponse&)>& sink);
 
  private:

@@ -21,14 +21,14 @@ namespace ampd::client {
 template <typename Stub, typename Request, typename Response>
 using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Response*);
 
-// Returns the pause before a retry, varied by 20% so that many clients do not come back at once.
+// Returns the pause, changed at random by up to 20%, so that many clients do not retry at the same time.
 inline absl::Duration WithJitter(absl::Duration pause) {
   return pause * (0.8 + 0.4 * static_cast<double>(SystemRandom().Next() >> 11) / (1ULL << 53));
 }
 
-// Makes a call and retries it on UNAVAILABLE. Without a connection, the retry waits until there is one, so that it
-// reaches the server as soon as that is back. If a connected server refuses, the call is retried after 0.1 s, 0.2 s
-// and so on, up to 1 s.
+// Makes a call and retries it on UNAVAILABLE. Without a connection, a retry waits for one, so that it reaches a
+// restarted server at once. If a connected server refuses, the pauses between retries are 0.1 s, 0.2 s and so on, up to
+// 1 s.
 template <typename Request>
 absl::StatusOr<v1::Job> CallRepeatedly(v1::JobService::Stub& stub,
                                        Method<v1::JobService::StubInterface, Request, v1::Job> method,

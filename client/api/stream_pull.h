@@ -9,19 +9,20 @@
 
 namespace ampd::client {
 
-// A server-streaming call over gRPC's callback API, read by one thread that waits with a deadline. At most one message
-// is buffered; a slow reader slows the stream by flow control. One thread calls Pull; any thread may call Cancel.
+// A server-streaming call over gRPC's callback API. One thread reads it with Pull, which waits until a deadline; any
+// thread may call Cancel. At most one message is buffered, so gRPC's flow control slows the server if the reader is
+// slow.
 template <typename Response>
 class StreamPull final : public grpc::ClientReadReactor<Response> {
  public:
   enum class Next { kMessage, kTimeout, kEnded };
 
-  // Starts the call that `start(context, reactor)` makes, by stub.async()->Method(context, request, reactor), with
-  // this object as its reactor.
+  // Starts the call. `start(context, reactor)` must call stub.async()->Method(context, request, reactor); the reactor
+  // is this object.
   template <typename Function>
   explicit StreamPull(Function start) {
     start(&context_, this);
-    // The hold keeps the call from completing while the thread of Pull may still call StartRead.
+    // The hold keeps the call from completing while the reading thread may still call StartRead.
     this->AddHold();
     this->StartCall();
   }
@@ -92,7 +93,7 @@ class StreamPull final : public grpc::ClientReadReactor<Response> {
 
   grpc::ClientContext context_;
   Response buffer_;       // written by gRPC between StartRead and OnReadDone
-  bool reading_ = false;  // reading_, ended_ and released_ are used only by the reader's thread
+  bool reading_ = false;  // only the thread that calls Pull uses reading_, ended_ and released_
   bool ended_ = false;
   bool released_ = false;
   mutable absl::Mutex mutex_;

@@ -20,7 +20,8 @@ namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
-// Whether a retry may help. A worker that is not connected when a transfer begins is rarely back within seconds.
+// Returns whether a retry may help. A worker that is not connected when a transfer begins is rarely back within
+// seconds.
 bool IsPassing(const absl::Status& status, bool worker_may_return) {
   const std::string reason = ReasonOf(status);
   if (reason == "WORKER_UNREACHABLE") {
@@ -82,8 +83,8 @@ absl::Status Repeat(const TransferOptions& options, const int64_t& num_done,
       pause = absl::Milliseconds(100);
     }
     if (ReasonOf(status) == "UPLOAD_BUSY") {
-      // The server is reading back what it received before the connection broke, which takes minutes for a large file.
-      // So the time for retries starts again.
+      // The server is reading back the bytes that it received before the connection broke. This can take minutes, so
+      // the time for retries starts again.
       give_up = SystemClock().SinceBoot() + options.retry_for;
     }
     if (status.ok() || !IsPassing(status, worker_may_return || num_done > 0) ||
@@ -139,7 +140,7 @@ absl::Status FillFile(const RemoteFile& remote, const std::string& path, const T
   struct stat found = {};
   const bool goes_on = lstat(path.c_str(), &found) == 0 && found.st_size <= remote.size_bytes;
   if (!goes_on) {
-    (void)unlink(path.c_str());  // There is none, or it is not the beginning of this content.
+    (void)unlink(path.c_str());  // There is no file, or it has more bytes than the content.
   }
   absl::Status filled = DownloadInto(remote, path, options);
   if (goes_on && absl::IsDataLoss(filled)) {

@@ -9,9 +9,9 @@
 #include "absl/time/time.h"
 #include "client/api/cancellation.h"
 
-// What all transfers of files have in common. An interrupted transfer resumes at the byte that it reached. While the
-// server is out of reach, a transfer retries for `retry_for` and then gives up. A later call for the same content
-// resumes where it stopped.
+// What uploads and downloads of files have in common. An interrupted transfer resumes at the byte that it reached. If
+// the server is unreachable, a transfer retries for `retry_for` and then gives up. A later call with the same content
+// resumes.
 namespace ampd::client {
 
 struct TransferOptions {
@@ -22,17 +22,17 @@ struct TransferOptions {
 
 void ReportProgress(const TransferOptions& options, int64_t num_done, int64_t num_bytes);
 
-// The status of a transfer that the cancellation ended.
+// Returns the error of a transfer that the cancellation ended.
 absl::Status Interrupted();
 
-// Calls `transfer` until it succeeds or returns an error that a retry can't fix. Gives up when the transfer makes no
-// progress for `retry_for`. `num_done` is the number of bytes transferred so far, which `transfer` advances.
-// If a worker does not send its file (WORKER_UNREACHABLE), retries only if `worker_may_return` is true or bytes of the
-// file have arrived before.
+// Calls `transfer` until it succeeds or returns an error that a retry can't fix. `transfer` advances `num_done`, the
+// number of bytes transferred so far; Repeat gives up when this number does not grow for `retry_for`. After
+// WORKER_UNREACHABLE (the worker with the file is not connected), Repeat retries only if `worker_may_return` is true or
+// `num_done` is above 0.
 absl::Status Repeat(const TransferOptions& options, const int64_t& num_done,
                     const std::function<absl::Status()>& transfer, bool worker_may_return = false);
 
-// Reads at most `num_bytes`, and at most 1 MiB, from `offset` on. Returns fewer at the end of the file.
+// Reads `num_bytes` from `offset` on, but at most 1 MiB. Returns fewer at the end of the file.
 absl::StatusOr<std::string> ReadPiece(int file, int64_t offset, int64_t num_bytes);
 
 // Returns the SHA-256 of the whole file. This takes minutes for a large file. CANCELLED if the cancellation stops it.
@@ -41,24 +41,24 @@ absl::StatusOr<std::string> DigestOf(const std::string& path, const Cancellation
 // A function that receives the next piece of the content. An error from it ends the transfer.
 using WritePiece = std::function<absl::Status(const std::string& piece)>;
 
-// A file that can be downloaded from the server: an artifact, or a file of a checkpoint, which a worker sends through
-// the server.
+// A file that can be downloaded from the server: an artifact, or a file of a checkpoint. Checkpoints are on workers,
+// which send them through the server.
 struct RemoteFile {
   std::string sha256;
   int64_t size_bytes = 0;
-  // Whether a worker that does not send the file may do so again within seconds, so that a retry can help.
+  // Whether to retry if the worker with the file is not connected, because it is likely to return within seconds.
   bool worker_may_return = false;
-  // Makes one call that sends the bytes from `offset` on.
+  // Makes one call that downloads the bytes from `offset` on and passes them to `write`.
   std::function<absl::Status(int64_t offset, const WritePiece& write)> receive;
 };
 
-// Passes the whole content to `write`, in order. Returns DATA_LOSS, after the last piece, if the content does not have
-// the digest.
+// Downloads the whole content and passes it to `write`, in order. Returns DATA_LOSS, after the last piece, if the
+// content does not have the digest.
 absl::Status StreamRemote(const RemoteFile& remote, const WritePiece& write, const TransferOptions& options);
 
-// Downloads the bytes that the file at `path` does not have yet and appends them to it. If the complete file does not
-// have the digest, it starts over once, and then deletes the file and returns DATA_LOSS, as for a content that is
-// larger than `remote.size_bytes`.
+// Completes the partial file at `path`: downloads the bytes that it lacks and appends them. If the result has another
+// digest or is larger than `remote.size_bytes`, starts over once without the partial file. If that fails too, deletes
+// the file and returns DATA_LOSS.
 absl::Status FillFile(const RemoteFile& remote, const std::string& path, const TransferOptions& options);
 
 }  // namespace ampd::client

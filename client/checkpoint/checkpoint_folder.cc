@@ -32,8 +32,8 @@ std::string PathOf(const CheckpointFolder& folder, const std::string& file) {
   return absl::StrCat(folder.path, "/", file);
 }
 
-// Converts an error of a local file to DATA_LOSS or FAILED_PRECONDITION, so that ampctl's exit code does not suggest a
-// server error.
+// Converts an error of a local file to DATA_LOSS or FAILED_PRECONDITION, because ampctl's exit code for the error's own
+// code could suggest a server error.
 absl::Status At(const std::string& path, const absl::Status& status) {
   const std::string message = absl::StrCat(path, ": ", status.message());
   return absl::IsDataLoss(status) ? absl::DataLossError(message) : absl::FailedPreconditionError(message);
@@ -77,11 +77,11 @@ absl::StatusOr<OpenTensors> Open(const std::string& path) {
   return file;
 }
 
-// A tensor of the output file, and where in the checkpoint its bytes are.
+// A tensor of the output file, and the place of its bytes in the checkpoint.
 struct Piece {
   TensorEntry entry;
   int fd = -1;
-  uint64_t begin = 0;  // offset in the file `fd`
+  uint64_t begin = 0;  // offset of the tensor's bytes in the file `fd`
 };
 
 std::vector<Piece> PiecesOf(const OpenTensors& file) {
@@ -112,9 +112,9 @@ absl::Status UseAverages(const OpenTensors& optimizer, std::vector<Piece>& piece
                                 "the checkpoint has no averages: optimizer.ema_decay was not set in its job");
 }
 
-// For the checkpoint of an exported model, changes `pieces` to the entries of the model's Python state_dict: removes
-// the tensors that Python does not save, and adds the other names of tied parameters. Does nothing for a built-in
-// model.
+// Changes `pieces` to the entries of the model's Python state_dict: removes the tensors that Python does not save, and
+// adds the other names of tied parameters. Does nothing if the checkpoint's model is built-in and not exported from
+// Python.
 absl::Status NameAsPythonDoes(const CheckpointFolder& folder, std::vector<Piece>& pieces) {
   if (!folder.manifest.files.contains(kGraphFile)) {
     return absl::OkStatus();
@@ -172,7 +172,7 @@ absl::Status WritePieces(const std::string& header, const std::vector<Piece>& pi
   return fsync(file.get()) == 0 ? absl::OkStatus() : ErrnoError(errno, "cannot be written");
 }
 
-// Verifies a file and then opens it, so that nothing unverified is read.
+// Verifies a file before opening it, so that nothing unverified is read.
 absl::StatusOr<OpenTensors> OpenVerified(const CheckpointFolder& folder, const std::string& file) {
   if (const std::string damage = FindDamage(folder, file); !damage.empty()) {
     return absl::DataLossError(absl::StrCat(PathOf(folder, file), ": ", damage));

@@ -20,21 +20,22 @@ struct CheckpointFolder {
   int64_t size_bytes() const;  // total size of the files that the manifest names
 };
 
-// Opens the checkpoint's folder at `path` and reads its manifest. NOT_FOUND if the folder has no manifest,
-// INVALID_ARGUMENT if the manifest can't be read, DATA_LOSS if it is invalid.
+// Opens the checkpoint's folder at `path` and reads its manifest. NOT_FOUND if the folder has no manifest;
+// INVALID_ARGUMENT if the manifest can't be read; DATA_LOSS if its content is invalid.
 absl::StatusOr<CheckpointFolder> OpenCheckpointFolder(const std::string& path);
 
-// Reads the whole `file`, which must be named in the manifest, and describes its damage: it is missing, its size or
-// SHA-256 differs from the manifest, or it is a .safetensors file of another format. Returns "" if the file is intact.
+// Reads the whole `file`, which must be named in the manifest, and describes its damage: a missing file, a size or
+// SHA-256 that differs from the manifest, or a .safetensors file with an invalid format. Returns "" if the file is
+// intact.
 std::string FindDamage(const CheckpointFolder& folder, const std::string& file);
 
-// Reads the header of one of the folder's files, without the tensors.
+// Reads the header of one of the folder's safetensors files, without the tensors.
 absl::StatusOr<SafetensorsHeader> ReadTensorTable(const CheckpointFolder& folder, const std::string& file);
 
 struct ExportOptions {
   std::string destination;  // the file to write
   bool replace = false;     // whether to overwrite an existing file
-  bool averages = false;    // whether to export the averages of the parameters that the optimizer kept
+  bool averages = false;    // whether to export the parameters' averages, which some optimizers keep
 };
 
 struct ExportedModel {
@@ -42,15 +43,15 @@ struct ExportedModel {
   int64_t size_bytes = 0;
 };
 
-// Whether ExportModel reads this file of the checkpoint.
+// Returns whether ExportModel reads this file of the checkpoint.
 bool IsExported(const std::string& file, bool averages);
 
-// Writes the model's parameters and buffers to a safetensors file, completely or not at all. Names are those of
-// Python's state_dict; the metadata is {"format": "pt"}, which transformers requires. For an exported model, tensors
+// Writes the model's parameters and buffers to a safetensors file, completely or not at all. Tensors have the names of
+// Python's state_dict. The metadata is {"format": "pt"}, which transformers requires. For an exported model, tensors
 // that Python does not save are omitted, and a tied parameter is written under each of its names. Verifies everything
-// it reads against the manifest. DATA_LOSS for a damaged checkpoint; ALREADY_EXISTS if the destination exists and
-// `replace` is false; FAILED_PRECONDITION if `averages` is set but the checkpoint has none, or if the destination
-// can't be written.
+// that it reads against the manifest. DATA_LOSS for a damaged checkpoint; ALREADY_EXISTS if the destination exists and
+// `replace` is false; FAILED_PRECONDITION if `averages` is set but the checkpoint has none, or if the destination can't
+// be written.
 absl::StatusOr<ExportedModel> ExportModel(const CheckpointFolder& folder, const ExportOptions& options);
 
 }  // namespace ampd::client

@@ -5,7 +5,7 @@
 
 #include "client/commands/command.h"
 
-// Functions that make arguments which several commands have. Each takes the address of the variable that the parser
+// Functions that make the arguments that several commands share. Each takes the address of the variable that the parser
 // sets.
 namespace ampd::client {
 

@@ -23,7 +23,8 @@ int CallAndShow(Session* session, Call call, Show show) {
   return kExitOk;
 }
 
-// Like CallAndShow, for the job that `text` names (FindJobId). `call` and `show` get the job's id as well.
+// Finds the job that `text` names (FindJobId), makes `call` with its id, and passes the id and the answer to `show`.
+// Prints any error. Returns the exit code.
 template <typename Call, typename Show>
 int CallForJob(Session* session, const std::string& text, Call call, Show show) {
   std::string id;

@@ -17,7 +17,8 @@
 namespace ampd::client {
 namespace {
 
-// Accepts a number that is too large: the parser knows the maximum of the number's type (client/cli/command_tree.cc).
+// Checks for a whole number of at least `min`. Accepts numbers that are too large, which the parser rejects later: only
+// it knows the maximum of the number's type (client/cli/command_tree.cc).
 std::string CheckAtLeast(int64_t min, const std::string& text) {
   int64_t number = 0;
   const bool is_too_large = !TooLarge(text, std::numeric_limits<int64_t>::max()).empty();

@@ -12,8 +12,8 @@
 #include "client/terminal/session.h"
 
 // A command as plain data: its arguments, its help, and the function that runs it. Each file
-// client/commands/<noun>/<verb>.cc has one function that returns a Command. From these, client/cli parses the command
-// line and prints help and completions.
+// client/commands/<noun>/<verb>.cc has one function that returns a Command. client/cli uses the commands to parse the
+// command line and to print help and completions.
 //
 //   struct ScaleOptions { std::string id; std::optional<double> scale; };
 //   int SetScale(Session* session, const ScaleOptions& options) {...}
@@ -35,10 +35,10 @@ struct Typed {
 };
 
 // A function that suggests completions for what the user has typed. The caller removes words that do not begin with the
-// typed text. The function must be quick, and silent about errors. client/commands/suggestions.h has common ones.
+// typed text. The function must be quick, and print no errors. client/commands/suggestions.h has common ones.
 using Suggest = std::function<std::vector<std::string>(const Typed&)>;
 
-// A function that checks an argument's text. It returns "" if the text is valid, otherwise the problem.
+// A function that checks an argument's text. It returns "" if the text is valid, and an error text otherwise.
 // client/commands/checks.h has common checks.
 using Check = std::function<std::string(const std::string&)>;
 
@@ -47,8 +47,8 @@ struct ByteCount {
   int64_t bytes = 0;
 };
 
-// Where the parser stores an argument's value. A duration is written as a text such as 90s. A list has one value per
-// use of the option.
+// The variable in which the parser stores an argument's value. A duration is written as a text such as 90s. A list gets
+// one value per use of the option.
 using Value =
     std::variant<bool*, int*, int64_t*, std::optional<int>*, std::optional<int64_t>*, std::optional<double>*,
                  absl::Duration*, std::optional<absl::Duration>*, ByteCount*, std::string*, std::vector<std::string>*>;

@@ -7,9 +7,9 @@
 
 namespace ampd::client {
 
-// Asks the person at the terminal whether to delete, unless --yes has confirmed it. Returns nothing if the deletion
-// may start. Returns the exit code if the answer is no, or if nobody can be asked; the error message then names
-// `command`, such as "ampctl job delete --yes ID".
+// Asks the person at the terminal whether to delete, unless `confirmed` is set by --yes. Returns nothing if the
+// deletion may start. Returns the exit code if the answer is no, or if nobody can be asked; the error message then
+// names `command`, such as "ampctl job delete --yes ID".
 std::optional<int> AskBeforeDelete(Session* session, bool confirmed, const std::string& question,
                                    const std::string& command);
 

@@ -29,7 +29,7 @@ bool IsWholeId(const std::string& text) {
          });
 }
 
-// Whether the text may be the beginning of an id, but is too short for the server to look for it.
+// Returns whether the text may be the beginning of an id that is too short for the server to search for.
 bool IsShortPrefix(const std::string& text) { return text.starts_with("j-") && text.size() < kMinPrefixBytes; }
 
 // Returns a table of the jobs, one per line.
@@ -54,7 +54,7 @@ absl::Status Ambiguous(const std::string& text, const v1::FindJobsResponse& foun
       {{kCandidates, CandidatesText(found)}});
 }
 
-// The error that no job is meant by the text, with the name that is most like it.
+// Returns the error that `text` names no job. The error suggests the most similar name of a job.
 absl::Status NoJob(JobClient* client, const std::string& text) {
   constexpr int kMostExamined = 500;
   const absl::Status status =
@@ -67,7 +67,7 @@ absl::Status NoJob(JobClient* client, const std::string& text) {
       names.push_back(job.spec().name());
     }
   }
-  return WithMeantName(status, text.substr(text.find('/') + 1), names);  // kubectl names jobs as job/NAME.
+  return WithMeantName(status, text.substr(text.find('/') + 1), names);  // kubectl writes job/NAME
 }
 
 }  // namespace

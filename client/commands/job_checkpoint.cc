@@ -17,7 +17,7 @@ absl::Status NoCheckpoint(const v1::Job& job, const std::string& message) {
   return ErrorWithMetadata(absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND", message, {{"job", job.id()}});
 }
 
-// Returns which attempts the checkpoints are of, to end a message: ", in the attempts 1, 2".
+// Returns the end of a message that names the attempts of the job's checkpoints: ", in the attempts 1, 2".
 std::string AttemptsText(const v1::Job& job) {
   std::set<int> attempts;
   for (const v1::Checkpoint& checkpoint : job.checkpoints()) {
@@ -48,7 +48,7 @@ absl::StatusOr<JobCheckpoint> ParseJobCheckpoint(const std::string& argument, co
 absl::StatusOr<v1::Checkpoint> ChooseCheckpoint(const v1::Job& job, const JobCheckpoint& wanted) {
   const v1::Checkpoint* chosen = nullptr;
   bool has_attempt = false;
-  for (const v1::Checkpoint& checkpoint : job.checkpoints()) {  // The oldest first.
+  for (const v1::Checkpoint& checkpoint : job.checkpoints()) {  // The oldest comes first.
     if (wanted.attempt > 0 && checkpoint.attempt() != wanted.attempt) {
       continue;
     }

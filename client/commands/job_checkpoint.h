@@ -15,20 +15,20 @@ namespace ampd::client {
 struct JobCheckpoint {
   std::string job;  // as the user names it: an id, a name, or the beginning of an id
   bool best = false;
-  int64_t step = 0;  // 0: the newest, or the best
-  int attempt = 0;   // the attempt that wrote it; 0: any
+  int64_t step = 0;  // 0: the newest or, if `best` is set, the best
+  int attempt = 0;   // the attempt that wrote the checkpoint; 0: any
 };
 
-// Parses the name of a checkpoint. INVALID_ARGUMENT if it has none of the forms above; `argument` is its name in the
-// message, such as "--checkpoint".
+// Parses the name of a checkpoint. INVALID_ARGUMENT if the text has none of the forms above. Error messages call the
+// text `argument`, such as "--checkpoint".
 absl::StatusOr<JobCheckpoint> ParseJobCheckpoint(const std::string& argument, const std::string& text);
 
-// Returns the checkpoint of `job` that `wanted` names. The best is the one with the lowest evaluation loss and, of
-// equal ones, the newest. NOT_FOUND (reason CHECKPOINT_NOT_FOUND) if the job does not have it.
+// Returns the checkpoint of `job` that `wanted` names. The best checkpoint has the lowest evaluation loss; of several,
+// it is the newest. NOT_FOUND (reason CHECKPOINT_NOT_FOUND) if the job does not have the checkpoint.
 absl::StatusOr<v1::Checkpoint> ChooseCheckpoint(const v1::Job& job, const JobCheckpoint& wanted);
 
-// Returns which steps the checkpoints are of, to end a message that one is missing: "; it has those of the steps 100
-// and 200". If there are many, only the first and the last step. Empty if there is no checkpoint.
+// Returns the end of the message that a checkpoint is missing, with the steps of the given ones: "; it has those of the
+// steps 100 and 200". Names only the first and the last step if there are many. Empty if there is no checkpoint.
 std::string StepsText(const std::vector<v1::Checkpoint>& checkpoints);
 
 // A checkpoint with the job that saved it.
@@ -37,8 +37,8 @@ struct FoundCheckpoint {
   v1::Checkpoint checkpoint;
 };
 
-// Asks the server for the checkpoint that `wanted` names. Errors: those of FindJobId and ChooseCheckpoint, and the
-// server's.
+// Asks the server for the checkpoint that `wanted` names. Returns the errors of FindJobId and ChooseCheckpoint, and the
+// server's errors.
 absl::StatusOr<FoundCheckpoint> FindJobCheckpoint(JobClient* client, const JobCheckpoint& wanted);
 
 }  // namespace ampd::client

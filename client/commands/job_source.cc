@@ -23,8 +23,8 @@
 namespace ampd::client {
 namespace {
 
-// Returns why standard input can't be read; empty if it may be. If it was closed, a file that some library opened may
-// have taken its number; such files have no type.
+// Returns why standard input can't be read; empty if it can. If the process started without standard input, a library
+// may have reused its descriptor for a file without a type, such as an eventfd.
 std::string WhyNoStandardInput() {
   struct stat found = {};
   if (fstat(STDIN_FILENO, &found) != 0 || (found.st_mode & S_IFMT) == 0) {
@@ -33,7 +33,7 @@ std::string WhyNoStandardInput() {
   return S_ISDIR(found.st_mode) ? "it is a folder" : "";
 }
 
-// Reads standard input up to one byte more than a job file may have.
+// Reads standard input, at most one byte more than a job file may have.
 absl::StatusOr<std::string> ReadStandardInput() {
   std::string why = WhyNoStandardInput();
   std::string text;
@@ -56,7 +56,7 @@ absl::StatusOr<std::string> ReadStandardInput() {
   return text;
 }
 
-// Returns the path as a shell reads it back, and as no option.
+// Quotes the path for a shell. Puts "./" before a path that begins with "-", so that no command takes it for an option.
 std::string ShellWord(const std::string& path) {
   const std::string word = path.starts_with('-') ? "./" + path : path;
   const bool is_safe = std::all_of(word.begin(), word.end(), [](unsigned char c) {
@@ -76,7 +76,7 @@ absl::StatusOr<std::string> ReadSource(const std::string& path) {
   if (path != "-") {
     auto text = ReadFile(path, kMostRead);
     if (!text.ok()) {
-      // The message begins with the name of a system call, which is left out.
+      // The message begins with the name of a system call. Omit the name.
       const std::vector<std::string> parts = absl::StrSplit(text.status().message(), absl::MaxSplits(": ", 1));
       return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", parts.back()));
     }

@@ -13,36 +13,35 @@
 // Functions shared by the commands that take a job file.
 namespace ampd::client {
 
-// Returns the text of a job file; the path "-" is standard input. Of that, reads at most one byte more than a job file
-// may have, so that the caller can reject a longer one.
+// Returns the text of a job file; the path "-" is standard input. From standard input, reads at most one byte more than
+// a job file may have, so that the caller can reject a longer text.
 absl::StatusOr<std::string> ReadSource(const std::string& path);
 
-// Returns the command line "BEFORE -f PATH AFTER", with quotes that a shell needs. Empty if the file can't be read a
-// second time, because it is standard input or a pipe of the shell.
+// Returns the command line "BEFORE -f PATH AFTER", with PATH quoted for a shell. Empty if the file can't be read again,
+// because it is standard input or a pipe that the shell made.
 std::string CommandWithFile(const std::string& before, const std::string& path, const std::string& after = "");
 
 // Prints all problems of a job file and returns the exit code.
 int FailWithProblems(const std::vector<Problem>& problems, const ProblemAdvice& advice);
 
-// Prints each line of `text`, which comes from a server, after `prefix`.
+// Prints each line of `text`, which comes from a server, with `prefix` before it.
 void PrintLines(const std::string& text, const std::string& prefix);
 
-// The example devices that `--device gpu` and `--device cpu` mean.
+// The names of the example devices that `--device gpu` and `--device cpu` select.
 inline constexpr char kExampleGpu[] = "GPU of compute capability 9.0";
 inline constexpr char kExampleCpu[] = "CPU with avx512_bf16";
 
-// Returns a request that asks the server for the effect of the job's policy on its model on `device`, which is "gpu"
-// or "cpu".
+// Returns a request for the effect of the job's policy on its model, on the example device `device`: "gpu" or "cpu".
 v1::ResolvePolicyRequest PolicyRequestOf(const v1::JobSpec& spec, const std::string& device);
 
-// A device of a worker, and its name in messages: "w1/cpu (AMD EPYC)".
+// A worker's device, and its name in messages: "w1/cpu (AMD EPYC)".
 struct WorkerDevice {
   std::string name;
   v1::Device device;
 };
 
-// Returns the devices of connected workers that have the kind which the job asks for: of devices with the same
-// capabilities only the first, and at most three. Empty if there are none, or if the server does not say.
+// Returns devices of connected workers that have the kind that the job asks for, at most three. Of several devices with
+// the same capabilities, returns only the first. Empty if there are none, or if the server does not list its workers.
 std::vector<WorkerDevice> DevicesFor(JobClient* client, const v1::JobSpec& spec);
 
 }  // namespace ampd::client

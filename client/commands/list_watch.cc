@@ -17,14 +17,14 @@ namespace {
 
 constexpr absl::Duration kReconnectFor = absl::Minutes(1);
 constexpr absl::Duration kInterval = absl::Seconds(2);
-constexpr int kRowsBeside = 2;  // The rows of the screen for the headings and the last line.
+constexpr int kRowsBeside = 2;  // rows of the screen for the headings and the last line
 
-// Whether the server was not reached, or ended during the call.
+// Returns whether the call failed because the server is unreachable or ended.
 bool IsLost(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
 }
 
-// Shows the readings of one list. Single-threaded, except for Ctrl-Z.
+// Shows the successive readings of one list. Single-threaded, except for Ctrl-Z.
 class View {
  public:
   View(Session* session, const Cells& headings)
@@ -38,7 +38,7 @@ class View {
   View(const View&) = delete;
   View& operator=(const View&) = delete;
 
-  // The number of items that a reading needs; 0: all.
+  // Returns how many items to read; 0: all.
   int limit() const { return is_screen_ ? std::max(1, session_->height() - kRowsBeside) : 0; }
 
   void Show(ListReading reading) {
@@ -58,7 +58,7 @@ class View {
     }
   }
 
-  // Ends the screen, and leaves the last table on the terminal.
+  // Ends the live screen, and prints the last table to the terminal.
   void End() {
     screen_.Leave();
     if (is_screen_) {
@@ -67,7 +67,7 @@ class View {
   }
 
  private:
-  // Returns the rows in full, or with lines of at most `max_width` columns.
+  // Returns the table, with lines of at most `max_width` columns (0: of any width).
   std::string Table(int max_width = 0) const {
     std::vector<Cells> rows;
     for (const ListReading::Entry& entry : last_.entries) {
@@ -111,7 +111,7 @@ class View {
   ListPrinter printer_;
   LiveScreen screen_;
   ListReading last_;
-  std::map<std::string, std::string> states_;  // Of the last reading's items, by id.
+  std::map<std::string, std::string> states_;  // states of the last reading's items, by id
   bool is_lost_ = false;
 };
 

@@ -17,7 +17,7 @@ namespace ampd::client {
 
 struct ListWatchOptions {
   bool watch = false;
-  std::optional<absl::Duration> interval;  // The time between two readings of the list; not set: 2 s.
+  std::optional<absl::Duration> interval;  // time between two readings of the list; unset: 2 s
 };
 
 // The options --watch and --interval.
@@ -30,19 +30,19 @@ absl::Status CheckListWatch(const ListWatchOptions& options);
 struct ListReading {
   struct Entry {
     std::string id;
-    std::string state;  // Differs from reading to reading if the item has changed in a way worth a line.
+    std::string state;  // A text that differs from the previous reading's if the change is worth a line.
     ItemText text;
   };
   std::vector<Entry> entries;
-  int64_t num_all = 0;  // The number of items; `entries` may hold fewer. 0: not known.
+  int64_t num_all = 0;  // Number of items, of which `entries` may hold only some; 0: not known.
 };
 
 // Reads the list: at most `limit` items (0: all).
 using ReadList = std::function<absl::StatusOr<ListReading>(JobClient*, int limit)>;
 
-// Shows a list again and again until Ctrl-C. On a terminal it redraws a table with as many items as there is space for.
-// Otherwise it prints the whole list, and then only the items that are new or have changed. Only the formats table,
-// wide, jsonl and csv can be watched. Ends after the server was away for a minute, or if nobody reads the output any
+// Reads and shows a list again and again until Ctrl-C. On a terminal it redraws a table of the items that fit on the
+// screen. Otherwise it prints the whole list once, and then only items that are new or have changed. The formats table,
+// wide, jsonl and csv can be watched. Ends if the server is unreachable for a minute, or if nobody reads the output any
 // more. Returns the exit code.
 int WatchList(Session* session, std::optional<absl::Duration> interval, const Cells& headings, const ReadList& read);
 

@@ -19,8 +19,8 @@ SortOrder ParseSortOrder(const std::string& text) {
 
 namespace {
 
-// Returns the end of a message that refuses the order: what was probably meant, such as "loss,desc" for "Loss DESC".
-// Not for "-loss", which client/cli/usage.cc answers.
+// Returns the end of an error message about an unknown order, which suggests a valid one: "; did you mean 'loss,desc'?"
+// for "Loss DESC". Suggests nothing for an order such as "-loss", for which client/cli/usage.cc has its own message.
 std::string MeantOrder(const std::string& text, const std::vector<std::string>& fields) {
   const std::string lower = absl::AsciiStrToLower(text);
   const size_t end = lower.find_first_of(", ");

@@ -14,25 +14,25 @@
 // The option --sort of the commands that list things.
 namespace ampd::client {
 
-// What an item is sorted by: a number, a text, or nothing if the item has no value.
+// The value by which an item is sorted: a number, a text, or nothing if the item has no value.
 using SortValue = std::variant<std::monostate, double, std::string>;
 
 // A field by which a list can be sorted.
 template <typename Item>
 struct SortField {
-  std::string name;  // Such as "age".
+  std::string name;  // such as "age"
   std::function<SortValue(const Item&)> value;
 };
 
 struct SortOrder {
-  std::string field;  // Empty: the list is not sorted.
+  std::string field;  // empty: the list is not sorted
   bool is_descending = false;
 };
 
-// Splits the value of --sort: "loss,desc".
+// Parses the value of --sort, such as "loss,desc".
 SortOrder ParseSortOrder(const std::string& text);
 
-// The option --sort, whose value is a field with ",desc" or ",asc" or nothing behind it.
+// The option --sort. Its value is a field, optionally followed by ",desc" or ",asc".
 Argument SortOption(std::string* order, std::vector<std::string> fields);
 
 template <typename Item>
@@ -52,8 +52,8 @@ SortValue SortValueOf(const std::vector<SortField<Item>>& fields, const SortOrde
   return field->value(item);
 }
 
-// Sorts items and keeps only the first `limit` of them (0: all), so that it holds at most twice as many. Items with
-// equal values stay in the order in which they came; items without a value come last. Single-threaded.
+// Sorts items and keeps only the first `limit` of them (0: all). The buffer never holds more than twice as many. Items
+// with equal values stay in the order in which they were added; items without a value come last. Single-threaded.
 template <typename Kept>
 class SortBuffer {
  public:

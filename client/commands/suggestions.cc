@@ -71,7 +71,7 @@ std::vector<std::string> SuggestJobIds(const Typed& typed) {
     ++num_named[job.spec().name()];
   }
   for (const auto& [name, count] : num_named) {
-    if (count == 1) {  // A name that several jobs have would be refused.
+    if (count == 1) {  // Commands reject a name that several jobs have.
       words.push_back(name);
     }
   }

@@ -36,7 +36,7 @@ std::optional<double> LossLevel(const RunFacts& run) {
   return run.loss_tail.has_value() ? std::optional(run.loss_tail->level) : std::nullopt;
 }
 
-// The runs of each seed. Runs with the same seed are one repeat, because they are not independent.
+// Groups the runs by seed. Runs with the same seed are not independent, so they count as one repeat.
 std::map<uint64_t, std::vector<RunFacts>> BySeed(const std::vector<RunFacts>& runs) {
   std::map<uint64_t, std::vector<RunFacts>> by_seed;
   for (const RunFacts& run : runs) {
@@ -45,7 +45,7 @@ std::map<uint64_t, std::vector<RunFacts>> BySeed(const std::vector<RunFacts>& ru
   return by_seed;
 }
 
-// The runs of two policies with the same seed.
+// The runs of two policies with one seed.
 struct Pair {
   std::vector<RunFacts> policy;
   std::vector<RunFacts> baseline;
@@ -62,8 +62,8 @@ std::vector<Pair> PairsOf(const PolicyRuns& policy, const PolicyRuns& baseline) 
   return pairs;
 }
 
-// The difference of a value over all pairs, relative to the baseline's value if `relative`. Without a pair, the means
-// of all runs are compared.
+// Returns the mean difference of a value over all pairs of runs with the same seed. If `relative`, each difference is
+// divided by the baseline's value. If there is no such pair, returns the difference of the means of all runs.
 std::optional<Difference> DifferenceOf(const PolicyRuns& policy, const PolicyRuns& baseline, const Value& value,
                                        bool relative) {
   std::vector<Pair> pairs = PairsOf(policy, baseline);
@@ -86,10 +86,10 @@ std::optional<double> TailNoise(const RunFacts& run) {
   return run.loss_tail.has_value() ? std::optional(run.loss_tail->noise) : std::nullopt;
 }
 
-// Half the width of the 95% interval of a difference of two values that each have this noise.
+// Returns half the width of the 95% interval of a difference of two values with these standard deviations.
 double HalfWidth(double noise, double other_noise) { return 2 * std::hypot(noise, other_noise); }
 
-// The standard error of an accuracy that was measured with the run's samples.
+// Returns the standard error of the policy's accuracy, from the number of evaluated samples.
 std::optional<double> SamplingError(const PolicyRuns& policy) {
   const std::optional<double> accuracy = policy.MeanOf(&RunFacts::eval_accuracy);
   const int64_t count = policy.runs.front().num_eval_samples;
@@ -105,14 +105,14 @@ void SetNoise(std::optional<Difference>* difference, std::optional<double> noise
   }
 }
 
-// How far the run's loss has fallen.
+// Returns by how much the run's loss has fallen.
 std::optional<double> Fall(const RunFacts& run) {
   return run.loss_tail.has_value() && !run.losses.empty()
              ? std::optional(std::abs(run.losses.front().value - run.loss_tail->level))
              : std::nullopt;
 }
 
-// Sets the noise of those differences for which runs of one seed, or without common seeds, have to be enough.
+// Sets the noise of the differences from single runs, for policies that share fewer than two seeds.
 void SetNoiseWithinRuns(const PolicyRuns& policy, const PolicyRuns& baseline, PolicyDifference* difference) {
   const std::optional<double> loss_noise = MeanIn(baseline.Counted(), TailNoise);
   SetNoise(&difference->train_loss, loss_noise, loss_noise);
@@ -120,7 +120,7 @@ void SetNoiseWithinRuns(const PolicyRuns& policy, const PolicyRuns& baseline, Po
   SetNoise(&difference->step_time, policy.MeanOf(&RunFacts::pace_noise), baseline.MeanOf(&RunFacts::pace_noise));
 }
 
-// Clears what the runs of one policy may differ in.
+// Returns the spec without the fields in which the runs of one policy may differ.
 v1::JobSpec ComparedPart(const v1::JobSpec& spec) {
   v1::JobSpec part = spec;
   part.clear_name();

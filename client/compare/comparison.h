@@ -12,24 +12,25 @@
 
 namespace ampd::client {
 
-// What energy and the use of a device cost. Unset: not given.
+// The cost of energy and of the use of a device. Unset: the user did not give it.
 struct Rates {
   std::optional<double> price_per_device_hour;
   std::optional<double> price_per_kwh;
   std::optional<double> carbon_grams_per_kwh;
 };
 
-// One policy and its runs, which differ only in their seeds.
+// One policy and its runs. The runs differ only in their seeds.
 struct PolicyRuns {
   std::string name;
   std::vector<RunFacts> runs;            // At least one.
-  std::optional<int64_t> largest_batch;  // As the server estimates; unset: not known.
+  std::optional<int64_t> largest_batch;  // The server's estimate; unset: not known.
 
-  // The mean of a value over the runs that count. Unset if it was not measured in all of them. The runs that succeeded
-  // count or, if there are none, all runs.
+  // Returns the mean of a value over the runs that succeeded or, if none did, over all runs. Unset if one of these runs
+  // has no such value.
   std::optional<double> MeanOf(std::optional<double> RunFacts::*value) const;
-  std::optional<double> MeanLoss() const;  // Mean of the loss tails' levels.
-  // The price of one run: its device hours and, if it was measured, its energy. Unset: nothing of it is known.
+  std::optional<double> MeanLoss() const;  // Mean of the losses at the ends of the runs (Tail::level).
+  // Returns the price of one run: its device hours and, if it was measured, its energy. Unset if neither price is
+  // known.
   std::optional<double> Cost(const Rates& rates) const;
   std::optional<double> CarbonGrams(const Rates& rates) const;
 
@@ -37,36 +38,37 @@ struct PolicyRuns {
   std::vector<RunFacts> Counted() const;
 };
 
-// How a policy differs from the baseline: the policy's value minus the baseline's. Unset: not measured for both.
+// A policy's value minus the baseline's value. Unset: the value was not measured for both.
 struct PolicyDifference {
-  std::optional<Difference> step_time;  // As a share of the baseline's time: -0.25 means 25% less time.
+  std::optional<Difference> step_time;  // Share of the baseline's time: -0.25 means 25% less time.
   std::optional<Difference> train_loss;
   std::optional<Difference> eval_loss;
   std::optional<Difference> eval_accuracy;
-  std::optional<double> peak_memory;  // As a share of the baseline's memory.
+  std::optional<double> peak_memory;  // Share of the baseline's memory.
   int num_pairs = 0;                  // Number of seeds with which both policies ran.
 };
 
 // Compares the policy with the baseline. If both ran with the same two or more seeds, the intervals are t intervals
-// over these pairs. Otherwise they come from the noise within one run:
+// over these pairs of runs. Otherwise the intervals come from the noise within one run:
 //
 //   training loss   2 sqrt(2) times the noise of the baseline's smoothed loss in its tail. The baseline's noise stands
-//                   for that of both runs, so that a policy with a wild loss does not hide behind its own noise.
+//                   for that of both runs, so that strong noise in the policy's loss does not hide a difference.
 //   accuracy        the sampling error of two shares of num_eval_samples samples
 //   time            twice the noise of both paces
 //   evaluation loss not known
 //
-// In both cases, differences of the training loss below a ten-thousandth of what the baseline's loss has fallen count
-// as noise, so that two losses near 0 are equal.
+// In both cases, a difference of the training loss counts as noise if it is below a ten-thousandth of the fall of the
+// baseline's loss, so that two losses near 0 are equal.
 PolicyDifference DifferenceBetween(const PolicyRuns& policy, const PolicyRuns& baseline);
 
 // Groups the runs by policy, in the order in which the policies first appear. `specs` are the jobs' specs, in the same
-// order. Jobs whose specs differ in anything but seed, name, labels, queue and the like are never one policy. A policy
-// is named by the job's label kPolicyLabel or, without one, by its preset; two policies never get the same name.
+// order as `runs`. Two jobs have the same policy only if their specs are equal apart from seed, name, labels, queue and
+// the like. The name of a policy is the job's label kPolicyLabel or, without the label, the preset; names are made
+// unique.
 std::vector<PolicyRuns> GroupByPolicy(const std::vector<RunFacts>& runs, const std::vector<v1::JobSpec>& specs);
 
-// Returns the names of the parts of the specs that differ although a comparison of policies needs them equal: "data",
-// "optimizer". The precision, the seed, the name and the like may differ.
+// Returns the names of the parts of the specs, such as "data" or "optimizer", that differ although a comparison of
+// policies needs them equal. Ignores the precision, the seed, the name and the like.
 std::vector<std::string> PartsThatDiffer(const std::vector<v1::JobSpec>& specs);
 
 }  // namespace ampd::client

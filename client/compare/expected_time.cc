@@ -11,7 +11,7 @@ namespace {
 
 using google::protobuf::util::MessageDifferencer;
 
-// Whether a step of both jobs does the same work.
+// Returns whether a step does the same work in both jobs.
 bool HaveSameSteps(const v1::JobSpec& one, const v1::JobSpec& other) {
   return MessageDifferencer::Equals(one.model(), other.model()) &&
          MessageDifferencer::Equals(one.data().train(), other.data().train()) &&
@@ -27,7 +27,8 @@ bool RanOn(const v1::Attempt& attempt, const std::string& device_kind) {
   return !attempt.devices().empty() && absl::StartsWith(attempt.devices(0), device_kind == "GPU" ? "gpu" : "cpu");
 }
 
-// The number of steps of `spec`; 0: not known. A finished job that trained for epochs shows how many steps one has.
+// Returns the number of steps of `spec`; 0 if it is not known. If `spec` has only a number of epochs, the finished job
+// shows how many steps an epoch has.
 double StepsOf(const v1::JobSpec& spec, const v1::Job& finished, const v1::Attempt& attempt) {
   if (spec.train().steps() > 0) {
     return static_cast<double>(spec.train().steps());

@@ -8,17 +8,17 @@
 
 namespace ampd::client {
 
-// How long the steps of a job will take, judged by a finished job.
+// The time that the steps of a job will take, estimated from a finished job.
 struct ExpectedTime {
   double seconds = 0;
-  std::string job_id;  // The finished job.
-  std::string device;  // Where it ran: "w1/cpu".
+  std::string job_id;  // The finished job's id.
+  std::string device;  // The finished job's device: "w1/cpu".
 };
 
-// Returns the time that `spec` will take in `precision` on a device of the kind "CPU" or "GPU", at the pace of the
-// first of the jobs that trained the same model on the same data in the same batches, in that precision and on that
-// kind of device. Unset if there is none, or if the number of steps cannot be derived from it. `spec` has its defaults
-// filled in. `finished`: jobs, the newest first.
+// Returns the time that `spec` will take in `precision` on a device of the kind "CPU" or "GPU". `finished` has jobs,
+// the newest first. The pace is that of the first of these jobs with the same model, data, batch size, precision and
+// kind of device. Unset if there is no such job, or if it does not tell the number of steps. `spec` has its defaults
+// filled in.
 std::optional<ExpectedTime> ExpectedTimeOf(const v1::JobSpec& spec, const std::string& precision,
                                            const std::string& device_kind, const std::vector<v1::Job>& finished);
 

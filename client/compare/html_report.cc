@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kNumColours = 8;
 
-// The colours of the policies are those of Okabe and Ito, which colour-blind people can tell apart, made lighter on
+// The policies have the colours of Okabe and Ito, which colour-blind people can tell apart. The colours are lighter on
 // dark screens.
 constexpr char kStyle[] = R"css(
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --soft: #5b6470; --line: #d9dee4; --card: #f4f6f8;
@@ -66,10 +66,10 @@ footer { margin-top: 2.5rem; color: var(--soft); font-size: .85rem; }
 
 std::string Colour(size_t policy) { return absl::StrCat("var(--s", policy % kNumColours, ")"); }
 
-// Returns bars of one value of all policies; "" if it was not measured for all of them.
+// Returns a bar chart of one value, with a bar for each policy; "" if the value was not measured for all policies.
 std::string Bars(const Comparison& comparison, const std::string& title, std::optional<double> RunFacts::*value,
                  std::string (*text)(double)) {
-  const bool is_time = value == &RunFacts::step_seconds;  // The other values of emulated formats are true.
+  const bool is_time = value == &RunFacts::step_seconds;  // Only the times of emulated formats are wrong.
   double most = 0;
   for (const PolicyRuns& policy : comparison.policies) {
     if (!policy.MeanOf(value).has_value()) {
@@ -93,7 +93,7 @@ std::string Bars(const Comparison& comparison, const std::string& title, std::op
 std::string ShortBytes(double bytes) { return FormatBytes(std::llround(bytes)); }
 std::string Accuracy(double share) { return absl::StrFormat("%.4f", share); }
 
-// Returns a cell's value, and in a softer colour its difference from the baseline.
+// Returns a table cell: the value, and in a softer colour its difference from the baseline.
 std::string CellText(const std::string& cell) {
   const size_t gap = cell.find("  ");
   return gap == std::string::npos

@@ -10,7 +10,7 @@ namespace {
 // The healthy devices of one kind on one worker.
 struct Devices {
   int count = 0;
-  int64_t memory_bytes = 0;  // Of the smallest one.
+  int64_t memory_bytes = 0;  // Memory of the smallest device.
 };
 
 Devices DevicesOf(const v1::Worker& worker, v1::ResourceSpec::Kind wanted) {

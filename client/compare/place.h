@@ -9,15 +9,15 @@
 
 namespace ampd::client {
 
-// Where the jobs of a comparison run, so that all of them run on the same kind of device.
+// The worker and the kind of device on which all jobs of a comparison run.
 struct Place {
   std::string worker;
   v1::ResourceSpec::Kind kind = v1::ResourceSpec::AUTO;  // CPU or GPU.
 };
 
-// Chooses the worker and the kind of device for jobs that want `wanted`. A GPU comes before a CPU, a worker with a free
-// device before a busy one, then more memory and the earlier name come first. Unset if no worker in service has such
-// devices.
+// Chooses the worker and the kind of device for jobs that request `wanted`. Prefers, in this order: GPUs to CPUs, a
+// worker with a free device, more memory, and the name that is first in alphabetical order. Unset if no available
+// worker has such devices.
 std::optional<Place> ChoosePlace(const std::vector<v1::Worker>& workers, const v1::ResourceSpec& wanted);
 
 }  // namespace ampd::client

@@ -27,7 +27,7 @@ std::string BytesText(double bytes) { return FormatBytes(std::llround(bytes)); }
 
 std::string Rounded(double value) { return absl::StrFormat("%.4g", value); }
 
-// A rate: "25,900" from 1,000 on, where an exponent would be hard to read.
+// Returns a rate as text. From 1,000 on it has the form "25,900", because an exponent would be hard to read.
 std::string RateText(double value) { return value < 1000 ? Rounded(value) : FormatCount(std::llround(value)); }
 
 using Text = std::function<std::string(const PolicyRuns&)>;
@@ -38,7 +38,7 @@ std::string FormatsText(const PolicyRuns& policy) {
 }
 
 std::string DeviceText(const PolicyRuns& policy) {
-  // A run that failed early says no number of threads.
+  // Prefer a run that reports a number of threads: a run that failed early does not.
   const auto whole =
       std::find_if(policy.runs.begin(), policy.runs.end(), [](const RunFacts& one) { return one.num_threads > 0; });
   const RunFacts& run = whole == policy.runs.end() ? policy.runs.front() : *whole;
@@ -50,7 +50,7 @@ std::string RunsText(const PolicyRuns& policy) {
   return absl::StrCat(policy.runs.size(), policy.runs.size() == 1 ? " run" : " runs");
 }
 
-// Returns the text that is the same for all policies; unset if they have different ones.
+// Returns the text if it is the same for all policies; otherwise unset.
 std::optional<std::string> CommonText(const Comparison& comparison, const Text& text) {
   const std::string first = text(comparison.policies.front());
   const bool is_common = std::all_of(comparison.policies.begin(), comparison.policies.end(),
@@ -58,8 +58,8 @@ std::optional<std::string> CommonText(const Comparison& comparison, const Text& 
   return is_common ? std::optional(first) : std::nullopt;
 }
 
-// Returns the device on which all policies ran; unset if they ran on different ones. A policy of which no run came far
-// enough to report its threads ran with as many as the others.
+// Returns the device on which all policies ran; unset if they ran on different devices. Ignores the number of threads
+// of a policy if none of its runs has reported one.
 std::optional<std::string> CommonDevice(const Comparison& comparison) {
   std::optional<std::string> common;
   for (const PolicyRuns& policy : comparison.policies) {
@@ -77,12 +77,12 @@ std::optional<std::string> CommonDevice(const Comparison& comparison) {
   return are_all_there ? common : CommonText(comparison, DeviceText);
 }
 
-// Adds rows to the facts of a comparison.
+// Builds the rows of facts of a comparison.
 class FactTable {
  public:
   explicit FactTable(const Comparison& comparison) : comparison_(comparison) {}
 
-  // Adds a row of texts. Adds nothing if all are the same, because then the report's headline has the text.
+  // Adds a row of texts. Adds nothing if the texts are equal, because the report's headline then has the text.
   void AddTexts(const std::string& name, const Text& text) {
     if (CommonText(comparison_, text).has_value()) {
       return;
@@ -94,7 +94,7 @@ class FactTable {
     rows_.push_back(row);
   }
 
-  // Adds a row of the formats in which the policies ran. Adds nothing if the names of the policies say the same.
+  // Adds a row of the formats in which the policies ran. Adds nothing if they equal the names of the policies.
   void AddFormats(const std::string& name) {
     if (std::any_of(comparison_.policies.begin(), comparison_.policies.end(),
                     [](const PolicyRuns& policy) { return FormatsText(policy) != policy.name; })) {
@@ -114,7 +114,7 @@ class FactTable {
   }
 
   // Adds a row of numbers, with their differences from the baseline in percent. Adds nothing if no policy has a value.
-  // `missing` stands for a value that a policy does not have.
+  // `missing` is the cell of a policy that has no value.
   void AddShares(const std::string& name, const Measure& measure, const Format& format,
                  const char* missing = kNotMeasured) {
     const auto& baseline = comparison_.verdict.baseline;
@@ -126,7 +126,7 @@ class FactTable {
     });
   }
 
-  // Adds a row of results, with their differences from the baseline and the noise of these.
+  // Adds a row of results, each with its difference from the baseline and the noise of that difference.
   void AddResults(const std::string& name, const Measure& measure,
                   std::optional<Difference> PolicyDifference::*difference) {
     Add(name, measure, kNotMeasured, [&](size_t place, double value) {

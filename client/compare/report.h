@@ -8,53 +8,56 @@
 
 namespace ampd::client {
 
-// A finished comparison. Each format of the report is made from it.
+// A finished comparison, from which every format of the report is made.
 struct Comparison {
-  std::string id;     // Value of the jobs' label kCompareLabel; empty: the jobs were given one by one.
-  std::string model;  // What was trained, for the headline: the jobs' common name, or its beginning.
+  std::string id;     // Value of the jobs' label kCompareLabel; empty: the user named the jobs one by one.
+  std::string model;  // Name of what was trained: the beginning that the jobs' names share.
   Rates rates;
   std::vector<PolicyRuns> policies;
   Verdict verdict;
 };
 
-// Returns what was compared, in one line: "Comparison c-1a2b3c4d: 3 runs of each policy on w1/cpu, AMD EPYC, 2
+// Returns one line that says what was compared: "Comparison c-1a2b3c4d: 3 runs of each policy on w1/cpu, AMD EPYC, 2
 // threads".
 std::string SubjectText(const Comparison& comparison);
 
-// One fact about all policies.
+// A fact about all policies, such as their times.
 struct FactRow {
   std::string name;
   std::vector<std::string> cells;  // One per policy; "not measured" if there is no value.
 };
 
-// Returns the facts of the policies, each with its difference from the baseline in percent where that helps. A fact
-// that was measured for no policy is left out; see NotMeasured. Two spaces separate a value from its difference.
+// Returns the facts of the policies. Where it helps, a cell has the value, two spaces, and the difference from the
+// baseline in percent. Facts that were measured for no policy are omitted (NotMeasured).
 std::vector<FactRow> FactRows(const Comparison& comparison);
 
 // Returns the facts that were measured for no policy, each with the reason: "MFU (the FLOPs of the model are not
 // known)".
 std::vector<std::string> NotMeasured(const Comparison& comparison);
 
-// Returns everything else that a report says in words, one or two sentences per entry: warnings, notes, where the noise
-// comes from, and what was not measured.
+// Returns the remarks of a report, one or two sentences each: warnings, notes, the source of the noise, and what was
+// not measured.
 std::vector<std::string> Remarks(const Comparison& comparison);
 
-// The table of the training losses as TensorBoard shows it, one row per run: its name, the smoothed and the last loss,
-// the last step, the wall time from the first point to the last, and the peak memory.
+// The headings of the table of training losses, which has one row per run and the columns that TensorBoard shows: the
+// run's name, its smoothed and its last loss, its last step, the wall time from the first point to the last, and the
+// peak memory.
 inline const std::vector<std::string> kRunHeadings = {"RUN", "SMOOTHED", "VALUE", "STEP", "TIME", "MEMORY"};
 std::vector<std::vector<std::string>> RunRows(const Comparison& comparison);
 
-// Returns the name of a run: that of its policy and, if that has several, the seed: "bf16 seed 1".
+// Returns the name of a run: its policy's name and, if the policy has several runs, the seed: "bf16 seed 1".
 std::string RunName(const PolicyRuns& policy, const RunFacts& run);
 
-// Returns the report for a terminal of `width` columns; 0: for a file, in which tables are as wide as they need.
+// Returns the report for a terminal of `width` columns. With 0 columns, returns it for a file, in which tables are as
+// wide as their content.
 std::string TextReport(const Comparison& comparison, int width = 0);
 std::string MarkdownReport(const Comparison& comparison);
-// Returns one self-contained page with the curves as SVG, for light and dark screens, without scripts.
+// Returns the report as one self-contained HTML page, with the curves as SVG, for light and dark screens, without
+// scripts.
 std::string HtmlReport(const Comparison& comparison);
 // Returns the report as JSON: indented, or on one line.
 std::string JsonReport(const Comparison& comparison, bool indented);
-// Returns the same report as YAML, with names in snake_case.
+// Returns the report as YAML, with names in snake_case.
 std::string YamlReport(const Comparison& comparison);
 
 }  // namespace ampd::client

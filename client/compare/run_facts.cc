@@ -14,7 +14,7 @@ constexpr double kMicrosPerSecond = 1e6;
 constexpr size_t kNumParts = 10;
 constexpr size_t kLeastPaces = 20;
 
-// The columns of the steps that count, over all attempts.
+// The values of the job's steps, in all attempts. Steps that were repeated later are not included.
 struct Columns {
   std::vector<double> seconds_per_sample;
   std::vector<double> memory_bytes;
@@ -31,7 +31,7 @@ int64_t FirstMicros(const v1::ListMetricPointsResponse& points) {
 }
 
 void AddSegment(const v1::StepColumns& steps, Columns* columns) {
-  // The first step of an attempt includes the setup of the device, so its pace does not count.
+  // Skip the first step of an attempt: its time includes the setup of the device.
   for (int i = 1; i < steps.samples_per_second_size(); ++i) {
     if (steps.samples_per_second(i) > 0) {
       columns->seconds_per_sample.push_back(1 / steps.samples_per_second(i));
@@ -63,7 +63,8 @@ void AddCurves(const v1::ListMetricPointsResponse& points, RunFacts* facts) {
   }
 }
 
-// Whether a step has several losses, as a GAN's steps have. None of them says how good the model is.
+// Returns whether a step has several losses, as the steps of a GAN have. None of these losses measures the quality of
+// the model.
 bool HasPhases(const v1::ListMetricPointsResponse& points) {
   return std::any_of(points.segments().begin(), points.segments().end(),
                      [](const auto& segment) { return segment.steps().phases_size() > 1; });
@@ -77,7 +78,8 @@ std::optional<Tail> TailOfCurve(const std::vector<CurvePoint>& curve) {
   return TailOf(losses);
 }
 
-// Returns the relative standard deviation of the mean times of ten equal parts. Unset for too few values.
+// Divides the values into ten equal parts, and returns the standard deviation of the parts' means, relative to their
+// mean. Unset if there are too few values.
 std::optional<double> PaceNoise(const std::vector<double>& seconds_per_sample) {
   if (seconds_per_sample.size() < kLeastPaces) {
     return std::nullopt;
@@ -112,8 +114,8 @@ void AddMeasurements(const v1::ListMetricPointsResponse& points, const v1::Job& 
   }
 }
 
-// Adds what the trainer reported at the end of the last attempt. Its pace is the mean over all steps, so it replaces
-// the pace of the points, which may be thinned out.
+// Adds the metrics that the trainer reported at the end of the last attempt. The pace in these metrics is the mean over
+// all steps, so it replaces the pace derived from the points, some of which may be missing.
 void AddFinalMetrics(const v1::Attempt& attempt, RunFacts* facts) {
   if (!attempt.outcome().has_final_metrics()) {
     return;
@@ -146,7 +148,7 @@ void AddFinalMetrics(const v1::Attempt& attempt, RunFacts* facts) {
   }
 }
 
-// Adds the energy of all attempts, if it was measured in each of them.
+// Adds the energy of all attempts. Adds nothing if one of the attempts did not measure it.
 void AddEnergy(const v1::Job& job, RunFacts* facts) {
   double joules = 0;
   for (const v1::Attempt& attempt : job.attempts()) {

@@ -14,7 +14,7 @@ namespace ampd::client {
 inline constexpr char kCompareLabel[] = "compare";        // id of the comparison
 inline constexpr char kPolicyLabel[] = "compare-policy";  // policy as the user named it
 
-// What the server knows about one job.
+// The server's data about one job.
 struct RunRecord {
   v1::Job job;
   v1::ListMetricPointsResponse points;
@@ -26,10 +26,10 @@ struct RunRecord {
 struct CurvePoint {
   int64_t step = 0;
   double value = 0;
-  double seconds = 0;  // Wall time since the curve's first point, pauses included.
+  double seconds = 0;  // wall time since the curve's first point, pauses included
 };
 
-// What one finished job shows about its precision policy. An unset value was not measured.
+// The facts about one finished job that a comparison uses. An unset value was not measured.
 struct RunFacts {
   std::string job_id;
   std::string job_name;
@@ -46,11 +46,11 @@ struct RunFacts {
   int64_t num_steps = 0;
   bool stopped_early = false;  // train.early_stopping ended the run before its last step.
   int64_t num_skipped = 0;
-  int64_t num_scale_collapses = 0;  // How often the loss scale reached its floor.
+  int64_t num_scale_collapses = 0;  // how often the loss scale reached its minimum
   int64_t num_precision_raises = 0;
 
-  // The time that the job's steps took: its number of steps at the mean pace. It contains no waiting in the queue, no
-  // start, no evaluation and no checkpoint.
+  // The time that the job's steps took: the number of steps at the mean pace. It excludes the time in the queue, and
+  // the time for startup, evaluations and checkpoints.
   std::optional<double> step_seconds;
   std::optional<double> samples_per_second;
   // Relative standard deviation of the pace between ten equal parts of the run.
@@ -58,22 +58,22 @@ struct RunFacts {
   std::optional<double> mean_memory_bytes;
   std::optional<double> peak_memory_bytes;
   std::optional<double> energy_joules;
-  std::optional<double> flops_per_second;  // Of the model's products, while steps ran.
+  std::optional<double> flops_per_second;  // rate of FinalMetrics.flops_per_step while steps ran
   std::optional<double> mfu;
 
-  std::vector<CurvePoint> losses;  // In the order of the steps; skipped steps included.
+  std::vector<CurvePoint> losses;  // in the order of the steps, skipped steps included
   std::optional<Tail> loss_tail;
-  std::vector<CurvePoint> evals;  // The evaluations' losses.
+  std::vector<CurvePoint> evals;  // losses of the evaluations
   std::optional<double> eval_loss;
   std::optional<double> eval_accuracy;
   int64_t num_eval_samples = 0;
 
   bool succeeded() const { return state == v1::Job::SUCCEEDED; }
-  // Whether the numbers of the run went wrong, so that its model is of no use.
+  // Returns whether the loss, the gradients or the loss scale went out of range, so that the model is of no use.
   bool diverged() const;
 };
 
-// Collects the facts of a job. The job's points may be thinned out.
+// Collects the facts of a job. The server may have reduced the number of the job's points.
 RunFacts FactsOf(const RunRecord& record);
 
 }  // namespace ampd::client

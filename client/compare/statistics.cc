@@ -13,7 +13,7 @@ constexpr size_t kLeastPoints = 20;
 constexpr size_t kLeastTail = 10;
 constexpr size_t kTailShare = 5;  // The tail is the last fifth.
 
-// The probability that |t| <= tan(theta) * sqrt(degrees).
+// Returns the probability that a variable t with Student's distribution has |t| <= tan(theta) * sqrt(degrees).
 double StudentProbability(double theta, int degrees) {
   const double cosine = std::cos(theta);
   const bool is_odd = degrees % 2 == 1;
@@ -26,7 +26,7 @@ double StudentProbability(double theta, int degrees) {
   return is_odd ? 2 / std::numbers::pi * (theta + std::sin(theta) * sum) : std::sin(theta) * sum;
 }
 
-// The standard deviation of the values around their least-squares line.
+// Returns the standard deviation of the values around their least-squares line.
 double NoiseAroundLine(const std::vector<double>& values) {
   const double middle = static_cast<double>(values.size() - 1) / 2;
   const double mean = Mean(values);

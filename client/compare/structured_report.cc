@@ -9,7 +9,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Sets a member if the value was measured. JSON has no numbers for infinity and NaN; they become null.
+// Sets a member of the object if the value was measured. Infinity and NaN become null, because JSON has no such
+// numbers.
 void Set(Json* object, const char* name, std::optional<double> value) {
   if (value.has_value()) {
     (*object)[name] = std::isfinite(*value) ? Json(*value) : Json(nullptr);
@@ -159,7 +160,7 @@ YamlValue YamlOfJson(const Json& json) {
 
 std::string JsonReport(const Comparison& comparison, bool indented) {
   constexpr int kIndent = 2;
-  // A name that is not valid UTF-8 is written with replacement characters.
+  // Write a name that is not valid UTF-8 with replacement characters.
   return ReportJson(comparison)
              .dump(indented ? kIndent : -1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) +
          (indented ? "\n" : "");

@@ -23,7 +23,7 @@ constexpr int kRight = 16;
 constexpr int kTop = 12;
 constexpr int kBottom = 44;
 constexpr double kRoomBelow = 0.04;  // Share of the height that is free below the lowest point.
-constexpr double kMostRise = 1.5;    // A line is cut where it is this many times as high as all lines' beginnings.
+constexpr double kMostRise = 1.5;    // A line is cut above this many times the highest value with which a line begins.
 
 // The mapping from steps and values to pixels.
 struct Frame {
@@ -81,7 +81,8 @@ std::string Path(const std::vector<CurvePoint>& points, const Frame& frame) {
   return path;
 }
 
-// Returns the style of a curve that covers `num_below` equal ones: dashes with gaps, through which they are seen.
+// Returns the style of a curve that covers `num_below` curves of equal values: dashes, whose gaps show the curves
+// below.
 std::string Dashes(int num_below) {
   constexpr int kDash = 8;
   return num_below == 0 ? "" : absl::StrCat(";stroke-dasharray:", kDash, " ", kDash * num_below);

@@ -8,20 +8,20 @@
 // Charts for the HTML report. All are pure functions.
 namespace ampd::client {
 
-// Returns the text for use between HTML tags or in a quoted attribute. Replaces control characters as well.
+// Returns the text escaped for use between HTML tags or in a quoted attribute. Replaces control characters as well.
 std::string HtmlText(const std::string& text);
 
 // One curve of a chart. Its colour is the CSS variable --s<colour>.
 struct ChartSeries {
   std::string name;
   int colour = 0;
-  std::vector<CurvePoint> line;   // Drawn as a strong line.
-  std::vector<CurvePoint> faint;  // Drawn behind it; may be empty.
+  std::vector<CurvePoint> line;   // The curve that is drawn as a strong line.
+  std::vector<CurvePoint> faint;  // A curve drawn behind it in a faint colour; may be empty.
 };
 
 // Returns an SVG element with the curves over the steps, with axes and a legend. The y axis covers the strong lines.
-// A line that rises far above the values with which the lines begin is cut at the top. Points that are not finite are
-// left out. Each line is thinned out to at most 400 points. Returns "" if there is nothing to draw.
+// Lines that rise far above their first values are cut at the top. Points that are not finite are omitted. Each line
+// has at most about 400 points. Returns "" if there is nothing to draw.
 std::string SvgChart(const std::string& title, const std::vector<ChartSeries>& series);
 
 // Returns about five round numbers between `low` and `high`. REQUIRES: low < high, both finite.

@@ -13,7 +13,7 @@
 namespace ampd::client {
 namespace {
 
-constexpr int kTextWidth = 100;  // Of the sentences in a file.
+constexpr int kTextWidth = 100;  // Width of the sentences in a file.
 
 std::vector<std::string> PolicyNames(const Comparison& comparison) {
   std::vector<std::string> names;
@@ -33,7 +33,7 @@ std::vector<std::vector<std::string>> FactCells(const Comparison& comparison) {
   return rows;
 }
 
-// Writes names and messages from elsewhere so that Markdown shows them as they are.
+// Escapes names and messages of other programs, so that Markdown shows them as they are.
 std::string MarkdownText(const std::string& text) {
   return absl::StrReplaceAll(text, {{"\\", "\\\\"},
                                     {"|", "\\|"},

@@ -11,8 +11,8 @@
 namespace ampd::client {
 namespace {
 
-constexpr double kMostTimeNoise = 0.1;  // With more noise it is not said that a policy is not slower.
-constexpr double kMostPaceNoise = 0.1;  // More noise of the pace is warned about.
+constexpr double kMostTimeNoise = 0.1;  // With more noise of the time, a policy does not count as "not slower".
+constexpr double kMostPaceNoise = 0.1;  // A larger noise of the pace causes a warning.
 
 bool IsUsable(const PolicyRuns& policy) {
   return std::all_of(policy.runs.begin(), policy.runs.end(), [](const RunFacts& run) {
@@ -42,7 +42,7 @@ std::optional<size_t> BaselineOf(const std::vector<PolicyRuns>& policies, const 
   return std::nullopt;
 }
 
-// Returns the standing that a policy has because of how its runs ended; unset if they all ended well.
+// Returns the standing if at least one run of the policy ended badly; unset if all runs ended well.
 std::optional<Standing> StandingByEnd(const PolicyRuns& policy) {
   const auto any = [&policy](auto condition) { return std::any_of(policy.runs.begin(), policy.runs.end(), condition); };
   if (any([](const RunFacts& run) { return run.diverged(); })) {
@@ -55,9 +55,10 @@ std::optional<Standing> StandingByEnd(const PolicyRuns& policy) {
                                                                                : std::nullopt;
 }
 
-// Judges the training loss and one result on the evaluation data: the accuracy or, without one, the loss.
+// Derives the standing from the training loss and one evaluation result: the accuracy or, without an accuracy, the
+// loss.
 Standing StandingByResults(const PolicyDifference& difference) {
-  std::vector<double> gains;  // Above 0: the policy is better by more than the noise.
+  std::vector<double> gains;  // positive: the policy is better by more than the noise; negative: worse
   const auto add = [&gains](const std::optional<Difference>& result, double direction) {
     if (result.has_value() && result->half_width.has_value()) {
       gains.push_back(result->exceeds_noise() ? direction * result->value : 0);
@@ -78,12 +79,12 @@ Standing StandingByResults(const PolicyDifference& difference) {
   return *std::max_element(gains.begin(), gains.end()) > 0 ? Standing::kMoreAccurate : Standing::kEqual;
 }
 
-// The kinds of devices on which runs ran, each with the numbers of threads that are known.
+// The kinds of devices on which runs ran, each with the known numbers of threads.
 using Places = std::map<std::string, std::set<int>>;
 
 void AddPlaces(const PolicyRuns& policy, Places* places) {
   for (const RunFacts& run : policy.runs) {
-    // A named device is the same on every worker that has it.
+    // Compare only the vendor's name of a device, which is the same on every worker.
     const size_t comma = run.device.find(", ");
     const std::string device = comma == std::string::npos ? run.device : run.device.substr(comma + 2);
     std::set<int>& num_threads = (*places)[absl::StrCat(run.num_devices, " x ", device)];
@@ -93,8 +94,8 @@ void AddPlaces(const PolicyRuns& policy, Places* places) {
   }
 }
 
-// Returns each place as a text: "1 x cpu with 4 threads". A run whose number of threads is not known adds no place to
-// those of other runs on its device.
+// Returns each place as a text: "1 x cpu with 4 threads". If no run on a device has a known number of threads, the text
+// names only the device.
 std::set<std::string> PlaceTexts(const Places& places) {
   std::set<std::string> texts;
   for (const auto& [device, num_threads] : places) {
@@ -108,7 +109,8 @@ std::set<std::string> PlaceTexts(const Places& places) {
   return texts;
 }
 
-// Whether both policies ran on the same devices. Unknown numbers of threads differ from none.
+// Returns whether both policies ran on the same devices with the same numbers of threads. An unknown number of threads
+// equals every number.
 bool RanOnTheSameDevices(const PolicyRuns& a, const PolicyRuns& b) {
   Places of_a;
   Places of_b;
@@ -125,7 +127,7 @@ bool IsFaster(const PolicyRuns& policy, const PolicyRuns& baseline, const Policy
          time->exceeds_noise() && time->value <= -kLeastTimeGain;
 }
 
-// Whether the policy's time is known well enough to say that it takes no more time than the baseline.
+// Returns whether the policy takes no more time than the baseline, and its time is known well enough to say so.
 bool IsNotSlower(const PolicyVerdict& verdict) {
   const auto& time = verdict.difference.step_time;
   return time.has_value() && time->value <= kLeastTimeGain && time->half_width.has_value() &&
@@ -145,7 +147,7 @@ bool IsCandidate(const PolicyRuns& policy, const PolicyVerdict& verdict) {
          verdict.same_device;
 }
 
-// Returns the candidate for which `gain` is largest and above 0; unset if there is none.
+// Returns the candidate with the largest positive `gain`; unset if no candidate has a positive gain.
 template <typename Gain>
 std::optional<size_t> Best(const std::vector<PolicyRuns>& policies, const Verdict& verdict, Gain gain) {
   std::optional<size_t> best;
@@ -195,7 +197,7 @@ void WarnOfUnevenPace(const std::vector<PolicyRuns>& policies, Verdict* verdict)
   }
 }
 
-// Warns about policies whose runs, which differ only in their seeds, took unequal times.
+// Warns about policies whose runs took unequal times, although the runs differ only in their seeds.
 void WarnOfUnequalTimes(const std::vector<PolicyRuns>& policies, Verdict* verdict) {
   std::vector<std::string> unequal;
   for (const PolicyRuns& policy : policies) {
@@ -219,7 +221,7 @@ void WarnOfUnequalTimes(const std::vector<PolicyRuns>& policies, Verdict* verdic
 
 // Warns if the runs are too short for their losses to be compared.
 void WarnOfShortRuns(const std::vector<PolicyRuns>& policies, Verdict* verdict) {
-  constexpr int64_t kFewest = 20;  // As many as a loss's tail needs.
+  constexpr int64_t kFewest = 20;  // The tail of a loss curve needs as many.
   int64_t num_steps = kFewest;
   for (const PolicyRuns& policy : policies) {
     for (const RunFacts& run : policy.Counted()) {

@@ -15,7 +15,8 @@ namespace {
 
 constexpr double kVisibleShare = 0.005;  // Smaller differences of memory are not mentioned.
 
-// Returns the results in words: "training loss +0.0004 (noise 0.003), accuracy -0.001 (noise 0.004)".
+// Returns the differences of the results in words: "training loss +0.0004 (noise 0.003), accuracy -0.001 (noise
+// 0.004)".
 std::string ResultsText(const PolicyDifference& difference) {
   std::vector<std::string> parts;
   const auto add = [&parts](const char* name, const std::optional<Difference>& result) {
@@ -75,7 +76,7 @@ std::string ChoiceText(const std::vector<PolicyRuns>& policies, const Verdict& v
                       ", and it is not slower.");
 }
 
-// Returns why a policy is not taken instead of the baseline, as the end of a clause that begins with its name.
+// Returns why a policy is not recommended instead of the baseline. The text follows the policy's name in a sentence.
 std::string WhyNot(const PolicyRuns& policy, const PolicyVerdict& verdict) {
   switch (verdict.standing) {
     case Standing::kDiverged:
@@ -118,7 +119,7 @@ std::string ReasonText(const std::vector<PolicyRuns>& policies, const Verdict& v
     return absl::StrCat("Its results are ", chosen.standing == Standing::kEqual ? "equal within the noise" : "better",
                         ": ", ResultsText(chosen.difference), ".");
   }
-  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;  // Each with its policies.
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;  // Each reason with its policies' names.
   for (size_t i = 0; i < policies.size(); ++i) {
     if (i == verdict.baseline) {
       continue;
@@ -187,7 +188,7 @@ std::string BadEnd(const PolicyRuns& policy) {
                                                  v1::Reason::Code_Name(bad->reason), ")");
 }
 
-// Returns what is to be said about one policy beside the verdict's sentences; empty if there is nothing.
+// Returns a note on one policy, besides the verdict's two sentences; empty if there is nothing to note.
 std::string NoteOn(const PolicyRuns& policy, const PolicyVerdict& verdict, const std::string& baseline) {
   const std::vector<std::string> gains = Gains(verdict);
   switch (verdict.standing) {
@@ -216,7 +217,8 @@ std::string NoteOn(const PolicyRuns& policy, const PolicyVerdict& verdict, const
   }
 }
 
-// Returns after how many steps runs of the policy stopped early: "bf16 after 300 and 450 steps"; empty if none did.
+// Returns the numbers of steps after which runs of the policy stopped early: "bf16 after 300 and 450 steps"; empty if
+// none did.
 std::string EarlyStopText(const PolicyRuns& policy) {
   std::vector<std::string> steps;
   for (const RunFacts& run : policy.runs) {
@@ -328,7 +330,7 @@ std::string DifferenceText(const Difference& difference) {
   if (!difference.half_width.has_value() || !(*difference.half_width > 0)) {
     return absl::StrFormat("%+.3g", difference.value);
   }
-  // Two digits of the noise are shown, and as many decimals of the value.
+  // Show two significant digits of the noise, and as many decimals of the value.
   constexpr int kMostDecimals = 9;
   const int decimals =
       std::clamp(1 - static_cast<int>(std::floor(std::log10(*difference.half_width))), 0, kMostDecimals);

@@ -8,10 +8,10 @@
 // The verdict in words.
 namespace ampd::client {
 
-// Sets the sentences of a verdict, its basis and its notes. REQUIRES: the rest of the verdict is set.
+// Sets the verdict's choice, reason, basis and notes. REQUIRES: the verdict's other fields are set.
 void Explain(const std::vector<PolicyRuns>& policies, Verdict* verdict);
 
-// Returns the standing in words: "equal within noise", "diverged". `policy` gives the reason of a failure.
+// Returns the standing in words: "equal within noise", "diverged". For a failure, adds the reason from `policy`.
 std::string StandingText(Standing standing, const PolicyRuns& policy);
 
 std::string SecondsText(double seconds);                       // 0.31 s, 12.3 s, 3m12s

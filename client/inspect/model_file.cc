@@ -39,8 +39,8 @@ using v1::ModelTensor;
 using Kind = ExportedInput::Kind;
 using Programs = absl::StatusOr<graph::ImportedPrograms>;
 
-// The names of model inputs that have a meaning to datasets. An input with any other name reads the array of that name
-// in a data file.
+// The names of model inputs for which datasets have a field of the same meaning. An input with any other name reads the
+// array of that name in a data file.
 constexpr std::string_view kFields[] = {"images", "input_ids", "attention_mask", "token_type_ids"};
 
 // Returns the symbol of the batch size, which is the first dimension of the first input.
@@ -54,7 +54,8 @@ std::string BatchOf(const ExportedProgram& program) {
   return "";
 }
 
-// Returns a size as text: "B", "4*B", "28". A size that the import would reject is shown as the file has it.
+// Returns a size as text: "B", "4*B", "28". B is the batch size. A size that the import would reject has the text of
+// the file.
 std::string SizeText(const ExportedSize& size, const std::string& batch) {
   if (size.symbol.empty()) {
     return size.unknown.empty() ? absl::StrCat(size.factor) : size.unknown;
@@ -76,8 +77,8 @@ void SetType(const ExportedProgram& program, const std::string& tensor, Message*
   }
 }
 
-// Counts the program's nodes. Also counts those whose dtype the model requests (kMeant), and those whose dtype only
-// follows the dtype of another tensor (kFollows).
+// Counts the program's nodes, the nodes whose dtype the model requests (kMeant), and the nodes whose dtype only follows
+// the dtype of another tensor (kFollows).
 void CountNodes(const ExportedProgram& program, v1::ModelProgram* counts) {
   const auto count = [&program](graph::NamedDtype dtype) {
     return static_cast<int>(
@@ -122,7 +123,7 @@ void AddInputs(const ExportedProgram& program, const ModelQuestion& question, v1
     const std::string field = graph::InputNameOf(program, input, {});
     if (IsKnownField(field, question)) {
       added.set_field(field);
-    } else if (field != "labels") {  // without that head "labels" is a problem, not a warning
+    } else if (field != "labels") {  // "labels" without such a head is a problem, not a warning
       added.set_field(field);
       file->add_warnings(absl::StrCat("the input ", input.tensor,
                                       " reads the array of that name in an npz or safetensors file; for other data "
@@ -169,7 +170,7 @@ ModelTensor::Kind KindOf(Kind kind) {
                                   : ModelTensor::CONSTANT;
 }
 
-// Determines what training does with each tensor of the model's state, which is the tensor's role.
+// Determines the role of each tensor of the model's state: what training does with the tensor.
 class Roles {
  public:
   Roles(const ExportedModel& model, const Programs& programs)
@@ -184,7 +185,7 @@ class Roles {
     }
   }
 
-  // Sets the role of `tensor`, the state that `input` reads. Call it in the order of the program's inputs.
+  // Sets the role of `tensor`, which the program reads through `input`. Call it in the order of the program's inputs.
   void Set(const ExportedInput& input, ModelTensor* tensor) {
     if (input.kind != Kind::kParameter) {
       const bool is_kept = !counters_.contains(input.tensor) || norm_counters_.contains(input.name);
@@ -241,8 +242,8 @@ void AddTensors(const ExportedModel& model, const Programs& programs, v1::ModelF
   }
 }
 
-// Adds the reasons for which a job would refuse the file. They name all ops that models may not use; the trainer's own
-// error names only the first.
+// Adds the reasons for which a job would reject the file. They name every op that a model may not use; the trainer's
+// error for such a file names only the first.
 void AddProblems(const ExportedModel& model, const absl::Status& status, v1::ModelFile* file) {
   std::set<std::string> seen;
   const auto add = [&](const std::string& problem) {
@@ -261,7 +262,7 @@ void AddProblems(const ExportedModel& model, const absl::Status& status, v1::Mod
   }
 }
 
-// Opens a file that may be one of torch.export: a regular file that begins as a ZIP archive does.
+// Opens a file that torch.export may have written: a regular file that begins as a ZIP archive.
 absl::StatusOr<UniqueFd> OpenFile(const std::string& path) {
   constexpr std::string_view kStart = "PK\x03\x04";
   // Without O_NONBLOCK, opening a pipe waits until somebody writes to it.
@@ -288,8 +289,8 @@ absl::StatusOr<ExportedModel> ReadModel(UniqueFd file) {
   return model;
 }
 
-// Converts an error of a local file to one whose code is never UNAVAILABLE. For ampctl, UNAVAILABLE means a server that
-// can't be reached.
+// Converts an error of a local file. The code of the result is never UNAVAILABLE, because ampctl would report this as a
+// server that can't be reached.
 absl::Status FileError(const std::string& path, const absl::Status& error) {
   const std::string message = absl::StrCat(path, ": ", error.message());
   return absl::IsUnavailable(error) ? absl::InternalError(message) : absl::DataLossError(message);

@@ -12,7 +12,7 @@
 
 namespace ampd::client {
 
-// What to find out about a model that torch.export wrote.
+// What a user wants to know about a model that torch.export wrote.
 struct ModelQuestion {
   int output = 0;                    // which output is used; as model.exported.output in a job file
   std::optional<graph::Head> head;   // as model.exported.head; empty: derived from the output
@@ -23,11 +23,11 @@ struct ModelQuestion {
 };
 
 // Describes a model: its inputs and outputs, its tensors and operations, whether a job would accept it, and the effect
-// of the policies. Problems are worded as the trainer words them when it fails.
+// of the policies. Problems have the wording of the trainer's errors.
 v1::ModelFile DescribeModel(const graph::ExportedModel& model, const ModelQuestion& question);
 
 // Reads a .pt2 file on this machine, verifies the content of its tensors, and describes the model. NOT_FOUND if there
-// is no such file; DATA_LOSS, with a message that names the file, if it is not a sound archive of torch.export;
+// is no such file; DATA_LOSS, with a message that names the file, if it is not an intact archive of torch.export;
 // INTERNAL if the host can't read it.
 absl::StatusOr<v1::ModelFile> InspectModelFile(const std::string& path, const ModelQuestion& question);
 

@@ -18,8 +18,8 @@ namespace {
 
 using graph::NodeFate;
 
-// The longest path of a module. No real model has a longer one; if a file does, its parameters and ops are counted for
-// the model itself.
+// The longest path of a module, longer than any in a real model. If a file has a longer path, its parameters and ops
+// are counted for the whole model.
 constexpr size_t kMaxPathBytes = 256;
 constexpr auto kMaxDepth = 64;
 
@@ -35,7 +35,7 @@ class ModuleTree {
     }
   }
 
-  // Adds the modules to the file, each before the modules in it.
+  // Adds the modules to the file. Each module comes before the modules that it contains.
   void AddTo(const std::map<std::string, std::string>& types, v1::ModelFile* file) const {
     std::vector<size_t> left = {0};
     while (!left.empty()) {
@@ -59,7 +59,7 @@ class ModuleTree {
     int num_ops = 0;
   };
 
-  // Returns the indices of the model, of the modules that contain the one at `path`, and at the end of that module
+  // Returns the indices of the modules on the path to the module at `path`: first the whole model, last the module
   // itself.
   std::vector<size_t> Lineage(const std::string& path) {
     std::vector<size_t> lineage = {0};
@@ -83,11 +83,11 @@ class ModuleTree {
     return found->second;
   }
 
-  std::vector<Module> modules_;  // the first is the model itself
+  std::vector<Module> modules_;  // the first is the whole model
   std::map<std::string, size_t> by_path_;
 };
 
-// Returns the module that a tensor belongs to: "layer1.0" for "layer1.0.weight".
+// Returns the path of the module that a tensor belongs to: "layer1.0" for "layer1.0.weight".
 std::string ModuleOf(const std::string& tensor) {
   const size_t dot = tensor.rfind('.');
   return dot == std::string::npos ? "" : tensor.substr(0, dot);

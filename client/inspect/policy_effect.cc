@@ -55,8 +55,8 @@ std::string WhyFp32(const ResolvedPolicy& resolved, const graph::Node& node) {
                             " are assigned this way");
 }
 
-// Adds the ops that compute in fp32 although the policy lowers others. REQUIRES: the policy was resolved for the
-// program.
+// Adds the ops that compute in fp32 although the policy uses a lower precision for other ops. REQUIRES: the policy was
+// resolved for the program.
 void AddKeptOps(const ResolvedPolicy& resolved, const graph::Graph& program, v1::ModelPolicy* policy) {
   std::map<std::pair<std::string, std::string>, int> counts;  // number of ops, by op and reason
   for (size_t i = 0; i < program.nodes().size(); ++i) {
@@ -72,8 +72,8 @@ void AddKeptOps(const ResolvedPolicy& resolved, const graph::Graph& program, v1:
   }
 }
 
-// Maps each parameter to the op that is shown as the reason why it stays in fp32: the first op that reads it and is not
-// a matrix product, or, if there is none, the first op that reads it.
+// For each parameter, returns the op that explains why the parameter stays in fp32. It is the first op that reads the
+// parameter and is not a matrix product or, if there is none, the first op that reads the parameter.
 std::map<std::string, std::string> ReadersOf(const graph::Graph& program, const ResolvedPolicy& resolved) {
   std::map<graph::ValueId, std::pair<std::string, bool>> readers;  // the op, and whether it is a matrix product
   for (size_t i = 0; i < program.nodes().size(); ++i) {
@@ -117,7 +117,7 @@ void AddKeptParameters(const ResolvedPolicy& resolved, const graph::Graph& progr
   }
 }
 
-// Fills `policy` with the effect of its preset on the program. REQUIRES: `policy` has the preset's name.
+// Fills `policy` with the effect of its preset on the program. REQUIRES: `policy` has the name of the preset.
 absl::Status Describe(const precision::TrainedPrograms& programs, const ModelQuestion& question,
                       v1::ModelPolicy* policy) {
   v1::JobSpec spec;

@@ -20,8 +20,8 @@ std::vector<std::string> CheckpointRow(const v1::Checkpoint& checkpoint, bool wi
 std::vector<std::string> CheckpointCsvHeadings();
 std::vector<std::string> CheckpointCsvRow(const v1::Checkpoint& checkpoint);
 
-// Returns everything that the server knows of a checkpoint, one subject per line. `precision` describes the precision
-// of the attempt that saved it; may be empty.
+// Returns everything that the server knows about a checkpoint, one subject per line. `precision` describes the
+// precision of the attempt that saved the checkpoint; it may be empty.
 std::string RenderCheckpoint(const v1::Checkpoint& checkpoint, const std::string& precision,
                              const JobTextOptions& options);
 
@@ -38,7 +38,8 @@ std::vector<std::vector<std::string>> TensorRows(const std::map<std::string, Saf
 std::string FolderJson(const CheckpointManifest& manifest, const std::string& manifest_sha256,
                        const std::map<std::string, SafetensorsHeader>& tables, bool indented);
 
-// Returns the same as a YAML document, with names in snake_case and 64-bit numbers as numbers.
+// Returns the content of a checkpoint's folder as a YAML document, with names in snake_case and 64-bit numbers as
+// numbers.
 std::string FolderYaml(const CheckpointManifest& manifest, const std::string& manifest_sha256,
                        const std::map<std::string, SafetensorsHeader>& tables);
 

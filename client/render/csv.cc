@@ -23,7 +23,7 @@ std::string Cell(const std::string& text) {
                                                             : "\"" + absl::StrReplaceAll(cell, {{"\"", "\"\""}}) + "\"";
 }
 
-// Returns the shortest text from which the same number can be read.
+// Returns the shortest text that a reader parses to exactly this number.
 template <typename Number>
 std::string Shortest(Number value) {
   std::array<char, 32> text = {};

@@ -8,7 +8,7 @@
 
 namespace ampd::client {
 
-// The name of an enumeration's value; its number, as in JSON, if only a newer server knows it.
+// Returns the name of an enumeration's value. If only a newer server knows the value, returns its number, as in JSON.
 template <typename Enum>
 std::string EnumText(Enum value) {
   const google::protobuf::EnumValueDescriptor* const known =

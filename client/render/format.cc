@@ -14,11 +14,11 @@ namespace {
 
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-// 1 if `text` begins with a line break or a tab, otherwise 0. REQUIRES: `text` is not empty.
+// Returns 1 if `text` begins with a line break or a tab, otherwise 0. REQUIRES: `text` is not empty.
 size_t LayoutBytes(std::string_view text) { return text.front() == '\n' || text.front() == '\t' ? 1 : 0; }
 
-// The length of the escape sequence of a colour at the beginning of `text`; 0 if there is none. REQUIRES: `text` is not
-// empty.
+// Returns the length of the colour's escape sequence with which `text` begins; 0 if it begins with none. REQUIRES:
+// `text` is not empty.
 size_t ColourBytes(std::string_view text) {
   if (text.front() != '\x1b') {
     return 0;
@@ -32,8 +32,9 @@ size_t ColourBytes(std::string_view text) {
   return 0;
 }
 
-// Returns the text with everything escaped that could control a terminal. `kept` gets the rest of the text, which is
-// not empty, and returns the number of bytes at its beginning that stay as they are.
+// Returns the text with everything escaped that could control a terminal, except what `kept` allows. At each place,
+// `kept` gets the remaining text, which is not empty. `kept` returns how many bytes at the beginning of that text to
+// keep unescaped.
 template <typename Kept>
 std::string Escaped(std::string_view text, Kept kept) {
   std::string escaped;
@@ -50,7 +51,7 @@ std::string Escaped(std::string_view text, Kept kept) {
   return escaped;
 }
 
-// The number of bytes at the end of `text` that may be the beginning of something longer: of a UTF-8 character or of
+// Returns the number of bytes at the end of `text` that may be incomplete, because they begin a UTF-8 character or
 // "\r\n".
 size_t IncompleteBytes(std::string_view text) {
   if (!text.empty() && text.back() == '\r') {
@@ -128,7 +129,7 @@ std::string FormatNumber(double value) {
   }
   constexpr double kWholeUpTo = 1e8;
   if (value == std::floor(value) && std::abs(value) < kWholeUpTo) {
-    return absl::StrCat(static_cast<int64_t>(value));  // prints a loss scale as 65536, not as 6.554e+04
+    return absl::StrCat(static_cast<int64_t>(value));  // 65536, not 6.554e+04
   }
   return absl::StrFormat("%.4g", value);
 }

@@ -15,16 +15,16 @@ std::string FormatSpan(absl::Duration duration);  // 8s, 3m12s, 2h05m, 3d04h
 std::string FormatNumber(double value);           // 65536, 0.1234, 1.2e-05, nan
 std::string FormatCount(int64_t value);           // 1,234,567
 
-// Formats the time in `zone`, and names the zone by its abbreviation: 2026-01-31 23:59:59 CET. All times that ampctl
-// prints for people have this format.
+// Formats the time in `zone` and appends the zone's abbreviation: 2026-01-31 23:59:59 CET. All times that ampctl prints
+// for people have this format.
 std::string FormatTimestamp(absl::Time time, absl::TimeZone zone);
 std::string FormatTimestamp(int64_t unix_micros, absl::TimeZone zone);
 
-// Returns the number of terminal columns of the text: its code points, without escape sequences.
+// Returns how many terminal columns the text takes: the number of its code points, without escape sequences.
 int DisplayWidth(std::string_view text);
 // Returns the text truncated or padded with spaces to `width` columns. REQUIRES: the text has no escape sequences.
 std::string FitTo(std::string_view text, int width);
-// Returns the text truncated to `width` columns, with ".." at its end if anything was cut. Never splits an escape
+// Returns the text truncated to `width` columns, with ".." at its end if it was truncated. Never splits an escape
 // sequence. Turns colours off at the end of the text.
 std::string ClipTo(std::string_view text, int width);
 // Returns the text on one line, with control characters escaped (OneLine of base/text.h), so that a name or message
@@ -32,29 +32,30 @@ std::string ClipTo(std::string_view text, int width);
 std::string Printable(std::string_view text);
 // Like Printable, but keeps line breaks and tabs.
 std::string PrintableLines(std::string_view text);
-// Like Printable and PrintableLines, but keep the colours of Palette, for a text that ampctl has put together. The
-// parts that come from outside must be printable already, because they could hold colours too.
+// Return a text with control characters escaped, in one line or in several. Keep the colours of Palette, for a text
+// that ampctl has composed. Parts from other programs must already be escaped by Printable, because they could contain
+// colours too.
 std::string ColouredLine(std::string_view text);
 std::string ColouredLines(std::string_view text);
 
-// Makes a log that arrives in pieces printable, as PrintableLines does, with "\r\n" as a line break. A
-// character may be split between two pieces. Single-threaded.
+// Escapes a log that arrives in pieces, in the same way as PrintableLines; "\r\n" becomes a line break. A character may
+// be split between two pieces. Single-threaded.
 class LogCleaner {
  public:
-  // Returns the part of the log that is complete after `piece`.
+  // Takes the next piece of the log. Returns the text that is complete now.
   std::string Clean(std::string_view piece);
-  // Returns the rest, at the end of the log.
+  // Returns the remaining text. Call it at the end of the log.
   std::string Finish();
 
  private:
   std::string held_;  // the end of the last piece: a part of a character, or "\r"
 };
 
-// What is printed in place of a value that does not exist.
+// The text in place of a missing value.
 inline constexpr char kNothing[] = "-";
-// Returns the text, printable; kNothing if it is empty.
+// Returns Printable(text), or kNothing if the text is empty.
 std::string OrNothing(std::string_view text);
-// Returns one line of a description: the subject in a column of its own, then the text.
+// Returns one line of a description: a column with the subject, then the text.
 std::string DetailLine(std::string_view subject, const std::string& text);
 
 // Colours texts with the terminal's escape sequences (SGR). Returns texts unchanged when colours are off.

@@ -1,4 +1,4 @@
-// How jobs ended, and what to type next.
+// Texts about how a job ended, and about the commands to type next.
 #include <string>
 #include <vector>
 

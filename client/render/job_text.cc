@@ -25,7 +25,7 @@ int64_t TotalSteps(const v1::Job& job) {
   return job.progress().total_steps() > 0 ? job.progress().total_steps() : job.spec().train().steps();
 }
 
-// Returns an age as text: in days if it is a whole number of days, "30 days", else "36h".
+// Returns an age as text: "30 days" for a whole number of days, otherwise a form such as "36h".
 std::string AgeText(const google::protobuf::Duration& age) {
   constexpr int64_t kDay = int64_t{24} * 3600;
   if (age.seconds() % kDay == 0 && age.nanos() == 0) {
@@ -47,7 +47,7 @@ std::string TimesLine(const v1::Job& job, const JobTextOptions& options) {
   return DetailLine("created", text);
 }
 
-// Returns a line with how busy the device is; "" if nothing of it is known.
+// Returns a line that says how busy the device is; "" if nothing about this is known.
 std::string DeviceLine(const v1::Progress& progress) {
   std::vector<std::string> texts;
   if (progress.has_mfu()) {
@@ -113,7 +113,7 @@ std::string AttemptLine(const v1::Attempt& attempt) {
   return DetailLine(absl::StrCat("attempt ", attempt.number()), text);
 }
 
-// Returns a line with the attempt's times and other facts that the plain text omits.
+// Returns a line with the attempt's times and other facts that only the wide format shows.
 std::string WideAttemptLine(const v1::Attempt& attempt, const JobTextOptions& options) {
   const auto time = [&options](const char* before, bool known, const google::protobuf::Timestamp& at) {
     return known ? before + FormatTimestamp(TimeOf(at), options.zone) : std::string();

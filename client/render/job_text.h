@@ -7,7 +7,7 @@
 #include "ampd/v1/job.pb.h"
 #include "client/render/format.h"
 
-// A job's record as text.
+// Functions that show a job's record as text.
 namespace ampd::client {
 
 struct JobTextOptions {
@@ -37,8 +37,8 @@ std::vector<std::string> JobCsvRow(const v1::Job& job);
 // Returns why the job is in its state, as one word such as DEVICE_BUSY or OUT_OF_MEMORY; "-" if there is no reason.
 std::string ReasonWord(const v1::Job& job);
 
-// Returns the precision of the latest attempt, "fp16". Until that is known, returns the preset or, if the job has a
-// list of presets, all of them in order of preference: "bf16>fp32".
+// Returns the precision of the latest attempt, such as "fp16". Until it is known, returns the preset or, if the job has
+// a list of presets, all of them in order of preference: "bf16>fp32".
 std::string LatestPrecision(const v1::Job& job);
 
 // Returns the name of the worker of the latest attempt; "" if there is none.

@@ -6,11 +6,11 @@
 #include "ampd/v1/job.pb.h"
 #include "client/render/format.h"
 
-// Parts of texts about jobs. Included only by job_text.cc and job_end_text.cc.
+// Parts of texts about jobs, for job_text.cc and job_end_text.cc only.
 namespace ampd::client {
 
-// Returns the metrics of an evaluation besides its loss: "accuracy 0.9, top-5 0.99, F1 0.89, ", or for a language
-// model "perplexity 30, "; empty if there are none. Numbers: Progress or FinalMetrics.
+// Returns the metrics of an evaluation except its loss: "accuracy 0.9, top-5 0.99, F1 0.89, ", or for a language model
+// "perplexity 30, "; empty if there are none. `Numbers` is Progress or FinalMetrics.
 template <typename Numbers>
 std::string EvalQuality(const Numbers& numbers) {
   const auto part = [](const char* name, bool is_known, double number) {
@@ -24,7 +24,8 @@ std::string EvalQuality(const Numbers& numbers) {
                       part("F1", numbers.has_eval_f1(), numbers.eval_f1()));
 }
 
-// Returns the losses of the phases after the first: ", generator loss 2.5". The first phase's loss is the step's own.
+// Returns the losses of a step's phases: ", generator loss 2.5". Omits the first phase, because its loss is the step's
+// loss.
 template <typename Phases>
 std::string LaterLosses(const Phases& phases) {
   std::string text;
@@ -36,10 +37,10 @@ std::string LaterLosses(const Phases& phases) {
   return text;
 }
 
-// The reason's name; kNothing for a normal end.
+// Returns the reason's name; kNothing for a normal end.
 std::string ReasonText(v1::Reason::Code reason);
 
-// Returns the lines about the results with which the job's last attempt ended; empty if there are none.
+// Returns lines with the final results of the job's last attempt; empty if there are none.
 std::string FinalLines(const v1::Job& job);
 
 }  // namespace ampd::client

@@ -47,7 +47,8 @@ std::optional<absl::Time> ParseMoment(std::string_view text, absl::Time now, abs
       return time;
     }
   }
-  // A time that ampctl has printed ends in the zone's abbreviation, which counts if it is that of `zone` or UTC.
+  // Accept a time as ampctl prints it. Such a time ends in the abbreviation of a time zone, which must be that of
+  // `zone` or UTC.
   const size_t space = moment.rfind(' ');
   for (const absl::TimeZone named : {zone, absl::UTCTimeZone()}) {
     if (space != std::string::npos &&

@@ -29,14 +29,14 @@ std::string ShapeText(const RepeatedPtrField<std::string>& shape) {
 // Returns the class name without its Python module: "Conv2d" for "torch.nn.modules.conv.Conv2d".
 std::string TypeText(const std::string& type) { return Printable(type.substr(type.rfind('.') + 1)); }
 
-// Returns the names as one text. Unless `all` is set, only the first are named: "a, b, c and 5 more".
+// Returns the names as one text. Unless `all` is set, it has only the first names: "a, b, c and 5 more".
 std::string NamesText(const std::vector<std::string>& names, bool all) {
   const size_t shown = all ? names.size() : std::min(names.size(), kNamesShown);
   const std::string text = absl::StrJoin(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), ", ");
   return Printable(shown == names.size() ? text : absl::StrCat(text, " and ", names.size() - shown, " more"));
 }
 
-// Returns a remark on a program, which follows its numbers in the table.
+// Returns a remark about a program. The table shows it after the program's numbers.
 std::string NoteOn(const v1::ModelProgram& program) {
   if (program.derived()) {
     return "this program is not in the file; it is derived from the training program, has no dropout, and uses "
@@ -130,7 +130,7 @@ std::string RoleText(ModelTensor::Role role) {
   }
 }
 
-// Returns one line per role of tensors, with the tensors' names where they help.
+// Returns one line per role that tensors have, with the tensors' names where they help.
 std::string TensorsText(const v1::ModelFile& file, const ModelTextOptions& options) {
   struct Total {
     int64_t num_tensors = 0;
@@ -167,7 +167,7 @@ std::string EveryTensorText(const v1::ModelFile& file, const ModelTextOptions& o
   return Table({"TENSOR", "DTYPE", "SHAPE", "SIZE", "ROLE"}, rows, options);
 }
 
-// Returns how many modules contain this one; 0 for the model itself.
+// Returns how many modules contain `module`; 0 for the model itself.
 int LevelOf(const v1::ModelModule& module) {
   const std::string& path = module.path();
   return path.empty() ? 0 : 1 + static_cast<int>(std::count(path.begin(), path.end(), '.'));
@@ -201,7 +201,7 @@ std::string OpsText(const v1::ModelFile& file, const ModelTextOptions& options) 
   return Table({"OP", "TRAIN", "EVAL", "POLICIES"}, rows, options);
 }
 
-// Returns the number of ops of one class. For matrix products there is a number for each dtype: "21 bfloat16, 2
+// Returns the number of ops of one class. For matrix products, returns one number for each dtype: "21 bfloat16, 2
 // float8_e4m3fn".
 std::string ShareText(const v1::ModelPolicy& policy, OpRule::Class op_class) {
   std::vector<std::string> parts;
@@ -262,7 +262,7 @@ std::string KeptText(const v1::ModelFile& file, const ModelTextOptions& options)
   return Table({"UNDER", "STAYS FP32", "WHY"}, rows, options);
 }
 
-// Returns the layers in FP8 and the remarks on policies, one per line.
+// Returns the layers that use FP8 and the remarks on policies, one per line.
 std::string RemarksText(const v1::ModelFile& file, const ModelTextOptions& options) {
   std::string text;
   for (const v1::ModelPolicy& policy : file.policies()) {

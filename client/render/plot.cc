@@ -14,12 +14,12 @@ namespace {
 constexpr int kLabelWidth = 9;
 
 std::string Utf8(uint32_t code) {
-  // Braille and block characters lie between U+0800 and U+FFFF, which take three bytes.
+  // Braille and block characters are between U+0800 and U+FFFF, so they take three bytes in UTF-8.
   return {static_cast<char>(0xE0 | (code >> 12)), static_cast<char>(0x80 | ((code >> 6) & 0x3F)),
           static_cast<char>(0x80 | (code & 0x3F))};
 }
 
-// A grid of dots, from which a plot is made. A character cell has 2 x 4 dots (braille) or 1 x 1 (ASCII).
+// A grid of dots, from which a plot is made. One character shows 2 x 4 dots (braille) or one dot (ASCII).
 class Canvas {
  public:
   Canvas(int columns, int rows, bool ascii)
@@ -28,7 +28,7 @@ class Canvas {
   int width() const { return columns_ * cell_width(); }
   int height() const { return rows_ * cell_height(); }
 
-  // Returns the row of characters that has the dots at `y`, which counts from the bottom.
+  // Returns the row of characters that shows the dots at `y`. Rows count from the top, y counts from the bottom.
   int RowOf(int y) const { return (height() - 1 - y) / cell_height(); }
 
   // Sets the dot at (x, y); y counts from the bottom.
@@ -74,7 +74,7 @@ struct Range {
   }
 };
 
-// Returns the points to plot: those that are finite. On a log2 axis their values are exponents of two.
+// Returns the finite points. On a log2 axis, replaces each value by its exponent of two.
 std::vector<PlotPoint> Plotted(const std::vector<PlotPoint>& points, bool log2) {
   std::vector<PlotPoint> plotted;
   for (PlotPoint point : points) {

@@ -15,7 +15,7 @@ namespace {
 using Cells = std::vector<std::string>;
 using Segment = v1::ListMetricPointsResponse::Segment;
 
-// Returns the number at `index` of a column of steps; "" if the column has none.
+// Returns the number at `index` of a column; "" if the column has no such number.
 template <typename Column>
 std::string NumberAt(const Column& column, int index) {
   if (index >= column.size()) {
@@ -28,7 +28,7 @@ std::string NumberAt(const Column& column, int index) {
   }
 }
 
-// Returns the number at `index`; "" if the column has none or has NaN, which means that it was not measured.
+// Returns the number at `index` of a column; "" if the column has no such number or NaN, which means not measured.
 std::string MeasuredAt(const google::protobuf::RepeatedField<float>& column, int index) {
   return index >= column.size() || std::isnan(column.Get(index)) ? "" : CsvNumber(column.Get(index));
 }
@@ -58,7 +58,7 @@ void AppendEval(const v1::EvalPoint* eval, Cells* row) {
                            number(eval->has_top5_accuracy(), eval->top5_accuracy())});
 }
 
-// Appends the numbers that not every step has.
+// Appends the numbers that some steps do not have.
 void AppendMeasured(const v1::StepColumns& steps, int index, Cells* row) {
   row->insert(row->end(),
               {MeasuredAt(steps.flops_per_second(), index), MeasuredAt(steps.mfu(), index),
@@ -79,7 +79,7 @@ Cells StepRow(const Segment& segment, int index, const std::vector<std::string>&
   return row;
 }
 
-// A row with only an evaluation.
+// Returns the row of an evaluation at a step that has no row.
 Cells EvalRow(const Segment& segment, const v1::EvalPoint& eval, const std::vector<std::string>& phases) {
   Cells row = {absl::StrCat(segment.attempt()), absl::StrCat(eval.step()), "", ""};
   row.resize(row.size() + 2 * phases.size() + 7);

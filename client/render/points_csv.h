@@ -8,12 +8,12 @@
 // Metric points as CSV.
 namespace ampd::client {
 
-// Returns the names of all phases of the steps after the first.
+// Returns the names of all phases of the steps, except the first phase.
 std::vector<std::string> LaterPhases(const v1::ListMetricPointsResponse& points);
 
-// The headings and rows of `job points -o csv`. Each step has a row, in which the columns eval_* are filled if there
-// was an evaluation at this step. An evaluation at a step without a point has a row of its own, behind the steps of its
-// segment. Each phase of a step after the first has two columns of its own.
+// The headings and rows of `job points -o csv`. Each step has a row. If there was an evaluation at this step, the row's
+// columns eval_* are filled. An evaluation at a step without a row has its own row, behind the steps of its segment.
+// Each phase of a step, except the first, has two columns.
 std::vector<std::string> PointsCsvHeadings(const v1::ListMetricPointsResponse& points);
 std::vector<std::vector<std::string>> PointsCsvRows(const v1::ListMetricPointsResponse& points);
 

@@ -13,16 +13,17 @@ namespace ampd::client {
 namespace {
 
 constexpr int kGap = 2;
-constexpr int kIndent = 4;  // Of the lines of a row after the first.
+constexpr int kIndent = 4;  // Indentation of the second and further lines of a row.
 
-// Columns that stand on one line.
+// The columns that stand on one line of a row, because not all columns fit on one line.
 struct Columns {
   size_t begin = 0;
   size_t end = 0;
   int indent = 0;
 };
 
-// Returns the width of the longest part of a cell that is not broken: a word, or a short cell such as "39.8 MiB".
+// Returns the width of the longest part of a cell that must not be split: a word, or a whole short cell such as "39.8
+// MiB".
 int LongestPart(const std::string& cell) {
   constexpr int kShort = 12;
   if (DisplayWidth(cell) <= kShort) {
@@ -35,8 +36,8 @@ int LongestPart(const std::string& cell) {
   return longest;
 }
 
-// Returns the width below which a column is not narrowed: that of the longest part of its cells, unless this is very
-// long. The first column has the names by which users call the rows.
+// Returns the minimum widths of the columns: the longest part of a column's cells, but at most 16. For the first column
+// it is at most 40, because that column has the names of the rows.
 std::vector<int> LeastWidths(const std::vector<std::vector<std::string>>& rows) {
   constexpr int kMost = 16;
   constexpr int kMostOfFirst = 40;
@@ -50,7 +51,7 @@ std::vector<int> LeastWidths(const std::vector<std::vector<std::string>>& rows) 
   return least;
 }
 
-// Distributes the columns over as few lines as their least widths need.
+// Distributes the columns over as few lines as possible, so that every column has at least its minimum width.
 std::vector<Columns> LinesOf(const std::vector<int>& least, int max_width) {
   std::vector<Columns> lines = {{0, 0, 0}};
   int used = 0;
@@ -68,7 +69,7 @@ std::vector<Columns> LinesOf(const std::vector<int>& least, int max_width) {
   return lines;
 }
 
-// Narrows the widest columns of a line until they fit.
+// Makes the widest columns of a line narrower until the line fits.
 void Narrow(const Columns& line, const std::vector<int>& least, int max_width, std::vector<int>* widths) {
   const int gaps = kGap * static_cast<int>(line.end - line.begin - 1);
   const auto begin = widths->begin() + static_cast<ptrdiff_t>(line.begin);
@@ -86,7 +87,7 @@ void Narrow(const Columns& line, const std::vector<int>& least, int max_width, s
   }
 }
 
-// Returns the lines of a cell, each of at most `width` columns.
+// Splits a cell into lines of at most `width` columns.
 std::vector<std::string> CellLines(const std::string& cell, int width) {
   const size_t lead = std::min(cell.find_first_not_of(' '), cell.size());
   const bool is_one_word = cell.find(' ', lead) == std::string::npos;
@@ -109,7 +110,7 @@ std::vector<std::string> CellLines(const std::string& cell, int width) {
   return lines;
 }
 
-// Returns the cells of a row that stand on one line, or on several if a cell is broken.
+// Returns the cells of a row that stand on one line. The result has several lines if a cell is split.
 std::string LineText(const std::vector<std::string>& row, const Columns& columns, const std::vector<int>& widths,
                      bool is_fitted) {
   std::vector<std::vector<std::string>> cells;
@@ -131,7 +132,7 @@ std::string LineText(const std::vector<std::string>& row, const Columns& columns
   return text;
 }
 
-// Whether a cell of the line says anything.
+// Returns whether one of the line's cells is neither empty nor kNothing.
 bool HasText(const std::vector<std::string>& row, const Columns& columns) {
   const auto end = row.begin() + static_cast<ptrdiff_t>(std::min(columns.end, row.size()));
   const auto begin = row.begin() + static_cast<ptrdiff_t>(std::min(columns.begin, row.size()));

@@ -13,7 +13,7 @@ absl::Time WhenOf(const google::protobuf::Timestamp& time) {
   return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
 }
 
-// "in 29d", "expired 2h ago", "never".
+// Returns when the token expires: "in 29d", "expired 2h ago", "never".
 std::string ExpiryText(const v1::Token& token, absl::Time now) {
   if (!token.has_expire_time()) {
     return "never";

@@ -6,14 +6,14 @@
 #include "absl/time/time.h"
 #include "ampd/v1/auth_service.pb.h"
 
-// Tokens and entries of the audit log as rows of a table, and roles as words.
+// Functions that show tokens and entries of the audit log as rows of a table, and roles as words.
 namespace ampd::client {
 
-// The role as users write it: "submitter".
+// Returns the role as users write it: "submitter".
 std::string RoleText(v1::Role role);
-// The role of this name; ROLE_UNSPECIFIED if there is none.
+// Returns the role with this name; ROLE_UNSPECIFIED if no role has it.
 v1::Role ParseRole(const std::string& text);
-// The names of all roles, in the order of v1::Role.
+// Returns the names of all roles, in the order of v1::Role.
 std::vector<std::string> RoleWords();
 
 // The headings and rows of `auth token list`. `wide` adds who created the token.

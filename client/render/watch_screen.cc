@@ -14,12 +14,12 @@
 namespace ampd::client {
 namespace {
 
-constexpr int kCurveExtra = 2;  // rows of a curve's heading and its step axis
+constexpr int kCurveExtra = 2;  // rows for a curve's heading and step axis
 constexpr int kMinCurveRows = 3;
 constexpr int kMostCurveRows = 24;
 constexpr int kMostEvents = 3;
 
-// Puts the words into as few rows as possible. Never splits a word.
+// Arranges the words in as few rows as possible. Never splits a word.
 std::string Flow(const std::vector<std::string>& words, int width) {
   constexpr int kGap = 3;
   std::string text;
@@ -36,7 +36,8 @@ std::string Flow(const std::vector<std::string>& words, int width) {
   return text + "\n";
 }
 
-// Returns why the job waits or is paused; otherwise the message of its state, which may be empty.
+// Returns why the job waits, or the command that resumes a paused job. Otherwise returns the job's message, which may
+// be empty.
 std::string StateReason(const WatchedJob& watched) {
   const v1::Job& job = watched.job();
   if (job.state() == v1::Job::QUEUED && !watched.waiting().empty()) {
@@ -59,7 +60,7 @@ std::string StepText(const WatchedJob& watched) {
                       HasStoppedEarly(watched.job()) ? " (stopped early)" : "");
 }
 
-// Returns the times of a job: "24s, ETA 1m02s" while it runs, "took 2m05s" after its end, empty before its first step.
+// Returns the times of a job: "24s, ETA 1m02s" while it runs, "took 2m05s" after its end, "" before its first step.
 std::string TimeText(const WatchedJob& watched) {
   const absl::Duration elapsed = watched.Elapsed();
   if (elapsed < absl::ZeroDuration()) {
@@ -71,7 +72,7 @@ std::string TimeText(const WatchedJob& watched) {
   return absl::StrCat(FormatSpan(elapsed), ", ETA ", FormatSpan(watched.TimeLeft()));
 }
 
-// Returns a rate per second: from 100 on as a whole number with separators, otherwise with its fraction.
+// Returns a rate per second: a whole number with separators if it is 100 or more, otherwise a number with its fraction.
 std::string FormatRate(double rate) {
   constexpr double kWholeFrom = 100;
   return rate >= kWholeFrom && rate < 1e15 ? FormatCount(std::llround(rate)) : FormatNumber(rate);
@@ -90,7 +91,7 @@ std::string Head(const WatchedJob& watched, const ScreenOptions& options) {
   return Flow(words, options.width) + (why.empty() ? "" : options.palette.Yellow(why) + "\n");
 }
 
-// Returns the head of a screen that has too few rows for all of it.
+// Returns a short head, for a screen with too few rows for the whole head.
 std::string ShortHead(const WatchedJob& watched, const ScreenOptions& options) {
   const v1::Job& job = watched.job();
   return absl::StrCat(StateText(job.state(), options.palette), "  ", options.palette.Bold(Printable(job.spec().name())),
@@ -121,8 +122,8 @@ std::string LossText(const WatchedJob& watched) {
   return text;
 }
 
-// Returns the metrics of an evaluation besides its loss: "accuracy 0.9, top-5 0.99, F1 0.89, ", or for a language
-// model "perplexity 30, ".
+// Returns the metrics of an evaluation except its loss: "accuracy 0.9, top-5 0.99, F1 0.89, ", or for a language model
+// "perplexity 30, ".
 std::string EvalQuality(const v1::EvalPoint& eval) {
   const auto part = [](const char* name, bool is_told, double number) {
     return is_told ? absl::StrCat(name, " ", FormatNumber(number), ", ") : "";
@@ -157,7 +158,7 @@ std::string NumberRows(const WatchedJob& watched, int width) {
   return text + Flow(words, width);
 }
 
-// Returns the heading of the loss scale's curve: "loss scale 32768 (2^15)   44 steps skipped (marked x)".
+// Returns the heading above the loss scale's curve: "loss scale 32768 (2^15)   44 steps skipped (marked x)".
 std::string ScaleHeading(const WatchedJob& watched, const ScreenOptions& options) {
   const double scale = watched.loss_scale();
   const double power = scale > 0 ? std::log2(scale) : 0;
@@ -169,8 +170,8 @@ std::string ScaleHeading(const WatchedJob& watched, const ScreenOptions& options
               options.width);
 }
 
-// Returns the curves of the loss and of the loss scale, which share `rows` rows. If the job has no loss scale, the
-// loss curve gets all rows.
+// Returns the curves of the loss and of the loss scale, which together take `rows` rows. If the job has no loss scale,
+// the loss curve gets all rows.
 std::string Curves(const WatchedJob& watched, const ScreenOptions& options, int rows) {
   const auto scaled = [](const PlotPoint& point) { return point.value > 1; };
   const bool scaling = std::any_of(watched.scales().begin(), watched.scales().end(), scaled);
@@ -229,7 +230,7 @@ std::string RenderEvent(const v1::Event& event) {
   if (!event.message().empty()) {
     absl::StrAppend(&text, ": ", Printable(event.message()));
   }
-  // Name all affected modules; the event's message names only the worst one.
+  // Name all modules with underflow, because the event's message names only the worst one.
   const auto modules = event.attributes().find("modules");
   if (event.kind() == v1::Event::UNDERFLOW && modules != event.attributes().end() &&
       absl::StrContains(modules->second, ", ")) {

@@ -14,12 +14,12 @@
 namespace ampd::client {
 
 // The state of a watched job: the latest record and progress that the stream has sent, and the curves of its metric
-// points. A curve has at most 4096 points: when a longer run exceeds that, every second point is dropped.
+// points. A curve has at most 4096 points. When it exceeds this limit, every second point is removed.
 // Thread-compatible.
 class WatchedJob {
  public:
   void Add(const v1::WatchJobResponse& message);
-  // Why the job waits, in one line; shown while it is QUEUED.
+  // Sets one line that says why the job waits. The line is shown while the job is QUEUED.
   void set_waiting(std::string waiting) { waiting_ = std::move(waiting); }
 
   const v1::Job& job() const { return job_; }
@@ -31,19 +31,20 @@ class WatchedJob {
   const v1::Progress& progress() const { return job_.progress(); }
   int64_t total_steps() const;  // steps that the job will do; 0: not known
   const std::string& waiting() const { return waiting_; }
-  double samples_per_second() const;  // average of the last half minute; before that is known, the last step's rate
+  double samples_per_second() const;  // mean of the last half minute; before it is known, the last step's rate
   double loss() const { return losses_.empty() ? job_.progress().loss() : losses_.back().value; }
   double loss_scale() const { return scales_.empty() ? job_.progress().loss_scale() : scales_.back().value; }
   const v1::EvalPoint& eval() const { return eval_; }
 
-  // The estimated time until the last step, at the speed of the last half minute; infinite while the speed is unknown.
+  // Returns the estimated time until the last step, at the speed of the last half minute; infinite if the speed is
+  // unknown.
   absl::Duration TimeLeft() const;
-  // The time from the first step of the first attempt to the job's end or its newest point; negative before the first
-  // step.
+  // Returns the time from the first step of the first attempt to the job's end or, while it runs, to its newest point.
+  // Negative before the first step.
   absl::Duration Elapsed() const;
 
  private:
-  // A step and the time at which it was done. The speed is computed from these.
+  // A step and the time of its end. The speed is computed from several of these.
   struct Pace {
     int64_t step = 0;
     int64_t time_micros = 0;
@@ -52,11 +53,10 @@ class WatchedJob {
   void AddSteps(const v1::StepColumns& steps);
   void SetProgress(const v1::Progress& progress);
   void AddPace(Pace now);
-  // Removes the curves' points from `step` on, because the job repeats these steps after a roll-back or in a new
-  // attempt.
+  // Removes the curves' points from `step` on. The job repeats these steps, after a roll-back or in a new attempt.
   void TakeBackFrom(int64_t step);
   void Thin();
-  absl::Duration StepTime() const;  // time per step at the present pace; infinite while it is unknown
+  absl::Duration StepTime() const;  // time per step at the present speed; infinite if the speed is unknown
 
   v1::Job job_;
   std::vector<PlotPoint> losses_;
@@ -75,17 +75,17 @@ struct ScreenOptions {
   int height = 24;
   bool ascii = false;
   Palette palette{false};
-  std::string notice;  // text of the last row, such as a key hint or that the connection is lost; empty: none
+  std::string notice;  // text of the last row, such as a key hint or "connection lost"; empty: none
 };
 
-// Returns the live screen: state, progress, loss curve, loss scale on a log2 axis, memory, latest events. It has at
-// most `height` rows of at most `width` columns.
+// Returns the live screen with the state, progress, loss curve, loss scale on a log2 axis, memory and latest events.
+// The screen has at most `height` rows of at most `width` columns.
 std::string RenderWatchScreen(const WatchedJob& watched, const ScreenOptions& options);
 
 // Returns the job's state in one line, without a newline, for an output that is not a terminal.
 std::string RenderWatchLine(const WatchedJob& watched);
 
-// Returns the event in one line, without a newline: "overflow  step 12  scale 65536 ...".
+// Returns the event in one line, without a newline: "underflow at step 12: ...".
 std::string RenderEvent(const v1::Event& event);
 
 }  // namespace ampd::client

@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kMaxPoints = 4096;
 constexpr size_t kMaxEvents = 50;
 
-// Drops every second point. If a dropped point is marked, its neighbour that is kept gets the mark.
+// Removes every second point. If a removed point is marked, the point before it gets the mark.
 void Halve(std::vector<PlotPoint>* points) {
   std::vector<PlotPoint> kept;
   for (size_t i = 0; i < points->size(); i += 2) {
@@ -52,8 +52,8 @@ void WatchedJob::Add(const v1::WatchJobResponse& message) {
   }
 }
 
-// Replaces the progress by the one that came with metric points. Keeps the fields that depend only on the spec, because
-// the new progress lacks them.
+// Replaces the progress by the progress that came with metric points. The new progress lacks the fields that depend
+// only on the spec, so these fields keep their values.
 void WatchedJob::SetProgress(const v1::Progress& progress) {
   const int64_t total_steps = job_.progress().total_steps();
   const int64_t predicted_bytes = job_.progress().memory_predicted_bytes();
@@ -87,8 +87,9 @@ void WatchedJob::AddSteps(const v1::StepColumns& steps) {
 void WatchedJob::AddPace(Pace now) {
   constexpr int64_t kMicros = 1'000'000;
   constexpr int64_t kWindow = 30 * kMicros;
-  constexpr int64_t kBetween = kMicros / 4;  // least time between kept points, which bounds their number
-  // After a gap, such as a pause or a wait for a device, forget the earlier steps, so that the speed excludes the gap.
+  constexpr int64_t kBetween = kMicros / 4;  // minimum time between kept points, which limits their number
+  // After a gap, such as a pause or a wait for a device, remove the earlier steps, so that the speed does not include
+  // the gap.
   if (!pace_.empty() && now.time_micros - pace_.back().time_micros > kWindow) {
     pace_.clear();
   }

@@ -11,11 +11,11 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-// Returns whether the worker has reported to this server. Until it has reported to a restarted server, its free memory
-// is unknown too.
+// Returns whether the worker has reported since the server started. Before its first report, the server does not know
+// the worker's free memory either.
 bool HasReported(const v1::Worker& worker) { return worker.last_report_time().seconds() > 0; }
 
-// Returns the cells that follow the worker's name: its state and the time of its last report.
+// Returns the cells after the worker's name: its state and the time of its last report.
 Row WorkerRow(const v1::Worker& worker, absl::Time now) {
   const absl::Time reported =
       absl::FromUnixSeconds(worker.last_report_time().seconds()) + absl::Nanoseconds(worker.last_report_time().nanos());
@@ -30,7 +30,8 @@ std::string ShortDevice(const v1::Device& device, bool has_reported) {
                       FormatBytes(device.memory_total_bytes()), ")");
 }
 
-// Returns what the device can do: "9.0", the compute capability, for a GPU; the instruction sets for a CPU.
+// Returns the capabilities of the device: for a GPU its compute capability, such as "9.0"; for a CPU its instruction
+// sets.
 std::string CapabilityWords(const v1::Device& device) {
   return device.kind() == v1::Device::GPU ? absl::StrCat(device.capability_major(), ".", device.capability_minor())
                                           : Printable(absl::StrJoin(device.instruction_sets(), " "));

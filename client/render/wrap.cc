@@ -15,9 +15,10 @@ constexpr std::string_view kProgram = "ampctl ";
 
 size_t LeadingSpaces(std::string_view line) { return std::min(line.find_first_not_of(' '), line.size()); }
 
-// Returns the column below which the parts of a broken line stand: that of its text, or of its own beginning.
+// Returns the column to which the second and further parts of a broken line are indented: the column of the line's text
+// after a gap such as in "state  FAILED" or, if there is no gap, a column derived from the line's own indentation.
 int HangOf(std::string_view line, int width) {
-  constexpr size_t kDescription = 20;  // A line that is indented so far continues the description of an option.
+  constexpr size_t kDescription = 20;  // A line with this much indentation continues an option's description.
   const size_t lead = LeadingSpaces(line);
   const size_t gap = line.find("  ", lead);
   const size_t after = gap == std::string_view::npos ? gap : line.find_first_not_of(' ', gap);
@@ -27,7 +28,8 @@ int HangOf(std::string_view line, int width) {
   return std::min(static_cast<int>(lead >= kDescription ? lead : lead + 2), width / 2);
 }
 
-// Returns the end of the piece at `begin` that is not broken: a word or, if it fits into `space` columns, a command.
+// Returns the end of the piece of text at `begin` that must not be split: a word or, if it fits into `space` columns, a
+// command line of ampctl.
 size_t PieceEnd(std::string_view line, size_t begin, int space) {
   const size_t word = std::min(line.find(' ', begin), line.size());
   if (line.substr(begin, kProgram.size()) != kProgram) {
@@ -36,7 +38,7 @@ size_t PieceEnd(std::string_view line, size_t begin, int space) {
   size_t end =
       std::min({line.find_first_of(";,)", begin), line.find("  ", begin), line.find(" (", begin), line.size()});
   while (end < line.size() && line[end] != ' ') {
-    ++end;  // The punctuation stays with the word before it.
+    ++end;  // Punctuation stays with the preceding word.
   }
   return DisplayWidth(line.substr(begin, end - begin)) <= space ? end : word;
 }
@@ -66,7 +68,7 @@ std::string WrapProse(std::string_view line, int width) {
   return wrapped;
 }
 
-// Returns the words of a command line. A quoted word may contain spaces.
+// Splits a command line into words. A quoted word may contain spaces.
 std::vector<std::string> ShellWords(std::string_view line) {
   std::vector<std::string> words(1);
   char quote = 0;
@@ -102,7 +104,7 @@ std::string WrapCommand(std::string_view line, int width) {
 }
 
 std::string WrapLine(std::string_view line, int width) {
-  // Where a terminal has its tab stops is unknown.
+  // Leave lines with tabs as they are, because the terminal's tab stops are unknown.
   if (DisplayWidth(line) <= width || line.find('\t') != std::string_view::npos) {
     return std::string(line);
   }

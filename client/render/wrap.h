@@ -5,11 +5,12 @@
 
 namespace ampd::client {
 
-// Returns the text with its lines broken between words so that each has at most `width` columns; unchanged if `width`
-// is 0. The second and further parts of a line are indented: below the text of a line such as "state  FAILED: ..." or
-// "  --limit N   Maximum number", by two more columns than the line otherwise. A word that is longer than a line stays
-// whole, so that a path can be copied. A command line of ampctl that fits on a line of its own is not broken; one that
-// stands alone is broken as a shell reads it, with a backslash. The text may have the colours of Palette.
+// Returns the text with its lines broken between words so that no line has more than `width` columns; unchanged if
+// `width` is 0. The second and further parts of a broken line are indented. In a line such as "state  FAILED: ..." or
+// "  --limit N   Maximum number", they begin below the text; in other lines, they have two more spaces than the line. A
+// word that is longer than a line is not broken, so that a path can be copied. A command line of ampctl within a text
+// is not broken if it fits on a line of its own. A line that is only a command line is broken with backslashes, as a
+// shell reads it. The text may have the colours of Palette.
 std::string WrapLines(std::string_view text, int width);
 
 }  // namespace ampd::client

@@ -37,7 +37,7 @@ std::string FloatText(Float number) {
   return text;
 }
 
-// Returns the text of a message that JSON writes as one text, such as a time.
+// Returns the value of a message that JSON writes as a single text, such as a time.
 YamlValue WellKnown(const Message& message) {
   std::string json;
   if (!google::protobuf::util::MessageToJsonString(message, &json).ok() || json.size() < 2 || json.front() != '"') {
@@ -51,7 +51,7 @@ YamlValue MessageValue(const Message& message) {
                                                                                     : YamlOf(message);
 }
 
-// The value of a field, or the item at `index` of a repeated field. `index` is -1 for a field that is not repeated.
+// Returns the value of a field. For a repeated field, returns the item at `index`; otherwise `index` is -1.
 YamlValue FieldValue(const Message& message, const FieldDescriptor& field, int index) {
   const Reflection& from = *message.GetReflection();
   const bool item = index >= 0;
@@ -95,7 +95,7 @@ std::string KeyText(const Message& entry, const FieldDescriptor& key) {
                                                            : std::get<std::string>(value.value);
 }
 
-// The entries of a map field, sorted by their keys.
+// Returns the entries of a map field, sorted by their keys.
 YamlValue MapValue(const Message& message, const FieldDescriptor& field) {
   const Reflection& from = *message.GetReflection();
   std::map<std::string, YamlValue> sorted;
@@ -127,8 +127,8 @@ bool IsEmptyCollection(const YamlValue& value) {
 
 void Append(const YamlValue& value, int indent, std::string* out);
 
-// Appends a value behind "key:" or "-", whose own column is `indent`. A mapping in a list begins in the line of its
-// dash.
+// Appends a value after "key:" or "-", which begins in the column `indent`. A mapping in a list begins on the same line
+// as the dash.
 void AppendAfter(const YamlValue& value, int indent, bool is_item, std::string* out) {
   constexpr int kStep = 2;
   const bool is_mapping = std::holds_alternative<YamlValue::Mapping>(value.value);

@@ -8,12 +8,12 @@
 #include <variant>
 #include <vector>
 
-// Writes values as YAML that readers of YAML 1.1 and 1.2 understand alike. A text is written in double quotes unless
-// every reader takes it for a text: "no", "1e3", "0x1", "1:20", "~" and "2026-01-31" are quoted. A number has the form
-// that YAML 1.1 demands: 1.0e-05, not 1e-05.
+// Functions that write values as YAML with the same meaning in YAML 1.1 and 1.2. A text is written in double quotes
+// unless every reader would read it as a text; so "no", "1e3", "0x1", "1:20", "~" and "2026-01-31" are quoted. A number
+// has the form that YAML 1.1 requires: 1.0e-05, not 1e-05.
 namespace ampd::client {
 
-// A value of YAML: a scalar as it is written, a list, or a mapping in its order.
+// A YAML value: a scalar in its written form, a list, or a mapping whose order is kept.
 struct YamlValue {
   struct Field;
   using List = std::vector<YamlValue>;
@@ -33,8 +33,8 @@ YamlValue YamlNumberOf(double number);
 YamlValue YamlNumberOf(float number);
 YamlValue YamlFlagOf(bool flag);
 
-// Returns the fields of the message that are set, in snake_case, as a job file names them. A 64-bit number is a number;
-// a time and a duration are texts as in JSON ("2026-01-31T23:59:59Z", "90s"); an enum value is its name.
+// Returns the message's fields that are set, with names in snake_case as in a job file. A 64-bit number is a number; a
+// time or a duration is a text as in JSON ("2026-01-31T23:59:59Z", "90s"); an enum value is its name.
 YamlValue YamlOf(const google::protobuf::Message& message);
 
 // Returns the name in snake_case: "sizeBytes" becomes "size_bytes".

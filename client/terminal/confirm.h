@@ -4,10 +4,11 @@
 
 namespace ampd::client {
 
-// Returns whether a person at standard input can be asked.
+// Returns whether a person can be asked, because standard input is a terminal.
 bool CanAsk();
 
-// Asks on stderr, "QUESTION [y/N] ", and reads the answer. Returns whether it is yes. REQUIRES: CanAsk().
+// Asks "QUESTION [y/N] " on stderr, and reads the answer from standard input. Returns whether the answer is yes.
+// REQUIRES: CanAsk().
 bool Confirm(const std::string& question);
 
 }  // namespace ampd::client

@@ -33,7 +33,8 @@ absl::Status BadFile(const std::string& message) {
   return Error(absl::StatusCode::kInvalidArgument, "BAD_CONTEXT_FILE", message);
 }
 
-// Returns the path of the user's file. Never one in the root folder, which is the home of users that have none.
+// Returns the path of the user's file of contexts. An error if HOME is the root folder, which it is for users without a
+// home.
 absl::StatusOr<std::string> ContextsPath() {
   const std::string config = Environment("XDG_CONFIG_HOME");
   if (config.starts_with('/')) {
@@ -50,8 +51,7 @@ absl::StatusOr<std::string> ContextsPath() {
                    "HOST:PORT"));
 }
 
-// Returns the reason at the end of the message of an error of the system: "Permission denied" for "open: Permission
-// denied".
+// Returns the reason from a system error's message: "Permission denied" from "open: Permission denied".
 std::string ReasonAtEnd(const absl::Status& status) {
   const std::string message(status.message());
   const size_t colon = message.rfind(": ");
@@ -68,7 +68,7 @@ absl::Status NotWritable(const std::string& path, const std::string& why) {
                               "; correct that, or set XDG_CONFIG_HOME to a folder of yours"));
 }
 
-// Creates the folder of the file of contexts if it is missing, and refuses one to which others can write.
+// Creates the folder of the file of contexts if it is missing. Returns an error if other users can write to the folder.
 absl::Status PrepareFolderOf(const std::string& path) {
   const absl::Status prepared = PreparePrivateFolder({.path = std::filesystem::path(path).parent_path().string(),
                                                       .what = "the folder",
@@ -79,18 +79,18 @@ absl::Status PrepareFolderOf(const std::string& path) {
   return prepared.ok() || ReasonOf(prepared) == "OPEN_TO_OTHERS" ? prepared : NotWritable(path, ReasonAtEnd(prepared));
 }
 
-// Refuses a file that names a server if another user could have written it, because ampctl sends the user's tokens and
-// jobs to that server.
+// Returns an error if another user could have written the file at `path`. The file names the server to which ampctl
+// sends the user's tokens and jobs.
 absl::Status CheckTrusted(const std::string& path) {
   absl::Status checked = CheckOnlyOwnerWrites(std::filesystem::path(path).parent_path().string(), "the folder");
   if (checked.ok()) {
     checked = CheckOnlyOwnerWrites(path, "the file");
   }
-  // Reading the file meets every other error too, and reports it.
+  // Ignore any other error here: reading the file fails with the same error and reports it.
   return ReasonOf(checked) == "OPEN_TO_OTHERS" ? checked : absl::OkStatus();
 }
 
-// Takes a word such as "ca=/etc/ampd/ca.pem" or "tenant=vision". Returns false if it is none.
+// Parses a word of a context, such as "ca=/etc/ampd/ca.pem" or "tenant=vision". Returns false if it is malformed.
 bool ReadServerWord(const std::string& word, NamedServer* server) {
   if (word.starts_with(kTenantWord) && word.size() > kTenantWord.size()) {
     server->tenant = word.substr(kTenantWord.size());
@@ -106,7 +106,7 @@ bool ReadServerWord(const std::string& word, NamedServer* server) {
   return false;
 }
 
-// Adds what one line of the file says. Returns false if the line is malformed.
+// Parses one line of the file and adds its content to `contexts`. Returns false if the line is malformed.
 bool ReadLine(absl::string_view line, Contexts* contexts) {
   const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
   if (words.size() < 2) {
@@ -156,7 +156,7 @@ absl::StatusOr<Contexts> ReadContextsAt(const std::string& path) {
   return contexts;
 }
 
-// Returns the address with the tenant of the environment.
+// Returns the address with the tenant in the environment variable AMPD_TENANT.
 ResolvedAddress InAmpdTenant(const std::string& address, const std::string& origin) {
   return {.address = address,
           .origin = origin,
@@ -175,8 +175,7 @@ ResolvedAddress OfContext(const NamedServer& server, const std::string& origin) 
   return resolved;
 }
 
-// Returns the address that `text` means: the text itself if it is an address, or that of the context with this name.
-// INVALID_ARGUMENT if it is neither.
+// Returns the server that `text` names: by an address or by the name of a context. INVALID_ARGUMENT if it is neither.
 absl::StatusOr<ResolvedAddress> Named(const std::string& text, const std::string& origin) {
   if (IsServerAddress(text)) {
     return InAmpdTenant(text, origin);
@@ -209,7 +208,7 @@ ResolvedAddress Default() {
                      : InAmpdTenant(kDefaultAddress, "the default");
 }
 
-// Returns the address of the current context, or the default.
+// Returns the address of the current context or, if there is none, the default address.
 absl::StatusOr<ResolvedAddress> Current() {
   const auto path = ContextsPath();
   if (!path.ok()) {
@@ -325,7 +324,7 @@ absl::StatusOr<ResolvedAddress> ResolveAddress(const std::string& flag) {
   }
   AMPD_ASSIGN_OR_RETURN(ResolvedAddress server,
                         Named(std::string(absl::StripAsciiWhitespace(*project)), kProjectContext));
-  // The environment's token, files and tenant are for another server than that of `ampctl dev`.
+  // The token, files and tenant in the environment are for another server than the one of `ampctl dev`.
   server.defaults.reads_environment = false;
   server.tenant = "";
   return server;

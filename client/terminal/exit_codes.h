@@ -11,7 +11,7 @@ namespace ampd::client {
 enum ExitCode {
   kExitOk = 0,
   kExitFailure = 1,  // the job failed, or any other server error
-  kExitUsage = 2,    // the command line or the job file is wrong, or a file on this machine cannot be read
+  kExitUsage = 2,    // the command line or job file is wrong, or a local file cannot be read
   kExitNotFound = 3,
   kExitAuth = 4,
   kExitUnreachable = 5,
@@ -38,7 +38,7 @@ inline constexpr char kExitCodesText[] =
     "  7  the time limit passed\n"
     "130  Ctrl-C\n";
 
-// A result, or the exit code of the command after the error was printed.
+// A result or, after the error was printed, the exit code of the command.
 template <typename T>
 using OrExitCode = std::variant<T, int>;
 

@@ -13,14 +13,14 @@ enum class OutputFormat { kTable, kWide, kJson, kJsonLines, kYaml, kName, kCsv, 
 // The formats that a command supports, in the order of the enumeration. Every command has kTable, its plain text.
 using FormatSet = std::vector<OutputFormat>;
 
-// All formats except csv, which only lists have, and those of reports (kMarkdown and kHtml).
+// Returns all formats except csv, which only lists support, and kMarkdown and kHtml, which only reports support.
 FormatSet AllFormats();
 FormatSet AllFormatsBut(const FormatSet& left_out);
-// The formats of a command that prints a list: all formats, csv included.
+// Returns the formats of a command that prints a list: AllFormats() and csv.
 FormatSet ListFormats();
 FormatSet ListFormatsBut(const FormatSet& left_out);
 
-// Every format that -o accepts.
+// Returns every format that -o accepts.
 FormatSet KnownFormats();
 
 std::string FormatName(OutputFormat format);

@@ -62,7 +62,7 @@ void ListPrinter::Add(const std::vector<ItemText>& part) {
       break;
     case OutputFormat::kMarkdown:
     case OutputFormat::kHtml:
-      break;  // No list has these.
+      break;  // Lists do not have these formats.
   }
 }
 
@@ -71,7 +71,7 @@ void ListPrinter::End() {
   if (format == OutputFormat::kJson && !session_->names_only()) {
     WriteText(has_begun_ ? "]\n" : "[]\n");
   } else if (format == OutputFormat::kCsv && !session_->names_only()) {
-    AddCsv({});  // An empty list has headings too.
+    AddCsv({});  // Print the headings of an empty list too.
   }
 }
 

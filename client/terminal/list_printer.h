@@ -13,27 +13,27 @@ using Cells = std::vector<std::string>;
 
 // One item of a list in the format of -o.
 struct ItemText {
-  std::vector<Cells> rows;  // Only for table, wide and csv.
-  std::string text;         // For the other formats: the item's name, its JSON on one line, or its YAML document.
+  std::vector<Cells> rows;  // the item's rows in the formats table, wide and csv; otherwise empty
+  std::string text;         // in other formats: the item's name, its JSON on one line, or its YAML document
 };
 
-// Prints a list in the format of -o, part by part, so that a list of any length takes little memory: a table, CSV
-// lines, names, a JSON array, or one line or YAML document per item. The columns of a table are as wide as the widest
-// cell so far; a later part may widen them. Single-threaded.
+// Prints a list in the format of -o. It prints part by part, so that a list of any length takes little memory. The
+// format is a table, CSV lines, names, a JSON array, or one JSON line or YAML document per item. The columns of a table
+// are as wide as the widest cell so far, so a later part may widen them. Single-threaded.
 class ListPrinter {
  public:
   // `headings` are those of the table or, with -o csv, of the CSV file.
   ListPrinter(const Session* session, Cells headings) : session_(session), headings_(std::move(headings)) {}
 
   void Add(const std::vector<ItemText>& part);
-  // Ends the list. Call it once, unless an error ended the list: a JSON array then stays without its end, so that no
-  // program takes it for the whole list.
+  // Ends the list. Call it once, but not after an error: a JSON array then stays without its closing bracket, so that
+  // no program takes it for the whole list.
   void End();
 
  private:
   void AddRows(const std::vector<ItemText>& part);
   void AddCsv(const std::vector<ItemText>& part);
-  bool TakeHeadings();  // Whether to print the headings now.
+  bool TakeHeadings();  // Returns whether to print the headings now; true at most once.
 
   const Session* const session_;
   const Cells headings_;

@@ -14,9 +14,9 @@ namespace {
 constexpr char kEnter[] = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 constexpr char kLeave[] = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-// Returns the escape sequences and characters that draw the text, starting at the screen's first cell. Each row is
-// cleared before it is written: clearing after a row that fills the screen would erase its last cell. No newline
-// follows the last row, because it would scroll a full screen.
+// Returns the escape sequences and characters that draw the text from the first cell of the screen on. Each row is
+// cleared before it is written, because clearing after a row that fills the screen would erase its last cell. The last
+// row does not end in a newline, which would scroll a full screen.
 std::string Frame(const std::string& text) {
   const std::vector<std::string> rows = absl::StrSplit(ColouredLines(text), '\n', absl::SkipEmpty());
   std::string frame = "\x1b[H";
@@ -54,9 +54,9 @@ void LiveScreen::Suspend() {
   if (is_entered_) {
     WriteAll(kLeave);
   }
-  // SIGSTOP stops every thread of the process. This function still holds the lock, so no other thread draws over the
-  // shell before the process stops. kill() is not usable here: another thread may receive its signal, and then this
-  // thread would draw again before the process stops.
+  // Use SIGSTOP, which stops all threads of the process. This function still holds the lock, so no other thread draws
+  // over the shell before the process stops. kill() cannot be used, because another thread may receive its signal; this
+  // thread would then draw again before the process stops.
   std::raise(SIGSTOP);
   if (is_entered_) {
     WriteAll(kEnter + Frame(shown_));

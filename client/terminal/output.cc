@@ -26,7 +26,7 @@ struct ListItem {
   std::string yaml;
 };
 
-// Prints items: as an array, as lines, or as YAML documents. Returns false if -o asks for another format.
+// Prints items as a JSON array, as JSON lines, or as YAML documents. Returns false if -o asks for another format.
 bool PrintItems(const Session& session, const std::vector<ListItem>& items) {
   const OutputFormat format = session.options().output;
   if (format == OutputFormat::kJson) {
@@ -53,7 +53,7 @@ bool PrintList(const Session& session, const std::vector<Message>& messages) {
   return PrintItems(session, items);
 }
 
-// Returns a message as an item of a list. `csv` and `table` return its rows in these formats.
+// Returns a message as an item of a list. `csv` and `table` return the message's rows in these formats.
 template <typename Csv, typename Table>
 ItemText TextInFormat(const Session& session, const google::protobuf::Message& message, const std::string& name,
                       const Csv& csv, const Table& table) {
@@ -71,7 +71,7 @@ ItemText TextInFormat(const Session& session, const google::protobuf::Message& m
     case OutputFormat::kJsonLines:
     case OutputFormat::kMarkdown:
     case OutputFormat::kHtml:
-      break;  // No list has the last two.
+      break;  // Lists do not have the last two formats.
   }
   return {.rows = {}, .text = ToJson(message, /*indented=*/false)};
 }

@@ -17,12 +17,12 @@
 
 namespace ampd::client {
 
-// Formats a message: as JSON on one line or indented (protobuf's mapping: camelCase, 64-bit numbers as strings), or as
-// YAML (snake_case, see client/render/yaml_text.h).
+// Formats a message as JSON, on one line or indented, or as YAML. JSON has protobuf's mapping (camelCase, 64-bit
+// numbers as strings); YAML has snake_case names (client/render/yaml_text.h).
 std::string ToJson(const google::protobuf::Message& message, bool indented);
 std::string ToYaml(const google::protobuf::Message& message);
 
-// Returns how to format a job's record for the session's terminal and options.
+// Returns the options for texts about jobs that fit the session's terminal and options.
 JobTextOptions TextOptionsOf(const Session& session);
 
 // Prints rows as CSV, without their headings if --no-headers is given.
@@ -40,7 +40,7 @@ ItemText TextOf(const Session& session, const v1::Artifact& artifact);
 ItemText TextOf(const Session& session, const v1::Token& token);
 ItemText TextOf(const Session& session, const v1::AuditEntry& entry);
 
-// Return the headings of these lists in the format of -o.
+// Return the headings of a list in the format of -o.
 Cells JobListHeadings(const Session& session);
 Cells WorkerListHeadings(const Session& session);
 
@@ -54,14 +54,15 @@ void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& art
 void PrintTokens(const Session& session, const std::vector<v1::Token>& tokens);
 void PrintAuditEntries(const Session& session, const std::vector<v1::AuditEntry>& entries);
 
-// Prints all about one job.
+// Prints everything about one job.
 void PrintJob(const Session& session, const v1::Job& job);
 
-// Prints one message as json, jsonl or yaml. Returns false for the other formats, which depend on the kind of message.
+// Prints one message as json, jsonl or yaml. Returns false for other formats, whose output depends on the kind of
+// message.
 bool PrintStructured(const Session& session, const google::protobuf::Message& message);
 
-// Values with their names, in the order in which they are printed. PrintStructured prints them for data that is in no
-// proto message. Names are in camelCase; YAML has them in snake_case. A message is not owned.
+// A named value. PrintStructured prints a sequence of these for data that is not in a proto message, in this order.
+// Names are in camelCase; YAML has them in snake_case. A message is not owned.
 struct PlainField;
 using PlainFields = std::vector<PlainField>;
 using PlainValue =
@@ -81,16 +82,16 @@ struct StructuredText {
 };
 bool PrintStructured(const Session& session, const StructuredText& text);
 
-// Prints the result of a command for each of its jobs, as the results arrive: a line of text, or the job in the format
-// of -o. As JSON, one job is printed alone; several are printed as one array when this object is destroyed.
-// Single-threaded.
+// Prints the result of a command for each of its jobs, as soon as Add gets it: a line of text, or the job in the format
+// of -o. In JSON, the result for one job is an object; several are one array, which is printed when this object is
+// destroyed. Single-threaded.
 class JobResults {
  public:
   JobResults(const Session* session, size_t num_asked) : session_(session), num_asked_(num_asked) {}
   ~JobResults();
   JobResults(const JobResults&) = delete;
   JobResults& operator=(const JobResults&) = delete;
-  // Prints one result. `text` follows the job's id, unless the format prints the job itself, or only its id (-q, -o
+  // Prints one result. `text` follows the job's id, unless the format prints the whole job or only its id (-q, -o
   // name).
   void Add(const v1::Job& job, const std::string& text);
 

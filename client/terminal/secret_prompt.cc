@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxBytes = size_t{16} << 10;
 
-// Keeps the terminal from showing what is typed, as long as it lives.
+// While this object exists, the terminal does not show what the user types.
 class HiddenInput {
  public:
   HiddenInput() : is_hidden_(tcgetattr(STDIN_FILENO, &before_) == 0) {

@@ -45,7 +45,7 @@ int TerminalSize(bool rows, int otherwise) {
   return known ? (rows ? size.ws_row : size.ws_col) : otherwise;
 }
 
-// Returns advice on an error that says that the job's state forbids the request.
+// Returns advice on an error that rejects a request because of the job's state.
 std::string AdviceInState(const ErrorMetadata& metadata) {
   const auto job = metadata.find("job");
   const auto state = metadata.find("state");
@@ -63,15 +63,15 @@ std::string AdviceInState(const ErrorMetadata& metadata) {
              : absl::StrCat("see its state: ampctl job show ", id, "   (end it: ampctl job cancel ", id, ")");
 }
 
-// Returns one line of advice on an error; empty if the message says enough.
+// Returns one line of advice on an error; empty if the error's message needs no advice.
 std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
   if (address.address.empty() && ReasonOf(status).empty()) {
-    return "";  // The command has not resolved an address, so it knows more about the error than this function.
+    return "";  // The command has no server address, so its own message says more.
   }
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
       if (!ReasonOf(status).empty()) {
-        return "wait a while, then repeat the command";  // a server that can be reached has reported UNAVAILABLE
+        return "wait a while, then repeat the command";  // a server was reached, and reported UNAVAILABLE
       }
       return absl::StrCat("ampctl dev (starts a server here); the address comes from ", address.origin,
                           "; to use another: --address HOST:PORT");
@@ -101,8 +101,8 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
     case absl::StatusCode::kDeadlineExceeded:
       return ReasonOf(status) == kWaitTimedOut ? "" : "check the server: ampctl health";
     case absl::StatusCode::kUnimplemented:
-      // gRPC itself answers a call of a method that the server does not have, and its error has no reason. All errors
-      // of ampd have one.
+      // An error without a reason is gRPC's own, for a method that the server does not have. All errors of ampd have a
+      // reason.
       return ReasonOf(status).empty()
                  ? absl::StrCat("check that it is an ampd-server of ampctl's version   (address from ", address.origin,
                                 ")")
@@ -119,7 +119,7 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
   }
 }
 
-// The fields of requests that users give by an option or an argument, and its name.
+// Fields of requests, and the option or argument by which users set each of them.
 constexpr std::pair<const char*, const char*> kTypedNames[] = {
     {"filter", "--filter"},
     {"page_token", "--page-token"},
@@ -132,8 +132,8 @@ constexpr std::pair<const char*, const char*> kTypedNames[] = {
     {"loss_scale_order.growth_interval", "--growth-interval"},
 };
 
-// Returns the text of a server's error, which may begin with the name of a field of the request, with the name that the
-// user typed in place of it. Returns any other text as it is.
+// If the text of a server's error begins with the name of a request's field, replaces that name by the option or
+// argument that the user typed. Returns any other text unchanged.
 std::string WithTypedName(const std::string& text) {
   for (const auto& [field, typed] : kTypedNames) {
     const std::string_view name(field);
@@ -145,7 +145,7 @@ std::string WithTypedName(const std::string& text) {
   return text;
 }
 
-// Returns what is wrong between client and server about TLS, from gRPC's message; empty if it is something else.
+// Returns what is wrong with the TLS connection, according to gRPC's message; empty if TLS is not the problem.
 std::string TlsFault(const ServerConnection& server, const std::string& message) {
   const auto says = [&message](const char* text) { return absl::StrContains(message, text); };
   if (says("certificate verify failed")) {
@@ -171,12 +171,12 @@ std::string TlsFault(const ServerConnection& server, const std::string& message)
              : absl::StrCat("it closed the connection; it may not trust the certificate in ", server.tls.certificate);
 }
 
-// Whether the error says that the server is at fault, so that only its log explains it.
+// Returns whether the server itself has failed, so that only its log explains the error.
 bool IsFaultOfServer(const absl::Status& status) {
   return absl::IsInternal(status) || absl::IsUnknown(status) || absl::IsDataLoss(status);
 }
 
-// Returns why gRPC does not reach the server, from its message, which lists what it tried and ends with the error.
+// Returns why gRPC cannot reach the server. gRPC's message lists what it tried, and ends with the reason.
 std::string WhyUnreachable(const std::string& message) {
   if (absl::StrContains(message, "SETTINGS frame")) {
     return "something listens there, but does not answer as an ampd-server does";
@@ -210,7 +210,7 @@ ExitCode ExitCodeOf(const absl::Status& status) {
 }
 
 std::string OtherServer(const absl::Status& status, const std::string& address) {
-  // What gRPC says of an answer in HTTP that is none of gRPC's.
+  // Parts of gRPC's messages about an HTTP response that did not come from a gRPC server.
   constexpr const char* kMarks[] = {"Received http2 header with status: ", "http1.x server", "Failed parsing HTTP/2"};
   const std::string message(status.message());
   const auto* const mark = std::find_if(std::begin(kMarks), std::end(kMarks),
@@ -354,7 +354,7 @@ int Session::Fail(const absl::Status& status) const {
   absl::StrAppend(&text, "\n");
   for (const FieldViolation& violation : ViolationsOf(status)) {
     if (absl::StrContains(message, violation.description)) {
-      continue;  // the message already holds this violation
+      continue;  // the message already contains this violation
     }
     absl::StrAppend(&text, "  ", Printable(WithTypedName(violation.field)), violation.field.empty() ? "" : ": ",
                     Printable(violation.description), "\n");

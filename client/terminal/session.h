@@ -21,66 +21,66 @@ namespace ampd::client {
 struct GlobalOptions {
   std::string address;
   ConnectionFiles files;
-  std::string tenant;  // As given; empty: that of the context, or of AMPD_TENANT.
+  std::string tenant;  // value of --tenant; empty: the tenant of the context or of AMPD_TENANT
   OutputFormat output = OutputFormat::kTable;
   bool no_headers = false;
   bool quiet = false;
   std::string color = "auto";  // auto, always, never
   bool ascii = false;
-  bool has_names = true;  // Whether the command supports -o name, so that -q prints names only.
+  bool has_names = true;  // whether the command supports -o name; if so, -q prints only names
 };
 
-// The error reason of a wait that timed out although the server answered.
+// The error reason when a wait timed out although the server answered.
 inline constexpr char kWaitTimedOut[] = "WAIT_TIMED_OUT";
 
-// The key in an error's metadata of a text whose lines Session::Fail prints below the error: what the user may mean.
+// The key, in an error's metadata, of a text that lists what the user may have meant. Session::Fail prints it below the
+// error.
 inline constexpr char kCandidates[] = "candidates";
 
-// Returns one sentence if the error says that something else than an ampd-server answers at `address`, such as a proxy;
-// empty otherwise.
+// If the error shows that another server, such as a proxy, answers at `address`, returns a sentence that says so;
+// otherwise "".
 std::string OtherServer(const absl::Status& status, const std::string& address);
 
-// Returns one sentence if the error says that no ampd-server answers at the server's address, with the reason in words;
-// empty otherwise.
+// If the error shows that no ampd-server answers at the server's address, returns a sentence with the reason; otherwise
+// "".
 std::string UnreachedText(const absl::Status& status, const ServerConnection& server);
 
-// Whether a call got no answer from the server: it cannot be reached, did not answer in time, or Ctrl-C ended the call.
-// Then every other call of the command would fail in the same way.
+// Returns whether a call got no answer, because the server cannot be reached or did not answer in time, or because of
+// Ctrl-C. All other calls of the command would then fail in the same way.
 bool IsUnanswered(const absl::Status& status);
 
-// One run of ampctl: its options, its terminal and its client. Data goes to stdout, messages to stderr. The run is one
-// span, which every call to the server names: in the trace of the environment variable TRACEPARENT or, if that is not
-// set or not valid, in a new one. Single-threaded.
+// One run of ampctl: its options, its terminal and its client. Data goes to stdout, messages to stderr. For tracing,
+// the run is one span, and the parent of every call to the server. Its trace is that of the environment variable
+// TRACEPARENT or, if the variable is not set or invalid, a new one. Single-threaded.
 class Session {
  public:
   explicit Session(GlobalOptions options);
 
   const GlobalOptions& options() const { return options_; }
-  // Whether to print names only: with -o name, and with -q unless -o asks for data for programs or
-  // the command has no names.
+  // Whether to print names only. True with -o name. Also true with -q, unless -o selects a format for programs or the
+  // command has no names.
   bool names_only() const {
     const bool is_text = options_.output == OutputFormat::kTable || options_.output == OutputFormat::kWide;
     return options_.output == OutputFormat::kName || (options_.quiet && is_text && options_.has_names);
   }
   bool wide() const { return options_.output == OutputFormat::kWide; }
-  // Whether the output is a text for people: a table or another text, not data for programs.
+  // Whether the output is for people: a table or another text. Other formats are for programs.
   bool for_people() const {
     return !names_only() && (options_.output == OutputFormat::kTable || options_.output == OutputFormat::kWide);
   }
   Palette palette() const { return palette_; }  // the colours of stdout
-  bool animated() const { return animated_; }   // whether stdout is a terminal that can be redrawn
+  bool animated() const { return animated_; }   // whether stdout is a terminal on which text can be redrawn
   bool ascii() const { return ascii_; }
   int width() const;
   int height() const;
 
-  // Returns a cancellation that Ctrl-C and SIGTERM trigger; each call returns the same one. From the first call on,
-  // Ctrl-Z runs the function set by OnSuspend, which must stop the process. REQUIRES: called before Client(), whose
-  // threads must not receive these signals.
+  // Returns a cancellation that Ctrl-C and SIGTERM trigger. Every call returns the same cancellation. From the first
+  // call on, Ctrl-Z runs the function set by OnSuspend, which must stop the process. REQUIRES: called before Client(),
+  // whose threads must not receive these signals.
   Cancellation* CancelledByInterrupt();
   void OnSuspend(std::function<void()> suspend);
 
-  // What this run's calls name as their parent, for a client that a command makes itself
-  // (ServerConnection.traceparent).
+  // Returns the span of this run. A command that makes its own client sets it as ServerConnection.traceparent.
   std::string traceparent() const { return FormatTraceparent(trace_); }
   // Returns the client for the resolved address. The first call starts threads, so CancelledByInterrupt() must be
   // called before it.
@@ -93,10 +93,10 @@ class Session {
 
  private:
   void Suspend();
-  // The tenant of --tenant, else that of the context or of AMPD_TENANT; empty: the server chooses. INVALID_ARGUMENT if
-  // it is not the name of a tenant.
+  // Returns the tenant of --tenant, or else that of the context or of AMPD_TENANT; empty: the server chooses.
+  // INVALID_ARGUMENT if the text is not the name of a tenant.
   absl::StatusOr<std::string> Tenant() const;
-  // Notes which variables of the environment are set, but not used for this server.
+  // Prints a note on environment variables that are set, but not used for this server.
   void NoteUnusedVariables() const;
 
   const GlobalOptions options_;

@@ -20,8 +20,8 @@ namespace {
 
 void Write(std::FILE* stream, std::string_view bytes) { std::fwrite(bytes.data(), 1, bytes.size(), stream); }
 
-// Returns the text without its middle if it has more than `max_bytes`: its beginning, "...", and its last fifth. Never
-// cuts a UTF-8 character.
+// If the text has more than `max_bytes`, returns its beginning, "...", and its last fifth. Never cuts a UTF-8
+// character.
 std::string WithoutMiddle(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) {
     return std::string(text);
@@ -33,7 +33,7 @@ std::string WithoutMiddle(std::string_view text, size_t max_bytes) {
   return Shortened(text, max_bytes - max_bytes / 5) + std::string(text.substr(end));
 }
 
-// Shortens the long words and lines of a message, which come from arguments, files and servers.
+// Shortens long words and lines of a message, because messages contain texts from arguments, files and servers.
 std::string ShortenedMessage(std::string_view text) {
   constexpr size_t kMaxWord = 512;
   constexpr size_t kMaxLine = 3072;
@@ -48,7 +48,7 @@ std::string ShortenedMessage(std::string_view text) {
   return absl::StrJoin(lines, "\n");
 }
 
-// Returns the number of columns of the terminal; 0 if it is none, or its size is not known.
+// Returns the number of columns of the terminal; 0 if it is not a terminal, or if its size is not known.
 int WidthOf(int descriptor) {
   winsize size = {};
   return ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
@@ -72,7 +72,7 @@ void WriteProse(std::string_view text) { Write(stdout, WrapLines(PrintableLines(
 void WriteColoured(std::string_view text) { Write(stdout, WrapLines(ColouredLines(text), OutputWidth())); }
 
 void WriteMessage(std::string_view text) {
-  FlushOutput();  // keeps stdout and stderr in order when both go to one place
+  FlushOutput();  // keeps the order of stdout and stderr if both go to the same file
   Write(stderr, WrapLines(ShortenedMessage(PrintableLines(text)), WidthOf(STDERR_FILENO)));
 }
 

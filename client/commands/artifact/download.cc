@@ -24,9 +24,9 @@ struct DownloadOptions {
   bool replace = false;
 };
 
-// Returns the name of the local file. It is only the last part of the artifact's file name, so that whoever uploaded
-// the artifact can't choose another folder. Nor can they choose a hidden file, such as .bashrc, or a name that programs
-// would take for an option: INVALID_ARGUMENT.
+// Returns the name of the local file: only the last part of the artifact's file name, so that whoever uploaded the
+// artifact can't choose another folder. INVALID_ARGUMENT for a hidden file, such as .bashrc, and for a name that
+// programs would take for an option.
 absl::StatusOr<std::string> LocalNameOf(const v1::Artifact& artifact) {
   const std::string name = std::filesystem::path(artifact.file_name()).filename().string();
   if (name.empty() || name == "." || name == "..") {

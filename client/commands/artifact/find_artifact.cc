@@ -29,7 +29,7 @@ absl::Status NoArtifact(const std::string& name) {
                            absl::StrCat("there is no artifact \"", name, "\""), {{"artifact", name}});
 }
 
-// Returns the artifact whose name ends in "/" and the word, which is most often the name of a file that a job has made.
+// Returns the artifact whose name ends in "/" and `word`. Usually `word` is the name of a file that a job has written.
 absl::StatusOr<v1::Artifact> FindByLastPart(JobClient* client, const std::string& word) {
   AMPD_ASSIGN_OR_RETURN(std::vector<v1::Artifact> artifacts, client->ListArtifacts(""));
   std::erase_if(artifacts, [&word](const v1::Artifact& one) { return !one.name().ends_with("/" + word); });
@@ -51,8 +51,8 @@ absl::StatusOr<v1::Artifact> FindByLastPart(JobClient* client, const std::string
 
 }  // namespace
 
-// Artifacts are named in two ways: the name of a job's sample begins with the job's id and a slash, and the name of an
-// upload is its digest.
+// An artifact has one of two forms of names. The name of a file that a job wrote begins with the job's id and a slash;
+// the name of an upload is its digest.
 absl::StatusOr<v1::Artifact> FindArtifact(JobClient* client, const std::string& name) {
   const size_t slash = name.find('/');
   if (slash == std::string::npos) {

@@ -50,7 +50,7 @@ int ListArtifacts(Session* session, const ListOptions& options) {
     }
     auto artifacts = client->ListArtifacts(job);
     if (artifacts.ok() && artifacts->empty() && !job.empty()) {
-      AMPD_RETURN_IF_ERROR(client->GetJob(job).status());  // so that a mistyped id is an error and not an empty list
+      AMPD_RETURN_IF_ERROR(client->GetJob(job).status());  // so that a mistyped id gives an error, not an empty list
     }
     return artifacts;
   };

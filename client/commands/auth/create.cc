@@ -35,7 +35,7 @@ struct CreateOptions {
   std::string out;
 };
 
-// `tenant`: of --tenant. The tenant of a context is for what its user makes, not for other people's tokens.
+// `tenant` is the value of --tenant. A tenant of the current context does not apply to tokens of other people.
 v1::CreateTokenRequest RequestOf(const CreateOptions& options, const std::string& tenant) {
   v1::CreateTokenRequest request;
   request.set_tenant(tenant);
@@ -48,8 +48,8 @@ v1::CreateTokenRequest RequestOf(const CreateOptions& options, const std::string
   return request;
 }
 
-// Creates the file, which only its owner may read, before the token exists, so that no secret is lost because the file
-// cannot be written.
+// Creates the file for the secret, which only its owner may read. Call it before creating the token: otherwise the
+// token's secret would be lost if the file cannot be written.
 absl::StatusOr<UniqueFd> CreateSecretFile(const std::string& path) {
   if (const absl::Status writable = CheckOutputFile(path, /*replace=*/false); !writable.ok()) {
     return absl::IsAlreadyExists(writable) ? absl::AlreadyExistsError(path + " exists; name another file") : writable;
@@ -59,7 +59,7 @@ absl::StatusOr<UniqueFd> CreateSecretFile(const std::string& path) {
                    : absl::FailedPreconditionError(absl::StrCat("cannot create ", path, ": ", std::strerror(errno)));
 }
 
-// Returns the server's error with the names of the arguments in place of those of the request's fields.
+// In the server's error, replaces the names of the request's fields by the names of the command's arguments.
 absl::Status WithArgumentNames(const absl::Status& status) {
   constexpr std::pair<const char*, const char*> kNames[] = {
       {"name", "NAME"}, {"role", "--role"}, {"worker", "--worker"}, {"expire_time", "--expires"}};

@@ -1,4 +1,4 @@
-// Logs in to a server: names it, keeps the token for it, and makes it the default.
+// ampctl login: checks a token with a server, saves the server and the token as a context, and makes it the default.
 #include <unistd.h>
 
 #include <cerrno>
@@ -27,11 +27,11 @@ struct LoginOptions {
   std::string address;
 };
 
-// A token that is being tried: in a file of its own, which only its owner may read, and which is removed unless it is
-// kept.
+// A token that the server has not yet accepted, in a temporary file that only its owner may read. The destructor
+// deletes the file unless Keep() was called.
 class TriedToken {
  public:
-  // `path`: where the token is kept.
+  // `path`: the file that Keep() moves the token to.
   static absl::StatusOr<TriedToken> Write(const std::string& path, const std::string& token) {
     TriedToken tried(path);
     AMPD_ASSIGN_OR_RETURN(PendingFile file, PendingFile::Create(tried.temporary_, /*replace=*/true, kPrivateFile));
@@ -48,7 +48,7 @@ class TriedToken {
   TriedToken& operator=(TriedToken&&) = delete;
 
   const std::string& temporary() const { return temporary_; }
-  // Gives the file its name, also if there is another one.
+  // Renames the temporary file to `path`. Replaces an existing file.
   absl::Status Keep() {
     if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
       return ErrnoError(errno, absl::StrCat("write ", path_));
@@ -60,11 +60,11 @@ class TriedToken {
  private:
   explicit TriedToken(std::string path) : path_(std::move(path)), temporary_(path_ + ".new") {}
 
-  std::string path_;  // Empty: the temporary file is kept, or moved from.
+  std::string path_;  // Empty: Keep() has renamed the temporary file, or this object was moved from.
   std::string temporary_;
 };
 
-// Asks the server who it sees. Returns an error that says what to do if it knows no role of the caller.
+// Asks the server for the caller's name and roles. If the caller has no role, returns an error that says what to do.
 absl::StatusOr<v1::Caller> Try(const Session& session, const NamedServer& server) {
   AMPD_ASSIGN_OR_RETURN(ServerConnection connection,
                         ConnectionTo(server.address, server.files, {.files = {}, .reads_environment = false}));
@@ -84,7 +84,8 @@ absl::StatusOr<v1::Caller> Try(const Session& session, const NamedServer& server
   return caller;
 }
 
-// Logs in with a token that is typed, and keeps it in a file of its own beside the file of contexts.
+// Reads a token from standard input and logs in with it. Keeps the token in a file of its own beside the file of
+// contexts.
 absl::StatusOr<v1::Caller> TryTypedToken(const Session& session, const std::string& name, NamedServer* server) {
   AMPD_ASSIGN_OR_RETURN(const std::string path, PathBesideContexts(TokenFileName(name)));
   AMPD_ASSIGN_OR_RETURN(const std::string token, ReadSecret("token for " + server->address + ": "));

@@ -17,20 +17,21 @@
 namespace ampd::client {
 namespace {
 
-// "submitter in vision"; only "submitter" if the role holds in the default tenant or in all.
+// Returns a membership as text: "submitter in vision", or only "submitter" if the role holds in the default tenant or
+// in all tenants.
 std::string MembershipText(const v1::Caller::Membership& membership) {
   const bool is_usual = membership.tenant() == kDefaultTenant || membership.tenant() == kAllTenants;
   return absl::StrCat(RoleText(membership.role()), is_usual ? "" : " in " + Printable(membership.tenant()));
 }
 
-// "user:alice  submitter in vision, operator".
+// Returns the caller as text: "user:alice  submitter in vision, operator".
 std::string CallerText(const v1::Caller& caller) {
   std::vector<std::string> roles;
   for (const v1::Caller::Membership& membership : caller.memberships()) {
     roles.push_back(MembershipText(membership));
   }
   for (const int role : caller.memberships().empty() ? caller.roles() : google::protobuf::RepeatedField<int>()) {
-    roles.push_back(RoleText(static_cast<v1::Role>(role)));  // A server without tenants.
+    roles.push_back(RoleText(static_cast<v1::Role>(role)));  // A server without tenants reports only roles.
   }
   const std::string rights = roles.empty() ? "no role" : absl::StrJoin(roles, ", ");
   const std::string who =
@@ -40,7 +41,7 @@ std::string CallerText(const v1::Caller& caller) {
   return absl::StrCat(who, "  ", rights, worker, "\n");
 }
 
-// The error for a command that wants only the caller's name, of a caller that the server knows by no name.
+// Returns the error for a caller without a name, for a command that prints only the name.
 absl::Status NoName() {
   return absl::FailedPreconditionError(
       "you have no name for this server, because you sent no token and no certificate; to see your roles: ampctl auth "

@@ -22,7 +22,8 @@ struct DeleteOptions {
   bool confirmed = false;
 };
 
-// Splits the name. INVALID_ARGUMENT if it names no checkpoint of the job: what is deleted must be named.
+// Splits the name into the job and its checkpoint. INVALID_ARGUMENT if it names only a job: the user must name the
+// checkpoint to delete.
 absl::Status NameOne(CheckpointName* name) {
   const std::string text = name->job;
   AMPD_RETURN_IF_ERROR(SplitCheckpointName(name));

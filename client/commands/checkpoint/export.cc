@@ -35,7 +35,7 @@ struct ExportCheckpointOptions {
   bool replace = false;
 };
 
-// Checks the file to write. It must not be a file of the checkpoint.
+// Checks the file to write, which must not be a file of the checkpoint.
 absl::Status CheckExported(const ExportCheckpointOptions& options) {
   std::error_code error;
   std::vector<std::string> files;
@@ -50,7 +50,7 @@ absl::Status CheckExported(const ExportCheckpointOptions& options) {
   return CheckOutputFile(options.file, options.replace);
 }
 
-// The folder to export, and whether it is a temporary one, which is deleted with this object.
+// The folder of the checkpoint to export. If the folder is temporary, the destructor deletes it.
 class SourceFolder {
  public:
   explicit SourceFolder(std::string path, bool is_temporary = false)
@@ -70,7 +70,7 @@ class SourceFolder {
   bool is_temporary_;
 };
 
-// Downloads what the export needs into a temporary folder beside the file to write.
+// Creates a temporary folder beside the file to write, and downloads into it the files that the export needs.
 absl::StatusOr<SourceFolder> DownloadSource(Session* session, JobClient* client, const FoundCheckpoint& found,
                                             const ExportCheckpointOptions& options) {
   const std::filesystem::path beside = std::filesystem::path(options.file).parent_path();
@@ -92,8 +92,9 @@ absl::StatusOr<SourceFolder> DownloadSource(Session* session, JobClient* client,
   return source;
 }
 
-// Returns the folder on this machine that `options.folder` means: the folder itself or, if it names a job's checkpoint,
-// the folder that `ampctl dev` gave it, or else a temporary one with the files that the server sends.
+// Returns the checkpoint folder that `options.folder` names: a folder on this machine, or a job's checkpoint. For a
+// job's checkpoint, the folder is that of a local `ampctl dev` if it exists; otherwise the files are downloaded to a
+// temporary folder.
 absl::StatusOr<SourceFolder> FolderOf(Session* session, const ExportCheckpointOptions& options) {
   constexpr char kCheckpointsOfDev[] = ".ampd/checkpoints/";
   std::error_code error;
@@ -114,11 +115,11 @@ absl::StatusOr<SourceFolder> FolderOf(Session* session, const ExportCheckpointOp
   if (std::filesystem::is_directory(folder, error)) {
     return SourceFolder(folder);
   }
-  AMPD_RETURN_IF_ERROR(CheckOutputFile(options.file, options.replace));  // Before a download that may take long.
+  AMPD_RETURN_IF_ERROR(CheckOutputFile(options.file, options.replace));  // Fail early: the download may take long.
   return DownloadSource(session, client, *found, options);
 }
 
-// Checks the name of the file to write, before anything is read.
+// Checks the name of the file to write. Call it before reading anything.
 absl::Status CheckName(const ExportCheckpointOptions& options) {
   if (options.file == "-") {
     return CheckOutputFile(options.file, options.replace);

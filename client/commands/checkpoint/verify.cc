@@ -16,8 +16,8 @@ struct VerifyOptions {
   bool recorded = false;
 };
 
-// Compares the folder's manifest with the server's record. Returns "" if the server has recorded this manifest,
-// otherwise the difference. Returns an error if the server could not be asked.
+// Compares the folder's manifest with the server's record. Returns "" if they agree, and otherwise the difference.
+// Returns an error if the server could not be asked.
 absl::StatusOr<std::string> CompareWithRecord(Session* session, const CheckpointFolder& folder) {
   const auto client = session->Client();
   if (!client.ok()) {

@@ -14,7 +14,7 @@
 namespace ampd::client {
 namespace {
 
-// The command that prints the verdict later.
+// Returns the command with which the user gets the verdict when the jobs have ended.
 std::string LaterCommand(const ComparedJobs& compared) {
   std::string command = "ampctl compare";
   if (!compared.id.empty()) {
@@ -34,15 +34,15 @@ int Detach(Session* session, const ComparedJobs& compared) {
   return kExitInterrupted;
 }
 
-// The share of its steps that a job has done.
+// Returns the share of the job's steps that are done.
 double DoneShare(const WatchedJob& watched) {
   return watched.total_steps() > 0
              ? static_cast<double>(watched.progress().step()) / static_cast<double>(watched.total_steps())
              : 0;
 }
 
-// Follows a job until it has ended (kEnded) or the user presses Ctrl-C (kCancelled). Shows its progress in `line`,
-// which is that of `num_jobs` jobs of which `num_before` have ended.
+// Follows a job until it has ended (kEnded) or the user presses Ctrl-C (kCancelled). `line` shows the progress of all
+// `num_jobs` jobs, of which `num_before` have ended already.
 JobWatch::Next Follow(Session* session, JobWatch* watch, size_t num_before, size_t num_jobs, ProgressLine* line,
                       WatchedJob* watched) {
   bool was_paused = false;

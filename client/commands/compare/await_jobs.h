@@ -7,10 +7,9 @@
 
 namespace ampd::client {
 
-// Waits until all jobs have ended, and replaces their records by the last ones. Prints a line when a job ends or is
-// found paused, and on a terminal a progress bar. Returns the exit code if the user presses Ctrl-C, which leaves the
-// jobs running, or if the server cannot be reached. REQUIRES: Session::CancelledByInterrupt() was called before
-// Session::Client().
+// Waits until all jobs have ended, and updates their records in `compared`. Prints a line when a job ends or is paused,
+// and on a terminal a progress bar. Returns the exit code if the user presses Ctrl-C, which leaves the jobs running, or
+// if the server cannot be reached. REQUIRES: Session::CancelledByInterrupt() was called before Session::Client().
 std::optional<int> AwaitJobs(Session* session, ComparedJobs* compared);
 
 }  // namespace ampd::client

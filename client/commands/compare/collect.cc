@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kPointsPerJob = 2000;
 
-// Returns the vendor's name of the device on which the job ran; "" if its worker is not known any more.
+// Returns the vendor's name of the device on which the job ran; "" if the server no longer knows the job's worker.
 std::string DeviceName(const std::vector<v1::Worker>& workers, const v1::Job& job) {
   if (job.attempts().empty() || job.attempts().rbegin()->devices().empty()) {
     return "";
@@ -39,7 +39,7 @@ absl::StatusOr<RunRecord> ReadRecord(JobClient* client, const v1::Job& job, cons
   return record;
 }
 
-// Returns the largest batch that fits on the device on which the job ran. Unset if the server can't say.
+// Returns the largest batch size that fits on the device on which the job ran. Unset if the server can't estimate it.
 std::optional<int64_t> LargestBatch(JobClient* client, const v1::Job& job) {
   if (job.attempts().empty() || job.attempts().rbegin()->devices().empty()) {
     return std::nullopt;
@@ -65,9 +65,9 @@ std::optional<int64_t> LargestBatch(JobClient* client, const v1::Job& job) {
   return std::nullopt;
 }
 
-// Returns what was trained, from the names of the jobs. `ampctl compare` adds the policy to a job's name, which is left
-// out. Other jobs have in common the beginning of their names, in whole parts between dashes, or nothing: then returns
-// the first job's name.
+// Derives a name for what was trained from the names of the jobs. `ampctl compare` appends the policy to each job's
+// name; for such jobs, returns the name without the policy. For other jobs, returns the beginning that all names share,
+// in whole parts between dashes. If they share nothing, returns the first job's name.
 std::string CommonName(const std::vector<v1::Job>& jobs) {
   const v1::JobSpec& first = jobs.front().spec();
   if (const auto policy = first.labels().find(kPolicyLabel); policy != first.labels().end()) {

@@ -34,20 +34,20 @@ constexpr size_t kMaxJobs = 200;
 struct CompareOptions {
   SubmitPoliciesOptions submit;
   std::vector<std::string> ids;
-  std::string label;  // Id of an earlier comparison.
+  std::string label;  // id of an earlier comparison
   std::string baseline;
   Rates rates;
   std::string html_file;
   bool force = false;
 };
 
-// Whether the name is that of a job file and not of a job.
+// Returns whether the name is that of an existing job file. Any other name means a job.
 bool IsJobFile(const std::string& name) {
   std::error_code error;
   return (name.ends_with(".yaml") || name.ends_with(".yml")) && std::filesystem::is_regular_file(name, error);
 }
 
-// Returns what is wrong with the combination of options; "" if nothing is.
+// Returns an error text for a wrong combination of options; "" if the combination is right.
 std::string ProblemIn(const CompareOptions& options) {
   const SubmitPoliciesOptions& submit = options.submit;
   const bool submits = !submit.policies.file.empty();
@@ -83,7 +83,8 @@ std::string ProblemIn(const CompareOptions& options) {
   return "";
 }
 
-// Finds the jobs that were given, in the order in which they were submitted.
+// Finds the jobs to compare: those of an earlier comparison or those that the command line names. Returns them in the
+// order in which they were submitted.
 absl::StatusOr<ComparedJobs> FindJobs(JobClient* client, const CompareOptions& options) {
   ComparedJobs compared = {.id = options.label};
   if (!options.label.empty()) {
@@ -147,7 +148,7 @@ absl::Status CheckHtmlFile(const CompareOptions& options) {
   return CheckOutputFile(options.html_file, options.force);
 }
 
-// Says which jobs the command waits for. Their progress is shown on a terminal only.
+// Prints which jobs the command waits for, because their progress is shown only on a terminal.
 void NoteUnended(const Session& session, const std::vector<v1::Job>& jobs) {
   std::vector<std::string> unended;
   for (const v1::Job& job : jobs) {
@@ -196,9 +197,9 @@ int Compare(Session* session, const CompareOptions& options) {
   return comparison->verdict.recommended.has_value() ? kExitOk : kExitFailure;
 }
 
-// Checks that the text can be the id of a comparison, which is part of a filter.
+// Checks that the text can be the id of a comparison. The id becomes a part of a filter.
 std::string CheckComparisonId(const std::string& text) {
-  constexpr size_t kMaxBytes = 128;  // The limit of a label.
+  constexpr size_t kMaxBytes = 128;  // A label may have at most this many bytes.
   const bool is_id = text.size() <= kMaxBytes && std::all_of(text.begin(), text.end(), [](unsigned char c) {
                        return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
                      });

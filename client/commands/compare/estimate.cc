@@ -24,12 +24,12 @@ constexpr int kMostFinishedJobs = 500;
 
 using Candidate = v1::EstimateJobResponse::Candidate;
 
-// The server's estimate for the job under one policy, or why there is none.
+// The server's estimate for the job under one policy, or the error if there is none.
 struct PolicyEstimate {
   std::string policy;
   v1::JobSpec spec;  // With every default filled in.
   absl::StatusOr<v1::EstimateJobResponse> answer;
-  bool is_refused = false;  // Whether the server would refuse the job.
+  bool is_refused = false;  // Whether the server would reject the job.
 };
 
 PolicyEstimate EstimateUnder(JobClient* client, const v1::JobSpec& spec, const std::string& policy,
@@ -45,7 +45,7 @@ PolicyEstimate EstimateUnder(JobClient* client, const v1::JobSpec& spec, const s
   return {policy, checked->spec(), client->EstimateJob(checked->spec())};
 }
 
-// Returns where the job fits, and with which largest batch: "yes" and "512 on w1/cpu (8.0 GiB)".
+// Whether the job fits, such as "yes", and the largest batch that fits, such as "512 on w1/cpu (8.0 GiB)".
 struct FitText {
   std::string fits;
   std::string largest_batch;
@@ -96,9 +96,8 @@ std::vector<std::vector<std::string>> RowsOf(const PolicyEstimate& estimate, con
   return rows;
 }
 
-// Returns {"policy", "memory", "expectedTimes": [{"precision", "deviceKind", "time", "jobId"}]} or, without an
-// estimate,
-// {"policy", "error"}. The estimate outlives the result.
+// Returns {"policy", "memory", "expectedTimes": [{"precision", "deviceKind", "time", "jobId"}]}, or {"policy", "error"}
+// if there is no estimate. REQUIRES: `estimate` outlives the result.
 PlainFields FieldsOf(const PolicyEstimate& estimate, const std::vector<v1::Job>& finished) {
   if (!estimate.answer.ok()) {
     return {{"policy", estimate.policy}, {"error", WhyNot(estimate)}};
@@ -109,7 +108,7 @@ PlainFields FieldsOf(const PolicyEstimate& estimate, const std::vector<v1::Job>&
         time.has_value()) {
       times.push_back({{"precision", candidate.precision()},
                        {"deviceKind", candidate.device_kind()},
-                       {"time", absl::StrCat(time->seconds, "s")},  // As a duration in protobuf's JSON mapping.
+                       {"time", absl::StrCat(time->seconds, "s")},  // A duration in protobuf's JSON mapping.
                        {"jobId", time->job_id}});
     }
   }
@@ -136,7 +135,8 @@ void Show(const Session& session, const std::vector<PolicyEstimate>& estimates, 
   }
 }
 
-// Says which precision the policies that choose one choose on the devices of the workers.
+// Some policies choose the preset by the device. For each of these, prints the preset that it chooses on each worker's
+// device.
 void NoteChoices(const Session& session, JobClient* client, const std::vector<PolicyEstimate>& estimates) {
   for (const PolicyEstimate& estimate : estimates) {
     const bool chooses = !estimate.is_refused && (estimate.spec.precision().preset() == precision::kAuto ||
@@ -159,7 +159,7 @@ int Estimate(Session* session, const PolicyOptions& options) {
   }
   const PolicyJob& job = std::get<PolicyJob>(read);
   JobClient* const client = *session->Client();
-  JobClient::Retry once = job.retry;  // Nothing is lost if an estimate has to be asked for again.
+  JobClient::Retry once = job.retry;  // Do not retry: the user can repeat the command.
   once.retry_for = absl::ZeroDuration();
   std::vector<PolicyEstimate> estimates;
   for (const std::string& policy : job.policies) {

@@ -26,7 +26,7 @@ std::vector<std::string> PolicyNames() {
   return names;
 }
 
-// Suggests completions for the last name of a list.
+// Suggests completions for the last name of a comma-separated list of policies.
 std::vector<std::string> SuggestPolicies(const Typed& typed) {
   const size_t comma = typed.text.rfind(',');
   const std::string before = comma == std::string::npos ? "" : typed.text.substr(0, comma + 1);

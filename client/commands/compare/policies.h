@@ -12,7 +12,7 @@
 // The policies of one job file that `ampctl compare` and `ampctl estimate` work with.
 namespace ampd::client {
 
-// The policy that stands for the job file's own `precision`.
+// The name of the policy that keeps the job file's own `precision`.
 inline constexpr char kFilePolicy[] = "file";
 inline constexpr char kDefaultPolicies[] = "fp32,bf16,fp16";
 
@@ -24,17 +24,17 @@ struct PolicyOptions {
 };
 std::vector<Argument> PolicyArguments(PolicyOptions* options, bool is_file_required);
 
-// Splits a list such as "fp32,bf16". INVALID_ARGUMENT, with the nearest name, for a name that is neither a preset nor
-// kFilePolicy, and for a name that the list has twice.
+// Splits a list such as "fp32,bf16". INVALID_ARGUMENT for a name that occurs twice, and for a name that is neither a
+// preset nor kFilePolicy; the error then suggests the most similar name.
 absl::StatusOr<std::vector<std::string>> ParsePolicies(const std::string& text);
 
-// Returns the spec under a policy: a preset replaces the whole `precision` of the spec.
+// Returns the spec under a policy. If the policy is a preset, it replaces the whole `precision` of the spec.
 v1::JobSpec UnderPolicy(const v1::JobSpec& spec, const std::string& policy);
 
-// Whether the spec's `precision` sets more than a preset. Every policy except kFilePolicy replaces these settings.
+// Returns whether the spec's `precision` has settings besides a preset. Every policy except kFilePolicy replaces them.
 bool HasOwnPolicy(const v1::JobSpec& spec);
 
-// The job file and the policies of a command.
+// A command's job file and policies.
 struct PolicyJob {
   SubmittedFile submitted;
   v1::JobSpec spec;

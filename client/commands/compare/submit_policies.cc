@@ -17,13 +17,13 @@ constexpr size_t kMaxNameBytes = 63;
 
 std::string NewComparisonId() { return "c-" + NewRequestId().substr(0, 8); }
 
-// Returns the name of one of the jobs: "fashion-bf16", or "fashion-bf16-s3" if every policy has several seeds.
+// Returns the name of a job to submit: "fashion-bf16", or "fashion-bf16-s3" if there are several seeds per policy.
 std::string JobName(const v1::JobSpec& spec, const std::string& policy, int num_repeats) {
   const std::string end = absl::StrCat("-", policy, num_repeats > 1 ? absl::StrCat("-s", spec.train().seed()) : "");
   return spec.name().substr(0, kMaxNameBytes - std::min(kMaxNameBytes, end.size())) + end;
 }
 
-// Puts all jobs on the same worker and kind of device. Returns an error if the server does not list its workers.
+// Sets the same worker and kind of device for all jobs. Returns an error if the server does not list its workers.
 absl::Status PinToOnePlace(Session* session, JobClient* client, v1::JobSpec* spec) {
   AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Worker> workers, client->ListWorkers());
   const auto place = ChoosePlace(workers, spec->resources());
@@ -38,7 +38,7 @@ absl::Status PinToOnePlace(Session* session, JobClient* client, v1::JobSpec* spe
   return absl::OkStatus();
 }
 
-// Warns if the server knows that no device can run the job.
+// Prints a warning if the server reports that no device can run the job.
 void WarnIfNothingFits(Session* session, JobClient* client, const v1::JobSpec& spec, const std::string& policy) {
   const auto estimate = client->EstimateJob(spec);
   const bool may_fit = !estimate.ok() || estimate->memory_bytes() > 0 ||
@@ -72,7 +72,7 @@ std::vector<Planned> Plan(const v1::JobSpec& spec, const std::vector<std::string
   return plan;
 }
 
-// Asks the server to check the first job of each policy. Returns the exit code if it refuses one.
+// Asks the server to validate the first job of each policy. Returns the exit code if the server rejects one.
 std::optional<int> CheckAll(Session* session, JobClient* client, const std::vector<Planned>& plan,
                             const PolicyJob& job) {
   for (size_t i = 0; i < job.policies.size(); ++i) {

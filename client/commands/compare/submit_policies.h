@@ -12,20 +12,20 @@ namespace ampd::client {
 // The end of the message for a job that can't be compared.
 inline constexpr char kPredictsOnly[] = " predicts; only jobs that train can be compared";
 
-// The jobs of one comparison, which carry the label compare=<id>.
+// The jobs of one comparison. Jobs that were submitted for a comparison have the label compare=<id>.
 struct ComparedJobs {
-  std::string id;  // Empty: the jobs were given one by one.
+  std::string id;  // Empty: the user named the jobs one by one.
   std::vector<v1::Job> jobs;
 };
 
 struct SubmitPoliciesOptions {
   PolicyOptions policies;
-  int num_repeats = 1;  // Repeat i adds i to the job file's seed, under every policy.
+  int num_repeats = 1;  // Repeat i adds i to the job file's seed; all policies use the same seeds.
 };
 
-// Submits the job file once per repeat and policy, all on one worker and one kind of device. The order is: all policies
-// of the first repeat, then those of the second, so that a change of the machine's load affects all policies alike.
-// Nothing is submitted if the server refuses one of the policies. Prints the id of the comparison.
+// Submits the job file once per repeat and policy, all on one worker and one kind of device. All jobs of one repeat
+// come before those of the next, so that a change of the machine's load affects all policies alike. Submits nothing if
+// the server rejects one of the policies. Prints the id of the comparison.
 OrExitCode<ComparedJobs> SubmitPolicies(Session* session, const SubmitPoliciesOptions& options);
 
 }  // namespace ampd::client

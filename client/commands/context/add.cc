@@ -13,11 +13,11 @@ struct AddOptions {
 };
 
 int AddContext(Session* session, const AddOptions& options) {
-  // The files and the tenant are options of every command.
+  // Every command has the options for the tenant and the files, so they are in session->options().
   NamedServer server{
       .address = options.address, .tenant = session->options().tenant, .files = session->options().files};
   MakeAbsolute(&server);
-  // A file of contexts that cannot be read is reported before anything about the new context.
+  // Report an unreadable file of contexts before any error in the new context.
   if (const auto contexts = ReadContexts(); !contexts.ok()) {
     return session->Fail(contexts.status());
   }

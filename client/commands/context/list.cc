@@ -10,7 +10,7 @@
 namespace ampd::client {
 namespace {
 
-// The files of the server's connection that are given.
+// Returns the files that the context has for its connection, such as the token file, as pairs of name and path.
 PlainFields FilesOf(const NamedServer& server) {
   PlainFields fields;
   ConnectionFiles files = server.files;

@@ -7,8 +7,8 @@
 
 namespace ampd::client {
 
-// Says on stderr which server commands use now that `contexts` is written. Warns if they use another one than the
-// current context's, because something that comes first names it.
+// Prints to stderr which server the next commands use, after `contexts` was written. Warns if it is not the current
+// context's server, because something with a higher priority, such as AMPD_ADDRESS, names another (ResolveAddress).
 void NoteDefault(const Session& session, const Contexts& contexts);
 
 }  // namespace ampd::client

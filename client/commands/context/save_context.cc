@@ -18,7 +18,7 @@
 namespace ampd::client {
 namespace {
 
-// Returns the server as messages name it: its address and its files, "127.0.0.1:7070  ca=/etc/ampd/ca.pem".
+// Returns the server as messages show it, with its address, tenant and files: "127.0.0.1:7070  ca=/etc/ampd/ca.pem".
 std::string Shown(const NamedServer& server) {
   std::string text = absl::StrCat(server.address, server.tenant.empty() ? "" : "  tenant=" + server.tenant);
   ConnectionFiles files = server.files;

@@ -9,24 +9,26 @@
 
 namespace ampd::client {
 
-// The arguments NAME ADDRESS of a command that gives a server a name.
+// The arguments NAME and ADDRESS of the commands that save a server as a context.
 std::vector<Argument> NamedServerArguments(std::string* name, std::string* address);
 
-// Makes the paths of the server's files absolute, because the file of contexts is read in other folders.
+// Makes the paths of the server's files absolute, because later commands run in other folders.
 void MakeAbsolute(NamedServer* server);
 
-// Refuses what the file of contexts could not hold, and files with which no connection could be made.
+// Returns an error if the file of contexts can't hold the name or the server, or if the server's files can't be used
+// for a connection.
 absl::Status CheckNamedServer(const std::string& name, const NamedServer& server);
 
-// The error that no server has the name, with the most similar name if one is similar.
+// Returns the error that no context has the name. The error suggests the most similar name if one is similar.
 absl::Status NoContext(const Contexts& contexts, const std::string& name);
 
-// Deletes the token that `ampctl login` kept for the context `name`, and says so. Keeps any other file that
-// `before.files` names, and one that a context of `now` still uses.
+// Deletes the token file that `ampctl login` wrote for the context `name`, and prints a message. `before` is the
+// context before its change or removal. Keeps the file if `before` uses another token file, or if a context of `now`
+// still uses it.
 void ForgetToken(const Session& session, const std::string& name, const NamedServer& before, const Contexts& now);
 
-// Gives the server the name, and says what has changed. Makes it the current context if `use` is true or if there is
-// none. Returns the exit code. REQUIRES: CheckNamedServer.
+// Saves the server as the context `name` and prints what has changed. Makes it the current context if `use` is true or
+// if there is no current context. Returns the exit code. REQUIRES: CheckNamedServer returned OK.
 int SaveContext(Session* session, const std::string& name, const NamedServer& server, bool use);
 
 }  // namespace ampd::client

@@ -33,8 +33,8 @@ data::TokenFormat TokensNamed(const std::string& format) {
                               : data::TokenFormat::kLlmC;
 }
 
-// Describes the file. Resolves links in its path first, because the reader of data files follows none; people may use
-// links on their own machine.
+// Describes the file. The reader of data files follows no symbolic links, so this function resolves them first: people
+// may use links on their own machine.
 absl::StatusOr<v1::DatasetFile> Inspect(const InspectDataOptions& options) {
   const std::string& path = options.path;
   AMPD_RETURN_IF_ERROR(CheckInputFile(path));

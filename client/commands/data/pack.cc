@@ -47,8 +47,8 @@ absl::StatusOr<std::pair<int64_t, int64_t>> ParseSize(const std::string& text) {
   return std::pair(width, height);
 }
 
-// Returns the first two classes whose names differ only in case. File systems of Windows and macOS would treat the two
-// folders as one. Empty if there are none.
+// Returns the first two classes whose names differ only in case; empty if there are none. File systems of Windows and
+// macOS would treat their folders as one.
 std::string ClassesThatDifferInCase(const std::vector<std::string>& classes) {
   std::map<std::string, std::string> seen;  // class names by their lower-case form
   for (const std::string& name : classes) {
@@ -60,7 +60,7 @@ std::string ClassesThatDifferInCase(const std::vector<std::string>& classes) {
   return "";
 }
 
-// Checks that the file to write is none of the pictures to pack.
+// Checks the file to write, which must not be one of the pictures to pack.
 absl::Status CheckPacked(const PackImagesOptions& options) {
   std::error_code error;
   if (std::filesystem::is_regular_file(options.file, error)) {

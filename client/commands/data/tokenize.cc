@@ -29,14 +29,14 @@ namespace {
 struct TokenizeOptions {
   std::string text;  // file to read
   std::string file;  // file to write
-  // The file of the vocabulary: vocab.json if `merges` is set, otherwise BERT's vocab.txt. If this is empty, every byte
-  // is a token.
+  // The file with the vocabulary: vocab.json if `merges` is set, otherwise BERT's vocab.txt. If empty, every byte is a
+  // token.
   std::string vocabulary;
   std::string merges;
   bool cased = false;
   bool replace = false;
   std::string format;       // format of the file to write; empty: llm_c
-  bool any_format = false;  // accept a file that is not text as bytes
+  bool any_format = false;  // whether to accept a file that is not text, as bytes
   bool labelled = false;    // whether each text has a label
   std::string quotes;       // how cells are quoted: csv or none; empty: detected from the file
   std::string text_field;   // empty: text
@@ -57,7 +57,7 @@ absl::StatusOr<std::string> ReadNamed(const std::string& path) {
   return content.ok() ? std::move(content) : WithPath(path, content.status());
 }
 
-// A tokenizer, and the tokens that it puts before and after each labelled text.
+// A tokenizer, and the tokens to put before and after each labelled text.
 struct PreparedTokenizer {
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::string name;
@@ -147,7 +147,7 @@ int WriteTokens(Session* session, const TokenizeOptions& options, const Prepared
   return kExitOk;
 }
 
-// Returns the format in which the texts were read: "a table with tabs between columns and quotation marks as in CSV".
+// Describes the format in which the texts were read: "a table with tabs between columns and quotation marks as in CSV".
 std::string FormatText(const text::LabelledTextSummary& written) {
   return written.is_json
              ? "JSON lines"
@@ -197,7 +197,7 @@ int WriteLabelled(Session* session, const TokenizeOptions& options, const Prepar
   return kExitOk;
 }
 
-// Returns INVALID_ARGUMENT if an option is given that the kind of output does not have.
+// Returns INVALID_ARGUMENT if an option is given that does not apply to the kind of output.
 absl::Status CheckKindOfOutput(const TokenizeOptions& options) {
   const std::pair<const char*, bool> of_labelled[] = {{"--text-field", !options.text_field.empty()},
                                                       {"--label-field", !options.label_field.empty()},

@@ -16,8 +16,8 @@
 namespace ampd::client {
 namespace {
 
-// Becomes the program of a child. Runs between fork and exec, where a process with threads may only make
-// async-signal-safe calls.
+// Executes the program `arguments[0]` in the new process. Runs between fork and exec, where a process whose parent has
+// threads may only make async-signal-safe calls.
 [[noreturn]] void ExecuteAsChild(char* const* arguments, char* const* environment, int log, pid_t parent) {
   constexpr int kCannotExecute = 127;
   sigset_t none;
@@ -36,7 +36,8 @@ namespace {
   _exit(kCannotExecute);
 }
 
-// Returns this process's environment without the token and the files for another server. The strings stay its own.
+// Returns this process's environment without the variables for the token and the TLS files, which are for another
+// server. The returned strings still belong to this process's environment.
 std::vector<char*> EnvironmentOfChild() {
   std::vector<char*> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {

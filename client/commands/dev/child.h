@@ -10,8 +10,8 @@
 
 namespace ampd::client {
 
-// A program that `ampctl dev` runs. It has its own process group, so that the terminal's Ctrl-C reaches only ampctl,
-// and gets SIGTERM when ampctl dies. Thread-compatible.
+// A program that `ampctl dev` runs. The program has its own process group, so that the terminal's Ctrl-C reaches only
+// ampctl. The program gets SIGTERM when ampctl dies. Thread-compatible.
 class Child {
  public:
   // Starts the program `command[0]` with the other words as arguments. Appends its output to `log_path`. REQUIRES:

@@ -38,13 +38,13 @@ struct DevOptions {
   int port = 7070;
   int metrics_port = 7071;
   std::vector<std::string> data_roots;
-  std::string data_group;  // jobs may read files of this group too; empty: no group
+  std::string data_group;  // jobs may also read files of this group; empty: no group
   bool clean = false;
   bool confirmed = false;  // whether --clean deletes without asking
   absl::Duration start_timeout = absl::Seconds(30);
 };
 
-constexpr absl::Duration kWorkerGrace = absl::Seconds(60);  // for its trainers to write a checkpoint
+constexpr absl::Duration kWorkerGrace = absl::Seconds(60);  // time for the worker's trainers to write a checkpoint
 constexpr int64_t kMostLogRead = int64_t{64} << 20;
 constexpr absl::Duration kServerGrace = absl::Seconds(15);
 constexpr int kMaxPort = 65535;
@@ -54,7 +54,7 @@ std::string OwnFolder() {
   return fs::read_symlink("/proc/self/exe", error).parent_path().string();
 }
 
-// Returns the last line of a program's log, which says why the program ended.
+// Returns the last line of a program's log, which usually says why the program ended.
 std::string LastLine(const std::string& path) {
   const auto text = ReadFile(path, kMostLogRead);
   const std::vector<std::string> lines =
@@ -62,8 +62,8 @@ std::string LastLine(const std::string& path) {
   return lines.empty() ? "it wrote nothing" : lines.back();
 }
 
-// One run of `ampctl dev`: the state folder, which it has locked, and the server and the worker, which it runs.
-// Single-threaded; owner: the main thread.
+// One run of `ampctl dev`. It locks its state folder, and runs a server and a worker. Single-threaded; owner: the main
+// thread.
 class DevRun {
  public:
   DevRun(Session* session, const DevOptions& options) : session_(session), options_(options) {}
@@ -92,7 +92,7 @@ class DevRun {
   std::optional<Child> worker_;
   std::string address_;
   std::string metrics_address_;
-  std::string devices_;  // From the worker's ready file, as is the address below.
+  std::string devices_;  // From the worker's ready file, as is worker_metrics_.
   std::string worker_metrics_;
   std::unique_ptr<JobClient> client_;
 };
@@ -100,7 +100,7 @@ class DevRun {
 absl::Status DevRun::LockFolder() {
   std::error_code error;
   folder_ = fs::absolute(options_.folder, error).string();
-  // The server and the worker examine their own folders in this one.
+  // Examine only this folder. The server and the worker examine their own folders in it.
   const absl::StatusOr<std::vector<std::string>> lines = PreparePrivateFolder(
       {.path = folder_, .what = "the folder", .depth = 1, .others_may_enter = false, .readable = {}});
   if (!lines.ok()) {
@@ -166,7 +166,7 @@ absl::Status DevRun::StartServer() {
                                                "--metrics-listen", absl::StrCat("127.0.0.1:", options_.metrics_port),
                                                "--data-dir", In("server"), "--port-file", port_file},
                                               In("server.log")));
-  // The server writes its port file atomically once it serves.
+  // The server writes its port file when it is ready for calls.
   AMPD_RETURN_IF_ERROR(AwaitReady("server", &*server_, [&] { return fs::exists(port_file, error); }));
   AMPD_ASSIGN_OR_RETURN(const std::string text, ReadFile(port_file, 1 << 10));
   const std::vector<std::string> ports = absl::StrSplit(text, '\n', absl::SkipEmpty());
@@ -195,7 +195,7 @@ absl::Status DevRun::StartWorker() {
   fs::remove(ready_file, error);
   command.insert(command.end(), {"--ready-file", ready_file});
   AMPD_ASSIGN_OR_RETURN(worker_, Child::Start(command, In("worker.log")));
-  // The worker writes its ready file atomically once the server has accepted it (worker/agent/ready_file.h).
+  // The worker writes its ready file when the server has accepted the worker (worker/agent/ready_file.h).
   AMPD_RETURN_IF_ERROR(AwaitReady("worker", &*worker_, [&] { return fs::exists(ready_file, error); }));
   AMPD_ASSIGN_OR_RETURN(const std::string text, ReadFile(ready_file, 1 << 16));
   const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('\n', 1));
@@ -215,8 +215,8 @@ absl::Status DevRun::Start() {
   AMPD_RETURN_IF_ERROR(StartServer());
   AMPD_RETURN_IF_ERROR(StartWorker());
   events_.StopWatching();
-  // Write the server's address for other commands only now, so that a command which finds it also finds a worker that
-  // is ready.
+  // Write the server's address only after the worker is ready: other commands read the address from this file and
+  // expect a worker.
   AMPD_RETURN_IF_ERROR(WriteFileAtomically(In("context"), address_ + "\n"));
   Announce();
   return absl::OkStatus();
@@ -247,14 +247,14 @@ absl::Status DevRun::Run() {
     if (stopped()) {
       return absl::OkStatus();
     }
-    // If ampctl is the first process of a container, it becomes the parent of the shims of a worker that has ended. So
-    // it must collect them when they end.
+    // If ampctl is process 1 of a container, processes that a worker leaves behind become its children. Collect those
+    // that have ended.
     ReapAdopted([this](pid_t pid) { return pid == server_->pid() || pid == worker_->pid(); });
     for (auto* child : {&server_, &worker_}) {
       const std::string name = child == &server_ ? "server" : "worker";
       if (const auto& exit = (*child)->PollExit(); exit.has_value()) {
-        // Quote the last line of the log, which says why the program ended. A program that a signal killed has not
-        // logged why.
+        // Quote the last line of the log, which says why the program ended. If a signal killed the program, no line
+        // says why.
         const std::string why = absl::StartsWith(*exit, "signal") ? "" : ": " + LastLine(In(name + ".log"));
         return Error(absl::StatusCode::kInternal, "ENDED",
                      absl::StrCat("ampd-", name, " ended, ", *exit, why, "; its log: ", In(name + ".log")));
@@ -302,7 +302,7 @@ int Dev(Session* session, const DevOptions& options) {
     return session->Fail(absl::InvalidArgumentError(
         absl::StrCat("--port and --metrics-port are both ", options.port, "; give two different ports")));
   }
-  // Ask before signals are handled, so that Ctrl-C at the question ends the command.
+  // Ask before the program handles signals, so that Ctrl-C at the question ends the command.
   if (const absl::Status allowed =
           options.clean ? ConfirmDevClean(options.folder, options.confirmed) : absl::OkStatus();
       !allowed.ok()) {
@@ -317,7 +317,7 @@ int Dev(Session* session, const DevOptions& options) {
   if (result.ok()) {
     result = run.Run();
   }
-  // Print the error now, before the end of the run waits for trainers that write a checkpoint.
+  // Print the error now, because run.Stop() waits until the trainers have written a checkpoint.
   const int exit_code = result.ok() || run.stopped() ? kExitOk : session->Fail(result);
   run.Stop();
   return exit_code;

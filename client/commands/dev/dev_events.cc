@@ -14,7 +14,7 @@
 namespace ampd::client {
 
 DevEvents::DevEvents() : signals_({SIGINT, SIGTERM, SIGHUP, SIGCHLD}) {
-  std::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would suppress the signal
+  std::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would suppress SIGCHLD
   signals_.Start([this](int signal) { Add(signal != SIGCHLD); });
 }
 
@@ -65,7 +65,7 @@ void DevEvents::ReadChanges() {
     if (failed || descriptors[1].revents != 0) {
       return;
     }
-    // Remove the events from the queue without a look at them: the waiting thread itself finds out what changed.
+    // Discard the events without looking at them: the waiting thread itself finds out what has changed.
     alignas(inotify_event) char events[4096];
     while (read(changes_.get(), events, sizeof(events)) > 0) {
     }

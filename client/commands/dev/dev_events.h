@@ -41,7 +41,7 @@ class DevEvents {
   int num_stops_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t num_events_ ABSL_GUARDED_BY(mutex_) = 0;
   UniqueFd changes_;
-  UniqueFd end_;  // readable once the watching should end
+  UniqueFd end_;  // readable when the watching must end
   std::thread watcher_;
   SignalThread signals_;
 };

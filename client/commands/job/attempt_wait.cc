@@ -6,7 +6,7 @@
 namespace ampd::client {
 namespace {
 
-// Returns what happens to a job that has no attempt at the moment, and the command that helps.
+// For a job that has no running attempt, returns what happens next, and the command that helps.
 std::string WaitText(const v1::Job& job) {
   const std::string id = Printable(job.id());
   const std::string now = job.num_attempts() == 0 ? absl::StrCat(id, " has not started")

@@ -9,14 +9,14 @@
 
 namespace ampd::client {
 
-// Waits for the attempts of one job, and says on stderr what it waits for. Once the server has answered, it waits for
-// it as after a lost connection. Single-threaded.
+// Waits for the attempts of one job, and prints to stderr what it waits for. After the server's first answer, it waits
+// for a lost server as long as `patience.after_loss` says. Single-threaded.
 class AttemptWait {
  public:
   AttemptWait(Session* session, JobClient* client, std::string id, Patience patience)
       : session_(session), client_(client), id_(std::move(id)), patience_(patience) {}
 
-  // Waits until the job has its attempt `number` or has ended without it. Returns the number of its attempts then.
+  // Waits until the job has its attempt `number` or has ended without it. Returns the job's number of attempts.
   // CANCELLED after Ctrl-C; otherwise the error that ended the watch of the job.
   absl::StatusOr<int> Await(int number);
 

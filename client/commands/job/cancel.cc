@@ -7,7 +7,7 @@
 namespace ampd::client {
 namespace {
 
-// Returns a note if the job ended in another way before it could be cancelled; empty if it was cancelled.
+// Returns a note if the job ended in another way before the cancellation; empty if it was cancelled.
 std::string EndedBefore(const v1::Job& job) {
   const bool ended = job.state() == v1::Job::SUCCEEDED || job.state() == v1::Job::FAILED;
   return ended ? Printable(job.id()) + " had already ended; nothing was changed" : "";

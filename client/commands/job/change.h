@@ -6,13 +6,13 @@
 
 #include "client/terminal/session.h"
 
-// Functions shared by the commands that make the same change to several jobs.
+// Functions shared by the commands that change several jobs in the same way.
 namespace ampd::client {
 
 // Returns the name of the job's state, such as "RUNNING".
 std::string StateName(const v1::Job& job);
 
-// A change that is made to each job, and what is printed about the job afterwards.
+// A change to make to each job, and the text to print about each changed job.
 struct JobChange {
   std::function<absl::StatusOr<v1::Job>(JobClient*, const std::string& id)> call;  // returns the changed job
   std::function<std::string(const v1::Job&)> text = StateName;  // printed on stdout after the job's id

@@ -12,7 +12,7 @@
 namespace ampd::client {
 namespace {
 
-// Returns what helps a job that no worker can run.
+// Returns advice for a job that no worker can run.
 std::string AdviceOn(v1::PendingReason::Code reason, const std::string& id) {
   switch (reason) {
     case v1::PendingReason::NO_WORKERS:

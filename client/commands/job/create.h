@@ -9,7 +9,7 @@ namespace ampd::client {
 // How long to retry if --retry-for is not given.
 inline constexpr absl::Duration kDefaultRetry = absl::Seconds(10);
 
-// Returns how to retry: for `retry_for`, with a message at the first retry, until Ctrl-C. REQUIRES: called before
+// Returns how to retry: for `retry_for` or until Ctrl-C, with a message at the first retry. REQUIRES: called before
 // Session::Client().
 JobClient::Retry RetryOf(Session* session, absl::Duration retry_for);
 
@@ -20,7 +20,7 @@ std::string RequestIdOf(const std::string& request_id);
 // Prints the created job's id and commands to type next.
 void ReportAccepted(Session* session, const v1::Job& job);
 
-// If the job is queued and no worker in service could run it, prints a warning with the reason and what helps. Prints
+// If the job is queued and no available worker could run it, prints a warning with the reason and advice. Prints
 // nothing if the server does not answer.
 void WarnIfNoWorkerFits(const Session& session, JobClient* client, const v1::Job& job);
 

@@ -10,7 +10,7 @@ namespace ampd::client {
 // exit code.
 int Detach(Session* session, const std::string& id, const char* verb);
 
-// Does the same as Detach, but first begins a line, because the terminal has shown "^C" on the current one.
+// Starts a new line, because the terminal has shown "^C" on the current one. Then does the same as Detach.
 int DetachAfterEcho(Session* session, const std::string& id, const char* verb);
 
 }  // namespace ampd::client

@@ -17,8 +17,8 @@
 namespace ampd::client {
 namespace {
 
-// Prints, as YAML comments, the effect of the precision policy on a device, whose name follows "On ". With
-// `warnings_only` it prints only the warnings. Prints nothing if the server can't resolve policies.
+// Prints, as YAML comments, the effect of the precision policy on a device. The first comment is "On <name>:". With
+// `warnings_only`, prints only the warnings. Prints nothing if the server can't resolve policies.
 void PrintPolicyOn(JobClient* client, const v1::ResolvePolicyRequest& request, const std::string& name,
                    bool warnings_only) {
   const auto table = client->ResolvePolicy(request);
@@ -32,7 +32,7 @@ void PrintPolicyOn(JobClient* client, const v1::ResolvePolicyRequest& request, c
   }
 }
 
-// Prints the effect of the policy on an example of a device.
+// Prints the effect of the policy on an example of a CPU or GPU.
 void PrintPolicyOnExample(JobClient* client, const v1::JobSpec& spec, bool cpu, bool warnings_only) {
   PrintPolicyOn(client, PolicyRequestOf(spec, cpu ? "cpu" : "gpu"), absl::StrCat("a ", cpu ? kExampleCpu : kExampleGpu),
                 warnings_only);
@@ -42,7 +42,7 @@ void PrintPolicyOnExample(JobClient* client, const v1::JobSpec& spec, bool cpu, 
 // the job, on an example.
 void PrintPolicyAsComment(JobClient* client, const v1::JobSpec& spec, const std::vector<WorkerDevice>& devices) {
   const v1::ResourceSpec::Kind kind = spec.resources().kind();
-  bool has_cpu = kind == v1::ResourceSpec::GPU;  // Or the job runs on none.
+  bool has_cpu = kind == v1::ResourceSpec::GPU;  // A job for GPUs needs no warnings about CPUs.
   for (const WorkerDevice& device : devices) {
     v1::ResolvePolicyRequest request = PolicyRequestOf(spec, "cpu");
     *request.mutable_device() = device.device;
@@ -73,7 +73,7 @@ std::string LargestBatch(const v1::EstimateJobResponse& estimate, const v1::Esti
   return fits.empty() ? "-" : absl::StrJoin(fits, ", ");
 }
 
-// Returns that the memory of an exported model is unknown, and how long or why.
+// Returns a sentence that says that the memory of the exported model is unknown, and until when or why.
 std::string UnknownMemory(const v1::JobSpec& spec, const absl::Status& status) {
   if (spec.model().exported().artifact().empty()) {
     return "Memory of a step: unknown until a worker reads the model's file";
@@ -122,13 +122,14 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
              "# ");
 }
 
-// Prints {"spec", "policies": [{"device", "table"}], "memory"} in the format of -o. There is one policy for each kind
-// of device on which the job may run, or for each device of the workers. Leaves out what the server can't tell.
+// Prints {"spec", "policies": [{"device", "table"}], "memory"} in the format of -o. There is one policy for each device
+// of the workers or, if no worker may run the job, for an example of each kind of device that the job allows. Omits
+// what the server can't report.
 void PrintStructuredDryRun(Session* session, JobClient* client, const v1::JobSpec& spec,
                            const std::vector<WorkerDevice>& devices) {
   const v1::ResourceSpec::Kind kind = spec.resources().kind();
   std::vector<PlainFields> policies;
-  std::deque<v1::PolicyTable> tables;  // `policies` points to them
+  std::deque<v1::PolicyTable> tables;  // `policies` points to these tables
   for (const WorkerDevice& device : devices) {
     v1::ResolvePolicyRequest request = PolicyRequestOf(spec, "cpu");
     *request.mutable_device() = device.device;
@@ -165,7 +166,7 @@ void NoteOddities(const Session& session, const v1::JobSpec& spec) {
     session.Note(absl::StrCat("note: schedule.warmup_steps is ", spec.schedule().warmup_steps(), ", but the job has ",
                               steps, " steps; its learning rate never reaches its full value"));
   }
-  // Only a worker knows how many samples a file has.
+  // Check only synthetic data: only a worker knows how many samples a file has.
   const v1::DataSpec& data = spec.data();
   const int64_t num_samples = data.train().synthetic().num_samples();
   if (data.train().has_synthetic() && data.last_batch() != v1::DataSpec::PAD && data.batch_size() > num_samples) {

@@ -5,11 +5,12 @@
 
 namespace ampd::client {
 
-// Notes what the spec has that is valid, but probably not meant. `spec` is as the server has accepted it.
+// Prints notes about settings of the spec that are valid, but probably not intended. `spec` is as the server has
+// accepted it.
 void NoteOddities(const Session& session, const v1::JobSpec& spec);
 
 // Prints what `ampctl job submit` would submit, the effect of its precision policy, and the memory of a step. Prints
-// YAML with comments, or the format of -o. `spec` has every default filled in. Leaves out what the server can't tell.
+// YAML with comments, or the format of -o. `spec` has every default filled in. Omits what the server can't report.
 void PrintDryRun(Session* session, JobClient* client, const v1::JobSpec& spec);
 
 }  // namespace ampd::client

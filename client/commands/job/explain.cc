@@ -12,7 +12,8 @@
 namespace ampd::client {
 namespace {
 
-// Returns as text the amount that a device needs or has. `amount`: bytes, or a compute capability times ten.
+// Returns as text an amount that a device needs or has. `amount` is a number of bytes, or a compute capability times
+// ten.
 std::string AmountText(const v1::DeviceVerdict& verdict, int64_t amount) {
   if (verdict.needed() == 0 && verdict.available() == 0) {
     return "-";

@@ -48,7 +48,7 @@ std::vector<std::string> Fp8RowOf(const v1::GradientSamples::Module& module) {
           fp8.demoted() ? "no longer computed in FP8" : ""};
 }
 
-// Returns the cells before the histogram.
+// Returns a row's cells except its histogram.
 std::vector<std::string> RowOf(const v1::GradientSamples::Module& module) {
   const int last = module.least_exponent() + module.counts_size() - 1;
   return {Printable(module.module()),
@@ -60,8 +60,8 @@ std::vector<std::string> RowOf(const v1::GradientSamples::Module& module) {
           module.counts().empty() ? "-" : absl::StrCat("2^", module.least_exponent(), "..2^", last)};
 }
 
-// Returns the number of columns that a terminal has for histograms behind the rows. A histogram is never broken or cut
-// as other cells are.
+// Returns the number of columns that remain for the histograms on the terminal. A histogram must fit, because it is
+// never wrapped or truncated.
 int HistogramWidth(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows) {
   constexpr int kGap = 2;
   if (OutputWidth() == 0) {

@@ -45,7 +45,7 @@ const std::vector<SortField<v1::Job>>& JobSortFields() {
   return *kFields;
 }
 
-// What a listing has read, besides the jobs that it has printed already.
+// What the command has read from the server, apart from the jobs that it has already printed.
 struct Listing {
   std::vector<ItemText> held;  // Jobs that are not printed yet.
   int64_t num_listed = 0;
@@ -53,7 +53,7 @@ struct Listing {
   std::string next_page_token;
 };
 
-// If there are more jobs than were printed, says so and how to list them.
+// Prints a note if there are more jobs than were listed, and how to list them.
 void NoteTruncation(const Session& session, const Listing& listing) {
   const std::string total = listing.num_all > 0 ? absl::StrCat(" of ", listing.num_all) : "";
   session.Note(absl::StrCat(
@@ -62,7 +62,7 @@ void NoteTruncation(const Session& session, const Listing& listing) {
       "; all jobs: --limit 0"));
 }
 
-// Reads all jobs, and returns the first of them in the order of --sort.
+// Reads all jobs, and returns the first `options.limit` of them in the order of --sort.
 absl::StatusOr<Listing> ReadSorted(const Session& session, JobClient* client, const ListOptions& options) {
   const SortOrder order = ParseSortOrder(options.sort);
   SortBuffer<ItemText> sorted(order.is_descending, options.limit);
@@ -78,8 +78,8 @@ absl::StatusOr<Listing> ReadSorted(const Session& session, JobClient* client, co
   return listing;
 }
 
-// Reads the jobs in the server's order. Prints each page as it arrives, unless the JSON of the list depends on whether
-// it is the whole list.
+// Reads the jobs in the server's order. Prints each page as it arrives, except with -o json and a limit: the form of
+// that JSON depends on whether there are more jobs than the limit, which is known only at the end.
 absl::StatusOr<Listing> ReadPages(const Session& session, JobClient* client, const ListOptions& options,
                                   ListPrinter* printer) {
   const bool holds = session.options().output == OutputFormat::kJson && options.limit > 0;
@@ -102,7 +102,7 @@ absl::StatusOr<Listing> ReadPages(const Session& session, JobClient* client, con
   return listing;
 }
 
-// Prints the error. If the filter names a state that does not exist, prints the one that was probably meant too.
+// Prints the error. If the filter names an unknown state, also suggests the most similar state.
 int FailWithMeantState(Session* session, const absl::Status& status, const std::string& filter) {
   const int exit_code = session->Fail(status);
   std::vector<std::string> names;
@@ -150,7 +150,7 @@ int ListJobs(Session* session, const ListOptions& options) {
   return kExitOk;
 }
 
-// Returns the values that a line of --watch shows, except those that change with time alone.
+// Returns the values of a job whose change is worth a line of --watch. Values that change with time alone are excluded.
 std::string StateToWatch(const v1::Job& job) {
   const v1::Progress& progress = job.progress();
   return absl::StrJoin({v1::Job::State_Name(job.state()), ReasonWord(job), LatestPrecision(job), LatestWorker(job),

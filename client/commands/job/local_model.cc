@@ -26,15 +26,15 @@ bool IsLocal(const std::string& path) {
   return absl::StartsWith(path, "./") || absl::StartsWith(path, "../") || absl::StartsWith(path, "/");
 }
 
-// Refuses a file that torch.export did not write. Looks only at its beginning and its end, which a large model does not
-// slow down; the server reads the rest.
+// Returns an error if torch.export did not write the file. Looks only at its first and last MiB, so that large models
+// take no longer; the server reads the rest.
 absl::Status CheckIsExported(const std::string& path) {
   constexpr absl::string_view kStartOfZip = "PK\x03\x04";
   constexpr absl::string_view kMark = "archive_format";  // the name of a file that torch.export puts into each archive
   constexpr std::streamoff kLooksAt = 1 << 20;
   std::error_code error;
   if (!fs::is_regular_file(path, error)) {
-    return absl::OkStatus();  // ReadLocalFile says what it is.
+    return absl::OkStatus();  // ReadLocalFile reports the error.
   }
   std::ifstream file(path, std::ios::binary);
   std::string content(kLooksAt, '\0');

@@ -26,7 +26,7 @@ constexpr int64_t kMaxLogBytes = int64_t{1} << 30;  // more than the server stor
 
 struct LogsOptions {
   std::string id;
-  int attempt = 0;                // 0: the newest; with `follow` also those that come later
+  int attempt = 0;                // 0: the newest; with `follow` also all later ones
   ByteCount tail_bytes;           // how many bytes at the end of the log to print; 0: the whole log
   std::optional<int> tail_lines;  // how many lines at the end of the log to print; unset: the whole log
   std::string since;              // moment from which on to print; empty: the whole log
@@ -48,12 +48,12 @@ class LogsView {
     }
   }
 
-  // Prints what the options ask for. Returns the error that ended it.
+  // Prints what the options ask for. Returns the error that ended the printing.
   absl::Status Print() {
     return options_.follow && options_.attempt == 0 ? FollowAttempts() : PrintFirst(options_.attempt);
   }
 
-  // Whether the logs have no text and no gap.
+  // Returns whether the printed logs had neither text nor missing bytes.
   bool empty() const { return empty_; }
   bool printed() const { return printed_; }
 
@@ -70,7 +70,7 @@ class LogsView {
   const LogsOptions& options_;
   const Patience patience_;
   std::optional<LogSince> since_;
-  bool answered_ = false;  // whether the server has answered, so that it is worth waiting for if it is restarted
+  bool answered_ = false;  // whether the server has answered; if so, wait for it if the connection is lost
   bool empty_ = true;
   bool printed_ = false;
 };
@@ -102,8 +102,8 @@ absl::Status LogsView::PrintFirst(int attempt) {
   return PrintFrom(tail.attempt() == 0 ? attempt : tail.attempt(), tail.offset_bytes() + static_cast<int64_t>(start));
 }
 
-// Returns the end of an attempt's log, with at least options_.tail_lines lines unless the log, or the part of it behind
-// the last gap, has fewer.
+// Returns the end of an attempt's log: at least options_.tail_lines lines, or all lines if there are fewer. If bytes
+// are missing in the log, returns only lines after the gap.
 absl::StatusOr<v1::TailLogsResponse> LogsView::ReadTail(int attempt) {
   for (int64_t num_bytes = kFirstTailBytes;; num_bytes *= 8) {
     LogTail::Options options;
@@ -120,7 +120,7 @@ absl::StatusOr<v1::TailLogsResponse> LogsView::ReadTail(int attempt) {
         tail.mutable_content()->append(piece.content());
       }
     }));
-    // If the first of these lines begins at the first byte, there may be more of it before.
+    // If the first of the wanted lines begins at the first byte that was read, its beginning may lie before that byte.
     if (StartOfLastLines(tail.content(), *options_.tail_lines) > 0 || tail.offset_bytes() == 0 ||
         num_bytes > kMaxLogBytes) {
       return tail;

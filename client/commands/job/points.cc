@@ -53,14 +53,14 @@ Columns EntryAt(const Columns& columns, int index) {
       case FieldDescriptor::CPPTYPE_BOOL:
         reflection.AddBool(&one, field, reflection.GetRepeatedBool(columns, field, index));
         break;
-      default:  // The phases, which are added by StepAt.
+      default:  // StepAt adds the phases.
         break;
     }
   }
   return one;
 }
 
-// Returns the columns with only the step at `index`, its phases included.
+// Returns the columns with only the step at `index` and its phases.
 v1::StepColumns StepAt(const v1::StepColumns& steps, int index) {
   v1::StepColumns one = EntryAt(steps, index);
   for (const v1::PhaseColumns& phase : steps.phases()) {

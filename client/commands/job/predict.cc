@@ -37,11 +37,11 @@ struct PredictOptions {
   std::vector<std::string> overrides;
   std::string name;
   std::string request_id;
-  std::string output;  // file for the predictions, "-": stdout; empty: they stay on the server
+  std::string output;  // file for the predictions, "-": stdout; empty: the predictions stay on the server
   bool replace = false;
 };
 
-// Returns the spec of a job that predicts with the weights of `trained`, except its data.
+// Returns the spec of a job that predicts with the weights of `trained`. The spec has no data yet.
 v1::JobSpec PredictingSpec(const v1::Job& trained, int64_t step) {
   constexpr size_t kMaxNameBytes = 63;
   const std::string suffix = "-predict";
@@ -60,7 +60,7 @@ v1::JobSpec PredictingSpec(const v1::Job& trained, int64_t step) {
   return spec;
 }
 
-// Waits until the job has ended, and returns it. Nothing if the user interrupted.
+// Waits until the job has ended, and returns the job. Returns nothing if the user pressed Ctrl-C.
 absl::StatusOr<std::optional<v1::Job>> AwaitEnd(JobClient* client, const std::string& id, Cancellation* interrupt) {
   JobWatch watch(client, {.id = id}, interrupt);
   std::optional<v1::Job> job;
@@ -82,8 +82,8 @@ absl::StatusOr<std::optional<v1::Job>> AwaitEnd(JobClient* client, const std::st
 
 bool IsPredictions(const v1::Artifact& artifact) { return absl::StartsWith(artifact.file_name(), "predictions-"); }
 
-// Returns the files of predictions of a job that succeeded, in the order of their samples. DATA_LOSS if the server
-// dropped one of the attempt that succeeded.
+// Returns the prediction files of a job that succeeded, in the order of their samples. DATA_LOSS if the server dropped
+// a file of the last attempt.
 absl::StatusOr<std::vector<v1::Artifact>> PredictionsOf(JobClient* client, const v1::Job& job) {
   const std::string& id = job.id();
   AMPD_ASSIGN_OR_RETURN(const v1::ListEventsResponse events, client->ListEvents(id));
@@ -140,20 +140,20 @@ int FollowAndWrite(Session* session, JobClient* client, const std::string& id, c
   return written.ok() ? kExitOk : session->Fail(AsOutputError(written));
 }
 
-// Returns the spec to submit: that of the trained job, with what the file says.
+// Returns the spec to submit: the spec of the trained job, overridden by the fields of the job file.
 absl::StatusOr<v1::JobSpec> MakeSpec(JobClient* client, const PredictOptions& options, const v1::JobSpec& from_file) {
   AMPD_ASSIGN_OR_RETURN(const JobCheckpoint wanted, ParseJobCheckpoint("--checkpoint", options.checkpoint));
   AMPD_ASSIGN_OR_RETURN(const FoundCheckpoint trained, FindJobCheckpoint(client, wanted));
   v1::JobSpec spec = PredictingSpec(trained.job, trained.checkpoint.step());
   if (from_file.has_precision()) {
-    spec.clear_precision();  // The sections of two policies do not add up to one.
+    spec.clear_precision();  // Merging two policies would give a third one.
   }
   spec.MergeFrom(from_file);
   return spec;
 }
 
-// Prints an error if the job file has a model, because a prediction uses the model of the trained job. Returns the exit
-// code then, and nothing otherwise.
+// If the job file has a model, prints an error and returns the exit code: a prediction uses the model of the trained
+// job. Returns nothing if the file has no model.
 std::optional<int> FailWithModel(const SubmittedFile& submitted) {
   if (!submitted.file.spec.has_model()) {
     return std::nullopt;
@@ -164,7 +164,7 @@ std::optional<int> FailWithModel(const SubmittedFile& submitted) {
                           {.command = submitted.command});
 }
 
-// Checks what can be checked before anything is submitted.
+// Checks the options before anything is submitted.
 absl::Status CheckUsage(const Session& session, const PredictOptions& options, const v1::JobSpec& from_file) {
   if (options.output.empty()) {
     return absl::OkStatus();

@@ -36,15 +36,15 @@ struct ProfileOptions {
   bool replace = false;
 };
 
-// A profile that was stored, and the file that it was written to.
+// A stored profile, and the local file to which it was written.
 struct Profile {
   v1::Event event;
   std::string file;
   int64_t size_bytes = 0;
 };
 
-// Returns the files that hold the profile, in order. FAILED_PRECONDITION if the job could not make it, NOT_FOUND if the
-// server does not have all files.
+// Returns the files that hold the profile, in order. FAILED_PRECONDITION if the job could not record the profile;
+// NOT_FOUND if the server does not have all files.
 absl::StatusOr<std::vector<v1::Artifact>> FilesOf(JobClient* client, const std::string& id, const v1::Event& event) {
   const auto attribute = event.attributes().find("files");
   int num_files = 0;
@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<v1::Artifact>> FilesOf(JobClient* client, const std::
     return absl::FailedPreconditionError(Printable(event.message()));
   }
   AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Artifact> all, client->ListArtifacts(id));
-  // The step may also have files of an earlier attempt's profile, with other names.
+  // Search by name: the step may also have files of an earlier attempt's profile, which have other names.
   const int num_digits = static_cast<int>(absl::StrCat(num_files).size());
   std::vector<v1::Artifact> files;
   for (int part = 1; part <= num_files; ++part) {
@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<v1::Artifact>> FilesOf(JobClient* client, const std::
   return files;
 }
 
-// Checks what can be checked before the job is asked.
+// Checks the file to write. Call it before asking the job for a profile.
 absl::Status CheckFile(const Session& session, const ProfileOptions& options) {
   if (options.file.empty()) {
     return absl::OkStatus();
@@ -88,7 +88,7 @@ absl::Status CheckFile(const Session& session, const ProfileOptions& options) {
   return CheckOutputFile(options.file, options.replace);
 }
 
-// Writes the files of a profile into one file; "-": to stdout.
+// Writes the files of a profile into one file, or to stdout if the path is "-".
 absl::Status WriteFiles(Session* session, JobClient* client, const std::vector<v1::Artifact>& files,
                         const std::string& path, bool replace, Cancellation* interrupt) {
   if (path == "-") {

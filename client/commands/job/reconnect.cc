@@ -12,7 +12,7 @@ namespace {
 constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
 
-// Like FindJobId, but asks the server even for a whole id, which FindJobId returns without a call.
+// Returns the id of the job that `text` names. Unlike FindJobId, asks the server even if `text` has the form of an id.
 absl::StatusOr<std::string> AskForJobId(JobClient* client, const std::string& text) {
   absl::StatusOr<std::string> id = FindJobId(client, text);
   if (id.ok() && *id == text) {

@@ -14,13 +14,12 @@ namespace ampd::client {
 // The option --retry-for.
 Argument ReconnectFor(std::optional<absl::Duration>* retry_for);
 
-// Returns the patience for --retry-for. Without the option it is a minute after a connection was lost, and none before
-// the first answer, because the address is probably wrong then.
+// Returns the patience for --retry-for. Without the option, a command waits for a minute after a connection was lost.
+// The command does not wait for the first answer, because a server that never answered probably has another address.
 Patience PatienceOf(const std::optional<absl::Duration>& retry_for);
 
-// Returns the id of the job that a user means by `text` (FindJobId). If `patience` allows, repeats its calls until the
-// server answers; it prints a note then. CANCELLED after Ctrl-C. REQUIRES: called after
-// Session::CancelledByInterrupt().
+// Returns the id of the job that `text` names (FindJobId). If the server does not answer, repeats the call as long as
+// `patience` allows, and prints a note. CANCELLED after Ctrl-C. REQUIRES: called after Session::CancelledByInterrupt().
 absl::StatusOr<std::string> FindJobIdPatiently(Session* session, JobClient* client, const std::string& text,
                                                const Patience& patience);
 

@@ -12,8 +12,8 @@
 namespace ampd::client {
 namespace {
 
-// Returns the field violations of a status. If an older server rejects an unsupported field, its error has no
-// violations; then returns one violation, made from the field's name in the error's metadata.
+// Returns the field violations of a status. The error of an older server for an unsupported field has no violations,
+// only the field's name in its metadata; for such an error, makes one violation from that name.
 std::vector<FieldViolation> ViolationsIn(const absl::Status& status) {
   const ErrorMetadata metadata = MetadataOf(status);
   const auto field = metadata.find("field");
@@ -24,8 +24,8 @@ std::vector<FieldViolation> ViolationsIn(const absl::Status& status) {
   return {{field->second, std::string(absl::StripPrefix(status.message(), field->second + " "))}};
 }
 
-// In violations, replaces the field `artifact` by `path`. The job file names a local model by `path`; ampctl replaced
-// it by `artifact` before it sent the request.
+// In violations, replaces the field `artifact` by `path`. The job file names a local model by `path`, but the request,
+// which the server checked, names it by `artifact`.
 void NameAsLocal(const LocalModel& model, std::vector<FieldViolation>* violations) {
   for (FieldViolation& violation : *violations) {
     if (!model.sha256.empty() && violation.field == "model.exported.artifact") {
@@ -34,7 +34,8 @@ void NameAsLocal(const LocalModel& model, std::vector<FieldViolation>* violation
   }
 }
 
-// Says what the overrides replaced: the rest of the file may have fitted to that only.
+// Returns a note for each part of the file that an override replaced. The error may concern the rest of the file, which
+// may suit only the replaced part.
 std::vector<std::string> NotesOn(const JobFile& file) {
   std::vector<std::string> notes;
   for (const Replacement& replacement : file.replaced) {

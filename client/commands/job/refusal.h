@@ -11,19 +11,19 @@
 
 namespace ampd::client {
 
-// A job file to read, as a command line names it.
+// A job file to read, as the command line names it.
 struct FileToRead {
   std::string path;  // "-": standard input
   std::vector<std::string> overrides;
   std::string name = {};            // value of --name; empty: the name in the file
   std::string command;              // the user's command line up to the file: "ampctl estimate"
-  std::string end_of_command = {};  // its options behind the file
+  std::string end_of_command = {};  // the user's options after the file
 };
 
-// A job file that was read, and what a command made of it.
+// A job file that was read, and the values that a command derived from it.
 struct SubmittedFile {
-  std::string source;   // Its name in messages.
-  std::string command;  // The command line to use when the file is corrected (ProblemAdvice).
+  std::string source;   // the file's name in messages
+  std::string command;  // the command line to repeat with the corrected file (ProblemAdvice)
   JobFile file = {};
   LocalModel model = {};
 };
@@ -31,11 +31,12 @@ struct SubmittedFile {
 // Reads the job file. If it can't be read or has problems, prints them and returns the exit code.
 OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& to_read);
 
-// Says which fields of an accepted file its overrides replaced with all that was in them, such as the optimizer.
+// Prints which fields of an accepted file the overrides have replaced as a whole, such as a choice of another
+// optimizer.
 void NoteReplaced(const Session& session, const SubmittedFile& submitted);
 
-// Prints why the server refused to create a job from the file: its field violations with their lines in the file or, if
-// there are none, the error. Returns the exit code.
+// Prints why the server refused to create a job from the file. Prints the field violations with their lines in the file
+// or, if there are none, the error. Returns the exit code.
 int FailRefused(Session* session, const absl::Status& status, const SubmittedFile& submitted);
 
 }  // namespace ampd::client

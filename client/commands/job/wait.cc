@@ -46,14 +46,14 @@ v1::Job::State StateIn(const v1::WatchJobResponse& message, v1::Job::State befor
   return message.event().kind() == v1::Event::STATE_CHANGED ? message.event().to_state() : before;
 }
 
-// The error for a job that ended before it reached the state.
+// Returns the error for a job that ended without reaching the state.
 absl::Status NeverReached(const v1::Job& job, const std::string& state) {
   return Error(
       absl::StatusCode::kFailedPrecondition, "WRONG_STATE",
       absl::StrCat("job ", job.id(), " ended as ", v1::Job::State_Name(job.state()), " and was never seen ", state));
 }
 
-// Says why a job failed, unless the format prints the whole job.
+// Prints why a job failed, unless the output format prints the whole job.
 void NoteFailure(const Session& session, const v1::Job& job) {
   if (job.state() == v1::Job::FAILED && !job.message().empty()) {
     session.Note(absl::StrCat(Printable(job.id()), ": ", Printable(job.message()), "  [",
@@ -61,7 +61,7 @@ void NoteFailure(const Session& session, const v1::Job& job) {
   }
 }
 
-// Says once why a queued job waits.
+// Prints once why a queued job waits.
 void NoteWaiting(const Session* session, JobClient* client, const v1::WatchJobResponse& message, bool* has_noted) {
   if (*has_noted || !message.has_snapshot() || message.snapshot().state() != v1::Job::QUEUED) {
     return;
@@ -73,7 +73,8 @@ void NoteWaiting(const Session* session, JobClient* client, const v1::WatchJobRe
   }
 }
 
-// The error for a job that was not there in time. `state` is its state now.
+// Returns the error for a job that did not end, or did not reach the wanted state, within the time limit. `state` is
+// its present state.
 absl::Status TimedOut(const std::string& id, const WaitOptions& options, v1::Job::State state) {
   const bool pauses = state == v1::Job::PAUSED || state == v1::Job::PAUSING;
   return Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
@@ -84,8 +85,8 @@ absl::Status TimedOut(const std::string& id, const WaitOptions& options, v1::Job
                             id));
 }
 
-// Waits for one job until `deadline`, since boot. Returns the job as it ended or, with --for, as it reached the state;
-// otherwise the exit code.
+// Waits for one job until `deadline`, since boot. Returns the job when it has ended or, with --for, when it has reached
+// the wanted state; otherwise the exit code.
 OrExitCode<v1::Job> WaitForOne(Session* session, JobClient* client, const std::string& id, const WaitOptions& options,
                                const Patience& patience, absl::Duration deadline) {
   JobWatch watch(client, {.id = id, .patience = patience}, session->CancelledByInterrupt());
@@ -118,7 +119,7 @@ OrExitCode<v1::Job> WaitForOne(Session* session, JobClient* client, const std::s
 }
 
 int Wait(Session* session, const WaitOptions& options) {
-  session->CancelledByInterrupt();  // From now on, Ctrl-C ends the wait and not the program.
+  session->CancelledByInterrupt();  // From now on, Ctrl-C ends only the wait, not the program.
   const auto client = session->Client();
   if (!client.ok()) {
     return session->Fail(client.status());

@@ -24,8 +24,8 @@ void ReportEnd(Session* session, const v1::Job& job) {
                              next.empty() ? "" : "\n", next));
 }
 
-// Asks the server why a queued job waits, and passes the answer to the view. Asks only after a snapshot or a
-// heartbeat.
+// If the job is queued, asks the server why it waits, and passes the answer to the view. Asks after a snapshot or a
+// heartbeat, not after every message.
 void FetchWaitingReason(JobClient* client, const std::string& id, const v1::WatchJobResponse& message,
                         WatchView* view) {
   const bool may_have_changed = message.has_snapshot() || message.has_heartbeat();
@@ -57,7 +57,7 @@ int Watch(Session* session, const WatchOptions& options) {
     v1::WatchJobResponse message;
     switch (watch.Pull(std::max(view.deadline(), SystemClock().SinceBoot() + kRedrawInterval), &message)) {
       case JobWatch::Next::kMessage:
-        FetchWaitingReason(*client, *id, message, &view);  // Before the view prints the state.
+        FetchWaitingReason(*client, *id, message, &view);  // Ask before the view prints the state.
         view.Add(message);
         break;
       case JobWatch::Next::kTimeout:

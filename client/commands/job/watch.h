@@ -10,8 +10,8 @@ namespace ampd::client {
 
 struct WatchOptions {
   std::string id;
-  bool live_only = false;                      // skips what happened before the watch began
-  absl::Duration interval = absl::Seconds(5);  // time between two lines when stdout is not a terminal
+  bool live_only = false;                      // whether to skip events from before the watch began
+  absl::Duration interval = absl::Seconds(5);  // time between two lines if stdout is not a terminal
   std::optional<absl::Duration> retry_for;     // how long to try to reach the server; unset: PatienceOf
 };
 

@@ -87,7 +87,7 @@ void WatchView::Show() {
   last_shown_ = SystemClock().SinceBoot();
   const ScreenOptions options = Options(lost_ ? kLostNotice : kDetachHint);
   const bool resized = options.width != shown_width_ || options.height != shown_height_;
-  // If stdout is not a terminal, the lines of the events and of the result already show how the job ended.
+  // If stdout is not a terminal, lines for the final event and the result already show how the job ended.
   const bool is_shown_by_end = !animated_ && IsTerminal(watched_.job().state());
   if (structured_ || is_shown_by_end || (!changed_ && !(animated_ && resized))) {
     return;

@@ -13,9 +13,9 @@ namespace ampd::client {
 // The least time between two drawings of the screen on a terminal.
 inline constexpr absl::Duration kRedrawInterval = absl::Milliseconds(200);
 
-// Shows the messages of a watched job: as a screen that is redrawn in place, as lines, or message by message in the
-// format of -o. While this object lives, Ctrl-Z restores the terminal before it stops the process. Single-threaded,
-// except for Ctrl-Z.
+// Shows the messages of a watched job: on a terminal as a screen that is redrawn in place, otherwise as lines, or
+// message by message in the format of -o. While this object exists, Ctrl-Z restores the terminal before it stops the
+// process. Single-threaded, except for Ctrl-Z.
 class WatchView {
  public:
   // `interval`: time between lines if stdout is not a terminal.
@@ -24,13 +24,13 @@ class WatchView {
   WatchView(const WatchView&) = delete;
   WatchView& operator=(const WatchView&) = delete;
 
-  // The time, since boot, at which ShowWhenDue() may have something to show again.
+  // Returns the time, since boot, of the next call of ShowWhenDue() that may show something.
   absl::Duration deadline() const { return last_shown_ + interval_; }
 
   void Add(const v1::WatchJobResponse& message);
-  // Sets the text that says why the job waits. It is shown with the next drawing.
+  // Sets the text that says why the job waits. The next drawing shows it.
   void AddWaiting(const std::string& why);
-  // Shows that the connection is lost, until the next message.
+  // Shows that the connection is lost, until the next message arrives.
   void AddLost();
   void ShowWhenDue();
 

@@ -29,7 +29,7 @@ struct InspectModelOptions {
   int64_t sequence_length = 0;
 };
 
-// The presets that people compare first.
+// The presets to show by default: those that people compare first.
 constexpr const char* kUsualPresets[] = {"fp32", "bf16", "fp16", "fp8"};
 
 constexpr int64_t kMostSamples = 1'048'576;  // limit of data.batch_size
@@ -53,7 +53,7 @@ void PrintText(Session* session, const v1::ModelFile& file, const ModelQuestion&
 }
 
 // Shows the content of a torch.export file on this machine and the effect of policies on it, without a server. If a job
-// would refuse the file, shows the reason and returns exit code 1.
+// would reject the file, shows the reason and returns exit code 1.
 int InspectModel(Session* session, const InspectModelOptions& options) {
   if (options.batch_size > kMostSamples) {
     return session->Fail(absl::InvalidArgumentError(

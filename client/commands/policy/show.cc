@@ -25,11 +25,11 @@ struct PolicyOptions {
   std::string device = "gpu";
 };
 
-// Returns the name of the job file in messages.
+// Returns the job file's name in messages.
 std::string SourceOf(const PolicyOptions& options) { return options.file == "-" ? "stdin" : options.file; }
 
-// Returns the spec for the request: the spec of the job file, in which the preset and the model are replaced by those
-// that the command line gives. `file` gets the job file, with its problems.
+// Returns the spec for the request: the job file's spec, with the preset and the model of the command line if they are
+// given. Stores the parsed job file and its problems in `file`.
 absl::StatusOr<v1::JobSpec> SpecOf(const PolicyOptions& options, JobFile* file) {
   if (!options.file.empty()) {
     const auto text = ReadSource(options.file);

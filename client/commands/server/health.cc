@@ -14,10 +14,10 @@
 namespace ampd::client {
 namespace {
 
-// What the server reports about its health, by the names of kHealthChecks.
+// The health that the server reports: one result for each of kHealthChecks.
 struct ServerHealth {
   bool is_serving = false;
-  std::vector<std::pair<const HealthCheck*, bool>> checks;  // each check that the server knows: whether it passes
+  std::vector<std::pair<const HealthCheck*, bool>> checks;  // each check that the server knows, and whether it passes
   std::vector<std::string> version_warnings;                // see VersionWarnings
 };
 
@@ -32,7 +32,7 @@ absl::StatusOr<ServerHealth> FetchHealth(JobClient* client) {
       return is_good.status();
     }
   }
-  // Programs call this command every few seconds, some without a role that may see workers. So it does not list them.
+  // Do not list the workers: programs call this command every few seconds, and some have no role that may list workers.
   const auto info = client->GetServerInfo();
   health.version_warnings = VersionWarnings(info.ok() ? info->version() : "", {});
   return health;

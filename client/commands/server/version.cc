@@ -24,7 +24,7 @@ struct ServerVersion {
   std::vector<v1::Worker> workers;
 };
 
-// Says why the server's version is not known, in one line.
+// Returns one line that says why the server's version is not known.
 std::string WhyUnknown(const absl::Status& status, const std::string& address) {
   if (address.empty()) {
     return absl::StrCat("the server's version is not known: ", status.message());

@@ -4,7 +4,8 @@
 
 namespace ampd::client {
 
-// The command `ampctl version`. It prints ampctl's version, and that of the server if one answers within a second.
+// The command `ampctl version`. It prints ampctl's version, and the server's version if the server answers within a
+// second.
 Command VersionCommand();
 
 }  // namespace ampd::client

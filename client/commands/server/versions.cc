@@ -12,7 +12,7 @@
 namespace ampd::client {
 namespace {
 
-// Versions in the order of their numbers, the newest first. Texts that are no versions are last.
+// Orders versions by their numbers, the newest first. Texts that are not versions come last.
 struct NewestFirst {
   bool operator()(const std::string& one, const std::string& other) const {
     const auto first = ParseVersion(one), second = ParseVersion(other);
@@ -20,9 +20,9 @@ struct NewestFirst {
   }
 };
 
-constexpr size_t kMaxNames = 8;  // In one line.
+constexpr size_t kMaxNames = 8;  // The most names in one line.
 
-// Returns the first names, and how many more there are.
+// Returns the first kMaxNames names, and how many more there are.
 std::string Listed(const std::vector<std::string>& names) {
   const size_t num_listed = std::min(names.size(), kMaxNames);
   const std::string text = absl::StrJoin(names.begin(), names.begin() + static_cast<ptrdiff_t>(num_listed), ", ");

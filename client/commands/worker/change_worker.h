@@ -11,8 +11,8 @@ namespace ampd::client {
 // The positional argument: a worker's name.
 Argument WorkerName(std::string* name);
 
-// Returns the error that no worker has the name, with the most similar name if one is similar; any other error as it
-// is.
+// If the error says that no worker has the name, adds the most similar name, if there is one. Returns other errors
+// unchanged.
 absl::Status WithMeantWorker(JobClient* client, const absl::Status& status, const std::string& name);
 
 // Calls `call` with the worker's name and prints the worker that it returns. Returns the exit code.

@@ -44,7 +44,8 @@ absl::StatusOr<std::vector<v1::Worker>> ReadWorkers(JobClient* client, const Lis
   return sorted.Take();
 }
 
-// Returns the values that a line of --watch shows, except those that change with time alone.
+// Returns the values of a worker whose change is worth a line of --watch. Values that change with time alone are
+// excluded.
 std::string StateToWatch(const v1::Worker& worker) {
   std::string state = absl::StrCat(v1::Worker::State_Name(worker.state()), " ", worker.job_ids_size(), " ",
                                    worker.version(), " ", worker.message());
