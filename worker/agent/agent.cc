@@ -13,8 +13,8 @@
 namespace ampd::agent {
 namespace {
 
-// Poll interval while the agent waits for something that causes no event: a socket that does not exist yet, a growing
-// log.
+// Poll interval while the agent waits for something that no file descriptor signals, such as a socket that does not
+// exist yet.
 constexpr absl::Duration kBusyWake = absl::Milliseconds(20);
 constexpr absl::Duration kIdleWake = absl::Milliseconds(500);
 // How long a stopping agent waits for its warm trainers to end. Their shims kill them at once.
@@ -103,8 +103,8 @@ void Agent::Start() {
   trainers_.Adopt();
   options_.counters->num_trainers_adopted += static_cast<int64_t>(trainers_.trainers().size());
   runner_.Adopt();
-  // Poll each trainer once, so that the first report includes the trainers' states and the attempts whose trainers have
-  // exited.
+  // Poll each trainer once before the first report. The report then includes the states of running trainers, and the
+  // attempts whose trainers have exited.
   runner_.Poll(options_.clock->SinceBoot());
 }
 
@@ -208,8 +208,8 @@ void Agent::ReconcileWith(const v1::WorkerDirective& directive, bool again) {
   }
   lease_deadline_ = actions.lease_deadline;
   options_.counters->lease_deadline_nanos = absl::ToInt64Nanoseconds(lease_deadline_);
-  // While the worker stops, new attempts wait instead of starting, because they would soon be killed or abandoned. The
-  // server then gives a waiting attempt to another worker, or to this one after its restart.
+  // While the worker stops, new attempts wait instead of starting: this worker would soon kill them, or exit without
+  // them. The server then gives a waiting attempt to another worker, or to this one after its restart.
   runner_.Apply(actions, directive, /*may_start=*/!stop_);
   remover_.Remove(actions.remove, actions.remove_later, options_.clock->SinceBoot());
 }

@@ -32,9 +32,9 @@
 namespace ampd::agent {
 
 // The worker's main loop. In each round the agent waits for an event, receives directives and acknowledgements from the
-// server, carries out what Reconcile decides, and runs its parts. When a report is due, it reports the worker's devices
-// and attempts to the server. When the agent is stopped, it announces that to the server; with `stop_trainers_on_exit`
-// it also makes the trainers leave and waits for them. Its parts:
+// server, carries out the actions that Reconcile returns, and lets its parts do their work. When a report is due, it
+// reports the worker's devices and attempts to the server. When the agent is stopped, it announces that to the server;
+// with `stop_trainers_on_exit` it also makes the trainers leave and waits for them. The agent's parts:
 //
 //   Reporter        decides when a report is due, adds the agent's identity and sends it
 //   AttemptRunner   runs the attempts and talks to their trainers
@@ -51,11 +51,11 @@ class Agent {
     std::string metrics_address;
     v1::AgentIdentity identity;
     std::string state_folder;
-    std::string ready_file;  // path (see ready_file.h); empty: no ready file
+    std::string ready_file;  // path of the ready file (ready_file.h); empty: none
     std::string checkpoint_root;
     bool checkpoint_root_shared = false;  // whether all workers see the same checkpoints there
     DataRoots data_roots;
-    std::vector<std::string> tenants;  // Empty: all that the server allows.
+    std::vector<std::string> tenants;  // Empty: all tenants that the server allows.
     std::optional<gid_t> data_group;   // group that owns the files that jobs may read
     SpawnedTrainer::Command command;
     bool warm = true;
@@ -65,7 +65,7 @@ class Agent {
     absl::Duration exit_grace = absl::Seconds(20);
     std::function<std::vector<v1::Device>()> devices;  // returns the devices in their current state
     std::function<void(const std::string&)> log;       // takes one line
-    // takes a line about an attempt, and its fields
+    // takes a line about an attempt, and the fields to log with the line
     std::function<void(const std::string&, const LogFields&)> log_attempt;
     const Clock* clock = nullptr;
     RandomSource* random = nullptr;
@@ -73,14 +73,15 @@ class Agent {
     ArtifactCache* artifacts = nullptr;
     FileSender* files = nullptr;
     AgentCounters* counters = nullptr;
-    TrainingTimes* times = nullptr;  // null: nobody reads them
+    TrainingTimes* times = nullptr;  // null: training times are not measured
   };
   explicit Agent(Options options);
 
   // Finds the shims and trainers that an earlier agent left running. Call once, before Run.
   void Start();
-  // Runs until Stop is called, and then for at most one second more, until the server knows that this worker accepts no
-  // more work. With `stop_trainers_on_exit` it also waits until the trainers have left or were killed.
+  // Runs until Stop is called. Then it announces to the server that this worker accepts no more work, and waits for at
+  // most one second until the server has received that. With `stop_trainers_on_exit` it also waits until the trainers
+  // have left or were killed.
   void Run();
   void Stop();
 
@@ -99,20 +100,21 @@ class Agent {
   Holdings CurrentHoldings() const;
   void UpdateDevices();
   void SendReport(absl::Duration now);
-  // Called for the first directive on a stream, with which the server accepts this worker. Writes the ready file, and
-  // logs that the worker was accepted.
+  // Called for the first directive on a stream. By sending it, the server accepts this worker. Writes the ready file
+  // and logs the acceptance.
   void OnAccepted();
 
   // Whether the agent is stopping and must end its trainers before it exits.
   bool StopsTrainers() const { return stop_ && options_.stop_trainers_on_exit; }
-  // Ends the trainers of a stopping agent. Returns whether the agent must still wait for them.
+  // Makes the trainers of a stopping agent leave, and kills those that take too long. Returns whether the agent must
+  // still wait for them.
   bool AwaitTrainers(absl::Duration now);
-  // Ends the warm trainers of a stopping agent, whether or not the others live on: nothing would use them, or end them
-  // soon, if no agent follows, and one that follows may be of another version. Returns whether the agent must still
-  // wait for them.
+  // Ends the warm trainers (those without an attempt) of a stopping agent, even if the other trainers continue. Without
+  // a next agent, nobody would use them, and the next agent may be of another version. Returns whether the agent must
+  // still wait for them to end.
   bool AwaitWarmTrainers(absl::Duration now);
-  // Returns whether a stopping agent must wait longer for the server to learn that it stops. Until then the server may
-  // still assign work to the agent.
+  // Whether a stopping agent must wait until the server has received the announcement of the stop. Before that, the
+  // server may still assign work to this agent.
   bool AwaitAnnouncement(absl::Duration now);
 
   const Options options_;
@@ -125,9 +127,9 @@ class Agent {
   CheckpointRemover remover_;
   v1::WorkerDirective directive_;  // the newest directive
   absl::Duration lease_deadline_;
-  std::optional<absl::Duration> leave_until_;     // deadline of the trainers once the agent is stopping; since boot
-  std::optional<absl::Duration> warm_until_;      // when waiting for warm trainers to end ends; since boot
-  std::optional<absl::Duration> announce_until_;  // when waiting for the server to learn of the stop ends; since boot
+  std::optional<absl::Duration> leave_until_;     // when stopping: deadline for trainers to leave; since boot
+  std::optional<absl::Duration> warm_until_;      // when stopping: deadline for warm trainers to end; since boot
+  std::optional<absl::Duration> announce_until_;  // when stopping: deadline for the server to learn of it; since boot
   bool killed_all_ = false;
   UniqueFd stop_fd_;
   std::atomic<bool> stop_ = false;

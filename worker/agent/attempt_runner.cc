@@ -14,7 +14,7 @@ namespace {
 using v1::Attempt;
 using v1::Job;
 
-// Time for a trainer to exit after its outcome was acknowledged.
+// Maximum time that a trainer may take to exit after its outcome was acknowledged.
 constexpr absl::Duration kExitLimit = absl::Seconds(10);
 
 internal::TrainerCommand StartCommand(const AttemptOnWorker& attempt, const AttemptRunner::Options& options,
@@ -166,7 +166,7 @@ void AttemptRunner::CountSteps(const AttemptOnWorker& attempt, const v1::StepCol
 }
 
 void AttemptRunner::CountSave(AttemptOnWorker& attempt, const v1::Checkpoint& checkpoint) {
-  // An attempt's checkpoints have ascending steps.
+  // The steps of an attempt's checkpoints ascend, so a checkpoint of a lower or equal step is a repeated report.
   const bool is_new = checkpoint.step() > attempt.last_saved_step;
   attempt.last_saved_step = std::max(attempt.last_saved_step, checkpoint.step());
   if (options_.times != nullptr && is_new && checkpoint.save_seconds() > 0) {
@@ -240,7 +240,7 @@ void AttemptRunner::OnTrainerExit(AttemptOnWorker& attempt, const SpawnedTrainer
   }
   if (attempt.backlog.OnTrainerExit()) {
     // The trainer has exited before sending all of its telemetry. Lower the outcome's last sequence to what the agent
-    // received, so that nobody waits for the rest.
+    // received, so that neither the agent nor the server waits for the rest.
     attempt.outcome->set_last_sequence(attempt.backlog.telemetry().received());
   }
   options_.trainers->AllowWarm(attempt.held.device);

@@ -36,11 +36,11 @@ class AttemptRunner {
   struct Options {
     std::string checkpoint_root;
     bool checkpoint_root_shared = false;
-    std::map<std::string, std::string> data_roots;  // name to folder
+    std::map<std::string, std::string> data_roots;  // folder, by name
     std::optional<gid_t> data_group;
     absl::Duration cancel_grace;
     absl::Duration leave_grace;
-    // Takes a line about an attempt, and its fields: among others the trace that the attempt belongs to.
+    // Takes a line about an attempt, and fields to log with the line, among them the attempt's trace.
     std::function<void(const std::string&, const LogFields&)> log;
     std::function<void()> report_soon;               // Called when the server should learn of a change.
     std::function<void(const v1::Outcome&)> on_end;  // Called once for each attempt that ends here; may be null.
@@ -50,12 +50,12 @@ class AttemptRunner {
     AttemptList* attempts = nullptr;
     TrainerPool* trainers = nullptr;
     const std::vector<v1::Device>* devices = nullptr;  // the worker's devices; read for each start command
-    TrainingTimes* times = nullptr;                    // null: nobody reads them
+    TrainingTimes* times = nullptr;                    // null: training times are not measured
   };
   explicit AttemptRunner(Options options) : options_(std::move(options)) {}
 
-  // Adds an attempt for each trainer that an earlier agent left and that is bound to an attempt. REQUIRES:
-  // TrainerPool::Adopt was called.
+  // Adds an attempt for each trainer that an earlier agent left running an attempt. REQUIRES: TrainerPool::Adopt was
+  // called.
   void Adopt();
 
   // Carries out `actions`, which Reconcile derived from `directive`. If `may_start` is false, attempts that should
@@ -65,7 +65,7 @@ class AttemptRunner {
   // Exchanges messages with all trainers, and updates the attempts from the trainers' reports and exits.
   void Poll(absl::Duration now);
   // Once an attempt's outcome is durable and its telemetry is stored, acknowledges the outcome to the trainer, which
-  // then exits. Then removes the attempt and the trainer's folder.
+  // then exits. After the exit, removes the attempt and the trainer's folder.
   void Release(absl::Duration now);
   // Orders every attempt to save a checkpoint and leave. Attempts that have not left at `deadline`, since boot, are
   // killed.
@@ -73,24 +73,26 @@ class AttemptRunner {
 
   // Whether the trainer's reports must not be read now, because the telemetry buffer of its attempt is full.
   bool IsBlocked(const SpawnedTrainer& trainer) const;
-  // Returns whether the newest directive should be processed again, because a device became free or a trainer must
-  // receive its orders again. Returns true only once for each such request.
+  // Returns whether the newest directive should be processed again: because a device became free, or because a trainer
+  // needs its orders again. Resets the request, so the next call returns false unless there is a new one.
   bool ConsumeReconcileRequest();
 
  private:
   SpawnedTrainer* TrainerOf(const AttemptOnWorker& attempt) const { return options_.trainers->Find(attempt.spawn_id); }
-  // Begins the agent's span for the attempt, whose parent `traceparent` names, unless the attempt has one.
+  // Begins the agent's span for the attempt, as a child of the span that `traceparent` names. Does nothing if the
+  // attempt already has a span.
   void JoinTrace(const std::string& traceparent, AttemptOnWorker& attempt);
   void Log(const std::string& line, const AttemptOnWorker& attempt, LogFields fields = {});
   void OnReport(AttemptOnWorker& attempt, const internal::TrainerReport& report);
   void OnState(AttemptOnWorker& attempt, const internal::TrainerState& state);
-  // Add to the times what the trainer has not reported before: it repeats reports on a new connection.
+  // CountSteps and CountSave add the durations of steps and checkpoints to the training times. They skip repeated
+  // reports, because a trainer sends its reports again on a new connection.
   void CountSteps(const AttemptOnWorker& attempt, const v1::StepColumns& steps);
   void CountSave(AttemptOnWorker& attempt, const v1::Checkpoint& checkpoint);
   void OnTrainerExit(AttemptOnWorker& attempt, const SpawnedTrainer& trainer);
   void UpdateState(AttemptOnWorker& attempt, const SpawnedTrainer& trainer);
   // Sends the start command once per connection to the trainer, and only after the shim has confirmed a lease. If the
-  // attempt was ordered to leave, sends that order again too.
+  // attempt was ordered to leave, also repeats that order.
   void MaybeSendStart(AttemptOnWorker& attempt, SpawnedTrainer& trainer);
   // Sends the command to the attempt's trainer. Sends nothing and returns false if the trainer has not received its
   // start command yet.
@@ -102,8 +104,8 @@ class AttemptRunner {
   void End(AttemptOnWorker& attempt, v1::Outcome outcome);
   void AcknowledgeCheckpoint(const v1::CheckpointKey& key);
   void SetWantedArtifacts();
-  // Whether CheckArtifact lets the attempt start. If CheckArtifact returns an outcome instead, ends the attempt with it
-  // and kills the trainer.
+  // Calls CheckArtifact and returns whether the attempt may start. If CheckArtifact returns an outcome, ends the
+  // attempt with this outcome and kills the trainer.
   bool HasArtifact(AttemptOnWorker& attempt, SpawnedTrainer& trainer);
 
   const Options options_;

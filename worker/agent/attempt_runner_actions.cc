@@ -54,9 +54,9 @@ void AttemptRunner::Apply(const Actions& actions, const v1::WorkerDirective& dir
   for (const v1::CheckpointKey& key : actions.acknowledge_checkpoints) {
     AcknowledgeCheckpoint(key);
   }
-  // Report at once only after a refusal or an acknowledged outcome, which happen once. The server answers every report
-  // with a directive, and every directive repeats the other actions, so reporting after those would cause an endless
-  // exchange.
+  // Request a report only after a refusal or an acknowledged outcome, because these happen once per attempt. All other
+  // actions are repeated by every directive, and the server answers every report with a directive. Reporting after them
+  // would cause an endless exchange.
   if (!actions.refuse.empty() || !actions.forget.empty()) {
     options_.report_soon();
   }
@@ -98,8 +98,9 @@ void AttemptRunner::SendOrders(const Actions& actions) {
 void AttemptRunner::Start(const StartAction& start) {
   AttemptOnWorker& attempt = options_.attempts->Add(start.directive.key());
   attempt.held.device = start.device;
-  // An attempt must not compute without a lease. If there is none, a deadline of now suspends the attempt until a lease
-  // arrives. The deadline must not be earlier, because the suspend limit counts from it.
+  // An attempt must not compute without a lease. If the worker has no lease, a deadline of now suspends the attempt
+  // until a lease arrives. An earlier deadline would be wrong, because the limit for the suspension counts from the
+  // deadline.
   attempt.held.lease_deadline = std::max(start.lease_deadline, options_.clock->SinceBoot());
   attempt.wanted = start.directive;
   JoinTrace(start.directive.traceparent(), attempt);

@@ -16,8 +16,8 @@ void AttemptUploads::SendAll(absl::Duration now) {
   const bool look_at_logs = now >= next_log_look_;
   for (const auto& attempt : *options_.attempts) {
     SendTelemetry(*attempt);
-    // The log of an attempt that has ended is sent at once, before the report of the end: whoever follows the log stops
-    // when the server knows of the end.
+    // Send the log of an ended attempt at once, before the report of its end. A user who follows the log sees nothing
+    // that arrives after that report.
     if (look_at_logs || attempt->held.forgotten || attempt->outcome.has_value()) {
       SendLog(*attempt, now);
     }

@@ -12,8 +12,8 @@
 namespace ampd::agent {
 
 // Sends the telemetry and logs of all attempts to the server. Each attempt's AttemptBacklog chooses what is sent next;
-// logs are read from the spawn folders. The server's acknowledgements go to the backlogs and to the trainers, which
-// then discard the telemetry that is stored. Everything that is not acknowledged is sent again on the next stream.
+// logs are read from the spawn folders. Passes the server's acknowledgements to the backlogs and to the trainers. The
+// trainers then discard the stored telemetry. Everything that is not acknowledged is sent again on the next stream.
 // Times are since boot. Single-threaded; owner: the agent's loop.
 class AttemptUploads {
  public:
@@ -22,7 +22,7 @@ class AttemptUploads {
     ServerLink* link = nullptr;
     AttemptList* attempts = nullptr;
     TrainerPool* trainers = nullptr;
-    std::function<void()> report_soon;  // called when a report would say more than the last one
+    std::function<void()> report_soon;  // called if the next report would contain something new
   };
   explicit AttemptUploads(Options options) : options_(std::move(options)) {}
 

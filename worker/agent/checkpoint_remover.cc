@@ -21,7 +21,8 @@ namespace {
 
 constexpr absl::Duration kRetryInterval = absl::Minutes(1);
 constexpr int64_t kMaxFileBytes = 64 << 20;
-// Maximum depth of a tree that is removed: twice the four levels of "<job>/<attempt>/step-<n>/<file>".
+// Maximum depth of a tree that is removed. A checkpoint has the four levels "<job>/<attempt>/step-<n>/<file>"; this
+// allows twice as many.
 constexpr int kMaxDepth = 8;
 
 struct CloseFolder {
@@ -33,7 +34,7 @@ absl::Status ListNames(UniqueFd folder, std::vector<std::string>* names) {
   if (entries == nullptr) {
     return ErrnoError(errno, "read a folder");
   }
-  folder.Release();  // closed with `entries`
+  folder.Release();  // `entries` closes the descriptor
   for (errno = 0; const dirent* entry = readdir(entries.get()); errno = 0) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") {
@@ -43,7 +44,7 @@ absl::Status ListNames(UniqueFd folder, std::vector<std::string>* names) {
   return errno == 0 ? absl::OkStatus() : ErrnoError(errno, "read a folder");
 }
 
-// Removes as much of the entry as it can; returns the first error.
+// Removes the entry, and a folder with everything in it. Continues after an error; returns the first error.
 absl::Status RemoveEntry(int folder, const std::string& name, int depth) {
   if (unlinkat(folder, name.c_str(), 0) == 0 || errno == ENOENT) {
     return absl::OkStatus();

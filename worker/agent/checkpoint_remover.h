@@ -13,12 +13,12 @@ namespace ampd::agent {
 
 // Removes `path` below `root` with everything in it, then the folders above it that have become empty. Succeeds if
 // `path` does not exist. Never touches anything outside of the root and never follows a symbolic link, even if the tree
-// changes meanwhile. INVALID_ARGUMENT if `path` leaves the root or leads through a link.
+// changes meanwhile. INVALID_ARGUMENT if `path` leads out of the root or through a symbolic link.
 absl::Status RemoveBelow(const std::string& root, const std::string& path);
 
 // Removes checkpoints, and whole folders of jobs and attempts, below the checkpoint root. The server repeats a request
-// until a report shows that the agent has received it. From then on the agent must carry it out. It keeps the paths
-// that it can't remove yet in a file, and retries them, also after a restart:
+// only until a report shows that the agent has received it, so the agent must not forget it. The remover stores the
+// paths that can't be removed yet in a file, and retries them, also after a restart of the agent:
 //
 //   removals := (path '\n')*        paths below the checkpoint root; a path contains no '\n'
 //
@@ -34,12 +34,12 @@ class CheckpointRemover {
   // Returns the pending removals that are due for a retry at `now`, since boot.
   std::vector<std::string> Due(absl::Duration now) const;
 
-  // Removes `paths`. Those that could not be removed, and all of `later`, become pending removals, which are stored on
-  // disk before Remove returns.
+  // Removes `paths`. Paths that could not be removed, and all paths in `later`, become pending removals. These are
+  // stored on disk before Remove returns.
   void Remove(const std::vector<std::string>& paths, const std::vector<std::string>& later, absl::Duration now);
 
  private:
-  using Waiting = std::map<std::string, absl::Duration>;  // path to the time of the next try, since boot
+  using Waiting = std::map<std::string, absl::Duration>;  // time of the next try, since boot, by path
 
   void Store(Waiting waiting);
 

@@ -16,7 +16,7 @@ using prometheus::MetricType;
 
 using Labels = std::vector<ClientMetric::Label>;
 
-// Adds series to one family.
+// Builds one family of metrics, with one series per GPU.
 class Family {
  public:
   Family(const std::string& name, const std::string& help, MetricType type) : family_{name, help, type, {}} {}

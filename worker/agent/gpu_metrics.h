@@ -9,8 +9,8 @@
 
 namespace ampd::agent {
 
-// Returns the state of GPUs as metrics for Prometheus (docs/metrics.md). A value that a GPU does not report has no
-// series; a family without series is left out.
+// Returns the state of GPUs as metrics for Prometheus (docs/metrics.md). If a GPU does not report a value, that value's
+// family has no series for this GPU. Families without any series are left out.
 std::vector<prometheus::MetricFamily> GpuMetrics(const std::vector<device::GpuReadings>& gpus,
                                                  const std::string& driver_version);
 

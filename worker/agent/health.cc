@@ -24,14 +24,14 @@ constexpr int kNotReady = 1;
 constexpr int kUsage = 2;
 constexpr int kHttpOk = 200;
 
-// Asks the worker. Returns the line of its page /readyz if it is ready. INVALID_ARGUMENT for wrong usage; UNAVAILABLE
-// with the reason if the worker is not ready.
+// Requests /readyz from the worker, and returns the line that the worker answers if it is ready. INVALID_ARGUMENT for
+// wrong usage; UNAVAILABLE with the reason if the worker is not ready.
 absl::StatusOr<std::string> AskWorker(const WorkerConfig& config) {
   if (config.metrics_listen.empty()) {
     return absl::InvalidArgumentError("health needs the worker's --metrics-listen, where it serves /readyz");
   }
   AMPD_ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress("--metrics-listen", config.metrics_listen));
-  // A worker serves addresses of other hosts with TLS only.
+  // If other hosts can reach the address, the worker uses TLS there.
   const bool has_tls =
       !config.metrics_tls.empty() || !ParseLoopbackAddress("--metrics-listen", config.metrics_listen, "").ok();
   if (has_tls && (config.tls.certificate.empty() || config.tls.key.empty())) {

@@ -1,4 +1,5 @@
-// ampd-worker: the agent of one host. `ampd-worker health` asks it whether it is ready (worker/agent/health.h).
+// ampd-worker: the agent of one host. `ampd-worker health` asks a running agent whether it is ready
+// (worker/agent/health.h).
 //
 // Exit codes: 0 ended by SIGTERM or SIGINT; 2 wrong usage; 3 the state folder or the checkpoint root can't be used or
 // trusted, or another agent holds the state folder; 4 can't listen at an address.
@@ -62,7 +63,7 @@ using ampd::agent::WorkerConfig;
 void Log(const std::string& line) { ampd::Log(spdlog::level::info, line); }
 void Warn(const std::string& line) { ampd::Log(spdlog::level::warn, line); }
 
-// Reports why the program can't start, in one line on stderr; as JSON if the log is JSON.
+// Reports why the program can't start, in one line on stderr. The line is JSON if the log is JSON.
 int Fail(int code, const std::string& line, const std::string& log_format = "text") {
   if (log_format == "json") {
     ampd::Log(spdlog::level::critical, line);
@@ -72,16 +73,16 @@ int Fail(int code, const std::string& line, const std::string& log_format = "tex
   return code;
 }
 
-// Names the host and the state folder, cut to the maximum length in a report. If two agents use the same worker name,
-// the message that refuses the second one shows this text.
+// Returns the host's name and the path of the state folder, cut to the maximum length in a report. If two agents use
+// the same worker name, the message that refuses the second agent shows this text.
 std::string Place(const std::string& state_folder) {
   constexpr size_t kMaxBytes = 512;
   std::error_code error;
-  const fs::path real = fs::weakly_canonical(state_folder, error);  // resolved, so that a folder has one name
+  const fs::path real = fs::weakly_canonical(state_folder, error);  // resolves symbolic links
   return absl::StrCat(ampd::agent::HostName(), ":", error ? state_folder : real.string()).substr(0, kMaxBytes);
 }
 
-// The id of a group of this host, given by name or number.
+// Returns the id of the host's group that `text` names, by name or number.
 absl::StatusOr<gid_t> ParseGroup(const std::string& text) {
   std::string buffer(size_t{1} << 16, '\0');
   struct group found = {};
@@ -95,7 +96,7 @@ absl::StatusOr<gid_t> ParseGroup(const std::string& text) {
              : absl::InvalidArgumentError(absl::StrCat("--data-group ", text, ": this host has no such group"));
 }
 
-// The address of the metrics, whose files for TLS have been checked. Nothing: they are not served.
+// The address on which to serve the metrics; nullopt if they are not served. Checks the address and the files for TLS.
 absl::StatusOr<std::optional<ampd::ListenAddress>> MetricsAddress(const WorkerConfig& config) {
   if (config.metrics_listen.empty() && config.metrics_tls.empty()) {
     return std::nullopt;
@@ -119,7 +120,7 @@ absl::Status CheckProgram(const std::string& path, const char* flag) {
                                          : absl::InvalidArgumentError(absl::StrCat(flag, ": can't execute ", path));
 }
 
-// What the configuration names: files, folders, programs and groups that exist.
+// The files, folders and groups that the configuration names, after they were checked and read.
 struct Inputs {
   ampd::ServerConnection server;
   ampd::agent::DataRoots data_roots;
@@ -128,7 +129,8 @@ struct Inputs {
   std::optional<ampd::ListenAddress> metrics;
 };
 
-// Checks what the configuration names, and reads it. INVALID_ARGUMENT with one line otherwise.
+// Checks that the files, folders, programs and groups in the configuration exist, and reads them. INVALID_ARGUMENT,
+// with a message of one line, if something is wrong.
 absl::StatusOr<Inputs> ReadInputs(const WorkerConfig& config) {
   if (const absl::Status name = ampd::CheckWorkerName(config.name); !name.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--name (default: the host name) ", std::string(name.message())));
@@ -153,14 +155,14 @@ absl::StatusOr<ampd::device::Devices> FindDevices(const WorkerConfig& config) {
   return ampd::device::Devices::Discover(options);
 }
 
-// A failure to start, and the exit code that it leads to.
+// An error at the start, and the exit code that belongs to it.
 struct Failure {
   int code = 0;
   absl::Status status;
 };
 
-// Opens the state folder into `state_folder`, which keeps other agents out from then on, and prepares the files and
-// folders that another agent could use. Returns nothing if all went well.
+// Opens the state folder and stores it in `state_folder`; from then on no other agent can open it. Afterwards removes
+// an earlier worker's ready file and prepares the checkpoint root. Returns nullopt if there was no error.
 std::optional<Failure> PrepareFolders(const WorkerConfig& config,
                                       std::optional<ampd::agent::StateFolder>* state_folder) {
   absl::StatusOr<ampd::agent::StateFolder> opened =
@@ -175,7 +177,8 @@ std::optional<Failure> PrepareFolders(const WorkerConfig& config,
     return Failure{kUsage, absl::InvalidArgumentError(
                                absl::StrCat("--ready-file ", config.ready_file, ": ", std::string(removed.message())))};
   }
-  // The entries of the root are the folders of jobs. What is below them is as closed as they are.
+  // Depth 1 checks the root and the folders of jobs in it. Other users can reach everything below only through these
+  // folders, so no deeper check is needed.
   const auto checkpoints = ampd::agent::PrepareFolder(config.checkpoint_root, "the checkpoint root", /*depth=*/1);
   if (!checkpoints.ok()) {
     return Failure{kStateFolder, checkpoints.status()};
@@ -213,14 +216,15 @@ ampd::agent::Agent::Options OptionsOf(const WorkerConfig& config, const Inputs& 
   return options;
 }
 
-// Reads the command line and the configuration file again, for a running worker. Only its log level can change.
+// Reads the command line and the configuration file again, for a running worker. Only the worker's log level can
+// change.
 absl::StatusOr<ampd::ReadConfig> ReadAgain(int argc, char** argv) {
   AMPD_ASSIGN_OR_RETURN(const ampd::agent::ParsedWorkerConfig parsed, ampd::agent::ParseWorkerConfig(argc, argv));
   AMPD_RETURN_IF_ERROR(ReadInputs(parsed.config).status());
   return ampd::ReadConfig{.settings = parsed.settings, .log_level = parsed.config.log_level};
 }
 
-// What runs beside the agent.
+// Parts of the process that run on other threads than the agent's.
 struct Surroundings {
   ampd::SignalThread* signals = nullptr;
   std::shared_ptr<ampd::Reloader> reloader;
@@ -243,7 +247,7 @@ void RunAgent(const WorkerConfig& config, const ampd::ServerConnection& server, 
   ampd::agent::FileUplinkClient uplink(server);
   ampd::agent::FileSender files({.root = config.checkpoint_root, .uplink = &uplink, .log = Log});
   options.files = &files;
-  // Shared with the signal thread, which may call Stop after Run has returned.
+  // Shared with the signal thread, because that thread may call Stop after Run has returned.
   const auto agent = std::make_shared<ampd::agent::Agent>(options);
   agent->Start();
   around.signals->Start([agent, reloader = around.reloader](int signal) {
@@ -260,13 +264,13 @@ void RunAgent(const WorkerConfig& config, const ampd::ServerConnection& server, 
   agent->Run();
 }
 
-// The worker's page of metrics, if it is served.
+// The worker's metrics endpoint, and the sources of its numbers.
 struct Monitoring {
   ampd::agent::AgentCounters counters;
   ampd::agent::TrainingTimes times;
   std::unique_ptr<ampd::device::GpuMonitor> gpus;
   std::unique_ptr<ampd::agent::MetricsEndpoint> endpoint;
-  std::string address;  // Empty: not served.
+  std::string address;  // Empty if the metrics are not served.
 
   absl::Status Start(const WorkerConfig& config, const std::optional<ampd::ListenAddress>& listen) {
     if (!listen.has_value()) {
@@ -292,7 +296,8 @@ struct Monitoring {
   }
 };
 
-// Starts what the agent needs, and runs it. Returns why it could not; nothing after a signal has ended it.
+// Sets up everything that the agent needs, and runs the agent until a signal ends it. Returns nullopt after that, or a
+// failure if the agent could not be started.
 std::optional<Failure> RunWorker(const WorkerConfig& config, const Inputs& inputs, const Surroundings& around) {
   absl::StatusOr<ampd::device::Devices> devices = FindDevices(config);
   if (!devices.ok()) {
@@ -333,7 +338,7 @@ int main(int argc, char** argv) {
   }
   ampd::ResolveNamesAsTheSystemDoes();
   ampd::SignalThread signals({SIGTERM, SIGINT, SIGHUP});
-  umask(0077);  // The files of this program and of those that it starts are for their own user.
+  umask(0077);  // Only this user may read files that this program or its children create.
   const absl::StatusOr<ampd::agent::ParsedWorkerConfig> parsed = ampd::agent::ParseWorkerConfig(argc, argv);
   if (!parsed.ok()) {
     return Fail(kUsage, std::string(parsed.status().message()));

@@ -130,7 +130,7 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(const L
   options.router = Routes(std::make_shared<const AgentPages>(sources));
   absl::StatusOr<std::unique_ptr<http::Listener>> listener = http::Listener::Start(std::move(options));
   if (absl::IsInvalidArgument(listener.status())) {
-    return listener.status();  // The files changed since they were checked.
+    return listener.status();  // The TLS files have changed since the check at the start.
   }
   if (!listener.ok()) {
     return Error(absl::StatusCode::kUnavailable, "ADDRESS_UNAVAILABLE",

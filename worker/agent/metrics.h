@@ -14,11 +14,11 @@
 
 namespace ampd::agent {
 
-// The agent's HTTP endpoint: /metrics for Prometheus, /healthz (200 while the agent runs) and /readyz (503 while the
-// server has granted the agent no valid lease). Thread-safe.
+// The agent's HTTP endpoint: /metrics for Prometheus, /healthz (200 while the agent runs) and /readyz (200 while the
+// agent has a valid lease, otherwise 503). Thread-safe.
 class MetricsEndpoint {
  public:
-  // What the pages show. Everything outlives the endpoint.
+  // The objects whose numbers the pages show. They outlive the endpoint.
   struct Sources {
     std::string version;
     const AgentCounters* counters;
@@ -28,9 +28,9 @@ class MetricsEndpoint {
     std::string worker;                  // The worker's name.
     HostSources host;
   };
-  // Listens at `address`; port 0 picks a free port. With the files `tls`, it speaks TLS, and a client must show a
-  // certificate of `tls.ca`; without them, everybody who can connect sees the pages. UNAVAILABLE if it can't listen
-  // there.
+  // Listens at `address`; port 0 picks a free port. If `tls` has files, the endpoint uses TLS and accepts only clients
+  // with a certificate of `tls.ca`. Otherwise it answers everybody who can connect. UNAVAILABLE if it can't listen at
+  // `address`.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Listen(const ListenAddress& address, const TlsFiles& tls,
                                                                  const Sources& sources);
   ~MetricsEndpoint();

@@ -79,8 +79,8 @@ void Reporter::Send(v1::WorkerReport content, absl::Duration now) {
       limit.mutable_tenants()->Assign(root.tenants.names().begin(), root.tenants.names().end());
     }
   }
-  // Set the send time last: the lease counts from this time, so it must be close to the moment of sending but not after
-  // it.
+  // Set the send time last. The lease counts from this time, so it must be as late as possible, but before the report
+  // is sent.
   last_send_boottime_nanos_ = absl::ToInt64Nanoseconds(options_.clock->SinceBoot());
   content.set_send_boottime_nanos(last_send_boottime_nanos_);
   options_.link->SendReport(content);

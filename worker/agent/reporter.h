@@ -15,7 +15,8 @@
 namespace ampd::agent {
 
 // Sends the worker's reports. Reporter decides when a report is due, and adds the agent's identity, its incarnation (a
-// random id, replaced when the agent starts over) and the report's number. The caller of Send provides the rest.
+// random id, replaced when the agent starts over) and the report's number. The caller of Send provides the rest of the
+// report.
 //
 //   1. OnStreamOpened    a report is due at once, so that the server accepts the worker again
 //   2. Send              at most one report per interval, or at once after ReportSoon
@@ -44,19 +45,20 @@ class Reporter {
 
   void OnStreamOpened();
   void OnReplaced();
-  // Records a directive that is not stale. Returns whether it is the first one on this stream, which means that the
-  // server has accepted this worker.
+  // Records a directive that is not stale. Returns true for the first directive on a stream, by which the server
+  // accepts this worker.
   bool OnDirective(const v1::WorkerDirective& directive);
 
   void ReportSoon() { is_due_ = true; }
   // When the next report is due, at `now` or later; InfiniteDuration without a stream.
   absl::Duration NextReport(absl::Duration now) const;
-  // Completes the report `content` and sends it. The caller sets what the worker holds and whether the agent is
-  // stopping.
+  // Sends the report `content` after adding the identity, the incarnation and the report's number. The caller sets the
+  // rest: what the worker holds, and whether the agent is stopping.
   void Send(v1::WorkerReport content, absl::Duration now);
 
   bool is_attached() const { return is_attached_; }
-  // Send time of the newest report, since boot. A lease renewal for a later report is not meant for this agent.
+  // Send time of the newest report, since boot. If a directive renews the lease for a later send time, it answers
+  // another agent's report.
   int64_t last_send_boottime_nanos() const { return last_send_boottime_nanos_; }
   // Whether the server has received a report that says that the agent is stopping.
   bool StopIsKnown() const { return first_stopping_ > 0 && acknowledged_ >= first_stopping_; }
@@ -64,15 +66,15 @@ class Reporter {
  private:
   const Options options_;
   std::string incarnation_;
-  bool yields_ = false;  // another agent with this id took its place; this one waits until that one is gone
+  bool yields_ = false;  // another agent with this id took over; this agent waits until that one is gone
   bool is_attached_ = false;
   bool is_accepted_ = false;  // the server has accepted this worker on this stream
   bool is_due_ = false;
   absl::Duration interval_ = absl::Seconds(1);
   absl::Duration next_;
   uint64_t sequence_ = 0;
-  uint64_t acknowledged_ = 0;    // the newest report that the server has processed
-  uint64_t first_stopping_ = 0;  // the first report that says that the agent stops; 0: none yet
+  uint64_t acknowledged_ = 0;    // number of the newest report that the server has processed
+  uint64_t first_stopping_ = 0;  // number of the first report that announces the stop; 0: none yet
   int64_t last_send_boottime_nanos_ = 0;
 };
 

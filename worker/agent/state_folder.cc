@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<std::string>> PrepareFolder(const std::string& folder
   }
   if (!lines.ok()) {
     const std::string message(lines.status().message());
-    const size_t colon = message.rfind(": ");  // The operation before it is not for users.
+    const size_t colon = message.rfind(": ");  // Drops the name of the operation before the colon.
     return Unusable(what, folder, colon == std::string::npos ? message : message.substr(colon + 2));
   }
   std::string probe = folder + "/.probe-XXXXXX";
@@ -83,7 +83,7 @@ absl::StatusOr<StateFolder> StateFolder::Open(const std::string& folder, RandomS
   if (!id.ok() || id->empty()) {
     return Unusable("the state folder", folder, "agent-id can't be read; remove that file");
   }
-  chmod(path.c_str(), 0600);  // an older agent may have let its group read the file
+  chmod(path.c_str(), 0600);  // older versions let the group read this file
   state.agent_id_ = *std::move(id);
   return state;
 }

@@ -16,16 +16,16 @@ class TrainingTimes {
  public:
   TrainingTimes();
 
-  // Adds a training step. `precision`: the preset in which it computed.
+  // Adds a training step. `precision`: the precision preset that the step used.
   void AddStep(const std::string& precision, double seconds);
-  // Adds a checkpoint: from the copy of the training state in memory to durable files.
+  // Adds the time to save a checkpoint, from copying the training state in memory to durable files.
   void AddSave(double seconds);
 
   std::vector<prometheus::MetricFamily> Collect() const { return registry_.Collect(); }
 
  private:
   prometheus::Registry registry_;
-  prometheus::Family<prometheus::Histogram>& step_seconds_;  // By precision.
+  prometheus::Family<prometheus::Histogram>& step_seconds_;  // One histogram per precision.
   prometheus::Histogram& save_seconds_;
 };
 

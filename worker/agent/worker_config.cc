@@ -26,7 +26,7 @@ FlagSet::Take AppendTo(std::vector<std::string>* values) {
   };
 }
 
-// Adds the flags about the connection to the server, and about how the worker presents itself there.
+// Adds the flags for the connection to the server, and for the worker's name and tenants.
 void AddConnection(FlagSet* flags, WorkerConfig* config, bool for_worker) {
   flags->AddText({.name = "--server",
                   .type = "ADDRESS",
@@ -88,7 +88,7 @@ void AddFolders(FlagSet* flags, WorkerConfig* config, bool for_worker) {
                  &config->artifact_cache_bytes);
 }
 
-// Adds the flags about devices, and about the trainers that run on them.
+// Adds the flags for devices, and for the trainers that run on them.
 void AddTrainers(FlagSet* flags, WorkerConfig* config) {
   flags->AddText(FileFlag("--shim", "Path of ampd-shim (default: in the folder of ampd-worker)"), &config->shim);
   flags->AddText(FileFlag("--trainer", "Path of ampd-trainer (default: in the folder of ampd-worker)"),
@@ -113,7 +113,7 @@ void AddTrainers(FlagSet* flags, WorkerConfig* config) {
                     &config->exit_grace);
 }
 
-// Adds the flags about what shows the worker to others: metrics, log and ready file.
+// Adds the flags for monitoring: metrics, log and ready file.
 void AddMonitoring(FlagSet* flags, WorkerConfig* config) {
   flags->AddText({.name = "--metrics-listen",
                   .type = "HOST:PORT",
@@ -164,7 +164,8 @@ void FillDefaults(WorkerConfig* config) {
   config->checkpoint_root = AbsoluteOr(config->checkpoint_root, config->state_folder + "/checkpoints");
 }
 
-// Adds all flags, and reads them. `for_worker`: whether those without which no worker starts are required.
+// Adds all flags, and reads the command line. `for_worker`: whether to require the flags that a worker can't start
+// without.
 absl::StatusOr<ParsedWorkerConfig> Parse(FlagSet* flags, bool for_worker, int argc, const char* const* argv) {
   ParsedWorkerConfig parsed;
   AddConnection(flags, &parsed.config, for_worker);

@@ -14,7 +14,7 @@ namespace ampd::agent {
 struct WorkerConfig {
   std::string server;
   std::string token_file;
-  TlsFiles tls;  // For the connection to the server.
+  TlsFiles tls;  // For TLS on the connection to the server.
   std::string name;
   std::vector<std::string> tenants;
   std::string state_folder;
@@ -26,7 +26,7 @@ struct WorkerConfig {
   std::string trainer;
   std::string metrics_listen;
   TlsFiles metrics_tls;
-  std::string ready_file;  // Empty: write none.
+  std::string ready_file;  // Empty: no ready file.
   std::vector<std::string> devices;
   int num_threads = 0;
   bool no_gpu_metrics = false;
@@ -40,17 +40,18 @@ struct WorkerConfig {
 
 // The result of reading the command line and the configuration file.
 struct ParsedWorkerConfig {
-  std::string output;          // What --help or --version print; empty: the worker is to start.
-  bool prints_config = false;  // Whether the worker is to print its configuration instead.
-  WorkerConfig config;         // With absolute paths, and with the defaults that depend on the host.
-  Settings settings;           // What `config` was made from.
-  std::string config_file;     // Empty: none.
+  std::string output;          // Text of --help or --version; if not empty, print it and exit.
+  bool prints_config = false;  // Print the configuration and exit.
+  WorkerConfig config;         // Has absolute paths, and defaults that depend on the host.
+  Settings settings;           // The settings from which `config` was made.
+  std::string config_file;     // Empty: no configuration file was read.
 };
 
-// INVALID_ARGUMENT with one line if the command line or the file is not valid. What the values name is not looked at.
+// Reads the command line and the configuration file. INVALID_ARGUMENT, with a message of one line, if one of them is
+// not valid. Does not check whether the files and folders in the values exist.
 absl::StatusOr<ParsedWorkerConfig> ParseWorkerConfig(int argc, const char* const* argv);
 
-// The same for `ampd-worker health`: the flags of the worker that it asks, none of which is required.
+// Reads the command line of `ampd-worker health`, which has the flags of a worker and requires none of them.
 absl::StatusOr<ParsedWorkerConfig> ParseHealthConfig(int argc, const char* const* argv);
 
 // The name of this host.

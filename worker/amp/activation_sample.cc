@@ -21,11 +21,10 @@ using FaultKind = ActivationFault::Kind;
 constexpr int64_t kMaxElements = 65'536;
 
 constexpr std::string_view kCasts[] = {"aten.to.dtype", "aten._to_copy.default"};
-// Ops that produce an infinity only because the model wants one: they write a constant, or take the logarithm of a 0.
+// Ops whose infinite results the model intends: they write a constant, or compute the logarithm of 0.
 constexpr std::string_view kFills[] = {"aten.full.default", "aten.full_like.default", "aten.fill.Tensor",
                                        "aten.masked_fill.Scalar", "aten.log.default"};
-// Ops that may overflow in a divisor without harm: without the overflow, the quotient would still be too small for the
-// format.
+// Ops whose overflow in a divisor is no fault: the quotient becomes 0, and the exact quotient would be close to 0, too.
 constexpr std::string_view kExponentials[] = {"aten.exp.default"};
 
 template <size_t n>
@@ -33,11 +32,11 @@ bool IsOneOf(const Node& node, const std::string_view (&ops)[n]) {
   return std::find(std::begin(ops), std::end(ops), node.op) != std::end(ops);
 }
 
-// An op with two results, a sum and its norm (precision/fused_norms.h).
+// The op with two results: the sum of two tensors, and the layer norm of that sum (precision/fused_norms.h).
 constexpr std::string_view kAddNorm = "ampd.add_layer_norm";
 
-// An op whose result is zero only where a factor is zero (apart from underflow), and the arguments that are its
-// factors.
+// An op whose exact result is zero only where one of its factors is zero. `factors` are the names of the arguments that
+// are its factors.
 struct ProductOp {
   std::string_view op;
   std::string_view factors[2];
@@ -76,8 +75,8 @@ std::optional<ValueId> DivisorOf(const Node& node) {
   return is_inverse || is_negative_power ? node.ValueOf("self") : std::nullopt;
 }
 
-// Copies a sample of a tensor to the CPU in fp32: the elements at evenly spaced indices of the first dimensions (as few
-// dimensions as suffice) and at all indices of the others. The tensor may have any memory layout.
+// Copies a sample of a tensor to the CPU in fp32. The sample has evenly spaced indices of the first dimensions, as few
+// of them as suffice, and all indices of the other dimensions. The tensor may have any memory layout.
 at::Tensor SampleOf(const at::Tensor& tensor) {
   std::vector<int64_t> sizes = tensor.sizes().vec();
   std::vector<int64_t> strides = tensor.strides().vec();
@@ -208,7 +207,8 @@ bool ActivationSampler::Vanishes(const Node& node, const Facts& result, const at
   return !tensor.any().item<bool>();  // The elements that were not sampled must be zero too.
 }
 
-// Whether a factor can't explain a zero result: it has no NaN or infinity, and at most half of its numbers are zero.
+// Whether the factor is finite and at most half of its numbers are zero. If all factors of a product are like that, and
+// the product is zero everywhere, it must have underflowed.
 bool ActivationSampler::IsDense(const Operand& factor) const {
   if (const auto* const list = std::get_if<std::vector<std::optional<ValueId>>>(&factor)) {
     return std::all_of(list->begin(), list->end(),
@@ -235,7 +235,7 @@ ValueId ActivationSampler::OriginOf(ValueId value) const {
     }
     value = *bad;
   }
-  // A norm that also computes the sum before it: the fault began in the sum if that has one.
+  // The fused op computes a sum and its norm. If the sum has non-finite numbers, the fault began in the sum.
   const Node* const node = MakerOf(value);
   return node != nullptr && node->op == kAddNorm && FactsOf(node->outputs[0]).has_fault() ? node->outputs[0] : value;
 }

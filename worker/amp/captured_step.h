@@ -21,9 +21,8 @@ namespace ampd::amp {
 // A recording keeps its working memory between replays, so less is left for other work on the device. Nothing else may
 // use this memory, even where it looks free: the next replay needs it. If there is too little memory for other work,
 // the recording is dropped, and the next step of its shape is recorded again, which costs about as much as running one
-// step directly. Before a step runs directly, MakeRoomFor decides this. An evaluation can be repeated, so the recording
-// is dropped only after the evaluation ran out of memory. So a job never needs more memory than it would without a
-// recording.
+// step directly. MakeRoomFor decides this before a step runs directly. An evaluation drops the recording only after it
+// ran out of memory, because it can be repeated. So a job never needs more memory than it would without a recording.
 //
 // A step that cannot be recorded keeps running directly, with the same results. Single-threaded; owner: the engine.
 class CapturedStep {
@@ -34,17 +33,18 @@ class CapturedStep {
   // REQUIRES: `kernels`, which the steps run with, outlives this.
   CapturedStep(const StepGraphs& graphs, StepKernels& kernels, c10::Device device);
 
-  // Replays the step, or runs it directly after freeing memory for it. `seeds`: the seeds of the step's random ops, one
-  // per phase and micro-batch; empty if no program is random.
+  // Runs one step. Replays the recording if the step has its shape, warms up or records if that is due, and otherwise
+  // runs the step directly. `seeds`: the seeds of the step's random ops, one per phase and micro-batch; empty if no
+  // program is random.
   void Run(const std::vector<Batch>& micro_batches, const std::vector<uint64_t>& seeds, Step step);
 
   // Drops the recording and restarts the warm-up. Call it when later steps will launch other kernels than the recorded
-  // one, for example because FP8's canary demoted a layer. REQUIRES: no step is in flight.
+  // one, for example because a layer no longer computes in FP8. REQUIRES: no step is in flight.
   void Forget();
 
   // Makes room for a step that will run directly on these micro-batches. Drops the recording if the step has more
   // samples than the recorded one, or if the free memory is less than 1.25 times what the recording uses. The extra
-  // quarter is for the products that FP8's canary computes in addition.
+  // quarter is for a step that also computes its FP8 products in a wider format, to compare them.
   void MakeRoomFor(const std::vector<Batch>& micro_batches);
   // Drops the recording and its memory; a replay in flight still completes. Returns false if nothing was recorded.
   bool ReleaseGraph();

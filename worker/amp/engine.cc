@@ -233,8 +233,8 @@ void Engine::LoadScalars() {
   known_rate_factor_ = rate_factor_;
 }
 
-// Returns 0 while a canary step is pending, otherwise 1. canary() describes the step begun last. That is the pending
-// one, because no step may begin after a canary step until its result was read.
+// Returns 0 while an FP8 canary step is pending, otherwise 1. canary() describes the last step begun. A pending canary
+// step is always the last one, because no step begins before its result was read.
 int Engine::max_pending() const { return !pending_.empty() && programs_->fp8 && programs_->fp8->canary() ? 0 : 1; }
 
 void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_stream) {
@@ -289,7 +289,7 @@ CapturedStep* Engine::CaptureFor(const Phase::StepConditions& step) {
   return captured_.get();
 }
 
-// One seed per phase and micro-batch; empty if no program is random.
+// Returns one seed for each phase and micro-batch, or none if no program is random.
 std::vector<uint64_t> Engine::SeedsOf(uint64_t random_stream, size_t num_micro_batches) const {
   std::vector<uint64_t> seeds;
   if (std::any_of(phases_.begin(), phases_.end(), [](const auto& phase) { return phase->is_random(); })) {
@@ -302,7 +302,7 @@ std::vector<uint64_t> Engine::SeedsOf(uint64_t random_stream, size_t num_micro_b
   return seeds;
 }
 
-// The step's work on the device, all in its current stream.
+// Does the step's work on the device, all of it in the current stream. Returns the samples of each phase.
 std::vector<PhaseSamples> Engine::RunStep(const std::vector<Batch>& micro_batches, const Phase::StepConditions& step) {
   std::vector<PhaseSamples> samples;
   const kernels::StepControl& control = scalars_->control();

@@ -52,7 +52,7 @@ struct EngineOptions {
 
 // An output of Engine::Predict.
 struct Prediction {
-  std::string name;   // As graph::WithPredictions names it.
+  std::string name;   // The name of an output of graph::WithPredictions.
   at::Tensor values;  // (B, ...), on the CPU, contiguous: float32, int64 or bool.
 };
 
@@ -90,9 +90,9 @@ struct EngineState {
 //   record                                        sent to the host, read by AwaitStep
 //
 // On a GPU all of this is work in one stream: Enqueue returns before the work is done, and may be called again. If the
-// device has step graphs, steps are recorded and replayed (captured_step.h), with the same bits. Steps that sample
-// gradients or activations and FP8's canary steps run directly. When the canary demotes a layer, steps are recorded
-// again.
+// device has step graphs, steps are recorded and replayed (captured_step.h), with the same bits. Two kinds of steps run
+// directly: those that sample gradients or activations, and FP8's canary steps, which compare FP8 products with exact
+// ones. When a canary step demotes a layer to a wider format, steps are recorded again.
 //
 // A skipped step changes only the loss scale and the counts of batches. Weights, moments, running statistics, schedule
 // and the count of applied steps stay. As in PyTorch, a batch norm counts every batch that it has seen in training: one
@@ -105,8 +105,8 @@ struct EngineState {
 //                  in the usual GAN loop under torch.amp.GradScaler. Only the phase with the overflow is skipped.
 //   ALL_TOGETHER   All phases run on the weights from before the step; then either all update or none, as under Apex.
 //                  No update ever has to be undone.
-// A skipped phase also undoes what its run wrote into running statistics, in whichever module, because the values that
-// made the gradients overflow may have entered them. What other phases wrote stays.
+// A skipped phase also restores all running statistics that its run changed, because the values that made the gradients
+// overflow may have entered them. Changes by other phases stay.
 //
 // LibTorch's errors are thrown as c10::Error. On a GPU the policy sets LibTorch's fp32 products to ieee or tf32 for the
 // whole process. Single-threaded; owner: the trainer's step loop.
@@ -129,7 +129,8 @@ class Engine {
   // Waits for the oldest pending step and returns its result. REQUIRES: a step is pending.
   StepResult AwaitStep();
   int num_pending() const { return static_cast<int>(pending_.size()); }
-  // How many steps may be pending when another is enqueued: 1, or 0 after FP8's canary step, which may demote layers.
+  // The largest number of pending steps at which Enqueue may be called: 1, or 0 after an FP8 canary step, which may
+  // demote layers to a wider format.
   int max_pending() const;
   // Whether steps are replayed: one is recorded and ready.
   bool replays() const { return captured_ && captured_->captured(); }
@@ -206,7 +207,7 @@ class Engine {
   std::unique_ptr<StepKernels> kernels_;
   TensorMap buffers_;
   std::map<std::string, int64_t> batches_before_;  // For each batch counter: its count in the imported state, or 0.
-  int64_t num_micro_batches_ = 0;                  // Micro-batches run since that state.
+  int64_t num_micro_batches_ = 0;                  // Micro-batches run since the import.
   std::vector<std::unique_ptr<Phase>> phases_;
   std::unique_ptr<StepScalars> scalars_;
   std::unique_ptr<CapturedStep> captured_;  // Null if steps are not recorded.

@@ -17,7 +17,7 @@ const at::Tensor& OutputOf(const graph::Graph& program, const std::vector<at::Te
   return outputs[static_cast<size_t>(found - program.outputs().begin())];
 }
 
-// `predicted` and `labels` are classes, (B) int64.
+// Counts right and wrong predictions of each class. `predicted` and `labels`: one class per sample, (B) int64.
 void CountClasses(const at::Tensor& predicted, const at::Tensor& labels, std::vector<ClassCounts>& classes) {
   const auto* const given = predicted.const_data_ptr<int64_t>();
   const auto* const wanted = labels.const_data_ptr<int64_t>();
@@ -34,7 +34,8 @@ void CountClasses(const at::Tensor& predicted, const at::Tensor& labels, std::ve
   }
 }
 
-// `predicted`: (B, classes) bool; `labels`: (B, classes) float, 0 or 1.
+// Counts right and wrong yes-or-no decisions of each class. `predicted`: (B, classes) bool; `labels`: (B, classes)
+// float, 0 or 1.
 void CountDecisions(const at::Tensor& predicted, const at::Tensor& labels, std::vector<ClassCounts>& classes) {
   const auto* const given = predicted.const_data_ptr<bool>();
   const auto* const wanted = labels.const_data_ptr<float>();
@@ -47,14 +48,14 @@ void CountDecisions(const at::Tensor& predicted, const at::Tensor& labels, std::
   }
 }
 
-// Computes EvalSums::num_top5. `logits`: (B, classes), more than five, on any device; `labels`: (B) int64. The program
-// has no nodes for it, because a rule of the policy could round the logit of the label but not the logits that it is
-// compared with.
+// Computes EvalSums::num_top5. `logits`: (B, classes), more than five, on any device; `labels`: (B) int64. The
+// evaluation program does not compute this number, because the policy could then round the label's logit without
+// rounding the logits that it is compared with.
 int64_t CountTop5(const at::Tensor& logits, const at::Tensor& labels) {
   const at::Tensor here = labels.to(logits.device()).reshape({-1, 1});                        // (B, 1)
   const at::Tensor ignored = here.eq(graph::kIgnoredLabel);                                   // (B, 1)
   const at::Tensor own = logits.gather(1, here.masked_fill(ignored, 0));                      // (B, 1)
-  const at::Tensor fifth_largest = std::get<0>(logits.topk(kTop, 1)).narrow(1, kTop - 1, 1);  // (B, 1), after NaNs
+  const at::Tensor fifth_largest = std::get<0>(logits.topk(kTop, 1)).narrow(1, kTop - 1, 1);  // (B, 1); NaN is largest
   return fifth_largest.le(own).logical_and(ignored.logical_not()).sum().item<int64_t>();
 }
 
@@ -85,7 +86,7 @@ EvalSums SumsOf(graph::Head head, int64_t num_classes, const graph::Graph& progr
   sums.num_counted = num_counted;
   if (head == graph::Head::kOwnLoss) {
     sums.num_labels = sums.num_samples;
-    // If nothing is counted, "loss" is the mean over nothing, NaN.
+    // If `num_counted` is 0, the output "loss" is the mean of no numbers, which is NaN.
     sums.loss = num_counted == 0 ? 0 : OutputOf(program, outputs, "loss").item<double>() * num_counted;
     return sums;
   }

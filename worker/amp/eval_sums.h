@@ -23,7 +23,7 @@ struct EvalSums {
 
   double loss = 0;          // Sum of the losses of everything that num_counted counts.
   double num_counted = 0;   // Divisor of the loss: num_labels, or the model's own count if it computes its own loss.
-  int64_t num_correct = 0;  // Correct labels, if the head has an accuracy.
+  int64_t num_correct = 0;  // Correct predictions, if the head has an accuracy.
   // The number of samples whose label has one of the five largest logits. Set only if each sample belongs to one class
   // and there are more than five classes. If logits are equal, all of them count as being among the five. A NaN is
   // larger than every number, but a label whose logit is NaN is never among the five.
@@ -32,7 +32,7 @@ struct EvalSums {
   // (neither includes those labelled graph::kIgnoredLabel), numbers of a regression, or decisions. For a model that
   // computes its own loss, it is the number of samples.
   int64_t num_labels = 0;
-  int64_t num_samples = 0;  // Number of samples; for a language model, of all tokens; for classes, of all labels.
+  int64_t num_samples = 0;           // For a language model, number of tokens, ignored ones included.
   std::vector<ClassCounts> classes;  // Set if the head predicts classes.
 };
 

@@ -35,8 +35,8 @@ struct NonFinite {
 // Reads every tensor once and waits for their device once. Integers are always finite.
 std::optional<NonFinite> FindNonFinite(const std::vector<StateTensor>& tensors);
 
-// "the running statistic layer4.0.bn1.running_var has 512 elements that are not finite", followed by the format if it
-// has 16 bits.
+// Returns text such as "the running statistic layer4.0.bn1.running_var has 512 elements that are not finite", followed
+// by the format if it has 16 bits.
 std::string Describe(const NonFinite& found);
 
 }  // namespace ampd::amp

@@ -21,10 +21,11 @@ constexpr int kMantissaBits = 23;
 constexpr uint32_t kNonFinite = 255;
 constexpr int kBias = 127;
 
-// Index into by_exponent. REQUIRES: `magnitude` is that of a finite nonzero number.
+// Returns the index into by_exponent for a number with these magnitude bits. REQUIRES: the number is finite and not
+// zero.
 size_t PlaceOf(uint32_t magnitude) {
   const uint32_t exponent = magnitude >> kMantissaBits;
-  // A subnormal number is its mantissa times 2^-149.
+  // A subnormal number equals its mantissa times 2^-149.
   const int from_least = exponent == 0 ? static_cast<int>(std::bit_width(magnitude)) - 1
                                        : static_cast<int>(exponent) - kBias - GradientSample::kLeastExponent;
   return static_cast<size_t>(from_least);

@@ -48,7 +48,7 @@ GradientSample SampleGradient(const at::Tensor& gradient, at::ScalarType format)
 // `range`.
 double SuggestScale(const std::vector<GradientSample>& samples, double scale, const precision::ScaleRange& range);
 
-// "2^-24..-15 1.2%, 2^-14 3.4%, ...": the share of each exponent that occurs.
+// Returns text such as "2^-24..-15 1.2%, 2^-14 3.4%, ...": the share of each exponent that occurs.
 std::string DescribeExponents(const GradientSample& sample);
 
 }  // namespace ampd::amp

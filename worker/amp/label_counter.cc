@@ -16,8 +16,8 @@
 namespace ampd::amp {
 namespace {
 
-// Reads a count: a scalar of one of the types that graph::LabelCountProgram allows. Reads memory directly rather than
-// by item(), so that no op of a step is one that waits for a device.
+// Reads a count: a scalar of one of the types that graph::LabelCountProgram allows. Reads its memory directly. item()
+// would be an op that may wait for a device, and a step must have no such op.
 double NumberIn(const at::Tensor& count) {
   switch (count.scalar_type()) {
     case at::kLong:

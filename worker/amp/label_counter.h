@@ -22,9 +22,9 @@ struct LabelCountError : c10::Error {
   using c10::Error::Error;
 };
 
-// Counts the labels of each batch, that is, the number of values of which its loss is the mean. If the loss of each
-// batch is weighted by its share of all labels, the losses of several batches add up to the loss of one batch with all
-// samples, and so do the gradients. The loss decides what is counted:
+// Counts the labels of each batch, that is, the number of values of which its loss is the mean. The engine weights the
+// loss of each batch by its share of all labels. So the losses of several batches add up to the loss of one batch with
+// all samples, and the same is true of the gradients. The loss decides what is counted:
 //
 //   a cross entropy                    the labels other than kIgnoredLabel
 //   another loss of a head             the numbers that the loss compares
@@ -49,8 +49,8 @@ class LabelCounter {
   double CountOf(const Batch& batch) const;
 
   // Sets the share of each micro-batch if there are several: its part of all labels, or equal shares if none has
-  // labels. Returns for each micro-batch whether it has no labels while others do. The list is empty if this is true of
-  // none. Throws like CountOf.
+  // labels. Returns for each micro-batch whether it has no labels while others do. The list is empty if there is no
+  // such micro-batch. Throws like CountOf.
   std::vector<bool> Weigh(std::vector<Batch>& micro_batches) const;
 
  private:

@@ -23,7 +23,8 @@ using LossScalerState = kernels::ScalerState;
 //
 // A user may also set the scale or the interval while the job runs. This differs from the sources in two ways. The new
 // scale is clamped to [floor, cap]. And if the new interval is below the tracker, the scale grows at the next good
-// step; the sources test whether the two are equal, so there the scale would not grow before the next overflow.
+// step. The sources test whether tracker and interval are equal, so in their case the scale would not grow before the
+// next overflow.
 //
 // The scale is an fp32 number. During training it is updated on the device by the same rule (kernels::UpdateScale).
 // This class holds the host's copy, and sets it when the user does. Thread-compatible.

@@ -11,8 +11,8 @@ using Kind = OptimizerConfig::Kind;
 
 namespace {
 
-// The parameter's learning rate and weight decay: those of the first group that matches its name. What the group does
-// not set, and all if no group matches, comes from the optimizer.
+// Returns the parameter's learning rate and weight decay. They come from the first group that matches its name. Values
+// that this group does not set, or both if no group matches, come from the optimizer's configuration.
 ParameterGroup NumbersOf(const std::string& name, const OptimizerConfig& config) {
   ParameterGroup numbers;
   for (const ParameterGroup& group : config.groups) {

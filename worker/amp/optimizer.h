@@ -33,7 +33,7 @@ struct OptimizerConfig {
   double momentum = 0;    // SGD only.
   double dampening = 0;   // SGD only.
   bool nesterov = false;  // SGD only.
-  double beta1 = 0.9;     // AdamW and Adam only, like the next two.
+  double beta1 = 0.9;     // beta1, beta2 and epsilon: AdamW and Adam only.
   double beta2 = 0.999;
   double epsilon = 1e-8;
   at::ScalarType moment_dtype =
@@ -57,8 +57,8 @@ class Optimizer {
   // was made by rule().
   void Step(const std::vector<at::Tensor>& gradients, const kernels::StepDecision* decision);
 
-  // The rule for the decisions about this optimizer's steps (kernels/step_control.h). The caller fills in its schedule
-  // and clip.
+  // The rule for the decisions about this optimizer's steps (kernels/step_control.h). The caller fills in the rule's
+  // schedule and clip.
   kernels::PhaseRule rule() const;
 
   // The averages, one per parameter, in order: fp32, with the parameter's strides. Empty without `ema_decay`.

@@ -285,8 +285,8 @@ std::vector<GradientSample> Phase::SampleGradients(bool of_every_format) const {
   return samples;
 }
 
-// Takes the gradients from the leaves. If `accumulate` is true, adds them to the sums in fp32; otherwise they keep
-// their format.
+// Takes the gradients from the leaves. If `accumulate` is true, adds them to the sums in fp32; otherwise the gradients
+// keep their format.
 void Phase::GatherGradients(bool accumulate) {
   at::NoGradGuard no_grad;
   std::vector<at::Tensor> taken(parameters_.size());

@@ -58,10 +58,10 @@ struct PhaseResult {
   float grad_norm = 0;  // After unscaling, before clipping; not finite on an overflow.
   double learning_rate = 0;
   bool skipped = false;  // Nothing was updated.
-  // This field and the next four describe an overflow. The first three name a parameter, the module that reads it, and
-  // the number of its gradient's non-finite elements: the first such parameter in the order of the backward pass. The
-  // last two count the non-finite elements, and the parameters that have any, over all parameters. If the loss is
-  // finite, the overflow began at the named parameter; otherwise it began in the forward pass or in the data.
+  // The next five fields describe an overflow. The first three hold a parameter whose gradient has non-finite elements,
+  // the module that reads it, and the number of these elements. It is the first such parameter in the order of the
+  // backward pass. The last two count all non-finite elements, and all parameters that have any. If the loss is finite,
+  // the overflow began at this parameter; otherwise it began in the forward pass or in the data.
   std::string overflow_parameter;
   std::string overflow_module;
   int64_t overflow_count = 0;

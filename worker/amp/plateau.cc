@@ -5,7 +5,7 @@
 namespace ampd::amp {
 namespace {
 
-// `eps` of ReduceLROnPlateau: the rate is not changed if it would fall by less.
+// `eps` of ReduceLROnPlateau: if the rate would fall by less than this, it stays as it is.
 constexpr double kMinFall = 1e-8;
 
 }  // namespace

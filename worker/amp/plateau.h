@@ -13,7 +13,7 @@ struct PlateauConfig {
   double min_learning_rate = 0;
 };
 
-// The state that a checkpoint must hold.
+// The state of a Plateau, which a checkpoint must hold.
 struct PlateauState {
   double best_loss = std::numeric_limits<double>::infinity();
   int num_bad_evals = 0;

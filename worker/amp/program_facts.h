@@ -20,8 +20,8 @@ std::map<std::string, int64_t> BatchesCounted(const graph::Graph& program);
 // Whether a run draws random numbers.
 bool IsRandom(const graph::Graph& program);
 
-// A parameter, and the module that reads it last in the forward pass. If no module reads the parameter, it is the one
-// that owns it.
+// A parameter, and the module that reads it last in the forward pass. If no module reads the parameter, `module_path`
+// is the module that owns it.
 struct ParameterReader {
   std::string parameter;
   std::string module_path;

@@ -5,13 +5,13 @@
 namespace ampd::data {
 namespace {
 
-// The image changes of an epoch are drawn from the random stream kChanges + epoch. The offset keeps it apart from the
-// stream with the number `epoch`, from which the sampler draws.
+// The image changes of an epoch are drawn from the random stream kChanges + epoch. The offset makes these streams
+// differ from those of the sampler, which draws from the streams numbered `epoch`.
 constexpr uint64_t kChanges = uint64_t{1} << 63;
 
 constexpr uint64_t kMask = (uint64_t{1} << 31) - 1;
 
-// A number in [0, bound) from 31 random bits; the bias is under bound / 2^31.
+// Returns an almost uniform number in [0, bound), from 31 random bits. The relative bias is under bound / 2^31.
 int64_t BelowBound(uint64_t bits, int64_t bound) {
   return static_cast<int64_t>(((bits & kMask) * static_cast<uint64_t>(bound)) >> 31);
 }

@@ -4,11 +4,11 @@
 
 namespace ampd::data {
 
-// Random changes of training images: a crop at a random place of the padded image, then a mirror image with probability
-// 1/2.
+// Random changes of training images: first a crop at a random position of the padded image, and then a left-right flip
+// with probability 1/2.
 struct Augmentation {
-  int64_t crop_padding = 0;  // Pixels on each side. The crop has the size of the original image.
-  bool flip = false;         // Mirror left to right.
+  int64_t crop_padding = 0;  // Pixels added on each side. The crop is as large as the original.
+  bool flip = false;         // Flip half of the images from left to right.
   uint64_t seed = 0;
 
   bool enabled() const { return crop_padding > 0 || flip; }
@@ -22,8 +22,8 @@ struct ImageChange {
   friend bool operator==(const ImageChange&, const ImageChange&) = default;
 };
 
-// Returns the change of a sample's image in an epoch. It depends on (seed, epoch, sample) alone, not on the order of
-// reading or on the reader. REQUIRES: crop_padding is in [0, 2^30).
+// Returns the change of a sample's image in an epoch. It depends on (seed, epoch, sample) alone, not on the order in
+// which samples are read, or on the thread that reads them. REQUIRES: crop_padding is in [0, 2^30).
 ImageChange ChangeOf(const Augmentation& augmentation, int64_t epoch, int64_t sample);
 
 }  // namespace ampd::data

@@ -67,7 +67,7 @@ bool Batcher::Seek(const Sampler::Cursor& cursor) {
   }
   cursor_ = cursor;
   items_.clear();
-  std::deque<std::shared_ptr<Order>> dropped;  // Frees its memory without the lock.
+  std::deque<std::shared_ptr<Order>> dropped;  // Its memory is freed after the lock is released.
   const absl::MutexLock lock(&mutex_);
   seek_ = cursor;
   dropped.swap(orders_);

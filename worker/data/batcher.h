@@ -19,15 +19,15 @@
 namespace ampd::data {
 
 // Returns the batches of a training run, or one rank's parts of them, in the sampler's order. The batcher's own threads
-// gather batches before they are asked for. How far ahead, and on how many threads, has no visible effect: cursor()
-// counts only batches that were returned, and the content of a batch depends on its position alone. Single-threaded;
-// owner: the training loop.
+// gather batches ahead, before Next asks for them. The number of threads and of batches gathered ahead does not affect
+// the results: cursor() counts only batches that were returned, and the content of a batch depends only on its
+// position. Single-threaded; owner: the training loop.
 //
 //   Start -> [Next | Seek]* -> the destructor, which ends the threads
 class Batcher {
  public:
-  // Returns the samples at `indices` in `epoch`. Called concurrently on the batcher's threads and the caller's. If it
-  // throws, the Next() that should return the batch rethrows the exception.
+  // Returns the samples at `indices` in `epoch`. Called concurrently on the batcher's threads and on the thread that
+  // calls Next. If it throws, the Next() that should return the batch rethrows the exception.
   using Gather = std::function<Dataset::Samples(const std::vector<int64_t>& indices, int64_t epoch)>;
 
   // How far ahead batches are gathered. Both numbers are positive. If the next batch is not ready, Next itself gathers
@@ -35,13 +35,13 @@ class Batcher {
   // several consecutive batches at a time and hands them over together, because waking a thread takes longer than
   // gathering a small batch.
   struct Ahead {
-    size_t batches = 1;  // Maximum number of batches gathered or held before they are asked for.
+    size_t batches = 1;  // Maximum number of batches that are gathered before Next asks for them.
     size_t threads = 1;
   };
 
   struct Batch {
     Dataset::Samples samples;
-    Sampler::Cursor place;  // The batch's own position: Seek(place) returns to it.
+    Sampler::Cursor place;  // The position of this batch: after Seek(place), Next returns this batch again.
   };
 
   Batcher(const Sampler::Options& options, Gather gather, const Ahead& ahead);
@@ -58,12 +58,12 @@ class Batcher {
   // Position of the next batch.
   const Sampler::Cursor& cursor() const { return cursor_; }
 
-  // Continues at `cursor` and drops what was gathered. Returns false, and changes nothing, if no run with these options
-  // can reach `cursor`.
+  // Continues at `cursor` and drops all batches that were gathered ahead. Returns false, and changes nothing, if no run
+  // with these options can reach `cursor`.
   bool Seek(const Sampler::Cursor& cursor);
 
  private:
-  // A batch that is gathered or will be.
+  // A batch, or the description of a batch that is not gathered yet.
   struct Item {
     std::vector<int64_t> indices;
     Sampler::Cursor place;
@@ -74,7 +74,7 @@ class Batcher {
 
   // A group of consecutive batches that one thread gathers.
   struct Order {
-    std::vector<Item> items;   // Owned by the gathering thread until they are gathered.
+    std::vector<Item> items;   // Used only by the gathering thread until is_gathered.
     bool is_gathered = false;  // Guarded by mutex_.
   };
 
@@ -85,11 +85,11 @@ class Batcher {
   void GatherAll(Order& order);
   std::vector<Item> AwaitItems();
 
-  // The number of batches in an order, the group that a thread gathers at once. With an eighth of the limit there are
-  // enough orders for all threads, and a spare one in case some thread is not running.
+  // The number of batches in an order. An eighth of the limit gives enough orders to occupy all threads, and spare ones
+  // in case a thread does not run.
   size_t items_an_order() const { return std::max<size_t>(1, ahead_.batches / 8); }
-  // The maximum number of orders in orders_. They share the limit of `ahead_` with the order in items_; its first item
-  // does not count as ahead, because it is about to be returned.
+  // The maximum number of orders in orders_. Together with the order in items_, they must stay within the limit
+  // `ahead_`. The first batch in items_ does not count, because Next is about to return it.
   size_t most_orders() const { return (ahead_.batches + 1 - items_an_order()) / items_an_order(); }
 
   bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return orders_.size() < most_orders(); }
@@ -105,9 +105,9 @@ class Batcher {
   std::vector<Item> items_;  // Gathered batches that Next has not returned yet, the next one last.
 
   absl::Mutex mutex_;
-  std::optional<Sampler> sampler_ ABSL_GUARDED_BY(mutex_);             // Made by the first thread, because it shuffles.
-  std::optional<Sampler::Cursor> seek_ ABSL_GUARDED_BY(mutex_);        // A seek that the sampler has not followed yet.
-  std::deque<std::shared_ptr<Order>> orders_ ABSL_GUARDED_BY(mutex_);  // Come after items_; Seek drops them.
+  std::optional<Sampler> sampler_ ABSL_GUARDED_BY(mutex_);             // Made with the first order, as it shuffles.
+  std::optional<Sampler::Cursor> seek_ ABSL_GUARDED_BY(mutex_);        // Set until the sampler has performed the seek.
+  std::deque<std::shared_ptr<Order>> orders_ ABSL_GUARDED_BY(mutex_);  // Follow the batches in items_; Seek drops them.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::vector<std::thread> threads_;

@@ -24,7 +24,7 @@ namespace ampd::data {
 // Samples in memory on the CPU. They are images with one class each, windows of a text whose labels are the following
 // tokens, or texts with one class each. Images may also have numbers as labels, and arrays of a file may also provide
 // fields (inputs with names of their own) in addition to images or instead of them. In shapes, N is the number of
-// samples, D the number of elements of one, and B the number of samples in a batch. If a model has no classes
+// samples, D the number of elements of one sample, and B the number of samples in a batch. If a model has no classes
 // (`num_classes` 0), the labels of images are not read, and each label is 0. Thread-compatible; reading is thread-safe.
 class Dataset {
  public:
@@ -33,11 +33,11 @@ class Dataset {
     DataFile labels;
     double mean = 0;
     double deviation = 1;
-    int64_t limit = 0;  // Number of samples that are read; 0: all.
+    int64_t limit = 0;  // Number of samples to read; 0: all.
     int64_t num_classes = 0;
   };
-  // Maps pixels to (value - mean) / deviation. Each list has one number for all channels or one per channel; empty: 0
-  // and 1.
+  // Maps pixels to (value - mean) / deviation. Each list has one number for all channels, or one number per channel. An
+  // empty `mean` means 0, and an empty `deviation` means 1.
   struct Normalization {
     std::vector<double> mean;
     std::vector<double> deviation;
@@ -45,39 +45,39 @@ class Dataset {
   struct Cifar {
     std::vector<DataFile> files;
     CifarLabels kind = CifarLabels::kTen;
-    Normalization normalization;  // Applied to pixels mapped to [0, 1].
+    Normalization normalization;  // Applied after pixels were mapped to [0, 1].
     int64_t limit = 0;
     int64_t num_classes = 0;
   };
-  // Arrays as they were read. Images are (N, D), (N, H, W) or (N, C, H, W), or (N, H, W, C) if the channels are last.
-  // uint8 is mapped to [0, 1], any other type is converted to float. Labels are integers of shape (N) or (N, 1). If the
-  // model takes other labels, `targets` has them. The functions that take Arrays require that takes_images is true or
-  // that there are `fields`.
+  // Arrays as they were read from a file. Images are (N, D), (N, H, W) or (N, C, H, W), or (N, H, W, C) if the channels
+  // are last. uint8 is mapped to [0, 1], any other type is converted to float. Labels are integers, (N) or (N, 1). If
+  // the model takes other labels, `targets` describes them. The functions that take Arrays require that takes_images is
+  // true or that there are `fields`.
   struct Arrays {
     Array images;
     Array labels;
-    std::string images_name;  // Name of the images in messages.
+    std::string images_name;  // Name of the array of images in messages.
     std::string labels_name;
     bool channels_last = false;
     Normalization normalization;
     int64_t num_classes = 0;
-    std::optional<Targets> targets;  // Set instead of classes.
+    std::optional<Targets> targets;  // Set if labels are not classes.
     bool takes_images = true;
     std::vector<FieldArray> fields;
   };
   struct Numpy {
     std::optional<DataFile> archive;  // An .npz file with both arrays; unset: two .npy files.
-    std::string images_array;         // Name in the archive.
+    std::string images_array;         // Name of the array of images in the archive.
     std::string labels_array;
-    DataFile images;  // Used without an archive.
+    DataFile images;  // Read if there is no archive.
     DataFile labels;
     bool channels_last = false;
     Normalization normalization;
     int64_t limit = 0;
     int64_t num_classes = 0;
-    std::optional<Targets> targets;  // Set instead of classes.
+    std::optional<Targets> targets;  // Set if labels are not classes.
     bool takes_images = true;
-    std::vector<Field> fields;  // Arrays of these names in the archive.
+    std::vector<Field> fields;  // Inputs to read from the archive's arrays of the same names.
   };
   struct Tensors {
     DataFile file;  // A safetensors file.
@@ -87,12 +87,13 @@ class Dataset {
     Normalization normalization;
     int64_t limit = 0;
     int64_t num_classes = 0;
-    std::optional<Targets> targets;  // Set instead of classes.
+    std::optional<Targets> targets;  // Set if labels are not classes.
     bool takes_images = true;
-    std::vector<Field> fields;  // Tensors of these names.
+    std::vector<Field> fields;  // Inputs to read from the file's tensors of the same names.
   };
-  // Class prototypes with standard normal elements, plus normal noise. The prototypes depend on the seed alone;
-  // training and evaluation data with the same seed differ in their noise.
+  // Made-up data: each class has a prototype with standard normal elements, and a sample is its class's prototype plus
+  // normal noise. The prototypes depend only on the seed. Training and evaluation data with the same seed have
+  // different noise.
   struct Synthetic {
     std::vector<int64_t> shape;  // Shape of one sample.
     int64_t num_classes = 0;
@@ -103,38 +104,38 @@ class Dataset {
   };
 
   // Consecutive windows of T tokens. Window i holds the tokens from i T on, and its labels are the tokens from i T + 1
-  // on, so the last label of a window is the first token of the next one. An incomplete window at the end is not used,
-  // nor one whose last label is missing. Without labels, all labels are 0.
+  // on, so the last label of a window is the first token of the next one. A window at the end is dropped if it is
+  // incomplete or if its last label is missing. Without labels, all labels are 0.
   struct Text {
     DataFile file;
     TokenFormat format = TokenFormat::kAuto;
     int64_t sequence_length = 0;  // T
-    int64_t limit = 0;            // Number of windows that are used; 0: all.
+    int64_t limit = 0;            // Maximum number of windows; 0: all.
     int64_t vocabulary = 0;
     bool needs_labels = true;
   };
 
-  // Texts with one class each, brought to T tokens: longer ones are cut, shorter ones padded.
+  // Texts with one class each. Every text gets T tokens: a longer text is cut, and a shorter one is padded.
   struct LabelledTexts {
     DataFile file;                // JSON lines
     int64_t sequence_length = 0;  // T
     int64_t pad_token = 0;
-    int64_t limit = 0;                  // Number of lines that are read; 0: all.
-    std::optional<int64_t> vocabulary;  // Number of tokens; unset: unknown.
+    int64_t limit = 0;                  // Number of lines to read; 0: all.
+    std::optional<int64_t> vocabulary;  // Number of different tokens; unset: unknown.
     int64_t num_types = 1;
     int64_t num_classes = 0;
-    bool needs_labels = true;  // False: lines may lack their label, which is then 0.
+    bool needs_labels = true;  // If false, a line without a label gets the label 0.
   };
 
   struct Samples {
     at::Tensor images;  // (B, ...) float; for texts, tokens (B, T) int64. Undefined if there are only fields.
     at::Tensor labels;  // (B), or (B, T) for windows of a text; int64. Targets are (B, ...), in their own type.
-    // Inputs of the model besides the images, by name: the fields, with the type and shape that the model takes. For
-    // texts with a class they are "attention_mask", (B, T) bool, true at the text's own tokens, and "token_type_ids",
+    // The model's other inputs by name. These are the fields, with the types and shapes that the model takes. For texts
+    // with a class they are "attention_mask", (B, T) bool, true at tokens that are not padding, and "token_type_ids",
     // (B, T) int64.
     std::map<std::string, at::Tensor> others = {};
 
-    int64_t bytes() const;  // Bytes of all tensors.
+    int64_t bytes() const;  // Total size of all tensors in bytes.
   };
 
   // Errors have the reasons that data_file.h describes.
@@ -149,23 +150,25 @@ class Dataset {
 
   // Whether the samples are windows of a text, with one label per position.
   bool is_text() const { return windows_.has_value(); }
-  // Names of the model's inputs that the samples provide: first that of `images`, then those of `others`.
+  // Names of the model's inputs that the samples provide: first the name of the input for `Samples::images`, then the
+  // names in `Samples::others`.
   std::vector<std::string_view> input_names() const;
-  // Shape of one image, (C, H, W); empty if the data does not define its layout.
+  // Shape of one image, (C, H, W); empty if the data is no images, or if it does not say which elements are channels,
+  // rows and columns.
   std::vector<int64_t> image_shape() const;
   int64_t size() const;
-  int64_t sample_elements() const;  // Elements per sample of the first of input_names().
+  int64_t sample_elements() const;  // Elements per sample of the input that input_names() names first.
   // The number of texts with a class that were cut to T tokens.
   int64_t num_cut() const { return padded_.has_value() ? padded_->texts.num_cut : 0; }
-  // A note for people on how a token file without a header was read (tokens.h); empty for other data.
+  // Says, for users, how a token file without a header was read (tokens.h). Empty for other data.
   const std::string& note() const { return note_; }
 
-  // Returns the samples at `indices`, with images normalised. Runs on the calling thread alone. REQUIRES: each is in
-  // [0, size).
+  // Returns the samples at `indices`, with images normalised. Runs on the calling thread alone. REQUIRES: each index is
+  // in [0, size).
   Samples Get(const std::vector<int64_t>& indices) const;
-  // Returns the samples at `indices`, with images changed as `augmentation` does in `epoch` and then normalised.
-  // Padding has the value to which a zero of the file is mapped. REQUIRES: each index is in [0, size); image_shape() is
-  // not empty, or the augmentation does nothing.
+  // Returns the samples at `indices`. Images are first augmented with the random changes of `epoch` and then
+  // normalised. The padding of an image counts as pixels that are 0 in the file. REQUIRES: each index is in [0, size);
+  // image_shape() is not empty, or the augmentation does nothing.
   Samples Get(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch) const;
 
  private:
@@ -191,22 +194,22 @@ class Dataset {
   void GatherImages(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch,
                     float* out) const;
 
-  // Makes a dataset of images. They are (N, ...), uint8 or float; labels are (N, ...), contiguous. `normalization` has
-  // one number, or one per channel.
+  // Makes a dataset of images. `images` are (N, ...), uint8 or float. `labels` are (N, ...), contiguous.
+  // `normalization` has one number, or one per channel.
   Dataset(at::Tensor images, at::Tensor labels, const Normalization& normalization);
   // Checks that normalization maps every possible pixel value to a finite number. Otherwise returns DATA_ERROR; the
   // message begins with `name`.
   absl::Status CheckMapping(const std::string& name) const;
 
   std::string note_;
-  std::optional<Windows> windows_;  // Set for windows of a text, which have nothing else.
-  std::optional<Padded> padded_;    // Set for texts with a class, which have nothing else.
+  std::optional<Windows> windows_;  // Set for windows of a text. All members below are then unset.
+  std::optional<Padded> padded_;    // Set for texts with a class. All members below are then unset.
 
   at::Tensor images_;  // Contiguous; undefined if there are only fields.
   at::Tensor labels_;
   std::vector<std::pair<std::string, at::Tensor>> fields_;  // Contiguous, (N, ...) each.
   // The mappings from elements of the file to elements of a sample: one per channel, or one for all channels. Only
-  // bytes are divided by 255.
+  // elements that are bytes are also divided by 255.
   std::vector<kernels::PixelScale> channels_;
 };
 

@@ -56,7 +56,7 @@ Leading LeadingOf(const Dataset::Arrays& source) {
   return {first.field.name, first.array.shape, first.name};
 }
 
-// Bytes of the samples in memory, which may be many times their size in a compressed file.
+// The size of the samples in memory, in bytes. It may be many times the size of a compressed file.
 int64_t SampleBytes(const Dataset::Arrays& source, int64_t num_samples) {
   const int64_t of_image = source.images.type == ElementType::kUint8 ? 1 : sizeof(float);
   const int64_t num_labels = ReadsLabels(source) ? ElementsOf(source.labels.shape) : num_samples;
@@ -79,7 +79,7 @@ absl::Status CheckCount(const std::string& what, const std::vector<int64_t>& sha
                                             ShapeText(leading.shape), " in ", leading.name));
 }
 
-// Checks that the arrays have shapes of samples and equally many samples, and that the samples fit into
+// Checks that the arrays have valid shapes and the same number of samples, and that the samples fit into
 // kMaxDatasetBytes.
 absl::Status CheckShapes(const Dataset::Arrays& source) {
   const std::vector<int64_t>& shape = source.images.shape;
@@ -133,7 +133,7 @@ absl::StatusOr<at::Tensor> LabelsOf(const Array& array, const std::string& name,
   return labels;
 }
 
-// Checks that there is one number for all channels of `images`, one per channel, or none.
+// Checks that `numbers` has one number for all channels of `images`, or one number per channel, or is empty.
 absl::Status CheckPerChannel(const std::vector<double>& numbers, const at::Tensor& images, const std::string& name,
                              const char* what) {
   const size_t channels = images.dim() == 4 ? images.size(1) : 1;
@@ -143,16 +143,16 @@ absl::Status CheckPerChannel(const std::vector<double>& numbers, const at::Tenso
                          absl::StrCat(numbers.size(), " numbers of ", what, " for images of ", channels, " channels"));
 }
 
-// The names of the arrays in a file.
+// The names of the arrays that contain images and labels in a file.
 struct Named {
-  std::string file;  // Prefix of an array's name in messages: the file, and the word for an array of it.
+  std::string file;  // Start of an array's name in messages: the file's name and a word such as "tensor".
   std::string images;
   std::string labels;
 
   std::string Name(const std::string& array) const { return absl::StrCat(file, " \"", absl::CEscape(array), "\""); }
 };
 
-// Reads what `arrays` needs from an NpzFile or TensorArrays, and the fields.
+// Reads the images, the labels and the fields that `arrays` needs from `archive`, an NpzFile or TensorArrays.
 template <typename Archive>
 absl::Status ReadNamed(const Archive& archive, const Named& named, const std::vector<Field>& fields, int64_t limit,
                        Dataset::Arrays* arrays) {
@@ -169,7 +169,7 @@ absl::Status ReadNamed(const Archive& archive, const Named& named, const std::ve
     AMPD_ASSIGN_OR_RETURN(Array array, archive.Read(field.name, limit));
     arrays->fields.push_back({field, std::move(array), named.Name(field.name)});
     num_bytes += arrays->fields.back().array.bytes.size();
-    if (num_bytes > static_cast<size_t>(kMaxDatasetBytes)) {  // Checked before more memory is used.
+    if (num_bytes > static_cast<size_t>(kMaxDatasetBytes)) {  // Checked here, before the next array takes memory.
       return DataError(arrays->fields.back().name,
                        absl::StrCat("with the arrays before it more than ", kMaxDatasetBytes,
                                     " bytes; limit says how many samples are used"));

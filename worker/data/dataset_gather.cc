@@ -1,5 +1,5 @@
-// Gathers batches from a dataset. Plain loops: LibTorch's own would start a second team of threads if a batch is
-// gathered during a step, and would read a batch of bytes four times.
+// Gathers batches from a dataset. Uses plain loops instead of LibTorch's ops. These ops would start a second team of
+// threads if a batch is gathered during a step, and would read a batch of bytes four times.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -45,14 +45,14 @@ struct Plane {
   int64_t columns;
 };
 
-// Maps one channel (H, W) of one image with its random change.
+// Maps one channel (H, W) of one image, after applying the image's random change.
 template <typename Element>
 void MapChanged(const Element* in, const Plane& plane, const ImageChange& change, int64_t padding,
                 const kernels::PixelScale& channel, float* out) {
   const Element zero = 0;
   float padded = 0;
   Map(&zero, 1, channel, &padded);
-  const int64_t shift = change.left - padding;  // Offset of the crop in the image, to the right.
+  const int64_t shift = change.left - padding;  // How far the crop is shifted to the right, in pixels of the image.
   const int64_t begin = std::clamp<int64_t>(-shift, 0, plane.columns);
   const int64_t end = std::clamp<int64_t>(plane.columns - shift, begin, plane.columns);
   for (int64_t row = 0; row < plane.rows; ++row, out += plane.columns) {
@@ -70,8 +70,9 @@ void MapChanged(const Element* in, const Plane& plane, const ImageChange& change
   }
 }
 
-// Prefetches rows before they are read. They are not consecutive, so the processor's own prefetcher predicts at most
-// the rest of one row. A row is requested so early that copying the rows before it takes as long as a memory access.
+// Prefetches rows into the cache before they are read. The rows are not consecutive in memory, so the processor's own
+// prefetcher predicts at most the rest of one row. Each row is requested early enough: copying the rows in between
+// takes as long as a memory access.
 class RowsAhead {
  public:
   // Prefetches the rows at `indices`, in this order. Both arguments must outlive this object.
@@ -85,7 +86,7 @@ class RowsAhead {
     }
   }
 
-  // Call before the row at indices[place] is read.
+  // Call it just before reading the row at indices[place]. Prefetches a later row.
   [[gnu::always_inline]] void Reach(size_t place) const {
     if (place + distance_ < indices_.size()) {
       Prefetch(place + distance_);
@@ -97,7 +98,7 @@ class RowsAhead {
   static constexpr size_t kBytesAhead = 2048;
   static constexpr size_t kMostOfARow = 4096;
 
-  // Always inlined: g++ 12 treats a function of nothing but prefetches as one without effects, and drops its calls.
+  // Always inlined, because g++ 12 assumes that a function that only prefetches has no effect, and removes its calls.
   [[gnu::always_inline]] void Prefetch(size_t place) const {
     const char* const row = rows_ + static_cast<size_t>(indices_[place]) * row_bytes_;
     for (size_t i = 0; i < std::min(row_bytes_, kMostOfARow); i += kLine) {
@@ -111,7 +112,7 @@ class RowsAhead {
   size_t distance_;
 };
 
-// The shape (B, ...) of a batch from (N, ...).
+// The shape (B, ...) of a batch of the rows at `indices` of `all`, which is (N, ...).
 std::vector<int64_t> BatchShape(const at::Tensor& all, const std::vector<int64_t>& indices) {
   std::vector<int64_t> shape = all.sizes().vec();
   shape[0] = static_cast<int64_t>(indices.size());
@@ -149,7 +150,7 @@ absl::Status Dataset::CheckMapping(const std::string& name) const {
   if (!images_.defined() || images_.numel() == 0) {
     return absl::OkStatus();
   }
-  std::vector<float> extremes = {0, 1};  // The range of bytes, which are mapped to [0, 1] first.
+  std::vector<float> extremes = {0, 1};  // Bytes are first mapped to this range.
   if (images_.scalar_type() != at::kByte) {
     const auto [least, greatest] = at::aminmax(images_);
     extremes = {least.item<float>(), greatest.item<float>()};
@@ -172,7 +173,7 @@ void Dataset::GatherImages(const std::vector<int64_t>& indices, const Augmentati
   const Element* const all = images_.const_data_ptr<Element>();
   const int64_t elements = images_.numel() / size();
   const auto num_planes =
-      augmentation.enabled() ? images_.size(1) : static_cast<int64_t>(channels_.size());  // Equal parts of a sample.
+      augmentation.enabled() ? images_.size(1) : static_cast<int64_t>(channels_.size());  // Equal parts of one sample.
   const int64_t of_plane = elements / num_planes;
   const RowsAhead ahead(all, static_cast<size_t>(elements) * sizeof(Element), indices);
   for (size_t place = 0; place < indices.size(); ++place) {

@@ -16,7 +16,7 @@ absl::StatusOr<Dataset> Dataset::ReadText(const Text& source) {
   if (length < 1 || source.limit < 0 || source.limit > (std::numeric_limits<int64_t>::max() - 1) / length) {
     return DataError(source.file.name, absl::StrCat(source.limit, " windows of ", length, " tokens"));
   }
-  const int64_t behind = source.needs_labels ? 1 : 0;  // The last label is the token behind the last window.
+  const int64_t behind = source.needs_labels ? 1 : 0;  // The last label is the token after the last window.
   const int64_t wanted = source.limit > 0 ? source.limit * length + behind : 0;
   AMPD_ASSIGN_OR_RETURN(TokenFile read, ReadTokens(source.file, source.format, wanted, source.vocabulary));
   const int64_t held = std::visit([](const auto& all) { return static_cast<int64_t>(all.size()); }, read.tokens);

@@ -15,7 +15,7 @@
 namespace ampd::data {
 namespace {
 
-// The extents of a sample that are not 1.
+// Returns the extents from dimension `first` on, without extents of 1.
 std::vector<int64_t> ExtentsOf(const std::vector<int64_t>& shape, size_t first) {
   std::vector<int64_t> extents;
   std::copy_if(shape.begin() + static_cast<int64_t>(std::min(first, shape.size())), shape.end(),
@@ -41,8 +41,8 @@ bool MayBe(Targets::Kind kind, Value value) {
   return kind == Targets::Kind::kDecisions ? value == 0 || value == 1 : std::isfinite(static_cast<float>(value));
 }
 
-// Converts the elements to `Number`, and writes them from `out` on. Returns the position of the first element that
-// `kind` rejects, or -1.
+// Converts the elements to `Number`, and writes them to `out`. Returns the position of the first element that `kind`
+// rejects, or -1.
 template <typename Number>
 int64_t Convert(const Array& array, Targets::Kind kind, Number* out) {
   int64_t count = 0;
@@ -63,7 +63,7 @@ std::string TypeText(const Field& field) {
   return text + ")";
 }
 
-// Checks that integers are in [0, vocabulary) or `ignored`. `what`: the word for one of them in messages.
+// Checks that integers are in [0, vocabulary) or `ignored`. `what`: the word for such an integer in messages.
 absl::Status CheckVocabulary(const Array& array, const std::string& name, const char* what, int64_t vocabulary,
                              std::optional<int64_t> ignored) {
   int64_t count = 0;
@@ -163,7 +163,7 @@ absl::StatusOr<at::Tensor> TakeTargets(const Array& array, const std::string& na
   if (wrong < 0) {
     return labels;
   }
-  const float label = labels.data_ptr<float>()[wrong];  // Integers are never rejected.
+  const float label = labels.data_ptr<float>()[wrong];  // Integers are never wrong, so the labels are float here.
   const int64_t sample = wrong / (labels.numel() / labels.size(0));
   return DataError(name,
                    absl::StrCat("sample ", sample, " has a label that is ", label,

@@ -7,8 +7,8 @@
 namespace ampd::data {
 namespace {
 
-// The noise of an epoch is drawn from the random stream kNoise + epoch. This keeps it apart from the streams of the
-// sampler (numbered by epoch) and of augmentation (from 2^63 on).
+// The noise of an epoch is drawn from the random stream kNoise + epoch. The offset makes these streams differ from
+// those of the sampler (numbered by epoch) and of augmentation (from 2^63 on).
 constexpr uint64_t kNoise = uint64_t{1} << 62;
 constexpr uint64_t kFixedNoise = uint64_t{1} << 61;
 

@@ -8,10 +8,9 @@
 namespace ampd::data {
 
 // The noise from which a generator makes its images: (B, shape...) standard normal numbers in fp32, one row per sample
-// of a batch in an epoch. Like a sample's augmentation, a row depends on (seed, epoch, sample) alone, so a run that
-// resumes at the same position in the data draws the same. A sample that is repeated in a padded last batch gets the
-// same row and the same image again. It therefore has more weight, as in any padded batch; nothing depends on distinct
-// rows. `shape`: the shape of a row.
+// of a batch in an epoch. A row depends only on (seed, epoch, sample), so a run that resumes at the same position in
+// the data draws the same rows. A sample that is repeated in a padded last batch gets the same row again, and therefore
+// has more weight in that batch. `shape`: the shape of a row.
 at::Tensor NoiseOf(uint64_t seed, int64_t epoch, const std::vector<int64_t>& samples,
                    const std::vector<int64_t>& shape);
 

@@ -11,11 +11,11 @@ namespace {
 
 __extension__ typedef unsigned __int128 Uint128;
 
-// A number below `bound`; the bias is under bound / 2^64.
+// Returns an almost uniform number in [0, bound), from 64 random bits. The relative bias is under bound / 2^64.
 uint64_t Below(uint64_t bits, uint64_t bound) { return static_cast<uint64_t>((Uint128{bits} * bound) >> 64); }
 
-// The position in a batch where the part of rank `rank` begins, and that of the previous rank ends. If the samples
-// can't be divided equally, the first parts get one more.
+// The position in a batch at which the part of rank `rank` begins and the part of the previous rank ends. If the
+// samples can't be divided equally, each of the first parts has one sample more.
 int64_t PartBegin(int64_t num_in_batch, int64_t num_ranks, int64_t rank) {
   return num_in_batch / num_ranks * rank + std::min(num_in_batch % num_ranks, rank);
 }

@@ -5,19 +5,20 @@
 
 namespace ampd::data {
 
-// How to treat the samples that are left at an epoch's end and do not fill a batch.
+// How to treat the samples at the end of an epoch that do not fill a batch.
 enum class LastBatch {
-  kDrop,  // Omit the samples that are left. If the data has fewer samples than batch_size, each batch is all of them.
+  kDrop,  // Omit these samples. If the data has fewer samples than batch_size, each batch is all of them.
   kPad,   // Fill the batch with samples from the beginning of the same epoch, repeatedly if necessary.
 };
 
 // Decides which samples make the next training batch. Every epoch is a permutation of all samples that depends on
-// (seed, epoch) alone, cut into batches of one size. A checkpoint needs nothing but the cursor. Thread-compatible.
+// (seed, epoch) alone, cut into batches of one size. The cursor is the sampler's only state that a checkpoint must
+// contain. Thread-compatible.
 //
 // If several ranks take a step together, each has a sampler that differs in `rank` alone. They divide the batch that a
 // single rank would get into num_ranks contiguous parts, and rank r takes part r. So the number of ranks does not
-// affect what is trained on. The parts are equal, with one exception (kDrop): if there are fewer samples than
-// batch_size, the batch has all of them. Then the first ranks have one more if needed, and ranks beyond the number of
+// affect what is trained on. The parts are equal, with one exception: with kDrop and fewer samples than batch_size, the
+// batch has all samples. In that case some parts may have one sample more than others, and ranks beyond the number of
 // samples have none. Cursors count the samples of all ranks and are equal on all of them, so a run can resume with any
 // number of ranks that divides batch_size.
 //
@@ -36,15 +37,15 @@ class Sampler {
     int64_t num_ranks = 1;
     int64_t rank = 0;
 
-    // Number of samples in a batch of all ranks together: batch_size, or all samples if they are fewer (kDrop).
-    // REQUIRES: the options meet the requirements of the constructor.
+    // Number of samples in a batch of all ranks together: batch_size; with kDrop, all samples if there are fewer than
+    // batch_size. REQUIRES: the options meet the requirements of the constructor.
     int64_t num_in_batch() const;
     // Number of batches in an epoch. REQUIRES: the options meet the requirements of the constructor.
     int64_t num_batches() const;
   };
 
-  // Where the next batch begins: after `position` samples of the permutation of epoch `epoch`. Samples that a padded
-  // batch repeats are not counted.
+  // The position at which the next batch begins: after `position` samples of the permutation of epoch `epoch`. Samples
+  // that a padded batch repeats are not counted.
   struct Cursor {
     int64_t epoch = 0;
     int64_t position = 0;

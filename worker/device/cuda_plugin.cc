@@ -30,7 +30,7 @@ Function* Find(void* library, const char* symbol) {
 std::string VersionText(int version) { return absl::StrCat(version / 1000, ".", version % 1000 / 10); }
 
 // Initializes the CUDA driver, checks that there is a device, and returns the CUDA version that the driver supports.
-// The driver's functions are declared here as in cuda.h.
+// The functions of the driver have the same declarations here as in cuda.h.
 absl::StatusOr<int> StartDriver(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

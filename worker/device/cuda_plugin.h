@@ -10,7 +10,7 @@ namespace ampd::device {
 // Paths of the CUDA driver and of ampd's CUDA kernels.
 struct CudaLibraries {
   std::string driver = "libcuda.so.1";
-  std::string plugin;  // a path; empty: libampd_cuda.so beside the running program
+  std::string plugin;  // path of libampd_cuda.so; empty: in the folder of the running program
 };
 
 // Loads libampd_cuda.so and returns its kernels, which stay valid until the process ends. Loads the library only on a

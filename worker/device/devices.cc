@@ -76,7 +76,7 @@ struct Devices::Nvml {
   using Handle = NvmlLibrary::Gpu;
   struct Gpu {
     Handle handle = nullptr;
-    std::string trouble;  // why this GPU could not be identified; it stays unhealthy then
+    std::string trouble;  // why this GPU could not be identified; empty if it was
   };
 
   std::unique_ptr<NvmlLibrary> library;

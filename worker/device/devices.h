@@ -14,19 +14,20 @@ namespace ampd::device {
 class Devices {
  public:
   struct Options {
-    int num_threads = 0;            // threads of the CPU device; 0: as many as the process may run on
-    std::vector<std::string> only;  // device ids; empty: all
+    int num_threads = 0;            // threads of the CPU device; 0: one per CPU that the process may use
+    std::vector<std::string> only;  // ids of the devices to use; empty: all devices
     std::string nvml_library = "libnvidia-ml.so.1";
     std::string proc_folder = "/proc";
   };
-  // Finds the devices. NOT_FOUND if `only` names a device that does not exist; the message lists those that do.
+  // Finds the devices. NOT_FOUND if `only` names a device that does not exist; the message lists the devices that
+  // exist.
   static absl::StatusOr<Devices> Discover(const Options& options);
   ~Devices();
   Devices(Devices&&) noexcept;
 
-  // The devices with their current memory. A GPU that NVML can't query is unhealthy, with NVML's error as the reason
-  // and without memory sizes. It becomes healthy when NVML reports its memory again. A GPU that could not be identified
-  // at the start stays unhealthy.
+  // The devices with their current memory. If NVML can't query a GPU, the GPU is unhealthy, with NVML's error as the
+  // reason and without memory sizes. The GPU becomes healthy when NVML reports its memory again. A GPU that could not
+  // be identified at the start stays unhealthy.
   std::vector<v1::Device> Current();
 
  private:

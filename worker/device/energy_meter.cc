@@ -28,7 +28,8 @@ absl::StatusOr<int64_t> ReadNumber(const std::string& path) {
   return number;
 }
 
-// Whether the folder is the counter of a whole CPU package. Others count a part of one, or the whole machine again.
+// Whether the folder belongs to the counter of a whole CPU package. Other counters count parts of a package, or the
+// whole machine, so adding them would count energy twice.
 bool IsPackage(const fs::path& folder) {
   const auto name = ReadFile(folder / "name", kMaxFileBytes);
   return absl::StartsWith(folder.filename().string(), "intel-rapl:") && name.ok() && absl::StartsWith(*name, "package");

@@ -41,12 +41,12 @@ struct EventData {
   unsigned gpu_instance, compute_instance;
 };
 
-// A function of NVML that may be missing: older drivers lack some.
+// A function of NVML, or nothing if the driver is too old to have this function.
 template <typename... Arguments>
 class MaybeFunction {
  public:
   MaybeFunction(const NvmlLibrary& nvml, const char* name) { nvml.Find(name, &function_); }
-  // Whether the call was made and succeeded.
+  // Calls the function. Returns false if it is missing or fails.
   bool operator()(Arguments... arguments) const { return function_ != nullptr && function_(arguments...) == 0; }
 
  private:
@@ -55,11 +55,11 @@ class MaybeFunction {
 
 }  // namespace
 
-// The functions of NVML, with their types of nvml.h, and the GPUs.
+// The functions of NVML that GpuMonitor calls, with their types from nvml.h, and the GPUs.
 struct GpuMonitor::Nvml {
   struct Gpu {
     Handle handle;
-    GpuReadings constant;  // id, uuid and name
+    GpuReadings constant;  // the readings that never change: id, uuid and name
     std::map<int64_t, int64_t> num_xid_errors;
   };
 
@@ -75,7 +75,7 @@ struct GpuMonitor::Nvml {
   void CountXidErrors();
   GpuReadings Read(const Gpu& gpu) const;
 
-  // Reads an unsigned number and returns it in another unit.
+  // Calls a function that reads an unsigned number, and multiplies the number by `unit`. Unset if the call fails.
   static std::optional<double> Scaled(const MaybeFunction<Handle, unsigned*>& function, Handle gpu, double unit) {
     unsigned value = 0;
     return function(gpu, &value) ? std::optional(unit * value) : std::nullopt;
@@ -113,7 +113,7 @@ struct GpuMonitor::Nvml {
   const MaybeFunction<void*, EventData*, unsigned> wait_for_event{*library, "nvmlEventSetWait_v2"};
 
   std::vector<Gpu> gpus;
-  void* xid_events = nullptr;  // NVML's set of events; null: Xid errors can't be counted
+  void* xid_events = nullptr;  // the set of events to wait for; null: Xid errors can't be counted
 };
 
 void GpuMonitor::Nvml::FindGpus(const std::vector<std::string>& only) {
@@ -144,7 +144,7 @@ void GpuMonitor::Nvml::SubscribeToXidErrors() {
 
 void GpuMonitor::Nvml::CountXidErrors() {
   EventData event = {};
-  // Bounded, because a broken GPU could report errors without end.
+  // Limits the events per call, because a broken GPU could report errors without end.
   constexpr int kMostEvents = 1000;
   for (int i = 0; i < kMostEvents && xid_events != nullptr && wait_for_event(xid_events, &event, /*timeout_ms=*/0);
        ++i) {

@@ -7,7 +7,7 @@
 namespace ampd::device {
 namespace {
 
-// How many errors were added since the first reading.
+// How many errors a counter has counted since the first reading; unset if a reading is unset.
 std::optional<int64_t> Added(const std::optional<int64_t>& first, const std::optional<int64_t>& newest) {
   return first.has_value() && newest.has_value() ? std::optional(std::max<int64_t>(*newest - *first, 0)) : std::nullopt;
 }

@@ -10,10 +10,11 @@
 
 namespace ampd::device {
 
-// Sums up what one GPU reports while an attempt runs on it. Single-threaded; owner: the attempt's loop.
+// Collects the readings of one GPU while an attempt runs on it, for a summary. Single-threaded; owner: the attempt's
+// loop.
 class GpuWatch {
  public:
-  // Watches the GPU from now on. Null if there is no NVML or no such GPU. `id`: "gpu0".
+  // Starts to watch the GPU with the device id `id`, such as "gpu0". Returns null if NVML or this GPU is missing.
   static std::unique_ptr<GpuWatch> Open(const std::string& id, const std::string& nvml_library = "libnvidia-ml.so.1");
 
   // Reads the GPU, which takes milliseconds.
@@ -22,8 +23,8 @@ class GpuWatch {
   // The readings of the last update.
   const GpuReadings& newest() const { return newest_; }
 
-  // The means, the largest values and the added errors over all updates. `reserved_bytes`: the memory that this
-  // process's allocator holds.
+  // Returns a summary of all updates: means, maxima, and numbers of new errors. `reserved_bytes`: the GPU memory that
+  // this process's allocator holds.
   v1::GpuUse Use(int64_t reserved_bytes) const;
 
  private:

@@ -5,24 +5,25 @@
 
 namespace ampd::device {
 
-// NVML, the library of NVIDIA's driver that reports on GPUs, loaded at run time: hosts without GPUs don't have it.
-// Thread-safe, as are the functions of NVML.
+// NVML, the library of NVIDIA's driver that reports the state of GPUs. It is loaded at run time, because hosts without
+// GPUs don't have it. This class and the functions of NVML are thread-safe.
 class NvmlLibrary {
  public:
-  // A GPU, as NVML's functions take it (nvmlDevice_t).
+  // NVML's handle of a GPU (nvmlDevice_t).
   using Gpu = void*;
 
   // Loads the library without starting it. Returns null if it is missing.
   static std::unique_ptr<NvmlLibrary> Load(const std::string& path);
-  // Unloads the library, after the counterpart of Start().
+  // Shuts NVML down if Start() was called, and unloads the library.
   ~NvmlLibrary();
   NvmlLibrary(const NvmlLibrary&) = delete;
   NvmlLibrary& operator=(const NvmlLibrary&) = delete;
 
-  // Starts the library (nvmlInit). Returns whether it works. No other function of NVML may be called before.
+  // Initializes NVML (nvmlInit). Returns false if that fails. Call it before any other function of NVML.
   bool Start();
 
-  // Sets `function` to the function of this name, with its type from nvml.h; null if the library lacks it.
+  // Sets `function` to the library's function with this name; null if the library lacks it. `Function`: its type in
+  // nvml.h.
   template <typename Function>
   bool Find(const char* name, Function** function) const {
     *function = reinterpret_cast<Function*>(Address(name));

@@ -42,7 +42,7 @@ absl::StatusOr<at::Tensor> TakeState(const TensorMap& from, const State& state, 
 }
 
 // Returns an input of a run in its declared shape. Checks that all inputs have the same batch size; the first input
-// with a batch dimension sets it.
+// with a batch dimension determines that size.
 at::Tensor AsDeclared(at::Tensor input, const graph::Value& value, std::optional<int64_t>& batch_size) {
   const TensorType& type = value.type;
   TORCH_CHECK(input.defined(), "input ", value.name, " is undefined");

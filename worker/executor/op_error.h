@@ -21,9 +21,9 @@ class OpError : public c10::Error {
   bool is_index_error_;
 };
 
-// Rethrows the current exception as an OpError that names the op `where`. Rethrows exceptions unchanged that belong to
-// no op, such as out-of-memory and device errors, and those that are an OpError already. REQUIRES: called in a catch
-// block.
+// Rethrows the current exception as an OpError that names the op `where`. Two kinds of exceptions are rethrown
+// unchanged: those that belong to no op, such as out-of-memory and device errors, and those that already are an
+// OpError. REQUIRES: called in a catch block.
 [[noreturn]] void ThrowAsOpError(absl::FunctionRef<std::string()> where);
 
 }  // namespace ampd::executor

@@ -12,9 +12,9 @@ struct IValue;
 
 namespace ampd::executor {
 
-// An "ampd." op, called like LibTorch's boxed kernels: the stack holds the node's arguments in the node's order
-// (tensors, None, numbers, lists; a dtype as an int64 holding the at::ScalarType), and the op replaces them with its
-// results. An op with gradients records itself with autograd (torch::autograd::Function).
+// An "ampd." op. Like LibTorch's boxed kernels, it takes its arguments from a stack and replaces them with its results.
+// The stack holds the node's arguments in the node's order: tensors, None, numbers and lists; a dtype is an int64 that
+// holds the at::ScalarType. An op with gradients records itself with autograd (torch::autograd::Function).
 using BoxedOp = std::function<void(std::vector<c10::IValue>& stack)>;
 
 // The ops whose names begin with "ampd.", by name ("ampd.linear_wide"). The folder that implements an op registers it

@@ -51,9 +51,9 @@ bool IsNumber(const Operand* operand) {
                                 std::holds_alternative<bool>(*operand));
 }
 
-// The op by which the node is computed: its own, or its form for numbers if it has numbers in place of tensors. Most
-// ops read such a number as it is, but these would copy it to a GPU as a tensor: the host would wait for the device,
-// and a recording of the step would fail.
+// Returns the op that computes the node. This is the node's own op, with the exception of the ops below if they have a
+// number in place of a tensor. They would copy the number to a GPU as a tensor: the host would wait, and the step could
+// not be recorded. So their overloads for numbers are used.
 std::string FormFor(const Node& node) {
   if (node.op == "aten.where.self") {
     const bool self = IsNumber(node.Find("self")), other = IsNumber(node.Find("other"));

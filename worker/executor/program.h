@@ -52,15 +52,15 @@ struct Instruction {
   std::vector<size_t> results;
   bool returns_list = false;  // The op returns one Tensor[], whose elements are the results.
   std::vector<size_t> drop;   // Values that nothing reads after this call.
-  bool no_gradient = false;   // Autograd does not record it.
-  std::string where;          // The node as named in messages.
+  bool no_gradient = false;   // Autograd does not record the call.
+  std::string where;          // Names the node in messages.
 };
 
 // A checkpoint segment (graph/segments.h): runs once in the forward pass without being recorded, and again in the
 // backward pass, where autograd records it. The autograd node of the segment keeps this object alive.
 struct CompiledSegment : torch::CustomClassHolder {
-  std::vector<Instruction> first;   // Over the values of the whole run.
-  std::vector<Instruction> second;  // Over fresh values, from `inputs` to `outputs`.
+  std::vector<Instruction> first;   // In the forward pass, on the values of the whole run.
+  std::vector<Instruction> second;  // In the backward pass, on values of its own.
   std::vector<size_t> inputs;
   std::vector<size_t> outputs;
   size_t num_values = 0;

@@ -9,9 +9,9 @@
 #include "worker/kernels/schedule.h"
 #include "worker/kernels/step_math.h"
 
-// The decisions between the backward pass and the update, made on the parameters' device: whether the step is skipped,
-// the factor on the gradients, the learning rate, the step's number, and the next loss scale. The host does not read
-// them before the update. The CPU and the CUDA kernels use the same source.
+// The decisions between the backward pass and the update, which are made on the parameters' device. They are whether
+// the step is skipped, the factor on the gradients, the learning rate, the step's number, and the next loss scale. The
+// host does not read them before the update. The CPU and the CUDA kernels use the same source.
 namespace ampd::kernels {
 
 // The effect of an update on the loss scale.
@@ -33,7 +33,7 @@ struct ScalerState {
   float scale = 1;
   int32_t growth_tracker = 0;   // Good steps in the current growth interval.
   int32_t hysteresis_left = 1;  // Overflows until the scale backs off, counting the one that causes it.
-  int32_t growth_interval = 0;  // As configured, or as last ordered.
+  int32_t growth_interval = 0;  // As configured, or as a user last set it.
   friend bool operator==(const ScalerState&, const ScalerState&) = default;
 };
 
@@ -55,8 +55,8 @@ AMPD_HOST_DEVICE inline ScaleChange Grow(const ScalerRule& rule, ScalerState& st
   if (rule.refill_on_every_good_step) {
     state.hysteresis_left = rule.hysteresis;
   }
-  // The tracker may be above the interval, because a user may lower the interval while the job runs. So this is not a
-  // test for equality.
+  // The test is not for equality, because the tracker may be above the interval: a user may lower the interval while
+  // the job runs.
   if (++state.growth_tracker < state.growth_interval) {
     return ScaleChange::kNone;
   }

@@ -21,8 +21,8 @@ struct StepScalars {
   float gradient_scale = 1;  // Unscales and clips: every gradient is multiplied by it when read.
   double rate_factor = 1;    // The schedule's factor on every row's learning rate.
   double average_decay = 0;  // Weight of a row's average in its next value.
-  // Random bits for rounding are a function of this seed, the step, the row's number and the element. So a checkpoint
-  // needs to hold only the seed and the step.
+  // The random bits for rounding are a function of this seed, the step, the row's number and the element. So a
+  // checkpoint needs to hold only the seed and the step.
   uint64_t rounding_seed = 0;
   int64_t step = 0;
 };

@@ -45,7 +45,7 @@ std::map<int64_t, int64_t> ListSegments(const std::string& folder) {
   return segments;
 }
 
-// The offset of the segment that contains the first kept byte at or after `offset`; empty if no such byte was kept.
+// The offset of the segment that contains the first kept byte at or after `offset`; nullopt if no such byte was kept.
 std::optional<int64_t> SegmentFor(const std::map<int64_t, int64_t>& segments, int64_t offset) {
   for (const auto& [begin, size] : segments) {
     if (begin + size > offset) {
@@ -68,7 +68,7 @@ void AttemptLogWriter::Append(std::string_view bytes) {
     }
     const std::string_view part = bytes.substr(0, segment_end_ - end_);
     if (!WriteAll(segment_.get(), part).ok()) {
-      segment_.Reset();  // the torn segment ends here; the next one begins at its own offset
+      segment_.Reset();  // the segment that was written in part ends here; the next one gets its own offset
     }
     end_ += static_cast<int64_t>(part.size());
     bytes.remove_prefix(part.size());

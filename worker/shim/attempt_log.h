@@ -16,7 +16,7 @@
 // The first segment and the newest ones are kept. The segments between them are deleted and leave a gap.
 namespace ampd::shim {
 
-// Writes the log of an attempt. If a write fails, its bytes are lost and leave a gap, but the trainer continues.
+// Writes the log of an attempt. If a write fails, its bytes are lost and leave a gap; the trainer is not affected.
 // Single-threaded; owner: the shim's loop.
 class AttemptLogWriter {
  public:
@@ -42,10 +42,10 @@ class AttemptLogWriter {
 struct LogPart {
   int64_t offset_bytes = 0;   // offset of the first byte of `content`
   int64_t dropped_bytes = 0;  // bytes missing between the requested offset and `offset_bytes`
-  std::string content;        // empty: there is no more yet
+  std::string content;        // empty if the log has no more bytes yet
 };
 
-// Reads up to `max_bytes` of the log, from `offset` on.
+// Reads up to `max_bytes` of the log, starting at `offset` or, if that byte was not kept, at the next kept byte.
 absl::StatusOr<LogPart> ReadAttemptLog(const std::string& folder, int64_t offset, int64_t max_bytes);
 
 }  // namespace ampd::shim

@@ -13,14 +13,14 @@
 namespace ampd::shim {
 namespace {
 
-// Maximum number of passes over the process table in one call. If processes fork faster than that, the next call
-// continues.
+// Maximum number of passes over the process table in one call. If new processes still appear after the last pass, the
+// next call handles them.
 constexpr int kMaxPasses = 50;
 
 void SignalOne(const ProcessEntry& entry, const std::string& boot_id, int signal) {
   if (absl::StatusOr<ProcessHandle> process = ProcessHandle::Open({boot_id, entry.pid, entry.start_ticks});
       process.ok()) {
-    process->Signal(signal).IgnoreError();  // an error means that it has ended meanwhile
+    process->Signal(signal).IgnoreError();  // an error means that the process has already ended
   }
 }
 

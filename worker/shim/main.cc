@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   }
   // Close every file that the shim inherited from the agent.
   close_range(3, ~0u, 0);
-  umask(0077);  // The files of the shim and of the trainer are for their own user.
+  umask(0077);  // Only this user may read files that the shim or the trainer creates.
   ampd::shim::Shim::Options options;
   options.folder = argv[2];
   options.trainer.assign(argv + 4, argv + argc);

@@ -18,8 +18,8 @@ namespace {
 constexpr int64_t kMaxFileBytes = 1 << 20;
 constexpr absl::Duration kSampleInterval = absl::Milliseconds(20);
 constexpr absl::Duration kCountInterval = absl::Seconds(1);
-// Maximum time from the kernel's count of an OOM kill until the shim sees that the process has exited. A process with
-// much memory takes long to exit.
+// Maximum time between the kernel's count of an OOM kill and the shim's notice of the exit. A process with much memory
+// takes long to exit.
 constexpr absl::Duration kDeathTime = absl::Seconds(30);
 
 // The value in the line "<key> <value>" of `text`; empty if there is no such line.
@@ -84,7 +84,7 @@ std::optional<Mount> MountOf(const Place& place, absl::string_view mounts) {
   return std::nullopt;
 }
 
-// The folder of the control group below the mount point; empty if this mount does not show the group.
+// The path of the control group's folder under the mount point; nullopt if this mount does not show the group.
 std::optional<std::string> FolderOf(const Place& place, const Mount& mount) {
   absl::string_view below = place.group;
   if (mount.root != "/" && (!absl::ConsumePrefix(&below, mount.root) || !(below.empty() || below[0] == '/'))) {
@@ -96,8 +96,8 @@ std::optional<std::string> FolderOf(const Place& place, const Mount& mount) {
   return absl::StrCat(mount.point, absl::StripSuffix(below, "/"));
 }
 
-// Opens the file that counts the control group's OOM kills. In version 2 the group itself may lack the memory
-// controller; then opens the file of its nearest ancestor that has it.
+// Opens the file that counts the control group's OOM kills. In version 2 the group may lack the memory controller. In
+// that case opens the file of the nearest ancestor that has the controller.
 UniqueFd OpenCounter(const Place& place, const Mount& mount, std::string folder) {
   const auto open_in = [](const std::string& in, const char* file) {
     return UniqueFd(open(absl::StrCat(in, "/", file).c_str(), O_RDONLY | O_CLOEXEC));
@@ -105,8 +105,8 @@ UniqueFd OpenCounter(const Place& place, const Mount& mount, std::string folder)
   if (place.is_version_1) {
     return open_in(folder, "memory.oom_control");
   }
-  // Kernels before 5.2 have only memory.events. Its count is the same here, because a group that contains processes has
-  // no child groups with the memory controller.
+  // Kernels before 5.2 lack memory.events.local and have only memory.events, which also counts child groups. Here both
+  // counts are equal, because a group that contains processes has no child groups with the memory controller.
   UniqueFd counter = open_in(folder, "memory.events.local");
   counter = counter.ok() ? std::move(counter) : open_in(folder, "memory.events");
   while (!counter.ok() && folder.size() > mount.point.size()) {
@@ -121,7 +121,7 @@ std::string ReadAll(const std::string& path) { return ReadFile(path, kMaxFileByt
 // Whether a process has begun to exit, from its /proc/PID/stat: the ninth field, the flags, contains PF_EXITING. Parses
 // from the last parenthesis, because the command in the second field may contain spaces and parentheses.
 bool IsEnding(absl::string_view stat) {
-  constexpr size_t kFlags = 6;  // index after the command
+  constexpr size_t kFlags = 6;  // position among the fields after the command
   constexpr uint32_t kExiting = 0x4;
   const size_t end = stat.rfind(") ");
   const std::vector<absl::string_view> fields =
@@ -162,7 +162,7 @@ void OomKills::Sample(pid_t process, absl::Duration now) {
   }
   sampled_at_ = now;
   // While a process exits, the kernel shows its version 1 control group as "/". A process with much memory takes some
-  // time to exit, so ignore what the kernel shows then and keep the groups that were read before.
+  // time to exit, so ignore the group that the kernel shows during the exit, and keep the group that was read earlier.
   const std::string process_folder = absl::StrCat(proc_, "/", process);
   const std::string groups = ReadAll(process_folder + "/cgroup");
   if (!groups.empty() && groups != groups_ && !IsEnding(ReadAll(process_folder + "/stat"))) {
@@ -171,8 +171,8 @@ void OomKills::Sample(pid_t process, absl::Duration now) {
   if (counts_.empty() || now >= counts_.back().time + kCountInterval) {
     counts_.push_back(Read(now));
   }
-  // VerdictAt needs a count from before the OOM kill, and takes the oldest one. So drop the oldest count only if the
-  // next one is older than kDeathTime.
+  // VerdictAt compares with the oldest count, which must be from before a possible OOM kill. So drop the oldest count
+  // only if the second oldest is at least kDeathTime old.
   while (counts_.size() > 1 && counts_[1].time <= now - kDeathTime) {
     counts_.pop_front();
   }

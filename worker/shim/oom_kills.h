@@ -30,8 +30,8 @@ class OomKills {
  public:
   enum class Verdict {
     kNone,
-    kOfTheGroup,    // the process's group counted an OOM kill at about the time of the process's end
-    kOfTheMachine,  // the process's group has no count; the machine counted an OOM kill at about that time
+    kOfTheGroup,    // the count of the process's control group rose before the process ended
+    kOfTheMachine,  // the group has no count, and the count of the whole machine rose
   };
 
   // `proc` is the mount point of procfs.
@@ -40,7 +40,7 @@ class OomKills {
   // Reads the OOM counts at `now`, for the control group that the process is in at that time. Cheap, so it may be
   // called often.
   void Sample(pid_t process, absl::Duration now);
-  // Decides about a process that has just been ended by SIGKILL.
+  // Decides whether the OOM killer ended the process. Call it right after the process has been ended by SIGKILL.
   Verdict VerdictAt(absl::Duration now) const;
 
  private:

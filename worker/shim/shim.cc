@@ -29,14 +29,14 @@ namespace {
 constexpr int kProtocol = 1;
 constexpr size_t kMaxClients = 8;
 constexpr int kExecFailed = 127;
-// Retry interval while the shim ends: if the disk is too full for the exit file, or if a process has not exited yet.
+// Retry interval at the end of the shim, while the disk is too full for the exit file or a process has not exited yet.
 constexpr absl::Duration kRetry = absl::Milliseconds(200);
-// Size of the file that reserves disk space for the exit file: one block of common file systems. The exit file is
-// smaller.
+// Size of the file that reserves disk space for the exit file: one block of common file systems, which is larger than
+// the exit file.
 constexpr size_t kReserveBytes = 4096;
 // How long before the lease's deadline the shim stops the trainer. Under load the shim's timer fires some milliseconds
-// late. If it is later than this, the trainer stops by itself at the deadline, which it reads from the shared lease.
-// The shortest lease, 100 ms, is renewed every 20 ms.
+// late. If it is more than kStopAhead late, the trainer stops by itself at the deadline, which it reads from the shared
+// lease. The shortest lease, 100 ms, is renewed every 20 ms.
 constexpr absl::Duration kStopAhead = absl::Milliseconds(25);
 
 // Turns the calling child process into the trainer. Runs in the child, between fork and exec.
@@ -47,9 +47,9 @@ constexpr absl::Duration kStopAhead = absl::Milliseconds(25);
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
-  signal(SIGHUP, SIG_IGN);  // as in the shim: a closing terminal ends no job
-  // Raises the score by which the kernel chooses a process to kill when memory runs out, so that it kills the trainer
-  // before the agent and the shim. An error is ignored, because the score is only a hint.
+  signal(SIGHUP, SIG_IGN);  // the shim ignores SIGHUP too: closing a terminal must not end a job
+  // Raise the kernel's OOM score, so that the kernel kills the trainer before the agent and the shim when memory runs
+  // out. Ignore an error, because the score is only a hint.
   WriteAll(UniqueFd(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)).get(), "500").IgnoreError();
   const int null = open("/dev/null", O_RDONLY);
   dup2(null, STDIN_FILENO);
@@ -106,7 +106,7 @@ absl::Status Shim::Start() {
   // Reserve disk space for the exit file now. If the disk fills up before the trainer exits, the shim could not write
   // the file and could not end, and the device would stay occupied.
   const UniqueFd reserve(open(Reserve().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  WriteAll(reserve.get(), std::string(kReserveBytes, '.')).IgnoreError();  // if this fails, the exit file may still fit
+  WriteAll(reserve.get(), std::string(kReserveBytes, '.')).IgnoreError();  // on an error, the exit file may still fit
   return StartTrainer();
 }
 
@@ -129,7 +129,7 @@ absl::Status Shim::StartTrainer() {
   return absl::OkStatus();
 }
 
-// Waits until at least one event has happened, and handles all events that have.
+// Waits for at least one event, and handles all events that are pending.
 void Shim::RunOnce() {
   std::vector<pollfd> waits = {{signals_.get(), POLLIN, 0}, {timer_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
   if (output_.ok()) {
@@ -220,8 +220,8 @@ void Shim::AcceptClient() {
   }
 }
 
-// Reads the commands that the client has sent and carries them out. Returns false if the client is gone or has sent
-// something that is not a command.
+// Reads the commands that the client has sent and carries them out. Returns false if the client is gone or has sent an
+// invalid command.
 bool Shim::ReadClient(Client& client) {
   char buffer[4096];
   const ssize_t size = read(client.socket.get(), buffer, sizeof(buffer));
@@ -301,7 +301,7 @@ void Shim::ReadOutput() {
   }
 }
 
-// Does as much of the shutdown as is possible now. Returns true if nothing is left to do.
+// Performs the steps of the shutdown that are possible now. Returns true if no step is left.
 bool Shim::Finish() {
   if (!KillDescendants()) {
     return false;
@@ -328,7 +328,7 @@ internal::ShimStatus Shim::Status() const {
 
 void Shim::Broadcast() {
   const internal::ShimStatus status = Status();
-  // Disconnect a client that does not read its messages. The client notices that and connects again.
+  // Disconnect a client that does not read its messages. The client sees the end of the connection and connects again.
   std::erase_if(clients_, [&](auto& client) {
     if (!WriteFrame(client.first, status).ok()) {
       shutdown(client.first, SHUT_RDWR);

@@ -30,7 +30,7 @@ namespace ampd::shim {
 //   4. the deadline comes                       -> all processes are stopped just before it, ShimStatus{suspended}; if
 //                                                  the stop is late, the trainer begins no step (ComputeLease)
 //   5. agent   ShimCommand{later deadline}      -> all processes continue, ShimStatus
-//   6. no lease and no agent for long           -> all processes are killed, because no agent will use this trainer
+//   6. no lease and no agent for a long time    -> all processes are killed, because no agent will use this trainer
 //   7. the trainer ends                         -> the remaining processes are killed, the file `exit` is written,
 //                                                  ShimStatus{exited}, the shim ends
 //
@@ -41,7 +41,7 @@ class Shim {
     std::string folder;
     std::vector<std::string> trainer;  // program and arguments
     AttemptLogWriter::Limits log;
-    absl::Duration unattended_limit = absl::Minutes(10);  // how long a trainer lives without a lease and a client
+    absl::Duration unattended_limit = absl::Minutes(10);  // maximum time without a lease and a connected agent
     const Clock* clock = nullptr;
   };
   explicit Shim(Options options);

@@ -100,6 +100,6 @@ int main(int argc, char** argv) {
   app.add_flag("--no-cuda-graph", flags.no_cuda_graph, "run every step on a GPU op by op");
   app.set_version_flag("--version", ampd::VersionLine("ampd-trainer"));
   CLI11_PARSE(app, argc, argv);
-  umask(0077);  // Checkpoints, and what the attempt leaves in its spawn folder, are for the worker's user.
+  umask(0077);  // Only the worker's user may read checkpoints and the files in the spawn folder.
   return Run(flags);
 }

@@ -22,16 +22,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Leaves the errors unchanged that a retry can't fix: no such artifact, a bad request, damaged data. Turns all other
-// errors into UNAVAILABLE, so that the download is retried.
+// Leaves those errors unchanged that a retry can't repair: a missing artifact, a bad request, damaged data. Turns all
+// other errors into UNAVAILABLE, so that the caller retries the download.
 absl::Status AsServerError(const absl::Status& downloaded) {
   const bool is_final =
       absl::IsNotFound(downloaded) || absl::IsInvalidArgument(downloaded) || absl::IsDataLoss(downloaded);
   return downloaded.ok() || is_final ? downloaded : absl::UnavailableError(downloaded.message());
 }
 
-// Turns an error of a file operation into one that blames this host: DISK_FULL stays, everything else becomes
-// DEVICE_ERROR. Otherwise the artifact itself could seem missing or damaged.
+// Marks an error of a file operation as a fault of this host. DISK_FULL stays as it is, and every other error becomes
+// DEVICE_ERROR. Otherwise a file error such as NOT_FOUND would mean that the artifact is missing.
 absl::Status AsHostError(const absl::Status& failed) {
   return failed.ok() || ReasonOf(failed) == "DISK_FULL"
              ? failed
@@ -187,8 +187,8 @@ absl::Status ArtifactCache::Fetch(const std::string& sha256) {
   return got;
 }
 
-// Downloads the bytes that the partial file lacks, and verifies the content. A partial file from before may contain
-// damaged bytes of an interrupted write: if the digest does not match, deletes it and downloads the whole artifact
+// Downloads the bytes that the partial file lacks, and verifies the content. An interrupted write may have left damaged
+// bytes in the partial file. If the digest does not match, deletes the partial file and downloads the whole artifact
 // again.
 absl::Status ArtifactCache::FetchOnce(const std::string& sha256) {
   const std::string partial = PathOf(sha256) + ".partial";
@@ -241,7 +241,7 @@ absl::Status ArtifactCache::Verify(const std::string& sha256) {
   return AsHostError(SyncFolder(options_.folder));
 }
 
-// Counts partial files towards the limit and deletes them like complete ones.
+// Partial files count towards the limit and are deleted in the same way as complete files.
 void ArtifactCache::Evict(int64_t max_bytes) {
   struct File {
     fs::file_time_type used;
@@ -264,7 +264,7 @@ void ArtifactCache::Evict(int64_t max_bytes) {
   }
   std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.used < b.used; });
   for (const File& file : files) {
-    // Ask IsWanted again for each file, because an artifact may become wanted while others are deleted.
+    // Call IsWanted for each file just before deleting it, because an artifact may become wanted in the meantime.
     if (num_bytes > max_bytes && !IsWanted(file.sha256) && unlink(file.path.c_str()) == 0) {
       num_bytes -= file.num_bytes;
     }

@@ -20,23 +20,25 @@
 namespace ampd::agent {
 
 // Stores the artifacts (uploaded files that attempts need) of this worker, each in a file "<folder>/<sha256>". A thread
-// downloads the wanted artifacts that are missing, one after the other. If the file of a wanted artifact exists
-// already, the artifact becomes READY at once. If the thread is downloading another artifact, it first waits for the
-// next piece of that download. If the server is not available, the download is retried later and does not delay others.
-// Downloaded bytes are kept in
-// "<sha256>.partial". The download resumes from there, also after a restart of the agent. The file gets its final name
-// once its content matches the digest.
+// downloads the wanted artifacts that are missing, one after the other.
+//
+// If the file of a wanted artifact exists already, the artifact becomes READY without a download. If the thread is busy
+// with another download, this happens after the next piece of that download. If the server is not available, a download
+// is retried later and does not delay the others.
+//
+// Downloaded bytes are kept in "<sha256>.partial". An interrupted download resumes from there, also after a restart of
+// the agent. The file gets its final name once its content matches the digest.
 //
 // When the files exceed `max_bytes`, the least recently used files are deleted. When the disk is full, the files of all
 // artifacts that are not wanted are deleted. Thread-safe.
 class ArtifactCache {
  public:
   struct Options {
-    std::string folder;  // created with the first download
+    std::string folder;  // created by the first download
     int64_t max_bytes = int64_t{20} << 30;
     ArtifactSource* source = nullptr;
     const Clock* clock = nullptr;
-    absl::Duration first_pause = absl::Milliseconds(100);  // before the first retry when the server is out of reach
+    absl::Duration first_pause = absl::Milliseconds(100);  // before the first retry if the server can't be reached
     absl::Duration last_pause = absl::Seconds(5);
     std::function<void(const std::string&)> log;  // takes one line; called from any thread
     std::function<absl::Status(int fd, std::string_view bytes)> write = WriteAll;  // writes into a file of the folder
@@ -48,9 +50,9 @@ class ArtifactCache {
 
   struct Lookup {
     enum State { PENDING, READY, FAILED } state = PENDING;
-    // Why the state is FAILED. If the server can't provide the artifact: NOT_FOUND, INVALID_ARGUMENT, or DATA_LOSS (the
-    // content does not match the digest). If this host can't store it: RESOURCE_EXHAUSTED if its disk is full,
-    // otherwise INTERNAL.
+    // The reason for the state FAILED. If the server can't provide the artifact: NOT_FOUND, INVALID_ARGUMENT, or
+    // DATA_LOSS (the content does not match the digest). If this host can't store it: RESOURCE_EXHAUSTED if its disk is
+    // full, otherwise INTERNAL.
     absl::Status error;
   };
   // Replaces the set of artifacts that this worker's attempts need. The cache forgets all other artifacts and may
@@ -78,7 +80,7 @@ class ArtifactCache {
   // Looks for the files of wanted artifacts in the folder, once per artifact, and marks those that exist as READY.
   void FindLocalFiles();
   std::string NextUnsearched();
-  // The PENDING artifact whose download is due first; empty: none is due.
+  // The PENDING artifact whose download is due first; empty if no download is due.
   std::string NextToDownload();
   void RecordResult(const std::string& sha256, absl::Status got);
   void ScheduleRetry(const std::string& sha256, const absl::Status& got);

@@ -13,7 +13,7 @@ namespace ampd::agent {
 // with DEADLINE_EXCEEDED; the caller can then resume it from the bytes that it has. Thread-safe.
 class ArtifactClient final : public ArtifactSource {
  public:
-  // The first download opens the connection.
+  // Does not connect yet; the first download opens the connection.
   explicit ArtifactClient(const ServerConnection& server, absl::Duration deadline = absl::Minutes(10));
   ~ArtifactClient() override;
 

@@ -20,7 +20,8 @@ GateDecision CheckArtifact(const AttemptOnWorker& attempt, const std::optional<i
   if (name.empty()) {
     return {.may_start = true};
   }
-  // The trainer may already run this attempt, started by an earlier agent. Only its Hello shows that, so wait for it.
+  // An earlier agent may already have started this attempt on the trainer. Only the trainer's Hello shows that, so wait
+  // for the Hello.
   if (!hello.has_value()) {
     return {};
   }

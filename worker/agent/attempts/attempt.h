@@ -17,7 +17,7 @@ struct AttemptOnWorker {
   HeldAttempt held;
   std::optional<v1::AttemptDirective> wanted;  // empty after an agent restart, until a directive names the attempt
   TraceContext trace;                          // the agent's span for the attempt; not set if the server named no trace
-  std::string spawn_id;                        // empty: no process was started
+  std::string spawn_id;                        // empty: no trainer was started
   int64_t step = 0;
   int64_t last_saved_step = -1;  // step of the last checkpoint that the trainer reported
   std::string precision;
@@ -27,7 +27,7 @@ struct AttemptOnWorker {
   v1::Reason::Code leave_reason = v1::Reason::REASON_UNSPECIFIED;
   std::optional<absl::Duration> kill_at;  // deadline of a trainer that was asked to leave; since boot
   std::optional<v1::Outcome> outcome;
-  int commanded_connection = 0;  // number of the newest trainer connection that got the start command; 0: none
+  int commanded_connection = 0;  // newest trainer connection that got the start command; 0: none
   AttemptBacklog backlog;
 };
 

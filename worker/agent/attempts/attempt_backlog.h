@@ -10,15 +10,15 @@
 
 namespace ampd::agent {
 
-// An attempt's telemetry counts as stalled once the server has stored nothing of it for this long. As long as the
-// server stores some, the agent waits for the rest, however much there is. The amount is finite, because the trainer's
-// spill file has a maximum size.
+// If the server stores none of an attempt's telemetry for this long, the telemetry counts as stalled, and the agent
+// stops waiting for it. As long as the server stores some, the agent waits for the rest. That wait ends, because the
+// trainer's spill file has a maximum size.
 inline constexpr absl::Duration kTelemetryStandstill = absl::Seconds(10);
 
 // Tracks what one attempt still has to send to the server: checkpoints, telemetry and the log. AttemptBacklog decides
 // what is sent next, what the trainer may discard, and when nothing is left to wait for. It sends nothing itself.
 //
-// A checkpoint is reported once the server has stored the telemetry that precedes it. If the attempt is then lost and
+// A checkpoint is reported once the server has stored the telemetry that precedes it. If the worker is then lost and
 // the job resumes elsewhere from this checkpoint, the job's curves have no gap. If that telemetry stalls, the
 // checkpoint is reported anyway: losing points of a curve is better than losing trained steps.
 //
@@ -39,8 +39,8 @@ class AttemptBacklog {
   void ExpectTelemetryUpTo(uint64_t sequence) { expected_sequence_ = sequence; }
   // Records that the trainer has exited. Returns whether it failed to send some of the telemetry that it announced.
   bool OnTrainerExit();
-  // Called when the trainer has connected again. The last acknowledgement may not have reached it, so the next
-  // ConsumeAcknowledgement returns that again.
+  // Called when the trainer has connected again. The last acknowledgement may not have reached the trainer, so the next
+  // ConsumeAcknowledgement returns it again.
   void OnTrainerConnected() { announced_sequence_ = 0; }
 
   // The next telemetry batch to send to the server; null if all telemetry is sent, or if the maximum number of uploads
@@ -50,17 +50,18 @@ class AttemptBacklog {
   // The log offset from which to send the next chunk; empty while a chunk is in flight.
   std::optional<int64_t> NextLogOffset() const;
   void OnLogSent(int64_t end_bytes) { log_sent_bytes_ = end_bytes; }
-  // `done`: whether the attempt need not wait any longer for its log.
+  // Sets whether the attempt no longer has to wait for its log.
   void SetLogDone(bool done) { log_done_ = done; }
   // Called when a new stream to the server was opened. Everything that is not acknowledged is sent again.
   void OnStreamOpened();
 
-  // Records what the server has stored or refused. Returns whether it has now stored all telemetry before some
-  // checkpoint, so that this checkpoint can be reported.
+  // Records what the server has stored or refused. Returns true if a checkpoint can now be reported, because the server
+  // has stored all telemetry before it.
   bool OnAck(const v1::TelemetryAck& ack, absl::Duration now);
-  // Records that the server has stored the checkpoint of `step`. Returns false if that was known before.
+  // Records that the server has stored the checkpoint of `step`. Returns false if the backlog already knew that.
   bool AcknowledgeCheckpoint(int64_t step);
-  // The sequence up to which the trainer may discard its telemetry; empty if an earlier call returned it already.
+  // Returns the sequence up to which the trainer may discard its telemetry. Returns nullopt if an earlier call has
+  // already returned this sequence.
   std::optional<uint64_t> ConsumeAcknowledgement();
 
   // Returns the checkpoints that a report at `now` should name. A checkpoint is named once the server has stored all
@@ -70,11 +71,11 @@ class AttemptBacklog {
   std::vector<v1::Checkpoint> ReportableCheckpoints(absl::Duration now, bool has_ended) const;
 
   void StartDraining(absl::Duration now) { draining_since_ = now; }
-  // Whether the telemetry needs no more waiting: the server has stored all of it, or refuses it, or the time limit is
-  // over.
+  // Whether the attempt need not wait for its telemetry any longer: the server has stored or refused it, or the time
+  // limit has passed.
   bool TelemetryIsDone(absl::Duration now) const;
   bool LogIsOverdue(absl::Duration now) const;
-  // Whether the attempt needs no more waiting for its telemetry and its log.
+  // Whether the attempt need not wait any longer for its telemetry and its log.
   bool IsDone(absl::Duration now) const;
 
   const TelemetryRelay& telemetry() const { return relay_; }
@@ -91,7 +92,7 @@ class AttemptBacklog {
 
   TelemetryRelay relay_;
   std::vector<SavedCheckpoint> checkpoints_;  // not acknowledged yet
-  absl::Duration stored_at_;                  // when the server last stored some of the telemetry
+  absl::Duration stored_at_;                  // time at which the server last stored telemetry of the attempt
   uint64_t expected_sequence_ = 0;
   uint64_t announced_sequence_ = 0;  // the last result of ConsumeAcknowledgement
   int64_t log_sent_bytes_ = 0;

@@ -18,7 +18,7 @@ class AttemptList {
  public:
   using Items = std::vector<std::unique_ptr<AttemptOnWorker>>;
 
-  // Adds an attempt; the reference is valid until RemoveIf removes it.
+  // Adds an attempt. The returned reference is valid until RemoveIf removes this attempt.
   AttemptOnWorker& Add(const v1::AttemptKey& key);
   void RemoveIf(const std::function<bool(const AttemptOnWorker&)>& condition);
 

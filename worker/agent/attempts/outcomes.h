@@ -8,7 +8,7 @@
 #include "ampd/v1/worker_service.pb.h"
 #include "worker/agent/attempts/attempt.h"
 
-// The outcomes that the agent writes itself, for attempts whose trainer reports none. Pure.
+// The outcomes that the agent makes for attempts whose trainers report no outcome. Pure.
 namespace ampd::agent {
 
 // The outcome of an attempt whose trainer exited without reporting one. `exit` is empty if the exit status was lost.

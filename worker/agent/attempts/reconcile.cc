@@ -55,8 +55,8 @@ class Comparison {
   }
 
  private:
-  // Renews the worker's lease. The directive answers one of the agent's reports; the lease counts from the time when
-  // that report was sent. Ignores an answer to a report that this agent has not sent.
+  // Renews the worker's lease. The directive answers one of the agent's reports, and the lease counts from the time at
+  // which that report was sent. Ignores an answer to a report that this agent has not sent.
   void RenewLease() {
     lease_deadline_ = holdings_.lease_deadline;
     const int64_t from = directive_.renewal_of_boottime_nanos();
@@ -80,8 +80,8 @@ class Comparison {
       occupied_.insert(held.device);
     }
     const v1::AttemptDirective* wanted = FindWanted(held.key);
-    // An ended attempt computes no more, but it keeps its lease: without one, its trainer would be suspended before it
-    // has sent all of its telemetry.
+    // An attempt that has reported its outcome keeps its lease until its trainer exits. Without a lease the trainer
+    // would be suspended, and could not send the rest of its telemetry.
     const bool may_live = (wanted != nullptr || held.state == Attempt::ENDED) && !held.killed;
     if (may_live && held.occupies_device && lease_deadline_ > held.lease_deadline) {
       actions_.renew.push_back({held.key, lease_deadline_, ToDuration(directive_.suspend_limit())});
@@ -130,8 +130,8 @@ class Comparison {
       return;
     }
     if (wanted.desired() == Job::PAUSE || wanted.desired() == Job::CANCEL) {
-      // The server gives the job away once this attempt has ended. Another attempt of the job, of which the server does
-      // not know if it was restored from a backup, may still compute here.
+      // Once this attempt has ended, the server gives the job to another worker. An earlier attempt of the job may
+      // still compute here, and a server that was restored from a backup may not know that attempt. So wait for it.
       if (JobOccupiesDevice(wanted.key().job_id())) {
         actions_.wait.push_back(wanted.key());
         return;

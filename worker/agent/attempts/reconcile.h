@@ -13,16 +13,17 @@
 // no file, no randomness. The simulation runs the same code.
 namespace ampd::agent {
 
-// An attempt that the worker holds: one that it has started or refused, until the outcome is acknowledged and no
-// process or unsent telemetry of it is left.
+// An attempt that the worker holds. The worker holds every attempt that it has started or refused, until the outcome is
+// acknowledged and the attempt has no process and no unsent telemetry any more.
 struct HeldAttempt {
   v1::AttemptKey key;
   std::string device;
   v1::Attempt::State state = v1::Attempt::STARTING;
-  // The last orders sent to the trainer. When the agent connects to the trainer again, it repeats an order to leave
-  // (sent_desired other than RUN) and resets the numbers below to 0, so that those orders are sent again too.
+  // The last orders sent to the trainer. When the agent connects to the trainer again, it repeats an order to leave (if
+  // sent_desired is not RUN). It also resets the three numbers below to 0, so that the orders with these numbers are
+  // sent again.
   v1::Job::Desired sent_desired = v1::Job::RUN;
-  uint64_t sent_loss_scale = 0;  // the number of the settings
+  uint64_t sent_loss_scale = 0;  // the number of the settings that were sent last
   uint64_t sent_gradient_request = 0;
   uint64_t sent_profile_request = 0;
   absl::Duration lease_deadline;  // since boot
@@ -35,8 +36,8 @@ struct HeldAttempt {
 struct Holdings {
   std::vector<HeldAttempt> attempts;
   std::vector<v1::Device> devices;
-  v1::DirectiveId reflected;             // the newest directive processed before
-  int64_t last_sent_boottime_nanos = 0;  // send time of the newest report; a lease renewal for a later one is ignored
+  v1::DirectiveId reflected;             // the newest directive that was processed
+  int64_t last_sent_boottime_nanos = 0;  // send time of the newest report; lease renewals for later ones are ignored
   absl::Duration lease_deadline;         // end of the worker's lease, since boot; attempts that start get it too
   std::vector<std::string> removals;     // paths below the checkpoint root that are still to be removed
 };
@@ -81,9 +82,9 @@ struct RenewAction {
 };
 
 // The actions that a directive requires, in the order in which the agent carries them out. Kills come first, then lease
-// renewals, then starts, so that two attempts of one job never compute at once.
+// renewals, then starts, so that two attempts of one job never compute at the same time.
 struct Actions {
-  bool stale = false;                  // the directive is not newer than the reflected one; nothing else is set
+  bool stale = false;                  // the directive is not newer than the last processed one; all else is unset
   absl::Duration lease_deadline;       // end of the worker's lease from now on; only grows
   std::vector<v1::AttemptKey> kill;    // attempts no longer assigned here: killed without a checkpoint
   std::vector<v1::AttemptKey> forget;  // attempts whose outcome is durable or no longer expected

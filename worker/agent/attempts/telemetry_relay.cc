@@ -11,7 +11,8 @@ namespace {
 
 using v1::TelemetryBatch;
 
-// Whether the batch may be merged with others: it is well-formed, so the server accepts it, and has no unknown columns.
+// Whether the batch may be merged with others: it is well-formed, so that the server accepts it, and has no columns
+// that this agent does not know.
 bool IsJoinable(const TelemetryBatch& batch) {
   return points::CheckBatch(batch).ok() && !points::HasUnknownColumns(batch.steps());
 }
@@ -40,7 +41,7 @@ void TelemetryRelay::Add(TelemetryBatch batch) {
   }
 }
 
-// A batch that the server would drop is not merged with others, because the server would then drop the others too.
+// Never merges a batch that the server would drop, because the server would then drop the other records too.
 bool TelemetryRelay::MergeIntoLast(const Kept& added) {
   if (batches_.size() <= num_sent_) {
     return false;

@@ -9,11 +9,11 @@
 namespace ampd::agent {
 
 // Passes the telemetry of one attempt from the trainer to the server. The trainer keeps all telemetry until it is
-// acknowledged, so the relay's buffer may be lost; its size is limited.
+// acknowledged, so nothing is lost if the relay's buffer is lost. The buffer's size is limited.
 //
 // At most kMaxUploads uploads are in flight at a time. Batches that arrive meanwhile are merged. When the server has
-// stored an upload, they are sent as one upload. So the faster the steps are, the more of them share an upload, and no
-// step waits longer than the server takes to store the uploads before it.
+// stored an upload, the merged batches are sent as one upload. So with faster steps, each upload contains more steps,
+// and a step waits only until the server has stored the uploads before it.
 //
 //   trainer --Add--> [ in flight: 1-3, 4-5, 6, 7 | merged: 8-31 ] --Next, Sent--> server
 //                                 ^------------------Acknowledge--------------------'
@@ -31,7 +31,8 @@ class TelemetryRelay {
   static constexpr size_t kMaxUploads = 4;
 
   void Add(v1::TelemetryBatch batch);
-  // The next batch to send; null if all are sent or kMaxUploads are in flight. Sent() advances to the batch after it.
+  // The next batch to send; null if all are sent or kMaxUploads are in flight. Call Sent() to advance to the following
+  // batch.
   const v1::TelemetryBatch* Next() const;
   void Sent() { ++num_sent_; }
   // Called when a new stream was opened: everything that is not acknowledged is sent again.

@@ -18,7 +18,7 @@
 namespace ampd::agent {
 namespace {
 
-constexpr int kNumThreads = 8;  // They mostly wait: for the clients that take the files.
+constexpr int kNumThreads = 8;  // Most threads wait for clients, which receive the files slowly.
 constexpr size_t kMaxWaiting = 64;
 constexpr int64_t kPieceBytes = 256 << 10;
 
@@ -119,7 +119,7 @@ void FileSender::Run() {
     const absl::Status sent = options_.uplink->Send(PiecesOf(options_.root, *request));
     if (!sent.ok() && !absl::IsCancelled(sent)) {
       absl::MutexLock lock(&mutex_);
-      accepted_.erase(request->transfer());  // The next directive may request it again.
+      accepted_.erase(request->transfer());  // So Send accepts it again if the next directive repeats it.
       options_.log(
           absl::StrCat("can't send ", request->path(), "/", request->file_name(), " to the server: ", sent.message()));
     }

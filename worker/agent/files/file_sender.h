@@ -15,13 +15,13 @@
 namespace ampd::agent {
 
 // Opens the file that a request names and returns a function that reads it piece by piece (FileUplink::NextPiece). The
-// first piece names the transfer. A file that can't be read gives a piece with the failure. Reads only regular files
-// below `root`, and follows no symbolic link.
+// first piece contains the id of the transfer. If the file can't be read, the function returns a piece with the
+// failure. Reads only regular files below `root`, and follows no symbolic link.
 FileUplink::NextPiece PiecesOf(const std::string& root, const v1::FileRequest& request);
 
 // Sends the files of checkpoints that the server requests, a few at a time, on threads of its own. The server repeats a
-// request in its directives until it receives the file; each transfer is sent once, unless its call failed. Send and
-// Stop: owner is the agent's loop.
+// request in its directives until it has received the file. FileSender sends each transfer once, and again only if the
+// call failed. Only the agent's loop calls Send and Stop.
 class FileSender {
  public:
   struct Options {
@@ -32,8 +32,8 @@ class FileSender {
   explicit FileSender(Options options);
   ~FileSender() { Stop(); }
 
-  // Begins to send the files of `requests` that are not being sent yet; `requests` are all of a directive. If too many
-  // files wait, the rest is left to a later directive.
+  // Starts to send the files of `requests`, except those that are being sent already. `requests`: all requests of a
+  // directive. If too many files wait for a thread, the rest is left to a later directive.
   void Send(const std::vector<v1::FileRequest>& requests);
   // Ends all transfers and waits for the threads.
   void Stop();
@@ -44,7 +44,7 @@ class FileSender {
   const Options options_;
   BoundedQueue<v1::FileRequest> waiting_;
   absl::Mutex mutex_;
-  std::set<std::string> accepted_ ABSL_GUARDED_BY(mutex_);  // transfers of the last directive that were begun
+  std::set<std::string> accepted_ ABSL_GUARDED_BY(mutex_);  // transfers of the last directive that were accepted
   std::vector<std::thread> threads_;
 };
 

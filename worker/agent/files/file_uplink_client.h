@@ -8,8 +8,8 @@
 
 namespace ampd::agent {
 
-// Implements FileUplink with WorkerService.SendFile. It has its own connection, so that files do not delay reports; the
-// first file opens it. Thread-safe.
+// Implements FileUplink with WorkerService.SendFile. Uses a connection of its own, so that files do not delay reports.
+// The first file opens the connection. Thread-safe.
 class FileUplinkClient final : public FileUplink {
  public:
   explicit FileUplinkClient(const ServerConnection& server);

@@ -28,13 +28,14 @@ namespace {
 
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
 constexpr absl::Duration kLastBackoff = absl::Seconds(3);
-// How long the writer thread may take to notice that its stream has ended. After that it is cancelled.
+// How long the writer thread may take to notice that its stream has ended. After that time, the call is cancelled.
 constexpr absl::Duration kWriterTimeout = absl::Seconds(1);
 constexpr size_t kMaxTelemetryQueue = 32;
 constexpr size_t kMaxReportQueue = 1;
 
-// A bidirectional gRPC stream that is reopened until Stop. Sends Out to the server and receives In. Messages wait in a
-// queue; when the connection is lost, the messages still in the queue are dropped. Thread-safe.
+// A bidirectional gRPC stream, which is reopened after every end until Stop. Sends messages of type Out to the server
+// and receives messages of type In. Messages wait in a queue; when the connection is lost, the messages still in the
+// queue are dropped. Thread-safe.
 template <typename Out, typename In>
 class Stream {
  public:
@@ -42,11 +43,11 @@ class Stream {
   struct Options {
     std::shared_ptr<grpc::Channel> channel;
     Open open;
-    size_t capacity = 1;          // The queue holds this many messages.
-    bool replace_oldest = false;  // Whether Send to a full queue drops the oldest message; otherwise Send refuses.
+    size_t capacity = 1;          // Maximum number of messages in the queue.
+    bool replace_oldest = false;  // If the queue is full, Send drops the oldest message instead of failing.
     std::function<void()> on_open;
     std::function<void(In)> on_message;
-    std::function<void()> on_room;  // Called when a full queue has capacity again.
+    std::function<void()> on_room;  // Called when a full queue has space again.
     // `connected`: whether the stream was established before it ended.
     std::function<void(const grpc::Status&, bool connected)> on_end;
   };
@@ -94,10 +95,11 @@ class Stream {
     absl::Duration backoff = kFirstBackoff;
     Ending ending = Ending::kUnanswered;
     while (!Stopped()) {
-      // If the connection fails for the first time, report that at once. From then on, let the call wait for a
-      // connection, because gRPC connects only while a call waits.
+      // Report the first failure to connect at once. After a failure, let the next call wait for a connection, because
+      // gRPC connects only while a call waits.
       ending = RunOnce(/*wait_for_connection=*/ending == Ending::kNoConnection);
-      // The server answered, so start over with a short pause: after a server restart, the lease must be renewed soon.
+      // If the server answered, make the next pause short again, because after a restart of the server the lease must
+      // be renewed soon.
       if (ending == Ending::kAnswered) {
         backoff = kFirstBackoff;
       }
@@ -116,7 +118,7 @@ class Stream {
       }
       context_ = &context;
     }
-    // Returns when the channel is connected, when the attempt to connect has failed, or when Stop has cancelled it.
+    // Opening returns when the channel is connected, when connecting has failed, or when Stop has cancelled it.
     auto stream = options_.open(&context);
     const bool connected = options_.channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
     const bool answered = connected && Exchange(context, *stream);
@@ -170,7 +172,8 @@ class Stream {
     return answered;
   }
 
-  // Writes messages until the queue is closed or the stream ends. If a write fails, the reader notices the end as well.
+  // Writes messages until the queue is closed or the stream ends. A failed write needs no report here, because the
+  // reading thread then also sees the end of the stream.
   void Write(Queue& queue, grpc::ClientReaderWriterInterface<Out, In>& stream) {
     std::optional<Out> message;
     do {
@@ -220,7 +223,7 @@ struct AttachClient::State {
   std::unique_ptr<TelemetryStream> telemetry;
   absl::Mutex mutex;
   Arrivals arrivals ABSL_GUARDED_BY(mutex);
-  std::set<std::string> reported ABSL_GUARDED_BY(mutex);  // Errors that were logged since the server accepted this.
+  std::set<std::string> reported ABSL_GUARDED_BY(mutex);  // Errors logged since the server last accepted this worker.
 
   void Wake() {
     const uint64_t one = 1;
@@ -255,7 +258,8 @@ struct AttachClient::State {
     }
     Wake();
   }
-  // Logs why the stream ended. Logs the same error again only if the server has accepted this worker since.
+  // Logs why the stream ended. An error that was already logged is logged again only if the server has accepted this
+  // worker in between.
   void OnStreamEnded(const grpc::Status& status, bool connected) {
     const std::string reason = ReasonOf(FromGrpcStatus(status));
     if (reason == "REPLACED") {

@@ -7,14 +7,13 @@
 namespace ampd::agent {
 
 // The agent's link to the server: an attach stream for reports and directives, and a telemetry stream for uploads and
-// acknowledgements. Each is opened again whenever it is lost. No call blocks, and a sent message may never arrive.
-// Thread-safe.
+// acknowledgements. A lost stream is opened again. No call blocks, and a sent message may never arrive. Thread-safe.
 class ServerLink {
  public:
-  // Everything that arrived since the last ReceiveArrivals, in order.
+  // Everything that arrived since the last call of ReceiveArrivals, in order.
   struct Arrivals {
-    int num_attach_streams = 0;     // attach streams opened since
-    int num_telemetry_streams = 0;  // telemetry streams opened since; after one, send unacknowledged telemetry again
+    int num_attach_streams = 0;     // attach streams that were opened
+    int num_telemetry_streams = 0;  // telemetry streams that were opened; resend unacknowledged telemetry
     std::vector<v1::WorkerDirective> directives;
     std::vector<v1::TelemetryAck> acks;
     bool is_replaced = false;  // another agent with this agent's id has taken its place
@@ -27,8 +26,8 @@ class ServerLink {
   // wake_fd() is readable.
   virtual bool SendTelemetry(const v1::TelemetryUpload& upload) = 0;
   virtual Arrivals ReceiveArrivals() = 0;
-  // A descriptor that is readable when something has arrived or the telemetry queue has capacity again. The caller
-  // reads eight bytes from it, which resets it.
+  // A descriptor that is readable when a message has arrived, or when a full telemetry queue has space again. The
+  // caller reads eight bytes from it, which resets it.
   virtual int wake_fd() const = 0;
 };
 

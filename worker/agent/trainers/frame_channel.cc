@@ -40,7 +40,7 @@ bool FrameChannel::MaybeConnect(absl::Duration now) {
 
 void FrameChannel::Send(const google::protobuf::MessageLite& message) {
   EncodeFrame(message, &outgoing_);
-  Flush().IgnoreError();  // if the connection is lost, the next Exchange returns the error
+  Flush().IgnoreError();  // if the connection is lost, the next call of Exchange returns the error
 }
 
 absl::Status FrameChannel::Flush() {

@@ -11,13 +11,13 @@
 
 namespace ampd::agent {
 
-// A connection to a Unix socket that carries frames (base/ipc/frames.h) in both directions. Connects again after a lost
-// connection, with growing pauses. No call blocks. Single-threaded; owner: the agent's loop.
+// A connection to a Unix socket that carries frames (base/ipc/frames.h) in both directions. After the connection is
+// lost, MaybeConnect connects again, with growing pauses. No call blocks. Single-threaded; owner: the agent's loop.
 class FrameChannel {
  public:
   explicit FrameChannel(std::string path) : path_(std::move(path)) {}
 
-  // Connects if there is no connection and the next try is due. Returns true if it has just connected.
+  // Tries to connect if there is no connection and the next try is due. Returns true if this call has connected.
   bool MaybeConnect(absl::Duration now);
 
   // Queues a frame. REQUIRES: connected.

@@ -51,8 +51,8 @@ bool SpawnFolder::Read() {
 }
 
 // Whether the shim may have started. The process that becomes the shim creates the shim's log, and holds the lock of
-// the state folder until the shim's program begins. The caller holds that lock now, so without a log no shim has
-// started and none will. A crash of the machine may lose the log, which is not synced, but then the boot id has
+// the state folder until the shim's program begins. The caller holds that lock now, so if there is no log, no shim has
+// started and none will start. A crash of the machine may lose the log, which is not synced, but then the boot id has
 // changed.
 bool SpawnFolder::ShimMayHaveBegun() const {
   const absl::StatusOr<std::string> boot = BootId();

@@ -27,8 +27,8 @@ class SpawnFolder {
   // or PERMISSION_DENIED.
   static absl::StatusOr<SpawnFolder> Create(const std::string& state_folder, const internal::SpawnRecord& record);
 
-  // Lists all folders for which a shim was started, and removes the others. The others are folders without a readable
-  // record, and folders of an agent that ended after writing the record and before starting the shim. If the disk
+  // Lists all folders for which a shim may have been started, and removes all other folders: those without a readable
+  // record, and those of an agent that ended after it wrote the record and before it started the shim. If the disk
   // damaged a record, the folder's shim ends by itself once its lease and suspend limit have run out. REQUIRES: the
   // caller holds the lock of the state folder, so that no earlier agent is starting a shim.
   static std::vector<SpawnFolder> List(const std::string& state_folder);
@@ -38,7 +38,7 @@ class SpawnFolder {
 
   // The exit status; empty until the shim has written it.
   std::optional<internal::ShimStatus> ReadExit() const;
-  // Whether the shim only guesses that the kernel's out-of-memory killer ended the trainer.
+  // Whether the out-of-memory flag in the exit status is only a guess of the shim.
   bool OomIsAGuess() const;
   void Remove();
 

@@ -35,10 +35,11 @@ bool HasVariable(const std::vector<std::string>& environment, const std::string&
                      [prefix = absl::StrCat(name, "=")](const auto& entry) { return absl::StartsWith(entry, prefix); });
 }
 
-// Makes OpenMP's threads spin only briefly, unless the operator's environment sets how they wait. OpenMP's threads wait
-// for each other many times in a step, and by default libgomp's threads spin for milliseconds without yielding the
-// core. If other processes want the cores, a step then takes 3 to 6 times as long. On free cores a short spin made no
-// difference in fp32 and up to a tenth in bf16, less than the variation between runs (both measured on two cores).
+// Makes the trainer's OpenMP threads spin only briefly while they wait, unless the operator's environment says how they
+// wait. OpenMP's threads wait for each other many times in a step, and by default libgomp's threads spin for
+// milliseconds without yielding the core. If other processes want the cores, a step then takes 3 to 6 times as long. On
+// free cores a short spin made no difference in fp32 and up to a tenth in bf16, less than the variation between runs
+// (both measured on two cores).
 void AddOpenMpDefaults(std::vector<std::string>& environment) {
   if (!HasVariable(environment, "OMP_WAIT_POLICY") && !HasVariable(environment, "GOMP_SPINCOUNT")) {
     environment.emplace_back("GOMP_SPINCOUNT=1000");
@@ -49,7 +50,7 @@ std::vector<std::string> EnvironmentWith(const std::string& token) {
   std::vector<std::string> environment;
   const std::string prefix = absl::StrCat(kTokenVariable, "=");
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    // The trainer needs no access to the server, so it does not get the worker's token for it.
+    // Leave out the worker's token for the server, because the trainer must not have access to the server.
     if (!absl::StartsWith(*entry, prefix) && !absl::StartsWith(*entry, "AMPD_TOKEN=")) {
       environment.emplace_back(*entry);
     }
@@ -112,7 +113,8 @@ absl::StatusOr<std::unique_ptr<SpawnedTrainer>> SpawnedTrainer::Start(const std:
   if (absl::StatusOr<ProcessIdentity> identity = IdentityOf(*pid); identity.ok()) {
     record.set_shim_start_ticks(identity->start_ticks);
   }
-  // Writing the record again adds the shim's pid. If that fails, the shim is still found by its socket and its token.
+  // Write the record again, now with the shim's pid. If that fails, the shim is still found by its socket and its
+  // token.
   trainer->folder_.Write(record).IgnoreError();
   return trainer;
 }
@@ -227,8 +229,8 @@ void SpawnedTrainer::DetectExit() {
   if (exit_.has_value()) {
     exited_ = true;
   } else if (!ShimIsAlive()) {
-    // The shim is gone. If it wrote an exit file, the file exists now. Processes that the shim left behind are found by
-    // their token and killed.
+    // The shim is gone. If the shim wrote an exit file, that file exists by now. Find processes that the shim left
+    // behind by their token, and kill them.
     exit_ = folder_.ReadExit();
     const std::vector<ProcessIdentity> left = ProcessesStartedWith(kTokenVariable, folder_.record().token());
     for (const ProcessIdentity& identity : left) {

@@ -41,8 +41,8 @@ class SpawnedTrainer {
   // Binds the trainer to an attempt, by writing the attempt's key and traceparent to the record.
   absl::Status Bind(const v1::AttemptKey& key, const std::string& traceparent);
 
-  // Renews the lease to `deadline`. If the lease runs out, the shim suspends the trainer, and kills it after
-  // `suspend_limit`.
+  // Renews the lease to `deadline`. If the lease runs out, the shim suspends the trainer. If the trainer is still
+  // suspended after `suspend_limit`, the shim kills it.
   void SetLease(absl::Duration deadline, absl::Duration suspend_limit);
   // Makes the shim kill the trainer and all other processes below the shim.
   void Kill();
@@ -63,7 +63,8 @@ class SpawnedTrainer {
   bool trainer_connected() const { return trainer_.connected(); }
   // Whether the shim has confirmed a lease that lasts until `deadline` or longer.
   bool HasLease(absl::Duration deadline) const;
-  // Number of connections made to the trainer so far. When it grows, the agent must send its commands again.
+  // Number of connections made to the trainer so far. After each new connection, the agent must send its commands
+  // again.
   int num_trainer_connections() const { return num_trainer_connections_; }
   // The trainer's Hello on its newest connection; empty until it arrives.
   const std::optional<internal::Hello>& hello() const { return hello_; }
@@ -86,7 +87,7 @@ class SpawnedTrainer {
   FrameChannel trainer_;
   internal::ShimStatus shim_status_;
   bool was_suspended_ = false;
-  internal::ShimCommand command_;  // the state that the shim should have; sent again on every connection
+  internal::ShimCommand command_;  // what the shim must do; sent again on every connection
   int num_trainer_connections_ = 0;
   std::optional<internal::Hello> hello_;
   absl::Duration next_search_;

@@ -123,8 +123,6 @@ void TrainerPool::KillAll() {
   }
 }
 
-// Reaps the shims that have exited, and orphaned processes: an agent that is the first process of a container becomes
-// the parent of orphans.
 void TrainerPool::KillWarm() {
   for (const auto& [id, trainer] : trainers_) {
     if (!trainer->bound()) {
@@ -138,6 +136,7 @@ bool TrainerPool::HasWarm() const {
                      [](const auto& entry) { return !entry.second->bound() && !entry.second->exited(); });
 }
 
+// Also reaps orphaned processes, because an agent that is the first process of a container becomes their parent.
 void TrainerPool::Reap() {
   shims_.Reap();
   ReapAdopted([](pid_t) { return false; });

@@ -28,15 +28,15 @@ namespace ampd::agent {
 // warm trainer can use it. Times are since boot. Single-threaded; owner: the agent's loop.
 class TrainerPool {
  public:
-  using Trainers = std::map<std::string, std::unique_ptr<SpawnedTrainer>>;  // by spawn id
+  using Trainers = std::map<std::string, std::unique_ptr<SpawnedTrainer>>;  // trainers by spawn id
 
   struct Options {
     std::string state_folder;
     SpawnedTrainer::Command command;
     bool warm = true;
     std::function<void(const std::string&)> log;  // takes one line
-    std::function<void()> on_start;               // called when a trainer was started
-    std::function<void()> on_device_change;       // called when MarkUnusable would mark other devices than before
+    std::function<void()> on_start;               // called after a trainer was started
+    std::function<void()> on_device_change;       // called when a device becomes unusable or usable again
     RandomSource* random = nullptr;
   };
   explicit TrainerPool(Options options) : options_(std::move(options)) {}
@@ -44,8 +44,8 @@ class TrainerPool {
   // Finds the trainers that an earlier agent left, running or not. Call once, before any other function.
   void Adopt();
 
-  // Returns a trainer on the device and binds it to the attempt, which has this traceparent (empty: none); the pool
-  // owns the trainer. Returns the errors of SpawnedTrainer::Start and Bind.
+  // Returns a trainer on the device, after binding it to the attempt. The pool owns the trainer. `traceparent`: the
+  // attempt's trace; empty: none. Returns the errors of SpawnedTrainer::Start and Bind.
   absl::StatusOr<SpawnedTrainer*> Assign(const std::string& device, const v1::AttemptKey& key,
                                          const std::string& traceparent = "");
 
@@ -56,13 +56,13 @@ class TrainerPool {
 
   // Handles the first message of a warm trainer, which says whether the trainer can use its device.
   void OnWarmHello(SpawnedTrainer& trainer, const internal::Hello& hello, absl::Duration now);
-  // Marks as unhealthy the devices that the newest warm trainers could not use.
+  // Marks devices as unhealthy if their newest warm trainers could not use them.
   void MarkUnusable(std::vector<v1::Device>* devices) const;
 
-  // Starts warm trainers on devices without a trainer. Limits how often it does so on the same device.
+  // Starts warm trainers on devices without a trainer. Pauses between two starts on the same device.
   void KeepWarm(const std::vector<v1::Device>& devices, absl::Duration now);
-  // Lets KeepWarm start a warm trainer on the device without a pause. Called when a trainer has ended its attempt
-  // there.
+  // Lets KeepWarm start a warm trainer on the device without a pause. Called after a trainer on the device has ended
+  // its attempt.
   void AllowWarm(const std::string& device) { warm_not_before_.erase(device); }
 
   void Remove(const std::string& spawn_id);
@@ -70,7 +70,7 @@ class TrainerPool {
   void RemoveExited(const std::function<bool(const SpawnedTrainer&)>& is_used);
   void KillAll();
   void KillWarm();
-  // Whether there is a trainer without an attempt that has not exited.
+  // Whether there is a warm trainer that has not exited.
   bool HasWarm() const;
   // Reaps the shims that have ended.
   void Reap();
@@ -78,18 +78,19 @@ class TrainerPool {
   // Returns the descriptors to poll, for exits of shims and for messages of shims and trainers. Leaves out the
   // connections to trainers for which `is_blocked` returns true.
   std::vector<pollfd> Descriptors(const std::function<bool(const SpawnedTrainer&)>& is_blocked) const;
-  // Whether there is a connection to each trainer and to its shim. A missing connection has no descriptor to poll.
+  // Whether all trainers and shims are connected. If not, the caller must also wake at intervals, because a missing
+  // connection has no descriptor to poll.
   bool IsConnected() const;
 
  private:
-  // Starts a trainer. `record` has its device and, unless it is a warm one, its attempt.
+  // Starts a trainer. `record` contains the device and, unless the trainer is a warm one, the attempt.
   absl::StatusOr<SpawnedTrainer*> Start(internal::SpawnRecord record);
 
   const Options options_;
   Trainers trainers_;
   ChildReaper shims_;                                      // shims that this agent started and that have not ended
   std::map<std::string, absl::Duration> warm_not_before_;  // earliest start of a warm trainer, by device
-  std::map<std::string, std::string> device_errors_;       // by device, from its newest warm trainer; empty: no error
+  std::map<std::string, std::string> device_errors_;       // error of the newest warm trainer, by device; empty: none
 };
 
 }  // namespace ampd::agent

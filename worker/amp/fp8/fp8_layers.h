@@ -15,7 +15,7 @@
 
 namespace ampd::amp {
 
-// The operands of a layer's FP8 products, and the products.
+// The three operands of a layer's FP8 products, and the three products.
 enum class Fp8Operand { kInput, kWeight, kGradient };
 enum class Fp8Product { kForward, kInputGradient, kWeightGradient };
 inline constexpr int kFp8Operands = 3;
@@ -29,8 +29,8 @@ struct Fp8Sums {
   bool any() const { return over_columns || over_rows; }
 };
 
-// An operand quantized for its products. A product sums over the columns of its matrices, so one that sums over rows
-// needs the transposed matrix.
+// An operand quantized for its products. A product sums over the columns of its matrices, so a product that sums over
+// the operand's rows needs the transposed matrix.
 struct Fp8Operands {
   Fp8Matrix over_columns;  // (R, C); without data unless requested.
   Fp8Matrix over_rows;     // (C, R); without data unless requested.
@@ -41,13 +41,13 @@ struct Fp8Finding {
   std::string module;
   double errors[kFp8Products] = {};      // |FP8 - exact| / |exact|, by product; 0 for a product that is not in FP8.
   double underflow[kFp8Operands] = {};   // Share of nonzero numbers that FP8 rounds to zero.
-  double saturation[kFp8Operands] = {};  // Share of numbers beyond the largest of the format; delayed scaling only.
+  double saturation[kFp8Operands] = {};  // Share of numbers beyond the format's largest; delayed scaling only.
   bool demoted = false;                  // An error passed the bound: the layer leaves FP8 from now on.
 };
 
-// The linear layers that compute in FP8. Holds their scales, the findings of the canary, and which layers the canary
-// demoted. The canary is a check: in some steps it compares FP8 products with exact ones, and a layer with too large an
-// error is demoted, that is, it computes in a wider format from then on.
+// The linear layers that compute in FP8. Holds their scales, the findings of the canary, and the list of demoted
+// layers. The canary is a check: in some steps it compares FP8 products with exact ones. A layer with too large an
+// error is demoted: from then on it computes in a wider format.
 //
 //   BeginStep()   sets whether this step is a canary step
 //   Quantize()    called by the op, in the forward and the backward pass
@@ -95,8 +95,9 @@ class Fp8Layers : public torch::CustomClassHolder {
   // Ends the step that the last BeginStep began. `skipped`: bool, 0-dim, on the device. Does not wait.
   void EndStep(const at::Tensor& skipped);
 
-  // Returns the canary's findings for the step that ended last, one per layer that was still in FP8. Empty if that was
-  // not a canary step or was skipped. After a canary step the call waits for the device. REQUIRES: EndStep was called.
+  // Returns the findings of the last step that ended, one per layer that still computed in FP8. The result is empty if
+  // this step was skipped, or was not a canary step (one that compares FP8 products with exact ones). After a canary
+  // step the call waits for the device. REQUIRES: EndStep was called.
   std::vector<Fp8Finding> Judge(bool skipped);
 
   // The state of the layers as tensors on the CPU, by "MODULE.scale" and the like. A tensor that is missing on import,

@@ -12,8 +12,8 @@ namespace ampd::amp {
 // Which numbers of a matrix share a scale.
 enum class Fp8Grain {
   kTensor,   // All numbers of the matrix.
-  kRows,     // Those of a block of 1x128. The blocks of the transposed matrix lie along its own rows.
-  kSquares,  // Those of a block of 128x128.
+  kRows,     // All numbers of a block of 1x128. The blocks of the transposed matrix lie along its own rows.
+  kSquares,  // All numbers of a block of 128x128.
 };
 
 // Which FP8 matrices to make of a matrix (R, C).

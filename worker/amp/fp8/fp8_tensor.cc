@@ -41,7 +41,7 @@ at::Tensor Blocks(const at::Tensor& matrix, const Fp8Block& block) {
   return padded.reshape({padded.size(0) / block.rows, block.rows, padded.size(1) / block.columns, block.columns});
 }
 
-// Reshapes one number per block so that it broadcasts over Blocks().
+// Reshapes a tensor that has one number per block so that it broadcasts over the result of Blocks().
 at::Tensor BesideBlocks(const at::Tensor& of_block) { return of_block.unsqueeze(1).unsqueeze(3); }
 
 at::Tensor FromBlocks(const at::Tensor& blocks, const at::Tensor& like) {

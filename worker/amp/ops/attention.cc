@@ -47,7 +47,8 @@ kernels::Head MutableHeadOf(const at::Tensor& tensor, int64_t head) {
   return {static_cast<uint16_t*>(tensor.mutable_data_ptr()) + Offset(tensor, head), tensor.stride(2)};
 }
 
-// An empty tensor (B, heads, T, D) whose memory is laid out as the next layer reads it: (B, T, heads, D).
+// Returns an uninitialized tensor (B, heads, T, D) whose memory is laid out as the next layer reads it: (B, T, heads,
+// D).
 at::Tensor EmptyAs(const at::Tensor& query) {
   return at::empty({query.size(0), query.size(2), query.size(1), query.size(3)}, query.options()).transpose(1, 2);
 }

@@ -43,7 +43,8 @@ float* NumbersOf(const OptionalTensor& vector) {
   return vector.has_value() ? vector->mutable_data_ptr<float>() : nullptr;
 }
 
-// `statistics`: (2, C), the mean and the inverse standard deviation of each channel.
+// Returns the operands as the kernels take them. `statistics`: (2, C), the mean and the inverse standard deviation of
+// each channel.
 CudaBatchNorm NormOf(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                      const at::Tensor& statistics, const at::Tensor& scratch) {
   CudaBatchNorm norm;
@@ -125,11 +126,12 @@ struct FusedBatchNorm : Function<FusedBatchNorm> {
   }
 
  private:
-  // The gradients of the tensors that need one, not yet computed. The residual's is undefined at first.
+  // Memory for the gradients that autograd needs. The kernels write the gradients. The residual's gradient is undefined
+  // until the caller sets it.
   struct Wanted {
     Wanted(const AutogradContext& context, const at::Tensor& of_input, bool has_residual, bool has_weight,
            bool has_bias) {
-      // Autograd counts only the tensors that are there.
+      // Autograd numbers only the tensors that are present, so absent ones shift the positions of the others.
       const size_t weight_place = has_residual ? 2 : 1;
       const size_t bias_place = weight_place + (has_weight ? 1 : 0);
       if (context.needs_input_grad(0)) {

@@ -93,7 +93,7 @@ struct CrossEntropy : Function<CrossEntropy> {
   }
 };
 
-// The same with ampd's CUDA kernels.
+// The cross entropy as computed by ampd's CUDA kernels.
 struct CudaCrossEntropy : Function<CudaCrossEntropy> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& target,
                             int64_t reduction, const c10::intrusive_ptr<LossKernels>& kernels) {

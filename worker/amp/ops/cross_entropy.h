@@ -10,8 +10,9 @@ namespace ampd::amp {
 //   ampd.cross_entropy(self (N, classes), target (N) int64, reduction) -> fp32 scalar
 //
 // Rows with the target -100 are left out. `reduction` is LibTorch's 1 (mean) or 2 (sum). The backward pass writes the
-// gradient over the logits, in their format, unless something else still holds them, so the op never holds a second
-// tensor of that size; a second backward pass is refused then. Deterministic.
+// gradient over the logits, in their format, so that the op needs no second tensor of that size. After that, a second
+// backward pass is refused. If something else still holds the logits, the gradient gets memory of its own.
+// Deterministic.
 //
 // On a CPU, loss and gradient equal those of aten.cross_entropy_loss of self in fp32, to the last bit. The op processes
 // the rows in parts (graph::CrossEntropyRows) and computes the logarithms of a part again in the backward pass.

@@ -16,7 +16,8 @@ class DeviceKernels : public torch::CustomClassHolder {
 
   const kernels::CudaKernels& table() const { return table_; }
   void* Stream() const { return CurrentStream(device_); }
-  // Throws the error that a kernel returned, as c10::OutOfMemoryError or c10::AcceleratorError; nothing for 0.
+  // Throws the error that a kernel returned, as c10::OutOfMemoryError or c10::AcceleratorError. Does nothing if `error`
+  // is 0.
   void Check(int error) const { CheckCuda(table_, error); }
 
  private:

@@ -28,12 +28,12 @@ using torch::autograd::variable_list;
 
 static_assert(graph::kLayerNormPartials == kernels::kLayerNormPartials);
 
-// What a norm reads. Tensors that are absent are undefined.
+// The tensors that a norm reads. An absent tensor is undefined.
 struct Operands {
   at::Tensor x, y, weight, bias;
 };
 
-// What a norm is told besides its tensors. It is a class of its own so that autograd can keep it.
+// The settings of a norm. They are a class of their own so that autograd can keep an object of it.
 struct NormOptions : torch::CustomClassHolder {
   const kernels::CudaKernels* kernels = nullptr;
   std::vector<int64_t> shape;
@@ -61,7 +61,8 @@ c10::IValue DtypeOrNone(const at::Tensor& tensor) {
   return tensor.defined() ? c10::IValue(tensor.scalar_type()) : c10::IValue();
 }
 
-// An argument for autograd, which counts only those that are there.
+// Returns an argument for autograd: nullopt if the tensor is undefined. Autograd numbers only arguments that are
+// present.
 std::optional<at::Tensor> IfDefined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
@@ -119,7 +120,7 @@ struct LayerNorm : Function<LayerNorm> {
   };
 
   static Wanted WantedBy(AutogradContext* context) {
-    size_t next = 0;  // Counts the arguments that are there.
+    size_t next = 0;  // Position among the arguments that are present.
     const auto want = [&](const c10::IValue& dtype) -> std::optional<at::ScalarType> {
       const bool is_wanted = !dtype.isNone() && context->needs_input_grad(next++);
       return is_wanted ? std::optional(dtype.toScalarType()) : std::nullopt;
@@ -132,7 +133,7 @@ struct LayerNorm : Function<LayerNorm> {
     return wanted;
   }
 
-  // The gradients if nothing reads the norm's result, only the sum.
+  // Returns the gradients for the case that only the sum is used, and not its norm.
   static Operands OfSumOnly(AutogradContext* context, const at::Tensor& of_sum) {
     const Wanted wanted = WantedBy(context);
     Operands found;
@@ -150,7 +151,7 @@ struct LayerNorm : Function<LayerNorm> {
     const auto empty_if = [&](const std::optional<at::ScalarType>& dtype, at::IntArrayRef sizes) {
       return dtype.has_value() ? at::empty(sizes, sum.options().dtype(*dtype)) : at::Tensor();
     };
-    const bool is_shared = wanted.x == wanted.y;  // One tensor is the gradient of both.
+    const bool is_shared = wanted.x == wanted.y;  // One tensor is the gradient of x and of y.
     Operands found;
     found.x = empty_if(wanted.x, sum.sizes());
     found.y = is_shared ? at::Tensor() : empty_if(wanted.y, sum.sizes());
@@ -191,7 +192,7 @@ bool Suit(const Operands& in, const NormOptions& options, c10::Device device) {
   return in.x.numel() > 0 && options.columns() > 0 && (!in.y.defined() || in.y.sizes() == in.x.sizes());
 }
 
-// The same by LibTorch's ops, in fp32.
+// Computes the sum and the norm with LibTorch's ops, in fp32.
 variable_list WithLibTorch(const Operands& in, const NormOptions& options) {
   const auto wide = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.to(at::kFloat) : tensor; };
   const at::Tensor sum = in.y.defined() ? wide(in.x).add(wide(in.y)).to(options.sum_dtype) : in.x;
@@ -214,7 +215,8 @@ void RegisterLayerNorm(executor::OpRegistry& registry, const ComputeDevice& devi
                ? LayerNorm::apply(in.x, IfDefined(in.y), IfDefined(in.weight), IfDefined(in.bias), options)
                : WithLibTorch(in, *options);
   };
-  // The arguments from the shape on, which the two ops share.
+  // Reads the options from a stack on which the shape is argument number `shape`. From there on, both ops have the same
+  // arguments.
   const auto options_of = [](const std::vector<c10::IValue>& stack, size_t shape) {
     auto options = c10::make_intrusive<NormOptions>();
     options->shape = stack[shape].toIntVector();

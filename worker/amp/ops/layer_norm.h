@@ -6,7 +6,7 @@
 namespace ampd::amp {
 
 // Registers the layer norms that compute more than the norm (precision/fused_norms.h). All dtypes are fp32, bf16 or
-// fp16; any argument may have any of them, whatever the others have.
+// fp16; the dtypes of the arguments may differ.
 //
 //   ampd.layer_norm(input (..., shape), normalized_shape, weight (shape) or None, bias (shape) or None, eps, dtype)
 //       -> the norm of the input, in `dtype`
@@ -14,9 +14,9 @@ namespace ampd::amp {
 //       -> self + other, in `sum_dtype`; the norm of this sum, in `dtype`
 //
 // With CUDA kernels (worker/kernels/cuda/layer_norm_kernels.h) the forward pass is one launch and the backward pass
-// two; all numbers are computed in fp32 and rounded once; deterministic. The ops save the input, or the sum, and the
-// moments of its rows. The gradient that reaches the sum from other readers is added in the same pass. Without kernels,
-// and for empty tensors, the ops consist of LibTorch's ops.
+// two. All numbers are computed in fp32 and rounded once. The kernels are deterministic. The ops save the input, or the
+// sum, and the moments of its rows. The gradient that reaches the sum from other readers is added in the same pass.
+// Without kernels, and for empty tensors, the ops consist of LibTorch's ops.
 void RegisterLayerNorm(executor::OpRegistry& registry, const ComputeDevice& device);
 
 }  // namespace ampd::amp

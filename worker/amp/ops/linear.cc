@@ -24,7 +24,7 @@ using torch::autograd::variable_list;
 
 static_assert(graph::kColumnSumBlocks == kernels::kColumnSumBlocks && graph::kColumnSumTile == kernels::kColumnSumTile);
 
-// The sums of the columns of a row-major matrix.
+// Returns the sum of each column of a row-major matrix.
 at::Tensor SumOfColumns(const at::Tensor& matrix, const DeviceKernels& kernels) {
   const int64_t rows = matrix.size(0), columns = matrix.size(1);
   at::Tensor sums = at::empty({columns}, matrix.options());

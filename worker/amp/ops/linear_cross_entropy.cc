@@ -23,7 +23,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// A tensor (V, ...) with zeros behind it, (P, ...). Returns the tensor itself if P is V.
+// Returns a tensor (V, ...) padded with zeros to (P, ...), or the tensor itself if P equals V.
 at::Tensor Padded(const at::Tensor& tensor) {
   const int64_t num_classes = tensor.size(0);
   std::vector<int64_t> sizes = tensor.sizes().vec();
@@ -68,7 +68,7 @@ struct LinearCrossEntropy : Function<LinearCrossEntropy> {
                                       .num_counted = saved[5]};
     c10::static_intrusive_pointer_cast<LossKernels>(data["kernels"].toCapsule())
         ->Backward(logits, gradients[0], padded);
-    const at::Tensor& gradient = padded;  // (N, P): from here on it holds the gradient, and zeros behind it.
+    const at::Tensor& gradient = padded;  // (N, P): now holds the gradient, padded with zeros.
     variable_list found(6);
     if (context->needs_input_grad(0)) {
       found[0] = gradient.mm(padded_weight).view(input.sizes());

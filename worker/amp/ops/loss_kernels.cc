@@ -7,7 +7,7 @@
 namespace ampd::amp {
 namespace {
 
-// What the kernels read and write, as pointers.
+// Converts the tensors of a cross entropy to the pointers that the kernels take.
 kernels::CudaCrossEntropy PassOver(const LossKernels::Rows& rows) {
   return {.logits = rows.logits.const_data_ptr(),
           .format = FormatOf(rows.logits),

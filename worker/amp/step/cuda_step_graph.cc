@@ -136,8 +136,8 @@ class CudaStepGraph final : public StepGraph {
     } catch (...) {
       error = std::current_exception();
     }
-    // capture_end is called after an error too, because the stream would keep recording otherwise. Then it may also
-    // throw; this second error is dropped, because the first one caused it.
+    // capture_end is called after an error too, because the stream would keep recording otherwise. After an error,
+    // capture_end may throw as well. Its error is dropped, because the first error caused it.
     try {
       graph_->capture_end();
     } catch (const c10::Error&) {

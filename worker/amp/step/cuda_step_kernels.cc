@@ -74,7 +74,8 @@ class CudaStepKernels final : public StepKernels {
   }
 
   void Copy(const std::vector<TensorCopy>& copies, const kernels::StepDecision* if_skipped) override {
-    // A step copies twice, with different rows, so each kind has its own.
+    // A step copies tensors twice: first to save them, then to restore them if the step is skipped. The rows differ, so
+    // each of the two copies has its own uploaded rows.
     UploadedRows& last = if_skipped == nullptr ? copied_ : restored_;
     Check(kernels_.copy(Upload(RowsToCopy(copies), last), if_skipped, Stream()));
   }
@@ -89,9 +90,9 @@ class CudaStepKernels final : public StepKernels {
   at::TensorOptions BytesHere() const { return at::TensorOptions().dtype(at::kByte).device(device_); }
   at::Tensor Bytes(size_t count) const { return at::empty({static_cast<int64_t>(count)}, BytesHere()); }
 
-  // Writes the rows to the device, unless they equal those that were written last. That is usual, because the allocator
-  // tends to give a step's gradients the same memory as in the previous step. Passes and copies share one stream, so a
-  // pass that is still waiting there reads its own rows before they are overwritten.
+  // Writes the rows to the device, unless they equal the rows that were written last. They usually do, because the
+  // allocator tends to give a step's gradients the same memory as in the previous step. Passes and copies share one
+  // stream, so a pass that is still waiting there reads its own rows before they are overwritten.
   CudaTable Upload(const StepRows& rows, UploadedRows& last) {
     const auto bytes = std::as_bytes(std::span(rows.rows));
     step_bytes_ += bytes.size();
@@ -109,7 +110,7 @@ class CudaStepKernels final : public StepKernels {
   }
 
   // Keeps `bytes`, the rows of one pass of the step that is being recorded, and returns the device address to which
-  // EndRecording will copy them. Each pass has a place of its own, in memory that is not used for anything else.
+  // EndRecording will copy them. Each pass has its own part of memory that is used for nothing else.
   const void* Record(std::span<const std::byte> bytes) {
     const size_t begin = recorded_.here.size();
     TORCH_CHECK(begin + bytes.size() <= recorded_.there.nbytes(), "a step with ", begin + bytes.size(),

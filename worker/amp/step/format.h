@@ -3,7 +3,7 @@
 #include "ATen/core/Tensor.h"
 #include "worker/kernels/cpu/formats.h"
 
-// Connects tensors and the kernels, which only know pointers and formats.
+// Conversions between LibTorch's tensors and the kernels, which take pointers and formats only.
 namespace ampd::amp {
 
 // The format of a tensor as the kernels name it. Throws c10::Error for any format other than float, bfloat16 and half.

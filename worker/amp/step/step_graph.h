@@ -17,7 +17,7 @@ namespace ampd::amp {
 // allocates belongs to the graph.
 //
 // 1. WarmUp() a few steps, in which libraries choose algorithms and allocate memory; a recording allows neither.
-// 2. Capture() one step, which computes nothing.
+// 2. Capture() one step. Capturing records the work and computes nothing.
 // 3. Replay() it as often as wanted.
 //
 // Every replay sets the seeds of the random ops again: UseSeed() marks, within the step, where a seed starts to apply.
@@ -58,7 +58,8 @@ inline constexpr char kStepGraphsSymbol[] = "ampd_step_graphs";
 struct StepGraphs {
   uint32_t version;
   std::unique_ptr<StepGraph> (*make)(c10::Device device);
-  // While forbidden, LibTorch throws where it would make the host wait for the device. For tests.
+  // Forbids or permits waits. While they are forbidden, LibTorch throws where it would make the host wait for the
+  // device. For tests.
   void (*forbid_waits)(bool forbidden);
 };
 

@@ -14,8 +14,8 @@
 namespace ampd::amp {
 
 // The device on which an engine computes, and its kernels, which are never freed. If `cuda_kernels` is null, the CPU's
-// loops are used. If `cpu_kernels` is null, they are those of the widest instruction set that this machine has. If
-// `graphs` is null, steps are not recorded.
+// loops are used: `cpu_kernels`, or if that is null, too, the loops for the widest instruction set that this machine
+// has. If `graphs` is null, steps are not recorded.
 struct ComputeDevice {
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   const kernels::CudaKernels* cuda_kernels = nullptr;
@@ -54,18 +54,18 @@ class StepKernels {
   static std::unique_ptr<StepKernels> Make(const ComputeDevice& device);
   virtual ~StepKernels() = default;
 
-  // Sets stats[i] to the statistics of gradients[i], or to zero if that is undefined. `stats` is in the device's
-  // memory.
+  // Sets stats[i] to the statistics of gradients[i], or to zero if the gradient is undefined. `stats` is in the
+  // device's memory.
   virtual void ComputeGradStats(const std::vector<at::Tensor>& gradients, kernels::GradientStats* stats) = 0;
 
-  // Decides by their stats whether phases update: those from `first_phase` to `first_phase + num_phases - 1`, either
-  // all or none.
+  // Decides by the gradient statistics whether the phases from `first_phase` to `first_phase + num_phases - 1` update.
+  // Either all of them update or none does.
   virtual void Decide(const kernels::StepControl& control, int first_phase, int num_phases) = 0;
   // Ends a step, after its last update (kernels::EndStep).
   virtual void EndStep(const kernels::StepControl& control) = 0;
 
   // Call BeginRecording before a step's passes are recorded in a step graph, and EndRecording after them. EndRecording
-  // copies the rows that the recorded passes read to the device. REQUIRES: an earlier step had at least as many rows.
+  // copies to the device the rows that the recorded passes read. REQUIRES: an earlier step had at least as many rows.
   virtual void BeginRecording() {}
   virtual void EndRecording() {}
 

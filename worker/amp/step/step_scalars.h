@@ -33,7 +33,7 @@ class StepScalars {
   kernels::GradientStats* stats(size_t phase) const { return control_.stats + start_.phases[phase].first_stat; }
 
   // The scalars for LibTorch's ops: 0-dim views on the device.
-  const at::Tensor& loss_scale() const { return loss_scale_; }               // fp32, of the next step
+  const at::Tensor& loss_scale() const { return loss_scale_; }               // fp32, for the next step
   const at::Tensor& loss(size_t phase) const { return views_[phase].loss; }  // fp32
   const at::Tensor& skip(size_t phase) const { return views_[phase].skip; }  // bool, valid after the decision
   at::Tensor any_skip() const;                                               // Whether any phase skips.

@@ -4,9 +4,9 @@
 #include <cstdint>
 
 // Causal or full attention of one head in bf16, forward and backward, for CPUs with bf16 products. Sums of products and
-// exponentials are fp32, so results are rounded no more than those of LibTorch's flash kernel, which on CPUs not made
-// by Intel multiplies in fp32. The backward pass computes the probabilities again. Every head is computed separately in
-// a fixed order, so the bits do not depend on the number of threads.
+// exponentials are fp32, so results are rounded no more often than those of LibTorch's flash kernel, although that
+// kernel multiplies in fp32 on CPUs not made by Intel. The backward pass computes the probabilities again. Every head
+// is computed separately in a fixed order, so the bits do not depend on the number of threads.
 namespace ampd::kernels {
 
 struct AttentionShape {
@@ -42,7 +42,8 @@ struct AttentionGradients {
   Head query, key, value;
 };
 
-// Thread-safe. `scratch` is 64-byte aligned memory that only this call uses.
+// The functions that compute attention. They are thread-safe. `scratch` is 64-byte aligned memory that only this call
+// uses.
 struct AttentionKernels {
   const char* name;
   int64_t width_multiple;  // Supported widths are multiples of this.

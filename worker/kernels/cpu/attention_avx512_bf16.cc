@@ -1,7 +1,8 @@
-// Attention with AVX512-BF16. The backward pass goes over blocks of keys with transposed scores, (keys, queries), so
-// that gradients of keys and values are complete at the end of a block, while those of queries are added up in fp32.
+// Attention with AVX512-BF16. The backward pass goes over blocks of keys, with transposed scores (keys, queries). At
+// the end of a block, the gradients of its keys and values are complete. The gradients of queries are added up over the
+// blocks, in fp32.
 //
-// As in step_loops.inc, everything except the table has internal linkage.
+// Everything except the table has internal linkage; step_loops.inc gives the reason.
 #include "worker/kernels/cpu/bf16_products.inc"
 #include "worker/kernels/cpu/instruction_sets.h"
 
@@ -47,7 +48,7 @@ void StoreHead(const float* sums, int64_t sums_stride, const float* factors, int
 Head RowsFrom(const Head& head, int64_t row) { return {head.data + row * head.stride, head.stride}; }
 Left AsLeft(const ConstHead& head, int64_t row) { return {head.data + row * head.stride, head.stride}; }
 
-// Allocates parts of the scratch memory `memory`. If that is null, only counts the bytes that would be needed.
+// Allocates parts of the scratch memory `memory`. If `memory` is null, only counts the bytes that would be needed.
 class Scratch {
  public:
   explicit Scratch(void* memory) : memory_(static_cast<char*>(memory)) {}
@@ -84,9 +85,9 @@ struct ForwardScratch {
   float* sums;        // (kBlock, D)
 };
 
-// Computes the softmax weights of one row of scores, not yet divided by their sum: `weights` are the exponentials of
-// the first `visible` scores relative to the largest score, followed by zeros up to `columns`. Returns 1 over the sum
-// of the weights. Sets `log_sum` to the logarithm of the sum of the exponentials of the scores themselves.
+// Computes the softmax weights of one row of scores, not yet divided by their sum. The weights of the first `visible`
+// scores are exponentials relative to the largest score. The other weights, up to `columns`, are 0. Returns 1 over the
+// sum of the weights. Sets `log_sum` to the logarithm of the sum of the exponentials of the scores themselves.
 float Exponentials(const AttentionShape& shape, const float* scores, int64_t visible, int64_t columns,
                    uint16_t* weights, float* log_sum) {
   __m512 largest = _mm512_set1_ps(-__builtin_inff());
@@ -189,7 +190,8 @@ void PrepareBackward(const AttentionShape& shape, const AttentionInputs& inputs,
   __builtin_memset(scratch.query_sums, 0, static_cast<size_t>(shape.length * shape.width) * sizeof(float));
 }
 
-// The weights and score gradients of one key and 16 queries, computed from the products in the scratch at `place`.
+// The weights and score gradients of one key for 16 queries, computed from the products in the scratch memory at
+// `place`.
 struct KeyLanes {
   __m512 weights, score_gradients;
 };

@@ -4,7 +4,7 @@
 #include "worker/kernels/cpu/step_kernels.h"
 
 // The tables compiled from step_loops.inc, one per instruction set, and attention for the set that has bf16 products.
-// Calling a table that the machine cannot run ends the process; KernelsFor and BestAttention check first.
+// Calling a function of a table that the machine cannot run ends the process; KernelsFor and BestAttention check first.
 namespace ampd::kernels {
 
 extern const CpuKernels kPortableKernels;

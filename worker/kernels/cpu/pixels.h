@@ -10,8 +10,8 @@ namespace ampd::kernels {
 struct PixelScale {
   float mean = 0;
   float deviation = 1;
-  // Whether dividing is the only way to the exact result. For most scales it is not: a product and a fused multiply-add
-  // with the reciprocal in two floats (Brisebarre, Muller and Raina, 2004) give the same bits for all 256 bytes.
+  // Whether the loop must divide. For most scales it need not: multiplications by the reciprocal, held in two floats
+  // (Brisebarre, Muller and Raina, 2004), give the same bits for all 256 bytes.
   bool divides = true;
 
   // Returns the scale, with `divides` set by trying all bytes.

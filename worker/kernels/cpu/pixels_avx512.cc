@@ -1,3 +1,3 @@
-// The loop for AVX-512; CMakeLists.txt sets the flags.
+// Compiles the loop over pixels for AVX-512. CMakeLists.txt sets the compiler flags.
 #define AMPD_MAP_PIXELS MapPixelsAvx512
 #include "worker/kernels/cpu/pixels.inc"

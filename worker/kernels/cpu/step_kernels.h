@@ -35,7 +35,7 @@ enum class InstructionSet { kPortable, kAvx2, kAvx512 };
 inline constexpr InstructionSet kInstructionSets[] = {InstructionSet::kPortable, InstructionSet::kAvx2,
                                                       InstructionSet::kAvx512};
 
-// Returns null if this machine cannot run the set. The portable one is never null.
+// Returns null if this machine cannot run the set. The result for the portable set is never null.
 const CpuKernels* KernelsFor(InstructionSet set);
 
 // The kernels of the widest set that this machine can run.

@@ -7,8 +7,9 @@
 #include "worker/kernels/cuda/launch.h"
 #include "worker/kernels/cuda/packs.h"
 
-// Sums over the rows are taken in three steps, each in a fixed order: a thread adds up its rows in fp32, a block adds
-// up its threads in a tree and stores the sums of its slice, and a second kernel adds up the slices in double.
+// Sums over the rows are taken in three steps, each in a fixed order. A thread adds up its rows in fp32. A block adds
+// up the sums of its threads in a tree and stores the sums of its slice. A second kernel adds up the sums of the slices
+// in double.
 namespace ampd::kernels {
 namespace batch_norm {
 namespace {
@@ -18,8 +19,8 @@ constexpr int kBlocksAtOnce = 2;         // Per multiprocessor, at least; leaves
 constexpr int kFinalChannels = 8;        // Channels of a block that adds up slices.
 constexpr int kFinalLanes = kThreads / kFinalChannels;
 
-// Where the sums of slice number `slice` lie in the scratch: two rows of C numbers. Behind those of the last slice are
-// two rows more (CoefficientsIn).
+// SumsOfSlice returns the place of a slice's sums in the scratch memory: two rows of C numbers. CoefficientsIn returns
+// the place of two more rows, which follow the sums of the last slice.
 __device__ float* SumsOfSlice(const CudaBatchNorm& norm, int64_t slice) {
   return norm.scratch + 2 * slice * norm.channels;
 }
@@ -49,9 +50,9 @@ struct MergeMoments {
   }
 };
 
-// Computes the mean of each slice's channels, and the sum of squared differences from it. A thread subtracts its first
-// number from all its numbers. This number is one of them, so it is at most as far from their mean as their spread
-// allows, and hardly any digits cancel.
+// Computes the mean of each channel over each slice, and the sum of squared differences from this mean. A thread first
+// subtracts its first number from all its numbers. The differences are no larger than the numbers' spread, so hardly
+// any digits cancel.
 template <Format kFormat>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce) SumMoments(CudaBatchNorm norm, BatchNormSplit split) {
   const Place place = PlaceToSum(norm, split);
@@ -88,7 +89,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce) SumMoments(CudaBatchN
   StoreSums(norm, split, place, sums);
 }
 
-// Adds up the threads' numbers of a block that adds up slices; the threads of the first lane get the result.
+// Adds up the numbers of a block's threads, in a kernel that adds up slices. The threads of the first lane get the
+// result.
 struct FinalSums {
   double a, b, c;
 };
@@ -108,7 +110,7 @@ __device__ FinalSums SumOverLanes(const FinalSums& sums) {
   return of_threads[thread];
 }
 
-// The channel that a thread of such a block works on, and its lane among the threads that share the channel.
+// In a kernel that adds up slices: the channel of a thread, and its lane among the threads that share this channel.
 __device__ int64_t FinalChannel() {
   return static_cast<int64_t>(blockIdx.x) * kFinalChannels + static_cast<int64_t>(threadIdx.x) % kFinalChannels;
 }
@@ -126,7 +128,7 @@ __global__ void __launch_bounds__(kThreads) FinishMoments(CudaBatchNormForward p
   const int64_t channel = FinalChannel();
   const bool has_channel = channel < norm.channels;
   const RowsOfSlices rows_of(norm, split);
-  // The slices' means are taken relative to that of the first slice.
+  // The first slice's mean is subtracted from the means of all slices, so that hardly any digits cancel.
   const double origin = has_channel ? static_cast<double>(norm.scratch[channel]) : 0;
   FinalSums sums = {};
 #pragma unroll 4
@@ -182,7 +184,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce) Normalize(CudaBatchNo
   }
 }
 
-// How ReLU's gradient is found: there is no ReLU; from the output, computed again from the input; from the output.
+// How the backward pass finds where ReLU was active. kNone: there is no ReLU. kFromInput: from the output, which is
+// computed again from the input. kFromOutput: from the stored output.
 enum class Mask { kNone, kFromInput, kFromOutput };
 
 struct AddSums {
@@ -192,8 +195,8 @@ struct AddSums {
   }
 };
 
-// Sums, for each slice, the gradient after ReLU's, and its product with (input - mean). With kFromOutput, stores that
-// gradient.
+// Sums two quantities over each slice: the masked gradient, which is 0 where ReLU was inactive, and its product with
+// (input - mean). With kFromOutput, also stores the masked gradient.
 template <Format kFormat, Mask kMask>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     SumGradients(CudaBatchNormBackward pass, BatchNormSplit split) {
@@ -239,8 +242,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
   StoreSums(pass.norm, split, place, sums);
 }
 
-// Adds up the slices. Sets the gradients of weight and bias, and the two coefficients per channel of the input's
-// gradient.
+// Adds up the sums of all slices. Sets the gradients of weight and bias, and for each channel the two coefficients that
+// the input's gradient needs.
 __global__ void __launch_bounds__(kThreads) FinishGradients(CudaBatchNormBackward pass, BatchNormSplit split) {
   const CudaBatchNorm& norm = pass.norm;
   const int64_t channel = FinalChannel();
@@ -269,8 +272,9 @@ __global__ void __launch_bounds__(kThreads) FinishGradients(CudaBatchNormBackwar
   coefficients[norm.channels + channel] = static_cast<float>(sums.b * inverse_std * inverse_std / rows);
 }
 
-// input_gradient = (gradient - mean(gradient) - (input - mean) * k) * inverse_std * weight, where the gradient is that
-// after ReLU's, and k = mean(gradient * (input - mean)) * inverse_std^2. `coefficients`: mean(gradient), and k.
+// input_gradient = (gradient - mean(gradient) - (input - mean) * k) * inverse_std * weight, with k = mean(gradient *
+// (input - mean)) * inverse_std^2. The gradient counts as 0 where ReLU was inactive. `coefficients`: mean(gradient),
+// then k.
 template <Format kFormat, bool kMasks>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     SpreadGradients(CudaBatchNormBackward pass, BatchNormSplit split, const void* gradients,
@@ -308,7 +312,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
 int64_t NumBlocks(const BatchNormSplit& split) { return split.across * split.slices; }
 int64_t NumFinalBlocks(const CudaBatchNorm& norm) { return (norm.channels + kFinalChannels - 1) / kFinalChannels; }
 
-// The split with about `num_blocks` blocks, for a pass that also accesses `others`.
+// Returns a split with about `num_blocks` blocks. `others`: the pointers that a pass uses besides those of `norm`.
+// 16-byte accesses are allowed only if all of them are aligned.
 template <size_t n>
 BatchNormSplit SplitOf(const CudaBatchNorm& norm, int64_t num_blocks, const void* const (&others)[n]) {
   BatchNormSplit split = SplitBatchNorm(norm.rows, norm.channels, num_blocks);

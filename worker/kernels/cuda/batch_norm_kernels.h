@@ -7,9 +7,9 @@
 // The batch-norm part of libampd_cuda.so's plain interface (cuda_kernels.h). It computes a batch norm in training mode
 // together with the addition of a second tensor and the ReLU that may follow it, forward and backward.
 //
-// The input is a matrix (R, C), row-major: one row per pixel and one column per channel, as an image (B, C, H, W) lies
-// in channels-last memory, with R = B * H * W. All pointers are to device memory. 16-byte accesses are used if C is a
-// multiple of 8 and all pointers are multiples of 16; otherwise elements are accessed one by one.
+// The input is a row-major matrix (R, C), with one row per pixel and one column per channel. This is how images (B, C,
+// H, W) lie in channels-last memory; R is B * H * W. All pointers are to device memory. 16-byte accesses are used if C
+// is a multiple of 8 and all pointers are multiples of 16; otherwise elements are accessed one by one.
 namespace ampd::kernels {
 
 // What the forward and the backward pass share. Vectors have C numbers.
@@ -60,10 +60,11 @@ struct BatchNormSplit {
 
 inline constexpr int64_t kBatchNormPack = 8;
 inline constexpr int64_t kBatchNormThreads = 256;
-// Blocks that sum: as many as an H100 runs at once. More would only mean more partial sums.
+// The number of blocks that sum: as many as an H100 runs at once. With more blocks there would only be more partial
+// sums.
 inline constexpr int64_t kBatchNormSumBlocks = 528;
 
-// Divides the matrix into slices so that there are about `num_blocks` blocks, but no thread has less than a few rows.
+// Divides the matrix into slices so that there are about `num_blocks` blocks, but every thread has at least a few rows.
 inline BatchNormSplit SplitBatchNorm(int64_t rows, int64_t channels, int64_t num_blocks) {
   constexpr int64_t kFewestRows = 4;
   BatchNormSplit split;
@@ -86,17 +87,18 @@ inline int64_t BatchNormScratch(int64_t rows, int64_t channels) {
   return 2 * channels * (SplitBatchNorm(rows, channels, kBatchNormSumBlocks).slices + 1);
 }
 
-// Every function follows the rules of CudaKernels: no allocation, no waiting, deterministic, 0 or a cudaError_t. Three
-// launches each. REQUIRES: at least one row and one channel. NaN and infinite numbers spread as in PyTorch.
+// Every function follows the rules of CudaKernels: it allocates nothing, does not wait, is deterministic, and returns 0
+// or a cudaError_t. It launches three kernels. REQUIRES: at least one row and one channel. NaN and infinite numbers
+// spread as in PyTorch.
 struct CudaBatchNormKernels {
   // output = relu(round((input - mean) * inverse_std * weight + bias) + residual), where `round` rounds to the format.
   // Reads the input twice: once for mean and variance, once for the output. Updates the running statistics as PyTorch
   // does, with the unbiased variance.
   int (*forward)(const CudaBatchNormForward* pass, void* stream);
 
-  // Sets the requested gradients. ReLU passes the gradient where the output is not 0 or less. Without a residual, the
-  // output is computed again from the input and not read. Reads gradient and input twice, or, with ReLU and residual,
-  // the residual's gradient instead of the gradient the second time.
+  // Sets the requested gradients. ReLU blocks the gradient where its output is 0 or less. Without a residual, the
+  // output is not read but computed again from the input. Reads gradient and input twice; with ReLU and residual, the
+  // second time reads `residual_gradient` in place of `gradient`.
   int (*backward)(const CudaBatchNormBackward* pass, void* stream);
 };
 

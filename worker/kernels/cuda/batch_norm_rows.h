@@ -15,7 +15,7 @@ namespace ampd::kernels::batch_norm {
 
 static_assert(kPack == kBatchNormPack && kThreads == kBatchNormThreads);
 
-// How an element is stored.
+// The type in which an element is stored.
 template <Format kFormat>
 struct Element {
   using Type = uint16_t;
@@ -27,7 +27,7 @@ struct Element<Format::kFloat32> {
 template <Format kFormat>
 using Stored = typename Element<kFormat>::Type;
 
-// Rows that a thread loads before it uses the first: 64 bytes of each tensor.
+// The number of rows that a thread loads before it uses the first: 64 bytes of each tensor.
 template <Format kFormat>
 inline constexpr int kBatch = kFormat == Format::kFloat32 ? 2 : 4;
 
@@ -76,8 +76,8 @@ __device__ float LargestZero() {
   return kFormat == Format::kFloat32 ? 0.0f : kFormat == Format::kBFloat16 ? 0x1p-134f : 0x1p-25f;
 }
 
-// The part of a matrix on which a thread works: `num` adjacent channels, the first of which is `channel`, in the rows
-// row, row + step, row + 2 step and so on, as far as they are below `end`.
+// The part of a matrix on which a thread works. It has `num` adjacent channels, the first of which is `channel`, and
+// the rows row, row + step, row + 2 * step and so on that are below `end`.
 struct Place {
   int64_t channels;
   int64_t channel;
@@ -86,7 +86,7 @@ struct Place {
   bool wide;
 };
 
-// The part of a thread that every kernel divides alike: its channels.
+// Returns the channels of this thread, which all kernels choose in the same way. Does not set the rows.
 __device__ inline Place ChannelsOfThread(const CudaBatchNorm& norm, const BatchNormSplit& split) {
   const auto lanes = static_cast<unsigned>(split.lanes);
   const auto across = static_cast<unsigned>(split.across);
@@ -98,8 +98,9 @@ __device__ inline Place ChannelsOfThread(const CudaBatchNorm& norm, const BatchN
   return place;
 }
 
-// Where a thread sums. The rows that a block has at a time are followed by those of the blocks of the other slices, so
-// that all blocks together pass over the matrix once, from its beginning to its end.
+// Where a thread works in a kernel that sums. Slices are interleaved: the rows that a block reads at a time are
+// followed by those of the blocks of the other slices. So all blocks together read the matrix once, from its beginning
+// to its end.
 __device__ inline Place PlaceToSum(const CudaBatchNorm& norm, const BatchNormSplit& split) {
   const auto lanes = static_cast<unsigned>(split.lanes);
   const int64_t rows_at_once = kThreads / lanes;
@@ -191,7 +192,8 @@ __device__ void StoreRow(const Side<T>& side, void* data, const Place& place, in
   }
 }
 
-// The thread's numbers of a vector with one number per channel; `missing` if the vector is null.
+// Returns the thread's part of a vector that has one number per channel; all numbers are `missing` if the vector is
+// null.
 __device__ inline Pack LoadChannels(const float* vector, const Place& place, float missing) {
   if (vector != nullptr && place.num > 0) {
     return LoadFloats(vector + place.channel, place.wide, place.num);
@@ -223,7 +225,7 @@ __device__ inline Affine LoadAffine(const CudaBatchNorm& norm, const Place& plac
   return affine;
 }
 
-// Two sums of each of a thread's channels.
+// Two sums for each channel of a thread.
 struct Sums {
   Pack a, b;
 };
@@ -232,9 +234,9 @@ struct Cell {
   float a, b;
 };
 
-// Combines the sums of all threads of a block that share channels, in a tree. The threads of the first row get the
-// result. merge(k, mine, other, kept, added) adds to `mine` the sums `other`, of another thread, for channel k; the two
-// sums were taken over `kept` and `added` rows.
+// Combines the sums of all threads of a block that share channels, in a tree. The first `lanes` threads get the result.
+// merge(mine, other, kept, added) adds `other`, the sums of another thread for one channel, to `mine`. `mine` was taken
+// over `kept` rows, and `other` over `added` rows.
 template <typename Merge>
 __device__ void MergeOverBlock(const BatchNormSplit& split, float num_rows, Sums& sums, Merge merge) {
   __shared__ Cell cells[kPack][kThreads];

@@ -51,8 +51,8 @@ __device__ void StoreTile(const Pack& own, const ColumnTeams& teams, int64_t fir
   Store(total, format, result, at + first + thread, /*wide=*/false, /*num=*/1);
 }
 
-// Sums the columns of one tile over one slice of the rows: team t of slice s sums every slices * teams.num-th row from
-// s * teams.num + t on. kWide: rows are read in whole packs, from aligned addresses.
+// Sums the columns of one tile over one slice of the rows. Team t of slice s begins with row s * teams.num + t, and
+// continues in steps of slices * teams.num rows. kWide: rows are read in whole packs, from aligned addresses.
 template <Format kFormat, bool kWide>
 __global__ void __launch_bounds__(kThreads)
     SumTiles(CudaColumnSum pass, ColumnTeams teams, int64_t num_tiles, int64_t slices) {
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kThreads)
       Pack packs[kTurn];
 #pragma unroll
       for (int turn = 0; turn < kTurn; ++turn) {
-        // Beyond the last row, loads the first of the turn again, so that the loads need not wait for branches.
+        // Beyond the last row, a thread loads the first row of the turn again. So the loads need not wait for branches.
         const int64_t at = row + turn * step;
         packs[turn] = Load(kFormat, pass.matrix, (at < pass.rows ? at : row) * pass.columns + column, kWide, num);
       }
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Adds up the sums of all slices, for kWarp columns; each warp adds up a share of the slices.
+// Adds up the sums of all slices, for kWarp columns. Each warp adds up a share of the slices.
 __global__ void __launch_bounds__(kThreads) SumSlices(CudaColumnSum pass, int64_t slices) {
   constexpr int kWarps = kThreads / kWarp;
   __shared__ float of_warps[kWarps][kWarp];

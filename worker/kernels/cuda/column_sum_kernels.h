@@ -19,7 +19,7 @@ struct CudaColumnSum {
   float* partials = nullptr;  // ColumnSumPartials(N, C) numbers; may be null if this is 0.
 };
 
-// The columns that a thread block sums at a time, at most, and about how many blocks sum a large matrix.
+// The largest number of columns that a thread block sums at a time, and about how many blocks sum a large matrix.
 inline constexpr int64_t kColumnSumTile = 256;
 inline constexpr int64_t kColumnSumBlocks = 264;
 
@@ -33,16 +33,17 @@ constexpr int64_t ColumnSumSlices(int64_t rows, int64_t columns) {
   return wanted < 1 ? 1 : wanted < most ? wanted : most;
 }
 
-// The size of the scratch: one sum for each slice and column. There are none if one slice has all rows.
+// The size of the scratch: one sum for each slice and column, or nothing if one slice has all rows.
 constexpr int64_t ColumnSumPartials(int64_t rows, int64_t columns) {
   const int64_t slices = ColumnSumSlices(rows, columns);
   return slices == 1 ? 0 : slices * columns;
 }
 
-// Follows the rules of CudaKernels: no allocation, no waiting, 0 or a cudaError_t; the same bits for the same input.
+// The function follows the rules of CudaKernels: it allocates nothing, does not wait, is deterministic, and returns 0
+// or a cudaError_t.
 struct CudaColumnSumKernels {
-  // Sets sums[c] to the sum over r of matrix[r][c], computed in fp32 and rounded once; without rows to 0. One launch
-  // for small matrices, otherwise two; reads the matrix once.
+  // Sets sums[c] to the sum over r of matrix[r][c], computed in fp32 and rounded once, or to 0 if there are no rows.
+  // One launch for small matrices, otherwise two; reads the matrix once.
   int (*sum_columns)(const CudaColumnSum* pass, void* stream);
 };
 

@@ -45,8 +45,8 @@ struct CudaDevice {
 };
 
 // Every function returns 0 or a cudaError_t; `error_text` returns its text, which is never freed. `stream` is a
-// cudaStream_t; null is the default stream of the calling thread's current device. A pass that reads what another wrote
-// must follow it on the same stream.
+// cudaStream_t; null is the default stream of the calling thread's current device. A pass that reads what another pass
+// wrote must be launched after that pass, on the same stream.
 struct CudaKernels {
   uint32_t version;         // The library's kCudaKernelsVersion.
   int32_t runtime_version;  // Version of the CUDA runtime, 1000 * major + 10 * minor. Drivers of an earlier major

@@ -3,9 +3,9 @@
 #include "worker/kernels/tensor_row.h"
 
 // A thread block quantizes a tile of 128x128 numbers. Each thread holds 8x8 of them in registers, so it has eight
-// adjacent codes along rows and along columns, and writes the matrix and its transpose in pieces of 8 bytes without
-// using shared memory. A warp covers 64 rows of 32 columns. It reads 64 bytes of each row of 16-bit numbers, and writes
-// 32 bytes of each row and 64 bytes of each transposed row.
+// adjacent codes along rows and along columns. So it writes the matrix and its transpose in pieces of 8 bytes, without
+// shared memory. A warp covers 64 rows of 32 columns. It reads 64 bytes of each row of 16-bit numbers, and writes 32
+// bytes of each row and 64 bytes of each transposed row.
 namespace ampd::kernels {
 namespace {
 
@@ -233,8 +233,8 @@ __global__ void __launch_bounds__(kThreads) FindAmax(CudaFp8Matrix matrix, const
                                : AmaxOfChunk(static_cast<const uint16_t*>(matrix.source), matrix)));
 }
 
-// Quantizes one tile: with the known scale, or with the one that follows from *amax. With a known scale, *amax is still
-// being computed here; it only affects the inverse scale, which is written later.
+// Quantizes one tile: with the known scale, or with the one that follows from *amax. With a known scale, this kernel
+// also computes *amax, which then only affects the inverse scale.
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     QuantizeTensorTiles(CudaFp8Matrix matrix, const float* known_scale, float* amax) {
   const Place place = PlaceOfThread(matrix);

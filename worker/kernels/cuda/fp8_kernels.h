@@ -30,8 +30,8 @@ struct CudaFp8Matrix {
   CudaFp8Output transposed;  // (C, R)
 };
 
-// Every function follows the rules of CudaKernels: no allocation, no waiting, 0 or a cudaError_t. If one number is not
-// finite, all numbers that share its scale stand for NaN.
+// Every function follows the rules of CudaKernels: it allocates nothing, does not wait, and returns 0 or a cudaError_t.
+// If one number is not finite, all numbers that share its scale become NaN.
 struct CudaFp8Kernels {
   // Quantizes with one scale for all numbers; both outputs get the same inverse scale. The scale is *known_scale. If
   // `known_scale` is null, or the number is not above 0, the scale follows from the largest magnitude instead. Sets

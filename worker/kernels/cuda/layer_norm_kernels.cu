@@ -108,7 +108,8 @@ __device__ void ForEachPackOfRow(int64_t columns, Body body) {
   }
 }
 
-// Normalizes one row per block, of any length. A thread reads the sums that it wrote itself.
+// Normalizes one row per block, of any length. No barrier is needed for the stored sums, because each thread reads only
+// those that it wrote itself.
 __global__ void __launch_bounds__(kMostThreads) NormalizeLongRows(CudaLayerNorm norm) {
   const auto row = static_cast<int64_t>(blockIdx.x);
   const int64_t columns = norm.columns;
@@ -180,7 +181,7 @@ __device__ void StoreSumGradient(const CudaLayerNormBackward& norm, const Slope&
   StorePack(found, norm.y_gradient, norm.columns, i, num);
 }
 
-// What a thread's columns contribute to the gradients of weight and bias.
+// What a thread adds, for each of its columns, to the gradients of weight and bias.
 struct Contribution {
   Pack of_weight = {};
   Pack of_bias = {};
@@ -227,7 +228,7 @@ __device__ Moments MomentsOf(const CudaLayerNormBackward& norm, int64_t row) {
   return row < norm.rows ? Moments{norm.mean[row], norm.inverse_deviation[row]} : Moments{};
 }
 
-// Each team processes every num_blocks * teams.num-th row. REQUIRES: columns <= kHeldColumns.
+// Each team processes the rows at steps of num_blocks * teams.num rows. REQUIRES: columns <= kHeldColumns.
 __global__ void __launch_bounds__(kMostThreads)
     DifferentiateRows(CudaLayerNormBackward norm, Teams teams, int64_t num_blocks) {
   const int64_t columns = norm.columns;
@@ -237,7 +238,7 @@ __global__ void __launch_bounds__(kMostThreads)
   Slope slope = {};
   slope.weight = Factors(LoadBits(norm.weight, columns, column, NumFrom(column, columns)), norm.weight);
   Contribution contribution;
-  // All threads of the block make the same number of turns, because they wait for each other.
+  // All threads of the block make the same number of turns, because they wait for each other in each turn.
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * teams.num; first < norm.rows;
        first += num_blocks * teams.num) {
     const int64_t row = first + team;
@@ -261,7 +262,7 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
-// Adds this thread's part of a row to the block's partials, or begins them.
+// Adds this thread's part of a row to the block's partials. If `begins`, the part replaces their content.
 __device__ void AddToPartials(const CudaLayerNormBackward& norm, const Slope& slope, bool begins, int64_t column,
                               int num) {
   const auto block = static_cast<int64_t>(blockIdx.x);
@@ -274,7 +275,7 @@ __device__ void AddToPartials(const CudaLayerNormBackward& norm, const Slope& sl
   }
 }
 
-// Each block processes every num_blocks-th row, of any length.
+// Each block processes the rows at steps of num_blocks rows. A row may have any length.
 __global__ void __launch_bounds__(kMostThreads) DifferentiateLongRows(CudaLayerNormBackward norm, int64_t num_blocks) {
   const int64_t columns = norm.columns;
   for (auto row = static_cast<int64_t>(blockIdx.x); row < norm.rows; row += num_blocks) {

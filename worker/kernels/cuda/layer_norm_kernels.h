@@ -27,7 +27,7 @@ struct LayerNormResult {
 //   mean = mean of sum;  inverse_deviation = 1 / sqrt(mean of (sum - mean)^2 + epsilon)
 //   result = (sum - mean) * inverse_deviation * weight + bias
 //
-// A row with a number that is not finite has only NaNs as its result.
+// If a row has a number that is not finite, its whole result is NaN.
 struct CudaLayerNorm {
   int64_t rows = 0;
   int64_t columns = 0;  // At least 1.
@@ -67,12 +67,12 @@ struct CudaLayerNormBackward {
                               // neither the weight's nor the bias's gradient is requested.
 };
 
-// The most partial sums over rows from which a backward pass computes the gradients of weight and bias.
+// The largest number of partial sums from which a backward pass computes the gradient of the weight or bias.
 inline constexpr int64_t kLayerNormPartials = 264;
 
-// Every function follows the rules of CudaKernels: no allocation, no waiting, deterministic, 0 or a cudaError_t. Rows
-// of up to 4096 numbers are read once, and longer ones several times. Accesses are 16 bytes wide where a tensor's
-// address is a multiple of 16 and C is a multiple of 8.
+// Every function follows the rules of CudaKernels: it allocates nothing, does not wait, is deterministic, and returns 0
+// or a cudaError_t. Rows of up to 4096 numbers are read once, and longer ones several times. Accesses are 16 bytes wide
+// where a tensor's address is a multiple of 16 and C is a multiple of 8.
 struct CudaLayerNormKernels {
   // One launch.
   int (*forward)(const CudaLayerNorm* norm, void* stream);

@@ -98,7 +98,7 @@ inline __device__ Pack LoadPack(const LayerNormOperand& tensor, int64_t columns,
   return Converted(LoadBits(tensor, columns, i, num), tensor.format);
 }
 
-// Factors by their bits: 1 for all if the weight is absent.
+// Converts the bits of the weight to numbers. All are 1 if the weight is absent.
 inline __device__ Pack Factors(const Bits& bits, const LayerNormOperand& weight) {
   Pack pack = Converted(bits, weight.format);
 #pragma unroll

@@ -48,7 +48,7 @@ __device__ void ForEachPackOfRow(const void* row, int64_t classes, bool same_ali
   }
 }
 
-// The sum of exp(x) over numbers x, as sum * exp(largest). It starts with the lowest finite number, because the
+// The sum of exp(x) over numbers x, as sum * exp(largest). `largest` starts as the lowest finite number, because the
 // difference of two infinities would be NaN. With a positive infinity or a NaN among the numbers, `sum` is NaN.
 struct ExpSum {
   float largest = kLowest;
@@ -209,7 +209,8 @@ __global__ void __launch_bounds__(kThreads)
   const bool same_alignment = BytesPastWide(logits) == BytesPastWide(result);
   ForEachPackOfRow<kFormat>(logits, pass.classes, same_alignment, [&](int64_t i, bool wide, int num) {
     Pack pack = Load(kFormat, logits, i, wide, num);
-    // Compared before the subtraction, which a target of the smallest number would overflow.
+    // The target is compared before the subtraction, because the subtraction would overflow if the target is the
+    // smallest int64.
     const int place = target >= i && target < i + kPack ? static_cast<int>(target - i) : -1;
 #pragma unroll
     for (int k = 0; k < kPack; ++k) {
@@ -220,7 +221,7 @@ __global__ void __launch_bounds__(kThreads)
   Clear<kFormat>(result, pass.classes, width);
 }
 
-// Returns the kernel for the format among three.
+// Returns that of the three kernels which processes the format.
 template <typename Kernel>
 Kernel* For(Format format, Kernel* of_float32, Kernel* of_bfloat16, Kernel* of_float16) {
   return format == Format::kFloat32 ? of_float32 : format == Format::kBFloat16 ? of_bfloat16 : of_float16;

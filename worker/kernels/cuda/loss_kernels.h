@@ -7,7 +7,7 @@
 // The part of libampd_cuda.so's plain interface (cuda_kernels.h) for the cross entropy over many classes.
 namespace ampd::kernels {
 
-// A row with this target counts for nothing.
+// A row with this target is ignored: it adds nothing to the loss.
 inline constexpr int64_t kIgnoredTarget = -100;
 
 // Logits (N, V), their targets, and what the forward pass keeps for the backward pass. All pointers are to device
@@ -34,12 +34,12 @@ struct CudaLogitGradient {
   int64_t padding = 0;
 };
 
-// Every function follows the rules of CudaKernels: no allocation, no waiting, 0 or a cudaError_t; the same bits for the
-// same input. All arithmetic is in fp32; the losses of rows are summed in double.
+// Every function follows the rules of CudaKernels: it allocates nothing, does not wait, is deterministic, and returns 0
+// or a cudaError_t. All arithmetic is in fp32; the losses of rows are summed in double.
 //
-// An ignored row is not read. If a row has an infinity that is not negative, or a NaN, its loss and its whole gradient
-// are NaN, as LibTorch's are. If a target is not a class, nothing outside the row is read, and loss and gradient of the
-// row are NaN, so that the step is not applied.
+// An ignored row is not read. If a row has a NaN or a positive infinity, its loss and its whole gradient are NaN, as
+// LibTorch's are. If a target is not a class, nothing outside the row is read, and loss and gradient of the row are
+// NaN, so that the step is not applied.
 struct CudaLossKernels {
   // Sets *loss, and the two outputs of `pass`. The mean over no row is NaN. `row_losses` (N) is scratch. Two launches;
   // reads the logits once.

@@ -18,7 +18,7 @@ struct Pack {
   float values[kPack];
 };
 
-// A thread's part of a chunk.
+// The elements of a chunk that a thread processes.
 struct Range {
   int64_t begin, end;
   bool aligned;  // 16-byte accesses are allowed.

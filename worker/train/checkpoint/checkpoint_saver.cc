@@ -13,7 +13,7 @@ absl::Status CheckpointSaver::Save(v1::Checkpoint checkpoint, CheckpointContent 
   if (captured_step_ == checkpoint.step()) {
     return absl::OkStatus();
   }
-  AMPD_RETURN_IF_ERROR(writer_.Wait());  // The writer's thread reads the snapshot.
+  AMPD_RETURN_IF_ERROR(writer_.Wait());  // The writer's thread still reads `snapshot_` until then.
   if (const auto newest = writer_.newest(); newest.has_value() && checkpoint.step() <= newest->step()) {
     return absl::OkStatus();
   }
@@ -24,7 +24,8 @@ absl::Status CheckpointSaver::Save(v1::Checkpoint checkpoint, CheckpointContent 
                                         identity = std::move(identity)] { return Write(checkpoint, identity, begin); });
 }
 
-// Runs on the checkpoint writer's thread, so it reads only the snapshot and data that training never changes.
+// Runs on the checkpoint writer's thread while training continues, so it reads only `snapshot_` and data that training
+// never changes.
 absl::StatusOr<v1::Checkpoint> CheckpointSaver::Write(v1::Checkpoint checkpoint, CheckpointContent identity,
                                                       std::chrono::steady_clock::time_point begin) const {
   AMPD_ASSIGN_OR_RETURN(const SavedCheckpoint saved, SaveState(snapshot_, std::move(identity), store_));
@@ -39,10 +40,10 @@ absl::StatusOr<v1::Checkpoint> CheckpointSaver::Write(v1::Checkpoint checkpoint,
 
 absl::StatusOr<CheckpointSaver::RollBackSource> CheckpointSaver::LoadForRollBack() {
   AMPD_RETURN_IF_ERROR(writer_.Wait());
-  snapshot_ = {};  // Frees memory for the state to load.
+  snapshot_ = {};  // Frees the copy's memory before the checkpoint is loaded.
   std::vector<v1::Checkpoint> candidates = writer_.written();
   candidates.insert(candidates.end(), earlier_.begin(), earlier_.end());
-  absl::Status damage;  // Why the newest one is unusable; older ones may have been deleted.
+  absl::Status damage;  // Why the newest checkpoint is unusable. Older ones may have been deleted.
   for (const v1::Checkpoint& candidate : candidates) {
     auto loaded = store_.Load(candidate.path(), candidate.manifest_sha256());
     if (loaded.ok()) {

@@ -19,7 +19,7 @@
 namespace ampd::train {
 
 // Makes an attempt's checkpoints, and finds the one to which it rolls back. Saving costs the caller a copy of the state
-// in memory; CheckpointWriter writes that copy on its own thread. The copy's memory is reused for the next one.
+// in memory; CheckpointWriter writes that copy on its own thread. The next checkpoint reuses the memory of the copy.
 // Single-threaded; owner: the training loop.
 class CheckpointSaver {
  public:
@@ -30,15 +30,16 @@ class CheckpointSaver {
   struct RollBackSource {
     std::optional<LoadedCheckpoint> checkpoint;  // nullopt: the start of the job.
     std::string path;                            // Path of `checkpoint`.
-    absl::Status damage;                         // Why the newest checkpoint is not used; OK if it is.
+    absl::Status damage;                         // Why the newest checkpoint is not used; OK if it is used.
   };
 
-  // `store` outlives the saver. `earlier`: the checkpoints from before this attempt to which it may roll back, newest
-  // first; empty if the attempt starts training from the beginning. `announce` runs on the checkpoint writer's thread.
+  // `store` outlives the saver. `earlier`: checkpoints of earlier attempts, newest first, to which this attempt may
+  // roll back; empty if the attempt starts training from the beginning. `announce` runs on the checkpoint writer's
+  // thread.
   CheckpointSaver(CheckpointStore& store, std::vector<v1::Checkpoint> earlier, CheckpointWriter::Announce announce)
       : store_(store), earlier_(std::move(earlier)), writer_(std::move(announce)) {}
 
-  // Waits for the checkpoint that is being written, captures the state and starts to write the new checkpoint. The
+  // Waits until the previous checkpoint is written, then captures the state and starts to write the new checkpoint. The
   // caller sets the attempt, the step and, if the step was evaluated, the loss of `checkpoint`; Save sets its other
   // fields. Does nothing if the attempt already saved this step or a later one: the server accepts an attempt's
   // checkpoints only in step order, and a roll-back past damaged checkpoints repeats steps.
@@ -51,8 +52,8 @@ class CheckpointSaver {
   std::optional<v1::Checkpoint> newest() const { return writer_.newest(); }
 
   // Waits for the checkpoint that is being written, frees the copy of the state, and loads the newest undamaged
-  // checkpoint. If there is none, an attempt without `earlier` checkpoints rolls back to the start of the job; any
-  // other attempt gets CHECKPOINT_ERROR.
+  // checkpoint. If no undamaged checkpoint exists, an attempt without `earlier` checkpoints rolls back to the start of
+  // the job; any other attempt gets CHECKPOINT_ERROR.
   absl::StatusOr<RollBackSource> LoadForRollBack();
 
  private:
@@ -62,9 +63,9 @@ class CheckpointSaver {
 
   CheckpointStore& store_;
   const std::vector<v1::Checkpoint> earlier_;
-  std::optional<int64_t> captured_step_;  // Step of the last checkpoint, which may not be written yet.
+  std::optional<int64_t> captured_step_;  // Step of the last copy of the state; its checkpoint may not be written yet.
   TrainingState snapshot_;                // The copy that the checkpoint is written from.
-  CheckpointWriter writer_;               // Last member: its thread reads those above.
+  CheckpointWriter writer_;               // Last member, because its thread reads the members above.
 };
 
 }  // namespace ampd::train

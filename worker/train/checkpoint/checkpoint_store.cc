@@ -26,7 +26,7 @@ absl::Status CheckpointError(const std::string& message) {
 
 constexpr char kDamaged[] = "damaged_checkpoint";
 
-// The error for a checkpoint that is missing on disk or differs from what was recorded.
+// The error for a checkpoint that is missing on disk or whose files differ from their recorded hashes.
 absl::Status Damaged(const std::string& path, const std::string& message) {
   return ErrorWithMetadata(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_ERROR", message, {{kDamaged, path}});
 }
@@ -67,7 +67,7 @@ absl::Status CheckPath(const std::string& path) {
   return absl::OkStatus();
 }
 
-// The entries of a folder, as far as it can be read; empty if it does not exist.
+// The entries of a folder; empty if the folder does not exist. If reading fails midway, the entries read so far.
 std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> entries;
   std::error_code error;
@@ -110,7 +110,8 @@ std::string DamagedCheckpoint(const absl::Status& status) {
 }
 
 absl::Status CheckpointIo::MakeFolders(const std::string& path) {
-  // The agent removes empty folders (RemoveBelow in checkpoint_remover.cc), even one that was just made here, so retry.
+  // The agent removes empty folders (RemoveBelow in checkpoint_remover.cc). It may remove a folder right after this
+  // function made it, so retry.
   constexpr int kMaxTries = 8;
   absl::Status made = absl::NotFoundError("");
   for (int i = 0; i < kMaxTries && absl::IsNotFound(made); ++i) {
@@ -143,8 +144,8 @@ absl::Status CheckpointIo::RemoveAll(const std::string& path) {
   return error ? ErrnoError(error.value(), "remove") : absl::OkStatus();
 }
 
-// Removes what attempts left behind when they were killed while saving. A job has one attempt at a time, so nobody
-// writes there now.
+// Removes the temporary folders that remain if an attempt is killed while it saves. A job has one attempt at a time, so
+// no other process writes to them.
 void CheckpointStore::RemoveLeftovers(const std::string& job_id) {
   for (const std::filesystem::path& attempt : EntriesOf(std::filesystem::path(root_) / job_id)) {
     for (const std::filesystem::path& entry : EntriesOf(attempt)) {
@@ -167,7 +168,8 @@ absl::Status CheckpointStore::MakeDurable(const CheckpointContent& content, cons
   AMPD_RETURN_IF_ERROR(io_.WriteFile(absl::StrCat(temporary, "/", kManifestFile), {manifest()}));
   AMPD_RETURN_IF_ERROR(io_.SyncFolder(temporary));
   AMPD_RETURN_IF_ERROR(io_.Rename(temporary, absl::StrCat(attempt, "/step-", content.step)));
-  // Syncing the parent folders makes the rename durable, and the folders themselves if this save created them.
+  // Syncing the parent folders makes the rename durable. If this save created the parent folders, it makes them durable
+  // too.
   AMPD_RETURN_IF_ERROR(io_.SyncFolder(attempt));
   AMPD_RETURN_IF_ERROR(io_.SyncFolder(job));
   return io_.SyncFolder(root_);
@@ -200,7 +202,7 @@ absl::StatusOr<SavedCheckpoint> CheckpointStore::Save(const CheckpointContent& c
   }
   const std::string temporary =
       absl::StrCat(root_, "/", content.job_id, "/", content.attempt, "/.step-", content.step, ".tmp");
-  RemoveLeftovers(content.job_id);  // First, to free their disk space.
+  RemoveLeftovers(content.job_id);  // Frees the disk space of interrupted saves before this save needs space.
   if (const absl::Status status = MakeDurable(content, temporary, text); !status.ok()) {
     io_.RemoveAll(temporary).IgnoreError();
     return NotSaved(status, content.step);

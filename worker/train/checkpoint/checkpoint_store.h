@@ -40,16 +40,16 @@ struct SavedCheckpoint {
 };
 
 struct LoadedCheckpoint {
-  std::string job_id;  // Job of the run that saved it.
+  std::string job_id;  // The job that saved the checkpoint.
   int64_t step = 0;
   std::map<std::string, std::string> state;
   std::map<std::string, std::string> environment;
-  std::map<std::string, std::string> files;  // File name to content.
+  std::map<std::string, std::string> files;  // Content of each file, by name.
   std::string state_hash;
 };
 
-// Returns the path of the checkpoint if the error means that it is missing or differs from what was recorded; otherwise
-// returns an empty string.
+// If the error means that a checkpoint is missing or damaged, returns the path of that checkpoint; otherwise returns an
+// empty string.
 std::string DamagedCheckpoint(const absl::Status& status);
 
 // The file operations of a checkpoint. Virtual, so that a test can make each of them fail.
@@ -57,7 +57,7 @@ class CheckpointIo {
  public:
   virtual ~CheckpointIo() = default;
   virtual absl::Status MakeFolders(const std::string& path);
-  virtual absl::Status WriteFile(const std::string& path, const std::vector<std::string_view>& parts);  // Syncs, too.
+  virtual absl::Status WriteFile(const std::string& path, const std::vector<std::string_view>& parts);  // Also syncs.
   virtual absl::Status SyncFolder(const std::string& path);
   virtual absl::Status Rename(const std::string& from, const std::string& to);
   virtual absl::Status RemoveAll(const std::string& path);
@@ -73,14 +73,14 @@ class CheckpointIo {
 //
 // The agent removes complete checkpoints, and everything of a deleted job, when the server orders it. Errors have the
 // reason DISK_FULL or CHECKPOINT_ERROR and contain no path of the host. If DamagedCheckpoint returns a path for an
-// error, another checkpoint may still load. Thread-compatible.
+// error, only that checkpoint is damaged, and loading another one may succeed. Thread-compatible.
 class CheckpointStore {
  public:
   // `io` outlives the store.
   CheckpointStore(std::string root, CheckpointIo& io) : root_(std::move(root)), io_(io) {}
 
   // Saves a checkpoint, which is durable when Save returns. The files are hashed on separate threads while they are
-  // written. Does nothing if the same checkpoint with the same content was saved before.
+  // written. Writes nothing if this checkpoint is already stored with the same content.
   absl::StatusOr<SavedCheckpoint> Save(const CheckpointContent& content);
 
   // Reads the checkpoint and verifies every byte. `manifest_sha256`: the hash recorded when it was saved.

@@ -17,8 +17,8 @@
 
 namespace ampd::train {
 
-// Writes checkpoints on its own thread while training continues, one at a time and in order. Each is announced only
-// once it is durable. The training loop polls for errors with Check.
+// Writes checkpoints on its own thread while training continues, one at a time and in order. Each checkpoint is
+// announced only once it is durable. The training loop polls for errors with Check.
 //
 //   training thread   Wait -> snapshot -> Begin -> steps, Check before each ... -> Wait
 //   writer's thread                       '--> write -> announce
@@ -39,14 +39,14 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Waits for the write in progress, then starts `write`. If the earlier write failed, returns its error and never
-  // calls `write`. `after_sequence`: the sequence of the last telemetry that precedes the checkpoint.
+  // Waits for the write in progress, then starts `write`. If an earlier write failed, returns its error and never calls
+  // `write`. `after_sequence`: the sequence of the last telemetry that precedes the checkpoint.
   absl::Status Begin(uint64_t after_sequence, Write write);
 
   // Returns the error of a failed write, without waiting.
   absl::Status Check() const;
 
-  // Waits until no write is in progress; then returns what Check returns.
+  // Waits until no write is in progress. Returns the error of a failed write.
   absl::Status Wait();
 
   // Waits until no write is in progress. Returns no error and throws nothing.
@@ -62,7 +62,7 @@ class CheckpointWriter {
   void Run(uint64_t after_sequence, const Write& write);
 
   const Announce announce_;
-  std::thread thread_;  // Runs the write that was not waited for yet.
+  std::thread thread_;  // Runs the newest write; joined by Wait or Join.
 
   mutable absl::Mutex mutex_;
   std::deque<v1::Checkpoint> written_ ABSL_GUARDED_BY(mutex_);  // Newest first.

@@ -10,10 +10,12 @@
 
 namespace ampd::train {
 
-// Presents tensors as the bytes of a safetensors file, in pieces. Contiguous tensors are not copied. Thread-compatible.
+// The bytes of a safetensors file that contains the given tensors, in pieces. Contiguous tensors are not copied.
+// Thread-compatible.
 class TensorFile {
  public:
-  // INVALID_ARGUMENT for a tensor with a dtype or name that the format does not support.
+  // Makes the file for these tensors. INVALID_ARGUMENT for a tensor with a dtype or name that the format does not
+  // support.
   static absl::StatusOr<TensorFile> Of(const executor::TensorMap& tensors);
 
   // The file's bytes, in pieces to be written in order. The pieces are valid as long as this object lives.

@@ -92,7 +92,8 @@ std::string JoinFlags(const std::vector<bool>& flags) {
   return text;
 }
 
-// The monitor's counters with their keys in a manifest. Reading and writing share this list.
+// The monitor's counters, each with its key in a checkpoint's manifest. The functions that read and write a manifest
+// share this list.
 std::vector<std::pair<std::string, int*>> Counters(MonitorState& monitor) {
   return {{"monitor.first", &monitor.num_first},
           {"monitor.not_finite", &monitor.num_not_finite},
@@ -149,7 +150,7 @@ absl::Status TakeRecovery(const LoadedCheckpoint& checkpoint, RecoveryState& rec
     recovery.raise.bf16_modules = Split(found->second);
   }
   if (!checkpoint.state.contains("recovery.lowerings")) {
-    return absl::OkStatus();  // The checkpoint has no record of reverted raises.
+    return absl::OkStatus();  // An older version wrote the checkpoint, without these two numbers.
   }
   AMPD_RETURN_IF_ERROR(Take(checkpoint, "recovery.lowerings", recovery.num_lowerings));
   return Take(checkpoint, "recovery.quiet_steps", recovery.num_quiet_steps);
@@ -242,7 +243,8 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
       {"recovery.rollbacks", absl::StrCat(state.recovery.num_rollbacks)},
       {kUnderflowReported, absl::StrCat(state.underflow_reported ? 1 : 0)},
       {"train_loss", Hexadecimal(state.train_loss)}};
-  // These optional keys are written only when they are set, so that the state of all other runs keeps its hash.
+  // These keys are written only if the state has a value for them. So a state without such values has the same hash as
+  // in versions of the trainer that did not have these keys.
   if (!state.recovery.raise.bf16_modules.empty()) {
     scalars["recovery.bf16_modules"] = absl::StrJoin(state.recovery.raise.bf16_modules, ",");
   }

@@ -21,24 +21,24 @@ namespace ampd::train {
 struct TrainingState {
   int64_t step = 0;
   float train_loss = 0;  // Loss of the last step.
-  // The last loss of each phase, by the phase's name, if steps have several phases; train_loss is then the first
-  // phase's.
+  // The last loss of each phase, by the phase's name. Set only if steps have several phases; train_loss is then the
+  // loss of the first phase.
   std::map<std::string, float> phase_losses;
   data::Sampler::Cursor cursor;
-  int num_replays = 0;  // How many times in a row the next batch was replayed.
+  int num_replays = 0;  // Replays of the next step's batch, including the one in that step.
   bool underflow_reported = false;
   bool fp8_underflow_reported = false;
   bool activations_reported = false;
-  bool uneven_reported = false;  // Reported that batches may count different numbers of labels.
+  bool uneven_reported = false;  // It was reported that batches may count different numbers of labels.
   uint64_t applied_order = 0;    // Number of the last live change of the loss scale.
   MonitorState monitor;
   RecoveryState recovery;
   amp::PlateauState plateau;
-  std::optional<double> best_eval_loss;  // Lowest evaluation loss that has a checkpoint, if the best is kept.
-  std::optional<EarlyStoppingState> early_stopping;  // Unset: the job does not stop early.
-  // The plateau schedule and the early stopping have not yet seen the evaluation of `step`.
+  std::optional<double> best_eval_loss;  // Lowest evaluation loss of a saved checkpoint. Only if the best is kept.
+  std::optional<EarlyStoppingState> early_stopping;  // Unset if the job does not stop early.
+  // `step` must still be evaluated, for the plateau schedule and the early stopping.
   bool evaluation_pending = false;
-  bool sample_pending = false;  // The sample of `step` is not drawn yet: the attempt had to leave.
+  bool sample_pending = false;  // An order to leave came before the sample of `step` was drawn.
   amp::EngineState engine;
 };
 
@@ -51,8 +51,8 @@ absl::StatusOr<SavedCheckpoint> SaveState(const TrainingState& state, Checkpoint
                                           CheckpointStore& store);
 
 // Builds the state from a verified checkpoint. Removes the tensor files from `checkpoint`, to free memory: each is as
-// large as the tensors made from it. CHECKPOINT_ERROR if something is missing. A checkpoint without monitor, plateau or
-// early-stopping state starts with a fresh one.
+// large as the tensors made from it. CHECKPOINT_ERROR if something is missing. If the checkpoint lacks the state of the
+// monitor, the plateau schedule or the early stopping, that state is the initial one.
 absl::StatusOr<TrainingState> StateOf(LoadedCheckpoint& checkpoint);
 
 }  // namespace ampd::train

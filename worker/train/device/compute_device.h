@@ -11,21 +11,22 @@ namespace ampd::train {
 
 // Opens the device that --device names, for the lifetime of the process: "cpu", or "gpu<n>" in NVML's numbering. For a
 // GPU, makes only that GPU visible to the process (as cuda:0), starts the driver, loads our kernels and LibTorch's CUDA
-// part, and selects deterministic algorithms. Step graphs are loaded if possible. Call once, before any call of
-// LibTorch, because LibTorch's first call decides for good whether there is CUDA. FAILED_PRECONDITION (reason
-// DEVICE_ERROR) with one line that says what is missing.
+// part, and selects deterministic algorithms. Also loads the library that records steps in CUDA graphs, if possible.
+// Call once, before any call of LibTorch, because LibTorch's first call decides for good whether there is CUDA.
+// FAILED_PRECONDITION (reason DEVICE_ERROR) with one line that says what is missing.
 absl::StatusOr<amp::ComputeDevice> OpenComputeDevice(const std::string& id,
                                                      const device::CudaLibraries& libraries = {});
 
-// Sets, for the whole process, whether LibTorch may only use deterministic algorithms. If not, it may use any, and
-// cuDNN measures which of its own are the fastest. Deterministic algorithms are always used on a CPU.
+// Sets, for the whole process, whether LibTorch may only use deterministic algorithms. If `deterministic` is false,
+// LibTorch may use any algorithm, and cuDNN measures which of its algorithms are the fastest. Deterministic algorithms
+// are always used on a CPU.
 void UseAlgorithms(const amp::ComputeDevice& opened, bool deterministic);
 
 // Checks that the opened device is the one that an attempt was placed on. FAILED_PRECONDITION (reason DEVICE_ERROR) if
 // the kinds or, for GPUs, the UUIDs differ.
 absl::Status CheckPlacedHere(const v1::Device& placed, const amp::ComputeDevice& opened);
 
-// The device's name, the same on all hosts of one kind: "cpu", "NVIDIA H200".
+// The name of the device's model, without anything that identifies the host: "cpu", "NVIDIA H200".
 std::string NameOf(const amp::ComputeDevice& opened);
 
 // Bytes of tensors on the device: the current amount, and the peak since ResetPeakMemory. A GPU's allocator also keeps

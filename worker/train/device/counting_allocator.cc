@@ -77,7 +77,7 @@ void KeepFreedMemory() {
   constexpr int kNever = -1;
   mallopt(M_TRIM_THRESHOLD, kNever);
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TOP_PAD, 32 * kLargePageBytes);  // The heap grows in steps that hold whole large pages.
+  mallopt(M_TOP_PAD, 32 * kLargePageBytes);  // Extends the heap by a whole number of large pages.
 }
 
 }  // namespace

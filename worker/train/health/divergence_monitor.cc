@@ -17,13 +17,13 @@ constexpr size_t kMaxSkips = 200;
 constexpr size_t kMinMedian = 20;
 constexpr int kNumFirst = 20;
 constexpr float kTooMuch = 10;
-constexpr float kNoise = 0.01f;  // Share of the first level below which losses are meaningless.
+constexpr float kNoise = 0.01f;  // Losses below this share of the first level are treated as noise.
 constexpr int kMaxDiverged = 32;
-constexpr int kMaxSpiking = 100;   // Spikes in a row after which they count as the run's new level.
-constexpr int kMaxNotFinite = 20;  // Skipped steps in a row.
+constexpr int kMaxSpiking = 100;   // After so many spikes in a row, their losses become the run's new level.
+constexpr int kMaxNotFinite = 20;  // Steps in a row with a non-finite loss, or with non-finite gradients.
 constexpr int kMaxStuck = 100;
 constexpr int kQuietSteps = 100;
-constexpr size_t kSkipsPerWarning = 4;  // Warn above a quarter.
+constexpr size_t kSkipsPerWarning = 4;  // Warn if more than 1/4 of the steps were skipped.
 
 template <typename Value>
 void Push(std::vector<Value>& window, Value value, size_t max_size) {
@@ -57,8 +57,7 @@ bool MaySpeak(bool holds, int& quiet_steps) {
 
 bool IsScaled(const StepNumbers& numbers) { return numbers.run.scaling != precision::LossScaleConfig::Kind::kOff; }
 
-// Makes a rule's finding of kind DIVERGENCE. Its message is `what`, which describes what the rule saw, followed by
-// advice.
+// Makes a rule's finding of kind DIVERGENCE. Its message is `what`, a description of the symptom, followed by advice.
 Finding Diverged(const char* rule, Symptom symptom, const std::string& what, const StepNumbers& numbers) {
   const Verdict verdict = JudgeNumbers(symptom, numbers.run);
   return {.kind = v1::Event::DIVERGENCE,
@@ -210,7 +209,7 @@ void DivergenceMonitor::CheckRange(const StepNumbers& numbers, std::vector<Findi
     worst = std::max(worst, loss / smallest);
   };
   std::for_each(state_.losses.begin(), state_.losses.end(), take);
-  take(numbers.loss);  // `state_.losses` has no spikes, so add this loss, which may be one.
+  take(numbers.loss);  // This loss may be a spike, and spikes are not in `state_.losses`.
   if (MaySpeak(worst > kTooMuch, state_.range_quiet_steps)) {
     findings.push_back(Warning(
         v1::Event::WARNING, absl::StrCat("within the last ", kMaxLosses, " steps the loss rose by a factor of ", worst),

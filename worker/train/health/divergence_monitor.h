@@ -15,13 +15,13 @@ struct StepNumbers {
   int64_t step = 0;
   float loss = 0;
   float grad_norm = 0;
-  float loss_scale = 1;  // Loss scale that multiplied this step's loss.
-  RunFacts run = {};     // Decide end reason and advice. With loss scaling on, some skipped steps are normal.
-  // The loss belongs to one of two networks that compete: it rises when the other one gets better.
+  float loss_scale = 1;  // Loss scale by which this step's loss was multiplied.
+  RunFacts run = {};     // Facts that decide the end reason and the advice.
+  // The loss belongs to one of two competing networks, so it rises when the other network improves.
   bool adversarial = false;
   bool skipped = false;  // The gradients were not finite.
   bool scale_moved = false;
-  bool backed_off = false;    // The scale moved down.
+  bool backed_off = false;    // This step's overflow lowered the loss scale.
   float next_loss_scale = 1;  // Loss scale of the next step.
   int hysteresis = 1;         // Overflows that the scaler tolerates before it lowers the scale.
   bool at_floor = false;      // The scale should have fallen, but is at its lower limit.
@@ -33,25 +33,25 @@ struct Finding {
   v1::Event::Kind kind = v1::Event::WARNING;
   v1::Reason::Code reason = v1::Reason::REASON_UNSPECIFIED;
   std::string message;
-  std::map<std::string, std::string> attributes;  // `rule`, and the numbers that it judged.
+  std::map<std::string, std::string> attributes;  // The name of the rule, and the numbers that it judged.
 };
 
-// The monitor's whole memory. It is part of a checkpoint, so that a resumed run finds what an uninterrupted run would
-// have found.
+// Everything that the monitor remembers between steps. It is part of a checkpoint, so that a resumed run reports the
+// same findings as an uninterrupted run.
 struct MonitorState {
   std::vector<float> losses;  // Finite losses of applied steps, oldest first, without spikes.
   std::vector<bool> skips;    // Whether each of the last steps was skipped, oldest first.
-  float first_level = 0;      // The largest of the first losses: the level of an untrained model.
-  int num_first = 0;          // Losses that `first_level` covers.
-  int num_not_finite = 0;     // Skipped steps in a row whose loss was not finite.
+  float first_level = 0;      // Largest of the first 20 losses: the loss of an untrained model.
+  int num_first = 0;          // Number of losses that `first_level` covers so far.
+  int num_not_finite = 0;     // Steps in a row whose loss was not finite.
   int num_stuck = 0;          // Skipped steps in a row in which the loss scale, if any, did not change.
-  int num_spiking = 0;        // Steps in a row with a loss far above the earlier ones.
-  int num_diverged = 0;       // Spiking steps in a row above the first level.
+  int num_spiking = 0;        // Number of losses in a row that are spikes (see loss_spike below).
+  int num_diverged = 0;       // Number of spikes in a row that are above `first_level`.
   int range_quiet_steps = 0;  // Steps until loss_range may report again; 0: it may now.
   int spike_quiet_steps = 0;
   int skips_quiet_steps = 0;
   bool not_finite_reported = false;  // A non-finite loss was reported since the last finite one.
-  bool floor_reported = false;       // The floor was reported since the scale last moved.
+  bool floor_reported = false;       // scale_floor was reported since the loss scale last changed.
   friend bool operator==(const MonitorState&, const MonitorState&) = default;
 };
 
@@ -85,11 +85,13 @@ class DivergenceMonitor {
   // Judges a step and returns what was found. REQUIRES: called once a step, in order.
   std::vector<Finding> Observe(const StepNumbers& numbers);
 
-  // Whether the recent losses are all finite and not spiking. Only then is a checkpoint good to roll back to.
+  // Whether the recent losses are all finite and not spiking. A run must roll back only to a checkpoint that was made
+  // while this was true.
   bool calm() const { return state_.num_spiking == 0 && state_.num_not_finite == 0 && !state_.not_finite_reported; }
 
   const MonitorState& state() const { return state_; }
-  // Continues from `state`. Windows that are longer than the monitor's are cut to their newest elements.
+  // Replaces the monitor's state. If a list in `state` is longer than the monitor keeps, only its newest elements are
+  // kept.
   void Restore(MonitorState state);
 
  private:

@@ -22,16 +22,16 @@ EarlyStoppingConfig EarlyStoppingOf(const v1::EarlyStopping& spec);
 
 // What the evaluations so far have shown. Part of a checkpoint.
 struct EarlyStoppingState {
-  std::optional<double> best;  // The best metric; unset: no evaluation had a finite one.
-  int64_t best_step = 0;       // The step of the evaluation with the best metric; 0 without one.
+  std::optional<double> best;  // The best metric so far; unset if none was finite.
+  int64_t best_step = 0;       // The step whose evaluation had the best metric; 0 if `best` is unset.
   int num_bad_evals = 0;       // Evaluations in a row without improvement.
   friend bool operator==(const EarlyStoppingState&, const EarlyStoppingState&) = default;
 };
 
 // Decides from the results of evaluations whether training stops: the rule of EarlyStopping in Keras and in PyTorch
 // Lightning. The first finite metric is an improvement, and then every metric that is better than the best by more than
-// min_delta. Training stops when `patience` evaluations in a row were no improvement. A metric that is not finite is no
-// improvement. Pure. Thread-compatible.
+// min_delta. Training stops after `patience` evaluations in a row without an improvement. A metric that is not finite
+// is not an improvement. Pure. Thread-compatible.
 //
 // With the patience 2 and the losses 1.0, 0.9, 0.9, 0.95, training stops at the fourth evaluation; the best loss is
 // 0.9.
@@ -42,15 +42,15 @@ class EarlyStopping {
   // Records the evaluation of the step `eval.step()`. Returns whether training stops there.
   bool Observe(const v1::EvalPoint& eval);
 
-  // Whether training has stopped. A run that continues from the state of a stopped one has stopped too, unless its
-  // patience is longer.
+  // Whether training has stopped. This stays true in a run that resumes from this state, unless that run has a larger
+  // patience.
   bool has_stopped() const { return state_.num_bad_evals >= config_.patience; }
   // Describes why training stopped at `step`, as a STOPPED_EARLY event. `total_steps`: the number of steps that the job
   // was to train. REQUIRES: has_stopped().
   Finding Describe(int64_t step, int64_t total_steps) const;
 
   const EarlyStoppingState& state() const { return state_; }
-  // Continues from an earlier state, as after a roll-back.
+  // Replaces the state, for example by that of a checkpoint after a roll-back.
   void Restore(const EarlyStoppingState& state) { state_ = state; }
 
  private:

@@ -12,7 +12,7 @@ namespace ampd::train {
 enum class Symptom {
   kLoss,            // The loss of a step is not finite.
   kGradients,       // Step after step is skipped: the loss is finite, but the gradients are not.
-  kNothingApplied,  // The run is complete, and every one of its steps was skipped.
+  kNothingApplied,  // All steps of the run are done, and every one of them was skipped.
   kHighLoss,        // The loss is finite, but stays above that of an untrained model.
   kEvaluationLoss,  // The loss of an evaluation is not finite, although the whole state is finite.
   kParameter,       // An update produced a parameter that is not finite.
@@ -27,7 +27,7 @@ struct RunFacts {
   float loss_scale = 1;           // Loss scale of the last step.
   bool at_floor = false;          // The dynamic scale can't fall any further.
   bool has_narrow_range = false;  // Something is computed in fp16 or FP8, which overflow where fp32 does not.
-  bool was_updated = false;       // There was an update before, so the learning rate had an effect.
+  bool was_updated = false;       // An earlier step updated the parameters, so the learning rate matters.
   bool clips = false;             // train.clip_grad_norm is set.
   bool loss_is_finite = true;     // Whether the loss of the last step is finite.
   // The model's loss ignores every label of the batch, so it is a mean over zero labels.
@@ -44,8 +44,8 @@ struct Verdict {
 };
 
 // Returns the end reason and the advice for bad numbers; no other code chooses them. The advice mentions the loss scale
-// only if the job uses one that may be too high, and the learning rate only if the parameters were updated before.
-// Pure.
+// only if the job uses a loss scale that may be too high, and the learning rate only if an earlier step updated the
+// parameters. Pure.
 Verdict JudgeNumbers(Symptom symptom, const RunFacts& facts);
 
 }  // namespace ampd::train

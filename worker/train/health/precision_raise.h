@@ -13,7 +13,7 @@ namespace ampd::train {
 // By how much a run's precision is wider than that of its spec, because numbers went wrong in the spec's precision.
 // Part of a checkpoint.
 struct PrecisionRaise {
-  std::string preset;                     // Replaces the spec's preset; empty: the spec's.
+  std::string preset;                     // Replaces the preset of the spec; empty: the spec's preset stays.
   std::vector<std::string> fp32_modules;  // Modules whose products are computed in fp32.
   std::vector<std::string> bf16_modules;  // Modules whose products are computed in bf16 instead of FP8.
   friend bool operator==(const PrecisionRaise&, const PrecisionRaise&) = default;
@@ -27,7 +27,7 @@ v1::PrecisionPolicy Raised(v1::PrecisionPolicy policy, const PrecisionRaise& rai
 // Returns a raise that is one step wider than `raise`; nullopt if everything is fp32 already. `now`: the policy that
 // resulted from `raise`. `module`: where the numbers went wrong; empty: unknown.
 //
-// While layers compute in FP8, the first raise moves only `module` to bf16, if it is such a layer and the policy
+// While layers compute in FP8, the first raise moves only `module` to bf16, if `module` is an FP8 layer and the policy
 // computes in bf16. Otherwise everything moves to bf16, or to fp32 if the policy computes in fp32. Without FP8 layers,
 // the first raise moves only `module` to fp32, if it is known. Otherwise everything moves from fp16 to bf16, if the
 // device supports bf16, and after that to fp32.

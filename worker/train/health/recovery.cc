@@ -39,7 +39,8 @@ void Recovery::Rewind(MonitorState monitor, int num_replays) {
 }
 
 // Lowers the precision after enough quiet steps, but only while roll-backs and lowerings together are below the limit
-// of roll-backs. The lowered run may need another roll-back, and a run must not raise and lower its precision forever.
+// of roll-backs. A run that lowered its precision may need another roll-back, so one must be left. The limit also
+// prevents endless raising and lowering.
 Decision Recovery::BeforeStep() {
   if (!may_lower() || state_.num_quiet_steps < options_.lower_again_after_steps ||
       state_.num_rollbacks + state_.num_lowerings >= kMaxRollbacks) {
@@ -53,7 +54,8 @@ Decision Recovery::BeforeStep() {
   return decision;
 }
 
-// Replays only a batch that a lower scale can repair: its loss is finite, and the scale was lowered.
+// Replaying helps only if a lower loss scale can make the gradients finite. So the loss must be finite, and the step
+// must have lowered the scale.
 bool Recovery::ShouldReplay(const StepNumbers& numbers) const {
   const bool may_heal = numbers.skipped && numbers.backed_off && std::isfinite(numbers.loss);
   return options_.replay_skipped && may_heal && num_replays_ < kMaxReplays;
@@ -70,8 +72,8 @@ Decision Recovery::AfterStep(const StepNumbers& numbers, const precision::Resolv
   for (const Finding& finding : findings) {
     decision.findings.push_back(finding);
     if (decision.has_diverged()) {
-      // The backward pass names `module`. If the loss is not finite, the fault came before that pass, so blame no
-      // module.
+      // `module` is where the backward pass went wrong. If the loss is not finite, the fault came earlier, in the
+      // forward pass, so no module is named.
       OnDivergence(finding, std::isfinite(numbers.loss) ? numbers.run.module : "", policy, decision);
       return decision;
     }
@@ -131,7 +133,7 @@ void Recovery::OnDivergence(const Finding& finding, const std::string& module, c
   decision.action = Action::kRollBack;
   decision.message = finding.message;
   decision.rule = finding.attributes.at("rule");
-  const bool is_of_data = finding.reason == v1::Reason::DATA_ERROR;  // No wider precision helps then.
+  const bool is_of_data = finding.reason == v1::Reason::DATA_ERROR;  // A wider precision does not repair bad data.
   if (options_.on_divergence == v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION && !is_of_data) {
     if (auto wider = Widen(state_.raise, policy, module, options_.device); wider.has_value()) {
       state_.raise = *std::move(wider);
@@ -155,7 +157,7 @@ void Recovery::AtFloor(const StepNumbers& numbers, const precision::ResolvedPoli
          decision);
     return;
   }
-  // The step was skipped, so the state is still good.
+  // The step was skipped, so the parameters are still good and no roll-back is needed.
   decision.action = Action::kRaise;
   decision.message = why;
   state_.raise = *std::move(wider);

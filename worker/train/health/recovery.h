@@ -18,18 +18,18 @@ namespace ampd::train {
 // How a run reacted to bad numbers, over all attempts of the job. Part of a checkpoint.
 struct RecoveryState {
   int num_rollbacks = 0;
-  int num_lowerings = 0;  // Raises that were reverted.
+  int num_lowerings = 0;  // How many times the precision was lowered again after a raise.
   PrecisionRaise raise;
-  int64_t num_quiet_steps = 0;  // Steps in a row without a finding, since the raise or the last finding after it.
+  int64_t num_quiet_steps = 0;  // Steps without a finding since the raise or the last finding.
   friend bool operator==(const RecoveryState&, const RecoveryState&) = default;
 };
 
-// The next action of a run because of its numbers.
+// What the run does next, because of its numbers.
 struct Decision {
   enum class Action {
     kContinue,
-    kReplay,    // Run the batch of the last step again.
-    kRollBack,  // Return to the newest sound checkpoint.
+    kReplay,    // Train on the batch of the last step again.
+    kRollBack,  // Return to the newest good checkpoint.
     kRaise,     // Continue from the current state in a wider precision.
     kLower,     // Continue from the current state in the precision of the spec.
     kFail,      // End the attempt.
@@ -38,12 +38,13 @@ struct Decision {
   std::vector<Finding> findings = {};                        // Reported before the action, in order.
   v1::Reason::Code reason = v1::Reason::REASON_UNSPECIFIED;  // kFail: the end reason.
   std::string message = {};                                  // kRollBack, kRaise, kFail: why.
-  std::string rule = {};  // kRollBack: the rule of DivergenceMonitor or of the caller.
-  // For kRollBack: whether the precision is wider than before. If so, the run trains on the same data again. If not,
-  // that data would fail in the same way, so the run continues with the data after the failed step.
+  std::string rule = {};                                     // kRollBack: the name of the rule that found the problem.
+  // For kRollBack: whether the precision is wider than before the roll-back. If so, the run trains on the same data
+  // again. If not, that data would fail again in the same way, so the run continues with the data after the failed
+  // step.
   bool is_wider = false;
   PrecisionRaise lowered = {};  // kLower: the raise that is reverted.
-  int64_t num_quiet_steps = 0;  // kLower: the number of steps without a finding, which allows it.
+  int64_t num_quiet_steps = 0;  // kLower: the number of steps without a finding that led to it.
 
   // Whether the findings say that the run's numbers will not recover by themselves.
   bool has_diverged() const { return !findings.empty() && findings.back().reason != v1::Reason::REASON_UNSPECIFIED; }
@@ -95,19 +96,21 @@ class Recovery {
 
   // Whether on_divergence is one of the kinds of roll-back.
   bool may_roll_back() const;
-  // Whether BeforeStep may lower the precision later. Each step must then be read before the next one begins.
+  // Whether the precision was raised and BeforeStep may lower it again. If so, the results of each step must be read
+  // before the next step begins.
   bool may_lower() const { return options_.lower_again_after_steps > 0 && is_raised(); }
   bool only_warns() const { return options_.on_divergence == v1::JobSpec::WARN; }
-  // Whether the recent losses are all finite and not spiking. Only then is a checkpoint good to roll back to.
+  // Whether the recent losses are all finite and not spiking. A run must roll back only to a checkpoint that was made
+  // while this was true.
   bool calm() const { return monitor_.calm(); }
 
   const RecoveryState& state() const { return state_; }
   const MonitorState& monitor() const { return monitor_.state(); }
   int num_replays() const { return num_replays_; }
-  // Sets the counts over all attempts and the raise, from the checkpoint with which an attempt begins.
+  // Sets the state to that of the checkpoint from which the attempt resumes.
   void Restore(RecoveryState state) { state_ = std::move(state); }
-  // Returns the monitor's memory and the number of replays to those of an earlier step, for a roll-back. Keeps the
-  // counts of roll-backs and the raise.
+  // For a roll-back: resets the monitor's state and the number of replays to those of the checkpoint. Keeps the number
+  // of roll-backs and the raise.
   void Rewind(MonitorState monitor, int num_replays);
 
  private:
@@ -120,7 +123,7 @@ class Recovery {
   const Options options_;
   DivergenceMonitor monitor_;
   RecoveryState state_;
-  int num_replays_ = 0;                 // How many times in a row the next batch was replayed.
+  int num_replays_ = 0;                 // Replays of the next step's batch, including the one in that step.
   std::optional<RunFacts> last_facts_;  // Facts about the last step.
 };
 

@@ -13,7 +13,8 @@
 
 namespace ampd::train {
 
-// Runs one attempt to its end, or until it is ordered to leave: TrainingLoop trains, PredictionLoop predicts.
+// Runs one attempt to its end, or until the agent orders it to leave. TrainingLoop trains a model; PredictionLoop runs
+// a model over data.
 class AttemptLoop {
  public:
   // Everything that a loop uses. Every member outlives the loop.
@@ -24,17 +25,17 @@ class AttemptLoop {
     CheckpointStore& checkpoints;
     StepLog& step_log;
     const ComputeLease& lease;
-    const std::string& scratch_folder;  // Exists, for temporary files.
+    const std::string& scratch_folder;  // An existing folder for temporary files.
   };
 
   virtual ~AttemptLoop() = default;
 
-  // Returns how the attempt ended; the caller sets last_sequence. The reason of every error is a name of v1.Reason.
+  // Returns how the attempt ended, without last_sequence, which the caller sets. Every error has a reason of v1.Reason.
   // Does not catch LibTorch's exceptions.
   virtual absl::StatusOr<v1::Outcome> Run() = 0;
 
-  // Waits for a checkpoint that is being written, which stays valid even if the run failed. REQUIRES: Run() has
-  // returned.
+  // Waits until the checkpoint in progress, if any, is written. Such a checkpoint is valid even if the run failed.
+  // REQUIRES: Run() has returned.
   virtual void AwaitCheckpoint() = 0;
 
   // Steps that are done.

@@ -13,30 +13,32 @@
 
 namespace ampd::train {
 
-// What an attempt's device does while the attempt runs, by the device's own counters: its energy, and for a GPU what
-// NVML reports. A device without counters has no numbers. Single-threaded; owner: the attempt's loop.
+// Measures what the device does while an attempt runs: its energy, and on a GPU also what NVML reports. Reads the
+// device's own counters, so a device without counters has no measurements. Single-threaded; owner: the attempt's loop.
 class DeviceWatch {
  public:
-  // Begins to watch. `placed`: the device as the agent knows it.
+  // Starts to measure. `placed`: the description of the same device that the agent sent.
   void Begin(const amp::ComputeDevice& device, const v1::Device& placed);
 
-  // Reads the counters. Call it after every step; it reads at most every few seconds, because a step may take less time
-  // than the counters take to read. Energy counters have to be read before they wrap around.
+  // Reads the counters if the last reading is at least five seconds old. Call it after every step: energy counters must
+  // be read before they wrap around. It does not read at every call, because reading may take longer than a step.
   void Update();
 
-  // The newest readings; nothing if they are not measured. The power is the mean since the reading before.
+  // The newest readings; nullopt if the device does not measure them. If the energy is measured, the power is the mean
+  // between the last two readings.
   std::optional<double> power_watts() const { return power_watts_; }
   std::optional<double> utilization() const { return gpu_ == nullptr ? std::nullopt : gpu_->newest().utilization; }
 
-  // Sets `energy_joules` and `gpu_use`. `graph_bytes`: the memory that the recorded step keeps.
+  // Sets `energy_joules` and `gpu_use` in `metrics`. `graph_bytes`: the memory that a recorded CUDA graph of the step
+  // keeps.
   void AddTo(const amp::ComputeDevice& device, int64_t graph_bytes, v1::FinalMetrics* metrics) const;
 
  private:
   std::optional<device::EnergyMeter> meter_;
-  std::unique_ptr<device::GpuWatch> gpu_;  // Null: the device is no GPU, or NVML is missing.
-  std::optional<double> joules_;           // At the last update.
+  std::unique_ptr<device::GpuWatch> gpu_;  // Null if the device is no GPU, or if NVML is missing.
+  std::optional<double> joules_;           // The energy at the last update.
   std::optional<double> power_watts_;
-  absl::Duration updated_;  // Since boot.
+  absl::Duration updated_;  // Time of the last update, since boot.
 };
 
 }  // namespace ampd::train

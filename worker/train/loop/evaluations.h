@@ -10,7 +10,8 @@
 namespace ampd::train {
 
 // Evaluates a run on the plan's evaluation data, and feeds the results to the plateau schedule of the learning rate and
-// to the early stopping. Keeps the last result. REQUIRES: no step is in flight. Single-threaded; owner: TrainingLoop.
+// to the early stopping. Keeps the result of the last evaluation. REQUIRES: no step is in flight. Single-threaded;
+// owner: TrainingLoop.
 class Evaluations {
  public:
   // `run` and `checks` outlive this object.
@@ -19,20 +20,22 @@ class Evaluations {
   // Evaluates the current step and reports it. Does nothing if there is no evaluation data, or if the step was
   // evaluated before. Returns the errors of FiniteChecks::CheckEvaluation.
   absl::Status Evaluate();
-  // Does the same at the step with which training ends. A loss that is not finite is then an error, also if the step
-  // was evaluated before.
+  // Evaluates the step with which training ends. Unlike Evaluate, returns an error if the loss is not finite, even if
+  // this step was evaluated before.
   absl::Status EvaluateLast();
-  // Gives the plateau schedule the last evaluation's loss, and reports a fall of the learning rate.
+  // Passes the loss of the last evaluation to the plateau schedule. If the schedule lowers the learning rate, reports
+  // that.
   absl::Status FollowPlateau();
-  // Gives the early stopping the last evaluation. TrainingRun::has_stopped_early() then says whether training stops.
+  // Passes the last evaluation to the early stopping. Afterwards TrainingRun::has_stopped_early() says whether training
+  // stops.
   void FollowEarlyStopping();
-  // Drops the last evaluation, after a roll-back.
+  // Forgets the last evaluation. Call it after a roll-back.
   void Forget() { last_.reset(); }
 
   const std::optional<v1::EvalPoint>& last() const { return last_; }
   // The evaluation of the current step; null if there is none.
   const v1::EvalPoint* current() const;
-  // Whether the current step was evaluated with the lowest loss so far, and its checkpoint is therefore kept.
+  // Whether the job keeps its best checkpoint, and the current step has the lowest evaluation loss so far.
   bool IsBest() const;
 
  private:
@@ -41,7 +44,7 @@ class Evaluations {
   TrainingRun& run_;
   FiniteChecks& checks_;
   std::optional<v1::EvalPoint> last_;
-  bool ignores_all_labels_ = false;  // One of the last evaluation's batches has no label that counts.
+  bool ignores_all_labels_ = false;  // In a batch of the last evaluation, the loss counts no label.
 };
 
 }  // namespace ampd::train

@@ -10,35 +10,36 @@
 
 namespace ampd::train {
 
-// Describes the non-finite tensor. If the tensor is float16, also names that format's range, because a wider format may
-// hold its numbers.
+// Describes the non-finite tensor. For a float16 tensor, adds the largest number of that format, because a wider format
+// may hold the values.
 std::string DescribeWithRange(const amp::NonFinite& found);
 
-// Checks between steps whether the state and the evaluation losses of a run are finite. If a check finds the same
-// non-finite tensor again, it is not reported again. After a non-finite evaluation, the next one is reported only if a
-// finite one came between. REQUIRES: no step is in flight. Single-threaded; owner: TrainingLoop.
+// Checks between steps whether the state and the evaluation losses of a run are finite. Repeated findings are reported
+// once: the same non-finite tensor is not reported again, and neither is a non-finite evaluation loss that directly
+// follows another one. REQUIRES: no step is in flight. Single-threaded; owner: TrainingLoop.
 class FiniteChecks {
  public:
   // `run` outlives this object.
   explicit FiniteChecks(TrainingRun& run) : run_(run) {}
 
-  // Checks the state that was loaded from a checkpoint. Returns CHECKPOINT_ERROR if a value is not finite. Only reports
-  // the value if it belongs to an optimizer moment, or if the job's on_divergence is WARN, because such a run may save
-  // non-finite values.
+  // Checks the state that was loaded from a checkpoint. Returns CHECKPOINT_ERROR if a value is not finite. In two cases
+  // it only reports the value: if it is in an optimizer moment, or if the job's on_divergence is WARN, because such a
+  // job may save non-finite values.
   absl::Status CheckRestored();
-  // Checks the trained state, and returns what to do about a non-finite tensor; kContinue if there is none.
+  // Checks the trained state. Returns what the run must do about a non-finite tensor; kContinue if all tensors are
+  // finite.
   Decision CheckState();
-  // Checks an evaluation of the current step. `ignores_all_labels`: one of its batches has no label that the loss
-  // counts. `is_last`: training ends with this evaluation. Any other non-finite evaluation is only reported, because it
-  // does not affect training.
+  // Checks whether the loss of an evaluation of the current step is finite. `ignores_all_labels`: one of its batches
+  // has no label that the loss counts. `is_last`: training ends with this evaluation. Before the end, a non-finite loss
+  // is only reported, because evaluations do not affect training.
   absl::Status CheckEvaluation(const v1::EvalPoint& point, bool ignores_all_labels, bool is_last);
-  // Whether a checkpoint made now is good to roll back to. Always true if the run may not roll back.
+  // Whether a run may later roll back to a checkpoint that is made now. Always true for a run that never rolls back.
   bool IsGood() const;
 
  private:
   TrainingRun& run_;
   std::string reported_tensor_;       // The tensor last reported as not finite.
-  bool evaluation_reported_ = false;  // A non-finite loss was reported since the last finite one.
+  bool evaluation_reported_ = false;  // A non-finite loss was reported after the last finite one.
 };
 
 }  // namespace ampd::train

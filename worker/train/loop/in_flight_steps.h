@@ -13,10 +13,10 @@
 
 namespace ampd::train {
 
-// The steps of an attempt that have begun but whose results are not read yet, oldest first. Keeps the batches of each
-// step and measures how long it takes. A step that began before the results of the previous step were read is measured
-// from that read, because only then did it have the device to itself. Time is an argument. Single-threaded; owner: the
-// step loop.
+// The steps of an attempt that have begun but whose results were not read yet, oldest first. Keeps the batches of each
+// step, and measures the time of each step. If a step begins before the results of the previous step are read, its time
+// counts from that reading, because until then both steps share the device. The caller passes the current time.
+// Single-threaded; owner: the step loop.
 class InFlightSteps {
  public:
   using Instant = std::chrono::steady_clock::time_point;
@@ -41,13 +41,13 @@ class InFlightSteps {
 
   bool empty() const { return steps_.empty(); }
   size_t size() const { return steps_.size(); }
-  // The position in the data after the batch of the step that was read last. `next`: the position after the batches of
-  // all steps that have begun.
+  // The position in the data after the batch of the last step whose results were read. `next`: the position after the
+  // batches of all steps that have begun.
   data::Sampler::Cursor UnreadFrom(const data::Sampler::Cursor& next) const {
     return steps_.empty() ? next : steps_.front().place;
   }
-  // Mean rate of the steps that were read. The first step does not count, because it includes LibTorch's setup. 0 if
-  // fewer than two steps were read.
+  // The mean rate over the steps whose results were read. Leaves out the first step, because it includes LibTorch's
+  // setup. 0 if fewer than two steps were read.
   double steps_per_second() const {
     return steady_seconds_ > 0 ? static_cast<double>(num_steady_) / steady_seconds_ : 0;
   }

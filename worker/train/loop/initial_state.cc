@@ -60,7 +60,7 @@ absl::Status LoadWeightsFile(const v1::ModelSpec& model, bool keeps_sources, Att
       {{"num_tensors", absl::StrCat(loaded->num_tensors)}, {"num_bytes", absl::StrCat(loaded->num_bytes)}});
 }
 
-// The source of this tensor's initial values, for messages.
+// Names the file or checkpoint from which this tensor's initial values came, for messages.
 std::string SourceOf(const v1::ModelSpec& model, const std::string& tensor) {
   const bool is_anew = std::any_of(model.initialize_anew().begin(), model.initialize_anew().end(),
                                    [&](const std::string& glob) { return GlobMatches(glob, tensor); });
@@ -75,7 +75,7 @@ std::string SourceOf(const v1::ModelSpec& model, const std::string& tensor) {
 
 absl::Status CheckFinite(const v1::ModelSpec& model, const amp::Engine& engine) {
   if (!model.has_exported() && model.initial_weights().empty() && !model.has_initial_checkpoint()) {
-    return absl::OkStatus();  // The values are drawn by the engine.
+    return absl::OkStatus();  // The engine has drawn all values itself.
   }
   const std::optional<amp::NonFinite> found = engine.FindNonFinite();
   return found.has_value() ? AttemptError(v1::Reason::DATA_ERROR,

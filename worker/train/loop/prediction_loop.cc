@@ -41,7 +41,7 @@ absl::StatusOr<Outcome> PredictionLoop::Run() {
     ReportState(v1::Attempt::RUNNING);
   }
   AMPD_RETURN_IF_ERROR(files_.Finish());
-  constexpr absl::Duration kInterval = absl::Milliseconds(100);  // Between two looks for an order to leave.
+  constexpr absl::Duration kInterval = absl::Milliseconds(100);  // Between checks for an order to leave.
   while (!context_.outbox.AwaitAcknowledged(SystemClock().SinceBoot() + kInterval)) {
     if (const auto leave = context_.link.leave(); leave.has_value()) {
       return Leave(*leave);

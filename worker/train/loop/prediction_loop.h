@@ -20,10 +20,10 @@ namespace ampd::train {
 //
 //   load weights -> [orders -> batch -> files that are full]* -> last file -> wait until the server has all files
 //
-// Each batch is one step. The files are the job's result, so the attempt does not finish before the server has stored
-// them. The loop leaves between two batches, or while it waits for the server. It makes no checkpoint: an attempt
-// always begins with the first sample, and its files replace equal ones of an earlier attempt. Single-threaded; owner:
-// the trainer's main thread.
+// Each batch counts as one step. The files are the job's result, so the attempt does not finish before the server has
+// stored them. An order to leave takes effect between two batches, or while the loop waits for the server. The loop
+// makes no checkpoint. Every attempt begins with the first sample, and its files replace the equal files of an earlier
+// attempt. Single-threaded; owner: the trainer's main thread.
 class PredictionLoop final : public AttemptLoop {
  public:
   PredictionLoop(AttemptPlan plan, const Context& context);

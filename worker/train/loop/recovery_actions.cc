@@ -57,7 +57,7 @@ absl::Status RecoveryActions::RollBack(const Decision& decision) {
 
 // Returns to the newest undamaged checkpoint, or to the start if there is none, in the run's current precision.
 absl::Status RecoveryActions::ReturnToSoundState() {
-  in_flight_.Abandon();  // Their engine is replaced.
+  in_flight_.Abandon();  // These steps belong to the engine that is replaced.
   AMPD_ASSIGN_OR_RETURN(CheckpointSaver::RollBackSource source, checkpoints_.LoadForRollBack());
   AMPD_RETURN_IF_ERROR(ReportDamage(source));
   return source.checkpoint.has_value() ? run_.ReturnTo(*source.checkpoint) : run_.ReturnToStart();

@@ -20,8 +20,8 @@ class RecoveryActions {
 
   // Reports the decision's findings.
   absl::Status Report(const Decision& decision);
-  // Carries out the decision's action; a replay is left to the caller. For kFail, returns an error with the decision's
-  // reason. A roll-back drops the steps in flight.
+  // Carries out the decision's action, except a replay, which the caller carries out. For kFail, returns an error with
+  // the decision's reason. A roll-back drops the steps in flight.
   absl::Status Act(const Decision& decision);
 
  private:

@@ -47,8 +47,8 @@ Outcome Failed(v1::Reason::Code reason, const std::string& message) {
   return outcome;
 }
 
-// Whether an allocation failed. On a CPU, or outside LibTorch's own allocator on a GPU, only the error's text shows
-// that.
+// Whether an allocation failed. Only LibTorch's GPU allocator throws an exception of its own for this. Other failed
+// allocations are recognized by the error's text.
 bool IsOutOfMemory(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
   return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
@@ -150,7 +150,7 @@ absl::StatusOr<Outcome> RunFrom(const AttemptLoop::Context& context, const amp::
   AMPD_ASSIGN_OR_RETURN(AttemptPlan plan, predicts ? PlanPrediction(context.start) : PlanAttempt(context.start));
   plan.engine.device = device;
   const v1::TrainSpec& train = context.start.spec().train();
-  const bool deterministic = !train.has_deterministic() || train.deterministic();  // An older server leaves it unset.
+  const bool deterministic = !train.has_deterministic() || train.deterministic();  // Unset if the server is older.
   UseAlgorithms(device, deterministic);
   if (!options.cuda_graph) {
     plan.engine.device.graphs = nullptr;
@@ -230,8 +230,8 @@ absl::StatusOr<amp::ComputeDevice> WarmUp(const std::string& device_id) {
   InstallCountingAllocator();
   auto device = OpenAndMultiply(device_id);
   UseAlgorithms(device.ok() ? *device : amp::ComputeDevice(), /*deterministic=*/true);
-  // Deterministic mode would also fill every new tensor, which costs a write and only exposes reads of uninitialized
-  // memory.
+  // Deterministic mode would also fill every new tensor with fixed values. That only exposes reads of uninitialized
+  // memory, and it costs time.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
   return device;
 }

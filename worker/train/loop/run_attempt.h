@@ -17,15 +17,16 @@ class Error;
 namespace ampd::train {
 
 // Opens the device that --device names, loads LibTorch's libraries and runs a first op on the device, so that a warm
-// trainer can start an attempt without this delay. Sets deterministic algorithms and counts tensor memory. Call once,
-// before RunAttempt. Returns the errors of OpenComputeDevice; pass the result to RunAttempt, which reports an error.
+// trainer can start an attempt without this delay. Selects deterministic algorithms and starts to count the memory of
+// tensors. Call once, before RunAttempt. Returns the errors of OpenComputeDevice; pass the result to RunAttempt, which
+// reports an error.
 absl::StatusOr<amp::ComputeDevice> WarmUp(const std::string& device_id);
 
 // Options of the trainer process, the same for any attempt.
 struct TrainerOptions {
   StepLog& step_log;
   const ComputeLease& lease;
-  std::string scratch_folder;  // Exists, for temporary files.
+  std::string scratch_folder;  // An existing folder for temporary files.
   // Maximum number of steps that may begin before the results of an earlier step are read, if the engine allows it.
   // Unset: 1 on a GPU, so that the GPU does not wait for the host, and 0 on a CPU.
   std::optional<int> steps_ahead = {};
@@ -34,8 +35,8 @@ struct TrainerOptions {
 };
 
 // Runs the attempt to its end on the device that WarmUp returned, and returns how it ended. If the checkpoint from
-// which the attempt resumes is damaged, uses the newest undamaged one of start.older_checkpoints. Throws nothing: this
-// is the one place that maps exceptions of LibTorch and the standard library to reasons.
+// which the attempt resumes is damaged, uses the newest undamaged one of start.older_checkpoints. Throws nothing. Only
+// this function turns exceptions of LibTorch and the standard library into reasons.
 v1::Outcome RunAttempt(internal::StartAttempt start, const absl::StatusOr<amp::ComputeDevice>& device, AgentLink& link,
                        TelemetryOutbox& outbox, const TrainerOptions& options);
 

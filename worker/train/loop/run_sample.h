@@ -6,8 +6,9 @@
 
 namespace ampd::train {
 
-// Draws and reports the sample of the current step, if the job asks for samples. Calls `must_leave` while drawing; once
-// it returns true, stops without a sample and sets progress().sample_pending. Otherwise clears sample_pending.
+// Draws and reports the sample of the current step, if the job asks for samples. Calls `must_leave` repeatedly while
+// drawing. When `must_leave` returns true, stops without a sample and sets progress().sample_pending; otherwise clears
+// sample_pending.
 absl::Status DrawSampleOf(TrainingRun& run, absl::FunctionRef<bool()> must_leave);
 
 }  // namespace ampd::train

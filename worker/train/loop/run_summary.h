@@ -9,7 +9,8 @@
 
 namespace ampd::train {
 
-// Makes the report of an attempt's progress that the trainer sends to the agent. `step`: the steps that are done.
+// Makes the report of an attempt's progress that the trainer sends to the agent. `step`: the number of steps that are
+// done.
 internal::TrainerState StateReportOf(const AttemptPlan& plan, int64_t step, v1::Attempt::State state);
 
 // The final metrics of a run, except its steps per second and the hash of its last checkpoint. `last`: the run's last

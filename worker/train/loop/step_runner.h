@@ -12,9 +12,9 @@
 
 namespace ampd::train {
 
-// Begins the steps of a run and reads their results. To begin a step, gets the batch, waits for the lease and enqueues
-// the step on the engine. Later waits for the step's results and reports them. TrainingLoop reacts to the results.
-// Single-threaded; owner: TrainingLoop.
+// Begins the steps of a run and reads their results. Begin gets the batch, waits for the lease and enqueues the step on
+// the engine. Await and the functions after it wait for the step's results and report them. TrainingLoop reacts to the
+// results. Single-threaded; owner: TrainingLoop.
 class StepRunner {
  public:
   // A finished step whose results were read from the device.
@@ -29,16 +29,15 @@ class StepRunner {
 
   // Begins the next step. `reports_gradients`: the step samples its gradients and reports them.
   void Begin(bool reports_gradients);
-  // The number of steps that may stay in flight now. It is 0 if the next action depends on the last step's numbers:
-  // before a periodic action or the end, if skipped batches are replayed, and if one more overflow would change the
-  // precision.
+  // The number of steps that may stay in flight now. It is 0 before a periodic action and before the end, if the job
+  // replays skipped batches, and if the numbers of the last step may change the precision.
   size_t MaxInFlight() const;
   // Waits for the oldest step in flight and counts it as done. REQUIRES: a step is in flight.
   EndedStep Await();
 
   // Reports the step's numbers, its gradients if the step sampled them, and uneven micro-batches.
   absl::Status Report(const EndedStep& step);
-  // Reports a fault in the step's forward pass.
+  // Reports the fault if numbers in the step's forward pass went wrong.
   absl::Status ReportActivations(const EndedStep& step);
   // Makes the next step train on this step's batch again, and reports that.
   absl::Status Replay(const EndedStep& step);

@@ -22,8 +22,8 @@
 namespace ampd::train {
 namespace {
 
-// The profiler keeps all events in memory, some 200 bytes each, and a step has about this many for each node: its op
-// and the ops below it, forward and backward.
+// An estimate of the profiler's events per node of the model in a step: the node's op and the ops that it calls,
+// forward and backward. The profiler keeps all events in memory, at about 200 bytes each.
 constexpr int64_t kEventsOfANode = 6;
 constexpr int64_t kMostProfileEvents = 1'000'000;
 
@@ -62,7 +62,7 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
     AMPD_RETURN_IF_ERROR(React(run_.recovery().BeforeStep()));
     AMPD_RETURN_IF_ERROR(RunPendingActions());
     if (run_.progress().sample_pending || is_done()) {
-      continue;  // An order to leave came, which the top of the loop obeys, or a pending evaluation ended the training.
+      continue;  // The top of the loop obeys an order to leave, and sees that training has ended.
     }
     AMPD_RETURN_IF_ERROR(ApplyLossScale());
     AMPD_RETURN_IF_ERROR(FollowProfile());
@@ -135,11 +135,11 @@ absl::Status TrainingLoop::ApplyLossScale() {
     return absl::OkStatus();
   }
   AMPD_RETURN_IF_ERROR(EndSteps());
-  rolled_back_ = false;  // The settings are applied to the engine after the roll-back.
+  rolled_back_ = false;  // The settings apply to the engine that is in use after the roll-back.
   return run_.ApplyLossScale(settings);
 }
 
-// Begins a profile that was requested, and ends one that has all of its steps.
+// Begins a requested profile, or ends the current profile if it has all of its steps.
 absl::Status TrainingLoop::FollowProfile() {
   if (profiler_.is_recording()) {
     return profiler_.num_steps() >= profile_steps_ ? EndProfile() : absl::OkStatus();
@@ -158,7 +158,7 @@ absl::Status TrainingLoop::FollowProfile() {
   return begun.ok() ? begun : ReportNoProfile(begun);
 }
 
-// A profile that could not be made is no reason to end the attempt.
+// Reports why the profile could not be made. The attempt continues without it.
 absl::Status TrainingLoop::ReportNoProfile(const absl::Status& why) {
   return telemetry_.Event(Event::PROFILED, run_.step(), absl::StrCat("the steps were not profiled: ", why.message()),
                           {{"steps", "0"}, {"files", "0"}, {"bytes", "0"}});
@@ -172,7 +172,7 @@ absl::Status TrainingLoop::EndProfile() {
   if (!profile.ok()) {
     return ReportNoProfile(profile.status());
   }
-  const int64_t last = profiler_.last_step();  // Not run_.step(): reading the steps may have rolled back.
+  const int64_t last = profiler_.last_step();  // run_.step() may be lower: reading the steps may have rolled back.
   std::vector<v1::Sample> files = ProfileSamples(*profile, last);
   const size_t num_files = files.size();
   for (v1::Sample& file : files) {
@@ -235,7 +235,7 @@ absl::Status TrainingLoop::RunPeriodicActions() {
   const bool saves = IsDue(run_.step(), plan.checkpoint_every_steps);
   const bool draws = IsDue(run_.step(), plan.sample_every_steps());
   if (profiler_.is_recording() && (evaluates || saves || draws)) {
-    AMPD_RETURN_IF_ERROR(EndProfile());  // A profile has steps only.
+    AMPD_RETURN_IF_ERROR(EndProfile());  // A profile must contain only steps.
   }
   if (evaluates || saves) {
     AMPD_RETURN_IF_ERROR(CheckState());
@@ -288,8 +288,8 @@ absl::Status TrainingLoop::CheckTrained() {
   return React(decision);
 }
 
-// Whether the attempt has saved a checkpoint of a later step, because it has rolled back past a damaged one. It then
-// trains on: it could not save the step at which it would stop early.
+// Whether the attempt has saved a checkpoint of a later step than the current one. This happens after a roll-back past
+// a damaged checkpoint. The run then does not stop early here, because it could not save this step's checkpoint.
 bool TrainingLoop::SavedBeyond() const {
   const std::optional<v1::Checkpoint> newest = checkpoints_.newest();
   return newest.has_value() && newest->step() > run_.step();
@@ -304,13 +304,13 @@ absl::StatusOr<Outcome> TrainingLoop::Finish() {
   outcome.set_kind(Outcome::FINISHED);
   outcome.set_reason(v1::Reason::SUCCEEDED_NORMALLY);
   if (run_.step() < run_.plan().total_steps) {
-    // Reported before the checkpoint, so that the event is stored if the checkpoint is recorded.
+    // Report the early stop before saving the checkpoint. Then a stored checkpoint implies that this event is stored.
     const Finding stop = run_.early_stopping()->Describe(run_.step(), run_.plan().total_steps);
     AMPD_RETURN_IF_ERROR(telemetry_.Event(stop.kind, run_.step(), stop.message, stop.attributes));
     outcome.set_message(stop.message);
   }
   AMPD_RETURN_IF_ERROR(SaveCheckpoint());
-  AMPD_RETURN_IF_ERROR(checkpoints_.Wait());  // Before the evaluation, so that its failure loses no trained state.
+  AMPD_RETURN_IF_ERROR(checkpoints_.Wait());  // If the evaluation fails, the trained state is already saved.
   AMPD_RETURN_IF_ERROR(evaluations_.EvaluateLast());
   AMPD_RETURN_IF_ERROR(DrawSampleOf(run_, [this] { return must_leave(); }));
   if (run_.progress().sample_pending) {

@@ -32,25 +32,25 @@ namespace ampd::train {
 // numbers, RecoveryActions carries out these decisions, and CheckpointSaver writes checkpoints.
 //
 // The last checkpoint comes before the last evaluation and the last sample. If one of them fails or the trainer is
-// killed, no trained state is lost, and an attempt that resumes from that checkpoint makes them. Any other checkpoint
-// comes after the sample of its step, so an attempt that resumes from it does not draw that sample again. The last
-// evaluation's loss is in the outcome, not in the checkpoint.
+// killed, no trained state is lost, and an attempt that resumes from that checkpoint makes up for the missing
+// evaluation or sample. Any other checkpoint comes after the sample of its step, so an attempt that resumes from it
+// does not draw that sample again. The last evaluation's loss is in the outcome, not in the checkpoint.
 //
 // If the loop is ordered to leave while it draws a sample, it stops drawing. If steps were left to train, the
 // checkpoint that it makes on leaving records the sample as pending, and the next attempt draws it before its first
 // step.
 //
-// On a GPU the next step begins before the results of the last one are read, so that the device never waits for the
-// host. When the loop reacts to a result, one more step may therefore be in flight. The loop reads all steps in flight
-// before it applies an order, evaluates, draws a sample, makes a checkpoint, begins or ends a profile, or ends.
+// On a GPU the next step begins before the results of the previous step are read, so that the device never waits for
+// the host. When the loop reacts to a result, one more step may therefore be in flight. The loop reads all steps in
+// flight before it applies an order, evaluates, draws a sample, makes a checkpoint, begins or ends a profile, or ends.
 //
 // A checkpoint costs the loop a copy of the state in memory. The copy is written while training continues, and reported
 // once it is durable. The loop waits for this write before it makes the next checkpoint, rolls back, leaves or ends. If
 // the write fails, the attempt ends before the next step.
 //
-// If train.early_stopping stops the training, the attempt ends at that step as it would after its last one. Its
-// evaluation has then been made before the last checkpoint. An attempt that resumes from this checkpoint trains no
-// further step and ends in the same way.
+// If train.early_stopping stops the training, the attempt ends at that step in the same way as after the last step. In
+// this case the evaluation of the step comes before the last checkpoint. An attempt that resumes from this checkpoint
+// trains no further step and ends too.
 //
 // The loop leaves between two steps. It makes a checkpoint first, except on a cancel. If the numbers go wrong beyond
 // recovery, on_divergence decides: report it and continue, end the attempt, or roll back to the newest checkpoint (the

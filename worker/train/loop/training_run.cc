@@ -25,8 +25,8 @@ using v1::Event;
 constexpr char kPrecision[] = "precision";  // Key in a checkpoint's environment.
 
 // Resets the loss scale if the checkpoint was made in another precision, because a loss scale suits only one format.
-// The precision differs if the policy lets the device decide, or if the precision was raised after the checkpoint.
-// Scales that were ordered for the earlier format are lost too.
+// The precision can differ because the policy lets the device decide, or because the precision was raised after the
+// checkpoint. This also discards scales that a user ordered for the other format.
 void DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, const std::string& preset, amp::Engine& engine,
                                  TrainingState& state) {
   const auto saved = checkpoint.environment.find(kPrecision);
@@ -35,7 +35,7 @@ void DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, const std::
   }
 }
 
-// The settings with a number above `applied`.
+// The part of the live loss-scale settings that was ordered after the order with the number `applied`.
 v1::LossScaleOrder SettingsAfter(uint64_t applied, const v1::LiveLossScale& settings) {
   v1::LossScaleOrder newer;
   if (settings.scale_number() > applied) {
@@ -48,13 +48,13 @@ v1::LossScaleOrder SettingsAfter(uint64_t applied, const v1::LiveLossScale& sett
 }
 
 // Whether a checkpoint made now, after the last step, lacks an evaluation that the plateau schedule or the early
-// stopping needs. A longer run that resumes from the checkpoint makes that evaluation first.
+// stopping needs. If a longer run resumes from the checkpoint, it must make that evaluation first.
 bool LacksEvaluation(const AttemptPlan& plan, int64_t step) {
   return (plan.plateau.has_value() || plan.early_stopping.has_value()) && plan.eval.has_value() &&
          step == plan.total_steps && IsDue(step, plan.eval_every_steps);
 }
 
-// The work of a step under the plan's policy.
+// The floating-point operations of a step under the plan's policy.
 absl::StatusOr<precision::StepFlops> FlopsOf(const AttemptPlan& plan, const v1::Device& device) {
   AMPD_ASSIGN_OR_RETURN(const auto programs, precision::TrainedPrograms::Of(plan.model, /*evaluates=*/false));
   return precision::CountStepFlops(programs, plan.policy, device, plan.sampler.num_in_batch() / plan.num_micro_batches,
@@ -121,8 +121,8 @@ absl::Status TrainingRun::MakeEngine() {
 absl::Status TrainingRun::Resume(LoadedCheckpoint& checkpoint) {
   AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(checkpoint));
   if (checkpoint.job_id != start_.key().job_id()) {
-    state.applied_order = 0;       // Orders are numbered within a job, and this job has other ones.
-    state.best_eval_loss.reset();  // Refers to checkpoints that this job does not keep.
+    state.applied_order = 0;       // The number of another job's order; each job has its own numbers.
+    state.best_eval_loss.reset();  // That checkpoint belongs to another job, which may delete it.
     state.sample_pending = false;
   }
   recovery_.Restore(state.recovery);
@@ -143,10 +143,10 @@ absl::Status TrainingRun::ReturnTo(LoadedCheckpoint& checkpoint) {
   AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(checkpoint));
   AMPD_RETURN_IF_ERROR(MakeEngine());
   DropScaleOfAnotherPrecision(checkpoint, plan_.policy.preset, *engine_, state);
-  state.applied_order = progress_.applied_order;  // Orders after the checkpoint are undone and not applied again.
-  state.sample_pending = false;                   // Drawn before this attempt's first step.
+  state.applied_order = progress_.applied_order;  // Orders after the checkpoint are undone and not repeated.
+  state.sample_pending = false;                   // This attempt drew that sample before its first step.
   if (checkpoint.job_id != start_.key().job_id()) {
-    state.best_eval_loss.reset();  // Refers to checkpoints that this job does not keep.
+    state.best_eval_loss.reset();  // That checkpoint belongs to another job, which may delete it.
   }
   return LoadState(std::move(state));
 }
@@ -159,7 +159,7 @@ absl::Status TrainingRun::ReturnToStart() {
     early_stopping_->Restore({});
   }
   AMPD_RETURN_IF_ERROR(Begin());
-  progress_ = {.applied_order = progress_.applied_order};  // Orders of before are undone and not applied again.
+  progress_ = {.applied_order = progress_.applied_order};  // All orders are undone and not repeated.
   reports_.Restore({});
   recovery_.Rewind({}, /*num_replays=*/0);
   batcher_.Seek({});

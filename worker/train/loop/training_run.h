@@ -26,17 +26,17 @@ namespace ampd::train {
 
 // How far a run has come. Part of a checkpoint.
 struct Progress {
-  int64_t step = 0;  // Steps that were read.
+  int64_t step = 0;  // Number of steps whose results were read.
   float train_loss = 0;
-  std::map<std::string, float> phase_losses;  // As in TrainingState.
+  std::map<std::string, float> phase_losses;  // Last loss of each phase, if steps have several.
   uint64_t applied_order = 0;                 // Number of the last live change of the loss scale.
-  std::optional<double> best_eval_loss;       // Lowest evaluation loss that has a checkpoint.
+  std::optional<double> best_eval_loss;       // Lowest evaluation loss of a saved checkpoint.
   bool evaluation_pending = false;  // The step of the loaded checkpoint must be evaluated before the next step.
   bool sample_pending = false;      // The sample of `step` is pending: an order to leave came while it was drawn.
 };
 
 // The state of a run: the engine in the run's current precision, the position in the data, the plateau schedule, the
-// early stopping, the progress, and what Recovery and StepReports remember. The state starts from initial values or a
+// early stopping, the progress, and the states of Recovery and StepReports. The state starts from initial values or a
 // checkpoint, can return to a checkpoint, and can be captured for one. TrainingLoop and RecoveryActions decide when
 // that happens. Single-threaded; owner: TrainingLoop.
 class TrainingRun {
@@ -48,18 +48,19 @@ class TrainingRun {
 
   // Sets up the state before the first step.
   absl::Status Begin();
-  // Loads the checkpoint with which the attempt resumes, and removes its tensor files.
+  // Loads the checkpoint with which the attempt resumes, and removes the tensor files from `checkpoint`.
   absl::Status Resume(LoadedCheckpoint& checkpoint);
   // Returns to a checkpoint, in the run's current precision, and removes the tensor files from `checkpoint`. Loss-scale
-  // orders that were applied after the checkpoint are not applied again, and its pending sample is not drawn again.
+  // orders that were applied after the checkpoint are not applied again, and a sample that was pending in it is not
+  // drawn again.
   absl::Status ReturnTo(LoadedCheckpoint& checkpoint);
   // Returns to the state before the first step. Call it only in an attempt that began there.
   absl::Status ReturnToStart();
   // Replaces the engine by one in the precision of recovery().state().raise. The new engine continues from the current
   // state, except that its loss scale starts over.
   absl::Status ChangePrecision();
-  // Applies the settings that are newer than progress().applied_order, and reports them in one event. REQUIRES: there
-  // is one, and no step is in flight.
+  // Applies the settings that are newer than progress().applied_order, and reports them in one event. REQUIRES: such a
+  // setting exists, and no step is in flight.
   absl::Status ApplyLossScale(const v1::LiveLossScale& settings);
 
   // Returns a copy of the state for a checkpoint. Reuses the memory of `reuse` where possible
@@ -67,7 +68,7 @@ class TrainingRun {
   TrainingState CaptureState(amp::EngineState reuse) const;
   // The identity and environment of a checkpoint that is made now.
   CheckpointContent Identity() const;
-  // Warns if this attempt's environment differs from the checkpoint's, because numerics may differ too.
+  // Warns if this attempt's environment differs from the checkpoint's, because the numeric results may then differ too.
   absl::Status WarnIfElsewhere(const LoadedCheckpoint& checkpoint) const;
 
   const internal::StartAttempt& start() const { return start_; }
@@ -76,7 +77,7 @@ class TrainingRun {
   // Whether there is an engine: Begin, Resume, ReturnTo or ReturnToStart made one. All other functions require it.
   bool has_engine() const { return engine_ != nullptr; }
   amp::Engine& engine() const { return *engine_; }
-  // The work of a step in the run's current precision; 0 before there is an engine.
+  // The floating-point operations of a step in the run's current precision; 0 while there is no engine.
   const precision::StepFlops& flops() const { return flops_; }
   TelemetryWriter& telemetry() const { return telemetry_; }
   data::Batcher& batcher() { return batcher_; }

@@ -12,17 +12,17 @@
 
 namespace ampd::train {
 
-// Finds the file on this worker that `path`, a path in the spec, names. `field`: the spec's field that contains the
+// Finds the file on this worker for `path`, a path that the spec contains. `field`: the spec's field that contains the
 // path. DATA_ERROR if the path is not below a data root of the worker.
 using Locator = absl::FunctionRef<absl::StatusOr<data::DataFile>(const std::string& field, const std::string& path)>;
 
 // Whether OpenArraySource reads this source.
 bool IsArraySource(const v1::DataSource& source);
 
-// Opens the dataset of CIFAR files, NumPy arrays or a safetensors file, with these labels. CIFAR's labels are classes.
-// From a file with named arrays, each input of the model except "images" takes the array of its name. `field`: the path
-// of `source` in the spec. Errors have the reason DATA_ERROR, or SPEC_ERROR if no file could provide what the model
-// takes. REQUIRES: IsArraySource(source).
+// Opens a dataset of CIFAR files, NumPy arrays or a safetensors file. `labels`: the labels that the model takes; those
+// of CIFAR are always classes. In a file with named arrays, each input of the model except "images" reads the array of
+// the same name. `field`: the path of `source` in the spec. Errors have the reason DATA_ERROR, or SPEC_ERROR if the
+// model takes something that no file can provide. REQUIRES: IsArraySource(source).
 absl::StatusOr<data::Dataset> OpenArraySource(const v1::DataSource& source, const std::string& field,
                                               const graph::Graph& model, const Labels& labels, Locator locate);
 

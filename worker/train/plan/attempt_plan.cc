@@ -50,7 +50,7 @@ std::string BytesOf(const google::protobuf::Message& message) {
   return bytes;
 }
 
-// Hashes everything that determines the numbers of a job, and nothing that may differ between two of its attempts.
+// Hashes everything that determines the numbers of a job, and nothing that may differ between two attempts of the job.
 std::string Digest(const internal::StartAttempt& start) {
   v1::JobSpec spec = start.spec();
   spec.clear_name();
@@ -155,8 +155,8 @@ absl::Status PlanSample(const v1::JobSpec& spec, AttemptPlan& plan) {
   return absl::OkStatus();
 }
 
-// Checks that evaluations yield the metric that early stopping watches. The server checks the same, unless only the
-// worker has the model's file.
+// Checks that evaluations yield the metric that early stopping watches. The server makes the same check, except if only
+// the worker has the model's file.
 absl::Status PlanEarlyStopping(const v1::JobSpec& spec, AttemptPlan& plan) {
   if (!spec.train().has_early_stopping()) {
     return absl::OkStatus();
@@ -227,7 +227,8 @@ absl::StatusOr<precision::ResolvedPolicy> ResolvePrecision(const internal::Start
 
 namespace {
 
-// Plans what training and predicting have in common: the model, the policy, and the data over which the attempt runs.
+// Plans the part that training and predicting have in common: the model, the policy, and the data that the attempt
+// reads.
 absl::StatusOr<AttemptPlan> PlanModelAndData(const internal::StartAttempt& start, DataUse use, Locator locate) {
   const v1::JobSpec& spec = start.spec();
   AMPD_ASSIGN_OR_RETURN(std::optional<ImportedModel> imported, FindImportedModel(start, locate));

@@ -22,7 +22,7 @@ namespace ampd::train {
 
 // The noise from which a GAN's generator makes its images.
 struct NoiseOptions {
-  std::optional<std::vector<int64_t>> shape;  // Shape per sample; nullopt: the model takes none.
+  std::optional<std::vector<int64_t>> shape;  // Shape per sample; nullopt: the model takes no noise.
   uint64_t seed = 0;
 };
 
@@ -30,21 +30,21 @@ struct NoiseOptions {
 // is computed yet.
 struct AttemptPlan {
   graph::Graph model;
-  std::optional<ImportedModel> imported;  // nullopt: a model of the zoo.
+  std::optional<ImportedModel> imported;  // nullopt: a built-in model.
   precision::ResolvedPolicy policy;
-  PrecisionRaise raise;  // The raise that `policy` includes.
+  PrecisionRaise raise;  // The raise that `policy` already includes.
   amp::EngineOptions engine;
   std::optional<amp::PlateauConfig> plateau;
-  std::optional<EarlyStoppingConfig> early_stopping;  // nullopt: all steps are trained.
-  data::Dataset train;                                // Of a job that predicts: the samples to predict.
+  std::optional<EarlyStoppingConfig> early_stopping;  // nullopt: the job never stops early.
+  data::Dataset train;                                // In a job that predicts, the samples to predict.
   std::optional<data::Dataset> eval;
-  std::vector<std::string> data_notes;  // How data was read if its format was detected from the content.
+  std::vector<std::string> data_notes;  // Formats of data files that were detected, for users.
   data::Sampler::Options sampler;
   data::Augmentation augmentation;  // Applies to training samples only.
   NoiseOptions noise;
   std::optional<int64_t> ignored_label;  // Label that the model's own loss leaves out.
-  std::optional<v1::SampleSpec> sample;  // Drawn by `engine.generator`.
-  int64_t eval_batch_size = 0;           // Also the number of samples in a batch that is predicted.
+  std::optional<v1::SampleSpec> sample;  // What `engine.generator` draws.
+  int64_t eval_batch_size = 0;           // Also the batch size of a job that predicts.
   int64_t num_micro_batches = 1;
   int64_t total_steps = 0;
   int64_t eval_every_steps = 0;
@@ -54,22 +54,22 @@ struct AttemptPlan {
   v1::JobSpec::OnDivergence on_divergence = v1::JobSpec::FAIL;
   int64_t lower_again_after_steps = 0;
   bool replay_skipped = false;
-  int steps_ahead = 0;          // Steps that may be begun before the numbers of an earlier step are read.
-  std::string initial_weights;  // Content of a weights file, also a checkpoint's; empty: none.
+  int steps_ahead = 0;          // Steps that may begin before an earlier step's results are read.
+  std::string initial_weights;  // Content of a file or checkpoint with weights; empty: none.
   std::string spec_digest;      // SHA-256 of everything that determines the numerics.
 
   // Steps between samples; 0: samples are drawn only at the end, or never.
   int64_t sample_every_steps() const { return sample.has_value() ? sample->every_steps() : 0; }
 };
 
-// Makes the plan; this reads the data. Errors have the reason SPEC_ERROR (the spec itself can't be run), DATA_ERROR, or
-// CHECKPOINT_ERROR if the model comes from a checkpoint. TrainingLoop sets LibTorch's number of threads from the plan;
-// the values that the plan contains do not depend on that number.
+// Makes the plan of an attempt that trains. Reads the data. Errors have the reason SPEC_ERROR (the spec itself can't be
+// run), DATA_ERROR, or CHECKPOINT_ERROR if the model comes from a checkpoint. TrainingLoop sets LibTorch's number of
+// threads from the plan; the values that the plan contains do not depend on that number.
 absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start);
 
-// Makes the plan of an attempt that predicts; errors as PlanAttempt. It has no optimizer, schedule or evaluation, and
-// its steps are batches. SPEC_ERROR if the model predicts nothing (graph::WithPredictions).
-// REQUIRES: the spec has `predict`.
+// Makes the plan of an attempt that predicts. The plan has no optimizer, schedule or evaluation, and each step is one
+// batch. Errors have the reasons of PlanAttempt; SPEC_ERROR also if the model predicts nothing
+// (graph::WithPredictions). REQUIRES: the spec has `predict`.
 absl::StatusOr<AttemptPlan> PlanPrediction(const internal::StartAttempt& start);
 
 // Resolves the precision policy for `model` from the spec, the device of the attempt, and the precision raise.

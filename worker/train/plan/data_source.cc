@@ -52,7 +52,7 @@ absl::StatusOr<data::Dataset> OpenData(const internal::StartAttempt& start, cons
     return LocateFile(start, field, path);
   };
   const std::string field = FieldOf(use);
-  Labels labels;  // Data to predict has none, or none that are read.
+  Labels labels;  // Stays empty for a prediction, which reads no labels.
   if (use != DataUse::kPrediction) {
     AMPD_ASSIGN_OR_RETURN(labels, LabelsTakenBy(model));
   }

@@ -18,8 +18,8 @@ struct TakenArrays {
 };
 
 // The arrays that the model takes from a file with named arrays: "images", to which the source's image options apply,
-// and one unchanged array for every other input except labels and noise. Returns only images if the model takes nothing
-// else. Returns an error if no array can provide an input's dtype.
+// and one unchanged array for every other input except labels and noise. If the model takes no other input, returns
+// only images. Returns an error if no array can provide an input's dtype.
 absl::StatusOr<TakenArrays> ArraysTakenBy(const graph::Graph& model);
 
 // Shape of the noise of one sample, which the trainer draws; nullopt if the model takes none.
@@ -28,7 +28,7 @@ std::optional<std::vector<int64_t>> NoiseShapeOf(const graph::Graph& model);
 // Checks that the data has every input of the model except noise, with the right dtype and size.
 absl::Status CheckInputs(const data::Dataset& data, const graph::Graph& model);
 
-// Checks the same, and that the data has the right labels.
+// Makes the checks of CheckInputs, and also checks that the data has the labels that the model takes.
 absl::Status CheckSamples(const data::Dataset& data, const graph::Graph& model);
 
 }  // namespace ampd::train

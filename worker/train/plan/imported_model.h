@@ -16,8 +16,8 @@ namespace ampd::train {
 // A model written by torch.export, in the form that an attempt trains.
 struct ImportedModel {
   graph::Graph train;
-  graph::Graph eval;                  // Shares the state of `train`.
-  std::string json;                   // The model as JSON; checkpoints keep it besides the state.
+  graph::Graph eval;                  // For evaluations; has the same state as `train`.
+  std::string json;                   // The model as JSON, which checkpoints contain in addition to the state.
   executor::TensorMap state;          // Parameters and buffers; empty if they come from a checkpoint.
   graph::SavedNames names;            // Names of the state's tensors, as Python saves them.
   std::vector<std::string> warnings;  // Things in the model that may be unintended.

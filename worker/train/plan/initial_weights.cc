@@ -32,7 +32,7 @@ bool IsKnownExtra(const std::string& name) {
   return MatchesAny({kBatchCounters, "*.attn.bias", "*.attn.masked_bias", "*position_ids"}, name);
 }
 
-// Logs the names of tensors that do not fit the model, up to kMaxLogged. The error message has room for only a few.
+// Logs the names of tensors that do not fit the model, up to kMaxLogged. The error message names only a few of them.
 void LogMisfits(const TensorMisfits& misfits) {
   constexpr size_t kMaxLogged = 100;
   const std::pair<const char*, const std::vector<std::string>*> kinds[] = {{"missing", &misfits.missing},
@@ -72,7 +72,7 @@ std::vector<std::string> UnusedGlobs(const SafetensorsHeader& header, const std:
   return unused;
 }
 
-// The file's entries, each under the name that the model has for it.
+// The file's entries by the name that the model uses for the same tensor, which may differ from the name in the file.
 std::map<std::string, const TensorEntry*> EntriesByName(const SafetensorsHeader& header,
                                                         const executor::TensorMap& model,
                                                         const graph::SavedNames& names) {

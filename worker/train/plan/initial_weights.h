@@ -14,9 +14,9 @@ namespace ampd::train {
 // Summary of what a model loaded from a file of weights.
 struct LoadedWeights {
   int64_t num_tensors = 0;
-  int64_t num_bytes = 0;             // Size of those tensors in the file.
-  std::vector<std::string> anew;     // Tensors of the model that were not loaded, as requested.
-  std::vector<std::string> ignored;  // Tensors of the file, from PyTorch or transformers, that are not needed.
+  int64_t num_bytes = 0;             // Size of the loaded tensors in the file.
+  std::vector<std::string> anew;     // Tensors that kept the model's own values, as the spec requests.
+  std::vector<std::string> ignored;  // Tensors that PyTorch or transformers saved and the model does not need.
 };
 
 // Replaces the tensors of `model` with those of a safetensors file that have the same names and shapes. Integers

@@ -96,7 +96,7 @@ absl::Status CheckLabels(const data::Dataset& data, const graph::Graph& model) {
   }
   const at::Tensor given = data.Get({0}).labels;
   const graph::TensorType& wanted = program.type(*input);
-  int64_t num_wanted = 1;  // Labels per sample, even if the graph flattens the positions of all samples.
+  int64_t num_wanted = 1;  // Labels per sample. A graph may join the labels of all samples in one dimension.
   for (const graph::Dim& dim : wanted.shape) {
     num_wanted *= dim.factor();
   }

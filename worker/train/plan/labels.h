@@ -14,15 +14,15 @@ namespace ampd::train {
 
 struct Labels {
   int64_t num_classes = 0;               // Classes are 0 to num_classes - 1; 0: no labels are read.
-  std::optional<data::Targets> targets;  // Read from arrays, instead of classes.
+  std::optional<data::Targets> targets;  // Set if labels are numbers from arrays, not classes.
 };
 
-// The extents of one sample of a value with shape (B, ...).
+// The shape of one sample, for a value whose shape is (B, ...) with the batch size B.
 std::vector<int64_t> SampleShapeOf(const graph::Shape& shape);
 
-// Derives the labels from the model's head. A model with its own loss takes them from its input "labels": integer
-// labels have the range of the cross entropy that reads them (graph/vocabulary.h); if none does, they may have any
-// value. SPEC_ERROR if that input has a type that no dataset provides.
+// Derives the labels from the model's head. A model with its own loss takes them from its input "labels". Integer
+// labels must be in the range of the cross entropy that reads them (graph/vocabulary.h); if no cross entropy reads
+// them, they may have any value. SPEC_ERROR if that input has a type that no dataset provides.
 absl::StatusOr<Labels> LabelsTakenBy(const graph::Graph& model);
 
 // Whether all labels equal `ignored`, so that the loss counts none of them. False if `ignored` is not set or the labels

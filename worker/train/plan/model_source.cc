@@ -67,7 +67,7 @@ absl::StatusOr<std::optional<ImportedModel>> FindImportedModel(const internal::S
 absl::StatusOr<std::string> ReadInitialWeights(const internal::StartAttempt& start, Locator locate) {
   const v1::ModelSpec& model = start.spec().model();
   if (ResumesTraining(start)) {
-    return std::string();  // The checkpoint has all weights, also for a roll-back.
+    return std::string();  // The checkpoint has all weights. Roll-backs use checkpoints too.
   }
   if (model.has_initial_checkpoint()) {
     if (!start.has_start_from()) {

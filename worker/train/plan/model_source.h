@@ -12,11 +12,12 @@
 // Finds an attempt's model and its first weights.
 namespace ampd::train {
 
-// Whether the attempt resumes training from start.start_from(). If not, it starts from the beginning, and start_from,
-// if set, is the checkpoint of model.initial_checkpoint, from which only the weights are used.
+// Whether the attempt resumes training from start.start_from(). Otherwise training starts from the beginning. If
+// start_from is set nevertheless, it is the checkpoint that model.initial_checkpoint names, and only its weights are
+// used.
 bool ResumesTraining(const internal::StartAttempt& start);
 
-// The checkpoints from before this attempt to which it may roll back, newest first. Empty if the attempt does not
+// The checkpoints of earlier attempts to which this attempt may roll back, newest first. Empty if the attempt does not
 // resume training.
 std::vector<v1::Checkpoint> EarlierCheckpoints(const internal::StartAttempt& start);
 

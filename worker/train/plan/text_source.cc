@@ -12,10 +12,10 @@
 namespace ampd::train {
 namespace {
 
-// Upper bound for token types if the model does not take them; their values then do not matter.
+// Upper bound for token types if the model does not take token types. Their values then have no effect.
 constexpr int64_t kAnyType = 256;
 
-// Upper bound for class labels if the model has no logits, which would set the number of classes.
+// Upper bound for class labels if the model has no logits, whose shape would give the number of classes.
 constexpr int64_t kAnyClass = std::numeric_limits<int32_t>::max();
 
 data::TokenFormat FormatOf(v1::TokensSource::Format format) {
@@ -42,7 +42,7 @@ absl::StatusOr<data::Dataset> OpenTextSource(const v1::DataSource& source, const
   if (source.has_tokens()) {
     const v1::TokensSource& tokens = source.tokens();
     const bool is_language_model =
-        graph::HeadOf(model) == graph::Head::kLanguageModel;  // For other models the text is read and then rejected.
+        graph::HeadOf(model) == graph::Head::kLanguageModel;  // A text for another model is rejected after it is read.
     AMPD_ASSIGN_OR_RETURN(data::DataFile file, locate(field + ".tokens.path", tokens.path()));
     return data::Dataset::ReadText(
         {.file = std::move(file),

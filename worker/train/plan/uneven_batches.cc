@@ -76,9 +76,9 @@ std::string UnevenBatches::WhyUneven(const std::vector<amp::Batch>& batches) con
   return WhyUnevenMasks(batches);
 }
 
-// Looks for a mask that covers a different share of the positions in one batch than in another, and describes the first
-// one; empty if there is none. Compares shares, not counts, because batches may differ in size. Masks matter only if
-// there is one label per position, or if the loss takes no labels.
+// Describes the first mask that covers different shares of the positions in two batches; empty if there is no such
+// mask. Compares shares, not counts, because batches may differ in size. Masks matter only if there is one label per
+// position, or if the loss takes no labels.
 std::string UnevenBatches::WhyUnevenMasks(const std::vector<amp::Batch>& batches) const {
   const amp::Batch& first = batches.front();
   const bool has_label_a_sample = takes_labels_ && first.labels.numel() == first.labels.size(0);

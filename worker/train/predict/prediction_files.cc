@@ -19,7 +19,8 @@ namespace ampd::train {
 namespace {
 
 constexpr char kIndex[] = "index";
-// Bytes of an .npz file that are not elements, at most: headers of its entries, in the archive and in its directory.
+// Maximum number of bytes in an .npz file besides the elements of its arrays: the headers in the archive, and the
+// archive's directory.
 constexpr int64_t kNpzHeaderBytes = 4096;
 
 // Appends the shortest text that reads back as the same number.
@@ -32,17 +33,17 @@ void AppendFloat(float number, std::string* out) {
   }
 }
 
-// The most bytes that a tensor of this type and shape takes as JSON.
+// An upper bound for the bytes that a tensor of this type and shape takes as JSON.
 int64_t MostJsonBytes(at::ScalarType type, at::IntArrayRef shape) {
-  constexpr int64_t kMostOfFloat = 15;    // -1.17549435e-38
-  constexpr int64_t kMostOfInteger = 20;  // -9223372036854775808
+  constexpr int64_t kMostOfFloat = 15;    // Length of -1.17549435e-38
+  constexpr int64_t kMostOfInteger = 20;  // Length of -9223372036854775808
   if (shape.empty()) {
     return type == at::kBool ? 1 : type == at::kLong ? kMostOfInteger : kMostOfFloat;
   }
-  return 2 + shape[0] * (MostJsonBytes(type, shape.slice(1)) + 2);  // Brackets, and ", " behind each but the last.
+  return 2 + shape[0] * (MostJsonBytes(type, shape.slice(1)) + 2);  // Brackets, and ", " between the elements.
 }
 
-// Appends the numbers in a row of memory.
+// Appends `count` numbers that are consecutive in memory, with commas between them.
 template <typename T>
 void AppendNumbers(const T* numbers, int64_t count, std::string* out) {
   for (int64_t i = 0; i < count; ++i) {
@@ -55,7 +56,8 @@ void AppendNumbers(const T* numbers, int64_t count, std::string* out) {
   }
 }
 
-// Appends a contiguous tensor as nested JSON lists, a tensor without dimensions as a number; booleans as 0 and 1.
+// Appends a contiguous tensor as nested JSON lists. A tensor without dimensions becomes a number, and booleans become 0
+// and 1.
 void AppendJson(const at::Tensor& values, std::string* out) {
   if (values.dim() > 1) {
     *out += "[";
@@ -117,13 +119,13 @@ absl::Status PredictionFiles::Add(int64_t step, const std::vector<amp::Predictio
 }
 
 void PredictionFiles::PlanFiles(const std::vector<amp::Prediction>& batch) {
-  constexpr int64_t kMostOfIndex = 32;  // {"index": 9223372036854775807, and the end of the line
+  constexpr int64_t kMostOfIndex = 32;  // Bytes of {"index": 9223372036854775807, and of the end of the line
   int64_t most = kMostOfIndex;
   for (const amp::Prediction& output : batch) {
-    const int64_t around = static_cast<int64_t>(output.name.size()) + 6;  // , "": and a blank
+    const int64_t around = static_cast<int64_t>(output.name.size()) + 6;  // Bytes of , "NAME": with a blank
     most += around + MostJsonBytes(output.values.scalar_type(), output.values.sizes().slice(1));
   }
-  rows_per_file_ = format_ == v1::PredictSpec::NPZ ? std::numeric_limits<int64_t>::max()  // Rows have equal sizes.
+  rows_per_file_ = format_ == v1::PredictSpec::NPZ ? std::numeric_limits<int64_t>::max()  // Only bytes limit a file.
                                                    : std::max<int64_t>(1, kMaxPredictionFileBytes / most);
 }
 

@@ -12,22 +12,22 @@
 
 namespace ampd::train {
 
-// The server's limit for a file.
+// The maximum size of a file that the server accepts.
 inline constexpr int64_t kMaxPredictionFileBytes = int64_t{1} << 20;
 
-// Writes the predictions of a job into files, as PredictSpec describes them. Gives each file to `sink` once it is full.
-// Names and contents depend only on the predictions, not on how batches cut them. Single-threaded.
+// Writes the predictions of a job into files, as PredictSpec describes them. Calls `sink` with each file that is full.
+// The names and contents of the files depend only on the predictions, not on the batch size. Single-threaded.
 class PredictionFiles {
  public:
   using Sink = std::function<absl::Status(v1::Sample)>;
 
   PredictionFiles(v1::PredictSpec::Format format, Sink sink) : format_(format), sink_(std::move(sink)) {}
 
-  // Adds the predictions of the next samples, which `step` made. Returns the sink's errors, and INVALID_ARGUMENT
-  // (reason SPEC_ERROR) if the prediction of a single sample is larger than a file. REQUIRES: every call has the same
-  // outputs, with the same shapes except for the number of samples.
+  // Adds the predictions of the next samples, which were made in step `step`. Returns the errors of `sink`, and
+  // INVALID_ARGUMENT (reason SPEC_ERROR) if the prediction of a single sample is larger than a file may be. REQUIRES:
+  // every call has the same outputs, with the same shapes except for the number of samples.
   absl::Status Add(int64_t step, const std::vector<amp::Prediction>& batch);
-  // Gives the last file to the sink. Does nothing if no sample is left.
+  // Calls `sink` with the last file. Does nothing if all samples are in earlier files.
   absl::Status Finish();
 
   int64_t num_samples() const { return num_samples_; }
@@ -42,7 +42,7 @@ class PredictionFiles {
     std::string content;
   };
 
-  // Sets rows_per_file_ for rows like those of `batch`.
+  // Computes rows_per_file_ from the names, types and shapes in `batch`, which are those of all batches.
   void PlanFiles(const std::vector<amp::Prediction>& batch);
   absl::Status AddRow(const std::vector<amp::Prediction>& batch, int64_t row);
   absl::Status Flush();
@@ -54,12 +54,12 @@ class PredictionFiles {
   int64_t num_samples_ = 0;
   int num_files_ = 0;
   int64_t first_ = 0;      // Index of the first sample of the file that is being collected.
-  int64_t num_bytes_ = 0;  // Bytes of its rows.
-  // Rows of a full file. It depends on the names and shapes of the outputs alone, not on the digits of their numbers,
-  // so that every attempt makes the same files, on any device. 0: not planned yet.
+  int64_t num_bytes_ = 0;  // Bytes of the rows in that file.
+  // Maximum number of rows in a file; 0: not computed yet. It depends only on the names and shapes of the outputs, not
+  // on the lengths of their numbers as text. So every attempt cuts the files at the same rows, on any device.
   int64_t rows_per_file_ = 0;
-  std::string lines_;            // JSON_LINES
-  std::vector<Column> columns_;  // NPZ
+  std::string lines_;            // Rows of a file of JSON lines.
+  std::vector<Column> columns_;  // Rows of an .npz file.
 };
 
 }  // namespace ampd::train

@@ -11,7 +11,7 @@
 
 namespace ampd::train {
 
-// The server's limit for a sample.
+// The maximum size of a sample that the server accepts.
 inline constexpr size_t kMaxProfileFileBytes = size_t{1} << 20;
 
 // Records with PyTorch's profiler (Kineto) what each op of LibTorch does during some steps: on the CPU, and, on a GPU,
@@ -26,20 +26,20 @@ class StepProfiler {
   StepProfiler(const StepProfiler&) = delete;
   StepProfiler& operator=(const StepProfiler&) = delete;
 
-  // Begins to record, or returns why the profiler does not. REQUIRES: !is_recording(), and no work of an earlier step
-  // is pending on the device.
+  // Starts the recording. Returns an error if the profiler can't start. REQUIRES: !is_recording(), and no work of an
+  // earlier step is pending on the device.
   absl::Status Begin();
-  // Runs one step. While recording, what it does has the name "ProfilerStep#<step>" in the profile.
+  // Runs one step. While recording, the profile shows the step as "ProfilerStep#<step>".
   void Run(int64_t step, const std::function<void()>& body);
   // Ends the recording and returns it: a gzip file in the format of Chrome's trace viewer. REQUIRES: is_recording(),
-  // and all work of the recorded steps is done. Returns why the profiler gave no file.
+  // and all work of the recorded steps is done. Returns an error if the profiler gave no file.
   absl::StatusOr<std::string> End();
   // Ends the recording without a result. Throws nothing.
   void Drop();
 
   bool is_recording() const { return is_recording_; }
-  int num_steps() const { return num_steps_; }      // Since Begin.
-  int64_t last_step() const { return last_step_; }  // The number of the last one.
+  int num_steps() const { return num_steps_; }      // Steps since Begin.
+  int64_t last_step() const { return last_step_; }  // Number of the last step that ran since Begin.
 
  private:
   const std::string folder_;
@@ -49,9 +49,9 @@ class StepProfiler {
   int64_t last_step_ = 0;
 };
 
-// Cuts a profile into the samples "profile-<part>.json.gz" of `step`, each of at most kMaxProfileFileBytes. The parts
-// are numbered from 1. All numbers have the same number of digits, so that the order of the names is the order of the
-// parts.
+// Splits a profile into samples of the step `step`, each of at most kMaxProfileFileBytes. They are named
+// "profile-<part>.json.gz", with parts numbered from 1. All part numbers have the same number of digits, so that
+// sorting by name gives the order of the parts.
 std::vector<v1::Sample> ProfileSamples(const std::string& profile, int64_t step);
 
 }  // namespace ampd::train

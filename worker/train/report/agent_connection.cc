@@ -51,7 +51,7 @@ absl::Status AgentConnection::Start() {
 void AgentConnection::Wake() {
   const uint64_t one = 1;
   if (wake_.ok()) {
-    // The write fails only if the counter is full, and then the thread wakes anyway.
+    // The write fails only if the counter of wakes is full. The thread then wakes anyway.
     [[maybe_unused]] const ssize_t count = write(wake_.get(), &one, sizeof(one));
   }
 }
@@ -69,7 +69,7 @@ void AgentConnection::Serve() {
       uint64_t count = 0;
       [[maybe_unused]] const ssize_t size = read(wake_.get(), &count, sizeof(count));
     }
-    // Read the rest of the old connection before the new one replaces it.
+    // Read what remains in the old connection before Accept replaces it with a new one.
     if ((waits[2].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
       Receive();
     }
@@ -170,7 +170,8 @@ void AgentConnection::Flush() {
       Disconnect();
     }
   }
-  // If the outgoing buffer had no room for all telemetry, wake again to send the rest without waiting for a new record.
+  // If not all telemetry fitted into the outgoing buffer, wake the thread again, so that it sends the rest without
+  // waiting for a new record.
   if (agent_.ok() && sent_sequence_ < outbox_.last_sequence()) {
     Wake();
   }

@@ -26,14 +26,15 @@ namespace ampd::train {
 // Wake is thread-safe; call everything else on one thread.
 class AgentConnection {
  public:
-  // What was already sent on the current connection, besides telemetry.
+  // Records which reports were already sent on the current connection. Telemetry is recorded in sent_sequence_.
   struct Sent {
     uint64_t state_version = 0;
     size_t num_checkpoints = 0;
     bool outcome = false;
   };
 
-  // Makes the reports and handles the commands. All are called on the connection's thread.
+  // The object that makes the reports and handles the commands. All of its functions are called on the connection's
+  // thread.
   class Peer {
    public:
     virtual ~Peer() = default;
@@ -77,12 +78,12 @@ class AgentConnection {
   std::thread thread_;
   std::atomic<bool> closing_ = false;
 
-  // The state of the connection, used by the thread only.
+  // The fields from here on are the state of the connection. Only the thread uses them.
   UniqueFd agent_;
   FrameDecoder decoder_;
   std::string outgoing_;
   bool hello_sent_ = false;
-  uint64_t sent_sequence_ = 0;  // Telemetry up to here was sent.
+  uint64_t sent_sequence_ = 0;  // Telemetry up to this sequence was sent on this connection.
   Sent sent_;
 };
 

@@ -147,7 +147,7 @@ bool AgentLink::OnCommand(const TrainerCommand& command) {
       OnAcknowledge(command.acknowledge());
       return true;
     case TrainerCommand::KIND_NOT_SET:
-      return true;  // Ignores a command of a later agent version.
+      return true;  // A newer agent may send commands that this trainer does not know.
   }
   return true;
 }

@@ -43,11 +43,11 @@ class AgentLink final : private AgentConnection::Peer {
   // Listens and serves the agent from then on.
   absl::Status Start() { return connection_.Start(); }
 
-  // Returns the attempt that the agent asked for; nullopt if `Stop` was called or the deadline, since boot, passed
-  // first.
+  // Waits for the agent's StartAttempt and returns it. Returns nullopt if `Stop` is called, or if the deadline, since
+  // boot, passes.
   std::optional<internal::StartAttempt> WaitForStart(absl::Duration deadline);
   std::optional<internal::LeaveAttempt> leave() const;
-  // The newest live settings of the loss scale.
+  // The newest settings of the loss scale that the agent has sent for the running attempt.
   v1::LiveLossScale live_loss_scale() const;
   // Whether gradients were requested since the last call.
   bool TakeGradientRequest();
@@ -55,10 +55,10 @@ class AgentLink final : private AgentConnection::Peer {
   int TakeProfileRequest();
 
   void ReportState(const internal::TrainerState& state);
-  // Reports a checkpoint, which the agent handles after all telemetry up to `after_sequence`.
+  // Reports a checkpoint. `after_sequence`: the sequence of the last telemetry record that precedes the checkpoint.
   void ReportCheckpoint(const v1::Checkpoint& checkpoint, uint64_t after_sequence);
-  // Sends the last report; no telemetry may be added after it. Returns false if the agent did not acknowledge it by
-  // `deadline`, since boot.
+  // Reports the outcome, which is the last report; no telemetry may be added afterwards. Waits until the agent
+  // acknowledges the outcome. Returns false if `deadline`, since boot, passes first.
   bool ReportOutcome(const v1::Outcome& outcome, absl::Duration deadline);
 
   // Makes the attempt leave as if the agent had ordered it. If the agent did send an order to leave, that order stays
@@ -70,12 +70,12 @@ class AgentLink final : private AgentConnection::Peer {
     v1::Checkpoint checkpoint;
     uint64_t after_sequence = 0;
   };
-  // Reports that the agent has not acknowledged are kept, so that the next connection can send them again.
+  // The reports. They are kept after they were sent, so that the next connection can send unacknowledged ones again.
   struct Reports {
     internal::TrainerState state;
     uint64_t state_version = 0;  // Incremented with every change of `state`.
     std::vector<SavedCheckpoint> checkpoints;
-    std::set<int64_t> acknowledged_checkpoints;  // By step.
+    std::set<int64_t> acknowledged_checkpoints;  // The steps of these checkpoints.
     std::optional<v1::Outcome> outcome;
     bool outcome_acknowledged = false;
   };
@@ -91,9 +91,9 @@ class AgentLink final : private AgentConnection::Peer {
   void OnProfile(const v1::ProfileRequest& request);
   void OnAcknowledge(const internal::AcknowledgeTelemetry& acknowledge);
 
-  // The `after_sequence` of a report for which the agent must first store the telemetry up to `sequence`. Returns 0 if
-  // that telemetry is already acknowledged, because it is not sent again and a restarted agent would wait for it in
-  // vain.
+  // The `after_sequence` to send with a report that must wait in the agent until the telemetry up to `sequence` is
+  // stored. Returns 0 if that telemetry is already acknowledged: it is not sent again, so a restarted agent would wait
+  // for it forever.
   uint64_t Awaited(uint64_t sequence) const;
   bool StartedOrStopped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return start_.has_value() || stopped_; }
 
@@ -111,7 +111,7 @@ class AgentLink final : private AgentConnection::Peer {
   int num_profile_steps_ ABSL_GUARDED_BY(mutex_) = 0;
   Reports reports_ ABSL_GUARDED_BY(mutex_);
 
-  AgentConnection connection_;  // Last member: its thread uses those above.
+  AgentConnection connection_;  // Last member, because its thread uses the members above.
 };
 
 }  // namespace ampd::train

@@ -75,7 +75,8 @@ v1::GradientSamples::Fp8 ToProto(const amp::Fp8Finding& finding, int64_t step) {
   return fp8;
 }
 
-// The module's first row, or a new one if none of its parameters was sampled.
+// The first row of the module in the report. Adds a row if the report has none, because no parameter of the module was
+// sampled.
 Module& RowOf(const std::string& module, v1::GradientSamples& report) {
   auto& rows = *report.mutable_modules();
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const Module& row) { return row.module() == module; });
@@ -84,8 +85,8 @@ Module& RowOf(const std::string& module, v1::GradientSamples& report) {
   return row;
 }
 
-// Whether the report should suggest a loss scale: if loss scaling is on, or a gradient is fp16. Wider formats need
-// none.
+// Whether the report should suggest a loss scale: if loss scaling is on, or a gradient is fp16. Gradients in wider
+// formats need no loss scale.
 bool MayBeScaled(const std::vector<GradientSample>& samples, const precision::LossScaleConfig& scaling) {
   return scaling.kind != precision::LossScaleConfig::Kind::kOff ||
          std::any_of(samples.begin(), samples.end(),

@@ -40,8 +40,8 @@ struct ModuleLoss {
   double share = 0;
 };
 
-// The largest share of each module, worst first, as text: "layers.0 0.812, layers.2 0.333". Includes only shares above
-// `bound`, and at most eight.
+// Describes the modules that lost the largest shares, worst first: "layers.0 0.812, layers.2 0.333". Names at most
+// eight modules, each once, with its largest share. Leaves out shares up to `bound`.
 std::string WorstModules(const std::vector<ModuleLoss>& losses, double bound);
 
 }  // namespace ampd::train

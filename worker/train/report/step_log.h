@@ -18,7 +18,7 @@ class StepLog {
   // Appends to `path`.
   static absl::StatusOr<StepLog> Open(const std::string& path);
 
-  // `at`: the time since boot (SinceBoot) at which the step had a valid lease and was about to begin.
+  // `at`: the time since boot (SinceBoot) at which the lease was known to be valid, just before the step began.
   void Started(absl::Duration at, const std::string& job_id, int attempt, int64_t step);
 
  private:

@@ -14,19 +14,19 @@
 
 namespace ampd::train {
 
-// Reports what the steps of a run show besides their metrics: an order that was applied, gradients and activations that
-// lost bits, layers that left FP8, uneven batches. A finding that lasts is reported once, and again only if a sample in
-// between did not have it. A warning about uneven batches is reported only once. Checkpoints include which findings
-// were reported, so a resumed run does not repeat them. Decides nothing about the run. Single-threaded; owner: the step
-// loop.
+// Reports findings about the steps of a run that are not metrics: applied loss-scale orders, gradients and activations
+// that lost precision, layers that left FP8, uneven batches. A finding that persists over several samples is reported
+// once. It is reported again only after a sample without it. A warning about uneven batches is reported only once.
+// Checkpoints include which findings were reported, so a resumed run does not repeat them. Decides nothing about the
+// run. Single-threaded; owner: the step loop.
 class StepReports {
  public:
-  // Which findings were reported and have not gone away since.
+  // The findings that were reported and still persist.
   struct Reported {
-    bool underflow = false;      // Underflow of gradients, since the last sample without any.
-    bool fp8_underflow = false;  // Underflow in FP8, since the canary last found none.
-    bool activations = false;    // A fault of the forward pass, since the last sampled pass without one.
-    bool uneven = false;         // Batches may count different numbers of labels.
+    bool underflow = false;      // Underflow of gradients. Cleared by a sample without underflow.
+    bool fp8_underflow = false;  // Underflow in FP8. Cleared when the canary finds no underflow.
+    bool activations = false;    // A fault in the forward pass. Cleared by a sampled pass without a fault.
+    bool uneven = false;         // Batches that may count different numbers of labels. Never cleared.
   };
   // Runs a step's forward pass again and returns its first fault.
   using FindFault = absl::FunctionRef<std::optional<amp::ActivationFault>()>;
@@ -35,18 +35,18 @@ class StepReports {
   explicit StepReports(TelemetryWriter& telemetry) : telemetry_(telemetry) {}
 
   const Reported& reported() const { return reported_; }
-  // Continues from an earlier state, as after a roll-back. A warning about uneven batches that this object has reported
-  // still counts as reported.
+  // Replaces the reported findings, for example by those of a checkpoint after a roll-back. Uneven batches that this
+  // object has already reported stay reported.
   void Restore(const Reported& reported);
 
-  // Keeps what the FP8 canary found in a step, for the gradient reports that follow. The canary measures the errors of
-  // FP8 layers.
+  // Stores the findings of the FP8 canary, which measures the errors of FP8 layers in some steps. Later gradient
+  // reports include these findings.
   void RecordCanary(int64_t step, const amp::StepResult& result);
   // Drops the canary's findings, which belong to the engine that was replaced.
   void ForgetCanary() { canary_ = {}; }
 
-  // Reports the loss scale and growth interval now in force, which can differ from the order because of the policy's
-  // limits.
+  // Reports the loss scale and the growth interval after `order` was applied. They can differ from the order, because
+  // the policy limits them.
   absl::Status ReportLossScaleSet(int64_t step, const v1::LossScaleOrder& order, const amp::LossScaler& scaler,
                                   const std::string& preset);
   absl::Status ReportGradients(int64_t step, const amp::StepResult& result, const precision::ResolvedPolicy& policy);
@@ -60,8 +60,8 @@ class StepReports {
   // the step used.
   absl::Status ReportLostPrecision(int64_t step, const amp::StepResult& result,
                                    const precision::ResolvedPolicy& policy);
-  // Logs why steps can't be recorded in a CUDA graph, unless the same reason was logged last. `failure` is empty if
-  // they can.
+  // Logs `failure`, the reason why steps can't be recorded in a CUDA graph, unless the same reason was logged last.
+  // Does nothing if `failure` is empty.
   void LogGraphFailure(const std::string& failure);
 
  private:
@@ -71,8 +71,8 @@ class StepReports {
 
   TelemetryWriter& telemetry_;
   Reported reported_;
-  CanaryReport canary_;        // Findings about the current engine.
-  std::string graph_failure_;  // The reason that was logged last.
+  CanaryReport canary_;        // The findings about the current engine.
+  std::string graph_failure_;  // The failure that was logged last.
 };
 
 }  // namespace ampd::train

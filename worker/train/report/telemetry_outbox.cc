@@ -112,7 +112,8 @@ absl::StatusOr<v1::TelemetryBatch> TelemetryOutbox::Read(uint64_t after, size_t 
   v1::TelemetryBatch batch;
   for (Kept& kept : found) {
     if (kept.offset >= 0) {
-      // Nothing overwrites the record meanwhile: only the thread that calls Read acknowledges.
+      // The record stays in the file during this read. Only an acknowledgement frees its space, and the thread that
+      // reads is also the only one that acknowledges.
       AMPD_ASSIGN_OR_RETURN(kept.payload, ReadAt(spill_fd, kept.offset, kept.size));
     }
     v1::TelemetryBatch record;

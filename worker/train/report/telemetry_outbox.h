@@ -16,14 +16,14 @@
 namespace ampd::train {
 
 // Keeps the telemetry of one attempt until the server has stored it. Every step, evaluation, event and sample gets the
-// next sequence number, from 1, and is kept until it is acknowledged. What exceeds the memory limit goes to a file;
-// when the file is full too, Add waits.
+// next sequence number, from 1, and is kept until it is acknowledged. Telemetry beyond the memory limit goes to a file.
+// When the file is also full, Add waits.
 //
 //   training thread --Add--> [memory | spill file] --Read--> link thread --frames--> agent
 //                                    ^-----------Acknowledge-----------'
 //
-// One thread calls Add, and one other thread calls Read and Acknowledge; the rest is thread-safe. The file is private
-// to this object and is overwritten at the next start.
+// One thread calls Add, and one other thread calls Read and Acknowledge. All other functions are thread-safe. Only this
+// object uses the file, and the next trainer overwrites it.
 class TelemetryOutbox {
  public:
   struct Options {
@@ -37,12 +37,13 @@ class TelemetryOutbox {
   // Calls `listener` after every Add, without holding a lock. REQUIRES: called before the first Add.
   void SetListener(std::function<void()> listener) { listener_ = std::move(listener); }
 
-  // Adds `record`, which holds one step, evaluation, event or sample, and assigns its sequence. Waits for free capacity
-  // until `deadline`, since boot; then returns RESOURCE_EXHAUSTED (reason TELEMETRY_FULL) and adds nothing.
+  // Adds `record`, which holds one step, evaluation, event or sample, and assigns it the next sequence number. If the
+  // outbox is full, waits until `deadline`, since boot. If it is still full then, returns RESOURCE_EXHAUSTED (reason
+  // TELEMETRY_FULL) and adds nothing.
   absl::Status Add(v1::TelemetryBatch record, absl::Duration deadline);
 
-  // Reads the records after the sequence `after`, merged, and stops once it has `max_bytes`. Empty if there are none.
-  // INTERNAL if the spill file can't be read.
+  // Reads the records after the sequence `after` and merges them into one batch, until the batch has `max_bytes`.
+  // Returns an empty batch if there are no such records. INTERNAL if the spill file can't be read.
   absl::StatusOr<v1::TelemetryBatch> Read(uint64_t after, size_t max_bytes) const;
 
   // Removes all records up to `sequence`.
@@ -57,12 +58,13 @@ class TelemetryOutbox {
 
  private:
   struct Kept {
-    std::string payload;  // The record; empty: it is in the file.
+    std::string payload;  // The serialized record; empty if it is in the file.
     int64_t offset = 0;
     int64_t size = 0;
   };
 
-  // Waits for capacity for a record and chooses where it is kept. Returns false if the deadline passed first.
+  // Waits until there is capacity for a record, and chooses between memory and file. Returns false if the deadline
+  // passes first.
   bool Reserve(int64_t size, absl::Duration deadline, Kept* place);
   bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasNothing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return kept_.empty(); }
@@ -73,7 +75,7 @@ class TelemetryOutbox {
   UniqueFd spill_;  // Opened and written by the adding thread.
 
   mutable absl::Mutex mutex_;
-  std::deque<Kept> kept_ ABSL_GUARDED_BY(mutex_);  // The first one has sequence acknowledged_ + 1.
+  std::deque<Kept> kept_ ABSL_GUARDED_BY(mutex_);  // The first record has sequence acknowledged_ + 1.
   uint64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t memory_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t spill_end_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -21,7 +21,8 @@ namespace {
 
 using precision::LossScaleText;
 
-// How long a step waits for capacity in the outbox, if the server accepts no telemetry and all capacity is used up.
+// How long a step waits for free space in the outbox. The outbox is full if the server accepts no telemetry for a long
+// time.
 constexpr absl::Duration kMaxWait = absl::Hours(1);
 
 // Names the skipped work in messages: "the step", or "the generator step" if only some of its phases were
@@ -70,7 +71,7 @@ void AddPhases(const std::vector<amp::PhaseResult>& phases, v1::StepColumns& row
   }
 }
 
-// Adds the numbers that not every step has.
+// Adds the columns that not every device can provide. A number that is unknown leaves its column out.
 void AddDeviceNumbers(const StepCosts& costs, v1::StepColumns& row) {
   if (costs.work.flops > 0 && costs.seconds > 0) {
     row.add_flops_per_second(static_cast<float>(costs.work.flops / costs.seconds));

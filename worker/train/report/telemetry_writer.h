@@ -15,14 +15,14 @@
 
 namespace ampd::train {
 
-// Time, samples, memory and work of a step, and what its device does meanwhile.
+// The time, memory and amount of work of a step, and measurements of the device during the step.
 struct StepCosts {
   double seconds = 0;
   double data_wait_seconds = 0;
   int64_t num_samples = 0;
   DeviceMemory memory;
   precision::StepFlops work;
-  std::optional<double> power_watts;  // Nothing: not measured.
+  std::optional<double> power_watts;  // nullopt: not measured.
   std::optional<double> utilization;
 };
 
@@ -32,9 +32,9 @@ class TelemetryWriter {
  public:
   TelemetryWriter(TelemetryOutbox& outbox, int attempt) : outbox_(outbox), attempt_(attempt) {}
 
-  // Adds the step's row, and an event for an overflow and for a change of the loss scale.
+  // Adds the step's row of numbers. Also adds an event if gradients overflowed, and an event if the loss scale changed.
   absl::Status Step(int64_t step, const amp::StepResult& result, double next_scale, const StepCosts& costs);
-  // Adds the evaluation, and sets its time.
+  // Sets the time of the evaluation and adds it.
   absl::Status Eval(v1::EvalPoint point);
   // Adds the sample. `seconds`: how long it took to draw.
   absl::Status Sample(v1::Sample sample, double seconds);

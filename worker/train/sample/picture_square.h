@@ -7,7 +7,7 @@
 
 namespace ampd::train {
 
-// A square of pictures with black lines between them. No LibTorch. Thread-compatible.
+// A square of pictures with black lines between them. Does not use LibTorch. Thread-compatible.
 class PictureSquare {
  public:
   // `rows`: the number of rows, and also of columns. Each picture is (channels, image_size, image_size).

@@ -56,7 +56,8 @@ absl::Status CheckImages(const v1::ImageSampleSpec& spec, const graph::Graph& ge
   return absl::OkStatus();
 }
 
-// (1, T): the text's last T bytes. After a shorter text come zeros, which a causal model does not see.
+// Returns the text's last T bytes, as (1, T). A shorter text is filled up with zeros at its end, which have no effect
+// in a causal model.
 at::Tensor ContextOf(std::string_view text, int64_t length) {
   at::Tensor tokens = at::zeros({1, length}, at::kLong);
   std::transform(text.begin(), text.end(), tokens.data_ptr<int64_t>(),

@@ -18,10 +18,11 @@ namespace ampd::train {
 // bounds or defaults that admission sets.
 absl::Status CheckSample(const v1::SampleSpec& spec, const graph::Graph& generator);
 
-// Draws the sample of a step, as sample.txt or sample.png; its sequence is not set. A text is drawn byte by byte, and
-// each byte needs a forward pass over the context, the last T bytes. Pictures are drawn row by row, from the same noise
-// at every step. The random numbers depend on (seed, step) alone. Calls `should_stop` before each byte and row, and
-// returns nullopt once it returns true. REQUIRES: CheckSample returned OK, and the engine has the generator.
+// Draws the sample of a step, as sample.txt or sample.png. Does not set the sample's sequence number. A text is drawn
+// byte by byte, and each byte needs a forward pass over the context, the last T bytes. Pictures are drawn row by row,
+// from the same noise at every step. The random numbers depend on (seed, step) alone. Calls `should_stop` before each
+// byte and row, and returns nullopt once it returns true. REQUIRES: CheckSample returned OK, and the engine has the
+// generator.
 absl::StatusOr<std::optional<v1::Sample>> DrawSample(const v1::SampleSpec& spec, const graph::Graph& generator,
                                                      uint64_t seed, int64_t step, amp::Engine& engine,
                                                      absl::FunctionRef<bool()> should_stop);

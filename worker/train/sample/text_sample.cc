@@ -20,7 +20,8 @@ double Uniform(uint64_t seed, int64_t step, int64_t place) {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
-// The tokens with finite logits; if `top_k` is positive, only the likeliest, in order of likelihood.
+// The tokens from which one is drawn: all tokens with finite logits, or, if `top_k` is positive, only the `top_k`
+// likeliest of them, the likeliest first.
 std::vector<int64_t> Candidates(absl::Span<const float> logits, int64_t top_k) {
   std::vector<int64_t> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);

@@ -9,11 +9,11 @@
 #include "absl/types/span.h"
 #include "ampd/v1/job_spec.pb.h"
 
-// Draws the text with which a language model continues a prompt. No LibTorch.
+// Draws the text with which a language model continues a prompt. Does not use LibTorch.
 namespace ampd::train {
 
-// How to draw a token: from the `top_k` likeliest (0: from all), with the probabilities of the logits divided by the
-// temperature. A temperature of 0 selects the likeliest token, and the first one among equals.
+// How to draw a token: from the `top_k` likeliest tokens (0: from all), with the probabilities that the softmax of
+// logits / temperature gives. A temperature of 0 selects the likeliest token, and the first one among equals.
 struct TokenDraw {
   double temperature = 1;
   int64_t top_k = 0;
