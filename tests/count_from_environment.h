@@ -9,8 +9,8 @@
 
 namespace ampd {
 
-// Returns the whole number in the environment variable `name`, or `otherwise` if it is not set. Tests use it for a
-// seed and for how often they do something. A value that is not a number fails the test.
+// Returns the whole number in the environment variable `name`, or `otherwise` if the variable is not set. Tests read
+// from the environment their seeds and how often they repeat something. A value that is not a number fails the test.
 inline int64_t CountFromEnvironment(const char* name, int64_t otherwise) {
   const char* const text = std::getenv(name);
   int64_t count = otherwise;

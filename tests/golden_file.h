@@ -10,8 +10,8 @@
 
 namespace ampd {
 
-// Compares `text` with a golden file, which holds the expected text. `path` is relative to the source folder. If
-// AMPD_UPDATE_GOLDEN is set, writes the file instead; the change of the file is then reviewed.
+// Compares `text` with the expected text in a golden file. `path` is relative to the source folder. If
+// AMPD_UPDATE_GOLDEN is set, writes `text` to the file instead, so that the change can be reviewed.
 inline void ExpectGolden(const std::string& path, const std::string& text) {
   const std::string file = std::string(AMPD_SOURCE_DIR) + "/" + path;
   if (std::getenv("AMPD_UPDATE_GOLDEN") != nullptr) {

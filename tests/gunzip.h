@@ -7,7 +7,7 @@
 
 namespace ampd {
 
-// Returns the content of a file of one gzip member.
+// Returns the uncompressed content of a gzip file with one member.
 inline std::string Gunzip(const std::string& file) {
   z_stream stream = {};
   EXPECT_EQ(inflateInit2(&stream, 15 + 16), Z_OK);

@@ -6,10 +6,11 @@
 
 namespace ampd {
 
-// The reason for which a test that needs a GPU is skipped.
+// The message with which tests that need a GPU are skipped.
 inline constexpr char kNeedsGpu[] = "needs a GPU: NVML shows none here";
 
-// Returns whether NVML shows a GPU. Does not call CUDA, because its first call fixes which GPUs the process sees.
+// Returns whether NVML shows a GPU. Does not call CUDA, because the first CUDA call determines which GPUs the process
+// sees.
 inline bool HostHasGpu() {
   absl::StatusOr<device::Devices> devices = device::Devices::Discover({});
   const std::vector<v1::Device> all = devices.ok() ? devices->Current() : std::vector<v1::Device>();

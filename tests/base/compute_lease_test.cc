@@ -80,7 +80,7 @@ TEST(ComputeLease, AwaitValid_GoesOnInAnotherProcessWhenItIsExtended) {
     }));
   });
   auto result = ended.get_future();
-  lease.Extend(SystemClock().SinceBoot() - absl::Seconds(1));  // Passed already, so the wait continues.
+  lease.Extend(SystemClock().SinceBoot() - absl::Seconds(1));  // This deadline has passed, so the wait continues.
   EXPECT_EQ(result.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
   lease.Extend(SystemClock().SinceBoot() + absl::Hours(1));
   EXPECT_EQ(result.get(), 1);

@@ -38,7 +38,7 @@ class DirectFileTest : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(On, DirectFileTest, testing::Values("disk", "memory"),
                          [](const auto& test) { return std::string(test.param); });
 
-// The test appends pieces of random sizes, which do not end at block boundaries.
+// The test appends pieces of random sizes, most of which do not end at a block boundary.
 TEST_P(DirectFileTest, WhateverItsSize_ItHoldsWhatWasAppended) {
   constexpr uint64_t kSeed = 20260102;
   SeededRandom random(kSeed);

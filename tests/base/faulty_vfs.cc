@@ -64,8 +64,8 @@ struct FaultyVfs::Methods {
     if (const int failure = owner.Count("delete", name, SQLITE_IOERR_DELETE); failure != SQLITE_OK) {
       return failure;
     }
-    // The system's VFS must not sync the folder (last argument 0), because this class decides which deletions are
-    // durable.
+    // The last argument, 0, keeps the system's VFS from syncing the folder, because this class decides which deletions
+    // are durable.
     const int result = owner.real_->xDelete(owner.real_, name, 0);
     if (result == SQLITE_OK) {
       owner.Record(name, {Change::kDelete});
@@ -156,8 +156,8 @@ struct FaultyVfs::Methods {
     return Of(file).real()->pMethods->xShmUnmap(Of(file).real(), remove);
   }
 
-  // Returns the functions that SQLite calls for a file. Version 2 of this table has shared memory, but no memory-mapped
-  // files: writes to those could not be counted.
+  // Returns the table of functions that SQLite calls for a file. Version 2 of the table supports shared memory but not
+  // memory-mapped files: writes to a mapped file could not be counted.
   static const sqlite3_io_methods* Table() {
     static const sqlite3_io_methods table = {2,
                                              Close,

@@ -112,7 +112,7 @@ TEST(Log, LevelsBelowTheOneAskedForAreLeftOut) {
 TEST(Log, LinesOfGrpcAndProtobufHaveTheSameForm) {
   const auto lines = LinesOf(LogFormat::kJson, [] {
     LogLinesOfGrpcAndProtobuf();
-    gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);  // gRPC sets this level when it starts.
+    gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);  // As gRPC itself does when it starts.
     gpr_log(GPR_ERROR, "socket %d\nfailed", 7);
     GOOGLE_LOG(ERROR) << "no UTF-8";
   });

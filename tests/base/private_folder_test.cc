@@ -34,7 +34,7 @@ class PrivateFolderTest : public testing::Test {
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     top_ = std::filesystem::canonical(pattern).string();
     path_ = top_ + "/state";
-    mask_ = umask(0);  // So that each mode is the one that the code asks for.
+    mask_ = umask(0);  // Without a umask, a new file has the mode that the code asks for.
   }
   void TearDown() override {
     umask(mask_);
@@ -61,7 +61,7 @@ class PrivateFolderTest : public testing::Test {
                                  .others_may_enter = others_may_enter,
                                  .readable = {"tls"}});
   }
-  // The message of the refusal; empty if the folder was taken.
+  // Prepares the folder, and returns the message of the refusal; empty if the folder was accepted.
   std::string Refusal() const {
     const auto prepared = Prepare();
     EXPECT_TRUE(prepared.ok() || ReasonOf(prepared.status()) == "OPEN_TO_OTHERS") << prepared.status();
@@ -101,8 +101,8 @@ TEST_F(PrivateFolderTest, AFolderThatOthersReadIsClosedWithItsFiles) {
   EXPECT_EQ(ModeOf(In("artifacts")), 0700u);
   EXPECT_EQ(ModeOf(In("artifacts/a")), 0600u);
   EXPECT_EQ(ModeOf(In("artifacts/deep")), 0700u);
-  EXPECT_EQ(ModeOf(In("artifacts/deep/b")), 0644u);  // Deeper than asked for, in a folder that is closed now.
-  EXPECT_THAT(*Prepare(), IsEmpty());                // Nothing is left to log.
+  EXPECT_EQ(ModeOf(In("artifacts/deep/b")), 0644u);  // Below the depth that is examined.
+  EXPECT_THAT(*Prepare(), IsEmpty());                // The second call has nothing to close.
 }
 
 TEST_F(PrivateFolderTest, WhatOnlyTheGroupMayReadStays) {
@@ -215,7 +215,7 @@ TEST_F(PrivateFolderTest, AFolderAboveThatIsOpenToAllIsReported) {
   MakeFolder(path_, 0700);
   ASSERT_EQ(chmod(top_.c_str(), 0777), 0);
   EXPECT_THAT(*Prepare(), ElementsAre(AllOf(HasSubstr("every user"), EndsWith("chmod +t " + top_))));
-  ASSERT_EQ(chmod(top_.c_str(), 01777), 0);  // As /tmp: only its owner can remove an entry.
+  ASSERT_EQ(chmod(top_.c_str(), 01777), 0);  // The mode of /tmp: only an entry's owner can remove it.
   EXPECT_THAT(*Prepare(), IsEmpty());
 }
 
@@ -261,7 +261,7 @@ TEST_F(PrivateFolderTest, AFileIsCheckedAlone) {
 TEST_F(PrivateFolderTest, FilesThatTheLibraryWritesArePrivateUnlessAUserAskedForThem) {
   ASSERT_TRUE(WriteFileAtomically(top_ + "/record", "x").ok());
   EXPECT_EQ(ModeOf(top_ + "/record"), 0600u);
-  MakeFile(top_ + "/report.tmp", 0666);  // What a crash left does not decide the mode.
+  MakeFile(top_ + "/report.tmp", 0666);  // A file that a crash left must not decide the mode.
   ASSERT_TRUE(WriteFileAtomically(top_ + "/report", "x", kUserFile).ok());
   EXPECT_EQ(ModeOf(top_ + "/report"), 0644u);
   auto pending = PendingFile::Create(top_ + "/sample", /*replace=*/true, kPrivateFile);

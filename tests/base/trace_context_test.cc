@@ -17,10 +17,10 @@ using testing::MatchesRegex;
 
 constexpr char kTrace[] = "4bf92f3577b34da6a3ce929d0e0e4736";
 constexpr char kSpan[] = "00f067aa0ba902b7";
-// The example of the standard.
+// The example of the W3C standard.
 const std::string kExample = absl::StrCat("00-", kTrace, "-", kSpan, "-01");
 
-// The text with the characters from `at` on replaced.
+// Returns the text with the characters from `at` on replaced.
 std::string With(std::string text, size_t at, const std::string& replacement) {
   return text.replace(at, replacement.size(), replacement);
 }
@@ -64,29 +64,29 @@ TEST(ParseTraceparent, RefusesEverythingElse) {
       "0",
       "00-",
       "traceparent",
-      kExample + "-",                            // Version 00 has no more fields.
+      kExample + "-",                            // Text after version 00's last field.
       kExample + "-01",                          //
       kExample + "0",                            //
       kExample + " ",                            //
       " " + kExample,                            //
       kExample + "\n",                           //
       kExample.substr(0, 54),                    // Too short.
-      With(kExample, 0, "ff"),                   // The forbidden version,
-      With(kExample, 0, "ff") + "-more",         // also if it is longer.
+      With(kExample, 0, "ff"),                   // The standard forbids version ff.
+      With(kExample, 0, "ff") + "-more",         // Version ff, longer than version 00.
       With(kExample, 0, "0g"),                   //
       With(kExample, 0, "CC"),                   // Upper case is not allowed in any field.
       With(kExample, 3, "4BF92F"),               //
       With(kExample, 36, "00F067"),              //
       With(kExample, 53, "0A"),                  //
-      With(kExample, 3, zeros),                  // Ids of zeros only.
+      With(kExample, 3, zeros),                  // An id of zeros is not valid.
       With(kExample, 36, zeros.substr(0, 16)),   //
-      With(kExample, 2, "_"),                    // No dashes.
+      With(kExample, 2, "_"),                    // A separator is not a dash.
       With(kExample, 35, "_"),                   //
       With(kExample, 52, "_"),                   //
-      With(kExample, 10, "."),                   // No digits.
+      With(kExample, 10, "."),                   // A character is not a digit.
       With(kExample, 40, "."),                   //
       With(kExample, 54, "."),                   //
-      With(kExample, 10, "\xc3\xa4"),            // UTF-8.
+      With(kExample, 10, "\xc3\xa4"),            // A character is not ASCII.
       With(kExample, 10, std::string(1, '\0')),  //
       kExample + "," + kExample,                 // Two headers that a proxy has joined.
       std::string(1 << 20, '0'),
@@ -141,8 +141,8 @@ TEST(ContinueOrBegin, BeginsATraceIfTheParentIsNotValid) {
   }
 }
 
-// What is formatted is parsed to the same; and of any text, near a valid one or not, the parser accepts only what it
-// formats in the same way again.
+// Formats random contexts: parsing the text gives the same context. Then changes the text at random. If the parser
+// accepts the changed text, formatting the result gives the same fields again.
 TEST(ParseTraceparent, FormattedAndParsed_AreTheSame) {
   constexpr uint64_t kSeed = 4;
   SeededRandom random(kSeed);

@@ -143,8 +143,8 @@ std::string Little(uint64_t number, size_t size) {
   return bytes;
 }
 
-// The archive's end record says that its directory has a gigabyte. The archive is refused because of that number, and
-// the directory is not read.
+// The archive's end record claims that its directory has a gigabyte. The reader refuses the archive because of this
+// number, without reading the directory.
 TEST_F(ZipArchiveTest, LargeDirectoriesAreRefusedByTheRecordsThatTellOfThem) {
   Write({{"a", "1"}});
   constexpr size_t kRecordBytes = 22;

@@ -4,8 +4,8 @@
 //                                              waits for this), then writes the copy to FOLDER and syncs it, as the
 //                                              trainer does. Prints the seconds of both parts and the bytes.
 //
-// scripts/checkpoint.py alternates between this program and one that saves tensors of the same shapes with PyTorch and
-// safetensors.
+// tools/bench/checkpoint.py alternates between this program and one that saves tensors of the same shapes with PyTorch
+// and safetensors.
 
 #include <cstdio>
 #include <cstdlib>
@@ -50,7 +50,7 @@ std::unique_ptr<amp::Engine> MakeEngine(int num_layers, int width) {
   const auto resolved =
       precision::ResolvePolicy(policy, *graph::WithLossHead(model), cpu, precision::OptimizerKind::kAdam);
   auto engine = amp::Engine::Create(model, resolved.value(), options).value();
-  engine->Step({{at::rand({1, width}), at::randint(0, width, {1}, at::kLong)}});  // Makes the moments vary.
+  engine->Step({{at::rand({1, width}), at::randint(0, width, {1}, at::kLong)}});  // So that the moments are not all 0.
   return engine;
 }
 

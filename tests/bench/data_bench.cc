@@ -63,14 +63,14 @@ data::Dataset Windows(const std::string& folder) {
       .value();
 }
 
-// Returns how many batches the training loop reads ahead, and with how many threads.
+// Returns how many batches the training loop reads ahead, and the number of threads for this.
 data::Batcher::Ahead AheadOf(const data::Dataset& dataset, int64_t batch_size) {
   return {
       .batches = static_cast<size_t>(precision::BatchesAhead(dataset.Get({0}).bytes() * batch_size)),
       .threads = static_cast<size_t>(precision::GatherThreads(static_cast<int>(std::thread::hardware_concurrency())))};
 }
 
-// A dataset and a batcher that are set up as for an attempt of a job.
+// A dataset with a batcher, configured in the same way as for an attempt of a job.
 struct Source {
   Source(data::Dataset samples, int64_t batch_size)
       : dataset(std::move(samples)),

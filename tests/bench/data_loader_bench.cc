@@ -1,7 +1,7 @@
 // Measures LibTorch's C++ DataLoader on the files of data_bench: MNIST through LibTorch's own dataset, and windows of
 // tokens.
 //
-//   data_loader_bench idx|tokens FOLDER WORKERS   answers lines on stdin as `data_bench epochs` does
+//   data_loader_bench idx|tokens FOLDER WORKERS   answers the same lines on stdin as `data_bench epochs`
 
 #include <torch/data/dataloader.h>
 #include <torch/data/datasets/map.h>
@@ -32,7 +32,7 @@ constexpr int64_t kWindowTokens = 256;
 constexpr double kMean = 0.286;
 constexpr double kDeviation = 0.353;
 
-// A dataset of windows of tokens. The tokens are below 32768, so they fit int16 unchanged.
+// A dataset of windows of tokens. The tokens are below 32768, so they can be read as int16.
 class Windows : public data::datasets::Dataset<Windows> {
  public:
   explicit Windows(const std::string& path) {

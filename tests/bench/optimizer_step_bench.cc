@@ -54,8 +54,7 @@ std::vector<std::vector<int64_t>> Gpt2Shapes(int num_layers, int64_t vocabulary)
   return shapes;
 }
 
-// The values from which both ampd's and LibTorch's optimizer start. PyTorch generates the same numbers from the same
-// seed.
+// The initial values for the optimizers of ampd and LibTorch. PyTorch generates the same numbers from the same seed.
 struct Start {
   std::vector<at::Tensor> masters;
   std::vector<at::Tensor> gradients;  // bf16, scaled
@@ -146,7 +145,7 @@ class LibTorch {
   std::unique_ptr<torch::optim::AdamW> optimizer_;
 };
 
-// Buffers for the copy, the read and the triad: three fp32 tensors of the shape of every parameter.
+// The buffers for measuring the copy, the read and the triad: three fp32 tensors of the shape of every parameter.
 struct Buffers {
   std::vector<at::Tensor> a, b, c;
 

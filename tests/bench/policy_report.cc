@@ -95,7 +95,7 @@ std::vector<std::string> Presets() {
   return names;
 }
 
-// Returns the names that a flag's value lists, separated by commas. "all" stands for all names, "none" for no name.
+// Returns the comma-separated names in a flag's value. "all" stands for all names, "none" for no names.
 std::vector<std::string> Listed(absl::string_view value, std::vector<std::string> (*all)()) {
   return value == "all" ? all() : value == "none" ? std::vector<std::string>() : absl::StrSplit(value, ',');
 }
@@ -145,14 +145,14 @@ int Fail(const absl::Status& status) {
   return 2;
 }
 
-// Prints a line at once and returns whether it reports an error.
+// Prints a line immediately. Returns whether the line reports an error.
 bool Print(const ordered_json& line) {
   std::printf("%s\n", line.dump(-1, ' ', false, ordered_json::error_handler_t::replace).c_str());
   std::fflush(stdout);
   return line.contains("error");
 }
 
-// Trains one network under every preset and returns whether any had an error.
+// Trains one network under every preset. Returns whether any training had an error.
 absl::StatusOr<bool> ReportNetwork(const std::string& name, const amp::ComputeDevice& device, const Flags& flags) {
   AMPD_ASSIGN_OR_RETURN(const Network network, absl::StrContains(name, '/')
                                                    ? ImportNetwork(name, flags.network.num_batches)
@@ -166,7 +166,7 @@ absl::StatusOr<bool> ReportNetwork(const std::string& name, const amp::ComputeDe
   return any_error;
 }
 
-// Runs a measurement that prints its lines, and returns whether it had an error.
+// Runs a measurement that prints its own lines. Returns whether it had an error.
 template <typename Measurement>
 bool Measure(const char* what, Measurement measurement) {
   try {

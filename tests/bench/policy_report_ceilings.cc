@@ -26,7 +26,7 @@ constexpr int64_t kTinyCopiedNumbers = int64_t{4} << 20;
 constexpr int64_t kMatrixSize = 8192;
 constexpr int64_t kTinyMatrixSize = 256;
 
-// Runs `work` several times, each time waiting until the device has finished it. Returns the median time.
+// Returns the median time of several runs of `work`. Each run ends when the device has finished it.
 double SecondsOf(const amp::ComputeDevice& device, const std::function<void()>& work) {
   constexpr int kRepeats = 10;
   const at::Tensor probe = at::empty({1}, at::TensorOptions(at::kFloat).device(device.device)).zero_();

@@ -7,8 +7,9 @@
 
 namespace ampd::bench {
 
-// Makes a network from an exported model, PATH.pt2, with its weights and the batches in PATH.safetensors, both written
-// by tools/gpu/export_models.py. `num_batches` batches repeat those of the file. Returns the errors of reading them.
+// Makes a network from an exported model, PATH.pt2, and from its weights and batches in PATH.safetensors.
+// tools/gpu/export_models.py writes both files. The network has `num_batches` batches, which repeat those of the file.
+// Returns an error if a file can't be read.
 absl::StatusOr<Network> ImportNetwork(const std::string& path, int num_batches);
 
 }  // namespace ampd::bench

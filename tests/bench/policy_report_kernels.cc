@@ -19,7 +19,7 @@ using nlohmann::ordered_json;
 using torch::profiler::impl::ActivityType;
 
 constexpr size_t kMostNames = 60;
-constexpr size_t kMostNameBytes = 160;  // The names of kernels that are templates can have thousands of bytes.
+constexpr size_t kMostNameBytes = 160;  // The names of template kernels can have thousands of bytes.
 
 struct Total {
   int64_t count = 0;

@@ -20,7 +20,7 @@
 namespace ampd::bench {
 namespace {
 
-constexpr uint64_t kDataSeed = 11;  // The same as in tools/gpu/gpu_peers.py.
+constexpr uint64_t kDataSeed = 11;  // The same seed as in tools/gpu/gpu_peers.py.
 
 // The kind of data that a network reads. In shapes, B is the batch size and T the length of a text.
 enum class Reads { kImages, kTokens, kTexts };
@@ -28,7 +28,7 @@ enum class Reads { kImages, kTokens, kTexts };
 struct Row {
   std::string_view name;
   std::string_view model;            // A ModelSpec as text. If empty, the network is a GPT of models/gpt.h.
-  std::string_view tiny_model = {};  // If empty, the same as `model`.
+  std::string_view tiny_model = {};  // The model for tiny runs. If empty, it is `model`.
   models::GptConfig gpt = {};
   models::GptConfig tiny_gpt = {};
   Reads reads = Reads::kImages;
@@ -50,8 +50,8 @@ constexpr std::string_view kBert =
 constexpr std::string_view kLstm = "rnn {cell: LSTM vocab_size: 1000 embedding_size: 32 hidden_size: 64}";
 constexpr std::string_view kGru = "rnn {cell: GRU vocab_size: 1000 embedding_size: 32 hidden_size: 64}";
 
-// Returns networks, one of each kind. gpt2 has dropout, and so many classes that its cross entropy is computed in
-// parts.
+// Returns the networks: a small one of each kind, and two of usual size. gpt2 has dropout, and so many classes that its
+// cross entropy is computed in parts.
 const std::vector<Row>& Rows() {
   static const auto* const rows = new std::vector<Row>{
       {.name = "gpt",
@@ -120,7 +120,7 @@ amp::Batch MakeBatch(Reads reads, const std::vector<int64_t>& shape, int64_t num
     return {images, at::randint(0, num_classes, {shape[0]}, at::kLong)};
   }
   const at::Tensor tokens = at::randint(0, num_classes, shape, at::kLong);
-  return {tokens, tokens.mul(3).add(1).remainder(num_classes)};  // A token determines the next.
+  return {tokens, tokens.mul(3).add(1).remainder(num_classes)};  // Each token determines its label.
 }
 
 }  // namespace

@@ -14,15 +14,15 @@
 // The networks that policy_report trains, with random batches for them.
 namespace ampd::bench {
 
-// Sizes of a report's batches. If `tiny`, networks and batches are small, so that a CPU can check that everything runs.
+// Sizes of a report's batches. If `tiny`, networks and batches are so small that a CPU can run the whole program.
 struct NetworkOptions {
   int num_batches = 50;
   int64_t batch_size = 0;  // 0: the network's own batch size.
   bool tiny = false;
 };
 
-// A network, and batches for it on the CPU, all of one shape. An imported network also has its evaluation program, and
-// its parameters and buffers by name.
+// A network with batches for it, which are on the CPU and have the same shape. An imported network also has its
+// evaluation program, and its parameters and buffers by name.
 struct Network {
   graph::Graph model;
   std::vector<amp::Batch> batches;

@@ -34,7 +34,7 @@ using nlohmann::ordered_json;
 
 constexpr size_t kProfiledSteps = 2;
 constexpr size_t kUntimedSteps = 5;  // These steps choose algorithms, allocate memory and record graphs.
-constexpr uint64_t kWeightSeed = 7;  // The same as in tools/gpu/gpu_peers.py.
+constexpr uint64_t kWeightSeed = 7;  // The same seed as in tools/gpu/gpu_peers.py.
 
 // While an object of this class exists, LibTorch may choose nondeterministic algorithms.
 class Nondeterministic {
@@ -96,14 +96,15 @@ absl::StatusOr<std::unique_ptr<amp::Engine>> MakeEngine(const precision::Resolve
   return engine;
 }
 
-// Frees the memory that earlier trainings left in the allocator, so that the next peaks are those of the next training.
+// Frees memory that earlier trainings left in the allocator, so that the measured peaks belong to the next training
+// only.
 void StartMemory(const amp::ComputeDevice& device) {
   if (device.device.is_cuda()) {
     c10::getDeviceAllocator(device.device.type())->emptyCache();
   }
 }
 
-// Takes steps as the trainer does: on a GPU, each step is begun before the numbers of the previous step are read.
+// Takes steps in the same way as the trainer: on a GPU, a step starts before the results of the previous step are read.
 // Returns the losses.
 std::vector<float> TakeSteps(amp::Engine& engine, const std::vector<amp::Batch>& batches, bool on_gpu) {
   std::vector<float> losses;
@@ -121,19 +122,19 @@ std::vector<float> TakeSteps(amp::Engine& engine, const std::vector<amp::Batch>&
 }
 
 struct Run {
-  std::vector<float> losses;  // Losses of all steps, from the first.
+  std::vector<float> losses;  // losses of all steps, from the first step on
   double steps_per_second = 0;
   int64_t skipped_steps = 0;
   train::DeviceMemory memory;
   int64_t graph_bytes = 0;
   bool replayed = false;
   std::string graph_failure;
-  ordered_json kernels;     // What TimeByKernel measured in kProfiledSteps steps; null if it was not asked for.
+  ordered_json kernels;     // Result of TimeByKernel for kProfiledSteps steps; null if kernels were not measured.
   ordered_json host_waits;  // Whether the host waits while it enqueues a step; null if the device cannot detect it.
 };
 
-// Returns whether the host waits for the device while it enqueues one step. LibTorch's check throws at such a wait, and
-// the step is then abandoned.
+// Returns whether the host waits for the device while it enqueues one step. At such a wait, LibTorch throws an error,
+// and the step is abandoned.
 bool HostWaits(amp::Engine& engine, const amp::StepGraphs& graphs, const amp::Batch& batch) {
   graphs.forbid_waits(true);
   bool waits = false;
@@ -154,7 +155,7 @@ absl::StatusOr<Run> Train(const precision::ResolvedPolicy& policy, const Network
   const bool on_gpu = device.device.is_cuda();
   StartMemory(device);
   AMPD_ASSIGN_OR_RETURN(const std::unique_ptr<amp::Engine> engine, MakeEngine(policy, network, device));
-  train::ResetPeakMemory(device);  // Before the first step, because a replay allocates nothing.
+  train::ResetPeakMemory(device);  // Reset before the first step, because replayed steps allocate no memory.
   Run run;
   run.losses = TakeSteps(*engine, std::vector<amp::Batch>(kUntimedSteps, network.batches[0]), on_gpu);
   const absl::Time begin = absl::Now();
@@ -176,7 +177,7 @@ absl::StatusOr<Run> Train(const precision::ResolvedPolicy& policy, const Network
   return run;
 }
 
-// Returns the largest difference between the losses of two runs, relative to the first loss.
+// Returns the largest difference between the losses of two runs, divided by the first loss of the second run.
 double LargestDifference(const std::vector<float>& losses, const std::vector<float>& others) {
   double largest = 0;
   for (size_t i = 0; i < losses.size(); ++i) {

@@ -12,15 +12,15 @@
 namespace ampd::bench {
 
 struct TrainingOptions {
-  bool op_by_op = true;           // If the device replays steps, also run them op by op and compare.
+  bool op_by_op = true;           // If the device replays steps, also run them op by op and compare the losses.
   bool nondeterministic = false;  // Also run with algorithms that need not be deterministic.
-  bool compare_cpu = false;  // On a GPU: also run on the CPU and compare the losses, if no random numbers are drawn.
+  bool compare_cpu = false;  // On a GPU: also run the network on the CPU and compare, unless it draws random numbers.
   bool kernels = false;      // Also report the time of each kernel in a few steps.
 };
 
-// Trains the network under the preset and returns one line of the report, as policy_report.cc describes it. If the
-// device does not have the preset, the line has "skipped"; after an error of LibTorch or ampd it has "error". Throws
-// nothing.
+// Trains the network under the preset and returns one line of the report, in the form that policy_report.cc describes.
+// The line has "skipped" if the device does not support the preset, and "error" after an error of LibTorch or ampd.
+// Throws nothing.
 nlohmann::ordered_json ReportPreset(std::string_view network_name, const std::string& preset, const Network& network,
                                     const amp::ComputeDevice& device, const TrainingOptions& options);
 

@@ -5,8 +5,8 @@
 
 namespace ampd {
 
-// Describes the CPU that runs the benchmark as a worker describes it to the server. Its instruction sets decide which
-// formats a policy resolves to.
+// Describes the CPU that runs the benchmark in the same way as a worker describes its CPU to the server. The CPU's
+// instruction sets determine the formats to which a policy resolves.
 inline v1::Device ThisCpu() {
   device::Devices::Options options;
   options.only = {"cpu"};

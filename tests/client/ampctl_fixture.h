@@ -14,7 +14,7 @@ namespace ampd::client {
 
 // A job file that the fake server accepts.
 inline constexpr char kGoodJob[] = "name: x\ndata:\n  batch_size: 4\n";
-// An environment in which there is no server.
+// An environment with the address of a server that does not exist.
 inline constexpr char kNoServer[] = "AMPD_ADDRESS=127.0.0.1:1";
 
 struct Result {
@@ -23,7 +23,7 @@ struct Result {
   std::string err;
 };
 
-// Tests that run the real ampctl against the fake server, each in its own folder.
+// A test that runs the real ampctl against a fake server, in a folder of its own.
 class Ampctl : public ::testing::Test {
  protected:
   Ampctl() {
@@ -40,8 +40,8 @@ class Ampctl : public ::testing::Test {
     const int status = std::system(command.c_str());
     return {WEXITSTATUS(status), *ReadFile(folder_ + "/out", 1 << 24), *ReadFile(folder_ + "/err", 1 << 24)};
   }
-  // Runs ampctl with a terminal as its input, output and error output. Returns what appears on the terminal, where each
-  // line ends in "\r\n". The terminal has `columns` columns; 0: it does not say how many.
+  // Runs ampctl with a terminal as its standard input, output and error. Returns what the terminal shows; its lines end
+  // in "\r\n". The terminal has `columns` columns, or an unknown number of columns if `columns` is 0.
   Result RunOnTerminal(const std::string& arguments, int columns = 0) {
     const std::string resize = columns > 0 ? "stty rows 24 cols " + std::to_string(columns) + "; " : "";
     const std::string command = "cd " + folder_ +

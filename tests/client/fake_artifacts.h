@@ -18,13 +18,13 @@
 
 namespace ampd::client {
 
-// A fake artifact service that keeps artifacts in memory. As the API promises, an interrupted upload can be resumed,
-// and an upload with a wrong digest leaves nothing behind. The test sets the faults. Thread-safe.
+// A fake artifact service that keeps artifacts in memory. It behaves like the real service: an interrupted upload can
+// be resumed, and an upload with a wrong digest is discarded. The test sets the faults. Thread-safe.
 class FakeArtifacts final : public v1::ArtifactService::Service {
  public:
   struct Script {
-    int cut_uploads = 0;    // this many uploads end with UNAVAILABLE after `cut_after` more bytes
-    int cut_downloads = 0;  // this many downloads end in the same way
+    int cut_uploads = 0;    // how many uploads end with UNAVAILABLE after `cut_after` more bytes
+    int cut_downloads = 0;  // how many downloads end in the same way
     int64_t cut_after = 0;
     absl::Status refusal;                 // error of every upload and deletion, if not OK
     std::vector<int64_t> upload_offsets;  // offset at which each upload stream began
@@ -39,20 +39,20 @@ class FakeArtifacts final : public v1::ArtifactService::Service {
     script_ = script;
   }
 
-  // Adds an artifact as if it had been uploaded from a file of this name. Returns its name.
+  // Adds an artifact that looks like an upload of a file with this name. Returns the artifact's name.
   std::string Add(const std::string& content, const std::string& file_name = "") {
     absl::MutexLock lock(&mutex_);
     contents_[Sha256Hex(content)] = content;
     file_names_[Sha256Hex(content)] = file_name;
     return Sha256Hex(content);
   }
-  // Adds a file that every job has among its samples.
+  // Adds a file that the service lists as an artifact of every job.
   void AddToEveryJob(const std::string& content, const std::string& file_name) {
     const std::string name = Add(content, file_name);
     absl::MutexLock lock(&mutex_);
     of_every_job_.insert(name);
   }
-  // Adds a partial upload: the content with this digest was interrupted after `bytes`.
+  // Adds an incomplete upload of the content with this digest. The service has received only `bytes`.
   void AddPartial(const std::string& sha256, const std::string& bytes) {
     absl::MutexLock lock(&mutex_);
     partials_[sha256] = bytes;

@@ -13,10 +13,10 @@
 
 namespace ampd::client {
 
-// A fake auth service that keeps tokens in memory and believes every caller. Thread-safe.
+// A fake auth service that keeps tokens in memory and accepts every caller. Thread-safe.
 class FakeAuth final : public v1::AuthService::Service {
  public:
-  // The metadata `authorization` of the last call of WhoAmI; empty: it had none.
+  // Returns the value of the metadata `authorization` in the last call of WhoAmI; empty if the call had none.
   std::string authorization() {
     absl::MutexLock lock(&mutex_);
     return authorization_;
@@ -31,7 +31,7 @@ class FakeAuth final : public v1::AuthService::Service {
     return last_audit_;
   }
 
-  // Makes this the server of callers without a name, as one without access control is.
+  // From now on, callers have no names, as on a server without access control.
   void KnowNobody() {
     absl::MutexLock lock(&mutex_);
     no_name_ = true;

@@ -30,43 +30,43 @@
 
 namespace ampd::client {
 
-// A fake job service that keeps jobs in memory. It keeps what the API promises: a repeated create returns the same
+// A fake job service that keeps jobs in memory. It behaves like the real service: a repeated create returns the same
 // job, all violations are reported at once, a cancelled job stays cancelled, and streams resume at a token. The test
 // sets the faults. Thread-safe.
 class FakeJobs final : public v1::JobService::Service {
  public:
-  // Tests set here what the fake service should do, and read here what it has seen. Each fault happens only once.
+  // Tests set in this struct what the fake service should do, and read from it what the service has received.
   struct Script {
-    int refuse_creates = 0;         // creates answered UNAVAILABLE after the job is stored, as if the answer were lost
-    int unavailable_gets = 0;       // how many calls of GetJob are answered UNAVAILABLE, as if the server restarted
-    int unavailable_streams = 0;    // the same for WatchJob and TailLogs
-    int unavailable_after_log = 0;  // the same for WatchJob and TailLogs after the first log of `attempt_logs`
-    int cut_watch_after = 0;        // messages after which a watch stream ends with UNAVAILABLE; 0: never
-    int num_cuts = 0;               // number of streams that ended so
-    // what the above answers; CANCELLED: as gRPC when a server that shuts down drops a call
+    int refuse_creates = 0;         // how many creates store the job, but answer UNAVAILABLE as if the answer were lost
+    int unavailable_gets = 0;       // how many calls of GetJob answer UNAVAILABLE, as if the server restarted
+    int unavailable_streams = 0;    // how many calls of WatchJob and TailLogs answer UNAVAILABLE
+    int unavailable_after_log = 0;  // how many of these calls answer UNAVAILABLE after a log of `attempt_logs` was sent
+    int cut_watch_after = 0;        // number of messages after which a watch ends with the code `away`; 0: no limit
+    int num_cuts = 0;               // number of watches that ended because of cut_watch_after
+    // The code with which cut watches end. gRPC itself uses CANCELLED when a server drops a call during its shutdown.
     grpc::StatusCode away = grpc::StatusCode::UNAVAILABLE;
-    std::vector<std::string> watch_tokens;  // resume token of each stream that was opened
+    std::vector<std::string> watch_tokens;  // resume token of each watch that was opened
     grpc::StatusCode refuse_gets = grpc::StatusCode::OK;
-    std::vector<std::string> unsupported_fields;     // fields because of which every create is refused
+    std::vector<std::string> unsupported_fields;     // if not empty, every create is rejected because of these fields
     v1::Job::State created_state = v1::Job::QUEUED;  // initial state of created jobs
     bool hold_watches = false;                       // whether a watch waits for `release` after its snapshot
-    bool answers_gradients = false;  // a watch waits after the snapshot until gradients are requested, then sends them
+    bool answers_gradients = false;  // whether a watch waits for a request for gradients and then sends them
     bool gradients_asked = false;
-    // A watch waits after the snapshot until a profile is requested, then sends the event of one with this many files;
-    // 0: it does not wait.
+    // If above 0, a watch waits after its snapshot for a request for a profile, then sends the event of a profile with
+    // this many files.
     int profile_files = 0;
     bool profile_asked = false;
-    bool no_worker_fits = false;      // whether the answer to ExplainJob is that no worker could run the job
+    bool no_worker_fits = false;      // whether ExplainJob answers that no worker could run the job
     v1::Retention retention;          // retention of created jobs, if not empty
     bool trains_gans = false;         // whether steps have the two phases of a GAN
-    v1::Pending pending;              // why queued jobs wait, if not empty
-    int64_t steps_per_list = 0;       // how many steps the first job makes between two calls of ListJobs
-    bool refuse_later_pages = false;  // whether ListJobs fails for every page but the first
+    v1::Pending pending;              // the reason why queued jobs wait, if not empty
+    int64_t steps_per_list = 0;       // how many steps the first job does between two calls of ListJobs
+    bool refuse_later_pages = false;  // whether ListJobs fails for every page except the first
     absl::Status refuse_requests;     // error of every ListJobs, CloneJob and UpdateJob, if not OK
     std::vector<v1::ListJobsRequest> list_requests;
     std::vector<v1::FindJobsRequest> find_requests;
-    v1::Job::State ends_in = v1::Job::STATE_UNSPECIFIED;  // state of watched jobs in the end; unspecified: their own
-    std::string refused_preset;                           // preset with which every create is refused
+    v1::Job::State ends_in = v1::Job::STATE_UNSPECIFIED;  // final state of watched jobs; unspecified: their own state
+    std::string refused_preset;                           // creates with this preset are rejected
     // Returns the metric points of a job; null: every job has the same two steps and one evaluation.
     std::function<v1::ListMetricPointsResponse(const v1::Job&)> points_of;
     bool lacks_server_info = false;  // whether the server is too old to report its version
@@ -76,22 +76,22 @@ class FakeJobs final : public v1::JobService::Service {
     std::vector<v1::TailLogsRequest> log_requests;
     std::vector<v1::ResolvePolicyRequest> policy_requests;
     std::string log = "line one\nline two\n";  // log of all attempts
-    // Logs by attempt, in place of `log`. The attempts with a log have ended. A watch then sends only the job's record;
-    // each reconnection gives the job the next of `later_records` and sends that.
+    // The log of each attempt, in place of `log`. If there are any, a watch sends only the job's record and ends; each
+    // reconnection replaces the record by the next of `later_records` and sends that.
     std::map<int, std::string> attempt_logs;
     std::deque<v1::Job> later_records;
-    std::string manifest_sha256 = "a5e1f";                                // manifest digest of all checkpoints
+    std::string manifest_sha256 = "a5e1f";                                // digest of every checkpoint's manifest
     std::set<std::tuple<std::string, int, int64_t>> deleted_checkpoints;  // job, attempt and step of each
-    std::map<std::string, std::string> checkpoint_files;                  // every checkpoint's files, by name
-    int cut_files = 0;                       // downloads of them that end with UNAVAILABLE after 10 bytes
-    absl::Status refuse_files;               // error of every such download, if not OK
-    std::vector<std::string> file_requests;  // each as "name from OFFSET"
+    std::map<std::string, std::string> checkpoint_files;                  // the files of every checkpoint, by name
+    int cut_files = 0;                       // how many downloads of these files end with UNAVAILABLE after 10 bytes
+    absl::Status refuse_files;               // error of every download of these files, if not OK
+    std::vector<std::string> file_requests;  // each request for one of these files, as "name from OFFSET"
   };
   absl::Notification watching;  // notified when a watch waits after its snapshot
   absl::Notification release;
 
-  // Gives access to the Script, which says how this fake answers. Calls on other threads use it under the same lock,
-  // which is held until the end of the expression.
+  // Gives access to the Script. Holds the lock that guards it until the end of the expression, because the service's
+  // threads use the Script too.
   class LockedScript {
    public:
     explicit LockedScript(FakeJobs* jobs) : lock_(&jobs->mutex_), script_(&jobs->script_) {}
@@ -107,7 +107,7 @@ class FakeJobs final : public v1::JobService::Service {
     absl::MutexLock lock(&mutex_);
     return AddLocked(name, state);
   }
-  // Adds a job as it is.
+  // Adds this job or replaces the one with its id.
   void Put(const v1::Job& job) {
     absl::MutexLock lock(&mutex_);
     jobs_[job.id()] = job;
@@ -181,7 +181,7 @@ class FakeJobs final : public v1::JobService::Service {
     AddPending(job);
     return found;
   }
-  // Finds jobs by id, name or the beginning of an id, as the real server does; at most two, the newest first.
+  // Finds jobs by id, name or the beginning of an id, like the real server. Returns at most two, the newest first.
   grpc::Status FindJobs(grpc::ServerContext*, const v1::FindJobsRequest* request,
                         v1::FindJobsResponse* response) override {
     constexpr int kMost = 2;
@@ -211,7 +211,7 @@ class FakeJobs final : public v1::JobService::Service {
     info->set_version("9.8.7");
     return grpc::Status::OK;
   }
-  // Lists two jobs per page. Of filters it knows only a single term "labels.compare=..."; it ignores others.
+  // Lists two jobs per page. Supports only filters with a single term "labels.compare=..."; ignores most other filters.
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request, v1::ListJobsResponse* page) override {
     constexpr size_t kPage = 2;
     constexpr char kTerm[] = "labels.compare=";
@@ -359,7 +359,7 @@ class FakeJobs final : public v1::JobService::Service {
     return *steps->mutable_phases()->rbegin();
   }
 
-  // Returns the points that the script has for the job or, without one, two steps and an evaluation of an attempt.
+  // Returns the points of script()->points_of or, if that is null, two steps and an evaluation of one attempt.
   grpc::Status ListMetricPoints(grpc::ServerContext*, const v1::ListMetricPointsRequest* request,
                                 v1::ListMetricPointsResponse* page) override {
     v1::Job job;
@@ -402,8 +402,8 @@ class FakeJobs final : public v1::JobService::Service {
     (*overflow->mutable_attributes())["scale"] = "65536";
     return found;
   }
-  // Returns two checkpoints of every job, except those that were deleted. The newer one is from a second attempt on
-  // another worker.
+  // Returns two checkpoints of every job, except those that were deleted. The newer checkpoint comes from a second
+  // attempt on another worker.
   grpc::Status ListCheckpoints(grpc::ServerContext*, const v1::ListCheckpointsRequest* request,
                                v1::ListCheckpointsResponse* response) override {
     v1::Job job;
@@ -453,8 +453,8 @@ class FakeJobs final : public v1::JobService::Service {
     return cut ? ToGrpcStatus(Error(absl::StatusCode::kUnavailable, "WORKER_UNREACHABLE", "it stopped"))
                : grpc::Status::OK;
   }
-  // Sends a snapshot, ten steps, one event and the final message, with sequences 1 to 13. The resume token is the
-  // sequence.
+  // Sends a snapshot, ten steps, one event and the final message. Their sequence numbers are 1 to 13; the resume token
+  // of a message is its sequence number.
   grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest* request,
                         grpc::ServerWriter<v1::WatchJobResponse>* writer) override {
     if (Fires(&Script::unavailable_streams)) {
@@ -532,7 +532,7 @@ class FakeJobs final : public v1::JobService::Service {
   }
 
  private:
-  // Counts a fault down that happens several times. Returns whether it happens now.
+  // Decrements the number of faults that are still to happen, unless it is 0. Returns whether the fault happens now.
   bool Fires(int Script::*count) {
     absl::MutexLock lock(&mutex_);
     if (script_.*count == 0) {
@@ -601,7 +601,8 @@ class FakeJobs final : public v1::JobService::Service {
     return message;
   }
 
-  // Sends the job's record, after a change of it if `is_reconnection`, and ends the stream as if the server restarted.
+  // Sends the job's record. If `is_reconnection`, first replaces the record by the next of `later_records`. Then ends
+  // the stream as if the server restarted, or with the final message if the job has ended.
   grpc::Status SendRecord(v1::Job job, bool is_reconnection, grpc::ServerWriter<v1::WatchJobResponse>* writer) {
     absl::MutexLock lock(&mutex_);
     if (is_reconnection && !script_.later_records.empty()) {
@@ -647,7 +648,7 @@ class FakeJobs final : public v1::JobService::Service {
     v1::WatchJobResponse message = MessageAt(12, job);
     v1::Event& event = *message.mutable_event();
     event.set_kind(v1::Event::PROFILED);
-    event.set_step(0);  // As that of the artifacts of FakeArtifacts.
+    event.set_step(0);  // the step of all artifacts in FakeArtifacts
     event.set_message("profiled 5 steps, up to step 0");
     (*event.mutable_attributes())["files"] = absl::StrCat(script()->profile_files);
     writer->Write(message);
@@ -768,7 +769,7 @@ class FakeWorkers final : public v1::WorkerAdminService::Service {
     device->set_capability_major(9);
   }
 
-  // Gives the worker one device of this kind. REQUIRES: no call is being answered.
+  // Replaces the worker's devices by one device of this kind. REQUIRES: no call is in progress.
   void SetDevice(v1::Device::Kind kind) {
     worker_.mutable_devices(0)->set_id(kind == v1::Device::CPU ? "cpu" : "gpu0");
     worker_.mutable_devices(0)->set_kind(kind);
@@ -778,7 +779,7 @@ class FakeWorkers final : public v1::WorkerAdminService::Service {
   v1::Worker worker_;
 };
 
-// A server of all fake services on a free loopback port.
+// A server on a free loopback port with all fake services.
 struct FakeServer {
   FakeServer() {
     grpc::EnableDefaultHealthCheckService(true);

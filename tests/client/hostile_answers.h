@@ -13,14 +13,15 @@
 #include "absl/strings/str_replace.h"
 #include "absl/synchronization/mutex.h"
 
-// Lets a fake server answer as a hostile one: with a text of the test's choice in every name, message and error.
+// Makes a fake server hostile: appends a text chosen by the test to every name, message and error in its answers.
 namespace ampd::client {
 
-// Colours, a clear screen, a title, C1 controls, marks of direction, ends of lines, and a forged line.
+// What could control a terminal: a colour, clearing the screen, a title, C1 controls, marks of text direction, line
+// breaks, and a forged line.
 inline constexpr char kHostile[] =
     "\x1b[31mRED\x1b[2J\x1b]0;t\x07\u009b2J\u202eFLIP\u2066\u200f\u061c\u2028\u2029\x7f\r\nFORGED";
 
-// The text that is appended to every text of every answer; empty: answers stay as they are. Thread-safe.
+// The text to append to every text of every answer; if it is empty, answers stay unchanged. Thread-safe.
 class HostileText {
  public:
   void Set(const std::string& text) {
@@ -37,8 +38,8 @@ class HostileText {
   std::string text_;
 };
 
-// Appends `text` to the text fields of the message and of the messages in it. Leaves out the fields that ampctl sends
-// back or verifies, without which it would show nothing.
+// Appends `text` to the text fields of the message and of the messages in it. Skips fields such as tokens and digests,
+// which ampctl sends back or verifies: with wrong values there, it would print only an error.
 inline void AppendToTexts(const std::string& text, google::protobuf::Message* message) {
   using google::protobuf::FieldDescriptor;
   static const std::set<std::string> kSentBack = {"resume_token", "next_page_token", "sha256", "manifest_sha256"};
@@ -62,7 +63,7 @@ inline void AppendToTexts(const std::string& text, google::protobuf::Message* me
   }
 }
 
-// Changes the answers of one call.
+// Changes the answers of one call according to the HostileText.
 class HostileAnswers final : public grpc::experimental::Interceptor {
  public:
   HostileAnswers(const std::string& method, HostileText* text) : method_(method), text_(text) {}
@@ -85,11 +86,11 @@ class HostileAnswers final : public grpc::experimental::Interceptor {
 
  private:
   void ChangeMessage(const std::string& text, grpc::ByteBuffer* bytes) const {
-    // "/ampd.v1.JobService/GetJob" is the method ampd.v1.JobService.GetJob.
+    // The descriptor pool names the method "/ampd.v1.JobService/GetJob" as "ampd.v1.JobService.GetJob".
     const std::string name = absl::StrReplaceAll(method_.substr(1), {{"/", "."}});
     const auto* method = google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
     if (method == nullptr) {
-      return;  // the health check, whose answer has no text
+      return;  // the health check's method, whose answer has no text
     }
     auto* const factory = google::protobuf::MessageFactory::generated_factory();
     const std::unique_ptr<google::protobuf::Message> message(factory->GetPrototype(method->output_type())->New());

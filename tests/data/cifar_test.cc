@@ -74,7 +74,7 @@ TEST_F(CifarTest, LabelBeyondTheClasses_NamesLabelAndSample) {
             "f: label 100 of sample 0 is not below 100");
 }
 
-// All pixels are 0, which is also a valid label. So if a file is read in the wrong format, only its size reveals that.
+// All pixels are 0, which is also a valid label. So only the file's size reveals that it is read in the wrong format.
 TEST_F(CifarTest, AFileOfTheOtherFormat_IsToldByItsSize) {
   const std::string hundred = std::string(2, '\3') + std::string(kCifarPixelBytes, '\0');
   const std::string ten = std::string(1, '\3') + std::string(kCifarPixelBytes, '\0');
@@ -97,8 +97,8 @@ TEST_F(CifarTest, AFileOfAnotherFormat_IsRefusedThoughItHasTheSize) {
   EXPECT_EQ(ErrorOf(std::string(3073, '\t')), "f: it is text, not records of CIFAR");
 }
 
-// A limit makes the reader return fewer samples. It still checks the labels of all samples, to detect that a file is
-// not a CIFAR file.
+// A limit makes the reader return fewer samples. The reader still checks the labels of all samples, to detect that a
+// file is not a CIFAR file.
 TEST_F(CifarTest, AFileWhoseOtherLabelsAreWrong_IsRefusedWithALimitToo) {
   std::string content = Record("\x03", 1);
   for (int i = 0; i < 3; ++i) {

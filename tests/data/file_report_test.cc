@@ -304,8 +304,8 @@ TEST_F(FileReportTest, DamagedFileOfAKnownFormat_HasTheReadersWords) {
   EXPECT_THAT(cut.problems(), ElementsAre("f: the gzip stream is cut off"));
 }
 
-// The size of these files is that of CIFAR files. If only few labels are out of range, the file counts as a CIFAR file
-// with a problem; if most are, it is not a CIFAR file.
+// The files of this test have sizes of CIFAR files. A file counts as CIFAR, with a problem, if only few of its labels
+// are out of range, but not if most are.
 TEST_F(FileReportTest, FilesOfCifarsSize_AreCifarsWhereTheirLabelsAre) {
   std::string tokens(4 * 3073, '\0');
   for (size_t i = 0; i < tokens.size(); ++i) {

@@ -171,13 +171,13 @@ TEST_F(NpzTest, DamageInAnyByte_IsADataErrorOrChangesNothing) {
   }
 }
 
-// NumPy would read the entry "x", not "x.npy", as the array "x".
+// For the array "x", NumPy would read the entry "x" and not the entry "x.npy".
 TEST_F(NpzTest, ANameThatTwoEntriesHave_IsRefused) {
   WriteZip({{"x", Npy(kNpzDict, kElements)}, {"x.npy", Npy(kNpzDict, kElements)}});
   EXPECT_EQ(ErrorOf("x"), "f: the archive has entries \"x\" and \"x.npy\": the name of an array twice");
 }
 
-// An archive has two entries of the same name after a ZIP program appended an entry that was already there.
+// A ZIP program that appends an entry again leaves two entries of the same name in the archive.
 TEST_F(NpzTest, AnEntryThatIsThereTwice_IsRefused) {
   WriteZip({{"xx.npy", Npy(kNpzDict, kElements)}, {"xy.npy", Npy(kNpzDict, "lkjihgfedcba")}});
   std::string content = Content();

@@ -95,7 +95,8 @@ std::vector<Token> Text(size_t size, uint64_t vocabulary) {
   return tokens;
 }
 
-// The file has no header. Whatever the size of the vocabulary, the reader finds from the numbers how wide they are.
+// The file has no header. Whatever the size of the vocabulary, the reader finds from the numbers how wide the tokens
+// are.
 TEST_F(TokensTest, WithoutAHeaderTheWidthIsToldByTheNumbers) {
   for (const uint64_t vocabulary : {8, 17, 65, 256, 50'257, 65'536}) {
     for (const size_t size : {300, 301, 40'000}) {
@@ -119,7 +120,8 @@ TEST_F(TokensTest, WithoutAHeaderTheWidthIsToldByTheNumbers) {
   }
 }
 
-// A limit makes the reader return only the first tokens. It still uses the whole file to find how wide the tokens are.
+// A limit makes the reader return only the first tokens. The reader still uses the whole file to find how wide the
+// tokens are.
 TEST_F(TokensTest, WithALimitTheWidthIsToldByTheWholeFile) {
   EXPECT_THAT(Good<uint32_t>(Bytes(Text<uint32_t>(5000, 100)), TokenFormat::kAuto, 3), testing::SizeIs(3));
 }
@@ -171,7 +173,7 @@ TEST_F(TokensTest, ATextThatBeginsLikeGzipIsReadAsItIs) {
   EXPECT_THAT(std::get<std::vector<uint16_t>>(tokens->tokens), ElementsAre(0x8b1f, 8, 8));
 }
 
-// A file that is certainly of another format is refused, whatever token format the job names.
+// A file whose content is certainly in another format is refused, whatever token format the job declares.
 TEST_F(TokensTest, AFileOfAnotherFormatIsRefusedByName) {
   const std::string numbers = Bytes(Text<uint16_t>(1000, 50'000));
   std::string tar(512, '\0');

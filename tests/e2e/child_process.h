@@ -7,8 +7,8 @@
 
 namespace ampd::e2e {
 
-// A program under test. It is started by the constructor and signalled by its process id; the destructor kills it and
-// waits for its end. Thread-compatible.
+// A program under test. The constructor starts the program. The destructor kills it and waits for its end.
+// Thread-compatible.
 class ChildProcess {
  public:
   // Starts the program `arguments[0]` with the other arguments. Appends its output to `log_path`.
@@ -30,11 +30,11 @@ class ChildProcess {
   int wait_status_ = -1;
 };
 
-// Waits until the file exists and ends with a newline, and returns its content. Fails the test after `timeout`. Used
-// for port files, which appear atomically. Waits on the file system's notifications.
+// Waits until the file exists and ends with a newline, and returns its content. Fails the test after `timeout`. Tests
+// wait in this way for port files, which appear complete. Uses notifications of the file system.
 std::string AwaitFile(const std::string& path, absl::Duration timeout);
 
-// Makes an empty folder in the test's temporary folder and returns its path.
+// Creates an empty folder in the test's temporary folder and returns its path.
 std::string MakeFolder(const std::string& prefix);
 
 }  // namespace ampd::e2e

@@ -1,6 +1,6 @@
-// Kills the real server under load and checks that every acknowledged job exists exactly once afterwards. AMPD_KILLS
-// sets the number of kills (default 200) and AMPD_SEED the seed. A failure prints both. Each server reads all jobs of
-// the earlier servers when it starts, so a new data directory is used after every 200 kills.
+// Kills the real server under load, and checks that afterwards every acknowledged job exists exactly once. AMPD_KILLS
+// sets the number of kills (default 200), and AMPD_SEED the seed; a failure prints both. Each server reads all jobs of
+// the earlier servers when it starts, so the test uses a new data directory after every 200 kills.
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -40,7 +40,8 @@ v1::CreateJobRequest RequestFor(const std::string& request_id) {
   return request;
 }
 
-// Submits jobs to the server at `address` until it is stopped, and retries each request until it is acknowledged.
+// Submits jobs to the server at `address` until the test stops it. Repeats each request until the server acknowledges
+// it.
 class Submitter {
  public:
   explicit Submitter(const std::string& address, uint64_t seed) : random_(seed) {
@@ -94,7 +95,7 @@ class DurabilityTest : public testing::Test {
     }
   }
 
-  // Starts the server, always on the same port, and waits until it listens.
+  // Starts the server on its fixed port, and waits until it listens.
   void StartServer() {
     const std::string port_file = absl::StrCat(folder_, "/ports-", ++lives_);
     server_ = std::make_unique<ChildProcess>(
@@ -177,7 +178,7 @@ void DurabilityTest::KillUnderLoad(int64_t kills, uint64_t seed) {
   }
   std::printf("%ld kills, %zu acknowledged, %zu on the server, %d calls tried again\n", static_cast<long>(kills),
               num_acknowledged, names.size(), num_retries);
-  // Enough calls must have been cut off by kills and retried: a run without any proves nothing.
+  // The kills must have interrupted many calls: without retries, the test proves nothing.
   EXPECT_GT(num_retries, kills / 20);
   EXPECT_GT(num_acknowledged, static_cast<size_t>(kills));
 }

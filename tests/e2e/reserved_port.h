@@ -8,8 +8,8 @@
 namespace ampd {
 
 // Reserves a loopback port for a server that a test starts several times. While this object exists, the system does not
-// choose the port for a program that asks for any free port. The server can still bind the port by its number if it
-// reuses addresses, as gRPC's servers do. The object's socket is bound and never listens.
+// give the port to a program that asks for any free port. A server that reuses addresses, as gRPC servers do, can still
+// bind the port by its number. The object's own socket is bound, but never listens.
 class ReservedPort {
  public:
   ReservedPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

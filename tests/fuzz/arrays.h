@@ -10,14 +10,15 @@
 
 namespace ampd::fuzz {
 
-// Requires what must hold for every array that a reader accepts: it has all of its bytes.
+// Checks that an array that a reader has accepted has all of its bytes.
 inline void RequireWhole(const data::Array& array) {
   const auto bytes = static_cast<int64_t>(array.bytes.size());
   Require(bytes == data::ArrayBytes(array.type, array.shape, data::kMaxDatasetBytes),
           "there are as many bytes as the shape says");
 }
 
-// Counts whether a file of named arrays is accepted. It is accepted only if all of its arrays can be read.
+// Counts whether the reader accepted a file of named arrays. The file counts as accepted only if all of its arrays can
+// be read.
 template <typename File>
 void JudgeArrays(const absl::StatusOr<File>& file) {
   absl::Status status = file.status();

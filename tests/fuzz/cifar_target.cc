@@ -26,8 +26,8 @@ absl::Status ReadAs(const ampd::data::DataFile& file, CifarLabels labels, int64_
 
 }  // namespace
 
-// Reads the input as CIFAR-10, and as CIFAR-100 with the fine and with the coarse labels. The input is accepted if it
-// can be read as CIFAR-10, or as CIFAR-100 with both kinds of labels.
+// Reads the input as CIFAR-10, and as CIFAR-100 with the fine and with the coarse labels. The input counts as accepted
+// if it can be read as CIFAR-10, or as CIFAR-100 with both kinds of labels.
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ampd::data::DataFile file = ampd::fuzz::WriteInput(data, size);
   const absl::Status ten = ReadAs(file, CifarLabels::kTen, 10);

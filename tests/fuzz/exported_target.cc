@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kMaxEntries = 100;
 
-// Imports the model's programs and requires that each is a consistent graph. Returns the error if an import is
-// refused.
+// Imports the model's programs, and checks that each imported program is a consistent graph. Returns the error if an
+// import fails.
 absl::Status Import(const ExportedModel& model) {
   const auto train = ImportProgram(model, model.train);
   fuzz::Require(!train.ok() || train->Check().ok(), "a graph holds together");

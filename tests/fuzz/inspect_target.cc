@@ -1,7 +1,8 @@
 #include "data/file_report.h"
 #include "tests/fuzz/target.h"
 
-// Inspects the input as a data file. It is accepted if its format is known and it has no problem.
+// Inspects the input as a data file. The input counts as accepted if its format is known and the inspection finds no
+// problem.
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using ampd::fuzz::Require;
   const ampd::data::DataFile file = ampd::fuzz::WriteInput(data, size);

@@ -5,7 +5,7 @@
 #include "data/data_file.h"
 #include "tests/fuzz/target.h"
 
-// Reads the input as a manifest. An accepted manifest must have the same content after it is written and read again.
+// Reads the input as a manifest. An accepted manifest must have the same content after it was written and read again.
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using ampd::fuzz::Require;
   const auto manifest = ampd::ParseManifest(std::string_view(reinterpret_cast<const char*>(data), size));

@@ -1,5 +1,5 @@
-// Runs a fuzz target over its corpus and over mutations of it, for builds without libFuzzer. The mutations are the same
-// in every run.
+// Runs a fuzz target on its corpus and on mutations of the corpus, for builds without libFuzzer. The mutations are the
+// same in every run.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -43,8 +43,8 @@ std::vector<std::filesystem::path> Corpus() {
   return files;
 }
 
-// Describes the input that the target is reading. If the process ends, because a promise is broken or a reader
-// crashes, the text is printed.
+// Names the input that the target is reading. The text is printed if the process ends because of a broken promise or a
+// crash.
 char feeding[512];
 
 void PrintInput() { [[maybe_unused]] const ssize_t size = write(STDERR_FILENO, feeding, std::strlen(feeding)); }
@@ -55,8 +55,8 @@ extern "C" void OnEnd(int signal) {
   std::raise(signal);
 }
 
-// Registers a function that sanitizers call before they end the process, which they do without a signal. It prints the
-// input.
+// Registers the function that sanitizers call before they end the process, because they end it without a signal. The
+// tests register PrintInput.
 // NOLINTNEXTLINE(bugprone-reserved-identifier): the name that their runtime has.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
@@ -74,7 +74,7 @@ class Replay : public testing::Test {
   }
 };
 
-// Runs the target on the input. `what` names the input, so that it can be found again.
+// Runs the target on the input. `what` names the input in messages, so that people can find it again.
 void Feed(const std::string& input, const std::string& what) {
   absl::SNPrintF(feeding, sizeof(feeding), "while the reader had %s\n", what);
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
@@ -87,7 +87,7 @@ std::string NameOf(const std::filesystem::path& path) {
 
 size_t Below(Random& random, size_t bound) { return random() % std::max<size_t>(bound, 1); }
 
-// Draws a position, most often near the beginning, where headers are.
+// Draws a position in the input. Half of the draws are in its first 128 bytes, where headers are.
 size_t Place(Random& random, const std::string& input) {
   return Below(random, random() % 2 == 0 ? std::min<size_t>(input.size(), 128) : input.size());
 }
@@ -130,8 +130,8 @@ TEST_F(Replay, SoundFilesAreTakenAndHostileOnesRefused) {
   EXPECT_GT(num_sound, 0);
 }
 
-// Each file's mutations are drawn from its own random numbers. So mutation i of a file does not depend on the other
-// files or on the number of mutations.
+// Each file's mutations have their own random numbers. So mutation i of a file does not depend on other files or on the
+// number of mutations.
 TEST_F(Replay, MutationsEndInContentOrInAnError) {
   const int64_t seed = CountFromEnvironment("AMPD_SEED", 1);
   const int64_t num_mutations = CountFromEnvironment("AMPD_FUZZ_MUTATIONS", kMutationsOfAFile);
@@ -153,7 +153,7 @@ TEST_F(Replay, MutationsEndInContentOrInAnError) {
       Feed(input, absl::StrFormat("mutation %d of %s, repeat with AMPD_SEED=%d", i, name, seed));
     }
   }
-  // The target must have accepted some inputs and refused others; otherwise it checks nothing.
+  // The target must have accepted some inputs and rejected others; otherwise the test shows nothing.
   EXPECT_GT(Seen().num_taken, before.num_taken);
   EXPECT_GT(Seen().num_refused, before.num_refused);
 }

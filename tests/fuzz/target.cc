@@ -12,7 +12,7 @@
 namespace ampd::fuzz {
 namespace {
 
-// The folder for input files. It is in memory if /dev/shm is writable, because each input costs one write and a few
+// The folder for input files. If possible it is in memory (/dev/shm), because each input costs one write and a few
 // reads.
 class Folder {
  public:

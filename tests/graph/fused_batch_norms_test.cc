@@ -31,7 +31,7 @@ ValueId Conv(GraphBuilder& b, const std::string& path, ValueId x) {
   return b.Conv2d(path, x, {.out_channels = kChannels, .kernel_size = 1, .bias = false});
 }
 
-// A residual block with a norm on both branches, and a norm alone behind it.
+// A residual block with a norm on both branches, followed by a norm alone.
 Graph Block() {
   GraphBuilder b("block");
   const ValueId images = b.Input("images", ImagesOf(Dtype::kFloat32));
@@ -52,7 +52,7 @@ std::vector<std::string> OpNames(const Graph& graph) {
   return ops;
 }
 
-// The ops of a graph of one norm followed by what `add` adds.
+// Returns the ops of a fused graph. Before the fusion, the graph has one norm and the nodes that `add` adds behind it.
 template <typename Add>
 std::vector<std::string> OpsBehindNorm(const Add& add, Dtype dtype = Dtype::kFloat32) {
   GraphBuilder b("one");

@@ -32,7 +32,7 @@ Graph Blocks() {
   return std::move(b).Build().value();
 }
 
-// Returns a line "x y -> z" per recomputed segment: the names of the values that it reads and returns.
+// Returns a line "x y -> z" per recomputed segment: the names of the values that the segment reads and returns.
 std::vector<std::string> Ends(const Graph& graph) {
   std::vector<std::string> lines;
   for (const Segment& segment : SegmentsOf(graph)) {
@@ -106,9 +106,9 @@ TEST(EstimateRun, ASegmentKeepsItsInputsOnly) {
   const auto segmented = WithCheckpointSegments(model, {"h.*"});
   constexpr int64_t kBatch = 10;
   constexpr int64_t kValue = kBatch * 4 * 4;    // Bytes of each value of the blocks.
-  const int64_t ends = 4 + 4 + kBatch * 3 * 4;  // Loss, its weight and log_softmax.
-  // Without segments, the stem's result is kept, and for each block gelu's input and the sum. With segments, only the
-  // inputs of the blocks and of the head are kept.
+  const int64_t ends = 4 + 4 + kBatch * 3 * 4;  // Bytes of the loss, its weight and log_softmax.
+  // Without segments, five values of the blocks are kept: the stem's result and, for each block, gelu's input and the
+  // sum. With segments, only three are kept: the inputs of the two blocks and of the head.
   EXPECT_NEAR(static_cast<double>(EstimateRun(model, kBatch).after_forward.activations), 5 * kValue + ends, 4);
   EXPECT_NEAR(static_cast<double>(EstimateRun(*segmented, kBatch).after_forward.activations), 3 * kValue + ends, 4);
   EXPECT_EQ(EstimateRun(*segmented, kBatch).after_backward.gradients,

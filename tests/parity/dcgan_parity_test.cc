@@ -143,7 +143,7 @@ TEST_P(DcganParity, FirstWeightsAreTheTutorialsAndDrawnAlike) {
     const at::Tensor& own = ours.at(name);
     ASSERT_EQ(own.sizes(), tensor.sizes()) << name;
     const double deviation = tensor.numel() > 1 ? tensor.std().item<double>() : 0;
-    if (deviation == 0) {  // always so for counts of batches
+    if (deviation == 0) {  // This holds for every count of batches.
       EXPECT_TRUE(own.equal(tensor)) << name;
       continue;
     }
@@ -225,8 +225,8 @@ TEST_P(DcganParity, TrainingWithAdamWFollowsPyTorchs) {
   ExpectTrainingFollows(model_, Kind::kAdamW, "start/", "adamw/");
 }
 
-// A module in evaluation mode is trained. Its norms are frozen: they use their running statistics and do not change
-// them.
+// The test trains a module that is in evaluation mode. The norms of such a module are frozen: they use their running
+// statistics and do not change them.
 TEST_P(DcganParity, TrainingInEvaluationModeFollowsPyTorchs) {
   ExpectTrainingFollows(graph::EvalProgram(model_), Kind::kAdamW, "adamw/after/", "eval/");
 }

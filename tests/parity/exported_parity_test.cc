@@ -170,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ExportedParity,
                                                      "bert_own_loss"})),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-// Returns copies of the model's parameters as leaves that require gradients, and copies of its buffers.
+// Returns copies of the model's parameters, as autograd leaves that require gradients, and copies of its buffers.
 executor::TensorMap Leaves(const train::ImportedModel& model) {
   executor::TensorMap state = model.state;
   for (auto& [name, tensor] : state) {
@@ -381,8 +381,8 @@ std::multiset<graph::Dtype> DtypesOf(const graph::Graph& model, const char* pres
   return dtypes;
 }
 
-// Returns the graph as it is read from a file that has no bfloat16 twin (a second export of the model, in bfloat16,
-// which shows which dtypes follow the input).
+// Returns the graph as an import makes it from a file without a bfloat16 twin. A twin is a second export of the model,
+// in bfloat16, which shows which dtypes follow the input.
 graph::Graph WithoutTwin(graph::Graph model) {
   std::vector<graph::Node> nodes = model.nodes();
   for (graph::Node& node : nodes) {
@@ -393,7 +393,7 @@ graph::Graph WithoutTwin(graph::Graph model) {
 }
 
 class ExportedTwin : public ExportedParity {};
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ExportedTwin);  // Where the everyday list has no such model.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ExportedTwin);  // Everyday may leave out the only model.
 INSTANTIATE_TEST_SUITE_P(Models, ExportedTwin, testing::ValuesIn(Everyday({"efficientnet_b0"})),
                          [](const auto& parameter) { return std::string(parameter.param); });
 

@@ -41,7 +41,7 @@ constexpr double kForwardTolerance = 1e-5;
 constexpr double kGradientTolerance = 1e-4;
 constexpr double kTrainingTolerance = 1e-4;
 
-// Each function returns a model with the same sizes as in oracle_published.py.
+// Each function below returns a model with the same sizes as in oracle_published.py.
 
 graph::Graph Lenet() {
   v1::LenetSpec spec;
@@ -316,8 +316,8 @@ void PublishedModelParity::ExpectTrainingFollows(const graph::Graph& program, co
 
 TEST_P(PublishedModelParity, TrainingFollows) { ExpectTrainingFollows(model_, "start/", ""); }
 
-// A module in evaluation mode is trained. Its norms are frozen: they use their running statistics and do not change
-// them.
+// The test trains a module that is in evaluation mode. The norms of such a module are frozen: they use their running
+// statistics and do not change them.
 TEST_P(PublishedModelParity, TrainingInEvaluationModeFollows) {
   ExpectTrainingFollows(graph::EvalProgram(model_), "eval/start/", "eval/");
 }

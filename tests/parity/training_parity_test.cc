@@ -174,7 +174,7 @@ void ExpectClose(const std::string& what, const std::vector<float>& ours, const 
   ExpectClose(what, ours, theirs, std::vector<double>(ours.size(), tolerance));
 }
 
-// Expects that the last loss is at most this part of the first one.
+// Expects that the last loss is at most `part` times the first loss.
 void ExpectLearned(const at::Tensor& losses, double part = 0.8) {
   const auto* values = losses.const_data_ptr<float>();
   EXPECT_LT(values[losses.numel() - 1], part * values[0]) << "the oracle must have learned something";
@@ -209,7 +209,7 @@ TEST(TrainingParity, Fp32LossesFollowPyTorch) {
 // between PyTorch's own results with 1 and 2 threads.
 double ToleranceBeside(double own_spread) { return std::max(0.02, 2 * own_spread); }
 
-// Returns the tolerance of ToleranceBeside for each step's loss.
+// Returns, for each step, the tolerance of ToleranceBeside for the loss of this step.
 std::vector<double> TolerancesBeside(const Tensors& oracle) {
   const at::Tensor& losses = oracle.at("losses");
   const at::Tensor spreads = oracle.at("losses_one_thread").sub(losses).abs().div(losses);

@@ -8,8 +8,8 @@
 
 namespace ampd::points {
 
-// Makes steps with these sequences, all columns and these phases. The numbers in the columns depend on the sequence and
-// the phase.
+// Makes steps with these sequences and phases, and with a number in every column. The numbers depend on the sequence
+// and the phase.
 inline v1::StepColumns Steps(const std::vector<uint64_t>& sequences, const std::vector<std::string>& phases = {}) {
   v1::StepColumns steps;
   for (const std::string& phase : phases) {

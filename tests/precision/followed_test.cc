@@ -337,8 +337,8 @@ TEST(ApplyPrecision, AFillIsHeldWithinTheRangeOfTheDtypeThatItFills) {
   EXPECT_EQ(FillOf("bf16", -kInfinity, false), std::pair(Dtype::kBFloat16, -kInfinity));
 }
 
-// The number that a fill writes is limited to the range of the lower format. Otherwise, if a mask hides a whole row,
-// the row would become infinite when it is cast for the sum, and its softmax NaN.
+// The number that a fill writes is limited to the range of the lower format. Without the limit, a row that a mask hides
+// completely would become infinite when it is cast for the sum, and its softmax NaN.
 TEST(ApplyPrecision, AFillOfWhatYieldsIsHeldWithinTheRangeOfTheDtypeThatItIsCastTo) {
   for (const bool follows : {true, false}) {
     EXPECT_EQ(FillOf("bf16", -kMost, follows, Filled::kConstant), std::pair(Dtype::kFloat32, -kMostBFloat16));

@@ -54,7 +54,7 @@ TEST(WithFusedLinears, OnACpuNothingChanges) {
   }
 }
 
-// Returns the layers after a change of the first one, and the fusion.
+// Changes the first layer, fuses the linear layers, and returns the resulting graph as text.
 std::string Changed(void (*change)(Node&)) {
   Graph program = TwoLayers();
   std::vector<Node> nodes = program.nodes();

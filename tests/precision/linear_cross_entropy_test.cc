@@ -31,7 +31,7 @@ using graph::ValueId;
 using testing::HasSubstr;
 using testing::Not;
 
-// A GPT-2 whose vocabulary is odd, as GPT-2's is.
+// A small GPT-2. The size of its vocabulary is odd, like 50257, the size of GPT-2's own vocabulary.
 Graph Gpt2() {
   v1::Gpt2Spec spec;
   spec.set_n_layer(1);
@@ -63,7 +63,7 @@ std::string Converted(const Graph& program, const std::string& preset, const v1:
 TEST(WithLinearCrossEntropies, TheLossHeadOfGpt2IsTheGoldenOne) {
   for (const char* preset : {"fp32", "bf16", "torch-amp-bf16"}) {
     const std::string text = Converted(graph::WithLossHead(Gpt2()).value(), preset);
-    // Only the nodes after the last norm, which the loss head consists of.
+    // Compares only the nodes after the last norm, because these are the loss head.
     const size_t norm = text.find("# transformer.ln_f\n");
     ASSERT_NE(norm, std::string::npos) << text;
     ExpectGolden(absl::StrCat("tests/precision/golden/gpt2-loss-head-", preset, ".txt"),
@@ -83,7 +83,7 @@ TEST(WithLinearCrossEntropies, OnlyOnAGpuAndForManyClasses) {
   EXPECT_THAT(Converted(Classifier(kManyClasses - 1), "bf16"), Not(HasSubstr(kFused)));
 }
 
-// The evaluation reads the logits for the accuracy.
+// The evaluation program also computes the accuracy from the logits, so the logits must exist as a value.
 TEST(WithLinearCrossEntropies, LogitsThatSomethingElseReadsStay) {
   const std::string text = Converted(graph::WithEvalHead(Gpt2()).value(), "bf16");
   EXPECT_THAT(text, HasSubstr("ampd.cross_entropy(self=%samples"));
@@ -93,7 +93,8 @@ TEST(WithLinearCrossEntropies, LogitsThatSomethingElseReadsStay) {
   EXPECT_THAT(Converted(shown, "bf16"), Not(HasSubstr("ampd.linear_cross_entropy")));
 }
 
-// Returns the classifier, converted on a GPU, with one node changed before the fusion.
+// Converts the classifier for a GPU without fusing it, changes the first node with this op, and then fuses. Returns the
+// resulting graph as text.
 std::string Changed(const std::string& op, const std::function<void(Node&)>& change) {
   const Graph program = Classifier();
   ResolvedPolicy policy = *ResolvePolicy(PresetNamed("bf16"), program, Gpu(9, 0), OptimizerKind::kAdam);
@@ -119,7 +120,8 @@ TEST(WithLinearCrossEntropies, ProductsOfOtherKindsStay) {
   }
 }
 
-// Many models of Hugging Face convert their logits to fp32 before the loss. The loss does so anyway.
+// Many models of Hugging Face convert their logits to fp32 before the loss. The fused op computes the loss in fp32
+// anyway, so it can replace this cast too.
 TEST(WithLinearCrossEntropies, ACastToFp32InBetweenIsPartOfTheOp) {
   const auto with_cast = [](Dtype dtype) {
     graph::GraphBuilder b("casts");

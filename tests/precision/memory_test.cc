@@ -71,7 +71,7 @@ TEST(MemoryModel, LastingBytesFollowPolicyAndOptimizer) {
   EXPECT_EQ(fp32.inputs, 3 * (4 + 4) * 8);
   const MemoryEstimate bf16 = ModelOf("bf16", {.num_moments = 1}).At(3);
   EXPECT_EQ(bf16.weights, 4 * kParameters);
-  // Only the block's linear layers have working copies; the tied table and the norms stay in fp32.
+  // In bf16, only the linear layers of the block have working copies; the tied table and the norms stay in fp32.
   EXPECT_EQ(bf16.working_copies, 2 * (3 * 64 + 24 + 64 + 8 + 2 * (4 * 64) + 32 + 8));
   EXPECT_EQ(bf16.optimizer, 4 * kParameters);
 }
@@ -197,7 +197,8 @@ TEST(MemoryModel, OnAGpuWorkspacesARecordedStepsInputsAndCudaItselfStay) {
       << "what a recorded step works in is counted once, and its inputs beside those of a step that runs as it is";
 }
 
-// A GPU computes a norm with the addition and the ReLU behind it as one op, and all their gradients at once.
+// A GPU computes a batch norm with the addition and the ReLU behind it as one op. Its backward pass computes all their
+// gradients at once.
 TEST(MemoryModel, OnAGpuNormsAreFused) {
   graph::GraphBuilder b("norm");
   const graph::ValueId images = b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 4, 16, 16}});

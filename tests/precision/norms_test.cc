@@ -175,8 +175,8 @@ TEST(Norms, OnAGpu_GraphsAreTheGoldenOnes) {
   }
 }
 
-// x, a bf16 activation cast to fp32, an fp32 sum of the two, its norm, and the norm's cast to bf16. `change` adds
-// nodes; it gets the values by name.
+// Builds a graph and fuses its norm. The graph adds x and a bf16 activation that is cast to fp32, normalizes the fp32
+// sum, and casts the result to bf16. `change` adds nodes before the norm; it gets the values by name.
 struct Residual {
   ValueId x, branch, wide, sum, norm, narrow;
 };

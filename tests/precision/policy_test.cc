@@ -146,7 +146,7 @@ TEST(ResolvePolicy, AWeightThatIsReadTransposedIsStoredAsTheProductWantsIt) {
     EXPECT_EQ(row.dtype, of_product ? Dtype::kBFloat16 : Dtype::kFloat32) << row.name;
     EXPECT_EQ(row.master, of_product ? Masters::kFloat32 : Masters::kNone) << row.name;
   }
-  // Linear layers read the stored weights, or their transposes, without a cast.
+  // Linear layers must read the stored weights, or their transposes, without a cast.
   const graph::Graph graph = *ApplyPrecision(Gpt2(), *resolved);
   std::set<graph::ValueId> transposed;
   for (const graph::Node& node : graph.nodes()) {

@@ -128,7 +128,7 @@ std::string Scale(const LossScaleConfig& scale) {
                             " x", scale.backoff_factor, " floor ", scale.floor, " hysteresis ", scale.hysteresis);
 }
 
-// Describes a preset on a GPU as text, in the parts that kProjects has.
+// Describes a preset on a GPU as text, with the same parts as the entries of kProjects.
 std::string Describe(const std::string& preset) {
   const auto policy = ResolvePolicy(PresetNamed(preset), Small(), Gpu(9, 0), OptimizerKind::kAdam);
   if (!policy.ok()) {

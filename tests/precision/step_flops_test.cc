@@ -1,4 +1,4 @@
-// The floating-point operations of a step, against sums made by hand and against published ones.
+// Compares the floating-point operations of a step with sums made by hand and with published numbers.
 #include "precision/step_flops.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ StepFlops FlopsOf(const graph::Graph& model, const std::string& preset, const v1
   return flops.value_or(StepFlops());
 }
 
-// Two linear layers, 8 to 16 to 4 features.
+// A network of two linear layers: from 8 features to 16, and from 16 to 4.
 graph::Graph SmallNetwork() {
   graph::GraphBuilder builder("net");
   const graph::ValueId features = builder.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 8}});
@@ -46,7 +46,7 @@ graph::Graph SmallNetwork() {
 }
 
 TEST(StepFlops, OfLinearLayers_AreTheForwardProductAndOneForEachGradient) {
-  // The input of the first layer has no gradient.
+  // The first layer has two products, because its input has no gradient. The second layer has three.
   const double expected = 2.0 * 32 * (2 * 8 * 16 + 3 * 16 * 4);
   for (const char* const preset : {"fp32", "bf16", "fp16", "apex-o1"}) {
     EXPECT_EQ(FlopsOf(SmallNetwork(), preset, ExampleCpu(), 32).flops, expected) << preset;
@@ -88,8 +88,9 @@ TEST(StepFlops, OfGpt2_AreThoseOfThePalmFormula) {
   spec.set_dropout(0);
   const auto gpt2 = models::BuildGpt2(spec, /*sequence_length=*/1024);
   ASSERT_TRUE(gpt2.ok()) << gpt2.status();
-  // Each token takes 6 N + 12 L T d floating-point operations. N is the number of weights that are factors of matrix
-  // products: all but those of norms and of the position embedding, with the token embedding counted once, as the head.
+  // By the formula of PaLM, each token takes 6 N + 12 L T d floating-point operations: L layers, T positions, d
+  // features. N is the number of weights that are factors of matrix products. These are all weights but those of norms
+  // and of the position embedding; the token embedding counts once, as the head.
   const double blocks = 12.0 * 12 * 768 * 768;
   const double head = 50257.0 * 768;
   const double expected = 8.0 * 1024 * (6 * (blocks + head) + 12.0 * 12 * 1024 * 768);
@@ -107,7 +108,8 @@ TEST(StepFlops, OfResNet50_AreThreeTimesThePublishedForwardPass) {
                                            .image_size = 224,
                                            .num_classes = 1000});
   ASSERT_TRUE(resnet.ok()) << resnet.status();
-  // torchvision states 4.09 G multiplications for 224 x 224 pixels. The first convolution has no gradient of its input.
+  // torchvision states 4.09 G multiplications for the forward pass over 224 x 224 pixels. Each is two FLOPs. A step
+  // needs three times as many, minus one product, because the input of the first convolution has no gradient.
   const double first = 2.0 * 64 * 112 * 112 * 3 * 49;
   EXPECT_NEAR(FlopsOf(*resnet, "bf16", H100(), 1).flops / (3 * 2 * 4.09e9 - first), 1, 0.005);
 }
@@ -130,7 +132,7 @@ TEST(StepFlops, AnFp8PolicyNeedsLessTimeAtThePeakThanBf16_AndMoreThanHalfOfIt) {
   ASSERT_TRUE(gpt2.ok()) << gpt2.status();
   const double bf16 = FlopsOf(*gpt2, "bf16", H100(), 8).seconds_at_peak.value();
   const double fp8 = FlopsOf(*gpt2, "fp8", H100(), 8).seconds_at_peak.value();
-  EXPECT_LT(fp8, 0.95 * bf16);  // The blocks' linear layers are in FP8; attention and head are not.
+  EXPECT_LT(fp8, 0.95 * bf16);  // Only the linear layers of blocks are in FP8, not attention and the head.
   EXPECT_GT(fp8, 0.5 * bf16);
 }
 

@@ -1,5 +1,5 @@
-// The bytes that a training step moves on a GPU, with and without ampd's fused ops. docs/gpu.md has the table that this
-// test prints.
+// Computes the bytes that a training step moves on a GPU, with and without ampd's fused ops. docs/gpu.md has the table
+// that this test prints.
 #include "graph/cost/traffic.h"
 
 #include <gtest/gtest.h>
@@ -25,10 +25,10 @@ namespace {
 
 // The fused ops that a program has.
 struct Fusions {
-  bool loss_head = true;    // The loss together with the linear layer before it.
-  bool layer_norms = true;  // With the additions and casts around them.
-  bool linears = true;      // The bias gradients of linear layers.
-  bool batch_norms = true;  // With the addition and the ReLU behind them.
+  bool loss_head = true;    // The loss is fused with the linear layer before it.
+  bool layer_norms = true;  // Layer norms are fused with the additions and casts around them.
+  bool linears = true;      // Linear layers compute their bias gradients with ampd's kernel.
+  bool batch_norms = true;  // Batch norms are fused with the addition and the ReLU behind them.
 };
 
 constexpr Fusions kNone = {.loss_head = false, .layer_norms = false, .linears = false, .batch_norms = false};
@@ -54,7 +54,8 @@ graph::StepTraffic TrafficOf(const graph::Graph& model, int64_t batch_size, cons
 
 double Gigabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e9; }
 
-// Prints the traffic without fused ops, with each one alone, and with all. Returns the share that is left.
+// Prints the traffic without fused ops, with each fused op alone, and with all. Returns the traffic with all fused ops
+// as a share of that without.
 double PrintAndCompare(const std::string& name, const graph::Graph& model, int64_t batch_size) {
   const int64_t none = TrafficOf(model, batch_size, kNone).total();
   const graph::StepTraffic all = TrafficOf(model, batch_size, {});
@@ -77,7 +78,7 @@ double PrintAndCompare(const std::string& name, const graph::Graph& model, int64
   return left;
 }
 
-// One linear layer, 8 to 4 features, with a cross entropy over 2 samples, in fp32.
+// The network is one linear layer from 8 features to 4, with a cross entropy over 2 samples, in fp32.
 TEST(Traffic, OfASmallNetwork_IsWhatIsCountedByHand) {
   graph::GraphBuilder builder("net");
   const graph::ValueId features = builder.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 8}});
@@ -86,7 +87,7 @@ TEST(Traffic, OfASmallNetwork_IsWhatIsCountedByHand) {
   const graph::StepTraffic traffic =
       graph::EstimateTraffic(TrainedPrograms::Of(net, /*evaluates=*/false)->train, /*batch_size=*/2,
                              /*has_loss_kernels=*/true);
-  const int64_t x = 64, weight = 128, bias = 16, logits = 32, labels = 16, loss = 4;  // Bytes.
+  const int64_t x = 64, weight = 128, bias = 16, logits = 32, labels = 16, loss = 4;  // The bytes of each tensor.
   EXPECT_EQ(traffic.forward_bytes, (x + weight + bias + logits) + (logits + labels + loss + /*log_softmax*/ logits));
   EXPECT_EQ(traffic.backward_bytes, (loss + labels + /*log_softmax*/ logits + /*gradient*/ logits) +
                                         (2 * logits + x + weight) + /*gradients*/ (weight + bias));
@@ -100,7 +101,7 @@ TEST(Traffic, Gpt2HasAtMostFiftyFivePercentOfItWithFusedOps) {
   EXPECT_LE(PrintAndCompare("GPT-2 124M, 8 x 1024 tokens", *gpt2, 8), 0.55);
 }
 
-// Three quarters were the aim. Of what is left, the convolutions move most, and fused norms do not change that.
+// The goal was 75%. Most of the remaining traffic comes from convolutions, which fused norms do not reduce.
 TEST(Traffic, ResNet50HasAtMostEightyOnePercentOfItWithFusedOps) {
   const auto resnet = models::BuildResnet({.widths = {64, 128, 256, 512},
                                            .blocks = {3, 4, 6, 3},

@@ -1,9 +1,9 @@
 // Makes ThreadSanitizer (TSan) understand absl's locks, in programs of a TSan build. The distribution's libabsl is not
-// instrumented: TSan sees neither its atomics nor its futexes, and an absl::Condition is evaluated by whichever thread
-// unlocks. Therefore this file defines absl's lock functions again, and the dynamic linker calls these definitions in
-// place of the library's, also from gRPC. Each of them calls the library's own function and reports to TSan what it
-// does, as absl does when it is built with TSan. Nothing is suppressed: accesses that no lock guards are still
-// reported, as absl_tsan_test.cc checks.
+// instrumented, so TSan sees neither its atomics nor its futexes. In addition, an absl::Condition is evaluated by
+// whichever thread unlocks. Therefore this file defines absl's lock functions again, and the dynamic linker calls these
+// definitions in place of the library's, also from gRPC. Each definition calls the library's function and reports to
+// TSan what it does, as absl does when it is built with TSan. Nothing is suppressed: accesses that no lock guards are
+// still reported, as absl_tsan_test.cc checks.
 #include <sanitizer/tsan_interface.h>
 
 #include <atomic>
@@ -23,9 +23,9 @@ constexpr unsigned kTry = __tsan_mutex_try_lock;
 constexpr unsigned kTryFailed = __tsan_mutex_try_lock | __tsan_mutex_try_lock_failed;
 
 // A condition for which a thread waits. The object is on the stack of that thread, but another thread may evaluate the
-// condition. The evaluating thread holds the lock inside absl, but may have reported its unlock to TSan already. So
-// Evaluate() itself reports its order to TSan: it comes after the writes of the waiter and of earlier holders, and
-// before what the waiter and later holders do.
+// condition. Inside absl, the evaluating thread holds the lock, but it may have reported its unlock to TSan already. So
+// Evaluate() itself reports the order of events to TSan: the evaluation comes after the writes of the waiter and of
+// earlier holders, and before what the waiter and later holders do.
 struct WaitersCondition {
   absl::Mutex* mutex;
   const absl::Condition* condition;
@@ -145,8 +145,8 @@ void CondVar::Wait(Mutex* mutex) { WaitWithDeadline(mutex, InfiniteFuture()); }
 
 bool CondVar::WaitWithTimeout(Mutex* mutex, Duration timeout) { return WaitWithDeadline(mutex, Now() + timeout); }
 
-// Reports to TSan that what precedes Notify() comes before what follows a wait. The flag alone provides this order: a
-// thread that finds it set does not take the notification's lock.
+// Reports to TSan that everything before Notify() comes before everything after a wait. The report names the flag,
+// because a thread that finds the flag set does not take the notification's lock.
 void Notification::Notify() {
   static auto* const real = RealFunction<void(Notification*)>("_ZN4absl7debian312Notification6NotifyEv");
   __tsan_release(&notified_yet_);

@@ -1,4 +1,5 @@
-// Checks that TSan understands absl's locks through absl_tsan.cc, and still reports accesses that no lock guards.
+// Checks that TSan understands absl's locks through absl_tsan.cc, and that it still reports accesses that no lock
+// guards.
 #include <atomic>
 #include <cstdlib>
 #include <thread>
@@ -15,7 +16,7 @@ namespace {
 constexpr int kRounds = 2000;
 constexpr int kReported = 66;  // TSan's exit status after a report
 
-// A queue whose readers wait for an item with absl::Condition, as the queues of ampd do.
+// A queue whose readers wait for an item with absl::Condition. The queues of ampd work in the same way.
 struct Queue {
   absl::Mutex mutex;
   std::vector<int> items ABSL_GUARDED_BY(mutex);
@@ -84,8 +85,8 @@ TEST(AbslUnderTsan, ReadersAndWriters_AreNoRace) {
   writer.join();
 }
 
-// One thread writes with the lock, and another writes later without it. It certainly writes later, but nothing that
-// TSan sees orders the two.
+// One thread writes with the lock; then another thread writes without it. The second write certainly comes later, but
+// nothing that TSan sees orders the two writes, so TSan must report a race.
 void WriteWithoutTheLock() {
   absl::Mutex mutex;
   int value = 0;
@@ -112,7 +113,8 @@ TEST(AbslUnderTsanDeathTest, WriteWithoutTheLock_IsReported) {
       testing::ExitedWithCode(kReported), "data race");
 }
 
-// Takes two locks in one order and then in the other. Nothing hangs here, but the same code could deadlock.
+// Takes two locks in one order, and later in the other order. Nothing hangs here, but two threads that did this at the
+// same time could deadlock.
 void LockInBothOrders() {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   absl::Mutex first, second;

@@ -1,10 +1,11 @@
 // Makes ThreadSanitizer (TSan) understand how gRPC hands work from thread to thread, in programs of a TSan build. The
 // distribution's libgrpc and libgrpc++ are not instrumented: one thread starts operations on a call, a gRPC thread
-// finishes them, and TSan does not see the queue between the two. But the code that makes and runs the tags of
-// operations is in gRPC's headers, and so in our programs. The dynamic linker calls the definitions below in place of
-// the libraries'. They report that finishing a tag comes after starting it, and that a call's OnDone comes after
-// everything that the call waited for. They report no order between two tags of one call, nor for what callbacks do:
-// our own locks order that, and TSan checks them, as grpc_tsan_test.cc shows.
+// finishes them, and TSan does not see the queue between the two. But the code that creates and runs the tags of
+// operations is in gRPC's headers, and therefore compiled into our programs. The dynamic linker calls the definitions
+// below in place of the libraries' functions. The definitions report that the end of an operation comes after its
+// start, and that a call's OnDone comes after everything that the call waited for. They report no order between two
+// operations of one call, nor for what callbacks do: our own locks order that, and TSan checks them, as
+// grpc_tsan_test.cc shows.
 #include <grpc/grpc.h>
 #include <sanitizer/tsan_interface.h>
 
@@ -20,9 +21,9 @@ using ampd::sanitizer::RealFunction;
 
 using Run = void (*)(grpc_completion_queue_functor*, int);
 
-// Gives access to the private function in gRPC's headers that handles the end of an operation with a callback, by the
-// operation's tag. C++ lets only an explicit instantiation name a private member, so there is no other way to get the
-// function's address.
+// Gives access to the private function in gRPC's headers that finishes an operation with a callback; gRPC finds the
+// operation by its tag. C++ lets only an explicit instantiation name a private member, so there is no other way to get
+// the function's address.
 struct SuccessTag {
   friend constexpr Run FinishOf(SuccessTag);
 };
@@ -58,8 +59,9 @@ extern "C" grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op*
                                                  void* reserved) {
   static auto* const real =
       RealFunction<grpc_call_error(grpc_call*, const grpc_op*, size_t, void*, void*)>("grpc_call_start_batch");
-  // If gRPC runs the tag, the tag begins with a pointer to a function, which tells SayStarted the tag's kind. If the
-  // program polls for the tag, it begins with another pointer and matches neither kind.
+  // If a callback finishes the operation, its tag begins with a pointer to the finishing function, by which SayStarted
+  // recognizes the kind of the tag. If the program polls for the operation's end, the tag begins with another pointer,
+  // and both calls of SayStarted do nothing.
   if (auto* const functor = static_cast<grpc_completion_queue_functor*>(tag); functor != nullptr) {
     SayStarted<SuccessTag>(functor);
     SayStarted<StatusTag>(functor);
@@ -69,15 +71,15 @@ extern "C" grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op*
 
 namespace grpc::internal {
 
-// gRPC calls this function when the call has nothing left to wait for. It may be called from gRPC's own library, which
-// is not instrumented.
+// gRPC calls this function when the call has nothing left to wait for. The caller may be gRPC's own library, which is
+// not instrumented.
 void ServerCallbackCall::ScheduleOnDone(bool inline_ondone) {
-  // Stands in for the call while OnDone is scheduled. Reports to TSan that OnDone, which may run on another thread,
-  // comes after what this thread did.
+  // Takes the place of the call while OnDone is scheduled. Reports to TSan that OnDone, which may run on another
+  // thread, comes after the work of this thread.
   class Scheduled final : public ServerCallbackCall {
    public:
     explicit Scheduled(ServerCallbackCall* call) : call_(call) {
-      call_->callbacks_outstanding_.load(std::memory_order_acquire);  // see what instrumented code did
+      call_->callbacks_outstanding_.load(std::memory_order_acquire);  // synchronizes with instrumented code
       __tsan_release(this);
     }
 

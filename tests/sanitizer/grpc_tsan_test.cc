@@ -1,5 +1,5 @@
-// Checks that TSan understands gRPC's hand-overs through grpc_tsan.cc, and still reports accesses that they do not
-// order.
+// Checks that TSan understands through grpc_tsan.cc how gRPC hands work to other threads, and that it still reports
+// accesses that this does not order.
 #include <google/protobuf/wrappers.pb.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
@@ -27,8 +27,8 @@ constexpr int kCalls = 300;
 constexpr char kMethod[] = "/echo.Echo/Echo";
 constexpr int kReported = 66;  // TSan's exit status after a report
 
-// The server's side of a call. Echoes each message or, if `holds`, keeps the call open until it is cancelled. No lock
-// guards its counter: gRPC runs the reactions of a call one after another.
+// The server's side of a call. Echoes each message or, if `holds` is true, keeps the call open until it is cancelled.
+// No lock guards its counter, because gRPC runs the reactions of a call one after another.
 class Echo final : public grpc::ServerBidiReactor<StringValue, StringValue> {
  public:
   Echo(std::function<void()> on_read, bool holds) : on_read_(std::move(on_read)), holds_(holds) {
@@ -58,8 +58,8 @@ class Echo final : public grpc::ServerBidiReactor<StringValue, StringValue> {
   int num_reactions_ = 0;
 };
 
-// A server with one method on a free loopback port, and a channel to it. The method is registered as protoc's generated
-// code does it, so that its handler is compiled here, like the handlers of our services.
+// A server with one method on a free loopback port, and a channel to it. The method is registered in the same way as in
+// code that protoc generates, so that its handler is compiled here, like the handlers of our services.
 class EchoServer final : public grpc::Service {
  public:
   // `on_read` is called in the server for each message. If `holds` is true, a call ends only when it is cancelled.
@@ -75,8 +75,8 @@ class EchoServer final : public grpc::Service {
     channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials());
   }
 
-  // Makes one call with its own message and returns after the client's callback. If `cancel_after` is given, cancels
-  // the call after that notification.
+  // Makes one call with a message of its own, and returns after the client's callback. If `cancel_after` is not null,
+  // waits for that notification and then cancels the call.
   void Call(absl::Notification* cancel_after = nullptr) const {
     struct State {
       grpc::ClientContext context;
@@ -133,8 +133,8 @@ TEST(GrpcUnderTsan, DoneOfACancelledCall_IsNoRace) {
   }
 }
 
-// A callback of the server and the thread that made the call write the same variable. One certainly writes after the
-// other, but TSan sees nothing that orders the two writes.
+// A callback of the server and the thread that made the call write the same variable. The second write certainly comes
+// later, but nothing that TSan sees orders the two writes, so TSan must report a race.
 void WriteBesideAReaction() {
   int value = 0;
   std::atomic<bool> written = false;

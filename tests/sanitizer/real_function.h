@@ -7,8 +7,8 @@
 
 namespace ampd::sanitizer {
 
-// Finds a function in a shared library by its mangled name, although the program defines the same function. Aborts if
-// no library has that name; otherwise TSan would report false races.
+// Finds a library's function by its mangled name, although the program itself defines a function of that name. Aborts
+// if no shared library has the name, because TSan would then report races that do not exist.
 template <typename Function>
 Function* RealFunction(const char* mangled) {
   void* real = dlsym(RTLD_NEXT, mangled);

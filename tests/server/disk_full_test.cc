@@ -1,4 +1,4 @@
-// Runs a whole server on its own disk, which the test fills and empties again.
+// Runs a whole server on a disk of its own, which the test fills and empties again.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -21,8 +21,8 @@ constexpr int64_t kDiskBytes = 48 << 20;
 constexpr int64_t kMinFreeBytes = 16 << 20;
 constexpr int64_t kReserveBytes = 4 << 20;
 
-// Enters a mount namespace, in which this process may mount. A process that is not root also enters a user namespace.
-// Returns false if neither is allowed. REQUIRES: the process has one thread.
+// Enters a new mount namespace, in which this process may mount. If the process is not root, it also enters a new user
+// namespace. Returns false if neither is allowed. REQUIRES: the process has one thread.
 bool EnterMountNamespace() {
   const std::string uid_map = absl::StrCat("0 ", getuid(), " 1");
   if (unshare(CLONE_NEWNS) != 0) {

@@ -1,4 +1,4 @@
-// The page that a scraper gets from the ampd-server program. Checks that events reach their counters.
+// Tests the page that a scraper gets from the ampd-server program. Checks that events reach their counters.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
@@ -54,7 +54,7 @@ std::string Get(int port, const std::string& path) {
 
 std::string Scrape(int port) { return Get(port, "/metrics"); }
 
-// The value of the sample with this name and these labels on the page; -1 if it is not there.
+// Returns the value of the sample with this name and these labels on the page; -1 if the page has no such sample.
 double Value(const std::string& page, const std::string& sample) {
   for (absl::string_view line : absl::StrSplit(page, '\n')) {
     double value = 0;
@@ -90,13 +90,13 @@ TEST(MetricsPage, CountsWhatTheServerDoes) {
   request.set_id(server.CreateJob().id());
   v1::ListEventsResponse events;
   ASSERT_TRUE(server.jobs().ListEvents(Context().get(), request, &events).ok());
-  // After the submit the scheduler looked for a device, but no worker is connected.
+  // The scheduler has looked for a device for the submitted job, but no worker is connected.
   EXPECT_GT(Value(Scrape(metrics_port), "ampd_scheduler_cycles_total{result=\"no_capacity\"}"), 0);
   EXPECT_EQ(Value(Scrape(metrics_port), "ampd_scheduler_cycles_total{result=\"assigned\"}"), 0);
   EXPECT_GT(Value(Scrape(metrics_port), "ampd_scheduler_cycle_seconds_count"), 0);
   EXPECT_GT(Value(Scrape(metrics_port), "ampd_store_operation_seconds_count{operation=\"read\"}"), 0);
-  // The server logs that it is listening only after it has begun to listen, so this message may be counted a little
-  // later.
+  // The server logs that it is listening only after it has begun to listen. This message may therefore be counted a
+  // little later than the page is first read.
   const absl::Time deadline = absl::Now() + absl::Seconds(30);
   while (Value(Scrape(metrics_port), "ampd_log_messages_total{level=\"info\"}") == 0) {
     ASSERT_LT(absl::Now(), deadline) << "no message was counted";
@@ -118,7 +118,7 @@ TEST(MetricsPage, SlowClientsDelayNoScrapeAndHealthIsServedBesideIt) {
   EXPECT_THAT(Get(server.metrics_port(), "/"), testing::StartsWith("HTTP/1.0 404 "));
 }
 
-// Jobs are created while the page is read. In each page, counters and series must cover the same jobs.
+// Jobs are created while the page is read. On each page, counters and series must cover the same jobs.
 TEST(MetricsPage, AllNumbersOfAPageAreOfOneMoment) {
   TestServer server;
   std::atomic<bool> done = false;
@@ -141,14 +141,14 @@ TEST(MetricsPage, AllNumbersOfAPageAreOfOneMoment) {
   EXPECT_GT(num_pages, 1);
 }
 
-// The fastest of some scrapes counts, because the machine of the tests does other things too.
+// Only the fastest of several scrapes counts, because other programs run on the test's machine too.
 TEST(MetricsPage, TenThousandSeriesAreScrapedInUnder100Milliseconds) {
 #if defined(AMPD_ASAN) || defined(AMPD_TSAN)
   constexpr absl::Duration kLimit = absl::Seconds(2);
 #else
   constexpr absl::Duration kLimit = absl::Milliseconds(100);
 #endif
-  constexpr int kThreads = 8, kJobsPerThread = 450;  // Each job that waits has three series.
+  constexpr int kThreads = 8, kJobsPerThread = 450;  // Each waiting job has three series.
   TestServer server([](ServerConfig* config) { config->metrics_max_jobs = kThreads * kJobsPerThread; });
   std::vector<std::thread> submitters;
   for (int t = 0; t < kThreads; ++t) {

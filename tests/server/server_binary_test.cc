@@ -1,4 +1,5 @@
-// The ampd-server program as an operator uses it: ports, exit codes, signals, health and reflection, memory.
+// Tests the ampd-server program in the way an operator uses it: ports, exit codes, signals, health and reflection,
+// memory.
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
@@ -41,15 +42,15 @@ using e2e::ChildProcess;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// More points than the buffers of a watcher and of its connection hold.
+// So many points do not fit into the buffers of a watcher and of its connection.
 constexpr int64_t kManyPoints = 1'000'000;
 constexpr absl::Duration kPatience = absl::Seconds(30);
 #if defined(AMPD_ASAN) || defined(AMPD_TSAN)
-constexpr int64_t kMaxGrowthKib = 1 << 20;  // Shadow memory and quarantines count too: 466 MiB under clang's ASan.
+constexpr int64_t kMaxGrowthKib = 1 << 20;  // Includes shadow memory and quarantines; clang's ASan: 466 MiB.
 constexpr absl::Duration kEstimateTime = absl::Seconds(15);
 #else
 constexpr int64_t kMaxGrowthKib = 32 << 10;
-constexpr absl::Duration kEstimateTime = absl::Seconds(3);  // More than a small model's estimate takes.
+constexpr absl::Duration kEstimateTime = absl::Seconds(3);  // An estimate of a small model takes less.
 #endif
 
 class ServerBinaryTest : public testing::Test, public ServerAccess {
@@ -93,7 +94,7 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
     return exit_code;
   }
 
-  // Starts a program that must end, and returns its exit code.
+  // Starts a program that must end by itself, and returns its exit code.
   int ExitCode(const std::vector<std::string>& flags, const std::string& log) {
     const int status = Launch(flags, log)->Wait(kPatience);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -158,7 +159,7 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
     return most;
   }
 
-  // Makes one unary call by name with an encoded request; `response` receives the response's bytes.
+  // Makes one unary call with an encoded request. `method` is the full name; `response` receives the response's bytes.
   grpc::Status Call(const std::string& method, const std::string& request, std::string* response) {
     grpc::GenericStub stub(NewChannel());
     auto context = Context();
@@ -186,10 +187,11 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
   int port_ = 0;
   int metrics_port_ = 0;
   int num_lives_ = 0;
-  int max_files_ = 0;  // Limit of file descriptors of the server; 0: the same as the test's.
+  int max_files_ = 0;  // File descriptor limit of the server; 0: that of the test.
 };
 
-// A request whose answer takes long: the largest model, in many presets, with a memory budget that is always exceeded.
+// Returns a request whose answer takes long: for the largest model, in many presets, with a memory budget that is
+// always exceeded.
 v1::EstimateJobRequest LongEstimate() {
   v1::EstimateJobRequest request;
   *request.mutable_spec() = GoodSpec();
@@ -357,7 +359,7 @@ TEST_F(ServerBinaryTest, Kill_LosesNothingThatWasAnswered) {
   EXPECT_EQ(std::count(kinds.begin(), kinds.end(), v1::Event::ATTEMPT_ASSIGNED), 1);
 }
 
-// A command without its help, or a misspelt one, is found here: the lists of names and of functions are two.
+// The names of commands and their functions are in two lists. This test finds a name that is missing in one of them.
 TEST_F(ServerBinaryTest, EachCommandOfTheHelpRuns_AndAMisspeltOneIsNamed) {
   EXPECT_EQ(ExitCode({"--help"}, "help.log"), kExitOk);
   EXPECT_THAT(Log("help.log"), HasSubstr("Commands:"));
@@ -463,7 +465,7 @@ TEST_F(ServerBinaryTest, ADataDirectoryThatOthersCanReadIsClosedWithOneLineOfThe
   EXPECT_EQ(std::filesystem::status(data + "/metrics.db").permissions(), std::filesystem::perms(0600));
 }
 
-// Users with a grant reach the socket in a data directory that they may enter.
+// A data directory that others may enter: users with a grant must reach the socket in it.
 TEST_F(ServerBinaryTest, UsersWithAGrantMayStillEnterTheDataDirectory) {
   const std::string data = folder_.Path("data");
   ASSERT_EQ(mkdir(data.c_str(), 0755), 0);
@@ -492,11 +494,12 @@ TEST_F(ServerBinaryTest, HealthIsServedAndUnknownServicesAreNotFound) {
   CreateJob();
 }
 
-// 50 watchers read nothing and one reads everything, while a million points are uploaded (AMPD_STREAM_POINTS sets
-// another number).
+// While a million points are uploaded, 50 watchers read nothing and one reads everything. AMPD_STREAM_POINTS sets
+// another number of points.
 TEST_F(ServerBinaryTest, StalledWatchersCostNoMemoryAndTheFastOneGetsEveryPoint) {
   const int64_t num_points = CountFromEnvironment("AMPD_STREAM_POINTS", kManyPoints);
-  // The worker does not report while it uploads, which takes longer than a lease on a busy machine under a sanitizer.
+  // The lease must be long, because the worker sends no reports while it uploads. On a busy machine under a sanitizer
+  // the upload takes longer than the default lease.
   Start({"--lease", "10m"});
   const v1::Job job = CreateJob();
   ScriptedWorker worker(this, "w1");
@@ -541,7 +544,7 @@ TEST_F(ServerBinaryTest, StalledWatchersCostNoMemoryAndTheFastOneGetsEveryPoint)
   printf("resident memory grew by %lld KiB from %lld KiB\n", static_cast<long long>(most - before),
          static_cast<long long>(before));
   EXPECT_LE(most - before, kMaxGrowthKib);
-  // One of the stalled watchers resumes reading: every point that it lost was counted, and nothing else was lost.
+  // One of the stalled watchers starts to read again. It must have received or counted as dropped every point.
   int64_t num_late = 0;
   int64_t num_lost = 0;
   for (v1::WatchJobResponse message; stalled[0]->Read(&message);) {
@@ -571,7 +574,7 @@ TEST_F(ServerBinaryTest, EstimatesDelayNoOtherCallAndEndWithTheirClients) {
   }
   EXPECT_LT(estimates.num_ended(), 4) << "the estimates were over before anything was asked beside them";
   estimates.Cancel();
-  // Another estimate is answered at once. It would have to wait if the four cancelled ones still ran.
+  // This estimate must be answered soon. It would have to wait if the four cancelled estimates still ran.
   v1::EstimateJobRequest small;
   *small.mutable_spec() = GoodSpec();
   v1::EstimateJobResponse response;
@@ -608,7 +611,7 @@ TEST_F(ServerBinaryTest, MoreConnectionsThanDescriptorsDelayNoCallAndLeaveNothin
   ASSERT_TRUE(AwaitServing("descriptors", true));
   auto silent = SilentConnections(port_, 200);
   const absl::Time start = absl::Now();
-  Connect(absl::StrCat("127.0.0.1:", port_));  // This opens another connection.
+  Connect(absl::StrCat("127.0.0.1:", port_));  // Opens one more connection.
   EXPECT_EQ(GetJob(job.id()).id(), job.id());
   CreateJob();
   EXPECT_LT(absl::Now() - start, absl::Seconds(10)) << "without room for connections a call would wait for kPatience";
@@ -630,7 +633,7 @@ TEST_F(ServerBinaryTest, AboveTheMemoryLimitNewJobsAndStreamsAreRefusedAndTheRes
   const int64_t kib = ResidentKib();
   server_->Signal(SIGTERM);
   server_->Wait(kPatience);
-  Start({"--memory-limit", absl::StrCat(kib * 9 / 10, "KiB")});  // Too little, but not far too little.
+  Start({"--memory-limit", absl::StrCat(kib * 9 / 10, "KiB")});  // Less than the server uses, but not far less.
   ASSERT_TRUE(AwaitServing("memory", false));
   EXPECT_FALSE(IsServing(""));
   auto context = Context();
@@ -650,7 +653,7 @@ TEST_F(ServerBinaryTest, AboveTheMemoryLimitNewJobsAndStreamsAreRefusedAndTheRes
   EXPECT_FALSE(stream->Read(&message));
   EXPECT_EQ(ReasonOf(FromGrpcStatus(stream->Finish())), "SERVER_MEMORY");
   EXPECT_EQ(GetJob(job.id()).id(), job.id());
-  ScriptedWorker worker(this, "w1");  // Workers are served, so that jobs do not lose their leases.
+  ScriptedWorker worker(this, "w1");  // Workers are still served; otherwise jobs would lose their leases.
   worker.Adopt(job.id());
   RawConnection ready({"127.0.0.1", metrics_port_});
   ready.Send("GET /readyz HTTP/1.0\r\n\r\n");

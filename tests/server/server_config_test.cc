@@ -261,7 +261,7 @@ TEST(ServerConfig, AnIdentityProviderNeedsAllThatMakesItSafe) {
   }
 }
 
-// What decides how the server behaves, as a text.
+// Returns as text the settings that decide how the server behaves.
 std::string Described(const ServerConfig& config) {
   std::string text = absl::StrCat(
       config.data_dir, " ", config.socket, " ", config.proxy_socket, " ", config.port_file, " ",
@@ -283,7 +283,7 @@ std::string Described(const ServerConfig& config) {
   return text;
 }
 
-// Command lines that are valid and have, together, all flags.
+// Valid command lines that together use all flags.
 std::vector<std::vector<std::string>> AllFlags(const CertificateFiles& files) {
   const CertificateAndKey authority = CertificateFiles::Authority();
   files.Write("ca.pem", authority.certificate);

@@ -67,7 +67,7 @@ void ServerAccess::Connect(const ServerConnection& server) {
 
 std::shared_ptr<grpc::Channel> ServerAccess::NewChannel() const {
   grpc::ChannelArguments arguments;
-  // Give every channel its own connection.
+  // Gives every channel its own connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return OpenChannel(server_, arguments);
 }
@@ -82,7 +82,7 @@ v1::Job ServerAccess::CreateJob(const v1::JobSpec& spec) {
 }
 
 bool ServerAccess::IsServing(const std::string& service) const {
-  // The encoded request: one string, field 1.
+  // The encoded request, which has one string: field 1.
   const std::string request =
       service.empty() ? "" : absl::StrCat("\x0a", std::string(1, static_cast<char>(service.size())), service);
   grpc::GenericStub stub(NewChannel());

@@ -15,13 +15,13 @@
 
 namespace ampd::server {
 
-// A context for one call, with a deadline that no test waits for.
+// Returns the context for one call. The default deadline is longer than any test needs.
 std::unique_ptr<grpc::ClientContext> Context(absl::Duration deadline = absl::Seconds(30));
 
 // A spec that the server admits.
 v1::JobSpec GoodSpec(const std::string& name = "test");
 
-// Makes calls to a server, in this process or another.
+// Makes calls to a server, which runs in this process or in another.
 class ServerAccess {
  public:
   void Connect(const ServerConnection& server);
@@ -36,8 +36,7 @@ class ServerAccess {
   v1::Job CreateJob(const v1::JobSpec& spec = GoodSpec());
   v1::Job GetJob(const std::string& id);
 
-  // Returns whether the health service of this name is SERVING, checked on a new connection. Returns false if the call
-  // fails.
+  // Whether the health service with this name is SERVING, checked on a new connection. Returns false if the call fails.
   bool IsServing(const std::string& service) const;
   // Polls until IsServing returns `wanted`. Returns false if that takes too long.
   bool AwaitServing(const std::string& service, bool wanted) const;
@@ -49,15 +48,15 @@ class ServerAccess {
   std::unique_ptr<v1::WorkerAdminService::Stub> admin_;
 };
 
-// The time that a stopping TestServer gives calls in flight.
+// The grace period of a stopping TestServer for calls in flight.
 inline constexpr absl::Duration kDrainGrace = absl::Seconds(1);
 
-// A whole server in this process, on ports of loopback that the system chooses. Everybody is an admin there.
+// A whole server in this process. The system chooses its loopback ports, and everybody is an admin on them.
 class TestServer : public ServerAccess {
  public:
   // `adjust` changes the server's configuration before each start; may be null.
   explicit TestServer(std::function<void(ServerConfig*)> adjust = nullptr);
-  // Stops the server, if it runs, and starts it again on the same data.
+  // Stops the server if it runs, and starts it again with the same data.
   void Restart();
   void Stop() { server_->Stop(); }
   void SetRights(const Grants& grants, const Limits& limits) { server_->SetRights(grants, limits); }
@@ -78,14 +77,14 @@ class ScriptedWorker {
   ScriptedWorker(ServerAccess* server, const std::string& name, const std::string& agent = "");
   ~ScriptedWorker();
 
-  // Sends the present report, and reads directives until one answers it.
+  // Sends the present report, and reads directives until one of them answers it.
   v1::WorkerDirective Report();
-  // Reports until the server assigns an attempt of the job to it, then reports the attempt as RUNNING.
+  // Sends reports until the server assigns an attempt of the job to this worker, then reports the attempt as RUNNING.
   v1::AttemptKey Adopt(const std::string& job);
   void SetAttempt(const v1::AttemptKey& key, v1::Attempt::State state, const v1::Outcome* outcome = nullptr);
   // Reports that the attempt saved a checkpoint at the step, until the server has recorded it. Returns its path.
   std::string SaveCheckpoint(const v1::AttemptKey& key, int64_t step);
-  // Returns the next directive that requests a file, without a report.
+  // Sends no report. Returns the next directive's request for a file.
   v1::FileRequest AwaitFileRequest();
   // Reports until the server has acknowledged the outcome.
   void Finish(const v1::AttemptKey& key, uint64_t last_sequence);
@@ -95,7 +94,7 @@ class ScriptedWorker {
   // Reports once, and returns the status with which the server ended the stream.
   grpc::Status ReportToBeRefused();
   grpc::Status Close();
-  // Waits until the server ends the stream, and returns with which status.
+  // Waits until the server ends the stream, and returns the stream's status.
   grpc::Status AwaitEnd();
 
  private:

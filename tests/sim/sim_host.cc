@@ -15,7 +15,7 @@ using v1::Outcome;
 constexpr absl::Duration kReportInterval = absl::Seconds(2);
 constexpr absl::Duration kStep = absl::Milliseconds(500);
 constexpr int kSaveEvery = 6;
-constexpr int64_t kStepsLeftOut = 5;  // The steps that a job with early stopping does not train.
+constexpr int64_t kStepsLeftOut = 5;  // Early stopping ends a job this many steps before its last step.
 
 std::vector<v1::Device> MakeDevices(int num_devices) {
   std::vector<v1::Device> devices(num_devices);
@@ -248,7 +248,7 @@ void Host::StepOnce(Trainer& trainer) {
     world_->CountFault();
     return End(trainer, Outcome::FAILED, v1::Reason::TRAINER_CRASHED);
   }
-  // An attempt that begins at the last step's checkpoint trains no further step.
+  // If an attempt starts from the checkpoint of the last step, it trains no further step.
   trainer.step = std::min(trainer.step + 1, trainer.last_step);
   if (trainer.step == trainer.last_step) {
     Save(trainer);

@@ -14,13 +14,13 @@
 
 namespace ampd::sim {
 
-// The step at which trainers finish a job of this spec: the last one or, with train.early_stopping, an earlier one.
-// Jobs with early stopping have to be evaluated at every step.
+// Returns the step at which trainers finish a job with this spec. This is the last step or, with train.early_stopping,
+// an earlier one. Jobs with early stopping must be evaluated at every step.
 int64_t LastStepOf(const v1::JobSpec& spec);
 
-// One worker's host. It has the agent, which decides with the product's own Reconcile, and trainers with their shims,
-// which keep running when the agent ends. The trainers are scripted: they step, save, crash, finish and leave.
-// Single-threaded.
+// One worker's host, with its agent, and with trainers and their shims. The agent decides with the real Reconcile
+// function. Trainers keep running when the agent ends. They are scripted: they train steps, save checkpoints, crash,
+// finish and exit. Single-threaded.
 class Host {
  public:
   struct Hooks {
@@ -33,7 +33,7 @@ class Host {
     std::function<void(const v1::CheckpointKey&)> on_checkpoint_acknowledged;
     // Called with the checkpoint that a trainer loads.
     std::function<void(const v1::Checkpoint&)> on_load;
-    // Returns the key of the job's current attempt, if it has one; used by Bug::TOKEN_FORGED.
+    // Returns the key of the job's current attempt, or nullopt if it has none. Bug::TOKEN_FORGED uses it.
     std::function<std::optional<v1::AttemptKey>(const std::string& job)> current_key;
   };
 
@@ -44,15 +44,15 @@ class Host {
   void StartAgent();
   // Kills the agent; its trainers keep running.
   void KillAgent();
-  // Stops the agent, as SIGSTOP does, for `duration`. Messages that arrive meanwhile wait.
+  // Suspends the agent for `duration`, in the way of SIGSTOP. Messages that arrive meanwhile wait.
   void PauseAgent(absl::Duration duration);
-  // Ends all processes of the host, as when the machine fails. The files on its disk remain.
+  // Ends all processes of the host, as if the machine had failed. The files on its disk remain.
   void Lose();
   bool agent_runs() const { return agent_runs_; }
 
   void Receive(const v1::WorkerDirective& received);
 
-  // Calls `visit` with each attempt whose trainer is computing and with the device that it uses.
+  // Calls `visit` with each attempt whose trainer is computing, and with the device that the trainer uses.
   template <typename Visit>
   void ForEachComputing(Visit&& visit) const {
     for (const Trainer& trainer : trainers_) {
@@ -61,7 +61,7 @@ class Host {
       }
     }
   }
-  // The jobs that have files below the host's checkpoint root.
+  // The jobs that have files in the host's checkpoint root.
   const std::set<std::string>& job_folders() const { return job_folders_; }
 
  private:
@@ -69,7 +69,7 @@ class Host {
     agent::HeldAttempt held;
     bool process = true;  // Whether the trainer's process exists.
     int64_t step = 0;
-    int64_t last_step = 0;  // The step at which it finishes.
+    int64_t last_step = 0;  // The step at which the trainer finishes.
     v1::Reason::Code leave_reason = v1::Reason::REASON_UNSPECIFIED;
     std::optional<absl::Duration> suspended_since;
     std::vector<v1::Checkpoint> unacknowledged;
@@ -110,8 +110,8 @@ class Host {
   absl::Duration lease_deadline_;
   int64_t last_sent_ = 0;
   std::vector<v1::AttemptKey> waiting_;
-  std::set<std::string> job_folders_;  // Jobs that have a folder with files; on disk.
-  std::vector<std::string> removals_;  // Paths that the server ordered to delete and that still exist; on disk.
+  std::set<std::string> job_folders_;  // On disk: jobs that have a folder with files.
+  std::vector<std::string> removals_;  // On disk: existing paths that the server ordered to delete.
   std::vector<v1::WorkerDirective> arrived_while_paused_;
   bool report_is_due_ = false;
 };

@@ -51,7 +51,7 @@ void World::Violate(const std::string& what) {
 
 void World::Trace(const std::string& what) {
   for (const char c : absl::StrCat(what, "@", absl::ToInt64Nanoseconds(now()))) {
-    hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;  // FNV-1a
+    hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;  // The FNV-1a hash.
   }
 }
 

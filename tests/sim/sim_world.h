@@ -12,12 +12,12 @@
 
 namespace ampd::sim {
 
-// A bug that the simulation plants, to check that the invariants detect it. The simulation tampers with messages,
-// leases, devices and the disk; the product's code has no hooks for bugs.
+// A bug that the simulation plants, to check that the invariants detect the bug. The simulation tampers with messages,
+// leases, devices and the disk, so the tested code needs no hooks for bugs.
 enum class Bug {
   NONE,
   LEASE_IGNORED,         // The shim does not stop the trainer when its lease runs out.
-  LEASE_FROM_RECEIPT,    // The agent counts a lease from when it receives it.
+  LEASE_FROM_RECEIPT,    // The agent counts a lease from its receipt, not from the report.
   REFLECTED_TOO_NEW,     // Reports claim to reflect directives that have not arrived.
   ACKNOWLEDGED_AT_ONCE,  // Outcomes are acknowledged before they are on disk.
   APPEND_LOST,           // The disk reports a write as done before it is.
@@ -30,8 +30,8 @@ inline constexpr Bug kAllBugs[] = {
 };
 const char* NameOf(Bug bug);
 
-// The state that all parts of one simulation share: virtual time, pending events, randomness, and the violation found.
-// Single-threaded.
+// The state that all parts of one simulation share: virtual time, pending events, random numbers, and the first
+// violation. Single-threaded.
 class World {
  public:
   World(uint64_t seed, Bug bug) : bug_(bug), random_(seed) {}
@@ -53,7 +53,7 @@ class World {
   }
   absl::Duration Millis(int64_t least, int64_t most) { return absl::Milliseconds(Between(least, most)); }
 
-  // Whether faults happen.
+  // Whether the simulation injects faults.
   bool faults = true;
 
   void Violate(const std::string& what);

@@ -75,8 +75,8 @@ Result Simulation::Run() {
   const absl::Duration end = world_.now() + kFaultyTime + kTimeToRest;
   while (world_.violation().empty() && world_.RunNext()) {
     CheckComputing();
-    // Except for the invariant about computing trainers, all invariants depend only on the state. They are checked only
-    // when the state has changed.
+    // All invariants but one depend only on the state, so they are checked only when the state has changed. The
+    // exception is the invariant about computing trainers.
     if (std::exchange(state_changed_, false)) {
       CheckState();
     }

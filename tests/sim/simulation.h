@@ -16,7 +16,8 @@
 namespace ampd::sim {
 
 struct Result {
-  // Describes the first violation. Empty if all invariants held after every event and all jobs came to rest.
+  // Describes the first violation. Empty if all invariants held after every event, and all jobs were at rest in the
+  // end.
   std::string violation;
   uint64_t hash = 0;
   int64_t num_events = 0;
@@ -25,10 +26,10 @@ struct Result {
   int64_t num_attempts = 0;
 };
 
-// Runs the server's core, three hosts, a network between them and a user, on a virtual clock. For two and a half
-// minutes messages are lost, duplicated and delayed, links are cut, and server, agents, trainers and machines crash or
-// stop. Then the faults end and all jobs must come to rest. One host has two devices, the others one. These invariants
-// are checked after every event:
+// Runs the core of the server, three hosts, a network between them and a user, on a virtual clock. In the first two and
+// a half minutes there are faults: messages are lost, duplicated and delayed, links are cut, and server, agents,
+// trainers and machines crash or stop. Then the faults end, and all jobs must come to rest. One host has two devices,
+// the others have one. After every event the simulation checks these invariants:
 //
 //   * at most one trainer computes for a job, and at most one on a device;
 //   * a terminal state never changes, and a cancelled job never runs again;
@@ -37,7 +38,7 @@ struct Result {
 //   * a device holds one attempt, and an attempt that ended by itself does not compute;
 //   * a trainer loads only recorded checkpoints, and only files that are not needed are deleted.
 //
-// When all jobs are at rest, no host has files of a deleted job.
+// When all jobs are at rest, no host may have files of a deleted job.
 class Simulation final : server::StateListener {
  public:
   Simulation(uint64_t seed, Bug bug);
@@ -47,14 +48,14 @@ class Simulation final : server::StateListener {
   struct Link {
     bool up_is_cut = false;
     bool down_is_cut = false;
-    absl::Duration down_is_held_until;  // Messages that the server sends before this time arrive at this time.
+    absl::Duration down_is_held_until;  // Messages sent earlier arrive at this time.
   };
   struct Submission {
     std::string request_id;
-    std::string job;  // The job's id, set once the server acknowledged the submission.
+    std::string job;  // The job's id; set when the server acknowledges the submission.
   };
 
-  // Defined in simulation_server.cc.
+  // These functions are defined in simulation_server.cc.
   void StartServer();
   void CrashServer();
   void PumpSoon();
@@ -67,7 +68,7 @@ class Simulation final : server::StateListener {
   void Deliver(bool is_cut, absl::Duration held, std::function<void()> arrive);
   std::optional<v1::AttemptKey> CurrentKey(const std::string& job) const;
 
-  // Defined in simulation_faults.cc.
+  // These functions are defined in simulation_faults.cc.
   void FaultLater();
   void Fault();
   void CutLink();
@@ -79,7 +80,7 @@ class Simulation final : server::StateListener {
   void CalmDown();
   bool AllAtRest();
 
-  // Defined in simulation.cc.
+  // These functions are defined in simulation.cc.
   void CheckComputing();
   void CheckNotEnded(const v1::AttemptKey& key);
   void CheckState();
@@ -102,10 +103,10 @@ class Simulation final : server::StateListener {
 
   std::vector<Submission> submissions_;
   std::set<std::string> cancelled_;  // Jobs whose cancellation was acknowledged.
-  std::set<std::string> deleted_;    // Jobs whose deletion was requested, acknowledged or not.
+  std::set<std::string> deleted_;    // Jobs whose deletion was requested, even if not acknowledged.
   std::map<std::string, v1::Job::State> terminal_;
   std::vector<v1::AttemptKey> acknowledged_outcomes_;
-  std::map<std::pair<std::string, int>, int64_t> acknowledged_checkpoints_;  // Newest step, by job and attempt.
+  std::map<std::pair<std::string, int>, int64_t> acknowledged_checkpoints_;  // The newest step; key: job, attempt.
 };
 
 }  // namespace ampd::sim

@@ -1,4 +1,4 @@
-// The part of Simulation that makes faults happen and acts as the users.
+// The functions of Simulation that inject faults and act as the users.
 #include <algorithm>
 #include <utility>
 
@@ -75,7 +75,7 @@ void Simulation::UserActs() {
       submissions_.push_back({absl::StrCat("request-", submissions_.size()), ""});
       Submit(submissions_.size() - 1);
     } else {
-      Submit(any);  // Again, like a client that got no answer.
+      Submit(any);  // Submits again, as a client that got no answer does.
     }
   } else if (kind == 4) {
     Desire(submissions_[any].job, Job::CANCEL);
@@ -107,8 +107,8 @@ void Simulation::Submit(size_t submission) {
   request.mutable_spec()->set_max_retries(20);
   request.set_request_id(submissions_[submission].request_id);
   coordinator_->commands().CreateJob(request, [this, submission](const absl::StatusOr<server::JobPtr>& job) {
-    // A repeated request must return the job that it created before. If that job was deleted, the server has forgotten
-    // its request too and creates another job.
+    // A repeated request must return the job that the first request created. If that job was deleted, the server has
+    // also forgotten the request, and creates another job.
     std::string& known = submissions_[submission].job;
     if (!job.ok()) {
       return;

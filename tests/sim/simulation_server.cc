@@ -1,4 +1,4 @@
-// The part of Simulation that runs the server and the network to it.
+// The functions of Simulation that run the server and the network to it.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +9,8 @@
 namespace ampd::sim {
 namespace {
 
-// A journal that reports each append as done, but writes it only with the next one: Bug::APPEND_LOST.
+// Implements Bug::APPEND_LOST: a journal that reports each append as done, but writes it only together with the next
+// append.
 class LateJournal final : public server::Journal {
  public:
   explicit LateJournal(std::unique_ptr<server::Journal> journal) : journal_(std::move(journal)) {}
@@ -89,7 +90,7 @@ void Simulation::CrashServer() {
   placement_is_due_ = false;
 }
 
-// Schedules one run of the committer. It runs some milliseconds later, because an fsync takes time.
+// Schedules one run of the committer some milliseconds later, because an fsync takes time.
 void Simulation::PumpSoon() {
   if (std::exchange(pump_is_due_, true)) {
     return;
@@ -106,8 +107,8 @@ void Simulation::PumpSoon() {
   });
 }
 
-// Schedules one run of the scheduler. Its thread runs some time after it was woken, so it may decide on records that
-// are outdated when the committer applies its assignments.
+// Schedules one run of the scheduler. The scheduler's thread runs some time after it was woken, so it may decide on
+// records that are outdated when the committer applies its assignments.
 void Simulation::PlaceSoon() {
   if (std::exchange(placement_is_due_, true)) {
     return;
@@ -157,8 +158,8 @@ void Simulation::OnDirectiveDue(const std::string& worker) {
   });
 }
 
-// Delivers a message by calling `arrive`, after a delay of at least `held`. May lose the message, deliver it twice or
-// delay it further. If `is_cut`, always loses it.
+// Delivers a message by calling `arrive`, after a delay of at least `held`. Randomly loses the message, delivers it
+// twice or delays it further. If `is_cut`, always loses it.
 void Simulation::Deliver(bool is_cut, absl::Duration held, std::function<void()> arrive) {
   if (is_cut) {
     return;
@@ -175,7 +176,7 @@ void Simulation::Deliver(bool is_cut, absl::Duration held, std::function<void()>
 }
 
 void Simulation::SendUp(size_t host, const v1::WorkerReport& report) {
-  // The stream ends if the server or the agent restarts, and messages in flight are lost.
+  // If the server or the agent restarts, the stream ends, and messages in flight are lost.
   Deliver(links_[host].up_is_cut, absl::ZeroDuration(), [this, host, report, life = life_] {
     if (coordinator_ == nullptr || life != life_ || report.incarnation() != hosts_[host]->incarnation()) {
       return;

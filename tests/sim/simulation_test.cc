@@ -1,6 +1,5 @@
-// AMPD_SIM_SEEDS sets how many seeds run (default 400; `scripts/test --long` runs 2000); AMPD_SIM_SEED runs a single
-// seed. A failure prints its seed.
-// To repeat it:
+// AMPD_SIM_SEEDS sets the number of seeds to run (default 400; `scripts/test --long` runs 2000). AMPD_SIM_SEED runs a
+// single seed. A failed test prints its seed. To repeat the failure:
 //   AMPD_SIM_SEED=<seed> build/<preset>/tests/sim_simulation_test --gtest_filter=Simulation.EverySeed*
 #include "tests/sim/simulation.h"
 
@@ -15,17 +14,17 @@ namespace ampd::sim {
 namespace {
 
 constexpr uint64_t kSeedsEveryDay = 400;
-// The long search for unknown bugs runs as many seeds.
+// The long search for unknown bugs (`scripts/test --long`) runs the same number of seeds.
 constexpr uint64_t kSeedsForPlantedBugs = 2000;
 
-// Returns how many seeds run. Sanitizer builds set AMPD_SIM_SEEDS to run fewer.
+// Returns the number of seeds to run. Sanitizer builds set AMPD_SIM_SEEDS to run fewer seeds.
 uint64_t LastSeed(uint64_t otherwise) {
   return static_cast<uint64_t>(CountFromEnvironment("AMPD_SIM_SEEDS", static_cast<int64_t>(otherwise)));
 }
 
 Result RunSeed(uint64_t seed, Bug bug = Bug::NONE) { return Simulation(seed, bug).Run(); }
 
-// Each seed runs twice at the same time. The second run is on another thread, and so has other memory addresses.
+// Runs each seed twice at the same time. The second run is on another thread, so its memory addresses differ.
 TEST(Simulation, EverySeed_KeepsEveryInvariantAndReplaysToTheSameHash) {
   const auto only = static_cast<uint64_t>(CountFromEnvironment("AMPD_SIM_SEED", 0));
   const uint64_t first = only == 0 ? 1 : only;
@@ -51,7 +50,7 @@ TEST(Simulation, EverySeed_KeepsEveryInvariantAndReplaysToTheSameHash) {
   EXPECT_GT(num_faults, 10 * num_seeds) << "the faults never fired";
   EXPECT_GE(num_attempts, num_jobs) << "hardly a job ever ran";
   EXPECT_EQ(static_cast<int64_t>(hashes.size()), num_seeds) << "different seeds ran the same";
-  // Print the hash of all runs. A refactoring that changes no behaviour does not change it.
+  // The printed hash covers all runs. A refactoring that changes no behaviour does not change the hash.
   printf("%ld seeds, %ld events, %ld faults, %ld jobs, %ld attempts, hash %016lx\n", static_cast<long>(num_seeds),
          static_cast<long>(num_events), static_cast<long>(num_faults), static_cast<long>(num_jobs),
          static_cast<long>(num_attempts), static_cast<unsigned long>(hash_of_all));
@@ -59,7 +58,7 @@ TEST(Simulation, EverySeed_KeepsEveryInvariantAndReplaysToTheSameHash) {
 
 class PlantedBug : public testing::TestWithParam<Bug> {};
 
-// Every planted bug must be found with no more seeds than the long search for unknown bugs uses.
+// Every planted bug must be found within the number of seeds that the long search for unknown bugs runs.
 TEST_P(PlantedBug, IsFound) {
   const uint64_t last = LastSeed(kSeedsForPlantedBugs);
   for (uint64_t seed = 1; seed <= last; ++seed) {

@@ -19,7 +19,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// A program with one flag of each kind.
+// A program with at least one flag of each kind.
 struct Program {
   std::string text, path, keys, address = "unix:/run/s", level = "info";
   bool is_on = false;
@@ -66,7 +66,7 @@ std::string UsageErrorOf(std::initializer_list<std::string> words) {
   return std::string(Program().Parse(words).status().message());
 }
 
-// A file with all flags, and the folder that it is in.
+// A configuration file that sets every flag of Program.
 constexpr char kFile[] = R"(
 text: "a: b"
 path: data

@@ -21,7 +21,7 @@ Settings WithLevelAndLease(const std::string& level, const std::string& lease) {
           {.key = "grant", .type = "GRANT", .is_list = true, .is_set = true, .values = {lease}}};
 }
 
-// What the program logs while it reloads.
+// Reloads the configuration, and returns what the program logs meanwhile.
 std::string LogOf(Reloader* reloader) {
   testing::internal::CaptureStderr();
   reloader->Reload();

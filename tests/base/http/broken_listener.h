@@ -29,7 +29,7 @@ inline bool ListensOn(int fd, int port) {
                    : storage.ss_family == AF_INET && ntohs(reinterpret_cast<sockaddr_in*>(&storage)->sin_port) == port;
 }
 
-// Breaks the listening socket of a process, which may be this one, so that it never accepts again: shuts it down.
+// Breaks the listening socket of a process (possibly this one) by shutting it down, so that it never accepts again.
 // Returns false if there is no such socket, or if the system does not let this process reach it.
 inline bool BreakListener(pid_t pid, int port) {
   const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));

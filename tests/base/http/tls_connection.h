@@ -15,8 +15,8 @@ namespace ampd {
 // A TLS connection on which a test sends and reads arbitrary bytes. Single-threaded.
 class TlsConnection {
  public:
-  // Connects and makes the handshake. `tls`: the CA of the server, and the client's certificate, if it has one.
-  // `version`: the newest version that the client speaks.
+  // Connects and performs the TLS handshake. `tls` holds the CA of the server and, if the client has one, its
+  // certificate. `version` is the newest TLS version that the client supports.
   TlsConnection(const ListenAddress& address, const TlsFiles& tls, int version = TLS1_3_VERSION);
 
   // Whether the handshake succeeded, as the client sees it. A server that refuses the client's certificate says so only
@@ -26,7 +26,7 @@ class TlsConnection {
   std::string ServerName() const;
   void Send(std::string_view bytes);
   // Returns the text that the peer sends until it closes the connection or, if `end` is not empty, until the text ends
-  // with `end`. If nothing comes for 30 s, the text so far.
+  // with `end`. If the peer sends nothing for 30 s, returns the text so far.
   std::string Read(std::string_view end = "");
 
  private:

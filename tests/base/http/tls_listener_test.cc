@@ -49,10 +49,10 @@ class TlsListenerTest : public testing::Test {
     address_ = {"127.0.0.1", listener_->port()};
   }
 
-  // What a client knows that has no certificate.
+  // The TLS files of a client that knows the server's CA but has no certificate.
   TlsFiles CaOnly() const { return {.ca = files_.Path("ca.pem"), .certificate = "", .key = ""}; }
 
-  // Sends a request on a new connection, and returns the whole answer; nothing if the listener does not serve it.
+  // Sends a request on a new connection, and returns the whole answer; empty if the listener does not serve the client.
   std::string Ask(const TlsFiles& client, const std::string& request = kGetWho) {
     TlsConnection connection(address_, client);
     connection.Send(request);
@@ -98,7 +98,7 @@ TEST_F(TlsListenerTest, AHandshakeThatDoesNotEndIsClosedAfterItsDeadline) {
   Start(std::move(options));
   RawConnection silent(address_);
   RawConnection half(address_);
-  half.Send(std::string_view("\x16\x03\x01\x02\x00\x01\x00", 7));  // The begin of a ClientHello.
+  half.Send(std::string_view("\x16\x03\x01\x02\x00\x01\x00", 7));  // The beginning of a ClientHello.
   EXPECT_TRUE(silent.IsClosed());
   EXPECT_TRUE(half.IsClosed());
 }
@@ -137,7 +137,7 @@ TEST_F(TlsListenerTest, AClientThatNeverClosesMakesRoomToo) {
   Start(std::move(options));
   TlsConnection lazy(address_, CaOnly());
   lazy.Send(kGetWho);
-  EXPECT_THAT(lazy.Read("\n"), StartsWith("HTTP/1.1 200 OK\r\n"));  // It reads the answer, and does not close.
+  EXPECT_THAT(lazy.Read("\n"), StartsWith("HTTP/1.1 200 OK\r\n"));  // It never closes the connection.
   EXPECT_THAT(Ask(CaOnly()), StartsWith("HTTP/1.1 200 OK\r\n"));
 }
 

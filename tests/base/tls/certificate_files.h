@@ -27,7 +27,7 @@ class CertificateFiles {
 
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
 
-  // Writes the file as a whole; a key for its owner only.
+  // Writes the file, so that readers see either the old or the new content. Only its owner may read it.
   void Write(const std::string& name, const std::string& text) const {
     EXPECT_TRUE(WriteFileAtomically(Path(name), text).ok()) << name;
     EXPECT_EQ(chmod(Path(name).c_str(), 0600), 0);
@@ -47,8 +47,8 @@ class CertificateFiles {
     return *std::move(made);
   }
 
-  // Writes a new certificate of the authority to NAME.pem and its key to NAME.key. Returns the files, with `ca`, which
-  // names a file of this folder.
+  // Issues a certificate and writes it to NAME.pem and its key to NAME.key. Returns the paths of both, and of the file
+  // `ca` in this folder.
   TlsFiles IssueTo(const std::string& name, const CertificateAndKey& authority, const std::string& ca,
                    const std::vector<std::string>& hosts = {}, absl::Duration validity = absl::Hours(1)) const {
     const CertificateAndKey made = Issue(authority, name, hosts, validity);

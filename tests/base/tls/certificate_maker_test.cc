@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Returns what the program openssl prints: another implementation's reading of our certificates.
+// Returns the output of the program openssl, which reads our certificates independently of this code.
 std::string Openssl(const std::string& arguments) {
   FILE* const pipe = popen(("openssl " + arguments + " 2>&1").c_str(), "r");
   std::string text;

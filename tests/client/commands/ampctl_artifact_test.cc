@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 class AmpctlArtifact : public Ampctl {
  protected:
-  // Returns 2.5 MB of content without repetitions.
+  // Returns 2.5 MB of content in which no part repeats, so that a piece at a wrong offset changes the content.
   static std::string Content() {
     std::string content;
     for (int i = 0; content.size() < 2'500'000; ++i) {
@@ -38,7 +38,7 @@ TEST_F(AmpctlArtifact, AnUploadThatBreaksOff_ResumesWhereTheServerLostIt) {
   EXPECT_THAT(fake_.artifacts.TakeScript().upload_offsets, ElementsAre(0, 1'100'000, 2'200'000));
 }
 
-// The file to upload is sparse: it takes no disk space, but reading it would take minutes.
+// The file to upload is sparse. It takes no disk space, but reading it would take minutes.
 TEST_F(AmpctlArtifact, AnInterruptEndsTheReadingOfAFile) {
   Write("large", "");
   std::filesystem::resize_file(folder_ + "/large", uintmax_t{1} << 39);

@@ -1,4 +1,4 @@
-// ampctl auth, and how ampctl finds the token that it sends.
+// Tests `ampctl auth`, and how ampctl finds the token that it sends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -20,7 +20,8 @@ using ::testing::Not;
 
 class AmpctlAuth : public Ampctl {
  protected:
-  // Returns the authorization that a call with these arguments and this environment carries.
+  // Returns the value of the metadata `authorization` in a call that ampctl makes with these arguments and this
+  // environment.
   std::string Sent(const std::string& arguments, const std::string& environment = "") {
     const Result result =
         Run(absl::StrCat("auth whoami ", arguments), absl::StrCat("AMPD_ADDRESS=", fake_.address(), " ", environment));

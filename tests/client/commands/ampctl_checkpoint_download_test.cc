@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
-// A job "clothes" with a checkpoint of step 20, whose files the server sends.
+// Tests with a job "clothes" that has a checkpoint of step 20. The fake server sends the checkpoint's files.
 class AmpctlCheckpointDownload : public Ampctl {
  protected:
   void SetUp() override {
@@ -62,7 +62,7 @@ TEST_F(AmpctlCheckpointDownload, AFolderWithTheFilesOfTheCheckpoint_IsWritten) {
               UnorderedElementsAre("state.json", "model.safetensors", "optimizer.safetensors"));
   EXPECT_EQ(Slurp("clothes-step-20/optimizer.safetensors"), Slurp("source/optimizer.safetensors"));
   EXPECT_EQ(Run("checkpoint verify clothes-step-20").exit_code, 0);
-  // Again: the folder is complete, so only the manifest is read.
+  // The second download finds a complete folder, so it reads only the manifest.
   fake_.jobs.script()->file_requests.clear();
   EXPECT_EQ(Run("checkpoint download clothes@20").exit_code, 0);
   EXPECT_THAT(Requests(), ElementsAre("state.json from 0"));
@@ -103,7 +103,7 @@ TEST_F(AmpctlCheckpointDownload, AWorkerThatStopsInTheMiddle_IsResumedWhereItSto
 TEST_F(AmpctlCheckpointDownload, APartialFileOfAnotherContent_IsDownloadedAnew) {
   fs::create_directory(folder_ + "/ck");
   Write("ck/model.safetensors.partial", "something else");
-  Write("ck/optimizer.safetensors.partial", std::string(1000, 'x'));  // Longer than the file.
+  Write("ck/optimizer.safetensors.partial", std::string(1000, 'x'));  // longer than the checkpoint's file
   const Result result = Run("checkpoint download clothes ck");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(Run("checkpoint verify ck").exit_code, 0);
@@ -160,7 +160,7 @@ TEST_F(AmpctlCheckpointDownload, AnExportOfAJob_DownloadsOnlyWhatItNeeds) {
   fake_.jobs.script()->file_requests.clear();
   EXPECT_EQ(Run("checkpoint export --averages --force clothes model.safetensors").exit_code, 0);
   EXPECT_THAT(Requests(), ElementsAre("state.json from 0", "model.safetensors from 0", "optimizer.safetensors from 0"));
-  // Nothing is downloaded for a file that exists, and nothing is left behind.
+  // If the file to write exists, ampctl downloads nothing and leaves no temporary files behind.
   fake_.jobs.script()->file_requests.clear();
   EXPECT_EQ(Run("checkpoint export clothes model.safetensors").exit_code, 1);
   EXPECT_TRUE(Requests().empty());

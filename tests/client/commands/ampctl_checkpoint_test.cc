@@ -204,7 +204,7 @@ TEST_F(AmpctlCheckpoint, AnExportThatCantBeWritten_LeavesNothing) {
   const Result result = Run("checkpoint export ck no/such/out.safetensors");
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("no/such/out.safetensors cannot be written: the folder no/such does not exist"));
-  // Simulate a full disk: no file of this process may grow, and the write returns an error instead of a signal.
+  // Simulate a full disk: the limit on file sizes is 0, and ignoring SIGXFSZ makes a write return an error.
   const Result full =
       Run("health >health; trap '' XFSZ; ulimit -f 0; " AMPD_BIN_DIR "/ampctl checkpoint export ck full");
   EXPECT_NE(full.exit_code, 0);

@@ -23,7 +23,7 @@ using ::testing::StartsWith;
 
 constexpr char kJob[] = "name: fashion\ndata:\n  batch_size: 32\ntrain: {steps: 200, seed: 5}\n";
 
-// Tests of `ampctl compare` on a server whose jobs train as they are planted.
+// Tests of `ampctl compare` on a fake server, which makes the metric points of its jobs with RecordOf.
 class AmpctlCompare : public Ampctl {
  protected:
   AmpctlCompare() {
@@ -34,7 +34,7 @@ class AmpctlCompare : public Ampctl {
     };
   }
 
-  // Adds finished jobs, of which bf16 is the one to take.
+  // Adds two finished jobs, with fp32 and bf16. bf16 takes half the time, so it is the policy to recommend.
   void PutFinished(const std::string& label = "", v1::Job::State state = v1::Job::SUCCEEDED) {
     int order = 0;
     for (const PlantedJob& planted : {PlantedJob{.precision = "fp32", .step_seconds = 0.02},

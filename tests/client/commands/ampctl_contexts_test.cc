@@ -1,5 +1,5 @@
-// Tests the file of contexts when the environment or the file is wrong. Every error is one line that names the file and
-// what to do.
+// Tests errors in the file of contexts and in the environment. Every error must be one line that names the file and
+// says what to do.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -27,8 +27,8 @@ class AmpctlContexts : public Ampctl {
   }
   void WriteFile(const std::string& text) { Write("config/ampd/contexts", text); }
 
-  // Checks that `context list` and a command for the current server fail with this error, and that an address on the
-  // command line makes the file unnecessary.
+  // Checks that commands fail with this error if they need the file of contexts, and that commands with an address do
+  // not need the file.
   void ExpectBadFile(const std::string& error) {
     for (const char* command : {"context list", "context add lab h:1", "job list", "job list --address lab"}) {
       const Result result = Run(command, "AMPD_NONE=1");
@@ -157,7 +157,8 @@ TEST_F(AmpctlContexts, ARemovedContext_IsNoLongerThere) {
       HasSubstr("there is no context 'lab'  [CONTEXT_NOT_FOUND]\n  try: list what there is: ampctl context list\n"));
 }
 
-// Runs ampctl as a user whose HOME belongs to root. Root itself may read every file.
+// Runs ampctl as a user who may not read the folder of the file. As root, the test changes the user, because root may
+// read every file.
 TEST_F(AmpctlContexts, AFileOfAnotherUser_IsNamed) {
   WriteFile("lab 127.0.0.1:1\n");
   ASSERT_EQ(chmod((folder_ + "/config").c_str(), 0700), 0);

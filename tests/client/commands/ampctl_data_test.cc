@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Returns a file of two images of 1 x 2 pixels with three channels.
+// Returns a file with two images of 1 x 2 pixels and three channels.
 std::string Images() {
   return data::Npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 1, 2), }",
                    std::string("\x00\xff\x33\x33\x00\x00\xff\x00\x33\x33\x00\x00", 12));
@@ -61,7 +61,7 @@ TEST_F(AmpctlData, Inspect_GivesProgramsAllOfIt) {
   EXPECT_THAT(file.arrays(0).class_counts(), ElementsAre(1, 2, 1));
 }
 
-// Returns a file as `data pack` writes it, with `num_classes` classes named "c0", "c1", ...
+// Returns a file in the format that `data pack` writes, with `num_classes` classes named "c0", "c1", ...
 std::string Packed(int num_classes) {
   std::string names;
   for (int i = 0; i < num_classes; ++i) {

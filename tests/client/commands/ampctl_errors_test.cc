@@ -1,4 +1,4 @@
-// Tests ampctl's error messages, which say what is wrong and what to do next.
+// Tests ampctl's error messages. They must say what is wrong and what to do next.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Tests what every command that writes a file on this machine refuses: its own input, a file that exists, a folder, and
-// a place where it cannot write.
+// Tests the paths that every command rejects when it writes a file: its own input, an existing file, a folder, and a
+// place where it cannot write.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -35,7 +35,7 @@ class AmpctlFiles : public Ampctl {
     Write("pictures/a/1.png", "a picture");
     digest_ = fake_.artifacts.Add("content");
   }
-  // Returns the commands that write a file, each up to the name of that file.
+  // Returns commands that write a file, without their last argument, which is the path of that file.
   std::vector<std::string> Writers() const {
     return {"data tokenize text",
             "data pack --size 8 pictures",
@@ -107,11 +107,11 @@ TEST_F(AmpctlFiles, APlaceThatCannotBeWritten_EndsWithOne) {
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
-// /proc permits no new files, not even to root.
+// Writes into /proc, where not even root can create files.
 TEST_F(AmpctlFiles, AFolderWithoutPermission_EndsWithOne) {
   for (const std::string& command : Writers()) {
     if (command.starts_with("compare")) {
-      continue;  // It writes only after its jobs have ended.
+      continue;  // compare writes its file only after its jobs have ended.
     }
     const Result result = Run(command + " /proc/out");
     EXPECT_EQ(result.exit_code, 1) << command << "\n" << result.err;
@@ -131,7 +131,8 @@ TEST(OutputErrors, OfTheFileSystemHaveOneCode) {
   EXPECT_TRUE(absl::IsCancelled(AsOutputError(absl::CancelledError("interrupted"))));
 }
 
-// Runs ampctl as a user who may not read the file. Root itself may read every file.
+// Runs ampctl as a user who may not read the file. As root, the test changes the user, because root may read every
+// file.
 TEST_F(AmpctlFiles, AnInputThatMayNotBeRead_OrIsAFolder_EndsWithTwo) {
   Write("closed", "content\n");
   std::filesystem::create_directories(folder_ + "/folder/state.json");

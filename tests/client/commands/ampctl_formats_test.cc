@@ -40,7 +40,7 @@ bool IsJson(const std::string& text) {
          (value.has_struct_value() || value.has_list_value());
 }
 
-// Returns whether the text is one JSON value or a sequence of JSON objects, each of them indented.
+// Returns whether the text is indented JSON: one value, or several objects one after the other.
 bool IsIndentedJson(const std::string& text) {
   std::vector<std::string> objects = {""};
   for (const std::string& line : Lines(text)) {
@@ -84,12 +84,12 @@ bool HasShape(const std::string& text, OutputFormat format) {
   return false;
 }
 
-// Returns the state of a job for which the command makes sense.
+// Returns the state that a job must have for the command to succeed.
 v1::Job::State StateFor(const std::string& command) {
   return command == "job gradients" || command == "job profile" ? v1::Job::RUNNING : v1::Job::SUCCEEDED;
 }
 
-// Returns the text without job ids, which differ from run to run.
+// Returns the text with job ids shortened to "j-", because the ids differ from run to run.
 std::string WithoutIds(std::string text) {
   for (size_t at = text.find("j-"); at != std::string::npos; at = text.find("j-", at + 1)) {
     text.replace(at, text.find_first_of(" \n\"", at) - at, "j-");
@@ -112,7 +112,7 @@ class AmpctlFormats : public Ampctl {
     return names;
   }
 
-  // Returns every command below `group` ("": all commands) that has no subcommands.
+  // Returns all commands below `group` ("": all commands of ampctl) that have no subcommands.
   std::vector<std::string> AllCommands(const std::string& group = "") {
     const std::vector<std::string> below = Subcommands(group);
     std::vector<std::string> all;
@@ -130,7 +130,7 @@ class AmpctlFormats : public Ampctl {
         return absl::StrSplit(line.substr(sizeof(kHeading) - 1), ", ");
       }
     }
-    return {"table"};  // The help of a command that prints only texts for people does not list formats.
+    return {"table"};  // If a command prints only texts for people, its help does not list formats.
   }
 
   // Adds a job with a checkpoint, and returns its id.
@@ -144,15 +144,15 @@ class AmpctlFormats : public Ampctl {
   }
 };
 
-// A PNG file of one grey pixel with the value 90.
+// A PNG file with one grey pixel of the value 90.
 const std::string kOnePixelPng(
     "\x89\x50\x4e\x47\x0d\x0a\x1a\x0a\x00\x00\x00\x0d\x49\x48\x44\x52\x00\x00\x00\x01\x00\x00\x00\x01"
     "\x08\x00\x00\x00\x00\x3a\x7e\x9b\x55\x00\x00\x00\x0a\x49\x44\x41\x54\x78\x9c\x63\x88\x02\x00\x00"
     "\x5c\x00\x5b\xd8\xb4\x56\x5a\x00\x00\x00\x00\x49\x45\x4e\x44\xae\x42\x60\x82",
     67);
 
-// Returns the arguments with which to run each command. ID stands for a job that is created for the call, DIGEST for
-// an artifact that exists. "dev" is not run, because it has only the text format.
+// Returns the arguments with which to run each command. The test replaces ID by the id of a new job, and DIGEST by an
+// artifact that exists. It does not run "dev", which has only the text format.
 const std::map<std::string, std::string>& ArgumentsOf() {
   static const std::map<std::string, std::string> kArguments = {{"job submit", "-f job.yaml"},
                                                                 {"job list", ""},
@@ -219,7 +219,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
 TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
   Write("job.yaml", "name: x\ndata:\n  batch_size: 4\n");
   Write("token", "ampd_token\n");
-  Write("labels", std::string("\0\0\x08\x01\0\0\0\x01\x02", 9));  // an IDX file
+  Write("labels", std::string("\0\0\x08\x01\0\0\0\x01\x02", 9));  // an IDX file with one label
   Write("text", "In the beginning was the word.\n");
   std::filesystem::create_directories(folder_ + "/pictures/cat");
   Write("pictures/cat/one.png", kOnePixelPng);
@@ -264,11 +264,11 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
       }
       EXPECT_EQ(result.exit_code, 0) << name << "\n" << result.err;
       if (has.size() == 1) {
-        continue;  // plain text, which may be empty
+        continue;  // plain text may be empty
       }
       EXPECT_TRUE(HasShape(result.out, format)) << name << "\n" << result.out;
       const std::string shown = WithoutIds(result.out);
-      // The text format of a submit prints only the id, as -o name does.
+      // The text of commands that create a job is only the id, as with -o name.
       const bool says_the_same = format == OutputFormat::kName && (command == "job submit" || command == "job retry" ||
                                                                    command == "job clone" || command == "job predict");
       EXPECT_TRUE(says_the_same || by_output.emplace(shown, name).second)
@@ -362,7 +362,7 @@ TEST_F(AmpctlFormats, AFollowedSubmitHasTheFormatsOfAWatch) {
 }
 
 TEST_F(AmpctlFormats, NothingFromAHostileServerControlsTheTerminal) {
-  // These print nothing that a server sent.
+  // Commands that print no text of the server.
   const std::set<std::string> kLocal = {"checkpoint verify",
                                         "checkpoint export",
                                         "checkpoint download",
@@ -390,7 +390,7 @@ TEST_F(AmpctlFormats, NothingFromAHostileServerControlsTheTerminal) {
   Write("labels", std::string("\0\0\x08\x01\0\0\0\x01\x02", 9));
   fake_.artifacts.AddToEveryJob("a profile", "profile-1.json.gz");
   for (const auto& [command, arguments] : ArgumentsOf()) {
-    bool shows_a_text = kLocal.contains(command) || command == "job logs";  // a log is only cleaned on a terminal
+    bool shows_a_text = kLocal.contains(command) || command == "job logs";  // ampctl escapes a log only on a terminal
     for (const std::string& format : shows_a_text ? std::vector<std::string>() : FormatsInHelp(command)) {
       SCOPED_TRACE(absl::StrCat(command, " -o ", format));
       fake_.jobs.script()->answers_gradients = command == "job gradients";
@@ -406,12 +406,12 @@ TEST_F(AmpctlFormats, NothingFromAHostileServerControlsTheTerminal) {
       for (const std::string& text : {result.out, result.err}) {
         EXPECT_EQ(ColouredLines(text), text);
         EXPECT_THAT(text, Not(HasSubstr("\x1b[31mRED")));
-        // The table of a policy is one text of many lines, which the server has put together.
+        // The server returns a policy's table as one text, so its line breaks are printed.
         EXPECT_TRUE(command == "policy show" || !absl::StrContains(text, "\nFORGED")) << text;
         shows_a_text = shows_a_text || absl::StrContains(text, "\\u202eFLIP");
       }
     }
-    // compare prints policies and numbers; the fake server's hostile texts are in neither.
+    // compare prints policies and numbers, in which the fake server has no hostile texts.
     EXPECT_TRUE(shows_a_text || command == "compare")
         << command << " shows no text of the server, so it belongs to kLocal";
   }

@@ -1,4 +1,4 @@
-// Tests of the commands that list things, and of the ways to name a job.
+// Tests the commands that list things, and the ways to name a job.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

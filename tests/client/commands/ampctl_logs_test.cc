@@ -16,7 +16,7 @@ using ::testing::Not;
 
 class AmpctlLogs : public Ampctl {
  protected:
-  // Adds a job with this many attempts, whose logs are `logs`. Returns its id.
+  // Adds a job with this number of attempts. logs[i] is the log of attempt i + 1. Returns the job's id.
   std::string AddJob(v1::Job::State state, int num_attempts, const std::vector<std::string>& logs) {
     job_ = fake_.jobs.Add("n", state);
     job_.set_num_attempts(num_attempts);
@@ -27,7 +27,8 @@ class AmpctlLogs : public Ampctl {
     }
     return job_.id();
   }
-  // Lets the job get this state and number of attempts later.
+  // Sets the state and the number of attempts that the job will have when ampctl reconnects. Several calls give the
+  // records for several reconnections.
   void Then(v1::Job::State state, int num_attempts) {
     job_.set_state(state);
     job_.set_num_attempts(num_attempts);

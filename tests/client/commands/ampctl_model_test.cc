@@ -43,8 +43,8 @@ json WithoutDropout(json model) {
   return model;
 }
 
-// Adds a bfloat16 twin to the model, and the two nodes that the twin describes: a cast of the logits to a dtype that
-// the model asks for, and a factor of ones whose dtype follows that of other values.
+// Adds two nodes to the model, and the entry "twin" that describes their dtypes: a cast of the logits to a dtype that
+// the model requests ("meant"), and a factor of ones whose dtype follows that of other values ("follows").
 json WithTwin(json model) {
   const json float32 = {{"as_scalar_type", graph::kFloat}};
   AddCall(model, "to.dtype", {{"self", graph::Named("head")}, {"dtype", float32}}, "to", "", "", {graph::kBatch, 10});

@@ -1,4 +1,4 @@
-// Tests of `ampctl job predict`.
+// Tests `ampctl job predict`.
 #include <gmock/gmock.h>
 
 #include "tests/client/ampctl_fixture.h"
@@ -12,7 +12,7 @@ constexpr char kData[] = "data: {predict: {idx: {images: d/i}}}\n";
 
 class AmpctlPredict : public Ampctl {
  protected:
-  // Adds a job that was trained, with checkpoints at the steps 100, 200 and 300, and returns its id.
+  // Adds a trained job with checkpoints at the steps 100, 200 and 300, and returns its id.
   std::string AddTrained() {
     v1::Job job = fake_.jobs.Add("trained", v1::Job::SUCCEEDED);
     v1::JobSpec& spec = *job.mutable_spec();

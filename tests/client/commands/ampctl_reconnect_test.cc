@@ -1,4 +1,4 @@
-// Tests --retry-for: how long the commands that follow a job try to reach a server that does not answer.
+// Tests --retry-for, which sets how long a command that follows a job tries to reach a server that does not answer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

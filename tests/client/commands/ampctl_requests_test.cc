@@ -1,4 +1,4 @@
-// Tests the commands that create and change jobs: the requests that they send.
+// Tests the requests that the commands for creating and changing jobs send.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -354,7 +354,7 @@ TEST_F(Ampctl, AProfile_IsRequestedAndWrittenToOneFile) {
   EXPECT_THAT(written.err, HasSubstr("open it at https://ui.perfetto.dev"));
   EXPECT_EQ(*ReadFile(folder_ + "/clothes-profile-step-0.json.gz", 100), "part one, part two");
   EXPECT_EQ(fake_.jobs.script()->updates.back().profile_steps(), 7);
-  // A file that exists is kept, and the job is not asked.
+  // If the file to write exists, ampctl keeps the file and does not ask the job for a profile.
   const size_t num_updates = fake_.jobs.script()->updates.size();
   Write("trace.json.gz", "mine");
   const Result exists = Run("job profile clothes trace.json.gz");
@@ -501,8 +501,8 @@ TEST_F(Ampctl, AnUnreachableServer_IsOneLineOfWhyAndOneOfWhatToDo) {
             "HOST:PORT\n");
 }
 
-// gRPC's own resolver waits for a DNS server even if /etc/hosts has the name. Only the lines that gRPC writes for
-// debugging say which resolver it uses.
+// ampctl must use the system's resolver by default: gRPC's own resolver waits for a DNS server even if /etc/hosts has
+// the name. Only gRPC's debug log says which resolver is in use.
 TEST_F(Ampctl, NamesOfHostsAreResolvedAsTheSystemDoes) {
   const std::string debugged = absl::StrCat(kNoServer, " GRPC_VERBOSITY=debug ");
   EXPECT_THAT(Run("job list", debugged).err, HasSubstr("Using native dns resolver"));

@@ -1,4 +1,4 @@
-// Tests what ampctl prints of texts from outside: names, messages, logs, files and times.
+// Tests how ampctl prints texts of other programs and users: names, messages, logs, files and times.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using ::testing::Not;
 
 TEST_F(Ampctl, ErrorsOfAHostileServerDoNotControlTheTerminal) {
   fake_.hostile_text.Set(kHostile);
-  const std::string id = "j-nonenonenonenone";  // a whole id, which needs no look-up
+  const std::string id = "j-nonenonenonenone";  // has the form of an id, so ampctl does not search for it by name
   for (const std::string& command : {"job show " + id, "job watch " + id, "job logs " + id, "job cancel " + id,
                                      "checkpoint list " + id, std::string("worker drain none")}) {
     const Result result = Run(command);

@@ -1,5 +1,5 @@
-// Command lines as people write them by mistake. The golden file shows what ampctl says. Every message must say what is
-// wrong, with which word, and what to do.
+// Tests the messages for wrong command lines of the kinds that people write by mistake. The golden file has the
+// messages. Every message must say what is wrong, with which word, and what to do.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The words after "ampctl", as a shell reads them.
+// The wrong command lines, without "ampctl", as typed in a shell.
 std::vector<std::string> WrongLines() {
   return {"",
           "job",

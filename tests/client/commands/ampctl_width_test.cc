@@ -1,4 +1,4 @@
-// Tests that what ampctl prints fits the width of the terminal.
+// Tests that ampctl's output fits the width of the terminal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ class AmpctlWidth : public Ampctl {
     Write("job.yaml", kGoodJob);
   }
 
-  // Returns the lines that a terminal shows, without colours.
+  // Returns the lines that ampctl prints on a terminal with this number of columns, without colours.
   std::vector<std::string> Lines(const std::string& arguments, int columns) {
     const Result result = RunOnTerminal(arguments, columns);
     EXPECT_NE(result.out, "") << arguments;

@@ -17,8 +17,8 @@ inline std::string SafetensorsOf(const std::vector<TensorEntry>& tensors, const 
   return *EncodeSafetensorsHeader({.tensors = tensors, .metadata = {}, .data_begin = 0}) + data;
 }
 
-// Writes a checkpoint into `folder` as a trainer does, and returns its manifest. The checkpoint is of step 20 and has
-// two parameters; the optimizer keeps an average of one of them.
+// Writes a checkpoint of step 20 into `folder` in the format of a trainer, and returns its manifest. The checkpoint has
+// two parameters, and the optimizer's average of one of them.
 inline CheckpointManifest WriteCheckpoint(const std::string& folder) {
   std::filesystem::create_directories(folder);
   CheckpointManifest manifest = {.job_id = "j-aaaaaaaaaaaaaaa0",

@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// A version that is `minor` minor versions newer than this one.
+// Returns a version that is `minor` minor versions newer than ampctl's version.
 std::string Newer(int minor) {
   const MinorVersion own = *ParseVersion(Version());
   return absl::StrCat(own.major, ".", own.minor + minor, ".7");

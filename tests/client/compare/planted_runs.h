@@ -11,15 +11,15 @@
 #include "client/compare/comparison.h"
 #include "client/compare/run_facts.h"
 
-// Jobs and runs that are made so that the right verdict is known.
+// Jobs and runs with chosen numbers, so that a test knows the right verdict.
 namespace ampd::client {
 
-// A job that has trained, as its server reports it. Its loss falls from 2.3 to `loss` and varies a little.
+// The chosen numbers of a finished job. Its loss falls from 2.3 to `loss` with a small variation.
 struct PlantedJob {
   std::string precision = "fp32";
   uint64_t seed = 0;
-  double loss = 0.5;    // To which the loss falls.
-  double noise = 0.02;  // Height of the variation of each step's loss.
+  double loss = 0.5;    // the loss to which the curve falls
+  double noise = 0.02;  // the largest variation of a step's loss
   double step_seconds = 0.01;
   int64_t memory_bytes = int64_t{100} << 20;
   std::optional<double> accuracy = 0.9;
@@ -27,7 +27,7 @@ struct PlantedJob {
   std::string device_name = "AMD EPYC 9R14";
   int num_threads = 2;
   int num_steps = 200;
-  int asked_steps = 0;  // Above num_steps: the job stopped early, after num_steps of these.
+  int asked_steps = 0;  // If above num_steps, the job stopped early: after num_steps of these steps.
   v1::Job::State state = v1::Job::SUCCEEDED;
   v1::Reason::Code reason = v1::Reason::SUCCEEDED_NORMALLY;
 };
@@ -66,7 +66,7 @@ inline v1::Job JobOf(const PlantedJob& planted) {
   return job;
 }
 
-// The loss of a step: a falling curve with a variation that looks random but is the same in every run of a seed.
+// Returns the loss of a step: a falling curve plus a variation that looks random, but depends only on seed and step.
 inline double LossAt(const PlantedJob& planted, int step) {
   const double variation = std::sin(step * 12.9898 + static_cast<double>(planted.seed) * 78.233) * 43758.5453;
   return planted.loss + (2.3 - planted.loss) * std::exp(-step / 15.0) +
@@ -80,7 +80,7 @@ inline RunRecord RecordOf(const PlantedJob& planted) {
   for (int step = 1; step <= planted.num_steps; ++step) {
     steps->add_step(step);
     steps->add_loss(static_cast<float>(LossAt(planted, step)));
-    // The pace alternates by 1%, and the first step is slow.
+    // The pace varies by 1% from step to step. The first step takes 50 times as long as the others.
     const double seconds = planted.step_seconds * (step == 1 ? 50 : step % 2 == 0 ? 1.01 : 0.99);
     steps->add_samples_per_second(static_cast<float>(kPlantedBatch / seconds));
     steps->add_memory_allocated_bytes(planted.memory_bytes / 2);

@@ -14,7 +14,8 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A comparison of three policies: bf16 is to be taken, fp16 is emulated, apex-o3 is faster and less accurate.
+// Returns a comparison of fp32, the baseline, with three policies: bf16 should be recommended, fp16 is emulated, and
+// apex-o3 is faster, but less accurate.
 Comparison FourPolicies() {
   Comparison comparison = {.id = "c-1a2b3c4d", .model = "fashion", .rates = {.price_per_device_hour = 2.5}};
   comparison.policies =

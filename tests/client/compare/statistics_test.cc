@@ -28,7 +28,7 @@ TEST(StudentQuantile, IsThatOfThePublishedTables) {
 TEST(MeanOfPairs, HasTheTIntervalOfTheMean) {
   const Difference difference = MeanOfPairs({1, 2, 3});
   EXPECT_DOUBLE_EQ(difference.value, 2);
-  // The standard deviation is 1, so the half width is t(2) / sqrt(3).
+  // The sample standard deviation is 1, so the half width is t / sqrt(3), with t = 4.3027 for 2 degrees of freedom.
   EXPECT_NEAR(difference.half_width.value(), 4.3027 / std::sqrt(3.0), 1e-4);
   EXPECT_FALSE(difference.exceeds_noise());
   EXPECT_TRUE(MeanOfPairs({2.0, 2.1, 1.9, 2.0}).exceeds_noise());
@@ -42,7 +42,7 @@ TEST(MeanOfPairs, OfOnePairHasUnknownNoiseAndExceedsNothing) {
 }
 
 TEST(Smoothed, IsTheAverageOfTensorBoard) {
-  // TensorBoard with the weight 0.5: 1, (0.5*1 + 2) / 1.5, (0.25*1 + 0.5*2 + 4) / 1.75.
+  // TensorBoard's averages for the weight 0.5: 1, (0.5*1 + 2) / 1.5, (0.25*1 + 0.5*2 + 4) / 1.75.
   EXPECT_THAT(Smoothed({1, 2, 4}, 0.5),
               ElementsAre(DoubleNear(1, 1e-12), DoubleNear(2.5 / 1.5, 1e-12), DoubleNear(5.25 / 1.75, 1e-12)));
 }

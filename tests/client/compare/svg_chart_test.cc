@@ -46,7 +46,8 @@ TEST(SvgChart, EqualCurvesAreAllSeen) {
 
 TEST(SvgChart, ALineThatRisesFarAboveItsBeginning_DoesNotFlattenTheOthers) {
   const std::string svg = SvgChart("Loss", {{"fp32", 0, Curve({2, 1}), {}}, {"fp16", 1, Curve({2, 1e9}), {}}});
-  // The axis ends at 1.5 times 2, so fp32 uses half of the height: from 3 to 1 there are 253.8 pixels.
+  // The y axis ends at 3, which is 1.5 times the highest first value 2. The curve of fp32 falls from 2 to 1, which is
+  // half of the 253.8 pixels between 3 and 1.
   EXPECT_THAT(svg, HasSubstr("d=\"M64.0 138.9L744.0 265.8\""));
 }
 

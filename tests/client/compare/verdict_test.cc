@@ -180,7 +180,7 @@ TEST(Judge, OfSeveralFasterPolicies_TakesTheFastestThatIsAccurate) {
 TEST(Judge, WithRepeats_TheIntervalsAreOverTheSeeds) {
   std::vector<PlantedJob> jobs;
   for (const uint64_t seed : {1, 2, 3, 4}) {
-    // bf16 is worse by 0.01 under every seed, which one run would not show.
+    // bf16's loss is higher by 0.01 under every seed. A single run could not show this, because its noise is 0.2.
     jobs.push_back({.precision = "fp32", .seed = seed, .noise = 0.2, .step_seconds = 0.02});
     jobs.push_back({.precision = "bf16", .seed = seed, .loss = 0.51, .noise = 0.2, .step_seconds = 0.01});
   }

@@ -46,14 +46,14 @@ v1::ModelFile Described(const json& model, const ModelQuestion& question = Quest
   return DescribeModel(Parsed(model), question);
 }
 
-// Returns what the description of the model file says about an op such as "conv2d.default".
+// Returns the entry of an op, such as "conv2d.default", in the description of a model file.
 ModelOp OpOf(const v1::ModelFile& file, const std::string& name) {
   const auto found =
       std::find_if(file.ops().begin(), file.ops().end(), [&](const ModelOp& op) { return op.op() == "aten." + name; });
   return found == file.ops().end() ? ModelOp() : *found;
 }
 
-// Returns how many ops the policy computes in each way, as text: "lower bfloat16 4; fp32  1".
+// Returns the numbers of ops by the way in which the policy computes them: "lower bfloat16 4; fp32  1".
 std::string Shares(const v1::ModelPolicy& policy) {
   return absl::StrJoin(policy.shares(), "; ", [](std::string* out, const v1::ModelPolicy::Share& share) {
     absl::StrAppend(out, OpRule::Class_Name(share.policy()), " ", share.dtype(), share.emulated() ? " emulated " : " ",
@@ -121,7 +121,7 @@ TEST(DescribeModel, ConstantsOfEvaluationOnly_AreListed) {
   EXPECT_EQ(file.modules_size(), Described(Net()).modules_size()) << "it is of no other module";
 }
 
-// When output 1, the stem's features, is selected as the logits, nothing after the stem is trained.
+// Selects output 1, the stem's features, as the logits. Then nothing after the stem is trained.
 TEST(DescribeModel, AnotherSelectedOutput_ChangesWhatIsTrained) {
   ModelQuestion question = Question();
   question.output = 1;
@@ -144,7 +144,7 @@ TEST(DescribeModel, ModulesComeBeforeThoseInThem_WithWhatIsInThem) {
     lines.push_back(
         absl::StrCat(module.path(), " ", module.type(), " ", module.num_parameters(), " ", module.num_ops()));
   }
-  // Numbers of parameters. stem: 216 + 16; body: 32 * 512 + 32 and twice 32 * 32 + 32; head: 330; and 3 unused.
+  // Expected numbers of parameters. stem: 216 + 16; body: 32 * 512 + 32 and twice 32 * 32 + 32; head: 330; 3 unused.
   EXPECT_THAT(
       lines,
       ElementsAre(" net.Net 19093 9", "stem torch.nn.modules.container.Sequential 232 3",
@@ -247,7 +247,7 @@ TEST(DescribeModel, PoliciesAreResolvedAsTheTrainerDoes) {
   EXPECT_EQ(Shares(file.policies(1)), "lower bfloat16 5; fp32  1; as_input  4");
   EXPECT_EQ(Shares(file.policies(2)), "lower bfloat16 4; lower float8_e4m3fn 1; fp32  1; as_input  4");
   EXPECT_THAT(file.policies(2).fp8_layers(), ElementsAre("body.1"));
-  // The policy's table equals what ResolvePolicy returns for the training program with its loss.
+  // The policy's table must equal that of ResolvePolicy for the training program with its loss.
   const auto programs = graph::ImportPrograms(Parsed(Net()), {});
   v1::PrecisionPolicy policy;
   policy.set_preset("bf16");

@@ -21,7 +21,7 @@
 namespace ampd::client {
 namespace {
 
-// Returns a job at step 60 of 100. Its loss scale backed off at step 20 and grew at step 40.
+// Returns a job at step 60 of 100. Its loss scale was lowered after step 20 and raised after step 40.
 WatchedJob HalfDone() {
   WatchedJob watched;
   v1::WatchJobResponse message;
@@ -64,7 +64,7 @@ WatchedJob HalfDone() {
   return watched;
 }
 
-// Returns the screen with its colours as text, after a check of its size.
+// Checks that the screen has the size in `options`, and returns it as text with readable escape sequences.
 std::string ScreenText(const WatchedJob& watched, const ScreenOptions& options) {
   const std::string screen = RenderWatchScreen(watched, options);
   const std::vector<std::string> rows = absl::StrSplit(absl::StripSuffix(screen, "\n"), '\n');
@@ -283,7 +283,7 @@ TEST(Render, WaitingPausedAndFinishedJobsSayWhy) {
   metrics->clear_eval_accuracy();
   metrics->set_eval_perplexity(17.25);
   absl::StrAppend(&all, RenderEnd(*job), "\n");
-  metrics->clear_eval_perplexity();  // as for a regression
+  metrics->clear_eval_perplexity();  // a regression has neither accuracy nor perplexity
   absl::StrAppend(&all, RenderEnd(*job), "\n");
   ExpectGolden("tests/golden/client/watch_states.txt", all);
 }
@@ -481,7 +481,7 @@ TEST(JobText, AFinishedJobShowsItsAttemptsTimesAndFinalMetrics) {
                RenderJob(job, {absl::FromUnixSeconds(1'003'600), absl::UTCTimeZone()}));
 }
 
-// A job that stopped early at step 400 of 1000.
+// Returns a job that stopped early at step 400 of 1000.
 v1::Job StoppedEarly() {
   v1::Job job;
   job.set_id("j-abcdefghijklmnop");
@@ -573,7 +573,7 @@ TEST(JobText, WideAddsTimesPaceLabelsAndWhereCheckpointsAre) {
   *attempt->mutable_end_time() = At(1'000'060);
   attempt->mutable_outcome()->set_kind(v1::Outcome::FAILED);
   attempt->mutable_outcome()->set_signal(9);
-  job.add_attempts();  // an attempt of which nothing is known
+  job.add_attempts();  // an attempt whose fields are all empty
   v1::Checkpoint* checkpoint = job.add_checkpoints();
   checkpoint->set_attempt(1);
   checkpoint->set_path("j-a/1/step-5");
@@ -654,7 +654,7 @@ TEST(Render, BarsTablesAndNumbers) {
   EXPECT_EQ(Printable("\xc2\x9b[2J\xc2\x80\xc2\xa0\xc3\x9b\xc2"), "\\u009b[2J\\u0080\\u00a0\xc3\x9b\\xc2");
 }
 
-// Everything in a text from outside that could control a terminal.
+// A text with every kind of character that could control a terminal.
 constexpr char kHostile[] = "a\x1b[31m\u009b2J\u202eb\u2066\u200f\u061c\u2028\x7f\r\nc";
 
 TEST(Printable, EscapesWhateverControlsATerminal) {

@@ -20,7 +20,8 @@
 namespace ampd::client {
 namespace {
 
-// Texts that some reader of YAML takes for something else, or that break a line or the file, when they lack quotes.
+// Returns texts that need quotes in YAML: without quotes, some reader of YAML would read another type of value, or the
+// text would break the line or the file.
 std::vector<std::string> HardTexts() {
   return {"no",
           "No",
@@ -143,7 +144,7 @@ TEST(Yaml, TextsAndNumbersMeanTheSameToEveryReader) {
                          {"numbers", {numbers}},
                          {"flags", {YamlValue::Mapping{{"True", YamlFlagOf(true)}, {"False", YamlFlagOf(false)}}}}}};
   const std::string yaml = WriteYaml(all);
-  // tests/client/render/yaml_readers_test.py reads this file with PyYAML, which follows YAML 1.1.
+  // tests/client/render/yaml_readers_test.py reads this golden file with PyYAML, which implements YAML 1.1.
   ExpectGolden("tests/golden/client/values.yaml", yaml);
   const YAML::Node read = YAML::Load(yaml);
   for (const std::string& text : HardTexts()) {

@@ -27,7 +27,7 @@ using testing::HasSubstr;
 constexpr Role kAllRoles[] = {Role::kViewer, Role::kSubmitter, Role::kOperator,
                               Role::kAdmin,  Role::kAgent,     Role::kScraper};
 
-// The methods of all services of the API, by their full names.
+// Returns the methods of all services of the API. The key is the full name.
 std::map<std::string, const MethodDescriptor*> AllMethods() {
   std::map<std::string, const MethodDescriptor*> methods;
   for (const google::protobuf::FileDescriptor* file :
@@ -46,7 +46,7 @@ std::map<std::string, const MethodDescriptor*> AllMethods() {
 
 Identity Somebody(Role role) { return Identity::InAllTenants("user:alice", role); }
 
-// Alice, with some roles, each in some tenants.
+// Returns the identity of a user Alice who has these roles, each in some tenants.
 Identity Alice(std::map<Role, Tenants> roles) { return {.name = "user:alice", .roles = std::move(roles)}; }
 
 TEST(Rules, EveryMethodOfTheApiHasOneRow_AndNoOtherRowsExist) {
@@ -61,7 +61,7 @@ TEST(Rules, EveryMethodOfTheApiHasOneRow_AndNoOtherRowsExist) {
   EXPECT_EQ(rows, methods) << "rows are ordered by method";
 }
 
-// The guard finds the job by the request's field "id"; no request has that field for anything else.
+// The guard finds the job of a request by the field "id", so no request may use that field for anything else.
 TEST(Rules, AMethodNamesAJob_ExactlyIfItsRequestHasTheFieldId) {
   for (const auto& [name, method] : AllMethods()) {
     const Rule* const rule = FindRule(name);
@@ -128,7 +128,8 @@ TEST(CheckWorker, AnAgentIsOnlyTheWorkersThatItsPatternMatches) {
 const Rule& CancelRule() { return *FindRule("ampd.v1.JobService/CancelJob"); }
 const Rule& GetRule() { return *FindRule("ampd.v1.JobService/GetJob"); }
 
-// Whether the identity may see a job of Alice in a tenant, and what it is told when it cancels the job or one of Bob's.
+// The view that an identity has of a tenant's jobs: whether it sees them, and the reasons with which it is refused when
+// it cancels a job of Alice and a job of Bob (empty: not refused).
 struct View {
   bool sees = false;
   std::string own;
@@ -221,7 +222,7 @@ TEST(CheckWorkersTenants, AnOperatorChangesWorkersThatServeNoOtherTenant) {
   EXPECT_TRUE(CheckWorkersTenants(Somebody(Role::kAdmin), "w1", Tenants({"nlp"})).ok());
 }
 
-// The page docs/access-table.md: what each role may call.
+// The page docs/access-table.md lists what each role may call.
 TEST(Rules, ThePage_EqualsTheTable) {
   std::string page =
       "# What each role may call\n\n<!-- Made from server/access/rules.cc by server_access_test with "

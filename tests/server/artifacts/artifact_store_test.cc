@@ -109,7 +109,7 @@ class ArtifactStoreTest : public testing::Test {
     ASSERT_TRUE(begun.ok()) << begun.status();
     ASSERT_TRUE(begun->upload->Append(std::string_view(content).substr(begin, end - begin)).ok());
   }
-  // How much of a content the store has: "7" for a part of 7 bytes, or "whole".
+  // Returns how much of a content the store has: "7" for a part of 7 bytes, or "whole".
   std::string Received(const std::string& content) {
     auto upload = store_->GetUpload(tenant_, Sha256Hex(content));
     return !upload.ok()             ? Told(upload.status())
@@ -152,7 +152,7 @@ class ArtifactStoreTest : public testing::Test {
 
   TemporaryFolder folder_;
   SimulatedClock clock_;
-  std::string tenant_ = "default";  // Of the calls of the helpers and tests.
+  std::string tenant_ = "default";  // The tenant of all calls in a test.
   int64_t quota_bytes_ = 1 << 20;
   absl::Duration retention_ = absl::Hours(24 * 30);
   bool clock_is_steady_ = true;
@@ -445,11 +445,11 @@ TEST_F(ArtifactStoreTest, ListsNewestFirstPageByPage) {
       names.push_back(artifact.name());
     }
     request.set_page_token(page->next_page_token());
-    // The token has a time in it. A count would tell how much others upload.
+    // The token contains a time. A count instead would reveal how much other tenants upload.
     int64_t time = 0;
     EXPECT_TRUE(request.page_token().empty() ||
                 (absl::SimpleAtoi(request.page_token(), &time) && time >= absl::ToUnixMicros(clock_.Now())));
-    // A listing that has begun does not show names that are added meanwhile.
+    // This name is added while the listing is in progress, so the listing must not show it.
     ASSERT_TRUE(store_->PutSample(tenant_, "j-1", 1, SampleOf(9, "a", absl::StrCat(names.size()))).ok());
   } while (!request.page_token().empty());
   EXPECT_THAT(names, ElementsAre("j-1/step-5/a", "j-2/step-4/a", "j-1/step-3/a", "j-2/step-2/a", "j-1/step-1/a"));
@@ -543,8 +543,8 @@ TEST_F(ArtifactStoreTest, OpenBringsFilesAndNamesIntoLine) {
   ASSERT_TRUE(Upload("taken away").ok());
   store_.reset();
   ASSERT_EQ(unlink(FileOf("taken away").c_str()), 0);
-  // Files that a crash may leave: an upload whose name was not recorded yet, the temporary file of a sample, and a
-  // partial file whose content was also uploaded completely.
+  // Files that a crash may leave behind: an upload whose name was not recorded yet, the temporary file of a sample, and
+  // a partial file whose content was also uploaded completely.
   ASSERT_TRUE(WriteFileAtomically(FileOf("nameless"), "nameless").ok());
   ASSERT_TRUE(WriteFileAtomically(FileOf("sample") + ".tmp.7", "sam").ok());
   ASSERT_TRUE(WriteFileAtomically(FileOf("whole") + ".partial", "wh").ok());
@@ -581,7 +581,8 @@ TEST_F(ArtifactStoreTest, OpenKeepsWhatCameOfAContentWhoseFileWasTakenAway) {
   EXPECT_EQ(Received("taken away"), "10");
 }
 
-// Whoever knows the digest of a content must not learn from the store whether another tenant has it, nor get it.
+// The digest of a content must not be enough to learn from the store whether another tenant has the content, nor to
+// download it.
 TEST_F(ArtifactStoreTest, TenantsUploadForThemselves_AndContentsAreStoredOnce) {
   ASSERT_TRUE(Upload("content").ok());
   UploadPart("begun", 0, 3);
@@ -609,7 +610,7 @@ TEST_F(ArtifactStoreTest, TenantsUploadForThemselves_AndContentsAreStoredOnce) {
   const std::vector<std::string> files = Files();
   EXPECT_EQ(std::count(files.begin(), files.end(), name), 1);
 
-  live_ = {{name, "j-7"}};  // A job of the default tenant.
+  live_ = {{name, "j-7"}};  // A job of the default tenant uses the upload.
   ASSERT_TRUE(store_->Delete(Tenants({"vision"}), name).ok());
   EXPECT_EQ(Told(store_->Hold("vision", name).status()), "NOT_FOUND ARTIFACT_NOT_FOUND");
   tenant_ = "default";
@@ -623,7 +624,8 @@ TEST_F(ArtifactStoreTest, AnUploadThatBrokeOffStaysItsTenants) {
   Reopen();
   EXPECT_EQ(Received("content"), "3");
   EXPECT_THAT(Files(), ElementsAre("vision." + Sha256Hex("content") + ".partial"));
-  // As a crash leaves it that came after the content got its name in the folder, but not in the index.
+  // Recreates the state after a crash in which the content had already got its name in the folder, but not in the
+  // index.
   UploadPart("content", 3, 7);
   store_.reset();
   const std::string partial = folder_.Path("artifacts/vision." + Sha256Hex("content") + ".partial");
@@ -641,7 +643,7 @@ TEST_F(ArtifactStoreTest, AnUploadThatBrokeOffStaysItsTenants) {
   EXPECT_THAT(Files(), ElementsAre(Sha256Hex("content")));
 }
 
-// Schema 1 had no tenants.
+// An older server wrote schema 1, which had no tenants.
 TEST_F(ArtifactStoreTest, WhatAnOlderServerStoredBelongsToTheDefaultTenant) {
   ASSERT_TRUE(Upload("content").ok());
   ASSERT_TRUE(store_->PutSample("default", "j-1", 1, SampleOf(1, "a", "text")).ok());
@@ -666,7 +668,8 @@ TEST_F(ArtifactStoreTest, OpenLeavesAloneWhatIsNoFile) {
   EXPECT_THAT(Files(), ElementsAre("lost+found"));
 }
 
-// A symlink to itself replaces the file. Looking it up fails, as for a file on a failing disk.
+// A symlink to itself replaces the file. Looking up the file then fails with the kind of error that a failing disk
+// gives.
 TEST_F(ArtifactStoreTest, OpenDropsNoNameWhoseFileItCanNotLookFor) {
   ASSERT_TRUE(Upload("content").ok());
   store_.reset();
@@ -679,7 +682,7 @@ TEST_F(ArtifactStoreTest, OpenDropsNoNameWhoseFileItCanNotLookFor) {
   EXPECT_EQ(*Content(Sha256Hex("content")), "content");
 }
 
-// Whichever call of SQLite fails, afterwards an upload is complete or can be resumed, and every name has its content.
+// Whichever SQLite call fails, every upload is afterwards complete or can be resumed, and every name has its content.
 TEST_F(ArtifactStoreTest, AFailureOfTheIndexLosesNothing) {
   store_.reset();
   FaultyVfs disk;

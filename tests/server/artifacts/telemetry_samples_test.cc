@@ -100,7 +100,7 @@ TEST_F(TelemetrySamplesTest, OnAFullDiskASampleBecomesAnEventAndTheRestGoesOn) {
 }
 
 // StoreSamples moves the samples of a batch into the artifact store, and leaves only their sequences in the batch. The
-// test appends such batches to the metric store.
+// test appends such batches to the metric store, which must find no gap in the sequences.
 TEST_F(TelemetrySamplesTest, TheirSequencesCountAmongTheOthers) {
   StoreOnDisk store;
   v1::TelemetryBatch batch = Steps(1, 2);

@@ -23,7 +23,7 @@ using graph::Net;
 using graph::WriteArchive;
 using testing::HasSubstr;
 
-// Tests with artifacts that are files in a folder, whose names are the artifacts' names.
+// In these tests, artifacts are files in a folder. An artifact's name is the name of its file.
 class UploadedModelsTest : public testing::Test {
  protected:
   UploadedModels::Options Options() {

@@ -1,4 +1,4 @@
-// Backups of a whole server that runs in this process, and servers that are restored from them.
+// Tests backups of a whole server that runs in this process, and servers that are restored from them.
 #include "server/backup/backup.h"
 
 #include <gmock/gmock.h>
@@ -56,7 +56,7 @@ class BackupTest : public testing::Test {
                           .before_step = std::move(before_step)});
   }
 
-  // A job that has run: with points, events, a log, a checkpoint and a sample.
+  // Runs a job to its end that has points, events, a log, a checkpoint and a sample. Returns the job's id.
   std::string RunJob(ScriptedWorker* worker) {
     const std::string id = server_.CreateJob().id();
     const v1::AttemptKey key = worker->Adopt(id);
@@ -72,7 +72,8 @@ class BackupTest : public testing::Test {
     return id;
   }
 
-  // The events of a job that has ended. Its last ones are stored within moments; after a restart, from the journal.
+  // Returns the events of a job that has ended. Polls until the last event is there, because it is stored a little
+  // after the job's end, and after a restart only when the journal has been replayed.
   static v1::ListEventsResponse Events(ServerAccess& server, const std::string& id) {
     v1::ListEventsRequest request;
     request.set_id(id);
@@ -88,11 +89,11 @@ class BackupTest : public testing::Test {
     return response;
   }
 
-  // What a client sees of a job, as text: the job, points, events and the names of its samples.
+  // Returns as text what a client sees of a job: the job, points, events and the names of its samples.
   static std::string Shown(ServerAccess& server, const std::string& id) {
     v1::Job job = server.GetJob(id);
-    job.clear_progress();   // The latest numbers are in memory only.
-    job.clear_retention();  // From the server's flags.
+    job.clear_progress();   // Memory only; a restart loses the latest numbers.
+    job.clear_retention();  // Depends on the server's flags.
     v1::ListMetricPointsRequest points;
     points.set_id(id);
     points.set_include_superseded(true);
@@ -125,7 +126,7 @@ class BackupTest : public testing::Test {
 
   TemporaryFolder folder_;
   const std::string data_ = folder_.Path("data");
-  // The data directory of `init`, on which the server then runs.
+  // The result of `init` for the data directory that the server uses.
   const absl::StatusOr<std::string> initialized_ = InitServer({.data_dir = data_, .hosts = {"localhost"}});
   TestServer server_;
 };
@@ -180,7 +181,7 @@ TEST_F(BackupTest, ServerThatIsStopped_IsBackedUpToo) {
   EXPECT_EQ(restored.GetJob(id).state(), v1::Job::SUCCEEDED);
 }
 
-// The steps of a backup, as `before_step` gets them.
+// The backup passes each of its steps to `before_step`, which lets one of them fail.
 TEST_F(BackupTest, BackupThatFailsAtAnyStep_LeavesNothing) {
   ScriptedWorker worker(&server_, "w1");
   RunJob(&worker);
@@ -201,7 +202,8 @@ TEST_F(BackupTest, BackupThatFailsAtAnyStep_LeavesNothing) {
   }
 }
 
-// Runs `work` in a child process that is killed before its n-th step, for every n. Returns the number of steps.
+// Runs `work` repeatedly in a child process. In the nth run, the child is killed before its nth step. Returns the
+// number of steps.
 int KillAtEachStep(const std::function<void(const BeforeStep&)>& work, const std::function<void(int)>& examine) {
   for (int fatal = 1;; ++fatal) {
     const pid_t child = fork();
@@ -283,13 +285,13 @@ TEST_F(BackupTest, EveryDamagedFile_IsFoundBeforeTheServerIsRestored) {
     const std::string path = folder_.Path("backup/" + file.path);
     const std::string content = *ReadFile(path, 64 << 20);
     std::vector<std::string> all_damaged = {content + "x"};
-    if (!content.empty()) {  // The audit log may have no entry yet.
+    if (!content.empty()) {  // The audit log may still be empty.
       all_damaged.push_back(content.substr(0, content.size() - 1));
       all_damaged.push_back(content);
       all_damaged.back()[content.size() / 2] ^= 1;
     }
     for (const std::string& damaged : all_damaged) {
-      fs::remove(path);  // An artifact's file has a second name in the data directory.
+      fs::remove(path);  // An artifact's file is also linked in the data directory.
       ASSERT_TRUE(WriteFileAtomically(path, damaged).ok());
       const absl::Status refused = Restore().status();
       EXPECT_EQ(ReasonOf(refused), "BACKUP_DAMAGED") << file.path;
@@ -365,7 +367,7 @@ TEST_F(BackupTest, DamagedOrMissingContent_FailsTheBackupAndNamesIt) {
 }
 
 // While the backup runs, the server finishes one more job. The backup has copied the journal by then, so the restored
-// server does not have that job.
+// server must not have that job.
 TEST_F(BackupTest, WhatHappensDuringTheBackup_IsWhollyThereOrNotAtAll) {
   ScriptedWorker worker(&server_, "w1");
   const std::string before = RunJob(&worker);
@@ -388,8 +390,8 @@ TEST_F(BackupTest, WhatHappensDuringTheBackup_IsWhollyThereOrNotAtAll) {
   EXPECT_EQ(restored.jobs().GetJob(Context().get(), request, &job).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
-// The telemetry of a backup may be of a moment after that of the journal. Here it is much later: the job has ended in
-// it.
+// A backup copies the telemetry after the journal, so the telemetry may be newer. Here it is much newer: according to
+// the telemetry the job has already ended.
 TEST_F(BackupTest, TelemetryOfALaterMoment_IsTrimmedToTheJournal) {
   const std::string id = server_.CreateJob().id();
   ScriptedWorker worker(&server_, "w1");
@@ -425,8 +427,8 @@ TEST_F(BackupTest, TelemetryOfALaterMoment_IsTrimmedToTheJournal) {
   EXPECT_THAT(events.ShortDebugString(), Not(HasSubstr("SUCCEEDED")));
 }
 
-// The whole way of an attempt that runs on: its worker follows the restored server, leaves with a checkpoint, and its
-// telemetry has an event in place of what the backup lacks. The worker then follows the old server no more.
+// Follows an attempt that keeps running across a restore. Its worker follows the restored server, which pauses the
+// attempt. In place of the telemetry that the backup lacks there is an event. The old server then refuses the worker.
 TEST_F(BackupTest, WorkerOfTheOldServer_FollowsTheRestoredOne) {
   const std::string id = server_.CreateJob().id();
   ScriptedWorker worker(&server_, "w1", "agent");
@@ -459,7 +461,7 @@ TEST_F(BackupTest, WorkerOfTheOldServer_FollowsTheRestoredOne) {
   ASSERT_TRUE(restored.jobs().ListEvents(Context().get(), request, &events).ok());
   EXPECT_THAT(events.ShortDebugString(), HasSubstr("telemetry 6 to 9 was dropped: the server was restored"));
   EXPECT_THAT(events.ShortDebugString(), HasSubstr("the server was restored from a backup of "));
-  // A report to the old server that reflects the epoch of the restored one.
+  // Sends the old server a report that reflects the epoch of the restored server.
   auto context = Context();
   auto stream = server_.workers().Attach(context.get());
   v1::WorkerReport report;
@@ -492,7 +494,7 @@ TEST_F(BackupTest, TwoRestoresOfOneBackup_HaveEpochsInTheirOrder) {
   EXPECT_LT(epochs[0], epochs[1]);
 }
 
-// The server's audit log is rotated between two looks at it: names move on, and no part is lost.
+// The audit log is rotated while the backup copies it, so files are renamed. No file may be missing in the backup.
 TEST_F(BackupTest, AuditLogWithOldFiles_IsCopiedWhole) {
   ASSERT_TRUE(WriteFileAtomically(data_ + "/audit.log.1", "older\n").ok());
   ASSERT_TRUE(WriteFileAtomically(data_ + "/audit.log.2", "oldest\n").ok());

@@ -87,7 +87,7 @@ TEST_F(CheckTest, DamagedPageOfAnyDatabase_IsFound) {
     const std::string path = absl::StrCat(data_, "/", name);
     const std::string good = *ReadFile(path, kMax);
     std::string bad = good;
-    bad.replace(4096, 512, 512, '\x5a');  // The start of the second page: the root of the first table or index.
+    bad.replace(4096, 512, 512, '\x5a');  // The start of the second page, the root of the first table or index.
     ASSERT_TRUE(WriteFileAtomically(path, bad).ok());
     EXPECT_THAT(Check(), HasSubstr(absl::StrCat("WRONG  ", name, ": "))) << name;
     EXPECT_THAT(Check(), HasSubstr("restore the newest backup"));

@@ -16,7 +16,7 @@ BackupManifest Small() {
   BackupManifest manifest;
   manifest.ampd_version = "1.2.3";
   manifest.time = absl::FromUnixMicros(1'700'000'000'123'456);
-  manifest.epoch = uint64_t{1} << 53 | 1;  // No double has this value.
+  manifest.epoch = uint64_t{1} << 53 | 1;  // No double represents this value exactly.
   manifest.last_update = 4711;
   manifest.files = {{"journal.db", 4096, "aa", 0600}, {"tls/ca.pem", 7, "bb", 0644}};
   return manifest;

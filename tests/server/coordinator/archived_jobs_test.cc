@@ -19,7 +19,7 @@ using v1::Outcome;
 class ArchivedCheckpointTest : public CoordinatorTest {
  protected:
   void SetUp() override {
-    worker_retention = absl::ZeroDuration();  // The worker's record stays, with its list of files to delete.
+    worker_retention = absl::ZeroDuration();  // Keeps the worker's record, which lists files to delete.
     CoordinatorTest::SetUp();
     ScriptedWorker worker("w1");
     id = CreateId();
@@ -46,7 +46,7 @@ class ArchivedCheckpointTest : public CoordinatorTest {
     request.set_id(id);
     coordinator->commands().DeleteJob(request, [this](absl::Status status) { answers.push_back(ReasonOf(status)); });
   }
-  // The steps of the job's checkpoints, as in "40 50"; "none" if the job is gone.
+  // Returns the steps of the job's checkpoints, as in "40 50"; "none" if the job no longer exists.
   std::string Kept() {
     v1::ListCheckpointsRequest request;
     request.set_id(id);
@@ -68,7 +68,8 @@ class ArchivedCheckpointTest : public CoordinatorTest {
   std::vector<std::string> answers;
 };
 
-// Each command of a client on a finished job must have the same answer before and after the job leaves the memory.
+// A client's command for a finished job must have the same answer while the job is in memory and after it was moved to
+// the history table.
 class OrdersToFinishedJobTest : public ArchivedCheckpointTest {
  protected:
   template <typename Request>

@@ -15,7 +15,7 @@
 
 namespace ampd::server {
 
-// A worker without an agent process: it reports what the test put into `report`.
+// A worker without an agent process. It reports what the test stores in `report`.
 struct ScriptedWorker {
   explicit ScriptedWorker(const std::string& name, const std::string& agent = "");
   // Replaces all attempts of the report by this one.
@@ -24,10 +24,10 @@ struct ScriptedWorker {
   v1::WorkerReport report;
 };
 
-// A small job with a spec of about `num_bytes`: it has that many bytes of module rules.
+// Returns the spec of a small job that is about `num_bytes` large, because it has that many bytes of module rules.
 v1::JobSpec LargeSpec(size_t num_bytes);
 
-// A coordinator over a journal in memory, on a simulated clock, without threads. It records the notifications of
+// Tests of a coordinator with a journal in memory and a simulated clock, without threads. Records the notifications of
 // StateListener.
 class CoordinatorTest : public testing::Test, public StateListener {
  protected:
@@ -44,11 +44,12 @@ class CoordinatorTest : public testing::Test, public StateListener {
   std::string CreateId() { return (*Create())->id(); }
   std::string CreateIdOf(const std::string& preset);
   std::string RemoveWorker(const std::string& name);
-  // Sends the worker's report and lets the coordinator do everything that follows from it. Returns the directive that a
-  // stream would send to the worker then. The worker's next report says that it has received this directive.
+  // Sends the worker's report and lets the coordinator do everything that follows from the report. Returns the
+  // directive that a stream would then send to the worker. The worker's next report says that it has received this
+  // directive.
   v1::WorkerDirective Exchange(ScriptedWorker& worker);
-  // Lets the worker report. Expects that the worker is assigned `job`, the only waiting job, and reports the attempt as
-  // RUNNING.
+  // Sends the worker's report. Expects that the worker is assigned `job`, the only waiting job, and then reports the
+  // attempt as RUNNING.
   v1::AttemptKey StartOn(ScriptedWorker& worker, const std::string& job);
 
   std::string Shown(const std::string& job);
@@ -79,12 +80,12 @@ class CoordinatorTest : public testing::Test, public StateListener {
   std::vector<std::string> leaps;
   std::vector<std::string> troubles;  // The lines of OnWorkerTrouble.
   int num_events = 0;
-  int num_searches = 0;  // The number of searches for jobs that can begin.
+  int num_searches = 0;  // The number of placement runs.
   std::string uploaded;  // The only artifact that exists.
   int num_held = 0;
   absl::Status model_error;  // The error of reading the uploaded model.
   int num_models_read = 0;
-  std::string started_over;  // Why a job started over.
+  std::string started_over;  // The messages of all STARTED_OVER events.
 
  private:
   ModelFinder::Options Models();

@@ -52,7 +52,8 @@ TEST_F(CreateJobTest, FullDisk_RefusesSubmitsButNotCancels) {
 }
 
 TEST_F(CreateJobTest, ARepeatOfAnOlderRequest_IsAnsweredWhateverIsAdmittedToday) {
-  // An older server accepted this request: it did not check unknown fields, and admitted names that are refused today.
+  // An older server accepted this request, because it did not check unknown fields and admitted names that are refused
+  // today.
   v1::CreateJobRequest request;
   request.set_request_id("r1");
   *request.mutable_spec() = SmallSpec("Old Name");
@@ -292,7 +293,7 @@ TEST_F(CloneOfACloneTest, GoesOnFromTheCheckpointOfAnArchivedJobWhileThatIsThere
   EXPECT_EQ(ReasonOfClone(), "CHECKPOINT_NOT_FOUND");
 }
 
-// The clone and the removal of the checkpoint are requested before the ledger applies either.
+// Requests the clone and the removal of the checkpoint before the ledger applies either of them.
 TEST_F(CloneOfACloneTest, IsRefusedWhenTheCheckpointGoesMeanwhile) {
   AskToRemoveTheCheckpoint();
   EXPECT_EQ(ReasonOfClone(), "CHECKPOINT_NOT_FOUND");
@@ -528,7 +529,7 @@ TEST_F(InitialCheckpointTest, AJobThatStartsOver_BeginsWithItAgain) {
   w1.report.clear_attempts();
   Pass(absl::Seconds(16));
   EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST ckpt=8");
-  Pass(absl::Seconds(1));  // The wait for the worker begins.
+  Pass(absl::Seconds(1));  // The wait for the lost worker begins.
   Pass(absl::Minutes(9));
   Pass(absl::Minutes(2));
   EXPECT_EQ(started_over, "worker w1, which holds the checkpoint at step 8, did not come back");
@@ -557,7 +558,7 @@ TEST_F(CreateJobTest, OlderCheckpoints_AreGivenAlongWithTheOneToStartFrom) {
   EXPECT_EQ(directive.start_from().path(), absl::StrCat(id, "/1/step-40"));
   ASSERT_EQ(directive.older_checkpoints_size(), 1);
   EXPECT_EQ(directive.older_checkpoints(0).path(), absl::StrCat(id, "/1/step-20"));
-  // The clone's newest checkpoint is now its own. The older checkpoints, to which it can fall back, are those of the
+  // The clone's newest checkpoint is its own by now. The older checkpoints, to which it can fall back, belong to the
   // first job.
   v1::AttemptReport& crashed = worker.Has(directive.key(), Attempt::ENDED);
   *crashed.add_checkpoints() = CheckpointAt((*clone)->id(), 1, 60);

@@ -71,7 +71,7 @@ TEST_F(ExpiryTest, LocalCheckpointOutOfReach_StartsOverAfterTheWait) {
   Exchange(worker);
   Pass(absl::Seconds(16));
   EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST ckpt=40");
-  Pass(absl::Seconds(1));  // The wait for the worker begins.
+  Pass(absl::Seconds(1));  // The wait for the lost worker begins.
   Pass(absl::Minutes(9));
   EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST ckpt=40");
   Pass(absl::Minutes(2));
@@ -205,7 +205,7 @@ TEST_F(ExpiryTest, LostWorker_IsNotForgottenBecauseTheWallClockLeapt) {
   EXPECT_EQ(ViewOf("w1").state(), v1::Worker::LOST);
 }
 
-// A wall clock that is set back by an hour or ahead by a year changes neither leases nor deadlines nor waits.
+// Sets the wall clock back by an hour or ahead by a year. Neither may change leases, deadlines or waits.
 class LeapingClock : public CoordinatorTest, public testing::WithParamInterface<int> {
  protected:
   absl::Duration Leap() const { return absl::Hours(GetParam()); }

@@ -34,7 +34,7 @@ Job JobOf(const std::string& name, Job::State state, const std::string& team = "
   return job;
 }
 
-// Returns the names of those of four jobs that match the filter.
+// Matches the filter against four jobs. Returns the names of those that match.
 std::vector<std::string> Matching(const std::string& text) {
   const std::vector<Job> jobs = {JobOf("resnet-a", Job::RUNNING, "vision", "w1"),
                                  JobOf("resnet-b", Job::QUEUED, "vision"), JobOf("bert", Job::RUNNING, "my text", "w2"),
@@ -50,7 +50,7 @@ std::vector<std::string> Matching(const std::string& text) {
   return names;
 }
 
-// Returns what is wrong with the filter.
+// Returns the error message for the filter.
 std::string Problem(const std::string& text) {
   const absl::StatusOr<JobFilter> filter = JobFilter::Parse(text);
   EXPECT_EQ(filter.status().code(), absl::StatusCode::kInvalidArgument) << text;

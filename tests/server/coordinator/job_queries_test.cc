@@ -182,7 +182,8 @@ TEST_F(JobQueriesTest, ListJobs_FiltersAndPagesOverBothTables) {
   EXPECT_THAT(seen, testing::ElementsAre(ids[5], ids[3], ids[2], ids[1])) << "pages hold matching jobs only";
 }
 
-// Returns why the jobs wait, the newest first: "NO_WORKERS!" with an exclamation mark if no worker could run the job.
+// Returns why the jobs wait, the newest job first. An exclamation mark, as in "NO_WORKERS!", means that no worker could
+// run the job.
 std::vector<std::string> PendingOf(const v1::ListJobsResponse& page) {
   std::vector<std::string> all;
   for (const Job& job : page.jobs()) {
@@ -221,7 +222,7 @@ TEST_F(JobQueriesTest, AQueuedJob_SaysWhyItWaits) {
 
 class FindJobsTest : public CoordinatorTest {
  protected:
-  // Returns the ids that a text may mean, with a "+" at the end if there are more.
+  // Returns the ids of the jobs that a text may mean, with a "+" at the end if there are more.
   std::vector<std::string> Find(const std::string& text) {
     v1::FindJobsRequest request;
     request.set_text(text);

@@ -1,4 +1,4 @@
-// The trace of a job, from the call that starts it to the directive for its worker.
+// Tests how the trace of a job passes from the call that creates it to the directive for its worker.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

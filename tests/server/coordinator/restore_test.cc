@@ -1,5 +1,5 @@
-// What a server does after it was restored from a backup (RestoreServer in journal.proto), with workers that followed
-// the server that was backed up for longer than the backup knows.
+// Tests a server that was restored from a backup (RestoreServer in journal.proto). Its workers followed the old server
+// for some time after the backup was made, so they know more than the backup.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -64,7 +64,7 @@ TEST_F(SchedulerTest, StoppingWorker_IsGivenNothingNew) {
   EXPECT_EQ(Shown(id), "STARTING@w1#1");
 }
 
-// A client is answered before the scheduler compares its job with any device.
+// The answer to a client must come before the scheduler compares the client's job with any device.
 TEST_F(SchedulerTest, WithManyJobsAndDevices_AnAnswerWaitsForNoPlacement) {
   constexpr int kJobs = 10'000;
   constexpr int kDevices = 200;
@@ -158,7 +158,7 @@ class SchedulerThreadTest : public CoordinatorTest {
  protected:
   void TearDown() override {
     coordinator->scheduler().Stop();
-    ledger.reset();  // Its committer calls the coordinator.
+    ledger.reset();  // Its committer calls the coordinator, so it must end first.
   }
   void OnJobMoved(const internal::JobRecord& record, const v1::Event&) override {
     if (record.job().state() == Job::STARTING) {

@@ -73,14 +73,14 @@ TEST_F(WorkerSessionsTest, AttemptNotYetThere_IsNotTakenForGone) {
   ScriptedWorker worker("w1");
   Exchange(worker);
   const std::string id = CreateId();
-  // The directive that contains the attempt is lost on its way to the worker.
+  // This directive contains the attempt, but it is lost on its way to the worker.
   ASSERT_EQ(coordinator->sessions().CurrentDirective("w1", "a1")->attempts_size(), 1);
   worker.report.set_sequence(worker.report.sequence() + 1);
   ASSERT_TRUE(coordinator->sessions().HandleReport(worker.report).ok());
   Pump();
   EXPECT_EQ(Shown(id), "STARTING@w1#1");
   EXPECT_EQ((*coordinator->queries().GetJob(id))->num_attempts(), 1);
-  Exchange(worker);  // From here on the report reflects a directive that contains the attempt.
+  Exchange(worker);  // From now on the report reflects a directive with the attempt.
   Exchange(worker);
   EXPECT_EQ(Shown(id).substr(0, 9), "STARTING@");
   EXPECT_EQ((*coordinator->queries().GetJob(id))->num_attempts(), 2) << "an attempt that is gone was not ended";
@@ -116,7 +116,7 @@ TEST_F(WorkerSessionsTest, ReplacedAgent_IsRefused) {
 
 TEST_F(WorkerSessionsTest, AgentWithAnotherProtocol_IsRefusedAndTheOlderOneIsNamed) {
   ScriptedWorker worker("w1");
-  Exchange(worker);  // without numbers, as agents of 0.1
+  Exchange(worker);  // Agents of ampd 0.1 report no protocol numbers.
   worker.report.set_newest_protocol(kNewestWorkerProtocol + 4);
   worker.report.set_oldest_protocol(kNewestWorkerProtocol);
   Exchange(worker);
@@ -169,7 +169,7 @@ TEST_F(WorkerSessionsTest, AgentOfAnotherIdentity_IsRefusedWhileTheWorkerIsNotLo
   EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(ReasonOf(refused), "WORKER_NAME_IN_USE");
   EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("w1: red:/state, and this one is blue:/state"));
-  // The agent "red", which holds the name, continues. So does a restarted agent with the state folder of "red".
+  // The agent "red", which has the name, is still served. So is a restarted agent with the state folder of "red".
   EXPECT_EQ(Exchange(holder).attempts(0).key().token(), key.token());
   holder.report.set_incarnation("a2");
   EXPECT_EQ(Exchange(holder).attempts(0).key().token(), key.token());
@@ -231,7 +231,7 @@ TEST_F(WorkerSessionsTest, Checkpoint_IsRecordedBeforeTheOutcomeAndUsedByTheNext
   EXPECT_TRUE(coordinator->queries().FindAttempt(key)->ended);
 }
 
-// The server must not record a wrong path, because it later orders workers to delete the path.
+// A wrong path must not be recorded, because the server later orders workers to delete the files at the path.
 TEST_F(WorkerSessionsTest, CheckpointOfAnotherPathThanItsOwn_IsNeitherRecordedNorAcknowledged) {
   ScriptedWorker worker("w1");
   const std::string id = CreateId();
@@ -383,7 +383,7 @@ TEST_F(WorkerSessionsTest, CheckpointsToDelete_AreListedUntilTheWorkerReflectsTh
   EXPECT_EQ(Exchange(worker).delete_checkpoints_size(), 0);
 }
 
-// A copy of an agent's state folder has the agent's id, but is at another place.
+// A copy of an agent's state folder, which has the agent's id, is used at another place.
 TEST_F(WorkerSessionsTest, CopyOfAnAgentElsewhere_IsRefusedAndShownAndTheFirstGoesOn) {
   ScriptedWorker first("w1", "red");
   const std::string id = CreateId();
@@ -422,8 +422,8 @@ TEST_F(WorkerSessionsTest, MovedStateFolder_IsTakenOnceTheWorkerIsLost) {
   EXPECT_EQ(ViewOf("w1").state(), v1::Worker::READY);
 }
 
-// A copy at the same place, as in a copied container, looks like a restart. The first agent is then refused, and
-// yields.
+// A second agent uses a copy of the state folder at the same place, as in a copied container. That looks like a
+// restart, so the server refuses the first agent, which yields.
 TEST_F(WorkerSessionsTest, DisplacedAgentThatYields_IsTakenOnceTheOtherOneIsSilent) {
   ScriptedWorker first("w1", "red");
   Exchange(first);
@@ -446,7 +446,7 @@ TEST_F(WorkerSessionsTest, DisplacedAgentThatYields_IsTakenOnceTheOtherOneIsSile
   EXPECT_EQ(ViewOf("w1").state(), v1::Worker::READY);
 }
 
-// The server must not send tokens on the stream of the agent that had the name before, which is still open.
+// The stream of the agent that previously had the name is still open. The server must not send tokens on it.
 TEST_F(WorkerSessionsTest, Tokens_AreForTheAgentThatHasTheNameAlone) {
   ScriptedWorker red("w1", "red");
   Exchange(red);
@@ -508,8 +508,8 @@ TEST_F(WorkerSessionsTest, WorkersWhoseReportCantBe_AreRefusedByTheField) {
   }
 }
 
-// A worker reports a checkpoint that is impossible. The server does not record it, and reports it to operators once.
-// The worker's stream does not end.
+// A worker reports an impossible checkpoint. The server does not record the checkpoint, and reports it to operators
+// once. The worker's stream does not end.
 TEST_F(WorkerSessionsTest, CheckpointThatCantBe_IsNotRecordedAndTheWorkerGoesOn) {
   ScriptedWorker worker("w1");
   const std::string id = CreateId();
@@ -578,7 +578,7 @@ TEST_F(WorkerSessionsTest, HonestEnds_AreTaken) {
   Outcome& outcome = *worker.Has(StartOn(worker, id), Attempt::ENDED).mutable_outcome();
   outcome = OutcomeOf(Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
   outcome.mutable_final_metrics()->set_train_loss(0.5);
-  // Valid: the perplexity of a loss above 709 overflows.
+  // An infinite perplexity is valid, because the perplexity of a loss above 709 overflows.
   outcome.mutable_final_metrics()->set_eval_perplexity(INFINITY);
   outcome.mutable_final_metrics()->set_state_hash(std::string(64, '0'));
   Exchange(worker);
@@ -604,8 +604,8 @@ class EarlyStopTest : public CoordinatorTest {
     return (*job)->id();
   }
 
-  // Lets a worker end a job at this step, and returns the job. `checkpoint_step`: the step of a checkpoint that the
-  // attempt made before; 0: it made none.
+  // Reports that the job's attempt ended at this step, and returns the job. `checkpoint_step`: the step of a checkpoint
+  // that the attempt saved earlier; 0: it saved none.
   JobPtr EndAt(const std::string& id, int64_t step, int64_t checkpoint_step = 0) {
     ScriptedWorker worker("w1");
     const v1::AttemptKey key = StartOn(worker, id);
@@ -656,7 +656,7 @@ TEST_F(EarlyStopTest, AnEndBeforeTheAttemptsCheckpoint_IsNoSuccess) {
   EXPECT_THAT(job->message(), testing::HasSubstr("it finished at step 400, before step 450"));
 }
 
-// The trainer finds the checkpoint of step 450 damaged, begins with an older one, and stops before step 450.
+// The trainer finds the checkpoint of step 450 damaged, starts from an older one, and stops before step 450.
 TEST_F(EarlyStopTest, AnEndBeforeADamagedCheckpoint_IsASuccess) {
   const std::string id = CreateStopping();
   ScriptedWorker worker("w1");

@@ -1,4 +1,5 @@
-// Who may see which page of a real server's HTTP listener, with TLS and without, and what of it.
+// Tests access to the pages of a real server's HTTP listener, with and without TLS: who may read which page, and what
+// the page then shows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +34,7 @@ constexpr char kOk[] = "HTTP/1.1 200 ";
 constexpr char kUnknown[] = "HTTP/1.1 401 ";
 constexpr char kForbidden[] = "HTTP/1.1 403 ";
 
-// A request whose headers are lines, without their ends.
+// Returns an HTTP request with these headers, which are given as lines without line ends.
 std::string Request(const std::string& path, const std::vector<std::string>& headers = {}) {
   std::string request = absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
   for (const std::string& header : headers) {
@@ -44,10 +45,11 @@ std::string Request(const std::string& path, const std::vector<std::string>& hea
 
 std::string Bearer(const std::string& secret) { return "Authorization: Bearer " + secret; }
 
-// A server whose calls need a token. Its user is admin on the socket.
+// A server that requires a token for calls over TCP. The user of this test is admin on its Unix socket.
 class ScrapedServer {
  public:
-  // `with_tls`: whether the HTTP listener has TLS; its clients may then have certificates. `caller_limit`: as the flag.
+  // `with_tls`: whether the HTTP listener has TLS; clients may then have certificates. `caller_limit`: value of
+  // --caller-limit.
   explicit ScrapedServer(bool with_tls, bool trusts_loopback = false, const std::string& caller_limit = "")
       : with_tls_(with_tls) {
     files_.Write("ca.pem", authority_.certificate);
@@ -85,7 +87,8 @@ class ScrapedServer {
     EXPECT_TRUE(status.ok()) << status.error_message();
   }
 
-  // The whole answer to a request; with the certificate of this common name, if the listener has TLS.
+  // Returns the whole answer to a request. `certificate`: common name of the client's certificate, if the listener has
+  // TLS.
   std::string Ask(const std::string& request, const std::string& certificate = "") {
     const ListenAddress address = {"127.0.0.1", server_->metrics_port()};
     if (!with_tls_) {

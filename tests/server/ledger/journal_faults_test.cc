@@ -1,5 +1,5 @@
-// Makes each disk call of the journal fail in turn: in one run only that call, in another run that call and all later
-// ones. Each run ends with a power cut.
+// Makes each disk call of the journal fail in turn. In one run only that call fails, in another run that call and all
+// later calls. Each run ends with a simulated power cut.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,8 +28,8 @@ namespace fs = std::filesystem;
 
 constexpr int kSomeSeeds = 3;
 
-// A folder that is deleted with its content. It is in memory if possible, because thousands of them are created. The
-// FaultyVfs decides what survives a power cut, so a real disk is not needed.
+// A folder that is deleted with its content. It is in memory if possible, because the test creates thousands of such
+// folders. FaultyVfs decides what survives a power cut, so a real disk is not needed.
 class ShortLivedFolder {
  public:
   ShortLivedFolder()
@@ -51,7 +51,7 @@ SqliteJournal::Options OptionsFor(const std::string& folder) {
   return options;
 }
 
-// Everything that a journal holds. It makes no difference whether an update is in the snapshot or comes after it.
+// The content of a journal. It does not show whether an update is in the snapshot or comes after it.
 struct Holding {
   std::vector<std::string> updates;
   std::map<std::string, std::string> history;
@@ -91,11 +91,11 @@ Holding HoldingAfter(int num_groups) {
 
 std::string SnapshotOf(size_t num_updates) { return absl::StrCat("state after ", num_updates, std::string(5000, 's')); }
 
-// Plays a server's use of its journal, given as one letter per step:
+// Uses a journal in the way a server does. Each step is one letter:
 //
 //   o  open and recover    a  append the next group    c  compact    f  read the history table    q  close
 //
-// The story ends as a server does, at the first error of a call that writes.
+// Like a server, the story ends at the first error of a call that writes.
 class Story {
  public:
   explicit Story(const std::string& folder) : folder_(folder) {}
@@ -110,7 +110,7 @@ class Story {
         status = Append();
       } else if (step == 'c') {
         status = journal_->Compact(num_updates(), SnapshotOf(num_updates()));
-        status = absl::IsResourceExhausted(status) ? absl::OkStatus() : status;  // The ledger would retry later.
+        status = absl::IsResourceExhausted(status) ? absl::OkStatus() : status;  // A ledger would retry later.
       } else if (step == 'f') {
         LookIntoHistory();
       } else {
@@ -123,7 +123,7 @@ class Story {
     return absl::OkStatus();
   }
 
-  // Continues the story of `before`. REQUIRES: this story's folder is a copy of the folder of `before`.
+  // Continues the story `before`. REQUIRES: this story's folder is a copy of the folder of `before`.
   void GoOnFrom(const Story& before) { num_acknowledged_ = before.num_acknowledged_; }
 
   int num_acknowledged() const { return num_acknowledged_; }
@@ -192,9 +192,9 @@ absl::StatusOr<Holding> Read(const std::string& folder) {
 
 struct Scenario {
   std::string name;
-  std::string before;  // Steps that run without faults first.
-  std::string steps;   // Steps during which calls fail.
-  int at_least;        // The least number of calls that these steps make to the disk.
+  std::string before;  // First steps, in which no call fails.
+  std::string steps;   // The steps in which calls fail.
+  int at_least;        // The least number of disk calls in `steps`.
 };
 
 void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
@@ -210,7 +210,7 @@ const Scenario kScenarios[] = {
 
 class JournalFaults : public testing::TestWithParam<Scenario> {
  protected:
-  // Plays the scenario with the nth call failing. Returns false when there is no such call.
+  // Runs the scenario and lets the nth call fail. Returns false if there is no nth call.
   bool Play(int64_t nth, bool sticky, FaultyVfs::Fault fault) {
     const ShortLivedFolder earlier, folder;
     FaultyVfs vfs;
@@ -218,8 +218,8 @@ class JournalFaults : public testing::TestWithParam<Scenario> {
     if (!GetParam().before.empty()) {
       Story before(earlier.path());
       EXPECT_TRUE(before.Run(GetParam().before).ok());
-      // Copies the earlier story's files to `folder`: as the story closed them or, if it did not close the journal, as
-      // a crash would leave them.
+      // Copies the files of the earlier story to `folder`. If that story closed the journal, these are the closed
+      // files, otherwise the files that a crash would leave.
       SeededRandom unused(0);
       vfs.LeaveAfterPowerCut(FaultyVfs::Survivors::kAll, unused, folder.path());
       story.GoOnFrom(before);
@@ -238,7 +238,7 @@ class JournalFaults : public testing::TestWithParam<Scenario> {
     return fired;
   }
 
-  // Plays the scenario once for each call, letting that call fail. Returns the number of calls.
+  // Runs the scenario once for each of its disk calls, and lets that call fail. Returns the number of calls.
   int64_t PlayAll(bool sticky, FaultyVfs::Fault fault) {
     int64_t nth = 1;
     while (Play(nth, sticky, fault) && !HasFailure()) {
@@ -280,7 +280,7 @@ TEST_P(JournalFaults, DiskThatIsFull_LosesNoAcknowledgedGroupAndTearsNone) {
 INSTANTIATE_TEST_SUITE_P(All, JournalFaults, testing::ValuesIn(kScenarios),
                          [](const auto& info) { return info.param.name; });
 
-// A write that meets a full disk must succeed with the space that the reserve frees.
+// If a write finds the disk full, it must succeed by using the space of the reserve.
 TEST(JournalReserve, WriteThatFindsTheDiskFull_IsDoneAgainWithTheReserve) {
   int64_t nth = 1;
   int num_released = 0;
@@ -310,8 +310,8 @@ TEST(JournalReserve, DiskThatStaysFull_FailsTheAppendAndKeepsItsReason) {
   EXPECT_FALSE(fs::exists(folder.path() + "/reserve"));
 }
 
-// The end of a child process that commits pairs of jobs until a call fails: its wait status, and what it printed ("ack
-// <job>" lines, and the ledger's last messages).
+// How a child process ended that commits pairs of jobs until a call fails: its wait status and its output ("ack <job>"
+// lines, and the ledger's last messages).
 struct Ending {
   int wait_status = 0;
   std::string said;

@@ -1,6 +1,6 @@
 // Compares the journal's bytes with tests/golden/journal.txt. Bytes that older servers wrote must be read as the same
-// records and recovered to the same state. Therefore this test fails if a field changes its number, its name or its
-// type, even if the reading and the writing code change together.
+// records and recovered to the same state. Therefore this test fails if a field changes its number, name or type, even
+// if the reading code and the writing code change together.
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ constexpr char kGolden[] = AMPD_SOURCE_DIR "/tests/golden/journal.txt";
 struct Record {
   std::string type;   // A message type of ampd.internal.
   std::string text;   // Protobuf's text format, one line.
-  std::string bytes;  // Empty: not in the file yet.
+  std::string bytes;  // Empty: not yet in the golden file.
 };
 
 std::unique_ptr<Message> NewMessage(const std::string& type) {
@@ -44,7 +44,7 @@ std::unique_ptr<Message> NewMessage(const std::string& type) {
   return std::make_unique<internal::Snapshot>();
 }
 
-// A message in text format. Fields that this code does not know are shown by their numbers.
+// Returns a message in text format. Fields that this code does not know appear by their numbers.
 std::string Text(const Message& message) { return message.ShortDebugString(); }
 
 std::vector<Record> ReadRecords(std::string* preamble) {
@@ -64,7 +64,7 @@ std::vector<Record> ReadRecords(std::string* preamble) {
   return records;
 }
 
-// Rewrites the golden file. Encodes the bytes of each record that has none, and then makes every record's text from its
+// Rewrites the golden file. First encodes each record that has no bytes, then produces every record's text from its
 // bytes.
 void UpdateGolden() {
   std::string file;
@@ -101,7 +101,7 @@ TEST_F(JournalGolden, BytesOfBefore_AreReadToTheSameRecords) {
   }
 }
 
-// Adds the names of the fields that are set in the message or in messages within it.
+// Adds to `fields` the names of all fields that are set in the message or in messages within it.
 void AddFields(const Message& message, std::set<std::string>* fields) {
   std::vector<const FieldDescriptor*> set;
   message.GetReflection()->ListFields(message, &set);
@@ -198,7 +198,8 @@ TEST_F(JournalGolden, UpdatesOfBefore_AreRecoveredToTheStateThatTheyTold) {
   EXPECT_EQ(state.FindWorker("w9")->data_root_tenants(0).tenants(0), "vision");
 }
 
-// The third snapshot before the last is from when a record kept loss-scale orders instead of settings.
+// The golden file ends with several snapshots of older servers. In the fourth from the end, records have loss-scale
+// orders instead of settings.
 TEST_F(JournalGolden, LossScaleOrdersOfBefore_AreRecoveredAsSettings) {
   const Record& older = records_[records_.size() - 4];
   ASSERT_EQ(older.type, "Snapshot");
@@ -226,7 +227,7 @@ TEST_F(JournalGolden, SnapshotOfBefore_IsRecoveredWhole) {
   EXPECT_EQ(Text(recovered.State().ToSnapshot(90)), record.text);
 }
 
-// The second snapshot before the last is from when there were no tenants.
+// In the third snapshot from the end of the golden file, there are no tenants yet.
 TEST_F(JournalGolden, WhatHasNoTenant_BelongsToTheDefaultTenant) {
   const Record& older = records_[records_.size() - 3];
   ASSERT_EQ(older.type, "Snapshot");
@@ -239,7 +240,7 @@ TEST_F(JournalGolden, WhatHasNoTenant_BelongsToTheDefaultTenant) {
   EXPECT_EQ(recovered.State().FindRequest("default", "r7")->job(), "j7");
 }
 
-// The snapshot before the last one is from when jobs had no traces.
+// In the second snapshot from the end of the golden file, jobs have no traces yet.
 TEST_F(JournalGolden, AJobOfBefore_HasNoTrace) {
   const Record& older = records_[records_.size() - 2];
   ASSERT_EQ(older.type, "Snapshot");

@@ -1,4 +1,4 @@
-// The conformance suite for all implementations of Journal, and tests of the journal on disk.
+// The conformance suite, which all implementations of Journal must pass, and tests of the journal on disk.
 #include "server/ledger/journal.h"
 
 #include <fcntl.h>
@@ -48,7 +48,7 @@ ArchivedJob Finished(const std::string& id, int64_t order, int64_t end, const st
   return {id, name, order, end, "record of " + id};
 }
 
-// Opens a journal on the same storage at each call, as a restarted server does.
+// Opens a journal. All calls of one Opener use the same storage, so a second call does what a restarted server does.
 using Opener = std::function<std::unique_ptr<Journal>()>;
 
 class JournalConformance : public testing::TestWithParam<std::string> {
@@ -180,7 +180,7 @@ TEST(SqliteJournal, NewerSchema_IsRefused) {
   EXPECT_EQ(ReasonOf(SqliteJournal::Open(OptionsFor(folder)).status()), "NEWER_SCHEMA");
 }
 
-// Writes a journal as the first version of the schema had it, with one finished job for each record.
+// Writes a journal with version 1 of the schema that has one finished job for each record.
 void WriteFirstVersion(const std::string& folder, const std::map<std::string, std::string>& records) {
   auto database = SqliteDatabase::Open(folder + "/journal.db", true);
   ASSERT_TRUE(database.ok()) << database.status();
@@ -255,29 +255,30 @@ TEST(SqliteJournal, Reserve_IsMadeOnOpen) {
   EXPECT_EQ(fs::file_size(folder + "/reserve"), 1u << 16);
 }
 
-// The test cuts the write-ahead log at every byte of its tail. Each time exactly the commits that were complete before
-// the cut must be recovered.
+// Cuts off the write-ahead log at every byte of its tail. Each time, exactly the commits that were complete before the
+// cut must be recovered.
 TEST(SqliteJournal, LogCutAtEveryByteOfItsTail_RecoversWholeCommits) {
   const std::string folder = MakeFolder();
   const std::string wal = folder + "/journal.db-wal";
-  // The copy is in memory if possible, because it is opened thousands of times and nothing here depends on its syncs.
+  // The copy is in memory if possible, because it is opened thousands of times and the test does not depend on its
+  // syncs.
   const std::string copy = MakeFolder(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : testing::TempDir());
-  std::vector<uintmax_t> ends;  // Sizes of the log after each commit.
+  std::vector<uintmax_t> ends;  // The size of the log after each commit.
   std::vector<std::string> updates;
   constexpr int kCommits = 8;
-  constexpr int kTail = 2;  // The number of commits at the end whose bytes are cut one by one.
+  constexpr int kTail = 2;  // The bytes of the last kTail commits are cut off one by one.
   {
     auto journal = SqliteJournal::Open(OptionsFor(folder));
     ASSERT_TRUE(journal.ok());
     for (int i = 1; i <= kCommits; ++i) {
-      // All updates differ, so that the test notices if one is read in the place of another.
+      // No two updates are equal, so the test notices if an update is read in place of another.
       const std::vector<std::string> group = {absl::StrCat("update ", i, " a"),
                                               std::string(200, static_cast<char>('a' + i))};
       ASSERT_TRUE((*journal)->Append(GroupOf(2 * i - 1, group)).ok());
       updates.insert(updates.end(), group.begin(), group.end());
       ends.push_back(fs::file_size(wal));
     }
-    // Copies the files in the state that a crash would leave: the journal has not closed them.
+    // The journal is not closed yet, so the copied files are those that a crash would leave.
     fs::copy(folder + "/journal.db", copy + "/journal.db");
     fs::copy(wal, copy + "/journal.db-wal");
   }

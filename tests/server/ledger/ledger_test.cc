@@ -47,8 +47,8 @@ std::string Seen(const Ledger& ledger, const std::string& job) {
   return ledger.Read([&](const ClusterState& state) { return Show(state, job); });
 }
 
-// A journal whose appends can be made to fail. An append can also run a callback, with which a test checks what readers
-// see during the append.
+// A journal whose appends can be made to fail. Each append can also run a callback, with which a test checks what
+// readers see during the append.
 class WatchedJournal final : public Journal {
  public:
   absl::StatusOr<Recovered> Recover() override { return Recovered(); }
@@ -197,7 +197,7 @@ absl::Status OpenErrorOn(std::shared_ptr<MemoryJournal::Disk> disk) {
   return Ledger::Open(std::move(options)).status();
 }
 
-// A journal of another version of ampd is compacted once, with the first update of this one.
+// A journal of another version of ampd must be compacted once, with the first update of this version.
 TEST(Ledger, JournalOfAnotherVersion_IsCompactedAtTheFirstCommit) {
   for (const std::string version : {"", "0.1.7"}) {
     auto disk = std::make_shared<MemoryJournal::Disk>();
@@ -323,7 +323,7 @@ TEST(Ledger, CheckpointOfAJobThatTheSameGroupArchives_IsDropped) {
   EXPECT_EQ(Bytes(*OpenOn(disk)), before);
 }
 
-// Commits jobs in an endless loop, and writes the id of each to `out` once it is acknowledged.
+// Commits jobs in an endless loop. Writes the id of each job to `out` once the job is acknowledged.
 [[noreturn]] void CommitUntilKilled(const std::string& folder, const std::string& prefix, int out) {
   SqliteJournal::Options journal;
   journal.data_dir = folder;
@@ -348,8 +348,8 @@ TEST(Ledger, CheckpointOfAJobThatTheSameGroupArchives_IsDropped) {
   }
 }
 
-// Starts a child that commits jobs. Reads the ids that it acknowledges until at least `num_bytes` arrived, kills it,
-// and returns all ids that were read, one per line.
+// Starts a child that commits jobs. Reads the ids of acknowledged jobs until at least `num_bytes` have arrived, then
+// kills the child. Returns all ids that were read, one per line.
 std::string RunAndKill(const std::string& folder, const std::string& prefix, size_t num_bytes) {
   int pipe_ends[2];
   EXPECT_EQ(pipe(pipe_ends), 0);
@@ -376,8 +376,8 @@ std::string RunAndKill(const std::string& folder, const std::string& prefix, siz
   return text.substr(0, text.rfind('\n') + 1);
 }
 
-// Starts and kills `kills` children, one after the other. All share the journal of one new folder. Checks that the
-// journal then holds each acknowledged job once.
+// Starts and kills `kills` children, one after the other. All use the journal in one new folder. Checks that the
+// journal then contains each acknowledged job exactly once.
 void KillAndCheck(int64_t kills, SeededRandom& random) {
   const std::string folder = MakeFolder();
   std::set<std::string> acknowledged;
@@ -405,8 +405,8 @@ void KillAndCheck(int64_t kills, SeededRandom& random) {
   });
 }
 
-// A new journal is used after every 200 kills. Each child reads everything that the earlier children wrote, so the time
-// grows with the square of the kills on one journal.
+// The test uses a new journal after every 200 kills. Each child reads everything that the earlier children wrote, so
+// the time grows with the square of the number of kills on one journal.
 TEST(LedgerKill, EveryAcknowledgedJobIsThereExactlyOnce) {
   SeededRandom random(1);
   for (int64_t left = CountFromEnvironment("AMPD_KILLS", 200); left > 0 && !HasFatalFailure(); left -= 200) {

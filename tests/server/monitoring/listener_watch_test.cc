@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A listener whose probes have the result that a test sets.
+// Tests a ListenerWatch with two listeners. The test sets the results of their probes.
 class ListenerWatchTest : public testing::Test {
  protected:
   WatchedListener Listener(const std::string& name, ProbeResult* result, int64_t* num_accepts) {
@@ -39,7 +39,7 @@ class ListenerWatchTest : public testing::Test {
     options.log = [this](bool is_good, const std::string& line) { absl::StrAppend(&log_, is_good, " ", line, "\n"); };
     watch_ = std::make_unique<ListenerWatch>(std::move(options));
   }
-  // Looks several times, and returns the first error.
+  // Calls Look `num_times` times, and returns the first error.
   absl::Status Look(int num_times) {
     absl::Status result = absl::OkStatus();
     for (int i = 0; i < num_times && result.ok(); ++i) {
@@ -106,7 +106,7 @@ TEST_F(ListenerWatchTest, AListenerThatCannotBeStartedAgainEndsTheServer) {
 }
 
 TEST_F(ListenerWatchTest, WhereNoProbeEverGotThroughTheServerLives) {
-  first_ = ProbeResult::kNotAccepted;  // As behind a firewall that drops connections of the host to itself.
+  first_ = ProbeResult::kNotAccepted;  // A firewall that drops the host's connections to itself has this effect.
   second_ = ProbeResult::kUnknown;
   EXPECT_TRUE(Look(100).ok());
   EXPECT_EQ(num_restarts_, 0);

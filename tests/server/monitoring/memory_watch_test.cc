@@ -37,7 +37,7 @@ class MemoryWatchTest : public testing::Test {
 
   SimulatedClock clock_;
   int64_t resident_ = 50 * kMib;
-  int64_t free_ = 0;  // How much of it can be given back.
+  int64_t free_ = 0;  // How much of the memory can be given back.
   int num_given_back_ = 0;
 };
 
@@ -77,7 +77,7 @@ TEST_F(MemoryWatchTest, FarAboveTheLimitForTenSecondsTheServerShouldEnd) {
     EXPECT_TRUE(watch.Look().ok());
     clock_.Advance(absl::Seconds(1));
   }
-  resident_ = 50 * kMib;  // Exactly a quarter more; the ten seconds begin again.
+  resident_ = 50 * kMib;  // Exactly a quarter above the limit, so the ten seconds start over.
   EXPECT_TRUE(watch.Look().ok());
   resident_ = 51 * kMib;
   clock_.Advance(absl::Seconds(1));
@@ -129,7 +129,7 @@ TEST_F(MemoryOfSystemTest, ALimitOfTheGroupOrOfOneAboveCounts) {
   EXPECT_EQ(MemoryOfSystem(Root()), 32 * kMib);
   Write("sys/fs/cgroup/a/memory.max", "16777216\n");
   EXPECT_EQ(MemoryOfSystem(Root()), 16 * kMib);
-  Write("proc/self/cgroup", "0::/\n");  // As in a container.
+  Write("proc/self/cgroup", "0::/\n");  // The content in a container.
   Write("sys/fs/cgroup/memory.max", "8388608\n");
   EXPECT_EQ(MemoryOfSystem(Root()), 8 * kMib);
 }

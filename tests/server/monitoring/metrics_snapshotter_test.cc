@@ -1,4 +1,5 @@
-// Tests how /metrics shows jobs when they are created, end and disappear: the rendered snapshots of MetricsSnapshotter.
+// Tests which jobs /metrics shows when jobs are created, end and disappear, by rendering the snapshots of
+// MetricsSnapshotter.
 #include "server/monitoring/metrics_snapshotter.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +43,7 @@ class MetricsSnapshotterTest : public testing::Test {
     snapshotter_ = std::make_unique<MetricsSnapshotter>(&coordinator_->sessions(), &table_, &progress_, kMaxJobs);
   }
 
-  // Stores the job in this state at `now`, as a change from the ledger would. The job has done ten steps.
+  // Stores the job in this state at `now`, in the way a change from the ledger does. The job has done ten steps.
   void Put(const std::string& id, v1::Job::State state, absl::Time now, const std::string& tenant = "default") {
     auto job = std::make_shared<v1::Job>();
     job->set_id(id);

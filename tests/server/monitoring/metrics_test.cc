@@ -145,7 +145,7 @@ TEST(Metrics, JobsWhoseDataAreTokensCountThem) {
   v1::Job job = RunningJob("j-1");
   job.mutable_spec()->mutable_data()->mutable_train()->mutable_tokens()->set_sequence_length(64);
   snapshot.jobs[0].job = std::make_shared<v1::Job>(job);
-  // 10 steps of 128 samples.
+  // The job has 10 steps of 128 samples. Each sample has 64 tokens.
   EXPECT_THAT(Text(RenderFleet(snapshot)), HasSubstr(R"(ampd_job_tokens_total{job_id="j-1",tenant="default"} 81920)"));
 }
 
@@ -170,7 +170,7 @@ TEST(Metrics, EnergyAndTimeAreSumsOverTheStepsOfAnAttempt) {
   FleetSnapshot snapshot;
   snapshot.jobs.push_back({std::make_shared<v1::Job>(RunningJob("j-1")), board.Find("j-1")});
   const std::string page = Text(RenderFleet(snapshot));
-  // Half a second before the second step and before the last one; the third has no power.
+  // Each energy is the power at a step times half a second. The second and the last step count; the third has no power.
   EXPECT_THAT(page, HasSubstr("ampd_job_energy_joules_total{job_id=\"j-1\",tenant=\"default\"} 100\n"));
   EXPECT_THAT(page, HasSubstr(R"(ampd_job_step_seconds_total{job_id="j-1",tenant="default",phase="data"} 0.5)"));
   EXPECT_THAT(page, HasSubstr(R"(ampd_job_step_seconds_total{job_id="j-1",tenant="default",phase="compute"} 0.5)"));
@@ -201,7 +201,7 @@ TEST(Metrics, PhasesOfAStepHaveSeriesOfTheirOwnAndOtherStepsHaveNone) {
   segment.batch = Steps(1, 21);
   segment.batch.mutable_steps()->add_phases()->set_name("discriminator");
   segment.batch.mutable_steps()->add_phases()->set_name("generator");
-  for (int step = 1; step <= 21; ++step) {  // A phase skips steps 7, 14 and 21.
+  for (int step = 1; step <= 21; ++step) {  // One phase skips steps 7, 14 and 21.
     for (v1::PhaseColumns& phase : *segment.batch.mutable_steps()->mutable_phases()) {
       const bool is_generator = phase.name() == "generator";
       phase.add_loss(static_cast<float>(is_generator ? step : -step));
@@ -219,7 +219,7 @@ TEST(Metrics, PhasesOfAStepHaveSeriesOfTheirOwnAndOtherStepsHaveNone) {
   EXPECT_THAT(
       page, HasSubstr(R"(ampd_job_phase_skipped_steps_total{job_id="j-1",tenant="default",phase="discriminator"} 3)"));
   EXPECT_EQ(Promtool(page), "");
-  // Attempt 2 resumes from step 10. The steps beyond it, which attempt 1 skipped, must no longer be counted.
+  // Attempt 2 resumes from step 10. The later steps that attempt 1 skipped must no longer be counted.
   PointSegment again;
   again.attempt = 2;
   again.batch = Steps(1, 1, 10);
@@ -311,7 +311,7 @@ TEST(Metrics, CountsLooksForPlacesByWhatCameOfThem) {
   EXPECT_THAT(page, HasSubstr("ampd_scheduler_cycle_seconds_count 4"));
 }
 
-// The value of the first label `name` in a page, unescaped as the text format specifies, independently of the
+// Returns the value of the first label `name` on a page. Unescapes it as the text format specifies, without code of the
 // serializer.
 std::string ReadLabel(const std::string& page, const std::string& name) {
   size_t at = page.find(name + "=\"") + name.size() + 2;
@@ -395,7 +395,7 @@ TEST(ProgressBoard, CountsASkippedStepThatComesAgainOnce) {
   store.on_stored = [&](const StoredHistory& stored) { board.Update(stored); };
   ASSERT_TRUE(store.Append(1, Steps(1, 30)).ok());  // Steps 7, 14, 21 and 28 are skipped.
   EXPECT_EQ(board.Find("j")->progress.skipped_steps(), 4);
-  ASSERT_TRUE(store.Append(1, Steps(31, 40, -20)).ok());  // A rollback: steps 11 to 20 are run again.
+  ASSERT_TRUE(store.Append(1, Steps(31, 40, -20)).ok());  // A rollback: steps 11 to 20 run again.
   EXPECT_EQ(board.Find("j")->progress.skipped_steps(), 2);
   ASSERT_TRUE(store.Append(2, Steps(1, 20, 10), /*from_step=*/10).ok());  // The next attempt runs steps 11 to 30.
   EXPECT_EQ(board.Find("j")->progress.skipped_steps(), 4);

@@ -1,4 +1,4 @@
-// What a scraper of some tenants sees of all families of metrics.
+// Tests what a scraper with only some tenants sees, for all families of metrics.
 #include "server/monitoring/tenant_view.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// A job whose texts all contain its tenant's name.
+// Returns a job whose texts all contain its tenant's name.
 v1::Job JobOf(const std::string& tenant) {
   v1::Job job;
   job.set_id("j-" + tenant);
@@ -48,7 +48,7 @@ v1::Job JobOf(const std::string& tenant) {
   return job;
 }
 
-// Progress with every optional value.
+// Returns a progress in which every optional value is set.
 ProgressBoard::Entry ProgressOf(const std::string& tenant) {
   ProgressBoard::Entry entry;
   v1::Progress& progress = entry.progress;
@@ -81,7 +81,8 @@ v1::Worker WorkerOf(const std::string& name, const std::vector<std::string>& ten
   return worker;
 }
 
-// Two tenants, "marlin" and "heron". Each has a job and a worker, and there is one worker for both and one for all.
+// Two tenants, "marlin" and "heron". Each has a job and a worker. One more worker serves both, and one serves all
+// tenants.
 class TenantViewTest : public testing::Test {
  protected:
   TenantViewTest()
@@ -120,7 +121,7 @@ class TenantViewTest : public testing::Test {
 
   std::string Page(const Tenants& tenants) { return page_.Render(absl::UnixEpoch(), tenants); }
 
-  // All families that the server has.
+  // Returns all families that the server can show.
   std::vector<MetricFamily> AllFamilies() {
     std::vector<MetricFamily> families = metrics_.registry()->Collect();
     for (std::vector<MetricFamily> more :
@@ -160,7 +161,7 @@ TEST_F(TenantViewTest, AScraperOfOneTenantIsToldOfTheWorkersThatServeIt) {
   EXPECT_THAT(page_.RenderTargets(absl::UnixEpoch(), Tenants::All()), HasSubstr("\"worker-heron\""));
 }
 
-// Each family is in the table, or is left out as a whole.
+// Each family must either be in the table, or be left out as a whole.
 TEST_F(TenantViewTest, EveryFamilyIsOfTenants_OrIsLeftOut) {
   std::set<std::string> listed;
   for (const TenantFamily& family : TenantFamilies()) {

@@ -30,7 +30,7 @@ OidcConfig Config() {
   return config;
 }
 
-// A provider whose keys come from a test issuer.
+// An IdentityProvider whose keys come from a test issuer.
 class Provided {
  public:
   Provided()
@@ -140,7 +140,7 @@ TEST(IdentityProvider, TellsTheCallerNothingAndTheLogWhy_OnceAMinute) {
 
 TEST(IdentityProvider, ForgetsRememberedJwtsWhenThereAreTooMany) {
   Provided provided;
-  provided.issuer.keys()[0] = TestKey("ec", "P-256");  // It signs fast.
+  provided.issuer.keys()[0] = TestKey("ec", "P-256");  // Signing with this key is fast.
   provided.provider.keys().RefreshIfDue();
   json claims = TestIssuer::Claims(provided.clock.Now());
   for (size_t i = 0; i < IdentityProvider::kMaxRemembered + 5; ++i) {

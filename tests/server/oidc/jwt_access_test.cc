@@ -1,4 +1,5 @@
-// JWTs of an identity provider at the real server: who calls, what the call may do, and what happens when the JWT ends.
+// Tests a real server with the JWTs of an identity provider: the caller's identity, what the call may do, and what
+// happens when the JWT expires.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +32,7 @@ using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// A server that accepts the JWTs of a test issuer, whose keys it reads from a file.
+// A server that accepts the JWTs of a test issuer. It reads the issuer's keys from a file.
 class JwtServer {
  public:
   explicit JwtServer(bool has_provider = true)
@@ -59,7 +60,7 @@ class JwtServer {
 
   TestServer& server() { return server_; }
 
-  // A JWT of a member of the group.
+  // Returns a JWT for a member of the group.
   std::string JwtOf(const std::string& name, const std::string& group, absl::Duration validity = absl::Hours(1)) const {
     json claims = TestIssuer::Claims(absl::Now());
     claims["sub"] = name;
@@ -228,18 +229,18 @@ TEST(JwtAccess, JwtsOutliveARestart) {
   EXPECT_EQ(WhoIs(auth, jwt)->name(), "oidc:alice");
 }
 
-// Makes JWTs that differ from good ones in one thing.
+// Makes valid JWTs, and invalid ones that differ from a valid JWT in only one respect.
 class Forger {
  public:
   explicit Forger(const TestIssuer& issuer) : issuer_(issuer) {}
 
-  // A good one, by a drawn key and algorithm.
+  // Returns a valid JWT, signed with a random key and algorithm.
   std::string Good() {
     const auto [key, algorithm] = Signers()[Draw(Signers().size())];
     return TestIssuer::Issue(Claims(), *key, algorithm);
   }
 
-  // One that is not good; what was done to it.
+  // Returns an invalid JWT. `what` receives the reason why it is invalid.
   std::string Bad(std::string* what) {
     switch (Draw(9)) {
       case 0:
@@ -322,7 +323,7 @@ class Forger {
     const std::string good = Good();
     std::string changed = good;
     while (changed == good) {
-      const size_t at = Draw(4) == 0 ? good.size() - 1 - Draw(3) : Draw(good.size());  // Often the last ones.
+      const size_t at = Draw(4) == 0 ? good.size() - 1 - Draw(3) : Draw(good.size());  // Often the last characters.
       const char other = kAlphabet[Draw(kAlphabet.size())];
       switch (Draw(6)) {
         case 0:

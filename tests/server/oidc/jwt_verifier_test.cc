@@ -1,4 +1,4 @@
-// Each cause for which a JWT is refused, alone: every one of these is good but for one thing.
+// Tests each cause for refusing a JWT separately: every JWT here is valid except in one respect.
 #include "server/oidc/jwt_verifier.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ absl::StatusOr<VerifiedJwt> Verify(const std::string& jwt, absl::Time now = kNow
   return JwtVerifier(TestIssuer::kUrl, TestIssuer::kAudience).Verify(jwt, **keys, now);
 }
 
-// OK, or the reason for which a JWT with these claims is refused.
+// Changes one claim of a valid JWT. Returns "OK", or the reason why the JWT is refused.
 std::string With(const char* name, const json& value) {
   json claims = TestIssuer::Claims(kNow);
   claims[name] = value;
@@ -39,7 +39,7 @@ std::string Without(const char* name) {
   return verified.ok() ? "OK" : ReasonOf(verified.status());
 }
 
-// The same for a JWT with this header besides alg and kid.
+// Changes one field of the header of a valid JWT. Returns "OK", or the reason why the JWT is refused.
 std::string WithHeader(const char* name, const json& value) {
   json header = {{"alg", "RS256"}, {"kid", "rsa-1"}};
   header[name] = value;
@@ -85,7 +85,7 @@ TEST(JwtVerifier, RefusesOtherAlgorithms) {
   }
 }
 
-// The public key as the shared secret of an HMAC: everybody has it.
+// The signature is an HMAC whose shared secret is the public key. Everybody could make it, because the key is public.
 TEST(JwtVerifier, RefusesThePublicKeyAsASharedSecret) {
   for (const std::string& secret : {SharedIssuer().rsa().PublicPem(), SharedIssuer().rsa().Jwk().dump(),
                                     SharedIssuer().rsa().Jwk()["n"].get<std::string>()}) {
@@ -107,7 +107,7 @@ TEST(JwtVerifier, RefusesOtherKeys) {
   EXPECT_EQ(WithHeader("kid", "rsa-2"), "NO_KEY");
   EXPECT_EQ(WithHeader("kid", 1), kInvalid);
   EXPECT_EQ(WithHeader("kid", ""), kInvalid);
-  // A key that the JWT brings along counts for nothing.
+  // A key inside the JWT's own header must not be used to verify the JWT.
   const TestKey own("rsa-1");
   const std::string input = SigningInput({{"alg", "RS256"}, {"kid", "rsa-1"}, {"jwk", own.Jwk()}}, claims);
   EXPECT_EQ(ReasonFor(absl::StrCat(input, ".", own.Sign(input, "RS256"))), kInvalid);
@@ -224,7 +224,7 @@ TEST(JwtVerifier, RefusesOtherForms) {
   }
 }
 
-// Two readers of the same claims must not see different ones.
+// A duplicate claim must be refused, because two programs that read the JWT might use different values of it.
 TEST(JwtVerifier, RefusesAClaimThatIsThereTwice) {
   const std::string claims = TestIssuer::Claims(kNow).dump();
   for (const auto& [head, body] : std::vector<std::pair<std::string, std::string>>{

@@ -31,7 +31,7 @@ std::string JwksOf(const std::vector<std::string>& ids) {
 
 constexpr char kDiscovery[] = "https://issuer.test/.well-known/openid-configuration";
 
-// A key set whose requests a map answers.
+// A KeySet whose HTTPS requests are answered from a map.
 class Fetched {
  public:
   explicit Fetched(const std::string& source, const std::string& issuer = "https://issuer.test")

@@ -29,7 +29,7 @@ TEST(Base64Url, TakesTheOneTextOfSomeBytesOnly) {
   }
 }
 
-// Whether the key takes a signature of `signer` with this algorithm, which the header names.
+// Whether the key accepts a signature of `signer` with this algorithm, which the JWT's header names.
 bool Takes(const json& jwk, const TestKey& signer, const std::string& algorithm) {
   const std::optional<SigningKey> key = SigningKey::Of(jwk.dump());
   const std::string input = SigningInput({{"alg", algorithm}}, {{"sub", "x"}});
@@ -112,14 +112,14 @@ TEST(SigningKey, IsNotMadeOfWhatIsWeakOrMalformedOrForAnotherPurpose) {
   change(rsa, "n", Base64Url(std::string(1, '\0') + *DecodeBase64Url(rsa["n"].get<std::string>())));
   change(rsa, "n", rsa["n"].get<std::string>() + "==");
   change(rsa, "n", 65537);
-  change(rsa, "e", "AQ");    // 1
-  change(rsa, "e", "AAAB");  // 1, with zeros before it.
-  change(rsa, "e", "Ag");    // 2
-  change(rsa, "e", "A=AA");  // cjose aborts the process for it.
+  change(rsa, "e", "AQ");    // The exponent 1.
+  change(rsa, "e", "AAAB");  // The exponent 1, with leading zeros.
+  change(rsa, "e", "Ag");    // The exponent 2.
+  change(rsa, "e", "A=AA");  // cjose aborts the process on this text.
   change(rsa, "e", "");
   change(ec, "crv", "P-384");
   change(ec, "crv", "secp256k1");
-  change(ec, "x", ec["y"]);  // Is not on the curve.
+  change(ec, "x", ec["y"]);  // This point is not on the curve.
   change(ec, "x", "A=AA");
   change(ec, "y", ec["y"].get<std::string>() + "AAAA");
   bad.push_back({{"kty", "oct"}, {"k", "c2VjcmV0"}, {"kid", "rsa-1"}});

@@ -28,7 +28,7 @@ std::string NumberIn(const EVP_PKEY* key, const char* name, int num_bytes = 0) {
 
 int CoordinateBytes(const std::string& type) { return type == "P-256" ? 32 : type == "P-384" ? 48 : 66; }
 
-// The two numbers of an ECDSA signature, one after the other, as a JWS has them.
+// Returns the two numbers of an ECDSA signature one after the other, which is the form in a JWS.
 std::string RawSignature(const std::string& der, int num_bytes) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(der.data());
   ECDSA_SIG* const signature = d2i_ECDSA_SIG(nullptr, &bytes, static_cast<long>(der.size()));

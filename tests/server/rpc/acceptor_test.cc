@@ -44,13 +44,13 @@ class AcceptorTest : public testing::Test {
 
   std::unique_ptr<RawConnection> Connect() { return std::make_unique<RawConnection>(acceptor_->address()); }
 
-  // Waits until the acceptor has handed on `count` connections.
+  // Waits until the acceptor has passed on `count` connections.
   void AwaitTaken(size_t count) {
     absl::MutexLock lock(&mutex_);
     const auto has = [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return taken_.size() >= count; };
     ASSERT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&has), absl::Seconds(30)));
   }
-  // Reads from a connection that the acceptor has handed on, as a server does.
+  // Reads from a connection that the acceptor has passed on, in the way a server does.
   void ReadFrom(size_t index, size_t num_bytes) {
     absl::MutexLock lock(&mutex_);
     std::string buffer(num_bytes, '\0');
@@ -111,7 +111,7 @@ TEST_F(AcceptorTest, WhenAllMakeCallsANewOneIsClosed) {
   auto refused = Connect();
   EXPECT_TRUE(refused->IsClosed());
   EXPECT_EQ(acceptor_->counters().num_refused, 1);
-  // A connection that its receiver closes no longer counts, although the acceptor is not notified.
+  // When the receiver closes a connection, the connection must no longer count, although the acceptor is not notified.
   CloseTaken(0);
   const absl::Time deadline = absl::Now() + absl::Seconds(30);
   while (acceptor_->counters().num_accepted < 3 && absl::Now() < deadline) {
@@ -128,8 +128,8 @@ TEST_F(AcceptorTest, AcceptsAgainAfterDescriptorsHadRunOut) {
   auto first = Connect();
   AwaitTaken(1);
   {
-    // The acceptor has only its spare descriptor left. With it, the acceptor can copy the socket of a connection to
-    // close it.
+    // The acceptor has only its spare descriptor left. With it, the acceptor can duplicate the descriptor of a
+    // connection in order to close the connection.
     const DescriptorShortage shortage(/*left=*/1);
     auto waiting = Connect();
     EXPECT_TRUE(first->IsClosed()) << "it made no call, and makes room";
@@ -184,7 +184,7 @@ TEST_F(AcceptorTest, AStuckThreadIsFoundAndReportedByARestart) {
   Start(10);
   auto first = Connect();
   AwaitTaken(1);
-  mutex_.Lock();  // on_connection waits for it.
+  mutex_.Lock();  // on_connection will wait for this lock.
   auto second = Connect();
   while (acceptor_->num_accepts() < 2) {
     std::this_thread::yield();

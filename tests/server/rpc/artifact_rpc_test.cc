@@ -37,7 +37,7 @@ class ArtifactRpcTest : public testing::Test {
   ArtifactRpcTest() { Connect(); }
   void Connect() { stub_ = v1::ArtifactService::NewStub(server_.NewChannel()); }
 
-  // Uploads with these messages and returns the result of the call.
+  // Sends these messages in one upload call, and returns the result of the call.
   absl::StatusOr<v1::Artifact> Send(const std::vector<v1::UploadArtifactRequest>& messages) {
     auto context = Context();
     v1::Artifact artifact;
@@ -171,8 +171,8 @@ TEST_F(ArtifactRpcTest, AnIdleUploadDoesNotHoldUpTheEndOfTheServer) {
   ASSERT_TRUE(upload->Write(first));
   while (GetUpload("content").received_bytes() < 3) {
   }
-  // The time is measured until the upload ends, because stopping the whole server takes up to two seconds for other
-  // reasons.
+  // Measures the time until the upload ends. The time until the whole server has stopped would not do, because that
+  // takes up to two seconds for other reasons.
   const absl::Time begin = absl::Now();
   std::thread stopping([this] { server_.Stop(); });
   const absl::Status ended = FromGrpcStatus(upload->Finish());

@@ -19,7 +19,7 @@ class CallLimitsTest : public testing::Test {
   static Identity Member(const std::string& name, const std::string& tenant) {
     return {.name = name, .roles = {{Role::kSubmitter, Tenants({tenant})}}};
   }
-  // How many calls are taken before one is refused.
+  // Returns how many calls are accepted before one is refused.
   int NumTaken(const Identity& identity) {
     int num_taken = 0;
     while (num_taken < 1000 && limits_.TakeCall(identity).ok()) {
@@ -61,7 +61,7 @@ TEST_F(CallLimitsTest, TheCallersOfATenantShareItsRate) {
   EXPECT_EQ(NumTaken(Identity::InAllTenants("user:root", Role::kAdmin)), 1000);
 }
 
-// A call that one limit refuses must not use up another.
+// If one limit refuses a call, the call must not count for the other limits.
 TEST_F(CallLimitsTest, ARefusedCallCountsForNothing) {
   ASSERT_TRUE(bounds_.AddForTenants("vision:requests=30").ok());
   ASSERT_TRUE(bounds_.AddForCallers("requests=20").ok());

@@ -1,4 +1,4 @@
-// Downloads of checkpoints: a worker sends a file, and the server passes it on.
+// Tests downloads of checkpoints, in which a worker sends a file and the server passes the file on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A job with a checkpoint of step 5, whose files worker w1 has.
+// A job with a checkpoint at step 5, whose files are on worker w1.
 class CheckpointDownload : public testing::Test {
  protected:
   CheckpointDownload() : worker_(std::make_unique<ScriptedWorker>(&server_, "w1", "agent-1")) {
@@ -46,8 +46,8 @@ class CheckpointDownload : public testing::Test {
     return downloaded;
   }
 
-  // Answers the next request of the server with these messages, and returns how its call ended. `transfer`: the name
-  // of the transfer; empty: the right one.
+  // Answers the server's next request for a file with these messages, and returns how the worker's call ended.
+  // `transfer`: the name of the transfer to claim; empty: the right name.
   absl::Status Answer(std::vector<v1::FilePiece> pieces, const std::string& transfer = "") {
     asked_ = worker_->AwaitFileRequest();
     return SendFile(std::move(pieces), transfer.empty() ? asked_.transfer() : transfer);
@@ -130,7 +130,7 @@ TEST_F(CheckpointDownload, APieceThatIsTooLarge_IsRefused) {
   Downloaded downloaded;
   std::thread client([&] { downloaded = Download(request_); });
   EXPECT_EQ(Answer({Piece(std::string((1 << 20) + 1, 'x'))}).code(), absl::StatusCode::kInvalidArgument);
-  // The call never began to send the file, so another call may.
+  // The refused call never began to send the file, so another call may still send it.
   EXPECT_EQ(SendFile({Piece("content", /*is_last=*/true)}, asked_.transfer()), absl::OkStatus());
   client.join();
   EXPECT_EQ(downloaded.content, "content");
@@ -174,7 +174,7 @@ TEST_F(CheckpointDownload, ATransfer_BelongsToOneCall) {
 
 TEST_F(CheckpointDownload, AWorkerThatIsGone_IsSaidToBeUnreachable) {
   worker_ = nullptr;
-  server_.Restart();  // No worker has reported since.
+  server_.Restart();  // After the restart no worker has reported.
   const absl::Status status = Download(request_).status;
   EXPECT_EQ(ReasonOf(status), "WORKER_UNREACHABLE") << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("worker w1 saved it"));

@@ -12,7 +12,7 @@
 
 namespace ampd::server {
 
-// Calls a method of any kind with one message, which has these bytes.
+// Calls a unary or streaming method with one message that has these bytes.
 inline absl::Status CallWithBytes(const ServerAccess& access, std::string_view method, const std::string& bytes) {
   grpc::GenericStub stub(access.NewChannel());
   auto context = Context(absl::Seconds(20));
@@ -30,7 +30,7 @@ inline absl::Status CallWithBytes(const ServerAccess& access, std::string_view m
   return FromGrpcStatus(status);
 }
 
-// Calls a method of any kind with one empty message.
+// Calls a unary or streaming method with one empty message.
 inline absl::Status CallEmpty(const ServerAccess& access, std::string_view method) {
   return CallWithBytes(access, method, "");
 }

@@ -1,4 +1,4 @@
-// Tests the services that gRPC's own tools use, health and reflection, and the limits of one connection.
+// Tests the services that generic gRPC tools use (health and reflection), and the limits of one connection.
 #include "server/rpc/grpc_server.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ using google::protobuf::MessageFactory;
 using google::protobuf::TextFormat;
 using testing::HasSubstr;
 
-// A stream of any method. Its messages are sent and received as bytes.
+// A stream of any method, which sends and receives messages as bytes.
 class ByteStream {
  public:
   ByteStream(const std::shared_ptr<grpc::Channel>& channel, const std::string& method, const std::string& request)
@@ -47,7 +47,7 @@ class ByteStream {
     Await();
   }
 
-  // Waits for the next message and returns its bytes; "ended" if there is none.
+  // Waits for the next message and returns its bytes; "ended" if the stream has ended.
   std::string Next() {
     grpc::ByteBuffer message;
     call_->Read(&message, this);
@@ -77,9 +77,8 @@ class ByteStream {
 
 class GrpcServerTest : public testing::Test {
  protected:
-  // Calls the reflection service with `request`, a message in text format, and returns the response. The types of the
-  // messages are found by name in the library that implements the service. Returns null if the server has no such
-  // service.
+  // Calls the reflection service with `request`, a message in text format, and returns the response. Finds the message
+  // types by name in the library that implements the service. Returns null if the server has no such service.
   std::unique_ptr<Message> Reflect(const std::string& request) {
     const auto make = [](const std::string& type) {
       const auto* of = DescriptorPool::generated_pool()->FindMessageTypeByName("grpc.reflection.v1alpha." + type);
@@ -101,7 +100,7 @@ class GrpcServerTest : public testing::Test {
   TestServer server_;
 };
 
-// The files in a ServerReflectionResponse.
+// Returns the files in a ServerReflectionResponse.
 std::vector<FileDescriptorProto> FilesOf(const Message& response) {
   const Message& told = response.GetReflection()->GetMessage(
       response, response.GetDescriptor()->FindFieldByName("file_descriptor_response"));
@@ -138,7 +137,7 @@ TEST_F(GrpcServerTest, Reflection_DescribesAServiceToWhoKnowsNothingElse) {
 }
 
 TEST_F(GrpcServerTest, Drain_TellsThoseWhoWatchTheHealthBeforeTheirStreamEnds) {
-  // Encoded HealthCheckResponses: status SERVING and NOT_SERVING.
+  // Two encoded HealthCheckResponses, with the status SERVING and NOT_SERVING.
   constexpr char kServing[] = "\x08\x01";
   constexpr char kNotServing[] = "\x08\x02";
   ByteStream health(server_.NewChannel(), "/grpc.health.v1.Health/Watch", "");

@@ -15,7 +15,7 @@
 
 namespace ampd::server {
 
-// A watch of a job that has not ended, so the watch stays open until somebody ends it.
+// A watch of a job that does not end by itself, so the watch stays open until the server or the test ends it.
 class OpenWatch {
  public:
   OpenWatch(ServerAccess* access, const std::string& job) : context_(Context(absl::Minutes(10))) {
@@ -48,7 +48,7 @@ class OpenWatch {
     EXPECT_FALSE(status_.ok());
     return SystemClock().SinceBoot() - start;
   }
-  // With which status the watch ended. REQUIRES: AwaitEnd returned.
+  // Returns the status with which the watch ended. REQUIRES: AwaitEnd returned.
   const absl::Status& status() const { return status_; }
   void End() {
     context_->TryCancel();

@@ -24,7 +24,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Everything that a watch returns, in the notation of watch_session_test.cc.
+// Everything that a watch returned, as text (watch_session_test.cc uses the same notation).
 struct Watched {
   std::vector<std::string> kinds;
   std::vector<uint64_t> points;
@@ -577,8 +577,8 @@ TEST_F(RpcTest, DrainWorker_IsListedAndTakenBack) {
   drain.set_name("w1");
   v1::Worker shown;
   grpc::Status status = server_.admin().DrainWorker(Context().get(), drain, &shown);
-  // The worker is registered by its first report, which may not be on disk yet. Until then the call returns NOT_FOUND
-  // and is repeated.
+  // The worker's first report registers it, but the registration may not be on disk yet. Until it is, the call returns
+  // NOT_FOUND and is repeated.
   for (int i = 0; i < 100 && status.error_code() == grpc::StatusCode::NOT_FOUND; ++i) {
     worker.Report();
     status = server_.admin().DrainWorker(Context().get(), drain, &shown);

@@ -1,4 +1,5 @@
-// The server's Unix socket: who a peer is, what its role allows, and what a peer without a role can cost.
+// Tests the server's Unix socket: how a peer is identified, what its role allows, and how many resources a peer without
+// a role can use.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -30,7 +31,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A server on which the user of this test has the role, or none. Nobody is an admin by its uid.
+// A server on which the user of this test has the given role, or no role. Nobody is an admin because of its uid.
 class SocketServer {
  public:
   explicit SocketServer(std::optional<Role> role)
@@ -45,9 +46,9 @@ class SocketServer {
     user_.Connect("unix:" + server_.socket());
   }
 
-  // Over loopback, where everybody is an admin.
+  // Returns access over loopback, where everybody is an admin.
   TestServer& loopback() { return server_; }
-  // Over the socket.
+  // Returns access over the socket.
   ServerAccess& user() { return user_; }
 
  private:
@@ -143,7 +144,7 @@ TEST(SocketAccess, AServerThatStops_RemovesItsSocket_AndOneThatWasKilledIsReplac
   const std::string socket = server.socket();
   server.Stop();
   EXPECT_FALSE(std::filesystem::exists(socket));
-  ASSERT_TRUE(ListenUnix(socket).ok());  // Leaves its file behind.
+  ASSERT_TRUE(ListenUnix(socket).ok());  // Leaves the socket's file behind.
   ASSERT_TRUE(std::filesystem::exists(socket));
   server.Restart();
   ServerAccess user;
@@ -153,7 +154,7 @@ TEST(SocketAccess, AServerThatStops_RemovesItsSocket_AndOneThatWasKilledIsReplac
 
 class SocketAcceptorTest : public testing::Test {
  protected:
-  // Starts an acceptor that collects the connections and whose users are no admins.
+  // Starts an acceptor that collects the connections. Its users are no admins.
   absl::Status Start(int max_connections) {
     auto acceptor = SocketAcceptor::Bind({.path = folder_.Path("s"),
                                           .max_connections = max_connections,
@@ -228,7 +229,7 @@ TEST_F(SocketAcceptorTest, UsersWithoutAdminRightsCantTakeAllConnections) {
   EXPECT_TRUE(Await([&] { return num_passed() == 6 && acceptor_->counters().num_refused == 2; }));
   EXPECT_FALSE(acceptor_->HadRoom()) << "two were closed";
   EXPECT_TRUE(acceptor_->HadRoom());
-  // A connection that ends makes room.
+  // When a connection ends, another one can be accepted.
   {
     const absl::MutexLock lock(&mutex_);
     passed_.pop_back();
@@ -283,7 +284,7 @@ TEST(SocketProbe, FindsADeletedFileWhichARestartMakesAgain) {
   ASSERT_TRUE(acceptor->Restart().ok());
   EXPECT_EQ(acceptor->Probe(absl::Seconds(30)), ProbeResult::kAccepted);
   EXPECT_EQ(std::filesystem::status(folder.Path("s")).permissions(), std::filesystem::perms(0666));
-  // Another program has taken the path. It is left to it.
+  // Another program listens on the path now. The acceptor must not take it away.
   std::filesystem::remove(folder.Path("s"));
   const auto other = ListenUnix(folder.Path("s"));
   ASSERT_TRUE(other.ok());

@@ -1,4 +1,4 @@
-// Tenants at the real server: what one tenant's callers see and change of another's.
+// Tests tenants at a real server: what callers of one tenant can see and change of another tenant.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -99,7 +99,7 @@ TEST_F(TenantAccess, AJobBelongsToItsSubmittersTenant) {
   EXPECT_EQ(ReasonOf(Submit(*As(v1::VIEWER, "vision"), RequestFor("")).status()), "ROLE_TOO_LOW");
 }
 
-// Calls a method whose request names a job. The job is field 1 of all these requests.
+// Calls a method whose request names a job. In all these requests the job is field 1.
 absl::Status CallById(ServerAccess& as, std::string_view method, const std::string& job) {
   v1::DownloadCheckpointFileRequest request;
   request.set_id(job);
@@ -109,8 +109,8 @@ absl::Status CallById(ServerAccess& as, std::string_view method, const std::stri
   return CallWithBytes(as, method, request.SerializeAsString());
 }
 
-// The answers of every method that names a job, for the job of another tenant, equal those for a job that does not
-// exist, but for the id.
+// Compares two answers of every method whose request names a job: for a job of another tenant, and for a job that does
+// not exist. The answers must be equal except for the id.
 TEST_F(TenantAccess, AJobOfAnotherTenantDoesNotExist) {
   const std::string job = Submit(*vision_, RequestFor("", kMarker))->id(), none = "j-aaaaaaaaaaaaaaaa";
   int num_methods = 0;
@@ -131,7 +131,7 @@ TEST_F(TenantAccess, AJobOfAnotherTenantDoesNotExist) {
 
 TEST_F(TenantAccess, ListsAndSearchesShowTheCallersTenantsOnly) {
   const std::string of_vision = Submit(*vision_, RequestFor("", kMarker))->id();
-  for (int i = 0; i < 25; ++i) {  // More than a search returns, all with the same name.
+  for (int i = 0; i < 25; ++i) {  // More than a search returns; all have the same name.
     ASSERT_TRUE(Submit(*nlp_, RequestFor("", "same")).ok());
   }
   ASSERT_TRUE(Submit(*vision_, RequestFor("", "same")).ok());
@@ -217,7 +217,7 @@ TEST_F(TenantAccess, AnOperatorChangesTheJobsOfItsTenantOnly) {
   EXPECT_TRUE(As(v1::OPERATOR, "vision")->jobs().CancelJob(Context().get(), cancel, &cancelled).ok());
 }
 
-// What a caller sees of the workers: "name: jobs on it".
+// Returns the workers that a caller sees, as "name: jobs on it".
 std::vector<std::string> WorkersSeenBy(ServerAccess& as) {
   v1::ListWorkersResponse response;
   EXPECT_TRUE(as.admin().ListWorkers(Context().get(), {}, &response).ok());
@@ -229,7 +229,8 @@ std::vector<std::string> WorkersSeenBy(ServerAccess& as) {
   return shown;
 }
 
-// The server acknowledges a worker's first report while it still makes the registration durable.
+// Waits until the caller sees `count` workers. The server acknowledges a worker's first report before the registration
+// is on disk, so a worker may appear a little later.
 void AwaitWorkers(ServerAccess& as, size_t count) {
   for (const absl::Duration end = SystemClock().SinceBoot() + absl::Seconds(20);
        WorkersSeenBy(as).size() < count && SystemClock().SinceBoot() < end;) {
@@ -377,7 +378,7 @@ TEST_F(TenantLimitsAccess, ATenantWithItsFillOfArtifactsIsToldSo) {
   const absl::Status refused = Upload(*vision, std::string(6, 'b')).status();
   EXPECT_EQ(ReasonOf(refused), "TENANT_LIMIT");
   EXPECT_TRUE(RetryDelayOf(refused).has_value());
-  for (int i = 0; i < 100; ++i) {  // It is there already. An upload that was answered no longer counts as a stream.
+  for (int i = 0; i < 100; ++i) {  // Repeats use no more space, and finished uploads no stream.
     ASSERT_TRUE(Upload(*vision, std::string(15, 'a')).ok()) << i;
   }
   EXPECT_TRUE(Upload(*vision, std::string(5, 'b')).ok());
@@ -398,7 +399,7 @@ TEST_F(TenantLimitsAccess, CallsAndStreamsBeyondTheLimitAreRefused) {
   context->TryCancel();
   open->Finish();
   absl::Status again = absl::UnknownError("");
-  for (int i = 0; i < 2000 && !again.ok(); ++i) {  // The server learns of the cancellation a little later.
+  for (int i = 0; i < 2000 && !again.ok(); ++i) {  // The server notices the cancellation a little later.
     const auto third = Context();
     auto reader = vision->jobs().WatchJob(third.get(), watch);
     again = reader->Read(&snapshot) ? absl::OkStatus() : FromGrpcStatus(reader->Finish());

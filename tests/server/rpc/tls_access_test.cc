@@ -1,5 +1,5 @@
-// TLS over --listen: which certificates the server accepts, which identity and role each gives, and what happens when
-// certificates are replaced or are no longer trusted.
+// Tests TLS on --listen: which certificates the server accepts, which identity and role each gives, and what happens
+// when certificates are replaced or are no longer trusted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,10 +28,10 @@ namespace {
 using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 
-// A server with TLS, and its two authorities.
+// A server with TLS that trusts two certificate authorities.
 class TlsServer {
  public:
-  // `host`: for which the server's certificate is.
+  // `host`: the host in the server's certificate.
   explicit TlsServer(const std::string& host = "127.0.0.1") {
     WriteAuthorities(first_.certificate + second_.certificate);
     const TlsFiles tls = files_.IssueTo("server", first_, "ca.pem", {host});
@@ -49,7 +49,7 @@ class TlsServer {
   void WriteAuthorities(const std::string& certificates) { files_.Write("ca.pem", certificates); }
   void RenewServer() { files_.IssueTo("server", first_, "ca.pem", {"127.0.0.1"}); }
 
-  // A connection with a new certificate for this name.
+  // Returns access over a connection with a new certificate for this name.
   std::unique_ptr<ServerAccess> As(const std::string& name, const std::string& token = "") {
     return With(files_.IssueTo(name, first_, "ca.pem"), token);
   }
@@ -104,7 +104,7 @@ TEST(TlsAccess, ACertificateIsNamedByItsCommonName_AndWithoutAGrantHasNoRole) {
   }
 }
 
-// A client that only connects, and sends frames but no call, leaves no other trace.
+// A client that connects but makes no call leaves no other trace in the audit log.
 TEST(TlsAccess, WhoConnectsIsInTheAuditLog_OnceAMinute) {
   TlsServer server;
   for (int i = 0; i < 3; ++i) {
@@ -180,7 +180,8 @@ TEST(TlsAccess, AfterAnAuthorityIsRemoved_ItsStreamsEndAndAllOthersLiveOn) {
   server.WriteAuthorities(server.first().certificate);
   EXPECT_LT(first.AwaitEnd(), absl::Seconds(5));
   EXPECT_EQ(ReasonOf(first.status()), "CERTIFICATE_NOT_TRUSTED") << first.status();
-  // gRPC reads the file once a second too; until then it lets the client in, and the guard refuses the call.
+  // gRPC reloads the file of authorities once a second. Until then its handshake still accepts the client, and the
+  // guard refuses the call.
   EXPECT_FALSE(WhoIs(*removed).ok());
   for (const absl::Duration end = SystemClock().SinceBoot() + absl::Seconds(10);
        WhoIs(*removed).status().code() != absl::StatusCode::kUnavailable;) {
@@ -219,8 +220,9 @@ TEST(TlsAccess, WhileCertificatesAreReplaced_NoStreamBreaksAndNoCallFails) {
   std::atomic<int> num_calls = 0;
   std::thread caller([&] {
     while (!done) {
-      // Each call has a connection, and so a handshake, of its own. The certificate is one that is not replaced: a
-      // client that begins between the replacements of its key and its certificate finds a pair that does not fit.
+      // Each call makes its own connection, and so its own handshake. It uses a certificate that is never replaced.
+      // Otherwise a client that begins between the replacement of its key and that of its certificate would find a pair
+      // that does not match.
       const auto caller = WhoIs(*steady);
       EXPECT_TRUE(caller.ok()) << caller.status();
       ++num_calls;

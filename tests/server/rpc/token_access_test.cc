@@ -1,4 +1,5 @@
-// Tokens at the real server: what a call with one may do, what is accepted as one, and what happens when it ends.
+// Tests tokens at a real server: what a call with a token may do, which texts count as a token, and what happens when a
+// token expires or is revoked.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -30,7 +31,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Who the server says makes the calls with this authorization, sent as it is; the error if it refuses.
+// Returns the caller that the server identifies for calls with these `authorization` headers, or the error if it
+// refuses.
 absl::StatusOr<v1::Caller> WhoIs(v1::AuthService::Stub& auth, const std::vector<std::string>& authorizations) {
   const auto context = Context();
   for (const std::string& authorization : authorizations) {
@@ -80,16 +82,16 @@ TEST(TokenAccess, ATokenCountsMoreThanTheConnection) {
   EXPECT_EQ(ReasonOf(WhoIs(on_socket, {"Bearer ampd_wrong"}).status()), "TOKEN_UNKNOWN");
 }
 
-// Returns the secret with one change, which is drawn.
+// Returns the secret with one random change.
 std::string Mutated(const std::string& secret, std::mt19937& random) {
   const auto draw = [&random](size_t n) { return static_cast<size_t>(random() % n); };
   std::string changed = secret;
   const size_t at = draw(changed.size());
   switch (draw(8)) {
-    case 0:  // Another character.
+    case 0:  // Replace a character.
       changed[at] = static_cast<char>('!' + draw(94));
       break;
-    case 1:  // One bit.
+    case 1:  // Flip one bit.
       changed[at] = static_cast<char>(changed[at] ^ (1 << draw(7)));
       break;
     case 2:
@@ -125,7 +127,7 @@ TEST(TokenAccess, OfManyMutatedTokensNoneIsAccepted_AndTheOneBetweenThemAlwaysIs
     const std::string changed = Mutated(secret, random);
     const bool can_travel = std::all_of(changed.begin(), changed.end(), [](char c) { return c >= ' ' && c <= '~'; });
     if (changed == secret || !can_travel) {
-      continue;  // gRPC's client would send no such header.
+      continue;  // gRPC's client does not send such a header.
     }
     ++num_mutated;
     const auto caller = WhoIs(*auth, {"Bearer " + changed});
@@ -231,7 +233,7 @@ TEST(TokenAccess, TheAuditLogTellsWhoChangedWhat_AndWhoWasRefused) {
   const auto ci = server.With(server.Create("ci", v1::SUBMITTER));
   const v1::Job job = ci->CreateJob(GoodSpec("audited"));
   ci->GetJob(job.id());
-  v1::CreateJobRequest dry_run;  // It changes nothing, so it has no entry.
+  v1::CreateJobRequest dry_run;  // A dry run changes nothing, so it has no entry.
   *dry_run.mutable_spec() = GoodSpec("dry");
   dry_run.set_validate_only(true);
   v1::Job checked;

@@ -16,7 +16,7 @@
 
 namespace ampd::server {
 
-// A server whose calls over loopback need a token. Its user is admin on the socket.
+// A server that requires a token for calls over loopback. The user of this test is admin on its Unix socket.
 class TokenServer {
  public:
   // `adjust` changes the server's configuration; may be null.
@@ -65,7 +65,7 @@ class TokenServer {
     return FromGrpcStatus(v1::AuthService::Stub(admin_.NewChannel()).RevokeToken(Context().get(), request, &response));
   }
 
-  // A connection on which every call has the token.
+  // Returns a connection that sends the token with every call.
   std::unique_ptr<ServerAccess> With(const std::string& token) {
     auto access = std::make_unique<ServerAccess>();
     access->Connect({.address = server_.address(), .token = token, .tls = {}});

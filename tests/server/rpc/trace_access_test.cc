@@ -1,5 +1,5 @@
-// The trace that a client names, at the real server: who continues it, where it is shown, and what is not taken for
-// one.
+// Tests the trace that a client sends to a real server: which parts of the server continue it, where it is shown, and
+// which texts are not accepted as a trace.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ constexpr char kTraceId[] = "4bf92f3577b34da6a3ce929d0e0e4736";
 constexpr char kSpanOfClient[] = "00f067aa0ba902b7";
 constexpr char kExample[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-// Submits a job with these traceparents, sent as they are.
+// Submits a job. Sends each of these texts, unchanged, as a `traceparent` header.
 v1::Job Submit(TestServer& server, const std::vector<std::string>& traceparents) {
   const auto context = Context();
   for (const std::string& traceparent : traceparents) {
@@ -36,7 +36,7 @@ v1::Job Submit(TestServer& server, const std::vector<std::string>& traceparents)
   return job;
 }
 
-// The newest entry of the audit log.
+// Returns the newest entry of the audit log.
 v1::AuditEntry LastEntry(TestServer& server) {
   v1::ListAuditEntriesRequest request;
   request.set_limit(1);

@@ -1,4 +1,4 @@
-// The server's answers about uploaded models, through its RPCs.
+// Tests the server's answers about uploaded models, through its gRPC services.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -18,7 +18,7 @@ TEST(WorkPool, Stop_ReturnsAfterWhatWasPostedAndTakesNothingMore) {
   std::atomic<int> num_done = 0;
   pool.Start();
   for (int i = 0; i < 4; ++i) {
-    // Two of the tasks run and two wait.
+    // Two of the four tasks run, and two wait in the queue.
     ASSERT_TRUE(pool.TryPost([&] {
       stopping.WaitForNotification();
       ++num_done;

@@ -13,7 +13,7 @@ class QuietStream final : public WorkerStream {
   void End(bool /*replaced*/) override {}
 };
 
-// Counts the objects whose memory was not released. A weak pointer keeps the memory of its object.
+// Counts the objects whose memory was not released. A weak pointer also keeps the memory of its object allocated.
 template <typename T>
 struct CountingAllocator {
   using value_type = T;

@@ -46,7 +46,7 @@ class ClusterStateTest : public testing::Test {
     Apply(shared);
   }
   std::string Shown() { return Show(state, "j1"); }
-  // The paths that the worker is ordered to delete, joined by spaces.
+  // Returns the paths that the worker is ordered to delete, joined by spaces.
   std::string Deletions(const std::string& worker) {
     const auto path = [](std::string* out, const v1::CheckpointKey& key) { out->append(key.path()); };
     return absl::StrJoin(state.FindWorker(worker)->delete_checkpoints(), " ", path);
@@ -326,8 +326,8 @@ TEST_F(ClusterStateTest, StaleOwner_IsFenced) {
   EXPECT_EQ(Shown(), "j1:RUNNING@w2#2");
 }
 
-// The scheduler decides an assignment on published records. The job may have changed when the committer applies the
-// assignment.
+// The scheduler decides an assignment on published records, so the job may have changed by the time the committer
+// applies the assignment.
 TEST_F(ClusterStateTest, AssignmentDecidedBeforeTheJobStartedOver_IsRefusedAsStale) {
   StartRunning("j1", 1, "w1");
   Apply(make.Save("j1", 1, 8));
@@ -340,7 +340,7 @@ TEST_F(ClusterStateTest, AssignmentDecidedBeforeTheJobStartedOver_IsRefusedAsSta
   Apply(start_over);
   EXPECT_EQ(ReasonOfApply(assign), "STALE_DECISION");
   assign.mutable_assign_attempt()->set_job_version(0);
-  Apply(assign);  // An older server's journal may hold an assignment without a version.
+  Apply(assign);  // In an older server's journal, an assignment may lack a version.
 }
 
 TEST_F(ClusterStateTest, AssignmentWithALocalCheckpointThatAnotherAgentCannotReach_IsRefusedAsStale) {
@@ -381,7 +381,8 @@ TEST_F(ClusterStateTest, RepeatedRequest_GivesTheSameJob) {
   EXPECT_EQ(Show(state, "j3"), "j3:none");
 }
 
-// Callers see the order of their own jobs. A count would tell them how many jobs others submit between two of theirs.
+// Callers see the submit order of their own jobs. If it were a count, they would learn how many jobs others submit in
+// between.
 TEST_F(ClusterStateTest, TheSubmitOrderRisesWithTheTime_AndIsNoCount) {
   const auto order_of = [&](const std::string& job) { return state.FindJob(job)->job().submit_order(); };
   internal::Update update = make.Create("j2");
@@ -494,7 +495,7 @@ TEST_F(ClusterStateTest, CheckpointOutsideTheRoot_IsRefused) {
   }
 }
 
-// An older journal may hold a checkpoint whose path is that of another job's folder.
+// In an older journal, a checkpoint may have a path that lies in another job's folder.
 TEST_F(ClusterStateTest, CheckpointBelowAnotherJobsFolder_IsNeverDeletedThere) {
   StartRunning("j1", 1, "w1");
   for (const char* path : {"j2/1/step-1", "j2", "j1", "j1/", "j1/1", "j1/./2", "j10/1/step-1", "j1/2/step-1"}) {
@@ -687,7 +688,7 @@ TEST_F(ClusterStateTest, Snapshot_HoldsTheWholeState) {
   EXPECT_EQ(copy.queue().size(), 2u);
 }
 
-// Sets a field that this version does not know, as a newer one would.
+// Sets a field that this version does not know, in the way a newer version would.
 template <typename Message>
 void AddUnknown(const std::string& text, Message* message) {
   message->GetReflection()->MutableUnknownFields(message)->AddLengthDelimited(10'000, text);

@@ -8,22 +8,22 @@
 #include "server/state/cluster_state.h"
 #include "server/state/placement_table.h"
 
-// Specs, updates and views of a small cluster, for the tests of the core.
+// Specs, updates and views of a small cluster, for the tests of the server's state and ledger.
 namespace ampd::server {
 
 inline constexpr int64_t kSmallSteps = 1000;
 
-// A job of kSmallSteps steps that admission accepts: an mlp on synthetic data.
+// Returns the spec of a job of kSmallSteps steps that admission accepts: an MLP on synthetic data.
 v1::JobSpec SmallSpec(const std::string& name = "job");
 
-// A worker with one CPU device, "cpu".
+// Returns a worker with one CPU device, "cpu".
 v1::Worker CpuWorker(const std::string& name);
 
 v1::Checkpoint CheckpointAt(const std::string& job, int attempt, int64_t step);
-// An outcome of this kind. FINISHED has the last step of a SmallSpec, other kinds have step 0.
+// Returns an outcome of this kind. For FINISHED it has the last step of a SmallSpec, for other kinds step 0.
 v1::Outcome OutcomeOf(v1::Outcome::Kind kind, v1::Reason::Code reason);
 
-// Makes updates. The time of each is one second after the previous one.
+// Creates updates. The time of each update is one second after that of the previous one.
 class UpdateMaker {
  public:
   internal::Update Create(const std::string& id, const std::string& request_id = "", const std::string& digest = "d");
@@ -46,7 +46,7 @@ class UpdateMaker {
 // attempt, the reason if there is one, and the newest checkpoint's step if there is one.
 std::string Show(const ClusterState& state, const std::string& id);
 
-// Returns a new placement table that was filled once, with all records of the state and the facts `live` about workers.
+// Returns a new placement table, filled with all records of the state and the facts `live` about workers.
 PlacementTable FillTable(const ClusterState& state, const LiveWorkers& live);
 
 }  // namespace ampd::server

@@ -269,7 +269,7 @@ Verdict JobModel::End(const std::string& id, int attempt, bool forged, v1::Outco
   const Verdict owner = CheckOwner(job, attempt, forged);
   if (owner == Verdict::kFailedPrecondition && !forged && attempt <= static_cast<int>(job.reported_end.size()) &&
       job.reported_end[attempt - 1]) {
-    return Verdict::kUnchanged;  // The end was reported before.
+    return Verdict::kUnchanged;  // The attempt reported its end earlier.
   }
   if (owner == Verdict::kChanged) {
     EndNewest(job, kind, reason);

@@ -11,9 +11,9 @@ namespace ampd::server {
 // The expected result of an update.
 enum class Verdict { kChanged, kUnchanged, kNotFound, kAlreadyExists, kFailedPrecondition };
 
-// A simple model of ClusterState, with which the random test compares it: a small cluster, written independently of
-// ClusterState's code. It has jobs with their states, retries and attempts, and workers with one device each. It has no
-// records, events, indexes or files of checkpoints.
+// A simple model of ClusterState, written independently of its code. The random test compares the two. The model is a
+// small cluster: jobs with their states, retries and attempts, and workers with one device each. It has no records,
+// events, indexes or files of checkpoints.
 class JobModel {
  public:
   struct Job {
@@ -35,8 +35,8 @@ class JobModel {
     bool drained = false;
   };
 
-  // Each of these functions applies one update to the model: to the job with the id, or to the worker with the name. It
-  // returns the result that the server's state should give for the same update.
+  // Each of these functions applies one update to the model, for the job with the id or the worker with the name.
+  // Returns the result that ClusterState should give for the same update.
   Verdict Create(const std::string& id);
   Verdict Cancel(const std::string& id);
   Verdict Pause(const std::string& id);
@@ -55,13 +55,13 @@ class JobModel {
   Verdict Save(const std::string& id, int attempt, bool forged, int step);
   Verdict End(const std::string& id, int attempt, bool forged, v1::Outcome::Kind kind, v1::Reason::Code reason);
 
-  // Returns the job as Show in core_fixtures.h does, but without reasons and checkpoints: "j1:RUNNING@w1#2".
+  // Returns the job in the format of Show (core_fixtures.h), without reasons and checkpoints: "j1:RUNNING@w1#2".
   std::string Shown(const std::string& id) const;
   const std::map<std::string, Job>& jobs() const { return jobs_; }
   int NumAttempts(const std::string& job) const;
 
  private:
-  // The verdict on a message of an attempt: kChanged if the current owner sent it.
+  // Returns the verdict on a message of an attempt: kChanged if the current owner sent the message.
   Verdict CheckOwner(const Job& job, int attempt, bool forged) const;
   void EndNewest(Job& job, v1::Outcome::Kind kind, v1::Reason::Code reason);
 

@@ -1,4 +1,4 @@
-// Compares ClusterState with JobModel on random sequences of updates and users' orders.
+// Compares ClusterState with JobModel on random sequences of updates from workers and users.
 #include "tests/server/state/job_model.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ using v1::Attempt;
 using v1::Job;
 using v1::Outcome;
 
-// To repeat a failure, use the seed that it prints: RC_PARAMS="seed=<seed>" server_job_model_test
+// To repeat a failure, pass the seed that it prints: RC_PARAMS="seed=<seed>" server_job_model_test
 constexpr char kParameters[] = "seed=20240607 max_size=150 max_success=";
 
 enum class Verb {
@@ -56,13 +56,13 @@ constexpr v1::Reason::Code kReasons[] = {v1::Reason::TRAINER_CRASHED, v1::Reason
                                          v1::Reason::OUT_OF_MEMORY};
 constexpr Attempt::State kProgress[] = {Attempt::RUNNING, Attempt::STARTING, Attempt::SUSPENDED, Attempt::ASSIGNED};
 
-// One random update. Its numbers are small and are interpreted relative to the current state, so that a shrunk sequence
-// still makes sense.
+// One random update. Its numbers are small and relative to the current state, so that a shortened sequence still makes
+// sense.
 struct Command {
   Verb verb = Verb::kCreate;
   int job = 0;
   int worker = 0;
-  int behind = 0;  // How many attempts before the newest one the message comes from; -1: from a future one.
+  int behind = 0;  // Age of the sender: attempts before the newest; -1: a future one.
   bool forged = false;
   int detail = 0;
 };
@@ -76,7 +76,7 @@ void showValue(const Command& command, std::ostream& out) {
 }
 
 rc::Gen<Command> ACommand() {
-  // Most updates move a job forward, and few end it, so that sequences reach every state.
+  // Most random updates move a job forward, and few end it, so that the sequences reach every state.
   const auto verb = rc::gen::weightedElement<Verb>({{3, Verb::kCreate},
                                                     {2, Verb::kCancel},
                                                     {4, Verb::kPause},
@@ -102,8 +102,8 @@ rc::Gen<Command> ACommand() {
       rc::gen::set(&Command::detail, rc::gen::inRange(0, 28)));
 }
 
-// Generates the updates of one job that crashes repeatedly with checkpoints in between, which other random sequences
-// rarely do.
+// Generates updates for one job that crashes repeatedly and saves checkpoints in between. The other random sequences
+// rarely contain this.
 rc::Gen<Command> ACommandOfALongLife() {
   const auto verb = rc::gen::weightedElement<Verb>({{1, Verb::kCreate},
                                                     {2, Verb::kRegister},
@@ -144,7 +144,8 @@ class Trial {
     }
   }
 
-  // After any sequence, a job that is then cancelled ends when its attempt ends, and does not change any more.
+  // Cancels all jobs. After any sequence of updates, a cancelled job must end when its attempt ends, and then never
+  // change.
   void CancelAll(int detail) {
     for (int job = 0; job < 3; ++job) {
       Run({Verb::kCancel, job});
@@ -302,7 +303,7 @@ class Trial {
     return states;
   }
 
-  // Checks that states change only as the table of legal moves allows, and that terminal states never change.
+  // Checks that the table of legal moves allows all changes of state, and that terminal states never change.
   void CheckMoves(const StateOf& before) {
     for (const auto& [id, to] : States()) {
       const auto from = before.find(id);
@@ -314,8 +315,8 @@ class Trial {
     }
   }
 
-  // Checks that a job has one live attempt in the active states and none in the other states, and that no device is
-  // held by two live attempts.
+  // Checks that a job has one live attempt in active states and none in other states, and that no two live attempts
+  // hold the same device.
   void CheckAttempts() {
     std::set<std::pair<std::string, std::string>> held;
     for (const auto& [order, record] : state_.jobs()) {

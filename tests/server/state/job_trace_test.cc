@@ -1,4 +1,4 @@
-// The trace of a job: which call gives it, and how long the job keeps it.
+// Tests the trace of a job: which call sets it, and how long the job keeps it.
 #include <gtest/gtest.h>
 
 #include <string>

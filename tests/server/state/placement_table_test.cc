@@ -27,15 +27,17 @@ std::string ToString(const std::vector<Placement>& placements) {
   });
 }
 
-// A cluster that changes at random, and a placement table that receives each changed record.
+// A cluster that changes at random, with a placement table that receives each changed record.
 class Cluster {
  public:
   explicit Cluster(uint64_t seed) : random_(seed) {}
 
   void Change();
-  // Returns what the placement table decides now, and what a new table with the same records decides.
+  // Returns two decisions that must be equal: that of the placement table, and that of a new table with the same
+  // records.
   std::pair<std::string, std::string> Decide();
-  // Returns what the placement table contains, and what a new table with the same records contains.
+  // Returns two contents that must be equal: that of the placement table, and that of a new table with the same
+  // records.
   std::pair<std::string, std::string> Known() const { return {Show(table_), Show(FillTable(state_, live_))}; }
   int num_placed() const { return num_placed_; }
 
@@ -235,7 +237,7 @@ std::pair<std::string, std::string> Cluster::Decide() {
   return {ToString(placements), expected};
 }
 
-// After any changes, in any order, the placement table contains and decides the same as a new table with the same
+// After any changes, in any order, the placement table must contain and decide the same as a new table with the same
 // records.
 TEST(PlacementTable, AfterAnyChanges_EqualsOneThatIsFilledFromScratch) {
   int num_placed = 0;

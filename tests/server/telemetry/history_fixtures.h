@@ -24,16 +24,16 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// Adds one step. Every column has a value that identifies the sequence and the step.
+// Adds one step. The value of every column depends on the sequence and the step, so that tests can recognize it.
 void AddStep(uint64_t sequence, int64_t step, v1::TelemetryBatch* batch);
-// Returns steps with the given sequences. Each step's number is its sequence plus `step_offset`.
+// Returns steps with the sequences `first` to `last`. Each step's number is its sequence plus `step_offset`.
 v1::TelemetryBatch Steps(uint64_t first, uint64_t last, int64_t step_offset = 0);
 void AddEval(uint64_t sequence, int64_t step, v1::TelemetryBatch* batch);
 void AddEvent(uint64_t sequence, v1::Event::Kind kind, v1::TelemetryBatch* batch);
 v1::Event ServerEvent(uint64_t sequence, v1::Event::Kind kind);
 
-// Lists attempts with their steps and evaluations (e) by sequence, as in "a1[1-3,e4,7] a2[1]"; "!" marks superseded
-// ones.
+// Lists attempts with the sequences of their steps and evaluations (e), as in "a1[1-3,e4,7] a2[1]". A "!" marks
+// superseded points.
 std::string Show(const std::vector<PointSegment>& segments);
 
 // A store on disk that can be closed and opened again.
@@ -47,14 +47,14 @@ class StoreOnDisk {
   void Close() { store_.reset(); }
   std::string path() const { return folder_.Path("metrics.db"); }
 
-  // Appends and waits until the batch is durable; returns the stored sequence.
+  // Appends the batch and waits until it is durable. Returns the stored sequence.
   absl::StatusOr<uint64_t> Append(int32_t attempt, v1::TelemetryBatch batch, int64_t from_step = 0,
                                   const std::string& job = "j");
   absl::StatusOr<uint64_t> Skip(int32_t attempt, uint64_t first, uint64_t last, int64_t from_step = 0);
   absl::StatusOr<int64_t> AppendLog(int64_t offset, const std::string& text, int64_t dropped = 0);
   absl::Status AppendEvents(std::vector<v1::Event> events);
 
-  // Receives the store's on_stored calls for all jobs.
+  // Called with everything that the store passes to on_stored, for all jobs.
   std::function<void(const StoredHistory&)> on_stored;
   int64_t max_log_bytes = 8 << 20;
   int64_t max_queue_bytes = 64 << 20;

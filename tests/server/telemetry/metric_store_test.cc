@@ -58,7 +58,8 @@ TEST_F(MetricStoreTest, KeepsEveryColumn) {
   EXPECT_EQ(page->segments[0].batch.steps().SerializeAsString(), batch.steps().SerializeAsString());
 }
 
-// A column of a newer version of ampd, in the second of three batches, stays beside the rows that it belongs to.
+// The second of three batches has a column of a newer version of ampd. The column must stay with the rows to which it
+// belongs.
 TEST_F(MetricStoreTest, KeepsColumnsThatItDoesNotKnow) {
   v1::TelemetryBatch newer = Steps(3, 4);
   newer.mutable_steps()->GetReflection()->MutableUnknownFields(newer.mutable_steps())->AddLengthDelimited(1000, "xy");
@@ -251,14 +252,14 @@ TEST_F(MetricStoreTest, StoresLogTextOnceAndRefusesGaps) {
   EXPECT_EQ(Log(6).dropped_bytes, 2);
 }
 
-// Chunks of a log arrive repeated, overlapping, and with gaps, some of which are reported as dropped text. The value of
-// every byte identifies its position.
+// Appends chunks of a log that are repeated, overlap or leave gaps. Some gaps are reported as dropped text. The value
+// of every byte depends on its position, so the test can recognize it.
 TEST_F(MetricStoreTest, AnyChunksOfALog_LeaveTheBytesOfItsPlaces) {
   constexpr uint64_t kSeed = 11;
   SCOPED_TRACE(absl::StrCat("seed ", kSeed));
   SeededRandom random(kSeed);
   const auto byte_at = [](int64_t place) { return static_cast<char>('a' + (place * 7 + place / 26) % 26); };
-  std::vector<bool> kept;  // Which bytes must be stored, by position.
+  std::vector<bool> kept;  // Whether the byte at each position must be stored.
   int num_overlaps = 0, num_gaps = 0, num_accounted = 0;
   for (int i = 0; i < 400; ++i) {
     const int64_t end = static_cast<int64_t>(kept.size());
@@ -287,7 +288,7 @@ TEST_F(MetricStoreTest, AnyChunksOfALog_LeaveTheBytesOfItsPlaces) {
   for (int64_t place = 0; place < static_cast<int64_t>(kept.size());) {
     const LogPage page = Log(place, 1 + static_cast<int64_t>(random.Next() % 40));
     if (page.content.empty()) {
-      break;  // No text follows: the rest was dropped.
+      break;  // No text follows, because the rest was dropped.
     }
     EXPECT_EQ(page.offset_bytes, place + page.dropped_bytes);
     for (place = page.offset_bytes; place < page.offset_bytes + static_cast<int64_t>(page.content.size()); ++place) {
@@ -298,7 +299,7 @@ TEST_F(MetricStoreTest, AnyChunksOfALog_LeaveTheBytesOfItsPlaces) {
   EXPECT_EQ(read, kept);
 }
 
-// The store gets batches that repeat steps, overlap, leave out steps or skip ahead. It must keep the steps from 1 on,
+// Appends batches that repeat steps, overlap, leave out steps or skip ahead. The store must keep the steps from 1 on,
 // without a gap.
 TEST_F(MetricStoreTest, AnyBatches_LeaveTheRunWithoutAGap) {
   constexpr uint64_t kSeed = 12;
@@ -380,7 +381,8 @@ TEST_F(MetricStoreTest, LeavesAnEventInPlaceOfTelemetryThatWasRefused) {
   EXPECT_EQ(AllEvents(), "1:TELEMETRY_REFUSED ");
 }
 
-// An agent does not send again what a server acknowledged before it was restored from a backup.
+// After a restore from a backup, telemetry can be missing that the old server had acknowledged. The agent does not send
+// it again.
 TEST_F(MetricStoreTest, TelemetryAfterAGapThatNobodyFills_IsStoredBehindAnEvent) {
   ASSERT_TRUE(store_.Append(1, Steps(1, 3)).ok());
   EXPECT_EQ(*store_.Append(1, Steps(7, 8)), 3u) << "4 to 6 may still come";
@@ -415,7 +417,7 @@ TEST_F(MetricStoreTest, Trim_DeletesWhatTheJournalDoesNotAccountFor) {
   EXPECT_EQ(AllPoints(), "a1[1-3]");
   EXPECT_EQ(AllEvents(), "1:CREATED 2:ATTEMPT_ASSIGNED ");
   EXPECT_EQ(store_->Read([](MetricReader& reader) { return reader.Extent("later", 1); })->stored_sequence, 0u);
-  // The numbers of the deleted events are free again.
+  // The server's numbers of deleted events can be used again.
   ASSERT_TRUE(store_.AppendEvents({ServerEvent(3, v1::Event::STATE_CHANGED)}).ok());
   EXPECT_EQ(AllEvents(), "1:CREATED 2:ATTEMPT_ASSIGNED 4:STATE_CHANGED ");
 }
@@ -437,7 +439,7 @@ TEST_F(MetricStoreTest, FirstTelemetryOfAnAttemptThatIsSkipped_StillSupersedesTh
 
 class FailingStoreTest : public MetricStoreTest {
  protected:
-  static void SetUpTestSuite() { vfs_ = new FaultyVfs; }  // Set before any store of these tests opens its files.
+  static void SetUpTestSuite() { vfs_ = new FaultyVfs; }  // Must be set before the store opens its files.
   static void TearDownTestSuite() { delete std::exchange(vfs_, nullptr); }
 
   static FaultyVfs* vfs_;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kJob[] = "j";
 
-// A store and a hub connected as in the server, and a job record that the test changes.
+// A store and a hub, connected in the same way as in the server, and a job record that the test changes.
 class WatchSessionTest : public testing::Test {
  protected:
   WatchSessionTest() : hub_({/*max_points=*/100, /*max_events=*/10}) {
@@ -90,7 +90,7 @@ class WatchSessionTest : public testing::Test {
   StoreOnDisk store_;
   MetricsHub hub_;
   v1::Job job_;
-  int64_t total_steps_ = 0;  // The job's total number of steps, and its progress, as the board has them.
+  int64_t total_steps_ = 0;  // Total steps of the job on the progress board.
   std::optional<v1::Progress> progress_;
   absl::Status end_;
   std::string token_;
@@ -153,7 +153,7 @@ TEST_F(WatchSessionTest, ResumesAfterTheTokenWithoutGapOrDuplicate) {
 TEST_F(WatchSessionTest, DoesNotRepeatWhatCameBetweenSubscriptionAndTheStore) {
   auto session = Watch("", /*from_start=*/true);
   ASSERT_EQ(session->Next().message.kind_case(), v1::WatchJobResponse::kSnapshot);
-  // The session is already subscribed, so these steps are in both the buffer and the store.
+  // The session is already subscribed, so these steps are both in its buffer and in the store.
   ASSERT_TRUE(store_.Append(1, Steps(1, 3)).ok());
   EXPECT_EQ(Drain(session.get()), "steps1-3 wait");
 }
@@ -172,7 +172,7 @@ TEST_F(WatchSessionTest, LappedAfterTheLastPage_ReadsTheStoreOnceMore) {
   ASSERT_TRUE(store_.Append(1, Steps(1, 3)).ok());
   ASSERT_EQ(session->Next().message.kind_case(), v1::WatchJobResponse::kSnapshot);
   ASSERT_EQ(Show(session->Next().message), "steps1-3");
-  // The session has read the history to its end. The points that follow are more than its buffer holds (100).
+  // The session has read the history to its end. Its buffer holds only 100 points, and more points than that follow.
   ASSERT_TRUE(store_.Append(1, Steps(4, 90)).ok());
   ASSERT_TRUE(store_.Append(1, Steps(91, 180)).ok());
   EXPECT_EQ(Drain(session.get()), "steps4-180 wait");
@@ -262,7 +262,7 @@ TEST_F(WatchSessionTest, RefusesATokenOfAnotherHistory) {
 }
 
 // The history grows while 300 sessions read it. Each session is cut off after a random number of messages, and the next
-// one resumes there. Together they must return the history exactly once.
+// one resumes there. Together, the sessions must return the history exactly once.
 TEST_F(WatchSessionTest, RandomReconnectsNeitherLoseNorRepeat) {
   const uint64_t seed = SystemRandom().Next();
   SCOPED_TRACE(testing::Message() << "seed " << seed);

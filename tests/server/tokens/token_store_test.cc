@@ -90,7 +90,7 @@ TEST_F(TokenStoreTest, TokensOutliveTheServer_AndRevokedOnesDoNotComeBack) {
   const auto store = Open();
   EXPECT_EQ(store->Find(kept)->role(), v1::VIEWER);
   EXPECT_EQ(ReasonOf(store->Find(revoked).status()), "TOKEN_UNKNOWN");
-  // The name is free again, and the old secret is not valid for the new token.
+  // The name can be used again, and the old secret must not be valid for the new token.
   EXPECT_TRUE(store->Create(Request("revoked"), "").ok());
   EXPECT_EQ(ReasonOf(store->Find(revoked).status()), "TOKEN_UNKNOWN");
 }

@@ -25,7 +25,8 @@ using internal::ShimStatus;
 using internal::TrainerCommand;
 using internal::TrainerReport;
 
-// Plays both a shim and a trainer: has the sockets of a spawn folder and reads what the agent sends. Single-threaded.
+// Acts as a shim and as its trainer: listens on both sockets of a spawn folder, and reads what the agent sends.
+// Single-threaded.
 class FakeTrainer {
  public:
   explicit FakeTrainer(const std::string& folder)
@@ -144,7 +145,7 @@ class AttemptRunnerTest : public testing::Test {
     trainers_.Adopt();
     return FakeTrainer(left_.PathOf("warm"));
   }
-  // Starts `job` on the trainer, under a confirmed lease, and returns the command that the trainer receives.
+  // Starts `job` on the trainer and confirms the lease. Returns the start command that the trainer receives.
   TrainerCommand StartOn(FakeTrainer& trainer, const std::string& job) {
     Actions actions;
     actions.start.push_back(StartOf(job));
@@ -165,7 +166,7 @@ class AttemptRunnerTest : public testing::Test {
     });
   }
 
-  // The lines of the log, with all fields, also those that are empty.
+  // The lines of the log, each with the names and values of all its fields, including empty ones.
   std::vector<std::string> Lines() const {
     std::vector<std::string> lines;
     for (const auto& [line, fields] : lines_) {
@@ -187,7 +188,7 @@ class AttemptRunnerTest : public testing::Test {
   TrainerPool trainers_{PoolOptions()};
   std::vector<v1::Device> devices_;
   int num_changes_ = 0;
-  std::vector<v1::Reason::Code> ended_;  // Of all attempts, in the order of their ends.
+  std::vector<v1::Reason::Code> ended_;  // The reasons of all ended attempts, in order.
   std::vector<std::pair<std::string, LogFields>> lines_;
   TrainingTimes times_;
   AttemptRunner runner_{RunnerOptions()};
@@ -265,7 +266,7 @@ TEST_F(AttemptRunnerTest, AttemptOfAnEarlierAgent_StaysInItsTrace) {
   EXPECT_THAT(Lines(), testing::ElementsAre(testing::HasSubstr(kTraceId)));
 }
 
-// As from an older server, or one with other ideas.
+// An older server sends no trace, and a faulty server may send an invalid one.
 TEST_F(AttemptRunnerTest, AttemptWithoutAValidTrace_RunsWithoutOne) {
   FakeTrainer trainer = AddWarm();
   Actions actions;
@@ -302,7 +303,7 @@ TEST_F(AttemptRunnerTest, StepsAndCheckpoints_AreTimedOnceThoughTheTrainerRepeat
   v1::StepColumns& columns = *steps.mutable_telemetry()->mutable_steps();
   for (const uint64_t sequence : {1u, 2u, 3u}) {
     columns.add_sequence(sequence);
-    columns.add_samples_per_second(sequence == 3 ? 0.0f : 64.0f);  // 16 samples: a quarter of a second.
+    columns.add_samples_per_second(sequence == 3 ? 0.0f : 64.0f);  // 16 samples at 64 per second take 0.25 s.
   }
   TrainerReport checkpoint;
   checkpoint.mutable_checkpoint()->set_step(2);
@@ -312,7 +313,7 @@ TEST_F(AttemptRunnerTest, StepsAndCheckpoints_AreTimedOnceThoughTheTrainerRepeat
     trainer.Report(checkpoint);
   }
   checkpoint.mutable_checkpoint()->set_step(3);
-  checkpoint.mutable_checkpoint()->set_save_seconds(0);  // Of an older trainer.
+  checkpoint.mutable_checkpoint()->set_save_seconds(0);  // An older trainer does not report this time.
   trainer.Report(checkpoint);
   Poll();
   const std::string page = prometheus::TextSerializer().Serialize(times_.Collect());
@@ -334,7 +335,7 @@ TEST_F(AttemptRunnerTest, AttemptThatIsAskedToLeave_IsKilledAfterTheGrace) {
   Apply(actions);
   EXPECT_EQ(Reported(), "j1:STOPPING");
   EXPECT_EQ(trainer.NextCommand().leave().reason(), v1::Reason::USER_CANCELLED);
-  trainer.NextShimCommand();  // the lease
+  trainer.NextShimCommand();  // skip the command with the lease
   clock_.Advance(absl::Seconds(10));
   Poll();
   EXPECT_TRUE(trainer.NextShimCommand().kill());
@@ -345,7 +346,7 @@ TEST_F(AttemptRunnerTest, LeavingAgent_GivesEveryAttemptUntilItsDeadline) {
   StartOn(trainer, "j1");
   runner_.LeaveAll(v1::Reason::WORKER_DRAINED, Now() + absl::Seconds(3));
   EXPECT_EQ(trainer.NextCommand().leave().desired(), v1::Job::PAUSE);
-  trainer.NextShimCommand();  // the lease
+  trainer.NextShimCommand();  // skip the command with the lease
   clock_.Advance(absl::Seconds(3));
   Poll();
   EXPECT_TRUE(trainer.NextShimCommand().kill());
@@ -408,7 +409,7 @@ TEST_F(AttemptRunnerTest, EndedAttempt_ExitsWhenItsOutcomeIsDurableAndItsTelemet
   trainer.Report(report);
   Poll();
   EXPECT_EQ(Reported(), "j1:ENDED");
-  trainer.Report(report);  // A repeated outcome is not another end.
+  trainer.Report(report);  // A repeated outcome must not count twice.
   Poll();
   EXPECT_EQ(ended_, std::vector<v1::Reason::Code>{v1::Reason::OUT_OF_MEMORY});
   Actions actions;
@@ -485,7 +486,7 @@ TEST_F(AttemptRunnerTest, AttemptThatIsNotAssignedHereAnyMore_IsKilled) {
   Actions actions;
   actions.kill.push_back(LeftTrainers::Key("j1"));
   Apply(actions);
-  trainer.NextShimCommand();  // the lease
+  trainer.NextShimCommand();  // skip the command with the lease
   EXPECT_TRUE(trainer.NextShimCommand().kill());
   EXPECT_TRUE(attempts_.Find(LeftTrainers::Key("j1"))->held.killed);
 }

@@ -30,13 +30,14 @@ class CheckpointRemoverTest : public testing::Test {
     std::ofstream(root_ + "/" + path) << "x";
   }
   bool Has(const std::string& path) const { return fs::exists(fs::symlink_status(root_ + "/" + path)); }
-  // Makes a folder that the remover can't remove completely, even as root: it is nested deeper than any checkpoint.
+  // Makes a folder that the remover can't remove completely, even as root: it contains folders that are nested deeper
+  // than a checkpoint's.
   std::string MakeStubborn() {
     const std::string path = "j1/1/2/3/4/5/6/7/8/9/10";
     fs::create_directories(root_ + "/" + path);
     return path;
   }
-  // Makes a remover as a restarted agent does.
+  // Makes a remover that loads the pending removals, as after a restart of the agent.
   CheckpointRemover Start() {
     CheckpointRemover remover(root_, folder_ + "/removals", [this](const std::string& line) { log_ += line + "\n"; });
     remover.Load();

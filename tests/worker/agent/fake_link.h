@@ -23,7 +23,7 @@ class FakeLink final : public ServerLink {
 
   std::vector<v1::WorkerReport> reports;
   std::vector<v1::TelemetryUpload> uploads;
-  size_t capacity = 1000;  // Maximum size of `uploads`; further uploads are refused.
+  size_t capacity = 1000;  // Maximum number of `uploads`; SendTelemetry refuses further ones.
   Arrivals arrivals;
 };
 

@@ -58,7 +58,7 @@ grpc::Status FakeServer::Artifacts::DownloadArtifact(grpc::ServerContext* contex
     piece.set_content(found->second.substr(static_cast<size_t>(request->offset_bytes())));
   }
   writer->Write(piece);
-  // Keep the download open until the client ends it. Only a write shows that the client has ended it. Empty pieces
+  // Keep the download open until the client ends it. Only a failed write shows that. Write empty pieces, because they
   // never fill the flow-control window.
   while (is_stalled && !context->IsCancelled() && writer->Write(v1::DownloadArtifactResponse())) {
   }

@@ -25,7 +25,7 @@ class FakeServer final : public v1::WorkerService::Service {
 
   std::string address() const;
 
-  // Assigns the first attempt of `job` to the worker from the next directive on, until Drop or until the attempt's
+  // Makes all further directives assign the first attempt of `job` to the worker, until Drop is called or the attempt's
   // outcome arrives. `artifact`: the digest of the model's artifact; empty if the model has none.
   v1::AttemptKey Want(const std::string& job, const std::string& script, v1::Job::Desired desired = v1::Job::RUN,
                       const std::string& artifact = "");
@@ -33,22 +33,22 @@ class FakeServer final : public v1::WorkerService::Service {
   void Delete(const std::string& path);
   // A silent server answers no report, so that the worker's lease expires.
   void SetSilent(bool silent);
-  // A busy server stores and acknowledges no telemetry until it is no longer busy; uploads wait.
+  // While the server is busy, it stores and acknowledges no telemetry, so uploads wait.
   void SetBusy(bool busy);
   // AddArtifact makes the server serve an artifact with this content, and returns its digest. While artifacts are
-  // hidden, every download fails with UNAVAILABLE.
+  // hidden, every download of an artifact fails with UNAVAILABLE.
   std::string AddArtifact(const std::string& content);
   void HideArtifacts(bool hidden);
   // Makes each download send the whole content and then stay open until the client ends it.
   void StallArtifacts();
-  // From this call on, ends every Attach stream with `status` at the stream's next report. With OK, streams are no
-  // longer ended.
+  // From this call on, the server ends every Attach stream with `status`, when it receives the stream's next report.
+  // With OK, the server ends no streams any more.
   void EndStreamsWith(const grpc::Status& status);
 
-  // Waits until `condition` holds; checks it after every report and upload. Returns false after the deadline.
+  // Waits until `condition` holds, which is checked after every report and upload. Returns false after `timeout`.
   bool WaitFor(const std::function<bool(const FakeServer&)>& condition, absl::Duration timeout = absl::Seconds(20));
 
-  // ---- For the conditions of WaitFor, which calls them under its lock.
+  // ---- Call the functions below only in a condition of WaitFor, which holds the lock.
   std::string StateOf(const std::string& job) const;  // such as "RUNNING"; "" if the job is not reported
   int64_t StepOf(const std::string& job) const;
   const v1::Outcome* OutcomeOf(const std::string& job) const;
@@ -65,10 +65,10 @@ class FakeServer final : public v1::WorkerService::Service {
   // stored.
   int num_early_checkpoints() const { return num_early_checkpoints_; }
   int num_gaps() const { return num_gaps_; }
-  std::vector<v1::Sample> samples(const std::string& job) const;  // in the order in which they were first stored
+  std::vector<v1::Sample> samples(const std::string& job) const;  // in the order in which the server stored them
   size_t largest_upload() const { return largest_upload_; }       // in bytes
   int num_downloads() const { return num_downloads_; }
-  int num_uploads() const { return num_uploads_; }  // uploads with telemetry, not those with log text only
+  int num_uploads() const { return num_uploads_; }  // uploads with telemetry; uploads of log text do not count
 
   grpc::Status Attach(grpc::ServerContext* context,
                       grpc::ServerReaderWriter<v1::WorkerDirective, v1::WorkerReport>* stream) override;

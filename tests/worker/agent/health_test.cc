@@ -1,4 +1,4 @@
-// What `ampd-worker health` says of a worker.
+// Tests `ampd-worker health` with workers that are ready, not ready, or do not answer.
 #include "worker/agent/health.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ class HealthTest : public testing::Test {
  protected:
   HealthTest() { std::signal(SIGPIPE, SIG_IGN); }
 
-  // Starts the pages of a worker with a lease.
+  // Starts the HTTP endpoint of a worker that holds a lease.
   void Listen(const TlsFiles& tls = {}) {
     counters_.lease_deadline_nanos = absl::ToInt64Nanoseconds(clock_.SinceBoot() + absl::Seconds(10));
     auto endpoint =
@@ -38,7 +38,7 @@ class HealthTest : public testing::Test {
     endpoint_ = *std::move(endpoint);
   }
 
-  // Runs `ampd-worker health --metrics-listen HOST:PORT`, with more flags.
+  // Runs `ampd-worker health --metrics-listen HOST:PORT` with further flags.
   Answer Ask(const std::string& host, const std::vector<std::string>& flags = {}) const {
     const std::string address = absl::StrCat(host, ":", endpoint_ == nullptr ? 1 : endpoint_->port());
     std::vector<const char*> arguments = {"ampd-worker", "health", "--metrics-listen", address.c_str()};
@@ -82,7 +82,7 @@ TEST_F(HealthTest, WithTlsItShowsTheCertificateOfTheWorker) {
   files.Write("ca.pem", authority.certificate);
   Listen(files.IssueTo("metrics", authority, "ca.pem", {"worker"}));
   const TlsFiles client = files.IssueTo("worker-1", authority, "ca.pem");
-  // An address of all interfaces means this host, and has TLS.
+  // 0.0.0.0 means all addresses of the worker's host. The command then connects to this host, with TLS.
   const Answer ready = Ask("0.0.0.0", {"--cert", client.certificate, "--key", client.key});
   EXPECT_EQ(ready.exit_code, 0) << ready.err;
   const TlsFiles foreign = files.IssueTo("foreign", other, "ca.pem");

@@ -1,4 +1,4 @@
-// Who sees the pages of a worker.
+// Tests the worker's HTTP endpoint: what its pages contain, and which clients may read them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

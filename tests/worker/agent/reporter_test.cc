@@ -36,7 +36,7 @@ class ReporterTest : public testing::Test {
   absl::Duration Now() const { return clock_.SinceBoot(); }
   bool IsDue() const { return reporter_.NextReport(Now()) <= Now(); }
 
-  // Sends a report and returns it as the server receives it.
+  // Sends a report, and returns the report as the link gets it.
   v1::WorkerReport Send(bool stopping = false) {
     v1::WorkerReport content;
     content.set_stopping(stopping);
@@ -44,7 +44,7 @@ class ReporterTest : public testing::Test {
     return link_.reports.back();
   }
 
-  // A directive that answers the report with `sequence`.
+  // A directive that answers the report with the number `sequence`.
   static v1::WorkerDirective Answer(uint64_t sequence, int64_t lease_seconds = 0) {
     v1::WorkerDirective directive;
     directive.set_acknowledged_report(sequence);
@@ -73,7 +73,7 @@ TEST_F(ReporterTest, Report_IsDueFiveTimesALeaseAndWhenAsked) {
   reporter_.OnDirective(Answer(0, /*lease_seconds=*/10));
   Send();
   EXPECT_EQ(reporter_.NextReport(Now()) - Now(), absl::Seconds(2));
-  reporter_.OnDirective(Answer(1));  // names no lease: the interval stays
+  reporter_.OnDirective(Answer(1));  // contains no lease, so the interval stays
   clock_.Advance(absl::Seconds(2));
   EXPECT_TRUE(IsDue());
   Send();

@@ -2,7 +2,7 @@
 // which is the job's name: a comma-separated list of words.
 //
 //   steps=N      runs N steps, each with telemetry, then reports FINISHED (default: runs until it is ordered to leave)
-//   pause_us=N   pauses between two steps, as a computation would                   (default 1000)
+//   pause_us=N   pauses N microseconds between two steps, in place of a computation (default 1000)
 //   crash=N      calls abort() at step N
 //   exit=N       exits with code N right after the start
 //   deaf         ignores SIGTERM and LeaveAttempt

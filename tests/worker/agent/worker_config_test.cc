@@ -25,7 +25,7 @@ absl::StatusOr<ParsedWorkerConfig> Parse(std::vector<std::string> words) {
   return ParseWorkerConfig(static_cast<int>(argv.size()), argv.data());
 }
 
-// Every flag, with values that are not the defaults.
+// All flags, each with a value that differs from its default.
 std::vector<std::string> AllFlags() {
   return absl::StrSplit(
       "--server unix:/run/ampd.sock --token-file /etc/t --ca /etc/ca --cert /etc/c --key /etc/k "

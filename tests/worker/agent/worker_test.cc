@@ -46,12 +46,12 @@ struct Step {
   int64_t boot_nanos = 0;
 };
 
-// How soon the worker must react: half of the time limit for a connection. A loaded host needs some of this time, and
-// so does TSan, which takes a second at a program's end.
+// Maximum time for a reaction of the worker: half of the time limit for a connection. The worker is slower on a loaded
+// host and with TSan, which adds a second at a program's end.
 constexpr absl::Duration kPromptly = absl::Seconds(5);
 
-// A port that refuses connections, or that accepts them and never answers. A gRPC server, but no other program, can
-// listen on the same port.
+// A port that refuses connections, or that accepts them and never answers. A gRPC server can later listen on the same
+// port, but no other program can.
 class UnusedPort {
  public:
   explicit UnusedPort(bool listening) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -83,7 +83,7 @@ class Worker : public testing::Test {
 
   ~Worker() override {
     Kill(SIGKILL);
-    // Kills in rounds until no process is left: a shim may start its trainer after it is found and before it is killed.
+    // Kill in rounds until no process is left, because a shim may start its trainer just before the shim is killed.
     for (auto left = Survivors(); !left.empty(); left = Survivors()) {
       for (const ProcessIdentity& identity : left) {
         if (auto process = ProcessHandle::Open(identity); process.ok()) {
@@ -120,7 +120,7 @@ class Worker : public testing::Test {
       argv.push_back(argument.data());
     }
     argv.push_back(nullptr);
-    // All processes of the test inherit this variable, so that the test can find those that are left.
+    // All processes of the test inherit this variable, by which the test finds processes that are still running.
     std::vector<char*> env;
     for (char** entry = environ; *entry != nullptr; ++entry) {
       env.push_back(*entry);
@@ -195,8 +195,8 @@ class Worker : public testing::Test {
   // Returns all living processes that were started for this test.
   std::vector<ProcessIdentity> Survivors() { return ProcessesStartedWith("AMPD_TEST_FOLDER", state_); }
 
-  // Returns the command lines of the processes that have not ended after a time limit. The limit gives shims time to
-  // end: a shim still runs for a moment after it has sent everything that the worker waits for.
+  // Returns the command lines of processes that are still running after a time limit. Shims need this time, because a
+  // shim ends shortly after it has sent the last message that the worker waits for.
   std::vector<std::string> Remaining() {
     constexpr int kEndMillis = 10'000;
     std::vector<std::string> commands;
@@ -248,7 +248,7 @@ class Worker : public testing::Test {
   std::string environment_;
   pid_t worker_ = 0;
   UniqueFd log_pipe_;
-  std::string log_;  // log of all workers of this test, as far as it was read
+  std::string log_;  // the part of all workers' logs that was read so far
 };
 
 TEST_F(Worker, RunsAnAttemptToItsEnd_AndStoresEveryPointAndTheLog) {
@@ -274,7 +274,8 @@ class WorkerWithATrainer : public Worker, public testing::WithParamInterface<con
 INSTANTIATE_TEST_SUITE_P(OfThisVersionAndOlder, WorkerWithATrainer, testing::Values("", "old,"),
                          [](const auto& info) { return *info.param == '\0' ? "ThisVersion" : "Older"; });
 
-// The trainer sends the restarted agent the checkpoint and the outcome before the telemetry that is still unsent.
+// After the agent's restart, the trainer sends the checkpoint and the outcome first, and then the telemetry that is not
+// stored yet.
 TEST_P(WorkerWithATrainer, RestartedAgent_ReportsCheckpointOutcomeAndAllTelemetry) {
   server_.SetBusy(true);
   StartWorker({"--no-warm"});
@@ -282,7 +283,7 @@ TEST_P(WorkerWithATrainer, RestartedAgent_ReportsCheckpointOutcomeAndAllTelemetr
   server_.Want("j1", script);
   ASSERT_TRUE(WaitForOutcome("j1").has_value());
   Kill(SIGKILL);
-  server_.Want("j1", script);  // otherwise the attempt might be killed before it has reported its outcome again
+  server_.Want("j1", script);  // otherwise the attempt might be killed before it reports its outcome again
   server_.SetBusy(false);
   StartWorker({"--no-warm"});
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.stored("j1") == 3000; }));
@@ -307,7 +308,8 @@ TEST_P(WorkerWithATrainer, Checkpoint_IsReportedWhenTheTelemetryBeforeItIsStored
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_early_checkpoints() == 0; }, {}));
 }
 
-// The telemetry follows later, because the server accepts it from an attempt that ended by itself.
+// The agent reports the outcome and the checkpoint at once, and the telemetry later. The server accepts telemetry later
+// from an attempt that ended by itself.
 TEST_F(Worker, OutcomeAndItsCheckpoint_DoNotWaitForTelemetry) {
   server_.SetBusy(true);
   StartWorker({"--no-warm"});
@@ -320,8 +322,8 @@ TEST_F(Worker, OutcomeAndItsCheckpoint_DoNotWaitForTelemetry) {
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.stored("j1") == 20; }));
 }
 
-// The server answers each report at once with a directive. If a directive caused a report, there would be an endless
-// exchange.
+// The server answers each report at once with a directive. A directive must not cause a report, because that would be
+// an endless exchange.
 TEST_F(Worker, EndedAttemptWhoseTelemetryIsNotStored_IsNotReportedMoreOftenThanTheInterval) {
   server_.SetBusy(true);
   StartWorker({"--no-warm"});
@@ -342,8 +344,8 @@ TEST_F(Worker, EndedAttemptWhoseTelemetryIsNotStored_IsNotReportedMoreOftenThanT
   });
   server_.SetBusy(false);
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.stored("j1") == 20; }));
-  // The trainer ends well before the deadline at which it would be killed. Its lease was renewed, so it was never
-  // stopped.
+  // The trainer ends well before the deadline at which it would be killed. Its lease was renewed, so the trainer was
+  // never suspended and could send its telemetry.
   EXPECT_TRUE(server_.WaitFor([&](const FakeServer&) { return Survivors().size() == 1; }, absl::Seconds(5)));
 }
 
@@ -362,7 +364,7 @@ TEST_F(Worker, ServerThatIsBusy_GetsManyStepsInOneUpload) {
   EXPECT_TRUE(WaitForCleanup("j1", 0));
 }
 
-// While the server is busy, the trainer sends more samples than the agent buffers, so that it has to wait.
+// While the server is busy, the trainer sends more samples than the agent buffers, so the trainer has to wait.
 TEST_F(Worker, Samples_ReachTheServerWholeAndOnce) {
   constexpr size_t kMostOfGrpc = 4 << 20;
   StartWorker();
@@ -402,8 +404,8 @@ TEST_F(Worker, TwoJobsOnOneDevice_RunOneAfterTheOther) {
   EXPECT_EQ(finished.size(), 2u);
 }
 
-// The worker sets GOMP_SPINCOUNT for the shim, which passes it on to the trainer. The worker's own environment stays as
-// it is.
+// The worker sets GOMP_SPINCOUNT for the shim, which passes it on to the trainer. The worker does not set this variable
+// for itself.
 TEST_F(Worker, Trainer_WaitsForItsThreadsWithoutHoldingTheCore) {
   unsetenv("GOMP_SPINCOUNT");
   unsetenv("OMP_WAIT_POLICY");
@@ -416,7 +418,7 @@ TEST_F(Worker, Trainer_WaitsForItsThreadsWithoutHoldingTheCore) {
       num_set += set.pid == ours.pid ? 1 : 0;
     }
   }
-  EXPECT_EQ(num_set, 2u);  // the shim and the trainer
+  EXPECT_EQ(num_set, 2u);  // in the shim and in the trainer
 }
 
 TEST_F(Worker, DeviceThatItsWarmTrainerCannotUse_IsOfferedAsUnhealthyUntilOneCan) {
@@ -425,7 +427,7 @@ TEST_F(Worker, DeviceThatItsWarmTrainerCannotUse_IsOfferedAsUnhealthyUntilOneCan
   StartWorker();
   EXPECT_TRUE(server_.WaitFor(
       [&](const FakeServer& server) { return server.DeviceText() == absl::StrCat("cpu unhealthy: ", error); }));
-  // The trainer that cannot use the device ends; only the worker is left.
+  // The trainer that cannot use the device must end, so that only the worker is left.
   EXPECT_TRUE(server_.WaitFor([&](const FakeServer&) { return Survivors().size() == 1; }));
   Kill(SIGKILL);
   fs::remove(state_ + "/device_error");
@@ -538,7 +540,7 @@ TEST_F(Worker, LeaseThatRunsOut_StopsTheTrainerUntilItIsRenewed) {
   server_.Want("j1", "");
   ASSERT_TRUE(RunsAt("j1", 5));
   server_.SetSilent(true);
-  // Returns whether the process table shows one of the processes as stopped.
+  // Whether the process table shows a process of this test as stopped.
   const auto stopped = [&] {
     for (const ProcessIdentity& identity : Survivors()) {
       const auto entry = ReadProcess(identity.pid);
@@ -573,13 +575,13 @@ TEST_F(Worker, LeaseThatRunsOut_StopsTheTrainerUntilItIsRenewed) {
 
 TEST_F(Worker, AgentStoppedBeyondItsLease_NoStepStartsAfterTheDeadline) {
   StartWorker();
-  // The trainer is so slow that its reports fit into the socket while nobody reads them.
+  // The trainer makes steps so slowly that the socket's buffer can hold its reports while the agent is stopped.
   server_.Want("j1", "pause_us=20000");
   ASSERT_TRUE(RunsAt("j1", 5));
   const int64_t stopped_nanos = absl::ToInt64Nanoseconds(SystemClock().SinceBoot());
   kill(worker_, SIGSTOP);
-  // Wait for the time of three leases, so that the lease has expired: it counts from a report that was sent before the
-  // stop.
+  // Wait for three times the duration of a lease. The lease counts from a report that was sent before the agent was
+  // stopped, so the lease has expired after this time.
   server_.WaitFor([](const FakeServer&) { return false; }, 3 * kLease);
   const int64_t continued_nanos = absl::ToInt64Nanoseconds(SystemClock().SinceBoot());
   kill(worker_, SIGCONT);
@@ -618,7 +620,8 @@ TEST_F(Worker, AgentKilledAndRestarted_FindsItsTrainerAndLosesNoPoint) {
   EXPECT_EQ(pids.size(), 1u) << "the trainer was started again";
 }
 
-// The agent ended after it wrote the trainer's record and before the shim started, so only the record is left.
+// This is the state if an agent ends after it has written the spawn record and before the shim starts: only the record
+// exists.
 TEST_F(Worker, AttemptWhoseAgentEndedBeforeItsShimBegan_IsStarted) {
   internal::SpawnRecord record;
   record.set_spawn_id("unborn");
@@ -634,7 +637,8 @@ TEST_F(Worker, AttemptWhoseAgentEndedBeforeItsShimBegan_IsStarted) {
   EXPECT_EQ(Steps().size(), 20u);
 }
 
-// Once a trainer has read its artifact, neither the server nor the cache needs to have it.
+// After a trainer has read its artifact, the attempt must continue even if the server and the cache no longer have the
+// artifact.
 TEST_F(Worker, AgentKilledAndRestarted_NeedsNoArtifactThatItsTrainerHasRead) {
   const std::string artifact = server_.AddArtifact("a model");
   StartWorker();
@@ -653,8 +657,8 @@ TEST_F(Worker, AgentKilledAndRestarted_NeedsNoArtifactThatItsTrainerHasRead) {
   EXPECT_EQ(outcome->last_sequence(), Steps().size());
 }
 
-// Tests in which a trainer must make progress while no agent renews its lease, even on a slow host. With a longer
-// lease, the agent also reports less often.
+// Tests in which a trainer must make progress while no agent renews its lease. The lease is so long that this holds
+// even on a slow host. With a longer lease, the agent also reports less often.
 class WorkerWithALongLease : public Worker {
  protected:
   WorkerWithALongLease() : Worker(15 * kLease) {}
@@ -712,7 +716,7 @@ TEST_F(Worker, StreamThatTheServerEnds_IsLoggedOnceWithItsReasonAndReopened) {
   log_.clear();
   ASSERT_TRUE(WaitForLog("the server accepted this worker"));
   EXPECT_EQ(TimesLogged(" ended: the server is shutting down\n"), 1) << log_;
-  // The error is logged again because the server accepted the worker in between.
+  // The same error must be logged again, because the server has accepted the worker in between.
   server_.EndStreamsWith(grpc::Status(grpc::UNAVAILABLE, "the server is shutting down"));
   log_.clear();
   EXPECT_TRUE(WaitForLog(" ended: the server is shutting down\n"));
@@ -872,8 +876,8 @@ TEST_F(Worker, AgentThatACopyOfItsStateFolderDisplaced_LogsItOnceAndYieldsUntilI
   ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_ended_streams() >= 3; }));
   ASSERT_TRUE(WaitForLog("another agent took over as worker w1 with the id of this one's state folder " + state_));
   server_.EndStreamsWith(grpc::Status::OK);
-  // The first report that the server accepts has `yields` set (the worker gives way to the other agent); later reports
-  // do not have it.
+  // The first report that the server accepts must have `yields` set, which means that the worker gives way to the other
+  // agent. Later reports must not have it.
   bool yielded = false;
   EXPECT_TRUE(server_.WaitFor([&](const FakeServer& server) {
     yielded |= server.report().yields() && server.report().incarnation() != before;
@@ -958,7 +962,8 @@ TEST_F(Worker, DeletedCheckpoint_TakesItsEmptyFoldersAlong) {
   ASSERT_TRUE(server_.WaitFor([&](const FakeServer&) { return !fs::exists(root + "/j2/1"); }));
   EXPECT_FALSE(fs::exists(root + "/j1"));
   EXPECT_TRUE(fs::exists(root + "/j2/2/step-9"));
-  // The worker follows no symbolic link when it removes checkpoints, not even to another folder below the root.
+  // When the worker removes checkpoints, it must follow no symbolic link, not even a link to another folder below the
+  // root.
   EXPECT_TRUE(fs::exists(root + "/real/1/step-5"));
   EXPECT_TRUE(fs::exists(root + "/real/2/step-9"));
   EXPECT_TRUE(fs::is_symlink(root + "/link"));

@@ -43,8 +43,8 @@ void Seed(uint64_t seed) {
   generator.set_current_seed(seed);
 }
 
-// A network of a body, a hand-written part and a head. A test makes the part with Call() and passes its result to
-// Finish().
+// Builds a network of three parts: a body, a part that the test adds with Call(), and a head. The test passes the
+// result of its part to Finish().
 class Network {
  public:
   Network() : graph_(Body()), x_(*graph_.FindOutput("logits")) {}
@@ -263,7 +263,7 @@ TEST(ActivationFault, LookingWritesNoRunningStatistics) {
   EXPECT_EQ(DigestOf(*engine), before);
 }
 
-// A step whose activations are sampled computes the same bits as one that is not sampled.
+// A step whose activations are sampled computes the same bits as a step without sampling.
 TEST(ActivationFault, LookingChangesNoBits) {
   const auto digest_of = [](int64_t every_steps) {
     EngineOptions options;

@@ -266,7 +266,8 @@ class TightMemory {
   ~TightMemory() { FreeBytes() = std::numeric_limits<int64_t>::max(); }
 };
 
-// Runs a step on the recording engine in tight memory, and compares it with the same step on the other engine.
+// Runs a step on the recording engine while memory is tight, and compares it with the same step on the other engine,
+// which has enough memory.
 void CapturedStepTest::TightStep(const std::vector<Batch>& micro_batches) {
   const uint64_t stream = 100 + static_cast<uint64_t>(num_steps_++);
   const std::string expected = TextOf(eager_->Step(micro_batches, stream));
@@ -443,7 +444,7 @@ TEST_F(CapturedStepTest, FieldsWithoutImages_AreReplayedToo) {
 }
 
 TEST_F(CapturedStepTest, WhatCannotBeRecorded_RunsAsItIsAndSaysWhy) {
-  for (const int failing : {1, 34, 54}) {  // Ops of the forward pass, backward pass, second micro-batch.
+  for (const int failing : {1, 34, 54}) {  // Ops of forward pass, backward pass and second micro-batch.
     GraphCounts() = {};
     FailingOp() = failing;
     Make(NormAndDropout(), Preset("bf16"));
@@ -517,7 +518,7 @@ TEST_F(CapturedFp8Test, TheCanarysStepsRunAsTheyAre_AndWhenTheyDemoteStepsAreRec
   EXPECT_EQ(GraphCounts().warm_ups, 2 * kWarmUps + 1);
 }
 
-// Tests the recorder that the other tests use.
+// Tests the recorder itself, with which the other tests record steps.
 TEST(RecordedGraph, ComputesOnlyWhenItIsReplayed) {
   const at::Tensor x = at::zeros({4});
   const auto graph = RecordedGraphs()->make(c10::Device(c10::DeviceType::CPU));

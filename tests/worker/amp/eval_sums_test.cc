@@ -36,7 +36,8 @@ graph::Graph EvalProgramOf(graph::Head head) {
   return graph::WithEvalHead(std::move(b).Build().value()).value();
 }
 
-// Returns F1 by its definition, from precision and recall. `wanted` and `given` are sets of samples.
+// Returns the F1 of a class by its definition, from precision and recall. `wanted`: the samples of the class; `given`:
+// the samples for which the class was predicted.
 double F1Of(const std::set<size_t>& wanted, const std::set<size_t>& given) {
   std::vector<size_t> both;
   std::set_intersection(wanted.begin(), wanted.end(), given.begin(), given.end(), std::back_inserter(both));

@@ -112,7 +112,8 @@ TEST(FusedNorms, RecordedStepsGiveTheSameBits) {
   EXPECT_EQ(DigestOf(*recorded), DigestOf(*eager));
 }
 
-// The op that computes both the sum and its norm is not the one to blame if the sum overflows.
+// If a sum overflows in the op that computes both the sum and its norm, the fault is reported for the addition and not
+// for the norm.
 TEST(FusedNorms, AnOverflowOfTheSumIsFoundInTheSum) {
   const graph::TensorType fp16 = {graph::Dtype::kFloat16, {graph::Dim::Batch(), 8}};
   graph::Graph program("residual");

@@ -285,7 +285,8 @@ TEST(SkippedPhase, LeavesNoTraceOfWhatItsRunSaw) {
   auto one = MakeEngine(Dynamic("fp32", v1::LossScale::EACH_ALONE));
   auto other = MakeEngine(Dynamic("fp32", v1::LossScale::EACH_ALONE));
   const EngineState before = one->ExportState();
-  // The two engines get different images. The fault is in the first micro-batch of one, and in the second of the other.
+  // The two engines get different images. For one engine the fault is in the first micro-batch, for the other in the
+  // second.
   const Batch bad = MakeGanBatch(1, {.discriminator = true});
   const Batch good = MakeGanBatch(2);
   Batch bad_elsewhere = MakeGanBatch(3, {.discriminator = true});

@@ -1,5 +1,5 @@
-// Tests training with the loss head of a language model as a GPU computes it: the linear layer and its loss are one op
-// over ampd's CUDA kernels, whose source runs here over an emulated CUDA on CPU tensors.
+// Tests training with the loss head of a language model in the form for a GPU, in which the linear layer and its loss
+// are one op. The source of its CUDA kernels runs here over an emulated CUDA on CPU tensors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,8 @@ Batch RandomBatch() {
   return {tokens(), tokens()};
 }
 
-// An engine with the CUDA kernels. If `fuses`, its policy is a GPU's in that the loss head is one op.
+// Returns an engine, which uses the CUDA kernels if `with_cuda` is true. If `fuses` is true, the loss head is one op,
+// as it is under policies for a GPU.
 std::unique_ptr<Engine> MakeEngine(const v1::PrecisionPolicy& preset, bool fuses, bool with_cuda,
                                    const StepGraphs* graphs = nullptr, const std::vector<std::string>& segments = {}) {
   const graph::Graph model = LanguageModel();

@@ -34,7 +34,7 @@ class Rule {
   virtual float scale() const = 0;
 };
 
-// aten/src/ATen/native/cuda/AmpKernels.cu: amp_update_scale_cuda_kernel, as torch.amp.GradScaler calls it.
+// The rule of torch.amp.GradScaler: amp_update_scale_cuda_kernel in aten/src/ATen/native/cuda/AmpKernels.cu.
 class Torch final : public Rule {
  public:
   explicit Torch(int interval) : interval_(interval) {}
@@ -135,7 +135,8 @@ class ApexHysteresis final : public Rule {
   int hysteresis_ = 3;
 };
 
-// keras/src/optimizers/loss_scale_optimizer.py: _stateful_handle_finite_grads and its counterpart.
+// The rule of Keras: _stateful_handle_finite_grads and its counterpart for non-finite gradients in
+// keras/src/optimizers/loss_scale_optimizer.py.
 class Keras final : public Rule {
  public:
   explicit Keras(int growth_steps) : growth_steps_(growth_steps) {}
@@ -159,8 +160,8 @@ class Keras final : public Rule {
   int step_counter_ = 0;
 };
 
-// deepspeed/runtime/fp16/loss_scaler.py: DynamicLossScaler.update_scale with raise_error_at_min_scale. The scale is a
-// Python float.
+// The rule of DeepSpeed: DynamicLossScaler.update_scale in deepspeed/runtime/fp16/loss_scaler.py, with
+// raise_error_at_min_scale. The scale is a Python float.
 class DeepSpeed final : public Rule {
  public:
   explicit DeepSpeed(bool consecutive) : consecutive_(consecutive) {}
@@ -197,7 +198,8 @@ class DeepSpeed final : public Rule {
   int64_t last_overflow_iter_ = -1;
 };
 
-// megatron/core/optimizer/grad_scaler.py: DynamicGradScaler.update. The scale is an fp32 tensor.
+// The rule of Megatron: DynamicGradScaler.update in megatron/core/optimizer/grad_scaler.py. The scale is an fp32
+// tensor.
 class Megatron final : public Rule {
  public:
   bool Update(bool overflow) override {

@@ -181,8 +181,8 @@ TEST(OptimizerState, EveryWayToStoreWeightsLearns) {
   }
 }
 
-// An fp32 master that is split in two halves and joined again has the same bits. Without the lower half, it is rounded
-// to bf16.
+// An fp32 master that is split in two halves and joined again has the same bits. Without the lower half, the master is
+// rounded to bf16.
 TEST(OptimizerState, HalvesKeepEveryBitOfImportedMasters) {
   const auto fp32 = MakeEngine(Preset("fp32"), AdamW());
   fp32->Step({MakeBatch()});
@@ -210,8 +210,8 @@ TEST(OptimizerState, SmallUpdatesMoveMastersAndNotFp16Weights) {
     with->Step({batch});
     without->Step({batch});
   }
-  // With a master, the weights that do not move have no gradient, because their units are inactive. Without a master,
-  // the few weights that move are near zero, where the spacing of fp16 is as small as the updates.
+  // With masters, only weights of inactive units stay: their gradient is 0. Without masters, only few weights move:
+  // those near zero, where the spacing of fp16 is as small as the updates.
   const auto moved = [&](const Engine& engine) {
     return engine.ExportState().model.at("classifier.0.weight").ne(start).to(at::kFloat).mean().item<float>();
   };

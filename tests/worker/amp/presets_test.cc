@@ -16,7 +16,8 @@ namespace {
 
 using graph::Dtype;
 
-// `wide`: whether the middle linear layer has enough features to compute in FP8, even in blocks.
+// Returns a network with ops of every kind. `wide`: whether the middle linear layer has enough features to compute in
+// FP8, even in blocks.
 graph::Graph MixedNetwork(bool wide) {
   graph::GraphBuilder b("mixed");
   graph::ValueId x = b.Input("images", {Dtype::kFloat32, {graph::Dim::Batch(), 1, kImageSize, kImageSize}});
@@ -109,8 +110,9 @@ double LossOf(Engine& engine) {
   return sums.loss / static_cast<double>(sums.num_samples);
 }
 
-// Returns by how much the loss on unseen samples falls in 200 steps. A step changes each weight by about 1e-5. That is
-// half a unit in the last place of fp16 weights from 0.016 on, so without a master most updates are rounded away.
+// Returns by how much the loss on unseen samples falls in 200 steps. A step changes each weight by about 1e-5. For fp16
+// weights above 0.031 that is less than half a unit in the last place, so without a master most updates are rounded
+// away.
 double ProgressInSmallSteps(const std::string& preset) {
   auto engine = MakeEngine(PresetNamed(preset), 3, 1e-5);
   const double before = LossOf(*engine);

@@ -248,8 +248,8 @@ class RecordedGraph final : public StepGraph {
   bool recorded_ = false;
 };
 
-// Taken() returns what a recorded launch keeps of an argument. A step's numbers are a struct on the host's stack, so
-// the launch keeps a copy of it.
+// Taken() returns what a recorded launch keeps of an argument. Of a pointer to a struct on the host's stack, the launch
+// keeps a copy of the struct.
 template <typename T>
 T Taken(T argument) {
   return argument;

@@ -10,7 +10,7 @@
 // the work that a step gives to the device: each LibTorch op below autograd with the memory of its arguments and
 // results, each kernel launch, each seed. A replay repeats this work on the same memory, and runs no other line of the
 // engine. To expose mistakes:
-//   * after the recording, memory from before it has its earlier content again;
+//   * after the recording, memory from before the recording has its old content again;
 //   * memory allocated during the recording belongs to the graph, and is filled with NaNs before every replay;
 //   * an op that reads a number back to the host cannot be recorded;
 //   * while there is a recording, other allocations find no more memory than FreeBytes().

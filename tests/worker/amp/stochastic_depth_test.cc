@@ -25,9 +25,9 @@ constexpr int64_t kSteps = 300;
 constexpr std::array<double, 2> kProbabilities = {0.3, 0.1};  // Drop probability of each branch.
 
 // Makes an engine that shows by which factor a step multiplies each branch of each sample: after one step, weight i of
-// a branch equals the branch's factor for sample i. For this, sample i is 1 at index i and 0 elsewhere, the weights
-// begin at 0, the loss is the squared error to the samples themselves, and the learning rate cancels the constant
-// factor in the gradient.
+// a branch equals the branch's factor for sample i. To achieve this, sample i is 1 at index i and 0 elsewhere, and the
+// weights begin at 0. The loss is the squared error to the samples themselves, and the learning rate cancels the
+// constant factor in the gradient.
 std::unique_ptr<Engine> MakeEngine(uint64_t seed) {
   static const auto* const model = new TwoBranches(TwoBranchesOf(kAll, kProbabilities));
   EngineOptions options;
@@ -37,7 +37,7 @@ std::unique_ptr<Engine> MakeEngine(uint64_t seed) {
   return CpuEngine(model->train, PresetNamed("fp32"), options);
 }
 
-// The factors by which steps multiplied each branch of each sample: (steps, branches, samples).
+// Returns the factors by which steps multiplied each branch of each sample: (steps, branches, samples).
 at::Tensor FactorsOf(uint64_t seed, uint64_t first_stream = 0) {
   const auto engine = MakeEngine(seed);
   const EngineState start = engine->ExportState();
@@ -55,7 +55,7 @@ at::Tensor FactorsOf(uint64_t seed, uint64_t first_stream = 0) {
   return at::stack(factors);
 }
 
-// Whether each branch of each sample was dropped: (steps, branches, samples).
+// Returns for each branch of each sample whether it was dropped: (steps, branches, samples).
 at::Tensor DropsOf(uint64_t seed, uint64_t first_stream = 0) { return FactorsOf(seed, first_stream).eq(0); }
 
 // Checks that the share of true values agrees with the probability.

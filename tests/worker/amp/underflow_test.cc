@@ -23,8 +23,8 @@ constexpr int kUnderflowClasses = 4;
 constexpr int kBatchSize = 8192;
 
 // The factor on the logits; maximal-update parametrisation and temperatures also have such a factor. A sample's share
-// of the loss's gradient is at most 1 / kBatchSize. With this factor that becomes 2.4e-8, which is less than fp16's
-// smallest number, 6e-8.
+// of the loss's gradient is at most 1 / kBatchSize. With this factor, the share becomes 2.4e-8, which is less than
+// fp16's smallest number, 6e-8.
 constexpr double kMultiplier = 2e-4;
 
 graph::Graph Classifier() {

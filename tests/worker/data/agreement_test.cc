@@ -1,6 +1,6 @@
-// Tests files that are given where other formats are expected. Jobs and `ampctl data inspect` must agree on each file:
-// a reader accepts it only if inspection calls it a valid file of the reader's format. In the same way, `ampctl model
-// inspect` and the trainer must agree on models.
+// Gives files of every format to the readers of all formats. Jobs and `ampctl data inspect` must agree on each file: a
+// reader must accept a file exactly if inspection calls it a valid file of the reader's format. In the same way,
+// `ampctl model inspect` and the trainer must agree on models.
 #include <gmock/gmock.h>
 #include <zip.h>
 
@@ -113,8 +113,8 @@ class AgreementTest : public DataFolderTest {
     return archive.ok() ? archive->Read(archive->names().at(0), 0) : absl::StatusOr<Array>(archive.status());
   }
 
-  // Returns the formats whose reader accepts the file when a job names it as a source of that format. "TOKENS" means
-  // tokens in format AUTO.
+  // Returns the formats whose reader accepts the file when a job names it as a source of that format. "TOKENS" means a
+  // source of tokens with the format AUTO.
   std::set<std::string> TakenBy() {
     const DataFile file = At("f");
     std::set<std::string> taken;
@@ -260,7 +260,7 @@ TEST_F(AgreementTest, TokensWhoseFormatIsSaid_AreWhatInspectionOfThatFormatTells
   }
 }
 
-// The test uses the files of Table(), none of which is a model, and those of the fuzz targets, some of which are
+// The test uses the files of Table(), of which none is a model, and the files of the fuzz targets, of which some are
 // models.
 TEST_F(AgreementTest, Models_AreRefusedByTheTrainerWhereInspectionRefusesThem) {
   std::map<std::string, std::string> files;

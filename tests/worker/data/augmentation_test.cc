@@ -34,8 +34,8 @@ Dataset Images(ElementType type) {
                                .num_classes = 2});
 }
 
-// Applies the change to one image, element by element: each element is the padded image's value at the shifted and, if
-// needed, mirrored position.
+// Applies the change to one image, element by element. Each element of the result is the element of the padded image at
+// the shifted and, if `change.mirrored`, mirrored position. `black`: the value of the padding, per channel.
 at::Tensor Changed(const at::Tensor& image, const at::Tensor& black, const ImageChange& change, int64_t padding) {
   at::Tensor out = image.clone();
   for (int64_t c = 0; c < kChannels; ++c) {
@@ -64,9 +64,9 @@ void ExpectChanged(const Dataset& data, const at::Tensor& black, const Augmentat
 }
 
 TEST(Augmentation, Images_AreCroppedOutOfABlackBorderAndMirrored) {
-  const float black[] = {-1, -0.125, 0};  // The values to which a zero of the file is mapped.
+  const float black[] = {-1, -0.125, 0};  // The values to which the normalization maps a zero of the file, per channel.
   const at::Tensor of_channels = at::stack({at::full({}, black[0]), at::full({}, black[1]), at::full({}, black[2])});
-  for (const int64_t padding : {0, 1, 4, 9}) {  // With a padding of 9, some crops have only border.
+  for (const int64_t padding : {0, 1, 4, 9}) {  // With a padding of 9, some crops contain only padding.
     for (const bool flip : {false, true}) {
       SCOPED_TRACE(testing::Message() << padding << " " << flip);
       const Augmentation augmentation = {.crop_padding = padding, .flip = flip, .seed = 3};

@@ -20,8 +20,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Returns a batch that shows what it was made of: its labels are the indices of the samples, and its image is the
-// epoch.
+// Returns a batch that shows the arguments of this call: its labels are `indices`, and its image is `epoch`.
 Dataset::Samples Telling(const std::vector<int64_t>& indices, int64_t epoch) {
   Dataset::Samples samples = {at::empty({1}, at::kLong), at::empty({static_cast<int64_t>(indices.size())}, at::kLong)};
   *samples.images.data_ptr<int64_t>() = epoch;
@@ -203,8 +202,8 @@ TEST(Batcher, SmallBatches_ComeTogether) {
   }
 }
 
-// Checks that the thread that calls Next() gathers a batch itself while the batcher's own threads do not. Here they
-// wait until the caller has gathered one.
+// Checks that the thread that calls Next() gathers batches itself if the batcher's own threads do not. In this check,
+// the batcher's threads wait until the caller has gathered a batch.
 void ExpectCallerGathers(const Batcher::Ahead& ahead) {
   absl::Notification caller_gathered;
   const auto gather = [&, caller = std::this_thread::get_id()](const std::vector<int64_t>& indices, int64_t epoch) {
@@ -225,7 +224,7 @@ void ExpectCallerGathers(const Batcher::Ahead& ahead) {
 TEST(Batcher, WhoAsksForABatch_GathersOneThatNobodyHasTakenOn) {
   ExpectCallerGathers({.batches = 3, .threads = 2});
   ExpectCallerGathers({.batches = 2, .threads = 1});
-  ExpectCallerGathers({.batches = 16, .threads = 2});  // Small batches, several at a time.
+  ExpectCallerGathers({.batches = 16, .threads = 2});  // With this limit, an order has several batches.
 }
 
 TEST(Batcher, ASeekBack_GivesTheSameBatchAgain) {

@@ -108,7 +108,7 @@ TEST_F(DatasetTest, ALimitOfAText_CountsWindows) {
   Write("text", Text());
   const auto data =
       Dataset::ReadText({.file = {root_, "text", "the text"}, .sequence_length = 3, .limit = 2, .vocabulary = 27});
-  ASSERT_TRUE(data.ok()) << data.status();  // The tokens after the limit would be outside the vocabulary.
+  ASSERT_TRUE(data.ok()) << data.status();  // Tokens after the limit are outside the vocabulary and must not be read.
   EXPECT_EQ(data->size(), 2);
   EXPECT_THAT(Numbers(data->Get({1}).labels), ElementsAre(24, 25, 26));
 }
@@ -202,7 +202,7 @@ TEST_F(DatasetTest, ElementsThatAreNotBytes_AreTakenAsTheyAre) {
 }
 
 TEST_F(DatasetTest, ArraysThatGrowBeyondTheLimitInMemory_AreDataErrors) {
-  constexpr int64_t kCount = int64_t{1} << 29;  // 0.5 GiB of uint8 labels in a file are 4 GiB of int64 in memory.
+  constexpr int64_t kCount = int64_t{1} << 29;  // 0.5 GiB of uint8 labels in a file become 4 GiB of int64 in memory.
   Dataset::Arrays source = TwoSamples(Bytes({2, 2}));
   source.images.shape = {kCount, 1};
   source.labels.shape = {kCount};
@@ -364,7 +364,7 @@ TEST_F(DatasetTest, SyntheticNoise_IsStandardNormal) {
     all[i] = static_cast<int64_t>(i);
   }
   const at::Tensor noise = data->Get(all).images.sub(clean->Get({0}).images);
-  EXPECT_NEAR(noise.mean().item<double>(), 0, 0.015);  // More than 4 standard errors of the mean of 100,000 samples.
+  EXPECT_NEAR(noise.mean().item<double>(), 0, 0.015);  // Over 4 standard errors of the mean of 100,000 samples.
   EXPECT_NEAR(noise.pow(2).mean().item<double>(), 1, 0.02);
   EXPECT_NEAR(noise.pow(4).mean().item<double>(), 3, 0.15);
 }

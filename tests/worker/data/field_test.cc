@@ -65,7 +65,7 @@ at::Tensor Taken(const Field& field, Array array) {
   return *std::move(samples);
 }
 
-// Changes the arrays of Tower() and returns the error of Dataset::FromArrays for them.
+// Applies `change` to the arrays of Tower(), and returns the error of Dataset::FromArrays for the result.
 std::string ErrorOf(const std::function<void(Dataset::Arrays&)>& change) {
   Dataset::Arrays source = Tower();
   change(source);
@@ -207,7 +207,7 @@ TEST(Field, ElementsThatTheModelCannotTake_AreErrorsThatNameTheSample) {
 }
 
 TEST(Field, ArraysThatGrowBeyondTheLimitInMemory_AreErrors) {
-  constexpr int64_t kCount = int64_t{1} << 30;  // 1 GiB of booleans in a file are 8 GiB in memory.
+  constexpr int64_t kCount = int64_t{1} << 30;  // 1 GiB of booleans in a file become 8 GiB in memory.
   EXPECT_THAT(ErrorOf([](auto& source) {
                 source.num_classes = 0;
                 source.fields.erase(source.fields.begin());

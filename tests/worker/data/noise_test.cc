@@ -45,7 +45,8 @@ TEST(NoiseOf, ItsNumbersAreNormalAndNoneComesTwice) {
   EXPECT_EQ(rows.size(), samples.size());
 }
 
-// The noise has the same seed as the shuffle, augmentation and synthetic data, but its own random stream.
+// The noise uses the same seed as the shuffle, the augmentation and the synthetic data. But the noise must not use the
+// same random numbers.
 TEST(NoiseOf, IsOfAStreamOfItsOwn) {
   const float first = NoiseOf(kSeed, 0, {0}, {1}).item<float>();
   for (const uint64_t stream : {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{1} << 63}) {

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The expected numbers are from kat_vectors of Random123, for philox4x32 with 10 rounds.
+// Compares with the known answers for philox4x32 with 10 rounds, from the file kat_vectors of Random123.
 TEST(Philox, KnownAnswers) {
   EXPECT_THAT(Philox({0, 0, 0, 0}, {0, 0}), ElementsAre(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
   EXPECT_THAT(Philox({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
@@ -69,9 +69,8 @@ TEST(Sampler, FewerSamplesThanABatch_ArePaddedOverAndOver) {
   }
 }
 
-// For any number of samples and any batch size: with padding, an epoch takes the samples in the order of its
-// permutation, as it does with LastBatch::kDrop. Its last batch is padded with samples from the beginning of the
-// permutation.
+// Checks, for many numbers of samples and batch sizes, that an epoch with LastBatch::kPad takes the samples in the same
+// order as an epoch with kDrop, and that its last batch is filled with samples from the beginning of the epoch.
 TEST(Sampler, EveryPaddedEpoch_HasEverySampleAndBeginsAsTheOneThatDrops) {
   for (int64_t num_samples = 1; num_samples <= 12; ++num_samples) {
     for (int64_t batch_size = 1; batch_size <= 15; ++batch_size) {
@@ -154,7 +153,7 @@ TEST(Sampler, ACursorThatNoRunReaches_IsRefused) {
   }
 }
 
-// The samplers of all ranks. Each sampler takes its rank's part of a batch.
+// The samplers of all ranks. Each sampler returns its own rank's part of a batch.
 class Ranks {
  public:
   Ranks(Sampler::Options options, int64_t num_ranks) {

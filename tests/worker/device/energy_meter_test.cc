@@ -14,7 +14,7 @@
 namespace ampd::device {
 namespace {
 
-// A folder with counters like those of Linux, which the test sets.
+// A folder with files like those of Linux's CPU energy counters. The test sets the counters' values.
 class FakeCounters : public testing::Test {
  protected:
   FakeCounters() {
@@ -85,7 +85,7 @@ TEST_F(FakeCounters, AHostWithoutCounters_IsNotMeasured) {
   EXPECT_FALSE(EnergyMeter::OpenCpus(folder_).ok());
 }
 
-// NVML of a host with two GPUs.
+// Tests on a host with a fake NVML that has two GPUs.
 class FakeGpus : public testing::Test {
  protected:
   FakeGpus() : library_(dlopen(kNvml, RTLD_NOW | RTLD_LOCAL)) {

@@ -26,8 +26,8 @@ extern "C" {
 
 ampd::device::FakeNvml fake_nvml;
 
-// Plants a fault in a process other than the test: with the number that the file FAKE_NVML_XID_FILE has, once it
-// exists.
+// Lets a test plant a fault while the library runs in another process than the test. Once the file that the environment
+// variable FAKE_NVML_XID_FILE names exists, plants the Xid error whose number the file contains.
 static void PlantFault() {
   static bool is_planted = false;
   const char* const path = std::getenv("FAKE_NVML_XID_FILE");
@@ -185,7 +185,8 @@ int nvmlDeviceRegisterEvents(Gpu* /*gpu*/, unsigned long long types, void* /*set
   return types == 8 ? kSuccess : kInvalidArgument;
 }
 
-// Reports the events of the test, each on the last GPU. Times out, as NVML does, if there is none.
+// Returns the next event that the test has planted, as an event of the last GPU. If there is none, returns a timeout,
+// as NVML does.
 int nvmlEventSetWait_v2(void* /*set*/, nvmlEventData_t* event, unsigned timeout_ms) {
   PlantFault();
   if (fake_nvml.num_xids == 0 || timeout_ms != 0) {

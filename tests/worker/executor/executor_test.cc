@@ -86,7 +86,8 @@ at::Tensor RunOne(Node node, const at::Tensor& x) { return Bound(OneNode(std::mo
 
 absl::Status CreateError(Node node) { return Executor::Create(OneNode(std::move(node)), OpRegistry()).status(); }
 
-// Numbers in place of tensors. The ops read them as numbers, because a GPU would wait for tensors in the CPU's memory.
+// Tests ops that have numbers in place of tensors. The executor must not make tensors from these numbers, because a GPU
+// would wait for a tensor in the CPU's memory.
 TEST(Run, NumbersTakeTheDtypeAndGradientsOfTheTensorsBesideThem) {
   for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBFloat16}) {
     Graph graph("where");
@@ -420,7 +421,7 @@ class Lifetimes {
     });
   }
 
-  // `read_again`: whether the last node also reads the first doubling's result.
+  // Runs the chain. `read_again`: whether the node after c also reads the result of a.
   at::Tensor Run(bool read_again) {
     Graph graph("chain");
     const ValueId x = graph.AddInput("x", kVector);
@@ -461,8 +462,8 @@ TEST(Lifetime, AValueIsDroppedByItsLastReader) {
   Lifetimes lifetimes;
   const at::Tensor output = lifetimes.Run(/*read_again=*/false);
   EXPECT_EQ(output[0][0].item<float>(), 16);
-  // When an op starts, its argument is the only value alive. When it has ended and its argument stack is gone, its
-  // result is the only one.
+  // When an op starts, its argument is the only value alive. When the op has ended and its argument stack is gone, its
+  // result is the only value alive.
   EXPECT_THAT(lifetimes.alive_at_start, ElementsAre(1, 1, 1));
   EXPECT_THAT(lifetimes.alive_at_end, ElementsAre(1, 1, 1));
   EXPECT_EQ(lifetimes.alive_after_run, 0);

@@ -124,8 +124,8 @@ class RandomGraph {
     }
   }
 
-  // Adds a node that writes into a part, in most cases the newest one. Sometimes adds a node that takes a part of it
-  // instead.
+  // Chooses a part, usually the newest. Adds a node that writes into this part or, sometimes, a node that takes a part
+  // of it.
   void ChangePart() {
     const Part part =
         Below(4) > 0 ? parts_.back() : parts_[static_cast<size_t>(Below(static_cast<int>(parts_.size())))];

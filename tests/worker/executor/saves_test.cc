@@ -1,5 +1,5 @@
-// The op table says which tensors an op saves for the backward pass. Compares this with the tensors that LibTorch's
-// autograd keeps alive.
+// Compares what the op table says about the tensors that an op saves for the backward pass with the tensors that
+// LibTorch's autograd keeps alive.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/ones.h>

@@ -1,5 +1,5 @@
-// Checkpoint segments run again in the backward pass. Tests that they leave the same results, gradients and state as
-// without segments.
+// Checkpoint segments run again in the backward pass. Tests that results, gradients and state are the same as without
+// segments.
 
 #include "graph/segments.h"
 

@@ -1,5 +1,5 @@
-// Compares the CUDA kernels for batch norms with plain loops in double. Compiled over the emulated CUDA and over the
-// real one, as cuda_kernels_test.cc is.
+// Compares the CUDA kernels for batch norms with plain loops in double. This file is compiled twice: over the emulated
+// CUDA of this folder, and over the real CUDA.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ std::vector<float> Matrix(uint64_t seed, const Case& one) {
   return numbers;
 }
 
-// Every third channel has a mean that is large beside its deviation.
+// Returns random inputs. Every third channel has a mean that is large compared with its deviation.
 Inputs InputsFor(const Case& one) {
   Inputs inputs = {.input = Matrix(1, one),
                    .residual = Matrix(2, one),
@@ -78,7 +78,7 @@ Inputs InputsFor(const Case& one) {
   return inputs;
 }
 
-// What the passes computed, or should have.
+// The results of the forward and the backward pass, computed by the kernels or by their definition.
 struct Results {
   std::vector<float> mean, inverse_std, running_mean, running_variance, output;
   std::vector<float> input_gradient, residual_gradient, weight_gradient, bias_gradient;
@@ -294,7 +294,8 @@ TEST_F(CudaBatchNormKernelsTest, TheSameInputGivesTheSameBits) {
   EXPECT_EQ(first.weight_gradient, second.weight_gradient);
 }
 
-// The rows' first number, from which a thread measures its other numbers, is far from them.
+// The first number of each channel is an outlier. The thread that reads it subtracts it from all its other numbers
+// before it sums them.
 TEST_F(CudaBatchNormKernelsTest, AnOutlierInFrontCostsNoDigits) {
   const Case one = {.rows = 4000, .channels = 8};
   Inputs inputs = InputsFor(one);
@@ -323,7 +324,7 @@ TEST_F(CudaBatchNormKernelsTest, NonFiniteNumbersSpreadInTheirChannelOnly) {
 TEST_F(CudaBatchNormKernelsTest, ANonFiniteGradientReachesAllGradientsOfItsChannel) {
   const Case one = {.rows = 40, .channels = 8, .format = Format::kFloat16, .relu = true, .affine = false};
   Inputs inputs = InputsFor(one);
-  inputs.input[8 * 3 + 5] = 4;  // The largest of its channel, so ReLU passes its gradient.
+  inputs.input[8 * 3 + 5] = 4;  // The largest number of its channel, so ReLU passes its gradient.
   inputs.gradient[8 * 3 + 5] = kInf;
   const Results results = Run(one, inputs);
   EXPECT_EQ(results.bias_gradient[5], kInf);

@@ -1,5 +1,5 @@
 // Compares the CUDA kernels for column sums with their definition (column_sum_kernels.h), computed in double by plain
-// loops. Compiled over the emulated CUDA and over the real one, as cuda_kernels_test.cc is.
+// loops. This file is compiled twice: over the emulated CUDA of this folder, and over the real CUDA.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Compares the CUDA kernels for FP8 with the definition, one number at a time. The rounding of a number is compared
-// with LibTorch in worker_amp_fp8_quantizer_test. Compiled over the emulated CUDA and over the real one, as
-// cuda_kernels_test.cc is.
+// with LibTorch in worker_amp_fp8_quantizer_test. This file is compiled twice: over the emulated CUDA of this folder,
+// and over the real CUDA.
 #include <gtest/gtest.h>
 
 #include <algorithm>

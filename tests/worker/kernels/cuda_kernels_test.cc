@@ -30,8 +30,8 @@ struct Tensor {
 
   void Upload() {
     for (const auto& [name, bytes] : host.arrays()) {
-      // Arrays of 16-bit elements are shifted by half as many bytes, so that the elements stay aligned to their own
-      // size.
+      // Arrays of 16-bit elements are shifted by half as many bytes as other arrays, so that the elements stay aligned
+      // to their own size.
       const bool narrow = name == "remainder" || (name == "gradient" && layout.gradient != Format::kFloat32);
       on_device[name] = std::make_unique<DeviceBytes>(bytes, narrow ? misaligned_by / 2 : misaligned_by);
     }
@@ -190,7 +190,8 @@ TEST_F(CudaKernelsTest, Round_SplitsMastersIntoWeightsAndRemainder) {
   }
 }
 
-// Copies with a decision to skip, and expects the same bits as on the host, or nothing if the decision is to update.
+// The kernel copies if the decision is to skip the step, or if there is no decision. It copies nothing if the decision
+// is to update.
 TEST_F(CudaKernelsTest, Copy_KeepsEveryBitAndWaitsForASkippedStep) {
   for (const Format format : kFormats) {
     for (const int64_t count : {1, 8, 2047, 16385}) {
@@ -342,8 +343,8 @@ void ExpectSameDecision(const PhaseBlock& expected, const PhaseBlock& actual) {
   EXPECT_NEAR(actual.decision.sqrt_correction2, expected.decision.sqrt_correction2, kPowError);
 }
 
-// The expected values come from the same functions, called on the host: for one phase alone, or for both phases
-// together.
+// The expected values come from calls on the host of the same functions that the kernels call. The phases decide one by
+// one or both together.
 TEST_F(CudaKernelsTest, DecideAndEndStep_GiveWhatTheHostDecides) {
   for (const bool together : {false, true}) {
     Steps host, device;

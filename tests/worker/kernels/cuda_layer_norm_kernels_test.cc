@@ -1,5 +1,5 @@
 // Compares the CUDA kernels for layer norms with their definition (layer_norm_kernels.h), computed in double by plain
-// loops. Compiled over the emulated CUDA and over the real one, as cuda_kernels_test.cc is.
+// loops. This file is compiled twice: over the emulated CUDA of this folder, and over the real CUDA.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -217,7 +217,7 @@ class CudaLayerNormKernelsTest : public CudaTest {
     return {sum.Inner(), result.Inner(), mean.Numbers(), inverse.Numbers()};
   }
 
-  // The gradients of x and weight are computed in the formats of x and weight, those of y and bias in theirs.
+  // Computes the gradient of each operand (x, y, weight, bias) in the format of that operand.
   Backward RunBackward(const Problem& problem, const Expected& moments) {
     const Case& shape = problem.shape;
     const bool off = shape.is_misaligned;
@@ -273,7 +273,7 @@ class CudaLayerNormKernelsTest : public CudaTest {
     ExpectNear(found.inverse_deviation, expected.inverse_deviation, kFp32, of_inverse, shape.Name() + ", deviation");
   }
 
-  // Checks the gradients against the definition, with the moments that the kernel was given.
+  // Checks the gradients against their definition. Mean and deviation are those that the kernel was given.
   static void ExpectBackward(const Problem& problem, const Expected& moments, const Backward& found) {
     const Case& shape = problem.shape;
     const auto rows = static_cast<size_t>(shape.rows);
@@ -327,7 +327,7 @@ class CudaLayerNormKernelsTest : public CudaTest {
   }
 };
 
-// The sum's format: that of both addends, or fp32 if they differ.
+// Returns a case with these formats. The sum has the format of both addends, or fp32 if their formats differ.
 Case WithFormats(Case shape, Format x, std::optional<Format> y, Format result) {
   shape.x = x;
   shape.y = y;
@@ -339,7 +339,7 @@ Case WithFormats(Case shape, Format x, std::optional<Format> y, Format result) {
 TEST_F(CudaLayerNormKernelsTest, EveryShape) {
   uint64_t seed = 1;
   for (const int64_t columns : {1, 2, 5, 8, 64, 255, 256, 257, 768, 1600, 4096, 4097, 4104}) {
-    // The emulated CUDA is slow at long rows.
+    // The emulated CUDA is slow at long rows, so fewer numbers of rows are tried for them.
     for (int64_t rows = 1; rows <= 9; rows += columns < 1600 ? 1 : 4) {
       const Format x = kFormats[seed % 3];
       const std::optional<Format> y = rows % 2 == 0 ? std::nullopt : std::optional(kFormats[rows % 3]);

@@ -1,5 +1,5 @@
-// Compares the CUDA kernels for losses with plain loops in double. Compiled over the emulated CUDA and over the real
-// one, as cuda_kernels_test.cc is.
+// Compares the CUDA kernels for losses with plain loops in double. This file is compiled twice: over the emulated CUDA
+// of this folder, and over the real CUDA.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ float Rounded(float number, Format format) {
                                       : number;
 }
 
-// Relative error of one rounding to the format.
+// Returns the relative error of one rounding to the format.
 double Epsilon(Format format) {
   return format == Format::kFloat32 ? 0x1p-23 : format == Format::kFloat16 ? 0x1p-11 : 0x1p-8;
 }
@@ -101,7 +101,7 @@ Result Expected(const Problem& problem) {
   return result;
 }
 
-// Rows `stride` elements apart, with `gap` guard bytes behind each.
+// Returns the rows with `gap` elements of guard bytes behind each row.
 Bytes WithGaps(const Bytes& rows, const Problem& problem) {
   const size_t row_bytes = static_cast<size_t>(problem.classes) * BytesOf(problem.format);
   Bytes spread;
@@ -168,8 +168,8 @@ class CudaLossKernelsTest : public CudaTest {
     return {loss.ReadAs<float>()[0], num_counted.ReadAs<float>()[0], WithoutGaps(gradient.Read(), problem)};
   }
 
-  // Checks loss and gradient against their definition. The gradient's error is bounded relative to the probability and,
-  // for the target, to 1, from which its probability is subtracted.
+  // Checks loss and gradient against their definition. The bound on the error of a gradient is relative to the
+  // gradient. For the target it is also relative to 1, because there the gradient is the probability minus 1.
   void ExpectRight(const Problem& problem, Into into = Into::kLogits) {
     const Result expected = Expected(problem);
     const Result actual = Run(problem, into);
@@ -244,7 +244,7 @@ TEST_F(CudaLossKernelsTest, ThePaddingOfEveryRowIsCleared) {
   }
 }
 
-// The number of rows is more than what the threads of the sum's block take at once.
+// There are more rows than the block that sums their losses has threads.
 TEST_F(CudaLossKernelsTest, TheLossIsOfAllRows) {
   Problem problem = RandomProblem(5, 1000, 3, Format::kFloat32);
   problem.target[999] = kIgnoredTarget;
@@ -325,7 +325,8 @@ TEST_F(CudaLossKernelsTest, LogitsFarFromZeroDoNotOverflow) {
         logit = Rounded(logit + offset, format);
       }
       const Result result = Run(problem);
-      // Around 30000, fp32 numbers are 2^-9 apart, and so are the rows' log_sum_exp.
+      // Near 30000, fp32 numbers are 2^-9 apart, and so are the values that log_sum_exp can have. The bound allows for
+      // this.
       EXPECT_NEAR(result.loss, Expected(problem).loss, 1e-2 * Expected(problem).loss) << NameOf(format) << offset;
       const auto sum = [&](int64_t row) {
         const auto begin = result.gradient.begin() + row * problem.classes;

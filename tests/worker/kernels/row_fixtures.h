@@ -49,7 +49,7 @@ Bytes BytesFrom(const std::vector<T>& values) {
   return bytes;
 }
 
-// Returns the values that `bytes` hold. An incomplete one at the end is left out.
+// Returns the values that `bytes` hold. An incomplete value at the end is left out.
 template <typename T>
 std::vector<T> ValuesFrom(const Bytes& bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));

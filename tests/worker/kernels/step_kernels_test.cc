@@ -71,7 +71,8 @@ TEST(BFloat16, RoundsToTheNearestAndTiesToEvenAndKeepsSpecials) {
 }
 
 // Runs `pass` with the plain loops and with every instruction set that this machine has, on tensors of every storage
-// layout and critical size, and compares all bits. The range that `pass` gets begins and ends inside the tensor.
+// layout and critical size, and compares all bits. The range that `pass` gets begins and ends inside the larger
+// tensors.
 template <typename Pass>
 void ExpectEverySetEqualsThePlainLoops(Pass pass) {
   int num_sets = 0;

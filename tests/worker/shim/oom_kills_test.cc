@@ -17,7 +17,7 @@ using Verdict = OomKills::Verdict;
 
 constexpr pid_t kPid = 77;
 
-// Tests with a fake procfs and fake control group hierarchies, made of files.
+// Tests with files that imitate procfs and the control group hierarchies.
 class OomKillsTest : public testing::Test {
  protected:
   OomKillsTest() {
@@ -81,7 +81,7 @@ TEST_F(OomKillsTest, EndsBelowAndBeside_AreNotTheGroups) {
     Events(group, "memory.events.local", 1);
     Events(group, "memory.events", 1);
   }
-  Events("/a", "memory.events", 1);  // memory.events includes the count of the child group
+  Events("/a", "memory.events", 1);  // memory.events also counts kills in child groups
   EXPECT_EQ(VerdictAt(), Verdict::kNone);
 }
 
@@ -115,7 +115,7 @@ TEST_F(OomKillsTest, ProcessThatIsMoved_IsLookedForWhereItIs) {
   EXPECT_EQ(VerdictAt(), Verdict::kOfTheGroup);
 }
 
-// A process that has ended is in no control group any more, so the last known group counts.
+// A process that has ended is no longer in any control group, so the verdict must use the last known group.
 TEST_F(OomKillsTest, ProcessThatIsGone_WasWhereItWasLast) {
   Groups("0::/a\n");
   Events("/a", "memory.events.local", 0);
@@ -126,8 +126,8 @@ TEST_F(OomKillsTest, ProcessThatIsGone_WasWhereItWasLast) {
   EXPECT_EQ(VerdictAt(), Verdict::kOfTheGroup);
 }
 
-// When a process begins to exit, the kernel already shows "/" as its version 1 control group. So the earlier group
-// counts.
+// When a process begins to exit, the kernel already shows "/" as its version 1 control group. So the verdict must use
+// the group before that.
 TEST_F(OomKillsTest, ProcessThatEndsSlowly_IsInTheGroupWhereItWas) {
   Mounts(Mount("/", "/memory", "cgroup", "rw,memory"));
   Groups("4:memory:/jobs/a\n");

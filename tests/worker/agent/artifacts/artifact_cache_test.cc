@@ -34,7 +34,7 @@ using testing::UnorderedElementsAre;
 // An artifact source whose downloads follow a script. Thread-safe.
 class ScriptedSource final : public ArtifactSource {
  public:
-  // One scripted download: passes on `num_bytes`, then ends with `status`.
+  // One scripted download: sends `num_bytes`, and ends with `status`.
   struct Call {
     size_t num_bytes = 1 << 20;
     absl::Status status;
@@ -82,7 +82,7 @@ class ScriptedSource final : public ArtifactSource {
     cancelled_ = true;
   }
 
-  // Adds an artifact and returns its digest. If `served` is not empty, downloads send it in place of the content.
+  // Adds an artifact and returns its digest. If `served` is not empty, downloads send `served` instead of `content`.
   std::string Add(const std::string& content, const std::string& served = "") {
     absl::MutexLock lock(&mutex_);
     contents_[Sha256Hex(content)] = served.empty() ? content : served;
@@ -101,12 +101,12 @@ class ScriptedSource final : public ArtifactSource {
     absl::MutexLock lock(&mutex_);
     refused_ = name;
   }
-  // Runs `during` in the next download, before its first piece.
+  // Calls `during` in the next download, before the first piece is sent.
   void DoInTheNextCall(std::function<void(const OnPiece&)> during) {
     absl::MutexLock lock(&mutex_);
     during_ = std::move(during);
   }
-  // Returns the start offsets of the downloads since the last call of ConsumeOffsets.
+  // Returns the byte offsets at which the downloads since the last call of this function started.
   std::vector<int64_t> ConsumeOffsets() {
     absl::MutexLock lock(&mutex_);
     return std::exchange(offsets_, {});
@@ -265,7 +265,7 @@ TEST_F(ArtifactCacheTest, FullCache_EvictsTheLeastRecentlyUsedButNoWantedArtifac
   EXPECT_EQ(Fetch(a), "READY");
   EXPECT_EQ(Fetch(b), "READY");
   EXPECT_EQ(Fetch(a), "READY");
-  // Sets an old time of the file, because file times are too coarse to distinguish recent uses.
+  // Set old modification times explicitly, because the clock of file times is too coarse to order uses in a test.
   const timespec old[2] = {{1000, 0}, {1000, 0}};
   ASSERT_EQ(utimensat(AT_FDCWD, (folder_ + "/" + b).c_str(), old, 0), 0);
   EXPECT_EQ(Fetch(c), "READY");
@@ -280,7 +280,7 @@ TEST_F(ArtifactCacheTest, FullCache_EvictsTheLeastRecentlyUsedButNoWantedArtifac
 }
 
 TEST_F(ArtifactCacheTest, FullDisk_EvictsUnwantedArtifactsAndLeavesNoPartialFile) {
-  // Replaces the cache's writes by those of a simulated disk that holds eight bytes.
+  // Makes the cache write to a simulated disk, which has space for eight bytes.
   write_ = [this](int fd, std::string_view bytes) {
     size_t num_bytes = 0;
     for (const std::string& file : Files()) {
@@ -322,7 +322,7 @@ TEST_F(ArtifactCacheTest, DownloadThatIsNoLongerWanted_EndsForTheNext) {
 }
 
 TEST_F(ArtifactCacheTest, ArtifactThatTheServerCannotServe_DelaysNoOther) {
-  const std::string first = source_->Add("1");  // digest 6b.. sorts before d4.. of "2", so this one is requested first
+  const std::string first = source_->Add("1");  // Its digest sorts first, so it is downloaded first.
   const std::string second = source_->Add("2");
   ASSERT_LT(first, second);
   source_->Refuse(first);

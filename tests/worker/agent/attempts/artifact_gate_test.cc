@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kArtifact[] = "aaaa";
 
-// An attempt that needs an artifact and whose trainer was not started yet.
+// An attempt that needs an artifact. Its trainer has not been told to start it yet.
 AttemptOnWorker Waiting() {
   AttemptOnWorker attempt;
   attempt.held.key.set_job_id("j1");

@@ -68,7 +68,7 @@ TEST(AttemptBacklog, CheckpointBehindTelemetryThatStandsStill_IsReported) {
   const absl::Duration almost = kTelemetryStandstill - absl::Milliseconds(1);
   EXPECT_EQ(Reportable(backlog, kBacklogTime + almost), "");
   EXPECT_EQ(Reportable(backlog, kBacklogTime + kTelemetryStandstill), "20");
-  // While the server keeps storing telemetry, the checkpoint waits for it, however long that takes.
+  // While the server stores some telemetry within each time limit, the checkpoint waits for the rest.
   absl::Duration stored_at = kBacklogTime;
   for (uint64_t sequence = 1; sequence <= 24; ++sequence) {
     stored_at += almost;
@@ -103,7 +103,7 @@ TEST(AttemptBacklog, CheckpointWhoseTelemetryTheServerRefuses_IsReported) {
 TEST(AttemptBacklog, AcknowledgedCheckpoint_IsReportedNoMore) {
   AttemptBacklog backlog = BacklogWithCheckpoint();
   AddCheckpoint(backlog, 40, 25);
-  AddCheckpoint(backlog, 40, 25);  // a repeated checkpoint, as after a trainer's reconnect
+  AddCheckpoint(backlog, 40, 25);  // a repeated checkpoint, as after a new connection of the trainer
   backlog.OnAck(Ack(25), kBacklogTime);
   EXPECT_EQ(Reportable(backlog), "20 40");
   EXPECT_TRUE(backlog.AcknowledgeCheckpoint(20));
@@ -133,7 +133,7 @@ TEST(AttemptBacklog, Log_IsSentChunkByChunkAndAgainOnTheNextStream) {
   backlog.OnLogSent(180);
   backlog.OnStreamOpened();
   EXPECT_EQ(backlog.NextLogOffset(), 100);
-  // The server has stored more than this agent sent, because an earlier agent sent it.
+  // The server has stored more than this agent has sent, because an earlier agent has sent the rest.
   backlog.OnAck(Ack(0, /*log_bytes=*/500), kBacklogTime);
   EXPECT_EQ(backlog.NextLogOffset(), 500);
 }
@@ -151,7 +151,7 @@ TEST(AttemptBacklog, TelemetryThatWasNotAcknowledged_IsSentAgainOnTheNextStream)
 TEST(AttemptBacklog, Telemetry_IsDoneWhenAllThatTheTrainerHasIsStored) {
   AttemptBacklog backlog;
   EXPECT_TRUE(backlog.TelemetryIsDone(kBacklogTime));
-  backlog.ExpectTelemetryUpTo(25);  // the trainer reports the outcome before its telemetry
+  backlog.ExpectTelemetryUpTo(25);  // the outcome announces telemetry that has not arrived yet
   EXPECT_FALSE(backlog.TelemetryIsDone(kBacklogTime));
   backlog.AddTelemetry(BatchOf(1, 25));
   EXPECT_FALSE(backlog.TelemetryIsDone(kBacklogTime));

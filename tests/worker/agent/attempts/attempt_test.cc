@@ -9,7 +9,8 @@ namespace {
 
 constexpr absl::Duration kNow = absl::Seconds(100);
 
-// A running attempt with a checkpoint of step 20, before which telemetry up to sequence 25 must be stored.
+// A running attempt with a checkpoint of step 20. The checkpoint may be reported once telemetry up to sequence 25 is
+// stored.
 AttemptOnWorker WithCheckpoint() {
   AttemptOnWorker attempt;
   attempt.held.state = v1::Attempt::RUNNING;

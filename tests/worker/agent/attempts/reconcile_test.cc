@@ -183,8 +183,8 @@ TEST(Reconcile, CancelledBeforeItStarted_LeavesWithoutAProcess) {
   EXPECT_EQ(actions.refuse[0].outcome.last_step(), 40);
 }
 
-// A server that was restored from a backup does not know the attempt j1/2, and would give j1 to another worker as soon
-// as j1/1 has ended.
+// j1/2 runs here, but a server that was restored from a backup does not know that. Such a server would give the job j1
+// to another worker as soon as j1/1 has ended.
 TEST(Reconcile, PausedBeforeItStarted_EndsOnlyAfterAnotherAttemptOfItsJob) {
   Holdings holdings = OneCpu();
   holdings.attempts.push_back(Held(Key("j1", 2), Attempt::RUNNING));
@@ -311,7 +311,8 @@ TEST(Reconcile, OlderAndRepeatedDirectives_ChangeNothing) {
   EXPECT_EQ(Text(Reconcile(holdings, Directive(1, 3))), "kill j1/1;");
 }
 
-// A simple model of a worker: it gets random directives, and carries out the resulting actions at once or later.
+// A simple model of a worker: it gets random directives, and carries out the resulting actions, some of them with a
+// delay.
 class RandomWorker {
  public:
   explicit RandomWorker(uint64_t seed) : random_(seed) { holdings_.devices = {Cpu("d0"), Cpu("d1"), Cpu("d2")}; }
@@ -334,8 +335,8 @@ class RandomWorker {
  private:
   int Below(int limit) { return static_cast<int>(random_.Next() % limit); }
 
-  // Ends random attempts, and removes random ones that the server has forgotten. A forgotten attempt may stay for a
-  // while, as if its telemetry were not stored yet.
+  // Ends random attempts. Removes random attempts that the server has forgotten; others stay for a while, as if their
+  // telemetry were not stored yet.
   void SometimesEnd() {
     std::erase_if(holdings_.attempts, [&](const HeldAttempt& held) { return held.forgotten && Below(2) == 0; });
     for (HeldAttempt& held : holdings_.attempts) {

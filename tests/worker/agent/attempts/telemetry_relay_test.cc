@@ -88,7 +88,8 @@ std::vector<std::string> SendAll(TelemetryRelay& relay) {
   return sent;
 }
 
-// Sends as many uploads as may be in flight at once. Each contains one step; their sequence numbers are 1, 2 and so on.
+// Sends as many uploads as may be in flight at once. Each upload contains one step. The sequence numbers are 1, 2 and
+// so on.
 void FillUploads(TelemetryRelay& relay) {
   for (uint64_t sequence = 1; sequence <= TelemetryRelay::kMaxUploads; ++sequence) {
     relay.Add(Steps(sequence, sequence));
@@ -107,7 +108,7 @@ TEST(TelemetryRelay, WhatComesWhileUploadsAreOnTheirWay_GoesAsOne) {
   ASSERT_NE(relay.Next(), nullptr);
   EXPECT_EQ(Content(*relay.Next()), Content(Records(5, 11)));
   EXPECT_THAT(SendAll(relay), ElementsAre("5 6 7 8 9 10 11"));
-  // The merged batch is in flight, so new records form another batch.
+  // The merged batch is in flight, so new records must form another batch.
   relay.Add(Records(12, 12));
   relay.Acknowledge(4);
   EXPECT_THAT(SendAll(relay), ElementsAre("12"));
@@ -140,7 +141,7 @@ TEST(TelemetryRelay, MergedBatch_KeepsItsBounds) {
     relay.Acknowledge(next - 1);
   }
   EXPECT_TRUE(relay.empty());
-  EXPECT_EQ(num_batches, 3 + 5);  // The fewest batches within the bounds; the third has two large events.
+  EXPECT_EQ(num_batches, 3 + 5);  // The fewest batches within the size limits. The third batch has two large events.
 }
 
 TelemetryBatch LargeSample(uint64_t sequence) {
@@ -225,7 +226,7 @@ TEST(TelemetryRelay, BatchThatOverlaps_GoesApart) {
   TelemetryRelay relay;
   FillUploads(relay);
   relay.Add(Records(5, 8));
-  relay.Add(Records(1, 12));  // repeated by a trainer after reconnecting
+  relay.Add(Records(1, 12));  // a trainer repeats these records on a new connection
   relay.Add(Records(1, 12));
   relay.Add(Records(13, 14));
   relay.Acknowledge(4);
@@ -253,7 +254,8 @@ TEST(TelemetryRelay, RefusedAttempt_HoldsNothing) {
   EXPECT_EQ(relay.acknowledged(), 8u);
 }
 
-// The trainer repeats batches, streams break at any time, and the server stores only records that follow without a gap.
+// The trainer repeats batches, connections break at any time, and the server stores only records without gaps between
+// them.
 TEST(TelemetryRelay, RandomStreams_EveryRecordArrivesOnceAndUnchanged) {
   constexpr uint64_t kNumRecords = 2000;
   for (uint64_t seed = 0; seed < 50; ++seed) {

@@ -70,7 +70,7 @@ class PiecesTest : public testing::Test {
 TEST_F(PiecesTest, AFile_IsReadFromItsOffsetToItsEnd) {
   const ReadAll whole = Read(RequestOf("model.safetensors"));
   EXPECT_EQ(whole.content, std::string(600'000, 'm') + "end");
-  EXPECT_EQ(whole.transfer, "t-1");  // In the first piece only.
+  EXPECT_EQ(whole.transfer, "t-1");  // Only the first piece names the transfer.
   EXPECT_GT(whole.num_pieces, 2);
   EXPECT_EQ(Read(RequestOf("model.safetensors", 600'001)).content, "nd");
   EXPECT_EQ(Read(RequestOf("model.safetensors", 600'003)).content, "");
@@ -108,7 +108,7 @@ TEST_F(PiecesTest, AFileThatBecomesShorter_IsAFailure) {
   EXPECT_EQ(next().failure(), "the file has become shorter");
 }
 
-// An uplink that blocks each call until the test lets it go on.
+// An uplink whose calls block until the test calls Release.
 class HeldUplink final : public FileUplink {
  public:
   absl::Status Send(const NextPiece& next) override {
@@ -150,7 +150,7 @@ TEST(FileSenderTest, ARequestThatDirectivesRepeat_IsCarriedOutOnce) {
   uplink.AwaitStarted(1);
   sender.Send({Transfer("a"), Transfer("b")});
   EXPECT_THAT(uplink.AwaitStarted(2), testing::ElementsAre("a", "b"));
-  sender.Send({Transfer("a"), Transfer("b"), Transfer("c")});  // Waits for a thread.
+  sender.Send({Transfer("a"), Transfer("b"), Transfer("c")});  // May wait for a free thread.
   sender.Send({});
   uplink.Release();
   EXPECT_THAT(uplink.AwaitStarted(3), testing::ElementsAre("a", "b", "c"));

@@ -15,7 +15,7 @@
 
 namespace ampd::agent {
 
-// A state folder with the spawn folders of trainers that an earlier agent left. No trainer really runs.
+// A state folder with the spawn folders of trainers that an earlier agent left. The trainers do not really run.
 // Thread-compatible.
 class LeftTrainers {
  public:
@@ -29,9 +29,9 @@ class LeftTrainers {
   const std::string& state_folder() const { return state_folder_; }
   std::string PathOf(const std::string& id) const { return state_folder_ + "/spawn/" + id; }
 
-  // Adds a trainer on device "cpu" that runs the first attempt of `job`; with an empty `job`, a warm one that waits for
-  // a job. Its shim (the process that starts and watches a trainer) is this test's process, so the trainer counts as
-  // running.
+  // Adds a trainer on device "cpu" that runs the first attempt of `job`; with an empty `job`, adds a warm trainer,
+  // which waits for a job. The record names this test's process as the shim (the process that starts and watches a
+  // trainer), so the trainer counts as running.
   void Add(const std::string& id, const std::string& job = "") const {
     internal::SpawnRecord record;
     record.set_spawn_id(id);
@@ -47,7 +47,7 @@ class LeftTrainers {
     EXPECT_TRUE(SpawnFolder::Create(state_folder_, record).ok());
   }
 
-  // Ends the trainer: writes the exit status as its shim does when `signal` has killed the trainer.
+  // Ends the trainer: writes the exit status that its shim would write if `signal` had killed the trainer.
   void End(const std::string& id, int signal) const {
     internal::ShimStatus status;
     status.set_exited(true);

@@ -65,7 +65,8 @@ TEST_F(SpawnFolders, OneThatNoShimBeganIn_IsRemoved) {
   EXPECT_FALSE(fs::exists(folder.path()));
 }
 
-// After a crash of the machine, files that were not synced may be missing: the log, and the record with the shim's pid.
+// After a crash of the machine, files that were not synced may be missing, such as the shim's log. So the folder must
+// be listed even without a log.
 TEST_F(SpawnFolders, OneOfAnotherBoot_IsListedWithoutALogToo) {
   SpawnFolder folder = Create("earlier");
   internal::SpawnRecord record = folder.record();

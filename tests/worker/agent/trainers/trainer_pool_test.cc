@@ -18,7 +18,7 @@ using testing::IsEmpty;
 
 constexpr absl::Duration kNow = absl::Seconds(1000);
 
-// Tests with a pool on a state folder. In place of the shim, the pool starts a program that ends at once.
+// Tests with a pool on a state folder. The pool starts a program that ends at once, instead of the real shim.
 class TrainerPoolTest : public testing::Test {
  protected:
   TrainerPool::Options Options() {

@@ -43,7 +43,7 @@ struct Case {
   }
 };
 
-// The leaves of a run, and what it computed.
+// The leaf tensors of one forward and backward pass, and its result.
 struct Pass {
   at::Tensor input, residual, weight, bias, running_mean, running_variance, result;
 };
@@ -119,7 +119,7 @@ void ExpectClose(const at::Tensor& actual, const at::Tensor& expected, double to
       << what << " differs by " << actual.to(at::kDouble).sub(expected.to(at::kDouble)).abs().max().item<double>();
 }
 
-// Compares results, statistics and all gradients.
+// Compares the results, statistics and gradients of the fused op with those of LibTorch's ops.
 void ExpectLikeLibTorch(const Case& one) {
   SCOPED_TRACE(one.Name());
   Pass ours = LeavesFor(one);
@@ -132,7 +132,8 @@ void ExpectLikeLibTorch(const Case& one) {
   ExpectClose(ours.running_mean, theirs.running_mean, 1e-5, "running mean");
   ExpectClose(ours.running_variance, theirs.running_variance, 1e-5, "running variance");
   const at::Tensor gradient = at::randn(one.sizes).to(one.type);
-  // No gradient comes in where ReLU's masks differ, because a result is near 0.
+  // A result near 0 may be positive in one of the two runs only, so that ReLU's masks differ. The incoming gradient is
+  // 0 at such elements.
   const at::Tensor masks = one.relu ? ours.result.gt(0).eq(theirs.result.gt(0)) : at::ones(one.sizes, at::kBool);
   EXPECT_GT(masks.sum().item<int64_t>(), 99 * masks.numel() / 100);
   for (Pass* const run : {&ours, &theirs}) {

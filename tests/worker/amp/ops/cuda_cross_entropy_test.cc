@@ -73,12 +73,12 @@ Pass BothPasses(const std::vector<at::Tensor>& start, const Loss& loss_of) {
   return pass;
 }
 
-// Relative error of one rounding to the type.
+// Returns the relative error of one rounding to the type.
 double Epsilon(at::ScalarType type) { return type == at::kFloat ? 0x1p-23 : type == at::kHalf ? 0x1p-10 : 0x1p-7; }
 
-// Checks that two gradients differ by less than `roundings` roundings of their largest element, and what two orders of
-// the sum over all classes may differ by. The gradient of a sure prediction is a small difference of two numbers near
-// the loss scale, so its error is relative to that scale.
+// Checks that two gradients are close. The bound allows for `roundings` roundings of the largest element, for another
+// order of the sum over the classes, and for an error relative to the loss scale: the gradient of a nearly certain
+// prediction is a small difference of two numbers near that scale.
 void ExpectClose(const at::Tensor& actual, const at::Tensor& expected, double roundings, const std::string& what) {
   ASSERT_EQ(actual.scalar_type(), expected.scalar_type()) << what;
   ASSERT_EQ(actual.sizes(), expected.sizes()) << what;
@@ -243,7 +243,8 @@ at::Tensor PlainLoss(const std::vector<at::Tensor>& leaves, const at::Tensor& ta
   return LibTorchs(logits.reshape({-1, logits.size(-1)}), target, reduction);
 }
 
-// Logits that differ in their last bit change the loss of 16-bit logits by about one rounding.
+// Compares two layers whose logits may differ in the last bit. Such a difference changes the loss of 16-bit logits by
+// about one rounding.
 void ExpectSameLayers(const Pass& ours, const Pass& theirs, at::ScalarType type, const std::string& what) {
   const auto expected = theirs.loss.item<double>();
   EXPECT_NEAR(ours.loss.item<double>(), expected, std::max(2e-6, Epsilon(type) / 8) * std::abs(expected)) << what;

@@ -1,5 +1,5 @@
-// Tests the layer norms with the CUDA kernels, whose source runs here over an emulated CUDA on CPU tensors, against
-// LibTorch's ops in fp32.
+// Compares the layer norms that use the CUDA kernels with LibTorch's ops in fp32. The kernels' source runs here over an
+// emulated CUDA on CPU tensors.
 #include "worker/amp/ops/layer_norm.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ Tensors Compute(const Norm& norm, bool with_kernels = true) {
   return results;
 }
 
-// The same in fp32; the sum is rounded to its dtype, and its gradient is not.
+// Computes the norm with LibTorch's op in fp32. The sum is rounded to its dtype, but the sum's gradient is not rounded.
 Tensors ComputeWide(const Norm& norm) {
   const auto wide = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.to(at::kFloat) : tensor; };
   at::Tensor sum = wide(norm.x);
@@ -104,7 +104,8 @@ void ExpectClose(const at::Tensor& actual, const at::Tensor& expected, at::Scala
   EXPECT_TRUE((error <= tolerance * (1 + wide.abs())).all().item<bool>()) << what << " differs by " << error.max();
 }
 
-// Runs a backward pass with the same gradients of all results in both forms, and compares every result and gradient.
+// Runs the op with its kernels and LibTorch's op in fp32, forward and backward from the same gradients. Compares all
+// results and gradients.
 void ExpectLikeLibTorch(const Norm& norm, const std::string& what) {
   const Norm ours = Leaves(norm), theirs = Leaves(norm);
   const Tensors results = Compute(ours), expected = ComputeWide(theirs);

@@ -1,5 +1,5 @@
-// Tests linear layers with the CUDA kernels, whose source runs here over an emulated CUDA on CPU tensors, against
-// LibTorch's linear layer.
+// Compares linear layers that use the CUDA kernels with LibTorch's linear layer. The kernels' source runs here over an
+// emulated CUDA on CPU tensors.
 #include "worker/amp/ops/linear.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,8 @@ at::Tensor Compute(const Tensors& operands, bool with_kernels = true) {
 
 at::Tensor LibTorchs(const Tensors& operands) { return at::linear(operands[0], operands[1], operands[2]); }
 
-// Fresh leaves with the same numbers and layouts. Those at the indices that `trained` lacks have no gradients.
+// Returns new leaf tensors with the numbers and layouts of `operands`. Those whose indices are in `trained` require
+// gradients.
 Tensors Leaves(const Tensors& operands, const std::vector<size_t>& trained = {0, 1, 2}) {
   Tensors leaves;
   for (const at::Tensor& operand : operands) {
@@ -75,7 +76,8 @@ void ExpectClose(const at::Tensor& actual, const at::Tensor& expected, const std
   EXPECT_TRUE((error <= tolerance * (1 + wide.abs())).all().item<bool>()) << what << " differs by " << error.max();
 }
 
-// Compares the result and all gradients, for the same gradient of the result.
+// Compares the result and all gradients with those of LibTorch's linear layer. Both backward passes start with the same
+// gradient.
 void ExpectLikeLibTorch(const Tensors& operands, const std::string& what,
                         const std::vector<size_t>& trained = {0, 1, 2}) {
   const Tensors ours = Leaves(operands, trained), theirs = Leaves(operands, trained);
@@ -105,10 +107,10 @@ TEST_F(LinearTest, ResultsEqualLibTorchsForEveryShapeAndDtype) {
   }
 }
 
-// Enough rows for a sum in slices.
+// With so many rows, the kernel sums them in several slices.
 TEST_F(LinearTest, ResultsEqualLibTorchsForManyRows) { ExpectLikeLibTorch(Operands({4, 500, 8}, 320), "many rows"); }
 
-// The weight of GPT-2's layers is a transposed view. Autograd adds its gradient to the stored tensor's.
+// The weight of GPT-2's layers is a transposed view. Autograd passes the view's gradient on to the stored tensor.
 TEST_F(LinearTest, TheGradientOfTheWeightHasItsLayout) {
   for (const bool is_transposed : {false, true}) {
     Tensors operands = Operands({3, 7, 24}, 16);

@@ -172,7 +172,7 @@ inline cudaError_t cudaFree(void* data) {
 }
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
   if (bytes != 0) {
-    std::memcpy(to, from, bytes);  // which takes no null addresses, unlike cudaMemcpy
+    std::memcpy(to, from, bytes);  // Does not permit null addresses, which cudaMemcpy does.
   }
   return cudaSuccess;
 }

@@ -1,5 +1,5 @@
-// Tests that a checkpoint is complete or absent: saves are killed or meet a full disk at each of their system calls.
-// Also tests that files that are damaged after a save are detected.
+// Tests that a checkpoint is complete or absent after a failed save. The saves are killed, or meet a full disk, at each
+// of their system calls. Also tests that files that are damaged after a save are detected.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,7 +60,8 @@ class CheckpointFaultsTest : public testing::Test {
                      {"optimizer.safetensors", {optimizer_}}};
     return content;
   }
-  // Saves a checkpoint in a separate process, so that this process stays single-threaded.
+  // Saves a checkpoint in a separate process, because saving starts threads, and RunTrapped requires that this process
+  // has only one thread.
   TrappedRun Save(int64_t step, const Fate& fate, const std::string& folder = "root") const {
     std::filesystem::create_directories(root_ / folder);
     return RunTrapped(fate, [&] {
@@ -72,7 +73,7 @@ class CheckpointFaultsTest : public testing::Test {
                                                       : kOtherError;
     });
   }
-  // Returns the hash of the checkpoint's manifest, which the server would have recorded. It is the same in every
+  // Returns the hash of a saved checkpoint's manifest, as the server would record it. The hash does not depend on the
   // folder.
   std::string ManifestSha(int64_t step, const std::string& folder = "root") const {
     const auto text = ReadFile(absl::StrCat((root_ / folder).string(), "/", PathOf(step), "/state.json"), 1 << 20);
@@ -93,8 +94,8 @@ class CheckpointFaultsTest : public testing::Test {
     return loaded.status();
   }
 
-  // Checks what must hold after any fault in the save of step 20: the earlier checkpoint is whole, the one of step 20
-  // is whole or absent, and the next save works.
+  // Checks what must hold after any fault in the save of step 20: the checkpoint of step 10 is complete, the checkpoint
+  // of step 20 is complete or absent, and the next save succeeds.
   void ExpectAllOrNothing() {
     EXPECT_TRUE(Check(10, before_sha_).ok()) << "the one before is gone";
     if (Exists(20)) {
@@ -137,7 +138,7 @@ class CheckpointFaultsTest : public testing::Test {
   std::string after_sha_;
 };
 
-// Tests of saves in which each system call that changes files is counted and can meet a fault.
+// Tests of saves in which one of the system calls that change files fails, or the process is killed at that call.
 class TrappedSaveTest : public CheckpointFaultsTest {
  protected:
   void SetUp() override {
@@ -149,7 +150,7 @@ class TrappedSaveTest : public CheckpointFaultsTest {
     }
   }
 
-  std::vector<std::string> calls_;  // System calls of an undisturbed save.
+  std::vector<std::string> calls_;  // System calls of a save without a fault.
 };
 
 TEST_F(TrappedSaveTest, KilledAtAnyOfItsSystemCalls_ASaveLeavesAllOrNothing) {
@@ -162,8 +163,8 @@ TEST_F(TrappedSaveTest, KilledAtAnyOfItsSystemCalls_ASaveLeavesAllOrNothing) {
     num_whole += Exists(20) ? 1 : 0;
     ExpectAllOrNothing();
   }
-  // A killed save leaves a whole checkpoint only if it was killed after its rename. The rename is one of the last
-  // calls, but not the very last.
+  // A killed save leaves a complete checkpoint only if it was killed after the rename. The rename is one of the last
+  // calls, so some of the killed saves are complete, but less than half of them.
   EXPECT_GT(num_whole, 0);
   EXPECT_LT(num_whole, static_cast<int>(calls_.size()) / 2);
   EXPECT_GE(std::count(calls_.begin(), calls_.end(), "write"), 4) << absl::StrJoin(calls_, " ");
@@ -177,14 +178,15 @@ TEST_F(TrappedSaveTest, WithADiskThatIsFullAtAnyOfItsSystemCalls_ASaveSaysSoAndL
       SCOPED_TRACE(absl::StrCat(std::strerror(error), " at call ", at, ", ", call));
       const TrappedRun run = Save(20, {.at = at, .error = error});
       ASSERT_GE(static_cast<int>(run.calls.size()), at) << "it met no such call";
-      // A save ignores EIO when it preallocates space, because a real fault of the disk also makes the write fail.
+      // A save ignores EIO when it preallocates space, because a real fault of the disk also makes the later write
+      // fail.
       EXPECT_EQ(run.exit_code, call == "fallocate" && error == EIO ? kSaved : expected);
       ExpectAllOrNothing();
     }
   }
 }
 
-// Tests of damage to a checkpoint of 100 KB. checkpoint_store_test flips every bit of a small checkpoint.
+// Tests that damage a checkpoint of 100 KB at random places. checkpoint_store_test flips every bit of a smaller one.
 class DamagedCheckpointTest : public CheckpointFaultsTest {
  protected:
   void SetUp() override {
@@ -206,8 +208,8 @@ class DamagedCheckpointTest : public CheckpointFaultsTest {
   std::string Whole(int64_t step, const std::string& name) const {
     return ReadFile((root_ / "root" / PathOf(step) / name).string(), 1 << 20).value();
   }
-  // Replaces a file of step 10 by `bytes`, loads the checkpoint, and puts the file back. Returns whether `bytes` differ
-  // from the file and loading failed.
+  // Replaces the content of a file of step 10 by `bytes`, loads the checkpoint, and restores the file. Returns true if
+  // `bytes` differ from the original content and loading failed.
   bool IsDamageAndDetected(const std::string& name, const std::string& bytes) {
     const std::string whole = Whole(10, name);
     const std::string file = root_ / "root" / PathOf(10) / name;
@@ -256,13 +258,13 @@ TEST_F(DamagedCheckpointTest, BlocksThatWereNeverWrittenAndFilesOfOthers_AreDete
     if (random.Next() % 2 == 0) {
       bytes.replace(random.Next() % whole.size(), 512, std::string(512, '\0'));
       bytes.resize(whole.size());
-    } else {  // A file of step 20, or its beginning, replaces the file.
+    } else {  // Replace the file by a file of step 20, or by the beginning of one.
       bytes = Whole(20, AnyName(random));
       bytes.resize(random.Next() % 2 == 0 ? bytes.size() : whole.size());
     }
     num_damaged += IsDamageAndDetected(name, bytes) ? 1 : 0;
   }
-  EXPECT_GT(num_damaged, 100);  // Not all 200, because files may be equal in step 20.
+  EXPECT_GT(num_damaged, 100);  // Not all 200: a file of step 20 may equal the file that it replaces.
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// File operations that are counted. Operation number `fail_at`, counted from 1, fails with `error` (a full disk by
-// default).
+// Counts file operations. The operation with the number `fail_at`, counted from 1, fails with `error` (by default, a
+// full disk).
 class FailingIo final : public CheckpointIo {
  public:
   int fail_at = 0;
@@ -197,7 +197,7 @@ TEST_F(CheckpointStoreTest, WhicheverOperationFails_TheCheckpointBeforeStays) {
   }
 }
 
-// This test uses the system's file operations, and limits the size of files to 4 KiB.
+// Uses the system's file operations without changes, and limits the size of files to 4 KiB, so that a write fails.
 TEST_F(CheckpointStoreTest, AFileThatMayNotGrow_IsAnErrorAndNothingIsLeftOfIt) {
   CheckpointIo io;
   CheckpointStore store(root_, io);

@@ -21,7 +21,8 @@ v1::Checkpoint At(int64_t step) {
 // A disk on which a write ends only when the test calls Finish.
 class SlowDisk {
  public:
-  // Returns a write of a checkpoint of step `step`. When it runs, it waits for Finish.
+  // Returns a function for CheckpointWriter::Begin that makes the checkpoint of `step`, but only after Finish is
+  // called.
   CheckpointWriter::Write Writing(int64_t step) {
     return [this, step]() -> absl::StatusOr<v1::Checkpoint> {
       begun_.Notify();
@@ -54,7 +55,7 @@ class CheckpointWriterTest : public testing::Test {
     return announced_;
   }
 
-  // The members above the writer must outlive it, because the writer's destructor still announces a checkpoint.
+  // Declared before the writer, because they must outlive it: the writer's destructor may still announce a checkpoint.
   absl::Mutex mutex_;
   std::string announced_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<CheckpointWriter> writer_ = std::make_unique<CheckpointWriter>(Announcing());

@@ -14,7 +14,7 @@ namespace {
 
 class TrainingStateTest : public testing::Test {
  protected:
-  // Returns the checkpoint that is loaded after the state was saved.
+  // Saves the state and returns the checkpoint as it would be loaded.
   static LoadedCheckpoint Saved(const TrainingState& state) {
     LoadedCheckpoint checkpoint;
     checkpoint.step = state.step;
@@ -129,7 +129,8 @@ TEST_F(TrainingStateTest, OfBeforeThereWasAMonitor_BeginsWithAFreshOne) {
   EXPECT_EQ(back->plateau, amp::PlateauState());
 }
 
-// A checkpoint of a job without early stopping has the hash that it had before there was early stopping.
+// The hash of a checkpoint must not change in jobs without early stopping. So the state must contain no keys of early
+// stopping in such jobs.
 TEST_F(TrainingStateTest, EarlyStopping_IsWrittenOnlyForAJobThatHasIt) {
   const auto num_keys = [](const TrainingState& state) { return ScalarsOf(state).size(); };
   const size_t num_without = num_keys({.step = 7});
@@ -144,7 +145,7 @@ TEST_F(TrainingStateTest, WithAnyScalarMissing_IsACheckpointErrorThatNamesIt) {
   for (const auto& [name, text] : whole.state) {
     if (name == "num_replays" || name == "told_underflow" || name == "plateau.best_loss" ||
         name == "recovery.lowerings") {
-      continue;  // Checkpoints of older versions lack it.
+      continue;  // Checkpoints of older versions lack this scalar.
     }
     LoadedCheckpoint checkpoint = whole;
     checkpoint.state.erase(name);

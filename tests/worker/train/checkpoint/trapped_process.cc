@@ -65,8 +65,8 @@ constexpr auto kThirdArgumentAt = static_cast<uint32_t>(offsetof(seccomp_data, a
 
 sock_filter Load(uint32_t offset) { return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset); }
 sock_filter Return(uint32_t action) { return BPF_STMT(BPF_RET | BPF_K, action); }
-// Returns an instruction that skips `then` instructions if the loaded value equals `value`, and `otherwise`
-// instructions if not.
+// Returns a BPF instruction: it skips the next `then` instructions if the loaded value equals `value`, and otherwise
+// the next `otherwise` instructions.
 sock_filter IfEqual(uint32_t value, uint8_t then, uint8_t otherwise) {
   return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, then, otherwise);
 }
@@ -90,8 +90,8 @@ std::vector<sock_filter> Filter() {
   return filter;
 }
 
-// Returns a descriptor that reports the calls that this process makes from now on, or -1 if the kernel does not allow
-// it.
+// Installs the filter in this process. Returns a descriptor on which the kernel reports the filtered calls, or -1 if
+// the kernel does not allow a filter.
 int TrapMyself() {
   std::vector<sock_filter> filter = Filter();
   const sock_fprog program = {static_cast<unsigned short>(filter.size()), filter.data()};
@@ -139,7 +139,7 @@ UniqueFd ReceiveDescriptor(int socket) {
   return UniqueFd(fd);
 }
 
-// Counts the process's calls and lets them proceed, until the process is gone or has met its fault.
+// Counts the process's calls and lets each call proceed. Returns once the process has ended or has met its fault.
 void Supervise(int listener, pid_t child, const Fate& fate, TrappedRun& run) {
   for (;;) {
     pollfd wait = {listener, POLLIN, 0};

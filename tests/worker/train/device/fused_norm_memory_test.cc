@@ -1,5 +1,5 @@
-// Compares the estimated memory of fused layer norms with the measured memory. The CUDA kernels run over the emulated
-// CUDA on CPU tensors.
+// Compares the estimated memory of fused layer norms with the measured memory. The CUDA kernels run on CPU tensors,
+// with an emulation of CUDA.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -26,7 +26,7 @@ using graph::ValueId;
 constexpr int64_t kRows = 600;
 constexpr int64_t kColumns = 72;
 
-// A norm of an activation, or of the sum of two activations. The dtypes are those of the addends and of the result.
+// A norm of the activation x or, if `y` is set, of the sum of the activations x and y.
 struct Norm {
   const char* name;
   Dtype x = Dtype::kFloat32;
@@ -50,7 +50,7 @@ ValueId CastTo(graph::Graph& graph, ValueId value, Dtype dtype) {
                                                    "cast", type);
 }
 
-// A sum of a parameter with itself, which no other node keeps.
+// Adds an activation: the sum of a parameter with itself. Only the norm keeps this value for its backward pass.
 ValueId Activation(graph::Graph& graph, const std::string& name, Dtype dtype) {
   const ValueId parameter = graph.AddParameter(name, {dtype, {kRows, kColumns}}, graph::Initializer::Normal(1));
   return graph.AddNode({.op = "aten.add.Tensor",
@@ -87,8 +87,8 @@ graph::Graph ProgramOf(const Norm& norm) {
 }
 
 struct Measured {
-  int64_t kept = 0;           // After the forward pass.
-  int64_t backward_peak = 0;  // Of the backward pass.
+  int64_t kept = 0;           // Bytes that remain allocated after the forward pass.
+  int64_t backward_peak = 0;  // Peak of bytes in the backward pass.
 };
 
 Measured Measure(const graph::Graph& graph) {

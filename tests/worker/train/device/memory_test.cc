@@ -1,5 +1,5 @@
-// Compares the estimate of memory with the memory that a training step really uses, as the counting allocator measures
-// it.
+// Compares the estimated memory of a training step with the memory that the step uses, as the counting allocator
+// measures it.
 
 #include "precision/memory.h"
 
@@ -53,7 +53,7 @@ struct Network {
   const char* name;
   graph::Graph (*build)();
   int64_t batch_size;
-  const char* blocks;  // Name pattern of the modules that form checkpoint segments.
+  const char* blocks;  // Glob of the modules that are checkpoint segments.
 };
 
 graph::Graph Mlp() {
@@ -137,7 +137,7 @@ v1::Device Cpu() {
   return cpu;
 }
 
-// A CPU that computes bf16 products in fp32.
+// A CPU without fast bf16 products, on which the policy computes bf16 products in fp32.
 v1::Device SlowBf16Cpu() {
   v1::Device cpu = Cpu();
   cpu.set_name("Intel(R) Xeon(R) Processor");
@@ -145,8 +145,9 @@ v1::Device SlowBf16Cpu() {
   return cpu;
 }
 
-// Whether the memory under this preset can be measured here. Without AVX-512, LibTorch computes 16-bit convolutions in
-// fp32 copies, which no estimate for the CPU above counts, and 16-bit products one number at a time, for minutes.
+// Whether the memory with this preset can be measured on this host. Without AVX-512, LibTorch copies 16-bit
+// convolutions to fp32, which the estimate does not count, and computes 16-bit products so slowly that a test takes
+// minutes.
 bool IsMeasurable(std::string_view preset) {
   if (preset != "fp32" && !HostHasAvx512()) {
     std::cout << preset << " is not measured: this CPU has no AVX-512\n";
@@ -232,7 +233,8 @@ TEST(MemoryModel, PeakIsWithinATenthOfTheMeasured) {
             setup.checkpoint_segments = {network.blocks};
           }
           const double ratio = PredictedOverMeasured(network, preset, setup);
-          // Emulated formats need fp32 copies, which a real device does not make, so their ratio is only printed.
+          // A CPU makes fp32 copies for emulated formats. A real device makes no such copies and the estimate does not
+          // count them, so the ratio is only printed.
           if (!policy_is_emulated) {
             EXPECT_NEAR(ratio, 1, 0.1) << network.name << " " << preset << " x" << num_micro_batches << segments;
           }
@@ -339,7 +341,7 @@ TEST(MemoryModel, LogitsOfManyClassesBecomeTheirGradient) {
   }
 }
 
-// The loss head as a GPU computes it, with the CUDA kernels over an emulated CUDA.
+// The model has the loss head that a GPU computes: CUDA kernels, which run here on an emulation of CUDA.
 TEST(MemoryModel, LogitsOfAFusedLossHeadArePaddedAndBecomeTheirGradient) {
   constexpr int64_t kSamples = 4;
   InstallCountingAllocator();
@@ -387,7 +389,7 @@ TEST(MemoryModel, DepthwiseConvolutionsAndSqueezeExcitationAreWithinATenth) {
     const double ratio = PredictedOverMeasured({"efficientnet_b0", EfficientNet, 8, ""}, preset, setup);
     EXPECT_GT(ratio, 0.9) << preset;
     // oneDNN pads the channels of depthwise convolutions to the width of the CPU's registers. The estimate counts the
-    // padding of AVX-512; that of AVX2 is half as wide.
+    // padding for AVX-512. The padding for AVX2 is half as wide, so the estimate is higher there.
     EXPECT_LT(ratio, HostHasAvx512() ? 1.1 : 1.3) << preset;
   }
 }
@@ -401,7 +403,7 @@ graph::Graph Dcgan() {
 }
 
 // A step has two losses, each of which uses both networks. With ALL_TOGETHER, the gradients of one loss are kept until
-// those of the other are computed.
+// the gradients of the other loss are computed.
 TEST(MemoryModel, TwoNetworksWithAnOptimizerEachAreWithinATenth) {
   InstallCountingAllocator();
   at::set_num_threads(1);
@@ -460,8 +462,8 @@ TEST(MemoryModel, RecurrentLayersAreWithinATenth) {
 }
 
 // Under AdamW, the fp8 preset stores twelve bytes per parameter between two steps: the fp32 master and two moments.
-// bf16 with fp32 masters stores fourteen. FP8 values are made from the upper halves of the masters and not stored. The
-// tables of scales take a little more.
+// bf16 with fp32 masters stores fourteen. FP8 values are not stored, but made from the upper halves of the masters. The
+// tables of FP8 scales add a little.
 TEST(MemoryModel, WeightsOfFp8LayersAreStoredOnce) {
   InstallCountingAllocator();
   const graph::Graph model = UntiedGpt();
@@ -485,7 +487,7 @@ TEST(MemoryModel, WeightsOfFp8LayersAreStoredOnce) {
   EXPECT_LE(lasting, 12 * num_elements + 4096);
 }
 
-// Returns the peak of the bytes that a step uses in addition to the tensors that persist.
+// Returns the peak of bytes in a step, without the tensors that persist between steps.
 int64_t ActivationPeak(const graph::Graph& model, const std::string& preset, const std::vector<std::string>& segments) {
   constexpr int64_t kBatch = 4;
   const auto policy = Resolve(model, preset);
@@ -513,7 +515,7 @@ TEST(CheckpointSegments, ATwelveLayerGptNeedsAThirdOfTheActivations) {
   }
 }
 
-// A layer to test, as a function that adds it to a graph.
+// A layer whose memory is tested. `add` adds the layer to a graph.
 struct Layer {
   const char* name;
   graph::Shape shape;
@@ -568,7 +570,8 @@ const std::vector<Layer>& Layers() {
   return *layers;
 }
 
-// Returns the bytes that remain allocated after a forward pass: the result, and the tensors that autograd saved.
+// Returns the bytes that remain allocated after a forward pass: those of the result and of the tensors that autograd
+// saved.
 int64_t MeasuredKept(const graph::Graph& graph, const executor::OpRegistry& registry = {}, bool channels_last = false) {
   executor::TensorMap state = executor::InitialState(graph, 1);
   for (const graph::State& parameter : graph.parameters()) {
@@ -591,14 +594,14 @@ TEST(EstimateRun, WhatEachLayerKeepsIsExact) {
   for (const Layer& layer : Layers()) {
     graph::GraphBuilder b("one");
     const ValueId parameter = b.Parameter("x", layer.shape, graph::Initializer::Normal(1));
-    // The layer reads a value that no other node keeps.
+    // The layer's input is a sum that no other op keeps, so the measured bytes include it only if the layer keeps it.
     b.Output("y", layer.add(b, b.Add("", parameter, parameter)));
     const graph::Graph graph = std::move(b).Build().value();
     EXPECT_EQ(graph::EstimateRun(graph, 1).after_forward.total(), MeasuredKept(graph)) << layer.name;
   }
 }
 
-// Runs the fused norm with the CUDA kernels, whose source runs here over an emulated CUDA.
+// The fused norm uses the CUDA kernels, which run here on an emulation of CUDA.
 TEST(EstimateRun, WhatAFusedBatchNormKeepsIsExact) {
   InstallCountingAllocator();
   std::string why;
@@ -632,8 +635,8 @@ graph::Graph Changed(const graph::Graph& model, const std::function<void(graph::
   return std::move(rewriter).Finish();
 }
 
-// Returns the model with dropout of attention's scores. The result then has another memory layout, so views of it may
-// copy.
+// Returns the model with dropout added to the attention scores. The result of attention then has another memory layout,
+// so views of the result become reshapes, which may copy.
 graph::Graph Dropping(const graph::Graph& model) {
   return Changed(model, [](graph::Node& node) {
     if (node.op == "aten.view.default") {
@@ -671,8 +674,8 @@ TEST(MemoryModel, CountsTheScoresOfAttentionThatDropsSome) {
   }
 }
 
-// Returns attention of three heads, whose queries, keys and values are parts of one value, as in a model. A parameter
-// of the scores' shape is added, which tests use as a mask.
+// Returns a graph with an attention of three heads. Its queries, keys and values are parts of one value, as in real
+// models. The graph also adds a parameter of the scores' shape, which the test uses as a mask.
 graph::Graph AttentionAndMask() {
   Builder b("one");
   const ValueId x = b.Parameter("x", {2, 4, 36}, graph::Initializer::Normal(1));

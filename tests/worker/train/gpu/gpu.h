@@ -7,8 +7,8 @@
 
 namespace ampd::train {
 
-// Returns this host's first GPU, or the error of opening it. The GPU is opened once, because a process has one device
-// for its lifetime.
+// Returns this host's first GPU, or the error of opening it. The first call opens the GPU, because a process uses one
+// device for its lifetime.
 inline const absl::StatusOr<amp::ComputeDevice>& Gpu() {
   static const auto* gpu = new absl::StatusOr<amp::ComputeDevice>(WarmUp("gpu0"));
   return *gpu;

@@ -1,5 +1,5 @@
-// Compares FP8 on a GPU with FP8 on the CPU: the kernels on LibTorch's tensors, LibTorch's products, and the training
-// of a small GPT. Skipped without a GPU; scripts/gpu-check runs it on one.
+// Compares FP8 on a GPU with FP8 on the CPU: ampd's kernels, LibTorch's matrix products, and the training of a small
+// GPT. Skipped without a GPU; scripts/gpu-check runs it on one.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -89,10 +89,10 @@ TEST_F(GpuFp8Test, ProductsOfTensors_AreThoseInFp32) {
   }
 }
 
-// Tests the products of a layer whose FP8 scales are per block. For the result and the input's gradient, the blocks of
-// the first matrix are 1x128 and those of the second 128x128. For the weight's gradient, the blocks of both are 1x128.
-// The sizes are awkward: 5 blocks are not a multiple of 4, 150 rows are not a multiple of 16, and a sum over 200
-// elements ends inside a block.
+// Tests the three matrix products of a layer with one FP8 scale per block. For the result and the input's gradient, the
+// blocks of the first matrix are 1x128 and those of the second 128x128. For the weight's gradient, the blocks of both
+// are 1x128. The sizes cover edge cases: 5 blocks are not a multiple of 4, 150 rows are not a multiple of 16, and 200
+// elements end inside a block.
 TEST_F(GpuFp8Test, ProductsOfBlocks_AreThoseInFp32) {
   if (!amp::NativeFp8Of(*Gpu()).blocks) {
     std::printf("no product of blocks on this GPU: fp8-block multiplies in fp32\n");
@@ -116,7 +116,8 @@ TEST_F(GpuFp8Test, ProductsOfBlocks_AreThoseInFp32) {
 constexpr int64_t kVocabulary = 64;
 constexpr int64_t kSequence = 32;
 
-// Trains a small GPT and returns its losses. If `ahead`, each step begins before the previous step's numbers are read.
+// Trains a small GPT and returns its losses. If `ahead`, each step begins before the results of the previous step are
+// read.
 std::vector<float> Losses(const std::string& preset, const std::vector<amp::Batch>& batches, bool gpu,
                           bool ahead = false) {
   const graph::Graph model =
@@ -147,7 +148,7 @@ std::vector<float> Losses(const std::string& preset, const std::vector<amp::Batc
   return losses;
 }
 
-// Each test runs one preset, so that an exception under one preset does not hide the others.
+// A test for one preset, so that an exception with one preset does not end the tests of the others.
 class GpuFp8PresetTest : public GpuFp8Test, public testing::WithParamInterface<const char*> {};
 
 std::vector<amp::Batch> TokenBatches() {
@@ -159,9 +160,9 @@ std::vector<amp::Batch> TokenBatches() {
   return batches;
 }
 
-// Prints the losses on the GPU and on the CPU, so that a failure can be judged without another run on the GPU. From
-// step 10 on, the bound is relative to the first loss: by then the loss has fallen to a twentieth, and Adam turns small
-// differences of gradients near 0 into whole steps.
+// Prints all losses, so that a failure can be examined without another run on a GPU. From step 10 on, the bound is
+// relative to the first loss. By then the loss is a twentieth of the first one, and Adam turns small differences
+// between gradients near 0 into updates of full size.
 TEST_P(GpuFp8PresetTest, ASmallGptFollowsTheEmulatedOne) {
   const std::vector<amp::Batch> batches = TokenBatches();
   const std::vector<float> cpu = Losses(GetParam(), batches, false);

@@ -1,5 +1,5 @@
-// Compares steps replayed from a CUDA graph with steps that run op by op on a GPU: the bits are equal, and the host
-// never waits. Skipped without a GPU; scripts/gpu-check runs it on one.
+// Compares steps replayed from a CUDA graph with steps that run op by op on a GPU: both must compute the same bits, and
+// the host must never wait for the device. Skipped without a GPU; scripts/gpu-check runs it on one.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -53,7 +53,7 @@ graph::Graph Gpt() {
       .value();
 }
 
-// A GPT whose loss head is "ampd.linear_cross_entropy".
+// A GPT whose vocabulary is so large that its loss head becomes the op "ampd.linear_cross_entropy".
 graph::Graph GptOfManyWords() {
   return models::BuildGpt(
              {.num_layers = 1, .width = 64, .num_heads = 2, .vocabulary = 8191, .sequence_length = kSequence})
@@ -144,7 +144,8 @@ class GpuGraphTest : public testing::Test {
   }
 };
 
-// Runs steps of two micro-batches, which `batch` makes, and checks that the host does not wait for the device.
+// Runs steps of two micro-batches, each made by `batch`. Checks that Enqueue does not make the host wait for the
+// device.
 void ExpectNoWaits(amp::Engine& engine, amp::Batch (*batch)(), const char* preset) {
   const amp::StepGraphs& graphs = *Gpu()->graphs;
   for (uint64_t i = 0; i < kSteps; ++i) {
@@ -164,7 +165,7 @@ std::vector<std::vector<amp::Batch>> TokenSteps() {
   return steps;
 }
 
-// Each test runs one preset, so that an exception under one preset does not hide the others.
+// A test for one preset, so that an exception with one preset does not end the tests of the others.
 class GpuGraphPresetTest : public GpuGraphTest, public testing::WithParamInterface<const char*> {};
 
 std::string PresetInName(const testing::TestParamInfo<const char*>& info) {
@@ -184,8 +185,8 @@ TEST_P(GpuGraphImagesTest, ReplaysGiveTheBitsOfStepsThatRunOpByOp) {
   ExpectSameBits(NormAndDropout(), GetParam(), steps);
 }
 
-// The host does not wait for the device between Enqueue and AwaitStep. LibTorch itself detects waits, and a recording
-// also fails if anything waits.
+// The host does not wait for the device between Enqueue and AwaitStep. LibTorch itself reports waits. Recording a CUDA
+// graph also fails if the host waits.
 TEST_P(GpuGraphImagesTest, NothingMakesTheHostWaitFromEnqueueToTake) {
   for (const bool replayed : {false, true}) {
     const auto engine = Make(NormAndDropout(), GetParam(), replayed);

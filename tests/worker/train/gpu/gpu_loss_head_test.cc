@@ -1,5 +1,5 @@
-// Compares the loss head of a language model on a GPU, where the linear layer and its loss are one op, with the CPU's
-// and with the two ops apart. Skipped without a GPU; scripts/gpu-check runs it on one.
+// Compares the loss head of a language model on a GPU, where the linear layer and its loss are one fused op, with the
+// loss head on the CPU and with two separate ops. Skipped without a GPU; scripts/gpu-check runs it on one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class GpuTrainingLossHeadTest : public testing::TestWithParam<const char*> {
     }
   }
 
-  // Trains on a device and returns the losses. `fuses`: the linear layer and its loss are one op.
+  // Trains on a device and returns the losses. `fuses`: whether the linear layer and its loss are one op.
   std::vector<float> Losses(const std::string& preset, bool gpu, bool fuses) {
     const graph::Graph model = Gpt();
     v1::PrecisionPolicy policy;

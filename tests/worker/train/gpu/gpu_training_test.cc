@@ -118,7 +118,7 @@ TEST_F(GpuTrainingTest, Fp16_OverflowsAreSkippedAsOnTheCpu) {
   EXPECT_NEAR(static_cast<double>(gpu.state.skipped_steps), static_cast<double>(cpu.state.skipped_steps), 1);
 }
 
-// Each test runs one preset, so that an exception under one preset does not hide the others.
+// A test for one preset, so that an exception with one preset does not end the tests of the others.
 class GpuTrainingPresetTest : public GpuTrainingTest, public testing::WithParamInterface<const char*> {};
 
 TEST_P(GpuTrainingPresetTest, TheSameRunTwice_GivesTheSameBits) {

@@ -18,8 +18,8 @@ using ::testing::IsEmpty;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// A run that a DivergenceMonitor observes. Each call below is a step. `found` lists the findings as texts such as
-// "12:loss_spike", with the step.
+// A run that a DivergenceMonitor observes. Each call of the functions below observes a step. `found` lists the findings
+// with their steps, such as "12:loss_spike".
 class WatchedRun {
  public:
   explicit WatchedRun(int hysteresis = 1) : hysteresis_(hysteresis) {}
@@ -37,7 +37,8 @@ class WatchedRun {
              .hysteresis = hysteresis_,
              .at_floor = at_floor});
   }
-  // Runs steps whose losses fall from 2.3 to 0.5, as in a healthy run. Each loss has noise of up to a third of it.
+  // Runs steps whose losses fall from 2.3 to 0.5, as in a healthy run. Each loss has random noise of up to a third of
+  // its value.
   void ApplyHealthy(int num_steps) {
     for (int i = 0; i < num_steps; ++i) {
       const double noise = 0.66 + 0.66 * static_cast<double>(random_.Next() >> 11) * 0x1p-53;

@@ -77,7 +77,8 @@ TEST(EarlyStopping, ComparesWithTheBest_NotWithTheLast) {
 TEST(EarlyStopping, AChangeOfMinDeltaOrLess_IsNoImprovement) {
   EXPECT_EQ(StopOf({.patience = 1, .min_delta = 0.25}, {1.0, 0.75}), 20) << "exactly min_delta";
   EXPECT_EQ(StopOf({.patience = 1, .min_delta = 0.25}, {1.0, 0.7, 0.4}), std::nullopt);
-  // Small improvements add up, because each is compared with the last best.
+  // Small improvements add up, because each metric is compared with the best so far, which changes only by an
+  // improvement.
   EXPECT_EQ(StopOf({.patience = 3, .min_delta = 0.25}, {1.0, 0.9, 0.8, 0.7}), std::nullopt);
 }
 
@@ -105,8 +106,8 @@ TEST(EarlyStopping, WithoutAnAccuracy_NeverImproves) {
   EXPECT_TRUE(stopping.Observe(point));
 }
 
-// Restores the state after every evaluation, as a resumed run does. The decisions are those of an object that sees all
-// evaluations.
+// One object has its state restored after every evaluation, as in a resumed run. It must decide the same as an object
+// that sees all evaluations.
 TEST(EarlyStopping, ARestoredOne_DecidesAsOneThatWasNeverInterrupted) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(seed);
@@ -121,7 +122,7 @@ TEST(EarlyStopping, ARestoredOne_DecidesAsOneThatWasNeverInterrupted) {
     EarlyStopping whole(config);
     EarlyStoppingState saved;
     for (int64_t step = kEvery; step <= 40 * kEvery; step += kEvery) {
-      const double metric = pick(10) == 0 ? kNanMetric : pick(16) * 0.0625;  // A coarse grid, so that there are ties.
+      const double metric = pick(10) == 0 ? kNanMetric : pick(16) * 0.0625;  // Few values, so that some are equal.
       EarlyStopping resumed(config);
       resumed.Restore(saved);
       const v1::EvalPoint point = Evaluation(step, metric, metric);

@@ -43,7 +43,7 @@ PrecisionPolicy Preset(const std::string& name) {
   return policy;
 }
 
-// Returns the precisions through which a run goes when it is raised again and again.
+// Returns the precisions that a run has one after the other when its precision is raised until no wider one exists.
 std::vector<std::string> Way(const PrecisionPolicy& policy, const v1::Device& device, const std::string& module) {
   std::vector<std::string> way;
   PrecisionRaise raise;

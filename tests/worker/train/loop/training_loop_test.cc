@@ -1,4 +1,4 @@
-// Tests that run the training loop in this process, on a disk whose writes wait or fail as the test wants.
+// Tests that run the training loop in this process, with file operations that wait or fail when the test asks for it.
 #include "worker/train/loop/training_loop.h"
 
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@ namespace ampd::train {
 namespace {
 
 // File operations that follow a script. If `holds`, the weights of step 7 are written only after Release is called.
-// Files of step `fails_at` are never written, because the disk is full. For the steps in `damages`, the weights file is
-// emptied as soon as the checkpoint is complete.
+// Writing files of step `fails_at` fails, as on a full disk. For the steps in `damages`, the weights file is emptied
+// once the checkpoint is complete.
 class ScriptedIo final : public CheckpointIo {
  public:
   bool holds = false;
@@ -59,7 +59,7 @@ class ScriptedIo final : public CheckpointIo {
 
 class TrainingLoopTest : public TrainerTest {
  protected:
-  // An attempt: a training loop over `start` with its own telemetry outbox, and with an agent that never connects.
+  // A training loop for the attempt `start`, with everything that the loop needs. No agent ever connects.
   struct Attempt {
     Attempt(const StartAttempt& to_start, const std::string& folder, CheckpointIo& io)
         : start(to_start),
@@ -131,7 +131,8 @@ TEST_F(TrainingLoopTest, TrainingGoesOnWhileACheckpointIsWrittenUpToTheNextOne) 
   training.join();
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(Folders(), std::vector<std::string>({"step-14", "step-21", "step-28", "step-30", "step-7"}));
-  // The checkpoint of step 7 has the state of step 7, although training continued while it was written.
+  // The checkpoint of step 7 must have the state of step 7, although training continued while it was written. So its
+  // hash must equal that of the undisturbed run.
   const auto hash_of = [&](int attempt) {
     const std::string path = absl::StrCat("j-abc/", attempt, "/step-7");
     const auto manifest = ReadFile(absl::StrCat(start.checkpoint_root(), "/", path, "/state.json"), 1 << 20);
@@ -148,7 +149,7 @@ TEST_F(TrainingLoopTest, WithoutALease_NoStepBegins) {
   attempt.lease = ComputeLease::Create().value();
   absl::StatusOr<Outcome> outcome;
   std::thread training([&] { outcome = attempt.loop->Run(); });
-  // This lease has expired already, so no step may begin. A step of this model takes less than a millisecond.
+  // The lease expires at this moment, so no step may begin. A step of this model takes less than a millisecond.
   attempt.lease.Extend(SystemClock().SinceBoot());
   EXPECT_FALSE(attempt.HasStepWithin(absl::Milliseconds(200)));
   attempt.lease.Extend(SystemClock().SinceBoot() + absl::Hours(1));
@@ -196,7 +197,8 @@ TEST_F(TrainingLoopTest, ARunThatIsCancelled_LeavesTheCheckpointThatItWasWriting
   EXPECT_EQ(Folders().back(), "step-7");
 }
 
-// Runs of twelve steps with a checkpoint after every second one. The loss of the ninth batch is not finite.
+// Runs of twelve steps with a checkpoint after every second one. The loss of the ninth batch is not finite, so the run
+// rolls back.
 class RollBackOverDamageTest : public TrainingLoopTest {
  protected:
   StartAttempt ToDiverge(int attempt = 1) {

@@ -169,7 +169,7 @@ TEST(InitialWeights, ALongList_IsCutToACount) {
 
 TEST(InitialWeights, ANewHead_KeepsWhatTheModelHas) {
   executor::TensorMap weights = Weights();
-  weights["head.weight"] = at::zeros({10, 2});  // A head for another number of classes.
+  weights["head.weight"] = at::zeros({10, 2});  // A head for another number of classes than the model's.
   weights.erase("head.bias");
   weights["old.scale"] = at::zeros({1});
   executor::TensorMap model = Model();

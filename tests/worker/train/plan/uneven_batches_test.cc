@@ -21,8 +21,8 @@ using graph::Graph;
 using graph::ValueId;
 using ::testing::HasSubstr;
 
-// A model that computes its own loss: a cross entropy over its input, which serves as logits. `more`: further arguments
-// of the cross entropy.
+// A model that computes its own loss: a cross entropy whose logits are the model's input. `more`: further arguments of
+// the cross entropy.
 Graph OwnLoss(std::vector<graph::Argument> more = {}) {
   Graph graph("own");
   const ValueId logits = graph.AddInput("images", {Dtype::kFloat32, {Dim::Batch(), 4}});

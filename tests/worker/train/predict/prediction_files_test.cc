@@ -24,7 +24,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Predictions of `count` samples from `first` on: sample i has the class i % 3 and the logits i and i + 0.5.
+// Predictions of `count` samples, whose indices start at `first`. Sample i has the class i % 3 and the logits i and i +
+// 0.5.
 std::vector<amp::Prediction> BatchFrom(int64_t first, int64_t count) {
   const at::Tensor index = at::arange(first, first + count, at::kLong);
   const at::Tensor column = index.to(at::kFloat).unsqueeze(1);
@@ -34,7 +35,7 @@ std::vector<amp::Prediction> BatchFrom(int64_t first, int64_t count) {
 
 class PredictionFilesTest : public data::DataFolderTest {
  protected:
-  // Writes the samples in batches of this size.
+  // Returns the files for `num_samples` samples that are added in batches of `batch_size`.
   static std::vector<v1::Sample> FilesOf(v1::PredictSpec::Format format, int64_t num_samples, int64_t batch_size) {
     std::vector<v1::Sample> files;
     PredictionFiles out(format, [&files](v1::Sample file) {

@@ -50,9 +50,9 @@ void Multiply() {
 
 TEST_F(StepProfilerTest, AProfile_HasTheOpsOfItsStepsOnly) {
   StepProfiler profiler(folder_, /*on_gpu=*/false);
-  profiler.Run(1, Multiply);  // Before the recording.
+  profiler.Run(1, Multiply);  // Runs before the recording, so the profile must not contain it.
   EXPECT_EQ(profiler.num_steps(), 0);
-  for (const int64_t first : {2, 7}) {  // A second profile has nothing of the first.
+  for (const int64_t first : {2, 7}) {  // The second profile must not contain steps of the first.
     EXPECT_EQ(profiler.Begin(), absl::OkStatus());
     EXPECT_TRUE(profiler.is_recording());
     profiler.Run(first, Multiply);

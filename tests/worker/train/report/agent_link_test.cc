@@ -186,7 +186,7 @@ TEST_F(AgentLinkTest, LiveLossScale_IsTheOneWithTheHighestNumber) {
   EXPECT_EQ(agent.Read(), "hello");
   agent.SetLossScale(1, 64);
   agent.SetLossScale(3, 32);
-  agent.SetLossScale(3, 16);  // Repeats the number 3, so the link ignores it.
+  agent.SetLossScale(3, 16);  // The number 3 was sent before, so the link must ignore it.
   agent.SetLossScale(2, 8);
   agent.Start("job");
   EXPECT_TRUE(link_.WaitForStart(absl::InfiniteDuration()).has_value());

@@ -5,8 +5,8 @@
 namespace ampd::train {
 namespace {
 
-// Sums of an evaluation with eight samples and six classes: five samples of class 0 are classified correctly, and three
-// of class 2 as class 1.
+// The sums of an evaluation with six classes and eight samples: five samples of class 0 that are classified correctly,
+// and three samples of class 2 that are classified as class 1.
 amp::EvalSums SixClasses() {
   amp::EvalSums sums;
   sums.loss = 4;

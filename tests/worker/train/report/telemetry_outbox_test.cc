@@ -110,8 +110,8 @@ TEST_F(TelemetryOutboxTest, ASpillFileThatCantBeWritten_IsAnErrorAndNothingIsTak
   EXPECT_EQ(outbox.last_sequence(), 0u);
 }
 
-// After random adds, reads and acknowledgements, the outbox has the same records as a plain list. Its memory is small,
-// so most records are spilled to the file.
+// Adds, reads and acknowledges at random, and compares the outbox with a plain list of records. The outbox has little
+// memory, so it keeps most records in the file.
 TEST_F(TelemetryOutboxTest, RandomUse_GivesWhatAPlainListGives) {
   const uint64_t seed = 77;
   SCOPED_TRACE(absl::StrCat("seed ", seed));

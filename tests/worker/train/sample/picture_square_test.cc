@@ -43,8 +43,8 @@ TEST(PictureSquare, WhatIsBeyondWhiteAndBlack_IsThat) {
   EXPECT_THAT(square.raster().pixels, ElementsAre(0, 255, 255, 0));
 }
 
-// Noise can't be compressed, so a square of noise with MaxSampleRows rows makes the largest file. It must fit into a
-// sample.
+// Noise can't be compressed, so a square of noise with the maximum number of rows makes the largest possible file. This
+// file must not exceed the maximum size of a sample.
 TEST(PictureSquare, OfNoise_FitsTheRoomOfASample) {
   SeededRandom random(3);
   for (const auto& [image_size, channels] : {std::pair<int64_t, int64_t>(28, 1), {28, 3}, {32, 3}, {64, 1}, {64, 3}}) {

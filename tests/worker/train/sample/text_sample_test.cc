@@ -102,8 +102,7 @@ TEST(DrawText, DependsOnSeedAndStepAlone) {
   EXPECT_GT(std::set<char>(text.begin(), text.end()).size(), 20u) << "a number of its own for every place";
 }
 
-// The random stream of drawn text differs from the streams of an epoch's shuffle, of augmentation, and of noise for
-// generators.
+// Drawn text must not use the random numbers that the shuffle of an epoch, the augmentation or a generator's noise use.
 TEST(DrawText, IsOfAStreamOfItsOwn) {
   constexpr uint64_t kSeed = 5;
   const std::string text = DrawText(Spec("\n", 1), kSeed, 0, [](std::string_view) { return std::vector<float>(128); });

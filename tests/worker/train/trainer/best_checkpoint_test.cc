@@ -15,7 +15,8 @@ using ::testing::SizeIs;
 
 class BestCheckpointTest : public TrainerTest {
  protected:
-  // An attempt with a learning rate so high that the loss goes up and down.
+  // An attempt whose learning rate is so high that the evaluation loss goes up and down, so that only some evaluations
+  // are the best so far.
   StartAttempt Restless(int64_t checkpoint_every_steps) {
     StartAttempt start = Mlp("fp32", 30);
     start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(0.3);
@@ -54,7 +55,7 @@ TEST_F(BestCheckpointTest, EveryEvaluationWithTheLeastLossSoFar_IsFollowedByAChe
   EXPECT_THAT(expected, SizeIs(Gt(2u)));
   EXPECT_THAT(expected, SizeIs(Lt(29u))) << "every evaluation was an improvement";
   if (expected.back() != 30) {
-    expected.push_back(30);  // Every run keeps its last checkpoint.
+    expected.push_back(30);  // The last checkpoint is always saved.
   }
   EXPECT_EQ(StepsOf(agent->checkpoints), expected);
   const v1::Checkpoint last = agent->checkpoints.back();

@@ -58,8 +58,8 @@ class DamagedCheckpointTest : public TrainerTest {
     }
   }
 
-  // The second attempt of the job. It runs to step 28 from the newest of three checkpoints, and may fall back to the
-  // older ones.
+  // The second attempt of the job. It resumes from the newest of three checkpoints, may fall back to the two older
+  // ones, and runs to step 28.
   StartAttempt Second() {
     StartAttempt start = Resumed(Mlp("fp32", 28), At(21));
     *start.add_older_checkpoints() = At(14);

@@ -94,9 +94,9 @@ TEST_F(DivergenceTest, WeightsThatUnderflowInFp8_AreReportedOnceWithTheirShare) 
   StartAttempt start = Mlp("fp8", 25);
   start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);
   start.mutable_spec()->mutable_precision()->mutable_fp8()->set_canary_every_steps(10);
-  start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1e-12);  // The weights stay unchanged.
-  // The weights are 1 on the diagonal and 1e-6 elsewhere. The layer's FP8 scale maps 1 to the largest number of E4M3.
-  // With this scale, 1e-6 is below half of E4M3's smallest number, so it becomes zero.
+  start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1e-12);  // Keeps the weights unchanged.
+  // The weights are 1 on the diagonal and 1e-6 elsewhere. The layer's FP8 scale maps 1 to the largest number of the
+  // format E4M3. With this scale, 1e-6 becomes less than half of E4M3's smallest number, and is rounded to zero.
   at::Tensor weight = at::full({16, 16}, 1e-6);
   weight.fill_diagonal_(1);
   UseWeights(start, root_,
@@ -128,7 +128,7 @@ TEST_F(DivergenceTest, AScaleAtItsFloor_InTheWidestPrecisionEndsTheAttempt) {
   Dynamic(start).set_floor(3e38);
   Dynamic(start).set_at_floor(v1::DynamicLossScale::FALL_BACK);
   start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(0.1);
-  UseIdx(start, 48, -1);  // Large inputs, so that gradients exceed fp32's range, too.
+  UseIdx(start, 48, -1);  // Inputs so large that gradients exceed even fp32's range.
   const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FAILED);
   EXPECT_EQ(agent->outcome->reason(), v1::Reason::LOSS_SCALE_COLLAPSED) << agent->outcome->ShortDebugString();
@@ -138,8 +138,8 @@ TEST_F(DivergenceTest, AScaleAtItsFloor_InTheWidestPrecisionEndsTheAttempt) {
 
 TEST_F(DivergenceTest, AModelThatFp16CannotTrain_StopsAtTheFloorOfOneAndGoesOnWider) {
   StartAttempt start = Mlp("fp16", 250);
-  // The first layer's gradient is the product of the pixels, up to 392, and the second layer's gradient, about 400.
-  // With any loss scale from 1 on, that exceeds fp16's range.
+  // The gradient of the first layer's weights is the product of the pixels, up to 392, and the gradient from the second
+  // layer, about 400. This exceeds fp16's range with every loss scale of at least 1.
   UseIdx(start, 48, -1);
   UseWeights(start, root_,
              {{"layers.0.weight", at::full({16, 12}, 1e-3)},
@@ -297,7 +297,7 @@ TEST_F(DivergenceTest, TheSameLearningRateWithoutAFallBack_EndsTheAttempt) {
 
 TEST_F(DivergenceTest, RollBack_GoesOnBehindTheBatchThatWasAtFault) {
   StartAttempt start = Mlp("fp16", 12);
-  UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);  // A sample of the sixth batch.
+  UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);  // The bright sample is in the sixth batch.
   start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_off();
   start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
   start.mutable_spec()->mutable_checkpoint()->set_every_steps(4);
@@ -322,13 +322,13 @@ TEST_F(DivergenceTest, RollBack_GoesOnBehindTheBatchThatWasAtFault) {
   EXPECT_THAT(agent->checkpoints, SizeIs(3)) << "4, 8 and 12";
 }
 
-// A bad batch makes the run roll back to a checkpoint. In one of two runs, the next step has already begun at that
-// time. Both runs must report the same.
+// A bad batch makes the run roll back to a checkpoint. In the second of two runs, the next step has already begun when
+// the run reads the bad result. Both runs must report the same.
 TEST_F(DivergenceTest, AStepBegunBeforeTheLastOneIsRead_ChangesNothingThatIsReported) {
   std::vector<std::unique_ptr<FakeAgent>> runs;
   for (const int ahead : {0, 1}) {
     StartAttempt start = Mlp("fp16", 26);
-    UseIdx(start, 8 * 20, /*bright=*/8 * 8 + 3);  // A sample of the ninth batch.
+    UseIdx(start, 8 * 20, /*bright=*/8 * 8 + 3);  // The bright sample is in the ninth batch.
     start.mutable_key()->set_job_id(absl::StrCat("j-ahead-", ahead));
     start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_off();
     start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
@@ -362,8 +362,8 @@ TEST_F(DivergenceTest, RollBack_WithoutACheckpointGoesBackToTheStartAndGivesUpAf
   EXPECT_THAT(EventsOf(*agent, Event::DIVERGENCE), SizeIs(4));
 }
 
-// Gives the middle layer weights with which it reads large values and outputs small ones, so that only the gradient of
-// that layer overflows.
+// Chooses weights with which the middle layer gets large inputs and makes small outputs, so that only the gradient of
+// that layer's weights overflows.
 void OverflowInTheMiddle(StartAttempt& start, const std::filesystem::path& root) {
   v1::MlpSpec& mlp = *start.mutable_spec()->mutable_model()->mutable_mlp();
   mlp.add_hidden(16);
@@ -402,8 +402,9 @@ TEST_F(DivergenceTest, OneLayerWhoseGradientOverflows_IsNamedAndRaisedAlone) {
   EXPECT_LT(agent->steps[160].loss, 0.9 * agent->steps[1].loss) << "and it learns";
 }
 
-// If epsilon is almost 0, an FP8 operand of zeros gets an infinite scale. Users of Transformer Engine met this fault as
-// NaNs. Here a head of zeros makes the gradients in the first step zero.
+// An FP8 operand that is all zeros gets an infinite scale if the precision policy's epsilon is almost 0. Users of
+// Transformer Engine saw NaNs for this reason. Here the head's weights are zeros, so that the gradients in the first
+// step are zero.
 TEST_F(DivergenceTest, Fp8LayersWhoseGradientsAreNotFinite_GoBackAndAreRaisedToBf16OneAndThenAll) {
   StartAttempt start = Mlp("fp8", 160);
   for (int i = 0; i < 2; ++i) {
@@ -515,7 +516,7 @@ TEST_F(DivergenceTest, ABatchWhoseLossIsNotFinite_IsNotReplayed) {
   UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);
   start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
   Dynamic(start).set_initial(1);
-  Dynamic(start).set_floor(0x1p-10);  // The scale could still fall.
+  Dynamic(start).set_floor(0x1p-10);  // So the scale can fall, and replays would be possible.
   start.mutable_spec()->mutable_train()->set_replay_skipped(true);
   const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
@@ -527,8 +528,8 @@ TEST_F(DivergenceTest, ABatchWhoseLossIsNotFinite_IsNotReplayed) {
   EXPECT_EQ(agent->outcome->final_metrics().skipped_steps(), 1);
 }
 
-// Makes the model an MLP with two hidden layers whose loss is finite, and whose gradients exceed fp32's range:
-// activations of 2e-38 are multiplied by weights of 1e19 and 1e21.
+// Makes the model an MLP with two hidden layers, whose loss is finite but whose gradients exceed fp32's range.
+// Activations of 2e-38 are multiplied by weights of 1e19 and 1e21.
 void UseSteepWeights(StartAttempt& start, const std::filesystem::path& root) {
   start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);
   at::Tensor last = at::zeros({3, 16});
@@ -605,8 +606,8 @@ TEST_F(DivergenceTest, InitialWeightsThatAreNotFinite_AreADataErrorThatNamesFile
   EXPECT_EQ(Run(anew).kind(), Outcome::FINISHED) << "what is not taken may be anything";
 }
 
-// A network whose activations of 1e25 have a variance beyond fp32's range, so that a norm's running variance overflows,
-// while the activations after the norm are finite.
+// An attempt with a network whose activations are about 1e25. Their variance is beyond fp32's range, so the running
+// variance of a norm overflows. The activations after the norm are finite.
 StartAttempt WithOverflowingStatistics(StartAttempt start) {
   v1::JobSpec& spec = *start.mutable_spec();
   v1::ResnetSpec& resnet = *spec.mutable_model()->mutable_resnet();
@@ -657,7 +658,7 @@ TEST_F(DivergenceTest, RunningStatisticsThatAreOnlyToBeReported_AreAnEventAndAWa
 
 TEST_F(DivergenceTest, AnEvaluationLossThatIsNotFinite_IsReportedOnceAndEndsTheAttemptIfItIsTheLast) {
   StartAttempt start = Mlp("fp16", 20);
-  start.mutable_spec()->mutable_data()->mutable_eval()->mutable_synthetic()->set_noise(1e6);  // Beyond fp16's range.
+  start.mutable_spec()->mutable_data()->mutable_eval()->mutable_synthetic()->set_noise(1e6);  // Too large for fp16.
   start.mutable_spec()->mutable_eval()->set_every_steps(5);
   const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->reason(), v1::Reason::NONFINITE_LOSS) << agent->outcome->ShortDebugString();

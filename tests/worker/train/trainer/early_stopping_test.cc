@@ -1,4 +1,4 @@
-// Tests of the real ampd-trainer with a fake agent: jobs that stop early, because their evaluations stop improving.
+// Tests of the real ampd-trainer with a fake agent: jobs that stop early, because their evaluations no longer improve.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,8 @@ class EarlyStoppingTest : public TrainerTest {
     return start;
   }
 
-  // Returns the step at which a run with these evaluations has to stop, computed in the plainest way; 0: nowhere.
+  // Returns the step at which a run with these evaluations has to stop, computed by a simple loop; 0 if the run does
+  // not stop.
   static int64_t StopOf(const std::vector<v1::EvalPoint>& evals) {
     for (size_t i = kPatience; i < evals.size(); ++i) {
       double best = evals[0].loss();
@@ -144,7 +145,7 @@ TEST_F(EarlyStoppingTest, ARunResumedAnywhere_StopsAtTheSameStepWithTheSameBits)
 TEST_F(EarlyStoppingTest, KilledInBetween_StopsAtTheSameStep) {
   StartAttempt start = Stopping(1);
   const auto whole = RunToOutcome(start);
-  const int64_t counted = whole->outcome->last_step() - 2 * kEvery;  // One evaluation was no improvement.
+  const int64_t counted = whole->outcome->last_step() - 2 * kEvery;  // One evaluation had no improvement by then.
   start.mutable_key()->set_job_id("j-killed");
   FakeAgent killed = Spawn();
   killed.Connect();
@@ -187,7 +188,8 @@ TEST_F(EarlyStoppingTest, AnAccuracyThatStandsStill_EndsTheAttempt) {
   }
 }
 
-// A job that starts from the checkpoint of a stopped one trains further if it is more patient or does not stop early.
+// A job that starts from the checkpoint of a job that stopped early trains further if it has a larger patience or no
+// early stopping.
 TEST_F(EarlyStoppingTest, ACloneThatIsMorePatient_TrainsOn) {
   const auto stopped = RunToOutcome(Stopping(1));
   const int64_t last = stopped->outcome->last_step();
@@ -205,7 +207,8 @@ TEST_F(EarlyStoppingTest, ACloneThatIsMorePatient_TrainsOn) {
   EXPECT_THAT(whole->steps, SizeIs(kSteps - last));
 }
 
-// A new job that takes only the weights of a job that stopped early starts at step 0 with a count of its own.
+// A new job that takes only the weights of a job that stopped early starts at step 0 and counts its own evaluations
+// only.
 TEST_F(EarlyStoppingTest, AJobThatBeginsWithItsWeights_CountsAnew) {
   const auto stopped = RunToOutcome(Stopping(1));
   StartAttempt start = Stopping(1);
@@ -219,8 +222,8 @@ TEST_F(EarlyStoppingTest, AJobThatBeginsWithItsWeights_CountsAnew) {
   EXPECT_GE(again->outcome->last_step(), (kPatience + 1) * kEvery);
 }
 
-// A run's last checkpoint is saved before its last evaluation. A longer run that starts from it must still take this
-// evaluation into account.
+// A run's last checkpoint is saved before its last evaluation. A longer run that starts from this checkpoint must still
+// take that evaluation into account.
 TEST_F(EarlyStoppingTest, ALongerRunFromTheEndOfAShorterOne_StopsWhereTheWholeOneStops) {
   const auto whole = RunToOutcome(Stopping(1));
   const int64_t last = whole->outcome->last_step();
@@ -253,10 +256,11 @@ TEST_F(EarlyStoppingTest, WithALearningRateOfAPlateau_BothCountTheSameEvaluation
 }
 
 // The first evaluation is the best, because no loss falls by 1000. Step 6 diverges after five evaluations, and the run
-// returns to step 4. The evaluation of step 5 then counts once, so the sixth one without improvement is that of step 7.
+// returns to step 4. The second evaluation of step 5 then replaces the first one in the count, so the sixth evaluation
+// without improvement is that of step 7.
 TEST_F(EarlyStoppingTest, AfterARollBack_TheEvaluationsOfTheCheckpointCount) {
   StartAttempt start = Stopping(1, "fp16");
-  UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);  // A sample of the sixth batch.
+  UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);  // The bright sample is in the sixth batch.
   v1::JobSpec& spec = *start.mutable_spec();
   *spec.mutable_data()->mutable_eval() = spec.data().train();
   spec.mutable_data()->mutable_eval()->mutable_idx()->set_limit(8 * 5);
@@ -277,7 +281,7 @@ TEST_F(EarlyStoppingTest, AfterARollBack_TheEvaluationsOfTheCheckpointCount) {
   EXPECT_THAT(EventsOf(*agent, Event::STOPPED_EARLY), SizeIs(1));
 }
 
-// The evaluations of these runs are never finite, because the inputs of data.eval are beyond fp16's range.
+// The evaluation losses of these runs are never finite, because the inputs of data.eval are beyond fp16's range.
 TEST_F(EarlyStoppingTest, IfNoEvaluationIsFinite_TheJobFailsUnlessItOnlyWarns) {
   StartAttempt start = Stopping(1, "fp16");
   start.mutable_spec()->mutable_data()->mutable_eval()->mutable_synthetic()->set_noise(1e7);

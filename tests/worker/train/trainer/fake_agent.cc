@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kWaitMs = 60'000;
 
-// Waits until `path` exists. Looks again at every change of its folder.
+// Waits until `path` exists. Checks again whenever something in its folder changes.
 void AwaitFile(const std::filesystem::path& path) {
   const UniqueFd watch(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   inotify_add_watch(watch.get(), path.parent_path().c_str(), IN_CREATE | IN_MOVED_TO);
@@ -37,7 +37,7 @@ void AwaitFile(const std::filesystem::path& path) {
 FakeAgent::FakeAgent(const std::string& folder, const std::string& device, std::optional<int> steps_ahead)
     : folder_(folder) {
   std::filesystem::create_directories(folder);
-  const char* programs = std::getenv("AMPD_PROGRAMS");  // scripts/gpu-check puts the programs there.
+  const char* programs = std::getenv("AMPD_PROGRAMS");  // Set by scripts/gpu-check, which puts the programs there.
   const std::string program = std::string(programs == nullptr ? AMPD_BIN_DIR : programs) + "/ampd-trainer";
   std::vector<std::string> arguments = {program, "--spawn-folder", folder, "--device", device, "--step-log"};
   if (steps_ahead.has_value()) {
@@ -61,7 +61,7 @@ FakeAgent::~FakeAgent() {
 internal::Hello FakeAgent::Connect() {
   AwaitFile(folder_ + "/trainer.sock");
   auto socket = ConnectUnix(folder_ + "/trainer.sock");
-  // Between the trainer's bind and listen, the socket exists but refuses connections.
+  // The socket exists from the trainer's call of bind on, but refuses connections until the trainer calls listen.
   while (!socket.ok() && absl::IsUnavailable(socket.status())) {
     socket = ConnectUnix(folder_ + "/trainer.sock");
   }

@@ -53,23 +53,23 @@ class FakeAgent {
     friend bool operator==(const Step&, const Step&) = default;
   };
 
-  // A step's numbers that differ from run to run.
+  // The measurements of a step, which differ from run to run.
   struct Cost {
     float samples_per_second = 0;
     float data_wait_seconds = 0;
     float flops_per_second = 0;
   };
 
-  std::map<int64_t, Step> steps;      // Telemetry by step.
-  std::map<int64_t, Cost> costs;      // Costs by step.
-  std::map<uint64_t, int> sequences;  // How often each record was received, by its sequence.
+  std::map<int64_t, Step> steps;      // Telemetry of each step, by step.
+  std::map<int64_t, Cost> costs;      // Costs of each step, by step.
+  std::map<uint64_t, int> sequences;  // How often each record was received, by sequence number.
   std::vector<v1::Event> events;
   std::vector<v1::EvalPoint> evals;
   std::vector<v1::Sample> samples;
   std::vector<v1::Checkpoint> checkpoints;
-  std::map<int64_t, uint64_t> sequence_of;  // The sequence of each step's telemetry, by step.
+  std::map<int64_t, uint64_t> sequence_of;  // The sequence number of each step's telemetry, by step.
   std::map<int64_t, uint64_t>
-      checkpoint_after;  // Last sequence that the server must store before the checkpoint, by step.
+      checkpoint_after;  // The sequence number that must be stored before each checkpoint, by step.
   uint64_t outcome_after = 0;
   // The kinds of reports on this connection in their order: 't' for telemetry, 'c' for a checkpoint, 'o' for the
   // outcome. Reports of one kind in a row count once.

@@ -46,8 +46,8 @@ class GanTest : public TrainerTest {
     return start;
   }
 
-  // Sets a loss scale that starts so high that every step overflows. The scale falls until a step does not overflow,
-  // and later rises again.
+  // Sets a loss scale that starts so high that every step overflows. The scale falls until a step does not overflow.
+  // Later it rises again.
   static void SearchScale(StartAttempt& start, LossScale::OptimizerSkip rule) {
     LossScale& scaling = *start.mutable_spec()->mutable_precision()->mutable_loss_scale();
     scaling.set_optimizer_skip(rule);
@@ -71,7 +71,7 @@ class GanTest : public TrainerTest {
     return counts;
   }
 
-  // Saves a copy of the checkpoint without the norms' counts of batches, for another job.
+  // Saves a copy of the checkpoint, for another job, without the batch counts of the norms (num_batches_tracked).
   v1::Checkpoint WithoutCounts(v1::Checkpoint checkpoint) {
     const LoadedCheckpoint loaded = Loaded(checkpoint);
     executor::TensorMap model = ReadTensors(loaded.files.at("model.safetensors")).value();
@@ -131,8 +131,9 @@ TEST_F(GanTest, ASkippedStepIsThatOfOneNetworkOrOfBothAsTheRuleSays) {
     StartAttempt start = Gan("fp16", 60);
     start.mutable_key()->set_job_id(rule == LossScale::EACH_ALONE ? "j-alone" : "j-together");
     SearchScale(start, rule);
-    // With a high learning rate, the discriminator is soon certain of its answers. Then its own gradients are small,
-    // but the gradients that it passes to the generator are large, so that only one of the two networks overflows.
+    // With a high learning rate, the discriminator is soon certain of its answers. Then the discriminator's own
+    // gradients are small, but the gradients that it passes to the generator are large. So in some steps only one of
+    // the networks overflows.
     v1::ParameterGroup& critic = *start.mutable_spec()->mutable_optimizer()->add_groups();
     critic.set_match("discriminator.*");
     critic.set_learning_rate(2e-2);
@@ -160,8 +161,8 @@ TEST_F(GanTest, ASkippedStepIsThatOfOneNetworkOrOfBothAsTheRuleSays) {
   }
 }
 
-// The jobs have micro-batches, clipping, averages and a separate learning rate for the discriminator. Steps are skipped
-// before and after the kill.
+// The jobs use micro-batches, gradient clipping, averaged weights and a separate learning rate for the discriminator.
+// Steps are skipped both before and after the kill.
 TEST_F(GanTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) {
   constexpr int64_t kSteps = 40;
   const std::pair<const char*, LossScale::OptimizerSkip> cases[] = {{"fp32", LossScale::EACH_ALONE},
@@ -238,7 +239,8 @@ TEST_F(GanTest, ACheckpointOfBeforeBatchesWereCountedGoesOnFromZero) {
   EXPECT_EQ(CountsOf(Loaded(resumed->checkpoints.back()))["generator.main.1.num_batches_tracked"], 7);
 }
 
-// An attempt that starts from the checkpoint of the last step reports the same metrics as the attempt before.
+// An attempt that starts from the checkpoint of the last step trains no step. It must report the same metrics as the
+// attempt that saved the checkpoint.
 TEST_F(GanTest, ACheckpointOfTheLastStepHasBothLosses) {
   StartAttempt start = Gan("fp32", 14);
   const auto whole = RunToOutcome(start);

@@ -56,8 +56,8 @@ TEST_F(InitialCheckpointTest, ItsWeightsAndNothingElse_AreWhatTheJobBeginsWith) 
   by_file.mutable_key()->set_job_id("j-file");
   (*by_file.mutable_data_roots())["root"] = (root_ / "checkpoints").string();
   by_file.mutable_spec()->mutable_model()->set_initial_weights("root/" + source.path() + "/model.safetensors");
-  // The trainer opens only a weights file that other users may read. Its own checkpoints are private, so this one, with
-  // the folders that lead to it, is opened to them.
+  // The trainer accepts a weights file only if other users may read it. Checkpoints are private, so make this
+  // checkpoint and the folders above it readable for others.
   std::filesystem::path opened = root_ / "checkpoints";
   for (const std::filesystem::path& part : std::filesystem::path(source.path()) / "model.safetensors") {
     opened /= part;

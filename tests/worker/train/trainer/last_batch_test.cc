@@ -51,7 +51,8 @@ TEST_F(LastBatchTest, WhereBatchesFillTheEpoch_PaddingChangesNothing) {
   EXPECT_EQ(pad->steps, drop->steps);
 }
 
-// The padded batch has every sample twice, so its mean loss is that of a batch that has each sample once.
+// With 6 samples and a batch size of 12, a padded batch has every sample twice. Its mean loss must equal that of a
+// batch that has every sample once.
 TEST_F(LastBatchTest, FewerSamplesThanABatch_AreTrainedOnOverAndOver) {
   const auto drop = RunToOutcome(Epochs("j-drop", 4, 6, 12, v1::DataSpec::DROP));
   const auto pad = RunToOutcome(Epochs("j-pad", 4, 6, 12, v1::DataSpec::PAD));
@@ -68,8 +69,8 @@ TEST_F(LastBatchTest, FewerSamplesThanABatch_AreTrainedOnOverAndOver) {
   EXPECT_EQ(Run(cut).kind(), Outcome::FINISHED);
 }
 
-// An epoch has four steps. The job resumes before the padded batch of the second epoch, and after the padded batch of
-// the seventh.
+// An epoch has four steps. One attempt resumes before the padded batch of the second epoch, another one after the
+// padded batch of the seventh epoch.
 TEST_F(LastBatchTest, AJobThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStopped) {
   const StartAttempt start = Epochs("j-resumed", 8, 40, 12, v1::DataSpec::PAD);
   const auto whole = RunToOutcome(start);

@@ -13,7 +13,8 @@ using ::testing::SizeIs;
 
 using LastEvaluationTest = TrainerTest;
 
-// Makes a layer so wide that it needs a terabyte for a batch of the evaluation, but only 8 MiB for a batch of a step.
+// Changes the attempt so that a batch of the evaluation needs a terabyte of memory, but a batch of a training step only
+// 8 MiB.
 StartAttempt TooLargeToEvaluate(StartAttempt start) {
   v1::MlpSpec& mlp = *start.mutable_spec()->mutable_model()->mutable_mlp();
   mlp.clear_hidden();

@@ -17,7 +17,8 @@ using v1::Event;
 
 class PlateauTest : public TrainerTest {
  protected:
-  // An attempt with an evaluation at every second step. Only a loss below a tenth of the best counts as an improvement.
+  // An attempt with an evaluation at every second step. An evaluation is an improvement only if its loss is below a
+  // tenth of the best loss.
   StartAttempt Demanding(int attempt) {
     StartAttempt start = Mlp("fp32", 30, attempt);
     start.mutable_spec()->mutable_eval()->set_every_steps(2);
@@ -61,8 +62,8 @@ TEST_F(PlateauTest, ARunResumedAnywhere_EndsAsTheWholeOne) {
   }
 }
 
-// A run's last checkpoint is saved before its last evaluation. A longer run that starts from it must still take this
-// evaluation into account.
+// A run's last checkpoint is saved before its last evaluation. A longer run that starts from this checkpoint must still
+// take that evaluation into account.
 TEST_F(PlateauTest, ALongerRunFromTheEndOfAShorterOne_EndsAsTheWholeOne) {
   StartAttempt longer = Demanding(1);
   longer.mutable_spec()->mutable_train()->set_steps(40);

@@ -45,7 +45,7 @@ std::vector<int64_t> SampleSteps(const std::vector<v1::Sample>& samples) {
 
 class SampleTest : public TrainerTest {
  protected:
-  // An attempt in which a byte-level GPT-2 learns one line by heart.
+  // An attempt that trains a byte-level GPT-2 on one repeated line, until the model has memorized it.
   StartAttempt Gpt2(const std::string& precision, int64_t steps) {
     StartAttempt start = Mlp(precision, steps);
     start.mutable_key()->set_job_id("j-" + precision);
@@ -168,8 +168,8 @@ TEST_F(SampleTest, AGenerator_DrawsASquareOfPictures) {
       EXPECT_GT(at(14, 14), 0);
     }
     EXPECT_NE(agent->samples[0].content(), agent->samples[1].content()) << "the generator has learned";
-    // Only the last sample is compared. At first a sample's pictures are very similar, because running statistics take
-    // a while to match the generator.
+    // Only the last sample is compared. The pictures of earlier samples are very similar to each other, because the
+    // running statistics of norms need many steps to match the generator.
     const auto last = images::DecodePicture(agent->samples.back().content());
     ASSERT_TRUE(last.ok()) << last.status();
     const auto* const row = &last->pixels[size_t{3} * 88 * 14];
@@ -198,14 +198,15 @@ TEST_F(SampleTest, NumbersOfTheTrainingAreThoseWithoutSamples) {
     EXPECT_EQ(sampled->samples.size(), 7u);
     ASSERT_EQ(sampled->steps.size(), plain->steps.size());
     for (const auto& [step, numbers] : sampled->steps) {
-      if (!numbers.skipped) {  // A skipped step's norm may be NaN, which equals nothing.
+      if (!numbers.skipped) {  // The norm of a skipped step may be NaN, which is unequal to itself.
         EXPECT_EQ(numbers, plain->steps[step]) << "step " << step;
       }
     }
     const v1::FinalMetrics& metrics = sampled->outcome->final_metrics();
     EXPECT_EQ(metrics.state_hash(), plain->outcome->final_metrics().state_hash());
     EXPECT_EQ(metrics.skipped_steps(), plain->outcome->final_metrics().skipped_steps());
-    // Sampling keeps no tensors for a backward pass, so the peak of memory is almost the same.
+    // Drawing samples keeps no tensors for a backward pass, so the peak of memory is almost as in the run without
+    // samples.
     EXPECT_LE(static_cast<double>(metrics.peak_memory_bytes()),
               1.02 * static_cast<double>(plain->outcome->final_metrics().peak_memory_bytes()));
   }
@@ -240,8 +241,8 @@ TEST_F(SampleTest, KilledAndResumed_ItDrawsWhatTheRunNeverInterruptedDraws) {
   }
 }
 
-// A checkpoint is saved after the sample of its step. Only the last checkpoint is saved before the sample, so an
-// attempt that starts from it generates the sample.
+// A checkpoint is saved after the sample of its step. Only the last checkpoint is saved before the sample of its step,
+// so an attempt that starts from it draws that sample.
 TEST_F(SampleTest, FromACheckpoint_NoSampleIsLeftOut) {
   StartAttempt start = Gpt2("fp32", 14);
   AskForText(start, 7);
@@ -262,7 +263,7 @@ TEST_F(SampleTest, OrderedToLeaveWhileItDraws_ItLeavesThatSampleToTheNextAttempt
   StartAttempt start = Gpt2("fp32", 10);
   AskForText(start, 5);
   start.mutable_spec()->mutable_sample()->mutable_text()->set_tokens(models::kMaxSampleTokens);
-  start.mutable_spec()->mutable_model()->mutable_gpt2()->set_n_layer(6);  // Makes a sample take seconds.
+  start.mutable_spec()->mutable_model()->mutable_gpt2()->set_n_layer(6);  // Makes drawing a sample take seconds.
   start.mutable_key()->set_job_id("j-whole");
   const auto whole = RunToOutcome(start);
   ASSERT_THAT(SampleSteps(whole->samples), ElementsAre(5, 10));
@@ -288,7 +289,8 @@ TEST_F(SampleTest, OrderedToLeaveWhileItDraws_ItLeavesThatSampleToTheNextAttempt
   EXPECT_EQ(drawn, ContentsOf(*whole));
 }
 
-// No evaluation after the first is an improvement, so training stops at the third one, at step 9.
+// No evaluation after the first is an improvement. With a patience of 2, training therefore stops at the third
+// evaluation, at step 9.
 TEST_F(SampleTest, OfARunThatStopsEarly_TheLastOneIsOfTheStepAtWhichItStops) {
   StartAttempt start = Gpt2("fp32", 20);
   AskForText(start, 5);
@@ -301,11 +303,11 @@ TEST_F(SampleTest, OfARunThatStopsEarly_TheLastOneIsOfTheStepAtWhichItStops) {
   EXPECT_EQ(whole->outcome->last_step(), 9);
   EXPECT_THAT(SampleSteps(whole->samples), ElementsAre(5, 9));
 
-  // The trainer is ordered to leave while it draws the last one.
+  // Now the trainer is ordered to leave while it draws the last sample.
   start.mutable_key()->set_job_id("j");
   start.mutable_spec()->mutable_sample()->set_every_steps(0);
   start.mutable_spec()->mutable_sample()->mutable_text()->set_tokens(models::kMaxSampleTokens);
-  start.mutable_spec()->mutable_model()->mutable_gpt2()->set_n_layer(6);  // Makes a sample take seconds.
+  start.mutable_spec()->mutable_model()->mutable_gpt2()->set_n_layer(6);  // Makes drawing a sample take seconds.
   FakeAgent agent = Spawn();
   agent.Connect();
   agent.Start(start);

@@ -34,7 +34,7 @@ inline std::vector<int64_t> StepsOf(const std::vector<v1::Event>& events) {
   return steps;
 }
 
-// The folders of a test, and small attempts that the test runs in them with a FakeAgent.
+// Makes the folders of a test, and small attempts. A test runs these attempts in the folders, with a FakeAgent.
 class TrainerTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -50,7 +50,7 @@ class TrainerTest : public testing::Test {
     return ahead == nullptr ? std::nullopt : std::optional(std::stoi(ahead));
   }
 
-  // The device of attempts that name no other: gpu0 if scripts/gpu-check runs the test, otherwise the CPU.
+  // The device of attempts that do not name a device: gpu0 if scripts/gpu-check runs the test, otherwise the CPU.
   static std::string TrainerDevice() {
     const char* const device = std::getenv("AMPD_TRAINER_DEVICE");
     return device == nullptr ? "cpu" : device;
@@ -61,9 +61,9 @@ class TrainerTest : public testing::Test {
 
   std::string Folder() { return (root_ / absl::StrCat("spawn", ++num_folders_)).string(); }
 
-  // Makes the attempt train on images in IDX files. An image has 12 pixels, four of which are 1; which four they are
-  // shows the image's class, one of three. The normalization maps the pixels 0 and 1 to 0 and about 392. The image at
-  // index `bright`, if there is one, has a pixel of 255, which is mapped to 1e5, beyond fp16's range.
+  // Makes the attempt train on images in IDX files. There are three classes. An image has 12 pixels, and four of them
+  // are 1; their positions depend on the image's class. The normalization maps the pixels 0 and 1 to 0 and about 392.
+  // The image at index `bright`, if there is one, has a pixel of 255, which is mapped to 1e5, beyond fp16's range.
   void UseIdx(StartAttempt& start, int num_samples, int bright) {
     std::ofstream images(root_ / "images", std::ios::binary);
     std::ofstream labels(root_ / "labels", std::ios::binary);

@@ -34,7 +34,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Makes the optimizer keep all kinds of state: averages, groups and, in bf16, weights without masters.
+// Makes the optimizer keep more kinds of state: averaged weights, groups of parameters and, in bf16, weights without
+// fp32 masters.
 void KeepMoreState(v1::JobSpec& spec) {
   spec.mutable_optimizer()->set_ema_decay(0.75);
   v1::ParameterGroup& biases = *spec.mutable_optimizer()->add_groups();
@@ -64,7 +65,7 @@ TEST_F(TrainerTest, AnMlp_TrainsToItsEndAndLearns) {
   ASSERT_EQ(agent.evals.size(), 1u);
   EXPECT_EQ(agent.evals[0].num_samples(), 20);
   EXPECT_GT(agent.evals[0].accuracy(), 0.8);
-  ASSERT_EQ(agent.checkpoints.size(), 5u);  // 7, 14, 21, 28 and the last.
+  ASSERT_EQ(agent.checkpoints.size(), 5u);  // Steps 7, 14, 21, 28 and 30.
   for (const auto& [step, after] : agent.checkpoint_after) {
     EXPECT_GE(after, agent.sequence_of[step]) << "the telemetry of its steps goes before the checkpoint of " << step;
     EXPECT_TRUE(step == 30 || after < agent.sequence_of[step + 1]) << "and no other: " << step;
@@ -167,12 +168,12 @@ TEST_F(TrainerTest, AnAttemptThatIsPlacedOnAnotherDevice_IsADeviceError) {
   StartAttempt start = Mlp("bf16", 10);
   start.mutable_device()->set_id("gpu3");
   start.mutable_device()->set_kind(v1::Device::GPU);
-  const Outcome outcome = Run(start);  // Runs on a trainer for the CPU.
+  const Outcome outcome = Run(start);  // The trainer is started for the CPU.
   EXPECT_EQ(outcome.reason(), v1::Reason::DEVICE_ERROR) << outcome.ShortDebugString();
   EXPECT_EQ(outcome.message(), "the attempt is placed on gpu3 and this trainer computes on cpu");
 }
 
-// Each test runs one preset, so that a failure under one preset on a GPU does not hide the others.
+// A test for one preset, so that a failure with one preset on a GPU does not end the tests of the others.
 class TrainerGpuTest : public TrainerTest, public testing::WithParamInterface<const char*> {};
 
 TEST_P(TrainerGpuTest, AnAttemptForAGpu_TrainsThere) {
@@ -196,11 +197,12 @@ TEST_P(TrainerGpuTest, AnAttemptForAGpu_TrainsThere) {
 INSTANTIATE_TEST_SUITE_P(Presets, TrainerGpuTest, testing::Values("fp32", "tf32", "bf16", "fp16"),
                          [](const testing::TestParamInfo<const char*>& info) { return std::string(info.param); });
 
-// A preset, and a round. Each round has its own seed, and rounds differ in the state that the optimizer keeps.
+// A preset, and the number of a round. Each round has its own seed. In round 2 the optimizer keeps more state.
 using ResumeCase = std::tuple<const char*, int>;
 class TrainerResumeTest : public TrainerTest, public testing::WithParamInterface<ResumeCase> {};
 
-// A trainer is killed at a random step. The next one resumes from the last checkpoint that was reported to the agent.
+// A trainer is killed at a random step. Another trainer resumes from the last checkpoint that the killed trainer
+// reported to the agent.
 TEST_P(TrainerResumeTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) {
   const auto& [precision, round] = GetParam();
   const uint64_t seed = 20260101 + static_cast<uint64_t>(round);
@@ -209,7 +211,7 @@ TEST_P(TrainerResumeTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterru
   constexpr int64_t kSteps = 60;
   StartAttempt start = Mlp(precision, kSteps);
   start.mutable_spec()->mutable_train()->set_seed(random());
-  start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);  // Outer layers are not in FP8.
+  start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);  // Only inner layers compute in FP8.
   if (round == 2) {
     KeepMoreState(*start.mutable_spec());
   }
@@ -265,12 +267,12 @@ TEST_F(TrainerTest, ANewConnection_ReceivesEverythingThatIsNotAcknowledged) {
   EXPECT_EQ(hello.key().job_id(), "j-abc");
   agent.ReadUntil(
       [&] { return agent.outcome.has_value() && agent.sequences.contains(agent.outcome->last_sequence()); });
-  // The trainer sends all telemetry from sequence 4 on without a gap. It sends 1 to 3 again only if the connection
-  // broke before it read their acknowledgement.
+  // The trainer must send all telemetry from sequence 4 on without a gap. It may also send 1 to 3 again, if the
+  // connection ended before the trainer read their acknowledgement.
   EXPECT_LE(agent.sequences.begin()->first, 4u);
   EXPECT_EQ(agent.sequences.rbegin()->first, agent.outcome->last_sequence());
   EXPECT_EQ(agent.sequences.size(), agent.outcome->last_sequence() - agent.sequences.begin()->first + 1);
-  EXPECT_EQ(agent.checkpoints.size(), 6u);  // 7, 14, 21, 28, 35 and the last.
+  EXPECT_EQ(agent.checkpoints.size(), 6u);  // Steps 7, 14, 21, 28, 35 and 40.
   EXPECT_EQ(agent.order.front(), 'c') << agent.order << ": a checkpoint does not wait for a backlog";
   agent.Disconnect();
   agent.outcome.reset();
@@ -455,7 +457,7 @@ TEST_F(TrainerTest, LossScaleOrdersOfOneStep_AreBothInEffect) {
   EXPECT_EQ(agent.steps[3].loss_scale, 256);
 }
 
-// An order is not applied again by the job's next attempt. Otherwise later changes of the scale would be lost whenever
+// The job's next attempt must not apply an order again. Otherwise later changes of the scale would be lost whenever
 // another worker takes over the job.
 TEST_F(TrainerTest, ALossScaleOrder_IsAppliedOnceOverTheAttemptsOfAJob) {
   FakeAgent agent = Spawn();
@@ -522,7 +524,7 @@ TEST_F(TrainerTest, ARequestForGradients_ReportsWhatTheCanaryLastSawOfLayersInFp
 
 TEST_F(TrainerTest, ProfileRequest_GetsATraceOfTheRequestedNumberOfSteps) {
   StartAttempt start = Mlp("bf16", 1 << 30);
-  start.mutable_spec()->mutable_checkpoint()->set_every_steps(0);  // A checkpoint would end a profile.
+  start.mutable_spec()->mutable_checkpoint()->set_every_steps(0);  // A checkpoint would end a profile early.
   FakeAgent agent = Spawn();
   agent.Connect();
   agent.Start(start);
@@ -532,7 +534,7 @@ TEST_F(TrainerTest, ProfileRequest_GetsATraceOfTheRequestedNumberOfSteps) {
     command.mutable_profile()->set_number(number);
     command.mutable_profile()->set_num_steps(3);
     agent.Send(command);
-    agent.Send(command);  // A repeat asks for nothing.
+    agent.Send(command);  // The same request again, which must have no effect.
     agent.ReadUntil([&] {
       if (!agent.sequences.empty()) {
         agent.Acknowledge(agent.sequences.rbegin()->first);
@@ -592,7 +594,7 @@ TEST_F(TrainerTest, AProfile_EndsBeforeACheckpointAndWithTheTraining) {
 TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryFormat) {
   for (const auto& [precision, dtype] : {std::pair("fp16", "float16"), {"bf16", "bfloat16"}, {"fp32", "float32"}}) {
     StartAttempt start = Mlp(precision, 1 << 30);
-    start.mutable_key()->set_job_id(absl::StrCat("j-", precision));  // Keeps the checkpoints apart.
+    start.mutable_key()->set_job_id(absl::StrCat("j-", precision));  // Gives each precision its own checkpoint folder.
     FakeAgent agent = Spawn();
     agent.Connect();
     agent.Start(start);
@@ -609,7 +611,7 @@ TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryForma
       agent.ReadUntil([&] {
         if (!agent.sequences.empty()) {
           agent.Acknowledge(
-              agent.sequences.rbegin()->first);  // Otherwise the trainer's outbox becomes full, and it waits.
+              agent.sequences.rbegin()->first);  // Otherwise the trainer's outbox becomes full and the trainer waits.
         }
         return answered(number);
       });
@@ -648,9 +650,9 @@ TEST_F(TrainerTest, MissingData_IsADataErrorThatNamesTheFile) {
   EXPECT_THAT(outcome.message(), testing::Not(HasSubstr(root_.string())));
 }
 
-// While this test holds a write lease on the file (F_SETLEASE), nobody else can open the file.
+// While this test holds a write lease on the file (F_SETLEASE), no other process can open the file.
 TEST_F(TrainerTest, HostThatCanNotReadNow_IsNotTheDatasFault) {
-  signal(SIGIO, SIG_IGN);  // The kernel sends SIGIO when somebody wants to open the file.
+  signal(SIGIO, SIG_IGN);  // The kernel sends SIGIO when another process opens the file.
   const UniqueFd leased(open((root_ / "images").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   ASSERT_EQ(fcntl(leased.get(), F_SETLEASE, F_WRLCK), 0) << std::strerror(errno);
   StartAttempt start = Mlp("fp32", 5);
@@ -666,7 +668,8 @@ TEST_F(TrainerTest, HostThatCanNotReadNow_IsNotTheDatasFault) {
                         "Resource temporarily unavailable"));
 }
 
-// The trainer refuses a file that others may not read, even if the trainer itself could read it, for example as root.
+// The trainer must refuse a file that other users may not read, even if the trainer itself can read it, for example as
+// root.
 TEST_F(TrainerTest, FileThatOthersMayNotRead_IsOpenedForNoJob) {
   StartAttempt start = Mlp("fp32", 5);
   (*start.mutable_data_roots())["root"] = root_.string();
