@@ -101,13 +101,13 @@ void SetLogLevel(spdlog::level::level_enum level) {
 
 void Log(spdlog::level::level_enum level, std::string_view message, const LogFields& fields) {
   EnsureLogger();
-  LogFields told;
+  LogFields shown;
   for (const LogField& field : fields) {
     if (!IsEmpty(field)) {
-      told.push_back(field);
+      shown.push_back(field);
     }
   }
-  current_fields = &told;
+  current_fields = &shown;
   spdlog::default_logger_raw()->log(level, spdlog::string_view_t(message.data(), message.size()));
   current_fields = nullptr;
 }

@@ -168,16 +168,16 @@ absl::StatusOr<Choice> Choose(const DataFile& file, const Reader& reader, TokenF
   std::string begin(static_cast<size_t>(std::min(reader.size(), kExaminedBytes)), '\0');
   AMPD_RETURN_IF_ERROR(reader.Read(0, static_cast<int64_t>(begin.size()), begin.data()));
   AMPD_RETURN_IF_ERROR(RefuseOtherFormats(begin, reader.size(), file.name, "tokens and nothing else"));
-  AMPD_ASSIGN_OR_RETURN(const TokenWidth told,
+  AMPD_ASSIGN_OR_RETURN(const TokenWidth likely,
                         WidthOfTokens(reader.size(), [&](int64_t offset, int64_t size, void* out) {
                           return reader.Read(offset, size, out);
                         }));
-  const int64_t said = format == TokenFormat::kUint16 ? 2 : 4;
-  const bool differs = told.token_bytes != 0 && told.token_bytes != said;
-  return Choice{format, differs ? absl::StrCat("read as tokens of ", 8 * said,
+  const int64_t chosen = format == TokenFormat::kUint16 ? 2 : 4;
+  const bool differs = likely.token_bytes != 0 && likely.token_bytes != chosen;
+  return Choice{format, differs ? absl::StrCat("read as tokens of ", 8 * chosen,
                                                " bits as the format of tokens says, and looks "
                                                "like tokens of ",
-                                               8 * told.token_bytes, " bits: ", told.why)
+                                               8 * likely.token_bytes, " bits: ", likely.why)
                                 : ""};
 }
 

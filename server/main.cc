@@ -62,7 +62,7 @@ void TrustLockOrder() {
 }
 
 // Writes one line to stderr, as JSON if the log format is JSON.
-void CannotGoOn(const ampd::server::ServerConfig& config, const absl::Status& why) {
+void PrintFailure(const ampd::server::ServerConfig& config, const absl::Status& why) {
   const std::string message(why.message());
   if (config.log_format == "json") {
     ampd::Log(spdlog::level::critical, message, {{"reason", ampd::ReasonOf(why)}});
@@ -188,7 +188,7 @@ int main(int argc, char** argv) {
   auto server = ampd::server::Server::Start(parsed.config, log_counter,
                                             [&leaving](const absl::Status& why) { leaving.Begin(why); });
   if (!server.ok()) {
-    CannotGoOn(parsed.config, server.status());
+    PrintFailure(parsed.config, server.status());
     return ampd::server::ExitCodeOf(server.status());
   }
   LogStart(parsed.config, **server);
@@ -212,7 +212,7 @@ int main(int argc, char** argv) {
              why.ok() ? ampd::server::kExitInternal : ampd::server::ExitCodeOf(why));
   signals.Stop();  // Its callback uses objects that are destroyed before it.
   if (!why.ok()) {
-    CannotGoOn(parsed.config, why);
+    PrintFailure(parsed.config, why);
     return ampd::server::ExitCodeOf(why);
   }
   ampd::Log(spdlog::level::info, "all state is on disk");

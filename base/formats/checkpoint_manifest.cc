@@ -39,7 +39,7 @@ bool Is(const json& number) {
 }
 
 // Returns whether the manifest has a well-formed "identity", so that its fields can be read without further checks.
-bool TellsItsRun(const json& manifest) {
+bool NamesItsRun(const json& manifest) {
   const auto identity = manifest.find("identity");
   const auto has = [&](const char* name, auto is_right) {
     return identity->contains(name) && is_right((*identity)[name]);
@@ -66,7 +66,7 @@ bool IsManifest(const json& manifest) {
     return manifest.contains(name) && manifest[name].is_object() &&
            std::all_of(manifest[name].begin(), manifest[name].end(), [](const json& j) { return j.is_string(); });
   };
-  return manifest.is_object() && manifest.value("version", json()) == kVersion && TellsItsRun(manifest) &&
+  return manifest.is_object() && manifest.value("version", json()) == kVersion && NamesItsRun(manifest) &&
          strings("state") && strings("environment") && manifest.contains("step") && Is<int64_t>(manifest["step"]) &&
          AreFiles(manifest);
 }

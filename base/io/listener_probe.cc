@@ -47,7 +47,7 @@ class Expectation {
 
 // Whether this error of connect has its cause on this host, such as a lack of memory, and so says nothing about the
 // listener.
-bool IsOfTheHost(int error) {
+bool IsCausedByThisHost(int error) {
   return error == EADDRNOTAVAIL || error == ENETDOWN || error == ENETUNREACH || error == EHOSTUNREACH ||
          error == ENOBUFS || error == ENOMEM || error == EMFILE || error == ENFILE || error == EPERM;
 }
@@ -67,7 +67,8 @@ ProbeResult ProbeFrom(UniqueFd probe, const sockaddr* target, socklen_t target_s
   const Expectation expectation(listener.peer, AddressBytes(getsockname, probe.get()));
   // EAGAIN means that the queue of a Unix socket is full. It is not a failure here: the listener may be about to empty
   // it.
-  if (connect(probe.get(), target, target_size) != 0 && errno != EINPROGRESS && errno != EAGAIN && IsOfTheHost(errno)) {
+  if (connect(probe.get(), target, target_size) != 0 && errno != EINPROGRESS && errno != EAGAIN &&
+      IsCausedByThisHost(errno)) {
     return ProbeResult::kUnknown;
   }
   // The listener accepts the connection and then closes it, which makes the probe's socket readable.

@@ -75,7 +75,7 @@ class Examination {
   // permissions.
   absl::Status Examine(const std::string& path, int depth, bool closes);
   // Returns an error if something that was examined belongs to another user or can be written by one; otherwise OK.
-  absl::Status WhatIsOpen() const;
+  absl::Status CheckOwners() const;
   // Removes the permissions of group and others. Returns lines for the log.
   std::vector<std::string> Close() const;
 
@@ -158,7 +158,7 @@ absl::Status Examination::ExamineEntries(const std::string& path, int depth, boo
              : SystemError(error.value(), "cannot read the folder", path);
 }
 
-absl::Status Examination::WhatIsOpen() const {
+absl::Status Examination::CheckOwners() const {
   const std::vector<Found>& all = foreign_.empty() ? writable_ : foreign_;
   if (all.empty()) {
     return absl::OkStatus();
@@ -260,7 +260,7 @@ absl::StatusOr<std::vector<std::string>> PreparePrivateFolder(const PrivateFolde
   AMPD_RETURN_IF_ERROR(MakePrivateFolders(named.path));
   Examination examination(named);
   AMPD_RETURN_IF_ERROR(examination.Examine(named.path, named.depth, /*closes=*/true));
-  AMPD_RETURN_IF_ERROR(examination.WhatIsOpen());
+  AMPD_RETURN_IF_ERROR(examination.CheckOwners());
   std::vector<std::string> lines = examination.Close();
   if (const std::string above = OpenFolderAbove(named.path); !above.empty()) {
     lines.push_back(absl::StrCat("every user of this host can replace ", named.what, " ", named.path,
@@ -274,7 +274,7 @@ absl::Status CheckOnlyOwnerWrites(const std::string& path, const std::string& wh
   const PrivateFolder alone = {.path = path, .what = what, .depth = 0, .others_may_enter = false, .readable = {}};
   Examination examination(alone);
   AMPD_RETURN_IF_ERROR(examination.Examine(path, /*depth=*/0, /*closes=*/false));
-  return examination.WhatIsOpen();
+  return examination.CheckOwners();
 }
 
 }  // namespace ampd

@@ -72,8 +72,8 @@ absl::Status ExportedTypes::CheckAsserts(const ExportedGraph& graph) const {
         ParseSizeRelation(relation->second, values_).value_or(true)) {
       continue;
     }
-    const ExportedArgument* const told = FindArgument(node, "assert_msg");
-    const auto* const message = told == nullptr ? nullptr : std::get_if<std::string>(told);
+    const ExportedArgument* const text = FindArgument(node, "assert_msg");
+    const auto* const message = text == nullptr ? nullptr : std::get_if<std::string>(text);
     return Error(
         absl::StatusCode::kInvalidArgument, "SPEC_ERROR",
         absl::StrCat("the job's sequence length is ", values_.begin()->second,

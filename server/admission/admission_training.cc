@@ -230,7 +230,7 @@ void AdmitEvalAndCheckpoint(v1::JobSpec* spec, Findings& findings) {
   findings.Range("checkpoint.every_steps", checkpoint->every_steps(), 0, int64_t{1} << 40);
   findings.Range("checkpoint.keep", checkpoint->keep(), 1, 1000);
   if (checkpoint->keep_best() && spec->eval().every_steps() == 0) {
-    findings.Wrong("checkpoint.keep_best", "needs eval.every_steps: what is best is told by evaluations");
+    findings.Wrong("checkpoint.keep_best", "needs eval.every_steps: evaluations decide which checkpoint is best");
   }
 }
 

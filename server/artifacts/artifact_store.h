@@ -194,7 +194,7 @@ class ArtifactStore {
                                       const std::string& file_name);
 
   void Work();
-  void Tell(const absl::Status& status) const;
+  void LogFailure(const absl::Status& status) const;
   absl::Status DeleteSamples(const std::string& job);
   void DropOldPartials();
   absl::Status DeleteUnusedUploads();

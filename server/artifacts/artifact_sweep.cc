@@ -37,7 +37,7 @@ void ArtifactStore::Work() {
     const absl::Duration now = options_.clock->SinceBoot();
     if (now >= next_sweep) {
       next_sweep = now + kSweepInterval;
-      Tell(Sweep());
+      LogFailure(Sweep());
     }
     std::vector<std::string> jobs;
     {
@@ -49,12 +49,12 @@ void ArtifactStore::Work() {
       jobs.swap(deleted_jobs_);
     }
     for (const std::string& job : jobs) {
-      Tell(DeleteSamples(job));
+      LogFailure(DeleteSamples(job));
     }
   }
 }
 
-void ArtifactStore::Tell(const absl::Status& status) const {
+void ArtifactStore::LogFailure(const absl::Status& status) const {
   if (!status.ok() && options_.on_sweep_failed) {
     options_.on_sweep_failed(status);
   }

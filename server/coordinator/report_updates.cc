@@ -127,7 +127,7 @@ std::string IngestAttempt(const std::string& worker, const v1::AttemptReport& re
   const std::string odd_report = FindOddity(*record, reported);
   oddity = odd_report.empty() ? oddity : odd_report;
   internal::AdvanceAttempt advance = ToAdvance(reported);
-  if (odd_report.empty() && IsNews(advance, **attempt)) {
+  if (odd_report.empty() && HasChanges(advance, **attempt)) {
     *updates->emplace_back(NewUpdate(now)).mutable_advance_attempt() = std::move(advance);
   }
   if (reported.state() == Attempt::ENDED) {

@@ -66,11 +66,11 @@ bool IsProgress(Attempt::State from, Attempt::State to) {
 
 bool HasBegun(Attempt::State state) { return Rank(state) == Rank(Attempt::RUNNING); }
 
-bool IsNews(const internal::AdvanceAttempt& told, const Attempt& known) {
-  const bool other_precision =
-      !told.precision().empty() && (told.precision() != known.precision() || told.emulated() != known.emulated());
-  const bool other_steps = told.total_steps() > 0 && told.total_steps() != known.total_steps();
-  return IsProgress(known.state(), told.state()) || other_precision || other_steps;
+bool HasChanges(const internal::AdvanceAttempt& reported, const Attempt& known) {
+  const bool other_precision = !reported.precision().empty() &&
+                               (reported.precision() != known.precision() || reported.emulated() != known.emulated());
+  const bool other_steps = reported.total_steps() > 0 && reported.total_steps() != known.total_steps();
+  return IsProgress(known.state(), reported.state()) || other_precision || other_steps;
 }
 
 Blame BlameFor(v1::Reason::Code reason) {

@@ -31,7 +31,7 @@ bool IsProgress(v1::Attempt::State from, v1::Attempt::State to);
 bool HasBegun(v1::Attempt::State state);
 // Whether a worker's report about a live attempt contains something new: a later state, another precision, or another
 // total number of steps.
-bool IsNews(const internal::AdvanceAttempt& told, const v1::Attempt& known);
+bool HasChanges(const internal::AdvanceAttempt& reported, const v1::Attempt& known);
 
 // The party responsible for the end of an attempt, which decides whether the job is retried.
 enum class Blame {

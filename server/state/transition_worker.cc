@@ -263,7 +263,7 @@ absl::Status Transition::Do(const internal::AssignAttempt& assign) {
 
 absl::Status Transition::Do(const internal::AdvanceAttempt& advance) {
   AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireOwner(advance.key()));
-  if (!IsNews(advance, *record->job().attempts().rbegin())) {
+  if (!HasChanges(advance, *record->job().attempts().rbegin())) {
     return absl::OkStatus();
   }
   JobEdit edit = Edit(*record);
