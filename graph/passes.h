@@ -61,8 +61,8 @@ absl::StatusOr<std::optional<Graph>> LabelCountProgram(const Graph& model);
 //   "num_correct"  if the head has an accuracy: the number of correctly predicted labels, an int64 scalar
 //   "predicted"    if the head predicts classes: the class of each sample, int64 (B); for label_logits whether each
 //                  logit is above 0, bool (B, classes)
-//   "logits"       if a sample has one class: the logits of each sample, (B, classes), for measures that depend on the
-//                  order of classes
+//   "logits"       if a sample has one class: the logits of each sample, (B, classes), for measures that rank the
+//                  classes, such as the top-5 accuracy
 // Returns the same errors as WithLossHead.
 absl::StatusOr<Graph> WithEvalHead(const Graph& model);
 

@@ -11,7 +11,7 @@
 namespace ampd::graph {
 namespace {
 
-// The product of a shape's factors, and how many of its dimensions are multiples of the batch size.
+// The number of elements of a tensor, as `factor` times the batch size to the power of `num_batches`.
 struct NumElements {
   int64_t factor = 1;
   int num_batches = 0;

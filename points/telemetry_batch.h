@@ -23,8 +23,8 @@ void SetSequence(uint64_t sequence, v1::TelemetryBatch* record);
 // The smallest and the largest sequence of all records; 0 and 0 for an empty batch.
 std::pair<uint64_t, uint64_t> SequenceRange(const v1::TelemetryBatch& batch);
 
-// Returns INVALID_ARGUMENT (reason MALFORMED_TELEMETRY) if CheckSteps fails, or if the sequences of the evaluations,
-// events or samples do not grow.
+// Returns INVALID_ARGUMENT (reason MALFORMED_TELEMETRY) if CheckSteps fails, or if the sequence numbers of the
+// evaluations, events or samples do not ascend.
 absl::Status CheckBatch(const v1::TelemetryBatch& batch);
 
 // Appends the records of `from` to `to`. REQUIRES: CheckBatch is OK for both, and all sequences of `from` are greater

@@ -22,8 +22,9 @@ constexpr TlsFileOptions kMetricsTlsOptions = {
 
 absl::Status CheckTls(const ServerAddresses& addresses, const ServerConfig& config) {
   if (!config.proxy_socket.empty() && config.tls.ca.empty()) {
-    return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES",
-                 "--proxy-socket needs --tls-client-ca: the CA certificates that those of clients are checked against");
+    return Error(
+        absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES",
+        "--proxy-socket needs --tls-client-ca: the CA certificates with which the certificates of clients are checked");
   }
   if (config.tls.empty()) {
     return absl::OkStatus();

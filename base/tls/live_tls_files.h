@@ -14,9 +14,9 @@ namespace ampd {
 // only to files that fit together (ReadTlsFiles). Thread-safe.
 class LiveTlsFiles {
  public:
-  // Returns the copies of the files, and keeps them up to date: a thread looks at the files once a second. The same
-  // files have the same copies. The copies live as long as the process, because gRPC reads them on its own threads for
-  // as long as connections live. Fails as ReadTlsFiles does, or if there is no descriptor left.
+  // Returns copies of the files, which a thread keeps up to date: it reads the files once a second. Calls for the same
+  // files return the same object. It is never deleted, because gRPC's threads read the copies for as long as
+  // connections live. Fails as ReadTlsFiles does, or if the process has no file descriptor left.
   static absl::StatusOr<const LiveTlsFiles*> Of(const TlsFiles& files);
 
   // Under these paths this process can read the copies. The certificate and its key are in one file.

@@ -83,12 +83,14 @@ std::string StepsText(const std::vector<v1::Checkpoint>& checkpoints) {
     return "";
   }
   if (steps.size() > kMostNamed) {
-    return absl::StrCat("; it has those of ", steps.size(), " steps from ", *steps.begin(), " to ", *steps.rbegin());
+    return absl::StrCat("; the job has checkpoints of ", steps.size(), " steps from ", *steps.begin(), " to ",
+                        *steps.rbegin());
   }
   const int64_t last = *steps.rbegin();
   steps.erase(last);
-  return steps.empty() ? absl::StrCat("; it has that of step ", last)
-                       : absl::StrCat("; it has those of the steps ", absl::StrJoin(steps, ", "), " and ", last);
+  return steps.empty()
+             ? absl::StrCat("; the job has a checkpoint of step ", last)
+             : absl::StrCat("; the job has checkpoints of the steps ", absl::StrJoin(steps, ", "), " and ", last);
 }
 
 absl::StatusOr<FoundCheckpoint> FindJobCheckpoint(JobClient* client, const JobCheckpoint& wanted) {

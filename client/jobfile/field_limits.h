@@ -11,7 +11,7 @@ namespace ampd::client {
 struct FieldLimits {
   const char* field;   // its full name: "ampd.v1.TrainSpec.steps"
   const char* limits;  // such as "1 to 1000"; empty: unknown, or different ones in different jobs
-  // Whether the server takes 0, an empty text or an empty list for a field that is not set, although it is no valid
+  // Whether the server treats 0, an empty text or an empty list as "not set", because it is not a valid value here.
   // value. A message on the wire cannot tell the two, but a job file can.
   bool is_unset_if_zero;
   const char* default_value;  // what the server fills in; empty: it depends on other fields

@@ -56,7 +56,7 @@ class SpecFiller {
   void Fill(const YamlNode& node, const FieldPath& path, Message* message) {
     const Descriptor& type = *message->GetDescriptor();
     if (node.kind == YamlNode::Kind::kNull) {
-      // "eval:" without a value is valid: an EvalSpec without fields. A policy has no such meaning.
+      // "precision:" without a value is an error. Other messages may be empty: "eval:" is an EvalSpec without fields.
       if (&type == v1::PrecisionPolicy::descriptor()) {
         Report(node.mark, path.shown,
                absl::StrCat(path.shown, " has no value; write {preset: fp32}, or remove the field"));

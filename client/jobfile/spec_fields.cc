@@ -43,7 +43,8 @@ std::string LettersOf(std::string_view text) {
   return letters;
 }
 
-// Returns the second of the pair whose first is `word`, in any case and with any separators; empty if there is none.
+// Returns the second of the pair whose first is `word`; empty if there is none. Upper and lower case and separators,
+// such as - and _, are ignored.
 template <size_t kSize>
 std::string Translated(std::string_view word, const std::pair<const char*, const char*> (&words)[kSize]) {
   const std::string letters = LettersOf(word);

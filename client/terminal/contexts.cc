@@ -90,7 +90,8 @@ absl::Status CheckTrusted(const std::string& path) {
   return ReasonOf(checked) == "OPEN_TO_OTHERS" ? checked : absl::OkStatus();
 }
 
-// Parses a word of a context, such as "ca=/etc/ampd/ca.pem" or "tenant=vision". Returns false if it is malformed.
+// Parses one setting of a named server in the contexts file, such as "ca=/etc/ampd/ca.pem" or "tenant=vision". Returns
+// false if it is malformed.
 bool ReadServerWord(const std::string& word, NamedServer* server) {
   if (word.starts_with(kTenantWord) && word.size() > kTenantWord.size()) {
     server->tenant = word.substr(kTenantWord.size());

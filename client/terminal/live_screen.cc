@@ -55,8 +55,8 @@ void LiveScreen::Suspend() {
     WriteAll(kLeave);
   }
   // Use SIGSTOP, which stops all threads of the process. This function still holds the lock, so no other thread draws
-  // over the shell before the process stops. kill() cannot be used, because another thread may receive its signal; this
-  // thread would then draw again before the process stops.
+  // over the shell before the process stops. kill() cannot be used, because another thread may receive its signal; the
+  // calling thread would then draw again before the process stops.
   std::raise(SIGSTOP);
   if (is_entered_) {
     WriteAll(kEnter + Frame(shown_));

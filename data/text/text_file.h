@@ -22,8 +22,8 @@ class TextFile {
   // piece may be cut anywhere and contain any bytes. Without it, returns DATA_LOSS if a byte is not UTF-8 (the message
   // names it), or if kMaxPieceBytes contain no white space at which to cut.
   absl::StatusOr<std::string_view> Next(bool any_bytes);
-  // Returns the next line without its line break. Returns DATA_LOSS if a byte of the line is not UTF-8, or if it has
-  // more than kMaxPieceBytes / 2. Sets `found` to false at the end of the file.
+  // Returns the next line without its line break. Returns DATA_LOSS if the line is not UTF-8, or has more than
+  // kMaxPieceBytes / 2 bytes. Sets `found` to false at the end of the file.
   absl::StatusOr<std::string_view> NextLine(bool* found);
 
   int64_t num_bytes() const { return num_bytes_; }  // Size of the file when it was opened.

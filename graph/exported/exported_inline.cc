@@ -13,7 +13,7 @@ namespace {
 using GraphPointer = std::shared_ptr<const ExportedGraph>;
 using Names = std::vector<std::optional<TensorName>>;
 
-// A call of a nested graph, taken from the node that holds the graph.
+// A call of a nested graph, as read from the node that makes the call.
 struct NestedCall {
   GraphPointer graph;
   std::vector<std::string> inputs;  // Names of tensors.

@@ -31,7 +31,8 @@ struct JobFacts {
 
 // Returns the rows of all API methods, ordered by method.
 const std::vector<Rule>& AllRules();
-// Returns the rows of all pages of the HTTP listener, ordered by method. HEAD needs the same right as GET.
+// Returns the access rules of all pages of the HTTP listener, ordered by method. There is a rule for HEAD too; it is
+// the same as for GET.
 const std::vector<Rule>& PageRules();
 
 // Returns the row of a method or page, or null if there is none.

@@ -76,8 +76,8 @@ void Transition::DeleteFolders(const JobRecord& record) {
   for (const v1::Checkpoint& checkpoint : record.job().checkpoints()) {
     workers.insert(checkpoint.worker());
   }
-  // Lost workers get the order as well, in case they return. An agent first ends the attempts of the job that it still
-  // runs, then deletes.
+  // Lost workers get the order to delete as well, in case they return. An agent first ends the attempts of the job that
+  // it still runs, then deletes.
   for (const std::string& worker : std::set<std::string>(workers)) {
     workers.insert(ReachableWorker(worker));
   }

@@ -133,8 +133,8 @@ struct Run {
   ordered_json host_waits;  // Whether the host waits while it enqueues a step; null if the device cannot detect it.
 };
 
-// Returns whether the host waits for the device while it enqueues one step. At such a wait, LibTorch throws an error,
-// and the step is abandoned.
+// Enqueues one step with LibTorch told to throw an error whenever the host waits for the device. Returns whether it
+// threw; the step is then abandoned.
 bool HostWaits(amp::Engine& engine, const amp::StepGraphs& graphs, const amp::Batch& batch) {
   graphs.forbid_waits(true);
   bool waits = false;

@@ -323,7 +323,7 @@ TEST(ChooseSegments, WorkGrowsWithTheModelAndNotWithItsSquare) {
   for (const int num_blocks : {16, 32}) {
     EXPECT_LT(visited(2 * num_blocks, kNone, true), 2.5 * visited(num_blocks, kNone, true)) << num_blocks;
   }
-  // With this budget, some but not all blocks must run again.
+  // With this memory budget, the backward pass must recompute some blocks, but not all.
   const int64_t half = Choose(64, std::numeric_limits<int64_t>::max()).estimate.total() / 2;
   EXPECT_LT(visited(128, 2 * half, false), 2.5 * visited(64, half, false));
 }

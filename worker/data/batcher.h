@@ -72,7 +72,7 @@ class Batcher {
     std::exception_ptr error;  // Set instead of `samples`.
   };
 
-  // A group of consecutive batches that one thread gathers.
+  // An order to one thread: to read and assemble the samples of some consecutive batches.
   struct Order {
     std::vector<Item> items;   // Used only by the gathering thread until is_gathered.
     bool is_gathered = false;  // Guarded by mutex_.

@@ -28,7 +28,7 @@ struct ScalerRule {
   double cap = 0;
 };
 
-// The part of a loss scale that a checkpoint must hold; its rule comes from the policy.
+// The state of a loss scale, which a checkpoint must hold. How the scale grows and shrinks comes from the policy.
 struct ScalerState {
   float scale = 1;
   int32_t growth_tracker = 0;   // Good steps in the current growth interval.

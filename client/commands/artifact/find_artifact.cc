@@ -44,8 +44,8 @@ absl::StatusOr<v1::Artifact> FindByLastPart(JobClient* client, const std::string
     absl::StrAppend(&names, artifact.name(), "\n");
   }
   return ErrorWithMetadata(absl::StatusCode::kInvalidArgument, "ARTIFACT_AMBIGUOUS",
-                           absl::StrCat("\"", word, "\" is the end of ", artifacts.size(),
-                                        " names; repeat the command with the whole name of one"),
+                           absl::StrCat("\"", word, "\" is the end of the names of ", artifacts.size(),
+                                        " files; repeat the command with a whole name"),
                            {{kCandidates, names}});
 }
 

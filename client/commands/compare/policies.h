@@ -28,7 +28,7 @@ std::vector<Argument> PolicyArguments(PolicyOptions* options, bool is_file_requi
 // preset nor kFilePolicy; the error then suggests the most similar name.
 absl::StatusOr<std::vector<std::string>> ParsePolicies(const std::string& text);
 
-// Returns the spec under a policy. If the policy is a preset, it replaces the whole `precision` of the spec.
+// Returns the spec with another precision policy. The name of a preset replaces the whole `precision` of the spec.
 v1::JobSpec UnderPolicy(const v1::JobSpec& spec, const std::string& policy);
 
 // Returns whether the spec's `precision` has settings besides a preset. Every policy except kFilePolicy replaces them.

@@ -15,8 +15,8 @@ void NoteDefault(const Session& session, const Contexts& contexts) {
       absl::StrCat("commands now use context ", contexts.current, " by default: ", Printable(found->second.address)));
   const auto used = ResolveAddress("");
   if (used.ok() && used->origin != absl::StrCat("context ", contexts.current)) {
-    session.Warn(absl::StrCat("warning: here they still use ", Printable(used->address), ", because ",
-                              Printable(used->origin), " comes first (see: ampctl context show)"));
+    session.Warn(absl::StrCat("warning: in this shell, commands still use ", Printable(used->address), ", because ",
+                              Printable(used->origin), " takes precedence (see: ampctl context show)"));
   }
 }
 

@@ -159,8 +159,8 @@ std::optional<int> FailWithModel(const SubmittedFile& submitted) {
     return std::nullopt;
   }
   return FailWithProblems({{submitted.file.marks.at("model"), "",
-                            "the file has a model, but the model is the trained job's; leave it out, or write a whole "
-                            "job file and submit that"}},
+                            "the file has a model, but a prediction uses the model of the trained job; remove `model` "
+                            "from the file, or submit a whole job file with ampctl job submit"}},
                           {.command = submitted.command});
 }
 

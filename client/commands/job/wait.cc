@@ -79,7 +79,7 @@ absl::Status TimedOut(const std::string& id, const WaitOptions& options, v1::Job
   const bool pauses = state == v1::Job::PAUSED || state == v1::Job::PAUSING;
   return Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
                absl::StrCat(id, options.state.empty() ? " did not end" : absl::StrCat(" was not ", options.state),
-                            " within ", absl::FormatDuration(options.timeout), "; it ",
+                            " within ", absl::FormatDuration(options.timeout), "; the job ",
                             pauses ? "is paused. To resume it: ampctl job resume "
                                    : "continues. To see its progress: ampctl job show ",
                             id));

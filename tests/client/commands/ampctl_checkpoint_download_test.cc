@@ -80,15 +80,17 @@ TEST_F(AmpctlCheckpointDownload, AStepInPlaceOfTheFolder_IsRefused) {
 
 TEST_F(AmpctlCheckpointDownload, AMissingStep_IsAnsweredWithThoseThatThereAre) {
   EXPECT_THAT(Run("checkpoint download clothes@7").err,
-              HasSubstr("has no checkpoint of step 7; it has that of step 20  [CHECKPOINT_NOT_FOUND]"));
+              HasSubstr("has no checkpoint of step 7; the job has a checkpoint of step 20  [CHECKPOINT_NOT_FOUND]"));
   for (int64_t step = 40; step <= 260; step += 20) {
     job_.add_checkpoints()->set_step(step);
     fake_.jobs.Put(job_);
     if (step == 60) {
-      EXPECT_THAT(Run("checkpoint download clothes@7").err, HasSubstr("it has those of the steps 20, 40 and 60  ["));
+      EXPECT_THAT(Run("checkpoint download clothes@7").err,
+                  HasSubstr("the job has checkpoints of the steps 20, 40 and 60  ["));
     }
   }
-  EXPECT_THAT(Run("checkpoint download clothes@7").err, HasSubstr("it has those of 13 steps from 20 to 260  ["));
+  EXPECT_THAT(Run("checkpoint download clothes@7").err,
+              HasSubstr("the job has checkpoints of 13 steps from 20 to 260  ["));
 }
 
 TEST_F(AmpctlCheckpointDownload, AWorkerThatStopsInTheMiddle_IsResumedWhereItStopped) {

@@ -51,12 +51,10 @@ TEST_F(AmpctlCheckpoint, AStepOfSeveralAttempts_MeansTheNewestOrTheOneGiven) {
   EXPECT_THAT(Run("checkpoint show " + job_ + " 20 --attempt 1").out, HasSubstr(job_ + "/1/step-20"));
   const Result missing = Run("checkpoint show " + job_ + " 21");
   EXPECT_EQ(missing.exit_code, 3);
-  EXPECT_THAT(
-      missing.err,
-      HasSubstr(
-          "has no checkpoint of step 21; it has that of step 20  [CHECKPOINT_NOT_FOUND]\n  try: list what there is: "
-          "ampctl checkpoint list " +
-          job_ + "\n"));
+  EXPECT_THAT(missing.err, HasSubstr("has no checkpoint of step 21; the job has a checkpoint of step 20  "
+                                     "[CHECKPOINT_NOT_FOUND]\n  try: list what there is: "
+                                     "ampctl checkpoint list " +
+                                     job_ + "\n"));
   EXPECT_EQ(Run("checkpoint list j-none").exit_code, 3);
 }
 

@@ -136,7 +136,8 @@ TEST_F(AmpctlContexts, ADefaultThatIsNotUsedHere_IsWarnedOf) {
   std::filesystem::create_directories(folder_ + "/.ampd");
   Write(".ampd/context", "h:9\n");
   const std::string warning =
-      "warning: here they still use h:9, because .ampd/context comes first (see: ampctl context show)\n";
+      "warning: in this shell, commands still use h:9, because .ampd/context takes precedence (see: ampctl context "
+      "show)\n";
   EXPECT_THAT(Run("context use home", "AMPD_NONE=1").err, HasSubstr(warning));
   EXPECT_THAT(Run("context add home h:3", "AMPD_NONE=1").err, HasSubstr(warning));
   EXPECT_THAT(Run("context use lab", "AMPD_ADDRESS=h:7").err,

@@ -65,7 +65,9 @@ TEST_F(AmpctlPredict, AModelInTheFile_IsRefusedAtItsLine) {
   Write("a b.yaml", "name: x\nmodel: {lenet: {}}\n");
   const Result result = Run("job predict --checkpoint trained -f 'a b.yaml'");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("error: a b.yaml:2:1: the file has a model, but the model is the trained job's; "));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("error: a b.yaml:2:1: the file has a model, but a prediction uses the model of the trained job; "));
   EXPECT_THAT(result.err, HasSubstr("  try: correct it, then ampctl job predict --checkpoint trained -f 'a b.yaml'\n"));
 }
 
@@ -144,7 +146,7 @@ TEST_F(AmpctlPredict, APrecisionInTheFile_ReplacesTheTrainedOne) {
   EXPECT_EQ(LastSpec().precision().preset(), "fp32");
   const Result other = Run("job predict --checkpoint mixed -f data.yaml --set model.lenet.hidden=8");
   EXPECT_EQ(other.exit_code, 2);
-  EXPECT_THAT(other.err, HasSubstr("the model is the trained job's"));
+  EXPECT_THAT(other.err, HasSubstr("a prediction uses the model of the trained job"));
 }
 
 TEST_F(AmpctlPredict, RefusesAFileThatWouldBeWrong) {

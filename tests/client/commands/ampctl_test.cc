@@ -253,7 +253,7 @@ TEST_F(Ampctl, AWaitThatTimesOut_ExitsWithSevenAndTheJobContinues) {
   const Result result = Run("job wait --timeout 100ms " + id);
   fake_.jobs.release.Notify();
   EXPECT_EQ(result.exit_code, 7);
-  EXPECT_THAT(result.err, HasSubstr("did not end within 100ms; it continues"));
+  EXPECT_THAT(result.err, HasSubstr("did not end within 100ms; the job continues"));
   EXPECT_THAT(result.err, Not(HasSubstr("slow or out of reach")));
 }
 
@@ -272,7 +272,7 @@ TEST_F(Ampctl, AWaitForAState_EndsOnceTheJobHasIt) {
   const Result late = Run("job wait --for PAUSED --timeout 100ms " + running);
   fake_.jobs.release.Notify();
   EXPECT_EQ(late.exit_code, 7);
-  EXPECT_THAT(late.err, HasSubstr("was not PAUSED within 100ms; it continues"));
+  EXPECT_THAT(late.err, HasSubstr("was not PAUSED within 100ms; the job continues"));
 }
 
 TEST_F(Ampctl, CtrlCOnlyDetachesFromAWatchAndSaysHowToComeBack) {

@@ -104,8 +104,8 @@ TEST(ReadExportedModel, OfTensorsThatUnpackToFarMoreThanTheArchiveIsRefused) {
   EXPECT_THAT(read(2, 1 << 27), HasSubstr("unpack to more than")) << "what is between its two rows is read too";
 }
 
-// Writes an archive of the model of WithInlineConstants, and reads it. The arguments are the contents of its three
-// constants.
+// Writes an archive of `model`, which WithInlineConstants made, and reads it. The texts are the contents of the model's
+// three constants.
 absl::StatusOr<ExportedModel> ReadWithConstants(const json& model, const std::string& zero, const std::string& one,
                                                 const std::string& of_evaluation) {
   const std::string path = testing::TempDir() + "/constants.pt2";

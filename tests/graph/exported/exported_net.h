@@ -32,8 +32,9 @@ void AddNorm(json& model, const std::string& input, const std::string& result, c
              const std::vector<json>& sizes);
 
 // Returns the model of a network: a stem (a convolution, a norm and an in-place ReLU), three linear layers of which the
-// first has a frozen bias, a dropout, and a head. Its outputs are the logits and the stem's features. Besides, it has a
-// parameter that nothing reads, a parameter tied to the head's, and two counters, of the norm's batches and of calls.
+// first has a frozen bias, a dropout, and a head. The network's outputs are the logits and the stem's features. It also
+// has a parameter that nothing reads, a parameter that shares the head's weight, and two counters: one of the batches
+// that the norm has seen, one of the calls of the network.
 json Net();
 
 // Net() with an evaluation program. Training multiplies the logits by lifted_tensor_0 and divides them by

@@ -35,8 +35,8 @@ class JobModel {
     bool drained = false;
   };
 
-  // Each of these functions applies one update to the model, for the job with the id or the worker with the name.
-  // Returns the result that ClusterState should give for the same update.
+  // Each of these functions applies one update of a job (`id`) or a worker (`name`) to this reference model of the
+  // cluster's state. Returns the result that ClusterState should give for the same update.
   Verdict Create(const std::string& id);
   Verdict Cancel(const std::string& id);
   Verdict Pause(const std::string& id);

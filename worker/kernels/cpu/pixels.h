@@ -14,7 +14,7 @@ struct PixelScale {
   // (Brisebarre, Muller and Raina, 2004), give the same bits for all 256 bytes.
   bool divides = true;
 
-  // Returns the scale, with `divides` set by trying all bytes.
+  // Returns the scale. Sets `divides` if multiplications give other bits than divisions for one of the 256 bytes.
   static PixelScale Of(float mean, float deviation);
 };
 

@@ -26,7 +26,8 @@ struct StepCosts {
   std::optional<double> utilization;
 };
 
-// Writes what happens in an attempt to its outbox, as messages of job.proto, and logs everything except steps.
+// Puts the steps, evaluations and events of an attempt into its outbox, as messages of job.proto. Logs all of them
+// except steps.
 // Single-threaded; owner: the step loop.
 class TelemetryWriter {
  public:

@@ -1,6 +1,6 @@
-// Tests that the arithmetic of the CUDA kernels for FP8, and the kernels' source over an emulated CUDA, give the same
-// bits as LibTorch's CPU ops. Also tests the layout of scales that LibTorch requires for products with one scale per
-// block.
+// Tests that the CUDA kernels for FP8 give the same bits as LibTorch's CPU ops: first their arithmetic functions alone,
+// then the whole kernels, compiled for an emulation of CUDA. Also tests the layout of scales that LibTorch requires for
+// products with one scale per block.
 #include "worker/amp/fp8/fp8_quantizer.h"
 
 #include <gtest/gtest.h>
