@@ -4,12 +4,15 @@
 #include <string_view>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "base/units.h"
+#include "client/cli/foreign_answers.h"
 #include "client/cli/foreign_words.h"
 
 namespace ampd::client {
@@ -52,6 +55,7 @@ constexpr ForeignOption kRewrittenOptions[] = {
     {"job list", "-u", "--filter owner=%"},
     {"job list", "--user", "--filter owner=%"},
     {"job list", "--me", "--filter owner=NAME"},
+    {"job logs", "--limit-bytes", "--tail-bytes %"},
     {"job submit", "--priority", "--set priority=%"},
     {"job submit", "--gpus", "--set resources.kind=GPU --set resources.devices=%"},
     {"job submit", "--devices", "--set resources.devices=%"},
@@ -69,7 +73,7 @@ constexpr ForeignOption kRewrittenOptions[] = {
     {"job submit", "-l", "--set labels.%"},
     {"job submit", "--device", "--set resources.kind=%"},
     {"job submit", "--gpu", "--set resources.kind=GPU"},
-    {"job submit", "--gres", "--set resources.kind=GPU"},
+    {"job submit", "--gres", "--set resources.kind=GPU --set resources.devices=%"},
     {"job submit", "--cpus-per-task", "--set train.num_threads=%"},
     {"job submit", "--threads", "--set train.num_threads=%"},
     {"job submit", "--epochs", "--set train.epochs=%"},
@@ -84,7 +88,8 @@ constexpr ForeignOption kRewrittenOptions[] = {
 
 constexpr char kOneQueue[] = "leave it out: the server has one queue, which holds all jobs";
 constexpr char kWatchEvents[] = "to follow the events of a job: ampctl job watch ID";
-constexpr char kStopDev[] = "press Ctrl-C in the terminal in which ampctl dev runs";
+constexpr char kTokenText[] =
+    "to list the tokens: ampctl auth token list; a token's text is shown only by ampctl auth token create";
 
 // An option, or a word after a command, that nothing of ampctl replaces, and what to do.
 constexpr struct {
@@ -111,10 +116,11 @@ constexpr struct {
     {"job events", "--follow", kWatchEvents},
     {"job events", "-w", kWatchEvents},
     {"job events", "--watch", kWatchEvents},
+    {"auth token", "", kTokenText},
     {"version", "--short", "leave it out: ampctl version prints one line per program"},
     {"version", "--client", "to see only the version of ampctl: ampctl --version"},
-    {"dev", "stop", kStopDev},
-    {"dev", "down", kStopDev},
+    {"dev", "stop", kStopDev.purpose},
+    {"dev", "down", kStopDev.purpose},
     {"dev", "start", "leave it out: ampctl dev starts a server and a worker"},
     {"dev", "up", "leave it out: ampctl dev starts a server and a worker"},
     {"job cancel", "--all",
@@ -141,13 +147,37 @@ constexpr struct {
 
 // The states of jobs, as users of other programs call them.
 const std::map<std::string_view, std::string_view>& States() {
-  static const auto* const kStates = new std::map<std::string_view, std::string_view>{
-      {"queued", "queued"},       {"pending", "queued"},    {"waiting", "queued"},      {"running", "running"},
-      {"paused", "paused"},       {"suspended", "paused"},  {"succeeded", "succeeded"}, {"completed", "succeeded"},
-      {"done", "succeeded"},      {"success", "succeeded"}, {"failed", "failed"},       {"failure", "failed"},
-      {"in_progress", "running"}, {"error", "failed"},      {"r", "running"},           {"pd", "queued"},
-      {"cd", "succeeded"},        {"f", "failed"},          {"ca", "cancelled"},        {"s", "paused"},
-      {"cancelled", "cancelled"}, {"canceled", "cancelled"}};
+  static const auto* const kStates = new std::map<std::string_view, std::string_view>{{"queued", "queued"},
+                                                                                      {"pending", "queued"},
+                                                                                      {"waiting", "queued"},
+                                                                                      {"running", "running"},
+                                                                                      {"paused", "paused"},
+                                                                                      {"suspended", "paused"},
+                                                                                      {"succeeded", "succeeded"},
+                                                                                      {"completed", "succeeded"},
+                                                                                      {"done", "succeeded"},
+                                                                                      {"success", "succeeded"},
+                                                                                      {"failed", "failed"},
+                                                                                      {"failure", "failed"},
+                                                                                      {"in_progress", "running"},
+                                                                                      {"error", "failed"},
+                                                                                      {"r", "running"},
+                                                                                      {"pd", "queued"},
+                                                                                      {"cd", "succeeded"},
+                                                                                      {"f", "failed"},
+                                                                                      {"ca", "cancelled"},
+                                                                                      {"s", "paused"},
+                                                                                      {"cancelled", "cancelled"},
+                                                                                      {"canceled", "cancelled"},
+                                                                                      {"starting", "starting"},
+                                                                                      {"cf", "starting"},
+                                                                                      {"pausing", "pausing"},
+                                                                                      {"cancelling", "cancelling"},
+                                                                                      {"timeout", "failed"},
+                                                                                      {"to", "failed"},
+                                                                                      {"oom", "failed"},
+                                                                                      {"nf", "failed"},
+                                                                                      {"st", "paused"}};
   return *kStates;
 }
 
@@ -201,7 +231,24 @@ std::string ValueMeant(std::string_view own, const std::string& value) {
     const std::string kind = absl::AsciiStrToLower(value);
     return kind == "cpu" ? "CPU" : kind.starts_with("gpu") || kind.starts_with("cuda") ? "GPU" : "";
   }
+  if (own.ends_with("resources.devices=%")) {  // 2, gpu:2, gpu:h100:2, gpu
+    const std::string number = value.substr(value.rfind(':') + 1);
+    return value.empty() || AreDigits({number}) ? number : "1";
+  }
   return value;
+}
+
+// Returns the filter for the states in a list with commas, as other programs call them. Empty if one is no state.
+std::string FilterForStates(const std::string& words) {
+  std::vector<std::string> terms;
+  for (const std::string& word : std::vector<std::string>(absl::StrSplit(words, ','))) {
+    const auto state = States().find(absl::AsciiStrToLower(word));
+    if (state == States().end()) {
+      return "";
+    }
+    terms.push_back(absl::StrCat("state=", std::string(state->second)));
+  }
+  return terms.size() == 1 ? "--filter " + terms[0] : absl::StrCat("--filter '", absl::StrJoin(terms, " OR "), "'");
 }
 
 }  // namespace
@@ -235,9 +282,13 @@ std::string RewrittenOption(const std::string& command, const std::string& optio
       return "";  // kubectl's -n names a namespace.
     }
     // Other programs have other words for the states; a word that is ours stays as it is.
-    const std::string state = std::string_view(own) == "--filter state=%" ? FilterForState(value) : "";
-    if (!state.empty() && !state.ends_with("=" + absl::AsciiStrToLower(value))) {
+    const bool is_state = std::string_view(own) == "--filter state=%" && !value.empty();
+    const std::string state = is_state ? FilterForStates(value) : "";
+    if (is_state && !state.ends_with("=" + absl::AsciiStrToLower(value))) {
       return state;
+    }
+    if (std::string_view(own) == "--filter owner=%" && (value == "all" || value == "*")) {
+      return "";
     }
     const std::string meant = ValueMeant(own, value);
     return absl::StrReplaceAll(own, {{"%", NeedsNoQuotes(meant) ? meant : "VALUE"}});
@@ -258,8 +309,7 @@ std::string AnswerToOption(const std::string& command, const std::string& option
 }
 
 std::string FilterForState(const std::string& word) {
-  const auto state = States().find(absl::AsciiStrToLower(word));
-  return state == States().end() ? "" : absl::StrCat("--filter state=", std::string(state->second));
+  return absl::StrContains(word, ",") ? "" : FilterForStates(word);
 }
 
 }  // namespace ampd::client

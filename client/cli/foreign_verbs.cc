@@ -78,6 +78,15 @@ const CLI::App* CommandForForeignVerb(const CLI::App& group, const std::string& 
   return nullptr;
 }
 
+bool IsVerb(const std::string& word) {
+  constexpr std::string_view kOthers[] = {"update", "scale", "label", "annotate", "expose", "autoscale"};
+  return IsReadingVerb(word) || std::find(std::begin(kOthers), std::end(kOthers), word) != std::end(kOthers) ||
+         std::any_of(std::begin(kVerbs), std::end(kVerbs), [&word](const auto& row) {
+           const std::vector<std::string> words = absl::StrSplit(row.foreign, ' ');
+           return std::find(words.begin(), words.end(), word) != words.end();
+         });
+}
+
 bool IsReadingVerb(const std::string& verb) {
   constexpr std::string_view kVerbsThatRead[] = {"get",  "list",  "ls",    "show", "describe",
                                                  "view", "print", "watch", "tail"};

@@ -15,6 +15,9 @@ std::vector<const CLI::App*> CommandsNamed(const CLI::App& root, const std::stri
 // "fetch". Null if there is none.
 const CLI::App* CommandForForeignVerb(const CLI::App& group, const std::string& verb);
 
+// Whether other programs have the verb in front of a thing, as in `create secret`.
+bool IsVerb(const std::string& word);
+
 // Whether the verb only reads, so that what it reads may be a command of ampctl: "show" in `show logs`.
 bool IsReadingVerb(const std::string& verb);
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/command_words.h"
+#include "client/cli/foreign_syntax.h"
 #include "client/cli/foreign_verbs.h"
 #include "client/cli/own_words.h"
 #include "client/cli/things.h"
@@ -19,71 +20,14 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr char kDidYouMean[] = "did you mean: ";
-
-bool LooksLikeFile(const std::string& name) { return name.find_first_of("./") != std::string::npos; }
-
-// Whether the word is kubectl's TYPE/NAME, such as job/x, and no path, such as data/x.npz.
-bool IsTypeAndName(const std::string& word) {
-  const size_t slash = word.find('/');
-  const std::string thing = slash == std::string::npos ? "" : ThingNamed(word.substr(0, slash));
-  const bool may_be_folder = thing == "data" || thing == "model" || thing == "artifact" || thing == "checkpoint";
-  return !thing.empty() && slash + 1 < word.size() && !(may_be_folder && LooksLikeFile(word.substr(slash + 1)));
-}
-
-// Returns Slurm's KEY=VALUE as it is in the table of foreign words: as options, names and things.
-void AddAssigned(const std::string& word, Words* split) {
-  const std::pair<std::string, std::string> assigned = absl::StrSplit(word, absl::MaxSplits('=', 1));
-  const std::string key = absl::AsciiStrToLower(assigned.first);
-  const bool is_of_scontrol = !split->empty() && split->front() == "scontrol";
-  if (key == "jobid" || key == "nodename") {
-    split->push_back(assigned.second);
-  } else if (key == "priority") {
-    split->insert(split->end(), {"--priority", assigned.second});
-  } else if (key == "state" && is_of_scontrol) {
-    split->insert(split->begin() + std::min<std::ptrdiff_t>(2, std::ssize(*split)),
-                  "State=" + absl::AsciiStrToUpper(assigned.second));
-  } else if (is_of_scontrol && IsThing(key)) {
-    split->insert(split->end(), {key, assigned.second});
-  } else {
-    split->push_back(word);
-  }
-}
-
-// Returns the words with TYPE/NAME as two words, Slurm's KEY=VALUE as options and names, its -j ID as a name, and the
-// JOB of a JOB:PATH that `cp` copies from.
-Words Split(const Words& words) {
-  constexpr std::string_view kSlurmLists[] = {"squeue", "sacct", "sstat"};
-  const bool is_slurm_list =
-      !words.empty() && std::find(std::begin(kSlurmLists), std::end(kSlurmLists), words[0]) != std::end(kSlurmLists);
-  Words split;
-  for (size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (IsTypeAndName(word)) {
-      split.insert(split.end(), {word.substr(0, word.find('/')), word.substr(word.find('/') + 1)});
-    } else if (is_slurm_list && (word == "-j" || word == "--job" || word == "--jobs") && i + 1 < words.size()) {
-      split.push_back(words[++i]);
-    } else if (is_slurm_list && (word.starts_with("--job=") || word.starts_with("--jobs="))) {
-      split.push_back(word.substr(word.find('=') + 1));
-    } else if (is_slurm_list && (word == "-l" || word == "--long")) {
-      split.insert(split.end(), {"-o", "wide"});
-    } else if (!split.empty() && split.front() == "cp" && !word.starts_with('-')) {
-      split.push_back(word.substr(0, word.find(":/")));
-    } else if (!word.starts_with('-') && absl::StrContains(word, "=") && !word.ends_with('=')) {
-      AddAssigned(word, &split);
-    } else {
-      split.push_back(word);
-    }
-  }
-  return split;
-}
-
 // What an entry of the table of foreign words requires of the typed words.
 struct Entry {
   Words fixed;              // words that must be typed as they stand
   Words options;            // options that must be typed anywhere behind them
   bool needs_name = false;  // whether a name must be typed, too
   bool needs_file = false;  // whether that name must look like that of a file
+  bool needs_script = false;
+  bool needs_step = false;  // whether the name must have a step, as x@200
 };
 
 Entry EntryOf(const ForeignWord& word) {
@@ -95,6 +39,8 @@ Entry EntryOf(const ForeignWord& word) {
     } else if (IsPlaceholder(text) && !absl::StrContains(text, '=')) {
       entry.needs_name = true;
       entry.needs_file = text == "FILE";
+      entry.needs_script = text == "SCRIPT";
+      entry.needs_step = absl::StrContains(text, "@");
     } else {
       entry.fixed.push_back(text);
     }
@@ -123,20 +69,17 @@ bool Fits(const Words& typed, const Entry& entry, size_t num_in_group) {
                      [&typed](const std::string& option) { return HasOption(typed, option); });
 }
 
-// Moves the options that stand directly behind the first word to the end, with their values.
-void MoveOptionsToEnd(Words* typed) {
-  const auto first = typed->begin() + 1;
-  auto end = first;
-  while (end != typed->end() && end->starts_with('-')) {
-    const bool is_last = end + 1 == typed->end();
-    const bool has_value = !is_last && (TakesNextWord(*end) || (*end == "-f" && LooksLikeFile(end[1])));
-    end += has_value ? 2 : 1;
-  }
-  std::rotate(first, end, typed->end());
-}
-
 Words Behind(const Words& typed, size_t num) {
   return Words(typed.begin() + static_cast<std::ptrdiff_t>(std::min(num, typed.size())), typed.end());
+}
+
+// Whether the user has typed the name that the entry needs. A script may have words of its own in front: `python x.py`.
+bool HasNameOf(const Entry& entry, const Words& names, const Words& rest) {
+  if (entry.needs_script) {
+    return std::any_of(rest.begin(), rest.end(), LooksLikeScript);
+  }
+  return !(entry.needs_name && names.empty()) && !(entry.needs_file && !LooksLikeFile(names.front())) &&
+         !(entry.needs_step && !absl::StrContains(names.front(), "@"));
 }
 
 // Advice, and the number of typed words that it is for; 0: there is none.
@@ -145,35 +88,69 @@ struct Advice {
   size_t num_words = 0;
 };
 
+// Returns what the user's options demand that no single command does: "--all", or `-u ann` in place of ids. Empty:
+// there is no such option.
+std::string OfOptions(const CLI::App& root, const CLI::App& command, const std::string& text, const Words& rest) {
+  for (const std::string& word : rest) {
+    const std::string answer = word.starts_with("--all") ? AnswerToOption(PathOf(command), word) : "";
+    if (!answer.empty()) {
+      return answer;
+    }
+  }
+  if (!PathOf(command).starts_with("job ") || !TakesManyNames(command) || !OwnNames(command, rest).empty()) {
+    return "";
+  }
+  const std::string list = WithOwnWords(*CommandOf(root, "job list"), "job list -q", rest);
+  if (!absl::StrContains(list, " --filter ")) {
+    return "";
+  }
+  Words parts = absl::StrSplit(text, ' ');
+  std::erase_if(parts, [](const std::string& part) { return part == "ID" || part == "ID..."; });
+  return absl::StrCat("to ", command.get_name(), " all such jobs: ", list, " | xargs -r ampctl ",
+                      absl::StrJoin(parts, " "), command.get_name() == "delete" ? " -y" : "");
+}
+
+// Returns the advice to type `text`, which is a call of `command`, with the user's own words in `rest`. `intro` says
+// what it is for.
+std::string Advise(const CLI::App& root, const std::string& intro, const CLI::App& command, const std::string& text,
+                   const Words& rest) {
+  const std::string of_options = OfOptions(root, command, text, rest);
+  return of_options.empty() ? intro + WithOwnWords(command, text, rest) : of_options;
+}
+
 // Looks the typed words up in the table of foreign words, and returns what to type instead. If several entries fit
 // equally well, the user may mean any of them, and the advice has all.
-Advice FromTable(const CLI::App& root, const Words& typed, size_t num_in_group) {
+Advice FromTable(const CLI::App& root, const Words& typed, size_t num_in_group,
+                 std::span<const ForeignWord> table = ForeignWords()) {
   Advice advice;
   std::string_view words;
-  size_t num_matched = 0;
-  for (const ForeignWord& word : ForeignWords()) {
+  std::pair<size_t, size_t> matched;  // the numbers of parts and of fixed words
+  for (const ForeignWord& word : table) {
     const Entry entry = EntryOf(word);
     const size_t size = entry.fixed.size() + entry.options.size() + (entry.needs_name ? 1 : 0);
-    if ((size <= num_matched && words != word.words) || !Fits(typed, entry, num_in_group)) {
+    const std::pair<size_t, size_t> match = {size, entry.fixed.size()};
+    if ((match <= matched && words != word.words) || !Fits(typed, entry, num_in_group)) {
       continue;
     }
     const Words rest = Behind(typed, entry.fixed.size());
     const CLI::App& command = *CommandOf(root, word.command);
     const Words names = OwnNames(command, rest);
-    if ((entry.needs_name && names.empty()) || (entry.needs_file && !LooksLikeFile(names.front()))) {
+    if (!HasNameOf(entry, names, rest)) {
       continue;
     }
     const std::string text = *word.command == '\0'
                                  ? word.purpose
-                                 : absl::StrCat("to ", word.purpose, ": ", WithOwnWords(command, word.command, rest));
+                                 : Advise(root, absl::StrCat("to ", word.purpose, ": "), command, word.command, rest);
     advice = {words == word.words ? absl::StrCat(advice.text, "; ", text) : text, entry.fixed.size()};
     words = word.words;
-    num_matched = size;
+    matched = match;
   }
   return advice;
 }
 
-std::string Call(const CLI::App& command, const Words& rest) { return WithOwnWords(command, CallOf(command), rest); }
+std::string DidYouMean(const CLI::App& root, const CLI::App& command, const Words& rest) {
+  return Advise(root, "did you mean: ", command, CallOf(command), rest);
+}
 
 // Returns the group with this name; null if `root` has none.
 const CLI::App* GroupNamed(const CLI::App& root, const std::string& name) {
@@ -188,7 +165,7 @@ std::string InGroup(const CLI::App& root, const CLI::App& group, const std::stri
   std::string unknown;
   const CLI::App* const own = FindCommand(&group, {verb}, &unknown);
   if (unknown.empty()) {
-    return kDidYouMean + Call(*own, rest);
+    return DidYouMean(root, *own, rest);
   }
   Words typed = {PathOf(group), verb};
   typed.insert(typed.end(), rest.begin(), rest.end());
@@ -196,14 +173,14 @@ std::string InGroup(const CLI::App& root, const CLI::App& group, const std::stri
     return advice.text;
   }
   const CLI::App* const meant = CommandForForeignVerb(group, verb);
-  return meant == nullptr ? "" : kDidYouMean + Call(*meant, rest);
+  return meant == nullptr ? "" : DidYouMean(root, *meant, rest);
 }
 
 // Returns what the name of a thing alone means: its list or, if the group has none, its only command.
 std::string ListOf(const CLI::App& root, const CLI::App& group, const Words& rest) {
   std::string advice = InGroup(root, group, "list", rest);
   const std::vector<const CLI::App*> commands = SubcommandsOf(group);
-  return advice.empty() && commands.size() == 1 ? kDidYouMean + Call(*commands.front(), rest) : advice;
+  return advice.empty() && commands.size() == 1 ? DidYouMean(root, *commands.front(), rest) : advice;
 }
 
 // Returns the advice on words that begin with the name of a thing, such as `ckpt list` and `nodes`.
@@ -228,7 +205,7 @@ std::string OfVerbAndThing(const CLI::App& root, const Words& typed) {
   for (const std::string& name : {typed[1], typed[1] + "s"}) {
     std::string unknown;
     if (const CLI::App* const command = FindCommand(jobs, {name}, &unknown); unknown.empty()) {
-      return kDidYouMean + Call(*command, Behind(typed, 2));
+      return DidYouMean(root, *command, Behind(typed, 2));
     }
   }
   return "";
@@ -246,17 +223,54 @@ std::string OfVerb(const CLI::App& root, const std::string& verb, const Words& r
       commands.push_back(meant);
     }
   }
+  if (commands.size() == 1) {
+    return DidYouMean(root, *commands.front(), rest);
+  }
   std::vector<std::string> calls;
   for (const CLI::App* command : commands) {
-    calls.push_back(Call(*command, rest));
+    calls.push_back(WithOwnWords(*command, CallOf(*command), rest));
   }
-  return calls.empty() ? "" : kDidYouMean + absl::StrJoin(calls, ", or ");
+  return calls.empty() ? "" : "did you mean: " + absl::StrJoin(calls, ", or ");
 }
 
-// Whether the word is another program, whose own words follow: `kubectl` in `ampctl kubectl get pods`.
-bool IsProgram(const std::string& word) {
-  constexpr std::string_view kPrograms[] = {"kubectl", "k8s", "oc", "docker", "podman", "gh", "slurm", "ampctl"};
-  return std::find(std::begin(kPrograms), std::end(kPrograms), word) != std::end(kPrograms);
+// Returns the advice on a verb and a thing that has no commands of its own, such as `get secrets`.
+std::string OfThingWithoutGroup(const CLI::App& root, const Words& typed) {
+  const std::string thing = ThingNamed(typed[1]);
+  if (thing.empty() || !IsVerb(typed[0]) || GroupNamed(root, GroupOfThing(typed[1])) != nullptr) {
+    return "";
+  }
+  Words words = {thing};
+  const Words rest = Behind(typed, 2);
+  words.insert(words.end(), rest.begin(), rest.end());
+  return FromTable(root, words, 0).text;
+}
+
+// Returns the advice on words that ampctl itself would understand, such as `version` after `kubectl`; empty if it would
+// not.
+std::string OfOwnCommand(const CLI::App& root, const Words& typed) {
+  const ReadWords read = Read(root, typed);
+  if (read.command == &root) {
+    return "";
+  }
+  if (!read.unknown.empty()) {
+    const auto unknown = std::find(typed.begin(), typed.end(), read.unknown);
+    return ForeignWordAdvice(root, PathOf(*read.command), Words(unknown, typed.end()));
+  }
+  if (!SubcommandsOf(*read.command).empty()) {
+    return absl::StrCat("did you mean: ampctl ", PathOf(*read.command), " --help");
+  }
+  const size_t num_words = Words(absl::StrSplit(PathOf(*read.command), ' ')).size();
+  return DidYouMean(root, *read.command, Behind(typed, num_words));
+}
+
+// Returns the advice on words of another program, such as `docker run x`.
+std::string OfProgram(const CLI::App& root, const Words& words) {
+  const Words typed = InOwnSyntax(root, words);
+  if (const Advice advice = FromTable(root, typed, 0); advice.num_words > 0) {
+    return advice.text;
+  }
+  const std::string own = OfOwnCommand(root, InOwnSyntax(root, Behind(typed, 1)));
+  return own.empty() ? ForeignWordAdvice(root, "", Behind(typed, 1)) : own;
 }
 
 }  // namespace
@@ -276,10 +290,9 @@ std::string ForeignWordAdvice(const CLI::App& root, const std::string& group, co
     return "";
   }
   if (group.empty() && rest.size() > 1 && IsProgram(rest[0])) {
-    return ForeignWordAdvice(root, group, Behind(rest, 1));
+    return OfProgram(root, rest);
   }
-  Words typed = Split(rest);
-  MoveOptionsToEnd(&typed);
+  const Words typed = InOwnSyntax(root, rest);
   const Words after = Behind(typed, 1);
   if (!group.empty()) {
     const CLI::App* const known = GroupNamed(root, group);
@@ -291,11 +304,19 @@ std::string ForeignWordAdvice(const CLI::App& root, const std::string& group, co
   std::string advice;
   if (has_two_words && from_table.num_words < 2) {
     advice = OfVerbAndThing(root, typed);
+    advice = advice.empty() ? OfThingWithoutGroup(root, typed) : advice;
     advice = advice.empty() ? OfThing(root, typed) : advice;
   }
   advice = advice.empty() ? from_table.text : advice;
   advice = advice.empty() ? OfThing(root, typed) : advice;
   return advice.empty() ? OfVerb(root, typed[0], after) : advice;
+}
+
+std::string AdviceOnName(const CLI::App& root, const std::string& group, const std::vector<std::string>& rest) {
+  Words typed = {group};
+  const Words words = rest.empty() ? rest : InOwnSyntax(root, rest);
+  typed.insert(typed.end(), words.begin(), words.end());
+  return GroupNamed(root, group) == nullptr ? "" : FromTable(root, typed, 0, NamesAfterGroups()).text;
 }
 
 }  // namespace ampd::client

@@ -7,20 +7,24 @@
 
 namespace ampd::client {
 
-// A command that ampctl does not have, but that users of kubectl, Slurm, gh and the like try, and what to type instead.
+// A command that ampctl does not have, but that users of kubectl, Slurm, gh and the like try, and what to type instead
+// (ForeignAnswer).
 struct ForeignWord {
-  const char* words;    // what the user types after "ampctl"
+  std::string words;    // what the user types after "ampctl"
+  const char* row;      // the row of the table that the words come from (foreign_word_tables.h)
   const char* purpose;  // what it is for: "list jobs"
-  // The command that does it, after "ampctl"; ID, NAME and FILE stand for the user's own words. Empty: there is none,
-  // and `purpose` is the whole answer.
-  const char* command;
+  const char* command;  // the command that does it; empty: there is none, and `purpose` is the whole answer
 };
 
-// Returns every foreign word that ampctl knows (client/cli/foreign_word_list.cc). None of them names a command of
-// ampctl. If several fit a command line, the longest one is used; if several have the same words, all their commands
-// are named. An entry that ends in ID or NAME fits only if the user has typed a name there, and one that ends in FILE
-// only if that name looks like that of a file. An option in an entry may stand anywhere behind its words.
+// Returns every foreign word that ampctl knows, from all tables. None of them names a command of ampctl. If several fit
+// a command line, the longest one is used; if several have the same words, all their commands are named. An entry that
+// ends in ID or NAME fits only if the user has typed a name there, one that ends in FILE only if that name looks like
+// that of a file, and one that ends in SCRIPT only if it looks like a script. An option in an entry may stand anywhere
+// behind its words.
 std::span<const ForeignWord> ForeignWords();
+
+// Returns what the name of a group means if a name follows in place of a command: "checkpoint ID".
+std::span<const ForeignWord> NamesAfterGroups();
 
 // Returns the advice for the words that a user has typed after "ampctl", for example "to list jobs: ampctl job list".
 // It comes from the table of foreign words, or from what the words are: a verb that stands without its group or in
@@ -29,6 +33,11 @@ std::span<const ForeignWord> ForeignWords();
 // in place of ID, NAME and FILE, and those of the user's options that its command has. Empty if there is no advice.
 // REQUIRES: `root` is ampctl itself.
 std::string ForeignWordAdvice(const CLI::App& root, const std::string& group, const std::vector<std::string>& rest);
+
+// Returns the advice for a word that is no command of `group` but may be a name, for example "to list a job's
+// checkpoints: ampctl checkpoint list x" for "checkpoint x". Empty if the group has nothing with a name.
+// REQUIRES: as for ForeignWordAdvice.
+std::string AdviceOnName(const CLI::App& root, const std::string& group, const std::vector<std::string>& rest);
 
 // An option of another program, and what to type instead in ampctl. `own` has % where the option's value belongs. The
 // row holds for one command, or for all if `command` is empty.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/command_words.h"
+#include "client/cli/foreign_syntax.h"
 #include "client/cli/foreign_words.h"
 #include "client/cli/things.h"
 
@@ -36,11 +37,23 @@ constexpr const char* kOptionsWithValue[] = {"-A",
                                              "-w",
                                              "--account",
                                              "--cluster",
+                                             "--context",
                                              "--container",
                                              "--endtime",
                                              "--starttime",
                                              "--cpus-per-task",
                                              "--field-selector",
+                                             "--as",
+                                             "--grace-period",
+                                             "--image",
+                                             "--jq",
+                                             "--kubeconfig",
+                                             "--limit-bytes",
+                                             "--type",
+                                             "--working-dir",
+                                             "--runtime-env",
+                                             "--runtime-env-json",
+                                             "--submission-id",
                                              "--gpus",
                                              "--gres",
                                              "--jobs",
@@ -84,7 +97,7 @@ const CLI::Option* OptionMeant(const CLI::App& command, const std::string& name)
     return own;
   }
   const std::string meant = OptionForForeign(name, OptionNames(command));
-  return meant.empty() ? nullptr : FindOption(&command, meant.substr(2), /*is_long=*/true);
+  return meant.empty() || meant == "--version" ? nullptr : FindOption(&command, meant.substr(2), /*is_long=*/true);
 }
 
 std::string WrittenName(const CLI::Option& option) {
@@ -108,8 +121,12 @@ bool Accepts(const CLI::Option& option, std::string value) {
 }
 
 // Whether the value of an option that the command does not have is the next word. The file of `delete -f FILE` is one.
-bool IsValueBehind(const std::string& name) {
-  return TakesNextWord(name) || name == "-f" || name == "--file" || name == "--filename";
+bool IsValueBehind(const CLI::App& command, const std::string& name) {
+  const CLI::App* root = &command;
+  while (root->get_parent() != nullptr) {
+    root = root->get_parent();
+  }
+  return TakesNextWord(name) || name == "-f" || name == "--filename" || TakesValueInAmpctl(*root, name);
 }
 
 // Reads the words behind a foreign word as words of ampctl's own `command`.
@@ -117,6 +134,9 @@ OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
   OwnWords own;
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
+    if (word == "--") {
+      break;  // A command of its own follows, as in `exec x -- ls`.
+    }
     if (NeedsNoQuotes(word)) {
       own.names.push_back(word);
     }
@@ -130,7 +150,7 @@ OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
     const bool may_be_both = name == "-n" && OwnOption(command, name) == nullptr;
     const std::string rewritten = option == nullptr || may_be_both ? RewrittenOption(PathOf(command), name, "") : "";
     const bool takes_value = option != nullptr ? option->get_items_expected_max() > 0
-                                               : absl::StrContains(rewritten, "VALUE") || IsValueBehind(name);
+                                               : absl::StrContains(rewritten, "VALUE") || IsValueBehind(command, name);
     std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
     if (word == "--json") {
       own.options.push_back({FindOption(&command, "output", /*is_long=*/true), "-o", "json"});
@@ -141,13 +161,19 @@ OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
     }
     if (!rewritten.empty()) {
       const std::string with_value = RewrittenOption(PathOf(command), name, value);
+      if (value.empty() && absl::StrContains(with_value, "VALUE")) {
+        continue;
+      }
       if (!with_value.empty()) {
         own.options.push_back({nullptr, with_value, ""});
         continue;
       }
     }
+    const bool is_repeated = std::any_of(own.options.begin(), own.options.end(), [&](const OwnWords::Option& one) {
+      return option != nullptr && one.option == option && one.value == value;
+    });
     const bool is_good = option != nullptr && (NeedsNoQuotes(value) || value == "-") && Accepts(*option, value);
-    if (option != nullptr && (!takes_value || is_good)) {
+    if (option != nullptr && !is_repeated && (!takes_value || is_good)) {
       own.options.push_back({option, WrittenName(*option), takes_value ? value : ""});
     }
   }
@@ -175,7 +201,8 @@ void JoinFilters(OwnWords* own) {
   Words terms;
   for (const OwnWords::Option& option : own->options) {
     if (option.name.starts_with(filter)) {
-      terms.push_back(option.name.substr(filter.size()));
+      const std::string term = option.name.substr(filter.size());
+      terms.push_back(term.starts_with('\'') ? absl::StrCat("(", term.substr(1, term.size() - 2), ")") : term);
     }
   }
   if (terms.size() > 1) {
@@ -204,9 +231,17 @@ void PutNames(const std::string& placeholder, bool takes_all, OwnWords* own, Wor
 // file. Other values, such as a priority, are no names.
 bool MayBeName(const std::string& placeholder, const OwnWords& own) {
   if (placeholder == "FILE") {
-    return !own.names.empty() && own.names.front().find_first_of("./") != std::string::npos;
+    return !own.names.empty() && LooksLikeFile(own.names.front());
   }
   return !IsPlaceholder(placeholder) || placeholder == "ID" || placeholder == "NAME" || placeholder.starts_with("JOB");
+}
+
+// Moves the first name that looks like a file to the front, where the value of -f FILE is taken from.
+void MoveFileToFront(OwnWords* own) {
+  const auto file = std::find_if(own->names.begin(), own->names.end(), LooksLikeFile);
+  if (file != own->names.end()) {
+    std::rotate(own->names.begin(), file, file + 1);
+  }
 }
 
 // Takes the first number out of the user's names; returns "" if there is none.
@@ -222,6 +257,8 @@ std::string TakeNumber(OwnWords* own) {
   return taken;
 }
 
+}  // namespace
+
 bool TakesManyNames(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_positional()) {
@@ -230,8 +267,6 @@ bool TakesManyNames(const CLI::App& command) {
   }
   return false;
 }
-
-}  // namespace
 
 bool IsPlaceholder(const std::string& word) {
   const std::string name = absl::StrReplaceAll(word, {{"@best", ""}, {"@newest", ""}});
@@ -242,6 +277,18 @@ bool IsPlaceholder(const std::string& word) {
 bool TakesNextWord(const std::string& option) {
   return option == "-o" || option == "--output" ||
          std::find(std::begin(kOptionsWithValue), std::end(kOptionsWithValue), option) != std::end(kOptionsWithValue);
+}
+
+bool TakesValueInAmpctl(const CLI::App& app, const std::string& option) {
+  const bool is_long = option.starts_with("--");
+  const CLI::Option* const own =
+      option.size() < 2 ? nullptr : FindOption(&app, option.substr(is_long ? 2 : 1), is_long);
+  if (own != nullptr && own->get_items_expected_max() > 0) {
+    return true;
+  }
+  const std::vector<const CLI::App*> children = SubcommandsOf(app);
+  return is_long && std::any_of(children.begin(), children.end(),
+                                [&option](const CLI::App* child) { return TakesValueInAmpctl(*child, option); });
 }
 
 const CLI::App* CommandOf(const CLI::App& root, const std::string& text) {
@@ -281,6 +328,9 @@ std::string WithOwnWords(const CLI::App& command, const std::string& text, const
       const std::string value = TakeOption(option, &own);
       result.push_back(parts[i]);
       const bool has_value = option != nullptr && option->get_items_expected_max() > 0 && i + 1 < parts.size();
+      if (has_value && parts[i + 1] == "FILE") {
+        MoveFileToFront(&own);
+      }
       if (has_value && (!value.empty() || !MayBeName(parts[i + 1], own))) {
         const std::string number = parts[i + 1] == "N" ? TakeNumber(&own) : "";
         result.push_back(!value.empty() ? value : number.empty() ? parts[i + 1] : number);

@@ -19,11 +19,17 @@ std::string WithOwnWords(const CLI::App& command, const std::string& text, const
 // Returns those of `words` that are names, neither options nor values of options, when `command` reads them.
 std::vector<std::string> OwnNames(const CLI::App& command, const std::vector<std::string>& words);
 
+// Whether the command takes several names, such as `ampctl job cancel ID...`.
+bool TakesManyNames(const CLI::App& command);
+
 // Whether the word stands for a word of the user: it has capital letters and no others.
 bool IsPlaceholder(const std::string& word);
 
 // Whether the next word is the value of this option of another program.
 bool TakesNextWord(const std::string& option);
+
+// Whether an option of any of ampctl's commands with this name takes a value. REQUIRES: `app` is ampctl itself.
+bool TakesValueInAmpctl(const CLI::App& app, const std::string& option);
 
 // Returns the command to which the first words of `text` lead.
 const CLI::App* CommandOf(const CLI::App& root, const std::string& text);

@@ -223,7 +223,11 @@ void UseOwnUsageLine(CLI::App* root) { root->formatter(std::make_shared<UsageFor
 int FailUnknownCommand(const CLI::App& group, const std::vector<std::string>& words, const std::string& unknown) {
   const std::string full = FullName(group);
   const std::string no_command = absl::StrCat("error: ", full, " has no command '", Printable(unknown), "'; ");
-  const std::vector<std::string> rest(std::find(words.begin(), words.end(), unknown), words.end());
+  const auto first = std::find(words.begin(), words.end(), unknown);
+  std::vector<std::string> rest(first, words.end());
+  if (PathOf(group).empty() && std::find(first, words.end(), "--") == words.end()) {
+    rest.insert(rest.end(), words.begin(), first);  // Options, and their values.
+  }
   if (const std::string advice = AdviceOnWords(group, rest); !advice.empty()) {
     WriteMessage(absl::StrCat(no_command, advice, "\n"));
     return kExitUsage;
@@ -235,9 +239,10 @@ int FailUnknownCommand(const CLI::App& group, const std::vector<std::string>& wo
     return kExitUsage;
   }
   const std::string nearest = Nearest(unknown, commands);
+  const std::string of_name = nearest.empty() ? AdviceOnName(RootOf(group), PathOf(group), rest) : "";
   WriteMessage(absl::StrCat(no_command, "its commands are ", absl::StrJoin(commands, ", "), "\n",
-                            nearest.empty() ? "" : absl::StrCat("  did you mean '", nearest, "'?\n"), "  try: ", full,
-                            " --help\n"));
+                            nearest.empty() ? "" : absl::StrCat("  did you mean '", nearest, "'?\n"),
+                            of_name.empty() ? "" : absl::StrCat("  ", of_name, "\n"), "  try: ", full, " --help\n"));
   return kExitUsage;
 }
 

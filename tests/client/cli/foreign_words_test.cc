@@ -28,32 +28,44 @@ using ::testing::StartsWith;
 
 class ForeignWordsTest : public Ampctl {};
 
-TEST_F(ForeignWordsTest, EachIsAnsweredWithACommandThatExists) {
+// Replaces the words of the table that stand for a word which must look like a file or a script.
+std::string Typed(const std::string& text) {
+  return absl::StrReplaceAll(text, {{" FILE", " x.pt2"}, {" SCRIPT", " train.py"}});
+}
+
+// One wording of each row is typed. That the others are answered alike follows from how the rows are expanded
+// (ForeignWordList below).
+TEST_F(ForeignWordsTest, EachRowIsAnsweredWithACommandThatExists) {
   std::string all;
   std::map<std::string, std::string> helps;  // by command
+  std::string_view row;
+  const char* command_of_row = nullptr;
   for (const ForeignWord& word : ForeignWords()) {
+    if (row == word.row && command_of_row == word.command) {
+      continue;
+    }
+    row = word.row;
+    command_of_row = word.command;
     SCOPED_TRACE(word.words);
-    // FILE stands for a word that looks like a file's name.
-    const auto with_file = [](const char* text) { return absl::StrReplaceAll(text, {{" FILE", " x.pt2"}}); };
     const bool names_file = absl::StrContains(word.words, " FILE");
-    const Result result = Run(with_file(word.words));
+    const Result result = Run(Typed(word.words));
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_EQ(result.out, "");
     EXPECT_THAT(result.err, StartsWith("error: ampctl"));
-    const std::string shown = absl::StrCat("$ ampctl ", word.words, "\n", result.err);
+    const std::string shown = absl::StrCat("$ ampctl ", word.row, "\n", result.err);
     all += all.ends_with(shown) ? "" : shown;  // Several entries may have the same words.
     if (*word.command == '\0') {
-      EXPECT_THAT(result.err, HasSubstr(absl::StrCat("; ", word.purpose, "\n")));
+      EXPECT_THAT(result.err, HasSubstr(absl::StrCat("; ", word.purpose)));
       continue;
     }
     EXPECT_THAT(result.err, HasSubstr(absl::StrCat("; to ", word.purpose, ": ampctl ",
-                                                   names_file ? with_file(word.command) : word.command)));
+                                                   names_file ? Typed(word.command) : word.command)));
     std::string command;
     std::vector<std::string> options;
     for (const std::string& part : std::vector<std::string>(absl::StrSplit(word.command, ' '))) {
       if (part.starts_with('-')) {
         options.push_back(part);
-      } else if (absl::ascii_islower(part.front())) {
+      } else if (absl::ascii_islower(part.front()) && !absl::StrContains(part, "=") && part != "yaml") {
         absl::StrAppend(&command, " ", part);
       }
     }
@@ -69,6 +81,38 @@ TEST_F(ForeignWordsTest, EachIsAnsweredWithACommandThatExists) {
   ExpectGolden("tests/golden/client/foreign_words.txt", all);
 }
 
+// Types what users of kubectl, gh, Slurm, docker and other programs type, and shows each answer in the golden file. The
+// file is also where the lines come from: add a line "$ ampctl WORDS" to it, and write it again with
+// AMPD_UPDATE_GOLDEN=1.
+TEST_F(ForeignWordsTest, EveryCommandOfOtherPrograms_IsAnswered) {
+  const std::string golden = *ReadFile(AMPD_SOURCE_DIR "/tests/golden/client/other_programs.txt", 1 << 20);
+  std::string script;
+  int num_lines = 0;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(golden, '\n'))) {
+    if (line.starts_with("# ")) {
+      absl::StrAppend(&script, "echo '", line, "'\n");
+    }
+    if (!line.starts_with("$ ampctl ")) {
+      continue;
+    }
+    absl::StrAppend(&script, "echo '", line, "'\n", AMPD_BIN_DIR "/ampctl");
+    for (const absl::string_view word : absl::StrSplit(line.substr(9), ' ')) {
+      absl::StrAppend(&script, " '", word, "'");
+    }
+    absl::StrAppend(&script, " </dev/null 2>&1\n[ $? = 2 ] || echo 'EXIT CODE IS NOT 2'\n");
+    ++num_lines;
+  }
+  EXPECT_GT(num_lines, 800);
+  Write("lines.sh", script);
+  const std::string result = folder_ + "/answers";
+  ASSERT_EQ(std::system(absl::StrCat("env AMPD_ADDRESS=no/where LC_ALL=C sh ", folder_, "/lines.sh >", result).c_str()),
+            0);
+  const std::string answers = *ReadFile(result, 1 << 20);
+  EXPECT_FALSE(absl::StrContains(answers, "EXIT CODE"));
+  EXPECT_FALSE(absl::StrContains(answers, "=VALUE --")) << "the value of an option was lost";
+  ExpectGolden("tests/golden/client/other_programs.txt", answers);
+}
+
 TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
   const struct {
     const char* line;
@@ -76,7 +120,7 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
   } cases[] = {
       {"scancel j-abc", "error: ampctl has no command 'scancel'; to cancel a job: ampctl job cancel j-abc\n"},
       {"get job j-abc -o json", "error: ampctl has no command 'get'; to show a job: ampctl job show j-abc -o json\n"},
-      {"-q describe resnet", "error: ampctl has no command 'describe'; to show a job: ampctl job show resnet\n"},
+      {"-q describe resnet", "error: ampctl has no command 'describe'; to show a job: ampctl job show resnet -q\n"},
       {"apply -f dir/job.yaml",
        "error: ampctl has no command 'apply'; to submit a job: ampctl job submit -f dir/job.yaml\n"},
       {"sbatch job.yaml", "error: ampctl has no command 'sbatch'; to submit a job: ampctl job submit -f job.yaml\n"},
@@ -123,7 +167,7 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"tail -f x", "error: ampctl has no command 'tail'; to follow a job's log: ampctl job logs -f x\n"},
       {"logs x --lines=5", "error: ampctl has no command 'logs'; to read a job's log: ampctl job logs x --tail 5\n"},
       {"scancel -u me",
-       "error: ampctl has no command 'scancel'; to cancel all jobs of a user: ampctl job list -q --filter owner=NAME | "
+       "error: ampctl has no command 'scancel'; to cancel all such jobs: ampctl job list -q --filter owner=me | "
        "xargs -r ampctl job cancel\n"},
       {"squeue -u me -t PD",
        "error: ampctl has no command 'squeue'; to list jobs: ampctl job list --filter 'owner=me AND state=queued'\n"},
@@ -131,15 +175,24 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
        "error: ampctl has no command 'run'; to list jobs: ampctl job list --filter state=failed\n"},
       {"get jobs -l a=b", "error: ampctl has no command 'get'; to list jobs: ampctl job list --filter labels.a=b\n"},
       {"get pods -n x", "error: ampctl has no command 'get'; to list jobs: ampctl job list --tenant x\n"},
-      {"-n default get pods", "error: ampctl has no command 'get'; to list jobs: ampctl job list\n"},
+      {"-n default get pods", "error: ampctl has no command 'get'; to list jobs: ampctl job list --tenant default\n"},
       {"get pods -n 5", "error: ampctl has no command 'get'; to list jobs: ampctl job list --limit 5\n"},
       {"patch job clothes",
        "error: ampctl has no command 'patch'; did you mean: ampctl job update --priority N clothes\n"},
       {"create token x",
        "error: ampctl has no command 'create'; to create a token: ampctl auth token create x --role ROLE\n"},
-      {"get svc", "error: ampctl has no command 'get'; ampctl has nothing like it (what it has: ampctl --help)\n"},
+      {"get svc",
+       "error: ampctl has no command 'get'; to see the jobs (ampd runs no services, only training jobs): ampctl job "
+       "list\n"},
       {"secret list",
-       "error: ampctl has no command 'secret'; ampctl has nothing like it (what it has: ampctl --help)\n"},
+       "error: ampctl has no command 'secret'; jobs have no secrets; a token for the server is made with: ampctl auth "
+       "token create NAME --role ROLE\n"},
+      {"checkpoint tiny",
+       "error: ampctl checkpoint has no command 'tiny'; its commands are list, show, verify, download, export, delete\n"
+       "  to list a job's checkpoints: ampctl checkpoint list tiny\n  try: ampctl checkpoint --help\n"},
+      {"auth token",
+       "error: ampctl auth token needs one of these commands: create, list, revoke\n  to list the tokens: ampctl auth "
+       "token list; a token's text is shown only by ampctl auth token create\n  try: ampctl auth token --help\n"},
       {"checkpoint rm clothes@200",
        "error: ampctl checkpoint has no command 'rm'; did you mean: ampctl checkpoint delete clothes@200\n"},
       {"delete checkpoint clothes 200",
@@ -295,7 +348,7 @@ TEST_F(ForeignWordsTest, AVerbWithAThing_MeansWhatItMeansInTheThingsGroup) {
       {"get metrics x", "to print a job's steps and evaluations: ampctl job points x"},
       {"datasets", "ampctl does not list data sets"},
       {"start worker", "to start a worker, run on its machine: ampd-worker --server HOST:PORT"},
-      {"kubectl exec x", "ampctl has nothing like it (what it has: ampctl --help)"},
+      {"kubectl exec x", "to see what a job does (ampctl runs no commands in it): ampctl job watch x"},
       {"download checkpoint x", "did you mean: ampctl checkpoint download x"},
   };
   for (const auto& test : cases) {
@@ -436,6 +489,24 @@ TEST_F(ForeignWordsTest, AnOptionOfSlurmOnSubmit_IsAnsweredWithAnOverrideThatIsA
   }
 }
 
+// Returns the commands of ampctl in a sentence, without "ampctl": "job watch ID" for "...; to watch: ampctl job watch
+// ID".
+std::vector<std::string> CommandsIn(std::string_view sentence) {
+  std::vector<std::string> commands;
+  for (const std::string_view before : {": ampctl ", "(ampctl ", "&& ampctl ", "='ampctl "}) {
+    for (size_t at = sentence.find(before); at != sentence.npos; at = sentence.find(before, at + 1)) {
+      const std::string_view rest = sentence.substr(at + before.size());
+      const std::string_view command = rest.substr(0, rest.find_first_of(";,()'&|"));
+      const bool is_sentence = command.starts_with("runs ") || command.starts_with("does ") ||
+                               command.starts_with("sends ") || command.starts_with("neither ");
+      if (!is_sentence) {
+        commands.emplace_back(absl::StripAsciiWhitespace(absl::string_view(command.data(), command.size())));
+      }
+    }
+  }
+  return commands;
+}
+
 // Types each command and option that the tables can suggest, with words of a user in place of ID and the like. No
 // server is asked: the address is wrong, and only a command line that was understood gets as far as that.
 TEST_F(ForeignWordsTest, EverySuggestion_IsUnderstoodWhenItIsTyped) {
@@ -444,9 +515,19 @@ TEST_F(ForeignWordsTest, EverySuggestion_IsUnderstoodWhenItIsTyped) {
   const auto typed = [](std::string text) {
     std::string line;
     for (const absl::string_view word : absl::StrSplit(text, ' ')) {
-      const std::map<absl::string_view, const char*> own = {{"ID", "x"},          {"ID...", "y"},    {"NAME", "x"},
-                                                            {"FILE", "job.yaml"}, {"FOLDER", "x"},   {"N", "1"},
-                                                            {"ROLE", "viewer"},   {"ADDRESS", "h:1"}};
+      const std::map<absl::string_view, const char*> own = {{"ID", "x"},
+                                                            {"ID...", "y"},
+                                                            {"NAME", "x"},
+                                                            {"FILE", "job.yaml"},
+                                                            {"FOLDER", "x"},
+                                                            {"N", "1"},
+                                                            {"ROLE", "viewer"},
+                                                            {"ADDRESS", "h:1"},
+                                                            {"TOKEN", "x"},
+                                                            {"JOB", "x"},
+                                                            {"NEW", "x"},
+                                                            {"OLD", "x"},
+                                                            {"PATH=VALUE", "train.steps=3"}};
       const auto found = own.find(word);
       absl::StrAppend(&line, line.empty() ? "" : " ", found == own.end() ? std::string(word) : found->second);
     }
@@ -456,6 +537,9 @@ TEST_F(ForeignWordsTest, EverySuggestion_IsUnderstoodWhenItIsTyped) {
   for (const ForeignWord& word : ForeignWords()) {
     const bool is_preset = std::string_view(word.command).starts_with("policy show");
     lines.insert(is_preset ? "policy show bf16" : typed(word.command));
+    for (const std::string& command : CommandsIn(word.purpose)) {
+      lines.insert(typed(command));
+    }
   }
   const std::map<std::string, std::string> values = {
       {"--format", "json"}, {"--time", "90"},        {"-t", "90"},       {"--deadline", "90"}, {"--mem", "4G"},
@@ -471,7 +555,11 @@ TEST_F(ForeignWordsTest, EverySuggestion_IsUnderstoodWhenItIsTyped) {
                                                                     : value->second);
     EXPECT_FALSE(own.empty()) << option.foreign;
     EXPECT_THAT(own, Not(HasSubstr("VALUE"))) << option.foreign;
-    lines.insert(absl::StrCat(command, command == "job submit" ? " -f job.yaml " : " ", own));
+    lines.insert(absl::StrCat(command,
+                              command == "job submit" ? " -f job.yaml "
+                              : command == "job logs" ? " x "
+                                                      : " ",
+                              own));
   }
   lines.erase("");
   lines.erase("dev");  // It would start a server.
@@ -497,6 +585,18 @@ TEST_F(ForeignWordsTest, HelpOnAVerbOrAPlural_IsThatOfTheCommand) {
     EXPECT_EQ(result.exit_code, 0) << line;
     EXPECT_EQ(result.out, Run(same).out) << line;
   }
+}
+
+// If two rows have the same words, the second is never used, unless they are one row with two answers.
+TEST(ForeignWordList, HasEachWordingOnce) {
+  std::map<std::string, std::string> rows;  // by wording
+  for (const ForeignWord& word : ForeignWords()) {
+    const auto [row, is_new] = rows.insert({word.words, word.row});
+    EXPECT_EQ(row->second, word.row) << word.words;
+  }
+  EXPECT_TRUE(rows.contains("scontrol hold"));
+  EXPECT_TRUE(rows.contains("scontrol suspend"));
+  EXPECT_FALSE(rows.contains("scontrol hold|uhold|suspend"));
 }
 
 TEST(ForeignWordAdvice, IsEmptyForOtherWords) {

@@ -1,0 +1,219 @@
+#pragma once
+
+// The answers to commands of other programs. Many words of many programs have the same answer.
+namespace ampd::client {
+
+// What to type in place of a command of another program.
+struct ForeignAnswer {
+  const char* purpose;  // what it is for: "list jobs"
+  // The command that does it, after "ampctl"; ID, NAME and FILE stand for the user's own words. Empty: there is none,
+  // and `purpose` is the whole answer.
+  const char* command;
+};
+
+// Jobs.
+inline constexpr ForeignAnswer kListJobs = {"list jobs", "job list"};
+inline constexpr ForeignAnswer kListAllJobs = {"list all jobs", "job list"};
+inline constexpr ForeignAnswer kWatchJobs = {"watch the list of jobs", "job list --watch"};
+inline constexpr ForeignAnswer kListByPriority = {"list jobs by their priority", "job list --sort priority,desc"};
+inline constexpr ForeignAnswer kShowJob = {"show a job", "job show ID"};
+inline constexpr ForeignAnswer kExplainJob = {"see why a job waits", "job explain ID"};
+inline constexpr ForeignAnswer kWatchJob = {"watch a job", "job watch ID"};
+inline constexpr ForeignAnswer kWatchLoss = {"watch a job and its loss", "job watch ID"};
+inline constexpr ForeignAnswer kWaitForJob = {"wait until a job ends", "job wait ID"};
+inline constexpr ForeignAnswer kNotifyOfJob = {"run a program when a job ends, wait for the job in a script",
+                                               "job wait ID"};
+inline constexpr ForeignAnswer kReadLog = {"read a job's log", "job logs ID"};
+inline constexpr ForeignAnswer kFollowLog = {"follow a job's log", "job logs -f ID"};
+inline constexpr ForeignAnswer kReadOldLog = {"read the log of an earlier attempt", "job logs --attempt N ID"};
+inline constexpr ForeignAnswer kListEvents = {"list a job's events", "job events ID"};
+inline constexpr ForeignAnswer kPrintPoints = {"print a job's steps and evaluations", "job points ID"};
+inline constexpr ForeignAnswer kSubmit = {"submit a job", "job submit -f FILE"};
+inline constexpr ForeignAnswer kSubmitAndWatch = {"submit a job and watch it", "job submit --follow -f FILE"};
+inline constexpr ForeignAnswer kSubmitChanged = {"submit a changed job file as a new job", "job submit -f FILE"};
+inline constexpr ForeignAnswer kSubmitLater = {"submit a job at a set time, let cron run", "job submit -f FILE"};
+inline constexpr ForeignAnswer kSetField = {"change a field of the job file when you submit it",
+                                            "job submit --set PATH=VALUE -f FILE"};
+inline constexpr ForeignAnswer kCheckFile = {"check a job file without submitting it", "job submit --dry-run -f FILE"};
+inline constexpr ForeignAnswer kWriteFile = {"write a job file to start from", "init"};
+inline constexpr ForeignAnswer kNoScript = {"write a job file to start from (ampd trains from job files, not scripts)",
+                                            "init"};
+inline constexpr ForeignAnswer kFileFields = {"see the fields of a job file", "help job-file"};
+inline constexpr ForeignAnswer kCancel = {"cancel a job", "job cancel ID"};
+inline constexpr ForeignAnswer kPause = {"pause a job", "job pause ID"};
+inline constexpr ForeignAnswer kResume = {"resume a paused job", "job resume ID"};
+inline constexpr ForeignAnswer kRetry = {"resume a failed or cancelled job from its last checkpoint", "job retry ID"};
+inline constexpr ForeignAnswer kRunAgain = {"run a job again from the start", "job clone ID"};
+inline constexpr ForeignAnswer kClone = {"submit a copy of a job", "job clone ID"};
+inline constexpr ForeignAnswer kDeleteJob = {"delete a job that has ended", "job delete ID"};
+inline constexpr ForeignAnswer kDeleteJobs = {"delete jobs that have ended", "job delete ID"};
+inline constexpr ForeignAnswer kPriority = {"change a job's priority", "job update ID --priority N"};
+inline constexpr ForeignAnswer kPredict = {"predict with a trained job's weights",
+                                           "job predict --checkpoint ID -f FILE"};
+inline constexpr ForeignAnswer kCompare = {"compare jobs that have ended", "compare ID ID..."};
+inline constexpr ForeignAnswer kSweep = {"train a job under several precision policies", "compare -f FILE"};
+inline constexpr ForeignAnswer kShowFile = {"see the configuration of a job, which is its job file",
+                                            "job show ID -o yaml"};
+inline constexpr ForeignAnswer kJobCommands = {"see the commands that change jobs", "job --help"};
+
+// Checkpoints and files.
+inline constexpr ForeignAnswer kListCheckpoints = {"list a job's checkpoints", "checkpoint list ID"};
+inline constexpr ForeignAnswer kShowCheckpoint = {"show a checkpoint", "checkpoint show ID"};
+inline constexpr ForeignAnswer kDownloadCheckpoint = {"download a checkpoint", "checkpoint download ID"};
+inline constexpr ForeignAnswer kExportCheckpoint = {"write a checkpoint's model to a file",
+                                                    "checkpoint export ID FILE"};
+inline constexpr ForeignAnswer kCheckpointNow = {"let a job write a checkpoint now, pause it", "job pause ID"};
+inline constexpr ForeignAnswer kListFiles = {"list the files on the server", "artifact list"};
+inline constexpr ForeignAnswer kListOutputs = {"list the files that a job has made", "artifact list --job ID"};
+inline constexpr ForeignAnswer kDownload = {"download a file from the server", "artifact download NAME"};
+inline constexpr ForeignAnswer kUpload = {"upload a file to the server", "artifact upload FILE"};
+inline constexpr ForeignAnswer kDeleteFile = {"delete a file on the server", "artifact delete NAME"};
+inline constexpr ForeignAnswer kInspectData = {"see what is in a data file", "data inspect FILE"};
+inline constexpr ForeignAnswer kInspectModel = {"see what is in a model's file", "model inspect FILE"};
+inline constexpr ForeignAnswer kListModels = {"see which models a job file can name", "init --help"};
+inline constexpr ForeignAnswer kListPolicies = {"list the precision policies", "policy list"};
+inline constexpr ForeignAnswer kShowPolicy = {"show a precision policy", "policy show NAME"};
+
+// Workers.
+inline constexpr ForeignAnswer kListWorkers = {"list workers", "worker list"};
+inline constexpr ForeignAnswer kListDevices = {"list workers with their devices", "worker list -o wide"};
+inline constexpr ForeignAnswer kWatchWorkers = {"watch the workers", "worker list --watch"};
+inline constexpr ForeignAnswer kDrain = {"take a worker out of service (its jobs continue on other workers)",
+                                         "worker drain NAME"};
+inline constexpr ForeignAnswer kDrainFirst = {
+    "move the jobs away from a worker before you stop or reboot its machine (ampctl does neither)",
+    "worker drain NAME"};
+inline constexpr ForeignAnswer kUndrain = {"return a worker to service", "worker undrain NAME"};
+inline constexpr ForeignAnswer kRemoveWorker = {"remove a lost worker from the list", "worker remove NAME"};
+inline constexpr ForeignAnswer kStartWorker = {
+    "to start a worker, run on its machine: ampd-worker --server HOST:PORT --state-dir FOLDER", ""};
+inline constexpr ForeignAnswer kStopWorker = {
+    "to stop a worker, end its program ampd-worker; to move its jobs away first: ampctl worker drain NAME", ""};
+
+// The server, and who may use it.
+inline constexpr ForeignAnswer kDev = {"start a server and a worker on this machine", "dev"};
+inline constexpr ForeignAnswer kStopDev = {"press Ctrl-C in the terminal in which ampctl dev runs", ""};
+inline constexpr ForeignAnswer kNoControl = {
+    "ampctl does not start, stop or configure servers; whoever runs the service does so (docs/operator/configure.md)",
+    ""};
+inline constexpr ForeignAnswer kHealth = {"check the server", "health"};
+inline constexpr ForeignAnswer kVersion = {"see the versions of ampctl, the server and its workers", "version"};
+inline constexpr ForeignAnswer kAudit = {"see who changed what on the server (for admins)", "audit"};
+inline constexpr ForeignAnswer kListContexts = {"list the servers that you have named", "context list"};
+inline constexpr ForeignAnswer kShowContext = {"show the server in use", "context show"};
+inline constexpr ForeignAnswer kUseContext = {"use another server", "context use NAME"};
+inline constexpr ForeignAnswer kAddContext = {"name a server", "context add NAME ADDRESS"};
+inline constexpr ForeignAnswer kChangeContext = {"change a server's address or files, name the server again",
+                                                 "context add NAME ADDRESS"};
+inline constexpr ForeignAnswer kRenameContext = {
+    "to rename a server, add it under the new name and remove the old one: ampctl context add NEW ADDRESS && ampctl "
+    "context remove OLD",
+    ""};
+inline constexpr ForeignAnswer kRemoveContext = {"take the name from a server", "context remove NAME"};
+inline constexpr ForeignAnswer kLogin = {"log in to a server", "login NAME ADDRESS"};
+inline constexpr ForeignAnswer kLoginAgain = {"log in again with another token", "login NAME ADDRESS"};
+inline constexpr ForeignAnswer kLogout = {"forget a server and the token for it", "context remove NAME"};
+inline constexpr ForeignAnswer kWhoAmI = {"see who you are for the server", "auth whoami"};
+inline constexpr ForeignAnswer kListTokens = {"list the tokens", "auth token list"};
+inline constexpr ForeignAnswer kCreateToken = {"create a token", "auth token create NAME --role ROLE"};
+inline constexpr ForeignAnswer kRevokeToken = {"revoke a token", "auth token revoke NAME"};
+inline constexpr ForeignAnswer kListAccounts = {"list the tokens, which are the accounts of ampd", "auth token list"};
+inline constexpr ForeignAnswer kCreateAccount = {"create a token, which is an account of ampd",
+                                                 "auth token create NAME --role ROLE"};
+inline constexpr ForeignAnswer kNoCertificates = {
+    "ampctl signs no certificates; the server's flag --grant gives a certificate a role (docs/access.md)", ""};
+inline constexpr ForeignAnswer kNoPasswords = {
+    "ampd has tokens instead of passwords: create a new one (ampctl auth token create NAME --role ROLE) and revoke "
+    "the old one (ampctl auth token revoke NAME)",
+    ""};
+inline constexpr ForeignAnswer kListTenants = {
+    "see in which tenants you have a role (the option --tenant NAME uses one)", "auth whoami"};
+inline constexpr ForeignAnswer kUseTenant = {"list the jobs of a tenant, which is ampd's name space",
+                                             "job list --tenant NAME"};
+inline constexpr ForeignAnswer kCreateTenant = {"make a tenant, create a token that has a role in it",
+                                                "auth token create --role ROLE --tenant NAME TOKEN"};
+inline constexpr ForeignAnswer kDeleteTenant = {
+    "a tenant exists while a grant, a token or a job names it; to end a token's role in it: ampctl auth token revoke "
+    "NAME",
+    ""};
+inline constexpr ForeignAnswer kLimits = {
+    "the server's flags --tenant-limit and --caller-limit set the limits of tenants (docs/access.md); ampctl does not "
+    "show or change them",
+    ""};
+inline constexpr ForeignAnswer kUsage = {"list all jobs for a spreadsheet (ampd keeps no other account of usage)",
+                                         "job list -o csv"};
+inline constexpr ForeignAnswer kListQueue = {
+    "list the jobs that wait (the server has one queue, and no partitions or classes)",
+    "job list --filter state=queued"};
+inline constexpr ForeignAnswer kNoQueues = {
+    "the server has one queue, which cannot be changed; a job's priority says which job starts first: ampctl job "
+    "update ID --priority N",
+    ""};
+
+// What ampd does not have.
+inline constexpr ForeignAnswer kNoSuchThing = {"ampctl has nothing like it (what it has: ampctl --help)", ""};
+inline constexpr ForeignAnswer kOnlyPriority = {
+    "only a job's priority can be changed (ampctl job update ID --priority N); to change more, submit its file with "
+    "--set",
+    ""};
+inline constexpr ForeignAnswer kDevicesField = {
+    "the number of devices is a field of the job file: submit it with --set resources.devices=N", ""};
+inline constexpr ForeignAnswer kOneJob = {
+    "ampctl submits one job at a time; for one under several policies: ampctl compare -f FILE", ""};
+inline constexpr ForeignAnswer kNoDependency = {
+    "no job waits for another; in a script: ampctl job wait ID && ampctl job submit -f FILE", ""};
+inline constexpr ForeignAnswer kHoldLater = {
+    "no job is submitted on hold; submit it, then pause it: ampctl job submit -f FILE && ampctl job pause ID", ""};
+inline constexpr ForeignAnswer kChooseWorker = {
+    "a job runs on any worker that fits, or on the one that its file names: submit it with --set "
+    "resources.worker=NAME",
+    ""};
+inline constexpr ForeignAnswer kNoShell = {
+    "ampctl runs no commands on workers; to see what a job does: ampctl job watch ID", ""};
+inline constexpr ForeignAnswer kNoShellInJob = {"see what a job does (ampctl runs no commands in it)", "job watch ID"};
+inline constexpr ForeignAnswer kNoPorts = {"jobs listen on no ports; to see what a job does: ampctl job watch ID", ""};
+inline constexpr ForeignAnswer kNoServices = {"see the jobs (ampd runs no services, only training jobs)", "job list"};
+inline constexpr ForeignAnswer kNoServing = {
+    "ampd serves no models; to make predictions from a file: ampctl job predict --checkpoint ID -f FILE", ""};
+inline constexpr ForeignAnswer kNoImages = {
+    "jobs have no images: a job file names a model and data (ampctl help job-file)", ""};
+inline constexpr ForeignAnswer kNoSecrets = {
+    "jobs have no secrets; a token for the server is made with: ampctl auth token create NAME --role ROLE", ""};
+inline constexpr ForeignAnswer kNoVolumes = {
+    "jobs read their data from the data roots of the workers (docs/data.md); the files on the server: ampctl artifact "
+    "list",
+    ""};
+inline constexpr ForeignAnswer kNoLabels = {
+    "a job's labels are fields of its file: submit it with --set labels.KEY=VALUE", ""};
+inline constexpr ForeignAnswer kNoName = {
+    "a job keeps its name; to submit it under another: ampctl job submit -f FILE "
+    "--name NAME",
+    ""};
+inline constexpr ForeignAnswer kNoUndo = {
+    "a job has no earlier versions; to train from one of its checkpoints, name it in the job file (ampctl help "
+    "job-file)",
+    ""};
+inline constexpr ForeignAnswer kNoWebPage = {
+    "ampd has no web page; to watch a job: ampctl job watch ID; dashboards for Grafana: docs/operator/monitor.md", ""};
+inline constexpr ForeignAnswer kNoAliases = {
+    "ampctl has no aliases of its own; a shell's alias does: alias jobs='ampctl job list'", ""};
+inline constexpr ForeignAnswer kNoExtensions = {"ampctl has no extensions; scripts read what it prints with -o json",
+                                                ""};
+inline constexpr ForeignAnswer kNoCache = {"list the files on the server (there is no cache to manage)",
+                                           "artifact list"};
+inline constexpr ForeignAnswer kNoConfig = {
+    "ampctl keeps no settings but named servers (ampctl context list) and environment variables (ampctl help "
+    "environment)",
+    ""};
+inline constexpr ForeignAnswer kNoRepositories = {
+    "ampd knows no repositories, issues or releases; a job is submitted from a file: ampctl job submit -f FILE", ""};
+inline constexpr ForeignAnswer kNoMachines = {
+    "ampctl starts and stops no machines; to use another one, run ampd-worker --server HOST:PORT --state-dir FOLDER on "
+    "it",
+    ""};
+inline constexpr ForeignAnswer kNoReservations = {
+    "workers are not reserved; to let one job go first: ampctl job update ID --priority N", ""};
+inline constexpr ForeignAnswer kNoDataList = {
+    "ampctl does not list data sets: a job file names files in the data roots of the workers (docs/data.md)", ""};
+
+}  // namespace ampd::client

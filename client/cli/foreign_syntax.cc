@@ -1,0 +1,271 @@
+#include "client/cli/foreign_syntax.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/command_words.h"
+#include "client/cli/own_words.h"
+#include "client/cli/things.h"
+
+namespace ampd::client {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// Options that a command of another program has, and the words of ampctl that mean the same; empty: there are none, and
+// the option is left out. An option whose row ends in % has a value, which stands where `own` has a %. An option of
+// several programs that means the same in all is not here but in foreign_options.cc.
+constexpr struct {
+  const char* command;
+  const char* foreign;
+  const char* own;
+} kOptionsOfPrograms[] = {
+    {"squeue|sacct|sstat|sprio", "-j|--job|--jobs %", "%"},
+    {"squeue|sacct|sstat|sprio", "-l|--long", "-o wide"},
+    {"squeue|sinfo|sprio", "-h|--noheader", "--no-headers"},
+    {"squeue|sinfo", "-i|--iterate %", "--watch --interval %s"},
+    {"squeue", "-n|--name %", "--name %"},
+    {"squeue", "-w|--nodelist %", "--worker %"},
+    {"squeue", "-q|--qos|-o|--format|-O|--Format|-S|--sort|-L|-R %", ""},
+    {"sacct", "-n|--noheader", "--no-headers"},
+    {"sacct", "-s|--state %", "--state %"},
+    {"sacct", "-N|--nodelist %", "--worker %"},
+    {"sacct", "-p|--parsable|-P|--parsable2", "-o csv"},
+    {"sacct", "-o|--format|-q|--qos|-g|-r|-W %", ""},
+    {"sinfo", "-N|-l|-Nel|-Nl|-lN|-lNe|--Node|--long", "-o wide"},
+    {"sinfo", "-n|--nodes|-t|--states|-o|--format|-O|--Format|-S %", ""},
+    {"sprio", "-w|--weights|-n|--norm", ""},
+    {"sprio|sshare", "-o|--format %", ""},
+    {"scancel", "-n|--name %", "--name %"},
+    {"scancel", "-w|--nodelist %", "--worker %"},
+    {"scancel", "-s|--signal|-q|--qos %", ""},
+    {"scancel", "-b|--batch|-f|--full|-i|--interactive|--hurry|-v", ""},
+    {"sbatch|srun|salloc", "-W", "--follow"},
+    {"sbatch|srun|salloc", "--parsable", "-q"},
+    {"sbatch|srun|salloc", "-v", ""},
+    {"sbatch|srun|salloc", "-c %", "--cpus-per-task %"},
+    {"sbatch|srun|salloc", "-G|--gpus-per-node|--gpus-per-task %", "--gpus %"},
+    {"sbatch|srun|salloc", "--mem-per-gpu %", "--mem %"},
+    {"sbatch|srun|salloc", "-o|--output|-e|--error|-i|--input|-D|--chdir|-q|--qos|-L|-m|-n|-N %", ""},
+    {"sbatch|srun|salloc", "--comment|--mail-type|--mail-user|--export|--signal|--tmp|--nice|--mem-per-cpu %", ""},
+    {"sbatch|srun|salloc", "-b|--begin %", "--begin"},
+    {"sbatch|srun|salloc", "-x|--exclude|-C|--constraint %", "--exclude"},
+    {"qsub", "-N %", "--name %"},
+    {"qsub", "-p %", "--priority %"},
+    {"qsub", "-l|-q|-o|-e|-M|-m|-S|-v|-P|-A|-pe|-wd|-j|-k|-r %", ""},
+    {"bsub", "-J %", "--name %"},
+    {"bsub", "-sp %", "--priority %"},
+    {"bsub", "-gpu %", "--gpu"},
+    {"bsub", "-m %", "--worker %"},
+    {"bsub", "-K", "--follow"},
+    {"bsub", "-q|-n|-R|-M|-o|-oo|-e|-eo|-P|-G|-u|-W|-app|-cwd|-env|-g %", ""},
+    {"bjobs", "-l|-w", "-o wide"},
+    {"bjobs", "-J %", "--name %"},
+    {"bjobs", "-m %", "--worker %"},
+    {"bjobs", "-r", "--state running"},
+    {"bjobs", "-p", "--state pending"},
+    {"bjobs", "-s", "--state suspended"},
+    {"bjobs", "-d", "--state done"},
+    {"bjobs", "-q|-o|-P|-G|-g %", ""},
+    {"bkill|bstop|bresume|bpeek", "-J %", "--name %"},
+    {"bkill|bstop|bresume", "-q|-m|-g|-s %", ""},
+    {"bwait", "-w|-t %", ""},
+    {"pbsnodes", "-o %", "--offline %"},
+    {"pbsnodes", "-r|-c %", "--clear %"},
+    {"experiments", "-n|--experiment-name %", "--name %"},
+    {"cancel", "-a", "--all"},
+    {"qmod", "-s|-sj %", "--suspend %"},
+    {"qmod", "-us|-usj %", "--unsuspend %"},
+    {"qmod", "-d %", "--disable %"},
+    {"qmod", "-e %", "--enable %"},
+    {"qstat|qacct", "-j %", "%"},
+    {"qdel|qrerun", "-W %", ""},
+    {"pbsnodes", "-a|-l|-v", ""},
+    {"run", "-L %", "--limit %"},
+    {"run", "-w|--workflow %", "--name %"},
+    {"run", "-s %", "--status %"},
+    {"run", "-j|--job %", "%"},
+    {"run", "--json %", "-o json"},
+    {"run", "-b|--branch|-c|--commit|-e|--event|-q|--jq|-D|--dir|-n|-p|--pattern %", ""},
+    {"config", "--server %", "%"},
+    {"event|events", "--for %", "%"},
+    {"node", "--availability %", "--availability"},
+    {"completion", "-s|--shell %", "%"},
+    {"kustomize|apply", "-k|--kustomize %", "-k"},
+    {"top|get|describe|delete|exec|attach|logs", "-c|--container %", ""},
+    {"debug|run", "--image|--target|--overrides %", "--image"},
+};
+
+// The short names of things that Determined's det has.
+constexpr std::pair<std::string_view, std::string_view> kShortNames[] = {{"e", "experiment"},
+                                                                         {"exp", "experiment"},
+                                                                         {"t", "trial"},
+                                                                         {"s", "slot"},
+                                                                         {"a", "agent"},
+                                                                         {"c", "checkpoint"},
+                                                                         {"m", "model"},
+                                                                         {"u", "user"},
+                                                                         {"j", "job"},
+                                                                         {"w", "workspace"},
+                                                                         {"p", "project"},
+                                                                         {"rp", "queue"},
+                                                                         {"resource-pool", "queue"}};
+
+bool IsOneOf(const std::string& word, std::string_view words) {
+  const std::vector<absl::string_view> list = absl::StrSplit(absl::string_view(words.data(), words.size()), '|');
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+// Whether ids in a row are written with commas between them, as in `scontrol hold 5,6`.
+bool HasIdsWithCommas(const std::string& command) {
+  return IsOneOf(command, "scontrol|scancel|squeue|sacct|sstat|sprio|bjobs|qstat");
+}
+
+// Whether the word is kubectl's TYPE/NAME, such as job/x, and no path, such as data/x.npz.
+bool IsTypeAndName(const std::string& word) {
+  const size_t slash = word.find('/');
+  const std::string thing = slash == std::string::npos ? "" : ThingNamed(word.substr(0, slash));
+  const bool may_be_folder = thing != "job" && thing != "worker";
+  return !thing.empty() && slash + 1 < word.size() && !(may_be_folder && LooksLikeFile(word.substr(slash + 1)));
+}
+
+// Adds Slurm's KEY=VALUE to `words` as it is in the table of foreign words: as an option, or as a thing and its name.
+void AddAssigned(const std::string& word, Words* words) {
+  const std::pair<std::string, std::string> assigned = absl::StrSplit(word, absl::MaxSplits('=', 1));
+  const std::string key = absl::AsciiStrToLower(assigned.first);
+  const std::string& command = words->empty() ? word : words->front();
+  if (key == "priority") {
+    words->insert(words->end(), {"--priority", assigned.second});
+  } else if (command == "scontrol" && key == "state") {
+    words->push_back("--state=" + absl::AsciiStrToUpper(assigned.second));
+  } else if (command == "scontrol" && IsThing(key)) {
+    words->insert(words->end(), {key, assigned.second});
+  } else if (command == "scontrol" || command == "sacctmgr") {
+    if (key == "username" || key == "name" || key == "names" || (key == "user" && words->size() > 2)) {
+      words->push_back(assigned.second);
+    }
+  } else {
+    words->push_back(word);
+  }
+}
+
+// Writes an option of another program as ampctl has it, if the table has the option. Returns the number of words of
+// `words` from `at` on that it has written; 0: the table does not have the option.
+size_t AddOption(const Words& words, size_t at, const std::string& command, Words* result) {
+  const size_t equals = words[at].find('=');
+  const std::string name = words[at].substr(0, equals);
+  for (const auto& [of_command, foreign, own] : kOptionsOfPrograms) {
+    const std::string_view text = foreign;
+    const bool has_value = text.ends_with(" %");
+    if (!IsOneOf(command, of_command) || !IsOneOf(name, text.substr(0, text.find(' ')))) {
+      continue;
+    }
+    const bool is_next = has_value && equals == std::string::npos && at + 1 < words.size();
+    const std::string typed = is_next ? words[at + 1] : equals == std::string::npos ? "" : words[at].substr(equals + 1);
+    const std::string value = IsTypeAndName(typed) ? typed.substr(typed.find('/') + 1) : typed;
+    for (const absl::string_view part : absl::StrSplit(own, ' ', absl::SkipEmpty())) {
+      const bool is_list = part == "%" && HasIdsWithCommas(command);
+      const Words values = absl::StrSplit(value, absl::MaxSplits(',', is_list ? value.size() : 0));
+      for (const std::string& one : values) {
+        result->push_back(absl::StrReplaceAll(part, {{"%", one}}));
+      }
+    }
+    return is_next ? 2 : 1;
+  }
+  return 0;
+}
+
+// Returns the words of `cp JOB:PATH FOLDER` with only the job, and those of `cp FILE JOB:PATH` as an upload.
+Words OfCopy(const Words& words) {
+  Words result;
+  for (const std::string& word : words) {
+    if (!word.starts_with('-')) {
+      result.push_back(word);
+    }
+  }
+  if (result.size() < 2) {
+    return words;
+  }
+  if (const size_t colon = result[1].find(':'); colon != std::string::npos) {
+    const std::string job = result[1].substr(0, colon);
+    return {"cp", job.substr(job.find('/') == std::string::npos ? 0 : job.find('/') + 1)};
+  }
+  return result.size() > 2 && absl::StrContains(result[2], ":") ? Words{"upload", result[1]} : words;
+}
+
+// Moves the options that stand in front of `words` to the end, with their values.
+void MoveOptionsToEnd(const CLI::App& root, Words::iterator first, Words* words) {
+  auto end = first;
+  while (end != words->end() && end->starts_with('-') && *end != "--") {
+    const bool is_last = end + 1 == words->end();
+    const bool takes_value = TakesNextWord(*end) || (*end == "-f" && !is_last && LooksLikeFile(end[1])) ||
+                             (!absl::StrContains(*end, "=") && TakesValueInAmpctl(root, *end));
+    end += !is_last && takes_value ? 2 : 1;
+  }
+  std::rotate(first, end, words->end());
+}
+
+}  // namespace
+
+bool LooksLikeFile(const std::string& word) {
+  return word != "." && word != ".." && word.find_first_of("./") != std::string::npos;
+}
+
+bool LooksLikeScript(const std::string& word) {
+  const size_t dot = word.rfind('.');
+  return IsOneOf(word, "python|python3|bash|sh|torchrun|accelerate|deepspeed|mpirun") ||
+         (dot != std::string::npos && IsOneOf(word.substr(dot), ".sh|.py|.bash|.sbatch|.slurm|.pbs|.lsf|.job"));
+}
+
+bool IsProgram(const std::string& word) {
+  return IsOneOf(word,
+                 "kubectl|k8s|k|oc|docker|podman|nerdctl|gh|slurm|lsf|pbs|helm|ray|det|wandb|mlflow|sky|ampctl|ampd");
+}
+
+std::vector<std::string> InOwnSyntax(const CLI::App& root, const std::vector<std::string>& words) {
+  Words typed = words;
+  const size_t num_programs = IsProgram(typed[0]) && typed.size() > 1 ? 1 : 0;
+  MoveOptionsToEnd(root, typed.begin() + static_cast<std::ptrdiff_t>(num_programs), &typed);
+  const std::string command = typed[num_programs];
+  for (const auto& [short_name, name] : kShortNames) {
+    if (typed[0] == "det" && command == short_name) {
+      typed[1] = name;
+    }
+  }
+  typed = command == "cp" && num_programs == 0 ? OfCopy(typed) : typed;
+  Words result;
+  for (size_t i = 0; i < typed.size(); ++i) {
+    const std::string& word = typed[i];
+    if (word == "--") {
+      result.insert(result.end(), typed.begin() + static_cast<std::ptrdiff_t>(i), typed.end());
+      break;
+    }
+    if (command == "scontrol" && word == "ASAP") {
+      continue;  // `scontrol reboot ASAP w1`
+    }
+    if (const size_t num_read = word.starts_with('-') ? AddOption(typed, i, command, &result) : 0; num_read > 0) {
+      i += num_read - 1;
+    } else if (IsTypeAndName(word)) {
+      result.insert(result.end(), {word.substr(0, word.find('/')), word.substr(word.find('/') + 1)});
+    } else if (absl::StrContains(word, ",") && IsThing(word.substr(0, word.find(',')))) {
+      result.push_back(word.substr(0, word.find(',')));  // kubectl's pods,nodes
+    } else if (!word.starts_with('-') && absl::StrContains(word, "=") && !word.ends_with('=')) {
+      AddAssigned(word, &result);
+    } else if (HasIdsWithCommas(command) && !word.starts_with('-')) {
+      const Words ids = absl::StrSplit(word, ',', absl::SkipEmpty());
+      result.insert(result.end(), ids.begin(), ids.end());
+    } else {
+      result.push_back(word);
+    }
+  }
+  MoveOptionsToEnd(root, result.begin() + 1 + static_cast<std::ptrdiff_t>(num_programs), &result);
+  return result;
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+// What other programs write in another way than ampctl: options with other names, TYPE/NAME, KEY=VALUE.
+namespace ampd::client {
+
+// Whether the word looks like the name of a file.
+bool LooksLikeFile(const std::string& word);
+
+// Whether the word is a program or a script, such as train.py, which ampd does not run.
+bool LooksLikeScript(const std::string& word);
+
+// Whether the word is another program, whose own words follow: `kubectl` in `ampctl kubectl get pods`.
+bool IsProgram(const std::string& word);
+
+// Returns the words as the table of foreign words has them, with the options of ampctl where they mean the same, and
+// with all options behind the names. `words` begin with a verb or with a thing. Examples:
+//   get job/x             -> get job x
+//   squeue -h -n x        -> squeue --no-headers --name x
+//   scontrol update JobId=5 Priority=10  -> scontrol update job 5 --priority 10
+// REQUIRES: `root` is ampctl itself, and `words` is not empty.
+std::vector<std::string> InOwnSyntax(const CLI::App& root, const std::vector<std::string>& words);
+
+}  // namespace ampd::client
