@@ -1,8 +1,11 @@
 #include "client/commands/job/refusal.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
@@ -45,6 +48,35 @@ std::vector<std::string> NotesOn(const JobFile& file) {
   return notes;
 }
 
+// Whether the file sets the violated field, and what it sets was understood. The server knows of a field with a problem
+// only that it is missing.
+bool IsOfReadField(const FieldViolation& violation, const JobFile& file) {
+  const std::string field(absl::StripPrefix(violation.field, "spec."));
+  const bool is_local_model =
+      absl::StartsWith(field, "model.exported");  // ampctl uploads it before it submits the job.
+  return file.marks.contains(field) && !is_local_model &&
+         std::none_of(file.problems.begin(), file.problems.end(),
+                      [&field](const Problem& problem) { return problem.field == field; });
+}
+
+// Adds what the server refuses of the fields that could be read, so that the user sees all problems of the file at
+// once. Adds nothing if the server does not answer.
+void AddWhatServerRefuses(Session* session, SubmittedFile* submitted) {
+  const auto client = session->Client();
+  if (!client.ok()) {
+    return;
+  }
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = submitted->file.spec;
+  request.set_validate_only(true);
+  const auto job = (*client)->CreateJob(request, {.retry_for = absl::ZeroDuration()});
+  std::vector<FieldViolation> violations = job.ok() ? std::vector<FieldViolation>() : ViolationsIn(job.status());
+  std::erase_if(violations, [&](const FieldViolation& one) { return !IsOfReadField(one, submitted->file); });
+  std::vector<Problem> problems = PlaceViolations(violations, submitted->file, submitted->source);
+  submitted->file.problems.insert(submitted->file.problems.end(), std::make_move_iterator(problems.begin()),
+                                  std::make_move_iterator(problems.end()));
+}
+
 }  // namespace
 
 OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& to_read) {
@@ -55,8 +87,13 @@ OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& 
   SubmittedFile submitted = {.source = to_read.path == "-" ? "stdin" : to_read.path,
                              .command = CommandWithFile(to_read.command, to_read.path, to_read.end_of_command)};
   submitted.file = ReadJobFile(*text, submitted.source, to_read.overrides, to_read.name);
-  return submitted.file.problems.empty() ? OrExitCode<SubmittedFile>(std::move(submitted))
-                                         : FailWithProblems(submitted.file.problems, {.command = submitted.command});
+  if (submitted.file.problems.empty()) {
+    return submitted;
+  }
+  if (!submitted.file.marks.empty()) {
+    AddWhatServerRefuses(session, &submitted);
+  }
+  return FailWithProblems(submitted.file.problems, {.command = submitted.command});
 }
 
 void NoteReplaced(const Session& session, const SubmittedFile& submitted) {

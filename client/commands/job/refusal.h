@@ -28,7 +28,8 @@ struct SubmittedFile {
   LocalModel model = {};
 };
 
-// Reads the job file. If it can't be read or has problems, prints them and returns the exit code.
+// Reads the job file. If it can't be read or has problems, prints them and returns the exit code. To the problems of a
+// file belongs what the server refuses of its other fields; for that the server is asked once, without retries.
 OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& to_read);
 
 // Prints which fields of an accepted file the overrides have replaced as a whole, such as a choice of another

@@ -16,6 +16,7 @@ namespace ampd::client {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST_F(Ampctl, OutputThatCannotBeWrittenIsAFailure) {
@@ -32,6 +33,30 @@ TEST_F(Ampctl, WrongAddressesAndNumbers_AreErrorsInWords) {
   EXPECT_THAT(Run("job scale --growth-interval 1.5 x").err,
               HasSubstr("--growth-interval: '1.5' is not a whole number of at least 1"));
   EXPECT_THAT(Run("checkpoint show x newest").err, HasSubstr("'newest' is not a whole number of at least 0"));
+}
+
+TEST_F(Ampctl, MistakesOfSeveralKindsInAJobFile_AreOneAnswer) {
+  fake_.jobs.script()->refused_preset = "bf61";
+  Write("job.yaml",
+        "nam: x\ndata: {shufle: 1}\nprecision: {preset: bf61}\ntrain: {epochs: many}\non_divergence: "
+        "STOP\n");
+  const Result result = Run("job submit -f job.yaml");
+  EXPECT_EQ(result.exit_code, 2);
+  for (const char* problem : {"error: job.yaml:1:1: 'nam' is not a field of a job file\n  did you mean 'name'?",
+                              "error: job.yaml:2:8: 'shufle' is not a field of data\n",
+                              "error: job.yaml:4:17: train.epochs must be a whole number, not 'many'\n",
+                              "error: job.yaml:5:16: on_divergence must be one of the allowed words, not 'STOP'\n",
+                              "error: job.yaml:3:13: precision.preset: bf61 does not fit the model\n"}) {
+    EXPECT_THAT(result.err, HasSubstr(problem));
+  }
+  // The server was asked about a job without a name and a batch size. That is no problem of its own.
+  EXPECT_THAT(result.err, Not(HasSubstr("must be set")));
+  EXPECT_THAT(result.err, Not(HasSubstr("is below 1")));
+  EXPECT_TRUE(fake_.jobs.Specs().empty());
+  const Result alone = Run("job submit -f job.yaml", kNoServer);
+  EXPECT_EQ(alone.exit_code, 2);
+  EXPECT_THAT(alone.err, HasSubstr("'nam' is not a field"));
+  EXPECT_THAT(alone.err, Not(HasSubstr("bf61")));
 }
 
 TEST_F(Ampctl, AListWithoutMatchesNamesTheFilter) {
