@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/text.h"
+#include "base/yaml/yaml_syntax.h"
 
 namespace ampd {
 namespace {
@@ -74,6 +75,48 @@ std::optional<Problem> FindOtherLanguage(std::string_view text, const std::strin
                      ForeignAt({source, number, 1}, absl::StrCat("this looks like TOML or INI; ", kind.file,
                                                                  " is YAML, where a field is written as NAME: VALUE")))
                : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+bool LooksLikeJson(std::string_view text) {
+  size_t at = 0;
+  for (;;) {
+    at = text.find_first_not_of(" \t\r\n", at);
+    const std::string_view rest = at == std::string_view::npos ? "" : text.substr(at);
+    const bool is_line = rest.starts_with("//") || rest.starts_with("#");
+    if (!is_line && !rest.starts_with("/*")) {
+      return rest.starts_with('{') || rest.starts_with('[');
+    }
+    const size_t end = is_line ? text.find('\n', at) : text.find("*/", at);
+    if (end == std::string_view::npos) {
+      return false;
+    }
+    at = end + (is_line ? 1 : 2);
+  }
+}
+
+std::optional<Problem> FindSlashComment(std::string_view text, const std::string& source) {
+  const bool is_json = LooksLikeJson(text);
+  bool is_quoted = false;
+  char before = '\n';  // The last character that is not a blank.
+  for (size_t at = 0; at + 1 < text.size(); ++at) {
+    const char c = text[at];
+    const std::string two(text.substr(at, 2));
+    const bool begins_token = at == 0 || absl::StrContains(" \t\r\n,{}[]\"", text[at - 1]);
+    const bool may_begin = before == '\n' || (is_json && before != ':' && begins_token);
+    if (is_quoted) {
+      at += c == '\\' ? 1 : 0;
+      is_quoted = c != '"';
+    } else if ((two == "//" || two == "/*") && may_begin) {
+      return ForeignAt(MarkAt(text, at, source),
+                       absl::StrCat("'", two, "' begins no comment: JSON has no comments; YAML has # comments"));
+    } else if (c == '"') {
+      is_quoted = true;
+    } else if (c == '#' && begins_token) {
+      at = std::min(text.find('\n', at), text.size()) - 1;  // A comment may have what it likes.
+    }
+    before = c == ' ' || c == '\t' || c == '\r' ? before : c;
   }
   return std::nullopt;
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/text.h"
+#include "base/yaml/look_alike.h"
 
 namespace ampd {
 namespace {
@@ -118,6 +119,14 @@ std::optional<Problem> FindLineWithoutColon(const Lines& lines, size_t number, c
       {source, static_cast<int>(number) - 1, static_cast<int>(begin) + 1},
       absl::StrCat("not YAML: the line has no ':'; write ", Shortened(name, 40), ":",
                    end == std::string::npos ? "" : absl::StrCat(" ", Shortened(line.substr(end + 1), 40))));
+}
+
+// Returns the look-alike of a character of YAML that is nearest to the end of line `number`, or of the line before it.
+std::optional<LookAlike> FalseSyntaxNear(const std::vector<LookAlike>& look_alikes, int number) {
+  const auto found = std::find_if(look_alikes.rbegin(), look_alikes.rend(), [number](const LookAlike& one) {
+    return IsOfSyntax(one) && (one.line == number || one.line == number - 1);
+  });
+  return found == look_alikes.rend() ? std::nullopt : std::optional(*found);
 }
 
 std::string CharacterAt(const Lines& lines, const SourceMark& mark) {
@@ -257,11 +266,16 @@ Problem ExplainSyntax(std::string_view text, const SourceMark& mark, const YamlK
                                          "' is not closed, or a ',' is "
                                          "missing"));
   }
+  const std::optional<LookAlike> look_alike = FalseSyntaxNear(FindLookAlikes(text), mark.line);
+  if (look_alike.has_value() && look_alike->plain == ":") {
+    return ProblemAt({mark.source, look_alike->line, look_alike->column}, "not YAML: " + ExplainLookAlike(*look_alike));
+  }
   if (auto line = message == YAML::ErrorMsg::MAP_VALUE ? FindLineWithoutColon(lines, last, mark.source) : std::nullopt;
       line.has_value()) {
     return *std::move(line);
   }
-  return ProblemAt(mark, absl::StrCat("not YAML: ", ExplainedByText(lines, mark, kind, message)));
+  return ProblemAt(mark, absl::StrCat("not YAML: ", ExplainedByText(lines, mark, kind, message),
+                                      look_alike.has_value() ? "; " + ExplainLookAlike(*look_alike) : ""));
 }
 
 }  // namespace ampd

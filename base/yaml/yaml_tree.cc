@@ -271,6 +271,10 @@ std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& sour
   if (constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF"; text.starts_with(kByteOrderMark)) {
     text.remove_prefix(kByteOrderMark.size());
   }
+  if (auto comment = LooksLikeJson(text) ? FindSlashComment(text, source) : std::nullopt; comment.has_value()) {
+    problems->push_back(*std::move(comment));
+    return std::nullopt;
+  }
   std::istringstream stream{std::string(text)};
   TreeBuilder builder(text, source, kind, problems);
   try {
@@ -282,10 +286,11 @@ std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& sour
     YamlNode root = builder.TakeRoot();
     if (TreeBuilder rest(text, source, kind, problems); parser.HandleNextDocument(rest)) {
       auto foreign = FindOtherLanguage(text, source, kind);
-      problems->push_back(foreign.has_value() ? *std::move(foreign)
-                                              : Problem{rest.start(), "",
-                                                        absl::StrCat("a second YAML document begins here ('---'); ",
-                                                                     kind.file, " holds ", kind.content)});
+      const char* const what = LooksLikeJson(text) ? "JSON value begins here" : "YAML document begins here ('---')";
+      problems->push_back(
+          foreign.has_value()
+              ? *std::move(foreign)
+              : Problem{rest.start(), "", absl::StrCat("a second ", what, "; ", kind.file, " holds ", kind.content)});
       return std::nullopt;
     }
     return root;
@@ -293,6 +298,7 @@ std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& sour
     return std::nullopt;
   } catch (const YAML::Exception& error) {
     auto foreign = FindOtherLanguage(text, source, kind);
+    foreign = foreign.has_value() ? std::move(foreign) : FindSlashComment(text, source);
     problems->push_back(foreign.has_value() ? *std::move(foreign)
                                             : ExplainSyntax(text, {source, error.mark.line + 1, error.mark.column + 1},
                                                             kind, error.msg));

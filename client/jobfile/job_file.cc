@@ -313,25 +313,21 @@ std::string MeantValue(const FieldViolation& violation, const SourceMark& place)
   return is_quoted && place.line == 0 ? refused->substr(1, refused->size() - 2) : "";
 }
 
-}  // namespace
-
-std::string NearestPreset(const std::string& name) {
-  const std::vector<std::string> presets = precision::PresetNames();
-  const std::string usual = UsualFormat(name);
-  if (std::find(presets.begin(), presets.end(), usual) != presets.end()) {
-    return usual;
-  }
-  // A preset that copies one of another project begins with the project's name: "apex-o1", "keras-mixed-float16".
-  const std::string own = absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
-  const auto copy = std::find_if(presets.begin(), presets.end(), [&own](const std::string& preset) {
-    return !own.empty() && preset.ends_with("-" + own);
+// Adds to the problem which look-alike of an ASCII character is in the text that it quotes.
+void ExplainLookAlikeIn(const std::vector<LookAlike>& look_alikes, Problem* problem) {
+  const auto quoted = std::find_if(look_alikes.begin(), look_alikes.end(), [problem](const LookAlike& one) {
+    return one.line == problem->mark.line && one.column >= problem->mark.column &&
+           (absl::StrContains(problem->message, one.character) ||
+            absl::StrContains(problem->message, OneLine(one.character)));
   });
-  const bool is_own = std::find(presets.begin(), presets.end(), own) != presets.end();
-  return copy != presets.end() && !is_own ? *copy : Nearest(own, presets);
+  if (quoted != look_alikes.end() && !absl::StrContains(problem->message, quoted->code)) {
+    absl::StrAppend(&problem->message, "; ", ExplainLookAlike(*quoted));
+  }
 }
 
-JobFile ReadJobFile(std::string_view text, const std::string& source, const std::vector<std::string>& overrides,
-                    const std::string& name) {
+// Reads the file as ReadJobFile does, but explains no look-alikes.
+JobFile ReadText(std::string_view text, const std::string& source, const std::vector<std::string>& overrides,
+                 const std::string& name) {
   JobFile file;
   std::optional<YamlNode> root = ParseYaml(text, source, kJobFileKind, &file.problems);
   if (!root.has_value()) {
@@ -361,6 +357,35 @@ JobFile ReadJobFile(std::string_view text, const std::string& source, const std:
   return file;
 }
 
+}  // namespace
+
+std::string NearestPreset(const std::string& name) {
+  const std::vector<std::string> presets = precision::PresetNames();
+  const std::string usual = UsualFormat(name);
+  if (std::find(presets.begin(), presets.end(), usual) != presets.end()) {
+    return usual;
+  }
+  // A preset that copies one of another project begins with the project's name: "apex-o1", "keras-mixed-float16".
+  const std::string own = absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
+  const auto copy = std::find_if(presets.begin(), presets.end(), [&own](const std::string& preset) {
+    return !own.empty() && preset.ends_with("-" + own);
+  });
+  const bool is_own = std::find(presets.begin(), presets.end(), own) != presets.end();
+  return copy != presets.end() && !is_own ? *copy : Nearest(own, presets);
+}
+
+JobFile ReadJobFile(std::string_view text, const std::string& source, const std::vector<std::string>& overrides,
+                    const std::string& name) {
+  JobFile file = ReadText(text, source, overrides, name);
+  file.look_alikes = FindLookAlikes(text);
+  for (Problem& problem : file.problems) {
+    if (problem.mark.source == source) {
+      ExplainLookAlikeIn(file.look_alikes, &problem);
+    }
+  }
+  return file;
+}
+
 std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violations, const JobFile& file,
                                      const std::string& source) {
   std::vector<Problem> problems;
@@ -384,6 +409,9 @@ std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violatio
             ? violation.description  // a violation without a field: how many further violations were left out
             : absl::StrCat(field, ": ", violation.description, missing ? " (the file does not set it)" : "");
     problems.push_back({place, field, message, missing ? "" : MeantValue(violation, place)});
+    if (place.source == source) {
+      ExplainLookAlikeIn(file.look_alikes, &problems.back());
+    }
   }
   return problems;
 }

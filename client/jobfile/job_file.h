@@ -7,6 +7,7 @@
 
 #include "ampd/v1/job_spec.pb.h"
 #include "base/error.h"
+#include "base/yaml/look_alike.h"
 #include "base/yaml/yaml_tree.h"
 #include "client/jobfile/spec_override.h"
 
@@ -21,6 +22,8 @@ struct JobFile {
   // The position in the source at which each field of `spec` was set. The key is the field's path
   // ("model.lenet.widths[1]"), in the names that users know and in those of the proto.
   std::map<std::string, SourceMark> marks;
+  // Characters of the source that look like ASCII. They are explained with the problems that they cause.
+  std::vector<LookAlike> look_alikes;
   // The fields of the file that overrides replaced.
   std::vector<Replacement> replaced;
 };

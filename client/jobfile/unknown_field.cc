@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "base/nearest.h"
 #include "base/text.h"
+#include "base/yaml/look_alike.h"
 #include "client/jobfile/spec_fields.h"
 #include "client/jobfile/spec_scalar.h"
 
@@ -72,11 +73,11 @@ UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
         "merge keys ('<<') are not supported; write the fields out, or use an alias as a whole value: eval: *train"};
   }
   const std::string quoted = QuotedKey(unknown.key);
-  if (absl::StrContains(unknown.key, "\u00a0")) {
-    return {absl::StrCat(quoted, " has a no-break space (U+00A0) in it; type a plain space in its place")};
-  }
   const std::string no_field =
       absl::StrCat(quoted, " is not a field of ", unknown.section.empty() ? "a job file" : unknown.section);
+  if (const std::string plain = WithPlainCharacters(unknown.key); plain != unknown.key) {
+    return {no_field, FindField(*unknown.type, plain) == nullptr ? "" : plain};
+  }
   const std::vector<std::string> names = FieldNames(*unknown.type);
   const std::string usual = UsualName(unknown.key);
   const std::vector<std::string> usual_paths = usual.empty() ? std::vector<std::string>() : LikelyPaths(unknown, usual);

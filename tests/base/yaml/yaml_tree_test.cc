@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/yaml/look_alike.h"
 
 namespace ampd {
 namespace {
@@ -35,6 +36,49 @@ TEST(YamlTree, MessagesHaveTheNamesOfTheKindOfFile) {
   EXPECT_THAT(ProblemOf("[section]\nname = value\n", kLists), HasSubstr("TOML or INI; a list is YAML"));
   EXPECT_THAT(ProblemOf(std::string(kMaxYamlBytes + 1, 'a'), kLists), HasSubstr("; a list has at most"));
   EXPECT_THAT(ProblemOf("a: !<\n", kLists), HasSubstr("a tag, which lists do not have"));
+}
+
+TEST(YamlTree, JsonWithComments_IsNamedAsSuch) {
+  for (const char* text :
+       {"// c\n{\"a\": 1}", "{\"a\": 1, // c\n \"b\": 2}", "{\n  // c\n \"a\": 1}", "{\"a\": 1} // c\n",
+        "{\"a\": \"x//y\", /* c */ \"b\": 2}", "/* c */\n[1]", "// c\na: 1\n"}) {
+    EXPECT_THAT(ProblemOf(text, kLists), HasSubstr("JSON has no comments; YAML has # comments")) << text;
+  }
+  EXPECT_THAT(ProblemOf("{\"a\": 1,\n \"b\": 2, // c\n}", kLists), StartsWith("f:2:10: '//' begins no comment"));
+  // These are no comments.
+  for (const char* text : {"{a: x//y, b: http://z}", "{\"a\": \" // \"}", "{a: //x}", "{a: 1 # // c\n}", "a: //x\n",
+                           "{\"a\": \"\\\" // \"}", "a: >\n  x // y\n"}) {
+    EXPECT_EQ(ProblemOf(text, kLists), "") << text;
+  }
+}
+
+TEST(YamlTree, TwoJsonValues_AreNamedAsSuch) {
+  EXPECT_EQ(ProblemOf("{\"a\": 1}\n{\"a\": 2}\n", kLists),
+            "f:2:1: a second JSON value begins here; a list holds one list");
+  EXPECT_EQ(ProblemOf("{\"a\": 1} {\"a\": 2}\n", kLists),
+            "f:1:10: a second JSON value begins here; a list holds one list");
+}
+
+TEST(YamlTree, ALookAlikeThatBreaksTheSyntax_IsNamed) {
+  EXPECT_THAT(ProblemOf("a: \u201cx: y\u201d\n", kLists), HasSubstr("is U+201D (right double quotation mark)"));
+  EXPECT_EQ(
+      ProblemOf("a\uff1a x\nb: 1\n", kLists),
+      "f:1:2: not YAML: the character in line 1, column 2 is U+FF1A (full-width form :), which looks like :; type "
+      "a plain :");
+}
+
+TEST(LookAlikes, AreFoundWithTheirPlaces) {
+  const std::vector<LookAlike> found =
+      FindLookAlikes("n\u0430me: \u201cx\u201d\n# \u00e9\nq: \uff11\u200b\u2013\u0663\n");
+  std::string all;
+  for (const LookAlike& one : found) {
+    absl::StrAppend(&all, one.line, ":", one.column, " ", one.code, " ", one.name, " '", one.plain, "'\n");
+  }
+  EXPECT_EQ(all,
+            "1:2 U+0430 Cyrillic small letter a 'a'\n1:8 U+201C left double quotation mark '\"'\n"
+            "1:12 U+201D right double quotation mark '\"'\n3:4 U+FF11 full-width form 1 '1'\n"
+            "3:7 U+200B zero width space ''\n3:10 U+2013 en dash '-'\n3:13 U+0663 Arabic-Indic digit 3 '3'\n");
+  EXPECT_EQ(WithPlainCharacters("n\u0430me\u200b\uff5e\u00e9"), "name~\u00e9");
 }
 
 TEST(YamlTree, APlainKindHasNoAnchorsAliasesAndTags) {

@@ -134,6 +134,56 @@ checkpoint: {keep: }
 )"));
 }
 
+TEST(JobFile, ALookAlikeInAKeyOrAValue_IsNamed) {
+  const struct {
+    const char* text;
+    const char* message;
+    const char* nearest;
+  } cases[] = {
+      {"n\u0430me: x\n",
+       "'n\u0430me' is not a field of a job file; the character in line 1, column 2 is U+0430 (Cyrillic small letter "
+       "a), "
+       "which looks like a; type a plain a",
+       "name"},
+      {"train:\n  epochs: 1\uff12\n",
+       "train.epochs must be a whole number, not '1\uff12'; the character in line 2, column 12 is U+FF12 (full-width "
+       "form "
+       "2), which looks like 2; type a plain 2",
+       ""},
+      {"train:\n  epo\u200bchs: 1\n",
+       "'epo\u200bchs' is not a field of train; the character in line 2, column 6 is U+200B (zero width space), which "
+       "nobody sees; remove it",
+       "epochs"},
+      {"train:\n\u00a0\u00a0epochs: 1\n",
+       "'\u00a0\u00a0epochs' is not a field of a job file; the character in line 2, column 1 is U+00A0 (no-break "
+       "space), "
+       "which looks like a space; type a plain space",
+       ""},
+      {"priority: \u20135\n",
+       "priority must be a whole number, not '\u20135'; the character in line 1, column 11 is U+2013 (en dash), which "
+       "looks like -; type a plain -",
+       ""},
+      {"{\u201cname\u201d: x}\n",
+       "'\u201cname\u201d' is not a field of a job file; the character in line 1, column 2 is U+201C (left double "
+       "quotation mark), which looks like \"; type a plain \"",
+       ""},
+  };
+  for (const auto& test : cases) {
+    const JobFile file = ReadJobFile(test.text, "f", {});
+    ASSERT_FALSE(file.problems.empty()) << test.text;
+    EXPECT_EQ(file.problems.back().message, test.message);
+    EXPECT_EQ(file.problems.back().nearest, test.nearest) << test.text;
+  }
+  // A violation that the server reports quotes the value.
+  const JobFile file = ReadJobFile("precision: {preset: bf\u0131\u200b6}\n", "f", {});
+  EXPECT_TRUE(file.problems.empty());
+  const std::vector<Problem> placed =
+      PlaceViolations({{"precision.preset", "is \"bf\u0131\u200b6\"; presets are bf16"}}, file, "f");
+  EXPECT_THAT(placed[0].message, testing::HasSubstr("column 25 is U+200B (zero width space)"));
+  // In texts, such characters are no mistake.
+  EXPECT_TRUE(ReadJobFile("name: \u201cx\u201d\nlabels: {a: \u0430}\n# \u2013\n", "f", {}).problems.empty());
+}
+
 TEST(JobFile, ControlCharacters_AreNotPrinted) {
   const std::string red = "\x1b[31m";
   for (const std::string& text : {std::string("\"\\e[31mname\": x\n"), std::string("data: {batch_size: \"\\e[31m\"}\n"),

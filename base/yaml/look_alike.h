@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Characters that look like ASCII, but are not: Cyrillic letters, full-width digits, spaces of other widths, curly
+// quotes, dashes. An editor, a web page or a chat puts them in place of what was typed.
+namespace ampd {
+
+// One such character of a text.
+struct LookAlike {
+  int line = 0;           // from 1
+  int column = 0;         // from 1, in bytes, as in SourceMark
+  std::string character;  // its bytes
+  std::string code;       // "U+0430"
+  std::string name;       // "Cyrillic small letter a"
+  std::string plain;      // the ASCII characters that it looks like; empty: nobody sees it
+};
+
+// Returns the first 1000 of these characters in the text, in order. They are no mistake in a comment or a text.
+std::vector<LookAlike> FindLookAlikes(std::string_view text);
+
+// Says which character it is and what to type: "the character in line 1, column 2 is U+0430 (Cyrillic small letter a),
+// which looks like a; type a plain a".
+std::string ExplainLookAlike(const LookAlike& one);
+
+// Returns the text with each of these characters replaced by what it looks like.
+std::string WithPlainCharacters(std::string_view text);
+
+// Whether the character looks like one that has a meaning in YAML, such as a quote or a space.
+bool IsOfSyntax(const LookAlike& one);
+
+}  // namespace ampd
