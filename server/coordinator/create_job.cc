@@ -165,7 +165,14 @@ void JobCommands::CreateJob(const v1::CreateJobRequest& request, JobDone done, c
     return done(found);
   }
   if (request.validate_only()) {
+    internal::JobRecord record;
+    *record.mutable_job()->mutable_spec() = create.spec();
+    record.mutable_job()->set_tenant(submitter.tenant);
+    if (create.has_clone_start()) {
+      *record.mutable_clone_start() = create.clone_start();
+    }
     auto job = std::make_shared<Job>();
+    *job->mutable_pending() = options_.queries->PendingIfQueued(std::move(record));
     *job->mutable_spec() = std::move(*create.mutable_spec());
     return done(JobPtr(std::move(job)));
   }

@@ -84,11 +84,14 @@ void JobQueries::AddPending(v1::Job* job) const {
   if (!record.ok() || *record == nullptr) {
     return;
   }
+  *job->mutable_pending() = PendingIfQueued(**record);
+}
+
+v1::Pending JobQueries::PendingIfQueued(internal::JobRecord record) const {
+  record.mutable_job()->set_state(v1::Job::QUEUED);
   const Place place = FindPlace(nullptr);
   PendingReasons reasons({&place.fleet, place.first_queued, absl::ToUnixMicros(options_.clock->Now())});
-  if (std::optional<v1::Pending> pending = reasons.Find(**record); pending.has_value()) {
-    *job->mutable_pending() = *std::move(pending);
-  }
+  return reasons.Find(record).value_or(v1::Pending());
 }
 
 absl::StatusOr<v1::ExplainJobResponse> JobQueries::ExplainJob(const v1::ExplainJobRequest& request) const {

@@ -151,6 +151,7 @@ class FakeJobs final : public v1::JobService::Service {
     }
     if (request->validate_only()) {
       *job->mutable_spec() = request->spec();
+      *job->mutable_pending() = script_.pending;
       return grpc::Status::OK;
     }
     const auto known = by_request_.find(request->request_id());

@@ -25,8 +25,14 @@ std::string AdviceOn(v1::PendingReason::Code reason, const std::string& id) {
     case v1::PendingReason::WAITING_FOR_CHECKPOINT_WORKER:
       return "see the workers: ampctl worker list";
     default:
-      return "see what each device lacks: ampctl job explain " + id;
+      return id.empty() ? "see the workers and their devices: ampctl worker list -o wide"
+                        : "see what each device lacks: ampctl job explain " + id;
   }
+}
+
+std::string ReasonAndAdvice(const v1::Pending& pending, const std::string& id) {
+  return absl::StrCat(Printable(pending.message()), "  [", v1::PendingReason::Code_Name(pending.reason()),
+                      "]\n  try: ", AdviceOn(pending.reason(), id));
 }
 
 std::string CheckRequestId(const std::string& text) {
@@ -74,10 +80,15 @@ void WarnIfNoWorkerFits(const Session& session, JobClient* client, const v1::Job
   }
   const auto now = client->GetJob(job.id());
   if (now.ok() && now->pending().no_worker_fits()) {
-    session.Warn(absl::StrCat(
-        "warning: no worker can run this job now, and it waits until one can: ", Printable(now->pending().message()),
-        "  [", v1::PendingReason::Code_Name(now->pending().reason()),
-        "]\n  try: ", AdviceOn(now->pending().reason(), job.id())));
+    session.Warn(absl::StrCat("warning: no worker can run this job now, and it waits until one can: ",
+                              ReasonAndAdvice(now->pending(), job.id())));
+  }
+}
+
+void WarnIfNoWorkerWouldFit(const Session& session, const v1::Job& checked) {
+  if (checked.pending().no_worker_fits()) {
+    session.Warn(absl::StrCat("warning: no worker can run this job now, so it would wait until one can: ",
+                              ReasonAndAdvice(checked.pending(), "")));
   }
 }
 

@@ -84,8 +84,9 @@ std::string UnknownMemory(const v1::JobSpec& spec, const absl::Status& status) {
              : absl::StrCat("Memory of a step: unknown; ", Printable(std::string(status.message())));
 }
 
-// Prints the memory of a step as comments, below the spec's YAML.
-void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec& spec) {
+// Prints the memory of a step as comments, below the spec's YAML. `notes_no_worker`: whether to note that no worker can
+// run the job, because an older server has not said why.
+void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec& spec, bool notes_no_worker) {
   const auto estimate = client->EstimateJob(spec);
   if (!estimate.ok()) {
     if (spec.model().has_exported()) {
@@ -103,8 +104,9 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
                     FormatBytes(candidate.workspace_bytes() + candidate.input_bytes() + candidate.runtime_bytes()),
                     LargestBatch(*estimate, candidate)});
   }
-  if (estimate->memory_bytes() == 0 && std::all_of(estimate->candidates().begin(), estimate->candidates().end(),
-                                                   [](const auto& candidate) { return candidate.fits().empty(); })) {
+  if (notes_no_worker && estimate->memory_bytes() == 0 &&
+      std::all_of(estimate->candidates().begin(), estimate->candidates().end(),
+                  [](const auto& candidate) { return candidate.fits().empty(); })) {
     session->Note(
         "no connected worker can run the job (once it is submitted, ampctl job explain says why); workers: "
         "ampctl worker list -o wide");
@@ -155,6 +157,9 @@ void PrintStructuredDryRun(Session* session, JobClient* client, const v1::JobSpe
   if (estimate.ok()) {
     fields.push_back({"memory", &*estimate});
   }
+  if (pending.reason() != v1::PendingReason::PENDING_REASON_UNSPECIFIED) {
+    fields.push_back({"pending", &pending});
+  }
   PrintStructured(*session, fields);
 }
 
@@ -175,14 +180,14 @@ void NoteOddities(const Session& session, const v1::JobSpec& spec) {
   }
 }
 
-void PrintDryRun(Session* session, JobClient* client, const v1::JobSpec& spec) {
+void PrintDryRun(Session* session, JobClient* client, const v1::JobSpec& spec, const v1::Pending& pending) {
   const std::vector<WorkerDevice> devices = DevicesFor(client, spec);
   if (session->options().output != OutputFormat::kTable) {
-    return PrintStructuredDryRun(session, client, spec, devices);
+    return PrintStructuredDryRun(session, client, spec, pending, devices);
   }
   WriteText(ToYaml(spec));
   PrintPolicyAsComment(client, spec, devices);
-  PrintMemoryAsComment(session, client, spec);
+  PrintMemoryAsComment(session, client, spec, /*notes_no_worker=*/!pending.no_worker_fits());
 }
 
 }  // namespace ampd::client

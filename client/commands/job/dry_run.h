@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ampd/v1/job.pb.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "client/terminal/session.h"
 

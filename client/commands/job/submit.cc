@@ -70,7 +70,8 @@ int Submit(Session* session, const SubmitOptions& options) {
   if (options.dry_run) {
     v1::JobSpec spec = job->spec();
     ShowAsUploaded(*model, &spec);
-    PrintDryRun(session, *client, spec);
+    PrintDryRun(session, *client, spec, job->pending());
+    WarnIfNoWorkerWouldFit(*session, *job);
     session->Note(absl::StrCat(submitted.source, " is valid; nothing was submitted"));
     return kExitOk;
   }

@@ -662,6 +662,25 @@ TEST_F(Ampctl, ADryRunShowsThePolicyAsCommentsOfItsYaml) {
   EXPECT_THAT(on_cpus.out, Not(HasSubstr("# On a GPU"))) << "no worker has one";
 }
 
+TEST_F(Ampctl, ADryRunOfAJobThatNoWorkerFits_WarnsWithTheReason) {
+  Write("job.yaml", kGoodJob);
+  v1::Pending* const pending = &fake_.jobs.script()->pending;
+  fake_.jobs.script()->no_worker_fits = true;
+  pending->set_reason(v1::PendingReason::INSUFFICIENT_MEMORY);
+  pending->set_message("needs 8.0 GiB, 4.0 GiB free (w1/cpu)");
+  EXPECT_THAT(Run("job submit -f job.yaml --dry-run").err, Not(HasSubstr("warning:"))) << "another job may hold it";
+  pending->set_no_worker_fits(true);
+  const Result result = Run("job submit -f job.yaml --dry-run");
+  EXPECT_EQ(result.exit_code, 0) << "a worker may come";
+  EXPECT_EQ(result.err,
+            "warning: no worker can run this job now, so it would wait until one can: needs 8.0 GiB, 4.0 GiB free "
+            "(w1/cpu)  [INSUFFICIENT_MEMORY]\n  try: lower resources.memory_bytes in the job file, or start a worker "
+            "with more memory\njob.yaml is valid; nothing was submitted\n");
+  EXPECT_THAT(Run("job submit -f job.yaml --dry-run -o json").out, HasSubstr("\"reason\": \"INSUFFICIENT_MEMORY\""));
+  pending->set_reason(v1::PendingReason::DEVICE_KIND_MISMATCH);
+  EXPECT_THAT(Run("job submit -f job.yaml --dry-run").err, HasSubstr("\n  try: see the workers and their devices: "));
+}
+
 TEST_F(Ampctl, ADryRunShowsTheMemoryOfAStepAsCommentsOfItsYaml) {
   Write("job.yaml", "name: x\nprecision: {preset: bf16}\ndata:\n  batch_size: 4\nresources: {memory_bytes: 4096}\n");
   Result result = Run("job submit -f job.yaml --dry-run");

@@ -37,6 +37,32 @@ TEST_F(CreateJobTest, ValidateOnly_KeepsNothing) {
   EXPECT_EQ(coordinator->queries().ListJobs({})->jobs_size(), 0);
 }
 
+TEST_F(CreateJobTest, ValidateOnly_SaysWhyNoWorkerFits_AsTheSubmittedJobDoes) {
+  const auto why = [this](const JobSpec& spec, bool only_checks) {
+    v1::CreateJobRequest request;
+    *request.mutable_spec() = spec;
+    request.set_validate_only(only_checks);
+    absl::StatusOr<JobPtr> result;
+    coordinator->commands().CreateJob(request, Into(&result));
+    Pump();
+    EXPECT_TRUE(result.ok()) << result.status();
+    v1::Job job = **result;
+    if (!only_checks) {
+      coordinator->queries().AddPending(&job);
+    }
+    return absl::StrCat(job.pending().no_worker_fits(), " ", v1::PendingReason::Code_Name(job.pending().reason()), " ",
+                        job.pending().message());
+  };
+  EXPECT_EQ(why(SmallSpec(), true), "1 NO_WORKERS no worker has ever reported a device");
+  Worker w1(this, "w1");
+  JobSpec large = SmallSpec();
+  large.mutable_resources()->set_memory_bytes(int64_t{1} << 50);
+  const std::string checked = why(large, true);
+  EXPECT_THAT(checked, testing::StartsWith("1 INSUFFICIENT_MEMORY "));
+  EXPECT_EQ(why(large, false), checked);
+  EXPECT_THAT(why(SmallSpec(), true), testing::StartsWith("0 "));
+}
+
 TEST_F(CreateJobTest, FullDisk_RefusesSubmitsButNotCancels) {
   const std::string id = CreateId();
   disk->has_room = false;
