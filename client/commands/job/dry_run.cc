@@ -124,10 +124,10 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
              "# ");
 }
 
-// Prints {"spec", "policies": [{"device", "table"}], "memory"} in the format of -o. There is one policy for each device
-// of the workers or, if no worker may run the job, for an example of each kind of device that the job allows. Omits
-// what the server can't report.
-void PrintStructuredDryRun(Session* session, JobClient* client, const v1::JobSpec& spec,
+// Prints {"spec", "policies": [{"device", "table"}], "memory", "pending"} in the format of -o. There is one policy for
+// each device of the workers or, if no worker may run the job, for an example of each kind of device that the job
+// allows. Omits what the server can't report.
+void PrintStructuredDryRun(Session* session, JobClient* client, const v1::JobSpec& spec, const v1::Pending& pending,
                            const std::vector<WorkerDevice>& devices) {
   const v1::ResourceSpec::Kind kind = spec.resources().kind();
   std::vector<PlainFields> policies;
