@@ -3,6 +3,7 @@
 #include <span>
 
 #include "client/cli/foreign_answers.h"
+#include "client/cli/missing_things.h"
 
 // The tables of foreign words (foreign_words.h), one per origin.
 namespace ampd::client {

@@ -1,0 +1,73 @@
+#pragma once
+
+#include "client/cli/foreign_answers.h"
+
+// The answers to commands of other programs that do what ampd does not do. Each says what ampd has instead.
+namespace ampd::client {
+
+inline constexpr ForeignAnswer kNoSuchThing = {"ampctl has nothing like it (what it has: ampctl --help)", ""};
+inline constexpr ForeignAnswer kOnlyPriority = {
+    "only a job's priority can be changed (ampctl job update ID --priority N); to change more, submit its file with "
+    "--set",
+    ""};
+inline constexpr ForeignAnswer kDevicesField = {
+    "the number of devices is a field of the job file: submit it with --set resources.devices=N", ""};
+inline constexpr ForeignAnswer kOneJob = {
+    "ampctl submits one job at a time; for one under several policies: ampctl compare -f FILE", ""};
+inline constexpr ForeignAnswer kNoDependency = {
+    "no job waits for another; in a script: ampctl job wait ID && ampctl job submit -f FILE", ""};
+inline constexpr ForeignAnswer kHoldLater = {
+    "no job is submitted on hold; submit it, then pause it: ampctl job submit -f FILE && ampctl job pause ID", ""};
+inline constexpr ForeignAnswer kChooseWorker = {
+    "a job runs on any worker that fits, or on the one that its file names: submit it with --set "
+    "resources.worker=NAME",
+    ""};
+inline constexpr ForeignAnswer kNoShell = {
+    "ampctl runs no commands on workers; to see what a job does: ampctl job watch ID", ""};
+inline constexpr ForeignAnswer kNoShellInJob = {"see what a job does (ampctl runs no commands in it)", "job watch ID"};
+inline constexpr ForeignAnswer kNoPorts = {"jobs listen on no ports; to see what a job does: ampctl job watch ID", ""};
+inline constexpr ForeignAnswer kNoServices = {"see the jobs (ampd runs no services, only training jobs)", "job list"};
+inline constexpr ForeignAnswer kNoServing = {
+    "ampd serves no models; to make predictions from a file: ampctl job predict --checkpoint ID -f FILE", ""};
+inline constexpr ForeignAnswer kNoImages = {
+    "jobs have no images: a job file names a model and data (ampctl help job-file)", ""};
+inline constexpr ForeignAnswer kNoSecrets = {
+    "jobs have no secrets; a token for the server is made with: ampctl auth token create NAME --role ROLE", ""};
+inline constexpr ForeignAnswer kNoVolumes = {
+    "jobs read their data from the data roots of the workers (docs/data.md); the files on the server: ampctl artifact "
+    "list",
+    ""};
+inline constexpr ForeignAnswer kNoLabels = {
+    "a job's labels are fields of its file: submit it with --set labels.KEY=VALUE", ""};
+inline constexpr ForeignAnswer kNoName = {
+    "a job keeps its name; to submit it under another: ampctl job submit -f FILE "
+    "--name NAME",
+    ""};
+inline constexpr ForeignAnswer kNoUndo = {
+    "a job has no earlier versions; to train from one of its checkpoints, name it in the job file (ampctl help "
+    "job-file)",
+    ""};
+inline constexpr ForeignAnswer kNoWebPage = {
+    "ampd has no web page; to watch a job: ampctl job watch ID; dashboards for Grafana: docs/operator/monitor.md", ""};
+inline constexpr ForeignAnswer kNoAliases = {
+    "ampctl has no aliases of its own; a shell's alias does: alias jobs='ampctl job list'", ""};
+inline constexpr ForeignAnswer kNoExtensions = {"ampctl has no extensions; scripts read what it prints with -o json",
+                                                ""};
+inline constexpr ForeignAnswer kNoCache = {"list the files on the server (there is no cache to manage)",
+                                           "artifact list"};
+inline constexpr ForeignAnswer kNoConfig = {
+    "ampctl keeps no settings but named servers (ampctl context list) and environment variables (ampctl help "
+    "environment)",
+    ""};
+inline constexpr ForeignAnswer kNoRepositories = {
+    "ampd knows no repositories, issues or releases; a job is submitted from a file: ampctl job submit -f FILE", ""};
+inline constexpr ForeignAnswer kNoMachines = {
+    "ampctl starts and stops no machines; to use another one, run ampd-worker --server HOST:PORT --state-dir FOLDER on "
+    "it",
+    ""};
+inline constexpr ForeignAnswer kNoReservations = {
+    "workers are not reserved; to let one job go first: ampctl job update ID --priority N", ""};
+inline constexpr ForeignAnswer kNoDataList = {
+    "ampctl does not list data sets: a job file names files in the data roots of the workers (docs/data.md)", ""};
+
+}  // namespace ampd::client
